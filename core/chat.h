@@ -1,0 +1,23 @@
+/* Chat templates: which known one a model's Jinja text is, and the text it makes of messages.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CHAT_H
+#define QSF_CHAT_H
+
+#include "base.h"
+
+typedef enum qsf_chat {
+    QSF_CHAT_UNKNOWN = 0, QSF_CHAT_CHATML, QSF_CHAT_LLAMA2, QSF_CHAT_LLAMA3, QSF_CHAT_MISTRAL, QSF_CHAT_PHI3, QSF_CHAT_GEMMA,
+    QSF_CHAT_ZEPHYR, QSF_CHAT_COMMAND_R, QSF_CHAT_DEEPSEEK, QSF_CHAT_PLAIN, QSF_N_CHATS
+} qsf_chat;
+
+qsf_chat    qsf_chat_detect(const char *jinja);      /* NULL or unknown: QSF_CHAT_UNKNOWN */
+qsf_chat    qsf_chat_by_name(const char *name);
+const char *qsf_chat_name(qsf_chat c);
+const char *const *qsf_chat_names(void);             /* NULL-terminated, without "unknown" */
+const char *qsf_chat_stop_text(qsf_chat c);          /* NULL: none */
+/* jinja: the model's own text, for variants within one kind (default system message, trimming); may be NULL.
+ * Otherwise as qsf_chat_render in qsf.h. */
+qsf_status  qsf_chat_write(qsf_chat c, const char *jinja, const qsf_message *msgs, size_t n, bool generate,
+                           char *out, size_t cap, size_t *len, qsf_error *err);
+
+#endif

@@ -1,0 +1,132 @@
+/* A model file as the engine sees it: a description, then units of tensors.  QSF and GGUF both end here
+ * (core/qsf_read.c, core/gguf_read.c); the engine does not know which it runs.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SOURCE_H
+#define QSF_SOURCE_H
+
+#include "host.h"
+#include "types.h"
+
+/* ---- the architecture as data ---- */
+enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1 };
+enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2 };                     /* header byte 49; GELU is the tanh form */
+enum { QSF_ROPE_NONE = 0, QSF_ROPE_PAIRS = 1, QSF_ROPE_HALVES = 2 };               /* x[2i],x[2i+1] or x[i],x[i+d/2] */
+enum { QSF_SCALING_NONE = 0, QSF_SCALING_LINEAR = 1, QSF_SCALING_YARN = 2, QSF_SCALING_LONGROPE = 3 };
+
+typedef struct qsf_hparams {
+    char     arch[32];            /* GGUF's name: "llama", "qwen2", "gemma3", "gpt2", "custom", ... */
+    char     name[96];
+    uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
+    uint8_t  norm, act, rope;
+    bool     gated;               /* act(gate) * up, else act(up) */
+    bool     learned_pos;         /* QSF_K_POS_EMBD is added to the embedding */
+    bool     tied;                /* the head is the embedding */
+    float    norm_eps;
+    float    embd_scale;          /* 1; Gemma: sqrt(n_embd) */
+    float    attn_scale;          /* of q.k; 0 means 1 / sqrt(head_dim) */
+    float    attn_softcap, final_softcap;   /* 0: none; c * tanh(x / c) */
+    uint32_t window;              /* positions a windowed layer sees, itself included; 0: all */
+    uint32_t window_pattern;      /* 0: every layer is windowed; n: layer i is global where i % n == n - 1 */
+    uint32_t rope_dim;            /* 0: head_dim */
+    float    rope_base;           /* of global layers */
+    float    rope_base_local;     /* of windowed layers; 0: rope_base */
+    uint8_t  scaling;             /* applies to global layers; to all where rope_base_local is 0 */
+    float    scaling_factor;      /* > 1 stretches */
+    uint32_t scaling_orig_ctx;
+    float    yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;   /* -1 (ext): 1 where YaRN, else 0 */
+    float   *rope_factors;        /* [rope_dim / 2] divisors of the frequencies (Llama 3, longrope short), or NULL */
+    float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
+    float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
+} qsf_hparams;
+
+/* ---- the vocabulary as data ---- */
+enum { QSF_VOCAB_NONE = 0, QSF_VOCAB_BPE = 1, QSF_VOCAB_SPM = 2 };
+/* GGUF's token types */
+enum { QSF_TOKEN_NORMAL = 1, QSF_TOKEN_UNKNOWN = 2, QSF_TOKEN_CONTROL = 3, QSF_TOKEN_USER = 4, QSF_TOKEN_UNUSED = 5, QSF_TOKEN_BYTE = 6 };
+
+typedef struct qsf_vocab {
+    uint8_t   kind;
+    char      pre[32];            /* GGUF's pre-tokenizer name: "llama-bpe", "qwen2", "smollm", "default", ... */
+    uint32_t  n_tokens;
+    char     *text;               /* all tokens' bytes, as the file has them (BPE: GPT-2's byte letters; SPM: U+2581 for space) */
+    uint32_t *at;                 /* [n_tokens + 1] places in text */
+    uint8_t  *types;              /* [n_tokens] */
+    float    *scores;             /* [n_tokens], SPM; else NULL */
+    uint32_t  n_merges;
+    uint32_t *merges;             /* [n_merges][2] token ids, best first; BPE */
+    int32_t   bos, eos, eot, unk, pad;        /* -1: none */
+    bool      add_bos, add_eos, add_space_prefix;
+    bool      nfc;                /* text is brought to NFC before (Hugging Face's normalizer of Qwen; GGUF does not) */
+    uint32_t  n_eog;
+    int32_t   eog[16];            /* further tokens that end a turn */
+    char     *chat_template;      /* terminated, or NULL */
+} qsf_vocab;
+
+/* ---- units: what is loaded, used and dropped together ---- */
+enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3 };
+enum { QSF_MAX_UNIT_TENSORS = 48, QSF_MAX_SPLITS = 512 };
+
+/* One read: file's bytes [at, at+len) to place `to` of the unit's stored bytes. */
+typedef struct qsf_extent { uint32_t file; uint64_t at, len, to; } qsf_extent;
+
+typedef struct qsf_unit {
+    uint64_t stored, raw;         /* bytes as read; after decompression (equal without) */
+    uint8_t  compression;
+    bool     has_crc;
+    uint32_t crc;                 /* of the stored bytes */
+    float    importance;          /* of a layer, 1 where unknown */
+    uint32_t first_extent, n_extents;
+    uint32_t first_tensor, n_tensors;
+} qsf_unit;
+
+/* Metadata for --info: key, and the value as text. */
+typedef struct qsf_meta { const char *key, *value; } qsf_meta;
+
+/* An opened, checked model file; nothing in it changes afterwards. */
+typedef struct qsf_source {
+    const qsf_platform *platform;
+    const char   *format;         /* "QSF", "GGUF" */
+    char         *path;
+    qsf_hparams   hp;
+    qsf_vocab     vocab;
+    uint32_t      n_files;
+    qsf_file    **files;
+    /* units: 0 .. n_layers-1 the layers, then QSF_UNIT_EMBD and QSF_UNIT_FINAL */
+    uint32_t      n_units;
+    qsf_unit     *units;
+    uint32_t      n_extents;
+    qsf_extent   *extents;
+    /* Tensors of all units with shapes and types.  In a unit they lie in order of use; tensor.data is NULL and
+     * places[i] is the tensor's offset in its unit's raw bytes. */
+    uint32_t      n_tensors;
+    qsf_tensor   *tensors;
+    uint64_t     *places;
+    uint64_t      n_params, weight_bytes;
+    uint32_t      n_meta;
+    qsf_meta     *meta;
+    struct qsf_arena *arena;      /* owns all of the above */
+} qsf_source;
+static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }
+static inline uint32_t qsf_unit_final(const qsf_source *s) { return s->hp.n_layers + 1; }
+
+/* Opens by magic.  custom: instead of a path (which then is only a name), or NULL.  vocab_only: a file without weights
+ * is accepted (n_units is 0 then).  On an error *out is NULL. */
+qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom, bool vocab_only,
+                           qsf_source **out, qsf_error *err);
+void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
+
+/* After a unit's extents have been read to stored[]: checks its CRC and, where compressed, decompresses to raw[]
+ * (raw may be NULL where the unit is not compressed).  For QSF, checks that the tensor headers in the bytes are those
+ * that opening saw. */
+qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
+
+/* Opening needs a QSF layer's tensor headers, which lie inside the (maybe compressed) layer: the reader loads each
+ * layer once while opening when it is compressed, and only its headers when it is not. */
+
+/* Reads one tensor into fresh memory (for the converter and tests): *data is the caller's, qsf_dealloc(p, *data, t->bytes). */
+qsf_status qsf_source_load(const qsf_source *s, uint32_t unit, uint32_t tensor, void **data, qsf_error *err);
+
+/* Where a tensor is, by kind; -1: the unit has none. */
+int qsf_unit_find(const qsf_source *s, uint32_t unit, uint32_t kind);
+
+#endif

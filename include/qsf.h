@@ -1,0 +1,319 @@
+/* The public interface of libqsf: language models from QSF and GGUF files, inside a memory budget.
+ * SPDX-License-Identifier: MIT
+ *
+ * Two layers.  The second half of this file has the short interface (qsf_load, qsf_generate, ...): one engine, one
+ * conversation.  It is written with the first half, the real interface: model, context, sequences, batches, steps.
+ *
+ * Threads: a model may be shared by contexts on different threads; everything else belongs to one caller at a time.
+ * Text is UTF-8.  Nothing here prints, exits or keeps global state. */
+#ifndef QSF_H
+#define QSF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32) && defined(QSF_SHARED)
+#  ifdef QSF_BUILD
+#    define QSF_API __declspec(dllexport)
+#  else
+#    define QSF_API __declspec(dllimport)
+#  endif
+#elif defined(__GNUC__)
+#  define QSF_API __attribute__((visibility("default")))
+#else
+#  define QSF_API
+#endif
+
+#define QSF_VERSION_MAJOR 0
+#define QSF_VERSION_MINOR 1
+#define QSF_VERSION_PATCH 0
+#define QSF_VERSION "0.1.0"
+
+/* ---- status ---------------------------------------------------------------------------------------------------- */
+
+/* One list makes the enum, the names and the texts.  Released numbers never change. */
+#define QSF_STATUS_MAP(X)                                                              \
+    X(0,  OK,            "ok")                                                         \
+    X(1,  PENDING,       "not finished: wait, then call again")                        \
+    X(2,  E_ARGUMENT,    "an argument is out of range")                                \
+    X(3,  E_MEMORY,      "out of memory")                                              \
+    X(4,  E_IO,          "reading or writing failed")                                  \
+    X(5,  E_CORRUPT,     "the file's bytes are damaged or not what they claim to be")  \
+    X(6,  E_UNSUPPORTED, "well-formed, but this build cannot run it")                  \
+    X(7,  E_BUDGET,      "does not fit the memory budget")                             \
+    X(8,  E_FULL,        "the context is full")                                        \
+    X(9,  E_CANCELLED,   "cancelled by the caller")                                    \
+    X(10, E_NOT_FOUND,   "no such file, tensor or entry")
+
+typedef enum qsf_status {
+#define X(num, name, text) QSF_##name = num,
+    QSF_STATUS_MAP(X)
+#undef X
+} qsf_status;
+
+/* What happened, where and what to do.  Filled by every function that takes one (NULL is allowed) and fails. */
+typedef struct qsf_error {
+    qsf_status status;
+    char       text[400];   /* one line, always terminated */
+} qsf_error;
+
+QSF_API const char *qsf_version(void);
+QSF_API const char *qsf_status_name(qsf_status st);   /* "QSF_E_IO" */
+QSF_API const char *qsf_status_text(qsf_status st);   /* "reading or writing failed" */
+
+/* ---- the host ---------------------------------------------------------------------------------------------------- */
+
+/* All that the library asks of a system, as a table of functions: core/platform.h, installed as qsf_platform.h. */
+typedef struct qsf_platform qsf_platform;
+
+/* Files, threads, clock and memory of Linux, macOS or Windows.  One constant table, never freed. */
+QSF_API const qsf_platform *qsf_platform_native(void);
+
+typedef enum qsf_log_level { QSF_LOG_ERROR, QSF_LOG_WARN, QSF_LOG_INFO, QSF_LOG_DEBUG } qsf_log_level;
+typedef void (*qsf_log_fn)(void *user, qsf_log_level level, const char *line);
+
+/* A file of the caller's own making (a range reader, an archive member, memory).  Blocking; called from one thread at
+ * a time.  read fills dst with bytes [at, at+len) or returns an error; a short read is an error. */
+typedef struct qsf_custom_file {
+    void      *user;
+    uint64_t   length;
+    qsf_status (*read)(void *user, uint64_t at, void *dst, size_t len);
+    void       (*close)(void *user);   /* may be NULL */
+} qsf_custom_file;
+
+/* ---- model ------------------------------------------------------------------------------------------------------- */
+
+typedef struct qsf_model qsf_model;
+
+typedef struct qsf_model_options {
+    size_t                 size;       /* sizeof(qsf_model_options), set by qsf_model_defaults */
+    const qsf_platform    *platform;   /* NULL: qsf_platform_native() */
+    const qsf_custom_file *file;       /* NULL: path is opened through the platform; else path is only a name */
+    bool                   vocab_only; /* false; true reads description and tokenizer, no weights needed */
+    qsf_log_fn             log;        /* NULL: silent */
+    void                  *log_user;
+} qsf_model_options;
+
+QSF_API void qsf_model_defaults(qsf_model_options *o);
+
+/* Opens a QSF or GGUF file (found by its magic) and checks all of its description.  Weights are read when a context
+ * needs them.  On an error *out is NULL.  opts may be NULL.
+ * QSF_E_NOT_FOUND, QSF_E_IO, QSF_E_CORRUPT, QSF_E_UNSUPPORTED (names the architecture, type or feature), QSF_E_MEMORY */
+QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err);
+QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; contexts of it must be gone */
+
+typedef struct qsf_model_info {
+    const char *arch, *name;      /* "llama", "SmolLM2 135M Instruct"; the model's own, valid as long as it is open */
+    const char *format;           /* "QSF" or "GGUF" */
+    const char *chat_template;    /* the Jinja text, or NULL */
+    uint32_t    n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
+    uint64_t    n_params;         /* weights, all tensors */
+    uint64_t    weight_bytes;     /* stored */
+} qsf_model_info;
+QSF_API void qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+enum {
+    QSF_TOK_ADD_SPECIAL   = 1,   /* begin- and end-of-text tokens as the model's description asks for */
+    QSF_TOK_PARSE_SPECIAL = 2    /* "<|im_end|>" in the text becomes its token, not its letters */
+};
+
+/* Ids of text[0..len).  *n is the number of ids; where it is larger than cap nothing beyond cap is written and the
+ * result is QSF_E_ARGUMENT: call again with room.  Any bytes are accepted, also invalid UTF-8. */
+QSF_API qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags,
+                                     int32_t *ids, size_t cap, size_t *n, qsf_error *err);
+/* The bytes of one token (not terminated, may end inside a character).  special: also of control tokens.
+ * Returns the length; *bytes is the model's own.  An id out of range has length 0. */
+QSF_API size_t  qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char **bytes);
+QSF_API bool    qsf_token_is_end(const qsf_model *m, int32_t id);   /* ends a turn or a text */
+QSF_API int32_t qsf_token_bos(const qsf_model *m);                  /* -1: the model has none */
+QSF_API int32_t qsf_token_eos(const qsf_model *m);
+
+/* Holds back the bytes of an unfinished character.  Zero-initialise.  At most 3 bytes wait. */
+typedef struct qsf_utf8_tail { unsigned char bytes[4]; uint8_t len; } qsf_utf8_tail;
+/* Appends piece to tail and writes the whole characters (and invalid bytes as U+FFFD) to out, which has room for
+ * 3 * (len + 4) bytes.  Returns the bytes written. */
+QSF_API size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *out);
+
+/* ---- chat -------------------------------------------------------------------------------------------------------- */
+
+typedef struct qsf_message { const char *role, *content; } qsf_message;   /* role: "system", "user", "assistant" */
+
+/* Name of the known template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, plain) that
+ * the model's own Jinja text is, or NULL: the model has none (see info.chat_template) or an unknown one. */
+QSF_API const char *qsf_chat_template(const qsf_model *m);
+QSF_API const char *const *qsf_chat_template_names(void);   /* NULL-terminated */
+
+/* Writes the text of the messages, ready for QSF_TOK_PARSE_SPECIAL, without the begin-of-text token.  name: a template name, NULL: the model's own.
+ * generate: ends with the beginning of the assistant's answer.  *len excludes the 0; as for encode, a larger *len than
+ * cap - 1 means QSF_E_ARGUMENT and a call with more room.  QSF_E_NOT_FOUND: unknown name, or the model's is unknown. */
+QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
+                                   char *out, size_t cap, size_t *len, qsf_error *err);
+/* Text that ends a turn under this template ("<|im_end|>"), NULL where only tokens do. */
+QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
+
+/* ---- context ----------------------------------------------------------------------------------------------------- */
+
+typedef struct qsf_context qsf_context;
+
+typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1 } qsf_kv_type;
+
+typedef struct qsf_context_options {
+    size_t      size;
+    uint64_t    ram_budget;   /* bytes the context may allocate; 0: no limit.  The plan reduces context length, then
+                               * buffers, and fails with the smallest budget that works */
+    uint32_t    n_ctx;        /* positions of all sequences together; 0: the model's own, at most 4096 */
+    uint32_t    n_batch;      /* rows computed at once, default 256 */
+    uint32_t    n_threads;    /* 1..256; 0: one a core */
+    uint32_t    n_seqs;       /* most sequences alive at once, default 4 */
+    qsf_kv_type kv_type;      /* default QSF_KV_Q8 */
+    bool        f32;          /* false; true computes with float activations: exact, slow, for comparing */
+    const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */
+    float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
+} qsf_context_options;
+
+QSF_API void qsf_context_defaults(qsf_context_options *o);
+
+/* Plans and allocates everything; afterwards nothing allocates.
+ * QSF_E_BUDGET says the smallest budget that works. */
+QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err);
+QSF_API void       qsf_context_free(qsf_context *c);   /* takes NULL */
+QSF_API qsf_model *qsf_context_model(qsf_context *c);
+/* The last error's text, "" where there was none.  Valid until the next call. */
+QSF_API const char *qsf_last_error(const qsf_context *c);
+
+/* One named part of the budget plan, largest purpose first: for --verbose and for memory maps. */
+typedef struct qsf_plan_item { const char *name; uint64_t bytes; } qsf_plan_item;
+typedef struct qsf_plan {
+    qsf_plan_item items[16];
+    size_t        n_items;
+    uint64_t      total;         /* bytes */
+    uint32_t      n_ctx;         /* what was granted */
+    bool          resident;      /* all layers stay in memory; else they stream through n_slots buffers */
+    uint32_t      n_slots;
+} qsf_plan;
+QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
+
+typedef struct qsf_stats {
+    uint64_t tokens_prompt, tokens_generated;       /* rows computed without and with a logits request */
+    uint64_t ns_prompt, ns_generated;
+    uint64_t ns_wait_io, ns_prepare;                /* waiting for bytes; checking, decompressing, repacking */
+    uint64_t ns_matmul, ns_attention, ns_other;     /* first thread's */
+    uint64_t bytes_read;
+    const char *isa;
+    uint32_t n_threads;
+} qsf_stats;
+QSF_API void qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
+QSF_API void qsf_context_reset_stats(qsf_context *c);
+
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
+
+typedef int32_t qsf_seq;   /* 0 .. n_seqs-1 */
+
+/* A sequence is a list of tokens whose keys and values are cached.  All start empty. */
+QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
+/* Cuts to n positions (0: empty).  n above the length is QSF_E_ARGUMENT. */
+QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
+/* dst becomes the first n positions of src; the blocks are shared until one of the two writes. */
+QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
+
+/* ---- computing --------------------------------------------------------------------------------------------------- */
+
+/* One row of a batch: this token at the next position of its sequence. */
+typedef struct qsf_row { qsf_seq seq; int32_t token; bool logits; } qsf_row;
+
+/* Begins a batch: n rows, at most n_batch; rows of one sequence stand in order.  Drops an unfinished batch (its
+ * positions are taken back).  QSF_E_FULL: no free KV block; QSF_E_ARGUMENT: token or sequence out of range. */
+QSF_API qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n);
+
+/* Advances the batch by at most one layer.
+ * QSF_OK       the batch is done; logits of its asked rows are in qsf_logits
+ * QSF_PENDING  more to do: call again.  *waiting is true where the next layer's bytes are not here yet: qsf_wait or
+ *              return to the event loop first.  waiting may be NULL
+ * QSF_E_IO, QSF_E_CORRUPT  the batch is dropped, the context stays usable; qsf_last_error says where
+ * To cancel, do not call again (or begin another batch).  Never allocates. */
+QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
+/* Blocks until the bytes qsf_step waits for are here.  On a host that must not block: QSF_E_UNSUPPORTED. */
+QSF_API qsf_status qsf_wait(qsf_context *c);
+/* Begin, step and wait to the end. */
+QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
+/* float[vocab] of the i-th row of the last finished batch that asked for logits; valid until the next batch. */
+QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
+
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
+
+typedef struct qsf_sampler qsf_sampler;
+
+typedef struct qsf_sampler_options {
+    size_t   size;
+    uint64_t seed;                /* 0: from the platform's clock */
+    float    temperature;         /* 0.7; <= 0: the largest logit */
+    uint32_t top_k;               /* 40; 0: off */
+    float    top_p;               /* 0.9; >= 1: off */
+    float    min_p;               /* 0: off */
+    float    repeat_penalty;      /* 1: off */
+    float    frequency_penalty, presence_penalty;   /* 0: off */
+    uint32_t repeat_last_n;       /* 64 */
+} qsf_sampler_options;
+
+QSF_API void       qsf_sampler_defaults(qsf_sampler_options *o);
+QSF_API qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *o, qsf_sampler **out, qsf_error *err);
+QSF_API void       qsf_sampler_free(qsf_sampler *s);
+/* Picks a token.  Order: penalties, temperature, top-k, top-p, min-p.  logits is only read. */
+QSF_API int32_t    qsf_sampler_pick(qsf_sampler *s, const float *logits);
+QSF_API void       qsf_sampler_accept(qsf_sampler *s, int32_t token);   /* prompt tokens too, for the penalties */
+QSF_API void       qsf_sampler_reset(qsf_sampler *s);
+
+/* ---- the short interface ----------------------------------------------------------------------------------------- */
+
+typedef struct QSFConfig QSFConfig;
+typedef struct QSFEngine QSFEngine;
+
+QSF_API QSFConfig *qsf_config_default(void);                        /* NULL: out of memory */
+QSF_API void qsf_config_set_ram_budget(QSFConfig *, size_t megabytes);
+QSF_API void qsf_config_set_threads(QSFConfig *, int num_threads);
+QSF_API void qsf_config_set_max_seq_len(QSFConfig *, int max_seq_len);
+QSF_API void qsf_config_set_quality(QSFConfig *, float quality);    /* 0.0 - 1.0 */
+QSF_API void qsf_config_free(QSFConfig *);
+
+/* NULL on an error: qsf_load_status and qsf_load_error(config) say which.  config may be NULL: defaults. */
+QSF_API QSFEngine *qsf_load(const char *model_path, QSFConfig *config);
+QSF_API void qsf_free(QSFEngine *);
+QSF_API qsf_status  qsf_load_status(const QSFConfig *);
+QSF_API const char *qsf_load_error(const QSFConfig *);
+/* Of the last call on this engine; QSF_OK and "" where it went well. */
+QSF_API qsf_status  qsf_engine_status(const QSFEngine *);
+QSF_API const char *qsf_engine_error(const QSFEngine *);
+QSF_API qsf_model   *qsf_engine_model(QSFEngine *);
+QSF_API qsf_context *qsf_engine_context(QSFEngine *);
+
+typedef void (*QSFTokenCallback)(int token_id, const char *text, void *user_data);
+
+/* Continues prompt by at most max_tokens tokens in a fresh sequence and calls back with each token's text (whole
+ * characters; "" while one is incomplete).  temperature <= 0 is greedy. */
+QSF_API void qsf_generate(QSFEngine *, const char *prompt, int max_tokens, float temperature, float top_p,
+                          QSFTokenCallback callback, void *user_data);
+/* Ends a running qsf_generate after the current token; for its callback, a signal handler or another thread. */
+QSF_API void qsf_cancel(QSFEngine *);
+
+/* Both results are the caller's, for qsf_result_free(); NULL on an error. */
+QSF_API int  *qsf_tokenize(QSFEngine *, const char *text, int *num_tokens);
+QSF_API char *qsf_detokenize(QSFEngine *, const int *tokens, int num_tokens);
+QSF_API void  qsf_result_free(void *);
+/* Logits [vocab] after the last of the tokens, in a fresh sequence; the engine's own, valid until its next call. */
+QSF_API float *qsf_forward(QSFEngine *, const int *tokens, int num_tokens);
+/* One draw; the engine-less form seeds itself from the logits, so that equal logits give equal tokens. */
+QSF_API int   qsf_sample(const float *logits, int vocab_size, float temperature, float top_p);
+/* RAM, tokens a second and times by part, to stderr. */
+QSF_API void  qsf_print_stats(QSFEngine *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

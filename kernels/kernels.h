@@ -1,0 +1,136 @@
+/* The arithmetic: one table of functions, filled from the best instruction set that the processor has.
+ * SPDX-License-Identifier: MIT
+ *
+ * Numbers in brackets are the founding document's kernel list (section 4.2).  Every entry has a scalar reference
+ * (kernels/scalar.c); tests/kernels compares every variant of every entry against it.  Sizes may be any number unless a
+ * comment says otherwise; pointers may be unaligned unless it says otherwise; output never overlaps input except where
+ * a name ends in _inplace. */
+#ifndef QSF_KERNELS_H
+#define QSF_KERNELS_H
+
+#include "base.h"
+#include "platform.h"
+
+/* ---- weights: tiles of 16 rows x block columns (docs/format.md) ----
+ * A tile is fp16 scale[16], then fp16 zero[16] where the form has zeros, then block/32 groups of 32 columns.  A group is
+ * 64-byte vectors; in a vector, byte 4*r + b belongs to row r:
+ *   2 bits: 2 vectors; field f (bits 2f, 2f+1) of vector j is column 16j + 4f + b
+ *   3 bits: 2 vectors as 2 bits (the low bits), then 1 vector whose bit f is the high bit of column 4f + b
+ *   4 bits: 4 vectors; low nibble of vector j is column 8j + b, high nibble column 8j + 4 + b
+ *   5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
+ *   6 bits: 4 vectors as 4 bits, then 2 vectors as 2 bits (the high bits)
+ *   8 bits: 8 vectors of int8; vector j is column 4j + b
+ * Value of a code c:  zeros: scale * c + zero;  none: scale * (c - offset);  8 bits: scale * c;  ternary: 2-bit codes,
+ * scale * (1 - c). */
+typedef enum qsf_form {
+    QSF_F_2Z, QSF_F_3Z, QSF_F_4Z,                      /* types 0/1, 2, 3: scale and zero */
+    QSF_F_TERNARY,                                     /* type 4 */
+    QSF_F_8,                                           /* type 18 */
+    QSF_F_3, QSF_F_4, QSF_F_5, QSF_F_6,                /* types 22, 19, 20, 21: scale only, offsets 4, 8, 16, 32 */
+    QSF_N_FORMS
+} qsf_form;
+
+/* Bytes of a tile: 16 * qsf_block_bytes of the type. */
+size_t qsf_tile_bytes(qsf_form f, uint32_t block);
+/* -1: the type (qsf_type) has no form. */
+int    qsf_form_of_type(uint32_t type);
+
+/* ---- activations: n rows of int8, one scale for 64 columns ---- */
+typedef struct qsf_act {
+    int8_t  *q;         /* [n][cols], natural order, -127..127; cols is a multiple of 256, the tail is zero */
+    float   *d;         /* [n][cols/64]: x = d * q */
+    float   *s;         /* [n][cols/32]: d * (sum of the 32 q) */
+    uint32_t n, cols;
+} qsf_act;
+static inline uint32_t qsf_act_cols(uint32_t cols) { return (cols + 255) / 256 * 256; }
+
+typedef struct qsf_kernels {
+    const char *isa;    /* as QSF_ISA and --verbose name it */
+
+    /* y[m][16*t + r] = tile row r of w[t][0..blocks) . x row m, for tiles t in [0, tiles) and all x->n rows m.
+     * ldy: floats from y[m] to y[m+1].  blocks * block <= x->cols.
+     * Integer sums are exact and equal in every variant; y within 1e-5 of the largest |y|. */
+    void (*matvec[QSF_N_FORMS])(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [1-3] x->n == 1 */
+    void (*matmul[QSF_N_FORMS])(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [4, 5] */
+
+    /* x[cols] -> row m of a; fills the tail with zeros. */
+    void (*quantize_act)(qsf_act *a, size_t m, const float *x, size_t cols);
+
+    /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
+    void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols);
+    /* Integer sum of products, for tests and the LM head's rescoring. */
+    int32_t (*dot_i8)(const int8_t *a, const int8_t *b, size_t n);
+
+    /* [6] three projections that read the activations once: tiles of q, k, v rows one after another in y[0..2]. */
+    void (*attention_qkv_project)(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                  const qsf_act *x, size_t blocks, uint32_t block);
+
+    /* Attention over n cached positions of one KV head, for the rep query heads that share it.
+     * k, v: [n][head_dim]; kd, vd: [n] scales (8-bit only); s: [rep][lds] */
+    void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim, size_t rep, float scale);             /* [7] */
+    void (*attention_scores_q8)(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n, size_t head_dim, size_t rep, float scale);
+    /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are the running maximum (begin: -INFINITY) and sum.
+     * Returns the factor exp(m_old - m_new) that earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
+    float (*attention_softmax_inplace)(float *s, size_t n, float *m, float *l);
+    /* [9] o[rep][head_dim] = o * factor[rep] + s . v */
+    void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep);
+    void (*attention_weighted_sum_q8)(float *o, const float *factor, const float *s, size_t lds, const int8_t *v, const float *vd, size_t n, size_t head_dim, size_t rep);
+    /* [10] scores of positions first + i > current, or <= current - window (window > 0), become -INFINITY; i < n. */
+    void (*causal_mask_apply)(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window);
+
+    void (*layer_norm)(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps);   /* [11] bias may be NULL; y may be x */
+    void (*rms_norm)(float *y, const float *x, const float *weight, size_t n, float eps);                        /* [12] weight may be NULL; y may be x */
+
+    /* [13] rotates x[heads][head_dim]'s first 2 * half columns by cos[half], sin[half]; pairs: (2i, 2i+1), else (i, i + half). */
+    void (*rope_apply)(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs);
+    /* [14] n rows, ldx floats apart; cos, sin: [n][half] */
+    void (*rope_apply_batched)(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs);
+
+    void (*silu_inplace)(float *x, size_t n);                              /* [15] */
+    void (*gelu_inplace)(float *x, size_t n);                              /* [16] tanh form */
+    void (*gelu_fast_inplace)(float *x, size_t n);                         /* [17] table and interpolation, within 1e-3 of [16] */
+    void (*relu_inplace)(float *x, size_t n);
+    void (*vec_add)(float *y, const float *a, const float *b, size_t n);   /* [18] y may be a */
+    void (*vec_mul)(float *y, const float *a, const float *b, size_t n);   /* [19] y may be a */
+    void (*vec_scale)(float *x, float f, size_t n);                        /* [20] */
+    void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);   /* silu(gate) * up; y may be gate */
+    void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
+    void (*softcap_inplace)(float *x, float cap, size_t n);                /* cap * tanh(x / cap) */
+
+    /* Sampling over a vocabulary. */
+    void   (*softmax_with_temperature)(float *probs, const float *logits, size_t n, float temperature);   /* [21] */
+    void   (*top_k_filter)(float *logits, size_t n, size_t k);             /* [22] all but the k largest become -INFINITY; ties: lower index stays */
+    void   (*top_p_filter)(float *probs, size_t n, float p);               /* [23] keeps the smallest set of most probable with sum >= p, the rest become 0, rescaled to 1 */
+    size_t (*sample_from_probs)(const float *probs, size_t n, float u);    /* [24] u in [0, 1) */
+    size_t (*argmax)(const float *x, size_t n);                            /* first of equals; NaN never wins */
+
+    void (*fp16_to_fp32_array)(float *out, const uint16_t *in, size_t n);  /* [25] */
+    void (*fp32_to_fp16_array)(uint16_t *out, const float *in, size_t n);
+    void (*quantize_kv_4bit)(uint8_t *out, float *scale, const float *in, size_t n);     /* [26] n even, value = scale * (nibble - 8), low nibble first */
+    void (*dequantize_kv_4bit)(float *out, const uint8_t *in, float scale, size_t n);    /* [27] */
+    void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);      /* scale = max|x| / 127 */
+    void (*memset_pattern)(void *dst, uint32_t pattern, size_t bytes);     /* [28] little-endian pattern, any length */
+} qsf_kernels;
+
+/* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set and below.
+ * QSF_E_UNSUPPORTED: no such set here. */
+qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
+
+void qsf_kernels_scalar(qsf_kernels *k);     /* complete; each later call overrides what it does better */
+void qsf_kernels_sse42(qsf_kernels *k);
+void qsf_kernels_avx2(qsf_kernels *k);
+void qsf_kernels_avx512(qsf_kernels *k);
+void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
+
+/* Begin and end of a part of a file that may use an instruction set the rest of the program does not. */
+#if defined(__clang__)
+#  define QSF_TARGET_PRAGMA(x) _Pragma(#x)
+#  define QSF_TARGET_BEGIN(set) QSF_TARGET_PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
+#  define QSF_TARGET_END _Pragma("clang attribute pop")
+#elif defined(__GNUC__)
+#  define QSF_TARGET_PRAGMA(x) _Pragma(#x)
+#  define QSF_TARGET_BEGIN(set) _Pragma("GCC push_options") QSF_TARGET_PRAGMA(GCC target(set))
+#  define QSF_TARGET_END _Pragma("GCC pop_options")
+#endif
+
+#endif
