@@ -1,0 +1,39 @@
+/* What the converter reads: a GGUF or QSF file or a Hugging Face directory as a description and tensors of floats.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_INPUT_H
+#define QSF_CONVERT_INPUT_H
+
+#include "source.h"
+#include "arena.h"
+
+typedef struct input_tensor {
+    uint32_t    unit;           /* layer, or hp.n_layers (embedding), hp.n_layers + 1 (final) */
+    uint32_t    kind;           /* qsf_kind; fused tensors appear as their parts */
+    uint32_t    rows, cols;     /* as the engine uses it: rows outputs, cols inputs */
+    const char *name;           /* in the input file, for messages and patterns */
+    uint64_t    stored_bytes;
+    uint32_t    source_type;    /* qsf_type it is stored in */
+} input_tensor;
+
+typedef struct input input;
+struct input {
+    const qsf_platform *platform;
+    qsf_hparams   hp;
+    qsf_vocab     vocab;
+    uint32_t      n_tensors;
+    input_tensor *tensors;      /* ordered by unit as a file has them: embedding, layers, final; then in order of use */
+    uint32_t      n_meta;
+    qsf_meta     *meta;         /* provenance and generation defaults worth keeping */
+    /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
+    qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
+    void        (*close)(input *in);    /* frees in too */
+    qsf_arena    *arena;
+    void         *own;          /* of the reader */
+};
+
+/* By what is there: a directory with config.json, a file with GGUF or QSF magic. */
+qsf_status input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err);
+qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err);        /* convert/hf.c */
+qsf_status input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err);   /* convert/input.c */
+
+#endif
