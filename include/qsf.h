@@ -162,7 +162,7 @@ QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
 
 typedef struct qsf_context qsf_context;
 
-typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1 } qsf_kv_type;
+typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2 } qsf_kv_type;
 
 typedef struct qsf_context_options {
     size_t      size;
@@ -173,7 +173,7 @@ typedef struct qsf_context_options {
     uint32_t    n_threads;    /* 1..256; 0: one a core */
     uint32_t    n_seqs;       /* most sequences alive at once, default 4 */
     qsf_kv_type kv_type;      /* default QSF_KV_Q8 */
-    bool        f32;          /* false; true computes with float activations: exact, slow, for comparing */
+    bool        f32;          /* false; true computes with float activations and keys and values: exact, slow, for comparing */
     const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */
     float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
 } qsf_context_options;

@@ -1,0 +1,125 @@
+/* The KV cache's tables and storage.
+ * SPDX-License-Identifier: MIT */
+#include "kv.h"
+
+void qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim)
+{
+    const size_t width = type == QSF_KV_Q8 ? 1 : type == QSF_KV_F16 ? 2 : 4;
+    const size_t codes = QSF_KV_BLOCK * (size_t)head_dim * width;
+    const size_t scales = type == QSF_KV_Q8 ? QSF_KV_BLOCK * sizeof(float) : 0;
+    *l = (qsf_kv_layout){ .type = type, .n_layers = n_layers, .n_kv_heads = n_kv_heads, .head_dim = head_dim };
+    l->v_at = codes;
+    l->kd_at = 2 * codes;
+    l->vd_at = 2 * codes + scales;
+    l->record = (size_t)qsf_round_up(2 * codes + 2 * scales, 64);
+}
+
+uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs) { return (uint32_t)qsf_ceil_div(n_ctx, QSF_KV_BLOCK) + n_seqs - 1; }
+
+static uint64_t kv_data_bytes(const qsf_kv_layout *l, uint32_t n_blocks)
+{
+    return (uint64_t)l->n_layers * n_blocks * l->n_kv_heads * l->record;
+}
+static uint64_t kv_table_words(uint32_t n_blocks, uint32_t n_seqs) { return (uint64_t)n_blocks * (2 + n_seqs); }
+
+uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs)
+{
+    return kv_data_bytes(l, n_blocks) + kv_table_words(n_blocks, n_seqs) * sizeof(uint32_t) + n_seqs * sizeof(qsf_kv_seq);
+}
+
+qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs, qsf_error *err)
+{
+    *kv = (qsf_kv){ .platform = p, .layout = *l, .n_blocks = n_blocks, .n_seqs = n_seqs };
+    kv->data_bytes = kv_data_bytes(l, n_blocks);
+    kv->free = qsf_alloc_array(p, kv_table_words(n_blocks, n_seqs), sizeof(uint32_t), "KV block tables", err);
+    if (!kv->free) return QSF_E_MEMORY;
+    if (!(kv->seqs = qsf_alloc_array(p, n_seqs, sizeof(qsf_kv_seq), "sequences", err))) return QSF_E_MEMORY;
+    if (!(kv->data = qsf_alloc(p, kv->data_bytes, "KV cache", err))) return QSF_E_MEMORY;
+    kv->refs = kv->free + n_blocks;
+    for (uint32_t s = 0; s < n_seqs; s++) kv->seqs[s].blocks = kv->refs + n_blocks + (size_t)s * n_blocks;
+    for (uint32_t b = 0; b < n_blocks; b++) kv->free[b] = n_blocks - 1 - b;
+    kv->n_free = n_blocks;
+    return QSF_OK;
+}
+
+void qsf_kv_done(qsf_kv *kv)
+{
+    if (!kv->platform) return;
+    qsf_dealloc(kv->platform, kv->data, kv->data_bytes);
+    qsf_dealloc(kv->platform, kv->seqs, kv->n_seqs * sizeof(qsf_kv_seq));
+    qsf_dealloc(kv->platform, kv->free, kv_table_words(kv->n_blocks, kv->n_seqs) * sizeof(uint32_t));
+    *kv = (qsf_kv){ 0 };
+}
+
+static uint32_t kv_take(qsf_kv *kv)
+{
+    const uint32_t b = kv->free[--kv->n_free];
+    kv->refs[b] = 1;
+    return b;
+}
+static void kv_drop(qsf_kv *kv, uint32_t b)
+{
+    assert(kv->refs[b] > 0);
+    if (--kv->refs[b] == 0) kv->free[kv->n_free++] = b;
+}
+
+qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n)
+{
+    qsf_kv_seq *q = &kv->seqs[s];
+    const uint32_t have = (uint32_t)qsf_ceil_div(q->length, QSF_KV_BLOCK);
+    const uint32_t want = (uint32_t)qsf_ceil_div((uint64_t)q->length + n, QSF_KV_BLOCK);
+    const bool copy = n && q->length % QSF_KV_BLOCK && kv->refs[q->blocks[have - 1]] > 1;
+    if (want > kv->n_blocks || want - have + copy > kv->n_free) return QSF_E_FULL;
+    if (copy) {
+        const uint32_t from = q->blocks[have - 1], to = kv_take(kv);
+        for (uint32_t l = 0; l < kv->layout.n_layers; l++)
+            memcpy(qsf_kv_record(kv, l, to, 0), qsf_kv_record(kv, l, from, 0), kv->layout.n_kv_heads * kv->layout.record);
+        kv_drop(kv, from);
+        q->blocks[have - 1] = to;
+    }
+    for (uint32_t b = have; b < want; b++) q->blocks[b] = kv_take(kv);
+    q->length += n;
+    return QSF_OK;
+}
+
+void qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length)
+{
+    qsf_kv_seq *q = &kv->seqs[s];
+    assert(length <= q->length);
+    const uint32_t keep = (uint32_t)qsf_ceil_div(length, QSF_KV_BLOCK);
+    for (uint32_t b = (uint32_t)qsf_ceil_div(q->length, QSF_KV_BLOCK); b > keep; b--) kv_drop(kv, q->blocks[b - 1]);
+    q->length = length;
+}
+
+void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
+{
+    if (dst == src) {
+        qsf_kv_truncate(kv, dst, length);
+        return;
+    }
+    qsf_kv_truncate(kv, dst, 0);
+    const uint32_t n = (uint32_t)qsf_ceil_div(length, QSF_KV_BLOCK);
+    for (uint32_t b = 0; b < n; b++) kv->refs[kv->seqs[dst].blocks[b] = kv->seqs[src].blocks[b]]++;
+    kv->seqs[dst].length = length;
+}
+
+void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v)
+{
+    const qsf_kv_layout *l = &kv->layout;
+    const size_t i = pos % QSF_KV_BLOCK, n = l->head_dim;
+    uint8_t *r = qsf_kv_record(kv, layer, kv->seqs[s].blocks[pos / QSF_KV_BLOCK], head);
+    switch (l->type) {
+    case QSF_KV_Q8:
+        kn->quantize_kv_8bit((int8_t *)r + i * n, (float *)(void *)(r + l->kd_at) + i, k, n);
+        kn->quantize_kv_8bit((int8_t *)r + l->v_at + i * n, (float *)(void *)(r + l->vd_at) + i, v, n);
+        break;
+    case QSF_KV_F16:
+        kn->fp32_to_fp16_array((uint16_t *)(void *)r + i * n, k, n);
+        kn->fp32_to_fp16_array((uint16_t *)(void *)(r + l->v_at) + i * n, v, n);
+        break;
+    case QSF_KV_F32:
+        memcpy((float *)(void *)r + i * n, k, n * sizeof(float));
+        memcpy((float *)(void *)(r + l->v_at) + i * n, v, n * sizeof(float));
+        break;
+    }
+}

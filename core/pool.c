@@ -1,0 +1,142 @@
+/* The thread pool: spinning barriers that give the processor back after about a millisecond.
+ * SPDX-License-Identifier: MIT */
+#include "pool.h"
+
+#include <stdatomic.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#  define POOL_RELAX() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#  define POOL_RELAX() __asm__ volatile("yield")
+#else
+#  define POOL_RELAX() ((void)0)
+#endif
+
+/* A word that threads wait on.  The low bit of sleepers would be enough for waking; the count spares needless calls. */
+typedef struct pool_word {
+    _Alignas(64) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} pool_word;
+
+typedef struct pool_worker {
+    qsf_pool   *pool;
+    uint32_t    index;
+    qsf_thread *thread;
+} pool_worker;
+
+struct qsf_pool {
+    pool_word region;       /* counts regions; workers begin when it moves */
+    pool_word phase;        /* counts barriers */
+    _Alignas(64) _Atomic uint32_t arrived;
+    _Alignas(64) void (*fn)(void *, uint32_t);
+    void     *arg;
+    bool      stop;
+    uint32_t  n, spins;
+    const qsf_platform *platform;
+    pool_worker workers[];
+};
+
+/* Waits until w->value is no longer old. */
+static uint32_t pool_wait(const qsf_pool *pool, pool_word *w, uint32_t old)
+{
+    uint32_t now;
+    for (uint32_t i = 0; i < pool->spins; i++) {
+        if ((now = atomic_load_explicit(&w->value, memory_order_acquire)) != old) return now;
+        POOL_RELAX();
+    }
+    atomic_fetch_add(&w->sleepers, 1);
+    while ((now = atomic_load(&w->value)) == old)
+        pool->platform->wait32(pool->platform->user, (uint32_t *)&w->value, old, 1000000000u);
+    atomic_fetch_sub(&w->sleepers, 1);
+    return now;
+}
+
+static void pool_advance(const qsf_pool *pool, pool_word *w)
+{
+    atomic_fetch_add(&w->value, 1);                /* sequentially consistent with the sleeper's count */
+    if (atomic_load(&w->sleepers)) pool->platform->wake32(pool->platform->user, (uint32_t *)&w->value, UINT32_MAX);
+}
+
+void qsf_pool_barrier(qsf_pool *pool)
+{
+    if (pool->n == 1) return;
+    const uint32_t phase = atomic_load_explicit(&pool->phase.value, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) == pool->n - 1) {
+        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
+        pool_advance(pool, &pool->phase);
+    } else {
+        pool_wait(pool, &pool->phase, phase);
+    }
+}
+
+static void pool_worker_main(void *arg)
+{
+    pool_worker *w = arg;
+    qsf_pool *pool = w->pool;
+    if (pool->platform->thread_pin) pool->platform->thread_pin(pool->platform->user, w->index);
+    uint32_t region = 0;
+    for (;;) {
+        region = pool_wait(pool, &pool->region, region);
+        if (pool->stop) return;
+        pool->fn(pool->arg, w->index);
+        qsf_pool_barrier(pool);
+    }
+}
+
+void qsf_pool_run(qsf_pool *pool, void (*fn)(void *, uint32_t), void *arg)
+{
+    if (pool->n == 1) {
+        fn(arg, 0);
+        return;
+    }
+    pool->fn = fn;
+    pool->arg = arg;
+    pool_advance(pool, &pool->region);
+    fn(arg, 0);
+    qsf_pool_barrier(pool);
+}
+
+uint32_t qsf_pool_size(const qsf_pool *pool) { return pool->n; }
+
+static uint64_t pool_bytes(uint32_t n) { return sizeof(qsf_pool) + (uint64_t)n * sizeof(pool_worker); }
+
+qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_error *err)
+{
+    *out = NULL;
+    const uint32_t cpus = p->cpu_count ? p->cpu_count(p->user) : 1;
+    if (n == 0) n = QSF_MIN(cpus, QSF_MAX_THREADS);
+    if (n > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n, (unsigned)QSF_MAX_THREADS);
+    if (!p->thread_start || !p->wait32 || !p->wake32) n = 1;
+
+    qsf_pool *pool = qsf_alloc(p, pool_bytes(n), "thread pool", err);
+    if (!pool) return QSF_E_MEMORY;
+    pool->platform = p;
+    pool->n = n;
+    pool->spins = n > cpus ? 64 : 20000;           /* more threads than processors: whoever spins keeps a worker from working */
+    for (uint32_t i = 1; i < n; i++) {
+        pool_worker *w = &pool->workers[i];
+        w->pool = pool;
+        w->index = i;
+        const qsf_status st = p->thread_start(p->user, pool_worker_main, w, &w->thread);
+        if (st) {
+            w->thread = NULL;
+            qsf_pool_free(pool);
+            return qsf_fail(err, st, "cannot start thread %u of %u; fewer threads may do", (unsigned)i, (unsigned)n);
+        }
+    }
+    *out = pool;
+    return QSF_OK;
+}
+
+void qsf_pool_free(qsf_pool *pool)
+{
+    if (!pool) return;
+    const qsf_platform *p = pool->platform;
+    pool->stop = true;
+    pool_advance(pool, &pool->region);
+    for (uint32_t i = 1; i < pool->n; i++)
+        if (pool->workers[i].thread) p->thread_join(p->user, pool->workers[i].thread);
+    qsf_dealloc(p, pool, pool_bytes(pool->n));
+}
+
+#undef POOL_RELAX

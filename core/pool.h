@@ -1,0 +1,22 @@
+/* Threads that run one function together and meet at barriers: one parallel region a step.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_POOL_H
+#define QSF_POOL_H
+
+#include "host.h"
+
+enum { QSF_MAX_THREADS = 256 };
+
+typedef struct qsf_pool qsf_pool;
+
+/* n_threads - 1 threads are started; the caller of qsf_pool_run is thread 0.  n_threads 0: one a processor. */
+qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n_threads, qsf_pool **out, qsf_error *err);
+void       qsf_pool_free(qsf_pool *pool);      /* takes NULL and half-built */
+uint32_t   qsf_pool_size(const qsf_pool *pool);
+
+/* Calls fn(arg, i) for every thread i of the pool and returns when all have returned. */
+void qsf_pool_run(qsf_pool *pool, void (*fn)(void *arg, uint32_t thread), void *arg);
+/* Inside fn: waits until every thread of the pool is here. */
+void qsf_pool_barrier(qsf_pool *pool);
+
+#endif
