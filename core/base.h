@@ -68,6 +68,7 @@ static inline float    qsf_bf16_to_f32(uint16_t h) { return qsf_f32_from_bits((u
 /* A small printf: %s %.*s %c %d %u %x %ld %lu %lld %llu %zu %f %g %% with width, '0', '-' and precision.  Returns the length that
  * the whole text has; out is always terminated where cap > 0. */
 size_t qsf_format(char *out, size_t cap, const char *fmt, ...) QSF_PRINTF(3, 4);
+size_t qsf_vformat(char *out, size_t cap, const char *fmt, va_list args);
 /* Fills *err (NULL is allowed) and returns st, so that `return qsf_fail(...)` and `st = qsf_fail(...)` both read well. */
 qsf_status qsf_fail(qsf_error *err, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 

@@ -172,6 +172,7 @@ typedef struct qsf_context_options {
     uint32_t    n_batch;      /* rows computed at once, default 256 */
     uint32_t    n_threads;    /* 1..256; 0: one a core */
     uint32_t    n_seqs;       /* most sequences alive at once, default 4 */
+    uint32_t    n_logits;     /* most rows of a batch that ask for logits, default n_seqs */
     qsf_kv_type kv_type;      /* default QSF_KV_Q8 */
     bool        f32;          /* false; true computes with float activations and keys and values: exact, slow, for comparing */
     const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */

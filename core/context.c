@@ -1,0 +1,364 @@
+/* The context's life, its sequences, and the step that moves a batch on by one layer.
+ * SPDX-License-Identifier: MIT */
+#include "context.h"
+
+void qsf_context_defaults(qsf_context_options *o)
+{
+    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8, .quality = 1 };
+}
+
+/* ---- memory ---- */
+
+static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
+{
+    uint8_t *p = base ? base + *at : NULL;
+    *at += qsf_round_up(n * size, 64);
+    return p;
+}
+#define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
+
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip)
+{
+    uint64_t at = 0;
+    const uint64_t rows = o->n_batch, rep = hp->n_heads / hp->n_kv_heads, half = qsf_rope_half(hp);
+    *b = (qsf_buffers){ 0 };
+    b->ld_embd = qsf_round_up(hp->n_embd, 16);
+    b->ld_q = qsf_round_up((uint64_t)hp->n_heads * hp->head_dim, 16);
+    b->ld_kv = qsf_round_up((uint64_t)hp->n_kv_heads * hp->head_dim, 16);
+    b->ld_ff = qsf_round_up(hp->n_ff, 16);
+    b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
+    b->max_cols = QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff);
+    const uint64_t act_cols = qsf_act_cols((uint32_t)b->max_cols);
+    b->x = CARVE(float, rows * b->ld_embd);
+    b->xn = CARVE(float, rows * b->ld_embd);
+    b->tmp = CARVE(float, rows * b->ld_embd);
+    b->q = CARVE(float, rows * b->ld_q);
+    b->k = CARVE(float, rows * b->ld_kv);
+    b->v = CARVE(float, rows * b->ld_kv);
+    b->att = CARVE(float, rows * b->ld_q);
+    b->gate = CARVE(float, rows * b->ld_ff);
+    b->up = CARVE(float, rows * b->ld_ff);
+    b->logits = CARVE(float, o->n_logits * b->ld_vocab);
+    for (int i = 0; i < 2; i++) {
+        b->cos[i] = CARVE(float, rows * half);
+        b->sin[i] = CARVE(float, rows * half);
+    }
+    if (needs_strip) b->strip = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
+    b->scores = CARVE(float, o->n_threads * qsf_round_up(rep * (QSF_KV_BLOCK + 3), 16));
+    b->act.q = CARVE(int8_t, rows * act_cols);
+    b->act.d = CARVE(float, rows * act_cols / 64);
+    b->act.s = CARVE(float, rows * act_cols / 32);
+    return at;
+}
+#undef CARVE
+
+static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
+{
+    if (o->n_threads > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to 256 are possible", (unsigned)o->n_threads);
+    if (o->n_batch < 1 || o->n_batch > 65536) return qsf_fail(err, QSF_E_ARGUMENT, "a batch of %u rows; 1 to 65536 are possible", (unsigned)o->n_batch);
+    if (o->n_seqs < 1 || o->n_seqs > 4096) return qsf_fail(err, QSF_E_ARGUMENT, "%u sequences; 1 to 4096 are possible", (unsigned)o->n_seqs);
+    if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
+    if (o->kv_type != QSF_KV_F16 && o->kv_type != QSF_KV_Q8 && o->kv_type != QSF_KV_F32) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
+    if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
+    const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
+    if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);
+    if (hp->learned_pos && o->n_ctx > trained)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned %u", (unsigned)o->n_ctx, (unsigned)trained);
+    if (o->n_logits == 0) o->n_logits = o->n_seqs;
+    o->n_batch = QSF_MIN(o->n_batch, o->n_ctx);
+    o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
+    if (o->f32) o->kv_type = QSF_KV_F32;
+    return QSF_OK;
+}
+
+static qsf_status context_weights(qsf_context *c, qsf_error *err)
+{
+    const qsf_source *s = c->model->source;
+    const uint32_t room = s->n_units + 2;
+    qsf_memory m = { 0 };
+    qsf_status st = QSF_E_MEMORY;
+    if (!(m.caps = qsf_alloc_array(c->platform, room, sizeof *m.caps, "plan", err))) goto done;
+    if (!(m.pins = qsf_alloc_array(c->platform, room, sizeof *m.pins, "plan", err))) goto done;
+    if ((st = qsf_plan_make(c->model, &c->o, &m, &c->plan, err))) goto done;
+    st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, err);
+done:
+    qsf_dealloc(c->platform, m.pins, room * sizeof *m.pins);
+    qsf_dealloc(c->platform, m.caps, room * sizeof *m.caps);
+    return st;
+}
+
+static qsf_status context_buffers(qsf_context *c, qsf_error *err)
+{
+    const qsf_hparams *hp = c->hp;
+    const uint32_t half = qsf_rope_half(hp);
+    c->region_bytes = qsf_buffers_layout(&c->b, NULL, hp, &c->o, true);
+    if (!(c->region = qsf_alloc(c->platform, c->region_bytes, "activations", err))) return QSF_E_MEMORY;
+    qsf_buffers_layout(&c->b, c->region, hp, &c->o, true);
+    if (!(c->rows = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->old_length = qsf_alloc_array(c->platform, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
+    for (int i = 0; i < 2; i++) {
+        c->rope[i].half = half;
+        if (!(c->rope[i].freq = qsf_alloc_array(c->platform, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
+        if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx);
+    }
+    qsf_kv_layout l;
+    qsf_kv_layout_init(&l, c->o.kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
+    return qsf_kv_init(&c->kv, c->platform, &l, qsf_kv_blocks_for(c->o.n_ctx, c->o.n_seqs), c->o.n_seqs, err);
+}
+
+qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
+{
+    qsf_status st;
+    *out = NULL;
+    if (m->source->n_units == 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run", m->source->path);
+    const qsf_platform *p = m->platform;
+    qsf_context *c = qsf_alloc(p, sizeof *c, "context", err);
+    if (!c) return QSF_E_MEMORY;
+    c->model = m;
+    c->platform = p;
+    c->hp = &m->source->hp;
+    qsf_context_defaults(&c->o);
+    QSF_OPTIONS_COPY(&c->o, opts);
+    if ((st = context_check(c->hp, &c->o, err))) goto fail;
+    c->f32 = c->o.f32;
+
+    const char *isa = c->o.isa ? c->o.isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
+    if ((st = qsf_kernels_init(&c->k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) goto fail;
+    c->o.isa = c->k.isa;
+    if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
+    c->o.n_threads = qsf_pool_size(c->pool);
+    if ((st = context_weights(c, err))) goto fail;
+    if ((st = context_buffers(c, err))) goto fail;
+    qsf_context_reset_stats(c);
+    *out = c;
+    return QSF_OK;
+fail:
+    qsf_context_free(c);
+    return st;
+}
+
+void qsf_context_free(qsf_context *c)
+{
+    if (!c) return;
+    const qsf_platform *p = c->platform;
+    qsf_pool_free(c->pool);
+    qsf_loader_done(&c->loader);
+    qsf_kv_done(&c->kv);
+    for (int i = 0; i < 2; i++) qsf_dealloc(p, c->rope[i].freq, c->rope[i].half * sizeof(double));
+    qsf_dealloc(p, c->old_length, c->o.n_seqs * sizeof(uint32_t));
+    qsf_dealloc(p, c->rows, c->o.n_batch * sizeof *c->rows);
+    qsf_dealloc(p, c->region, c->region_bytes);
+    qsf_dealloc(p, c, sizeof *c);
+}
+
+qsf_model  *qsf_context_model(qsf_context *c) { return c->model; }
+const char *qsf_last_error(const qsf_context *c) { return c->error.text; }
+void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c->plan; }
+
+void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
+{
+    *out = c->stats;
+    out->bytes_read = c->loader.bytes_read;
+    out->ns_wait_io = c->loader.ns_wait;
+    out->ns_prepare = c->loader.ns_prepare;
+}
+void qsf_context_reset_stats(qsf_context *c)
+{
+    c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads };
+    c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_prepare = 0;
+}
+
+/* ---- sequences ---- */
+
+/* Drops the batch under way: its positions are taken back. */
+static void batch_drop(qsf_context *c)
+{
+    if (!c->active) return;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_kv_truncate(&c->kv, s, c->old_length[s]);
+    c->active = false;
+    c->n_asked = 0;
+}
+
+static qsf_status seq_check(qsf_context *c, qsf_seq s)
+{
+    if (s >= 0 && (uint32_t)s < c->o.n_seqs) return QSF_OK;
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)s, (unsigned)c->o.n_seqs);
+}
+
+uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
+{
+    return s >= 0 && (uint32_t)s < c->o.n_seqs ? (c->active ? c->old_length[s] : c->kv.seqs[s].length) : 0;
+}
+
+qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
+{
+    const qsf_status st = seq_check(c, s);
+    if (st) return st;
+    batch_drop(c);
+    if (n > c->kv.seqs[s].length)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s, (unsigned)c->kv.seqs[s].length, (unsigned)n);
+    qsf_kv_truncate(&c->kv, (uint32_t)s, n);
+    return QSF_OK;
+}
+
+qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    qsf_status st;
+    if ((st = seq_check(c, dst)) || (st = seq_check(c, src))) return st;
+    batch_drop(c);
+    if (n > c->kv.seqs[src].length)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)src, (unsigned)c->kv.seqs[src].length, (unsigned)n);
+    qsf_kv_share(&c->kv, (uint32_t)dst, (uint32_t)src, n);
+    return QSF_OK;
+}
+
+/* ---- steps ---- */
+
+static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    if (n == 0 || n > c->o.n_batch) return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; 1 to %u are possible", (unsigned long long)n, (unsigned)c->o.n_batch);
+    uint32_t asked = 0;
+    for (size_t i = 0; i < n; i++) {
+        const qsf_status st = seq_check(c, rows[i].seq);
+        if (st) return st;
+        if (rows[i].token < 0 || (uint32_t)rows[i].token >= c->hp->n_vocab)
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token, (unsigned)c->hp->n_vocab);
+        if (rows[i].logits && asked++ == c->o.n_logits)
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "more than %u rows ask for logits; see n_logits", (unsigned)c->o.n_logits);
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    qsf_status st;
+    c->error = (qsf_error){ 0 };
+    batch_drop(c);
+    if ((st = batch_rows(c, rows, n))) return st;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) c->old_length[s] = c->kv.seqs[s].length;
+    c->active = true;
+    c->n_rows = (uint32_t)n;
+    c->n_asked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
+        c->rows[i] = (qsf_batch_row){ s, pos, rows[i].token, rows[i].logits ? (int32_t)c->n_asked++ : -1 };
+        if (pos >= c->o.n_ctx || qsf_kv_grow(&c->kv, s, 1)) {
+            batch_drop(c);
+            return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)c->o.n_ctx);
+        }
+    }
+    c->at = 0;
+    c->begun_ns = qsf_now(c->platform);
+    return QSF_OK;
+}
+
+static bool layer_skipped(const qsf_context *c, uint32_t layer)
+{
+    const uint32_t n = c->hp->n_layers;
+    if (c->o.quality >= 1 || layer < 2 || layer + 2 >= n) return false;
+    return c->model->source->units[layer].importance < 1 - c->o.quality;
+}
+static uint32_t next_layer(const qsf_context *c, uint32_t layer)
+{
+    while (layer < c->hp->n_layers && layer_skipped(c, layer)) layer++;
+    return layer;
+}
+
+/* Units that the step at c->at needs; returns their number. */
+static uint32_t step_units(const qsf_context *c, uint32_t units[2])
+{
+    const qsf_source *s = c->model->source;
+    if (c->at == 0) {
+        units[0] = qsf_unit_embd(s);
+        return 1;
+    }
+    if (c->at <= c->hp->n_layers) {
+        units[0] = c->at - 1;
+        return 1;
+    }
+    units[0] = qsf_unit_final(s);
+    units[1] = qsf_unit_embd(s);
+    return c->hp->tied ? 2 : 1;
+}
+
+static void batch_done(qsf_context *c)
+{
+    const uint64_t ns = qsf_now(c->platform) - c->begun_ns;
+    c->active = false;
+    if (c->n_rows == 1 && c->n_asked == 1) {
+        c->stats.tokens_generated++;
+        c->stats.ns_generated += ns;
+    } else {
+        c->stats.tokens_prompt += c->n_rows;
+        c->stats.ns_prompt += ns;
+    }
+}
+
+static qsf_status step_compute(qsf_context *c, const qsf_weights *const w[2])
+{
+    const uint32_t n_layers = c->hp->n_layers;
+    if (c->at == 0) {
+        qsf_forward_embed(c, w[0]);
+        c->at = 1 + next_layer(c, 0);
+    } else if (c->at <= n_layers) {
+        const uint32_t layer = c->at - 1, next = next_layer(c, layer + 1);
+        qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
+        qsf_forward_layer(c, layer, w[0]);
+        c->at = 1 + next;
+    } else {
+        qsf_forward_head(c, w[1], w[0]);
+        c->at++;
+    }
+    if (c->at <= n_layers || (c->at == n_layers + 1 && c->n_asked)) return QSF_PENDING;
+    batch_done(c);
+    return QSF_OK;
+}
+
+qsf_status qsf_step(qsf_context *c, bool *waiting)
+{
+    qsf_status st = QSF_OK;
+    uint32_t units[2];
+    const qsf_weights *w[2] = { NULL, NULL };
+    if (waiting) *waiting = false;
+    if (!c->active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
+    const uint32_t n = step_units(c, units);
+    for (uint32_t i = 0; i < n && !st; i++) st = qsf_loader_get(&c->loader, units[i], &w[i], &c->error);
+    if (st == QSF_PENDING) {
+        if (waiting) *waiting = true;
+        return st;
+    }
+    if (!st) st = step_compute(c, w);
+    if (st && st != QSF_PENDING) batch_drop(c);
+    return st;
+}
+
+qsf_status qsf_wait(qsf_context *c)
+{
+    uint32_t units[2];
+    if (!c->active) return QSF_OK;
+    const uint32_t n = step_units(c, units);
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_status st = qsf_loader_wait(&c->loader, units[i], &c->error);
+        if (st) {
+            batch_drop(c);
+            return st;
+        }
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    bool waiting;
+    qsf_status st = qsf_batch_begin(c, rows, n);
+    while (!st) {
+        if ((st = qsf_step(c, &waiting)) != QSF_PENDING) return st;
+        st = waiting ? qsf_wait(c) : QSF_OK;
+    }
+    return st;
+}
+
+const float *qsf_logits(const qsf_context *c, size_t i)
+{
+    return !c->active && i < c->n_asked ? c->b.logits + i * c->b.ld_vocab : NULL;
+}

@@ -1,0 +1,83 @@
+/* A context: the memory, threads and state that run one model.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONTEXT_H
+#define QSF_CONTEXT_H
+
+#include "kv.h"
+#include "loader.h"
+#include "model.h"
+#include "pool.h"
+#include "rope.h"
+
+/* A row of the batch under way. */
+typedef struct qsf_batch_row {
+    uint32_t seq, pos;
+    int32_t  token;
+    int32_t  logits;      /* index of its logits, -1: none asked */
+} qsf_batch_row;
+
+/* What forward.c computes in.  Leading dimensions are padded to whole tiles.  n_batch rows each unless said. */
+typedef struct qsf_buffers {
+    float *x;             /* [rows][n_embd] the residual stream */
+    float *xn;            /* [rows][n_embd] normed */
+    float *tmp;           /* [rows][ld_embd] output of a projection */
+    float *q, *k, *v;     /* [rows][ld_q], [rows][ld_kv] */
+    float *att;           /* [rows][ld_q] */
+    float *gate, *up;     /* [rows][ld_ff] */
+    float *logits;        /* [n_logits][ld_vocab] */
+    float *cos[2], *sin[2];      /* [rows][half], global and local */
+    float *strip;         /* [threads][16][max cols] rows of weights as floats */
+    float *scores;        /* [threads][rep * (block + 3)] attention scores, m, l, factor */
+    qsf_act act;          /* [rows][max cols] */
+    size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;
+} qsf_buffers;
+
+struct qsf_context {
+    qsf_model     *model;
+    const qsf_platform *platform;
+    const qsf_hparams  *hp;
+    qsf_kernels    k;
+    qsf_pool      *pool;
+    qsf_loader     loader;
+    qsf_kv         kv;
+    qsf_rope       rope[2];          /* global, local */
+    qsf_buffers    b;
+    void          *region;           /* the buffers' memory */
+    uint64_t       region_bytes;
+    qsf_batch_row *rows;
+    uint32_t      *old_length;       /* [n_seqs] lengths before the batch, to take it back */
+    qsf_context_options o;           /* as granted */
+    qsf_plan       plan;
+    qsf_stats      stats;
+    qsf_error      error;
+    bool           f32;
+
+    /* the batch under way */
+    bool           active;
+    uint32_t       n_rows, n_asked;  /* rows; rows that ask for logits */
+    uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers head */
+    uint64_t       begun_ns;
+    const qsf_weights *w;            /* of the layer being computed */
+    const qsf_matrix  *head;
+};
+
+/* forward.c */
+void qsf_forward_embed(qsf_context *c, const qsf_weights *embd);
+void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
+void qsf_forward_head(qsf_context *c, const qsf_weights *embd, const qsf_weights *final);
+
+/* Lays the buffers out from base (NULL: only counts) and returns their bytes; context.c. */
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip);
+
+/* How the memory is spent; plan.c. */
+typedef struct qsf_memory {
+    uint32_t n_slots;
+    uint64_t *caps;       /* [n_units + 2] bytes of each slot */
+    int32_t  *pins;       /* [n_units + 2] unit, or -1 */
+    uint64_t stored, raw; /* staging */
+} qsf_memory;
+/* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are the caller's, with room for
+ * n_units + 2.  QSF_E_BUDGET says the smallest budget that works. */
+qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, qsf_memory *m, qsf_plan *plan, qsf_error *err);
+
+#endif

@@ -1,0 +1,403 @@
+/* The arithmetic of one step: embedding, a transformer layer, the head.  All threads of the pool run these functions together and
+ * meet at barriers; each works on its share of rows, tiles or heads.
+ * SPDX-License-Identifier: MIT
+ *
+ *   x -> norm -> q, k, v -> rotate, append to the KV cache -> attention -> output -> + x
+ *   x -> norm -> gate, up -> act(gate) * up -> down -> + x */
+#include "context.h"
+
+typedef struct share { size_t begin, end; } share;
+
+static share share_of(size_t n, uint32_t thread, uint32_t n_threads)
+{
+    return (share){ n * thread / n_threads, n * (thread + 1) / n_threads };
+}
+static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS; }
+
+/* ---- matrices ---- */
+
+static bool uses_act(const qsf_context *c, const qsf_matrix *m) { return m->t.data && m->form >= 0 && !c->f32; }
+
+/* Rows as floats, a strip of 16 at a time: types without a kernel of their own, and float activations. */
+static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles, uint32_t thread)
+{
+    float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
+    for (size_t t = tiles.begin; t < tiles.end; t++) {
+        const uint32_t row = (uint32_t)t * QSF_TILE_ROWS, rows = QSF_MIN(QSF_TILE_ROWS, m->t.rows - row);
+        qsf_dequant_rows(&m->t, row, rows, strip);
+        c->k.matmul_f32(y + row, ldy, strip, x, ldx, n, rows, m->t.cols);
+    }
+}
+
+static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles)
+{
+    const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
+    for (size_t r = tiles.begin * QSF_TILE_ROWS; r < end; r++)
+        for (uint32_t i = m->out_start[r]; i < m->out_start[r + 1]; i++) {
+            const float w = qsf_f16_to_f32(m->out_value[i]);
+            for (size_t j = 0; j < n; j++) y[j * ldy + r] += w * x[j * ldx + m->out_col[i]];
+        }
+}
+
+/* y[n][ldy] = x . m for the tiles of this share.  x is [n][ldx] floats; act the same rows quantised (only read where uses_act). */
+static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, const qsf_act *act, size_t n,
+                     float *y, size_t ldy, share tiles, uint32_t thread)
+{
+    if (tiles.begin >= tiles.end) return;
+    if (uses_act(c, m)) {
+        const uint8_t *w = (const uint8_t *)m->t.data + tiles.begin * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+        float *to = y + tiles.begin * QSF_TILE_ROWS;
+        if (n == 1) c->k.matvec[m->form](to, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
+        else c->k.matmul[m->form](to, ldy, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
+    } else {
+        multiply_rows(c, m, x, ldx, n, y, ldy, tiles, thread);
+    }
+    if (m->out_start) add_outliers(m, x, ldx, n, y, ldy, tiles);
+}
+
+static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, share tiles)
+{
+    if (!bias || tiles.begin >= tiles.end) return;
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
+    for (size_t j = 0; j < n; j++) c->k.vec_add(y + j * ldy + begin, y + j * ldy + begin, bias + begin, end - begin);
+}
+
+/* The part of share s of a concatenation that falls into [at, at + n), counted from at. */
+static share share_cut(share s, size_t at, size_t n)
+{
+    const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
+    return (share){ QSF_MIN(b, n), QSF_MIN(e, n) };
+}
+
+/* The batch's activations as the kernels take them, for inputs of cols columns. */
+static qsf_act act_view(const qsf_context *c, size_t cols, size_t n)
+{
+    qsf_act a = c->b.act;
+    a.cols = qsf_act_cols((uint32_t)cols);
+    a.n = (uint32_t)n;
+    return a;
+}
+
+/* ---- vectors ---- */
+
+static void norm(const qsf_context *c, float *y, const float *x, const float *weight, const float *bias, size_t n)
+{
+    if (c->hp->norm == QSF_NORM_RMS) c->k.rms_norm(y, x, weight, n, c->hp->norm_eps);
+    else c->k.layer_norm(y, x, weight, bias, n, c->hp->norm_eps);
+}
+
+static void activate(const qsf_context *c, float *x, size_t n)
+{
+    if (c->hp->act == QSF_ACT_SILU) c->k.silu_inplace(x, n);
+    else if (c->hp->act == QSF_ACT_GELU) c->k.gelu_inplace(x, n);
+    else c->k.relu_inplace(x, n);
+}
+
+static void activate_gated(const qsf_context *c, float *gate, const float *up, size_t n)
+{
+    if (c->hp->act == QSF_ACT_SILU) {
+        c->k.silu_mul(gate, gate, up, n);
+    } else if (c->hp->act == QSF_ACT_GELU) {
+        c->k.gelu_mul(gate, gate, up, n);
+    } else {
+        c->k.relu_inplace(gate, n);
+        c->k.vec_mul(gate, gate, up, n);
+    }
+}
+
+/* ---- attention ---- */
+
+static bool layer_windowed(const qsf_hparams *hp, uint32_t layer)
+{
+    return hp->window && (hp->window_pattern == 0 || layer % hp->window_pattern != hp->window_pattern - 1);
+}
+/* Which of the two rotary tables a layer uses. */
+static int layer_rope(const qsf_hparams *hp, uint32_t layer) { return hp->rope_base_local > 0 && layer_windowed(hp, layer); }
+
+/* Norm, rotation and storing of one head of one row.  Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
+static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t head)
+{
+    const qsf_hparams *hp = c->hp;
+    const bool query = head < hp->n_heads;
+    const uint32_t kv = head - hp->n_heads, hd = hp->head_dim;
+    float *x = query ? c->b.q + row * c->b.ld_q + (size_t)head * hd : c->b.k + row * c->b.ld_kv + (size_t)kv * hd;
+    const float *weight = c->w->v[query ? QSF_K_Q_NORM : QSF_K_K_NORM];
+    if (weight) c->k.rms_norm(x, x, weight, hd, hp->norm_eps);
+    if (hp->rope != QSF_ROPE_NONE) {
+        const int r = layer_rope(hp, layer);
+        const size_t half = c->rope[r].half;
+        c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half, hp->rope == QSF_ROPE_PAIRS);
+    }
+    if (!query) {
+        const qsf_batch_row *b = &c->rows[row];
+        qsf_kv_store(&c->kv, &c->k, layer, b->seq, b->pos, kv, x, c->b.v + row * c->b.ld_kv + (size_t)kv * hd);
+    }
+}
+
+static void block_scores(const qsf_context *c, float *s, const float *q, const uint8_t *rec, size_t n, size_t rep, float scale)
+{
+    const size_t hd = c->hp->head_dim;
+    const void *kd = rec + c->kv.layout.kd_at;
+    switch (c->kv.layout.type) {
+    case QSF_KV_Q8: c->k.attention_scores_q8(s, QSF_KV_BLOCK, q, (const int8_t *)rec, kd, n, hd, rep, scale); break;
+    case QSF_KV_F16: c->k.attention_scores_f16(s, QSF_KV_BLOCK, q, (const uint16_t *)(const void *)rec, n, hd, rep, scale); break;
+    case QSF_KV_F32:
+        c->k.matmul_f32(s, QSF_KV_BLOCK, (const float *)(const void *)rec, q, hd, rep, n, hd);
+        for (size_t r = 0; r < rep; r++) c->k.vec_scale(s + r * QSF_KV_BLOCK, scale, n);
+        break;
+    }
+}
+
+static void block_sum(const qsf_context *c, float *o, const float *factor, const float *s, const uint8_t *rec, size_t n, size_t rep)
+{
+    const size_t hd = c->hp->head_dim;
+    const uint8_t *v = rec + c->kv.layout.v_at;
+    const void *vd = rec + c->kv.layout.vd_at;
+    switch (c->kv.layout.type) {
+    case QSF_KV_Q8: c->k.attention_weighted_sum_q8(o, factor, s, QSF_KV_BLOCK, (const int8_t *)v, vd, n, hd, rep); break;
+    case QSF_KV_F16: c->k.attention_weighted_sum_f16(o, factor, s, QSF_KV_BLOCK, (const uint16_t *)(const void *)v, n, hd, rep); break;
+    case QSF_KV_F32: {
+        const float *vf = (const float *)(const void *)v;
+        for (size_t r = 0; r < rep; r++) {
+            c->k.vec_scale(o + r * hd, factor[r], hd);
+            for (size_t i = 0; i < n; i++)
+                for (size_t d = 0; d < hd; d++) o[r * hd + d] += s[r * QSF_KV_BLOCK + i] * vf[i * hd + d];
+        }
+        break;
+    }
+    }
+}
+
+/* One row's attention in one key-value head, for the query heads that share it; block by block with an online softmax
+ * (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no score outlives its block. */
+static void attend(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t kv, uint32_t thread)
+{
+    const qsf_hparams *hp = c->hp;
+    const qsf_batch_row *b = &c->rows[row];
+    const size_t hd = hp->head_dim, rep = hp->n_heads / hp->n_kv_heads;
+    const uint32_t window = layer_windowed(hp, layer) ? hp->window : 0;
+    const uint32_t first = window && b->pos + 1 > window ? b->pos + 1 - window : 0;
+    const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
+    const float *q = c->b.q + row * c->b.ld_q + kv * rep * hd;
+    float *o = c->b.att + row * c->b.ld_q + kv * rep * hd;
+    float *s = c->b.scores + thread * qsf_round_up(rep * (QSF_KV_BLOCK + 3), 16);
+    float *m = s + rep * QSF_KV_BLOCK, *l = m + rep, *factor = l + rep;
+
+    memset(o, 0, rep * hd * sizeof(float));
+    for (size_t r = 0; r < rep; r++) {
+        m[r] = -INFINITY;
+        l[r] = 0;
+    }
+    for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= b->pos; at += QSF_KV_BLOCK) {
+        const size_t n = QSF_MIN(QSF_KV_BLOCK, b->pos + 1 - at);
+        const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[b->seq].blocks[at / QSF_KV_BLOCK], kv);
+        block_scores(c, s, q, rec, n, rep, scale);
+        for (size_t r = 0; r < rep; r++) {
+            float *sr = s + r * QSF_KV_BLOCK;
+            if (hp->attn_softcap > 0) c->k.softcap_inplace(sr, hp->attn_softcap, n);
+            if (at < first) c->k.causal_mask_apply(sr, n, at, b->pos, window);
+            factor[r] = c->k.attention_softmax_inplace(sr, n, &m[r], &l[r]);
+        }
+        block_sum(c, o, factor, s, rec, n, rep);
+    }
+    for (size_t r = 0; r < rep; r++) c->k.vec_scale(o + r * hd, 1 / l[r], hd);
+}
+
+/* ---- a layer ---- */
+
+typedef struct layer_run {
+    qsf_context *c;
+    uint32_t     layer;
+    uint64_t     clock;     /* thread 0's, for the statistics */
+} layer_run;
+
+/* A barrier; thread 0 books the time since the last one. */
+static void meet(layer_run *run, uint32_t thread, uint64_t *account)
+{
+    qsf_pool_barrier(run->c->pool);
+    if (thread != 0) return;
+    const uint64_t now = qsf_now(run->c->platform);
+    *account += now - run->clock;
+    run->clock = now;
+}
+
+static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, share rows)
+{
+    for (size_t r = rows.begin; r < rows.end; r++) c->k.quantize_act((qsf_act *)a, r, x + r * ldx, cols);
+}
+
+static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t thread)
+{
+    static const int kinds[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+    static const int biases[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
+    float *const out[3] = { c->b.q, c->b.k, c->b.v };
+    const size_t ld[3] = { c->b.ld_q, c->b.ld_kv, c->b.ld_kv };
+    size_t total = 0, at = 0;
+    for (int i = 0; i < 3; i++) total += tiles_of(&c->w->m[kinds[i]]);
+    const share mine = share_of(total, thread, c->o.n_threads);
+    for (int i = 0; i < 3; i++) {
+        const qsf_matrix *m = &c->w->m[kinds[i]];
+        const share tiles = share_cut(mine, at, tiles_of(m));
+        multiply(c, m, c->b.xn, c->b.ld_embd, act, c->n_rows, out[i], ld[i], tiles, thread);
+        add_bias(c, c->w->v[biases[i]], m->t.rows, out[i], ld[i], c->n_rows, tiles);
+        at += tiles_of(m);
+    }
+}
+
+static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thread)
+{
+    const qsf_matrix *up = &c->w->m[QSF_K_FFN_UP], *gate = &c->w->m[QSF_K_FFN_GATE];
+    const share tiles = share_of(tiles_of(up), thread, c->o.n_threads);
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
+    multiply(c, up, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
+    add_bias(c, c->w->v[QSF_K_FFN_UP_BIAS], up->t.rows, c->b.up, c->b.ld_ff, c->n_rows, tiles);
+    if (c->hp->gated) {
+        multiply(c, gate, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.gate, c->b.ld_ff, tiles, thread);
+        add_bias(c, c->w->v[QSF_K_FFN_GATE_BIAS], gate->t.rows, c->b.gate, c->b.ld_ff, c->n_rows, tiles);
+    }
+    for (size_t j = 0; begin < end && j < c->n_rows; j++) {
+        float *u = c->b.up + j * c->b.ld_ff + begin, *g = c->b.gate + j * c->b.ld_ff + begin;
+        if (c->hp->gated) {
+            activate_gated(c, g, u, end - begin);
+        } else {
+            memcpy(g, u, (end - begin) * sizeof(float));
+            activate(c, g, end - begin);
+        }
+    }
+}
+
+/* tmp = in . m + bias, shared by tiles. */
+static void project_out(const qsf_context *c, const qsf_matrix *m, const float *bias, const float *in, size_t ldin, const qsf_act *act, uint32_t thread)
+{
+    const share tiles = share_of(tiles_of(m), thread, c->o.n_threads);
+    multiply(c, m, in, ldin, act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
+    add_bias(c, bias, m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
+}
+
+/* x += tmp, through the post norm where the model has one. */
+static void add_residual(const qsf_context *c, size_t row, const float *post_norm)
+{
+    float *x = c->b.x + row * c->b.ld_embd, *t = c->b.tmp + row * c->b.ld_embd;
+    if (post_norm) norm(c, t, t, post_norm, NULL, c->hp->n_embd);
+    c->k.vec_add(x, x, t, c->hp->n_embd);
+}
+
+static void layer_thread(void *arg, uint32_t thread)
+{
+    layer_run *run = arg;
+    qsf_context *c = run->c;
+    const qsf_weights *w = c->w;
+    const qsf_hparams *hp = c->hp;
+    const uint32_t n = c->n_rows, nt = c->o.n_threads;
+    const size_t n_embd = hp->n_embd, n_att = (size_t)hp->n_heads * hp->head_dim;
+    const share rows = share_of(n, thread, nt);
+    const qsf_act in = act_view(c, n_embd, n), att = act_view(c, n_att, n), ff = act_view(c, hp->n_ff, n);
+    uint64_t *const matmul = &c->stats.ns_matmul, *const attention = &c->stats.ns_attention, *const other = &c->stats.ns_other;
+    const float *const *v = w->v;
+
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        float *xn = c->b.xn + r * c->b.ld_embd;
+        norm(c, xn, c->b.x + r * c->b.ld_embd, v[QSF_K_ATTN_NORM], v[QSF_K_ATTN_NORM_BIAS], n_embd);
+    }
+    if (uses_act(c, &w->m[QSF_K_ATTN_Q]) || uses_act(c, &w->m[QSF_K_ATTN_K]) || uses_act(c, &w->m[QSF_K_ATTN_V]))
+        quantize_rows(c, &in, c->b.xn, c->b.ld_embd, n_embd, rows);
+    meet(run, thread, other);
+    project_qkv(c, &in, thread);
+    meet(run, thread, matmul);
+
+    const size_t heads = hp->n_heads + hp->n_kv_heads;
+    const share places = share_of(n * heads, thread, nt);
+    for (size_t i = places.begin; i < places.end; i++) place_head(c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
+    meet(run, thread, other);
+    for (size_t i = thread; i < (size_t)n * hp->n_kv_heads; i += nt)      /* later rows see more: dealt out in turn */
+        attend(c, run->layer, (uint32_t)(i / hp->n_kv_heads), (uint32_t)(i % hp->n_kv_heads), thread);
+    meet(run, thread, attention);
+    if (uses_act(c, &w->m[QSF_K_ATTN_OUT])) {
+        quantize_rows(c, &att, c->b.att, c->b.ld_q, n_att, rows);
+        meet(run, thread, other);
+    }
+    project_out(c, &w->m[QSF_K_ATTN_OUT], v[QSF_K_ATTN_OUT_BIAS], c->b.att, c->b.ld_q, &att, thread);
+    meet(run, thread, matmul);
+
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        add_residual(c, r, v[QSF_K_ATTN_POST_NORM]);
+        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, v[QSF_K_FFN_NORM], v[QSF_K_FFN_NORM_BIAS], n_embd);
+    }
+    if (uses_act(c, &w->m[QSF_K_FFN_UP]) || uses_act(c, &w->m[QSF_K_FFN_GATE]))
+        quantize_rows(c, &in, c->b.xn, c->b.ld_embd, n_embd, rows);
+    meet(run, thread, other);
+    feed_forward(c, &in, thread);
+    meet(run, thread, matmul);
+    if (uses_act(c, &w->m[QSF_K_FFN_DOWN])) {
+        quantize_rows(c, &ff, c->b.gate, c->b.ld_ff, hp->n_ff, rows);
+        meet(run, thread, other);
+    }
+    project_out(c, &w->m[QSF_K_FFN_DOWN], v[QSF_K_FFN_DOWN_BIAS], c->b.gate, c->b.ld_ff, &ff, thread);
+    meet(run, thread, matmul);
+    for (size_t r = rows.begin; r < rows.end; r++) add_residual(c, r, v[QSF_K_FFN_POST_NORM]);
+}
+
+void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w)
+{
+    layer_run run = { .c = c, .layer = layer, .clock = qsf_now(c->platform) };
+    c->w = w;
+    qsf_pool_run(c->pool, layer_thread, &run);
+}
+
+/* ---- the two ends ---- */
+
+void qsf_forward_embed(qsf_context *c, const qsf_weights *embd)
+{
+    const qsf_hparams *hp = c->hp;
+    const uint64_t begin = qsf_now(c->platform);
+    for (uint32_t r = 0; r < c->n_rows; r++) {
+        const qsf_batch_row *b = &c->rows[r];
+        float *x = c->b.x + r * c->b.ld_embd;
+        qsf_dequant_rows(&embd->m[QSF_K_TOKEN_EMBD].t, (uint32_t)b->token, 1, x);
+        if (hp->embd_scale > 0 && hp->embd_scale != 1) c->k.vec_scale(x, hp->embd_scale, hp->n_embd);
+        if (hp->learned_pos) {
+            qsf_dequant_rows(&embd->m[QSF_K_POS_EMBD].t, b->pos, 1, c->b.tmp);
+            c->k.vec_add(x, x, c->b.tmp, hp->n_embd);
+        }
+        for (int i = 0; i < 2 && hp->rope != QSF_ROPE_NONE; i++) {
+            const size_t half = c->rope[i].half;
+            qsf_rope_angles(&c->rope[i], b->pos, c->b.cos[i] + r * half, c->b.sin[i] + r * half);
+        }
+    }
+    c->stats.ns_other += qsf_now(c->platform) - begin;
+}
+
+static void head_thread(void *arg, uint32_t thread)
+{
+    layer_run *run = arg;
+    qsf_context *c = run->c;
+    const qsf_hparams *hp = c->hp;
+    const qsf_weights *f = c->w;
+    const qsf_matrix *m = c->head;
+    const qsf_act act = act_view(c, hp->n_embd, c->n_asked);
+    const share rows = share_of(c->n_asked, thread, c->o.n_threads);
+    if (uses_act(c, m)) {
+        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, hp->n_embd, rows);
+        meet(run, thread, &c->stats.ns_other);
+    }
+    const share tiles = share_of(tiles_of(m), thread, c->o.n_threads);
+    multiply(c, m, c->b.xn, c->b.ld_embd, &act, c->n_asked, c->b.logits, c->b.ld_vocab, tiles, thread);
+    add_bias(c, f->v[QSF_K_OUTPUT_BIAS], m->t.rows, c->b.logits, c->b.ld_vocab, c->n_asked, tiles);
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
+    for (size_t j = 0; hp->final_softcap > 0 && begin < end && j < c->n_asked; j++)
+        c->k.softcap_inplace(c->b.logits + j * c->b.ld_vocab + begin, hp->final_softcap, end - begin);
+    meet(run, thread, &c->stats.ns_matmul);
+}
+
+void qsf_forward_head(qsf_context *c, const qsf_weights *embd, const qsf_weights *final)
+{
+    layer_run run = { .c = c, .clock = qsf_now(c->platform) };
+    uint32_t j = 0;
+    for (uint32_t r = 0; r < c->n_rows; r++) {
+        if (c->rows[r].logits < 0) continue;
+        norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, final->v[QSF_K_OUTPUT_NORM], final->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
+    }
+    c->w = final;
+    c->head = c->hp->tied ? &embd->m[QSF_K_TOKEN_EMBD] : &final->m[QSF_K_OUTPUT];
+    qsf_pool_run(c->pool, head_thread, &run);
+}

@@ -1,0 +1,344 @@
+/* Slots of memory that units of the file are read into, one after another or for good.
+ * SPDX-License-Identifier: MIT */
+#include "loader.h"
+
+/* Where a tensor of a unit goes in its slot. */
+typedef struct slot_place {
+    uint64_t at;        /* of the tensor as the kernels take it */
+    uint64_t bytes;
+    bool     tile;      /* rows of blocks that become tiles */
+    bool     vector;    /* becomes floats */
+} slot_place;
+
+static bool unit_is_vector(const qsf_tensor *t) { return t->rows == 1 && t->kind < QSF_N_KINDS; }
+
+/* Tensors stay where the file has them, unless one must change its form: then all of them get new places. */
+static bool unit_moves(const qsf_source *s, const qsf_unit *u)
+{
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        if (t->packing == 0 && qsf_type_tiles(t->type) && !unit_is_vector(t)) return true;
+    }
+    return false;
+}
+
+static qsf_status unit_layout(const qsf_source *s, uint32_t unit, slot_place *places, uint64_t *total, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    const bool moves = unit_moves(s, u);
+    uint64_t end = moves ? 0 : qsf_round_up(u->raw, 64);
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        slot_place *p = &places[i];
+        *p = (slot_place){ .at = s->places[u->first_tensor + i], .bytes = t->bytes, .vector = unit_is_vector(t) };
+        if (p->vector) p->bytes = (uint64_t)t->cols * sizeof(float);
+        p->tile = !p->vector && t->packing == 0 && qsf_type_tiles(t->type);
+        if (p->tile) {
+            const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &p->bytes, err);
+            if (st) return st;
+        }
+        if (moves || p->vector) {
+            p->at = end;
+            end += qsf_round_up(p->bytes, 64);
+        }
+    }
+    *total = QSF_MAX(end, 64);
+    return QSF_OK;
+}
+
+qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err)
+{
+    slot_place places[QSF_MAX_UNIT_TENSORS];
+    const qsf_unit *u = &s->units[unit];
+    const bool moves = unit_moves(s, u), packed = u->compression != QSF_COMPRESS_NONE;
+    *stored = moves || packed ? u->stored : 0;
+    *raw = moves && packed ? u->raw : 0;
+    return unit_layout(s, unit, places, slot, err);
+}
+
+/* ---- from bytes to weights ---- */
+
+static void slot_outliers(qsf_matrix *m, const qsf_tensor *t)
+{
+    const uint8_t *p = t->data;                 /* row_start[rows + 1], col[n], value[n]: see QSF_T_SPARSE */
+    m->out_start = (const uint32_t *)(const void *)p;
+    m->out_col = m->out_start + t->rows + 1;
+    m->out_value = (const uint16_t *)(const void *)(m->out_col + t->cols);
+}
+
+/* The places in a sparse tensor are used as indices: they must be in range before the kernels see them. */
+static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
+{
+    qsf_matrix m;
+    slot_outliers(&m, t);
+    if (m.out_start[0] != 0 || m.out_start[t->rows] != t->cols) return false;
+    for (uint32_t r = 0; r < t->rows; r++)
+        if (m.out_start[r] > m.out_start[r + 1] || m.out_start[r + 1] > t->cols) return false;
+    for (uint32_t i = 0; i < t->cols; i++)
+        if (m.out_col[i] >= cols) return false;
+    return true;
+}
+
+static qsf_status slot_add(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
+{
+    if (t->kind < QSF_N_KINDS && t->rows == 1) {
+        w->v[t->kind] = t->data;
+    } else if (t->kind < QSF_N_KINDS) {
+        qsf_matrix *m = &w->m[t->kind];
+        m->t = *t;
+        m->form = t->packing == 1 ? qsf_form_of_type(t->type) : -1;
+        m->blocks = t->block ? (uint32_t)qsf_ceil_div(t->cols, t->block) : 0;
+    } else if (t->kind >= QSF_K_OUTLIERS && t->kind < QSF_K_OUTLIERS + QSF_N_KINDS) {
+        qsf_matrix *m = &w->m[t->kind - QSF_K_OUTLIERS];
+        if (!m->t.data || m->t.rows != t->rows || t->type != QSF_T_SPARSE || !outliers_in_range(t, m->t.cols))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the outliers of %s do not fit their tensor", s->path, qsf_kind_name(t->kind - QSF_K_OUTLIERS));
+        slot_outliers(m, t);
+    }
+    return QSF_OK;
+}
+
+/* Brings the unit's bytes, read to where unit_memory said, into their final form in the slot. */
+static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
+{
+    const qsf_source *s = l->source;
+    const qsf_unit *u = &s->units[slot->unit];
+    const bool moves = unit_moves(s, u), packed = u->compression != QSF_COMPRESS_NONE;
+    const uint8_t *stored = moves || packed ? l->stored : slot->mem;
+    uint8_t *raw = packed ? (moves ? l->raw : slot->mem) : NULL;
+    slot_place places[QSF_MAX_UNIT_TENSORS];
+    uint64_t total;
+    qsf_status st;
+
+    if ((st = qsf_unit_check(s, slot->unit, stored, raw, err))) return st;
+    if ((st = unit_layout(s, slot->unit, places, &total, err))) return st;
+    assert(total <= slot->cap);
+    const uint8_t *from = packed ? raw : stored;
+    memset(&slot->w, 0, sizeof slot->w);
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        qsf_tensor t = s->tensors[u->first_tensor + i];
+        const slot_place *p = &places[i];
+        uint8_t *to = slot->mem + p->at;
+        t.data = from + s->places[u->first_tensor + i];
+        if (p->vector) {
+            qsf_dequant_rows(&t, 0, 1, (float *)(void *)to);
+            t.type = QSF_T_F32;
+            t.block = 1;
+        } else if (p->tile) {
+            qsf_pack_tiles(&t, to);
+            t.packing = 1;
+        } else if (moves) {
+            memcpy(to, t.data, (size_t)t.bytes);
+        }
+        t.data = to;
+        t.bytes = p->bytes;
+        if ((st = slot_add(s, &slot->w, &t, err))) return st;
+    }
+    return QSF_OK;
+}
+
+/* ---- reading ---- */
+
+static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, qsf_error *err)
+{
+    const qsf_source *s = l->source;
+    const qsf_unit *u = &s->units[unit];
+    qsf_slot *slot = &l->slots[index];
+    const bool staged = unit_moves(s, u) || u->compression != QSF_COMPRESS_NONE;
+    uint8_t *to = staged ? l->stored : slot->mem;
+    if (slot->state == QSF_SLOT_READY) l->slot_of[slot->unit] = -1;
+    slot->state = QSF_SLOT_READING;
+    slot->unit = unit;
+    slot->n_reads = 0;
+    l->slot_of[unit] = (int32_t)index;
+    if (staged) l->staging = (int32_t)index;
+    for (uint32_t i = 0; i < u->n_extents; i++) {
+        const qsf_extent *x = &s->extents[u->first_extent + i];
+        slot->reads[i] = NULL;
+        const qsf_status st = s->io->read_start(s->io->user, s->files[x->file], x->at, to + x->to, (size_t)x->len, &slot->reads[i]);
+        slot->n_reads = i + 1;
+        if (st) return qsf_fail(err, st, "%s: cannot read %llu bytes at %llu", s->path, (unsigned long long)x->len, (unsigned long long)x->at);
+        l->bytes_read += x->len;
+    }
+    return QSF_OK;
+}
+
+/* Ends what runs in a slot and forgets its unit. */
+static void slot_drop(qsf_loader *l, uint32_t index)
+{
+    qsf_slot *slot = &l->slots[index];
+    const qsf_platform *io = l->source->io;
+    if (slot->state == QSF_SLOT_EMPTY) return;
+    for (uint32_t i = 0; slot->state == QSF_SLOT_READING && i < slot->n_reads; i++) {
+        if (!slot->reads[i]) continue;
+        if (io->read_wait) io->read_wait(io->user, slot->reads[i]);
+        else while (io->read_poll(io->user, slot->reads[i]) == QSF_PENDING) ;
+        slot->reads[i] = NULL;
+    }
+    l->slot_of[slot->unit] = -1;
+    if (l->staging == (int32_t)index) l->staging = -1;
+    slot->state = QSF_SLOT_EMPTY;
+}
+
+/* How many layers after layer `from` unit u comes, going round. */
+static uint32_t layers_ahead(const qsf_loader *l, uint32_t u, int32_t from)
+{
+    const uint32_t n = l->source->hp.n_layers;
+    return (u + n - (uint32_t)from) % n;
+}
+
+/* The slot unit should go to: its own, an empty one, else that of the layer whose turn is furthest away, as long as that is later than
+ * the unit's own; -1 where there is none. */
+static int32_t slot_choose(const qsf_loader *l, uint32_t unit, int32_t keep)
+{
+    int32_t best = -1;
+    uint32_t best_ahead = 0;
+    for (uint32_t i = 0; i < l->n_slots; i++) {
+        const qsf_slot *slot = &l->slots[i];
+        if (slot->pinned) {
+            if (slot->unit == unit) return (int32_t)i;
+            continue;
+        }
+        if (slot->state == QSF_SLOT_READING || (slot->state == QSF_SLOT_READY && (int32_t)slot->unit == keep)) continue;
+        if (unit >= l->source->hp.n_layers) continue;
+        uint32_t ahead = UINT32_MAX;
+        if (slot->state == QSF_SLOT_READY) {
+            ahead = layers_ahead(l, slot->unit, keep < 0 ? (int32_t)unit : keep);
+            if (keep >= 0 && ahead <= layers_ahead(l, unit, keep)) continue;
+        }
+        if (best < 0 || ahead > best_ahead) {
+            best = (int32_t)i;
+            best_ahead = ahead;
+        }
+    }
+    return best;
+}
+
+void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
+{
+    const uint32_t n = l->source->hp.n_layers;
+    for (uint32_t i = 1; i < n; i++) {
+        const uint32_t next = (layer + i) % n;
+        if (l->slot_of[next] >= 0) continue;
+        (void)qsf_loader_start(l, next, (int32_t)layer, NULL);      /* a failure shows when the layer is needed */
+        return;
+    }
+}
+
+qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err)
+{
+    if (l->slot_of[unit] >= 0) return QSF_OK;
+    const qsf_unit *u = &l->source->units[unit];
+    const bool staged = unit_moves(l->source, u) || u->compression != QSF_COMPRESS_NONE;
+    if (staged && l->staging >= 0) return QSF_OK;       /* the staging buffer is taken: later */
+    const int32_t index = slot_choose(l, unit, keep);
+    if (index < 0) return QSF_OK;
+    const qsf_status st = slot_start(l, (uint32_t)index, unit, err);
+    if (st) slot_drop(l, (uint32_t)index);
+    return st;
+}
+
+/* Moves a reading slot on; wait: until it is ready. */
+static qsf_status slot_poll(qsf_loader *l, uint32_t index, bool wait, qsf_error *err)
+{
+    qsf_slot *slot = &l->slots[index];
+    const qsf_platform *io = l->source->io;
+    qsf_status st = QSF_OK;
+    if (wait && !io->read_wait) return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
+    for (uint32_t i = 0; i < slot->n_reads; i++) {
+        if (!slot->reads[i]) continue;
+        st = wait ? io->read_wait(io->user, slot->reads[i]) : io->read_poll(io->user, slot->reads[i]);
+        if (st == QSF_PENDING) return st;
+        slot->reads[i] = NULL;
+        if (st) {
+            const qsf_extent *x = &l->source->extents[l->source->units[slot->unit].first_extent + i];
+            slot_drop(l, index);
+            return qsf_fail(err, st, "%s: reading %llu bytes at %llu failed", l->source->path, (unsigned long long)x->len, (unsigned long long)x->at);
+        }
+    }
+    const uint64_t begin = qsf_now(l->source->platform);
+    st = slot_prepare(l, slot, err);
+    l->ns_prepare += qsf_now(l->source->platform) - begin;
+    if (st) {
+        slot_drop(l, index);
+        return st;
+    }
+    if (l->staging == (int32_t)index) l->staging = -1;
+    slot->state = QSF_SLOT_READY;
+    return QSF_OK;
+}
+
+static qsf_status loader_advance(qsf_loader *l, uint32_t unit, bool wait, qsf_error *err)
+{
+    if (l->slot_of[unit] < 0) {
+        const qsf_status st = qsf_loader_start(l, unit, -1, err);
+        if (st) return st;
+    }
+    if (l->slot_of[unit] < 0) {
+        /* Every slot, or the staging buffer, is busy with another unit: that one first. */
+        for (uint32_t i = 0; i < l->n_slots; i++)
+            if (l->slots[i].state == QSF_SLOT_READING) {
+                const qsf_status st = slot_poll(l, i, wait, err);
+                return st ? st : QSF_PENDING;
+            }
+        assert(!"a unit without a slot");
+    }
+    qsf_slot *slot = &l->slots[l->slot_of[unit]];
+    return slot->state == QSF_SLOT_READY ? QSF_OK : slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
+}
+
+qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err)
+{
+    const qsf_status st = loader_advance(l, unit, false, err);
+    *w = st ? NULL : &l->slots[l->slot_of[unit]].w;
+    return st;
+}
+
+qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err)
+{
+    qsf_status st;
+    const uint64_t begin = qsf_now(l->source->platform), prepare = l->ns_prepare;
+    while ((st = loader_advance(l, unit, true, err)) == QSF_PENDING) ;
+    l->ns_wait += qsf_now(l->source->platform) - begin - (l->ns_prepare - prepare);
+    return st;
+}
+
+/* ---- life ---- */
+
+qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
+                           uint64_t stored_cap, uint64_t raw_cap, qsf_error *err)
+{
+    const qsf_platform *p = s->platform;
+    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .max_extents = 1 };
+    for (uint32_t u = 0; u < s->n_units; u++) l->max_extents = QSF_MAX(l->max_extents, s->units[u].n_extents);
+    if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
+    if (!(l->slot_of = qsf_alloc_array(p, s->n_units, sizeof(int32_t), "unit table", err))) return QSF_E_MEMORY;
+    for (uint32_t u = 0; u < s->n_units; u++) l->slot_of[u] = -1;
+    if (stored_cap && !(l->stored = qsf_alloc(p, stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    if (raw_cap && !(l->raw = qsf_alloc(p, raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n_slots; i++) {
+        qsf_slot *slot = &l->slots[i];
+        slot->pinned = pins[i] >= 0;
+        slot->unit = slot->pinned ? (uint32_t)pins[i] : 0;
+        if (!(slot->reads = qsf_alloc_array(p, l->max_extents, sizeof(qsf_read *), "reads", err))) return QSF_E_MEMORY;
+        if (!(slot->mem = qsf_alloc(p, caps[i], "weights", err))) return QSF_E_MEMORY;
+        slot->cap = caps[i];
+    }
+    return QSF_OK;
+}
+
+void qsf_loader_done(qsf_loader *l)
+{
+    if (!l->source) return;
+    const qsf_platform *p = l->source->platform;
+    for (uint32_t i = 0; l->slots && i < l->n_slots; i++) {
+        qsf_slot *slot = &l->slots[i];
+        slot_drop(l, i);
+        qsf_dealloc(p, slot->mem, slot->cap);
+        qsf_dealloc(p, slot->reads, l->max_extents * sizeof(qsf_read *));
+    }
+    qsf_dealloc(p, l->stored, l->stored_cap);
+    qsf_dealloc(p, l->raw, l->raw_cap);
+    qsf_dealloc(p, l->slot_of, l->source->n_units * sizeof(int32_t));
+    qsf_dealloc(p, l->slots, l->n_slots * sizeof(qsf_slot));
+    *l = (qsf_loader){ 0 };
+}

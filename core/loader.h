@@ -1,0 +1,66 @@
+/* From a unit of the file to matrices and vectors that the kernels take: reads without blocking, checks, decompresses, and
+ * brings rows of blocks into tiles.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LOADER_H
+#define QSF_LOADER_H
+
+#include "kernels.h"
+#include "source.h"
+
+/* A weight matrix in memory. */
+typedef struct qsf_matrix {
+    qsf_tensor t;             /* as it lies in memory; data NULL: the unit has no such matrix */
+    int        form;          /* qsf_form of its tiles, or -1: rows are dequantised while computing */
+    uint32_t   blocks;        /* tiles across */
+    const uint32_t *out_start, *out_col;    /* outliers of row r: [out_start[r], out_start[r+1]) of out_col, out_value; NULL: none */
+    const uint16_t *out_value;              /* fp16, added to the weight */
+} qsf_matrix;
+
+/* A loaded unit by kind.  Vectors are floats. */
+typedef struct qsf_weights {
+    qsf_matrix   m[QSF_N_KINDS];
+    const float *v[QSF_N_KINDS];
+} qsf_weights;
+
+typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY } qsf_slot_state;
+
+typedef struct qsf_slot {
+    qsf_slot_state state;
+    bool      pinned;         /* keeps its unit for good */
+    uint32_t  unit;
+    uint8_t  *mem;
+    uint64_t  cap;
+    qsf_read **reads;         /* [max_extents], NULL where ended */
+    uint32_t  n_reads;
+    qsf_weights w;
+} qsf_slot;
+
+typedef struct qsf_loader {
+    const qsf_source *source;
+    uint32_t  n_slots, max_extents;
+    qsf_slot *slots;
+    int32_t  *slot_of;        /* [n_units] slot index that holds or reads the unit, -1 none */
+    uint8_t  *stored, *raw;   /* staging for units that cannot be read in place; NULL where none needs it */
+    uint64_t  stored_cap, raw_cap;
+    int32_t   staging;        /* slot whose bytes are in stored, -1 none */
+    uint64_t  bytes_read, ns_wait, ns_prepare;
+} qsf_loader;
+
+/* Bytes that unit takes in a slot (weights, vectors as floats), and that it needs of the two staging buffers (0: none). */
+qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err);
+
+/* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through. */
+qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
+                           uint64_t stored_cap, uint64_t raw_cap, qsf_error *err);
+void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes half-built */
+
+/* Starts reading unit where a slot is free for it: not the one that holds `keep` (-1: none).  Does nothing where it is there. */
+qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err);
+/* Starts reading the layer that will be missing first after `layer`, which is being computed. */
+void       qsf_loader_prefetch(qsf_loader *l, uint32_t layer);
+/* *w is the loaded unit; QSF_PENDING: its bytes are on the way (begins to read where nobody did). */
+qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err);
+/* Waits for the reads of unit. */
+qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err);
+
+#endif

@@ -1,0 +1,105 @@
+/* Opening a model; its tokens and its chat template, as the public header has them.
+ * SPDX-License-Identifier: MIT */
+#include "model.h"
+
+void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
+{
+    (void)fmt;
+    if (!m->log) return;
+    char line[512];
+    va_list args;
+    va_start(args, fmt);
+    qsf_vformat(line, sizeof line, fmt, args);
+    va_end(args);
+    m->log(m->log_user, level, line);
+}
+
+void qsf_model_defaults(qsf_model_options *o) { *o = (qsf_model_options){ .size = sizeof *o }; }
+
+qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
+{
+    qsf_status st;
+    qsf_model_options o;
+    *out = NULL;
+    if (!path) return qsf_fail(err, QSF_E_ARGUMENT, "no model path was given");
+    qsf_model_defaults(&o);
+    QSF_OPTIONS_COPY(&o, opts);
+    const qsf_platform *p = o.platform ? o.platform : qsf_platform_native();
+
+    qsf_model *m = qsf_alloc(p, sizeof *m, "model", err);
+    if (!m) return QSF_E_MEMORY;
+    m->platform = p;
+    m->log = o.log;
+    m->log_user = o.log_user;
+    if ((st = qsf_source_open(p, path, o.file, o.vocab_only, &m->source, err))) goto fail;
+    if (m->source->vocab.kind != QSF_VOCAB_NONE)
+        if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
+    m->chat = qsf_chat_detect(m->source->vocab.chat_template);
+    *out = m;
+    return QSF_OK;
+fail:
+    qsf_model_close(m);
+    return st;
+}
+
+void qsf_model_close(qsf_model *m)
+{
+    if (!m) return;
+    qsf_tokenizer_free(m->tokenizer);
+    qsf_source_close(m->source);
+    qsf_dealloc(m->platform, m, sizeof *m);
+}
+
+void qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
+{
+    const qsf_source *s = m->source;
+    const qsf_hparams *h = &s->hp;
+    *out = (qsf_model_info){
+        .arch = h->arch, .name = h->name, .format = s->format, .chat_template = s->vocab.chat_template,
+        .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads, .head_dim = h->head_dim,
+        .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params, .weight_bytes = s->weight_bytes,
+    };
+}
+
+/* ---- tokens ---- */
+
+qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    *n = 0;
+    if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
+    return qsf_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n, err);
+}
+
+size_t qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char **bytes)
+{
+    *bytes = "";
+    return m->tokenizer ? qsf_tokenizer_piece(m->tokenizer, id, special, bytes) : 0;
+}
+
+bool    qsf_token_is_end(const qsf_model *m, int32_t id) { return m->tokenizer && qsf_tokenizer_is_end(m->tokenizer, id); }
+int32_t qsf_token_bos(const qsf_model *m) { return m->source->vocab.bos; }
+int32_t qsf_token_eos(const qsf_model *m) { return m->source->vocab.eos; }
+
+/* ---- chat ---- */
+
+const char *qsf_chat_template(const qsf_model *m) { return m->chat == QSF_CHAT_UNKNOWN ? NULL : qsf_chat_name(m->chat); }
+const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
+
+qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
+                           char *out, size_t cap, size_t *len, qsf_error *err)
+{
+    const qsf_chat c = name ? qsf_chat_by_name(name) : m->chat;
+    *len = 0;
+    if (c == QSF_CHAT_UNKNOWN && name) return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%s\"", name);
+    if (c == QSF_CHAT_UNKNOWN)
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model's chat template is %s; choose one by name", m->source->path,
+                        m->source->vocab.chat_template ? "unknown" : "missing");
+    /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
+    const char *jinja = c == m->chat ? m->source->vocab.chat_template : NULL;
+    return qsf_chat_write(c, jinja, msgs, n, generate, out, cap, len, err);
+}
+
+const char *qsf_chat_stop(const qsf_model *m, const char *name)
+{
+    return qsf_chat_stop_text(name ? qsf_chat_by_name(name) : m->chat);
+}

@@ -1,0 +1,30 @@
+/* An opened model: its file, its tokenizer, its chat template.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_MODEL_H
+#define QSF_MODEL_H
+
+#include "arena.h"
+#include "chat.h"
+#include "source.h"
+#include "tokenizer.h"
+
+struct qsf_model {
+    const qsf_platform *platform;
+    qsf_source    *source;
+    qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
+    uint64_t       tokenizer_bytes;
+    qsf_chat       chat;
+    qsf_log_fn     log;
+    void          *log_user;
+};
+
+void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
+
+/* A caller's option struct may be shorter (older) than ours: copies what is there over the defaults in *out. */
+#define QSF_OPTIONS_COPY(out, given)                                                                   \
+    do {                                                                                               \
+        if ((given) && (given)->size) memcpy((out), (given), QSF_MIN((given)->size, sizeof *(out)));   \
+        (out)->size = sizeof *(out);                                                                   \
+    } while (0)
+
+#endif

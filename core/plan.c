@@ -1,0 +1,115 @@
+/* The budget: what every part takes, and what gives way when it is too much.
+ * SPDX-License-Identifier: MIT */
+#include "context.h"
+
+enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024 };
+
+typedef struct plan_sizes {
+    uint64_t embd, final, layers, largest, stored, raw;
+} plan_sizes;
+
+static qsf_status plan_measure(const qsf_source *s, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
+{
+    *z = (plan_sizes){ 0 };
+    for (uint32_t u = 0; u < s->n_units; u++) {
+        uint64_t slot, stored, raw;
+        const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
+        if (st) return st;
+        z->stored = QSF_MAX(z->stored, stored);
+        z->raw = QSF_MAX(z->raw, raw);
+        layer_bytes[u] = slot;
+        if (u == qsf_unit_embd(s)) z->embd = slot;
+        else if (u == qsf_unit_final(s)) z->final = slot;
+        else {
+            z->layers += slot;
+            z->largest = QSF_MAX(z->largest, slot);
+        }
+    }
+    return QSF_OK;
+}
+
+static void plan_item(qsf_plan *plan, const char *name, uint64_t bytes)
+{
+    assert(plan->n_items < QSF_ARRAY_LEN(plan->items));
+    plan->items[plan->n_items++] = (qsf_plan_item){ name, bytes };
+    plan->total += bytes;
+}
+
+/* Everything but the layers' weights, for options o. */
+static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_context_options *o, qsf_plan *plan)
+{
+    const qsf_hparams *hp = &model->source->hp;
+    qsf_buffers b;
+    qsf_kv_layout l;
+    *plan = (qsf_plan){ .n_ctx = o->n_ctx };
+    qsf_kv_layout_init(&l, o->kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
+    plan_item(plan, "embedding", z->embd);
+    plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
+    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
+    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
+    plan_item(plan, "staging", z->stored + z->raw);
+    plan_item(plan, "description and vocabulary", qsf_arena_used(model->source->arena) + model->tokenizer_bytes);
+    plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
+}
+
+static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_context_options *o, uint32_t n_slots)
+{
+    return o->ram_budget == 0 || fixed->total + QSF_MIN(z->layers, n_slots * z->largest) <= o->ram_budget;
+}
+
+/* Takes one step back; false where nothing is left to give.  Order: batch, context length, KV type, second buffer, context again. */
+static bool plan_shrink(qsf_context_options *o, uint32_t *n_slots)
+{
+    if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
+    else if (o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
+    else if (o->kv_type == QSF_KV_F16) o->kv_type = QSF_KV_Q8;
+    else if (*n_slots > 1) *n_slots = 1;
+    else if (o->n_batch > 8) o->n_batch /= 2;
+    else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
+    else return false;
+    return true;
+}
+
+qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, qsf_memory *m, qsf_plan *plan, qsf_error *err)
+{
+    const qsf_source *s = model->source;
+    const uint32_t n_layers = s->hp.n_layers;
+    uint32_t n_slots = 2;
+    plan_sizes z;
+    qsf_status st;
+
+    if ((st = plan_measure(s, &z, m->caps, err))) return st;
+    plan_fixed(model, &z, o, plan);
+    while (!plan_fits(plan, &z, o, n_slots)) {
+        if (!plan_shrink(o, &n_slots))
+            return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path,
+                            (unsigned long long)qsf_ceil_div(plan->total + z.largest, 1000000), (unsigned long long)(o->ram_budget / 1000000));
+        plan_fixed(model, &z, o, plan);
+    }
+
+    /* Layers that stay: all, or as many from the first on as leave room for the buffers that the others pass through. */
+    plan->resident = o->ram_budget == 0 || plan->total + z.layers <= o->ram_budget;
+    uint64_t spare = plan->resident ? z.layers : o->ram_budget - plan->total - n_slots * z.largest;
+    uint64_t pinned = 0;
+    m->n_slots = 0;
+    for (uint32_t u = 0; u < n_layers && m->caps[u] <= spare; u++) {
+        m->pins[m->n_slots++] = (int32_t)u;
+        spare -= m->caps[u];
+        pinned += m->caps[u];
+    }
+    const uint64_t embd = m->caps[n_layers], final = m->caps[n_layers + 1];
+    plan->n_slots = m->n_slots == n_layers ? 0 : n_slots;
+    plan_item(plan, "layers that stay", pinned);
+    if (plan->n_slots) plan_item(plan, "layer buffers", n_slots * z.largest);
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        m->caps[m->n_slots] = z.largest;
+        m->pins[m->n_slots++] = -1;
+    }
+    m->caps[m->n_slots] = embd;
+    m->pins[m->n_slots++] = (int32_t)n_layers;
+    m->caps[m->n_slots] = final;
+    m->pins[m->n_slots++] = (int32_t)n_layers + 1;
+    m->stored = z.stored;
+    m->raw = z.raw;
+    return QSF_OK;
+}
