@@ -39,7 +39,7 @@ int    qsf_form_of_type(uint32_t type);
 typedef struct qsf_act {
     int8_t  *q;         /* [n][cols], natural order, -127..127; cols is a multiple of 256, the tail is zero */
     float   *d;         /* [n][cols/64]: x = d * q */
-    float   *s;         /* [n][cols/32]: d * (sum of the 32 q) */
+    float   *s;         /* [n][cols/32]: the sum of the 32 q, an exact integer: offsets of codes fold through it without rounding */
     uint32_t n, cols;
 } qsf_act;
 static inline uint32_t qsf_act_cols(uint32_t cols) { return (cols + 255) / 256 * 256; }
@@ -53,7 +53,8 @@ typedef struct qsf_kernels {
     void (*matvec[QSF_N_FORMS])(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [1-3] x->n == 1 */
     void (*matmul[QSF_N_FORMS])(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [4, 5] */
 
-    /* x[cols] -> row m of a; fills the tail with zeros. */
+    /* x[cols] -> row m of a; fills the tail with zeros.  d = max|x| / 127, to nearest even; infinities count as FLT_MAX,
+     * NaN as 0, and 64 columns whose d would not be a normal number become zeros. */
     void (*quantize_act)(qsf_act *a, size_t m, const float *x, size_t cols);
 
     /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
@@ -72,7 +73,7 @@ typedef struct qsf_kernels {
     /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are the running maximum (begin: -INFINITY) and sum.
      * Returns the factor exp(m_old - m_new) that earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
     float (*attention_softmax_inplace)(float *s, size_t n, float *m, float *l);
-    /* [9] o[rep][head_dim] = o * factor[rep] + s . v */
+    /* [9] o[rep][head_dim] = o * factor[rep] + s . v; where factor is 0, o is not read */
     void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep);
     void (*attention_weighted_sum_q8)(float *o, const float *factor, const float *s, size_t lds, const int8_t *v, const float *vd, size_t n, size_t head_dim, size_t rep);
     /* [10] scores of positions first + i > current, or <= current - window (window > 0), become -INFINITY; i < n. */
@@ -97,9 +98,9 @@ typedef struct qsf_kernels {
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
     void (*softcap_inplace)(float *x, float cap, size_t n);                /* cap * tanh(x / cap) */
 
-    /* Sampling over a vocabulary. */
+    /* Sampling over a vocabulary.  A temperature of 0 puts everything on the argmax. */
     void   (*softmax_with_temperature)(float *probs, const float *logits, size_t n, float temperature);   /* [21] */
-    void   (*top_k_filter)(float *logits, size_t n, size_t k);             /* [22] all but the k largest become -INFINITY; ties: lower index stays */
+    void   (*top_k_filter)(float *logits, size_t n, size_t k);             /* [22] all but the k largest become -INFINITY; ties: lower index stays; NaN goes */
     void   (*top_p_filter)(float *probs, size_t n, float p);               /* [23] keeps the smallest set of most probable with sum >= p, the rest become 0, rescaled to 1 */
     size_t (*sample_from_probs)(const float *probs, size_t n, float u);    /* [24] u in [0, 1) */
     size_t (*argmax)(const float *x, size_t n);                            /* first of equals; NaN never wins */

@@ -1,0 +1,84 @@
+/* Attention over cached keys and values in plain C: scores, online softmax, weighted sum, mask.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+static void attention_scores_f16_scalar(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim,
+                                        size_t rep, float scale)
+{
+    for (size_t r = 0; r < rep; r++)
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t c = 0; c < head_dim; c++) sum += (double)q[r * head_dim + c] * qsf_f16_to_f32(k[i * head_dim + c]);
+            s[r * lds + i] = (float)sum * scale;
+        }
+}
+
+static void attention_scores_q8_scalar(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n,
+                                       size_t head_dim, size_t rep, float scale)
+{
+    for (size_t r = 0; r < rep; r++)
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t c = 0; c < head_dim; c++) sum += (double)q[r * head_dim + c] * k[i * head_dim + c];
+            s[r * lds + i] = (float)sum * (kd[i] * scale);
+        }
+}
+
+/* Milakov & Gimelshein 2018, arXiv:1805.02867. */
+static float attention_softmax_inplace_scalar(float *s, size_t n, float *m, float *l)
+{
+    float top = *m;
+    for (size_t i = 0; i < n; i++) top = s[i] > top ? s[i] : top;
+    if (top == -INFINITY) {                                     /* nothing seen yet but masked positions */
+        memset(s, 0, n * sizeof *s);
+        return 0;
+    }
+    const float factor = *m == -INFINITY ? 0 : expf(*m - top);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += s[i] = expf(s[i] - top);
+    *m = top;
+    *l = *l * factor + (float)sum;
+    return factor;
+}
+
+static void attention_weighted_sum_f16_scalar(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v,
+                                              size_t n, size_t head_dim, size_t rep)
+{
+    for (size_t r = 0; r < rep; r++)
+        for (size_t c = 0; c < head_dim; c++) {
+            float *out = o + r * head_dim + c;
+            double sum = factor[r] == 0 ? 0 : (double)*out * factor[r];
+            for (size_t i = 0; i < n; i++) sum += (double)s[r * lds + i] * qsf_f16_to_f32(v[i * head_dim + c]);
+            *out = (float)sum;
+        }
+}
+
+static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const float *s, size_t lds, const int8_t *v,
+                                             const float *vd, size_t n, size_t head_dim, size_t rep)
+{
+    for (size_t r = 0; r < rep; r++)
+        for (size_t c = 0; c < head_dim; c++) {
+            float *out = o + r * head_dim + c;
+            double sum = factor[r] == 0 ? 0 : (double)*out * factor[r];
+            for (size_t i = 0; i < n; i++) sum += (double)(s[r * lds + i] * vd[i]) * v[i * head_dim + c];
+            *out = (float)sum;
+        }
+}
+
+static void causal_mask_apply_scalar(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t pos = (uint64_t)first + i;
+        if (pos > current || (window && pos + window <= current)) s[i] = -INFINITY;
+    }
+}
+
+void qsf_attention_scalar(qsf_kernels *k)
+{
+    k->attention_scores_f16 = attention_scores_f16_scalar;
+    k->attention_scores_q8 = attention_scores_q8_scalar;
+    k->attention_softmax_inplace = attention_softmax_inplace_scalar;
+    k->attention_weighted_sum_f16 = attention_weighted_sum_f16_scalar;
+    k->attention_weighted_sum_q8 = attention_weighted_sum_q8_scalar;
+    k->causal_mask_apply = causal_mask_apply_scalar;
+}

@@ -1,0 +1,10 @@
+/* The AVX2 set: AVX2, FMA and F16C (Haswell, Zen 1 and later).
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+#if defined(__x86_64__)
+void qsf_kernels_avx2(qsf_kernels *k)
+{
+    k->isa = "avx2";
+}
+#endif

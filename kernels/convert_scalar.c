@@ -1,0 +1,111 @@
+/* From one number format to another in plain C: int8 activations, half floats, 4- and 8-bit keys and values, patterns.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+/* To the nearest integer, ties to even: where a float's step is 1, the addition rounds.  |x| < 2^22. */
+static int32_t round_scalar(float x)
+{
+    const float r = x + 12582912.0f;
+    return (int32_t)(qsf_f32_bits(r) - 0x4b400000);
+}
+
+/* The largest finite |x| of n: infinities count as the largest float, NaN as nothing. */
+static float largest_scalar(const float *x, size_t n)
+{
+    float top = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float a = fabsf(x[i]);
+        top = a > top ? a : top;                        /* false for NaN */
+    }
+    return QSF_MIN(top, FLT_MAX);
+}
+static float finite_scalar(float x) { return x != x ? 0 : QSF_MAX(-FLT_MAX, QSF_MIN(x, FLT_MAX)); }
+
+/* The scale of codes -127..127; where it would not be a normal number all of them are zero. */
+static float scale_127_scalar(const float *x, size_t n)
+{
+    const float d = largest_scalar(x, n) / 127;
+    return d < FLT_MIN ? 0 : d;
+}
+
+static int32_t quantize_127_scalar(int8_t *q, const float *x, size_t n, float d)
+{
+    const float f = d > 0 ? 1 / d : 0;
+    int32_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float scaled = finite_scalar(x[i]) * f;
+        const int32_t c = round_scalar(scaled);
+        q[i] = (int8_t)c;
+        sum += c;
+    }
+    return sum;
+}
+
+static void quantize_act_scalar(qsf_act *a, size_t m, const float *x, size_t cols)
+{
+    int8_t *q = a->q + m * a->cols;
+    float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
+    for (size_t at = 0; at < a->cols; at += 64) {
+        const size_t n = at < cols ? QSF_MIN(cols - at, (size_t)64) : 0;
+        d[at / 64] = scale_127_scalar(x + QSF_MIN(at, cols), n);
+        for (size_t g = 0; g < 64; g += 32) {
+            const size_t part = g < n ? QSF_MIN(n - g, (size_t)32) : 0;
+            s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part, d[at / 64]);
+            memset(q + at + g + part, 0, 32 - part);
+        }
+    }
+}
+
+static void quantize_kv_8bit_scalar(int8_t *out, float *scale, const float *in, size_t n)
+{
+    *scale = scale_127_scalar(in, n);
+    quantize_127_scalar(out, in, n, *scale);
+}
+
+/* Codes 1..15: the scale is max|x| / 7. */
+static void quantize_kv_4bit_scalar(uint8_t *out, float *scale, const float *in, size_t n)
+{
+    const float d = largest_scalar(in, n) / 7, f = d < FLT_MIN ? 0 : 1 / d;
+    *scale = d < FLT_MIN ? 0 : d;
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        const float a = finite_scalar(in[i]) * f, b = finite_scalar(in[i + 1]) * f;
+        out[i / 2] = (uint8_t)((round_scalar(a) + 8) | (round_scalar(b) + 8) << 4);
+    }
+}
+
+static void dequantize_kv_4bit_scalar(float *out, const uint8_t *in, float scale, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        out[i] = scale * (float)((in[i / 2] & 15) - 8);
+        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
+    }
+}
+
+static void fp16_to_fp32_array_scalar(float *out, const uint16_t *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = qsf_f16_to_f32(in[i]);
+}
+static void fp32_to_fp16_array_scalar(uint16_t *out, const float *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
+}
+
+static void memset_pattern_scalar(void *dst, uint32_t pattern, size_t bytes)
+{
+    uint8_t four[4], *out = dst;
+    qsf_put32(four, pattern);
+    size_t i = 0;
+    for (; i + 4 <= bytes; i += 4) memcpy(out + i, four, 4);
+    for (size_t b = 0; i < bytes; i++) out[i] = four[b++];
+}
+
+void qsf_convert_scalar(qsf_kernels *k)
+{
+    k->quantize_act = quantize_act_scalar;
+    k->quantize_kv_4bit = quantize_kv_4bit_scalar;
+    k->dequantize_kv_4bit = dequantize_kv_4bit_scalar;
+    k->quantize_kv_8bit = quantize_kv_8bit_scalar;
+    k->fp16_to_fp32_array = fp16_to_fp32_array_scalar;
+    k->fp32_to_fp16_array = fp32_to_fp16_array_scalar;
+    k->memset_pattern = memset_pattern_scalar;
+}

@@ -1,0 +1,57 @@
+/* Filling the kernel table: the only place that knows the order of the instruction sets.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+#include "types.h"
+
+size_t qsf_tile_bytes(qsf_form f, uint32_t block)
+{
+    return qsf_form_head(f) + block / 32 * qsf_form_group(f);
+}
+
+int qsf_form_of_type(uint32_t type)
+{
+    switch (type) {
+    case QSF_T_2BIT_SYM:
+    case QSF_T_2BIT:    return QSF_F_2Z;
+    case QSF_T_3BIT:    return QSF_F_3Z;
+    case QSF_T_4BIT:    return QSF_F_4Z;
+    case QSF_T_TERNARY: return QSF_F_TERNARY;
+    case QSF_T_8BIT:    return QSF_F_8;
+    case QSF_T_3BIT_S:  return QSF_F_3;
+    case QSF_T_4BIT_S:  return QSF_F_4;
+    case QSF_T_5BIT_S:  return QSF_F_5;
+    case QSF_T_6BIT_S:  return QSF_F_6;
+    default:            return -1;
+    }
+}
+
+static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_scalar(k); }
+#if defined(__x86_64__)
+static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
+#endif
+
+/* Best last; each set fills what it does better than those before it. */
+static const struct kernel_set {
+    const char *isa;
+    uint32_t    needs;
+    void      (*fill)(qsf_kernels *k, uint32_t cpu);
+} kernel_sets[] = {
+    { "scalar", 0,              fill_scalar },
+#if defined(__x86_64__)
+    { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
+#endif
+};
+
+qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err)
+{
+    const bool best = !isa || !*isa;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kernel_sets); i++) {
+        const struct kernel_set *s = &kernel_sets[i];
+        const bool here = (cpu & s->needs) == s->needs;
+        if (here) s->fill(k, cpu);
+        if (best || strcmp(isa, s->isa) != 0) continue;
+        return here ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED, "instruction set %s: this processor does not have it", isa);
+    }
+    return best ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
+        "instruction set %s: not in this build; scalar, sse42, avx2, avx512 and neon are names that exist", isa);
+}

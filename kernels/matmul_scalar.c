@@ -1,0 +1,126 @@
+/* Weights times activations in plain C: tiles, floats, and the integer dot product.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+enum { TOKENS_SCALAR = 8 };     /* rows of activations that share one unpacking of the weights */
+
+/* One group to codes c[8][64]: byte 4*r + b of vector j is row r's column 4j + b. */
+QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, int bits)
+{
+    if (bits == 8) { memcpy(c, g, 512); return; }
+    const int low = bits < 4 ? 2 : 4, fields = 8 / low;         /* the plane of low bits: fields of so many bits */
+    const uint8_t *high = g + 64 * low;
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 64; i++) {
+            int v = g[64 * (j / fields) + i] >> low * (j % fields) & ((1 << low) - 1);
+            if (bits == 3 || bits == 5) v |= (high[i] >> j & 1) << low;
+            if (bits == 6) v |= (high[64 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4;
+            c[j][i] = (uint8_t)v;
+        }
+}
+
+/* sum[16] += codes . q[32]; 8-bit codes are signed. */
+QSF_TEMPLATE void dot_group_scalar(int32_t *sum, const uint8_t c[8][64], const int8_t *q, bool is_signed)
+{
+    for (int j = 0; j < 8; j++)
+        for (int r = 0; r < 16; r++)
+            for (int b = 0; b < 4; b++)
+                sum[r] += (is_signed ? (int8_t)c[j][4 * r + b] : c[j][4 * r + b]) * q[4 * j + b];
+}
+
+/* acc[16] += the tile's part of `cols` (32 or 64) columns from column `at` on. */
+QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], const float *scale, const float *zero,
+                              const qsf_act *x, size_t m, size_t at, uint32_t cols)
+{
+    const int8_t *q = x->q + m * x->cols + at;
+    const float d = x->d[m * (x->cols / 64) + at / 64], *s = x->s + m * (x->cols / 32) + at / 32;
+    int32_t sum[16] = { 0 };
+    float sq = 0;
+    for (uint32_t g = 0; g < cols / 32; g++) {
+        dot_group_scalar(sum, (const uint8_t (*)[64])c[g], q + 32 * g, form == QSF_F_8);
+        sq += s[g];
+    }
+    for (int r = 0; r < 16; r++) {
+        if (qsf_form_has_zero(form)) acc[r] += d * (scale[r] * (float)sum[r] + zero[r] * sq);
+        else acc[r] += d * scale[r] * ((float)sum[r] - (float)qsf_form_offset(form) * sq);
+    }
+}
+
+/* One tile row times n <= TOKENS_SCALAR rows from m on: y[n][ldy], 16 values each. */
+QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x, size_t m,
+                                  size_t n, size_t blocks, uint32_t block)
+{
+    const uint32_t cols = block < 64 ? block : 64;
+    float acc[TOKENS_SCALAR][16] = { { 0 } };
+    size_t at = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        float scale[16], zero[16] = { 0 };
+        for (int r = 0; r < 16; r++) {
+            scale[r] = qsf_f16_to_f32(qsf_le16(w + 2 * r));
+            if (qsf_form_has_zero(form)) zero[r] = qsf_f16_to_f32(qsf_le16(w + 32 + 2 * r));
+        }
+        w += qsf_form_head(form);
+        for (uint32_t part = 0; part < block; part += cols, at += cols) {
+            uint8_t c[2][8][64];
+            for (uint32_t g = 0; g < cols / 32; g++, w += qsf_form_group(form)) unpack_scalar(c[g], w, qsf_form_bits(form));
+            for (size_t t = 0; t < n; t++) part_scalar(acc[t], form, c, scale, zero, x, m + t, at, cols);
+        }
+    }
+    for (size_t t = 0; t < n; t++)
+        for (int r = 0; r < 16; r++) y[t * ldy + (size_t)r] = form == QSF_F_TERNARY ? -acc[t][r] : acc[t][r];
+}
+
+QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                    size_t blocks, uint32_t block)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block);
+    for (size_t m = 0; m < x->n; m += TOKENS_SCALAR)
+        for (size_t t = 0; t < tiles; t++)
+            tile_row_scalar(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_SCALAR), blocks, block);
+}
+
+#define FORM_SCALAR(F)                                                                                                        \
+    static void matmul_##F##_scalar(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,    \
+                                    uint32_t block)                                                                           \
+    { matmul_any_scalar(QSF_F_##F, y, ldy, w, x, tiles, blocks, block); }                                                     \
+    static void matvec_##F##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+    { matmul_##F##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
+FORM_SCALAR(2Z) FORM_SCALAR(3Z) FORM_SCALAR(4Z) FORM_SCALAR(TERNARY) FORM_SCALAR(8)
+FORM_SCALAR(3) FORM_SCALAR(4) FORM_SCALAR(5) FORM_SCALAR(6)
+#undef FORM_SCALAR
+
+static void attention_qkv_project_scalar(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                         const qsf_act *x, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_scalar(&k);
+    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+}
+
+static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++) {
+            double sum = 0;
+            for (size_t i = 0; i < cols; i++) sum += (double)w[r * cols + i] * x[m * ldx + i];
+            y[m * ldy + r] = (float)sum;
+        }
+}
+
+static int32_t dot_i8_scalar(const int8_t *a, const int8_t *b, size_t n)
+{
+    uint32_t sum = 0;       /* wraps instead of overflowing, as the vector sets do */
+    for (size_t i = 0; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
+    return (int32_t)sum;
+}
+
+void qsf_matmul_scalar(qsf_kernels *k)
+{
+#define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
+    FORM_SCALAR(2Z) FORM_SCALAR(3Z) FORM_SCALAR(4Z) FORM_SCALAR(TERNARY) FORM_SCALAR(8)
+    FORM_SCALAR(3) FORM_SCALAR(4) FORM_SCALAR(5) FORM_SCALAR(6)
+#undef FORM_SCALAR
+    k->attention_qkv_project = attention_qkv_project_scalar;
+    k->matmul_f32 = matmul_f32_scalar;
+    k->dot_i8 = dot_i8_scalar;
+}

@@ -1,0 +1,14 @@
+/* The scalar set: every entry of the kernel table in plain C, the reference that all others are checked against.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+void qsf_kernels_scalar(qsf_kernels *k)
+{
+    memset(k, 0, sizeof *k);
+    k->isa = "scalar";
+    qsf_matmul_scalar(k);
+    qsf_attention_scalar(k);
+    qsf_vector_scalar(k);
+    qsf_sampling_scalar(k);
+    qsf_convert_scalar(k);
+}

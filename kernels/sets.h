@@ -1,0 +1,58 @@
+/* Inside kernels/: the parts that the sets of the kernel table are put together from, and what the tile forms mean.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SETS_H
+#define QSF_SETS_H
+
+#include "kernels.h"
+
+/* Each fills the entries of its subject. */
+void qsf_matmul_scalar(qsf_kernels *k);
+void qsf_attention_scalar(qsf_kernels *k);
+void qsf_vector_scalar(qsf_kernels *k);
+void qsf_sampling_scalar(qsf_kernels *k);
+void qsf_convert_scalar(qsf_kernels *k);
+void qsf_matmul_avx2(qsf_kernels *k);
+void qsf_attention_avx2(qsf_kernels *k);
+void qsf_vector_avx2(qsf_kernels *k);
+void qsf_sampling_avx2(qsf_kernels *k);
+void qsf_convert_avx2(qsf_kernels *k);
+void qsf_matmul_avx512(qsf_kernels *k);
+
+/* Kernel templates are inlined whole: their form, count and flags are constants there. */
+#if defined(__GNUC__)
+#  define QSF_TEMPLATE static inline __attribute__((always_inline))
+#else
+#  define QSF_TEMPLATE static inline
+#endif
+
+/* The forms as numbers.  With a constant form these fold away. */
+QSF_TEMPLATE int qsf_form_bits(qsf_form f)
+{
+    switch (f) {
+    case QSF_F_2Z: case QSF_F_TERNARY: return 2;
+    case QSF_F_3Z: case QSF_F_3:       return 3;
+    case QSF_F_4Z: case QSF_F_4:       return 4;
+    case QSF_F_5:                      return 5;
+    case QSF_F_6:                      return 6;
+    default:                           return 8;
+    }
+}
+QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f) { return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z; }
+/* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
+QSF_TEMPLATE int qsf_form_offset(qsf_form f)
+{
+    switch (f) {
+    case QSF_F_TERNARY: return 1;
+    case QSF_F_3:       return 4;
+    case QSF_F_4:       return 8;
+    case QSF_F_5:       return 16;
+    case QSF_F_6:       return 32;
+    default:            return 0;
+    }
+}
+/* Bytes of a group: the codes of 16 rows x 32 columns. */
+QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
+/* Bytes before the codes: scales, and zeros where the form has them. */
+QSF_TEMPLATE size_t qsf_form_head(qsf_form f) { return qsf_form_has_zero(f) ? 64 : 32; }
+
+#endif
