@@ -152,6 +152,7 @@ void qsf_context_free(qsf_context *c)
 }
 
 qsf_model  *qsf_context_model(qsf_context *c) { return c->model; }
+uint32_t    qsf_context_batch(const qsf_context *c) { return c->o.n_batch; }
 const char *qsf_last_error(const qsf_context *c) { return c->error.text; }
 void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c->plan; }
 
@@ -356,6 +357,24 @@ qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
         st = waiting ? qsf_wait(c) : QSF_OK;
     }
     return st;
+}
+
+/* The rows of a chunk live in the KV tables only; so a small array on the stack feeds batches of any size. */
+qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits)
+{
+    qsf_row rows[512];
+    const size_t most = QSF_MIN(c->o.n_batch, QSF_ARRAY_LEN(rows));
+    if (logits) *logits = NULL;
+    if (n == 0) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no tokens were given");
+    for (size_t at = 0; at < n;) {
+        const size_t len = QSF_MIN(most, n - at);
+        for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], logits && at + i == n - 1 };
+        const qsf_status st = qsf_compute(c, rows, len);
+        if (st) return st;
+        at += len;
+    }
+    if (logits) *logits = qsf_logits(c, 0);
+    return QSF_OK;
 }
 
 const float *qsf_logits(const qsf_context *c, size_t i)

@@ -186,6 +186,7 @@ QSF_API void qsf_context_defaults(qsf_context_options *o);
 QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err);
 QSF_API void       qsf_context_free(qsf_context *c);   /* takes NULL */
 QSF_API qsf_model *qsf_context_model(qsf_context *c);
+QSF_API uint32_t   qsf_context_batch(const qsf_context *c);    /* rows a batch may have, as granted */
 /* The last error's text, "" where there was none.  Valid until the next call. */
 QSF_API const char *qsf_last_error(const qsf_context *c);
 
@@ -244,6 +245,9 @@ QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
 QSF_API qsf_status qsf_wait(qsf_context *c);
 /* Begin, step and wait to the end. */
 QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
+/* The whole way for n tokens of one sequence, in as many batches as it takes; *logits (may be NULL) are the last one's.
+ * An error leaves the sequence with the batches that were done. */
+QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits);
 /* float[vocab] of the i-th row of the last finished batch that asked for logits; valid until the next batch. */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 

@@ -1,0 +1,233 @@
+/* The short interface: one engine, one conversation (the founding document's section 14.1).
+ * SPDX-License-Identifier: MIT */
+#include "base.h"
+#include "host.h"
+
+#include <stdatomic.h>
+
+struct QSFConfig {
+    qsf_context_options o;
+    qsf_error error;
+};
+
+struct QSFEngine {
+    const qsf_platform *platform;
+    qsf_model   *model;
+    qsf_context *context;
+    qsf_error    error;
+    atomic_bool  cancelled;
+};
+
+/* ---- configuration ---- */
+
+QSFConfig *qsf_config_default(void)
+{
+    QSFConfig *c = qsf_alloc(qsf_platform_native(), sizeof *c, "configuration", NULL);
+    if (c) qsf_context_defaults(&c->o);
+    return c;
+}
+void qsf_config_free(QSFConfig *c) { qsf_dealloc(qsf_platform_native(), c, sizeof *c); }
+void qsf_config_set_ram_budget(QSFConfig *c, size_t megabytes) { c->o.ram_budget = (uint64_t)megabytes * 1000000; }
+void qsf_config_set_threads(QSFConfig *c, int n) { c->o.n_threads = n > 0 ? (uint32_t)n : 0; }
+void qsf_config_set_max_seq_len(QSFConfig *c, int n) { c->o.n_ctx = n > 0 ? (uint32_t)n : 0; }
+void qsf_config_set_quality(QSFConfig *c, float quality) { c->o.quality = quality; }
+
+/* ---- engine ---- */
+
+QSFEngine *qsf_load(const char *model_path, QSFConfig *config)
+{
+    const qsf_platform *p = qsf_platform_native();
+    qsf_error ignored, *err = config ? &config->error : &ignored;
+    *err = (qsf_error){ 0 };
+    QSFEngine *e = qsf_alloc(p, sizeof *e, "engine", err);
+    if (!e) return NULL;
+    e->platform = p;
+    if (qsf_model_open(model_path, NULL, &e->model, err) || qsf_context_new(e->model, config ? &config->o : NULL, &e->context, err)) {
+        qsf_free(e);
+        return NULL;
+    }
+    return e;
+}
+
+void qsf_free(QSFEngine *e)
+{
+    if (!e) return;
+    qsf_context_free(e->context);
+    qsf_model_close(e->model);
+    qsf_dealloc(e->platform, e, sizeof *e);
+}
+
+qsf_status   qsf_load_status(const QSFConfig *c) { return c->error.status; }
+const char  *qsf_load_error(const QSFConfig *c) { return c->error.text; }
+qsf_status   qsf_engine_status(const QSFEngine *e) { return e->error.status; }
+const char  *qsf_engine_error(const QSFEngine *e) { return e->error.text; }
+qsf_model   *qsf_engine_model(QSFEngine *e) { return e->model; }
+qsf_context *qsf_engine_context(QSFEngine *e) { return e->context; }
+void         qsf_cancel(QSFEngine *e) { atomic_store(&e->cancelled, true); }
+
+/* Notes a context's failure in the engine; true where there was one. */
+static bool engine_failed(QSFEngine *e, qsf_status st)
+{
+    if (st) qsf_fail(&e->error, st, "%s", qsf_last_error(e->context));
+    return st != QSF_OK;
+}
+
+/* ---- results that the caller keeps: a header before them holds their size ---- */
+
+enum { RESULT_HEADER = 64 };
+
+static void *result_new(QSFEngine *e, uint64_t bytes, const char *what)
+{
+    uint8_t *p = qsf_alloc(e->platform, bytes + RESULT_HEADER, what, &e->error);
+    if (!p) return NULL;
+    const uint64_t total = bytes + RESULT_HEADER;
+    memcpy(p, &total, sizeof total);
+    memcpy(p + sizeof total, &e->platform, sizeof e->platform);
+    return p + RESULT_HEADER;
+}
+
+void qsf_result_free(void *result)
+{
+    if (!result) return;
+    uint8_t *p = (uint8_t *)result - RESULT_HEADER;
+    uint64_t total;
+    const qsf_platform *platform;
+    memcpy(&total, p, sizeof total);
+    memcpy(&platform, p + sizeof total, sizeof platform);
+    qsf_dealloc(platform, p, total);
+}
+
+int *qsf_tokenize(QSFEngine *e, const char *text, int *num_tokens)
+{
+    const int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
+    const size_t len = strlen(text);
+    size_t n;
+    *num_tokens = 0;
+    e->error = (qsf_error){ 0 };
+    qsf_status st = qsf_tokens_encode(e->model, text, len, flags, NULL, 0, &n, &e->error);
+    if (st && n == 0) return NULL;
+    e->error = (qsf_error){ 0 };
+    if (n > INT_MAX) {
+        qsf_fail(&e->error, QSF_E_ARGUMENT, "the text has more tokens than an int can count");
+        return NULL;
+    }
+    int32_t *ids = result_new(e, n * sizeof *ids, "tokens");
+    if (!ids) return NULL;
+    if (n && qsf_tokens_encode(e->model, text, len, flags, ids, n, &n, &e->error)) {
+        qsf_result_free(ids);
+        return NULL;
+    }
+    *num_tokens = (int)n;
+    return ids;
+}
+
+char *qsf_detokenize(QSFEngine *e, const int *tokens, int num_tokens)
+{
+    uint64_t len = 0;
+    const char *piece;
+    e->error = (qsf_error){ 0 };
+    for (int i = 0; i < num_tokens; i++) len += qsf_token_piece(e->model, tokens[i], false, &piece);
+    char *text = result_new(e, len + 1, "text");
+    if (!text) return NULL;
+    uint64_t at = 0;
+    for (int i = 0; i < num_tokens; i++) {
+        const size_t n = qsf_token_piece(e->model, tokens[i], false, &piece);
+        memcpy(text + at, piece, n);
+        at += n;
+    }
+    return text;
+}
+
+float *qsf_forward(QSFEngine *e, const int *tokens, int num_tokens)
+{
+    const float *logits;
+    e->error = (qsf_error){ 0 };
+    qsf_seq_truncate(e->context, 0, 0);
+    if (num_tokens < 0) num_tokens = 0;
+    if (engine_failed(e, qsf_feed(e->context, 0, tokens, (size_t)num_tokens, &logits))) return NULL;
+    return (float *)(uintptr_t)logits;
+}
+
+/* One token's text to the callback: whole characters. */
+static void engine_emit(QSFEngine *e, int32_t id, qsf_utf8_tail *tail, QSFTokenCallback callback, void *user)
+{
+    char text[1024];
+    const char *piece;
+    size_t n = qsf_token_piece(e->model, id, false, &piece);
+    if (n > sizeof text / 3 - 5) n = sizeof text / 3 - 5;
+    text[qsf_utf8_push(tail, piece, n, text)] = 0;
+    if (callback) callback(id, text, user);
+}
+
+void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temperature, float top_p, QSFTokenCallback callback, void *user)
+{
+    qsf_sampler_options o;
+    qsf_sampler *sampler = NULL;
+    const float *logits;
+    qsf_utf8_tail tail = { 0 };
+    int n;
+    atomic_store(&e->cancelled, false);
+    int32_t *ids = qsf_tokenize(e, prompt, &n);
+    if (!ids) return;
+    qsf_sampler_defaults(&o);
+    o.temperature = temperature;
+    o.top_p = top_p;
+    if (qsf_sampler_new(e->model, &o, &sampler, &e->error)) goto done;
+    for (int i = 0; i < n; i++) qsf_sampler_accept(sampler, ids[i]);
+    qsf_seq_truncate(e->context, 0, 0);
+    if (engine_failed(e, qsf_feed(e->context, 0, ids, (size_t)n, &logits))) goto done;
+    for (int i = 0; i < max_tokens && !atomic_load(&e->cancelled); i++) {
+        const int32_t id = qsf_sampler_pick(sampler, logits);
+        if (qsf_token_is_end(e->model, id)) break;
+        qsf_sampler_accept(sampler, id);
+        engine_emit(e, id, &tail, callback, user);
+        if (i + 1 < max_tokens && engine_failed(e, qsf_feed(e->context, 0, &id, 1, &logits))) break;
+    }
+done:
+    qsf_sampler_free(sampler);
+    qsf_result_free(ids);
+}
+
+int qsf_sample(const float *logits, int vocab_size, float temperature, float top_p)
+{
+    if (vocab_size <= 0) return -1;
+    uint64_t seed = 0;
+    int best = 0;
+    for (int i = 0; i < vocab_size; i++) {
+        seed = (seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
+        if (logits[i] > logits[best]) best = i;
+    }
+    if (!(temperature > 0)) return best;
+    double sum = 0;
+    for (int i = 0; i < vocab_size; i++) sum += exp((double)(logits[i] - logits[best]) / temperature);
+    seed = (seed ^ seed >> 31) * 0x9e3779b97f4a7c15u;
+    double u = (double)(seed >> 11) * 0x1p-53;
+    if (top_p < 1) {
+        /* Without memory of its own: halve towards the smallest probability that the nucleus still holds. */
+        double low = 0, high = 1, mass = sum;
+        for (int step = 0; step < 50; step++) {
+            const double cut = (low + high) / 2;
+            double kept = 0;
+            for (int i = 0; i < vocab_size; i++) {
+                const double p = exp((double)(logits[i] - logits[best]) / temperature);
+                if (p >= cut) kept += p;
+            }
+            if (kept >= top_p * sum) {
+                low = cut;
+                mass = kept;
+            } else {
+                high = cut;
+            }
+        }
+        u *= mass;
+        for (int i = 0; i < vocab_size; i++) {
+            const double p = exp((double)(logits[i] - logits[best]) / temperature);
+            if (p >= low && (u -= p) < 0) return i;
+        }
+        return best;
+    }
+    u *= sum;
+    for (int i = 0; i < vocab_size; i++)
+        if ((u -= exp((double)(logits[i] - logits[best]) / temperature)) < 0) return i;
+    return best;
+}
