@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""A plain float32 transformer in numpy: what a GGUF's weights mean, with nothing clever in between.
+SPDX-License-Identifier: MIT
+
+    reference.py MODEL.gguf ID,ID,... [-c CTX] [--all]     logits after the last id (or after each) as JSON
+
+Weights are dequantised by the `gguf` package.  Written from the models' published descriptions and the GGUF
+specification, not from this project's C code, so that the two can be held against each other.
+Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2.
+"""
+import argparse, json, math
+import numpy as np
+from gguf import GGUFReader, dequantize
+
+F = np.float32
+HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3"}      # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
+
+
+def rms_norm(x, weight, eps):
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + F(eps)) * weight
+
+def layer_norm(x, weight, bias, eps):
+    x = x - np.mean(x, axis=-1, keepdims=True)
+    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + F(eps)) * weight + bias
+
+def silu(x):
+    return x / (F(1) + np.exp(-x))
+
+def gelu(x):                                                 # the tanh form, which GPT-2 and Gemma were trained with
+    return F(0.5) * x * (F(1) + np.tanh(F(math.sqrt(2 / math.pi)) * (x + F(0.044715) * x * x * x)))
+
+def gelu_f16(x):                                             # llama.cpp looks GELU up in a table of 16-bit floats
+    h = x.astype(np.float16).astype(F)
+    return np.where(x <= -10, F(0), np.where(x >= 10, x, gelu(h).astype(np.float16).astype(F)))
+
+def soft_cap(x, cap):
+    return np.tanh(x / F(cap)) * F(cap) if cap else x
+
+
+class Model:
+    def __init__(self, path):
+        reader = GGUFReader(path)
+        self.kv = {k: f.contents() for k, f in reader.fields.items()}
+        self.arch = self.kv["general.architecture"]
+        if self.arch != "llama" and self.arch != "gpt2" and self.arch not in HALVES:
+            raise SystemExit(f"reference: architecture {self.arch} is not known")
+        self.tensors = {t.name: t for t in reader.tensors}
+        self.cache = {}
+        g = self.get
+        self.n_layers, self.n_embd, self.n_heads = g("block_count"), g("embedding_length"), g("attention.head_count")
+        self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
+        self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
+        self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
+        self.gelu = gelu
+
+    def get(self, key, default=None):
+        return self.kv.get(f"{self.arch}.{key}", default)
+
+    def w(self, name, required=True):
+        """A tensor as float32, kept: the models this is used on are small."""
+        if name not in self.cache:
+            t = self.tensors.get(name)
+            if t is None:
+                if required: raise SystemExit(f"reference: no tensor {name}")
+                return None
+            self.cache[name] = np.ascontiguousarray(dequantize(t.data, t.tensor_type).astype(F))
+        return self.cache[name]
+
+    def linear(self, x, name):
+        y = x @ self.w(name + ".weight").T
+        bias = self.w(name + ".bias", False)
+        return y if bias is None else y + bias
+
+    # ---- rotary positions ----
+
+    def is_windowed(self, layer):
+        """Gemma 2: every second layer is global, Gemma 3: every sixth; elsewhere a window holds for all layers."""
+        if not self.get("attention.sliding_window"): return False
+        pattern = self.get("attention.sliding_window_pattern", {"gemma2": 2, "gemma3": 6}.get(self.arch, 0))
+        if isinstance(pattern, list): return bool(pattern[layer])
+        return pattern == 0 or layer % pattern < pattern - 1
+
+    def rope_table(self, layer, positions, n_ctx):
+        """cos and sin [positions][rope_dim / 2], and rope_dim."""
+        dim = self.get("rope.dimension_count", self.head_dim)
+        base = self.get("rope.freq_base", 10000.0)
+        local = self.arch == "gemma3" and self.is_windowed(layer)
+        if local: base = self.get("rope.freq_base_swa", 10000.0)
+        freq = np.power(float(base), -np.arange(0, dim, 2) / dim)
+        kind = self.get("rope.scaling.type", "linear")
+        factor = self.get("rope.scaling.factor", self.get("rope.scale_linear", 0.0)) or 1.0
+        train_ctx = self.get("rope.scaling.original_context_length", self.get("context_length"))
+        magnitude = self.get("rope.scaling.attn_factor", 1.0)
+        divisors = self.w("rope_freqs.weight", False)
+        if divisors is None:
+            divisors = self.w("rope_factors_long.weight" if n_ctx > train_ctx else "rope_factors_short.weight", False)
+        if divisors is not None: freq = freq / divisors
+        if kind == "yarn" and factor != 1.0:
+            freq = self.yarn(freq, dim, base, factor, train_ctx)
+            magnitude *= 1.0 + 0.1 * math.log(factor)
+        elif kind in ("linear", "longrope") and not local:
+            freq = freq / factor
+        angle = np.outer(positions, freq)
+        return (np.cos(angle) * magnitude).astype(F), (np.sin(angle) * magnitude).astype(F), dim
+
+    def yarn(self, freq, dim, base, factor, train_ctx):
+        """Slow dimensions are stretched by factor, fast ones are left, a ramp lies between (arXiv 2309.00071)."""
+        def dimension_of(turns):
+            return dim * math.log(train_ctx / (turns * 2 * math.pi)) / (2 * math.log(base))
+        low = max(0, math.floor(dimension_of(self.get("rope.scaling.yarn_beta_fast", 32.0))))
+        high = min(dim - 1, math.ceil(dimension_of(self.get("rope.scaling.yarn_beta_slow", 1.0))))
+        keep = 1 - np.clip((np.arange(dim // 2) - low) / max(0.001, high - low), 0, 1)
+        return freq / factor * (1 - keep) + freq * keep
+
+    def rotate(self, x, table):                              # x[rows][heads][head_dim]
+        cos, sin, dim = table
+        cos, sin = cos[:, None, :], sin[:, None, :]
+        out = x.copy()
+        a, b = ((slice(0, dim // 2), slice(dim // 2, dim)) if self.arch in HALVES else
+                (slice(0, dim, 2), slice(1, dim, 2)))
+        out[..., a] = x[..., a] * cos - x[..., b] * sin
+        out[..., b] = x[..., a] * sin + x[..., b] * cos
+        return out
+
+    # ---- one layer ----
+
+    def norm(self, x, name):
+        if self.arch == "gpt2": return layer_norm(x, self.w(name + ".weight"), self.w(name + ".bias"), self.eps)
+        return rms_norm(x, self.w(name + ".weight"), self.eps)
+
+    def qkv(self, x, b):
+        sizes = [self.n_heads * self.head_dim, self.n_kv_heads * self.head_dim]
+        if b + "attn_qkv.weight" in self.tensors:
+            q, k, v = np.split(self.linear(x, b + "attn_qkv"), np.cumsum(sizes), axis=-1)
+        else:
+            q, k, v = (self.linear(x, b + n) for n in ("attn_q", "attn_k", "attn_v"))
+        return (t.reshape(len(x), -1, self.head_dim) for t in (q, k, v))
+
+    def attention(self, x, layer, n_ctx):
+        b, n = f"blk.{layer}.", len(x)
+        q, k, v = self.qkv(x, b)
+        if b + "attn_q_norm.weight" in self.tensors:
+            q = rms_norm(q, self.w(b + "attn_q_norm.weight"), self.eps)
+            k = rms_norm(k, self.w(b + "attn_k_norm.weight"), self.eps)
+        if self.arch != "gpt2":
+            table = self.rope_table(layer, np.arange(n), n_ctx)
+            q, k = self.rotate(q, table), self.rotate(k, table)
+        k, v = (np.repeat(t, self.n_heads // self.n_kv_heads, axis=1) for t in (k, v))
+        score = np.einsum("ihd,jhd->hij", q, k, optimize=True) * F(1 / math.sqrt(self.head_dim))
+        score = soft_cap(score, self.get("attn_logit_softcapping"))
+        back = np.arange(n)[:, None] - np.arange(n)[None, :]
+        hidden = back < 0
+        if self.is_windowed(layer): hidden = hidden | (back >= self.get("attention.sliding_window"))
+        score = np.where(hidden, F(-np.inf), score)
+        score = np.exp(score - score.max(axis=-1, keepdims=True))
+        score /= score.sum(axis=-1, keepdims=True)
+        out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+        return self.linear(out, b + "attn_output")
+
+    def ffn(self, x, b):
+        act = silu if self.arch not in ("gpt2", "gemma2", "gemma3") else self.gelu
+        up = self.linear(x, b + "ffn_up")
+        if b + "ffn_gate.weight" in self.tensors: up = act(self.linear(x, b + "ffn_gate")) * up
+        elif self.arch == "phi3": up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
+        else: up = act(up)
+        return self.linear(up, b + "ffn_down")
+
+    # ---- the whole ----
+
+    def logits(self, ids, n_ctx=None, last=True):
+        """float32 logits after the last id, or [ids][vocab] after each.  n_ctx matters only to longrope."""
+        n_ctx = n_ctx or self.get("context_length")
+        x = self.w("token_embd.weight")[np.asarray(ids)]
+        if self.arch in ("gemma2", "gemma3"): x = x * F(math.sqrt(self.n_embd))
+        if self.arch == "gpt2": x = x + self.w("position_embd.weight")[:len(ids)]
+        for i in range(self.n_layers):
+            b = f"blk.{i}."
+            y = self.attention(self.norm(x, b + "attn_norm"), i, n_ctx)
+            if b + "post_attention_norm.weight" in self.tensors: y = self.norm(y, b + "post_attention_norm")
+            x = x + y
+            y = self.ffn(self.norm(x, b + "ffn_norm"), b)
+            if b + "post_ffw_norm.weight" in self.tensors: y = self.norm(y, b + "post_ffw_norm")
+            x = x + y
+        x = self.norm(x[-1:] if last else x, "output_norm")
+        head = "output" if "output.weight" in self.tensors else "token_embd"
+        y = soft_cap(self.linear(x, head), self.get("final_logit_softcapping"))
+        return y[0] if last else y
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("model"); p.add_argument("ids"); p.add_argument("-c", type=int); p.add_argument("--all", action="store_true")
+    a = p.parse_args()
+    y = Model(a.model).logits([int(i) for i in a.ids.split(",")], a.c, last=not a.all)
+    print(json.dumps([float(f"{v:.7g}") for v in y] if y.ndim == 1 else [[float(f"{v:.7g}") for v in row] for row in y]))
+
+if __name__ == "__main__":
+    main()
