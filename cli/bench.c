@@ -1,0 +1,71 @@
+/* --bench, --verbose and /stats: what the model takes and how fast it is.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <stdlib.h>
+
+static double rate(uint64_t tokens, uint64_t ns) { return ns ? (double)tokens * 1e9 / (double)ns : 0; }
+
+void print_memory(run_session *s)
+{
+    qsf_plan plan;
+    qsf_model_info info;
+    qsf_stats st;
+    qsf_context_get_plan(s->context, &plan);
+    qsf_context_get_stats(s->context, &st);
+    qsf_model_get_info(s->model, &info);
+    fprintf(stderr, "model    %s (%s, %s): %.1f M weights in %.1f MB, %u layers\n", info.name[0] ? info.name : "without a name", info.arch, info.format,
+            (double)info.n_params / 1e6, (double)info.weight_bytes / 1e6, info.n_layers);
+    fprintf(stderr, "kernels  %s, %u threads\n", st.isa, st.n_threads);
+    fprintf(stderr, "memory   %.1f MB, context %u, ", (double)plan.total / 1e6, plan.n_ctx);
+    if (plan.resident) fprintf(stderr, "all layers stay\n");
+    else fprintf(stderr, "layers pass through %u buffers\n", plan.n_slots);
+    for (size_t i = 0; i < plan.n_items; i++) fprintf(stderr, "  %-28s %10.2f MB\n", plan.items[i].name, (double)plan.items[i].bytes / 1e6);
+}
+
+void print_times(run_session *s)
+{
+    qsf_stats st;
+    qsf_context_get_stats(s->context, &st);
+    fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt, rate(st.tokens_prompt, st.ns_prompt));
+    fprintf(stderr, "answer   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_generated, rate(st.tokens_generated, st.ns_generated));
+    fprintf(stderr, "time     matmul %.0f ms, attention %.0f ms, other %.0f ms, waiting for bytes %.0f ms, preparing them %.0f ms; %.1f MB read\n",
+            (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_other / 1e6, (double)st.ns_wait_io / 1e6,
+            (double)st.ns_prepare / 1e6, (double)st.bytes_read / 1e6);
+}
+
+/* Prefill of 512 and decode of 128 tokens, three times each; the best counts. */
+int run_bench(run_session *s)
+{
+    enum { PROMPT = 512, ANSWER = 128, TIMES = 3 };
+    qsf_plan plan;
+    qsf_model_info info;
+    qsf_stats st;
+    double best[2] = { 0, 0 };
+    qsf_context_get_plan(s->context, &plan);
+    qsf_model_get_info(s->model, &info);
+    const uint32_t n_prompt = plan.n_ctx < PROMPT + ANSWER ? plan.n_ctx / 2 : PROMPT;
+    const uint32_t n_answer = plan.n_ctx < PROMPT + ANSWER ? plan.n_ctx / 4 : ANSWER;
+    int32_t ids[PROMPT];
+    for (uint32_t i = 0; i < PROMPT; i++) ids[i] = (int32_t)((i * 7919u + 13) % info.n_vocab);
+    for (int t = 0; t <= TIMES; t++) {              /* the first one loads the weights */
+        qsf_context_reset_stats(s->context);
+        qsf_seq_truncate(s->context, 0, 0);
+        qsf_status e = qsf_feed(s->context, 0, ids, n_prompt, NULL);
+        const float *logits;
+        for (uint32_t i = 0; !e && i < n_answer; i++) e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
+        if (e) return report_context(s->context, e);
+        if (interrupted()) return EXIT_INTERRUPTED;
+        qsf_context_get_stats(s->context, &st);
+        const double r[2] = { rate(st.tokens_prompt, st.ns_prompt), rate(st.tokens_generated, st.ns_generated) };
+        for (int i = 0; t > 0 && i < 2; i++)
+            if (r[i] > best[i]) best[i] = r[i];
+    }
+    if (s->set->json)
+        printf("{\"isa\":\"%s\",\"threads\":%u,\"prefill_tokens\":%u,\"prefill_tok_s\":%.2f,\"decode_tokens\":%u,\"decode_tok_s\":%.2f,\"memory\":%llu}\n", st.isa,
+               st.n_threads, n_prompt, best[0], n_answer, best[1], (unsigned long long)plan.total);
+    else
+        printf("prefill %u tokens  %9.1f tok/s\ndecode  %u tokens  %9.1f tok/s\n(%s, %u threads, %.1f MB)\n", n_prompt, best[0], n_answer, best[1], st.isa,
+               st.n_threads, (double)plan.total / 1e6);
+    return EXIT_OK;
+}

@@ -1,0 +1,268 @@
+/* The conversation: lines from the user, answers from the model, the KV cache kept between turns.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct conversation {
+    run_session *s;
+    qsf_message *msgs;
+    size_t       n, cap;
+    int32_t     *cached;      /* tokens of sequence 0 */
+    size_t       n_cached;
+} conversation;
+
+static char *text_copy(const char *text, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (copy) {
+        memcpy(copy, text, len);
+        copy[len] = 0;
+    }
+    return copy;
+}
+
+static bool chat_add(conversation *c, const char *role, const char *text, size_t len)
+{
+    if (c->n == c->cap) {
+        const size_t cap = c->cap ? 2 * c->cap : 16;
+        qsf_message *msgs = realloc(c->msgs, cap * sizeof *msgs);
+        if (!msgs) return false;
+        c->msgs = msgs;
+        c->cap = cap;
+    }
+    char *copy = text_copy(text, len);
+    if (!copy) return false;
+    c->msgs[c->n++] = (qsf_message){ role, copy };
+    return true;
+}
+
+static void chat_drop_last(conversation *c) { free((char *)(size_t)c->msgs[--c->n].content); }
+
+static void chat_reset(conversation *c)
+{
+    while (c->n) chat_drop_last(c);
+    c->n_cached = 0;
+    qsf_seq_truncate(c->s->context, 0, 0);
+    qsf_sampler_reset(c->s->sampler);
+    if (c->s->set->system) chat_add(c, "system", c->s->set->system, strlen(c->s->set->system));
+}
+
+/* The whole conversation's tokens: through the template, or one text after another where there is none. */
+static int32_t *chat_tokens(conversation *c, size_t *n)
+{
+    const int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
+    size_t len = 0;
+    char *text;
+    if (c->s->template_name) {
+        text = session_render(c->s, c->msgs, c->n, &len);
+    } else {
+        size_t cap = 1;
+        for (size_t i = 0; i < c->n; i++) cap += strlen(c->msgs[i].content) + 1;
+        text = malloc(cap);
+        for (size_t i = 0; text && i < c->n; i++) {
+            const size_t part = strlen(c->msgs[i].content);
+            memcpy(text + len, c->msgs[i].content, part);
+            len += part;
+            if (c->msgs[i].role[0] == 'u') text[len++] = '\n';
+        }
+    }
+    if (!text) return NULL;
+    int32_t *ids = session_encode(c->s, text, len, flags, n);
+    free(text);
+    return ids;
+}
+
+/* Brings sequence 0 to these tokens: what it shares with them stays, the rest is computed. */
+static int chat_feed(conversation *c, int32_t *ids, size_t n, const float **logits)
+{
+    run_session *s = c->s;
+    size_t same = 0;
+    const size_t have = qsf_seq_length(s->context, 0);
+    while (same < n && same < have && same < c->n_cached && ids[same] == c->cached[same]) same++;
+    if (same == n && same > 0) same--;            /* the last one's logits are needed */
+    qsf_seq_truncate(s->context, 0, (uint32_t)same);
+    for (size_t i = same; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
+    free(c->cached);
+    c->cached = ids;
+    c->n_cached = n;
+    if (s->set->verbose) fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, same);
+    const size_t part = qsf_context_batch(s->context);
+    for (size_t at = same; at < n; at += part) {
+        const size_t len = n - at < part ? n - at : part;
+        const qsf_status st = qsf_feed(s->context, 0, ids + at, len, at + len == n ? logits : NULL);
+        if (st == QSF_E_FULL) {
+            fprintf(stderr, "the conversation no longer fits the context; /reset begins a new one, -c N makes room for a longer one\n");
+            return EXIT_FAILED;
+        }
+        if (st) return report_context(s->context, st);
+        if (interrupted()) return EXIT_INTERRUPTED;
+    }
+    return EXIT_OK;
+}
+
+/* Notes the answer's tokens as part of the cache, so that the next turn finds them. */
+static void chat_note(conversation *c, const answer *a)
+{
+    int32_t *ids = realloc(c->cached, (c->n_cached + a->n_ids + 1) * sizeof *ids);
+    if (!ids) return;                             /* then the next turn computes them again */
+    memcpy(ids + c->n_cached, a->ids, a->n_ids * sizeof *ids);
+    c->cached = ids;
+    c->n_cached += a->n_ids;
+}
+
+static int chat_turn(conversation *c, const char *text)
+{
+    answer a = { 0 };
+    const float *logits = NULL;
+    size_t n;
+    interrupt_clear();
+    if (!chat_add(c, "user", text, strlen(text))) return EXIT_NO_MEMORY;
+    int32_t *ids = chat_tokens(c, &n);
+    if (!ids) {
+        chat_drop_last(c);
+        return report(&c->s->error);
+    }
+    int code = chat_feed(c, ids, n, &logits);
+    if (!code) code = generate_answer(c->s, logits, true, &a);
+    if (a.n_ids) chat_note(c, &a);
+    if (!code && !chat_add(c, "assistant", a.text ? a.text : "", a.len)) code = EXIT_NO_MEMORY;
+    else if (code) chat_drop_last(c);
+    if (!a.len || a.text[a.len - 1] != '\n') putchar('\n');
+    fflush(stdout);
+    if (a.full) fprintf(stderr, "the context is full; /reset begins a new conversation, -c N makes room for a longer one\n");
+    if (a.stopped || interrupted()) fprintf(stderr, "(stopped)\n");
+    interrupt_clear();
+    answer_free(&a);
+    return code;
+}
+
+/* ---- commands ---- */
+
+/* "role length\ntext\n" for each message behind one line that names the format. */
+static const char chat_file_head[] = "qsf-chat 1\n";
+
+static void chat_save(const conversation *c, const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fputs(chat_file_head, f) >= 0;
+    for (size_t i = 0; ok && i < c->n; i++)
+        ok = fprintf(f, "%s %zu\n%s\n", c->msgs[i].role, strlen(c->msgs[i].content), c->msgs[i].content) > 0;
+    if (f && fclose(f)) ok = false;
+    if (ok) fprintf(stderr, "%zu messages saved to %s\n", c->n, path);
+    else fprintf(stderr, "cannot write %s: %s\n", path, strerror(errno));
+}
+
+static const char *chat_role(const char *text, size_t len)
+{
+    static const char *const roles[] = { "system", "user", "assistant" };
+    for (size_t i = 0; i < 3; i++)
+        if (strlen(roles[i]) == len && !memcmp(roles[i], text, len)) return roles[i];
+    return NULL;
+}
+
+/* Takes one saved message off the text; false at its end or where it is damaged. */
+static bool chat_load_one(conversation *c, const char **at, const char *end)
+{
+    char *number_end;
+    const char *space = memchr(*at, ' ', (size_t)(end - *at));
+    const char *role = space ? chat_role(*at, (size_t)(space - *at)) : NULL;
+    if (!role) return false;
+    const unsigned long long len = strtoull(space + 1, &number_end, 10);
+    if (*number_end != '\n' || len + 1 > (size_t)(end - number_end - 1) || number_end[1 + len] != '\n') return false;
+    *at = number_end + 1 + len + 1;
+    return chat_add(c, role, number_end + 1, (size_t)len);
+}
+
+static void chat_load(conversation *c, const char *path)
+{
+    size_t len;
+    char *text = read_whole(path, &len);
+    const size_t head = strlen(chat_file_head);
+    if (!text) return;
+    if (len < head || memcmp(text, chat_file_head, head)) {
+        fprintf(stderr, "%s is not a saved conversation\n", path);
+    } else {
+        const char *at = text + head, *end = text + len;
+        chat_reset(c);
+        while (c->n) chat_drop_last(c);           /* the system message comes from the file */
+        while (at < end && chat_load_one(c, &at, end)) ;
+        if (at < end) fprintf(stderr, "%s is damaged after %zu messages\n", path, c->n);
+        else fprintf(stderr, "%zu messages loaded\n", c->n);
+    }
+    free(text);
+}
+
+static void chat_help(void)
+{
+    fputs("  /reset       begin a new conversation\n"
+          "  /stats       memory, speed and times\n"
+          "  /save FILE   write the conversation\n"
+          "  /load FILE   go on with a saved one\n"
+          "  /exit        leave (also Ctrl-D)\n"
+          "  Ctrl-C stops an answer; pressed again it ends the program.  A line that ends in \\ goes on in the next.\n", stderr);
+}
+
+/* True where the line was a command. */
+static bool chat_command(conversation *c, const char *line, bool *leave)
+{
+    if (line[0] != '/') return false;
+    const size_t len = strcspn(line, " ");
+    const char *arg = line + len + strspn(line + len, " ");
+#define IS(name) (len == strlen(name) && !memcmp(line, name, len))
+    if (IS("/help")) chat_help();
+    else if (IS("/reset")) chat_reset(c);
+    else if (IS("/stats")) print_memory(c->s), print_times(c->s);
+    else if (IS("/save") && *arg) chat_save(c, arg);
+    else if (IS("/load") && *arg) chat_load(c, arg);
+    else if (IS("/exit") || IS("/quit")) *leave = true;
+    else fprintf(stderr, "unknown command; /help lists them\n");
+#undef IS
+    return true;
+}
+
+/* A message of one or more lines. */
+static char *chat_read(const char *prompt)
+{
+    char *all = line_read(prompt);
+    for (size_t len; all && (len = strlen(all)) && all[len - 1] == '\\';) {
+        char *more = line_read("... ");
+        char *joined = more ? realloc(all, len + strlen(more) + 1) : NULL;
+        if (!joined) {
+            free(more);
+            return all;
+        }
+        all = joined;
+        all[len - 1] = '\n';
+        memcpy(all + len, more, strlen(more) + 1);
+        free(more);
+    }
+    return all;
+}
+
+int run_chat(run_session *s, const char *first)
+{
+    conversation c = { .s = s };
+    bool leave = false;
+    int code = EXIT_OK;
+    chat_reset(&c);
+    if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
+    if (first && *first) code = chat_turn(&c, first);
+    while (!leave && (code == EXIT_OK || code == EXIT_FAILED || code == EXIT_INTERRUPTED)) {
+        char prompt[32];
+        snprintf(prompt, sizeof prompt, "%s> %s", colour(stderr, "\033[1m"), colour(stderr, "\033[0m"));
+        char *line = chat_read(terminal_is(stdin) ? prompt : "");
+        if (!line) break;
+        code = EXIT_OK;
+        if (*line && !chat_command(&c, line, &leave)) code = chat_turn(&c, line);
+        free(line);
+    }
+    if (terminal_is(stdin)) fputc('\n', stderr);
+    while (c.n) chat_drop_last(&c);
+    free(c.msgs);
+    free(c.cached);
+    line_done();
+    return code == EXIT_INTERRUPTED ? EXIT_OK : code;
+}

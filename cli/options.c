@@ -1,0 +1,247 @@
+/* Parsing and printing the option table.
+ * SPDX-License-Identifier: MIT */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls back for every name in "-p --prompt"; returns the match of len letters at text, or NULL. */
+static bool option_named(const option *o, const char *text, size_t len)
+{
+    if (o->kind == OPTION_GROUP) return false;
+    for (const char *p = o->names; *p;) {
+        const size_t n = strcspn(p, " ");
+        if (n == len && !memcmp(p, text, n)) return true;
+        p += n + (p[n] == ' ');
+    }
+    return false;
+}
+
+static const char *option_long(const option *o)
+{
+    const char *space = strrchr(o->names, ' ');
+    return space ? space + 1 : o->names;
+}
+
+static const option *option_find(const option *table, size_t n, const char *text, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (option_named(&table[i], text, len)) return &table[i];
+    return NULL;
+}
+
+/* Edit distance of two short names, for "did you mean". */
+static size_t name_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    size_t row[MOST + 1];
+    const size_t la = strlen(a), lb = strlen(b);
+    if (la > MOST || lb > MOST) return MOST;
+    for (size_t j = 0; j <= lb; j++) row[j] = j;
+    for (size_t i = 1; i <= la; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            const size_t up = row[j];
+            const size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = row[j] + 1 < row[j - 1] + 1 ? row[j] + 1 : row[j - 1] + 1;
+            if (change < row[j]) row[j] = change;
+            diagonal = up;
+        }
+    }
+    return row[lb];
+}
+
+static void unknown_option(const option *table, size_t n, const char *given)
+{
+    const char *best = NULL;
+    size_t distance = 4;
+    for (size_t i = 0; i < n; i++) {
+        if (table[i].kind == OPTION_GROUP) continue;
+        const size_t d = name_distance(given, option_long(&table[i]));
+        if (d < distance) {
+            distance = d;
+            best = option_long(&table[i]);
+        }
+    }
+    fprintf(stderr, "unknown option %s", given);
+    if (best) fprintf(stderr, "; did you mean %s?", best);
+    fputs("  --help lists all.\n", stderr);
+}
+
+static bool choice_valid(const char *choices, const char *value)
+{
+    const size_t len = strlen(value);
+    for (const char *p = choices; *p;) {
+        const size_t n = strcspn(p, "|");
+        if (n == len && !memcmp(p, value, n)) return true;
+        p += n + (p[n] == '|');
+    }
+    return false;
+}
+
+/* Sets the member of *into.  name is what to call the option in an error. */
+static bool option_set(const option *o, void *into, const char *name, const char *value)
+{
+    char *member = (char *)into + o->at, *end;
+    errno = 0;
+    switch (o->kind) {
+    case OPTION_GROUP: return false;
+    case OPTION_FLAG: *(bool *)(void *)member = !value || (strcmp(value, "0") && strcmp(value, "false") && *value); return true;
+    case OPTION_TEXT: *(const char **)(void *)member = value; return true;
+    case OPTION_LIST: {
+        option_list *l = (option_list *)(void *)member;
+        if (l->n == OPTION_LIST_MAX) {
+            fprintf(stderr, "%s was given more than %d times\n", name, OPTION_LIST_MAX);
+            return false;
+        }
+        l->items[l->n++] = value;
+        return true;
+    }
+    case OPTION_INT: {
+        const long long v = strtoll(value, &end, 10);
+        if (end == value || *end || errno || (double)v < o->min || (double)v > o->max) {
+            fprintf(stderr, "%s takes a whole number from %.0f to %.0f, not \"%s\"\n", name, o->min, o->max, value);
+            return false;
+        }
+        *(long long *)(void *)member = v;
+        return true;
+    }
+    case OPTION_NUMBER: {
+        const double v = strtod(value, &end);
+        if (end == value || *end || !(v >= o->min && v <= o->max)) {
+            fprintf(stderr, "%s takes a number from %g to %g, not \"%s\"\n", name, o->min, o->max, value);
+            return false;
+        }
+        *(double *)(void *)member = v;
+        return true;
+    }
+    case OPTION_CHOICE:
+        if (!choice_valid(o->choices, value)) {
+            fprintf(stderr, "%s is one of %s, not \"%s\"\n", name, o->choices, value);
+            return false;
+        }
+        *(const char **)(void *)member = value;
+        return true;
+    }
+    return false;
+}
+
+static void option_env_name(const option *o, const char *prefix, char *out, size_t cap)
+{
+    size_t n = (size_t)snprintf(out, cap, "%s", prefix);
+    for (const char *p = option_long(o); *p && n + 1 < cap; p++) {
+        if (*p == '-' && n == strlen(prefix)) continue;
+        out[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    }
+    out[n] = 0;
+}
+
+static bool options_environment(const option *table, size_t n, const char *prefix, void *into)
+{
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        if (table[i].kind == OPTION_GROUP) continue;
+        option_env_name(&table[i], prefix, name, sizeof name);
+        const char *value = getenv(name);
+        if (value && *value && !option_set(&table[i], into, name, value)) return false;
+    }
+    return true;
+}
+
+bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv, option_list *rest)
+{
+    bool only_rest = false;
+    rest->n = 0;
+    if (!options_environment(table, n, prefix, into)) return false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (!only_rest && !strcmp(word, "--")) {
+            only_rest = true;
+            continue;
+        }
+        if (only_rest || word[0] != '-' || !word[1]) {
+            if (rest->n == OPTION_LIST_MAX) {
+                fputs("too many arguments\n", stderr);
+                return false;
+            }
+            rest->items[rest->n++] = word;
+            continue;
+        }
+        /* "--name=value" and "--name value"; negative numbers are values because they follow a name. */
+        const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+        const size_t len = equals ? (size_t)(equals - word) : strlen(word);
+        const option *o = option_find(table, n, word, len);
+        if (!o) {
+            unknown_option(table, n, word);
+            return false;
+        }
+        const char *value = equals ? equals + 1 : NULL;
+        if (o->kind != OPTION_FLAG && !value) {
+            if (i + 1 == argc) {
+                fprintf(stderr, "%s needs a value: %s\n", word, o->arg ? o->arg : o->choices);
+                return false;
+            }
+            value = argv[++i];
+        }
+        if (!option_set(o, into, word, value)) return false;
+    }
+    return true;
+}
+
+/* Help text wrapped to 80 columns behind a margin. */
+static void help_wrap(FILE *out, size_t column, const char *text)
+{
+    enum { MARGIN = 30, WIDTH = 80 };
+    if (column >= MARGIN) {
+        fputc('\n', out);
+        column = 0;
+    }
+    fprintf(out, "%*s", (int)(MARGIN - column), "");
+    column = MARGIN;
+    for (const char *p = text; *p;) {
+        const size_t len = strcspn(p, " ");
+        if (column > MARGIN && column + 1 + len > WIDTH) {
+            fprintf(out, "\n%*s", MARGIN, "");
+            column = MARGIN;
+        } else if (column > MARGIN) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)len, p);
+        column += len;
+        p += len + (p[len] == ' ');
+    }
+    fputc('\n', out);
+}
+
+void options_help(const option *table, size_t n, const char *prefix, FILE *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const option *o = &table[i];
+        char text[640], names[128], name[64];
+        if (o->kind == OPTION_GROUP) {
+            fprintf(out, "\n%s\n", o->help);
+            continue;
+        }
+        size_t len = 0;
+        for (const char *p = o->names; *p && len + 4 < sizeof names; p++) {
+            if (*p == ' ') names[len++] = ',';
+            names[len++] = *p;
+        }
+        names[len] = 0;
+        const int column = fprintf(out, "  %s%s%s", names, o->kind == OPTION_FLAG ? "" : " ", o->kind == OPTION_FLAG ? "" : o->arg ? o->arg : o->choices);
+        option_env_name(o, prefix, name, sizeof name);
+        snprintf(text, sizeof text, "%s%s%s%s [%s]", o->help, o->def ? " (default " : "", o->def ? o->def : "", o->def ? ")" : "", name);
+        help_wrap(out, (size_t)column, text);
+    }
+}
+
+void options_names(const option *table, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; i++)
+        if (table[i].kind != OPTION_GROUP) fprintf(out, "%s\n", table[i].names);
+}

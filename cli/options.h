@@ -1,0 +1,41 @@
+/* The option table: one list makes the parser, the help and the environment variables.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_OPTIONS_H
+#define QSF_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+typedef enum option_kind {
+    OPTION_GROUP,      /* a heading in the help: text only */
+    OPTION_FLAG,       /* bool */
+    OPTION_TEXT,       /* const char * */
+    OPTION_LIST,       /* option_list: may be given again */
+    OPTION_INT,        /* long long, within min .. max */
+    OPTION_NUMBER,     /* double, within min .. max */
+    OPTION_CHOICE      /* const char *, one of the words in choices, "a|b|c" */
+} option_kind;
+
+enum { OPTION_LIST_MAX = 64 };
+typedef struct option_list { const char *items[OPTION_LIST_MAX]; size_t n; } option_list;
+
+typedef struct option {
+    option_kind kind;
+    const char *names;       /* "-p --prompt": the long name to show comes last */
+    const char *arg;         /* "TEXT" */
+    size_t      at;          /* offsetof in the program's struct */
+    double      min, max;
+    const char *choices;
+    const char *help;
+    const char *def;         /* as the help shows it, NULL: none */
+} option;
+
+/* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into *into.  Words that are no option go to
+ * rest.  An error is printed to stderr with the nearest name; false then. */
+bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv, option_list *rest);
+void options_help(const option *table, size_t n, const char *prefix, FILE *out);
+/* Lines of "--name" for shell completion. */
+void options_names(const option *table, size_t n, FILE *out);
+
+#endif

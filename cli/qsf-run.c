@@ -1,0 +1,141 @@
+/* qsf-run: a prompt in, text out.  This file is the option table and the choice of what to do.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(run_settings, member)
+
+static const option run_options[] = {
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
+    { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL, "QSF or GGUF file; may also stand alone on the command line", NULL },
+    { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL, "the prompt", NULL },
+    { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL, "read the prompt from a file, - for standard input", NULL },
+    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "the prompt as token ids", NULL },
+    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation", NULL },
+    { OPTION_FLAG, "-i -cnv --interactive", NULL, AT(interactive), 0, 0, NULL, "chat; also what happens without a prompt on a terminal", NULL },
+    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "complete the text as it is, without the model's chat template", NULL },
+    { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL, "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, plain", "the model's own" },
+
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
+    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL, "most tokens to generate, -1 for no limit", "256" },
+    { OPTION_NUMBER, "--temp --temperature", "F", AT(temperature), 0, 1000, NULL, "sampling temperature, 0 takes the likeliest token", "0.7" },
+    { OPTION_INT, "--top-k", "N", AT(top_k), 0, 1e9, NULL, "sample among the N likeliest, 0 for all", "40" },
+    { OPTION_NUMBER, "--top-p", "F", AT(top_p), 0, 1, NULL, "sample among the likeliest with this probability together", "0.9" },
+    { OPTION_NUMBER, "--min-p", "F", AT(min_p), 0, 1, NULL, "leave out tokens less likely than this share of the likeliest", "0" },
+    { OPTION_NUMBER, "--repeat-penalty", "F", AT(repeat_penalty), 0.01, 100, NULL, "make recent tokens less likely", "1" },
+    { OPTION_INT, "--repeat-last-n", "N", AT(repeat_last_n), 0, 1048576, NULL, "how many recent tokens the penalties see", "64" },
+    { OPTION_NUMBER, "--frequency-penalty", "F", AT(frequency_penalty), -100, 100, NULL, "penalty for each recent occurrence", "0" },
+    { OPTION_NUMBER, "--presence-penalty", "F", AT(presence_penalty), -100, 100, NULL, "penalty for having occurred", "0" },
+    { OPTION_INT, "-s --seed", "N", AT(seed), 0, 9e15, NULL, "seed of the sampling, 0 for a new one each time", "0" },
+    { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL, "end the answer before this text; may be given again", NULL },
+    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL, "go on after tokens that end a text", NULL },
+
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
+    { OPTION_INT, "-t --threads", "N", AT(threads), 0, 256, NULL, "threads, 0 for one a processor", "0" },
+    { OPTION_INT, "-c --ctx-size", "N", AT(n_ctx), 0, 16777216, NULL, "context length, 0 for the model's own up to 4096", "0" },
+    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
+    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
+    { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
+    { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
+    { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avx512, neon", "the best there is" },
+    { OPTION_FLAG, "--f32", NULL, AT(f32), 0, 0, NULL, "compute with floats throughout: slow, for comparing", NULL },
+
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
+    { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
+    { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL, "perplexity over a text, in windows of the context length", NULL },
+    { OPTION_INT, "--chunks", "N", AT(chunks), 0, 1e9, NULL, "only the first N windows", "all" },
+    { OPTION_TEXT, "--kl-base", "FILE", AT(kl_base), 0, 0, NULL, "with --perplexity: write the logits for --kl", NULL },
+    { OPTION_TEXT, "--kl", "FILE", AT(kl), 0, 0, NULL, "with --perplexity: compare with the logits of another model", NULL },
+    { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL, "read text from standard input, print its token ids as JSON", NULL },
+    { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL, "with --tokenize: with the tokens that begin and end a text", NULL },
+    { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL, "with --tokenize: control tokens written in the text become tokens", NULL },
+    { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL, "read token ids, print their text", NULL },
+    { OPTION_FLAG, "--logits", NULL, AT(logits), 0, 0, NULL, "print the logits after the prompt as JSON", NULL },
+    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "results as JSON: the answer's token ids, the figures of --bench", NULL },
+
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
+    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "memory map, kernels chosen, times by part", NULL },
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL, "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
+    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+};
+#undef AT
+enum { N_RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
+
+static void print_help(void)
+{
+    printf("Runs a language model from a QSF or GGUF file.\n\n"
+           "  qsf-run model.qsf -p \"Why is the sky blue?\"   one answer\n"
+           "  qsf-run model.gguf                             chat\n"
+           "  qsf-run model.qsf --ram-budget 200 -p \"...\"    inside 200 MB\n"
+           "  qsf-run model.qsf --raw -p \"Once upon a time\"  completion\n\n"
+           "Usage: qsf-run [options] MODEL.  Each option can also be set by the environment variable in brackets.\n"
+           "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted.\n");
+    options_help(run_options, N_RUN_OPTIONS, "QSF_", stdout);
+}
+
+static int run_mode(const run_settings *set)
+{
+    run_session s;
+    size_t len = 0;
+    char *owned = NULL;
+    const char *prompt = set->prompt;
+    const bool vocab_only = set->tokenize || set->detokenize;
+    int code = session_open(&s, set, vocab_only, set->perplexity ? 64 : 1);
+    if (code) goto done;
+    if (set->verbose && s.context) print_memory(&s);
+    if (set->tokenize) code = run_tokenize(&s);
+    else if (set->detokenize) code = run_detokenize(&s);
+    else if (set->perplexity) code = run_perplexity(&s);
+    else if (set->bench) code = run_bench(&s);
+    else {
+        const bool chat = set->interactive || (!prompt && !set->file && !set->ids && terminal_is(stdin));
+        if (!prompt && !set->ids && (set->file || !chat) && !(prompt = owned = read_whole(set->file ? set->file : "-", &len))) {
+            code = EXIT_IO;
+            goto done;
+        }
+        if (prompt && !owned) len = strlen(prompt);
+        if (chat) code = run_chat(&s, prompt);
+        else if (set->logits) code = run_logits(&s, prompt ? prompt : "", len);
+        else code = run_once(&s, prompt ? prompt : "", len);
+    }
+    if (set->verbose && s.context) print_times(&s);
+done:
+    free(owned);
+    session_close(&s);
+    if (fflush(stdout) && !code) code = EXIT_IO;
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    run_settings set = {
+        .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
+        .n_batch = 256, .kv = "q8", .quality = 1,
+    };
+    option_list rest;
+    terminal_init();
+    if (!options_parse(run_options, N_RUN_OPTIONS, "QSF_", &set, argc, argv, &rest)) return EXIT_USAGE;
+    if (set.help) return print_help(), EXIT_OK;
+    if (set.version) return printf("qsf-run %s\n", qsf_version()), EXIT_OK;
+    if (set.completion) return options_names(run_options, N_RUN_OPTIONS, stdout), EXIT_OK;
+    if (!set.model && rest.n) {
+        set.model = rest.items[0];
+        memmove(rest.items, rest.items + 1, --rest.n * sizeof rest.items[0]);
+    }
+    if (!set.model) {
+        fputs("no model was given: qsf-run [options] MODEL; --help lists the options\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (rest.n) {
+        fprintf(stderr, "unexpected \"%s\": the prompt comes behind -p\n", rest.items[0]);
+        return EXIT_USAGE;
+    }
+    if ((set.kl || set.kl_base) && !set.perplexity) {
+        fputs("--kl and --kl-base go with --perplexity FILE\n", stderr);
+        return EXIT_USAGE;
+    }
+    return run_mode(&set);
+}

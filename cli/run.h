@@ -1,0 +1,83 @@
+/* What the parts of qsf-run share: the settings, the session and the ways out.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_RUN_H
+#define QSF_CLI_RUN_H
+
+#include "options.h"
+#include "qsf.h"
+
+/* Exit codes. */
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
+
+typedef struct run_settings {
+    const char *model, *prompt, *file, *system, *template_name, *ids, *isa, *kv, *perplexity, *kl, *kl_base;
+    option_list stop;
+    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
+    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks;
+    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality;
+} run_settings;
+
+/* An opened model and what runs it. */
+typedef struct run_session {
+    const run_settings *set;
+    qsf_model   *model;
+    qsf_context *context;
+    qsf_sampler *sampler;
+    const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
+    qsf_error    error;
+} run_session;
+
+/* ---- terminal.c: signals, colours, whole files ---- */
+void terminal_init(void);
+bool terminal_is(FILE *f);                          /* a person is at the other end */
+bool interrupted(void);                             /* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
+void interrupt_clear(void);
+const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
+/* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.  The caller frees. */
+char *read_whole(const char *path, size_t *len);
+int   exit_code(qsf_status st);
+/* Prints the error and returns its exit code. */
+int   report(const qsf_error *e);
+int   report_context(qsf_context *c, qsf_status st);
+
+/* ---- session.c ---- */
+int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
+void session_close(run_session *s);
+/* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
+int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
+/* The prompt's ids as the settings say: --ids, or the text through the template or as it is. */
+int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
+/* The messages as text through the session's template.  NULL: reported in s->error.  The caller frees. */
+char *session_render(run_session *s, const qsf_message *msgs, size_t n, size_t *len);
+
+/* ---- generate.c ---- */
+typedef struct answer {
+    char    *text;            /* without the stop text; the caller frees */
+    size_t   len, cap;
+    int32_t *ids;             /* the caller frees */
+    size_t   n_ids, cap_ids;
+    bool     stopped;         /* by Ctrl-C */
+    bool     full;            /* the context had no more room */
+} answer;
+/* Streams the answer that follows the tokens already in sequence 0, whose last logits are given.  print: to stdout.
+ * Returns an exit code; errors are reported. */
+int  generate_answer(run_session *s, const float *logits, bool print, answer *a);
+void answer_free(answer *a);
+int  run_once(run_session *s, const char *prompt, size_t len);
+
+/* ---- chat_loop.c, line.c ---- */
+int   run_chat(run_session *s, const char *first);
+/* One line from the user without its end; NULL at the end of input.  The caller frees. */
+char *line_read(const char *prompt);
+void  line_done(void);
+
+/* ---- measure.c, bench.c, tokens.c ---- */
+int run_perplexity(run_session *s);
+int run_bench(run_session *s);
+int run_tokenize(run_session *s);
+int run_detokenize(run_session *s);
+int run_logits(run_session *s, const char *prompt, size_t len);
+void print_memory(run_session *s);
+void print_times(run_session *s);
+
+#endif

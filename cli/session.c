@@ -1,0 +1,161 @@
+/* Opening a model as the settings say, and turning prompts into tokens.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void session_log(void *user, qsf_log_level level, const char *line)
+{
+    const run_settings *set = user;
+    if (level <= QSF_LOG_WARN || set->verbose) fprintf(stderr, "%s\n", line);
+}
+
+static int fail(run_session *s, qsf_status st, const char *text)
+{
+    s->error.status = st;
+    snprintf(s->error.text, sizeof s->error.text, "%s", text);
+    return exit_code(st);
+}
+
+/* Which template the session's text goes through: none for --raw, for models without one and for --ids. */
+static int choose_template(run_session *s)
+{
+    const run_settings *set = s->set;
+    qsf_model_info info;
+    qsf_model_get_info(s->model, &info);
+    s->template_name = NULL;
+    if (set->raw || set->ids) return EXIT_OK;
+    if (set->template_name) {
+        for (const char *const *p = qsf_chat_template_names(); *p; p++)
+            if (!strcmp(*p, set->template_name)) {
+                s->template_name = *p;
+                return EXIT_OK;
+            }
+        fprintf(stderr, "there is no chat template \"%s\"; known:", set->template_name);
+        for (const char *const *p = qsf_chat_template_names(); *p; p++) fprintf(stderr, " %s", *p);
+        fputc('\n', stderr);
+        return EXIT_USAGE;
+    }
+    s->template_name = qsf_chat_template(s->model);
+    if (!s->template_name && info.chat_template)
+        fprintf(stderr, "%swarning:%s the model's chat template is unknown: text is completed as it is (--template NAME chooses one, --raw says that this is meant)\n",
+                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
+    return EXIT_OK;
+}
+
+int session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits)
+{
+    qsf_model_options mo;
+    qsf_context_options co;
+    qsf_sampler_options so;
+    *s = (run_session){ .set = set };
+    qsf_model_defaults(&mo);
+    mo.vocab_only = vocab_only;
+    mo.log = session_log;
+    mo.log_user = (void *)(size_t)set;
+    if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
+    const int code = vocab_only ? EXIT_OK : choose_template(s);
+    if (code || vocab_only) return code;
+
+    qsf_context_defaults(&co);
+    co.ram_budget = (uint64_t)set->ram_budget * 1000000;
+    co.n_ctx = set->perplexity && !set->n_ctx ? 512 : (uint32_t)set->n_ctx;     /* windows as llama-perplexity's */
+    co.n_batch = (uint32_t)set->n_batch;
+    co.n_threads = (uint32_t)set->threads;
+    co.n_seqs = 1;
+    co.n_logits = n_logits;
+    co.kv_type = !strcmp(set->kv, "f16") ? QSF_KV_F16 : !strcmp(set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
+    co.f32 = set->f32;
+    co.isa = set->isa;
+    co.quality = (float)set->quality;
+    if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
+
+    qsf_sampler_defaults(&so);
+    so.seed = (uint64_t)set->seed;
+    so.temperature = (float)set->temperature;
+    so.top_k = (uint32_t)set->top_k;
+    so.top_p = (float)set->top_p;
+    so.min_p = (float)set->min_p;
+    so.repeat_penalty = (float)set->repeat_penalty;
+    so.frequency_penalty = (float)set->frequency_penalty;
+    so.presence_penalty = (float)set->presence_penalty;
+    so.repeat_last_n = (uint32_t)set->repeat_last_n;
+    if (qsf_sampler_new(s->model, &so, &s->sampler, &s->error)) return report(&s->error);
+    return EXIT_OK;
+}
+
+void session_close(run_session *s)
+{
+    qsf_sampler_free(s->sampler);
+    qsf_context_free(s->context);
+    qsf_model_close(s->model);
+    *s = (run_session){ 0 };
+}
+
+int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n)
+{
+    /* A token is at least a byte, but for the few that the model adds. */
+    const size_t cap = len + 16;
+    int32_t *ids = malloc(cap * sizeof *ids);
+    if (!ids) {
+        fail(s, QSF_E_MEMORY, "out of memory for the prompt's tokens");
+        return NULL;
+    }
+    if (qsf_tokens_encode(s->model, text, len, flags, ids, cap, n, &s->error)) {
+        free(ids);
+        return NULL;
+    }
+    return ids;
+}
+
+static int32_t *parse_ids(run_session *s, const char *text, size_t *n)
+{
+    int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
+    *n = 0;
+    for (const char *p = text; ids;) {
+        char *end;
+        while (*p == ',' || isspace((unsigned char)*p)) p++;
+        if (!*p) return ids;
+        const long v = strtol(p, &end, 10);
+        if (end == p || v < 0 || v > INT32_MAX) break;
+        ids[(*n)++] = (int32_t)v;
+        p = end;
+    }
+    fail(s, ids ? QSF_E_ARGUMENT : QSF_E_MEMORY, ids ? "--ids takes numbers with commas between them" : "out of memory");
+    free(ids);
+    return NULL;
+}
+
+char *session_render(run_session *s, const qsf_message *msgs, size_t n, size_t *len)
+{
+    size_t cap = 4096;
+    for (size_t i = 0; i < n; i++) cap += 2 * strlen(msgs[i].content) + 256;
+    char *text = malloc(cap);
+    if (!text) {
+        fail(s, QSF_E_MEMORY, "out of memory for the conversation");
+        return NULL;
+    }
+    if (qsf_chat_render(s->model, s->set->template_name, msgs, n, true, text, cap, len, &s->error)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
+{
+    const int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
+    if (s->set->ids) return parse_ids(s, s->set->ids, n);
+    if (!s->template_name) return session_encode(s, text, len, flags, n);
+    qsf_message msgs[2];
+    size_t n_msgs = 0, rendered;
+    if (s->set->system) msgs[n_msgs++] = (qsf_message){ "system", s->set->system };
+    msgs[n_msgs++] = (qsf_message){ "user", text };
+    char *all = session_render(s, msgs, n_msgs, &rendered);
+    if (!all) return NULL;
+    int32_t *ids = session_encode(s, all, rendered, flags, n);
+    free(all);
+    return ids;
+}
