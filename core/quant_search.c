@@ -1,0 +1,148 @@
+/* The search for a block's scale and zero: candidates, then least squares, then fp16 rounding; see docs/quantisers.md.
+ * SPDX-License-Identifier: MIT
+ *
+ * For codes that are fixed, the best step is a quotient of two sums, and so is the error it leaves: with q the levels
+ * in steps, step = sum(w x q) / sum(w q q) removes sum(w x q)^2 / sum(w q q) of the weighted energy.  So a candidate
+ * costs one pass over the block, and the one that removes most wins.  Passes keep 8 sums side by side: plain C that
+ * compilers turn into vectors, with one result on every machine that does not fuse multiply and add. */
+#include "quant_search.h"
+
+enum { QS_LANES = 8, QS_REFINE = 4, QS_MAX = 256 };
+
+/* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, without a call. */
+#define QS_ROUND 12582912.0f
+
+typedef struct qs_grid { float lo, hi, frac; } qs_grid;     /* levels frac + integer, from lo to hi */
+typedef struct qs_best { float gain, step; qs_grid grid; } qs_best;
+
+static qs_grid qs_grid_at(float lo, int n_levels)
+{
+    return (qs_grid){ lo, lo + (float)(n_levels - 1), lo - floorf(lo) };
+}
+
+/* *xq = sum of w * x * q and *qq = sum of w * q * q, where q is x * inv on the grid. */
+static void qs_project(const float *x, const float *w, size_t n, float inv, qs_grid g, float *xq, float *qq)
+{
+    float a[QS_LANES] = { 0 }, b[QS_LANES] = { 0 };
+    for (size_t i = 0; i < n; i += QS_LANES)
+        for (size_t l = 0; l < QS_LANES; l++) {
+            float q = (x[i + l] * inv - g.frac) + QS_ROUND;
+            q = q - QS_ROUND + g.frac;
+            q = q < g.lo ? g.lo : q;
+            q = q > g.hi ? g.hi : q;
+            const float wq = w[i + l] * q;
+            a[l] += wq * x[i + l];
+            b[l] += wq * q;
+        }
+    *xq = ((a[0] + a[4]) + (a[1] + a[5])) + ((a[2] + a[6]) + (a[3] + a[7]));
+    *qq = ((b[0] + b[4]) + (b[1] + b[5])) + ((b[2] + b[6]) + (b[3] + b[7]));
+}
+
+static void qs_try(qs_best *best, const float *x, const float *w, size_t n, float step, qs_grid g)
+{
+    float xq, qq;
+    qs_project(x, w, n, 1.0f / step, g, &xq, &qq);
+    if (!(qq > 0)) return;
+    const float gain = xq * xq / qq;
+    if (gain > best->gain && xq / qq * step > 0) *best = (qs_best){ gain, xq / qq, g };
+}
+
+/* The smallest positive step at which the grid clips none of [low, high]; 0 where no step does. */
+static float qs_covering_step(qs_grid g, float low, float high)
+{
+    float step = 0;
+    if (high > 0) { if (g.hi <= 0) return 0; step = high / g.hi; }
+    if (low < 0)  { if (g.lo >= 0) return 0; step = QSF_MAX(step, low / g.lo); }
+    return step;
+}
+
+/* Tries steps of one sign from narrow to a little above what clips nothing. */
+static void qs_scan(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n, qs_grid g,
+                    float low, float high, float sign)
+{
+    const float cover = sign > 0 ? qs_covering_step(g, low, high) : qs_covering_step(g, -high, -low);
+    if (!(cover > 0)) return;
+    const float top = 1.04f, by = (top - r->narrow) / (float)(r->n_steps - 1);
+    for (int i = 0; i < r->n_steps; i++) qs_try(best, x, w, n, sign * cover * (top - by * (float)i), g);
+}
+
+/* Moves the step to the least squares answer of its own codes until nothing is gained. */
+static void qs_refine(qs_best *best, const float *x, const float *w, size_t n)
+{
+    for (int i = 0; i < QS_REFINE; i++) {
+        const float before = best->gain;
+        qs_try(best, x, w, n, best->step, best->grid);
+        if (!(best->gain > before)) return;
+    }
+}
+
+/* ---- lo searched for: the type stores a zero ---- */
+
+static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n, float low, float high)
+{
+    const int top = r->n_levels - 1;
+    const float span = QSF_MAX(high, 0) - QSF_MIN(low, 0);
+    const int middle = (int)floorf((float)top * -QSF_MIN(low, 0) / span + 0.5f);
+    for (int k = QSF_MAX(middle - 2, 0); k <= QSF_MIN(middle + 2, top); k++)
+        qs_scan(best, r, x, w, n, qs_grid_at((float)-k, r->n_levels), low, high, 1);
+}
+
+/* ---- fp16 ---- */
+
+/* The fp16 number nearest to step among those whose product with lo is an fp16 number too.  A product of an a-bit and
+ * a b-bit integer has at most a + b bits and fp16 keeps 11: the step keeps 11 less the bits of lo's odd part. */
+static float qs_exact_step(float step, float lo)
+{
+    int odd = (int)fabsf(lo * 2), bits = 0;
+    while (odd && !(odd & 1)) odd >>= 1;
+    if (odd == 1) odd = 0;
+    for (; odd; odd >>= 1) bits++;
+    uint16_t h = qsf_f32_to_f16(step);
+    if ((h & 0x7c00) == 0) {                         /* subnormal: bits count from the number's own top bit */
+        const int m = h & 0x3ff;
+        int have = 0;
+        while (m >> have) have++;
+        bits = QSF_MAX(have + bits - 11, 0);
+    }
+    const int unit = 1 << bits, exact = (h & 0x7fff) + unit / 2;
+    h = (uint16_t)((h & 0x8000) | (exact - exact % unit));
+    /* The largest numbers: lo * step must not overflow either. */
+    const float limit = 65504.0f / QSF_MAX(fabsf(lo), 1.0f);
+    float s = qsf_f16_to_f32(h);
+    if (fabsf(s) > limit) s = (s < 0 ? -1.0f : 1.0f) * exp2f(floorf(log2f(limit)));
+    return s;
+}
+
+static void qs_encode(const float *x, size_t n, const qsf_quant_fit *f, int n_levels, uint8_t *code)
+{
+    const float inv = f->scale != 0 ? 1.0f / f->scale : 0, top = (float)(n_levels - 1);
+    for (size_t i = 0; i < n; i++) {
+        float c = (x[i] - f->zero) * inv;
+        c = c < 0 ? 0 : c > top ? top : c;
+        code[i] = (uint8_t)(int)(c + 0.5f);
+    }
+}
+
+qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const float *w, size_t n, uint8_t *code)
+{
+    float low = x[0], high = x[0];
+    for (size_t i = 1; i < n; i++) {
+        low = QSF_MIN(low, x[i]);
+        high = QSF_MAX(high, x[i]);
+    }
+    qs_best best = { 0, 0, qs_grid_at(r->lo, r->n_levels) };
+    /* Below a quarter of fp16's smallest number nothing is left after rounding, and 1 / step would overflow. */
+    if (QSF_MAX(high, -low) > 0x1p-26f) {
+        if (r->any_lo) qs_scan_zeros(&best, r, x, w, n, low, high);
+        else           qs_scan(&best, r, x, w, n, best.grid, low, high, 1);
+        if (r->both_signs) qs_scan(&best, r, x, w, n, best.grid, low, high, -1);
+        qs_refine(&best, x, w, n);
+    }
+    qsf_quant_fit f = { qs_exact_step(best.step, best.grid.lo), 0, best.grid.lo };
+    f.zero = f.scale * f.lo;
+    qs_encode(x, n, &f, r->n_levels, code);
+    if (f.scale == 0) memset(code, f.lo < 0 ? (int)-f.lo : 0, n);   /* decodes to 0 whatever the reader does with the scale */
+    return f;
+}
+
+#undef QS_ROUND
