@@ -85,12 +85,16 @@ typedef struct qsf_meta { const char *key, *value; } qsf_meta;
 /* An opened, checked model file; nothing in it changes afterwards. */
 typedef struct qsf_source {
     const qsf_platform *platform;
+    const qsf_platform *io;       /* files are read through this: the platform, or a wrapper over a custom file; only the members for
+                                   * reading are set, and those that the host's table lacks are NULL */
     const char   *format;         /* "QSF", "GGUF" */
     char         *path;
+    bool          vocab_only;     /* as asked: weights may be missing */
     qsf_hparams   hp;
     qsf_vocab     vocab;
     uint32_t      n_files;
     qsf_file    **files;
+    uint64_t     *lengths;        /* [n_files] */
     /* units: 0 .. n_layers-1 the layers, then QSF_UNIT_EMBD and QSF_UNIT_FINAL */
     uint32_t      n_units;
     qsf_unit     *units;
@@ -109,8 +113,9 @@ typedef struct qsf_source {
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }
 static inline uint32_t qsf_unit_final(const qsf_source *s) { return s->hp.n_layers + 1; }
 
-/* Opens by magic.  custom: instead of a path (which then is only a name), or NULL.  vocab_only: a file without weights
- * is accepted (n_units is 0 then).  On an error *out is NULL. */
+/* Opens by magic.  custom: instead of a path (which then is only a name and may be NULL), or NULL; it is copied, and its close is called
+ * once, when the source is closed or opening failed.  vocab_only: a file without weights is accepted (n_units is 0 then).  On an error
+ * *out is NULL. */
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom, bool vocab_only,
                            qsf_source **out, qsf_error *err);
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */

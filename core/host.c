@@ -1,0 +1,64 @@
+/* The core's way to the platform table.
+ * SPDX-License-Identifier: MIT */
+#include "host.h"
+
+/* A member of the table, or NULL where the host was compiled before it existed. */
+#define HOST_HAS(p, member) ((p)->size >= offsetof(qsf_platform, member) + sizeof (p)->member && (p)->member)
+
+void *qsf_alloc(const qsf_platform *p, uint64_t size, const char *what, qsf_error *err)
+{
+    void *mem = NULL;
+    if (size <= SIZE_MAX / 2) mem = p->mem_alloc(p->user, size ? (size_t)size : 1);
+    if (!mem) qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu bytes for %s", (unsigned long long)size, what);
+    return mem;
+}
+
+void *qsf_alloc_array(const qsf_platform *p, uint64_t n, uint64_t size, const char *what, qsf_error *err)
+{
+    uint64_t bytes;
+    if (qsf_mul_u64(n, size, &bytes)) {
+        qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu times %llu bytes for %s", (unsigned long long)n, (unsigned long long)size, what);
+        return NULL;
+    }
+    return qsf_alloc(p, bytes, what, err);
+}
+
+void qsf_dealloc(const qsf_platform *p, void *mem, uint64_t size)
+{
+    if (mem) p->mem_free(p->user, mem, size ? (size_t)size : 1);
+}
+
+qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length, qsf_error *err)
+{
+    qsf_status st;
+    *out = NULL;
+    *length = 0;
+    if (!HOST_HAS(p, open)) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host opens no files", path);
+    if ((st = p->open(p->user, path, out))) {
+        *out = NULL;
+        if (st == QSF_E_NOT_FOUND) return qsf_fail(err, st, "%s: no such file", path);
+        return qsf_fail(err, st, "%s: cannot be opened: %s", path, qsf_status_text(st));
+    }
+    if ((st = p->length(p->user, *out, length))) {
+        p->close(p->user, *out);
+        *out = NULL;
+        return qsf_fail(err, st, "%s: its length cannot be told: %s", path, qsf_status_text(st));
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err)
+{
+    qsf_read *r = NULL;
+    qsf_status st = p->read_start(p->user, f, at, dst, len, &r);
+    if (!st) {
+        if (HOST_HAS(p, read_wait)) st = p->read_wait(p->user, r);
+        else while ((st = p->read_poll(p->user, r)) == QSF_PENDING) ;
+    }
+    if (!st) return QSF_OK;
+    return qsf_fail(err, st, "reading %llu bytes at %llu failed: %s", (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
+}
+
+uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns(p->user) : 0; }
+
+#undef HOST_HAS
