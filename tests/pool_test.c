@@ -1,0 +1,84 @@
+/* The thread pool: every thread runs, barriers hold, errors leave nothing behind.
+ * SPDX-License-Identifier: MIT */
+#include "pool.h"
+#include "test.h"
+
+enum { ROUNDS = 200, PHASES = 5 };
+
+typedef struct work {
+    qsf_pool *pool;
+    uint32_t  n;
+    uint32_t  marks[QSF_MAX_THREADS];   /* phases each thread has finished */
+    bool      wrong;
+} work;
+
+static void phases(void *arg, uint32_t thread)
+{
+    work *w = arg;
+    for (uint32_t p = 1; p <= PHASES; p++) {
+        w->marks[thread]++;
+        qsf_pool_barrier(w->pool);
+        for (uint32_t i = 0; i < w->n; i++)              /* behind the barrier everybody has finished this phase */
+            if (w->marks[i] != w->marks[thread]) w->wrong = true;
+        qsf_pool_barrier(w->pool);
+    }
+}
+
+static void check_pool(uint32_t n)
+{
+    static work w;
+    w = (work){ .n = n };
+    CHECK_EQ(qsf_pool_new(qsf_platform_native(), n, &w.pool, NULL), QSF_OK);
+    CHECK_EQ(qsf_pool_size(w.pool), n);
+    const int rounds = n > 8 ? 5 : ROUNDS;
+    for (int r = 0; r < rounds; r++) qsf_pool_run(w.pool, phases, &w);
+    for (uint32_t i = 0; i < n; i++) CHECK_EQ(w.marks[i], (uint32_t)rounds * PHASES);
+    CHECK(!w.wrong);
+    qsf_pool_free(w.pool);
+}
+
+TEST(pool_of_one) { check_pool(1); }
+TEST(pool_of_two) { check_pool(2); }
+TEST(pool_of_more_than_processors) { check_pool(7); }
+TEST(pool_of_the_most) { check_pool(QSF_MAX_THREADS); }
+
+TEST(pool_refuses_too_many)
+{
+    qsf_pool *pool;
+    qsf_error e = { 0 };
+    CHECK_EQ(qsf_pool_new(qsf_platform_native(), QSF_MAX_THREADS + 1, &pool, &e), QSF_E_ARGUMENT);
+    CHECK(!pool && strstr(e.text, "257"));
+}
+
+static int starts_left;
+static const qsf_platform *real;
+static qsf_status failing_start(void *user, void (*fn)(void *), void *arg, qsf_thread **out)
+{
+    if (starts_left-- == 0) return QSF_E_MEMORY;
+    return real->thread_start(user, fn, arg, out);
+}
+
+TEST(pool_ends_threads_when_one_cannot_start)
+{
+    qsf_platform p = *(real = qsf_platform_native());
+    qsf_pool *pool;
+    p.thread_start = failing_start;
+    for (int n = 0; n < 3; n++) {
+        qsf_error e = { 0 };
+        starts_left = n;
+        CHECK_EQ(qsf_pool_new(&p, 4, &pool, &e), QSF_E_MEMORY);
+        CHECK(!pool && strstr(e.text, "thread"));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(pool_of_one);
+    RUN(pool_of_two);
+    RUN(pool_of_more_than_processors);
+    RUN(pool_of_the_most);
+    RUN(pool_refuses_too_many);
+    RUN(pool_ends_threads_when_one_cannot_start);
+    return test_end();
+}
