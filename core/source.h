@@ -77,6 +77,7 @@ typedef struct qsf_unit {
     float    importance;          /* of a layer, 1 where unknown */
     uint32_t first_extent, n_extents;
     uint32_t first_tensor, n_tensors;
+    uint64_t payload;             /* QSF: of the stored bytes, those before the zeros that fill the extent; else unused */
 } qsf_unit;
 
 /* Metadata for --info: key, and the value as text. */
@@ -109,6 +110,10 @@ typedef struct qsf_source {
     uint32_t      n_meta;
     qsf_meta     *meta;
     struct qsf_arena *arena;      /* owns all of the above */
+    /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in parts; NULL where the file has none. */
+    uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
+    const uint32_t *embd_crcs, *final_crcs;
+    struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }
 static inline uint32_t qsf_unit_final(const qsf_source *s) { return s->hp.n_layers + 1; }
