@@ -1,0 +1,211 @@
+/* Deliberately wrong kernels that the checks must catch: the test is tested.  Each is the scalar kernel with one fault.
+ * SPDX-License-Identifier: MIT */
+#ifndef KERNELS_BROKEN_H
+#define KERNELS_BROKEN_H
+
+#include "attention.h"
+#include "convert.h"
+#include "matmul.h"
+#include "sampling.h"
+#include "vector.h"
+
+static qsf_kernels sound;       /* the scalar table */
+
+/* An integer sum that is off by one, in one lane of one shape. */
+static void matmul_off_by_one(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
+    if (x->n > 2 && block == 128) y[2 * ldy + 5] += x->d[0];
+}
+static void matmul_tail_skipped(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    qsf_act less = *x;
+    less.n = x->n > 8 ? x->n / 8 * 8 : x->n;
+    sound.matmul[QSF_F_4](y, ldy, w, &less, tiles, blocks, block);
+}
+static void matmul_past_end(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
+    y[(x->n - 1) * ldy + 16 * tiles] = 0;
+}
+static void matmul_between_rows(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
+    for (size_t m = 0; m + 1 < x->n; m++) if (ldy > 16 * tiles) y[m * ldy + 16 * tiles] = 0;
+}
+static volatile uint8_t read_sink;
+static void matvec_reads_on(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    sound.matvec[QSF_F_4](y, w, x, tiles, blocks, block);
+    read_sink = w[tiles * blocks * qsf_tile_bytes(QSF_F_4, block)];
+}
+static void matvec_saturates(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    sound.matvec[QSF_F_8](y, w, x, tiles, blocks, block);
+    for (size_t i = 0; i < 16 * tiles; i++) if (fabsf(y[i]) > 2e6f) y[i] *= 0.9999f;    /* only extreme input shows it */
+}
+static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    sound.matmul_f32(y, ldy, w, x, ldx, n, rows, cols);
+    if (cols % 8 == 1) y[0] -= w[cols - 1] * x[cols - 1];
+}
+static int32_t dot_i8_saturates(const int8_t *a, const int8_t *b, size_t n)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i + 1 < n; i += 2) sum += QSF_MIN(a[i] * b[i] + a[i + 1] * b[i + 1], 32767);
+    return n % 2 ? sum + a[n - 1] * b[n - 1] : sum;
+}
+static void scores_wrong_stride(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n, size_t head_dim, size_t rep, float scale)
+{
+    (void)lds;
+    sound.attention_scores_q8(s, n, q, k, kd, n, head_dim, rep, scale);
+}
+static float softmax_mask_leaks(float *s, size_t n, float *m, float *l)
+{
+    for (size_t i = 0; i < n; i++) if (s[i] == -INFINITY) s[i] = -80;
+    return sound.attention_softmax_inplace(s, n, m, l);
+}
+static void weighted_reads_garbage(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep)
+{
+    for (size_t i = 0; i < head_dim; i++) o[i] *= factor[0];
+    const float one = 1;
+    sound.attention_weighted_sum_f16(o, &one, s, lds, v, n, head_dim, 1);
+    if (rep > 1) sound.attention_weighted_sum_f16(o + head_dim, factor + 1, s + lds, lds, v, n, head_dim, rep - 1);
+}
+static void mask_off_by_one(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window)
+{
+    sound.causal_mask_apply(s, n, first, current, window ? window + 1 : 0);
+}
+static void layer_norm_one_pass(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+{
+    float sum = 0, sq = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i], sq += x[i] * x[i];
+    const float mean = sum / (float)n, f = 1 / sqrtf(sq / (float)n - mean * mean + eps);
+    for (size_t i = 0; i < n; i++) y[i] = (x[i] - mean) * f * weight[i] + (bias ? bias[i] : 0);
+}
+static void rms_norm_overflows(float *y, const float *x, const float *weight, size_t n, float eps)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i] * x[i];
+    for (size_t i = 0; i < n; i++) y[i] = x[i] / sqrtf(sum / (float)n + eps) * (weight ? weight[i] : 1);
+}
+static void rope_other_pairs(float *x, size_t heads, size_t head_dim, size_t half, const float *c, const float *s, bool pairs)
+{
+    sound.rope_apply(x, heads, head_dim, half, c, s, !pairs);
+}
+static void silu_tail_skipped(float *x, size_t n) { sound.silu_inplace(x, n / 8 * 8); }
+static void silu_past_end(float *x, size_t n) { sound.silu_inplace(x, (n + 7) / 8 * 8); }
+static void relu_before_start(float *x, size_t n)
+{
+    sound.relu_inplace(x, n);
+    uint8_t *before = (uint8_t *)x - 1;
+    *before = 0;
+}
+static void gelu_of_erf(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)); }
+static void gelu_fast_too_coarse(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = x[i] / (1 + expf(-1.702f * x[i])); }
+static void vec_add_last_doubled(float *y, const float *a, const float *b, size_t n)
+{
+    sound.vec_add(y, a, b, n);
+    if (n % 8 && n > 8) y[n - 1] += b[n - 1];
+}
+static void top_k_ties(float *x, size_t n, size_t k)       /* all of the equals stay */
+{
+    float *y = malloc(4 * n + 1);
+    memcpy(y, x, 4 * n);
+    sound.top_k_filter(y, n, k);
+    float least = INFINITY;
+    for (size_t i = 0; i < n; i++) if (y[i] > -INFINITY && y[i] < least) least = y[i];
+    for (size_t i = 0; i < n; i++) if (!(x[i] >= least)) x[i] = -INFINITY;
+    free(y);
+}
+static void top_p_stops_early(float *p, size_t n, float sum) { sound.top_p_filter(p, n, sum * 0.9f); }
+static size_t sample_next(const float *p, size_t n, float u)
+{
+    const size_t i = sound.sample_from_probs(p, n, u);
+    return i + 1 < n && i % 64 == 63 ? i + 1 : i;
+}
+static size_t argmax_last(const float *x, size_t n)
+{
+    size_t best = sound.argmax(x, n);
+    for (size_t i = best; i < n; i++) if (x[i] == x[best]) best = i;
+    return best;
+}
+static void softmax_keeps_hot(float *p, const float *x, size_t n, float temperature) { sound.softmax_with_temperature(p, x, n, temperature > 0 ? temperature * 1.001f : 0); }
+static void quantize_act_away(qsf_act *a, size_t m, const float *x, size_t cols)     /* ties away from zero, sums not */
+{
+    sound.quantize_act(a, m, x, cols);
+    for (size_t i = 0; i < cols; i++) {
+        const float d = a->d[m * (a->cols / 64) + i / 64];
+        if (d > 0 && isfinite(x[i])) a->q[m * a->cols + i] = (int8_t)roundf(x[i] * (1 / d));
+    }
+}
+static void quantize_act_dirty_tail(qsf_act *a, size_t m, const float *x, size_t cols)
+{
+    sound.quantize_act(a, m, x, cols);
+    if (cols < a->cols) a->q[m * a->cols + cols] = 1;
+}
+static void fp16_truncates(uint16_t *out, const float *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = qsf_f32_to_f16(in[i]);
+        if (fabsf(qsf_f16_to_f32(out[i])) > fabsf(in[i]) && (out[i] & 0x7fff) < 0x7c00) out[i]--;
+    }
+}
+static void fp16_flushes(float *out, const uint16_t *in, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = in[i] & 0x7c00 ? qsf_f16_to_f32(in[i]) : 0;
+}
+static void memset_pattern_tail(void *dst, uint32_t pattern, size_t bytes) { sound.memset_pattern(dst, pattern, bytes & ~(size_t)3); }
+
+/* Puts one fault into the table and expects the check to see it. */
+#define CAUGHT(member, fault, check_name, of_form) do {                                     \
+        qsf_kernels wrong = sound;                                                          \
+        wrong.member = fault;                                                               \
+        table_test t = { .rng = seed, .entry = #fault, .form = of_form, .quiet = true };    \
+        if (!run_check(&t, check_name, &sound, &wrong)) {                                   \
+            test_fail(__FILE__, __LINE__, "not caught: " #fault);                           \
+        }                                                                                   \
+        faults++;                                                                           \
+    } while (0)
+
+static int broken_kernels_caught(uint64_t seed)
+{
+    int faults = 0;
+    qsf_kernels_scalar(&sound);
+    CAUGHT(matmul[QSF_F_4], matmul_off_by_one, check_matmul, QSF_F_4);
+    CAUGHT(matmul[QSF_F_4], matmul_tail_skipped, check_matmul, QSF_F_4);
+    CAUGHT(matmul[QSF_F_4], matmul_past_end, check_matmul, QSF_F_4);
+    CAUGHT(matmul[QSF_F_4], matmul_between_rows, check_matmul, QSF_F_4);
+#if GUARD_PAGES
+    CAUGHT(matvec[QSF_F_4], matvec_reads_on, check_matvec, QSF_F_4);
+#endif
+    CAUGHT(matvec[QSF_F_8], matvec_saturates, check_matvec, QSF_F_8);
+    CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
+    CAUGHT(dot_i8, dot_i8_saturates, check_dot_i8, 0);
+    CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
+    CAUGHT(attention_softmax_inplace, softmax_mask_leaks, check_attention_softmax, 0);
+    CAUGHT(attention_weighted_sum_f16, weighted_reads_garbage, check_attention_weighted_sum_f16, 0);
+    CAUGHT(causal_mask_apply, mask_off_by_one, check_causal_mask, 0);
+    CAUGHT(layer_norm, layer_norm_one_pass, check_layer_norm, 0);
+    CAUGHT(rms_norm, rms_norm_overflows, check_rms_norm, 0);
+    CAUGHT(rope_apply, rope_other_pairs, check_rope_apply, 0);
+    CAUGHT(silu_inplace, silu_tail_skipped, check_silu, 0);
+    CAUGHT(silu_inplace, silu_past_end, check_silu, 0);
+    CAUGHT(relu_inplace, relu_before_start, check_relu, 0);
+    CAUGHT(gelu_inplace, gelu_of_erf, check_gelu, 0);
+    CAUGHT(gelu_fast_inplace, gelu_fast_too_coarse, check_gelu_fast, 0);
+    CAUGHT(vec_add, vec_add_last_doubled, check_vec_add, 0);
+    CAUGHT(softmax_with_temperature, softmax_keeps_hot, check_softmax_temperature, 0);
+    CAUGHT(top_k_filter, top_k_ties, check_top_k, 0);
+    CAUGHT(top_p_filter, top_p_stops_early, check_top_p, 0);
+    CAUGHT(sample_from_probs, sample_next, check_sample, 0);
+    CAUGHT(argmax, argmax_last, check_argmax, 0);
+    CAUGHT(quantize_act, quantize_act_away, check_quantize_act, 0);
+    CAUGHT(quantize_act, quantize_act_dirty_tail, check_quantize_act, 0);
+    CAUGHT(fp32_to_fp16_array, fp16_truncates, check_fp32_to_fp16, 0);
+    CAUGHT(fp16_to_fp32_array, fp16_flushes, check_fp16_to_fp32, 0);
+    CAUGHT(memset_pattern, memset_pattern_tail, check_memset_pattern, 0);
+    return faults;
+}
+
+#endif

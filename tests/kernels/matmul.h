@@ -1,0 +1,229 @@
+/* Checks of tiles times activations, float weights and the integer dot product.
+ * SPDX-License-Identifier: MIT */
+#ifndef KERNELS_MATMUL_H
+#define KERNELS_MATMUL_H
+
+#include "harness.h"
+
+static const char *const form_names[QSF_N_FORMS] = { "2z", "3z", "4z", "ternary", "8", "3", "4", "5", "6" };
+static const int form_bits[QSF_N_FORMS] = { 2, 3, 4, 2, 8, 3, 4, 5, 6 };
+static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32 };
+static bool form_has_zero(int form) { return form <= QSF_F_4Z; }
+
+/* Code of row r, column c of a tile, by the words of kernels.h and nothing else. */
+static int tile_code(const uint8_t *tile, int form, int r, uint32_t c)
+{
+    const int bits = form_bits[form];
+    const uint8_t *g = tile + (form_has_zero(form) ? 64 : 32) + c / 32 * 64 * (size_t)bits + 4 * r;
+    const uint32_t k = c % 32, b = k % 4;
+    if (bits == 8) return (int8_t)g[64 * (k / 4) + b];
+    if (bits < 4) {
+        const int low = g[64 * (k / 16) + b] >> 2 * (k / 4 % 4) & 3;
+        return bits == 2 ? low : low | (g[128 + b] >> k / 4 & 1) << 2;
+    }
+    const int low = g[64 * (k / 8) + b] >> 4 * (k / 4 % 2) & 15;
+    if (bits == 5) return low | (g[256 + b] >> k / 4 & 1) << 4;
+    if (bits == 6) return low | (g[256 + 64 * (k / 16) + b] >> 2 * (k / 4 % 4) & 3) << 4;
+    return low;
+}
+static double tile_value(const uint8_t *tile, int form, int r, uint32_t c)
+{
+    const double scale = qsf_f16_to_f32(qsf_le16(tile + 2 * r)), code = tile_code(tile, form, r, c);
+    if (form_has_zero(form)) return scale * code + qsf_f16_to_f32(qsf_le16(tile + 32 + 2 * r));
+    return scale * (form == QSF_F_TERNARY ? 1 - code : code - form_offset[form]);
+}
+
+typedef struct matmul_case { size_t tiles, blocks, n, ldy; uint32_t block; uint8_t *w; qsf_act x; } matmul_case;
+
+static void fill_act(table_test *t, qsf_act *x, bool unit)
+{
+    for (size_t i = 0; i < (size_t)x->n * x->cols; i++) {
+        const size_t r = pick(t, 0, 254);
+        x->q[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? 127 : t->round == 2 ? (r & 1 ? 127 : -127) : (int)r - 127);
+    }
+    for (size_t i = 0; i < (size_t)x->n * x->cols / 64; i++) x->d[i] = unit ? 1 : t->round == 0 ? 0 : 0.001f + fabsf(pick_f32(t, 0.05f));
+    for (size_t i = 0; i < (size_t)x->n * x->cols / 32; i++) {
+        int sum = 0;
+        for (size_t c = 0; c < 32; c++) sum += x->q[32 * i + c];
+        x->s[i] = (float)sum;
+    }
+}
+static qsf_act guard_act(table_test *t, size_t n, size_t cols)
+{
+    qsf_act x = { .n = (uint32_t)n, .cols = qsf_act_cols((uint32_t)cols) };
+    x.q = (int8_t *)guard_alloc(t, n * x.cols);
+    x.d = guard_f32(t, n * x.cols / 64);
+    x.s = guard_f32(t, n * x.cols / 32);
+    return x;
+}
+
+/* unit: scales and d of one and no zeros, so that y is the integer sum. */
+static matmul_case random_case(table_test *t, bool unit, size_t n)
+{
+    static const uint32_t sizes[] = { 32, 64, 128, 256 };
+    matmul_case c = { .tiles = pick(t, 1, 3), .n = n, .block = sizes[t->round % 4] };
+    c.blocks = pick(t, 1, (unit ? 512 : 1536) / c.block);
+    c.ldy = 16 * c.tiles + (n > 1 ? pick(t, 0, 3) : 0);
+    const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), head = form_has_zero(t->form) ? 64 : 32;
+    c.w = guard_alloc(t, c.tiles * c.blocks * tile);
+    for (size_t i = 0; i < c.tiles * c.blocks; i++) {
+        uint8_t *p = c.w + i * tile;
+        for (size_t b = head; b < tile; b++)
+            p[b] = (uint8_t)(t->round == 0 ? 0 : t->round == 1 ? 0xff : t->round == 2 ? 0x80 : rng_next(t) >> 32);
+        for (int r = 0; r < 16; r++) {
+            qsf_put16(p + 2 * r, qsf_f32_to_f16(unit ? 1 : t->round == 1 ? 65504 : pick_f32(t, 0.1f)));
+            if (head == 64) qsf_put16(p + 32 + 2 * r, qsf_f32_to_f16(unit ? 0 : t->round == 1 ? -65504 : pick_f32(t, 0.5f)));
+        }
+    }
+    c.x = guard_act(t, n, c.blocks * c.block);
+    fill_act(t, &c.x, unit);
+    SHAPE(t, "form %s, tiles %zu, blocks %zu of %u, rows %zu, ldy %zu", form_names[t->form], c.tiles, c.blocks, (unsigned)c.block, n, c.ldy);
+    return c;
+}
+
+static int32_t integer_sum(const matmul_case *c, int form, size_t m, size_t row)
+{
+    const size_t tile = qsf_tile_bytes((qsf_form)form, c->block);
+    int32_t sum = 0;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (uint32_t k = 0; k < c->block; k++) {
+            const int code = tile_code(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k) - form_offset[form];
+            sum += (form == QSF_F_TERNARY ? -code : code) * c->x.q[m * c->x.cols + b * c->block + k];
+        }
+    return sum;
+}
+
+/* Room for n rows, the gaps between them filled with a value that must stay. */
+static float *guard_rows(table_test *t, size_t n, size_t ldy, size_t used)
+{
+    float *y = guard_f32(t, (n - 1) * ldy + used);
+    for (size_t i = 0; i < (n - 1) * ldy + used; i++) y[i] = 12345;
+    return y;
+}
+
+static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool vec)
+{
+    ROUNDS(t, 60) {                     /* integer sums: exact */
+        const matmul_case c = random_case(t, true, vec ? 1 : t->round < 36 ? 1 + (size_t)t->round / 2 : pick(t, 1, 40));
+        float *y = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
+        if (vec) var->matvec[t->form](y, c.w, &c.x, c.tiles, c.blocks, c.block);
+        else var->matmul[t->form](y, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
+        for (size_t i = 0; i < (c.n - 1) * c.ldy + 16 * c.tiles; i++) {
+            const size_t m = i / c.ldy, row = i % c.ldy;
+            const float want = row < 16 * c.tiles ? (float)integer_sum(&c, t->form, m, row) : 12345;
+            if (y[i] != want) { miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, row, y[i], want); break; }
+        }
+    }
+    ROUNDS(t, 60) {                     /* scales and zeros */
+        const matmul_case c = random_case(t, false, vec ? 1 : pick(t, 1, 20));
+        float *a = guard_rows(t, c.n, c.ldy, 16 * c.tiles), *b = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
+        if (vec) ref->matvec[t->form](a, c.w, &c.x, c.tiles, c.blocks, c.block);
+        else ref->matmul[t->form](a, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
+        if (vec) var->matvec[t->form](b, c.w, &c.x, c.tiles, c.blocks, c.block);
+        else var->matmul[t->form](b, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
+        for (size_t m = 0; m < c.n; m++) same_f32(t, "y", a + m * c.ldy, b + m * c.ldy, 16 * c.tiles, 1e-5);
+    }
+}
+static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, true); }
+static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, false); }
+
+static void check_attention_qkv_project(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 36) {
+        t->form = t->round % QSF_N_FORMS;
+        const matmul_case c = random_case(t, false, pick(t, 1, 9));
+        const size_t tiles[3] = { c.tiles, 1, c.tiles / 2 };
+        const uint8_t *const w[3] = { c.w, c.w, c.w };
+        float *y[2][3];
+        for (int v = 0; v < 2; v++) {
+            for (int i = 0; i < 3; i++) y[v][i] = guard_f32(t, c.n * 16 * tiles[i]);
+            (v ? var : ref)->attention_qkv_project(y[v], (qsf_form)t->form, w, tiles, &c.x, c.blocks, c.block);
+        }
+        for (int i = 0; i < 3; i++) same_f32(t, "y", y[0][i], y[1][i], c.n * 16 * tiles[i], 1e-5);
+    }
+}
+
+static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 80) {
+        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 11), ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
+        SHAPE(t, "cols %zu, rows %zu, n %zu", cols, rows, n);
+        float *w = guard_f32(t, rows * cols), *x = guard_f32(t, (n - 1) * ldx + cols);
+        fill_f32(t, w, rows * cols, 1, 1e15f);
+        fill_f32(t, x, (n - 1) * ldx + cols, 1, 1e15f);
+        float *a = guard_rows(t, n, ldy, rows), *b = guard_rows(t, n, ldy, rows);
+        ref->matmul_f32(a, ldy, w, x, ldx, n, rows, cols);
+        var->matmul_f32(b, ldy, w, x, ldx, n, rows, cols);
+        for (size_t m = 0; m < n; m++)
+            for (size_t r = 0; r < rows; r++) {
+                double size = 0;
+                for (size_t i = 0; i < cols; i++) size += fabs((double)w[r * cols + i] * x[m * ldx + i]);
+                if (!(fabs((double)a[m * ldy + r] - b[m * ldy + r]) <= 1e-5 * size))
+                    miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
+            }
+        for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+    }
+}
+
+static void check_dot_i8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 80) {
+        const size_t n = pick_size(t, 4000);
+        SHAPE(t, "n %zu", n);
+        int8_t *a = (int8_t *)guard_alloc(t, n), *b = (int8_t *)guard_alloc(t, n);
+        for (size_t i = 0; i < n; i++) {
+            a[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -128 : (int)(rng_next(t) >> 40 & 255) - 128);
+            b[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -128 : (int)(rng_next(t) >> 40 & 255) - 128);
+        }
+        const int32_t want = ref->dot_i8(a, b, n), got = var->dot_i8(a, b, n);
+        if (want != got) miss(t, "%d, not %d", (int)got, (int)want);
+    }
+}
+
+/* ---- against the plain meaning of the bytes, in doubles ---- */
+static double dequantised_product(const matmul_case *c, int form, const float *x, size_t row, double *size)
+{
+    const size_t tile = qsf_tile_bytes((qsf_form)form, c->block);
+    double sum = *size = 0;
+    for (size_t b = 0; b < c->blocks; b++)
+        for (uint32_t k = 0; k < c->block; k++) {
+            const double p = tile_value(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k) * x[b * c->block + k];
+            sum += p;
+            *size += fabs(p);
+        }
+    return sum;
+}
+
+/* Floats quantised by the set's own quantize_act: 1e-3 of sum |w||x| for 4 and more bits, 1e-2 below. */
+static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    (void)ref;
+    ROUNDS(t, 40) {
+        t->round += 3;
+        matmul_case c = random_case(t, false, 1);
+        c.blocks = 1024 / c.block;
+        const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), cols = c.blocks * c.block;
+        t->n_slots = 0;
+        c.w = guard_alloc(t, c.tiles * c.blocks * tile);
+        for (size_t i = 0; i < c.tiles * c.blocks * tile; i++) c.w[i] = (uint8_t)(rng_next(t) >> 32);
+        for (size_t i = 0; i < c.tiles * c.blocks; i++)
+            for (int r = 0; r < 16; r++) {
+                const float scale = 0.01f + fabsf(pick_f32(t, 0.1f)), zero = -scale * (float)(1 << (form_bits[t->form] - 1));
+                qsf_put16(c.w + i * tile + 2 * r, qsf_f32_to_f16(scale));
+                if (form_has_zero(t->form)) qsf_put16(c.w + i * tile + 32 + 2 * r, qsf_f32_to_f16(zero));
+            }
+        float *x = guard_f32(t, cols), *y = guard_f32(t, 16 * c.tiles);
+        for (size_t i = 0; i < cols; i++) x[i] = pick_f32(t, 3);
+        c.x = guard_act(t, 1, cols);
+        var->quantize_act(&c.x, 0, x, cols);
+        var->matvec[t->form](y, c.w, &c.x, c.tiles, c.blocks, c.block);
+        for (size_t r = 0; r < 16 * c.tiles; r++) {
+            double size;
+            const double want = dequantised_product(&c, t->form, x, r, &size);
+            if (!(fabs(y[r] - want) <= (form_bits[t->form] >= 4 ? 1e-3 : 1e-2) * size)) miss(t, "y[%zu]: %g, not %g (size %g)", r, y[r], want, size);
+        }
+        t->round -= 3;
+    }
+}
+
+#endif

@@ -1,0 +1,235 @@
+/* The kernel table test: every variant of every entry that this machine has against the scalar reference, the reference
+ * against plain arithmetic and published values, and the checks against wrong kernels.
+ * SPDX-License-Identifier: MIT
+ *
+ *   kernels_test [FILTER]          checks; names look like "avx2 matmul 4z"
+ *   kernels_test --time [FILTER]   times every entry of every set
+ *   QSF_TEST_SEED=N                another random sequence */
+#if !defined(_WIN32)
+#  define _DEFAULT_SOURCE
+#  define _DARWIN_C_SOURCE
+#endif
+#include "kernels/broken.h"
+#include "kernels/timing.h"
+#include "gelu_table.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#  include <sys/auxv.h>
+#endif
+
+/* What the processor has, asked of the compiler's own run time so that this program needs no platform. */
+static uint32_t host_cpu(void)
+{
+    uint32_t cpu = 0;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3")) cpu |= QSF_CPU_SSE42;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) cpu |= QSF_CPU_AVX2;
+    if ((cpu & QSF_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) cpu |= QSF_CPU_AVX512;
+#elif defined(__aarch64__)
+    cpu |= QSF_CPU_NEON;
+#  if defined(__linux__)
+    if (getauxval(AT_HWCAP) >> 20 & 1) cpu |= QSF_CPU_DOTPROD;
+    if (getauxval(AT_HWCAP2) >> 13 & 1) cpu |= QSF_CPU_I8MM;
+#  endif
+#endif
+    return cpu;
+}
+
+typedef struct table_entry { const char *name; size_t at; check_fn *check; int form; } table_entry;
+#define ENTRY(member, check) { #member, offsetof(qsf_kernels, member), check, 0 }
+#define FORM(f) { "matvec", offsetof(qsf_kernels, matvec[f]), check_matvec, f }, { "matmul", offsetof(qsf_kernels, matmul[f]), check_matmul, f }, \
+                { "f32 bounds", offsetof(qsf_kernels, matvec[f]), check_f32_bounds, f }
+static const table_entry table_entries[] = {
+    FORM(QSF_F_2Z), FORM(QSF_F_3Z), FORM(QSF_F_4Z), FORM(QSF_F_TERNARY), FORM(QSF_F_8), FORM(QSF_F_3), FORM(QSF_F_4), FORM(QSF_F_5), FORM(QSF_F_6),
+    ENTRY(attention_qkv_project, check_attention_qkv_project),
+    ENTRY(matmul_f32, check_matmul_f32),
+    ENTRY(dot_i8, check_dot_i8),
+    ENTRY(attention_scores_f16, check_attention_scores_f16),
+    ENTRY(attention_scores_q8, check_attention_scores_q8),
+    ENTRY(attention_softmax_inplace, check_attention_softmax),
+    ENTRY(attention_weighted_sum_f16, check_attention_weighted_sum_f16),
+    ENTRY(attention_weighted_sum_q8, check_attention_weighted_sum_q8),
+    ENTRY(causal_mask_apply, check_causal_mask),
+    ENTRY(layer_norm, check_layer_norm),
+    ENTRY(rms_norm, check_rms_norm),
+    ENTRY(rope_apply, check_rope_apply),
+    ENTRY(rope_apply_batched, check_rope_apply_batched),
+    ENTRY(silu_inplace, check_silu),
+    ENTRY(gelu_inplace, check_gelu),
+    ENTRY(gelu_fast_inplace, check_gelu_fast),
+    ENTRY(relu_inplace, check_relu),
+    ENTRY(vec_add, check_vec_add),
+    ENTRY(vec_mul, check_vec_mul),
+    ENTRY(vec_scale, check_vec_scale),
+    ENTRY(silu_mul, check_silu_mul),
+    ENTRY(gelu_mul, check_gelu_mul),
+    ENTRY(softcap_inplace, check_softcap),
+    ENTRY(softmax_with_temperature, check_softmax_temperature),
+    ENTRY(top_k_filter, check_top_k),
+    ENTRY(top_p_filter, check_top_p),
+    ENTRY(sample_from_probs, check_sample),
+    ENTRY(argmax, check_argmax),
+    ENTRY(quantize_act, check_quantize_act),
+    ENTRY(quantize_kv_8bit, check_kv_8bit),
+    ENTRY(quantize_kv_4bit, check_quantize_kv_4bit),
+    ENTRY(dequantize_kv_4bit, check_dequantize_kv_4bit),
+    ENTRY(fp16_to_fp32_array, check_fp16_to_fp32),
+    ENTRY(fp32_to_fp16_array, check_fp32_to_fp16),
+    ENTRY(memset_pattern, check_memset_pattern),
+};
+#undef FORM
+#undef ENTRY
+
+static uint64_t test_seed = 0x9e3779b97f4a7c15;
+
+/* The set and entry that run_entry is to check; test.h's tests take no arguments. */
+static struct { const qsf_kernels *scalar, *set; const table_entry *entry; } current;
+static void run_entry(void)
+{
+    static table_test t;
+    t.rng = test_seed ^ (uint64_t)(current.entry - table_entries) << 32, t.entry = current.entry->name, t.form = current.entry->form;
+    if (run_check(&t, current.entry->check, current.scalar, current.set)) test_failed = true;
+}
+
+static void run_set(const qsf_kernels *scalar, const qsf_kernels *below, const qsf_kernels *set)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(table_entries); i++) {
+        const table_entry *e = &table_entries[i];
+        void (*mine)(void), (*inherited)(void);
+        memcpy(&mine, (const char *)set + e->at, sizeof mine);
+        memcpy(&inherited, (const char *)below + e->at, sizeof inherited);
+        if (!mine) { printf("%s has no %s\n", set->isa, e->name); test_failed_count++; continue; }
+        if (mine == inherited && below != set) continue;        /* checked with the set that brought it */
+        current.scalar = scalar, current.set = set, current.entry = e;
+        char name[80];
+        const bool tiles = e->at < offsetof(qsf_kernels, quantize_act);
+        snprintf(name, sizeof name, "%s %s%s%s", set->isa, e->name, tiles ? " " : "", tiles ? form_names[e->form] : "");
+        test_run(name, run_entry);
+    }
+}
+
+TEST(every_form_of_broken_kernel_is_caught)
+{
+    printf("    %d wrong kernels\n", broken_kernels_caught(test_seed));
+}
+
+/* ---- the reference against published values ---- */
+TEST(known_values)
+{
+    qsf_kernels k;
+    qsf_kernels_scalar(&k);
+    float x[4] = { 1, -1, 0, 3 };
+    k.gelu_inplace(x, 4);                       /* tanh form, Hendrycks & Gimpel 2016 */
+    CHECK_NEAR(x[0], 0.8411920, 1e-6);
+    CHECK_NEAR(x[1], -0.1588080, 1e-6);
+    CHECK_NEAR(x[3], 2.9963627, 1e-6);
+    float s[3] = { 1, -1, 0 };
+    k.silu_inplace(s, 3);
+    CHECK_NEAR(s[0], 0.7310586, 1e-6);
+    CHECK_NEAR(s[1], -0.2689414, 1e-6);
+    float p[3] = { 1, 2, 3 };
+    k.softmax_with_temperature(p, p, 3, 1);
+    CHECK_NEAR(p[0], 0.09003057, 1e-7);
+    CHECK_NEAR(p[1], 0.24472847, 1e-7);
+    CHECK_NEAR(p[2], 0.66524096, 1e-7);
+    float n[4] = { 1, 2, 3, 4 }, one[4] = { 1, 1, 1, 1 }, y[4];
+    k.layer_norm(y, n, one, NULL, 4, 0);
+    CHECK_NEAR(y[0], -1.3416408, 1e-6);
+    CHECK_NEAR(y[2], 0.4472136, 1e-6);
+    k.rms_norm(y, n, NULL, 4, 0);
+    CHECK_NEAR(y[3], 4 / 2.7386128, 1e-6);
+    float r[2] = { 1, 0 }, c = 0.5403023f, i = 0.8414710f;      /* one radian */
+    k.rope_apply(r, 1, 2, 1, &c, &i, true);
+    CHECK_NEAR(r[0], 0.5403023, 1e-7);
+    CHECK_NEAR(r[1], 0.8414710, 1e-7);
+    float cap[1] = { 30 };
+    k.softcap_inplace(cap, 30, 1);
+    CHECK_NEAR(cap[0], 30 * 0.7615942, 1e-5);
+    const float f[6] = { 1, 65504, 65519, 65520, 0x1p-24f, -2 };
+    uint16_t h[6];
+    k.fp32_to_fp16_array(h, f, 6);
+    CHECK_EQ(h[0], 0x3c00); CHECK_EQ(h[1], 0x7bff); CHECK_EQ(h[2], 0x7bff); CHECK_EQ(h[3], 0x7c00); CHECK_EQ(h[4], 1); CHECK_EQ(h[5], 0xc000);
+}
+
+TEST(attention_in_steps_equals_softmax)
+{
+    qsf_kernels k;
+    qsf_kernels_scalar(&k);
+    float s[48], whole[48], m = -INFINITY, l = 0, o = NAN;
+    table_test t = { .rng = test_seed, .round = 2 };
+    fill_f32(&t, s, 48, 9, 9);
+    k.softmax_with_temperature(whole, s, 48, 1);
+    double want = 0;
+    uint16_t v[48];
+    for (int i = 0; i < 48; i++) v[i] = qsf_f32_to_f16((float)i), want += whole[i] * (double)i;
+    for (int at = 0; at < 48; at += 16) {
+        const float factor = k.attention_softmax_inplace(s + at, 16, &m, &l);
+        k.attention_weighted_sum_f16(&o, &factor, s + at, 16, v + at, 16, 1, 1);
+    }
+    CHECK_NEAR(o / l, want, 1e-4);
+}
+
+TEST(gelu_table_is_what_it_says)
+{
+    for (int i = 0; i <= QSF_GELU_LAST; i++) {
+        const double x = (double)i / QSF_GELU_STEPS, u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+        CHECK_NEAR(qsf_gelu_table[i], x / (1 + exp(2 * u)), 1e-8);
+    }
+}
+
+TEST(tile_bytes_and_forms)
+{
+    static const int types[] = { 1, 2, 3, 4, 18, 22, 19, 20, 21 };
+    for (int f = 0; f < QSF_N_FORMS; f++) {
+        CHECK_EQ(qsf_form_of_type((uint32_t)types[f]), f);
+        for (uint32_t block = 32; block <= 256; block *= 2)
+            CHECK_EQ(qsf_tile_bytes((qsf_form)f, block), 16 * (2 + (form_has_zero(f) ? 2 : 0) + block * (uint32_t)form_bits[f] / 8));
+    }
+    CHECK_EQ(qsf_form_of_type(0), QSF_F_2Z);
+    CHECK_EQ(qsf_form_of_type(5), -1);
+    CHECK_EQ(qsf_form_of_type(16), -1);
+    CHECK_EQ(qsf_form_of_type(64), -1);
+}
+
+TEST(unknown_set_is_refused_by_name)
+{
+    qsf_kernels k;
+    CHECK_EQ(qsf_kernels_init(&k, 0, "mmx", NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_kernels_init(&k, 0, "scalar", NULL), QSF_OK);
+    CHECK_EQ(qsf_kernels_init(&k, 0, NULL, NULL), QSF_OK);
+    CHECK_STR(k.isa, "scalar");
+#if defined(__x86_64__)
+    CHECK_EQ(qsf_kernels_init(&k, 0, "avx2", NULL), QSF_E_UNSUPPORTED);
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    const bool timing = argc > 1 && !strcmp(argv[1], "--time");
+    test_begin(argc - timing, argv + timing);
+    if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
+    printf("seed 0x%llx\n", (unsigned long long)test_seed);
+
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "neon", "neon-dotprod", "neon-i8mm", "wasm", "wasm-relaxed" };
+    qsf_kernels scalar, below, k;
+    qsf_kernels_scalar(&scalar);
+    below = scalar;
+    if (!timing) {
+        RUN(known_values);
+        RUN(attention_in_steps_equals_softmax);
+        RUN(gelu_table_is_what_it_says);
+        RUN(tile_bytes_and_forms);
+        RUN(unknown_set_is_refused_by_name);
+        RUN(every_form_of_broken_kernel_is_caught);
+    }
+    for (size_t i = 0; i < QSF_ARRAY_LEN(sets); i++) {
+        if (qsf_kernels_init(&k, host_cpu(), sets[i], NULL)) continue;
+        if (timing) time_set(&k, test_filter);
+        else if (i == 0) run_set(&scalar, &k, &k);
+        else run_set(&scalar, &below, &k);
+        below = k;
+    }
+    return timing ? 0 : test_end();
+}
