@@ -6,5 +6,6 @@
 void qsf_kernels_avx2(qsf_kernels *k)
 {
     k->isa = "avx2";
+    qsf_matmul_avx2(k);
 }
 #endif

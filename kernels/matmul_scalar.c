@@ -85,8 +85,7 @@ QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const u
     { matmul_any_scalar(QSF_F_##F, y, ldy, w, x, tiles, blocks, block); }                                                     \
     static void matvec_##F##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
     { matmul_##F##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
-FORM_SCALAR(2Z) FORM_SCALAR(3Z) FORM_SCALAR(4Z) FORM_SCALAR(TERNARY) FORM_SCALAR(8)
-FORM_SCALAR(3) FORM_SCALAR(4) FORM_SCALAR(5) FORM_SCALAR(6)
+QSF_EACH_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
 
 static void attention_qkv_project_scalar(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -117,8 +116,7 @@ static int32_t dot_i8_scalar(const int8_t *a, const int8_t *b, size_t n)
 void qsf_matmul_scalar(qsf_kernels *k)
 {
 #define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
-    FORM_SCALAR(2Z) FORM_SCALAR(3Z) FORM_SCALAR(4Z) FORM_SCALAR(TERNARY) FORM_SCALAR(8)
-    FORM_SCALAR(3) FORM_SCALAR(4) FORM_SCALAR(5) FORM_SCALAR(6)
+    QSF_EACH_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
     k->attention_qkv_project = attention_qkv_project_scalar;
     k->matmul_f32 = matmul_f32_scalar;

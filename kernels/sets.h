@@ -55,4 +55,14 @@ QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bi
 /* Bytes before the codes: scales, and zeros where the form has them. */
 QSF_TEMPLATE size_t qsf_form_head(qsf_form f) { return qsf_form_has_zero(f) ? 64 : 32; }
 
+/* Rows of activations whose int8 stay in half of a usual second-level cache while all tiles pass by; a multiple of 16. */
+QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
+{
+    const size_t rows = ((size_t)384 << 10) / (cols ? cols : 1);
+    return rows < 16 ? 16 : rows / 16 * 16;
+}
+
+/* The nine forms, for macros that make an entry of each. */
+#define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6)
+
 #endif
