@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""qsf-run as its user meets it: what goes to stdout and stderr, exit codes, options, environment, Ctrl-C, chat.
+SPDX-License-Identifier: MIT
+
+    cli_test.py QSF_RUN [unittest options]
+
+Needs tests/parity/make_tiny.py's requirements (numpy, gguf) for its model.
+"""
+import json, os, pathlib, signal, subprocess, sys, tempfile, time, unittest
+
+QSF_RUN = None
+HERE = pathlib.Path(__file__).resolve().parent
+WORK = tempfile.TemporaryDirectory()
+MODEL = None
+
+
+def setUpModule():
+    global MODEL
+    subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "llama"], check=True, stdout=subprocess.DEVNULL)
+    MODEL = str(next(pathlib.Path(WORK.name).glob("*.gguf")))
+
+
+def run(*args, stdin=b"", env=None, timeout=120):
+    full = {**{k: v for k, v in os.environ.items() if not k.startswith("QSF_")}, **(env or {})}
+    return subprocess.run([QSF_RUN, *map(str, args)], input=stdin, capture_output=True, env=full, timeout=timeout)
+
+
+class Answers(unittest.TestCase):
+    def test_text_to_stdout_and_nothing_else(self):
+        r = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(r.stdout.endswith(b"\n"))
+        self.assertEqual(r.stderr, b"")
+        r.stdout.decode("utf-8")
+
+    def test_verbose_goes_to_stderr(self):
+        quiet = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0")
+        loud = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0", "-v")
+        self.assertEqual(quiet.stdout, loud.stdout)
+        for word in (b"memory", b"KV cache", b"kernels", b"tok/s", b"attention"):
+            self.assertIn(word, loud.stderr)
+
+    def test_seed_repeats_and_greedy_is_steady(self):
+        a = run(MODEL, "--raw", "-p", "Hi", "-n", "16", "-s", "7", "--temp", "2")
+        b = run(MODEL, "--raw", "-p", "Hi", "-n", "16", "-s", "7", "--temp", "2")
+        c = run(MODEL, "--raw", "-p", "Hi", "-n", "16", "-s", "8", "--temp", "2")
+        self.assertEqual(a.stdout, b.stdout)
+        self.assertNotEqual(a.stdout, c.stdout)
+
+    def test_ids_and_json(self):
+        r = run(MODEL, "--ids", "5,6,7", "-n", "6", "--temp", "0", "--json", "--ignore-eos")
+        self.assertEqual(len(json.loads(r.stdout)["ids"]), 6)
+
+    def test_threads_give_the_same_tokens(self):
+        outs = {run(MODEL, "--ids", "5,6,7,8,9", "-n", "12", "--temp", "0", "--json", "-t", t).stdout for t in (1, 2, 3, 8, 256)}
+        self.assertEqual(len(outs), 1)
+
+    def test_batch_sizes_agree(self):
+        ids = ",".join(str(i % 250 + 5) for i in range(100))
+        outs = {run(MODEL, "--ids", ids, "-n", "8", "--temp", "0", "--json", "-b", b).stdout for b in (1, 7, 32, 256)}
+        self.assertEqual(len(outs), 1)
+
+    def test_prompt_from_file_and_stdin(self):
+        f = pathlib.Path(WORK.name, "prompt.txt")
+        f.write_bytes(b"Hello there")
+        a = run(MODEL, "--raw", "-p", "Hello there", "-n", "8", "--temp", "0")
+        b = run(MODEL, "--raw", "-f", f, "-n", "8", "--temp", "0")
+        c = run(MODEL, "--raw", "-n", "8", "--temp", "0", stdin=b"Hello there")
+        self.assertEqual(a.stdout, b.stdout)
+        self.assertEqual(a.stdout, c.stdout)
+
+    def test_stop_text_ends_the_answer_and_is_not_shown(self):
+        full = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0", "--ignore-eos").stdout.decode().rstrip("\n")
+        stop = full[4:7]
+        cut = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0", "--ignore-eos", "--stop", stop).stdout.decode().rstrip("\n")
+        self.assertEqual(cut, full[:full.index(stop)])
+
+    def test_context_full_is_said_and_the_text_kept(self):
+        r = run(MODEL, "--raw", "-p", "Hello", "-c", "32", "-n", "-1", "--ignore-eos", "--temp", "0")
+        self.assertEqual(r.returncode, 0)
+        self.assertIn(b"context is full", r.stderr)
+        self.assertGreater(len(r.stdout), 1)
+
+
+class Options(unittest.TestCase):
+    def test_exit_codes(self):
+        bad = pathlib.Path(WORK.name, "bad.gguf")
+        bad.write_bytes(b"GGUF" + bytes(100))
+        for args, code in [(["--help"], 0), (["--version"], 0), ([], 2), ([MODEL, "--no-such"], 2), ([MODEL, "-n"], 2),
+                           ([MODEL, "-n", "x"], 2), ([MODEL, "-t", "257"], 2), ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "a", "b"], 2),
+                           ([bad, "-p", "x"], 3), ([WORK.name + "/missing.gguf", "-p", "x"], 5),
+                           ([MODEL, "-p", "x", "--ram-budget", "1", "-c", "16777216"], 4), ([MODEL, "-p", "x", "--template", "nonsense"], 2)]:
+            r = run(*args)
+            self.assertEqual(r.returncode, code, (args, r.stderr))
+            if code:
+                self.assertEqual(r.stdout, b"", args)
+                self.assertTrue(r.stderr.strip(), args)
+
+    def test_errors_help(self):
+        self.assertIn(b"--temperature", run(MODEL, "--temprature", "1").stderr)
+        self.assertIn(b"1 to 65536", run(MODEL, "-b", "0").stderr.replace(b"from 1", b"1"))
+
+    def test_help_fits_and_names_environment(self):
+        r = run("--help")
+        self.assertLessEqual(max(len(l) for l in r.stdout.decode().splitlines()[8:]), 100)
+        for word in (b"QSF_THREADS", b"--ram-budget", b"--max-tokens", b"--temperature", b"--top-p", b"--top-k", b"--threads", b"--quality",
+                     b"--interactive", b"--bench", b"--verbose", b"--prompt", b"--min-p", b"--repeat-last-n"):
+            self.assertIn(word, r.stdout)
+
+    def test_environment_below_command_line(self):
+        env = {"QSF_MAX_TOKENS": "3", "QSF_TEMPERATURE": "0", "QSF_IGNORE_EOS": "1"}
+        self.assertEqual(len(json.loads(run(MODEL, "--ids", "5", "--json", env=env).stdout)["ids"]), 3)
+        self.assertEqual(len(json.loads(run(MODEL, "--ids", "5", "--json", "-n", "5", env=env).stdout)["ids"]), 5)
+        self.assertEqual(run(MODEL, "-p", "x", env={"QSF_THREADS": "many"}).returncode, 2)
+
+    def test_isa_is_forced_or_refused(self):
+        r = run(MODEL, "--ids", "5", "-n", "2", "-v", env={"QSF_ISA": "scalar"})
+        self.assertIn(b"scalar", r.stderr)
+        self.assertNotEqual(run(MODEL, "--ids", "5", "-n", "2", env={"QSF_ISA": "mmx"}).returncode, 0)
+
+
+class Scripts(unittest.TestCase):
+    def test_tokenize_and_back(self):
+        text = "Hello, wörld! 你好\n\tcode".encode()
+        ids = json.loads(run(MODEL, "--tokenize", stdin=text).stdout)
+        self.assertTrue(all(isinstance(i, int) for i in ids))
+        self.assertEqual(run(MODEL, "--detokenize", stdin=json.dumps(ids).encode()).stdout, text)
+
+    def test_detokenize_refuses_nonsense(self):
+        self.assertEqual(run(MODEL, "--detokenize", stdin=b"1 2 three").returncode, 2)
+
+    def test_logits_are_json(self):
+        logits = json.loads(run(MODEL, "--logits", "--ids", "5,6").stdout)
+        self.assertGreater(len(logits), 256)
+        greedy = json.loads(run(MODEL, "--ids", "5,6", "-n", "1", "--temp", "0", "--json", "--ignore-eos").stdout)["ids"]
+        self.assertEqual(max(range(len(logits)), key=logits.__getitem__), greedy[0])
+
+    def test_perplexity_and_kl(self):
+        text = pathlib.Path(WORK.name, "text.txt")
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
+        base = pathlib.Path(WORK.name, "base.kl")
+        r = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl-base", base)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stdout.decode().splitlines()[-1], r"^perplexity [0-9.]+ \+/- [0-9.]+ over 126 tokens$")
+        k = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base).stdout.decode()
+        self.assertRegex(k, r"mean KL -?0\.0000[0-9]+ .*same top-1 100\.000 %")
+        f = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base, "--kv-type", "f16").stdout.decode()
+        self.assertLess(float(f.split()[2]), 0.05)
+
+    def test_bench_prints_figures(self):
+        r = json.loads(run(MODEL, "--bench", "--json", "-t", "1").stdout)
+        self.assertGreater(r["prefill_tok_s"], 0)
+        self.assertGreater(r["decode_tok_s"], 0)
+
+
+@unittest.skipIf(os.name == "nt", "signals differ")
+class Interrupts(unittest.TestCase):
+    def start(self, *args):
+        return subprocess.Popen([QSF_RUN, MODEL, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_ctrl_c_stops_the_answer_with_130(self):
+        p = self.start("--raw", "-p", "Hello", "-n", "-1", "-c", "1000000", "--ignore-eos", "--temp", "0", "-t", "1")
+        p.stdout.read(8)
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130)
+
+    def test_closed_reader_ends_quietly(self):
+        p = self.start("--raw", "-p", "Hello", "-n", "2000", "-c", "4096", "--ignore-eos", "-t", "1")
+        p.stdout.read(4)
+        p.stdout.close()
+        p.stdin.close()
+        self.assertNotEqual(p.wait(timeout=60), 0)
+        self.assertEqual(p.stderr.read(), b"")
+        p.stderr.close()
+
+
+class Chat(unittest.TestCase):
+    def chat(self, lines, *args):
+        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", *args, stdin="\n".join(lines).encode() + b"\n")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r
+
+    def test_turns_keep_the_cache(self):
+        r = self.chat(["Hello", "And now?"], "-v", "--ignore-eos")
+        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "kept from before" in l]
+        self.assertEqual(kept[0], 0)
+        self.assertGreater(kept[1], 5)
+
+    def test_reset_forgets(self):
+        once = self.chat(["Hello"]).stdout
+        twice = self.chat(["Hello", "/reset", "Hello"]).stdout
+        self.assertEqual(twice, once + once)
+
+    def test_save_and_load(self):
+        f = pathlib.Path(WORK.name, "talk.txt")
+        a = self.chat(["Hello", f"/save {f}", "What next?"]).stdout.splitlines()
+        b = self.chat([f"/load {f}", "What next?"]).stdout.splitlines()
+        self.assertEqual(a[-1], b[-1])
+        damaged = pathlib.Path(WORK.name, "damaged.txt")
+        damaged.write_bytes(f.read_bytes()[:-5])
+        self.assertIn(b"damaged", self.chat([f"/load {damaged}"]).stderr)
+        self.assertIn(b"not a saved", self.chat([f"/load {MODEL}"]).stderr)
+
+    def test_commands(self):
+        r = self.chat(["/help", "/stats", "/nonsense", "/exit", "never read"])
+        for word in (b"/reset", b"KV cache", b"unknown command"):
+            self.assertIn(word, r.stderr)
+        self.assertEqual(r.stdout, b"")
+
+
+if __name__ == "__main__":
+    QSF_RUN = sys.argv.pop(1)
+    unittest.main(verbosity=2)
