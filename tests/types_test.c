@@ -1,0 +1,232 @@
+/* Tensor types: sizes, values, and the way to tiles and back.
+ * SPDX-License-Identifier: MIT */
+#include "test.h"
+#include "types.h"
+#include "golden/types_golden.h"
+
+static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
+                                   QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S };
+static const uint32_t blocks[] = { 32, 64, 128, 256 };
+
+static uint64_t seed;
+static uint32_t rnd(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33);
+}
+
+static qsf_tensor make(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols)
+{
+    qsf_tensor t = { .type = (uint8_t)type, .packing = (uint8_t)packing, .block = (uint16_t)block, .rows = rows, .cols = cols };
+    CHECK_EQ(qsf_tensor_bytes(type, packing, block, rows, cols, &t.bytes, NULL), QSF_OK);
+    t.data = calloc(1, (size_t)t.bytes);
+    return t;
+}
+
+/* Random codes, scales and zeros that are plain numbers. */
+static void fill(qsf_tensor *t)
+{
+    const uint32_t each = qsf_block_bytes(t->type, t->block);
+    uint8_t *p = (uint8_t *)(uintptr_t)t->data;
+    for (uint64_t i = 0; i < t->bytes; i++) p[i] = (uint8_t)rnd();
+    for (uint64_t at = 0; at < t->bytes; at += each) {
+        qsf_put16(p + at, qsf_f32_to_f16((float)(rnd() % 1000 + 1) / 4096));
+        if (qsf_type_get(t->type)->has_zero) qsf_put16(p + at + 2, qsf_f32_to_f16((float)(rnd() % 1000) / -1024));
+    }
+}
+
+/* Bit n of a little-endian bit string. */
+static int bit(const uint8_t *p, uint32_t n) { return p[n / 8] >> n % 8 & 1; }
+
+/* The value of column i of a block, by the words of types.h, one bit after another. */
+static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32_t i)
+{
+    const float s = qsf_f16_to_f32(qsf_le16(p)), z = qsf_f16_to_f32(qsf_le16(p + 2));
+    const uint8_t *c = p + 2, *cz = p + 4;       /* codes without and with a zero in the header */
+#define FIELD2(q) (bit(q, 2 * i) + 2 * bit(q, 2 * i + 1))
+#define FIELD4(q) (FIELD4_LOW(q) + 4 * bit(q, 4 * i + 2) + 8 * bit(q, 4 * i + 3))
+#define FIELD4_LOW(q) (bit(q, 4 * i) + 2 * bit(q, 4 * i + 1))
+    switch (type) {
+    case QSF_T_2BIT_SYM: case QSF_T_2BIT: return s * (float)FIELD2(cz) + z;
+    case QSF_T_3BIT: return s * (float)(FIELD2(cz) + 4 * bit(cz + block / 4, i)) + z;
+    case QSF_T_4BIT: return s * (float)FIELD4(cz) + z;
+    case QSF_T_TERNARY: return bit(c + block / 8, i) ? 0 : bit(c, i) ? -s : s;
+    case QSF_T_8BIT: return s * (float)(int8_t)c[i];
+    case QSF_T_3BIT_S: return s * (float)(FIELD2(c) + 4 * bit(c + block / 4, i) - 4);
+    case QSF_T_4BIT_S: return s * (float)(FIELD4(c) - 8);
+    case QSF_T_5BIT_S: return s * (float)(FIELD4(c) + 16 * bit(c + block / 2, i) - 16);
+    case QSF_T_6BIT_S: return s * (float)(FIELD4(c) + 16 * FIELD2(c + block / 2) - 32);
+    }
+    return NAN;
+}
+
+TEST(types_rows_mean_what_the_header_says)
+{
+    for (size_t k = 0; k < QSF_ARRAY_LEN(tiling); k++)
+        for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++) {
+            const uint32_t cols = 2 * blocks[b] + 5, each = qsf_block_bytes(tiling[k], blocks[b]);
+            qsf_tensor t = make(tiling[k], 0, blocks[b], 3, cols);
+            float *out = malloc(3 * cols * sizeof *out);
+            seed = 100 * k + b;
+            fill(&t);
+            qsf_dequant_rows(&t, 0, 3, out);
+            for (uint32_t r = 0; r < 3; r++)
+                for (uint32_t i = 0; i < cols; i++) {
+                    const uint8_t *p = (const uint8_t *)t.data + (r * 3 + i / blocks[b]) * each;
+                    CHECK_NEAR(out[r * cols + i], plain_value(tiling[k], blocks[b], p, i % blocks[b]), 1e-6);
+                }
+            free(out);
+            free((void *)(uintptr_t)t.data);
+        }
+}
+
+TEST(types_tiles_hold_the_same_values)
+{
+    static const uint32_t rows[] = { 1, 15, 16, 17, 48 };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(tiling); k++)
+        for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++)
+            for (size_t n = 0; n < QSF_ARRAY_LEN(rows); n++) {
+                const uint32_t cols = blocks[b] * (uint32_t)(n + 1) - (n % 2 ? 3 : 0);
+                qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols), tiles = make(tiling[k], 1, blocks[b], rows[n], cols),
+                           back = make(tiling[k], 0, blocks[b], rows[n], cols), again = make(tiling[k], 1, blocks[b], rows[n], cols);
+                float *x = malloc((size_t)rows[n] * cols * sizeof *x), *y = malloc((size_t)rows[n] * cols * sizeof *y);
+                seed = 1000 * k + 10 * b + n;
+                fill(&t);
+                qsf_pack_tiles(&t, (void *)(uintptr_t)tiles.data);
+                qsf_dequant_rows(&t, 0, rows[n], x);
+                qsf_dequant_rows(&tiles, 0, rows[n], y);
+                CHECK(!memcmp(x, y, (size_t)rows[n] * cols * sizeof *x));
+                qsf_dequant_rows(&tiles, rows[n] - 1, 1, y);
+                CHECK(!memcmp(x + (size_t)(rows[n] - 1) * cols, y, cols * sizeof *x));
+                qsf_unpack_tiles(&tiles, (void *)(uintptr_t)back.data);
+                /* A ternary zero with a sign comes back without. */
+                if (tiling[k] != QSF_T_TERNARY) CHECK(!memcmp(t.data, back.data, (size_t)t.bytes));
+                qsf_dequant_rows(&back, 0, rows[n], y);
+                CHECK(!memcmp(x, y, (size_t)rows[n] * cols * sizeof *x));
+                qsf_pack_tiles(&back, (void *)(uintptr_t)again.data);
+                CHECK(!memcmp(tiles.data, again.data, (size_t)tiles.bytes));
+                free(x);
+                free(y);
+                free((void *)(uintptr_t)t.data);
+                free((void *)(uintptr_t)tiles.data);
+                free((void *)(uintptr_t)back.data);
+                free((void *)(uintptr_t)again.data);
+            }
+}
+
+/* The drawing in kernels/kernels.h, for one 4-bit tile and one 2-bit tile. */
+TEST(types_tile_bytes_stand_where_kernels_expect_them)
+{
+    qsf_tensor t = make(QSF_T_4BIT_S, 0, 32, 16, 32), tile = make(QSF_T_4BIT_S, 1, 32, 16, 32);
+    uint8_t *p = (uint8_t *)(uintptr_t)t.data;
+    qsf_put16(p + 5 * 18, 0x3c00);
+    p[5 * 18 + 2 + 10 / 2] = 0x70;               /* row 5: column 10 is 0, column 11 is 7 */
+    p[5 * 18 + 2 + 14 / 2] = 0x09;               /* column 14 is 9 */
+    qsf_pack_tiles(&t, (void *)(uintptr_t)tile.data);
+    const uint8_t *g = tile.data;
+    CHECK_EQ(qsf_le16(g + 2 * 5), 0x3c00);
+    CHECK_EQ(g[32 + 64 * 1 + 4 * 5 + 3], 7);     /* 11 = 8 * 1 + 3, low nibble */
+    CHECK_EQ(g[32 + 64 * 1 + 4 * 5 + 2], 0x90);  /* 14 = 8 * 1 + 4 + 2, high nibble */
+    free(p);
+    free((void *)(uintptr_t)g);
+
+    t = make(QSF_T_2BIT, 0, 32, 16, 32);
+    tile = make(QSF_T_2BIT, 1, 32, 16, 32);
+    p = (uint8_t *)(uintptr_t)t.data;
+    qsf_put16(p + 15 * 12 + 2, 0x4000);
+    p[15 * 12 + 4 + 27 / 4] = 3 << 2 * (27 % 4); /* row 15: column 27 is 3 */
+    qsf_pack_tiles(&t, (void *)(uintptr_t)tile.data);
+    g = tile.data;
+    CHECK_EQ(qsf_le16(g + 32 + 2 * 15), 0x4000);
+    CHECK_EQ(g[64 + 64 * 1 + 4 * 15 + 3], 3 << 4);   /* 27 = 16 * 1 + 4 * 2 + 3 */
+    free(p);
+    free((void *)(uintptr_t)g);
+}
+
+TEST(types_gguf_values_equal_the_python_package)
+{
+    float out[256];
+    for (size_t k = 0; k < QSF_ARRAY_LEN(types_golden); k++) {
+        const uint32_t type = QSF_T_GGML + types_golden[k].type, cols = types_golden[k].cols;
+        qsf_tensor t = { .type = (uint8_t)type, .block = cols == 256 ? 256 : 32, .rows = 1, .cols = cols, .data = types_golden[k].bytes };
+        CHECK_EQ(qsf_tensor_bytes(type, 0, t.block, 1, cols, &t.bytes, NULL), QSF_OK);
+        qsf_dequant_rows(&t, 0, 1, out);
+        for (uint32_t i = 0; i < cols; i++) {
+            const float want = qsf_f32_from_bits(types_golden[k].bits[i]);
+            if (fabsf(out[i] - want) > 1e-6f * fabsf(want) + 1e-6f) printf("      %s value %u\n", qsf_type_get(type)->name, i);
+            CHECK_NEAR(out[i], want, 1e-6 * fabsf(want) + 1e-6);
+        }
+    }
+}
+
+TEST(types_floats_are_read_from_any_address)
+{
+    static const float want[6] = { 0, -1, 0.5f, 65504, 6.103515625e-05f, -3 };
+    uint8_t bytes[1 + 24];
+    float out[6];
+    qsf_tensor t = { .type = QSF_T_F32, .block = 1, .rows = 2, .cols = 3, .data = bytes + 1 };
+    for (int i = 0; i < 6; i++) qsf_put32(bytes + 1 + 4 * i, qsf_f32_bits(want[i]));
+    qsf_dequant_rows(&t, 0, 2, out);
+    CHECK(!memcmp(out, want, sizeof want));
+    t.type = QSF_T_F16;
+    for (int i = 0; i < 6; i++) qsf_put16(bytes + 1 + 2 * i, qsf_f32_to_f16(want[i]));
+    qsf_dequant_rows(&t, 1, 1, out);
+    CHECK(!memcmp(out, want + 3, 12));
+    t.type = QSF_T_BF16;
+    for (int i = 0; i < 6; i++) qsf_put16(bytes + 1 + 2 * i, (uint16_t)(qsf_f32_bits(want[i]) >> 16));
+    qsf_dequant_rows(&t, 0, 2, out);
+    CHECK_NEAR(out[1], -1, 0);
+    CHECK_NEAR(out[3], 65280, 0);
+}
+
+TEST(types_sizes_are_the_founding_documents)
+{
+    uint64_t bytes;
+    CHECK_EQ(qsf_block_bytes(QSF_T_2BIT, 64), 20);
+    CHECK_EQ(qsf_block_bytes(QSF_T_4BIT, 64), 36);
+    CHECK_EQ(qsf_block_bytes(QSF_T_TERNARY, 64), 18);
+    CHECK_EQ(qsf_block_bytes(QSF_T_8BIT, 64), 66);
+    CHECK_EQ(qsf_block_bytes(QSF_T_GGML + 12, 256), 144);
+    CHECK_EQ(qsf_block_bytes(QSF_T_GGML + 12, 64), 0);
+    CHECK_EQ(qsf_block_bytes(QSF_T_4BIT, 48), 0);
+    CHECK_EQ(qsf_block_bytes(QSF_T_F32, 1), 4);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_4BIT, 1, 64, 17, 65, &bytes, NULL), QSF_OK);
+    CHECK_EQ(bytes, 32 * 2 * 36);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_SPARSE, 0, 1, 10, 3, &bytes, NULL), QSF_OK);
+    CHECK_EQ(bytes, 11 * 4 + 3 * 4 + 8);
+}
+
+TEST(types_refuse_what_cannot_be)
+{
+    uint64_t bytes;
+    qsf_error err = { 0 };
+    CHECK_EQ(qsf_tensor_bytes(9, 0, 64, 1, 64, &bytes, &err), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_MIXED, 0, 64, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_GGML + 1, 0, 1, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(UINT32_MAX, 0, 1, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_4BIT, 2, 64, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_F16, 1, 1, 16, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_4BIT, 0, 33, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_GGML + 12, 0, 256, 1, 255, &bytes, NULL), QSF_E_CORRUPT);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, 0, 1, &bytes, NULL), QSF_E_CORRUPT);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, UINT32_MAX, UINT32_MAX, &bytes, NULL), QSF_E_CORRUPT);
+    CHECK(!qsf_type_tiles(QSF_T_F16));
+    CHECK(!qsf_type_tiles(QSF_T_GGML + 12));
+    CHECK(qsf_type_tiles(QSF_T_5BIT_S));
+    CHECK_STR(qsf_kind_name(QSF_K_ATTN_Q), "attn_q");
+    CHECK_STR(qsf_kind_name(QSF_K_OUTLIERS + QSF_K_FFN_DOWN), "ffn_down.outliers");
+    CHECK_STR(qsf_kind_name(77), "unknown kind");
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(types_rows_mean_what_the_header_says);
+    RUN(types_tiles_hold_the_same_values);
+    RUN(types_tile_bytes_stand_where_kernels_expect_them);
+    RUN(types_gguf_values_equal_the_python_package);
+    RUN(types_floats_are_read_from_any_address);
+    RUN(types_sizes_are_the_founding_documents);
+    RUN(types_refuse_what_cannot_be);
+    return test_end();
+}
