@@ -1,0 +1,88 @@
+/* The converter: what to make of each tensor (choose.c), making it (convert.c), telling about it (report.c).
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_H
+#define QSF_CONVERT_H
+
+#include "input.h"
+#include "quant.h"
+
+enum { CONVERT_MAX_RULES = 64, CONVERT_MAX_THREADS = 256 };
+
+/* What --quant-type names: a choice for the whole model. */
+typedef enum convert_preset {
+    CONVERT_2BIT, CONVERT_2BIT_SYM, CONVERT_3BIT, CONVERT_4BIT, CONVERT_TERNARY, CONVERT_8BIT, CONVERT_F16, CONVERT_MIXED,
+    CONVERT_N_PRESETS
+} convert_preset;
+const char *convert_preset_name(convert_preset p);             /* "2bit-sym" */
+bool        convert_preset_find(const char *name, convert_preset *out);
+bool        convert_type_find(const char *name, uint32_t *type);   /* "4bit_s": a type a tensor can be given */
+
+typedef enum convert_outliers { CONVERT_OUTLIERS_AUTO, CONVERT_OUTLIERS_OFF, CONVERT_OUTLIERS_ON } convert_outliers;
+
+/* --tensor PATTERN=TYPE: pattern is a glob (* and ?) over the tensor's name, or its kind ("attn_v"). */
+typedef struct convert_rule { const char *pattern; uint32_t type, block; } convert_rule;   /* block 0: as otherwise */
+
+typedef struct convert_options {
+    convert_preset   preset;
+    uint32_t         n_rules;
+    convert_rule     rules[CONVERT_MAX_RULES];      /* the last that matches wins */
+    uint32_t         block;                         /* 0: each type's own */
+    uint8_t          compression, packing;
+    convert_outliers outliers;
+    uint64_t         target_bytes;                  /* 0: none; else the types are chosen to fit it */
+    uint64_t         ram_bytes;                     /* most memory for weights at work; 0: no limit */
+    uint32_t         n_threads;                     /* 0: one a core */
+    /* Called on the calling thread, now and then; may be NULL. */
+    void           (*progress)(void *user, const char *stage, const char *name, uint64_t done, uint64_t total);
+    void            *progress_user;
+    const volatile int *cancelled;                  /* not 0: stop, leave nothing behind; may be NULL */
+} convert_options;
+
+void convert_defaults(convert_options *o);
+
+/* What becomes of one tensor, and afterwards how well it went. */
+typedef struct convert_tensor {
+    uint32_t        type, block;
+    uint8_t         packing;
+    bool            fixed;          /* the user or the format says so: no budget changes it */
+    bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
+    uint64_t        bytes;
+    uint64_t        n_outliers;     /* kept apart, in a sparse tensor beside it */
+    uint64_t        outlier_bytes;
+    qsf_quant_error error;          /* with outliers put back */
+} convert_tensor;
+
+typedef struct convert_report {
+    convert_tensor *tensors;        /* [in->n_tensors] */
+    uint64_t        n_weights, source_bytes, tensor_bytes, file_bytes;
+    uint64_t        ns_plan, ns_run;
+    uint8_t         default_type;   /* the header's */
+} convert_report;
+
+double convert_relative_error(const qsf_quant_error *e);    /* sum of squared errors over sum of squares */
+double convert_cosine(const qsf_quant_error *e);
+
+/* Whether tensor i is a weight matrix, to which quantisers apply; norms, biases and positions are not. */
+bool convert_is_matrix(const input_tensor *t);
+
+/* Chooses type and block of every tensor: r->tensors is filled in (the arena's). */
+qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, qsf_error *err);
+
+/* Rows [row, row + n) of tensor i, quantised as c says, to dst (bytes of that many rows); adds to *e where not NULL. */
+typedef struct convert_strip { float *values; uint8_t *blocks; uint32_t rows; uint64_t values_bytes, blocks_bytes; } convert_strip;
+uint32_t   convert_strip_rows(uint32_t cols);      /* a multiple of 16, whatever the machine: results do not depend on threads */
+qsf_status convert_strip_new(const qsf_platform *p, uint32_t cols, convert_strip *s, qsf_error *err);
+void       convert_strip_free(const qsf_platform *p, convert_strip *s);
+qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, convert_strip *s,
+                        uint8_t *dst, qsf_quant_error *e, qsf_error *err);
+
+/* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
+typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);
+qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t n, convert_job fn, void *user,
+                            const volatile int *cancelled, qsf_error *err);
+uint32_t   convert_threads(const qsf_platform *p, const convert_options *o);
+
+/* Plans, converts, writes path whole or not at all.  QSF_E_CANCELLED: the flag was set.  On success r tells what was done. */
+qsf_status convert_run(input *in, const convert_options *o, const char *path, convert_report *r, qsf_error *err);
+
+#endif
