@@ -1,0 +1,66 @@
+# What a builder may choose, and the compiler flags that follow from it.
+# SPDX-License-Identifier: MIT
+
+option(QSF_STATIC "Programs without any shared library" OFF)
+option(QSF_WERROR "Warnings are errors" OFF)
+option(QSF_LTO "Optimise across files when linking" OFF)
+option(QSF_FUZZ "Build tests/fuzz with libFuzzer (clang)" OFF)
+set(QSF_SANITIZE "" CACHE STRING "address, undefined or thread, or several separated by commas")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+string(REPLACE "-O2" "-O3" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_package(Threads REQUIRED)
+
+# For every compile and link of the build, third-party sources too.
+if(QSF_SANITIZE)
+    add_compile_options(-fsanitize=${QSF_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${QSF_SANITIZE})
+    if(QSF_SANITIZE MATCHES "undefined")
+        add_compile_options(-fno-sanitize-recover=undefined)
+    endif()
+endif()
+if(QSF_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "QSF_FUZZ needs clang: cmake --preset fuzz, or -DCMAKE_C_COMPILER=clang")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(QSF_STATIC)
+    add_link_options(-static)
+endif()
+if(QSF_LTO)
+    set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+
+# Flags and include folders of our own code.
+function(qsf_settings target)
+    target_include_directories(${target} PRIVATE
+        "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/core" "${PROJECT_SOURCE_DIR}/kernels"
+        "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/platform/native")
+    if(MSVC)
+        target_compile_options(${target} PRIVATE /W4)
+        return()
+    endif()
+    # No -ffast-math: NaN and order matter.  These three change no result on a machine that nobody watches for traps, and
+    # contraction is off so that every machine computes the same.
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -fno-math-errno -fno-trapping-math -ffp-contract=off)
+    if(QSF_WERROR)
+        target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    if(MINGW)
+        target_compile_definitions(${target} PRIVATE __USE_MINGW_ANSI_STDIO=1)
+        if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+            # GCC keeps the stack at 16 bytes there, yet spills AVX registers with aligned moves (GCC bug 54412).
+            target_compile_options(${target} PRIVATE -Wa,-muse-unaligned-vector-move)
+        endif()
+    endif()
+endfunction()

@@ -1,0 +1,91 @@
+/* What the files of platform/native share.  Included first by each of them, because it chooses the system's interfaces.
+ * SPDX-License-Identifier: MIT
+ *
+ * Every function here has one prototype and one file a system (`_posix`, `_linux`, `_macos`, `_windows`); files of other
+ * systems compile to nothing.  The table that joins them is in native.c. */
+#ifndef QSF_NATIVE_H
+#define QSF_NATIVE_H
+
+#if defined(_WIN32)
+#  define NATIVE_WINDOWS 1
+#  ifndef _WIN32_WINNT
+#    define _WIN32_WINNT 0x0602      /* Windows 8: WaitOnAddress */
+#  endif
+#  ifndef WIN32_LEAN_AND_MEAN
+#    define WIN32_LEAN_AND_MEAN
+#  endif
+#  ifndef NOMINMAX
+#    define NOMINMAX
+#  endif
+#else
+#  define NATIVE_POSIX 1
+#  ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#  endif
+#  ifndef _DARWIN_C_SOURCE
+#    define _DARWIN_C_SOURCE
+#  endif
+#  ifndef _FILE_OFFSET_BITS
+#    define _FILE_OFFSET_BITS 64
+#  endif
+#endif
+
+#include "platform.h"
+
+#if !defined(_WIN32) && !defined(__linux__) && !defined(__APPLE__)
+#  error "platform/native knows Linux, macOS and Windows: add wait_*.c, cpu_*.c and thread_*.c for this system"
+#endif
+
+/* ---- files for reading: file_*.c ---- */
+qsf_status native_open(void *user, const char *path, qsf_file **out);
+void       native_close(void *user, qsf_file *f);
+qsf_status native_length(void *user, qsf_file *f, uint64_t *out);
+qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
+qsf_status native_read_poll(void *user, qsf_read *r);
+qsf_status native_read_wait(void *user, qsf_read *r);
+qsf_status native_map(void *user, qsf_file *f, const void **out);
+void       native_unmap(void *user, qsf_file *f, const void *p);
+
+/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c).  file_posix.c tries them. */
+typedef struct native_reader {
+    const char *name;
+    qsf_status (*open)(int fd, void **state);      /* QSF_E_UNSUPPORTED: not on this machine, try the next */
+    void       (*close)(void *state);              /* ends running reads first */
+    qsf_status (*start)(void *state, uint64_t at, void *dst, size_t len, qsf_read **out);
+    qsf_status (*poll)(qsf_read *r);
+    qsf_status (*wait)(qsf_read *r);
+} native_reader;
+/* What every reader's own request begins with. */
+struct qsf_read { const native_reader *reader; };
+
+extern const native_reader native_reader_uring;
+extern const native_reader native_reader_pread;
+
+/* ---- files for writing: out_*.c ---- */
+qsf_status native_create(void *user, const char *path, qsf_out **out);
+qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
+qsf_status native_commit(void *user, qsf_out *o);
+void       native_abort(void *user, qsf_out *o);
+
+/* ---- memory: memory_*.c ---- */
+void *native_mem_alloc(void *user, size_t size);
+void  native_mem_free(void *user, void *p, size_t size);
+
+/* ---- threads and clock: thread_*.c (also pin and count), wait_*.c ---- */
+uint32_t   native_cpu_count(void *user);
+qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
+void       native_thread_join(void *user, qsf_thread *t);
+void       native_thread_pin(void *user, uint32_t cpu);
+void       native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
+void       native_wake32(void *user, uint32_t *word, uint32_t count);
+uint64_t   native_now_ns(void *user);
+
+/* ---- processor: cpu_*.c ---- */
+uint32_t native_cpu_features(void *user);
+
+#if defined(_WIN32)
+/* UTF-8 as UTF-16; the caller frees.  NULL: out of memory or not UTF-8. */
+unsigned short *native_wide(const char *utf8);
+#endif
+
+#endif

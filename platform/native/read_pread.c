@@ -1,0 +1,205 @@
+/* Reading beside the caller with pread on a few threads of the file's own: works on every POSIX system.
+ * SPDX-License-Identifier: MIT
+ *
+ * The threads start with the first read.  Whoever waits for a read that no thread has taken yet does it himself, so that
+ * a small read costs no switch between threads, and everything works (one after another) where none can be started. */
+#include "native.h"
+
+#if defined(NATIVE_POSIX)
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PREAD_THREADS 2
+#define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
+
+typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
+
+typedef struct pread_request {
+    qsf_read     base;
+    struct pread_state   *state;
+    struct pread_request *next;            /* in the queue or among the free ones */
+    uint64_t     at;
+    uint8_t     *dst;
+    size_t       len;
+    pread_stage  stage;
+    qsf_status   st;
+} pread_request;
+
+typedef struct pread_state {
+    int             fd;
+    pthread_mutex_t lock;                  /* over all that follows */
+    pthread_cond_t  work, done;
+    pread_request  *head, **tail, *unused;
+    pthread_t       threads[PREAD_THREADS];
+    unsigned        n_threads;
+    bool            started, stop;
+} pread_state;
+
+static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
+{
+    while (len) {
+        const ssize_t n = pread(fd, dst, len < PREAD_CHUNK ? len : PREAD_CHUNK, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return QSF_E_IO;       /* 0: the file ends inside the read */
+        dst += n;
+        at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return QSF_OK;
+}
+
+/* Called with the lock held, which is let go while the bytes come. */
+static void pread_run(pread_state *s, pread_request *r)
+{
+    r->stage = PREAD_RUNNING;
+    pthread_mutex_unlock(&s->lock);
+    const qsf_status st = pread_whole(s->fd, r->at, r->dst, r->len);
+    pthread_mutex_lock(&s->lock);
+    r->st = st;
+    r->stage = PREAD_DONE;
+    pthread_cond_broadcast(&s->done);
+}
+
+static void pread_unqueue(pread_state *s, pread_request *r)
+{
+    pread_request **at = &s->head;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    if (s->tail == &r->next) s->tail = at;
+}
+
+static void *pread_thread(void *arg)
+{
+    pread_state *s = arg;
+    pthread_mutex_lock(&s->lock);
+    while (!s->stop) {
+        pread_request *r = s->head;
+        if (!r) {
+            pthread_cond_wait(&s->work, &s->lock);
+            continue;
+        }
+        pread_unqueue(s, r);
+        pread_run(s, r);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Signals stay with the program's own threads. */
+static void pread_start_threads(pread_state *s)
+{
+    sigset_t all, old;
+    s->started = true;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (s->n_threads < PREAD_THREADS && pthread_create(&s->threads[s->n_threads], NULL, pread_thread, s) == 0) s->n_threads++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static qsf_status pread_open(int fd, void **state)
+{
+    pread_state *s = calloc(1, sizeof *s);
+    if (!s) return QSF_E_MEMORY;
+    s->fd = fd;
+    s->tail = &s->head;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    pthread_cond_init(&s->done, NULL);
+    *state = s;
+    return QSF_OK;
+}
+
+static void pread_free_list(pread_request *r)
+{
+    while (r) {
+        pread_request *next = r->next;
+        free(r);
+        r = next;
+    }
+}
+
+static void pread_close(void *state)
+{
+    pread_state *s = state;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_broadcast(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    for (unsigned i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
+    pread_free_list(s->head);
+    pread_free_list(s->unused);
+    pthread_cond_destroy(&s->done);
+    pthread_cond_destroy(&s->work);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
+{
+    pread_state *s = state;
+    qsf_status st = QSF_OK;
+    pthread_mutex_lock(&s->lock);
+    pread_request *r = s->unused;
+    if (r) s->unused = r->next;
+    else if (!(r = malloc(sizeof *r))) {
+        st = QSF_E_MEMORY;
+        goto end;
+    }
+    if (!s->started) pread_start_threads(s);
+    *r = (pread_request){ { &native_reader_pread }, s, NULL, at, dst, len, PREAD_QUEUED, QSF_OK };
+    *s->tail = r;
+    s->tail = &r->next;
+    pthread_cond_signal(&s->work);
+    *out = &r->base;
+end:
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* With the lock held: the result, and the request is free again. */
+static qsf_status pread_finish(pread_state *s, pread_request *r)
+{
+    const qsf_status st = r->st;
+    r->next = s->unused;
+    s->unused = r;
+    return st;
+}
+
+static qsf_status pread_poll(qsf_read *base)
+{
+    pread_request *r = (pread_request *)base;
+    pread_state *s = r->state;
+    qsf_status st = QSF_PENDING;
+    pthread_mutex_lock(&s->lock);
+    if (r->stage == PREAD_QUEUED && s->n_threads == 0) {
+        pread_unqueue(s, r);
+        pread_run(s, r);
+    }
+    if (r->stage == PREAD_DONE) st = pread_finish(s, r);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static qsf_status pread_wait(qsf_read *base)
+{
+    pread_request *r = (pread_request *)base;
+    pread_state *s = r->state;
+    pthread_mutex_lock(&s->lock);
+    if (r->stage == PREAD_QUEUED) {
+        pread_unqueue(s, r);
+        pread_run(s, r);
+    }
+    while (r->stage != PREAD_DONE) pthread_cond_wait(&s->done, &s->lock);
+    const qsf_status st = pread_finish(s, r);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+const native_reader native_reader_pread = { "pread", pread_open, pread_close, pread_start, pread_poll, pread_wait };
+
+#undef PREAD_THREADS
+#undef PREAD_CHUNK
+#endif

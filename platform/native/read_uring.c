@@ -1,0 +1,190 @@
+/* Reading beside the caller with io_uring: the kernel does it, without threads of ours.
+ * SPDX-License-Identifier: MIT
+ *
+ * One ring a file.  Containers often forbid io_uring; then opening says so and the next reader is taken. */
+#include "native.h"
+
+#if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define URING_DEPTH 16
+#define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
+
+typedef struct uring_request {
+    qsf_read     base;
+    struct uring_state   *state;
+    struct uring_request *next;            /* among the waiting or the free ones */
+    uint64_t     at;
+    uint8_t     *dst;
+    size_t       len;                      /* still missing */
+    bool         done;
+    qsf_status   st;
+} uring_request;
+
+typedef struct uring_state {
+    int             fd;
+    pthread_mutex_t lock;                  /* over all that follows */
+    struct io_uring ring;
+    uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
+    unsigned        in_flight;
+} uring_state;
+
+static void uring_finish(uring_request *r, qsf_status st)
+{
+    r->st = st;
+    r->done = true;
+}
+
+/* Sends what the request still misses, or lets it wait until another one is done. */
+static void uring_send(uring_state *s, uring_request *r)
+{
+    struct io_uring_sqe *sqe = s->in_flight < URING_DEPTH ? io_uring_get_sqe(&s->ring) : NULL;
+    if (!sqe) {
+        r->next = s->waiting;
+        s->waiting = r;
+        return;
+    }
+    io_uring_prep_read(sqe, s->fd, r->dst, (unsigned)(r->len < URING_CHUNK ? r->len : URING_CHUNK), r->at);
+    io_uring_sqe_set_data(sqe, r);
+    s->in_flight++;
+    int n;
+    while ((n = io_uring_submit(&s->ring)) == -EINTR || n == -EAGAIN) continue;
+}
+
+/* A part has come: the whole is there, it was the file's end, or the rest is asked for. */
+static void uring_part(uring_state *s, uring_request *r, int n)
+{
+    s->in_flight--;
+    if (n == -EINTR || n == -EAGAIN) n = 0;
+    else if (n <= 0) {
+        uring_finish(r, QSF_E_IO);
+        return;
+    }
+    r->at += (uint64_t)n;
+    r->dst += n;
+    r->len -= (size_t)n;
+    if (r->len) uring_send(s, r);
+    else uring_finish(r, QSF_OK);
+}
+
+/* Takes what has come; where wait is set and nothing has, sleeps for one. */
+static void uring_collect(uring_state *s, bool wait)
+{
+    struct io_uring_cqe *cqe;
+    if (wait && io_uring_wait_cqe(&s->ring, &cqe)) return;
+    while (io_uring_peek_cqe(&s->ring, &cqe) == 0) {
+        uring_request *r = io_uring_cqe_get_data(cqe);
+        const int n = cqe->res;
+        io_uring_cqe_seen(&s->ring, cqe);
+        uring_part(s, r, n);
+    }
+    while (s->waiting && s->in_flight < URING_DEPTH) {
+        uring_request *r = s->waiting;
+        s->waiting = r->next;
+        uring_send(s, r);
+    }
+}
+
+static qsf_status uring_open(int fd, void **state)
+{
+    uring_state *s = calloc(1, sizeof *s);
+    if (!s) return QSF_E_MEMORY;
+    s->fd = fd;
+    if (io_uring_queue_init(URING_DEPTH, &s->ring, 0) < 0) {
+        free(s);
+        return QSF_E_UNSUPPORTED;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    *state = s;
+    return QSF_OK;
+}
+
+static void uring_free_list(uring_request *r)
+{
+    while (r) {
+        uring_request *next = r->next;
+        free(r);
+        r = next;
+    }
+}
+
+/* Requests still under way are known to the ring only, so each is freed when its last part comes. */
+static void uring_close(void *state)
+{
+    uring_state *s = state;
+    uring_free_list(s->waiting);
+    while (s->in_flight) {
+        struct io_uring_cqe *cqe;
+        if (io_uring_wait_cqe(&s->ring, &cqe)) continue;
+        free(io_uring_cqe_get_data(cqe));
+        io_uring_cqe_seen(&s->ring, cqe);
+        s->in_flight--;
+    }
+    uring_free_list(s->unused);
+    io_uring_queue_exit(&s->ring);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
+{
+    uring_state *s = state;
+    qsf_status st = QSF_OK;
+    pthread_mutex_lock(&s->lock);
+    uring_request *r = s->unused;
+    if (r) s->unused = r->next;
+    else if (!(r = malloc(sizeof *r))) st = QSF_E_MEMORY;
+    if (r) {
+        *r = (uring_request){ { &native_reader_uring }, s, NULL, at, dst, len, len == 0, QSF_OK };
+        if (len) uring_send(s, r);
+        *out = &r->base;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+static qsf_status uring_result(uring_state *s, uring_request *r)
+{
+    const qsf_status st = r->st;
+    r->next = s->unused;
+    s->unused = r;
+    return st;
+}
+
+static qsf_status uring_poll(qsf_read *base)
+{
+    uring_request *r = (uring_request *)base;
+    uring_state *s = r->state;
+    qsf_status st = QSF_PENDING;
+    if (pthread_mutex_trylock(&s->lock)) return st;      /* another thread waits for the ring */
+    if (!r->done) uring_collect(s, false);
+    if (r->done) st = uring_result(s, r);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* The lock is let go between two parts, so that another thread's read gets its turn. */
+static qsf_status uring_wait(qsf_read *base)
+{
+    uring_request *r = (uring_request *)base;
+    uring_state *s = r->state;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        if (!r->done) uring_collect(s, true);
+        if (r->done) break;
+        pthread_mutex_unlock(&s->lock);
+    }
+    const qsf_status st = uring_result(s, r);
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+const native_reader native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll, uring_wait };
+
+#undef URING_DEPTH
+#undef URING_CHUNK
+#endif

@@ -1,0 +1,14 @@
+/* Stands for read_uring.c where liburing is not there.
+ * SPDX-License-Identifier: MIT */
+#include "native.h"
+
+#if defined(NATIVE_POSIX) && !defined(QSF_HAVE_URING)
+static qsf_status uring_none_open(int fd, void **state)
+{
+    (void)fd;
+    *state = NULL;
+    return QSF_E_UNSUPPORTED;
+}
+
+const native_reader native_reader_uring = { "none", uring_none_open, NULL, NULL, NULL, NULL };
+#endif

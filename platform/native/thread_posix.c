@@ -1,0 +1,60 @@
+/* Threads and the clock on Linux and macOS.
+ * SPDX-License-Identifier: MIT */
+#include "native.h"
+
+#if defined(NATIVE_POSIX)
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct qsf_thread {
+    pthread_t id;
+    void    (*fn)(void *arg);
+    void     *arg;
+};
+
+static void *thread_main_posix(void *arg)
+{
+    qsf_thread *t = arg;
+    t->fn(t->arg);
+    return NULL;
+}
+
+/* Signals stay with the program's own threads. */
+qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out)
+{
+    (void)user;
+    *out = NULL;
+    qsf_thread *t = malloc(sizeof *t);
+    if (!t) return QSF_E_MEMORY;
+    t->fn = fn;
+    t->arg = arg;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int e = pthread_create(&t->id, NULL, thread_main_posix, t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e) {
+        free(t);
+        return QSF_E_MEMORY;               /* EAGAIN: no memory or no right to another thread */
+    }
+    *out = t;
+    return QSF_OK;
+}
+
+void native_thread_join(void *user, qsf_thread *t)
+{
+    (void)user;
+    pthread_join(t->id, NULL);
+    free(t);
+}
+
+uint64_t native_now_ns(void *user)
+{
+    (void)user;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+#endif
