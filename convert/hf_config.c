@@ -1,0 +1,389 @@
+/* config.json to hparams, with the defaults that the Transformers library has where a member is missing.
+ * SPDX-License-Identifier: MIT */
+#include "hf.h"
+
+const char hf_supported[] = "llama, mistral, qwen2, qwen3, phi3, gemma2, gemma3, gemma3_text, gpt2";
+
+#ifdef QSF_HAVE_YYJSON
+
+#define CONFIG "config.json"
+
+/* What a model type means where config.json is silent. */
+typedef struct hf_defaults {
+    const char *type, *class_name, *arch;
+    hf_family   family;
+    uint32_t    vocab, embd, ff, layers, heads, kv_heads /* 0: heads */, head_dim /* 0: embd / heads */, ctx;
+    float       eps, rope_base;
+    uint32_t    window;             /* 0: none */
+    bool        tied;
+} hf_defaults;
+
+static const hf_defaults hf_types[] = {
+    { "llama",       "LlamaForCausalLM",   "llama",  HF_LLAMA,   32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6f, 10000, 0, false },
+    { "mistral",     "MistralForCausalLM", "llama",  HF_LLAMA,   32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6f, 10000, 4096, false },
+    { "qwen2",       "Qwen2ForCausalLM",   "qwen2",  HF_LLAMA,   151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6f, 10000, 4096, false },
+    { "qwen3",       "Qwen3ForCausalLM",   "qwen3",  HF_LLAMA,   151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6f, 10000, 4096, false },
+    { "phi3",        "Phi3ForCausalLM",    "phi3",   HF_PHI3,    32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f, 10000, 0, false },
+    { "gemma2",      "Gemma2ForCausalLM",  "gemma2", HF_GEMMA2,  256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6f, 10000, 4096, true },
+    { "gemma3_text", "Gemma3ForCausalLM",  "gemma3", HF_GEMMA3,  262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
+    { "gemma3",      "Gemma3ForConditionalGeneration", "gemma3", HF_GEMMA3, 262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
+    { "gpt2",        "GPT2LMHeadModel",    "gpt2",   HF_GPT2,    50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5f, 0, 0, true },
+};
+
+static const hf_defaults *config_type(yyjson_val *root, const char **said)
+{
+    const char *type = json_get_str(root, "model_type");
+    const char *cls = json_str(yyjson_arr_get_first(json_get(root, "architectures")), NULL);
+    *said = type ? type : cls ? cls : "(none)";
+    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_types); i++)
+        if (type ? !strcmp(type, hf_types[i].type) : cls && !strcmp(cls, hf_types[i].class_name)) return &hf_types[i];
+    return NULL;
+}
+
+/* ---- rotary embedding -------------------------------------------------------------------------------------------- */
+
+static qsf_status config_floats(yyjson_val *v, const char *name, uint32_t n, qsf_arena *arena, float **out, qsf_error *err)
+{
+    size_t i, count;
+    yyjson_val *e;
+    if (yyjson_arr_size(v) != n)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" has %zu numbers, expected %u", name, yyjson_arr_size(v), (unsigned)n);
+    if (!(*out = qsf_arena_array(arena, n, sizeof(float), name, err))) return QSF_E_MEMORY;
+    yyjson_arr_foreach(v, i, count, e) {
+        const double d = yyjson_get_num(e);
+        if (!yyjson_is_num(e) || !(d > 0 && d <= FLT_MAX))
+            return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\"[%zu] is no positive number", name, i);
+        (*out)[i] = (float)d;
+    }
+    return QSF_OK;
+}
+
+/* Llama 3: slow frequencies are divided by factor, fast ones stay, between them a straight line over the wavelength. */
+static qsf_status config_llama3(yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t dim = hp->rope_dim ? hp->rope_dim : hp->head_dim;
+    float factor, low, high, orig;
+    qsf_status st;
+    if ((st = json_get_f32(rope, CONFIG, "factor", 8, &factor, err)) ||
+        (st = json_get_f32(rope, CONFIG, "low_freq_factor", 1, &low, err)) ||
+        (st = json_get_f32(rope, CONFIG, "high_freq_factor", 4, &high, err)) ||
+        (st = json_get_f32(rope, CONFIG, "original_max_position_embeddings", 8192, &orig, err))) return st;
+    if (!(factor >= 1 && low > 0 && high > low && orig > 0))
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling of type llama3 with factor %g, low %g, high %g", (double)factor, (double)low, (double)high);
+    if (!(hp->rope_factors = qsf_arena_array(arena, dim / 2, sizeof(float), "rope factors", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < dim / 2; i++) {
+        const double wavelen = 2 * 3.14159265358979323846 * pow(hp->rope_base, 2.0 * i / dim);
+        const double smooth = ((double)orig / wavelen - low) / ((double)high - low);
+        hp->rope_factors[i] = wavelen < (double)orig / high ? 1
+                            : wavelen > (double)orig / low ? factor
+                            : (float)(1 / ((1 - smooth) / factor + smooth));
+    }
+    return QSF_OK;
+}
+
+static double config_mscale(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1; }
+
+/* The engine multiplies sine and cosine by yarn_attn_factor * (1 + 0.1 ln factor), Transformers by attention_factor. */
+static qsf_status config_yarn(yyjson_val *rope, qsf_hparams *hp, qsf_error *err)
+{
+    float attn, mscale, mscale_all;
+    bool truncate;
+    qsf_status st;
+    hp->scaling = QSF_SCALING_YARN;
+    if ((st = json_get_f32(rope, CONFIG, "factor", 0, &hp->scaling_factor, err)) ||
+        (st = json_get_u32(rope, CONFIG, "original_max_position_embeddings", hp->n_ctx_train, 1, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
+        (st = json_get_f32(rope, CONFIG, "beta_fast", 32, &hp->yarn_beta_fast, err)) ||
+        (st = json_get_f32(rope, CONFIG, "beta_slow", 1, &hp->yarn_beta_slow, err)) ||
+        (st = json_get_f32(rope, CONFIG, "attention_factor", 0, &attn, err)) ||
+        (st = json_get_f32(rope, CONFIG, "mscale", 0, &mscale, err)) ||
+        (st = json_get_f32(rope, CONFIG, "mscale_all_dim", 0, &mscale_all, err)) ||
+        (st = json_get_bool(rope, CONFIG, "truncate", true, &truncate, err))) return st;
+    if (!(hp->scaling_factor >= 1) || !(hp->yarn_beta_fast > 0) || !(hp->yarn_beta_slow > 0))
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling of type yarn with factor %g", (double)hp->scaling_factor);
+    if (!truncate) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling of type yarn without truncation");
+    const double want = attn > 0 ? (double)attn
+                      : mscale > 0 && mscale_all > 0 ? config_mscale(hp->scaling_factor, mscale) / config_mscale(hp->scaling_factor, mscale_all)
+                      : config_mscale(hp->scaling_factor, 1);
+    hp->yarn_attn_factor = (float)(want / config_mscale(hp->scaling_factor, 1));
+    hp->yarn_ext_factor = 1;
+    return QSF_OK;
+}
+
+static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t n = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
+    yyjson_val *orig_of = json_get(root, "original_max_position_embeddings") ? root : rope;
+    float factor;
+    qsf_status st;
+    hp->scaling = QSF_SCALING_LONGROPE;
+    if ((st = json_get_u32(orig_of, CONFIG, "original_max_position_embeddings", hp->n_ctx_train, 2, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
+        (st = json_get_f32(rope, CONFIG, "attention_factor", 0, &hp->rope_attn_factor, err)) ||
+        (st = json_get_f32(rope, CONFIG, "factor", (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx, &factor, err)) ||
+        (st = config_floats(json_get(rope, "short_factor"), "short_factor", n, arena, &hp->rope_factors, err)) ||
+        (st = config_floats(json_get(rope, "long_factor"), "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
+    /* Where the config says the original length beside the extended one, their ratio is the factor. */
+    if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
+    hp->scaling_factor = factor;
+    if (!(hp->rope_attn_factor > 0))
+        hp->rope_attn_factor = factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(hp->scaling_orig_ctx));
+    return QSF_OK;
+}
+
+/* rope_parameters (Transformers 5) or rope_scaling; Gemma 3's newer form has one object for each kind of layer. */
+static yyjson_val *config_rope_of(yyjson_val *root, const char *layers)
+{
+    yyjson_val *rope = json_get(root, "rope_parameters");
+    if (!rope) rope = json_get(root, "rope_scaling");
+    yyjson_val *part = json_get(rope, layers);
+    return part ? part : json_get(rope, "full_attention") || json_get(rope, "sliding_attention") ? NULL : rope;
+}
+
+static qsf_status config_rope(yyjson_val *root, const hf_defaults *d, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
+{
+    yyjson_val *rope = config_rope_of(root, "full_attention"), *local = config_rope_of(root, "sliding_attention");
+    const char *type = json_get_str(rope, "rope_type");
+    float partial;
+    qsf_status st;
+
+    if (!type) type = json_get_str(rope, "type");
+    if ((st = json_get_f32(json_get(rope, "rope_theta") ? rope : root, CONFIG, "rope_theta", d->rope_base, &hp->rope_base, err))) return st;
+    if (d->family == HF_GEMMA3 && hp->window) {
+        const bool own = local && local != rope && json_get(local, "rope_theta");
+        if ((st = own ? json_get_f32(local, CONFIG, "rope_theta", 10000, &hp->rope_base_local, err)
+                      : json_get_f32(root, CONFIG, "rope_local_base_freq", 10000, &hp->rope_base_local, err))) return st;
+        const char *local_type = own ? json_get_str(local, "rope_type") : NULL;
+        if (local_type && strcmp(local_type, "default"))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_parameters of sliding_attention of type %s", local_type);
+        if (!(hp->rope_base_local > 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
+    }
+    if (!(hp->rope_base > 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_theta is %g", (double)hp->rope_base);
+    if ((st = json_get_f32(json_get(rope, "partial_rotary_factor") ? rope : root, CONFIG, "partial_rotary_factor", 1, &partial, err))) return st;
+    if (partial != 1 && d->family != HF_PHI3)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model", (double)partial, d->type);
+    if (!(partial > 0 && partial <= 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": partial_rotary_factor is %g", (double)partial);
+    if (partial < 1) hp->rope_dim = (uint32_t)((float)hp->head_dim * partial);
+    if (hp->head_dim % 2 || hp->rope_dim % 2) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions");
+
+    if (!type || !strcmp(type, "default")) return QSF_OK;
+    if (!strcmp(type, "llama3")) return config_llama3(rope, arena, hp, err);
+    if (!strcmp(type, "longrope") || !strcmp(type, "su")) return config_longrope(root, rope, arena, hp, err);
+    if (!strcmp(type, "yarn") && !json_get(rope, "long_factor")) return config_yarn(rope, hp, err);
+    if (!strcmp(type, "linear")) {
+        hp->scaling = QSF_SCALING_LINEAR;
+        if ((st = json_get_f32(rope, CONFIG, "factor", 0, &hp->scaling_factor, err))) return st;
+        if (!(hp->scaling_factor >= 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling factor is %g", (double)hp->scaling_factor);
+        return QSF_OK;
+    }
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling of type \"%s\" (supported: linear, llama3, yarn, longrope)", type);
+}
+
+/* ---- sliding windows --------------------------------------------------------------------------------------------- */
+
+/* Whether layer i sees only a window, by layer_types, or by the older settings of each family. */
+static bool config_windowed(yyjson_val *types, const hf_defaults *d, uint32_t i, uint32_t pattern, uint32_t full_layers)
+{
+    const char *t = json_str(yyjson_arr_get(types, i), NULL);
+    if (t) return !strcmp(t, "sliding_attention");
+    if (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) return pattern && (i + 1) % pattern != 0;
+    return i >= full_layers;
+}
+
+static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool qwen = !strncmp(d->type, "qwen", 4);
+    yyjson_val *types = json_get(root, "layer_types"), *v = yyjson_obj_get(root, "sliding_window");
+    uint32_t pattern = d->family == HF_GEMMA2 ? 2 : 6, full_layers = 0, period = 0, n_local = 0;
+    bool use = true;
+    qsf_status st;
+
+    if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
+    if ((st = json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
+        (st = json_get_bool(root, CONFIG, "use_sliding_window", !qwen, &use, err)) ||
+        (qwen && (st = json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &full_layers, err))) ||
+        (d->family == HF_GEMMA3 && (st = json_get_u32(root, CONFIG, json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
+                                    : "_sliding_window_pattern", 6, 0, UINT16_MAX, &pattern, err)))) return st;
+    if (!use) hp->window = 0;
+    if (!hp->window) return QSF_OK;
+    if (types && yyjson_arr_size(types) < hp->n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": layer_types has %zu entries for %u layers", yyjson_arr_size(types), (unsigned)hp->n_layers);
+    for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
+        const bool local = config_windowed(types, d, i, pattern, full_layers);
+        n_local += local;
+        if (!local && !period) period = i + 1;
+    }
+    if (!n_local) hp->window = 0;
+    if (!n_local || n_local == hp->n_layers) {
+        /* Without a global layer among these few the family's own period still says the same. */
+        hp->window_pattern = n_local && !types && (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) ? pattern : 0;
+        return QSF_OK;
+    }
+    hp->window_pattern = period;
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        if (config_windowed(types, d, i, pattern, full_layers) != (i % period != period - 1))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": layer %u breaks the regular pattern of windowed and full attention layers", (unsigned)i);
+    return QSF_OK;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+static qsf_status config_activation(const char *name, qsf_hparams *hp, qsf_error *err)
+{
+    static const struct { const char *name; uint8_t act; } known[] = {
+        { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU }, { "gelu_new", QSF_ACT_GELU },
+        { "gelu_pytorch_tanh", QSF_ACT_GELU }, { "gelu_fast", QSF_ACT_GELU },
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
+        if (!strcmp(name, known[i].name)) {
+            hp->act = known[i].act;
+            return QSF_OK;
+        }
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": activation \"%s\" (supported: silu, relu, gelu_pytorch_tanh, gelu_new, gelu_fast)", name);
+}
+
+static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    static const struct { const char *key; bool value; } fixed[] = {
+        { "scale_attn_weights", true }, { "scale_attn_by_inverse_layer_idx", false }, { "add_cross_attention", false },
+    };
+    const char *act = json_get_str(root, "activation_function");
+    qsf_status st;
+    hp->norm = QSF_NORM_LAYER;
+    hp->learned_pos = true;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(fixed); i++) {
+        bool b;
+        if ((st = json_get_bool(root, CONFIG, fixed[i].key, fixed[i].value, &b, err))) return st;
+        if (b != fixed[i].value)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": \"%s\": %s", fixed[i].key, b ? "true" : "false");
+    }
+    if ((st = json_get_u32(root, CONFIG, "n_embd", d->embd, 1, 1 << 20, &hp->n_embd, err)) ||
+        (st = json_get_u32(root, CONFIG, "n_layer", d->layers, 1, 4096, &hp->n_layers, err)) ||
+        (st = json_get_u32(root, CONFIG, "n_head", d->heads, 1, 1 << 16, &hp->n_heads, err)) ||
+        (st = json_get_u32(root, CONFIG, "n_inner", 4 * hp->n_embd, 1, 1 << 24, &hp->n_ff, err)) ||
+        (st = json_get_u32(root, CONFIG, json_get(root, "n_positions") ? "n_positions" : "n_ctx", d->ctx, 1, INT32_MAX, &hp->n_ctx_train, err)) ||
+        (st = json_get_f32(root, CONFIG, "layer_norm_epsilon", d->eps, &hp->norm_eps, err))) return st;
+    hp->n_kv_heads = hp->n_heads;
+    return config_activation(act ? act : "gelu_new", hp, err);
+}
+
+static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool gemma = d->family == HF_GEMMA2 || d->family == HF_GEMMA3;
+    const char *act = json_get_str(root, gemma ? "hidden_activation" : "hidden_act");
+    qsf_status st;
+    hp->norm = QSF_NORM_RMS;
+    hp->gated = true;
+    hp->rope = QSF_ROPE_HALVES;
+    if ((st = json_get_u32(root, CONFIG, "hidden_size", d->embd, 1, 1 << 20, &hp->n_embd, err)) ||
+        (st = json_get_u32(root, CONFIG, "num_hidden_layers", d->layers, 1, 4096, &hp->n_layers, err)) ||
+        (st = json_get_u32(root, CONFIG, "num_attention_heads", d->heads, 1, 1 << 16, &hp->n_heads, err)) ||
+        (st = json_get_u32(root, CONFIG, "num_key_value_heads", d->kv_heads ? d->kv_heads : hp->n_heads, 1, hp->n_heads, &hp->n_kv_heads, err)) ||
+        (st = json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
+        (st = json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX, &hp->n_ctx_train, err)) ||
+        (st = json_get_f32(root, CONFIG, "rms_norm_eps", d->eps, &hp->norm_eps, err))) return st;
+    return config_activation(act ? act : gemma ? "gelu_pytorch_tanh" : "silu", hp, err);
+}
+
+static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool two = d->family == HF_GEMMA2;
+    float scalar;
+    bool bidirectional;
+    qsf_status st;
+    hp->embd_scale = sqrtf((float)hp->n_embd);
+    if ((st = json_get_f32(root, CONFIG, "query_pre_attn_scalar", 256, &scalar, err)) ||
+        (st = json_get_f32(root, CONFIG, "attn_logit_softcapping", two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0, &hp->attn_softcap, err)) ||
+        (st = json_get_f32(root, CONFIG, "final_logit_softcapping", two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0, &hp->final_softcap, err)) ||
+        (st = json_get_bool(root, CONFIG, "use_bidirectional_attention", false, &bidirectional, err))) return st;
+    if (bidirectional) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention (an embedding model)");
+    if (!(scalar > 0) || hp->attn_softcap < 0 || hp->final_softcap < 0)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": query_pre_attn_scalar or a softcap is not positive");
+    if (scalar != (float)hp->head_dim) hp->attn_scale = 1 / sqrtf(scalar);
+    return QSF_OK;
+}
+
+static qsf_status config_biases(yyjson_val *root, const hf_defaults *d, hf_config *cfg, qsf_error *err)
+{
+    qsf_status st;
+    bool attention;
+    if ((st = json_get_bool(root, CONFIG, "attention_bias", false, &attention, err)) ||
+        (st = json_get_bool(root, CONFIG, "mlp_bias", false, &cfg->mlp_bias, err))) return st;
+    cfg->q_bias = attention || !strcmp(d->type, "qwen2");
+    cfg->o_bias = attention;
+    cfg->qk_norm = !strcmp(d->type, "qwen3") || d->family == HF_GEMMA3;
+    return QSF_OK;
+}
+
+static qsf_status config_ids(yyjson_val *root, const char *what, const char *key, int32_t *id, qsf_error *err)
+{
+    yyjson_val *v = json_get(root, key);
+    uint64_t n;
+    if (yyjson_is_arr(v)) v = yyjson_arr_get_first(v);
+    if (!v || (yyjson_is_int(v) && yyjson_get_sint(v) < 0)) return QSF_OK;      /* -1 is written for "none" */
+    if (!json_u64(v, &n) || n > INT32_MAX) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no token id", what, key);
+    *id = (int32_t)n;
+    return QSF_OK;
+}
+
+qsf_status hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err)
+{
+    yyjson_val *list = json_get(root, "eos_token_id"), *v;
+    size_t i, n;
+    qsf_status st;
+    if ((st = config_ids(root, what, "bos_token_id", &cfg->bos, err)) ||
+        (st = config_ids(root, what, "eos_token_id", &cfg->eos, err)) ||
+        (st = config_ids(root, what, "pad_token_id", &cfg->pad, err))) return st;
+    if (!yyjson_is_arr(list)) return QSF_OK;
+    yyjson_arr_foreach(list, i, n, v) {
+        uint64_t id;
+        if (!json_u64(v, &id) || id > INT32_MAX) return qsf_fail(err, QSF_E_CORRUPT, "%s: eos_token_id[%zu] is no token id", what, i);
+        if (cfg->n_more_eos < QSF_ARRAY_LEN(cfg->more_eos)) cfg->more_eos[cfg->n_more_eos++] = (int32_t)id;
+    }
+    return QSF_OK;
+}
+
+static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t own = d->head_dim ? d->head_dim : hp->n_embd / hp->n_heads;
+    qsf_status st;
+    if ((st = json_get_u32(root, CONFIG, "vocab_size", d->vocab, 1, 1 << 24, &hp->n_vocab, err))) return st;
+    if (!own) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": more attention heads than channels");
+    if ((st = json_get_u32(root, CONFIG, "head_dim", own, 1, 1 << 12, &hp->head_dim, err))) return st;
+    if (hp->n_heads % hp->n_kv_heads)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u attention heads do not divide into %u key-value heads", (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
+    if (!(hp->norm_eps > 0 && hp->norm_eps < 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": the norm's epsilon is %g", (double)hp->norm_eps);
+    return QSF_OK;
+}
+
+qsf_status hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg, qsf_error *err)
+{
+    const char *said;
+    qsf_status st;
+    memset(hp, 0, sizeof *hp);
+    memset(cfg, 0, sizeof *cfg);
+    cfg->bos = cfg->eos = cfg->pad = -1;
+    if (!yyjson_is_obj(top)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": no JSON object");
+    const hf_defaults *d = config_type(top, &said);
+    if (!d) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)", said, hf_supported);
+    if (json_get(top, "quantization_config")) {
+        const char *method = json_get_str(json_get(top, "quantization_config"), "quant_method");
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": the weights are already quantised (%s); convert the 16-bit original", method ? method : "unknown method");
+    }
+    /* A model with pictures keeps the text part's settings in an object of its own. */
+    yyjson_val *text = json_get(top, "text_config"), *root = text ? text : top;
+    cfg->family = d->family;
+    qsf_format(cfg->model_type, sizeof cfg->model_type, "%s", d->type);
+    qsf_format(hp->arch, sizeof hp->arch, "%s", d->arch);
+    hp->embd_scale = 1;
+    hp->yarn_ext_factor = -1;
+    if ((st = d->family == HF_GPT2 ? config_gpt2(root, d, hp, err) : config_common(root, d, hp, err)) ||
+        (st = config_shape(root, d, hp, err)) ||
+        (st = json_get_bool(json_get(root, "tie_word_embeddings") ? root : top, CONFIG, "tie_word_embeddings", d->tied, &hp->tied, err)) ||
+        (st = hf_config_tokens(top, CONFIG, cfg, err)) || (text && (st = hf_config_tokens(text, CONFIG, cfg, err)))) return st;
+    if (d->family == HF_GPT2) return QSF_OK;
+    if ((st = config_window(root, d, hp, err)) || (st = config_rope(root, d, arena, hp, err)) ||
+        (st = config_biases(root, d, cfg, err))) return st;
+    return d->family == HF_GEMMA2 || d->family == HF_GEMMA3 ? config_gemma(root, d, hp, err) : QSF_OK;
+}
+
+#undef CONFIG
+#endif

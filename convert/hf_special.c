@@ -1,0 +1,162 @@
+/* Special tokens of a Hugging Face tokenizer: which ones begin and end a text, whether they are added by themselves,
+ * what else ends a turn; and the chat template.
+ * SPDX-License-Identifier: MIT */
+#include "hf_tokenizer.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+/* "<s>" or {"content": "<s>", ...}. */
+static const char *special_text(yyjson_val *config, const char *key)
+{
+    yyjson_val *v = json_get(config, key);
+    return json_str(yyjson_is_obj(v) ? json_get(v, "content") : v, NULL);
+}
+
+static int32_t special_find(const vocab_build *b, const char *text) { return text && *text ? vocab_scan(b, text, strlen(text)) : -1; }
+
+/* Tokenizer_config's text counts before config.json's number, and that before what the SentencePiece model said. */
+static void special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number, int32_t *id)
+{
+    const int32_t found = special_find(b, special_text(config, key));
+    if (found >= 0) *id = found;
+    else if (number >= 0 && (uint32_t)number < b->n) *id = number;
+    else if (*id >= 0 && (uint32_t)*id >= b->n) *id = -1;
+}
+
+/* ---- added by themselves? ---------------------------------------------------------------------------------------- */
+
+typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not said */
+
+/* A template of one text: special tokens around {"Sequence": "A"}.  An unset begin or end token is learnt from it. */
+static void special_template(vocab_build *b, yyjson_val *processor, special_adds *adds)
+{
+    yyjson_val *single = json_get(processor, "single");
+    const char *first = json_get_str(json_get(yyjson_arr_get_first(single), "SpecialToken"), "id");
+    const char *last = json_get_str(json_get(yyjson_arr_get_last(single), "SpecialToken"), "id");
+    const int32_t bos = special_find(b, first), eos = special_find(b, last);
+    if (yyjson_arr_size(single) < 2) return;
+    if (bos >= 0 && b->out->bos < 0) b->out->bos = bos;
+    if (eos >= 0 && b->out->eos < 0) b->out->eos = eos;
+    if (first) adds->bos = bos >= 0 && bos == b->out->bos;
+    if (last) adds->eos = eos >= 0 && eos == b->out->eos;
+}
+
+static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_adds *adds)
+{
+    yyjson_val *post = json_get(tokenizer, "post_processor"), *list = json_get(post, "processors"), *e;
+    size_t i, n;
+    if (!post) return;
+    if (!list) {
+        const char *type = json_get_str(post, "type");
+        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, post, adds);
+        return;
+    }
+    yyjson_arr_foreach(list, i, n, e) {
+        const char *type = json_get_str(e, "type");
+        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, e, adds);
+    }
+}
+
+/* The post-processor is what runs, so it counts before the settings; a SentencePiece model begins with its begin token
+ * where nothing is said. */
+static qsf_status special_adding(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config, qsf_error *err)
+{
+    const bool by_default = b->out->kind == QSF_VOCAB_SPM;
+    special_adds adds = { -1, -1 };
+    qsf_status st;
+    special_processors(b, tokenizer, &adds);
+    if ((st = json_get_bool(config, "tokenizer_config.json", "add_bos_token", by_default, &b->out->add_bos, err)) ||
+        (st = json_get_bool(config, "tokenizer_config.json", "add_eos_token", false, &b->out->add_eos, err))) return st;
+    if (adds.bos >= 0) b->out->add_bos = adds.bos;
+    if (adds.eos >= 0) b->out->add_eos = adds.eos;
+    if (b->out->bos < 0) b->out->add_bos = false;
+    if (b->out->eos < 0) b->out->add_eos = false;
+    return QSF_OK;
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+static void special_add_end(vocab_build *b, int32_t id)
+{
+    qsf_vocab *v = b->out;
+    if (id < 0 || (uint32_t)id >= b->n || id == v->eos || id == v->eot) return;
+    for (uint32_t i = 0; i < v->n_eog; i++)
+        if (v->eog[i] == id) return;
+    if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
+}
+
+#define DEEPSEEK_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"   /* full-width bars */
+
+/* Tokens that end a turn in the models that have them, the surest first. */
+static void special_ends(vocab_build *b, const hf_config *cfg)
+{
+    static const char *const turns[] = {
+        "<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>", "<|END_OF_TURN_TOKEN|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>",
+        "<end_of_utterance>", "<EOT>", DEEPSEEK_END,
+    };
+    int32_t found[QSF_ARRAY_LEN(turns)];
+    for (size_t i = 0; i < QSF_ARRAY_LEN(turns); i++) {
+        found[i] = special_find(b, turns[i]);
+        if (found[i] < 0) continue;
+        b->tokens[found[i]].type = QSF_TOKEN_CONTROL;
+        if (b->out->eot < 0) b->out->eot = found[i];
+    }
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++) special_add_end(b, cfg->more_eos[i]);
+    special_add_end(b, cfg->eos);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(turns); i++) special_add_end(b, found[i]);
+}
+#undef DEEPSEEK_END
+
+qsf_status hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config, const hf_config *cfg, qsf_error *err)
+{
+    qsf_vocab *v = b->out;
+    qsf_status st;
+    special_set(b, config, "bos_token", cfg->bos, &v->bos);
+    special_set(b, config, "eos_token", cfg->eos, &v->eos);
+    special_set(b, config, "pad_token", cfg->pad, &v->pad);
+    special_set(b, config, "unk_token", -1, &v->unk);
+    if ((st = special_adding(b, tokenizer, config, err))) return st;
+    special_ends(b, cfg);
+    return QSF_OK;
+}
+
+/* ---- chat template ------------------------------------------------------------------------------------------------- */
+
+/* A text, or a list of {"name": ..., "template": ...}: the one called default, else the first. */
+static const char *template_text(yyjson_val *v)
+{
+    yyjson_val *e, *first = yyjson_arr_get_first(v);
+    size_t i, n;
+    if (!yyjson_is_arr(v)) return json_str(v, NULL);
+    yyjson_arr_foreach(v, i, n, e) {
+        const char *name = json_get_str(e, "name");
+        if (name && !strcmp(name, "default")) return json_get_str(e, "template");
+    }
+    return json_get_str(first, "template");
+}
+
+/* chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
+qsf_status hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err)
+{
+    const qsf_platform *p = b->platform;
+    const char *found = template_text(json_get(config, "chat_template"));
+    char *text = NULL;
+    uint64_t len = 0;
+    json_text j = { 0 };
+    bool is_json = false;
+    qsf_status st = hf_read_text(p, dir, "chat_template.jinja", 4 << 20, &text, &len, err);
+    if (st == QSF_E_NOT_FOUND && !found) {
+        is_json = true;
+        st = hf_read_text(p, dir, "chat_template.json", 4 << 20, &text, &len, err);
+    }
+    if (st == QSF_E_NOT_FOUND) st = QSF_OK;
+    if (!st && text && is_json && !(st = json_parse(p, text, (size_t)len, "chat_template.json", &j, err)))
+        found = template_text(json_get(j.root, "chat_template"));
+    if (!st && text && !is_json) found = text;
+    if (!st && found && !(b->out->chat_template = qsf_arena_text(b->arena, found, strlen(found), err))) st = QSF_E_MEMORY;
+    json_free(&j);
+    if (text) qsf_dealloc(p, text, len + 1);
+    return st;
+}
+
+#endif

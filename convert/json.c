@@ -1,0 +1,142 @@
+/* JSON for the converter: the depth limit that yyjson lacks, memory from the platform, typed getters.
+ * SPDX-License-Identifier: MIT */
+#include "json.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+/* yyjson keeps its place in nested values without recursion, but nothing bounds what its callers walk: refuse depth
+ * before parsing, in one pass that knows only strings and brackets. */
+static bool json_too_deep(const char *s, size_t len)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < len; i++) {
+        const char c = s[i];
+        if (in_string) {
+            if (c == '\\') i++;
+            else if (c == '"') in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '[' || c == '{') {
+            if (++depth > JSON_MAX_DEPTH) return true;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return false;
+}
+
+/* yyjson's memory comes from the platform, which wants to hear a block's size again when it gets it back. */
+enum { JSON_BLOCK_HEAD = 16 };
+
+static void *json_malloc(void *ctx, size_t size)
+{
+    if (size > SIZE_MAX - JSON_BLOCK_HEAD) return NULL;
+    char *mem = qsf_alloc(ctx, (uint64_t)size + JSON_BLOCK_HEAD, "JSON", NULL);
+    if (!mem) return NULL;
+    memcpy(mem, &size, sizeof size);
+    return mem + JSON_BLOCK_HEAD;
+}
+static void json_free_block(void *ctx, void *ptr)
+{
+    size_t size;
+    if (!ptr) return;
+    char *mem = (char *)ptr - JSON_BLOCK_HEAD;
+    memcpy(&size, mem, sizeof size);
+    qsf_dealloc(ctx, mem, (uint64_t)size + JSON_BLOCK_HEAD);
+}
+static void *json_realloc(void *ctx, void *ptr, size_t old_size, size_t size)
+{
+    void *mem = json_malloc(ctx, size);
+    if (!mem) return NULL;
+    memcpy(mem, ptr, QSF_MIN(old_size, size));
+    json_free_block(ctx, ptr);
+    return mem;
+}
+
+qsf_status json_parse(const qsf_platform *p, const char *text, size_t len, const char *what, json_text *out, qsf_error *err)
+{
+    yyjson_alc alc = { json_malloc, json_realloc, json_free_block, NULL };
+    yyjson_read_err je;
+    memset(out, 0, sizeof *out);
+    alc.ctx = (void *)(uintptr_t)p;
+    if (json_too_deep(text, len)) return qsf_fail(err, QSF_E_CORRUPT, "%s: nested deeper than %d", what, (int)JSON_MAX_DEPTH);
+    /* Without the in-situ flag the text is only read. */
+    out->doc = yyjson_read_opts((char *)(uintptr_t)text, len, YYJSON_READ_NOFLAG, &alc, &je);
+    if (!out->doc && je.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
+        return qsf_fail(err, QSF_E_MEMORY, "%s: out of memory while reading %zu bytes of JSON", what, len);
+    if (!out->doc) return qsf_fail(err, QSF_E_CORRUPT, "%s: not JSON at byte %zu: %s", what, je.pos, je.msg);
+    out->root = yyjson_doc_get_root(out->doc);
+    return QSF_OK;
+}
+
+void json_free(json_text *j)
+{
+    yyjson_doc_free(j->doc);
+    memset(j, 0, sizeof *j);
+}
+
+yyjson_val *json_get(yyjson_val *obj, const char *key)
+{
+    yyjson_val *v = yyjson_obj_get(obj, key);
+    return yyjson_is_null(v) ? NULL : v;
+}
+
+const char *json_str(yyjson_val *v, size_t *len)
+{
+    const char *s = yyjson_get_str(v);
+    const size_t n = yyjson_get_len(v);
+    if (!s || memchr(s, 0, n)) return NULL;
+    if (len) *len = n;
+    return s;
+}
+
+const char *json_get_str(yyjson_val *obj, const char *key) { return json_str(json_get(obj, key), NULL); }
+
+bool json_u64(yyjson_val *v, uint64_t *out)
+{
+    if (yyjson_is_uint(v)) {
+        *out = yyjson_get_uint(v);
+        return *out <= (uint64_t)1 << 53;
+    }
+    if (yyjson_is_real(v)) {
+        const double d = yyjson_get_real(v);
+        if (!(d >= 0 && d <= 9007199254740992.0) || d != floor(d)) return false;
+        *out = (uint64_t)d;
+        return true;
+    }
+    return false;
+}
+
+qsf_status json_get_u32(yyjson_val *obj, const char *what, const char *key, uint32_t absent, uint32_t lo, uint32_t hi,
+                        uint32_t *out, qsf_error *err)
+{
+    yyjson_val *v = json_get(obj, key);
+    uint64_t n = absent;
+    if (v && !json_u64(v, &n)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no whole number", what, key);
+    if (n < lo || n > hi)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is %llu, expected %u to %u", what, key, (unsigned long long)n,
+                        (unsigned)lo, (unsigned)hi);
+    *out = (uint32_t)n;
+    return QSF_OK;
+}
+
+qsf_status json_get_f32(yyjson_val *obj, const char *what, const char *key, float absent, float *out, qsf_error *err)
+{
+    yyjson_val *v = json_get(obj, key);
+    const double d = v ? yyjson_get_num(v) : (double)absent;
+    if (v && !yyjson_is_num(v)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no number", what, key);
+    if (!(fabs(d) <= FLT_MAX)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is out of range", what, key);
+    *out = (float)d;
+    return QSF_OK;
+}
+
+qsf_status json_get_bool(yyjson_val *obj, const char *what, const char *key, bool absent, bool *out, qsf_error *err)
+{
+    yyjson_val *v = json_get(obj, key);
+    *out = v ? yyjson_get_bool(v) : absent;
+    if (v && !yyjson_is_bool(v)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is neither true nor false", what, key);
+    return QSF_OK;
+}
+
+#endif

@@ -1,0 +1,581 @@
+/* A machine for the pickles of PyTorch state dicts.  It has values for numbers, texts, tuples, lists, dicts, storages and
+ * tensors; a global is a row of a fixed table, and "calling" one is a case of a switch.
+ * SPDX-License-Identifier: MIT
+ * Opcodes: CPython's Lib/pickletools.py.  What PyTorch writes: torch/serialization.py, torch/_utils.py. */
+#include "pickle.h"
+#include "zip.h"
+
+enum { PICKLE_MAX_STACK = 1 << 17, PICKLE_MAX_MEMO = 1 << 22, PICKLE_MAX_MARKS = 256 };
+static const uint64_t pickle_max_bytes = 64 << 20;
+
+typedef enum pickle_kind { PV_NONE, PV_INT, PV_FLOAT, PV_TEXT, PV_TUPLE, PV_LIST, PV_DICT, PV_GLOBAL, PV_STORAGE, PV_TENSOR } pickle_kind;
+typedef enum pickle_global_id { PG_DICT, PG_TENSOR, PG_PARAMETER, PG_STORAGE } pickle_global_id;
+
+typedef struct pickle_global {
+    const char *module, *name;
+    uint8_t     id;
+    uint8_t     type, size;         /* of a storage: qsf_type or WEIGHTS_NO_TYPE, bytes of a value */
+} pickle_global;
+
+static const pickle_global pickle_globals[] = {
+    { "collections", "OrderedDict", PG_DICT, 0, 0 },
+    { "torch._utils", "_rebuild_tensor_v2", PG_TENSOR, 0, 0 },
+    { "torch._utils", "_rebuild_parameter", PG_PARAMETER, 0, 0 },
+    { "torch", "FloatStorage", PG_STORAGE, QSF_T_F32, 4 },
+    { "torch", "HalfStorage", PG_STORAGE, QSF_T_F16, 2 },
+    { "torch", "BFloat16Storage", PG_STORAGE, QSF_T_BF16, 2 },
+    { "torch", "DoubleStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 8 },
+    { "torch", "LongStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 8 },
+    { "torch", "IntStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 4 },
+    { "torch", "ShortStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 2 },
+    { "torch", "CharStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 1 },
+    { "torch", "ByteStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 1 },
+    { "torch", "BoolStorage", PG_STORAGE, WEIGHTS_NO_TYPE, 1 },
+};
+
+typedef struct pickle_value pickle_value;
+typedef struct pickle_node pickle_node;
+
+/* Tuples, lists and dicts: values in a chain; in a dict each key is followed by its value. */
+typedef struct pickle_chain { pickle_node *head, *tail; uint32_t n; } pickle_chain;
+typedef struct pickle_storage { const pickle_global *type; const char *key; uint32_t key_len; uint64_t n; } pickle_storage;
+typedef struct pickle_tensor {
+    const pickle_storage *storage;
+    uint64_t offset, shape[WEIGHTS_MAX_DIMS], stride[WEIGHTS_MAX_DIMS];
+    uint8_t  n_dims;
+} pickle_tensor;
+
+struct pickle_value {
+    uint8_t  kind;
+    uint32_t len;                       /* of a text */
+    union {
+        int64_t              i;
+        const char          *text;      /* in the pickle's bytes, not terminated */
+        pickle_chain        *chain;
+        const pickle_global *global;
+        pickle_storage      *storage;
+        pickle_tensor       *tensor;
+    } u;
+};
+struct pickle_node { pickle_value v; pickle_node *next; };
+
+typedef struct pickle_machine {
+    const qsf_platform *platform;
+    const char   *path;
+    const uint8_t *code;
+    size_t        len, pc;
+    qsf_arena    *arena;                /* values; goes with the machine */
+    pickle_value *stack, *memo;
+    uint32_t      n_stack, n_marks, memo_cap, n_memo;
+    uint32_t      marks[PICKLE_MAX_MARKS];
+    qsf_error    *err;
+} pickle_machine;
+
+/* ---- bytes and values -------------------------------------------------------------------------------------------- */
+
+static qsf_status pickle_bad(pickle_machine *m, const char *what)
+{
+    return qsf_fail(m->err, QSF_E_CORRUPT, "%s: the pickle is damaged at byte %zu: %s", m->path, m->pc, what);
+}
+
+/* The next n bytes, or NULL beyond the end. */
+static const uint8_t *pickle_take(pickle_machine *m, uint64_t n)
+{
+    if (n > m->len - m->pc) return NULL;
+    const uint8_t *p = m->code + m->pc;
+    m->pc += (size_t)n;
+    return p;
+}
+
+static qsf_status pickle_push(pickle_machine *m, pickle_value v)
+{
+    if (m->n_stack == PICKLE_MAX_STACK) return pickle_bad(m, "the stack is full");
+    m->stack[m->n_stack++] = v;
+    return QSF_OK;
+}
+static qsf_status pickle_push_int(pickle_machine *m, int64_t i) { return pickle_push(m, (pickle_value){ .kind = PV_INT, .u.i = i }); }
+
+/* Values above the last mark. */
+static uint32_t pickle_floor(const pickle_machine *m) { return m->n_marks ? m->marks[m->n_marks - 1] : 0; }
+static bool pickle_has(const pickle_machine *m, uint32_t n) { return m->n_stack - pickle_floor(m) >= n; }
+
+static qsf_status pickle_append(pickle_machine *m, pickle_chain *c, pickle_value v)
+{
+    pickle_node *n = qsf_arena_alloc(m->arena, sizeof *n, "pickled values", m->err);
+    if (!n) return QSF_E_MEMORY;
+    n->v = v;
+    if (c->tail) c->tail->next = n;
+    else c->head = n;
+    c->tail = n;
+    c->n++;
+    return QSF_OK;
+}
+
+/* The stack from `from` on becomes the members of a chain, and leaves the stack. */
+static qsf_status pickle_gather(pickle_machine *m, uint32_t from, pickle_chain *c)
+{
+    for (uint32_t i = from; i < m->n_stack; i++) {
+        const qsf_status st = pickle_append(m, c, m->stack[i]);
+        if (st) return st;
+    }
+    m->n_stack = from;
+    return QSF_OK;
+}
+
+static qsf_status pickle_new_chain(pickle_machine *m, pickle_kind kind, uint32_t from)
+{
+    pickle_chain *c = qsf_arena_alloc(m->arena, sizeof *c, "pickled values", m->err);
+    if (!c) return QSF_E_MEMORY;
+    const qsf_status st = pickle_gather(m, from, c);
+    return st ? st : pickle_push(m, (pickle_value){ .kind = (uint8_t)kind, .u.chain = c });
+}
+
+/* Values since the mark go to the list or dict below it. */
+static qsf_status pickle_extend(pickle_machine *m, uint32_t from, pickle_kind kind)
+{
+    if (!from || m->stack[from - 1].kind != kind) return pickle_bad(m, "members for what is no list or dict");
+    if (kind == PV_DICT && (m->n_stack - from) % 2) return pickle_bad(m, "a key without a value");
+    return pickle_gather(m, from, m->stack[from - 1].u.chain);
+}
+
+static qsf_status pickle_pop_mark(pickle_machine *m, uint32_t *from)
+{
+    if (!m->n_marks) return pickle_bad(m, "no mark");
+    *from = m->marks[--m->n_marks];
+    return QSF_OK;
+}
+
+static qsf_status pickle_text(pickle_machine *m, uint64_t n)
+{
+    const uint8_t *p = n > UINT32_MAX ? NULL : pickle_take(m, n);
+    if (!p) return pickle_bad(m, "a text beyond the end");
+    return pickle_push(m, (pickle_value){ .kind = PV_TEXT, .len = (uint32_t)n, .u.text = (const char *)p });
+}
+
+/* A line of the old text opcodes, without its end. */
+static qsf_status pickle_line(pickle_machine *m, const char **s, size_t *n)
+{
+    const uint8_t *begin = m->code + m->pc, *end = memchr(begin, '\n', m->len - m->pc);
+    if (!end) return pickle_bad(m, "a line without an end");
+    *s = (const char *)begin;
+    *n = (size_t)(end - begin);
+    m->pc += *n + 1;
+    return QSF_OK;
+}
+
+/* ---- memo -------------------------------------------------------------------------------------------------------- */
+
+static qsf_status pickle_put(pickle_machine *m, uint32_t i)
+{
+    if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to remember");
+    if (i >= PICKLE_MAX_MEMO || i > m->len) return pickle_bad(m, "the memo is full");
+    if (i >= m->memo_cap) {
+        const uint32_t cap = QSF_MAX(i + 1, QSF_MAX(m->memo_cap * 2, 1024u));
+        pickle_value *memo = qsf_alloc_array(m->platform, cap, sizeof *memo, "pickle memo", m->err);
+        if (!memo) return QSF_E_MEMORY;
+        if (m->memo) {
+            memcpy(memo, m->memo, m->memo_cap * sizeof *memo);
+            qsf_dealloc(m->platform, m->memo, m->memo_cap * sizeof *memo);
+        }
+        m->memo = memo;
+        m->memo_cap = cap;
+    }
+    m->memo[i] = m->stack[m->n_stack - 1];
+    m->n_memo = QSF_MAX(m->n_memo, i + 1);
+    return QSF_OK;
+}
+
+static qsf_status pickle_get(pickle_machine *m, uint32_t i)
+{
+    if (i >= m->n_memo) return pickle_bad(m, "something was never remembered");
+    return pickle_push(m, m->memo[i]);
+}
+
+/* ---- globals ----------------------------------------------------------------------------------------------------- */
+
+static bool pickle_same(const char *s, size_t n, const char *is) { return strlen(is) == n && !memcmp(s, is, n); }
+
+static qsf_status pickle_global_of(pickle_machine *m, const char *module, size_t mlen, const char *name, size_t nlen)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(pickle_globals); i++)
+        if (pickle_same(module, mlen, pickle_globals[i].module) && pickle_same(name, nlen, pickle_globals[i].name))
+            return pickle_push(m, (pickle_value){ .kind = PV_GLOBAL, .u.global = &pickle_globals[i] });
+    return qsf_fail(m->err, QSF_E_UNSUPPORTED, "%s: the pickle asks for \"%.*s.%.*s\", which no state dict needs; it may be an attack. Nothing was run", m->path,
+                    (int)QSF_MIN(mlen, 80), module, (int)QSF_MIN(nlen, 80), name);
+}
+
+static bool pickle_u64(const pickle_value *v, uint64_t *out)
+{
+    if (v->kind != PV_INT || v->u.i < 0) return false;
+    *out = (uint64_t)v->u.i;
+    return true;
+}
+
+/* A tuple of sizes; *n counts them all, the first WEIGHTS_MAX_DIMS are kept. */
+static bool pickle_sizes(const pickle_value *v, uint64_t *out, uint32_t *n)
+{
+    if (v->kind != PV_TUPLE) return false;
+    *n = 0;
+    for (const pickle_node *e = v->u.chain->head; e; e = e->next, (*n)++) {
+        uint64_t d;
+        if (!pickle_u64(&e->v, &d)) return false;
+        if (*n < WEIGHTS_MAX_DIMS) out[*n] = d;
+    }
+    return true;
+}
+
+/* _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks) */
+static qsf_status pickle_make_tensor(pickle_machine *m, const pickle_chain *args)
+{
+    pickle_tensor *t = qsf_arena_alloc(m->arena, sizeof *t, "pickled tensor", m->err);
+    uint32_t n_shape, n_stride;
+    if (!t) return QSF_E_MEMORY;
+    if (args->n < 4) return pickle_bad(m, "a tensor of too few parts");
+    const pickle_node *storage = args->head, *offset = storage->next, *shape = offset->next, *stride = shape->next;
+    if (storage->v.kind != PV_STORAGE || !pickle_u64(&offset->v, &t->offset) || !pickle_sizes(&shape->v, t->shape, &n_shape) ||
+        !pickle_sizes(&stride->v, t->stride, &n_stride) || n_shape != n_stride) return pickle_bad(m, "a tensor of the wrong parts");
+    t->storage = storage->v.u.storage;
+    t->n_dims = n_shape <= WEIGHTS_MAX_DIMS ? (uint8_t)n_shape : 255;
+    return pickle_push(m, (pickle_value){ .kind = PV_TENSOR, .u.tensor = t });
+}
+
+static qsf_status pickle_reduce(pickle_machine *m)
+{
+    if (!pickle_has(m, 2)) return pickle_bad(m, "nothing to build from");
+    const pickle_value args = m->stack[--m->n_stack], what = m->stack[--m->n_stack];
+    if (what.kind != PV_GLOBAL || args.kind != PV_TUPLE) return pickle_bad(m, "only known globals build something");
+    switch ((pickle_global_id)what.u.global->id) {
+    case PG_DICT:
+        if (args.u.chain->n) return pickle_bad(m, "an OrderedDict with arguments");
+        return pickle_new_chain(m, PV_DICT, m->n_stack);
+    case PG_TENSOR:
+        return pickle_make_tensor(m, args.u.chain);
+    case PG_PARAMETER:
+        if (!args.u.chain->n || args.u.chain->head->v.kind != PV_TENSOR) return pickle_bad(m, "a parameter without a tensor");
+        return pickle_push(m, args.u.chain->head->v);
+    case PG_STORAGE:
+        break;
+    }
+    return pickle_bad(m, "a storage is named, never built");
+}
+
+/* ('storage', torch.HalfStorage, '0', 'cpu', 1000) */
+static qsf_status pickle_persistent(pickle_machine *m)
+{
+    if (!pickle_has(m, 1) || m->stack[m->n_stack - 1].kind != PV_TUPLE || m->stack[m->n_stack - 1].u.chain->n != 5)
+        return pickle_bad(m, "a persistent id that is no storage");
+    const pickle_node *tag = m->stack[--m->n_stack].u.chain->head, *type = tag->next, *key = type->next, *n = key->next->next;
+    pickle_storage *s = qsf_arena_alloc(m->arena, sizeof *s, "pickled storage", m->err);
+    if (!s) return QSF_E_MEMORY;
+    if (tag->v.kind != PV_TEXT || !pickle_same(tag->v.u.text, tag->v.len, "storage") || type->v.kind != PV_GLOBAL ||
+        type->v.u.global->id != PG_STORAGE || key->v.kind != PV_TEXT || !pickle_u64(&n->v, &s->n))
+        return pickle_bad(m, "a persistent id that is no storage");
+    s->type = type->v.u.global;
+    s->key = key->v.u.text;
+    s->key_len = key->v.len;
+    return pickle_push(m, (pickle_value){ .kind = PV_STORAGE, .u.storage = s });
+}
+
+/* An OrderedDict's attributes ("_metadata") say nothing about tensors. */
+static qsf_status pickle_build(pickle_machine *m)
+{
+    if (!pickle_has(m, 2) || m->stack[m->n_stack - 2].kind != PV_DICT) return pickle_bad(m, "attributes for what is no dict");
+    m->n_stack--;
+    return QSF_OK;
+}
+
+/* ---- opcodes ------------------------------------------------------------------------------------------------------- */
+
+/* LONG1, LONG4: little-endian two's complement. */
+static qsf_status pickle_long(pickle_machine *m, uint64_t n)
+{
+    const uint8_t *p = pickle_take(m, n);
+    uint64_t v = 0;
+    if (!p || n > 8) return pickle_bad(m, "a number of more than 64 bits");
+    for (uint64_t i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+    if (n && n < 8 && p[n - 1] & 0x80) v |= UINT64_MAX << 8 * n;
+    int64_t i;
+    memcpy(&i, &v, sizeof i);
+    return pickle_push_int(m, i);
+}
+
+/* INT and LONG as text: "123", "123L", "01" for true. */
+static qsf_status pickle_decimal(pickle_machine *m)
+{
+    const char *s;
+    size_t n, i = 0;
+    int64_t v = 0;
+    const qsf_status st = pickle_line(m, &s, &n);
+    if (st) return st;
+    const bool minus = n && s[0] == '-';
+    if (minus) i++;
+    if (n && s[n - 1] == 'L') n--;
+    if (i == n || n - i > 18) return pickle_bad(m, "no number");
+    for (; i < n; i++) {
+        if (s[i] < '0' || s[i] > '9') return pickle_bad(m, "no number");
+        v = v * 10 + (s[i] - '0');
+    }
+    return pickle_push_int(m, minus ? -v : v);
+}
+
+static qsf_status pickle_op_global(pickle_machine *m, bool from_stack)
+{
+    const char *module, *name;
+    size_t mlen, nlen;
+    qsf_status st;
+    if (!from_stack) {
+        if ((st = pickle_line(m, &module, &mlen)) || (st = pickle_line(m, &name, &nlen))) return st;
+        return pickle_global_of(m, module, mlen, name, nlen);
+    }
+    if (!pickle_has(m, 2)) return pickle_bad(m, "a global without a name");
+    const pickle_value n = m->stack[--m->n_stack], o = m->stack[--m->n_stack];
+    if (n.kind != PV_TEXT || o.kind != PV_TEXT) return pickle_bad(m, "a global without a name");
+    return pickle_global_of(m, o.u.text, o.len, n.u.text, n.len);
+}
+
+/* Tuples, lists, dicts and their members. */
+static qsf_status pickle_op_members(pickle_machine *m, uint8_t op)
+{
+    uint32_t from = 0;
+    qsf_status st;
+    switch (op) {
+    case 0x85: case 0x86: case 0x87:                                /* TUPLE1, TUPLE2, TUPLE3 */
+        if (!pickle_has(m, op - 0x84u)) return pickle_bad(m, "too few members");
+        return pickle_new_chain(m, PV_TUPLE, m->n_stack - (op - 0x84u));
+    case ')': return pickle_new_chain(m, PV_TUPLE, m->n_stack);     /* EMPTY_TUPLE */
+    case ']': return pickle_new_chain(m, PV_LIST, m->n_stack);      /* EMPTY_LIST */
+    case '}': return pickle_new_chain(m, PV_DICT, m->n_stack);      /* EMPTY_DICT */
+    case 'a':                                                       /* APPEND */
+        if (!pickle_has(m, 2)) return pickle_bad(m, "too few members");
+        return pickle_extend(m, m->n_stack - 1, PV_LIST);
+    case 's':                                                       /* SETITEM */
+        if (!pickle_has(m, 3)) return pickle_bad(m, "too few members");
+        return pickle_extend(m, m->n_stack - 2, PV_DICT);
+    default:
+        break;
+    }
+    if ((st = pickle_pop_mark(m, &from))) return st;
+    switch (op) {
+    case 't': return pickle_new_chain(m, PV_TUPLE, from);           /* TUPLE */
+    case 'l': return pickle_new_chain(m, PV_LIST, from);            /* LIST */
+    case 'd':                                                       /* DICT */
+        if ((m->n_stack - from) % 2) return pickle_bad(m, "a key without a value");
+        return pickle_new_chain(m, PV_DICT, from);
+    case 'e': return pickle_extend(m, from, PV_LIST);               /* APPENDS */
+    case 'u': return pickle_extend(m, from, PV_DICT);               /* SETITEMS */
+    default:  m->n_stack = from; return QSF_OK;                     /* POP_MARK */
+    }
+}
+
+/* Opcodes whose operand has `size` bytes: numbers, texts of a given length, memo places. */
+static qsf_status pickle_op_sized(pickle_machine *m, uint8_t op, uint32_t size)
+{
+    const uint8_t *p = pickle_take(m, size);
+    if (!p) return pickle_bad(m, "an opcode without its operand");
+    const uint64_t v = size == 1 ? p[0] : size == 2 ? qsf_le16(p) : size == 4 ? qsf_le32(p) : size == 8 ? qsf_le64(p) : 0;
+    switch (op) {
+    case 'K': case 'M': return pickle_push_int(m, (int64_t)v);                        /* BININT1, BININT2 */
+    case 'J': return pickle_push_int(m, v & 0x80000000u ? (int64_t)v - ((int64_t)1 << 32) : (int64_t)v);   /* BININT */
+    case 'G': return pickle_push(m, (pickle_value){ .kind = PV_FLOAT });              /* BINFLOAT: no tensor needs one */
+    case 0x8a: case 0x8b: return pickle_long(m, v);                                   /* LONG1, LONG4 */
+    case 'X': case 0x8c: case 0x8d: case 'T': case 'U': case 'B': case 'C': case 0x8e:
+        return pickle_text(m, v);                                                     /* the texts and bytes */
+    case 'q': case 'r': return pickle_put(m, (uint32_t)v);                            /* BINPUT, LONG_BINPUT */
+    case 'h': case 'j': return pickle_get(m, (uint32_t)v);                            /* BINGET, LONG_BINGET */
+    default:  return QSF_OK;                                                          /* PROTO, FRAME */
+    }
+}
+
+/* Bytes of an opcode's operand, for those that have one of fixed size. */
+static uint32_t pickle_operand(uint8_t op)
+{
+    switch (op) {
+    case 'K': case 'q': case 'h': case 0x8a: case 0x8c: case 'U': case 'C': case 0x80: return 1;
+    case 'M': return 2;
+    case 'J': case 'r': case 'j': case 0x8b: case 'X': case 'T': case 'B': return 4;
+    case 'G': case 0x8d: case 0x8e: case 0x95: return 8;
+    default:  return 0;
+    }
+}
+
+static qsf_status pickle_op(pickle_machine *m, uint8_t op)
+{
+    switch (op) {
+    case '(':                                                       /* MARK */
+        if (m->n_marks == PICKLE_MAX_MARKS) return pickle_bad(m, "too many marks");
+        m->marks[m->n_marks++] = m->n_stack;
+        return QSF_OK;
+    case '0':                                                       /* POP */
+        if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to drop");
+        m->n_stack--;
+        return QSF_OK;
+    case '2':                                                       /* DUP */
+        if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to copy");
+        return pickle_push(m, m->stack[m->n_stack - 1]);
+    case 'N': return pickle_push(m, (pickle_value){ .kind = PV_NONE });
+    case 0x88: return pickle_push_int(m, 1);                        /* NEWTRUE */
+    case 0x89: return pickle_push_int(m, 0);                        /* NEWFALSE */
+    case 'I': case 'L': return pickle_decimal(m);
+    case 0x94: return pickle_put(m, m->n_memo);                     /* MEMOIZE */
+    case 'c': return pickle_op_global(m, false);                    /* GLOBAL */
+    case 0x93: return pickle_op_global(m, true);                    /* STACK_GLOBAL */
+    case 'R': return pickle_reduce(m);
+    case 'Q': return pickle_persistent(m);                          /* BINPERSID */
+    case 'b': return pickle_build(m);
+    case 0x85: case 0x86: case 0x87: case ')': case ']': case '}': case 'a': case 's': case 't': case 'l': case 'd': case 'e':
+    case 'u': case '1': return pickle_op_members(m, op);
+    default:
+        return qsf_fail(m->err, QSF_E_UNSUPPORTED, "%s: the pickle has opcode 0x%02x at byte %zu, which no state dict needs", m->path, (unsigned)op, m->pc - 1);
+    }
+}
+
+/* Runs to STOP; the value it leaves is the dict. */
+static qsf_status pickle_run(pickle_machine *m, pickle_value *out)
+{
+    for (;;) {
+        const uint8_t *op = pickle_take(m, 1);
+        if (!op) return pickle_bad(m, "it has no end");
+        if (*op == '.') break;
+        const uint32_t size = pickle_operand(*op);
+        const qsf_status st = size ? pickle_op_sized(m, *op, size) : pickle_op(m, *op);
+        if (st) return st;
+    }
+    if (m->n_stack != 1 || m->n_marks) return pickle_bad(m, "it ends with nothing, or too much");
+    *out = m->stack[0];
+    return QSF_OK;
+}
+
+/* ---- tensors in the archive ---------------------------------------------------------------------------------------- */
+
+typedef struct pickle_archive {
+    const weights_file *f;
+    uint32_t            index;
+    zip_dir             zip;
+    char                prefix[256];    /* "archive/" */
+    qsf_arena          *arena;
+} pickle_archive;
+
+/* Rows one after another, or two dimensions the other way round.  A dimension of one value has no stride to speak of. */
+static bool pickle_layout(const pickle_tensor *t, uint64_t *count, bool *transposed)
+{
+    uint64_t n = 1;
+    bool dense = true;
+    for (uint32_t i = t->n_dims; i-- > 0; ) {
+        if (t->shape[i] != 1 && t->stride[i] != n) dense = false;
+        if (qsf_mul_u64(n, t->shape[i], &n)) return false;
+    }
+    *count = n;
+    *transposed = !dense && t->n_dims == 2 && t->stride[0] == 1 && t->stride[1] == t->shape[0];
+    return dense || *transposed || !n;
+}
+
+static qsf_status pickle_place(const pickle_archive *a, const pickle_tensor *t, weights_tensor *w, qsf_error *err)
+{
+    const pickle_storage *s = t->storage;
+    char name[512];
+    uint64_t count, end, bytes;
+    w->dtype = s->type->name;
+    w->type = s->type->type;
+    w->n_dims = t->n_dims;
+    memcpy(w->shape, t->shape, sizeof w->shape);
+    w->file = a->index;
+    qsf_format(name, sizeof name, "%sdata/%.*s", a->prefix, (int)QSF_MIN(s->key_len, 128), s->key);
+    const zip_entry *e = zip_find(&a->zip, name);
+    if (!e) return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: the archive has no %s", a->f->path, w->name, name);
+    if (e->method) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: entry %s is compressed", a->f->path, name);
+    if (qsf_mul_u64(s->n, s->type->size, &bytes) || bytes > e->size)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: entry %s has %llu bytes, its %llu values need more", a->f->path, w->name, name,
+                        (unsigned long long)e->size, (unsigned long long)s->n);
+    if (t->n_dims == 255) return w->type = WEIGHTS_NO_TYPE, QSF_OK;    /* refused where it is needed */
+    if (!pickle_layout(t, &count, &w->transposed))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor %s is neither dense nor transposed (strides %llu, %llu)", a->f->path, w->name,
+                        (unsigned long long)t->stride[0], (unsigned long long)t->stride[1]);
+    if (qsf_add_u64(t->offset, count, &end) || end > s->n)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s has values %llu to %llu of a storage of %llu", a->f->path, w->name,
+                        (unsigned long long)t->offset, (unsigned long long)end, (unsigned long long)s->n);
+    w->at = e->at + t->offset * s->type->size;
+    w->bytes = count * s->type->size;
+    return QSF_OK;
+}
+
+static qsf_status pickle_collect(const pickle_archive *a, const pickle_value *top, weights_list *out, qsf_error *err)
+{
+    if (top->kind != PV_DICT) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the pickle holds no state dict", a->f->path);
+    if (!(out->tensors = qsf_arena_array(a->arena, top->u.chain->n / 2, sizeof *out->tensors, "tensor list", err))) return QSF_E_MEMORY;
+    for (const pickle_node *k = top->u.chain->head; k; k = k->next->next) {
+        const pickle_value *key = &k->v, *val = &k->next->v;
+        if (key->kind != PV_TEXT || val->kind != PV_TENSOR) continue;       /* counters and versions beside the tensors */
+        weights_tensor *w = &out->tensors[out->n];
+        if (memchr(key->u.text, 0, key->len)) return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", a->f->path);
+        if (!(w->name = qsf_arena_text(a->arena, key->u.text, key->len, err))) return QSF_E_MEMORY;
+        const qsf_status st = pickle_place(a, val->u.tensor, w, err);
+        if (st) return st;
+        out->n++;
+    }
+    return out->n ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the pickle's dict holds no tensors", a->f->path);
+}
+
+static qsf_status pickle_read_code(const qsf_platform *p, pickle_archive *a, const zip_entry *e, uint8_t *code,
+                                   weights_list *out, qsf_error *err)
+{
+    pickle_machine m = { .platform = p, .path = a->f->path, .code = code, .len = (size_t)e->size, .err = err };
+    pickle_value top = { 0 };
+    qsf_status st;
+    if ((st = qsf_read_all(p, a->f->file, e->at, code, (size_t)e->size, err))) return st;
+    if (qsf_crc32(0, code, (size_t)e->size) != e->crc) return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s is damaged (CRC)", a->f->path, e->name);
+    if ((st = qsf_arena_new(p, &m.arena, err))) return st;
+    m.stack = qsf_alloc_array(p, PICKLE_MAX_STACK, sizeof *m.stack, "pickle stack", err);
+    if (!m.stack) st = QSF_E_MEMORY;
+    else if (!(st = pickle_run(&m, &top))) st = pickle_collect(a, &top, out, err);
+    if (m.stack) qsf_dealloc(p, m.stack, PICKLE_MAX_STACK * sizeof *m.stack);
+    if (m.memo) qsf_dealloc(p, m.memo, (uint64_t)m.memo_cap * sizeof *m.memo);
+    qsf_arena_free(m.arena);
+    return st;
+}
+
+/* The archive's one folder is that of data.pkl. */
+static const zip_entry *pickle_find_code(pickle_archive *a)
+{
+    static const char tail[] = "/data.pkl";
+    for (uint32_t i = 0; i < a->zip.n; i++) {
+        const char *name = a->zip.entries[i].name;
+        const size_t n = strlen(name), k = sizeof tail - 1;
+        if (n <= k || strcmp(name + n - k, tail) || n - k + 2 > sizeof a->prefix || memchr(name, '/', n - k)) continue;
+        qsf_format(a->prefix, sizeof a->prefix, "%.*s/", (int)(n - k), name);
+        return &a->zip.entries[i];
+    }
+    return NULL;
+}
+
+static qsf_status pickle_check_order(const qsf_platform *p, const pickle_archive *a, qsf_error *err)
+{
+    char name[300], text[3];
+    qsf_format(name, sizeof name, "%sbyteorder", a->prefix);
+    const zip_entry *e = zip_find(&a->zip, name);
+    if (!e || e->method || e->size < sizeof text) return QSF_OK;
+    const qsf_status st = qsf_read_all(p, a->f->file, e->at, text, sizeof text, err);
+    if (st) return st;
+    return memcmp(text, "big", 3) ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED, "%s: saved on a big-endian machine", a->f->path);
+}
+
+qsf_status pickle_read(const qsf_platform *p, const weights_file *f, uint32_t index, qsf_arena *arena, weights_list *out, qsf_error *err)
+{
+    pickle_archive a = { .f = f, .index = index, .arena = arena };
+    uint8_t magic[4] = { 0 };
+    qsf_status st;
+    memset(out, 0, sizeof *out);
+    if (f->length >= sizeof magic && (st = qsf_read_all(p, f->file, 0, magic, sizeof magic, err))) return st;
+    if (memcmp(magic, "PK\3\4", 4))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: no zip archive; a file of PyTorch before 1.6 must be loaded and saved by a newer one", f->path);
+    if ((st = zip_read_dir(p, f, arena, &a.zip, err))) return st;
+    const zip_entry *e = pickle_find_code(&a);
+    if (!e) return qsf_fail(err, QSF_E_CORRUPT, "%s: the archive has no data.pkl", f->path);
+    if (e->method) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: entry %s is compressed", f->path, e->name);
+    if (e->size > pickle_max_bytes) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has %llu bytes", f->path, e->name, (unsigned long long)e->size);
+    if ((st = pickle_check_order(p, &a, err))) return st;
+    uint8_t *code = qsf_alloc(p, e->size, "pickle", err);
+    if (!code) return QSF_E_MEMORY;
+    st = pickle_read_code(p, &a, e, code, out, err);
+    qsf_dealloc(p, code, e->size);
+    return st;
+}
