@@ -71,7 +71,7 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     return QSF_OK;
 }
 
-static qsf_status context_weights(qsf_context *c, qsf_error *err)
+static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
     const uint32_t room = s->n_units + 2;
@@ -79,8 +79,9 @@ static qsf_status context_weights(qsf_context *c, qsf_error *err)
     qsf_status st = QSF_E_MEMORY;
     if (!(m.caps = qsf_alloc_array(c->platform, room, sizeof *m.caps, "plan", err))) goto done;
     if (!(m.pins = qsf_alloc_array(c->platform, room, sizeof *m.pins, "plan", err))) goto done;
-    if ((st = qsf_plan_make(c->model, &c->o, &m, &c->plan, err))) goto done;
-    st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, err);
+    if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
+    if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, err))) goto done;
+    st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err);
 done:
     qsf_dealloc(c->platform, m.pins, room * sizeof *m.pins);
     qsf_dealloc(c->platform, m.caps, room * sizeof *m.caps);
@@ -119,6 +120,7 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     c->hp = &m->source->hp;
     qsf_context_defaults(&c->o);
     QSF_OPTIONS_COPY(&c->o, opts);
+    const bool ctx_given = c->o.n_ctx != 0;
     if ((st = context_check(c->hp, &c->o, err))) goto fail;
     c->f32 = c->o.f32;
 
@@ -127,7 +129,7 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     c->o.isa = c->k.isa;
     if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
     c->o.n_threads = qsf_pool_size(c->pool);
-    if ((st = context_weights(c, err))) goto fail;
+    if ((st = context_weights(c, ctx_given, err))) goto fail;
     if ((st = context_buffers(c, err))) goto fail;
     qsf_context_reset_stats(c);
     *out = c;
@@ -142,6 +144,7 @@ void qsf_context_free(qsf_context *c)
     if (!c) return;
     const qsf_platform *p = c->platform;
     qsf_pool_free(c->pool);
+    qsf_ends_done(&c->ends, c->o.n_batch);
     qsf_loader_done(&c->loader);
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(p, c->rope[i].freq, c->rope[i].half * sizeof(double));
@@ -249,6 +252,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         }
     }
     c->at = 0;
+    qsf_ends_begin(c);
     c->begun_ns = qsf_now(c->platform);
     return QSF_OK;
 }
@@ -265,21 +269,14 @@ static uint32_t next_layer(const qsf_context *c, uint32_t layer)
     return layer;
 }
 
-/* Units that the step at c->at needs; returns their number. */
-static uint32_t step_units(const qsf_context *c, uint32_t units[2])
+/* Brings what the step at c->at needs; wait: does not return QSF_PENDING. */
+static qsf_status step_fetch(qsf_context *c, bool wait)
 {
-    const qsf_source *s = c->model->source;
-    if (c->at == 0) {
-        units[0] = qsf_unit_embd(s);
-        return 1;
-    }
-    if (c->at <= c->hp->n_layers) {
-        units[0] = c->at - 1;
-        return 1;
-    }
-    units[0] = qsf_unit_final(s);
-    units[1] = qsf_unit_embd(s);
-    return c->hp->tied ? 2 : 1;
+    const uint32_t n_layers = c->hp->n_layers;
+    if (c->at == 0) return qsf_ends_fetch_embd(c, wait);
+    if (c->at > n_layers) return qsf_ends_fetch_head(c, c->at - n_layers - 1, wait);
+    const qsf_status st = wait ? qsf_loader_wait(&c->loader, c->at - 1, &c->error) : QSF_OK;
+    return st ? st : qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
 }
 
 static void batch_done(qsf_context *c)
@@ -295,57 +292,45 @@ static void batch_done(qsf_context *c)
     }
 }
 
-static qsf_status step_compute(qsf_context *c, const qsf_weights *const w[2])
+static qsf_status step_compute(qsf_context *c)
 {
     const uint32_t n_layers = c->hp->n_layers;
     if (c->at == 0) {
-        qsf_forward_embed(c, w[0]);
-        c->at = 1 + next_layer(c, 0);
+        if (qsf_ends_embed(c)) c->at = 1 + next_layer(c, 0);
     } else if (c->at <= n_layers) {
-        const uint32_t layer = c->at - 1, next = next_layer(c, layer + 1);
+        const uint32_t layer = c->at - 1;
         qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
-        qsf_forward_layer(c, layer, w[0]);
-        c->at = 1 + next;
+        qsf_forward_layer(c, layer, c->w);
+        c->at = 1 + next_layer(c, layer + 1);
     } else {
-        qsf_forward_head(c, w[1], w[0]);
+        qsf_ends_head(c, c->at - n_layers - 1);
         c->at++;
     }
-    if (c->at <= n_layers || (c->at == n_layers + 1 && c->n_asked)) return QSF_PENDING;
+    if (c->at <= n_layers || (c->n_asked && c->at <= n_layers + c->ends.n_parts)) return QSF_PENDING;
     batch_done(c);
     return QSF_OK;
 }
 
 qsf_status qsf_step(qsf_context *c, bool *waiting)
 {
-    qsf_status st = QSF_OK;
-    uint32_t units[2];
-    const qsf_weights *w[2] = { NULL, NULL };
     if (waiting) *waiting = false;
     if (!c->active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
-    const uint32_t n = step_units(c, units);
-    for (uint32_t i = 0; i < n && !st; i++) st = qsf_loader_get(&c->loader, units[i], &w[i], &c->error);
+    qsf_status st = step_fetch(c, false);
     if (st == QSF_PENDING) {
         if (waiting) *waiting = true;
         return st;
     }
-    if (!st) st = step_compute(c, w);
+    if (!st) st = step_compute(c);
     if (st && st != QSF_PENDING) batch_drop(c);
     return st;
 }
 
 qsf_status qsf_wait(qsf_context *c)
 {
-    uint32_t units[2];
     if (!c->active) return QSF_OK;
-    const uint32_t n = step_units(c, units);
-    for (uint32_t i = 0; i < n; i++) {
-        const qsf_status st = qsf_loader_wait(&c->loader, units[i], &c->error);
-        if (st) {
-            batch_drop(c);
-            return st;
-        }
-    }
-    return QSF_OK;
+    const qsf_status st = step_fetch(c, true);
+    if (st) batch_drop(c);
+    return st;
 }
 
 qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)

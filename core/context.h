@@ -3,6 +3,7 @@
 #ifndef QSF_CONTEXT_H
 #define QSF_CONTEXT_H
 
+#include "ends.h"
 #include "kv.h"
 #include "loader.h"
 #include "model.h"
@@ -39,6 +40,7 @@ struct qsf_context {
     qsf_kernels    k;
     qsf_pool      *pool;
     qsf_loader     loader;
+    qsf_ends       ends;
     qsf_kv         kv;
     qsf_rope       rope[2];          /* global, local */
     qsf_buffers    b;
@@ -55,16 +57,20 @@ struct qsf_context {
     /* the batch under way */
     bool           active;
     uint32_t       n_rows, n_asked;  /* rows; rows that ask for logits */
-    uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers head */
+    uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers + j part j of the head */
     uint64_t       begun_ns;
     const qsf_weights *w;            /* of the layer being computed */
-    const qsf_matrix  *head;
+    const qsf_weights *w_embd, *w_final;
+    const qsf_matrix  *head;         /* the head, or the part of it whose first row is head_row */
+    uint32_t       head_row;
 };
 
 /* forward.c */
-void qsf_forward_embed(qsf_context *c, const qsf_weights *embd);
+/* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
+void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
 void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
-void qsf_forward_head(qsf_context *c, const qsf_weights *embd, const qsf_weights *final);
+/* Logits from head_row on, for the rows that asked.  first: applies the final norm, of c->w_final, before. */
+void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first);
 
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes; context.c. */
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip);
@@ -75,9 +81,11 @@ typedef struct qsf_memory {
     uint64_t *caps;       /* [n_units + 2] bytes of each slot */
     int32_t  *pins;       /* [n_units + 2] unit, or -1 */
     uint64_t stored, raw; /* staging */
+    bool     stream_ends; /* embedding and head are seen through windows */
+    uint64_t head_part;   /* bytes of a part of the head */
 } qsf_memory;
 /* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are the caller's, with room for
- * n_units + 2.  QSF_E_BUDGET says the smallest budget that works. */
-qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, qsf_memory *m, qsf_plan *plan, qsf_error *err);
+ * n_units + 2.  ctx_given: the caller asked for o->n_ctx, so it is the last to give way.  QSF_E_BUDGET says the smallest budget that works. */
+qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err);
 
 #endif

@@ -346,25 +346,21 @@ void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w)
 
 /* ---- the two ends ---- */
 
-void qsf_forward_embed(qsf_context *c, const qsf_weights *embd)
+void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos)
 {
     const qsf_hparams *hp = c->hp;
-    const uint64_t begin = qsf_now(c->platform);
-    for (uint32_t r = 0; r < c->n_rows; r++) {
-        const qsf_batch_row *b = &c->rows[r];
-        float *x = c->b.x + r * c->b.ld_embd;
-        qsf_dequant_rows(&embd->m[QSF_K_TOKEN_EMBD].t, (uint32_t)b->token, 1, x);
-        if (hp->embd_scale > 0 && hp->embd_scale != 1) c->k.vec_scale(x, hp->embd_scale, hp->n_embd);
-        if (hp->learned_pos) {
-            qsf_dequant_rows(&embd->m[QSF_K_POS_EMBD].t, b->pos, 1, c->b.tmp);
-            c->k.vec_add(x, x, c->b.tmp, hp->n_embd);
-        }
-        for (int i = 0; i < 2 && hp->rope != QSF_ROPE_NONE; i++) {
-            const size_t half = c->rope[i].half;
-            qsf_rope_angles(&c->rope[i], b->pos, c->b.cos[i] + r * half, c->b.sin[i] + r * half);
-        }
+    const qsf_batch_row *b = &c->rows[r];
+    float *x = c->b.x + r * c->b.ld_embd;
+    qsf_dequant_rows(embd, row, 1, x);
+    if (hp->embd_scale > 0 && hp->embd_scale != 1) c->k.vec_scale(x, hp->embd_scale, hp->n_embd);
+    if (pos) {
+        qsf_dequant_rows(pos, b->pos, 1, c->b.tmp);
+        c->k.vec_add(x, x, c->b.tmp, hp->n_embd);
     }
-    c->stats.ns_other += qsf_now(c->platform) - begin;
+    for (int i = 0; i < 2 && hp->rope != QSF_ROPE_NONE; i++) {
+        const size_t half = c->rope[i].half;
+        qsf_rope_angles(&c->rope[i], b->pos, c->b.cos[i] + r * half, c->b.sin[i] + r * half);
+    }
 }
 
 static void head_thread(void *arg, uint32_t thread)
@@ -372,32 +368,33 @@ static void head_thread(void *arg, uint32_t thread)
     layer_run *run = arg;
     qsf_context *c = run->c;
     const qsf_hparams *hp = c->hp;
-    const qsf_weights *f = c->w;
     const qsf_matrix *m = c->head;
     const qsf_act act = act_view(c, hp->n_embd, c->n_asked);
-    const share rows = share_of(c->n_asked, thread, c->o.n_threads);
-    if (uses_act(c, m)) {
-        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, hp->n_embd, rows);
-        meet(run, thread, &c->stats.ns_other);
-    }
     const share tiles = share_of(tiles_of(m), thread, c->o.n_threads);
-    multiply(c, m, c->b.xn, c->b.ld_embd, &act, c->n_asked, c->b.logits, c->b.ld_vocab, tiles, thread);
-    add_bias(c, f->v[QSF_K_OUTPUT_BIAS], m->t.rows, c->b.logits, c->b.ld_vocab, c->n_asked, tiles);
+    float *logits = c->b.logits + c->head_row;
+    multiply(c, m, c->b.xn, c->b.ld_embd, &act, c->n_asked, logits, c->b.ld_vocab, tiles, thread);
+    const float *bias = c->w_final->v[QSF_K_OUTPUT_BIAS];
+    add_bias(c, bias ? bias + c->head_row : NULL, m->t.rows, logits, c->b.ld_vocab, c->n_asked, tiles);
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
     for (size_t j = 0; hp->final_softcap > 0 && begin < end && j < c->n_asked; j++)
-        c->k.softcap_inplace(c->b.logits + j * c->b.ld_vocab + begin, hp->final_softcap, end - begin);
+        c->k.softcap_inplace(logits + j * c->b.ld_vocab + begin, hp->final_softcap, end - begin);
     meet(run, thread, &c->stats.ns_matmul);
 }
 
-void qsf_forward_head(qsf_context *c, const qsf_weights *embd, const qsf_weights *final)
+void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first)
 {
     layer_run run = { .c = c, .clock = qsf_now(c->platform) };
+    const qsf_weights *w = c->w_final;
     uint32_t j = 0;
-    for (uint32_t r = 0; r < c->n_rows; r++) {
+    for (uint32_t r = 0; first && r < c->n_rows; r++) {
         if (c->rows[r].logits < 0) continue;
-        norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, final->v[QSF_K_OUTPUT_NORM], final->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
+        norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_OUTPUT_NORM], w->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
     }
-    c->w = final;
-    c->head = c->hp->tied ? &embd->m[QSF_K_TOKEN_EMBD] : &final->m[QSF_K_OUTPUT];
+    if (first && uses_act(c, head)) {
+        const qsf_act act = act_view(c, c->hp->n_embd, c->n_asked);
+        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, c->hp->n_embd, (share){ 0, c->n_asked });
+    }
+    c->head = head;
+    c->head_row = head_row;
     qsf_pool_run(c->pool, head_thread, &run);
 }

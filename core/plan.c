@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "context.h"
 
-enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024 };
+enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20 };
 
 typedef struct plan_sizes {
     uint64_t embd, final, layers, largest, stored, raw;
@@ -35,20 +35,34 @@ static void plan_item(qsf_plan *plan, const char *name, uint64_t bytes)
     plan->total += bytes;
 }
 
+/* What may still give way. */
+typedef struct plan_state {
+    uint32_t n_slots;         /* buffers that layers pass through */
+    bool     stream_ends;
+    uint64_t head_part;
+    bool     ctx_given;       /* the caller asked for this context length: it goes last */
+} plan_state;
+
 /* Everything but the layers' weights, for options o. */
-static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_context_options *o, qsf_plan *plan)
+static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_plan *plan)
 {
-    const qsf_hparams *hp = &model->source->hp;
+    const qsf_source *s = model->source;
+    const qsf_hparams *hp = &s->hp;
     qsf_buffers b;
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx };
     qsf_kv_layout_init(&l, o->kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
-    plan_item(plan, "embedding", z->embd);
-    plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
+    if (state->stream_ends) {
+        plan_item(plan, "windows on embedding and head", qsf_ends_bytes(s, state->head_part, o->n_batch));
+        if (hp->tied) plan_item(plan, "final norm", z->final);
+    } else {
+        plan_item(plan, "embedding", z->embd);
+        plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
+    }
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
     plan_item(plan, "staging", z->stored + z->raw);
-    plan_item(plan, "description and vocabulary", qsf_arena_used(model->source->arena) + model->tokenizer_bytes);
+    plan_item(plan, "description and vocabulary", qsf_arena_used(s->arena) + model->tokenizer_bytes);
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
 }
 
@@ -57,35 +71,66 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_cont
     return o->ram_budget == 0 || fixed->total + QSF_MIN(z->layers, n_slots * z->largest) <= o->ram_budget;
 }
 
-/* Takes one step back; false where nothing is left to give.  Order: batch, context length, KV type, second buffer, context again. */
-static bool plan_shrink(qsf_context_options *o, uint32_t *n_slots)
+/* Takes one step back; false where nothing is left to give.  Order: batch, context length where nobody asked for one, KV type, resident embedding
+ * and head, second buffer, then the rest of batch and context. */
+static bool plan_shrink(qsf_context_options *o, plan_state *state, bool can_stream)
 {
     if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
-    else if (o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
+    else if (!state->ctx_given && o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
     else if (o->kv_type == QSF_KV_F16) o->kv_type = QSF_KV_Q8;
-    else if (*n_slots > 1) *n_slots = 1;
-    else if (o->n_batch > 8) o->n_batch /= 2;
+    else if (!state->stream_ends && can_stream) state->stream_ends = true;
+    else if (state->head_part > PLAN_MIN_PART) state->head_part /= 2;
+    else if (state->n_slots > 1) state->n_slots = 1;
+    else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
     else return false;
+    o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
     return true;
 }
 
-qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, qsf_memory *m, qsf_plan *plan, qsf_error *err)
+/* A later step back may have made room for what an earlier one took. */
+static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_state *state, qsf_context_options *o, const qsf_context_options *asked, qsf_plan *plan)
+{
+    for (;;) {
+        qsf_context_options more = *o;
+        qsf_plan larger;
+        if (more.n_ctx < asked->n_ctx) more.n_ctx = QSF_MIN(asked->n_ctx, more.n_ctx * 2);
+        else if (more.n_batch < asked->n_batch) more.n_batch = QSF_MIN(asked->n_batch, more.n_batch * 2);
+        else return;
+        more.n_logits = QSF_MIN(asked->n_logits, more.n_batch);
+        plan_fixed(model, z, state, &more, &larger);
+        if (!plan_fits(&larger, z, &more, state->n_slots)) return;
+        *o = more;
+        *plan = larger;
+    }
+}
+
+qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err)
 {
     const qsf_source *s = model->source;
     const uint32_t n_layers = s->hp.n_layers;
-    uint32_t n_slots = 2;
+    const qsf_context_options asked = *o;
+    const bool can_stream = qsf_ends_can_stream(s);
+    plan_state state = { .n_slots = 2, .ctx_given = ctx_given };
     plan_sizes z;
     qsf_status st;
 
     if ((st = plan_measure(s, &z, m->caps, err))) return st;
-    plan_fixed(model, &z, o, plan);
-    while (!plan_fits(plan, &z, o, n_slots)) {
-        if (!plan_shrink(o, &n_slots))
+    state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
+    plan_fixed(model, &z, &state, o, plan);
+    while (!plan_fits(plan, &z, o, state.n_slots)) {
+        if (!plan_shrink(o, &state, can_stream))
             return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path,
                             (unsigned long long)qsf_ceil_div(plan->total + z.largest, 1000000), (unsigned long long)(o->ram_budget / 1000000));
-        plan_fixed(model, &z, o, plan);
+        plan_fixed(model, &z, &state, o, plan);
     }
+    plan_regrow(model, &z, &state, o, &asked, plan);
+    if (o->n_ctx < asked.n_ctx)
+        qsf_log(model, QSF_LOG_WARN, "context of %u positions instead of %u, to stay within %llu MB", (unsigned)o->n_ctx, (unsigned)asked.n_ctx,
+                (unsigned long long)(o->ram_budget / 1000000));
+    const uint32_t n_slots = state.n_slots;
+    m->stream_ends = state.stream_ends;
+    m->head_part = state.head_part;
 
     /* Layers that stay: all, or as many from the first on as leave room for the buffers that the others pass through. */
     plan->resident = o->ram_budget == 0 || plan->total + z.layers <= o->ram_budget;
@@ -105,10 +150,14 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, qsf_mem
         m->caps[m->n_slots] = z.largest;
         m->pins[m->n_slots++] = -1;
     }
-    m->caps[m->n_slots] = embd;
-    m->pins[m->n_slots++] = (int32_t)n_layers;
-    m->caps[m->n_slots] = final;
-    m->pins[m->n_slots++] = (int32_t)n_layers + 1;
+    if (!m->stream_ends) {
+        m->caps[m->n_slots] = embd;
+        m->pins[m->n_slots++] = (int32_t)n_layers;
+    }
+    if (!m->stream_ends || s->hp.tied) {
+        m->caps[m->n_slots] = final;
+        m->pins[m->n_slots++] = (int32_t)n_layers + 1;
+    }
     m->stored = z.stored;
     m->raw = z.raw;
     return QSF_OK;

@@ -1,0 +1,243 @@
+/* Embedding and head, resident or streamed.
+ * SPDX-License-Identifier: MIT */
+#include "context.h"
+
+/* ---- where the two matrices lie ---- */
+
+/* Rows that belong together in memory and their bytes: a row of tiles, or one row. */
+static uint32_t strip_rows(const qsf_tensor *t) { return t->packing == 1 ? QSF_TILE_ROWS : 1; }
+static uint64_t strip_bytes(const qsf_tensor *t) { return t->bytes / qsf_ceil_div(t->rows, strip_rows(t)); }
+
+static int ends_find_head(const qsf_source *s, uint32_t *unit)
+{
+    *unit = s->hp.tied ? qsf_unit_embd(s) : qsf_unit_final(s);
+    return qsf_unit_find(s, *unit, s->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
+}
+
+bool qsf_ends_can_stream(const qsf_source *s)
+{
+    uint32_t unit;
+    if (!qsf_window_possible(s, qsf_unit_embd(s)) || ends_find_head(s, &unit) < 0 || !qsf_window_possible(s, unit)) return false;
+    /* A learned position table and a head's bias would need windows of their own; no model this large has them. */
+    return !s->hp.learned_pos && (s->hp.tied || qsf_unit_find(s, unit, QSF_K_OUTPUT_BIAS) < 0);
+}
+
+static void ends_locate(qsf_ends *e, const qsf_source *s)
+{
+    const int embd = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD), head = ends_find_head(s, &e->head_unit);
+    assert(embd >= 0 && head >= 0);
+    const uint32_t ei = s->units[qsf_unit_embd(s)].first_tensor + (uint32_t)embd, hi = s->units[e->head_unit].first_tensor + (uint32_t)head;
+    e->embd = s->tensors[ei];
+    e->embd_at = s->places[ei];
+    e->head = s->tensors[hi];
+    e->head_at = s->places[hi];
+}
+
+/* Rows of a part of the head that takes at most `part` bytes. */
+static uint32_t ends_head_rows(const qsf_ends *e, uint64_t part)
+{
+    const uint64_t sixteen = strip_bytes(&e->head) * QSF_TILE_ROWS / strip_rows(&e->head);
+    return (uint32_t)QSF_MIN(QSF_MAX(part / sixteen, 1) * QSF_TILE_ROWS, qsf_round_up(e->head.rows, QSF_TILE_ROWS));
+}
+
+static bool is_final_norm(uint32_t kind) { return kind == QSF_K_OUTPUT_NORM || kind == QSF_K_OUTPUT_NORM_BIAS; }
+
+/* The range of the final unit's vectors. */
+static void ends_vectors_range(const qsf_source *s, uint64_t *begin, uint64_t *end)
+{
+    const qsf_unit *u = &s->units[qsf_unit_final(s)];
+    *begin = UINT64_MAX;
+    *end = 0;
+    for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++) {
+        if (!is_final_norm(s->tensors[i].kind)) continue;
+        *begin = QSF_MIN(*begin, s->places[i]);
+        *end = QSF_MAX(*end, s->places[i] + s->tensors[i].bytes);
+    }
+}
+
+static uint64_t ends_head_part(const qsf_ends *e)
+{
+    return strip_bytes(&e->head) * e->head_rows / strip_rows(&e->head);
+}
+
+uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
+{
+    qsf_ends e = { 0 };
+    uint64_t begin, end;
+    ends_locate(&e, s);
+    e.head_rows = ends_head_rows(&e, part);
+    ends_vectors_range(s, &begin, &end);
+    return qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) +
+           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t);
+}
+
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err)
+{
+    qsf_status st;
+    uint64_t begin, end;
+    *e = (qsf_ends){ .streamed = streamed, .n_parts = 1 };
+    if (!streamed) return QSF_OK;
+    ends_locate(e, s);
+    e->head_rows = ends_head_rows(e, part);
+    e->n_parts = (uint32_t)qsf_ceil_div(e->head.rows, e->head_rows);
+    if ((st = qsf_window_init(&e->embd_window, s, qsf_unit_embd(s), strip_bytes(&e->embd), err))) return st;
+    for (int i = 0; i < 2; i++)
+        if ((st = qsf_window_init(&e->head_windows[i], s, e->head_unit, ends_head_part(e), err))) return st;
+    ends_vectors_range(s, &begin, &end);
+    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->head_unit, end - begin, err))) return st;
+    if (!(e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof(float), "final norm", err))) return QSF_E_MEMORY;
+    if (!(e->order = qsf_alloc_array(s->platform, n_batch, sizeof(uint32_t), "batch", err))) return QSF_E_MEMORY;
+    return QSF_OK;
+}
+
+void qsf_ends_done(qsf_ends *e, uint32_t n_batch)
+{
+    const qsf_source *s = e->embd_window.source;
+    if (!s) return;
+    const qsf_platform *p = s->platform;
+    if (e->order) qsf_dealloc(p, e->order, n_batch * sizeof(uint32_t));
+    if (e->norm) qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof(float));
+    qsf_window_done(&e->vectors_window);
+    for (int i = 0; i < 2; i++) qsf_window_done(&e->head_windows[i]);
+    qsf_window_done(&e->embd_window);
+}
+
+/* ---- embedding ---- */
+
+void qsf_ends_begin(qsf_context *c)
+{
+    qsf_ends *e = &c->ends;
+    e->next = 0;
+    e->n_order = c->n_rows;
+    if (!e->streamed) return;
+    /* Shell's sort: short, in place, fast enough for a batch. */
+    for (uint32_t i = 0; i < c->n_rows; i++) e->order[i] = i;
+    for (uint32_t gap = c->n_rows / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < c->n_rows; i++) {
+            const uint32_t x = e->order[i];
+            uint32_t j = i;
+            for (; j >= gap && c->rows[e->order[j - gap]].token > c->rows[x].token; j -= gap) e->order[j] = e->order[j - gap];
+            e->order[j] = x;
+        }
+}
+
+/* The strip that holds a token's row. */
+static void embd_strip(const qsf_ends *e, int32_t token, uint64_t *begin, uint64_t *end)
+{
+    const uint64_t i = (uint32_t)token / strip_rows(&e->embd);
+    *begin = e->embd_at + i * strip_bytes(&e->embd);
+    *end = *begin + strip_bytes(&e->embd);
+}
+
+static qsf_status unit_fetch(qsf_context *c, uint32_t unit, bool wait, const qsf_weights **w)
+{
+    const qsf_status st = wait ? qsf_loader_wait(&c->loader, unit, &c->error) : QSF_OK;
+    return st ? st : qsf_loader_get(&c->loader, unit, w, &c->error);
+}
+
+qsf_status qsf_ends_fetch_embd(qsf_context *c, bool wait)
+{
+    qsf_ends *e = &c->ends;
+    uint64_t begin, end;
+    if (!e->streamed) return unit_fetch(c, qsf_unit_embd(c->model->source), wait, &c->w_embd);
+    embd_strip(e, c->rows[e->order[e->next]].token, &begin, &end);
+    const qsf_status st = qsf_window_start(&e->embd_window, begin, end, &c->error);
+    return st ? st : qsf_window_poll(&e->embd_window, wait, &c->error);
+}
+
+bool qsf_ends_embed(qsf_context *c)
+{
+    qsf_ends *e = &c->ends;
+    if (!e->streamed) {
+        const qsf_matrix *pos = &c->w_embd->m[QSF_K_POS_EMBD];
+        for (uint32_t r = 0; r < c->n_rows; r++)
+            qsf_forward_embed(c, r, &c->w_embd->m[QSF_K_TOKEN_EMBD].t, (uint32_t)c->rows[r].token, pos->t.data ? &pos->t : NULL);
+        return true;
+    }
+    const qsf_window *w = &e->embd_window;
+    for (; e->next < e->n_order; e->next++) {
+        const uint32_t r = e->order[e->next];
+        const int32_t token = c->rows[r].token;
+        uint64_t begin, end;
+        embd_strip(e, token, &begin, &end);
+        if (begin < w->begin || end > w->end) return false;         /* the next fetch brings it */
+        qsf_tensor strip = e->embd;
+        strip.rows = strip_rows(&e->embd);
+        strip.bytes = strip_bytes(&e->embd);
+        strip.data = qsf_window_at(w, begin);
+        qsf_forward_embed(c, r, &strip, (uint32_t)token % strip.rows, NULL);
+    }
+    return true;
+}
+
+/* ---- head ---- */
+
+static void head_range(const qsf_ends *e, uint32_t part, uint64_t *begin, uint64_t *end)
+{
+    const uint64_t bytes = ends_head_part(e);
+    *begin = e->head_at + part * bytes;
+    *end = QSF_MIN(*begin + bytes, e->head_at + e->head.bytes);
+}
+
+/* The final norm's vectors of a unit that is not loaded whole. */
+static qsf_status vectors_fetch(qsf_context *c, bool wait)
+{
+    const qsf_source *s = c->model->source;
+    qsf_ends *e = &c->ends;
+    uint64_t begin, end;
+    qsf_status st;
+    if (e->vectors.v[QSF_K_OUTPUT_NORM]) return QSF_OK;
+    ends_vectors_range(s, &begin, &end);
+    if ((st = qsf_window_start(&e->vectors_window, begin, end, &c->error))) return st;
+    if ((st = qsf_window_poll(&e->vectors_window, wait, &c->error))) return st;
+    const qsf_unit *u = &s->units[e->head_unit];
+    for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++) {
+        qsf_tensor t = s->tensors[i];
+        if (!is_final_norm(t.kind)) continue;
+        float *to = e->norm + (t.kind == QSF_K_OUTPUT_NORM_BIAS ? s->hp.n_embd : 0);
+        t.data = qsf_window_at(&e->vectors_window, s->places[i]);
+        qsf_dequant_rows(&t, 0, 1, to);
+        e->vectors.v[t.kind] = to;
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
+{
+    const qsf_source *s = c->model->source;
+    qsf_ends *e = &c->ends;
+    uint64_t begin, end;
+    qsf_status st;
+    if (!e->streamed || s->hp.tied) st = unit_fetch(c, qsf_unit_final(s), wait, &c->w_final);
+    else {
+        st = vectors_fetch(c, wait);
+        c->w_final = &e->vectors;
+    }
+    if (st) return st;
+    if (!e->streamed) return s->hp.tied ? unit_fetch(c, qsf_unit_embd(s), wait, &c->w_embd) : QSF_OK;
+    head_range(e, part, &begin, &end);
+    if ((st = qsf_window_start(&e->head_windows[part % 2], begin, end, &c->error))) return st;
+    return qsf_window_poll(&e->head_windows[part % 2], wait, &c->error);
+}
+
+void qsf_ends_head(qsf_context *c, uint32_t part)
+{
+    qsf_ends *e = &c->ends;
+    if (!e->streamed) {
+        qsf_forward_head(c, c->hp->tied ? &c->w_embd->m[QSF_K_TOKEN_EMBD] : &c->w_final->m[QSF_K_OUTPUT], 0, true);
+        return;
+    }
+    uint64_t begin, end;
+    const uint32_t next = (part + 1) % e->n_parts;                      /* after the last part comes the next token's first */
+    if (next % 2 != part % 2) {
+        head_range(e, next, &begin, &end);
+        (void)qsf_window_start(&e->head_windows[next % 2], begin, end, NULL);      /* a failure shows when it is needed */
+    }
+    head_range(e, part, &begin, &end);
+    qsf_matrix m = { .t = e->head, .form = e->head.packing == 1 ? qsf_form_of_type(e->head.type) : -1 };
+    const uint32_t row = part * e->head_rows;
+    m.t.rows = QSF_MIN(e->head_rows, e->head.rows - row);
+    m.t.data = qsf_window_at(&e->head_windows[part % 2], begin);
+    m.blocks = m.t.block ? (uint32_t)qsf_ceil_div(m.t.cols, m.t.block) : 0;
+    qsf_forward_head(c, &m, row, part == 0);
+}

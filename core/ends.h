@@ -1,0 +1,43 @@
+/* The two ends of a pass, embedding and head: in memory, or seen through windows on the file where the budget is too small for them.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_ENDS_H
+#define QSF_ENDS_H
+
+#include "loader.h"
+#include "window.h"
+
+typedef struct qsf_ends {
+    bool       streamed;
+    qsf_tensor embd, head;             /* shapes and types; data is not used */
+    uint64_t   embd_at, head_at;       /* places in their units */
+    uint32_t   head_unit;
+    qsf_window embd_window;            /* a strip of embedding rows */
+    qsf_window head_windows[2];        /* parts of the head: one is computed while the other is read */
+    qsf_window vectors_window;         /* the final norm of a unit that also holds the head */
+    uint32_t   head_rows;              /* rows of a part, a multiple of 16 */
+    uint32_t   n_parts;                /* 1 where the head is in memory */
+    qsf_weights vectors;
+    float     *norm;                   /* [2][n_embd] weight and bias */
+    uint32_t  *order;                  /* [n_batch] rows of the batch by token, so that neighbours share a strip */
+    uint32_t   next;                   /* of order: the first row that is not embedded yet */
+    uint32_t   n_order;
+} qsf_ends;
+
+struct qsf_context;
+
+bool       qsf_ends_can_stream(const qsf_source *s);
+/* Memory of streamed ends: the windows. part: bytes of a part of the head. */
+uint64_t   qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch);
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err);
+void       qsf_ends_done(qsf_ends *e, uint32_t n_batch);
+
+/* The batch's rows in the order of their tokens. */
+void       qsf_ends_begin(struct qsf_context *c);
+/* What the embedding, or part `part` of the head, needs: QSF_PENDING or there.  wait: does not return QSF_PENDING. */
+qsf_status qsf_ends_fetch_embd(struct qsf_context *c, bool wait);
+qsf_status qsf_ends_fetch_head(struct qsf_context *c, uint32_t part, bool wait);
+/* After a fetch.  embed returns true when all rows are embedded. */
+bool       qsf_ends_embed(struct qsf_context *c);
+void       qsf_ends_head(struct qsf_context *c, uint32_t part);
+
+#endif
