@@ -148,15 +148,20 @@ float *qsf_forward(QSFEngine *e, const int *tokens, int num_tokens)
     return (float *)(uintptr_t)logits;
 }
 
-/* One token's text to the callback: whole characters. */
+/* One token's text to the callback: whole characters; a very long token comes in parts. */
 static void engine_emit(QSFEngine *e, int32_t id, qsf_utf8_tail *tail, QSFTokenCallback callback, void *user)
 {
-    char text[1024];
+    enum { PART = 256 };
+    char text[3 * (PART + 4) + 1];
     const char *piece;
-    size_t n = qsf_token_piece(e->model, id, false, &piece);
-    if (n > sizeof text / 3 - 5) n = sizeof text / 3 - 5;
-    text[qsf_utf8_push(tail, piece, n, text)] = 0;
-    if (callback) callback(id, text, user);
+    const size_t n = qsf_token_piece(e->model, id, false, &piece);
+    size_t at = 0;
+    do {
+        const size_t part = QSF_MIN(n - at, PART);
+        text[qsf_utf8_push(tail, piece + at, part, text)] = 0;
+        at += part;
+        if (callback) callback(id, text, user);
+    } while (at < n);
 }
 
 void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temperature, float top_p, QSFTokenCallback callback, void *user)
