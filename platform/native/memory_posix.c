@@ -49,7 +49,7 @@ void *native_mem_alloc(void *user, size_t size)
     (void)user;
     if (size >= MEMORY_MAP_FROM) return memory_map(size);
     void *p;
-    if (posix_memalign(&p, 64, size ? size : 1)) return NULL;
+    if (posix_memalign(&p, size < 131072 ? 64 : 4096, size ? size : 1)) return NULL;
     memset(p, 0, size);
     return p;
 }

@@ -21,6 +21,7 @@ typedef struct pread_request {
     qsf_read     base;
     struct pread_state   *state;
     struct pread_request *next;            /* in the queue or among the free ones */
+    struct pread_request *older;           /* every request of the file, for the end */
     uint64_t     at;
     uint8_t     *dst;
     size_t       len;
@@ -32,7 +33,7 @@ typedef struct pread_state {
     int             fd;
     pthread_mutex_t lock;                  /* over all that follows */
     pthread_cond_t  work, done;
-    pread_request  *head, **tail, *unused;
+    pread_request  *head, **tail, *unused, *newest;
     pthread_t       threads[PREAD_THREADS];
     unsigned        n_threads;
     bool            started, stop;
@@ -112,15 +113,6 @@ static qsf_status pread_open(int fd, void **state)
     return QSF_OK;
 }
 
-static void pread_free_list(pread_request *r)
-{
-    while (r) {
-        pread_request *next = r->next;
-        free(r);
-        r = next;
-    }
-}
-
 static void pread_close(void *state)
 {
     pread_state *s = state;
@@ -129,34 +121,44 @@ static void pread_close(void *state)
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
     for (unsigned i = 0; i < s->n_threads; i++) pthread_join(s->threads[i], NULL);
-    pread_free_list(s->head);
-    pread_free_list(s->unused);
+    while (s->newest) {
+        pread_request *older = s->newest->older;
+        free(s->newest);
+        s->newest = older;
+    }
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->work);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
+static pread_request *pread_new_request(pread_state *s)
+{
+    pread_request *r = s->unused;
+    if (r) {
+        s->unused = r->next;
+    } else if ((r = malloc(sizeof *r))) {
+        r->older = s->newest;
+        s->newest = r;
+    }
+    return r;
+}
+
 static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     pread_state *s = state;
-    qsf_status st = QSF_OK;
     pthread_mutex_lock(&s->lock);
-    pread_request *r = s->unused;
-    if (r) s->unused = r->next;
-    else if (!(r = malloc(sizeof *r))) {
-        st = QSF_E_MEMORY;
-        goto end;
+    pread_request *r = pread_new_request(s);
+    if (r) {
+        if (!s->started) pread_start_threads(s);
+        *r = (pread_request){ { &native_reader_pread }, s, NULL, r->older, at, dst, len, PREAD_QUEUED, QSF_OK };
+        *s->tail = r;
+        s->tail = &r->next;
+        pthread_cond_signal(&s->work);
+        *out = &r->base;
     }
-    if (!s->started) pread_start_threads(s);
-    *r = (pread_request){ { &native_reader_pread }, s, NULL, at, dst, len, PREAD_QUEUED, QSF_OK };
-    *s->tail = r;
-    s->tail = &r->next;
-    pthread_cond_signal(&s->work);
-    *out = &r->base;
-end:
     pthread_mutex_unlock(&s->lock);
-    return st;
+    return r ? QSF_OK : QSF_E_MEMORY;
 }
 
 /* With the lock held: the result, and the request is free again. */

@@ -13,11 +13,13 @@
 
 #define URING_DEPTH 16
 #define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
+#define URING_INLINE ((size_t)64 << 10)    /* longer ones go to a thread of the kernel: cached bytes are copied while sending */
 
 typedef struct uring_request {
     qsf_read     base;
     struct uring_state   *state;
     struct uring_request *next;            /* among the waiting or the free ones */
+    struct uring_request *older;           /* every request of the ring, for the end */
     uint64_t     at;
     uint8_t     *dst;
     size_t       len;                      /* still missing */
@@ -30,6 +32,7 @@ typedef struct uring_state {
     pthread_mutex_t lock;                  /* over all that follows */
     struct io_uring ring;
     uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
+    uring_request  *newest;
     unsigned        in_flight;
 } uring_state;
 
@@ -50,9 +53,16 @@ static void uring_send(uring_state *s, uring_request *r)
     }
     io_uring_prep_read(sqe, s->fd, r->dst, (unsigned)(r->len < URING_CHUNK ? r->len : URING_CHUNK), r->at);
     io_uring_sqe_set_data(sqe, r);
-    s->in_flight++;
+    if (r->len > URING_INLINE) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
     int n;
-    while ((n = io_uring_submit(&s->ring)) == -EINTR || n == -EAGAIN) continue;
+    while ((n = io_uring_submit(&s->ring)) == -EINTR) continue;
+    if (n >= 0) {
+        s->in_flight++;
+        return;
+    }
+    io_uring_prep_nop(sqe);                /* it stays in the ring and must not touch dst later */
+    io_uring_sqe_set_data(sqe, NULL);
+    uring_finish(r, QSF_E_IO);
 }
 
 /* A part has come: the whole is there, it was the file's end, or the rest is asked for. */
@@ -80,7 +90,7 @@ static void uring_collect(uring_state *s, bool wait)
         uring_request *r = io_uring_cqe_get_data(cqe);
         const int n = cqe->res;
         io_uring_cqe_seen(&s->ring, cqe);
-        uring_part(s, r, n);
+        if (r) uring_part(s, r, n);
     }
     while (s->waiting && s->in_flight < URING_DEPTH) {
         uring_request *r = s->waiting;
@@ -103,31 +113,35 @@ static qsf_status uring_open(int fd, void **state)
     return QSF_OK;
 }
 
-static void uring_free_list(uring_request *r)
-{
-    while (r) {
-        uring_request *next = r->next;
-        free(r);
-        r = next;
-    }
-}
-
-/* Requests still under way are known to the ring only, so each is freed when its last part comes. */
 static void uring_close(void *state)
 {
     uring_state *s = state;
-    uring_free_list(s->waiting);
     while (s->in_flight) {
         struct io_uring_cqe *cqe;
         if (io_uring_wait_cqe(&s->ring, &cqe)) continue;
-        free(io_uring_cqe_get_data(cqe));
+        if (io_uring_cqe_get_data(cqe)) s->in_flight--;
         io_uring_cqe_seen(&s->ring, cqe);
-        s->in_flight--;
     }
-    uring_free_list(s->unused);
+    while (s->newest) {
+        uring_request *older = s->newest->older;
+        free(s->newest);
+        s->newest = older;
+    }
     io_uring_queue_exit(&s->ring);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+static uring_request *uring_new_request(uring_state *s)
+{
+    uring_request *r = s->unused;
+    if (r) {
+        s->unused = r->next;
+    } else if ((r = malloc(sizeof *r))) {
+        r->older = s->newest;
+        s->newest = r;
+    }
+    return r;
 }
 
 static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, qsf_read **out)
@@ -135,13 +149,13 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     uring_state *s = state;
     qsf_status st = QSF_OK;
     pthread_mutex_lock(&s->lock);
-    uring_request *r = s->unused;
-    if (r) s->unused = r->next;
-    else if (!(r = malloc(sizeof *r))) st = QSF_E_MEMORY;
+    uring_request *r = uring_new_request(s);
     if (r) {
-        *r = (uring_request){ { &native_reader_uring }, s, NULL, at, dst, len, len == 0, QSF_OK };
+        *r = (uring_request){ { &native_reader_uring }, s, NULL, r->older, at, dst, len, len == 0, QSF_OK };
         if (len) uring_send(s, r);
         *out = &r->base;
+    } else {
+        st = QSF_E_MEMORY;
     }
     pthread_mutex_unlock(&s->lock);
     return st;
@@ -187,4 +201,5 @@ const native_reader native_reader_uring = { "io_uring", uring_open, uring_close,
 
 #undef URING_DEPTH
 #undef URING_CHUNK
+#undef URING_INLINE
 #endif

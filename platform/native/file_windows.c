@@ -1,0 +1,216 @@
+/* Files for reading on Windows: overlapped reads, which the system runs beside the caller.
+ * SPDX-License-Identifier: MIT */
+#include "native.h"
+
+#if defined(NATIVE_WINDOWS)
+#include <stdlib.h>
+#include <windows.h>
+
+#define WINDOWS_CHUNK ((size_t)1 << 30)    /* ReadFile counts in 32 bits */
+
+/* One read.  Its parts follow each other, because a count has 32 bits; each ends by its own event. */
+typedef struct windows_request {
+    qsf_read   base;
+    OVERLAPPED overlapped;
+    struct windows_request *older, *next;  /* every request of the file, and the free ones */
+    qsf_file  *file;
+    uint64_t   at;
+    uint8_t   *dst;
+    size_t     len;                        /* still missing */
+    bool       running;
+} windows_request;
+
+struct qsf_file {
+    HANDLE   handle;
+    uint64_t length;
+    CRITICAL_SECTION lock;                 /* over the two lists */
+    windows_request *newest, *unused;
+};
+
+static qsf_status windows_status_of(DWORD e)
+{
+    switch (e) {
+    case ERROR_FILE_NOT_FOUND:
+    case ERROR_PATH_NOT_FOUND:
+    case ERROR_INVALID_NAME: return QSF_E_NOT_FOUND;
+    case ERROR_NOT_ENOUGH_MEMORY:
+    case ERROR_OUTOFMEMORY: return QSF_E_MEMORY;
+    default: return QSF_E_IO;
+    }
+}
+
+qsf_status native_open(void *user, const char *path, qsf_file **out)
+{
+    (void)user;
+    *out = NULL;
+    qsf_status st;
+    LARGE_INTEGER length;
+    wchar_t *name = native_wide(path);
+    qsf_file *f = calloc(1, sizeof *f);
+    if (!name || !f) {
+        st = name ? QSF_E_MEMORY : QSF_E_NOT_FOUND;
+        goto fail;
+    }
+    f->handle = CreateFileW(name, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, FILE_FLAG_OVERLAPPED, NULL);
+    if (f->handle == INVALID_HANDLE_VALUE) {
+        st = windows_status_of(GetLastError());
+        goto fail;
+    }
+    if (GetFileType(f->handle) != FILE_TYPE_DISK || !GetFileSizeEx(f->handle, &length)) {
+        CloseHandle(f->handle);
+        st = QSF_E_IO;
+        goto fail;
+    }
+    f->length = (uint64_t)length.QuadPart;
+    InitializeCriticalSection(&f->lock);
+    free(name);
+    *out = f;
+    return QSF_OK;
+fail:
+    free(name);
+    free(f);
+    return st;
+}
+
+void native_close(void *user, qsf_file *f)
+{
+    (void)user;
+    if (!f) return;
+    while (f->newest) {
+        windows_request *r = f->newest;
+        DWORD n;
+        f->newest = r->older;
+        if (r->running) {
+            CancelIoEx(f->handle, &r->overlapped);
+            GetOverlappedResult(f->handle, &r->overlapped, &n, TRUE);    /* dst is the caller's again only now */
+        }
+        CloseHandle(r->overlapped.hEvent);
+        free(r);
+    }
+    DeleteCriticalSection(&f->lock);
+    CloseHandle(f->handle);
+    free(f);
+}
+
+qsf_status native_length(void *user, qsf_file *f, uint64_t *out)
+{
+    (void)user;
+    *out = f->length;
+    return QSF_OK;
+}
+
+static windows_request *windows_new_request(qsf_file *f)
+{
+    EnterCriticalSection(&f->lock);
+    windows_request *r = f->unused;
+    if (r) {
+        f->unused = r->next;
+    } else if ((r = calloc(1, sizeof *r))) {
+        r->overlapped.hEvent = CreateEventW(NULL, TRUE, FALSE, NULL);
+        if (r->overlapped.hEvent) {
+            r->file = f;
+            r->older = f->newest;
+            f->newest = r;
+        } else {
+            free(r);
+            r = NULL;
+        }
+    }
+    LeaveCriticalSection(&f->lock);
+    return r;
+}
+
+static qsf_status windows_end(windows_request *r, qsf_status st)
+{
+    qsf_file *f = r->file;
+    r->running = false;
+    EnterCriticalSection(&f->lock);
+    r->next = f->unused;
+    f->unused = r;
+    LeaveCriticalSection(&f->lock);
+    return st;
+}
+
+/* Begins the next part; QSF_PENDING where it runs now. */
+static qsf_status windows_send(windows_request *r)
+{
+    const HANDLE event = r->overlapped.hEvent;
+    r->overlapped = (OVERLAPPED){ .hEvent = event };
+    r->overlapped.Offset = (DWORD)r->at;
+    r->overlapped.OffsetHigh = (DWORD)(r->at >> 32);
+    r->running = ReadFile(r->file->handle, r->dst, (DWORD)(r->len < WINDOWS_CHUNK ? r->len : WINDOWS_CHUNK), NULL, &r->overlapped)
+              || GetLastError() == ERROR_IO_PENDING;
+    return r->running ? QSF_PENDING : QSF_E_IO;
+}
+
+/* Takes parts that have come, or waits for them, until all is there. */
+static qsf_status windows_collect(windows_request *r, bool wait)
+{
+    qsf_status st = QSF_PENDING;
+    while (r->len && st == QSF_PENDING) {
+        DWORD n = 0;
+        if (!r->running && (st = windows_send(r)) != QSF_PENDING) break;
+        if (!GetOverlappedResult(r->file->handle, &r->overlapped, &n, wait)) {
+            if (GetLastError() == ERROR_IO_INCOMPLETE) return QSF_PENDING;
+            st = QSF_E_IO;                 /* the file ends inside the read, or the disk failed */
+            break;
+        }
+        r->running = false;
+        if (n == 0) st = QSF_E_IO;
+        r->at += n;
+        r->dst += n;
+        r->len -= n;
+    }
+    return windows_end(r, r->len ? st : QSF_OK);
+}
+
+qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+{
+    (void)user;
+    *out = NULL;
+    if (at > INT64_MAX || len > INT64_MAX - at) return QSF_E_IO;
+    windows_request *r = windows_new_request(f);
+    if (!r) return QSF_E_MEMORY;
+    r->at = at;
+    r->dst = dst;
+    r->len = len;
+    if (len && windows_send(r) != QSF_PENDING) return windows_end(r, QSF_E_IO);
+    *out = &r->base;
+    return QSF_OK;
+}
+
+qsf_status native_read_poll(void *user, qsf_read *r)
+{
+    (void)user;
+    return windows_collect((windows_request *)r, false);
+}
+
+qsf_status native_read_wait(void *user, qsf_read *r)
+{
+    (void)user;
+    return windows_collect((windows_request *)r, true);
+}
+
+/* The view keeps the mapping alive. */
+qsf_status native_map(void *user, qsf_file *f, const void **out)
+{
+    (void)user;
+    *out = NULL;
+    if (f->length == 0 || f->length > SIZE_MAX) return QSF_E_UNSUPPORTED;
+    const HANDLE mapping = CreateFileMappingW(f->handle, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (!mapping) return windows_status_of(GetLastError());
+    *out = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    const DWORD e = GetLastError();
+    CloseHandle(mapping);
+    return *out ? QSF_OK : windows_status_of(e);
+}
+
+void native_unmap(void *user, qsf_file *f, const void *p)
+{
+    (void)user;
+    (void)f;
+    if (p) UnmapViewOfFile(p);
+}
+
+#undef WINDOWS_CHUNK
+#endif

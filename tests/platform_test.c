@@ -1,0 +1,400 @@
+/* The native platform: files whole or not at all, reads in any order, memory, threads, clock, processor.
+ * SPDX-License-Identifier: MIT */
+#include "native.h"
+#include "test.h"
+
+#include <stdatomic.h>
+
+#if defined(_WIN32)
+#  include <direct.h>
+#  include <process.h>
+#  define make_dir(p) _mkdir(p)
+#  include <windows.h>
+#  define remove_dir(p) _rmdir(p)
+#  define process_id() _getpid()
+#else
+#  include <pthread.h>
+#  include <sys/stat.h>
+#  include <unistd.h>
+#  define make_dir(p) mkdir(p, 0777)
+#  define remove_dir(p) rmdir(p)
+#  define remove_file(p) unlink(p)
+#  define process_id() (int)getpid()
+#endif
+
+static const qsf_platform *os;
+
+#if defined(_WIN32)
+static void remove_file(const char *name)
+{
+    wchar_t *w = native_wide(name);
+    DeleteFileW(w);
+    free(w);
+}
+#endif
+static char dir[64], path[128], other[128];
+
+static void make_paths(void)
+{
+    snprintf(dir, sizeof dir, "qsf-platform-test-%d", process_id());
+    snprintf(path, sizeof path, "%s/d\xc3\xa4tei.bin", dir);        /* a name that is not ASCII */
+    snprintf(other, sizeof other, "%s/other", dir);
+    make_dir(dir);
+}
+
+static uint8_t byte_at(uint64_t at) { return (uint8_t)(at * 2654435761u >> 13); }
+
+/* A file of len known bytes, written in pieces from its end. */
+static qsf_status write_known(const char *name, uint64_t len, bool commit)
+{
+    qsf_out *o;
+    qsf_status st = os->create(os->user, name, &o);
+    if (st) return st;
+    uint8_t *piece = malloc(65536);
+    for (uint64_t end = len; end && !st;) {
+        const size_t n = end < 65536 ? (size_t)end : 65536;
+        end -= n;
+        for (size_t i = 0; i < n; i++) piece[i] = byte_at(end + i);
+        st = os->write(os->user, o, end, piece, n);
+    }
+    free(piece);
+    if (st || !commit) os->abort(os->user, o);
+    else st = os->commit(os->user, o);
+    return st;
+}
+
+static bool known(const uint8_t *p, uint64_t at, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i] != byte_at(at + i)) return false;
+    return true;
+}
+
+static bool exists(const char *name)
+{
+    qsf_file *f;
+    if (os->open(os->user, name, &f)) return false;
+    os->close(os->user, f);
+    return true;
+}
+
+TEST(table_is_whole)
+{
+    CHECK_EQ(os->size, sizeof(qsf_platform));
+    CHECK(os->open && os->close && os->length && os->read_start && os->read_poll && os->read_wait);
+    CHECK(os->create && os->write && os->commit && os->abort && os->mem_alloc && os->mem_free);
+    CHECK(os->cpu_count && os->thread_start && os->thread_join && os->thread_pin && os->wait32 && os->wake32);
+    CHECK(os->now_ns && os->cpu_features && os->env);
+}
+
+TEST(open_says_what_is_wrong)
+{
+    qsf_file *f = (qsf_file *)1;
+    CHECK_EQ(os->open(os->user, "no/such/file", &f), QSF_E_NOT_FOUND);
+    CHECK(f == NULL);
+    f = (qsf_file *)1;
+    CHECK(os->open(os->user, dir, &f) != QSF_OK);                   /* a directory */
+    CHECK(f == NULL);
+    os->close(os->user, NULL);
+}
+
+TEST(commit_makes_the_file_and_abort_does_not)
+{
+    CHECK_EQ(write_known(path, 100000, false), QSF_OK);
+    CHECK(!exists(path));
+    CHECK_EQ(write_known(path, 100000, true), QSF_OK);
+    CHECK(exists(path));
+    CHECK_EQ(write_known(path, 5, false), QSF_OK);                  /* the old one stays */
+    qsf_file *f;
+    uint64_t len = 0;
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    CHECK_EQ(os->length(os->user, f, &len), QSF_OK);
+    CHECK_EQ(len, 100000);
+    os->close(os->user, f);
+    CHECK_EQ(write_known(path, 7, true), QSF_OK);                   /* replaced */
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    CHECK_EQ(os->length(os->user, f, &len), QSF_OK);
+    CHECK_EQ(len, 7);
+    os->close(os->user, f);
+    os->abort(os->user, NULL);
+}
+
+TEST(create_refuses_what_is_no_place_for_a_file)
+{
+    qsf_out *o = (qsf_out *)1;
+    CHECK(os->create(os->user, "no/such/folder/file", &o) != QSF_OK);
+    CHECK(o == NULL);
+    o = (qsf_out *)1;
+    CHECK(os->create(os->user, dir, &o) != QSF_OK);
+    CHECK(o == NULL);
+#if !defined(_WIN32)
+    CHECK(os->create(os->user, "/dev/null", &o) != QSF_OK);         /* a rename would replace the device */
+#endif
+}
+
+TEST(reads_in_any_order)
+{
+    enum { LEN = 3000017, READS = 40, PIECE = 70001 };
+    CHECK_EQ(write_known(path, LEN, true), QSF_OK);
+    qsf_file *f;
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    uint8_t *dst = malloc((size_t)READS * PIECE);
+    qsf_read *r[READS];
+    for (uint64_t i = 0; i < READS; i++)
+        CHECK_EQ(os->read_start(os->user, f, i * 73007, dst + i * PIECE, PIECE, &r[i]), QSF_OK);
+    for (uint64_t k = 0; k < READS; k++) {
+        const uint64_t i = k * 17 % READS;                          /* ended in another order than begun, by both ways */
+        qsf_status st = QSF_PENDING;
+        if (k % 2) while ((st = os->read_poll(os->user, r[i])) == QSF_PENDING) continue;
+        else st = os->read_wait(os->user, r[i]);
+        CHECK_EQ(st, QSF_OK);
+        CHECK(known(dst + i * PIECE, i * 73007, PIECE));
+    }
+    free(dst);
+    os->close(os->user, f);
+}
+
+static qsf_status read_now(qsf_file *f, uint64_t at, void *dst, size_t len)
+{
+    qsf_read *r;
+    const qsf_status st = os->read_start(os->user, f, at, dst, len, &r);
+    return st ? st : os->read_wait(os->user, r);
+}
+
+TEST(a_read_past_the_end_is_an_error)
+{
+    CHECK_EQ(write_known(path, 1000, true), QSF_OK);
+    qsf_file *f;
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    uint8_t dst[64];
+    CHECK_EQ(read_now(f, 936, dst, 64), QSF_OK);
+    CHECK(known(dst, 936, 64));
+    CHECK_EQ(read_now(f, 937, dst, 64), QSF_E_IO);
+    CHECK_EQ(read_now(f, 5000, dst, 1), QSF_E_IO);
+    CHECK_EQ(read_now(f, UINT64_MAX - 3, dst, 64), QSF_E_IO);
+    CHECK_EQ(read_now(f, 1000, dst, 0), QSF_OK);
+    os->close(os->user, f);
+}
+
+TEST(close_ends_running_reads)
+{
+    enum { LEN = 1 << 20, READS = 24 };
+    CHECK_EQ(write_known(path, LEN, true), QSF_OK);
+    uint8_t *dst = malloc((size_t)LEN * READS);
+    for (int round = 0; round < 20; round++) {
+        qsf_file *f;
+        qsf_read *r;
+        CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+        for (size_t i = 0; i < READS; i++) CHECK_EQ(os->read_start(os->user, f, 0, dst + i * LEN, LEN, &r), QSF_OK);
+        os->close(os->user, f);
+        memset(dst, 0, (size_t)LEN * READS);                        /* ours again: the thread sanitizer watches */
+    }
+    free(dst);
+}
+
+/* Threads that read one file at once, as contexts that share a model do. */
+static qsf_file *shared_file;
+static _Atomic uint32_t wrong_reads;
+static void read_much(void *arg)
+{
+    uint8_t dst[30000];
+    for (uint64_t i = 0; i < 200; i++) {
+        const uint64_t at = (i * 7919 + *(uint64_t *)arg * 104729) % 900000;
+        if (read_now(shared_file, at, dst, sizeof dst) || !known(dst, at, sizeof dst)) wrong_reads++;
+    }
+}
+
+TEST(threads_read_one_file_at_once)
+{
+    qsf_thread *t[4];
+    uint64_t number[4];
+    CHECK_EQ(write_known(path, 1000000, true), QSF_OK);
+    CHECK_EQ(os->open(os->user, path, &shared_file), QSF_OK);
+    for (uint64_t i = 0; i < 4; i++) {
+        number[i] = i;
+        CHECK_EQ(os->thread_start(os->user, read_much, &number[i], &t[i]), QSF_OK);
+    }
+    for (int i = 0; i < 4; i++) os->thread_join(os->user, t[i]);
+    CHECK_EQ(wrong_reads, 0);
+    os->close(os->user, shared_file);
+}
+
+#if !defined(_WIN32)
+/* Both ways of reading, also the one that file_posix.c would not take here. */
+static void check_reader(const native_reader *how)
+{
+    void *state;
+    FILE *f = fopen(path, "rb");
+    const qsf_status st = how->open(fileno(f), &state);
+    if (st == QSF_E_UNSUPPORTED) printf("      %s is not on this machine\n", how->name);
+    else {
+        CHECK_EQ(st, QSF_OK);
+        uint8_t dst[4096];
+        for (uint64_t i = 0; i < 100; i++) {
+            qsf_read *r;
+            CHECK_EQ(how->start(state, i * 900, dst, sizeof dst, &r), QSF_OK);
+            CHECK_EQ(how->wait(r), QSF_OK);
+            CHECK(known(dst, i * 900, sizeof dst));
+        }
+        how->close(state);
+    }
+    fclose(f);
+}
+
+TEST(every_reader_reads)
+{
+    CHECK_EQ(write_known(path, 100000, true), QSF_OK);
+    check_reader(&native_reader_pread);
+    check_reader(&native_reader_uring);
+}
+
+TEST(a_link_stays_a_link)
+{
+    CHECK_EQ(write_known(path, 10, true), QSF_OK);
+    CHECK_EQ(symlink(strrchr(path, '/') + 1, other), 0);
+    CHECK_EQ(write_known(other, 20, true), QSF_OK);
+    struct stat s;
+    CHECK_EQ(lstat(other, &s), 0);
+    CHECK(S_ISLNK(s.st_mode));
+    CHECK_EQ(stat(path, &s), 0);
+    CHECK_EQ(s.st_size, 20);
+    unlink(other);
+}
+#endif
+
+TEST(map_shows_the_file)
+{
+    if (!os->map) return;
+    CHECK_EQ(write_known(path, 200001, true), QSF_OK);
+    qsf_file *f;
+    const void *p = NULL;
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    CHECK_EQ(os->map(os->user, f, &p), QSF_OK);
+    CHECK(p && known(p, 0, 200001));
+    os->unmap(os->user, f, p);
+    os->close(os->user, f);
+}
+
+TEST(memory_is_zeroed_and_aligned)
+{
+    static const size_t sizes[] = { 0, 1, 63, 64, 4096, 131071, 131072, 131073, 1 << 20, (4 << 20) - 1, 4 << 20, (6 << 20) + 5, 64 << 20 };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int round = 0; round < 3; round++) {                   /* later rounds get used memory back */
+            uint8_t *p = os->mem_alloc(os->user, sizes[i]);
+            CHECK(p != NULL);
+            CHECK_EQ((uintptr_t)p % 64, 0);
+            if (sizes[i] >= 131072) CHECK_EQ((uintptr_t)p % 4096, 0);
+            bool zero = true;
+            for (size_t k = 0; k < sizes[i]; k += 61) zero = zero && p[k] == 0;
+            CHECK(zero);
+            if (sizes[i]) memset(p, 0xa5, sizes[i]);
+            os->mem_free(os->user, p, sizes[i]);
+        }
+    }
+    os->mem_free(os->user, NULL, 5);
+}
+
+TEST(too_much_memory_is_null)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)    /* sanitizers stop the program instead */
+    CHECK(os->mem_alloc(os->user, SIZE_MAX - 100) == NULL);
+    CHECK(os->mem_alloc(os->user, SIZE_MAX / 2 + 1) == NULL);
+#endif
+}
+
+static _Atomic uint32_t word, woken;
+static void sleeper(void *arg)
+{
+    (void)arg;
+    os->thread_pin(os->user, 1);
+    while (atomic_load(&word) == 0) os->wait32(os->user, (uint32_t *)&word, 0, 1000000000u);
+    woken++;
+}
+
+TEST(wake_wakes_every_waiter)
+{
+    enum { N = 8 };
+    qsf_thread *t[N];
+    for (int round = 0; round < 20; round++) {
+        atomic_store(&word, 0);
+        atomic_store(&woken, 0);
+        for (int i = 0; i < N; i++) CHECK_EQ(os->thread_start(os->user, sleeper, NULL, &t[i]), QSF_OK);
+        atomic_store(&word, 1);
+        os->wake32(os->user, (uint32_t *)&word, UINT32_MAX);
+        for (int i = 0; i < N; i++) os->thread_join(os->user, t[i]);
+        CHECK_EQ(atomic_load(&woken), N);
+    }
+}
+
+TEST(wait_ends_with_its_time)
+{
+    atomic_store(&word, 5);
+    uint64_t begin = os->now_ns(os->user);
+    os->wait32(os->user, (uint32_t *)&word, 4, 10000000000u);       /* another value: no waiting */
+    CHECK(os->now_ns(os->user) - begin < 5000000000u);
+    begin = os->now_ns(os->user);
+    os->wait32(os->user, (uint32_t *)&word, 5, 20000000u);
+    CHECK(os->now_ns(os->user) - begin < 5000000000u);
+}
+
+TEST(clock_never_goes_back)
+{
+    uint64_t last = os->now_ns(os->user);
+    for (int i = 0; i < 100000; i++) {
+        const uint64_t now = os->now_ns(os->user);
+        CHECK(now >= last);
+        last = now;
+    }
+}
+
+TEST(processor_bundles_include_the_smaller_ones)
+{
+    const uint32_t has = os->cpu_features(os->user);
+    printf("      cpu features 0x%x, %u processors\n", (unsigned)has, (unsigned)os->cpu_count(os->user));
+    CHECK(os->cpu_count(os->user) >= 1);
+    if (has & QSF_CPU_AVX512_BF16) CHECK(has & QSF_CPU_AVX512);
+    if (has & (QSF_CPU_AVX512 | QSF_CPU_AVXVNNI)) CHECK(has & QSF_CPU_AVX2);
+    if (has & QSF_CPU_AVX2) CHECK(has & QSF_CPU_SSE42);
+    if (has & (QSF_CPU_DOTPROD | QSF_CPU_I8MM)) CHECK(has & QSF_CPU_NEON);
+}
+
+TEST(environment_is_readable)
+{
+    CHECK(os->env(os->user, "QSF_SURELY_NOT_SET") == NULL);
+    CHECK(os->env(os->user, "PATH") != NULL);
+}
+
+TEST(no_temporary_file_is_left)
+{
+    remove_file(path);
+    CHECK_EQ(remove_dir(dir), 0);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    os = qsf_platform_native();
+    make_paths();
+    RUN(table_is_whole);
+    RUN(open_says_what_is_wrong);
+    RUN(commit_makes_the_file_and_abort_does_not);
+    RUN(create_refuses_what_is_no_place_for_a_file);
+    RUN(reads_in_any_order);
+    RUN(a_read_past_the_end_is_an_error);
+    RUN(close_ends_running_reads);
+    RUN(threads_read_one_file_at_once);
+#if !defined(_WIN32)
+    RUN(every_reader_reads);
+    RUN(a_link_stays_a_link);
+#endif
+    RUN(map_shows_the_file);
+    RUN(memory_is_zeroed_and_aligned);
+    RUN(too_much_memory_is_null);
+    RUN(wake_wakes_every_waiter);
+    RUN(wait_ends_with_its_time);
+    RUN(clock_never_goes_back);
+    RUN(processor_bundles_include_the_smaller_ones);
+    RUN(environment_is_readable);
+    RUN(no_temporary_file_is_left);
+    return test_end();
+}
