@@ -7,5 +7,10 @@ void qsf_kernels_avx2(qsf_kernels *k)
 {
     k->isa = "avx2";
     qsf_matmul_avx2(k);
+    qsf_float_avx2(k);
+    qsf_attention_avx2(k);
+    qsf_vector_avx2(k);
+    qsf_sampling_avx2(k);
+    qsf_convert_avx2(k);
 }
 #endif

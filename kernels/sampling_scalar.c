@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-/* Greater float, greater key; NaN has the least. */
+/* Greater float, greater key; the two zeros are equal, NaN has the least. */
 static uint32_t float_key_scalar(float x)
 {
-    const uint32_t u = qsf_f32_bits(x);
+    const uint32_t u = qsf_f32_bits(x + 0.0f);
     if (x != x) return 0;
     return u & 0x80000000 ? ~u : u | 0x80000000;
 }

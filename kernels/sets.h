@@ -12,6 +12,7 @@ void qsf_vector_scalar(qsf_kernels *k);
 void qsf_sampling_scalar(qsf_kernels *k);
 void qsf_convert_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
+void qsf_float_avx2(qsf_kernels *k);
 void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
 void qsf_sampling_avx2(qsf_kernels *k);

@@ -1,0 +1,158 @@
+/* From one number format to another with AVX2 and F16C: int8 activations, half floats, 4- and 8-bit keys and values.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+QSF_TARGET_BEGIN("avx2,fma,f16c")
+#include "math_avx2.h"
+
+/* NaN to 0, infinities to the largest float. */
+QSF_TEMPLATE __m256 finite_avx2(__m256 x)
+{
+    const __m256 most = _mm256_set1_ps(FLT_MAX);
+    x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+    return _mm256_max_ps(_mm256_min_ps(x, most), _mm256_sub_ps(_mm256_setzero_ps(), most));
+}
+
+/* The largest finite |x| of n. */
+static float largest_finite_avx2(const float *x, size_t n)
+{
+    __m256 top = _mm256_setzero_ps();
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) top = _mm256_max_ps(abs_avx2(_mm256_loadu_ps(x + i)), top);       /* NaN as first operand is passed over */
+    if (i < n) top = _mm256_max_ps(abs_avx2(_mm256_maskload_ps(x + i, first_avx2(n - i))), top);
+    return QSF_MIN(max_lanes_avx2(top), FLT_MAX);
+}
+
+/* 32 floats to codes: to nearest even. */
+QSF_TEMPLATE __m256i codes32_avx2(const float *x, __m256 f)
+{
+    __m256i c[4];
+    for (int j = 0; j < 4; j++) c[j] = _mm256_cvtps_epi32(_mm256_mul_ps(finite_avx2(_mm256_loadu_ps(x + 8 * j)), f));
+    const __m256i v = _mm256_packs_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));            /* the packs work in halves */
+}
+QSF_TEMPLATE float sum32_avx2(__m256i codes)
+{
+    const __m256i s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), codes), _mm256_set1_epi16(1));
+    return sum_lanes_avx2(_mm256_cvtepi32_ps(s));                                                /* small integers: exact */
+}
+
+static void quantize_act_avx2(qsf_act *a, size_t m, const float *x, size_t cols)
+{
+    int8_t *q = a->q + m * a->cols;
+    float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
+    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2) {
+        float tail[64];
+        const float *from = tail;
+        if (at + 64 <= cols) from = x + at;
+        else {                                          /* the last part of a row, and what follows it */
+            memset(tail, 0, sizeof tail);
+            if (at < cols) memcpy(tail, x + at, (cols - at) * sizeof *x);
+        }
+        const float scale = largest_finite_avx2(from, 64) / 127;
+        *d = scale < FLT_MIN ? 0 : scale;
+        const __m256 f = _mm256_set1_ps(*d > 0 ? 1 / *d : 0);
+        const __m256i low = codes32_avx2(from, f), high = codes32_avx2(from + 32, f);
+        _mm256_storeu_si256((__m256i *)(void *)q, low);
+        _mm256_storeu_si256((__m256i *)(void *)(q + 32), high);
+        s[0] = sum32_avx2(low);
+        s[1] = sum32_avx2(high);
+    }
+}
+
+/* Codes of 32 values at once; the last part goes through a buffer. */
+static void quantize_kv_8bit_avx2(int8_t *out, float *scale, const float *in, size_t n)
+{
+    const float d = largest_finite_avx2(in, n) / 127;
+    *scale = d < FLT_MIN ? 0 : d;
+    const __m256 f = _mm256_set1_ps(*scale > 0 ? 1 / *scale : 0);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) _mm256_storeu_si256((__m256i *)(void *)(out + i), codes32_avx2(in + i, f));
+    if (i == n) return;
+    float tail[32] = { 0 };
+    int8_t codes[32];
+    memcpy(tail, in + i, (n - i) * sizeof *in);
+    _mm256_storeu_si256((__m256i *)(void *)codes, codes32_avx2(tail, f));
+    memcpy(out + i, codes, n - i);
+}
+
+/* 32 codes -8..7 to 16 bytes of nibbles. */
+QSF_TEMPLATE __m128i nibbles_avx2(__m256i codes)
+{
+    const __m256i c = _mm256_add_epi8(codes, _mm256_set1_epi8(8));
+    const __m256i pairs = _mm256_maddubs_epi16(c, _mm256_set1_epi16(0x1001));                    /* first + 16 * second */
+    return _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+}
+static void quantize_kv_4bit_avx2(uint8_t *out, float *scale, const float *in, size_t n)
+{
+    n &= ~(size_t)1;
+    const float d = largest_finite_avx2(in, n) / 7;
+    *scale = d < FLT_MIN ? 0 : d;
+    const __m256 f = _mm256_set1_ps(*scale > 0 ? 1 / *scale : 0);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) _mm_storeu_si128((__m128i *)(void *)(out + i / 2), nibbles_avx2(codes32_avx2(in + i, f)));
+    if (i == n) return;
+    float tail[32] = { 0 };
+    uint8_t codes[16];
+    memcpy(tail, in + i, (n - i) * sizeof *in);
+    _mm_storeu_si128((__m128i *)(void *)codes, nibbles_avx2(codes32_avx2(tail, f)));
+    memcpy(out + i / 2, codes, (n - i) / 2);
+}
+
+static void dequantize_kv_4bit_avx2(float *out, const uint8_t *in, float scale, size_t n)
+{
+    const __m256 f = _mm256_set1_ps(scale);
+    const __m128i low = _mm_set1_epi8(15), eight = _mm_set1_epi8(8);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(in + i / 2));
+        const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), eight);
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c))));
+        _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)))));
+    }
+    for (; i + 1 < n; i += 2) {
+        out[i] = scale * (float)((in[i / 2] & 15) - 8);
+        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
+    }
+}
+
+static void fp16_to_fp32_array_avx2(float *out, const uint16_t *in, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(in + i))));
+    for (; i < n; i++) out[i] = qsf_f16_to_f32(in[i]);
+}
+static void fp32_to_fp16_array_avx2(uint16_t *out, const float *in, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    for (; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
+}
+
+static void memset_pattern_avx2(void *dst, uint32_t pattern, size_t bytes)
+{
+    const __m256i p = _mm256_set1_epi32((int)pattern);
+    uint8_t *out = dst, four[4];
+    size_t i = 0;
+    for (; i + 32 <= bytes; i += 32) _mm256_storeu_si256((__m256i *)(void *)(out + i), p);
+    qsf_put32(four, pattern);
+    for (; i < bytes; i++) out[i] = four[i % 4];
+}
+
+void qsf_convert_avx2(qsf_kernels *k)
+{
+    k->quantize_act = quantize_act_avx2;
+    k->quantize_kv_8bit = quantize_kv_8bit_avx2;
+    k->quantize_kv_4bit = quantize_kv_4bit_avx2;
+    k->dequantize_kv_4bit = dequantize_kv_4bit_avx2;
+    k->fp16_to_fp32_array = fp16_to_fp32_array_avx2;
+    k->fp32_to_fp16_array = fp32_to_fp16_array_avx2;
+    k->memset_pattern = memset_pattern_avx2;
+}
+
+QSF_TARGET_END
+#endif
