@@ -20,7 +20,7 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip)
 {
     uint64_t at = 0;
-    const uint64_t rows = o->n_batch, rep = hp->n_heads / hp->n_kv_heads, half = qsf_rope_half(hp);
+    const uint64_t rows = o->n_batch, half = qsf_rope_half(hp);
     *b = (qsf_buffers){ 0 };
     b->ld_embd = qsf_round_up(hp->n_embd, 16);
     b->ld_q = qsf_round_up((uint64_t)hp->n_heads * hp->head_dim, 16);
@@ -44,7 +44,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
         b->sin[i] = CARVE(float, rows * half);
     }
     if (needs_strip) b->strip = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
-    b->scores = CARVE(float, o->n_threads * qsf_round_up(rep * (QSF_KV_BLOCK + 3), 16));
+    b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp));
     b->act.q = CARVE(int8_t, rows * act_cols);
     b->act.d = CARVE(float, rows * act_cols / 64);
     b->act.s = CARVE(float, rows * act_cols / 32);
@@ -96,6 +96,7 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
     if (!(c->region = qsf_alloc(c->platform, c->region_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->region, hp, &c->o, true);
     if (!(c->rows = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->groups = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
     if (!(c->old_length = qsf_alloc_array(c->platform, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
@@ -149,6 +150,7 @@ void qsf_context_free(qsf_context *c)
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(p, c->rope[i].freq, c->rope[i].half * sizeof(double));
     qsf_dealloc(p, c->old_length, c->o.n_seqs * sizeof(uint32_t));
+    qsf_dealloc(p, c->groups, c->o.n_batch * sizeof *c->groups);
     qsf_dealloc(p, c->rows, c->o.n_batch * sizeof *c->rows);
     qsf_dealloc(p, c->region, c->region_bytes);
     qsf_dealloc(p, c, sizeof *c);
@@ -233,6 +235,16 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
     return QSF_OK;
 }
 
+static void batch_group(qsf_context *c)
+{
+    c->n_groups = 0;
+    for (uint32_t r = 0; r < c->n_rows; r++) {
+        qsf_row_group *g = c->n_groups ? &c->groups[c->n_groups - 1] : NULL;
+        if (g && g->n < QSF_ATTENTION_ROWS && c->rows[g->first].seq == c->rows[r].seq) g->n++;
+        else c->groups[c->n_groups++] = (qsf_row_group){ r, 1 };
+    }
+}
+
 qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 {
     qsf_status st;
@@ -252,6 +264,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         }
     }
     c->at = 0;
+    batch_group(c);
     qsf_ends_begin(c);
     c->begun_ns = qsf_now(c->platform);
     return QSF_OK;

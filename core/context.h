@@ -17,6 +17,10 @@ typedef struct qsf_batch_row {
     int32_t  logits;      /* index of its logits, -1: none asked */
 } qsf_batch_row;
 
+/* Neighbouring rows of one sequence, whose attention is computed together. */
+enum { QSF_ATTENTION_ROWS = 8 };
+typedef struct qsf_row_group { uint32_t first, n; } qsf_row_group;
+
 /* What forward.c computes in.  Leading dimensions are padded to whole tiles.  n_batch rows each unless said. */
 typedef struct qsf_buffers {
     float *x;             /* [rows][n_embd] the residual stream */
@@ -28,7 +32,7 @@ typedef struct qsf_buffers {
     float *logits;        /* [n_logits][ld_vocab] */
     float *cos[2], *sin[2];      /* [rows][half], global and local */
     float *strip;         /* [threads][16][max cols] rows of weights as floats */
-    float *scores;        /* [threads][rep * (block + 3)] attention scores, m, l, factor */
+    float *attention;     /* [threads][qsf_attention_scratch] */
     qsf_act act;          /* [rows][max cols] */
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;
 } qsf_buffers;
@@ -47,6 +51,8 @@ struct qsf_context {
     void          *region;           /* the buffers' memory */
     uint64_t       region_bytes;
     qsf_batch_row *rows;
+    qsf_row_group *groups;
+    uint32_t       n_groups;
     uint32_t      *old_length;       /* [n_seqs] lengths before the batch, to take it back */
     qsf_context_options o;           /* as granted */
     qsf_plan       plan;
@@ -66,6 +72,8 @@ struct qsf_context {
 };
 
 /* forward.c */
+/* Floats that a thread's attention needs. */
+size_t qsf_attention_scratch(const qsf_hparams *hp);
 /* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
 void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
 void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);

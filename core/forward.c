@@ -168,39 +168,77 @@ static void block_sum(const qsf_context *c, float *o, const float *factor, const
     }
 }
 
-/* One row's attention in one key-value head, for the query heads that share it; block by block with an online softmax
- * (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no score outlives its block. */
-static void attend(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t kv, uint32_t thread)
+/* What one thread computes attention in: up to ATT_ROWS rows times the rep query heads that share a key-value head. */
+typedef struct attention_scratch {
+    float *q, *o;             /* [rows * rep][head_dim] */
+    float *s;                 /* [rows * rep][QSF_KV_BLOCK] */
+    float *m, *l, *factor;    /* [rows * rep] */
+} attention_scratch;
+
+size_t qsf_attention_scratch(const qsf_hparams *hp)
+{
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
+    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 3), 16);
+}
+
+static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
 {
     const qsf_hparams *hp = c->hp;
-    const qsf_batch_row *b = &c->rows[row];
-    const size_t hd = hp->head_dim, rep = hp->n_heads / hp->n_kv_heads;
-    const uint32_t window = layer_windowed(hp, layer) ? hp->window : 0;
-    const uint32_t first = window && b->pos + 1 > window ? b->pos + 1 - window : 0;
-    const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
-    const float *q = c->b.q + row * c->b.ld_q + kv * rep * hd;
-    float *o = c->b.att + row * c->b.ld_q + kv * rep * hd;
-    float *s = c->b.scores + thread * qsf_round_up(rep * (QSF_KV_BLOCK + 3), 16);
-    float *m = s + rep * QSF_KV_BLOCK, *l = m + rep, *factor = l + rep;
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
+    attention_scratch a;
+    a.q = c->b.attention + thread * qsf_attention_scratch(hp);
+    a.o = a.q + vectors * hp->head_dim;
+    a.s = a.o + vectors * hp->head_dim;
+    a.m = a.s + vectors * QSF_KV_BLOCK;
+    a.l = a.m + vectors;
+    a.factor = a.l + vectors;
+    return a;
+}
 
-    memset(o, 0, rep * hd * sizeof(float));
-    for (size_t r = 0; r < rep; r++) {
-        m[r] = -INFINITY;
-        l[r] = 0;
-    }
-    for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= b->pos; at += QSF_KV_BLOCK) {
-        const size_t n = QSF_MIN(QSF_KV_BLOCK, b->pos + 1 - at);
-        const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[b->seq].blocks[at / QSF_KV_BLOCK], kv);
-        block_scores(c, s, q, rec, n, rep, scale);
-        for (size_t r = 0; r < rep; r++) {
-            float *sr = s + r * QSF_KV_BLOCK;
-            if (hp->attn_softcap > 0) c->k.softcap_inplace(sr, hp->attn_softcap, n);
-            if (at < first) c->k.causal_mask_apply(sr, n, at, b->pos, window);
-            factor[r] = c->k.attention_softmax_inplace(sr, n, &m[r], &l[r]);
+/* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax for each of its rep vectors. */
+static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t at, size_t n, uint32_t pos, uint32_t window)
+{
+    const uint32_t first = window && pos + 1 > window ? pos + 1 - window : 0;
+    for (size_t v = vector; v < vector + rep; v++) {
+        float *s = a->s + v * QSF_KV_BLOCK;
+        if (at > pos || at + n <= first) {               /* nothing here is for this row */
+            memset(s, 0, n * sizeof(float));
+            a->factor[v] = 1;
+            continue;
         }
-        block_sum(c, o, factor, s, rec, n, rep);
+        if (c->hp->attn_softcap > 0) c->k.softcap_inplace(s, c->hp->attn_softcap, n);
+        if (at < first || at + n > (size_t)pos + 1) c->k.causal_mask_apply(s, n, at, pos, window);
+        a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
     }
-    for (size_t r = 0; r < rep; r++) c->k.vec_scale(o + r * hd, 1 / l[r], hd);
+}
+
+/* Attention of a group of rows in one key-value head, block by block with an online softmax (Milakov and Gimelshein 2018,
+ * arXiv:1805.02867), so that no score outlives its block; each block is brought to floats once for all vectors of the group. */
+static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32_t kv, uint32_t thread)
+{
+    const qsf_hparams *hp = c->hp;
+    const qsf_batch_row *rows = &c->rows[g.first];
+    const size_t hd = hp->head_dim, rep = hp->n_heads / hp->n_kv_heads, vectors = g.n * rep;
+    const uint32_t window = layer_windowed(hp, layer) ? hp->window : 0, last = rows[g.n - 1].pos;
+    const uint32_t first = window && rows[0].pos + 1 > window ? rows[0].pos + 1 - window : 0;
+    const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
+    const attention_scratch a = scratch_of(c, thread);
+
+    for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
+    memset(a.o, 0, vectors * hd * sizeof(float));
+    for (size_t v = 0; v < vectors; v++) {
+        a.m[v] = -INFINITY;
+        a.l[v] = 0;
+    }
+    for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= last; at += QSF_KV_BLOCK) {
+        const size_t n = QSF_MIN(QSF_KV_BLOCK, last + 1 - at);
+        const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[rows[0].seq].blocks[at / QSF_KV_BLOCK], kv);
+        block_scores(c, a.s, a.q, rec, n, vectors, scale);
+        for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, window);
+        block_sum(c, a.o, a.factor, a.s, rec, n, vectors);
+    }
+    for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
+    for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));
 }
 
 /* ---- a layer ---- */
@@ -309,8 +347,8 @@ static void layer_thread(void *arg, uint32_t thread)
     const share places = share_of(n * heads, thread, nt);
     for (size_t i = places.begin; i < places.end; i++) place_head(c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
     meet(run, thread, other);
-    for (size_t i = thread; i < (size_t)n * hp->n_kv_heads; i += nt)      /* later rows see more: dealt out in turn */
-        attend(c, run->layer, (uint32_t)(i / hp->n_kv_heads), (uint32_t)(i % hp->n_kv_heads), thread);
+    for (size_t i = thread; i < (size_t)c->n_groups * hp->n_kv_heads; i += nt)      /* later rows see more: dealt out in turn */
+        attend(c, run->layer, c->groups[i / hp->n_kv_heads], (uint32_t)(i % hp->n_kv_heads), thread);
     meet(run, thread, attention);
     if (uses_act(c, &w->m[QSF_K_ATTN_OUT])) {
         quantize_rows(c, &att, c->b.att, c->b.ld_q, n_att, rows);
