@@ -130,7 +130,7 @@ static void run(llama_context *ctx, const llama_vocab *vocab, std::vector<llama_
 int main(int argc, char **argv)
 {
     const Options o = parse(argc, argv);
-    llama_log_set([](ggml_log_level level, const char *text, void *) { if (level >= GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+    llama_log_set([](ggml_log_level level, const char *text, void *) { if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
     llama_backend_init();
     llama_model *model = llama_model_load_from_file(o.model, llama_model_default_params());
     if (!model) die("cannot load " + std::string(o.model));

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Writes a random tiny model twice: as a Hugging Face directory and as a GGUF file of the same 16-bit weights.
+SPDX-License-Identifier: MIT
+
+    make_hf_tiny.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
+
+Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's transposed ones,
+Gemma's norm weights less one.  Matrices are f16, vectors f32.
+"""
+import argparse, json, math, pathlib
+import numpy as np
+from gguf import GGUFReader, GGUFWriter, dequantize
+from safetensors.numpy import save_file
+
+import make_tiny
+
+LLAMA = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
+         "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+         "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+         "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
+PHI3 = dict(LLAMA, attn_qkv="self_attn.qkv_proj", ffn_up="mlp.gate_up_proj")
+GEMMA = dict(LLAMA, post_attention_norm="post_attention_layernorm", ffn_norm="pre_feedforward_layernorm",
+             post_ffw_norm="post_feedforward_layernorm")
+GPT2 = {"attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc",
+        "ffn_down": "mlp.c_proj", "token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
+LAYER_NAMES = {"phi3": PHI3, "gemma2": GEMMA, "gemma3": GEMMA}
+ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}
+
+def llama3_divisors(dim, base, r):
+    """What Transformers divides the rotary frequencies by."""
+    out = []
+    for i in range(0, dim, 2):
+        turns = r["original_max_position_embeddings"] / (2 * math.pi * base ** (i / dim))
+        smooth = (turns - r["low_freq_factor"]) / (r["high_freq_factor"] - r["low_freq_factor"])
+        smooth = min(1.0, max(0.0, smooth))
+        out.append(1 / ((1 - smooth) / r["factor"] + smooth))
+    return np.array(out, np.float32)
+
+def halves(w, n_heads):
+    """GGUF stores llama's q and k rows as rotary pairs, Hugging Face as two halves."""
+    return w.reshape(n_heads, -1, 2, w.shape[-1]).swapaxes(1, 2).reshape(w.shape)
+
+def hf_tensors(m, tensors):
+    out, arch = {}, m["arch"]
+    for name, w in tensors.items():
+        stem, kind = name.rsplit(".", 1)
+        if stem.startswith("rope_"): continue
+        if arch == "llama" and stem.endswith(("attn_q", "attn_k")): w = halves(w, m["n_heads"] if stem.endswith("q") else m["n_kv_heads"])
+        if arch in ("gemma2", "gemma3") and stem.endswith("norm"): w = w - np.float32(1)
+        if arch == "gpt2" and w.ndim == 2 and stem not in ("token_embd", "position_embd"): w = w.T
+        if stem.startswith("blk."):
+            _, layer, part = stem.split(".")
+            names = GPT2 if arch == "gpt2" else LAYER_NAMES.get(arch, LLAMA)
+            out[("h." if arch == "gpt2" else "model.layers.") + f"{layer}.{names[part]}.{kind}"] = w
+        else: out[f"{(GPT2 if arch == 'gpt2' else ENDS)[stem]}.{kind}"] = w
+    return {k: np.ascontiguousarray(v) for k, v in out.items()}
+
+def rope_config(m, tensors):
+    kv = m["kv"]
+    kind = kv.get("rope.scaling.type")
+    if m.get("rope_freqs"): return LLAMA3
+    if kind == "linear": return {"rope_type": kind, "factor": kv["rope.scaling.factor"]}
+    if kind == "yarn":
+        return {"rope_type": kind, "factor": kv["rope.scaling.factor"],
+                "original_max_position_embeddings": kv["rope.scaling.original_context_length"]}
+    if m.get("longrope"):
+        return {"type": "longrope", "attention_factor": kv["rope.scaling.attn_factor"],
+                "short_factor": [float(f) for f in tensors["rope_factors_short.weight"]],
+                "long_factor": [float(f) for f in tensors["rope_factors_long.weight"]]}
+    return None
+
+def config(m, tensors):
+    kv, arch, ids = m["kv"], m["arch"], {"bos_token_id": make_tiny.N_VOCAB - 2, "eos_token_id": make_tiny.N_VOCAB - 1}
+    if arch == "gpt2":
+        return {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": m["n_embd"], "n_layer": m["n_layers"],
+                "n_head": m["n_heads"], "n_positions": 1024, "n_ctx": 1024, "vocab_size": make_tiny.N_VOCAB, "n_inner": m["n_ff"],
+                "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", **ids}
+    kind = {"gemma3": "gemma3_text"}.get(arch, "mistral" if "attention.sliding_window" in kv and arch == "llama" else arch)
+    gemma = arch.startswith("gemma")
+    c = {"model_type": kind, "hidden_size": m["n_embd"], "intermediate_size": m["n_ff"], "num_hidden_layers": m["n_layers"],
+         "num_attention_heads": m["n_heads"], "num_key_value_heads": m["n_kv_heads"], "rms_norm_eps": 1e-5,
+         "max_position_embeddings": 1024, "vocab_size": make_tiny.N_VOCAB, "tie_word_embeddings": m["tied"],
+         "rope_theta": kv.get("rope.freq_base", 10000.0), "sliding_window": kv.get("attention.sliding_window"),
+         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu", **ids}
+    if "head_dim" in m: c["head_dim"] = m["head_dim"]
+    if gemma: c.update(hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=m["head_dim"])
+    if arch == "gemma2": c.update({k: kv[k] for k in ("attn_logit_softcapping", "final_logit_softcapping")})
+    if arch == "gemma3": c.update(sliding_window_pattern=6, rope_local_base_freq=10000.0)
+    if m.get("longrope"): c.update(original_max_position_embeddings=256, partial_rotary_factor=0.75)
+    return c
+
+def tokenizer(kv):
+    tokens, types = kv["tokenizer.ggml.tokens"], kv["tokenizer.ggml.token_type"]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
+    added = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+             for i, t in enumerate(tokens) if types[i] == 3]
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+            "pre_tokenizer": level, "post_processor": None, "decoder": level,
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                      "fuse_unk": False, "byte_fallback": False, "vocab": {t: i for i, t in enumerate(tokens)},
+                      "merges": kv["tokenizer.ggml.merges"]}}
+
+def write_gguf(path, reader, tensors):
+    w = GGUFWriter(str(path), reader.fields["general.architecture"].contents())
+    for key, field in reader.fields.items():
+        if key.startswith("GGUF.") or key == "general.architecture": continue
+        value = field.contents()
+        w.add_key_value(key, value, field.types[0], sub_type=field.types[-1] if isinstance(value, list) else None)
+    for name, t in tensors.items(): w.add_tensor(name, t)
+    w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
+
+def save_weights(folder, tensors, shards):
+    if shards == 1: return save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    where = {}
+    for s in range(shards):
+        name = f"model-{s + 1:05d}-of-{shards:05d}.safetensors"
+        part = dict(list(tensors.items())[s::shards])
+        save_file(part, folder / name, metadata={"format": "pt"})
+        where.update(dict.fromkeys(part, name))
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+
+def make(out, name, shards=1):
+    """Returns the directory and the GGUF file."""
+    m = dict(make_tiny.models()[name], vocab="bpe", type=make_tiny.Q.F32)
+    folder, gguf = pathlib.Path(out) / name, pathlib.Path(out) / f"{name}-f16.gguf"
+    folder.mkdir(parents=True, exist_ok=True)
+    make_tiny.Writer(folder / "model.tmp", m).write()
+    reader = GGUFReader(folder / "model.tmp")
+    tensors = {t.name: dequantize(t.data, t.tensor_type) for t in reader.tensors}
+    tensors = {k: t.astype(np.float16 if t.ndim == 2 else np.float32) for k, t in tensors.items()}
+    if m.get("rope_freqs"):
+        dim = m["n_embd"] // m["n_heads"]
+        tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"]["rope.freq_base"], LLAMA3)
+    write_gguf(gguf, reader, tensors)
+    save_weights(folder, hf_tensors(m, tensors), shards)
+    kv = {k: f.contents() for k, f in reader.fields.items()}
+    (folder / "config.json").write_text(json.dumps(config(m, tensors), indent=1))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,
+                                                              "bos_token": "<|begin|>", "eos_token": "<|end|>"}))
+    (folder / "model.tmp").unlink()
+    return folder, gguf
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("out"); p.add_argument("name"); p.add_argument("--shards", type=int, default=1)
+    a = p.parse_args()
+    print(*make(a.out, a.name, a.shards))

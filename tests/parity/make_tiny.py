@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Writes small random models of every architecture and weight type as GGUF files, the same bytes on every machine.
+SPDX-License-Identifier: MIT
+
+    make_tiny.py OUT_DIR [NAME...]        prints name and SHA-256 of each file
+
+Random numbers are SplitMix64 and integer arithmetic, so no version of numpy changes them.  Quantised weights are random
+bytes as blocks, with scales chosen so that the network stays lively: no quantiser is needed, and every code, scale and
+bit plane a file may hold occurs.
+"""
+import hashlib, pathlib, sys
+import numpy as np
+from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize
+
+N_VOCAB, N_SPECIAL = 300, 3
+
+
+class Random:
+    def __init__(self, seed):
+        self.state = np.uint64(seed * 0x1000003 + 12345)
+
+    def bits(self, n):
+        """n random 64-bit words (SplitMix64)."""
+        with np.errstate(over="ignore"):
+            z = self.state + (np.arange(1, n + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+            self.state = z[-1]
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            return z ^ (z >> np.uint64(31))
+
+    def bytes(self, n):
+        return self.bits((n + 7) // 8).astype("<u8").view(np.uint8)[:n]
+
+    def uniform(self, n, low, high):
+        return low + (high - low) * ((self.bits(n) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+
+    def normal(self, n, std):
+        """Sum of four 16-bit pieces: bell-shaped and exact."""
+        words = self.bits(n).astype("<u8").view("<u2").reshape(n, 4).astype(np.int64).sum(axis=1)
+        return ((words - 2 * 65535) / (65536 / 3**0.5) * std).astype(np.float32)
+
+
+# ---- weight types: elements and bytes of a block, place of its scale, place of its minimum and the minimum that makes
+# the mean zero, in scales ----
+BLOCKS = {
+    Q.Q4_0: (32, 18, 0, None, 0), Q.Q4_1: (32, 20, 0, 2, -7.5), Q.Q5_0: (32, 22, 0, None, 0), Q.Q5_1: (32, 24, 0, 2, -15.5),
+    Q.Q8_0: (32, 34, 0, None, 0), Q.Q2_K: (256, 84, 80, 82, 1.5), Q.Q3_K: (256, 110, 108, None, 0),
+    Q.Q4_K: (256, 144, 0, 2, 7.5), Q.Q5_K: (256, 176, 0, 2, 15.5), Q.Q6_K: (256, 210, 208, None, 0),
+    Q.IQ4_NL: (32, 18, 0, None, 0), Q.IQ4_XS: (256, 136, 0, None, 0),
+}
+
+def random_blocks(rng, kind, rows, cols, std, dead):
+    """A quantised matrix as bytes; the last `dead` rows are zero."""
+    elems, size, at_d, at_m, ratio = BLOCKS[kind]
+    n = rows * cols // elems
+    raw = rng.bytes(n * size).reshape(n, size).copy()
+    def put(at, value): raw[:, at:at + 2] = value.astype("<f2").view(np.uint8).reshape(n, 2)
+    put(at_d, np.ones(n))
+    if at_m is not None: put(at_m, np.full(n, ratio))
+    unit = float(np.std(dequantize(raw[:512], kind)))
+    scale = rng.uniform(n, 0.6, 1.4) * (std / round(unit, 2))
+    if at_m is None: scale *= 1.0 - 2.0 * (rng.bits(n) & np.uint64(1))       # these codes' mean is not zero: signs take it away
+    if dead: scale[-dead * (cols // elems):] = 0
+    put(at_d, scale)
+    if at_m is not None: put(at_m, scale * ratio)
+    return raw.reshape(rows, -1)
+
+
+# ---- vocabularies: 256 byte tokens, a few merged ones, three control tokens at the end ----
+PAIRS = ["t h", "i n", "a n", "e r", "o n", "r e", "th e", "Ġ t", "Ġ a", "Ġ the", "in g", "an d", "Ġ s", "o r", "e n", "a t", "e s",
+         "Ġ w", "Ġ c", "i s", "i t", "o u", "l l", "Ġ o", "a r", "e d", "o f", "Ġ p", "Ġ b", "Ġ m", "s t", "Ġ f", "Ġ in", "a l",
+         "Ġ d", "h e", "Ġ h", "r o", "i c", "l e", "Ġ and"]
+
+def byte_letters():
+    """GPT-2's printable letter for each byte."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = iter(range(256, 512))
+    return [chr(b) if b in shown else chr(next(others)) for b in range(256)]
+
+def add_bpe(w):
+    specials = ["<|endoftext|>", "<|begin|>", "<|end|>"]
+    tokens = byte_letters() + [p.replace(" ", "") for p in PAIRS] + specials
+    assert len(tokens) == N_VOCAB and len(set(tokens)) == N_VOCAB
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre("gpt-2")
+    w.add_token_list(tokens)
+    w.add_token_types([1] * (N_VOCAB - N_SPECIAL) + [3] * N_SPECIAL)
+    w.add_token_merges(PAIRS)
+    w.add_bos_token_id(N_VOCAB - 2)
+    w.add_eos_token_id(N_VOCAB - 1)
+    w.add_add_bos_token(False)
+
+def add_spm(w):
+    pieces = ["\u2581"] + [p.replace(" ", "").replace("Ġ", "\u2581") for p in PAIRS][:-1]
+    tokens = [f"<0x{b:02X}>" for b in range(256)] + pieces + ["<unk>", "<s>", "</s>"]
+    assert len(tokens) == N_VOCAB and len(set(tokens)) == N_VOCAB
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_scores([0.0] * 256 + [-1.0 - i for i in range(len(pieces))] + [0.0] * N_SPECIAL)
+    w.add_token_types([6] * 256 + [1] * len(pieces) + [2, 3, 3])
+    w.add_unk_token_id(N_VOCAB - 3)
+    w.add_bos_token_id(N_VOCAB - 2)
+    w.add_eos_token_id(N_VOCAB - 1)
+    w.add_add_bos_token(True)
+
+
+# ---- the models ----
+SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=176, type=Q.F32, tied=False, vocab="bpe", kv={}, c=512)
+WIDE = dict(SMALL, n_embd=256, n_layers=2, n_ff=512)
+
+def models():
+    """name -> description.  c is the context length to run it with (it decides longrope's table)."""
+    llama3 = dict(rope_freqs=True, kv={"rope.freq_base": 500000.0})
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
+    linear = {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}
+    longrope = {"rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.19, "rope.dimension_count": 24}
+    phi3 = dict(SMALL, arch="phi3", n_embd=128, fused=True, rope_dim=24, longrope=True, kv=longrope, vocab="spm", c=256)
+    gemma2 = dict(SMALL, arch="gemma2", n_layers=4, head_dim=32, tied=True, vocab="spm",
+                  kv={"attention.sliding_window": 8, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 10.0})
+    gemma3 = dict(SMALL, arch="gemma3", n_layers=8, head_dim=32, n_kv_heads=1, tied=True, vocab="spm",
+                  kv={"attention.sliding_window": 8, "rope.freq_base": 1e6, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0})
+    gpt2 = dict(SMALL, arch="gpt2", n_kv_heads=4, n_ff=256, tied=True)
+    qwen2 = dict(SMALL, arch="qwen2", n_embd=96, n_heads=6, tied=True, kv={"rope.freq_base": 1e6})
+    qwen3 = dict(SMALL, arch="qwen3", head_dim=32, kv={"rope.freq_base": 1e6})
+    out = {
+        "llama": SMALL, "llama-f16-tied-spm": dict(SMALL, type=Q.F16, tied=True, vocab="spm", n_kv_heads=4),
+        "llama-bf16": dict(SMALL, type=Q.BF16), "llama3-rope": dict(SMALL, n_embd=128, **llama3),
+        "llama-linear": dict(SMALL, kv=linear), "llama-yarn": dict(SMALL, n_embd=128, kv=yarn),
+        "mistral-window": dict(SMALL, vocab="spm", kv={"attention.sliding_window": 16}, judge="reference"),
+        "qwen2": qwen2, "qwen3": qwen3, "phi3-short": phi3, "phi3-long": dict(phi3, c=512),
+        "phi3-window": dict(phi3, kv={**longrope, "attention.sliding_window": 12}, judge="reference"),
+        "gemma2": gemma2, "gemma3": gemma3, "gpt2": gpt2,
+        "llama-q8_0-96": dict(SMALL, n_embd=96, n_heads=3, n_kv_heads=1, n_ff=160, type=Q.Q8_0),
+        "qwen2-q4_1": dict(qwen2, type=Q.Q4_1, n_ff=160), "qwen3-q4_0": dict(qwen3, type=Q.Q4_0, n_ff=160),
+        "phi3-q4_k": dict(phi3, n_embd=256, n_ff=512, type=Q.Q4_K), "gpt2-q8_0": dict(gpt2, type=Q.Q8_0),
+        "gemma2-q6_k": dict(gemma2, n_embd=256, head_dim=64, n_ff=512, type=Q.Q6_K), "gemma3-q5_0": dict(gemma3, type=Q.Q5_0, n_ff=160),
+    }
+    for kind in BLOCKS: out["llama-" + kind.name.lower()] = dict(WIDE, type=kind)
+    for seed, name in enumerate(out, 1): out[name] = dict(out[name], name=name, seed=seed)
+    return out
+
+
+class Writer:
+    def __init__(self, path, m):
+        self.m, self.rng, self.w = m, Random(m["seed"]), GGUFWriter(str(path), m["arch"])
+        self.head_dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
+
+    def vector(self, name, n, mean, std):
+        """Norm weights lie around mean; biases around zero."""
+        self.w.add_tensor(name, (mean + self.rng.uniform(n, -1.7 * std, 1.7 * std)).astype(np.float32))
+
+    def matrix(self, name, rows, cols, gain, kind=None, dead=0):
+        """Gain 1 keeps the size of a normalised input."""
+        kind, std = kind or self.m["type"], gain / cols**0.5
+        if kind in BLOCKS:
+            return self.w.add_tensor(name, random_blocks(self.rng, kind, rows, cols, std, dead), raw_dtype=kind)
+        x = self.rng.normal(rows * cols, std).reshape(rows, cols)
+        if dead: x[-dead:] = 0
+        if kind == Q.F32: self.w.add_tensor(name, x)
+        elif kind == Q.F16: self.w.add_tensor(name, x.astype(np.float16))
+        else: self.w.add_tensor(name, (x.view(np.uint32) >> 16).astype("<u2").view(np.uint8), raw_dtype=kind)
+
+    def metadata(self):
+        m, w = self.m, self.w
+        w.add_name("tiny")                                     # llama.cpp gives some names a meaning
+        w.add_context_length(1024)
+        w.add_embedding_length(m["n_embd"])
+        w.add_block_count(m["n_layers"])
+        w.add_feed_forward_length(m["n_ff"])
+        w.add_head_count(m["n_heads"])
+        w.add_head_count_kv(m["n_kv_heads"])
+        w.add_layer_norm_eps(1e-5) if m["arch"] == "gpt2" else w.add_layer_norm_rms_eps(1e-5)
+        if "head_dim" in m:
+            w.add_key_length(m["head_dim"])
+            w.add_value_length(m["head_dim"])
+        for key, value in m["kv"].items():
+            add = w.add_string if isinstance(value, str) else w.add_uint32 if isinstance(value, int) else w.add_float32
+            add(f"{m['arch']}.{key}", value)
+        add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
+
+    def attention(self, b):
+        m, d = self.m, self.head_dim
+        n_q, n_kv, biased = m["n_heads"] * d, m["n_kv_heads"] * d, m["arch"] in ("qwen2", "gpt2")
+        if m.get("fused") or m["arch"] == "gpt2":
+            self.matrix(b + "attn_qkv.weight", n_q + 2 * n_kv, m["n_embd"], 1.4)
+            if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
+        else:
+            for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
+                self.matrix(b + name + ".weight", rows, m["n_embd"], gain)
+                if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
+        self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
+        if m["arch"] == "gpt2": self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
+        if m["arch"] in ("qwen3", "gemma3"):
+            self.vector(b + "attn_q_norm.weight", d, 1.3, 0.3)
+            self.vector(b + "attn_k_norm.weight", d, 1.3, 0.3)
+
+    def ffn(self, b):
+        m, gpt2 = self.m, self.m["arch"] == "gpt2"
+        if m.get("fused"): self.matrix(b + "ffn_up.weight", 2 * m["n_ff"], m["n_embd"], 1.3)
+        else:
+            if not gpt2: self.matrix(b + "ffn_gate.weight", m["n_ff"], m["n_embd"], 1.3)
+            self.matrix(b + "ffn_up.weight", m["n_ff"], m["n_embd"], 1.3)
+        self.matrix(b + "ffn_down.weight", m["n_embd"], m["n_ff"], 1.5)
+        if gpt2:
+            self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
+            self.vector(b + "ffn_down.bias", m["n_embd"], 0, 0.2)
+
+    def norm(self, name, mean=1.0):
+        self.vector(name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
+        if self.m["arch"] == "gpt2": self.vector(name + ".bias", self.m["n_embd"], 0, 0.2)
+
+    def layer(self, i):
+        b, post = f"blk.{i}.", self.m["arch"] in ("gemma2", "gemma3")
+        self.norm(b + "attn_norm")
+        self.attention(b)
+        if post: self.norm(b + "post_attention_norm", 2.0)
+        self.norm(b + "ffn_norm")
+        self.ffn(b)
+        if post: self.norm(b + "post_ffw_norm", 2.0)
+
+    def write(self):
+        m = self.m
+        self.metadata()
+        embd = 0.4 if m["arch"] in ("gemma2", "gemma3") else 1.0         # scaled embeddings would drown the layers
+        self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
+        if m["arch"] == "gpt2": self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
+        half = m.get("rope_dim", self.head_dim) // 2
+        if m.get("rope_freqs"): self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
+        if m.get("longrope"):
+            self.w.add_tensor("rope_factors_long.weight", self.rng.uniform(half, 2, 30).astype(np.float32))
+            self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
+        for i in range(m["n_layers"]): self.layer(i)
+        self.norm("output_norm", 2.5 / embd)
+        if not m["tied"]: self.matrix("output.weight", N_VOCAB, m["n_embd"], 1.0, dead=N_SPECIAL)
+        self.w.write_header_to_file()
+        self.w.write_kv_data_to_file()
+        self.w.write_tensors_to_file()
+        self.w.close()
+
+
+def make(folder, name):
+    """Writes folder/name.gguf unless it is there; returns path and SHA-256."""
+    path = pathlib.Path(folder) / f"{name}.gguf"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".new")
+        Writer(fresh, models()[name]).write()
+        fresh.rename(path)
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+def main():
+    if len(sys.argv) < 2: sys.exit(__doc__)
+    for name in sys.argv[2:] or models():
+        print(name, make(sys.argv[1], name)[1])
+
+if __name__ == "__main__":
+    main()

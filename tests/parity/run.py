@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
+SPDX-License-Identifier: MIT
+
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR] [--cache DIR] [--only WORD]... [--threads N] [--full]
+
+Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
+model names): tiny, hf, files, real.  --models holds the real GGUF files that ../golden/greedy names; those that are not
+there are skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --full adds the slow float runs of all real prompts.
+
+Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES times
+llama.cpp's own error (the golden's `noise`) decides nothing, either token is right there; and after another token the
+texts part for good.  So at such a step the answer is taken up again behind llama.cpp's token, and every other step of
+every answer is compared.
+"""
+import argparse, json, os, pathlib, subprocess, sys, tempfile
+import numpy as np
+
+import make_tiny
+from reference import Model
+
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
+TIES = 3.0                  # standard deviations: both sides round activations, and 1 step in 700 beyond it is still chance
+TIE_QUANTISED = 0.15        # at least, where the golden has no such error (float weights) but keys and values are 8 bits here
+TIE_FLOAT = 0.003           # the same with --f32
+EXACT = 1e-4                # of the largest logit, float run against the reference
+SAME = 2e-5                 # of the largest logit, two files of the same weights
+
+
+class Runner:
+    def __init__(self, a):
+        self.a, self.passed, self.failed, self.skipped = a, 0, [], 0
+
+    def wanted(self, *words):
+        return not self.a.only or any(o in words for o in self.a.only)
+
+    def report(self, ok, name, text):
+        print(f"{'ok  ' if ok else 'FAIL'} {name}: {text}", flush=True)
+        if ok: self.passed += 1
+        else: self.failed.append(name)
+
+    def skip(self, name, why):
+        if os.environ.get("QSF_TEST_NO_SKIP") == "1": return self.report(False, name, why + " (and nothing may be skipped)")
+        print(f"skip {name}: {why}", flush=True)
+        self.skipped += 1
+
+    def check(self, name, work, *args):
+        """work returns (ok, text); a program that fails fails the check."""
+        try: self.report(*(lambda r: (r[0], name, r[1]))(work(*args)))
+        except Failure as e: self.report(False, name, str(e))
+
+    # ---- the programs ----
+
+    def call(self, program, *args):
+        try: done = subprocess.run([program, *map(str, args)], capture_output=True, timeout=1800)
+        except subprocess.TimeoutExpired: raise Failure(f"{pathlib.Path(program).name} did not end in half an hour")
+        if done.returncode:
+            tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+            raise Failure(f"exit code {done.returncode} from {' '.join([pathlib.Path(program).name, *map(str, args)])[:300]}: {tail[0]}")
+        return done.stdout
+
+    def generate(self, model, ids, n, n_ctx, *options):
+        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-n", n, "-c", n_ctx, "--temp", 0, "--raw",
+                        "--json", "-t", self.a.threads, *options)
+        return json.loads(out.splitlines()[-1])["ids"]
+
+    def logits(self, model, ids, n_ctx, *options):
+        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-c", n_ctx, "--raw", "--logits",
+                        "-t", self.a.threads, *options)
+        return np.array(json.loads(out.splitlines()[-1]), np.float64)
+
+    # ---- comparisons ----
+
+    def greedy(self, model, golden, tie, n_ctx, *options):
+        """Compares all steps of a golden answer that are no ties; returns (ok, text)."""
+        prompt, want = golden["prompt"], golden["greedy"]
+        margin = [min(p) for p in zip(golden["margin"], golden["reference"])]
+        at = facts = parted = 0
+        while at < len(want):
+            got = self.generate(model, prompt + want[:at], len(want) - at, n_ctx, *options)
+            if golden["ended"]: got = (got + want[-1:])[:len(want) - at]       # the end token is not printed
+            same = next((i for i, (x, y) in enumerate(zip(got, want[at:])) if x != y), min(len(got), len(want) - at))
+            facts += sum(m > tie for m in margin[at:at + same])
+            at += same
+            if at == len(want): break
+            if margin[at] > tie:
+                said = got[same] if same < len(got) else "the end"
+                return False, f"step {at + 1} is {said}, expected {want[at]} (margin {margin[at]:.3f}, tie below {tie:.3f})"
+            parted += 1
+            at += 1
+        return True, f"{facts} of {len(want)} tokens are clear and equal" + (f", {parted} of the ties fell the other way" if parted else "")
+
+    def exact(self, model, reference, ids, n_ctx, *options):
+        want = reference.logits(ids, n_ctx)
+        got = self.logits(model, ids, n_ctx, "--f32", *options)
+        return compare(got, want, EXACT)
+
+
+class Failure(Exception):
+    pass
+
+def compare(got, want, bound):
+    if got.shape != want.shape: return False, f"{got.size} logits, expected {want.size}"
+    if not np.isfinite(got).all(): return False, "a logit is not finite"
+    i = int(np.argmax(np.abs(got - want)))
+    error = float(abs(got[i] - want[i]) / np.abs(want).max())
+    text = f"largest relative difference {error:.1e}"
+    return error <= bound, text if error <= bound else text + f" (token {i}: {got[i]:.6g}, expected {want[i]:.6g})"
+
+
+# ---- groups of checks ----
+
+def check_tiny(r):
+    golden = json.loads((GOLDEN / "tiny.json").read_text())
+    for name, m in make_tiny.models().items():
+        if not r.wanted("tiny", name): continue
+        g = golden[name]
+        path, digest = make_tiny.make(r.a.cache, name)
+        if digest != g["sha256"]:
+            r.report(False, f"tiny {name}", f"the generated file has SHA-256 {digest[:12]}..., the golden one {g['sha256'][:12]}...")
+            continue
+        reference = Model(path)
+        for p in g["prompts"]:
+            label = f"tiny {name}, prompt of {len(p['prompt'])}"
+            r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], g["c"])
+            r.check(label + ", f32 greedy", r.greedy, path, p, max(TIES * g["noise"], TIE_FLOAT), g["c"], "--f32")
+            r.check(label + ", greedy", r.greedy, path, p, max(TIES * g["noise"], TIE_QUANTISED), g["c"])
+        longest = g["prompts"][-1]["prompt"]
+        r.check(f"tiny {name}, batches of 7, f32 logits", r.exact, path, reference, longest, g["c"], "-b", 7)
+
+def check_hf(r):
+    """A Hugging Face directory, its GGUF twin, and the QSF files made of both."""
+    import make_hf_tiny
+    ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
+    for shards, name in enumerate(n for n, m in make_tiny.models().items() if m["type"] == make_tiny.Q.F32):
+        if not r.wanted("hf", name): continue
+        folder, gguf = make_hf_tiny.make(r.a.cache / "hf", name, 1 + shards % 3)
+        reference, n_ctx = Model(gguf), make_tiny.models()[name]["c"]
+        r.check(f"hf {name}, GGUF, f32 logits", r.exact, gguf, reference, ids, n_ctx)
+        answers = {"GGUF": r.generate(gguf, ids, 32, n_ctx, "--f32")} if name not in r.failed else {}
+        for label, source in (("directory", folder), ("converted GGUF", gguf)):
+            qsf = r.a.cache / "hf" / f"{name}-{label.split()[0]}.qsf"
+            try:
+                r.call(r.a.convert, "--quiet", "--quant-type", "f16", source, qsf)
+                answers[label] = r.generate(qsf, ids, 32, n_ctx, "--f32")
+            except Failure as e:
+                r.report(False, f"hf {name}, {label}", str(e))
+                continue
+            r.check(f"hf {name}, {label}, f32 logits", r.exact, qsf, reference, ids, n_ctx)
+        same = len(set(map(tuple, answers.values()))) == 1 and len(answers) == 3
+        r.report(same, f"hf {name}", "the directory, the GGUF and its conversion give the same 32 tokens" if same else f"the tokens differ: {answers}")
+
+def check_files(r):
+    """Compression and packing change no result: the same tokens, and logits equal but for the order of sums."""
+    ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
+    if not r.wanted("files"): return
+    for source, types in (("llama-q8_0", ("2bit", "2bit-sym", "3bit", "4bit", "ternary", "8bit", "f16", "mixed")), ("gemma3", ("4bit", "8bit")), ("gpt2", ("4bit",)),
+                          ("phi3-short", ("4bit",)), ("llama-q8_0-96", ("4bit", "8bit"))):
+        path, _ = make_tiny.make(r.a.cache, source)
+        for kind in types: check_variants(r, path, source, kind, ids)
+
+def check_variants(r, path, source, kind, ids):
+    base = None
+    for compress, packing in (("none", 1), ("none", 0), ("lz4", 1), ("lz4hc", 1), ("zstd", 1), ("zstd", 0)):
+        label = f"files {source} {kind} {compress} packing {packing}"
+        qsf = r.a.cache / f"{source}-{kind}-{compress}-{packing}.qsf"
+        try:
+            r.call(r.a.convert, "--quiet", "--quant-type", kind, "--compress", compress, "--packing", packing, path, qsf)
+            r.call(r.a.convert, "--verify", qsf)
+            got = (r.generate(qsf, ids, 32, 256), r.logits(qsf, ids, 256))
+        except Failure as e:
+            if "not in this build" in str(e) or "without" in str(e): r.skip(label, str(e))
+            else: r.report(False, label, str(e))
+            continue
+        if base is None: base = got
+        ok, text = compare(got[1], base[1], SAME)
+        r.report(ok and got[0] == base[0], label, text + (", same tokens" if got[0] == base[0] else f", tokens {got[0]}, expected {base[0]}"))
+
+def check_real(r):
+    for file in sorted((GOLDEN / "greedy").glob("*.json")):
+        g = json.loads(file.read_text())
+        if not r.wanted("real", file.stem): continue
+        path = r.a.models / g["model"] if r.a.models else None
+        if path is None or not path.exists():
+            r.skip(f"real {file.stem}", f"{g['model']} is not there (--models)")
+            continue
+        reference = Model(path)
+        for p in g["prompts"]:
+            label = f"real {file.stem}, {p['name']}"
+            r.check(label + ", greedy", r.greedy, path, p, TIES * g["noise"], 1024)
+            if r.a.full or p["name"] in ("english", "chat"): r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
+            if r.a.full: r.check(label + ", f32 greedy", r.greedy, path, p, TIES * g["noise"], 1024, "--f32")
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path)
+    p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append")
+    p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true")
+    a = p.parse_args()
+    a.qsf_run = str(pathlib.Path(a.qsf_run).resolve())
+    a.convert = a.convert or str(pathlib.Path(a.qsf_run).with_name(pathlib.Path(a.qsf_run).name.replace("qsf-run", "qsf-convert")))
+    with tempfile.TemporaryDirectory() as fresh:
+        a.cache = a.cache or pathlib.Path(fresh)
+        r = Runner(a)
+        for group in (check_tiny, check_hf, check_files, check_real): group(r)
+    print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
+    for name in r.failed: print("failed:", name)
+    sys.exit(1 if r.failed else 0)
+
+if __name__ == "__main__":
+    main()
