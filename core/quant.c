@@ -6,17 +6,17 @@
 /* How each type's grid is searched.  The step that clips nothing is best at 8 bits; the fewer the levels, the more it
  * pays to clip the largest values. */
 static const struct { uint8_t type; qsf_quant_rule rule; } quant_rules[] = {
-    /*                 levels any_lo free   signs  lo     narrow steps */
-    { QSF_T_2BIT_SYM, {   4, false, false, false, -1.5f,  0.30f, 20 } },
-    { QSF_T_2BIT,     {   4, true,  true,  false, -1,     0.30f, 20 } },
-    { QSF_T_3BIT,     {   8, true,  false, false, -4,     0.55f, 14 } },
-    { QSF_T_4BIT,     {  16, true,  false, false, -8,     0.70f, 12 } },
-    { QSF_T_TERNARY,  {   3, false, false, false, -1,     0.25f, 24 } },
-    { QSF_T_3BIT_S,   {   8, false, false, true,  -4,     0.50f, 16 } },
-    { QSF_T_4BIT_S,   {  16, false, false, true,  -8,     0.65f, 16 } },
-    { QSF_T_5BIT_S,   {  32, false, false, true,  -16,    0.80f, 12 } },
-    { QSF_T_6BIT_S,   {  64, false, false, true,  -32,    0.88f, 10 } },
-    { QSF_T_8BIT,     { 255, false, false, false, -127,   0.96f,  6 } },
+    /*                 levels zero  any_lo free   signs  lo     narrow steps */
+    { QSF_T_2BIT_SYM, {   4, true,  false, false, false, -1.5f,  0.30f, 20 } },
+    { QSF_T_2BIT,     {   4, true,  true,  true,  false, -1,     0.30f, 20 } },
+    { QSF_T_3BIT,     {   8, true,  true,  false, false, -4,     0.55f, 14 } },
+    { QSF_T_4BIT,     {  16, true,  true,  false, false, -8,     0.70f, 12 } },
+    { QSF_T_TERNARY,  {   3, false, false, false, false, -1,     0.25f, 24 } },
+    { QSF_T_3BIT_S,   {   8, false, false, false, true,  -4,     0.50f, 16 } },
+    { QSF_T_4BIT_S,   {  16, false, false, false, true,  -8,     0.65f, 16 } },
+    { QSF_T_5BIT_S,   {  32, false, false, false, true,  -16,    0.80f, 12 } },
+    { QSF_T_6BIT_S,   {  64, false, false, false, true,  -32,    0.88f, 10 } },
+    { QSF_T_8BIT,     { 255, false, false, false, false, -127,   0.96f,  6 } },
 };
 
 static const qsf_quant_rule *quant_rule(uint32_t type)

@@ -7,10 +7,11 @@
  * compilers turn into vectors, with one result on every machine that does not fuse multiply and add. */
 #include "quant_search.h"
 
-enum { QS_LANES = 8, QS_REFINE = 4, QS_MAX = 256 };
+enum { QS_LANES = 8, QS_REFINE = 4 };
 
 /* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, without a call. */
 #define QS_ROUND 12582912.0f
+#define QS_MOST  65504.0f      /* fp16's largest number */
 
 typedef struct qs_grid { float lo, hi, frac; } qs_grid;     /* levels frac + integer, from lo to hi */
 typedef struct qs_best { float gain, step; qs_grid grid; } qs_best;
@@ -89,28 +90,31 @@ static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x
 
 /* ---- fp16 ---- */
 
-/* The fp16 number nearest to step among those whose product with lo is an fp16 number too.  A product of an a-bit and
- * a b-bit integer has at most a + b bits and fp16 keeps 11: the step keeps 11 less the bits of lo's odd part. */
+/* The fp16 number nearest to step whose product with lo is an fp16 number too.  A product of an a-bit and a b-bit
+ * integer has at most a + b bits and fp16 keeps 11: the step keeps 11 less the bits of lo's odd part. */
 static float qs_exact_step(float step, float lo)
 {
     int odd = (int)fabsf(lo * 2), bits = 0;
     while (odd && !(odd & 1)) odd >>= 1;
-    if (odd == 1) odd = 0;
-    for (; odd; odd >>= 1) bits++;
-    uint16_t h = qsf_f32_to_f16(step);
-    if ((h & 0x7c00) == 0) {                         /* subnormal: bits count from the number's own top bit */
-        const int m = h & 0x3ff;
-        int have = 0;
-        while (m >> have) have++;
-        bits = QSF_MAX(have + bits - 11, 0);
+    for (odd = odd == 1 ? 0 : odd; odd; odd >>= 1) bits++;
+    const int h = qsf_f32_to_f16(step), sign = h & 0x8000;
+    int m = h & 0x7fff, own = 0;
+    if (m < 0x400) {                                 /* subnormal: it has fewer bits to begin with */
+        while (m >> own) own++;
+        bits = QSF_MAX(bits - (11 - own), 0);
     }
-    const int unit = 1 << bits, exact = (h & 0x7fff) + unit / 2;
-    h = (uint16_t)((h & 0x8000) | (exact - exact % unit));
-    /* The largest numbers: lo * step must not overflow either. */
-    const float limit = 65504.0f / QSF_MAX(fabsf(lo), 1.0f);
-    float s = qsf_f16_to_f32(h);
-    if (fabsf(s) > limit) s = (s < 0 ? -1.0f : 1.0f) * exp2f(floorf(log2f(limit)));
-    return s;
+    const int unit = 1 << bits;
+    m += unit / 2;
+    m -= m % unit;
+    while (qsf_f16_to_f32((uint16_t)m) * QSF_MAX(fabsf(lo), 1.0f) > QS_MOST) m -= unit;      /* infinite, or its zero would be */
+    return qsf_f16_to_f32((uint16_t)(sign | m));
+}
+
+/* The fp16 number nearest to step, for types that store no zero. */
+static float qs_plain_step(float step)
+{
+    const float s = qsf_f16_to_f32(qsf_f32_to_f16(step));
+    return s > QS_MOST ? QS_MOST : s < -QS_MOST ? -QS_MOST : s;
 }
 
 static void qs_encode(const float *x, size_t n, const qsf_quant_fit *f, int n_levels, uint8_t *code)
@@ -138,7 +142,8 @@ qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const fl
         if (r->both_signs) qs_scan(&best, r, x, w, n, best.grid, low, high, -1);
         qs_refine(&best, x, w, n);
     }
-    qsf_quant_fit f = { qs_exact_step(best.step, best.grid.lo), 0, best.grid.lo };
+    qsf_quant_fit f = { 0, 0, best.grid.lo };
+    f.scale = r->has_zero ? qs_exact_step(best.step, f.lo) : qs_plain_step(best.step);
     f.zero = f.scale * f.lo;
     qs_encode(x, n, &f, r->n_levels, code);
     if (f.scale == 0) memset(code, f.lo < 0 ? (int)-f.lo : 0, n);   /* decodes to 0 whatever the reader does with the scale */
@@ -146,3 +151,4 @@ qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const fl
 }
 
 #undef QS_ROUND
+#undef QS_MOST

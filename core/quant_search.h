@@ -10,7 +10,8 @@
 
 typedef struct qsf_quant_rule {
     uint8_t n_levels;
-    bool    any_lo;        /* lo is searched for (the type stores a zero); zero stays exactly a level */
+    bool    has_zero;      /* the type stores one: lo * step must be an fp16 number, too */
+    bool    any_lo;        /* lo is searched for among the integers: zero stays exactly a level */
     bool    free_zero;     /* the grid may also lie anywhere (2 bits; calibrated data) */
     bool    both_signs;    /* the step may be negative: for grids with one more level on one side */
     float   lo;            /* where it is not searched for */
