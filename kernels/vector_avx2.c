@@ -71,7 +71,7 @@ static void gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n
 static void softcap_inplace_avx2(float *x, float cap, size_t n) { map_avx2(OP_SOFTCAP, x, x, NULL, cap, n); }
 
 /* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
-static double sum_avx2(const float *x, size_t n)
+static double total_avx2(const float *x, size_t n)
 {
     __m256d s = _mm256_setzero_pd();
     size_t i = 0;
@@ -98,7 +98,7 @@ static double squares_avx2(const float *x, size_t n, double mean)
 
 static void layer_norm_avx2(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
 {
-    const double mean = n ? sum_avx2(x, n) / (double)n : 0;
+    const double mean = n ? total_avx2(x, n) / (double)n : 0;
     const double f = 1 / sqrt(n ? squares_avx2(x, n, mean) / (double)n + eps : 1);
     const __m256d m = _mm256_set1_pd(mean), fs = _mm256_set1_pd(f);
     size_t i = 0;
