@@ -36,25 +36,30 @@ QSF_TEMPLATE void scores4_avx2(float *s, size_t lds, const float *q, const void 
     const void *row[4];
     __m256 acc[3][4];
     for (size_t p = 0; p < 4; p++) row[p] = kv_row_avx2(k, QSF_MIN(p, n - 1), head_dim, f16);
+    QSF_UNROLL
     for (int r = 0; r < R; r++)
+        QSF_UNROLL
         for (int p = 0; p < 4; p++) acc[r][p] = _mm256_setzero_ps();
     size_t c = 0;
     for (; c + 8 <= head_dim; c += 8) {
         __m256 a[3];
+        QSF_UNROLL
         for (int r = 0; r < R; r++) a[r] = _mm256_loadu_ps(q + (size_t)r * head_dim + c);
-#pragma GCC unroll 4
+        QSF_UNROLL
         for (int p = 0; p < 4; p++) {
             const __m256 v = kv8_avx2(row[p], c, f16);
-#pragma GCC unroll 3
+            QSF_UNROLL
             for (int r = 0; r < R; r++) acc[r][p] = _mm256_fmadd_ps(a[r], v, acc[r][p]);
         }
     }
     __m128 d = _mm_set1_ps(scale);
     if (!f16) d = _mm_mul_ps(d, n == 4 ? _mm_loadu_ps(kd) : _mm_maskload_ps(kd, _mm256_castsi256_si128(first_avx2(n))));
+    QSF_UNROLL
     for (int r = 0; r < R; r++) {
         __m128 sum = sums4_avx2(acc[r]);
         if (c < head_dim) {
             float tail[4] = { 0 };
+            QSF_UNROLL
             for (int p = 0; p < 4; p++)
                 for (size_t i = c; i < head_dim; i++) tail[p] += q[(size_t)r * head_dim + i] * kv1_avx2(row[p], i, f16);
             sum = _mm_add_ps(sum, _mm_loadu_ps(tail));
@@ -125,7 +130,9 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
                                      size_t c, int R, int V, bool f16)
 {
     __m256 acc[4][2];
+    QSF_UNROLL
     for (int r = 0; r < R; r++)
+        QSF_UNROLL
         for (int j = 0; j < V; j++) {
             const __m256 f = _mm256_set1_ps(factor[r]);
             acc[r][j] = factor[r] == 0 ? _mm256_setzero_ps() : _mm256_mul_ps(f, _mm256_loadu_ps(o + (size_t)r * head_dim + c + 8 * (size_t)j));
@@ -133,14 +140,18 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
     for (size_t i = 0; i < n; i++) {
         const void *row = kv_row_avx2(v, i, head_dim, f16);
         __m256 x[2];
+        QSF_UNROLL
         for (int j = 0; j < V; j++) x[j] = kv8_avx2(row, c + 8 * (size_t)j, f16);
-#pragma GCC unroll 4
+        QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m256 w = _mm256_broadcast_ss(p[r] + i);
+            QSF_UNROLL
             for (int j = 0; j < V; j++) acc[r][j] = _mm256_fmadd_ps(w, x[j], acc[r][j]);
         }
     }
+    QSF_UNROLL
     for (int r = 0; r < R; r++)
+        QSF_UNROLL
         for (int j = 0; j < V; j++) _mm256_storeu_ps(o + (size_t)r * head_dim + c + 8 * (size_t)j, acc[r][j]);
 }
 QSF_TEMPLATE void weighted_heads_avx2(float *o, const float *factor, const float *const p[4], const void *v, size_t n, size_t head_dim,
@@ -150,6 +161,7 @@ QSF_TEMPLATE void weighted_heads_avx2(float *o, const float *factor, const float
     for (; c + 16 <= head_dim; c += 16) weighted_cols_avx2(o, factor, p, v, n, head_dim, c, R, 2, f16);
     for (; c + 8 <= head_dim; c += 8) weighted_cols_avx2(o, factor, p, v, n, head_dim, c, R, 1, f16);
     for (; c < head_dim; c++)
+        QSF_UNROLL
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
             for (size_t i = 0; i < n; i++) sum += p[r][i] * kv1_avx2(kv_row_avx2(v, i, head_dim, f16), c, f16);

@@ -12,22 +12,27 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 QSF_TEMPLATE void block_f32_avx2(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t cols, int R, int T)
 {
     __m256 acc[8][3];
+    QSF_UNROLL
     for (int r = 0; r < R; r++)
+        QSF_UNROLL
         for (int t = 0; t < T; t++) acc[r][t] = _mm256_setzero_ps();
     for (size_t c = 0; c < cols; c += 8) {
         const bool whole = c + 8 <= cols;
         const __m256i part = whole ? _mm256_setzero_si256() : first_avx2(cols - c);
         __m256 v[3];
+        QSF_UNROLL
         for (int t = 0; t < T; t++) v[t] = whole ? _mm256_loadu_ps(x + (size_t)t * ldx + c) : _mm256_maskload_ps(x + (size_t)t * ldx + c, part);
-#pragma GCC unroll 8
+        QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const float *row = w + (size_t)r * cols + c;
             const __m256 a = whole ? _mm256_loadu_ps(row) : _mm256_maskload_ps(row, part);
-#pragma GCC unroll 3
+            QSF_UNROLL
             for (int t = 0; t < T; t++) acc[r][t] = _mm256_fmadd_ps(a, v[t], acc[r][t]);
         }
     }
+    QSF_UNROLL
     for (int r = 0; r < R; r++)
+        QSF_UNROLL
         for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = sum_lanes_avx2(acc[r][t]);
 }
 

@@ -28,6 +28,7 @@ int qsf_form_of_type(uint32_t type)
 static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_scalar(k); }
 #if defined(__x86_64__)
 static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
+static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512(k); }
 #endif
 
 /* Best last; each set fills what it does better than those before it. */
@@ -39,6 +40,7 @@ static const struct kernel_set {
     { "scalar", 0,              fill_scalar },
 #if defined(__x86_64__)
     { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
+    { "avx512", QSF_CPU_AVX2 | QSF_CPU_AVX512, fill_avx512 },
 #endif
 };
 

@@ -88,7 +88,7 @@ QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uin
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 sum_avx2 s0 = { 0 }, s1 = { 0 };
-#pragma GCC unroll 16
+                QSF_UNROLL
                 for (int j = 0; j < 8 * groups; j++) {
                     const uint8_t *g = w + (size_t)(j / 8) * group;
                     const __m256i a = quad_avx2(q, j);
@@ -116,11 +116,11 @@ typedef struct strip_avx2 {
 QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, int bits, bool second)
 {
     __m256i c[8];
-#pragma GCC unroll 8
+    QSF_UNROLL
     for (int j = 0; j < 8; j++) c[j] = code_avx2(g, j, bits);
     for (size_t t = 0; t < n; t++, q += ldq) {
         sum_avx2 s = { 0 };
-#pragma GCC unroll 8
+        QSF_UNROLL
         for (int j = 0; j < 8; j++) sum_add_avx2(&s, products_avx2(c[j], quad_avx2(q, j), bits), j, bits);
         if (sums16_avx2(bits) == 16) sum[t] = second ? _mm256_add_epi16(sum[t], s.s16) : s.s16;
         else sum[t] = second ? _mm256_add_epi32(sum[t], s.s32) : s.s32;

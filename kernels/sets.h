@@ -26,6 +26,15 @@ void qsf_matmul_avx512(qsf_kernels *k);
 #  define QSF_TEMPLATE static inline
 #endif
 
+/* Before a loop of a template, whose count is a constant there: all of it in line, so that its arrays are registers. */
+#if defined(__clang__)
+#  define QSF_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#  define QSF_UNROLL _Pragma("GCC unroll 16")
+#else
+#  define QSF_UNROLL
+#endif
+
 /* The forms as numbers.  With a constant form these fold away. */
 QSF_TEMPLATE int qsf_form_bits(qsf_form f)
 {
