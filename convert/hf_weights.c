@@ -136,8 +136,8 @@ qsf_status hf_weights_open(const qsf_platform *p, const char *dir, qsf_arena *ar
         { "model.safetensors", "safetensors", false, false }, { "model.safetensors.index.json", "safetensors", true, false },
         { "pytorch_model.bin", "pytorch", false, true }, { "pytorch_model.bin.index.json", "pytorch", true, true },
     };
-    memset(w, 0, sizeof *w);
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {
+        memset(w, 0, sizeof *w);
         const qsf_status st = kinds[i].index ? hf_open_index(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err)
                                              : hf_open_single(p, dir, kinds[i].name, kinds[i].pickled, arena, w, err);
         /* Not found is only "try the next" where not even the first file of the kind opened. */

@@ -31,7 +31,7 @@ static const char *test_filter;
         if (!(fabs(a_ - b_) <= (tol))) { test_fail(__FILE__, __LINE__, #a " ~ " #b); printf("      %.9g != %.9g (allowed %g)\n", a_, b_, (double)(tol)); } } while (0)
 /* For what a user's machine need not have (../shared data): CI fails on it through QSF_TEST_NO_SKIP=1. */
 #define SKIP(why) do { printf("  skipped: %s\n", why); test_skipped_count++; \
-        if (getenv("QSF_TEST_NO_SKIP")) test_fail(__FILE__, __LINE__, "skipped where QSF_TEST_NO_SKIP is set"); return; } while (0)
+        if (getenv("QSF_TEST_NO_SKIP")) { test_fail(__FILE__, __LINE__, "skipped where QSF_TEST_NO_SKIP is set"); } return; } while (0)
 
 static inline void test_fail(const char *file, int line, const char *what)
 {

@@ -1,0 +1,548 @@
+#!/usr/bin/env python3
+"""Makes tiny Hugging Face model directories with random weights, and what a reader should find in them.
+
+    make_hf_tiny.py OUT_DIR        writes OUT_DIR/index.txt and a directory for each case
+    make_hf_tiny.py --remove DIR   removes what the first form made
+
+Needs only Python.  A good case holds expect.txt (description, vocabulary, tensors) and expect.f32 (all values in order);
+index.txt says of a bad case which status and which words its error must have.  Everything expected is worked out here from
+the published meaning of the files, not from the reader under test.
+
+SPDX-License-Identifier: MIT
+"""
+import copy, io, json, math, pathlib, pickle, random, shutil, struct, sys, types, zlib
+
+MARK = "\u2581"
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+def f32(x): return struct.unpack("<f", struct.pack("<f", x))[0]
+
+def encode(values, dtype):
+    if dtype == "F32": return struct.pack(f"<{len(values)}f", *values)
+    if dtype == "F16": return struct.pack(f"<{len(values)}e", *values)
+    if dtype == "I64": return struct.pack(f"<{len(values)}q", *(int(v) for v in values))
+    out = []
+    for v in values:                                    # BF16: round to nearest even
+        u = struct.unpack("<I", struct.pack("<f", v))[0]
+        out.append((u + 0x7FFF + (u >> 16 & 1)) >> 16)
+    return struct.pack(f"<{len(out)}H", *out)
+
+def decode(data, dtype):
+    if dtype == "F32": return list(struct.unpack(f"<{len(data) // 4}f", data))
+    if dtype == "F16": return list(struct.unpack(f"<{len(data) // 2}e", data))
+    return [struct.unpack("<f", struct.pack("<I", u << 16))[0] for u in struct.unpack(f"<{len(data) // 2}H", data)]
+
+class Tensor:
+    """shape, dtype, stored bytes; values as a reader gets them back."""
+    def __init__(self, rng, shape, dtype, transposed=False):
+        n = math.prod(shape)
+        self.shape, self.dtype, self.transposed = list(shape), dtype, transposed
+        self.data = encode([rng.gauss(0, 0.5) for _ in range(n)], dtype)
+        self.values = decode(self.data, dtype) if dtype != "I64" else []
+        if transposed:                                  # stored the other way round
+            r, c = shape
+            size = len(self.data) // n
+            cells = [self.data[i * size:(i + 1) * size] for i in range(n)]
+            self.data = b"".join(cells[i * c + j] for j in range(c) for i in range(r))
+
+# ---- weight files --------------------------------------------------------------------------------------------------
+
+def safetensors(tensors, header=None, tail=b""):
+    head, off, body = {"__metadata__": {"format": "pt"}}, 0, b""
+    for name, t in tensors.items():
+        head[name] = {"dtype": t.dtype, "shape": t.shape, "data_offsets": [off, off + len(t.data)]}
+        off += len(t.data); body += t.data
+    j = (header(head) if header else json.dumps(head)).encode()
+    j += b" " * (-len(j) % 8)
+    return struct.pack("<Q", len(j)) + j + body + tail
+
+def zip_file(entries, zip64=False, method=0):
+    out, central = b"", b""
+    for name, data in entries.items():
+        n, crc = name.encode(), zlib.crc32(data)
+        packed = data
+        if method == 8:
+            c = zlib.compressobj(9, zlib.DEFLATED, -15); packed = c.compress(data) + c.flush()
+        at, size, psize = len(out), len(data), len(packed)
+        pad = -(at + 30 + len(n) + 4) % 64                                       # PyTorch aligns its entries
+        extra = struct.pack("<2sH", b"FB", pad) + b"Z" * pad
+        out += struct.pack("<4s5H3I2H", b"PK\3\4", 0, 0, method, 0, 0, crc, psize, size, len(n), len(extra)) + n + extra + packed
+        x = b""
+        if zip64: x, size, psize, at = struct.pack("<2H3Q", 1, 24, size, psize, at), 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF
+        central += struct.pack("<4s6H3I5H2I", b"PK\1\2", 0, 0, 0, method, 0, 0, crc, psize, size, len(n), len(x), 0, 0, 0, 0, at) + n + x
+    at, n, size = len(out), len(entries), len(central)
+    out += central
+    if zip64:
+        out += struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, at) + struct.pack("<4sIQI", b"PK\6\7", 0, at + size, 1)
+        n, size, at = 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF
+    return out + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, n, n, size, at, 0)
+
+class Storage:
+    def __init__(self, cls, key, n): self.cls, self.key, self.n = cls, key, n
+
+def fake(module, name):
+    """Something that pickles as the global module.name."""
+    mod = sys.modules.get(module)
+    if not mod: mod = sys.modules[module] = types.ModuleType(module)
+    if not hasattr(mod, name):
+        thing = type(name, (), {"__module__": module, "__qualname__": name})
+        setattr(mod, name, thing)
+    return getattr(mod, name)
+
+class Rebuild:
+    def __init__(self, fn, args): self.fn, self.args = fn, args
+    def __reduce__(self): return self.fn, self.args
+
+def function(module, name):
+    cls = fake(module, name)
+    if isinstance(cls, type):
+        def f(*a): raise RuntimeError
+        f.__module__, f.__name__, f.__qualname__ = module, name, name
+        setattr(sys.modules[module], name, f)
+        cls = f
+    return cls
+
+def pytorch(tensors, protocol=2, zip64=False, method=0, mutate=None, parameter=False):
+    import collections
+    classes = {"F32": "FloatStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage", "I64": "LongStorage"}
+    state, files, hooks = collections.OrderedDict(), {}, collections.OrderedDict()
+    for i, (name, t) in enumerate(tensors.items()):
+        n = math.prod(t.shape)
+        strides, k = [], 1
+        for d in reversed(t.shape): strides.insert(0, k); k *= d
+        if t.transposed: strides = [1, t.shape[0]]
+        args = [Storage(fake("torch", classes[t.dtype]), str(i), n), 0, tuple(t.shape), tuple(strides), False, hooks]
+        files[str(i)] = t.data
+        if mutate: mutate(name, args)
+        value = Rebuild(function("torch._utils", "_rebuild_tensor_v2"), tuple(args))
+        if parameter: value = Rebuild(function("torch._utils", "_rebuild_parameter"), (value, True, hooks))
+        state[name] = value
+    state._metadata = collections.OrderedDict(x=1)
+    class P(pickle.Pickler):
+        def persistent_id(self, obj):
+            return ("storage", obj.cls, obj.key, "cpu", obj.n) if isinstance(obj, Storage) else None
+    buf = io.BytesIO(); P(buf, protocol).dump(state)
+    return torch_zip(buf.getvalue(), files, zip64, method)
+
+def torch_zip(pkl, files, zip64=False, method=0):
+    entries = {"archive/data.pkl": pkl, "archive/byteorder": b"little"}
+    entries.update({f"archive/data/{k}": v for k, v in files.items()})
+    entries["archive/version"] = b"3\n"
+    return zip_file(entries, zip64, method)
+
+# ---- tokenizers ----------------------------------------------------------------------------------------------------
+
+def byte_letters():
+    keep = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    out, n = {b: chr(b) for b in keep}, 0
+    for b in range(256):
+        if b not in out: out[b] = chr(256 + n); n += 1
+    return [out[b] for b in range(256)]
+
+REGEX_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+REGEX_QWEN2 = REGEX_LLAMA3.replace("{1,3}", "")
+PRE = {
+    "gpt-2": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+    "smollm": {"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True},
+               {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]},
+    "llama-bpe": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": REGEX_LLAMA3}, "behavior": "Isolated", "invert": False},
+                  {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]},
+    "qwen2": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": REGEX_QWEN2}, "behavior": "Isolated", "invert": False},
+              {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]},
+}
+N_VOCAB = 272
+
+def bpe(pre, pair_arrays=False, nfc=False, template=False):
+    """Files, and the vocabulary they mean."""
+    letters = byte_letters()
+    base = letters + ["he", "ll", "hell", "hello", letters[32] + "hello"]
+    merges = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), (letters[32], "hello")]
+    added = [("<|begin|>", True), ("<|im_end|>", False), ("<|endoftext|>", True), (MARK + "x y", False)]
+    ids = {t: i for i, t in enumerate(base)}
+    post = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|begin|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [], "special_tokens": {}} if template else None
+    tok = {"version": "1.0", "added_tokens": [{"id": len(base) + i, "content": t, "special": s, "normalized": False} for i, (t, s) in enumerate(added)],
+           "normalizer": {"type": "NFC"} if nfc else None, "pre_tokenizer": PRE[pre], "post_processor": post, "decoder": {"type": "ByteLevel"},
+           "model": {"type": "BPE", "vocab": ids, "merges": [list(m) for m in merges] if pair_arrays else [" ".join(m) for m in merges],
+                     "unk_token": None, "byte_fallback": False, "ignore_merges": pre == "llama-bpe"}}
+    config = {"bos_token": {"content": "<|begin|>"}, "eos_token": "<|endoftext|>", "add_bos_token": False,
+              "chat_template": [{"name": "tool_use", "template": "T"}, {"name": "default", "template": "{{ messages }}"}]}
+    tokens = [(1, t.encode()) for t in base] + [(3, b"<|begin|>"), (3, b"<|im_end|>"), (3, b"<|endoftext|>"), (4, b" x y")]
+    tokens += [(5, f"[PAD{i}]".encode()) for i in range(len(tokens), N_VOCAB)]
+    n = len(base)
+    want = {"kind": 1, "pre": pre, "tokens": tokens, "merges": [(ids[a], ids[b]) for a, b in merges], "template": "{{ messages }}",
+            "special": {"bos": n, "eos": n + 2, "eot": n + 1, "unk": -1, "pad": -1, "add_bos": int(template), "add_eos": 0, "add_space_prefix": 0, "nfc": int(nfc)}}
+    return {"tokenizer.json": json.dumps(tok), "tokenizer_config.json": json.dumps(config)}, want
+
+def varint(n):
+    out = b""
+    while n > 127: out += bytes([n & 127 | 128]); n >>= 7
+    return out + bytes([n])
+def field(n, data): return varint(n << 3 | 2) + varint(len(data)) + data
+
+def spm_pieces():
+    pieces = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)] + [(f"<0x{b:02X}>", 0.0, 6) for b in range(256)]
+    return pieces + [(MARK, -1.0, 1), ("h", -2.0, 1), ("e", -3.0, 1), ("he", -0.5, 1), (MARK + "he", -0.25, 1), (MARK + MARK, 0.0, 4)]
+
+def spm_model(trainer=2, prefix=1):
+    """tokenizer.model, and the vocabulary it means."""
+    pieces = spm_pieces()
+    out = b"".join(field(1, field(1, t.encode()) + b"\x15" + struct.pack("<f", s) + (b"\x18" + varint(k) if k != 1 else b"")) for t, s, k in pieces)
+    out += field(2, b"\x18" + varint(trainer) + varint(40 << 3) + varint(0) + varint(41 << 3) + varint(1) + varint(42 << 3) + varint(2)
+                 + varint(43 << 3) + b"\xff" * 9 + b"\x01")
+    out += field(3, field(1, b"identity") + b"\x18" + varint(prefix))
+    tokens = [(k, t.encode() if k != 4 else t.replace(MARK, " ").encode()) for t, s, k in pieces]
+    scores = [s if k != 4 else -1000.0 for t, s, k in pieces]
+    for i in range(len(tokens), N_VOCAB): tokens.append((5, f"[PAD{i}]".encode())); scores.append(-10000.0)
+    want = {"kind": 2, "pre": "default", "tokens": tokens, "scores": scores, "merges": [], "template": None,
+            "special": {"bos": 1, "eos": 2, "eot": -1, "unk": 0, "pad": -1, "add_bos": 1, "add_eos": 0, "add_space_prefix": prefix, "nfc": 0}}
+    return {"tokenizer.model": out}, want
+
+def spm_json():
+    """The same vocabulary as merges in a tokenizer.json."""
+    base = [t for t, s, k in spm_pieces()][:-1]
+    ids = {t: i for i, t in enumerate(base)}
+    merges = [("h", "e"), (MARK, "he")]
+    tok = {"added_tokens": [{"id": i, "content": t, "special": True} for i, t in enumerate(("<unk>", "<s>", "</s>"))],
+           "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, {"type": "Replace", "pattern": {"String": " "}, "content": MARK}]},
+           "pre_tokenizer": None, "decoder": {"type": "Sequence", "decoders": []},
+           "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "pair": []},
+           "model": {"type": "BPE", "vocab": ids, "merges": [" ".join(m) for m in merges], "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True}}
+    score = {t: -1000.0 for t in ("<unk>", "<s>", "</s>")} | {"he": -1.0, MARK + "he": -2.0}
+    tokens = [(3 if i < 3 else 6 if i < 259 else 1, t.encode()) for i, t in enumerate(base)]
+    scores = [score.get(t, -4.0) for t in base]
+    for i in range(len(tokens), N_VOCAB): tokens.append((5, f"[PAD{i}]".encode())); scores.append(-10000.0)
+    want = {"kind": 2, "pre": "default", "tokens": tokens, "scores": scores, "merges": [], "template": "J {{ x }}",
+            "special": {"bos": 1, "eos": 2, "eot": -1, "unk": 0, "pad": -1, "add_bos": 1, "add_eos": 0, "add_space_prefix": 1, "nfc": 0}}
+    return {"tokenizer.json": json.dumps(tok), "tokenizer_config.json": json.dumps({"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}),
+            "chat_template.jinja": "J {{ x }}"}, want
+
+# ---- architectures -------------------------------------------------------------------------------------------------
+
+D, FF, LAYERS, HEADS, KV, HD = 16, 24, 2, 4, 2, 8
+Q, KVD = HEADS * HD, KV * HD
+EMBD, FINAL = LAYERS, LAYERS + 1
+COMMON = {"hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV,
+          "head_dim": HD, "vocab_size": N_VOCAB, "max_position_embeddings": 128}
+HP = {"n_layers": LAYERS, "n_embd": D, "n_heads": HEADS, "n_kv_heads": KV, "head_dim": HD, "n_ff": FF, "n_vocab": N_VOCAB, "n_ctx_train": 128,
+      "norm": 1, "act": 1, "rope": 2, "gated": 1, "learned_pos": 0, "tied": 0, "norm_eps": 1e-6, "embd_scale": 1, "attn_scale": 0,
+      "attn_softcap": 0, "final_softcap": 0, "window": 0, "window_pattern": 0, "rope_dim": 0, "rope_base": 10000, "rope_base_local": 0,
+      "scaling": 0, "scaling_factor": 0, "scaling_orig_ctx": 0, "yarn_ext_factor": -1, "yarn_attn_factor": 0, "yarn_beta_fast": 0,
+      "yarn_beta_slow": 0, "rope_attn_factor": 0}
+
+class Model:
+    """Tensors as the files have them, and the list a reader should make of them."""
+    def __init__(self, seed, dtype): self.rng, self.dtype, self.files, self.want = random.Random(seed), dtype, {}, []
+    def add(self, name, shape, transposed=False):
+        t = self.files[name] = Tensor(self.rng, shape, self.dtype, transposed)
+        return t
+    def expect(self, unit, kind, rows, cols, name, values): self.want.append((unit, kind, rows, cols, name, values))
+    def plain(self, unit, kind, rows, cols, name, plus=0, transposed=False):
+        t = self.add(name, [cols] if rows == 1 else [rows, cols], transposed)
+        self.expect(unit, kind, rows, cols, name, [f32(v + plus) for v in t.values])
+
+K = {k: i for i, k in enumerate("attn_q attn_k attn_v attn_out ffn_gate ffn_up ffn_down attn_norm ffn_norm attn_q_bias attn_k_bias attn_v_bias "
+                                "attn_out_bias ffn_up_bias".split())}
+K.update(ffn_down_bias=16, ffn_gate_bias=17, attn_norm_bias=18, ffn_norm_bias=19, q_norm=20, k_norm=21, attn_post_norm=22, ffn_post_norm=23,
+         token_embd=32, pos_embd=33, output_norm=34, output_norm_bias=35, output=36)
+
+def llama_layers(m, prefix, biases=(), qk=False, gemma=False, transposed=False):
+    plus = 1 if gemma else 0
+    for i in range(LAYERS):
+        p = f"{prefix}layers.{i}."
+        def w(kind, rows, cols, name, add=0, bias=None):
+            m.plain(i, K[kind], rows, cols, p + name + ".weight", add, transposed and rows > 1)
+            if bias in biases: m.plain(i, K[kind + "_bias"], 1, rows, p + name + ".bias")
+        w("attn_norm", 1, D, "input_layernorm", plus)
+        for k, rows in (("q", Q), ("k", KVD), ("v", KVD)): w(f"attn_{k}", rows, D, f"self_attn.{k}_proj", 0, "qkv")
+        if qk: w("q_norm", 1, HD, "self_attn.q_norm", plus); w("k_norm", 1, HD, "self_attn.k_norm", plus)
+        w("attn_out", D, Q, "self_attn.o_proj", 0, "o")
+        if gemma:
+            w("attn_post_norm", 1, D, "post_attention_layernorm", 1); w("ffn_norm", 1, D, "pre_feedforward_layernorm", 1)
+        else: w("ffn_norm", 1, D, "post_attention_layernorm")
+        w("ffn_gate", FF, D, "mlp.gate_proj", 0, "mlp"); w("ffn_up", FF, D, "mlp.up_proj", 0, "mlp"); w("ffn_down", D, FF, "mlp.down_proj", 0, "mlp")
+        if gemma: w("ffn_post_norm", 1, D, "post_feedforward_layernorm", 1)
+
+def llama(seed, dtype, prefix="model.", head="", tied=False, gemma=False, **kw):
+    m = Model(seed, dtype)
+    m.plain(EMBD, K["token_embd"], N_VOCAB, D, prefix + "embed_tokens.weight")
+    llama_layers(m, prefix, gemma=gemma, **kw)
+    m.plain(FINAL, K["output_norm"], 1, D, prefix + "norm.weight", 1 if gemma else 0)
+    if not tied: m.plain(FINAL, K["output"], N_VOCAB, D, head + "lm_head.weight")
+    return m
+
+def phi3(seed, dtype):
+    m = Model(seed, dtype)
+    m.plain(EMBD, K["token_embd"], N_VOCAB, D, "model.embed_tokens.weight")
+    for i in range(LAYERS):
+        p = f"model.layers.{i}."
+        m.plain(i, K["attn_norm"], 1, D, p + "input_layernorm.weight")
+        t = m.add(p + "self_attn.qkv_proj.weight", [Q + 2 * KVD, D]).values
+        for k, a, n in (("q", 0, Q), ("k", Q, KVD), ("v", Q + KVD, KVD)):
+            m.expect(i, K["attn_" + k], n, D, p + f"self_attn.qkv_proj.weight[{k}]", t[a * D:(a + n) * D])
+        m.plain(i, K["attn_out"], D, Q, p + "self_attn.o_proj.weight")
+        m.plain(i, K["ffn_norm"], 1, D, p + "post_attention_layernorm.weight")
+        t = m.add(p + "mlp.gate_up_proj.weight", [2 * FF, D]).values
+        m.expect(i, K["ffn_gate"], FF, D, p + "mlp.gate_up_proj.weight[gate]", t[:FF * D])
+        m.expect(i, K["ffn_up"], FF, D, p + "mlp.gate_up_proj.weight[up]", t[FF * D:])
+        m.plain(i, K["ffn_down"], D, FF, p + "mlp.down_proj.weight")
+    m.plain(FINAL, K["output_norm"], 1, D, "model.norm.weight")
+    m.plain(FINAL, K["output"], N_VOCAB, D, "lm_head.weight")
+    return m
+
+def gpt2(seed, dtype, prefix):
+    m = Model(seed, dtype)
+    def turned(i, kind, rows, cols, name, part="", a=0, n=None, t=None):
+        total = n or rows
+        m.expect(i, kind, rows, cols, name + part, [t[c * total + a + r] for r in range(rows) for c in range(cols)])
+    m.plain(EMBD, K["token_embd"], N_VOCAB, D, prefix + "wte.weight")
+    m.plain(EMBD, K["pos_embd"], 128, D, prefix + "wpe.weight")
+    for i in range(LAYERS):
+        p = f"{prefix}h.{i}."
+        for k in ("weight", "bias"): m.plain(i, K["attn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_1." + k)
+        w, b = m.add(p + "attn.c_attn.weight", [D, 3 * D]).values, m.add(p + "attn.c_attn.bias", [3 * D]).values
+        for j, k in enumerate("qkv"):
+            turned(i, K["attn_" + k], D, D, p + "attn.c_attn.weight", f"[{k}]", j * D, 3 * D, w)
+            m.expect(i, K[f"attn_{k}_bias"], 1, D, p + f"attn.c_attn.bias[{k}]", b[j * D:(j + 1) * D])
+        def conv(kind, rows, cols, name):
+            turned(i, K[kind], rows, cols, p + name + ".weight", t=m.add(p + name + ".weight", [cols, rows]).values)
+            m.plain(i, K[kind + "_bias"], 1, rows, p + name + ".bias")
+        conv("attn_out", D, D, "attn.c_proj")
+        for k in ("weight", "bias"): m.plain(i, K["ffn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_2." + k)
+        conv("ffn_up", 4 * D, D, "mlp.c_fc"); conv("ffn_down", D, 4 * D, "mlp.c_proj")
+        m.add(p + "attn.bias", [1, 1, 4, 4])                                     # a mask: ignored
+    for k in ("weight", "bias"): m.plain(FINAL, K["output_norm" + ("" if k == "weight" else "_bias")], 1, D, prefix + "ln_f." + k)
+    return m
+
+def llama3_factors(base, factor, low, high, orig):
+    out = []
+    for i in range(0, HD, 2):
+        wavelen = 2 * math.pi * base ** (i / HD)
+        if wavelen < orig / high: out.append(1.0)
+        elif wavelen > orig / low: out.append(factor)
+        else:
+            s = (orig / wavelen - low) / (high - low)
+            out.append(1 / ((1 - s) / factor + s))
+    return out
+
+# ---- cases ---------------------------------------------------------------------------------------------------------
+
+class Case:
+    def __init__(self, config, hp, model, tokenizer, factors=(), factors_long=(), generation=None, eog=()):
+        files, self.vocab = tokenizer
+        self.vocab = copy.deepcopy(self.vocab)
+        self.vocab["eog"] = list(eog)
+        self.files = dict(files)
+        self.files["config.json"] = json.dumps(config)
+        if generation: self.files["generation_config.json"] = json.dumps(generation)
+        self.config, self.hp, self.model, self.factors, self.factors_long = config, {**HP, **hp}, model, factors, factors_long
+
+    def weights(self, kind="safetensors", shards=1, **kw):
+        write = safetensors if kind == "safetensors" else pytorch
+        stem, ext = ("model", ".safetensors") if kind == "safetensors" else ("pytorch_model", ".bin")
+        t = self.model.files
+        if shards == 1: self.files[stem + ext] = write(t, **kw); return self
+        names, index = list(t), {"metadata": {"total_size": 0}, "weight_map": {}}
+        for s in range(shards):
+            f = f"{stem}-{s + 1:05d}-of-{shards:05d}{ext}"
+            part = {n: t[n] for n in names[s::shards]}
+            self.files[f] = write(part, **kw)
+            index["weight_map"].update({n: f for n in part})
+        self.files[stem + ext + ".index.json"] = json.dumps(index)
+        return self
+
+    def expect(self):
+        v, out = self.vocab, []
+        for k, x in self.hp.items(): out.append(f"hp {k} {x if isinstance(x, str) else repr(float(x))}")
+        out += ["factors " + " ".join(repr(x) for x in self.factors), "factors_long " + " ".join(repr(x) for x in self.factors_long)]
+        out += [f"kind {v['kind']}", f"pre {v['pre']}"] + [f"special {k} {x}" for k, x in v["special"].items()]
+        out += ["eog " + " ".join(map(str, v["eog"])), "template " + ((v["template"].encode().hex() or "-") if v["template"] is not None else "none")]
+        out += [f"token {i} {k} {t.hex()}" for i, (k, t) in enumerate(v["tokens"])]
+        out += [f"score {i} {s!r}" for i, s in enumerate(v.get("scores", []))]
+        out += [f"merge {i} {a} {b}" for i, (a, b) in enumerate(v["merges"])]
+        out += [f"tensor {u} {k} {r} {c} {n}" for u, k, r, c, n, _ in self.model.want]
+        return "\n".join(out) + "\n", b"".join(struct.pack(f"<{len(x)}f", *x) for *_, x in self.model.want)
+
+def good_cases():
+    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+    yield "llama", Case({"model_type": "llama", "architectures": ["LlamaForCausalLM"], **COMMON, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+                         "rope_scaling": three, "tie_word_embeddings": True, "eos_token_id": [263, 262]},
+                        {"arch": "llama", "tied": 1, "norm_eps": 1e-5, "rope_base": 500000}, llama(1, "BF16", tied=True), bpe("llama-bpe", template=True),
+                        llama3_factors(500000, 8, 1, 4, 64), generation={"eos_token_id": [263, 262, 5], "temperature": 0.6, "top_p": 0.9}, eog=(5,)).weights()
+    biased = lambda seed, **kw: llama(seed, "F32", biases=("qkv", "o", "mlp"), **kw)
+    bias_config = {"model_type": "llama", **COMMON, "attention_bias": True, "mlp_bias": True, "rope_scaling": {"type": "linear", "factor": 4.0}}
+    yield "llama-bias-shards", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4}, biased(2), bpe("smollm")).weights(shards=3)
+    yield "llama-pickle", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4}, biased(3), bpe("gpt-2", pair_arrays=True)).weights("bin")
+    plain = {"model_type": "llama", **COMMON}
+    yield "llama-pickle-shards-zip64", Case(plain, {"arch": "llama"}, llama(4, "F16"), bpe("gpt-2")).weights("bin", 2, protocol=4, zip64=True, parameter=True)
+    yield "llama-pickle-transposed", Case(plain, {"arch": "llama"}, llama(5, "BF16", transposed=True), bpe("gpt-2")).weights("bin")
+    yield "llama-base-model", Case({**plain, "tie_word_embeddings": True}, {"arch": "llama", "tied": 1}, llama(6, "F16", prefix="", tied=True), spm_json()).weights()
+    yield "mistral", Case({"model_type": "mistral", **COMMON, "sliding_window": 32}, {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
+    yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None}, {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
+    yield "qwen2", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": False, "max_window_layers": 1}, {"arch": "qwen2"},
+                        llama(9, "F16", biases=("qkv",)), bpe("qwen2", nfc=True)).weights()
+    yield "qwen2-yarn", Case({"model_type": "qwen2", **COMMON, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}},
+                             {"arch": "qwen2", "scaling": 2, "scaling_factor": 4, "scaling_orig_ctx": 32, "yarn_ext_factor": 1, "yarn_attn_factor": 1,
+                              "yarn_beta_fast": 32, "yarn_beta_slow": 1}, llama(10, "F16", biases=("qkv",)), bpe("qwen2")).weights()
+    yield "qwen2-all-windows", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": True, "max_window_layers": 0},
+                                    {"arch": "qwen2", "window": 64}, llama(11, "F16", biases=("qkv",)), bpe("qwen2")).weights()
+    yield "qwen3", Case({"model_type": "qwen3", **COMMON, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, {"arch": "qwen3", "rope_base": 1e6},
+                        llama(12, "BF16", qk=True), bpe("qwen2")).weights()
+    short, long = [1.0, 1.5], [2.0, 30.0]
+    yield "phi3", Case({"model_type": "phi3", **COMMON, "partial_rotary_factor": 0.5, "original_max_position_embeddings": 32, "sliding_window": 100,
+                        "rope_scaling": {"type": "longrope", "short_factor": short, "long_factor": long}},
+                       {"arch": "phi3", "norm_eps": 1e-5, "window": 100, "rope_dim": 4, "scaling": 3, "scaling_factor": 4, "scaling_orig_ctx": 32,
+                        "rope_attn_factor": math.sqrt(1 + math.log(4) / math.log(32))}, phi3(13, "BF16"), spm_json(), short, long).weights()
+    gemma = {"act": 0, "tied": 1, "embd_scale": 4}
+    yield "gemma2", Case({"model_type": "gemma2", **COMMON, "query_pre_attn_scalar": 16, "sliding_window": 64},
+                         {"arch": "gemma2", **gemma, "attn_scale": 0.25, "attn_softcap": 50, "final_softcap": 30, "window": 64, "window_pattern": 2},
+                         llama(14, "BF16", gemma=True, tied=True), gemma_tokenizer()).weights()
+    yield "gemma3-text", Case({"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64, "rope_local_base_freq": 20000.0},
+                              {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 6, "rope_base": 1e6, "rope_base_local": 20000},
+                              llama(15, "F32", gemma=True, tied=True, qk=True), gemma_tokenizer()).weights()
+    yield "gemma3-pictures", Case({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64,
+                                   "layer_types": ["sliding_attention", "full_attention"],
+                                   "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                                       "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6}}}, "vision_config": {"hidden_size": 4}},
+                                  {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 2, "rope_base": 2e6, "rope_base_local": 10000, "scaling": 1,
+                                   "scaling_factor": 8}, pictures(llama(16, "BF16", prefix="language_model.model.", gemma=True, tied=True, qk=True)), gemma_tokenizer()).weights()
+    small = {"model_type": "gpt2", "n_embd": D, "n_layer": LAYERS, "n_head": 2, "n_positions": 128, "vocab_size": N_VOCAB}
+    hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0, "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_base": 0}
+    yield "gpt2", Case(small, hp, gpt2(17, "F32", "transformer."), bpe("gpt-2")).weights()
+    yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
+
+def gemma_tokenizer():
+    files, want = spm_model(prefix=1)
+    want = copy.deepcopy(want)
+    want["special"]["add_space_prefix"] = 0             # Gemma's texts begin as they are
+    return files, want
+
+def pictures(m):
+    m.add("vision_tower.vision_model.x.weight", [2, 2]); m.add("multi_modal_projector.y", [3])
+    return m
+
+def bad_cases():
+    plain = {"model_type": "llama", **COMMON}
+    def case(config=plain, model=None, tok=None, **kw): return Case(config, {}, model or llama(20, "F16"), tok or bpe("gpt-2")).weights(**kw)
+    def with_config(**more): return case({**plain, **more})
+    def with_tok(change):
+        c = case(); t = json.loads(c.files["tokenizer.json"]); change(t); c.files["tokenizer.json"] = json.dumps(t); return c
+    def file(name, change): c = case(); c.files[name] = change(c.files[name]); return c
+    st, tk = "model.safetensors", "tokenizer.json"
+    first = "model.embed_tokens.weight"
+    def head(change):
+        def header(h): change(h); return json.dumps(h)
+        return case(header=header)
+    def setof(key, val): return lambda h: h[first].__setitem__(key, val)
+    yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
+    yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
+    yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
+    yield "config-type", with_config(model_type="mamba"), "QSF_E_UNSUPPORTED", "\"mamba\" is not supported (supported: llama"
+    yield "config-quantised", with_config(quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
+    yield "config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}), "QSF_E_UNSUPPORTED", "dynamic"
+    yield "config-act", with_config(hidden_act="gelu"), "QSF_E_UNSUPPORTED", "\"gelu\""
+    yield "config-heads", with_config(num_key_value_heads=3), "QSF_E_CORRUPT", "do not divide"
+    yield "config-number", with_config(hidden_size="big"), "QSF_E_CORRUPT", "hidden_size"
+    yield "config-layers", with_config(num_hidden_layers=4000), "QSF_E_CORRUPT", "4000 layers"
+    yield "config-huge", with_config(num_hidden_layers=1e300), "QSF_E_CORRUPT", "num_hidden_layers"
+    yield "config-window", case({**plain, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+                                llama(21, "F16", biases=("qkv",))), "QSF_E_UNSUPPORTED", "pattern"
+    yield "config-deep", file("config.json", lambda s: "[" * 100000), "QSF_E_CORRUPT", "nested"
+    yield "config-not-json", file("config.json", lambda s: s[:-1]), "QSF_E_CORRUPT", "not JSON"
+    yield "st-empty", file(st, lambda b: b""), "QSF_E_CORRUPT", "too short"
+    yield "st-header-long", file(st, lambda b: struct.pack("<Q", 1 << 62) + b[8:]), "QSF_E_CORRUPT", "header"
+    yield "st-cut", file(st, lambda b: b[:-1]), "QSF_E_CORRUPT", "cut short"
+    yield "st-deep", case(header=lambda h: "{\"a\":" * 5000), "QSF_E_CORRUPT", "nested"
+    yield "st-twice", case(header=lambda h: json.dumps(h)[:-1] + ", \"model.norm.weight\": " + json.dumps(h["model.norm.weight"]) + "}"), "QSF_E_CORRUPT", "twice"
+    yield "st-overlap", head(lambda h: h["model.norm.weight"].__setitem__("data_offsets", h["model.layers.0.input_layernorm.weight"]["data_offsets"])), "QSF_E_CORRUPT", "overlap"
+    yield "st-size", head(setof("shape", [N_VOCAB, D + 1])), "QSF_E_CORRUPT", "need"
+    yield "st-overflow", head(setof("shape", [1 << 40, 1 << 40])), "QSF_E_CORRUPT", "overflows"
+    yield "st-backwards", head(setof("data_offsets", [5, 2])), "QSF_E_CORRUPT", "lies at"
+    yield "st-beyond", head(setof("data_offsets", [0, 1 << 50])), "QSF_E_CORRUPT", "lies at"
+    m = llama(22, "F16"); m.files[first] = Tensor(m.rng, [N_VOCAB, D], "I64")
+    yield "st-dtype", case(model=m), "QSF_E_UNSUPPORTED", "I64"
+    m = llama(23, "F16"); del m.files["model.layers.1.mlp.up_proj.weight"]
+    yield "st-missing", case(model=m), "QSF_E_CORRUPT", "model.layers.1.mlp.up_proj.weight is missing"
+    m = llama(24, "F16"); m.add("model.layers.1.mlp.experts.0.w1.weight", [4, 4])
+    yield "st-unknown", case(model=m), "QSF_E_UNSUPPORTED", "experts.0.w1"
+    m = llama(25, "F16", qk=True)
+    yield "st-qk-norm", case(model=m), "QSF_E_UNSUPPORTED", "k_norm"
+    m = llama(26, "F16"); m.files["model.norm.weight"] = Tensor(m.rng, [D + 1], "F16")
+    yield "st-shape", case(model=m), "QSF_E_CORRUPT", "model.norm.weight"
+    for bad in ("../model.safetensors", "/etc/passwd", "..", ""):
+        c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"][first] = bad; c.files[st + ".index.json"] = json.dumps(i)
+        yield f"index-path-{len(bad)}", c, "QSF_E_CORRUPT", "plain name"
+    c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"]["model.nothing"] = "model-00001-of-00002.safetensors"; c.files[st + ".index.json"] = json.dumps(i)
+    yield "index-missing", c, "QSF_E_CORRUPT", "model.nothing"
+    yield "shard-missing", drop(case(shards=2), "model-00002-of-00002.safetensors"), "QSF_E_NOT_FOUND", "model-00002"
+    # pickles
+    def bin_with(pkl, **kw): c = drop(case(), st); c.files["pytorch_model.bin"] = torch_zip(pkl, {}, **kw); return c
+    def tensor_with(change):
+        def mutate(name, args):
+            if name == first: change(args)
+        return case(kind="bin", mutate=mutate)
+    yield "pickle-system", bin_with(b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R."), "QSF_E_UNSUPPORTED", "\"os.system\""
+    yield "pickle-stack-global", bin_with(b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x01x\x85R."), "QSF_E_UNSUPPORTED", "\"builtins.eval\""
+    yield "pickle-load-from-bytes", bin_with(b"\x80\x02ctorch.storage\n_load_from_bytes\n."), "QSF_E_UNSUPPORTED", "_load_from_bytes"
+    yield "pickle-inst", bin_with(b"\x80\x02(ios\nsystem\n."), "QSF_E_UNSUPPORTED", "opcode 0x69"
+    yield "pickle-newobj", bin_with(b"\x80\x02ccollections\nOrderedDict\n)\x81."), "QSF_E_UNSUPPORTED", "opcode 0x81"
+    yield "pickle-marks", bin_with(b"(" * 100000), "QSF_E_CORRUPT", "marks"
+    yield "pickle-stack", bin_with(b"N" * 200000), "QSF_E_CORRUPT", "stack is full"
+    yield "pickle-memo", bin_with(b"Nr\xff\xff\xff\xff."), "QSF_E_CORRUPT", "memo"
+    yield "pickle-no-end", bin_with(b"\x80\x02}"), "QSF_E_CORRUPT", "no end"
+    yield "pickle-text", bin_with(b"\x80\x02X\xff\xff\xff\x7fabc."), "QSF_E_CORRUPT", "beyond"
+    yield "pickle-list", bin_with(b"\x80\x02]."), "QSF_E_UNSUPPORTED", "no state dict"
+    yield "pickle-empty", bin_with(b"\x80\x02}."), "QSF_E_UNSUPPORTED", "no tensors"
+    yield "pickle-legacy", file_bin(case(), b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "QSF_E_UNSUPPORTED", "1.6"
+    yield "pickle-compressed", case(kind="bin", method=8), "QSF_E_UNSUPPORTED", "compressed"
+    yield "pickle-offset", tensor_with(lambda a: a.__setitem__(1, 1)), "QSF_E_CORRUPT", "storage of"
+    yield "pickle-offset-huge", tensor_with(lambda a: a.__setitem__(1, (1 << 63) - 1)), "QSF_E_CORRUPT", "storage of"
+    yield "pickle-storage", tensor_with(lambda a: setattr(a[0], "n", 1 << 40)), "QSF_E_CORRUPT", "need more"
+    yield "pickle-stride", tensor_with(lambda a: a.__setitem__(3, (D * 2, 1))), "QSF_E_UNSUPPORTED", "neither dense nor transposed"
+    yield "pickle-key", tensor_with(lambda a: setattr(a[0], "key", "../x")), "QSF_E_CORRUPT", "the archive has no"
+    yield "pickle-negative", tensor_with(lambda a: a.__setitem__(2, (-1, D))), "QSF_E_CORRUPT", "wrong parts"
+    c = case(kind="bin"); b = c.files["pytorch_model.bin"]
+    yield "zip-cut", file_bin(c, b[:-30]), "QSF_E_CORRUPT", "zip"
+    c = case(kind="bin"); b = bytearray(c.files["pytorch_model.bin"]); b[-6:-2] = struct.pack("<I", len(b))
+    yield "zip-directory", file_bin(c, bytes(b)), "QSF_E_CORRUPT", "zip directory"
+    # tokenizers
+    yield "tok-regex", with_tok(lambda t: t.__setitem__("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"})), "QSF_E_UNSUPPORTED", "\\w+"
+    yield "tok-unigram", with_tok(lambda t: t["model"].__setitem__("type", "Unigram")), "QSF_E_UNSUPPORTED", "Unigram"
+    yield "tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Lowercase"})), "QSF_E_UNSUPPORTED", "Lowercase"
+    yield "tok-merge", with_tok(lambda t: t["model"]["merges"].append("h ll")), "QSF_E_CORRUPT", "merge 5"
+    yield "tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT", "no pair"
+    yield "tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT", "beyond the embedding"
+    yield "tok-id-twice", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", 3)), "QSF_E_CORRUPT", "twice"
+    yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
+    yield "spm-unigram", case(tok=spm_model(trainer=1)), "QSF_E_UNSUPPORTED", "unigram"
+    files, want = spm_model()
+    yield "spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT", "tokenizer.model"
+
+def drop(c, name): del c.files[name]; return c
+def file_bin(c, data): c.files.pop("model.safetensors", None); c.files["pytorch_model.bin"] = data; return c
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+def write(out, name, files):
+    d = out / name
+    d.mkdir(parents=True)
+    for f, data in files.items(): (d / f).write_bytes(data.encode() if isinstance(data, str) else data)
+
+def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "--remove":
+        if (pathlib.Path(sys.argv[2]) / "index.txt").is_file(): shutil.rmtree(sys.argv[2])
+        return
+    if len(sys.argv) != 2: sys.exit(__doc__)
+    out, index = pathlib.Path(sys.argv[1]), []
+    for name, c in good_cases():
+        text, values = c.expect()
+        write(out, name, {**c.files, "expect.txt": text, "expect.f32": values})
+        index.append(f"good {name}")
+    for name, c, status, words in bad_cases():
+        write(out, "bad-" + name, c.files)
+        index.append(f"bad bad-{name} {status} {words}")
+    (out / "index.txt").write_text("\n".join(index) + "\n", encoding="utf-8")
+
+if __name__ == "__main__":
+    main()
