@@ -2,18 +2,19 @@
 """Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
 SPDX-License-Identifier: MIT
 
-    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR] [--cache DIR] [--only WORD]... [--threads N] [--full]
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR] [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw] [--full]
 
 Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
-model names): tiny, hf, files, real.  --models holds the real GGUF files that ../golden/greedy names; those that are not
-there are skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --full adds the slow float runs of all real prompts.
+model names): tiny, hf, files, real, perplexity.  --models holds the real GGUF files that ../golden/greedy and
+../golden/perplexity.csv name; those that are not there are skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --text is
+the WikiText-2 test text, for perplexity.  --full adds the slow float runs of all real prompts.
 
 Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES times
 llama.cpp's own error (the golden's `noise`) decides nothing, either token is right there; and after another token the
 texts part for good.  So at such a step the answer is taken up again behind llama.cpp's token, and every other step of
 every answer is compared.
 """
-import argparse, json, os, pathlib, subprocess, sys, tempfile
+import argparse, csv, hashlib, json, os, pathlib, re, subprocess, sys, tempfile
 import numpy as np
 
 import make_tiny
@@ -25,6 +26,7 @@ TIES = 3.0                  # standard deviations: both sides round activations,
 TIE_QUANTISED = 0.15        # at least, where the golden has no such error (float weights) but keys and values are 8 bits here
 TIE_FLOAT = 0.003           # the same with --f32
 EXACT = 1e-4                # of the largest logit, float run against the reference
+PERPLEXITY = 0.005          # relative, against llama.cpp on the same windows
 SAME = 2e-5                 # of the largest logit, two files of the same weights
 
 
@@ -192,11 +194,29 @@ def check_real(r):
             if r.a.full or p["name"] in ("english", "chat"): r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
             if r.a.full: r.check(label + ", f32 greedy", r.greedy, path, p, TIES * g["noise"], 1024, "--f32")
 
+def check_perplexity(r):
+    for row in csv.DictReader((GOLDEN / "perplexity.csv").open()):
+        stem = row["model"].removesuffix(".gguf")
+        if not r.wanted("perplexity", stem): continue
+        path = r.a.models / row["model"] if r.a.models else None
+        if path is None or not path.exists(): r.skip(f"perplexity {stem}", f"{row['model']} is not there (--models)")
+        elif r.a.text is None: r.skip(f"perplexity {stem}", "no text (--text wiki.test.raw)")
+        elif not hashlib.sha256(r.a.text.read_bytes()).hexdigest().startswith(row["text_sha256"]):
+            r.report(False, f"perplexity {stem}", f"{r.a.text} is not the text of the golden value")
+        else: r.check(f"perplexity {stem}", perplexity, r, path, row)
+
+def perplexity(r, path, row):
+    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", row["context"], "--chunks", row["windows"], "-t", r.a.threads)
+    found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens", out.decode().strip().splitlines()[-1])
+    if not found: return False, f"no result in {out[-200:]!r}"
+    got, want = float(found[1]), float(row["perplexity"])
+    return abs(got / want - 1) <= PERPLEXITY, f"{got:.4f}, llama.cpp {want:.4f} ({100 * (got / want - 1):+.2f}%) over {row['windows']} windows"
+
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path)
-    p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append")
+    p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append"); p.add_argument("--text", type=pathlib.Path)
     p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true")
     a = p.parse_args()
     a.qsf_run = str(pathlib.Path(a.qsf_run).resolve())
@@ -204,7 +224,7 @@ def main():
     with tempfile.TemporaryDirectory() as fresh:
         a.cache = a.cache or pathlib.Path(fresh)
         r = Runner(a)
-        for group in (check_tiny, check_hf, check_files, check_real): group(r)
+        for group in (check_tiny, check_hf, check_files, check_real, check_perplexity): group(r)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
     sys.exit(1 if r.failed else 0)
