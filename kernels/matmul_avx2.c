@@ -17,16 +17,28 @@ QSF_TEMPLATE __m256i load_avx2(const void *p) { return _mm256_loadu_si256((const
 /* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
 QSF_TEMPLATE __m256i shift_avx2(__m256i v, int n) { return n < 0 ? _mm256_srli_epi16(v, -n) : n > 0 ? _mm256_slli_epi16(v, n) : v; }
 
-/* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: codes as bytes. */
-QSF_TEMPLATE __m256i code_avx2(const uint8_t *g, int j, int bits)
+/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
+typedef struct source_avx2 { __m256i low, high; } source_avx2;
+QSF_TEMPLATE __m256i fetch_avx2(const uint8_t *p)
 {
-    if (bits == 8) return load_avx2(g + 64 * j);
+    __m256i v = load_avx2(p);
+    __asm__("" : "+x"(v));
+    return v;
+}
+
+/* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: codes as bytes.  To be called with j = 0..7 in turn. */
+QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, int bits)
+{
+    if (bits == 8) return fetch_avx2(g + 64 * j);
     const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
-    __m256i c = _mm256_and_si256(shift_avx2(load_avx2(g + 64 * (j / fields)), -low * (j % fields)), _mm256_set1_epi8((1 << low) - 1));
-    if (bits == 3) c = _mm256_or_si256(c, _mm256_and_si256(shift_avx2(load_avx2(high), 2 - j), _mm256_set1_epi8(4)));
-    if (bits == 5) c = _mm256_or_si256(c, _mm256_and_si256(shift_avx2(load_avx2(high), 4 - j), _mm256_set1_epi8(16)));
-    if (bits == 6) c = _mm256_or_si256(c, _mm256_and_si256(shift_avx2(load_avx2(high + 64 * (j / 4)), 4 - 2 * (j % 4)), _mm256_set1_epi8(48)));
+    if (j % fields == 0) s->low = fetch_avx2(g + 64 * (j / fields));
+    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avx2(high);
+    if (bits == 6 && j % 4 == 0) s->high = fetch_avx2(high + 64 * (j / 4));
+    const __m256i c = _mm256_and_si256(shift_avx2(s->low, -low * (j % fields)), _mm256_set1_epi8((1 << low) - 1));
+    if (bits == 3) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 2 - j), _mm256_set1_epi8(4)));
+    if (bits == 5) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - j), _mm256_set1_epi8(16)));
+    if (bits == 6) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - 2 * (j % 4)), _mm256_set1_epi8(48)));
     return c;
 }
 
@@ -88,12 +100,13 @@ QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uin
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 sum_avx2 s0 = { 0 }, s1 = { 0 };
+                source_avx2 from0 = { 0 }, from1 = { 0 };
                 QSF_UNROLL
                 for (int j = 0; j < 8 * groups; j++) {
                     const uint8_t *g = w + (size_t)(j / 8) * group;
                     const __m256i a = quad_avx2(q, j);
-                    sum_add_avx2(&s0, products_avx2(code_avx2(g, j % 8, bits), a, bits), j, bits);
-                    sum_add_avx2(&s1, products_avx2(code_avx2(g + 32, j % 8, bits), a, bits), j, bits);
+                    sum_add_avx2(&s0, products_avx2(code_avx2(&from0, g, j % 8, bits), a, bits), j, bits);
+                    sum_add_avx2(&s1, products_avx2(code_avx2(&from1, g + 32, j % 8, bits), a, bits), j, bits);
                 }
                 const __m256 d = _mm256_broadcast_ss(x->d + (small ? part / 2 : part)), sq = _mm256_set1_ps(small ? s[0] : s[0] + s[1]);
                 acc0 = value_avx2(acc0, sum_end_avx2(&s0, 8 * groups, bits), scale0, zero0, d, sq, form);
@@ -116,8 +129,9 @@ typedef struct strip_avx2 {
 QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, int bits, bool second)
 {
     __m256i c[8];
+    source_avx2 from = { 0 };
     QSF_UNROLL
-    for (int j = 0; j < 8; j++) c[j] = code_avx2(g, j, bits);
+    for (int j = 0; j < 8; j++) c[j] = code_avx2(&from, g, j, bits);
     for (size_t t = 0; t < n; t++, q += ldq) {
         sum_avx2 s = { 0 };
         QSF_UNROLL

@@ -16,16 +16,28 @@ QSF_TEMPLATE __m512i shift_avx512(__m512i v, int n) { return n < 0 ? _mm512_srli
 /* a where mask has a one, b elsewhere. */
 QSF_TEMPLATE __m512i select_avx512(__m512i mask, __m512i a, __m512i b) { return _mm512_ternarylogic_epi64(mask, a, b, 0xca); }
 
-/* Columns 4j..4j+3 of a group for all 16 rows: unsigned codes as bytes. */
-QSF_TEMPLATE __m512i code_avx512(const uint8_t *g, int j, int bits)
+/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
+typedef struct source_avx512 { __m512i low, high; } source_avx512;
+QSF_TEMPLATE __m512i fetch_avx512(const uint8_t *p)
+{
+    __m512i v = load_avx512(p);
+    __asm__("" : "+v"(v));
+    return v;
+}
+
+/* Columns 4j..4j+3 of a group for all 16 rows: unsigned codes as bytes.  To be called with j = 0..7 in turn. */
+QSF_TEMPLATE __m512i code_avx512(source_avx512 *s, const uint8_t *g, int j, int bits)
 {
     if (bits == 8) return _mm512_xor_si512(load_avx512(g + 64 * j), _mm512_set1_epi8((char)0x80));
     const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
-    const __m512i v = shift_avx512(load_avx512(g + 64 * (j / fields)), -low * (j % fields)), m = _mm512_set1_epi8((1 << low) - 1);
-    if (bits == 3) return _mm512_and_si512(select_avx512(m, v, shift_avx512(load_avx512(high), 2 - j)), _mm512_set1_epi8(7));
-    if (bits == 5) return _mm512_and_si512(select_avx512(m, v, shift_avx512(load_avx512(high), 4 - j)), _mm512_set1_epi8(31));
-    if (bits == 6) return _mm512_and_si512(select_avx512(m, v, shift_avx512(load_avx512(high + 64 * (j / 4)), 4 - 2 * (j % 4))), _mm512_set1_epi8(63));
+    if (j % fields == 0) s->low = fetch_avx512(g + 64 * (j / fields));
+    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avx512(high);
+    if (bits == 6 && j % 4 == 0) s->high = fetch_avx512(high + 64 * (j / 4));
+    const __m512i v = shift_avx512(s->low, -low * (j % fields)), m = _mm512_set1_epi8((1 << low) - 1);
+    if (bits == 3) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 2 - j)), _mm512_set1_epi8(7));
+    if (bits == 5) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 4 - j)), _mm512_set1_epi8(31));
+    if (bits == 6) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 4 - 2 * (j % 4))), _mm512_set1_epi8(63));
     return _mm512_and_si512(v, m);
 }
 QSF_TEMPLATE __m512i quad_avx512(const int8_t *q, int j)
@@ -62,7 +74,7 @@ QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, i
         const int fields = 8 / bits;
         QSF_UNROLL
         for (int v = 0; v < bits * groups; v++) {
-            const __m512i c = load_avx512(w + 64 * v);
+            const __m512i c = fetch_avx512(w + 64 * v);
             QSF_UNROLL
             for (int f = 0; f < fields; f++) {
                 const __m512i field = _mm512_and_si512(c, _mm512_set1_epi8((char)(((1 << bits) - 1) << bits * f)));
@@ -73,9 +85,10 @@ QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, i
         if (bits == 4) return _mm512_add_epi32(_mm512_add_epi32(a[0], a[2]), _mm512_srai_epi32(_mm512_add_epi32(a[1], a[3]), 4));
         return _mm512_add_epi32(_mm512_add_epi32(a[0], _mm512_srai_epi32(a[1], 2)), _mm512_add_epi32(_mm512_srai_epi32(a[2], 4), _mm512_srai_epi32(a[3], 6)));
     }
+    source_avx512 source = { a[0], a[0] };
     QSF_UNROLL
     for (int j = 0; j < 8 * groups; j++)
-        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code_avx512(w + (size_t)(j / 8) * group, j % 8, bits), quad_avx512(q, j));
+        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, bits), quad_avx512(q, j));
     return _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
 }
 
@@ -125,11 +138,12 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
         w += qsf_form_head(form);
         for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group, at += 32 * (size_t)groups) {
             __m512i sum[8];
+            source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
             QSF_UNROLL
             for (int t = 0; t < T; t++) sum[t] = _mm512_setzero_si512();
             QSF_UNROLL
             for (int j = 0; j < 8 * groups; j++) {
-                const __m512i c = code_avx512(w + (size_t)(j / 8) * group, j % 8, bits);
+                const __m512i c = code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, bits);
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) sum[t] = _mm512_dpbusd_epi32(sum[t], c, quad_avx512(q[t] + at, j));
             }
