@@ -1,0 +1,13 @@
+# Runs one fuzz target for QSF_FUZZ_SECONDS (default 60) on a copy of its corpus.
+# SPDX-License-Identifier: MIT
+set(seconds "$ENV{QSF_FUZZ_SECONDS}")
+if(NOT seconds)
+    set(seconds 60)
+endif()
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}/found")
+execute_process(COMMAND "${PROGRAM}" -max_total_time=${seconds} -timeout=20 -rss_limit_mb=3000 -print_final_stats=1
+    -artifact_prefix=${WORK}/ "${WORK}/found" "${CORPUS}" RESULT_VARIABLE result)
+if(result)
+    message(FATAL_ERROR "${PROGRAM} failed: ${result}; the input lies in ${WORK}")
+endif()
