@@ -169,9 +169,10 @@ static void text_general(text_out *o, const text_spec *f, double x)
     decimal_set(&d, fabs(x));
     decimal_round(&d, decimal_first(&d) + precision);
     int from = decimal_first(&d), end = (int)sizeof d.digit;
-    while (end > from && !d.digit[end - 1]) end--;
-    int exponent = from < end ? DECIMAL_POINT - 1 - from : 0;
-    if (from >= end || (exponent >= -4 && exponent < precision)) {
+    if (from == end) from = DECIMAL_POINT - 1;       /* zero has one digit too */
+    while (end > from + 1 && !d.digit[end - 1]) end--;
+    int exponent = DECIMAL_POINT - 1 - from;
+    if (exponent >= -4 && exponent < precision) {
         len = decimal_fixed(&d, QSF_MIN(from, DECIMAL_POINT - 1), QSF_MAX(end, DECIMAL_POINT), body);
     } else {
         body[len++] = (char)('0' + d.digit[from]);
