@@ -17,7 +17,7 @@
 enum { CODE_OK = 0, CODE_FAILED = 1, CODE_USAGE = 2, CODE_MODEL = 3, CODE_MEMORY = 4, CODE_IO = 5, CODE_INTERRUPTED = 130 };
 
 typedef struct convert_cli {
-    const char *quant_type, *compress, *packing, *block, *outliers, *calibration, *json, *info, *verify;
+    const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *json, *info, *verify;
     option_list tensors;
     double      target_mb;
     long long   threads, ram_mb;
@@ -36,6 +36,7 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256", "weights that share a scale: 32, 64, 128 or 256", "the type's best" },
     { OPTION_NUMBER, "--target-size", "MB", AT(target_mb), 0, 1e9, NULL, "chooses each matrix's type, by its measured error, so that the file fits", NULL },
     { OPTION_CHOICE, "--outliers", "WHEN", AT(outliers), 0, 0, "auto|off|on", "keep the largest weights apart in fp16: auto (where that lowers the error more than other bytes would), off, on", "auto" },
+    { OPTION_CHOICE, "--equalize", "WHEN", AT(equalize), 0, 0, "auto|off|on", "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, on", "auto" },
     { OPTION_TEXT, "--calibration", "FILE", AT(calibration), 0, 0, NULL, "text to measure activations with (not in this build)", NULL },
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd", "compression of layers: none, lz4, lz4hc or zstd", "none" },
@@ -124,7 +125,8 @@ static bool fill_options(const convert_cli *cli, convert_options *o, char (*patt
     if (cli->block) o->block = (uint32_t)strtoul(cli->block, NULL, 10);
     if (cli->compress) o->compression = (uint8_t)choice_index("none|lz4|lz4hc|zstd", cli->compress);
     if (cli->packing) o->packing = cli->packing[0] == '1';
-    if (cli->outliers) o->outliers = (convert_outliers)choice_index("auto|off|on", cli->outliers);
+    if (cli->outliers) o->outliers = (convert_switch)choice_index("auto|off|on", cli->outliers);
+    if (cli->equalize) o->equalize = (convert_switch)choice_index("auto|off|on", cli->equalize);
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;

@@ -108,6 +108,19 @@ static qsf_status plan_check_rules(const input *in, const convert_options *o, qs
     return QSF_OK;
 }
 
+/* Where the input lies on a grid that the output can hold as it is, scaling channels would only move it off. */
+static bool plan_equalizes(const input *in, const convert_options *o)
+{
+    if (o->equalize != CONVERT_AUTO) return o->equalize == CONVERT_ON;
+    if (o->preset == CONVERT_F16 || o->preset == CONVERT_8BIT) return false;
+    for (uint32_t i = 0; i < in->n_tensors; i++) {
+        const input_tensor *t = &in->tensors[i];
+        const bool own_grid = qsf_type_tiles(t->source_type) || t->source_type == QSF_T_GGML + 2 /* q4_0 */ || t->source_type == QSF_T_GGML + 6 /* q5_0 */;
+        if (t->unit < in->hp.n_layers && convert_is_matrix(t) && own_grid) return false;
+    }
+    return true;
+}
+
 qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, qsf_error *err)
 {
     qsf_status st;
@@ -115,5 +128,6 @@ qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, 
     if (!(r->tensors = qsf_arena_array(in->arena, in->n_tensors, sizeof *r->tensors, "conversion plan", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < in->n_tensors; i++)
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
-    return QSF_OK;
+    r->equalized = plan_equalizes(in, o);
+    return r->equalized ? convert_equalize(in, o, r, err) : QSF_OK;
 }

@@ -125,6 +125,16 @@ static qsf_status convert_row_failed(const input_tensor *t, uint32_t row, qsf_st
     return qsf_fail(err, st, "tensor %s, row %u: %s", t->name, (unsigned)row, why->text);
 }
 
+static void convert_scale(const convert_tensor *c, uint32_t row, uint32_t n, uint32_t cols, float *w)
+{
+    for (uint32_t r = 0; r < n; r++, w += cols) {
+        if (c->row_scale)
+            for (uint32_t j = 0; j < cols; j++) w[j] *= c->row_scale[row + r];
+        if (c->col_scale)
+            for (uint32_t j = 0; j < cols; j++) w[j] *= c->col_scale[j];
+    }
+}
+
 qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, convert_strip *s,
                         uint8_t *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -134,9 +144,10 @@ qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t
     qsf_status st;
     if ((st = in->read(in, i, row, n, s->values, err))) return st;
     if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
+    convert_scale(c, row, n, t->cols, s->values);
     uint8_t *blocks = c->packing || !dst ? s->blocks : dst;
     for (uint32_t k = 0; k < n; k++) {
-        st = qsf_quantize_row(c->type, c->block, s->values + (size_t)k * t->cols, t->cols, NULL, blocks + k * row_bytes, e, &why);
+        st = qsf_quantize_row(c->type, c->block, s->values + (size_t)k * t->cols, t->cols, c->importance, blocks + k * row_bytes, e, &why);
         if (st) return convert_row_failed(t, row + k, st, &why, err);
     }
     if (c->packing && dst) {

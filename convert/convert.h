@@ -1,4 +1,5 @@
-/* The converter: what to make of each tensor (choose.c), making it (convert.c), telling about it (report.c).
+/* The converter: what to make of each tensor (choose.c), preparing it (equalize.c), making it (convert.c), telling about
+ * it (report.c, inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
 #define QSF_CONVERT_H
@@ -17,7 +18,7 @@ const char *convert_preset_name(convert_preset p);             /* "2bit-sym" */
 bool        convert_preset_find(const char *name, convert_preset *out);
 bool        convert_type_find(const char *name, uint32_t *type);   /* "4bit_s": a type a tensor can be given */
 
-typedef enum convert_outliers { CONVERT_OUTLIERS_AUTO, CONVERT_OUTLIERS_OFF, CONVERT_OUTLIERS_ON } convert_outliers;
+typedef enum convert_switch { CONVERT_AUTO, CONVERT_OFF, CONVERT_ON } convert_switch;
 
 /* --tensor PATTERN=TYPE: pattern is a glob (* and ?) over the tensor's name, or its kind ("attn_v"). */
 typedef struct convert_rule { const char *pattern; uint32_t type, block; } convert_rule;   /* block 0: as otherwise */
@@ -28,7 +29,8 @@ typedef struct convert_options {
     convert_rule     rules[CONVERT_MAX_RULES];      /* the last that matches wins */
     uint32_t         block;                         /* 0: each type's own */
     uint8_t          compression, packing;
-    convert_outliers outliers;
+    convert_switch   outliers;                      /* keep the largest weights apart in fp16 */
+    convert_switch   equalize;                      /* scale channels between matrices (equalize.c) */
     uint64_t         target_bytes;                  /* 0: none; else the types are chosen to fit it */
     uint64_t         ram_bytes;                     /* most memory for weights at work; 0: no limit */
     uint32_t         n_threads;                     /* 0: one a core */
@@ -47,6 +49,8 @@ typedef struct convert_tensor {
     bool            fixed;          /* the user or the format says so: no budget changes it */
     bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
     uint64_t        bytes;
+    const float    *row_scale, *col_scale;  /* [rows], [cols]: what the weights are multiplied with first, NULL: 1 */
+    const float    *importance;     /* [cols] of each column's squared error, NULL: unknown.  The place for calibration */
     uint64_t        n_outliers;     /* kept apart, in a sparse tensor beside it */
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
@@ -57,6 +61,7 @@ typedef struct convert_report {
     uint64_t        n_weights, source_bytes, tensor_bytes, file_bytes;
     uint64_t        ns_plan, ns_run;
     uint8_t         default_type;   /* the header's */
+    bool            equalized;
 } convert_report;
 
 double convert_relative_error(const qsf_quant_error *e);    /* sum of squared errors over sum of squares */
@@ -64,6 +69,9 @@ double convert_cosine(const qsf_quant_error *e);
 
 /* Whether tensor i is a weight matrix, to which quantisers apply; norms, biases and positions are not. */
 bool convert_is_matrix(const input_tensor *t);
+
+/* Sets row_scale and col_scale of the layers' tensors so that the network's function stays. */
+qsf_status convert_equalize(input *in, const convert_options *o, convert_report *r, qsf_error *err);
 
 /* Chooses type and block of every tensor: r->tensors is filled in (the arena's). */
 qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, qsf_error *err);

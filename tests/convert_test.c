@@ -1,0 +1,273 @@
+/* The converter from an input made here to a file read back: what is stored, what is reported, what happens on errors.
+ * SPDX-License-Identifier: MIT */
+#include "convert.h"
+#include "report.h"
+#include "test.h"
+
+enum { EMBD = 64, FF = 96, VOCAB = 48, LAYERS = 2, KV = 32 };
+
+typedef struct fake { const char *broken; uint32_t bad_row; uint64_t salt; } fake;
+
+/* One weight, from its place alone. */
+static float fake_weight(const input *in, uint32_t i, uint32_t row, uint32_t col)
+{
+    const fake *f = in->own;
+    uint64_t h = (uint64_t)i * 1000003 + (uint64_t)row * 10007 + col + f->salt;
+    double sum = 0;
+    for (int k = 0; k < 4; k++) {
+        h = (h ^ h >> 31) * 0x9e3779b97f4a7c15u;
+        sum += (double)(h >> 40) / 16777216.0 - 0.5;
+    }
+    return (float)(in->tensors[i].rows == 1 ? 1 + 0.1 * sum : 0.05 * sum * (1 + 3 * (col % 17 == 0)));
+}
+
+static qsf_status fake_read(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err)
+{
+    const fake *f = in->own;
+    (void)err;
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t c = 0; c < in->tensors[i].cols; c++) out[(size_t)r * in->tensors[i].cols + c] = fake_weight(in, i, row + r, c);
+    if (f->broken && !strcmp(f->broken, in->tensors[i].name) && f->bad_row >= row && f->bad_row < row + n)
+        out[(size_t)(f->bad_row - row) * in->tensors[i].cols + 3] = NAN;
+    return QSF_OK;
+}
+
+static void fake_add(input *in, uint32_t unit, uint32_t kind, const char *name, uint32_t rows, uint32_t cols)
+{
+    in->tensors[in->n_tensors++] = (input_tensor){ unit, kind, rows, cols, name, 4ull * rows * cols, QSF_T_F32 };
+}
+
+static void fake_close(input *in) { qsf_arena_free(in->arena); }
+
+static void fake_open(input *in, fake *f, const char *arch)
+{
+    static const struct { uint32_t kind, rows, cols; const char *names[LAYERS]; } layer[] = {
+        { QSF_K_ATTN_NORM, 1, EMBD, { "blk.0.attn_norm", "blk.1.attn_norm" } },
+        { QSF_K_ATTN_Q, EMBD, EMBD, { "blk.0.attn_q", "blk.1.attn_q" } },
+        { QSF_K_ATTN_K, KV, EMBD, { "blk.0.attn_k", "blk.1.attn_k" } },
+        { QSF_K_ATTN_V, KV, EMBD, { "blk.0.attn_v", "blk.1.attn_v" } },
+        { QSF_K_ATTN_OUT, EMBD, EMBD, { "blk.0.attn_output", "blk.1.attn_output" } },
+        { QSF_K_FFN_NORM, 1, EMBD, { "blk.0.ffn_norm", "blk.1.ffn_norm" } },
+        { QSF_K_FFN_GATE, FF, EMBD, { "blk.0.ffn_gate", "blk.1.ffn_gate" } },
+        { QSF_K_FFN_UP, FF, EMBD, { "blk.0.ffn_up", "blk.1.ffn_up" } },
+        { QSF_K_FFN_DOWN, EMBD, FF, { "blk.0.ffn_down", "blk.1.ffn_down" } },
+    };
+    memset(in, 0, sizeof *in);
+    in->platform = qsf_platform_native();
+    in->read = fake_read;
+    in->close = fake_close;
+    in->own = f;
+    CHECK_EQ(qsf_arena_new(in->platform, &in->arena, NULL), QSF_OK);
+    in->hp = (qsf_hparams){ .n_layers = LAYERS, .n_embd = EMBD, .n_heads = 2, .n_kv_heads = 1, .head_dim = 32, .n_ff = FF, .n_vocab = VOCAB,
+                            .n_ctx_train = 128, .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true, .tied = true,
+                            .norm_eps = 1e-5f, .embd_scale = 1, .rope_base = 10000 };
+    snprintf(in->hp.arch, sizeof in->hp.arch, "%s", arch);
+    in->vocab.bos = in->vocab.eos = in->vocab.eot = in->vocab.unk = in->vocab.pad = -1;
+    in->tensors = qsf_arena_array(in->arena, 32, sizeof *in->tensors, "tensors", NULL);
+    fake_add(in, LAYERS, QSF_K_TOKEN_EMBD, "token_embd", VOCAB, EMBD);
+    for (uint32_t l = 0; l < LAYERS; l++)
+        for (size_t k = 0; k < QSF_ARRAY_LEN(layer); k++) fake_add(in, l, layer[k].kind, layer[k].names[l], layer[k].rows, layer[k].cols);
+    fake_add(in, LAYERS + 1, QSF_K_OUTPUT_NORM, "output_norm", 1, EMBD);
+}
+
+static const char *out_path = "convert_test.qsf";
+
+static qsf_status convert_fake(fake *f, const convert_options *o, convert_report *r, convert_tensor *tensors, qsf_error *err)
+{
+    input in;
+    fake_open(&in, f, "llama");
+    const qsf_status st = convert_run(&in, o, out_path, r, err);
+    if (st == QSF_OK && tensors) memcpy(tensors, r->tensors, in.n_tensors * sizeof *tensors);
+    in.close(&in);
+    return st;
+}
+
+static size_t file_bytes(uint8_t *to, size_t cap)
+{
+    FILE *f = fopen(out_path, "rb");
+    if (!f) return 0;
+    const size_t n = fread(to, 1, cap, f);
+    fclose(f);
+    return n;
+}
+
+/* ---- what is stored ---- */
+
+/* Every preset, packing and block: the file's tensors are the input's, as near as the report says. */
+TEST(stored_weights_have_the_reported_error)
+{
+    for (int preset = 0; preset < CONVERT_N_PRESETS; preset++)
+        for (int packing = 0; packing < 2; packing++) {
+            fake f = { 0 };
+            input in;
+            input *back = NULL;
+            convert_options o;
+            convert_report r;
+            qsf_error err = { 0 };
+            convert_defaults(&o);
+            o.preset = (convert_preset)preset;
+            o.packing = (uint8_t)packing;
+            o.equalize = CONVERT_OFF;
+            fake_open(&in, &f, "llama");
+            CHECK_EQ(convert_run(&in, &o, out_path, &r, &err), QSF_OK);
+            if (err.text[0]) printf("    %s\n", err.text);
+            CHECK_EQ(input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+            if (!back) { printf("    %s\n", err.text); in.close(&in); return; }
+            CHECK_EQ(back->n_tensors, in.n_tensors);
+            for (uint32_t i = 0; i < in.n_tensors && i < back->n_tensors; i++) {
+                static float w[FF * EMBD], v[FF * EMBD];
+                const uint32_t rows = in.tensors[i].rows, cols = in.tensors[i].cols;
+                double e = 0, s = 0;
+                CHECK_EQ(back->tensors[i].kind, in.tensors[i].kind);
+                CHECK_EQ(back->tensors[i].rows, rows);
+                CHECK_EQ(back->tensors[i].cols, cols);
+                CHECK_EQ(in.read(&in, i, 0, rows, w, &err), QSF_OK);
+                CHECK_EQ(back->read(back, i, 0, rows, v, &err), QSF_OK);
+                for (uint32_t k = 0; k < rows * cols; k++) {
+                    s += (double)w[k] * w[k];
+                    e += ((double)w[k] - v[k]) * ((double)w[k] - v[k]);
+                }
+                CHECK_NEAR(e / s, convert_relative_error(&r.tensors[i].error), 1e-6);
+                if (rows > 20) {                              /* rows from the middle are the same rows */
+                    static float part[3 * FF];
+                    CHECK_EQ(back->read(back, i, 15, 3, part, &err), QSF_OK);
+                    CHECK_EQ(memcmp(part, v + 15 * cols, 3 * cols * sizeof *part), 0);
+                }
+            }
+            back->close(back);
+            in.close(&in);
+        }
+    remove(out_path);
+}
+
+TEST(threads_do_not_change_the_file)
+{
+    static uint8_t one[1 << 20], many[1 << 20];
+    fake f = { 0 };
+    convert_options o;
+    convert_report r;
+    convert_defaults(&o);
+    o.preset = CONVERT_MIXED;
+    o.n_threads = 1;
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, NULL), QSF_OK);
+    const size_t n = file_bytes(one, sizeof one);
+    CHECK(n > 4096);
+    o.n_threads = 5;
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, NULL), QSF_OK);
+    CHECK_EQ(file_bytes(many, sizeof many), n);
+    CHECK_EQ(memcmp(one, many, n), 0);
+    CHECK_EQ(r.file_bytes, n);
+    remove(out_path);
+}
+
+TEST(rules_give_tensors_their_types)
+{
+    fake f = { 0 };
+    convert_options o;
+    convert_report r;
+    convert_tensor t[32];
+    convert_defaults(&o);
+    o.rules[o.n_rules++] = (convert_rule){ "attn_?", QSF_T_8BIT, 0 };
+    o.rules[o.n_rules++] = (convert_rule){ "blk.1.*v", QSF_T_F16, 0 };
+    o.rules[o.n_rules++] = (convert_rule){ "token*", QSF_T_6BIT_S, 32 };
+    CHECK_EQ(convert_fake(&f, &o, &r, t, NULL), QSF_OK);
+    CHECK_EQ(t[0].type, QSF_T_6BIT_S);
+    CHECK_EQ(t[0].block, 32);
+    CHECK_EQ(t[2].type, QSF_T_8BIT);
+    CHECK_EQ(t[4].type, QSF_T_8BIT);
+    CHECK_EQ(t[13].type, QSF_T_F16);
+    CHECK_EQ(t[1].type, QSF_T_F32);
+    CHECK_EQ(t[19].type, QSF_T_F16);                          /* the final norm: the format says so */
+    o.rules[o.n_rules++] = (convert_rule){ "atn_q", QSF_T_F16, 0 };
+    qsf_error err = { 0 };
+    CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_E_ARGUMENT);
+    CHECK(strstr(err.text, "atn_q") != NULL);
+    remove(out_path);
+}
+
+/* ---- what goes wrong ---- */
+
+static void put_old_file(void)
+{
+    FILE *f = fopen(out_path, "wb");
+    CHECK(f != NULL);
+    if (!f) return;
+    fputs("old", f);
+    fclose(f);
+}
+
+static void check_old_file(void)
+{
+    uint8_t b[16];
+    CHECK_EQ(file_bytes(b, sizeof b), 3);
+    CHECK_EQ(memcmp(b, "old", 3), 0);
+    remove(out_path);
+}
+
+TEST(a_bad_weight_is_named_and_the_old_file_stays)
+{
+    fake f = { .broken = "blk.1.ffn_up", .bad_row = 37 };
+    convert_options o;
+    convert_report r;
+    qsf_error err = { 0 };
+    convert_defaults(&o);
+    put_old_file();
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_CORRUPT);
+    CHECK(strstr(err.text, "blk.1.ffn_up") && strstr(err.text, "row 37") && strstr(err.text, "column 3 is not a number"));
+    if (!strstr(err.text, "row 37")) printf("    %s\n", err.text);
+    check_old_file();
+}
+
+TEST(cancelling_leaves_the_old_file)
+{
+    fake f = { 0 };
+    volatile int cancelled = 1;
+    convert_options o;
+    convert_report r;
+    convert_defaults(&o);
+    o.cancelled = &cancelled;
+    put_old_file();
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, NULL), QSF_E_CANCELLED);
+    check_old_file();
+}
+
+TEST(too_little_memory_is_said_before_work)
+{
+    fake f = { 0 };
+    convert_options o;
+    convert_report r;
+    qsf_error err = { 0 };
+    convert_defaults(&o);
+    o.ram_bytes = 1000;
+    put_old_file();
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_BUDGET);
+    CHECK(strstr(err.text, "--ram") != NULL);
+    check_old_file();
+}
+
+TEST(names_are_found)
+{
+    convert_preset p;
+    uint32_t type;
+    for (int i = 0; i < CONVERT_N_PRESETS; i++) {
+        CHECK(convert_preset_find(convert_preset_name((convert_preset)i), &p));
+        CHECK_EQ(p, i);
+    }
+    CHECK(!convert_preset_find("5bit", &p));
+    CHECK(convert_type_find("5bit_s", &type) && type == QSF_T_5BIT_S);
+    CHECK(!convert_type_find("mixed", &type));
+    CHECK(!convert_type_find("q4_0", &type));
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(stored_weights_have_the_reported_error);
+    RUN(threads_do_not_change_the_file);
+    RUN(rules_give_tensors_their_types);
+    RUN(a_bad_weight_is_named_and_the_old_file_stays);
+    RUN(cancelling_leaves_the_old_file);
+    RUN(too_little_memory_is_said_before_work);
+    RUN(names_are_found);
+    return test_end();
+}
