@@ -78,9 +78,15 @@ static void vocab_put_name(qsf_ext_out *o, const char *key, const char *text)
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
 {
     if (v->chat_template) vocab_put_name(o, "vocab.chat_template", v->chat_template);
-    const int32_t ids[5] = { v->bos, v->eos, v->eot, v->unk, v->pad };
+    int32_t ids[5] = { v->bos, v->eos, v->eot, v->unk, v->pad };
+    for (int i = 0; i < 5; i++)         /* an id that no token has is none */
+        if (v->kind != QSF_VOCAB_NONE && (ids[i] < 0 || (uint32_t)ids[i] >= v->n_tokens)) ids[i] = -1;
     vocab_put_i32s(o, "vocab.special", ids, 5);
-    if (v->n_eog) vocab_put_i32s(o, "vocab.eog", v->eog, QSF_MIN(v->n_eog, (uint32_t)QSF_ARRAY_LEN(v->eog)));
+    int32_t eog[QSF_ARRAY_LEN(v->eog)];
+    size_t n_eog = 0;
+    for (uint32_t i = 0; i < v->n_eog && i < QSF_ARRAY_LEN(v->eog); i++)
+        if (v->kind == QSF_VOCAB_NONE || (v->eog[i] >= 0 && (uint32_t)v->eog[i] < v->n_tokens)) eog[n_eog++] = v->eog[i];
+    if (n_eog) vocab_put_i32s(o, "vocab.eog", eog, n_eog);
     const uint8_t flags[4] = { v->add_bos, v->add_eos, v->add_space_prefix, v->nfc };
     qsf_ext_put_u8s(o, "vocab.flags", flags, 4);
     if (v->kind == QSF_VOCAB_NONE) return;

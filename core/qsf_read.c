@@ -75,7 +75,7 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
 {
     const qsf_hparams *hp = &s->hp;
     const struct { const char *name; uint32_t v, most; } counts[] = {
-        { "layers", hp->n_layers, QSF_MAX_LAYERS }, { "hidden size", hp->n_embd, 1 << 20 }, { "heads", hp->n_heads, 1 << 16 },
+        { "hidden size", hp->n_embd, 1 << 20 }, { "heads", hp->n_heads, 1 << 16 },
         { "key/value heads", hp->n_kv_heads, hp->n_heads }, { "head size", hp->head_dim, 1 << 16 }, { "vocabulary", hp->n_vocab, 1 << 28 },
         { "sequence length", hp->n_ctx_train, INT32_MAX }, { "feed-forward size", hp->n_ff, 1 << 24 },
     };
@@ -98,6 +98,8 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
 static qsf_status index_read(const qsf_source *s, qsf_opening *o, qsf_error *err)
 {
     o->index_bytes = (uint64_t)s->hp.n_layers * QSF_ENTRY_BYTES;
+    if (!s->hp.n_layers || s->hp.n_layers > QSF_MAX_LAYERS)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header says %u layers; 1 to %d are possible", s->path, (unsigned)s->hp.n_layers, (int)QSF_MAX_LAYERS);
     if (o->index_at > s->lengths[0] || o->index_bytes > s->lengths[0] - o->index_at)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the layer index, %llu bytes at %llu, ends behind the file's %llu; is it cut short?", s->path,
                         (unsigned long long)o->index_bytes, (unsigned long long)o->index_at, (unsigned long long)s->lengths[0]);
@@ -282,9 +284,9 @@ static qsf_status opening_run(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = qsf_source_read(s, 0, 0, o->header, sizeof o->header, "header", err))) return st;
     if ((st = header_check(s, o, err))) return st;
     header_get(s, o);
-    if ((st = hparams_check(s, o->header, err))) return st;
     if ((st = index_read(s, o, err))) return st;
     if (!o->extended) {
+        if ((st = hparams_check(s, o->header, err))) return st;
         if ((st = units_new(s, err))) return st;
         return qsf_plain_units(s, o->index, o->embd_at, o->final_at, err);
     }

@@ -1,0 +1,61 @@
+/* Fuzz target: any bytes as a QSF file, opened and loaded whole; as they are and with their checksums made right.
+ * SPDX-License-Identifier: MIT */
+#include "mem_platform.h"
+#include "qsf_repair.h"
+#include "source.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Reads and checks every unit, then every row of every tensor. */
+static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (uint32_t i = 0; i < s->n_units && !st; i++) {
+        const qsf_unit *u = &s->units[i];
+        uint8_t *stored = qsf_alloc(s->platform, u->stored, "stored", err);
+        uint8_t *raw = stored && u->compression ? qsf_alloc(s->platform, u->raw, "raw", err) : NULL;
+        if (!stored || (u->compression && !raw)) st = QSF_E_MEMORY;
+        for (uint32_t e = 0; e < u->n_extents && !st; e++) {
+            const qsf_extent *x = &s->extents[u->first_extent + e];
+            st = qsf_read_all(s->io, s->files[x->file], x->at, stored + x->to, (size_t)x->len, err);
+        }
+        if (!st) st = qsf_unit_check(s, i, stored, raw, err);
+        for (uint32_t t = 0; t < u->n_tensors && !st; t++) {
+            qsf_tensor x = s->tensors[u->first_tensor + t];
+            x.data = (u->compression ? raw : stored) + s->places[u->first_tensor + t];
+            if (x.type == QSF_T_SPARSE || x.cols > 1 << 20) continue;
+            float *row = malloc(x.cols * sizeof *row);
+            qsf_dequant_rows(&x, 0, 1, row);
+            qsf_dequant_rows(&x, x.rows - 1, 1, row);
+            free(row);
+        }
+        qsf_dealloc(s->platform, raw, u->raw);
+        qsf_dealloc(s->platform, stored, u->stored);
+    }
+    return st;
+}
+
+static void fuzz_qsf_run(const uint8_t *data, size_t size, bool repair)
+{
+    mem_host h;
+    qsf_source *s;
+    qsf_error err;
+    mem_host_init(&h);
+    h.limit_bytes = 64 << 20;
+    mem_file *f = mem_put(&h, "fuzz.qsf", data, size);
+    if (repair) qsf_repair(f->bytes, f->len);
+    if (qsf_source_open(&h.p, "fuzz.qsf", NULL, false, &s, &err) == QSF_OK) {
+        (void)fuzz_qsf_load(s, &err);
+        qsf_source_close(s);
+    }
+    if (h.live) abort();
+    mem_host_done(&h);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 4 || memcmp(data, "QSF1", 4)) return 0;      /* other formats have a target of their own */
+    fuzz_qsf_run(data, size, false);
+    fuzz_qsf_run(data, size, true);
+    return 0;
+}
