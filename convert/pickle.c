@@ -302,8 +302,8 @@ static qsf_status pickle_long(pickle_machine *m, uint64_t n)
 /* INT and LONG as text: "123", "123L", "01" for true. */
 static qsf_status pickle_decimal(pickle_machine *m)
 {
-    const char *s;
-    size_t n, i = 0;
+    const char *s = NULL;
+    size_t n = 0, i = 0;
     int64_t v = 0;
     const qsf_status st = pickle_line(m, &s, &n);
     if (st) return st;
@@ -320,8 +320,8 @@ static qsf_status pickle_decimal(pickle_machine *m)
 
 static qsf_status pickle_op_global(pickle_machine *m, bool from_stack)
 {
-    const char *module, *name;
-    size_t mlen, nlen;
+    const char *module = NULL, *name = NULL;
+    size_t mlen = 0, nlen = 0;
     qsf_status st;
     if (!from_stack) {
         if ((st = pickle_line(m, &module, &mlen)) || (st = pickle_line(m, &name, &nlen))) return st;
