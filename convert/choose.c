@@ -1,6 +1,6 @@
 /* What each tensor becomes: the named presets, the user's own rules, and a budget spent where it helps most.
  * SPDX-License-Identifier: MIT */
-#include "convert.h"
+#include "budget.h"
 
 /* ---- names ---- */
 
@@ -129,5 +129,6 @@ qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, 
     for (uint32_t i = 0; i < in->n_tensors; i++)
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
     r->equalized = plan_equalizes(in, o);
-    return r->equalized ? convert_equalize(in, o, r, err) : QSF_OK;
+    if (r->equalized && (st = convert_equalize(in, o, r, err))) return st;
+    return o->target_bytes || o->preset == CONVERT_MIXED ? convert_budget(in, o, r, err) : QSF_OK;
 }

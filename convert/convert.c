@@ -4,7 +4,7 @@
  * Memory: each thread holds one strip of floats and of blocks, and there is one whole tensor in its new form, so the
  * need grows with the largest tensor, not with the model.  Strips have one size on every machine and their errors are
  * added in order: neither the file nor the report depends on the number of threads. */
-#include "convert.h"
+#include "budget.h"
 #include "qsf_write.h"
 
 #include <math.h>
@@ -217,12 +217,21 @@ static qsf_status convert_tensor_to(input *in, uint32_t i, const convert_options
     return st;
 }
 
+/* mixed promises this cosine of every matrix that the user did not choose a type for. */
+#define CONVERT_LEAST_COSINE 0.99
+
 static qsf_status convert_write_tensor(input *in, uint32_t i, const convert_options *o, convert_tensor *c, qsf_writer *w, qsf_error *err)
 {
     const input_tensor *t = &in->tensors[i];
     uint8_t *data = qsf_alloc(in->platform, c->bytes, t->name, err);
     if (!data) return QSF_E_MEMORY;
     qsf_status st = convert_tensor_to(in, i, o, c, data, err);
+    const uint64_t before = c->bytes;
+    if (st == QSF_OK && o->preset == CONVERT_MIXED && !o->target_bytes && !c->fixed && convert_cosine(&c->error) < CONVERT_LEAST_COSINE && convert_raise(t, o, c)) {
+        qsf_dealloc(in->platform, data, before);
+        memset(&c->error, 0, sizeof c->error);
+        return convert_write_tensor(in, i, o, c, w, err);       /* at most as deep as there are types */
+    }
     if (st == QSF_OK) {
         const qsf_tensor out = { .kind = t->kind, .type = (uint8_t)c->type, .packing = c->packing, .block = (uint16_t)c->block,
                                  .rows = t->rows, .cols = t->cols, .bytes = c->bytes, .data = data };

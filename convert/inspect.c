@@ -70,8 +70,12 @@ static void inspect_unit(FILE *out, const qsf_source *s, uint32_t unit)
 qsf_status inspect_info(FILE *out, const qsf_platform *p, const char *path, qsf_error *err)
 {
     qsf_source *s = NULL;
-    const qsf_status st = qsf_source_open(p, path, NULL, true, &s, err);
-    if (st) return st;
+    qsf_error why;
+    const qsf_status st = qsf_source_open(p, path, NULL, false, &s, &why);
+    if (st) {                                         /* maybe it has a vocabulary, at least */
+        const qsf_status worse = qsf_source_open(p, path, NULL, true, &s, err);
+        if (worse) return worse;
+    }
     fprintf(out, "%s: %s\n", s->path ? s->path : path, s->format);
     inspect_hparams(out, &s->hp);
     inspect_vocab(out, &s->vocab);
@@ -81,6 +85,7 @@ qsf_status inspect_info(FILE *out, const qsf_platform *p, const char *path, qsf_
         fprintf(out, "%s = ", s->meta[i].key);
         inspect_text(out, s->meta[i].value);
     }
+    if (st) fprintf(out, "no weights: %s\n", why.text);
     if (s->n_units) {
         inspect_unit(out, s, qsf_unit_embd(s));
         for (uint32_t i = 0; i < s->hp.n_layers; i++) inspect_unit(out, s, i);
@@ -110,7 +115,7 @@ qsf_status inspect_verify(FILE *out, const qsf_platform *p, const char *path, qs
 {
     qsf_source *s = NULL;
     uint32_t checked = 0;
-    qsf_status st = qsf_source_open(p, path, NULL, true, &s, err);
+    qsf_status st = qsf_source_open(p, path, NULL, false, &s, err);
     for (uint32_t i = 0; st == QSF_OK && i < s->n_units; i++) {
         st = verify_unit(s, i, err);
         checked += s->units[i].has_crc;
