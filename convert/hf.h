@@ -9,7 +9,7 @@
 #include "weights.h"
 
 /* Families share tensor names and rules; hp.arch is finer. */
-typedef enum hf_family { HF_LLAMA, HF_PHI3, HF_GEMMA2, HF_GEMMA3, HF_GPT2 } hf_family;
+typedef enum hf_family { HF_LLAMA, HF_PHI3, HF_GEMMA, HF_GEMMA2, HF_GEMMA3, HF_GPT2 } hf_family;
 
 typedef struct hf_config {
     hf_family   family;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "hf.h"
 
-const char hf_supported[] = "llama, mistral, qwen2, qwen3, phi3, gemma2, gemma3, gemma3_text, gpt2";
+const char hf_supported[] = "llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3, gemma3_text, gpt2";
 
 #ifdef QSF_HAVE_YYJSON
 
@@ -24,11 +24,14 @@ static const hf_defaults hf_types[] = {
     { "qwen2",       "Qwen2ForCausalLM",   "qwen2",  HF_LLAMA,   151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6f, 10000, 4096, false },
     { "qwen3",       "Qwen3ForCausalLM",   "qwen3",  HF_LLAMA,   151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6f, 10000, 4096, false },
     { "phi3",        "Phi3ForCausalLM",    "phi3",   HF_PHI3,    32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f, 10000, 0, false },
+    { "gemma",       "GemmaForCausalLM",   "gemma",  HF_GEMMA,   256000, 3072, 24576, 28, 16, 16, 256, 8192, 1e-6f, 10000, 0, true },
     { "gemma2",      "Gemma2ForCausalLM",  "gemma2", HF_GEMMA2,  256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6f, 10000, 4096, true },
     { "gemma3_text", "Gemma3ForCausalLM",  "gemma3", HF_GEMMA3,  262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
     { "gemma3",      "Gemma3ForConditionalGeneration", "gemma3", HF_GEMMA3, 262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
-    { "gpt2",        "GPT2LMHeadModel",    "gpt2",   HF_GPT2,    50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5f, 0, 0, true },
+    { "gpt2",        "GPT2LMHeadModel",    "gpt2",   HF_GPT2,    50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5f, 10000, 0, true },
 };
+
+static bool config_is_gemma(const hf_defaults *d) { return d->family == HF_GEMMA || d->family == HF_GEMMA2 || d->family == HF_GEMMA3; }
 
 static const hf_defaults *config_type(yyjson_val *root, const char **said)
 {
@@ -61,7 +64,7 @@ static qsf_status config_floats(yyjson_val *v, const char *name, uint32_t n, qsf
 /* Llama 3: slow frequencies are divided by factor, fast ones stay, between them a straight line over the wavelength. */
 static qsf_status config_llama3(yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
 {
-    const uint32_t dim = hp->rope_dim ? hp->rope_dim : hp->head_dim;
+    const uint32_t dim = hp->rope_dim;
     float factor, low, high, orig;
     qsf_status st;
     if ((st = json_get_f32(rope, CONFIG, "factor", 8, &factor, err)) ||
@@ -111,7 +114,7 @@ static qsf_status config_yarn(yyjson_val *rope, qsf_hparams *hp, qsf_error *err)
 
 static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
 {
-    const uint32_t n = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
+    const uint32_t n = hp->rope_dim / 2;
     yyjson_val *orig_of = json_get(root, "original_max_position_embeddings") ? root : rope;
     float factor;
     qsf_status st;
@@ -121,9 +124,9 @@ static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, qsf_arena 
         (st = json_get_f32(rope, CONFIG, "factor", (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx, &factor, err)) ||
         (st = config_floats(json_get(rope, "short_factor"), "short_factor", n, arena, &hp->rope_factors, err)) ||
         (st = config_floats(json_get(rope, "long_factor"), "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
-    /* Where the config says the original length beside the extended one, their ratio is the factor. */
+    /* Where the config says the original length beside the extended one, their ratio is the factor.  It only counts in the
+     * attention's factor: the frequencies have their own. */
     if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
-    hp->scaling_factor = factor;
     if (!(hp->rope_attn_factor > 0))
         hp->rope_attn_factor = factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(hp->scaling_orig_ctx));
     return QSF_OK;
@@ -161,8 +164,8 @@ static qsf_status config_rope(yyjson_val *root, const hf_defaults *d, qsf_arena 
     if (partial != 1 && d->family != HF_PHI3)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model", (double)partial, d->type);
     if (!(partial > 0 && partial <= 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": partial_rotary_factor is %g", (double)partial);
-    if (partial < 1) hp->rope_dim = (uint32_t)((float)hp->head_dim * partial);
-    if (hp->head_dim % 2 || hp->rope_dim % 2) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions");
+    hp->rope_dim = (uint32_t)((float)hp->head_dim * partial);
+    if (hp->head_dim % 2 || hp->rope_dim % 2 || !hp->rope_dim) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions, or none");
 
     if (!type || !strcmp(type, "default")) return QSF_OK;
     if (!strcmp(type, "llama3")) return config_llama3(rope, arena, hp, err);
@@ -267,7 +270,7 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparam
 
 static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
 {
-    const bool gemma = d->family == HF_GEMMA2 || d->family == HF_GEMMA3;
+    const bool gemma = config_is_gemma(d);
     const char *act = json_get_str(root, gemma ? "hidden_activation" : "hidden_act");
     qsf_status st;
     hp->norm = QSF_NORM_RMS;
@@ -286,10 +289,11 @@ static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hpar
 static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
 {
     const bool two = d->family == HF_GEMMA2;
-    float scalar;
+    float scalar = (float)hp->head_dim;         /* the first Gemma has no setting for it */
     bool bidirectional;
     qsf_status st;
     hp->embd_scale = sqrtf((float)hp->n_embd);
+    if (d->family == HF_GEMMA) return QSF_OK;
     if ((st = json_get_f32(root, CONFIG, "query_pre_attn_scalar", 256, &scalar, err)) ||
         (st = json_get_f32(root, CONFIG, "attn_logit_softcapping", two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0, &hp->attn_softcap, err)) ||
         (st = json_get_f32(root, CONFIG, "final_logit_softcapping", two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0, &hp->final_softcap, err)) ||
@@ -379,10 +383,13 @@ qsf_status hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf
         (st = config_shape(root, d, hp, err)) ||
         (st = json_get_bool(json_get(root, "tie_word_embeddings") ? root : top, CONFIG, "tie_word_embeddings", d->tied, &hp->tied, err)) ||
         (st = hf_config_tokens(top, CONFIG, cfg, err)) || (text && (st = hf_config_tokens(text, CONFIG, cfg, err)))) return st;
+    hp->rope_base = d->rope_base;
+    hp->scaling_factor = 1;
+    hp->scaling_orig_ctx = hp->n_ctx_train;
     if (d->family == HF_GPT2) return QSF_OK;
     if ((st = config_window(root, d, hp, err)) || (st = config_rope(root, d, arena, hp, err)) ||
         (st = config_biases(root, d, cfg, err))) return st;
-    return d->family == HF_GEMMA2 || d->family == HF_GEMMA3 ? config_gemma(root, d, hp, err) : QSF_OK;
+    return config_is_gemma(d) ? config_gemma(root, d, hp, err) : QSF_OK;
 }
 
 #undef CONFIG

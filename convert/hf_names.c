@@ -11,7 +11,7 @@ typedef enum hf_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP } hf
 /* When a tensor must be there.  One that need not be is taken where it is. */
 typedef enum hf_need { NEED, NEED_NOT, NEED_Q_BIAS, NEED_O_BIAS, NEED_MLP_BIAS, NEED_QK_NORM } hf_need;
 
-enum { RULE_TRANSPOSED = 1, RULE_PLUS_ONE = 2 };
+enum { RULE_TRANSPOSED = 1 };
 
 typedef struct hf_rule {
     uint8_t     kind, rows, cols, part, need, flags;
@@ -51,23 +51,23 @@ static const hf_rule hf_phi3_layer[] = {
 };
 /* Gemma 2 and 3; the first has no q and k norms. */
 static const hf_rule hf_gemma_layer[] = {
-    { QSF_K_ATTN_NORM,      DIM_ONE,  DIM_EMBD, PART_ALL, NEED, RULE_PLUS_ONE,         "input_layernorm.weight" },
-    { QSF_K_ATTN_Q,         DIM_Q,    DIM_EMBD, PART_ALL, NEED, 0,                     "self_attn.q_proj.weight" },
-    { QSF_K_ATTN_Q_BIAS,    DIM_ONE,  DIM_Q,    PART_ALL, NEED_Q_BIAS, 0,              "self_attn.q_proj.bias" },
-    { QSF_K_ATTN_K,         DIM_KV,   DIM_EMBD, PART_ALL, NEED, 0,                     "self_attn.k_proj.weight" },
-    { QSF_K_ATTN_K_BIAS,    DIM_ONE,  DIM_KV,   PART_ALL, NEED_Q_BIAS, 0,              "self_attn.k_proj.bias" },
-    { QSF_K_ATTN_V,         DIM_KV,   DIM_EMBD, PART_ALL, NEED, 0,                     "self_attn.v_proj.weight" },
-    { QSF_K_ATTN_V_BIAS,    DIM_ONE,  DIM_KV,   PART_ALL, NEED_Q_BIAS, 0,              "self_attn.v_proj.bias" },
-    { QSF_K_Q_NORM,         DIM_ONE,  DIM_HEAD, PART_ALL, NEED_QK_NORM, RULE_PLUS_ONE, "self_attn.q_norm.weight" },
-    { QSF_K_K_NORM,         DIM_ONE,  DIM_HEAD, PART_ALL, NEED_QK_NORM, RULE_PLUS_ONE, "self_attn.k_norm.weight" },
-    { QSF_K_ATTN_OUT,       DIM_EMBD, DIM_Q,    PART_ALL, NEED, 0,                     "self_attn.o_proj.weight" },
-    { QSF_K_ATTN_OUT_BIAS,  DIM_ONE,  DIM_EMBD, PART_ALL, NEED_O_BIAS, 0,              "self_attn.o_proj.bias" },
-    { QSF_K_ATTN_POST_NORM, DIM_ONE,  DIM_EMBD, PART_ALL, NEED, RULE_PLUS_ONE,         "post_attention_layernorm.weight" },
-    { QSF_K_FFN_NORM,       DIM_ONE,  DIM_EMBD, PART_ALL, NEED, RULE_PLUS_ONE,         "pre_feedforward_layernorm.weight" },
-    { QSF_K_FFN_GATE,       DIM_FF,   DIM_EMBD, PART_ALL, NEED, 0,                     "mlp.gate_proj.weight" },
-    { QSF_K_FFN_UP,         DIM_FF,   DIM_EMBD, PART_ALL, NEED, 0,                     "mlp.up_proj.weight" },
-    { QSF_K_FFN_DOWN,       DIM_EMBD, DIM_FF,   PART_ALL, NEED, 0,                     "mlp.down_proj.weight" },
-    { QSF_K_FFN_POST_NORM,  DIM_ONE,  DIM_EMBD, PART_ALL, NEED, RULE_PLUS_ONE,         "post_feedforward_layernorm.weight" },
+    { QSF_K_ATTN_NORM,      DIM_ONE,  DIM_EMBD, PART_ALL, NEED, 0,         "input_layernorm.weight" },
+    { QSF_K_ATTN_Q,         DIM_Q,    DIM_EMBD, PART_ALL, NEED, 0,         "self_attn.q_proj.weight" },
+    { QSF_K_ATTN_Q_BIAS,    DIM_ONE,  DIM_Q,    PART_ALL, NEED_Q_BIAS, 0,  "self_attn.q_proj.bias" },
+    { QSF_K_ATTN_K,         DIM_KV,   DIM_EMBD, PART_ALL, NEED, 0,         "self_attn.k_proj.weight" },
+    { QSF_K_ATTN_K_BIAS,    DIM_ONE,  DIM_KV,   PART_ALL, NEED_Q_BIAS, 0,  "self_attn.k_proj.bias" },
+    { QSF_K_ATTN_V,         DIM_KV,   DIM_EMBD, PART_ALL, NEED, 0,         "self_attn.v_proj.weight" },
+    { QSF_K_ATTN_V_BIAS,    DIM_ONE,  DIM_KV,   PART_ALL, NEED_Q_BIAS, 0,  "self_attn.v_proj.bias" },
+    { QSF_K_Q_NORM,         DIM_ONE,  DIM_HEAD, PART_ALL, NEED_QK_NORM, 0, "self_attn.q_norm.weight" },
+    { QSF_K_K_NORM,         DIM_ONE,  DIM_HEAD, PART_ALL, NEED_QK_NORM, 0, "self_attn.k_norm.weight" },
+    { QSF_K_ATTN_OUT,       DIM_EMBD, DIM_Q,    PART_ALL, NEED, 0,         "self_attn.o_proj.weight" },
+    { QSF_K_ATTN_OUT_BIAS,  DIM_ONE,  DIM_EMBD, PART_ALL, NEED_O_BIAS, 0,  "self_attn.o_proj.bias" },
+    { QSF_K_ATTN_POST_NORM, DIM_ONE,  DIM_EMBD, PART_ALL, NEED, 0,         "post_attention_layernorm.weight" },
+    { QSF_K_FFN_NORM,       DIM_ONE,  DIM_EMBD, PART_ALL, NEED, 0,         "pre_feedforward_layernorm.weight" },
+    { QSF_K_FFN_GATE,       DIM_FF,   DIM_EMBD, PART_ALL, NEED, 0,         "mlp.gate_proj.weight" },
+    { QSF_K_FFN_UP,         DIM_FF,   DIM_EMBD, PART_ALL, NEED, 0,         "mlp.up_proj.weight" },
+    { QSF_K_FFN_DOWN,       DIM_EMBD, DIM_FF,   PART_ALL, NEED, 0,         "mlp.down_proj.weight" },
+    { QSF_K_FFN_POST_NORM,  DIM_ONE,  DIM_EMBD, PART_ALL, NEED, 0,         "post_feedforward_layernorm.weight" },
 };
 /* GPT-2's "Conv1D" keeps [inputs][outputs]. */
 static const hf_rule hf_gpt2_layer[] = {
@@ -91,7 +91,6 @@ static const hf_rule hf_gpt2_layer[] = {
 
 static const hf_rule hf_llama_embd[]  = { { QSF_K_TOKEN_EMBD, DIM_VOCAB, DIM_EMBD, PART_ALL, NEED, 0, "embed_tokens.weight" } };
 static const hf_rule hf_llama_final[] = { { QSF_K_OUTPUT_NORM, DIM_ONE, DIM_EMBD, PART_ALL, NEED, 0, "norm.weight" } };
-static const hf_rule hf_gemma_final[] = { { QSF_K_OUTPUT_NORM, DIM_ONE, DIM_EMBD, PART_ALL, NEED, RULE_PLUS_ONE, "norm.weight" } };
 static const hf_rule hf_gpt2_embd[] = {
     { QSF_K_TOKEN_EMBD, DIM_VOCAB, DIM_EMBD, PART_ALL, NEED, 0, "wte.weight" },
     { QSF_K_POS_EMBD,   DIM_CTX,   DIM_EMBD, PART_ALL, NEED, 0, "wpe.weight" },
@@ -112,8 +111,9 @@ typedef struct hf_rules {
 static const hf_rules hf_families[] = {
     [HF_LLAMA]  = { RULES(hf_llama_embd), RULES(hf_llama_layer), RULES(hf_llama_final), "layers." },
     [HF_PHI3]   = { RULES(hf_llama_embd), RULES(hf_phi3_layer), RULES(hf_llama_final), "layers." },
-    [HF_GEMMA2] = { RULES(hf_llama_embd), RULES(hf_gemma_layer), RULES(hf_gemma_final), "layers." },
-    [HF_GEMMA3] = { RULES(hf_llama_embd), RULES(hf_gemma_layer), RULES(hf_gemma_final), "layers." },
+    [HF_GEMMA]  = { RULES(hf_llama_embd), RULES(hf_llama_layer), RULES(hf_llama_final), "layers." },
+    [HF_GEMMA2] = { RULES(hf_llama_embd), RULES(hf_gemma_layer), RULES(hf_llama_final), "layers." },
+    [HF_GEMMA3] = { RULES(hf_llama_embd), RULES(hf_gemma_layer), RULES(hf_llama_final), "layers." },
     [HF_GPT2]   = { RULES(hf_gpt2_embd), RULES(hf_gpt2_layer), RULES(hf_gpt2_final), "h." },
 };
 #undef RULES
@@ -206,6 +206,14 @@ static const char *hf_part_name(hf_mapper *m, const weights_tensor *t, uint8_t p
     return name;
 }
 
+/* Gemma multiplies by 1 + weight. */
+static bool hf_norms_less_one(hf_family f) { return f == HF_GEMMA || f == HF_GEMMA2 || f == HF_GEMMA3; }
+static bool hf_is_norm(uint8_t kind)
+{
+    return kind == QSF_K_ATTN_NORM || kind == QSF_K_FFN_NORM || kind == QSF_K_Q_NORM || kind == QSF_K_K_NORM ||
+           kind == QSF_K_ATTN_POST_NORM || kind == QSF_K_FFN_POST_NORM || kind == QSF_K_OUTPUT_NORM;
+}
+
 static qsf_status hf_add(hf_mapper *m, uint32_t unit, const hf_rule *r, weights_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &m->in->hp;
@@ -223,7 +231,7 @@ static qsf_status hf_add(hf_mapper *m, uint32_t unit, const hf_rule *r, weights_
     input_tensor *i = &m->in->tensors[m->n];
     hf_place *p = &m->places[m->n++];
     p->t = t;
-    p->add = r->flags & RULE_PLUS_ONE ? 1 : 0;
+    p->add = hf_norms_less_one(m->cfg->family) && hf_is_norm(r->kind) ? 1 : 0;
     /* The file's own strides may turn the rule's order round. */
     const bool dense_outputs = !vector && file_transposed != t->transposed;
     p->stride = dense_outputs ? all : 0;

@@ -85,27 +85,39 @@ static void special_add_end(vocab_build *b, int32_t id)
     if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
 }
 
-#define DEEPSEEK_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"   /* full-width bars */
+/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here as core/gguf_vocab.c has
+ * them, so that both kinds of file stop at the same tokens. */
+#define BARS_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"     /* DeepSeek's, with full-width bars */
+static const char *const special_turns[] = {        /* the first of these that there is becomes eot */
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]", BARS_END,
+    "<end_of_utterance>",
+};
+static const char *const special_others[] = {
+    "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]", "<eos>", "<turn|>", "<|tool_response>", "[e~[",
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
+};
+static const char *const special_fill[] = {         /* control tokens that end nothing */
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<PRE>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<SUF>", "<|fim_middle|>",
+    "<fim-middle>", "<fim_middle>", "<MID>",
+};
+#undef BARS_END
 
-/* Tokens that end a turn in the models that have them, the surest first. */
+static int32_t special_control(vocab_build *b, const char *text)
+{
+    const int32_t id = special_find(b, text);
+    if (id >= 0) b->tokens[id].type = QSF_TOKEN_CONTROL;
+    return id;
+}
+
 static void special_ends(vocab_build *b, const hf_config *cfg)
 {
-    static const char *const turns[] = {
-        "<|eot_id|>", "<|im_end|>", "<end_of_turn>", "<|end|>", "<|END_OF_TURN_TOKEN|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>",
-        "<end_of_utterance>", "<EOT>", DEEPSEEK_END,
-    };
-    int32_t found[QSF_ARRAY_LEN(turns)];
-    for (size_t i = 0; i < QSF_ARRAY_LEN(turns); i++) {
-        found[i] = special_find(b, turns[i]);
-        if (found[i] < 0) continue;
-        b->tokens[found[i]].type = QSF_TOKEN_CONTROL;
-        if (b->out->eot < 0) b->out->eot = found[i];
-    }
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_turns) && b->out->eot < 0; i++) b->out->eot = special_find(b, special_turns[i]);
     for (uint32_t i = 0; i < cfg->n_more_eos; i++) special_add_end(b, cfg->more_eos[i]);
     special_add_end(b, cfg->eos);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(turns); i++) special_add_end(b, found[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_fill); i++) special_control(b, special_fill[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_turns); i++) special_add_end(b, special_control(b, special_turns[i]));
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_others); i++) special_add_end(b, special_control(b, special_others[i]));
 }
-#undef DEEPSEEK_END
 
 qsf_status hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config, const hf_config *cfg, qsf_error *err)
 {

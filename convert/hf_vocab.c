@@ -195,14 +195,14 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, qsf_er
     size_t i, n;
     yyjson_val *key, *val, *decoder = json_get(f->config.root, "added_tokens_decoder");
     qsf_status st;
-    yyjson_obj_foreach(f->added.root, i, n, key, val) {
+    json_members(f->added.root, i, n, key, val) {
         uint64_t id;
         size_t len;
         const char *text = json_str(key, &len);
         if (!text || !json_u64(val, &id)) return qsf_fail(err, QSF_E_CORRUPT, "added_tokens.json: an entry is no text with an id");
         if ((st = vocab_add_special(b, id, text, len, false, err))) return st;
     }
-    yyjson_obj_foreach(decoder, i, n, key, val) {
+    json_members(decoder, i, n, key, val) {
         size_t len = 0, digits = 0;
         const char *text = json_str(json_get(val, "content"), &len), *s = json_str(key, NULL);
         uint64_t id = 0;

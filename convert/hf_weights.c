@@ -62,7 +62,7 @@ static qsf_status hf_shard_names(yyjson_val *map, const char *what, const char *
 {
     size_t i, count;
     yyjson_val *key, *val;
-    yyjson_obj_foreach(map, i, count, key, val) {
+    json_members(map, i, count, key, val) {
         const char *name = json_str(val, NULL);
         uint32_t k = *n;                    /* entries of one shard mostly follow each other: look back from the end */
         if (!hf_plain_name(name)) return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s lies in a file with no plain name", what, yyjson_get_str(key));
@@ -79,7 +79,7 @@ static qsf_status hf_check_index(yyjson_val *map, const hf_weights *w, const cha
 {
     size_t i, n;
     yyjson_val *key, *val;
-    yyjson_obj_foreach(map, i, n, key, val) {
+    json_members(map, i, n, key, val) {
         const char *name = json_str(key, NULL), *file = json_str(val, NULL);
         const weights_tensor *t = name ? hf_weights_find(w, name) : NULL;
         if (!t || strcmp(w->files[t->file].path + strlen(dir) + 1, file))

@@ -28,6 +28,9 @@ yyjson_val *json_get(yyjson_val *obj, const char *key);
 const char *json_str(yyjson_val *v, size_t *len);
 const char *json_get_str(yyjson_val *obj, const char *key);
 
+/* Each key and value of an object; nothing where obj is none (yyjson's own loop steps from NULL then). */
+#define json_members(obj, idx, max, key, val) if (yyjson_obj_size(obj)) yyjson_obj_foreach(obj, idx, max, key, val)
+
 /* Members with a default.  A value of another type, or an integer out of [lo, hi], is QSF_E_CORRUPT. */
 qsf_status json_get_u32(yyjson_val *obj, const char *what, const char *key, uint32_t absent, uint32_t lo, uint32_t hi,
                         uint32_t *out, qsf_error *err);

@@ -66,7 +66,7 @@ typedef struct pickle_machine {
     size_t        len, pc;
     qsf_arena    *arena;                /* values; goes with the machine */
     pickle_value *stack, *memo;
-    uint32_t      n_stack, n_marks, memo_cap, n_memo;
+    uint32_t      n_stack, stack_cap, n_memo, memo_cap, n_marks;
     uint32_t      marks[PICKLE_MAX_MARKS];
     qsf_error    *err;
 } pickle_machine;
@@ -87,9 +87,27 @@ static const uint8_t *pickle_take(pickle_machine *m, uint64_t n)
     return p;
 }
 
+/* Room for at least n values. */
+static qsf_status pickle_grow(pickle_machine *m, pickle_value **values, uint32_t *cap, uint32_t n)
+{
+    if (n <= *cap) return QSF_OK;
+    const uint32_t more = QSF_MAX(n, QSF_MAX(*cap * 2, 256u));
+    pickle_value *v = qsf_alloc_array(m->platform, more, sizeof *v, "pickle machine", m->err);
+    if (!v) return QSF_E_MEMORY;
+    if (*values) {
+        memcpy(v, *values, *cap * sizeof *v);
+        qsf_dealloc(m->platform, *values, (uint64_t)*cap * sizeof *v);
+    }
+    *values = v;
+    *cap = more;
+    return QSF_OK;
+}
+
 static qsf_status pickle_push(pickle_machine *m, pickle_value v)
 {
     if (m->n_stack == PICKLE_MAX_STACK) return pickle_bad(m, "the stack is full");
+    const qsf_status st = pickle_grow(m, &m->stack, &m->stack_cap, m->n_stack + 1);
+    if (st) return st;
     m->stack[m->n_stack++] = v;
     return QSF_OK;
 }
@@ -169,17 +187,8 @@ static qsf_status pickle_put(pickle_machine *m, uint32_t i)
 {
     if (!pickle_has(m, 1)) return pickle_bad(m, "nothing to remember");
     if (i >= PICKLE_MAX_MEMO || i > m->len) return pickle_bad(m, "the memo is full");
-    if (i >= m->memo_cap) {
-        const uint32_t cap = QSF_MAX(i + 1, QSF_MAX(m->memo_cap * 2, 1024u));
-        pickle_value *memo = qsf_alloc_array(m->platform, cap, sizeof *memo, "pickle memo", m->err);
-        if (!memo) return QSF_E_MEMORY;
-        if (m->memo) {
-            memcpy(memo, m->memo, m->memo_cap * sizeof *memo);
-            qsf_dealloc(m->platform, m->memo, m->memo_cap * sizeof *memo);
-        }
-        m->memo = memo;
-        m->memo_cap = cap;
-    }
+    const qsf_status st = pickle_grow(m, &m->memo, &m->memo_cap, i + 1);
+    if (st) return st;
     m->memo[i] = m->stack[m->n_stack - 1];
     m->n_memo = QSF_MAX(m->n_memo, i + 1);
     return QSF_OK;
@@ -524,10 +533,8 @@ static qsf_status pickle_read_code(const qsf_platform *p, pickle_archive *a, con
     if ((st = qsf_read_all(p, a->f->file, e->at, code, (size_t)e->size, err))) return st;
     if (qsf_crc32(0, code, (size_t)e->size) != e->crc) return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %s is damaged (CRC)", a->f->path, e->name);
     if ((st = qsf_arena_new(p, &m.arena, err))) return st;
-    m.stack = qsf_alloc_array(p, PICKLE_MAX_STACK, sizeof *m.stack, "pickle stack", err);
-    if (!m.stack) st = QSF_E_MEMORY;
-    else if (!(st = pickle_run(&m, &top))) st = pickle_collect(a, &top, out, err);
-    if (m.stack) qsf_dealloc(p, m.stack, PICKLE_MAX_STACK * sizeof *m.stack);
+    if (!(st = pickle_run(&m, &top))) st = pickle_collect(a, &top, out, err);
+    if (m.stack) qsf_dealloc(p, m.stack, (uint64_t)m.stack_cap * sizeof *m.stack);
     if (m.memo) qsf_dealloc(p, m.memo, (uint64_t)m.memo_cap * sizeof *m.memo);
     qsf_arena_free(m.arena);
     return st;

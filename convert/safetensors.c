@@ -109,7 +109,7 @@ static qsf_status safetensors_entries(yyjson_val *root, const weights_file *f, u
     if (!yyjson_is_obj(root)) return qsf_fail(err, QSF_E_CORRUPT, "%s: the header is no JSON object", f->path);
     out->tensors = qsf_arena_array(arena, yyjson_obj_size(root), sizeof *out->tensors, "safetensors directory", err);
     if (!out->tensors) return QSF_E_MEMORY;
-    yyjson_obj_foreach(root, i, n, key, val) {
+    json_members(root, i, n, key, val) {
         size_t len;
         const char *name = json_str(key, &len);
         if (!name) return qsf_fail(err, QSF_E_CORRUPT, "%s: a tensor's name has a 0 in it", f->path);

@@ -227,8 +227,8 @@ COMMON = {"hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS
           "head_dim": HD, "vocab_size": N_VOCAB, "max_position_embeddings": 128}
 HP = {"n_layers": LAYERS, "n_embd": D, "n_heads": HEADS, "n_kv_heads": KV, "head_dim": HD, "n_ff": FF, "n_vocab": N_VOCAB, "n_ctx_train": 128,
       "norm": 1, "act": 1, "rope": 2, "gated": 1, "learned_pos": 0, "tied": 0, "norm_eps": 1e-6, "embd_scale": 1, "attn_scale": 0,
-      "attn_softcap": 0, "final_softcap": 0, "window": 0, "window_pattern": 0, "rope_dim": 0, "rope_base": 10000, "rope_base_local": 0,
-      "scaling": 0, "scaling_factor": 0, "scaling_orig_ctx": 0, "yarn_ext_factor": -1, "yarn_attn_factor": 0, "yarn_beta_fast": 0,
+      "attn_softcap": 0, "final_softcap": 0, "window": 0, "window_pattern": 0, "rope_dim": HD, "rope_base": 10000, "rope_base_local": 0,
+      "scaling": 0, "scaling_factor": 1, "scaling_orig_ctx": 128, "yarn_ext_factor": -1, "yarn_attn_factor": 0, "yarn_beta_fast": 0,
       "yarn_beta_slow": 0, "rope_attn_factor": 0}
 
 class Model:
@@ -258,11 +258,11 @@ def llama_layers(m, prefix, biases=(), qk=False, gemma=False, transposed=False):
         for k, rows in (("q", Q), ("k", KVD), ("v", KVD)): w(f"attn_{k}", rows, D, f"self_attn.{k}_proj", 0, "qkv")
         if qk: w("q_norm", 1, HD, "self_attn.q_norm", plus); w("k_norm", 1, HD, "self_attn.k_norm", plus)
         w("attn_out", D, Q, "self_attn.o_proj", 0, "o")
-        if gemma:
+        if gemma == 2:
             w("attn_post_norm", 1, D, "post_attention_layernorm", 1); w("ffn_norm", 1, D, "pre_feedforward_layernorm", 1)
-        else: w("ffn_norm", 1, D, "post_attention_layernorm")
+        else: w("ffn_norm", 1, D, "post_attention_layernorm", plus)
         w("ffn_gate", FF, D, "mlp.gate_proj", 0, "mlp"); w("ffn_up", FF, D, "mlp.up_proj", 0, "mlp"); w("ffn_down", D, FF, "mlp.down_proj", 0, "mlp")
-        if gemma: w("ffn_post_norm", 1, D, "post_feedforward_layernorm", 1)
+        if gemma == 2: w("ffn_post_norm", 1, D, "post_feedforward_layernorm", 1)
 
 def llama(seed, dtype, prefix="model.", head="", tied=False, gemma=False, **kw):
     m = Model(seed, dtype)
@@ -392,23 +392,24 @@ def good_cases():
     short, long = [1.0, 1.5], [2.0, 30.0]
     yield "phi3", Case({"model_type": "phi3", **COMMON, "partial_rotary_factor": 0.5, "original_max_position_embeddings": 32, "sliding_window": 100,
                         "rope_scaling": {"type": "longrope", "short_factor": short, "long_factor": long}},
-                       {"arch": "phi3", "norm_eps": 1e-5, "window": 100, "rope_dim": 4, "scaling": 3, "scaling_factor": 4, "scaling_orig_ctx": 32,
+                       {"arch": "phi3", "norm_eps": 1e-5, "window": 100, "rope_dim": 4, "scaling": 3, "scaling_orig_ctx": 32,
                         "rope_attn_factor": math.sqrt(1 + math.log(4) / math.log(32))}, phi3(13, "BF16"), spm_json(), short, long).weights()
     gemma = {"act": 0, "tied": 1, "embd_scale": 4}
+    yield "gemma", Case({"model_type": "gemma", **COMMON, "hidden_act": "gelu"}, {"arch": "gemma", **gemma}, llama(27, "F16", gemma=1, tied=True), gemma_tokenizer()).weights()
     yield "gemma2", Case({"model_type": "gemma2", **COMMON, "query_pre_attn_scalar": 16, "sliding_window": 64},
                          {"arch": "gemma2", **gemma, "attn_scale": 0.25, "attn_softcap": 50, "final_softcap": 30, "window": 64, "window_pattern": 2},
-                         llama(14, "BF16", gemma=True, tied=True), gemma_tokenizer()).weights()
+                         llama(14, "BF16", gemma=2, tied=True), gemma_tokenizer()).weights()
     yield "gemma3-text", Case({"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64, "rope_local_base_freq": 20000.0},
                               {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 6, "rope_base": 1e6, "rope_base_local": 20000},
-                              llama(15, "F32", gemma=True, tied=True, qk=True), gemma_tokenizer()).weights()
+                              llama(15, "F32", gemma=2, tied=True, qk=True), gemma_tokenizer()).weights()
     yield "gemma3-pictures", Case({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64,
                                    "layer_types": ["sliding_attention", "full_attention"],
                                    "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
                                                        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6}}}, "vision_config": {"hidden_size": 4}},
                                   {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 2, "rope_base": 2e6, "rope_base_local": 10000, "scaling": 1,
-                                   "scaling_factor": 8}, pictures(llama(16, "BF16", prefix="language_model.model.", gemma=True, tied=True, qk=True)), gemma_tokenizer()).weights()
+                                   "scaling_factor": 8}, pictures(llama(16, "BF16", prefix="language_model.model.", gemma=2, tied=True, qk=True)), gemma_tokenizer()).weights()
     small = {"model_type": "gpt2", "n_embd": D, "n_layer": LAYERS, "n_head": 2, "n_positions": 128, "vocab_size": N_VOCAB}
-    hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0, "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_base": 0}
+    hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0, "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_dim": 0}
     yield "gpt2", Case(small, hp, gpt2(17, "F32", "transformer."), bpe("gpt-2")).weights()
     yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
 
