@@ -12,7 +12,6 @@ struct qsf_model {
     const qsf_platform *platform;
     qsf_source    *source;
     qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
-    uint64_t       tokenizer_bytes;
     qsf_chat       chat;
     qsf_log_fn     log;
     void          *log_user;

@@ -62,7 +62,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
     plan_item(plan, "staging", z->stored + z->raw);
-    plan_item(plan, "description and vocabulary", qsf_arena_used(s->arena) + model->tokenizer_bytes);
+    plan_item(plan, "description and vocabulary", qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
 }
 

@@ -21,6 +21,8 @@ bool    qsf_tokenizer_is_end(const qsf_tokenizer *t, int32_t id);
 /* The token of exactly this text (control tokens too); -1: none. */
 int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len);
 
+uint64_t qsf_tokenizer_memory(const qsf_tokenizer *t);     /* bytes of its tables */
+
 /* Whether a pre-tokenizer of this name is known. */
 bool qsf_pretokenizer_known(const char *name);
 
