@@ -20,7 +20,7 @@ static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_er
     yyjson_val *key, *val, *vocab = json_get(model, "vocab");
     const char *unk = json_get_str(model, "unk_token");
     if (!yyjson_is_obj(vocab) || !yyjson_obj_size(vocab)) return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": no vocabulary");
-    yyjson_obj_foreach(vocab, i, n, key, val) {
+    json_members(vocab, i, n, key, val) {
         const char *text = json_str(key, &len);
         uint64_t id;
         if (!text || !json_u64(val, &id)) return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": entry %zu of the vocabulary is no text with an id", i);
