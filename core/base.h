@@ -10,7 +10,9 @@
 #define QSF_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define QSF_MAX(a, b) ((a) > (b) ? (a) : (b))
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) && !defined(__clang__)      /* "printf" means the format of Microsoft's C library there */
+#  define QSF_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
+#elif defined(__GNUC__)
 #  define QSF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #  define QSF_PRINTF(fmt, args)
