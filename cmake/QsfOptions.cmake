@@ -18,7 +18,9 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-find_package(Threads REQUIRED)
+if(NOT WIN32)       # there the system's own threads are used
+    find_package(Threads REQUIRED)
+endif()
 
 # For every compile and link of the build, third-party sources too.
 if(QSF_SANITIZE)

@@ -1,0 +1,18 @@
+#!/bin/sh
+# The single-file build: one command, no optional library, and it answers as the normal build does.
+# SPDX-License-Identifier: MIT
+#
+#   single_file.sh WORK_FOLDER
+set -eu
+work=$1
+mkdir -p "$work"
+python3 tools/amalgamate.py "$work/qsf.c"
+cc -O3 -o "$work/qsf-run" "$work/qsf.c" -lpthread -lm
+"$work/qsf-run" --version
+model=$(tools/get-model.sh smollm2-135m-q4_1)
+"$work/qsf-run" -m "$model" -p "What is the capital of France?" -n 16 --temp 0 >"$work/single.txt"
+build/test/release/qsf-run -m "$model" -p "What is the capital of France?" -n 16 --temp 0 >"$work/normal.txt"
+cmp "$work/single.txt" "$work/normal.txt"
+grep -q Paris "$work/single.txt"
+# Any compiler: a second one, where it is there, only has to take it without a warning.
+if command -v clang >/dev/null; then clang -O1 -Wall -Wextra -Werror -c -o "$work/qsf.o" "$work/qsf.c"; fi

@@ -1,0 +1,17 @@
+#!/bin/sh
+# -DQSF_STATIC=ON gives programs without any shared library, which convert and answer.
+# SPDX-License-Identifier: MIT
+#
+#   static.sh BUILD_FOLDER
+set -eu
+build=$1
+for program in qsf-run qsf-convert; do
+    if readelf -d "$build/$program" | grep NEEDED || readelf -l "$build/$program" | grep INTERP; then
+        echo "$program needs a shared library"
+        exit 1
+    fi
+done
+model=$(tools/get-model.sh smollm2-135m-q4_1)
+"$build/qsf-convert" --quant-type 8bit --compress zstd "$model" "$build/static-test.qsf"
+"$build/qsf-run" -m "$build/static-test.qsf" -p "What is the capital of France?" -n 16 --temp 0 | grep Paris
+rm -f "$build/static-test.qsf"

@@ -1,0 +1,36 @@
+# What ./run and ./test have in common: the cache folder, and programs that a fresh machine lacks.  Sourced, not run.
+# SPDX-License-Identifier: MIT
+QSF_CACHE=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
+export QSF_CACHE
+mkdir -p "$QSF_CACHE"
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() { say "$*"; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# need PACKAGE... : installs Debian packages that are not there; without apt or root it says what to install.
+apt_is_fresh=
+need() {
+    missing=
+    for package; do
+        dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    if ! has apt-get; then
+        die "please install what Debian calls:$missing"
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        if has sudo && sudo -n true 2>/dev/null; then as_root='sudo -n'; else die "please run: sudo apt-get install$missing"; fi
+    else
+        as_root=
+    fi
+    say "installing$missing"
+    if [ -z "$apt_is_fresh" ]; then
+        $as_root apt-get update -q >>"$QSF_CACHE/apt.log" 2>&1 || say "apt-get update failed; trying with what is known"
+        apt_is_fresh=1
+    fi
+    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y --no-install-recommends $missing >>"$QSF_CACHE/apt.log" 2>&1 || {
+        tail -5 "$QSF_CACHE/apt.log" >&2
+        die "apt-get install$missing failed"
+    }
+}
