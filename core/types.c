@@ -239,6 +239,14 @@ static void tile_codes_write(uint8_t *groups, uint32_t type, uint32_t block, uin
 
 /* ---- floats ---- */
 
+/* qsf_f16_to_f32 without branches: loops over it become vectors. */
+static inline float half_to_float(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000) << 16, em = h & 0x7fff;
+    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);      /* the exponents' biases differ by 112 */
+    return qsf_f32_from_bits(sign | bits | (em >= 0x7c00 ? 0x7f800000 : 0));
+}
+
 static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero, const uint8_t *restrict codes, uint32_t n,
                             float *restrict out)
 {
@@ -291,7 +299,7 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
         return;
     case QSF_T_F16:
         p += (size_t)row * cols * 2;
-        for (size_t i = 0; i < count; i++) out[i] = qsf_f16_to_f32(qsf_le16(p + 2 * i));
+        for (size_t i = 0; i < count; i++) out[i] = half_to_float(qsf_le16(p + 2 * i));
         return;
     case QSF_T_BF16:
         p += (size_t)row * cols * 2;

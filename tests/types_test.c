@@ -179,6 +179,18 @@ TEST(types_floats_are_read_from_any_address)
     CHECK_NEAR(out[3], 65280, 0);
 }
 
+TEST(types_half_floats_are_exact)
+{
+    uint8_t *bytes = malloc(2 * 65536);
+    float *out = malloc(65536 * sizeof *out);
+    const qsf_tensor t = { .type = QSF_T_F16, .block = 1, .rows = 1, .cols = 65536, .data = bytes };
+    for (uint32_t h = 0; h < 65536; h++) qsf_put16(bytes + 2 * h, (uint16_t)h);
+    qsf_dequant_rows(&t, 0, 1, out);
+    for (uint32_t h = 0; h < 65536; h++) CHECK_EQ(qsf_f32_bits(out[h]), qsf_f32_bits(qsf_f16_to_f32((uint16_t)h)));
+    free(out);
+    free(bytes);
+}
+
 TEST(types_sizes_are_the_founding_documents)
 {
     uint64_t bytes;
@@ -226,6 +238,7 @@ int main(int argc, char **argv)
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
     RUN(types_gguf_values_equal_the_python_package);
     RUN(types_floats_are_read_from_any_address);
+    RUN(types_half_floats_are_exact);
     RUN(types_sizes_are_the_founding_documents);
     RUN(types_refuse_what_cannot_be);
     return test_end();
