@@ -27,6 +27,7 @@ static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_er
         const uint8_t type = spm && bpe_is_byte(text, len) ? QSF_TOKEN_BYTE : spm && unk && !strcmp(unk, text) ? QSF_TOKEN_UNKNOWN : QSF_TOKEN_NORMAL;
         const qsf_status st = vocab_add(b, id, text, len, type, 0, err);
         if (st) return st;
+        if (type == QSF_TOKEN_UNKNOWN) b->out->unk = (int32_t)id;
     }
     return QSF_OK;
 }
