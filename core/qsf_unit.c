@@ -32,6 +32,7 @@ qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer
     *t = (qsf_tensor){ .kind = qsf_le32(h), .rows = qsf_le32(h + 4), .cols = qsf_le32(h + 8),
                        .type = h[12] == QSF_LAYER_DEFAULT ? layer_type : h[12], .packing = h[13] };
     t->block = (uint16_t)qsf_header_block(t->type, h[14]);
+    if (t->type >= QSF_T_GGML) return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is not one of QSF's", (unsigned)t->type);
     if (h[15] || (h[14] && !qsf_type_tiles(t->type)))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "a tensor header with unknown bytes 14 and 15");
     if (t->kind == QSF_K_PAD && t->rows == 1 && t->cols == 0 && t->type == QSF_T_F16 && !t->packing) return QSF_OK;
@@ -64,6 +65,8 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
     const char *where = qsf_unit_name(s, unit, name);
     if (t->kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS || !unit_takes_kind(s, unit, t->kind))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has a tensor of kind %u, which this version does not know there", s->path, where, (unsigned)t->kind);
+    if (t->type >= QSF_T_GGML)      /* numbers of GGUF's types, for memory only */
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of %s has type %u, which is not one of QSF's", s->path, qsf_kind_name(t->kind), where, (unsigned)t->type);
     if (u->n_tensors == QSF_MAX_UNIT_TENSORS)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has more than %d tensors", s->path, where, (int)QSF_MAX_UNIT_TENSORS);
     for (uint32_t i = u->first_tensor; i < last; i++)

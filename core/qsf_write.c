@@ -194,7 +194,7 @@ qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err)
 {
     qsf_status st;
     uint64_t bytes;
-    if (!w->open || !t->data || qsf_kind_skipped(t->kind)) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a tensor of kind %u outside a unit or without data", w->path, (unsigned)t->kind);
+    if (!w->open || !t->data || qsf_kind_skipped(t->kind) || t->type >= QSF_T_GGML) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a tensor of kind %u and type %u outside a unit, without data, or not QSF's", w->path, (unsigned)t->kind, (unsigned)t->type);
     if ((st = qsf_tensor_bytes(t->type, t->packing, t->block, t->rows, t->cols, &bytes, err))) return st;
     const uint32_t block = t->type == QSF_T_SPARSE ? 1 : t->block;      /* sparse tensors have no blocks: one value for the file */
     const qsf_tensor u = { .kind = t->kind, .type = t->type, .packing = t->packing, .block = (uint16_t)block, .rows = t->rows, .cols = t->cols, .bytes = bytes, .data = t->data };

@@ -856,8 +856,77 @@ static int write_golden(void)
     return ok ? 0 : 1;
 }
 
+/* ---- samples for tests/qsf_reader_test.py ---- */
+
+static bool put_file(const char *dir, const char *name, const char *ending, const void *bytes, size_t len)
+{
+    char path[1024];
+    qsf_format(path, sizeof path, "%s/%s%s", dir, name, ending);
+    FILE *out = fopen(path, "wb");
+    const bool ok = out && fwrite(bytes, 1, len, out) == len;
+    return out && fclose(out) == 0 && ok;
+}
+
+static bool write_sample(const char *dir, const char *name, const tiny_options *o)
+{
+    mem_host h;
+    mem_host_init(&h);
+    const mem_file *f = written(&h, o);
+    qsf_source *s = f ? opened(&h) : NULL;
+    bool ok = s && put_file(dir, name, ".qsf", f->bytes, (size_t)f->len);
+    float *all = NULL;
+    size_t n = 0, total = 0;
+    for (uint32_t i = 0; s && i < s->n_tensors; i++) total += (size_t)s->tensors[i].rows * s->tensors[i].cols;
+    all = malloc(total * sizeof *all);
+    for (uint32_t i = 0; ok && i < s->n_units; i++) {       /* file order: embedding, layers, final */
+        const uint32_t unit = i == 0 ? qsf_unit_embd(s) : i <= s->hp.n_layers ? i - 1 : qsf_unit_final(s);
+        for (uint32_t k = 0; k < s->units[unit].n_tensors; k++) {
+            void *data;
+            qsf_tensor t = s->tensors[s->units[unit].first_tensor + k];
+            if (t.type == QSF_T_SPARSE) continue;
+            if (qsf_source_load(s, unit, k, &data, &error)) return false;
+            t.data = data;
+            qsf_dequant_rows(&t, 0, t.rows, all + n);
+            n += (size_t)t.rows * t.cols;
+            qsf_dealloc(&h.p, data, t.bytes);
+        }
+    }
+    ok = ok && put_file(dir, name, ".f32", all, n * sizeof *all);
+    free(all);
+    qsf_source_close(s);
+    mem_host_done(&h);
+    return ok;
+}
+
+static int write_samples(const char *dir)
+{
+    char name[64];
+    bool ok = true;
+    int n = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(all_types); i++)
+        for (int packing = 0; packing < 2; packing++, n++) {
+            tiny_options o = tiny_defaults();
+            o.type = o.embd_type = o.head_type = all_types[i];
+            o.packing = (uint8_t)packing;
+            o.block = (uint16_t)(32 << n % 4);
+            o.hp.n_embd = 80;
+            o.hp.n_ff = 100;
+            o.hp.tied = n % 3 == 0;
+            o.hp.learned_pos = n % 4 == 1;
+            o.hp.norm = n % 2 ? QSF_NORM_RMS : QSF_NORM_LAYER;
+            o.biases = n % 5 == 2;
+            o.outliers = n % 2 == 0;
+            o.compression = (uint8_t)(n / 2 % 4);
+            if (!have_codec(o.compression)) o.compression = QSF_COMPRESS_NONE;
+            qsf_format(name, sizeof name, "type%d-packing%d-block%d-compression%d", o.type, packing, o.block, o.compression);
+            ok = ok && write_sample(dir, name, &o);
+        }
+    return ok ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && !strcmp(argv[1], "--write-samples")) return write_samples(argv[2]);
     if (argc == 2 && !strcmp(argv[1], "--write-golden")) return write_golden();
     test_begin(argc, argv);
     RUN(every_type_block_packing_and_compression_reads_back);

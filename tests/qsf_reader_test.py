@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""The reader that was written from docs/format.md alone sees what the C code wrote, and sees damage.
+SPDX-License-Identifier: MIT
+
+    qsf_reader_test.py QSF_TEST_PROGRAM
+"""
+import pathlib, random, subprocess, sys, tempfile
+import numpy as np
+from qsf_reader import QSF
+
+with tempfile.TemporaryDirectory() as work:
+    work = pathlib.Path(work)
+    subprocess.run([sys.argv[1], "--write-samples", work], check=True)
+    files = sorted(work.glob("*.qsf"))
+    assert len(files) == 26, len(files)
+    for path in files:
+        q = QSF(path)
+        got = np.concatenate([q.values(t).ravel() for t in q.tensors if t["type"] != 24])
+        want = np.fromfile(path.with_suffix(".f32"), "<f4")
+        assert got.dtype == np.float32 and got.shape == want.shape, (path.name, got.shape, want.shape)
+        assert np.allclose(got, want, rtol=1e-6, atol=1e-7), (path.name, np.abs(got - want).max())
+        tokens = q.tokens()
+        assert len(tokens) == 288 and tokens[257:261] == [b"</s>", b"th", b"the", b"in"], (path.name, tokens[257:261])
+        assert q.keys["meta.source"] == "tests/make_tiny_qsf.h"
+        for t in q.tensors:
+            if t["type"] == 24:
+                start = np.frombuffer(q.data(t), "<u4", t["rows"] + 1)
+                assert start[0] == 0 and start[-1] == t["cols"] == 6 and (np.diff(start.astype(int)) >= 0).all()
+
+    rng = random.Random(1)
+    good = files[0].read_bytes()
+    for _ in range(300):
+        at = rng.randrange(len(good))
+        bad = bytearray(good)
+        bad[at] ^= 1 << rng.randrange(8)
+        (work / "bad").write_bytes(bad)
+        try:
+            QSF(work / "bad")
+        except Exception:
+            continue
+        raise AssertionError(f"byte {at} was changed and nothing said so")
+print("ok")
