@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "loader.h"
 
+#include "ggml_tiles.h"
+
 /* Where a tensor of a unit goes in its slot. */
 typedef struct slot_place {
     uint64_t at;        /* of the tensor as the kernels take it */
@@ -131,6 +133,7 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
         }
         t.data = to;
         t.bytes = p->bytes;
+        if (!p->vector && qsf_ggml_tile_type(&t) >= 0) qsf_ggml_to_tiles(&t, to, l->strip);
         if ((st = slot_add(s, &slot->w, &t, err))) return st;
     }
     return QSF_OK;
@@ -310,9 +313,12 @@ qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *c
     const qsf_platform *p = s->platform;
     *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .max_extents = 1 };
     for (uint32_t u = 0; u < s->n_units; u++) l->max_extents = QSF_MAX(l->max_extents, s->units[u].n_extents);
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        if (qsf_ggml_tile_type(&s->tensors[i]) >= 0) l->strip_cap = QSF_MAX(l->strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
     if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
     if (!(l->slot_of = qsf_alloc_array(p, s->n_units, sizeof(int32_t), "unit table", err))) return QSF_E_MEMORY;
     for (uint32_t u = 0; u < s->n_units; u++) l->slot_of[u] = -1;
+    if (l->strip_cap && !(l->strip = qsf_alloc(p, l->strip_cap, "strip", err))) return QSF_E_MEMORY;
     if (stored_cap && !(l->stored = qsf_alloc(p, stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
     if (raw_cap && !(l->raw = qsf_alloc(p, raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n_slots; i++) {
@@ -336,6 +342,7 @@ void qsf_loader_done(qsf_loader *l)
         qsf_dealloc(p, slot->mem, slot->cap);
         qsf_dealloc(p, slot->reads, l->max_extents * sizeof(qsf_read *));
     }
+    qsf_dealloc(p, l->strip, l->strip_cap);
     qsf_dealloc(p, l->stored, l->stored_cap);
     qsf_dealloc(p, l->raw, l->raw_cap);
     qsf_dealloc(p, l->slot_of, l->source->n_units * sizeof(int32_t));

@@ -43,6 +43,8 @@ typedef struct qsf_loader {
     uint8_t  *stored, *raw;   /* staging for units that cannot be read in place; NULL where none needs it */
     uint64_t  stored_cap, raw_cap;
     int32_t   staging;        /* slot whose bytes are in stored, -1 none */
+    uint8_t  *strip;          /* 16 rows of a GGUF matrix on their way to tiles */
+    uint64_t  strip_cap;
     uint64_t  bytes_read, ns_wait, ns_prepare;
 } qsf_loader;
 
