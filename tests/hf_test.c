@@ -6,7 +6,7 @@
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #  define _POSIX_C_SOURCE 200809L
 #endif
-#include "input.h"
+#include "hf_tokenizer.h"
 #include "mem_platform.h"
 #include "test.h"
 
@@ -405,6 +405,52 @@ static bool make_directories(void)
     return false;
 }
 
+#ifdef QSF_HAVE_YYJSON
+#define ISOLATED(regex) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false},"
+#define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}"
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
+#define STEPS(list) "{\"type\":\"Sequence\",\"pretokenizers\":[" list "]}"
+#define UPPER "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define LOWER "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define FIRST "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+#define SHORT "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define TAIL(slash) "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n" slash "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+
+/* As the models' own files have them, line ends both escaped and not. */
+TEST(hf_names_every_pretokenizer)
+{
+    static const struct { const char *name, *json; bool ignore_merges; } known[] = {
+        { "gpt-2", BYTE_LEVEL, false },
+        { "smollm", STEPS("{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL), false },
+        { "falcon", STEPS("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}," BYTE_LEVEL ",{\"type\":\"Digits\",\"individual_digits\":false},"
+                          "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9][0-9][0-9]\"},\"behavior\":\"Isolated\",\"invert\":false}"), false },
+        { "llama-bpe", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}{1,3}" TAIL("")) BYTES), true },
+        { "dbrx", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}{1,3}" TAIL("")) BYTES), false },
+        { "qwen2", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}" TAIL("")) BYTES), false },
+        { "tekken", STEPS(ISOLATED(FIRST UPPER "*" LOWER "+|" FIRST UPPER "+" LOWER "*|\\\\p{N}" TAIL("/")) BYTES), true },
+        { "gpt-4o", STEPS(ISOLATED(FIRST UPPER "*" LOWER "+" SHORT "?|" FIRST UPPER "+" LOWER "*" SHORT "?|\\\\p{N}{1,3}" TAIL("/")) BYTES), false },
+        { "deepseek-coder", STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?\\\\p{L}+") ISOLATED("\\\\s?\\\\p{P}+") ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+")
+                                  "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
+        { "deepseek-llm", STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?[A-Za-z\\u00b5]+") ISOLATED("\\\\s?[!-/:-~\\uff01]+") ISOLATED("\\\\s+$")
+                                ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+") "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
+        { "deepseek-v3", STEPS(ISOLATED("\\\\p{N}{1,3}") ISOLATED("[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+")
+                               ISOLATED("[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"
+                                        "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+") BYTES), false },
+    };
+    const qsf_platform *p = qsf_platform_native();
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {
+        char name[32] = "";
+        json_text j;
+        qsf_error err = { 0 };
+        CHECK_EQ(json_parse(p, known[i].json, strlen(known[i].json), known[i].name, &j, &err), QSF_OK);
+        CHECK_EQ(hf_pretokenizer(p, j.root, known[i].ignore_merges, name, &err), QSF_OK);
+        CHECK_STR(name, known[i].name);
+        if (strcmp(name, known[i].name)) printf("      %s\n", err.text);
+        json_free(&j);
+    }
+}
+#endif
+
 /* Without a JSON reader there is one honest answer. */
 TEST(hf_is_refused_without_json)
 {
@@ -427,6 +473,7 @@ int main(int argc, char **argv)
     RUN(hf_is_refused_without_json);
 #ifdef QSF_HAVE_YYJSON
     const bool made = make_directories();
+    RUN(hf_names_every_pretokenizer);
 #else
     const bool made = false;
     (void)make_directories;
