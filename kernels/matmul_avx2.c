@@ -7,7 +7,7 @@
 
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 
-enum { TOKENS_AVX2 = 16 };      /* rows of activations that share one unpacking of the weights */
+enum { TOKENS_AVX2 = 8 };       /* rows of activations that share one unpacking of the weights; with 16, rows of 1 or 2 KB fight for cache sets */
 
 /* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127 for 8 bits. */
 QSF_TEMPLATE int sums16_avx2(int bits) { return bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }

@@ -170,6 +170,7 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
                 const uint8_t *row = w + t * row_bytes;
                 if (n <= 2) tile_row_avx512(out, ldy, form, small, 2, row, x, m, n, blocks, block);
                 else if (n <= 4) tile_row_avx512(out, ldy, form, small, 4, row, x, m, n, blocks, block);
+                else if (n <= 6) tile_row_avx512(out, ldy, form, small, 6, row, x, m, n, blocks, block);
                 else tile_row_avx512(out, ldy, form, small, 8, row, x, m, n, blocks, block);
             }
 }

@@ -32,6 +32,13 @@ static size_t argmax_avx2(const float *x, size_t n)
     return 0;
 }
 
+/* exp((x - top) * f): 1 at the top, also where both are infinite, 0 for NaN. */
+QSF_TEMPLATE __m256 weight8_avx2(__m256 x, float top, float f)
+{
+    const __m256 t = _mm256_set1_ps(top), e = exp_avx2(_mm256_mul_ps(_mm256_sub_ps(x, t), _mm256_set1_ps(f)));
+    return _mm256_and_ps(_mm256_blendv_ps(e, _mm256_set1_ps(1), _mm256_cmp_ps(x, t, _CMP_EQ_OQ)), _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+}
+
 static void softmax_with_temperature_avx2(float *probs, const float *logits, size_t n, float temperature)
 {
     if (!n) return;
@@ -42,19 +49,22 @@ static void softmax_with_temperature_avx2(float *probs, const float *logits, siz
         probs[best] = 1;
         return;
     }
-    const __m256 t = _mm256_set1_ps(top), f = _mm256_set1_ps(1 / temperature), one = _mm256_set1_ps(1);
+    const float f = 1 / temperature;
     __m256d sum = _mm256_setzero_pd();
-    for (size_t i = 0; i < n; i += 8) {
-        const __m256i part = first_avx2(QSF_MIN(n - i, (size_t)8));
-        const __m256 x = _mm256_maskload_ps(logits + i, part);
-        __m256 e = exp_avx2(_mm256_mul_ps(_mm256_sub_ps(x, t), f));
-        e = _mm256_blendv_ps(e, one, _mm256_cmp_ps(x, t, _CMP_EQ_OQ));                       /* also where both are infinite */
-        e = _mm256_and_ps(e, _mm256_and_ps(_mm256_cmp_ps(x, x, _CMP_ORD_Q), _mm256_castsi256_ps(part)));
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m256 e = weight8_avx2(_mm256_loadu_ps(logits + i), top, f);
+        _mm256_storeu_ps(probs + i, e);
+        sum = add_wide_avx2(sum, e);
+    }
+    if (i < n) {
+        const __m256i part = first_avx2(n - i);
+        const __m256 e = _mm256_and_ps(weight8_avx2(_mm256_maskload_ps(logits + i, part), top, f), _mm256_castsi256_ps(part));
         _mm256_maskstore_ps(probs + i, part, e);
         sum = add_wide_avx2(sum, e);
     }
     const float r = (float)(1 / sum_lanes_pd_avx2(sum));
-    for (size_t i = 0; i < n; i++) probs[i] *= r;
+    for (i = 0; i < n; i++) probs[i] *= r;
 }
 
 enum { HEAP_AVX2 = 512 };          /* a larger k goes the scalar way */
@@ -118,6 +128,72 @@ static void top_k_filter_avx2(float *logits, size_t n, size_t k)
         }
 }
 
+/* Eight of n floats from i on, zeros behind the end. */
+QSF_TEMPLATE __m256 next8_avx2(const float *x, size_t i, size_t n)
+{
+    return i + 8 <= n ? _mm256_loadu_ps(x + i) : _mm256_maskload_ps(x + i, first_avx2(n - i));
+}
+
+/* Lanes of x that are at least `least`, above 0, and whose bits under `known` are key's. */
+QSF_TEMPLATE int candidates_avx2(__m256 x, float least, uint32_t key, uint32_t known)
+{
+    const __m256i same = _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32((int)known)), _mm256_set1_epi32((int)key));
+    const __m256 high = _mm256_and_ps(_mm256_cmp_ps(x, _mm256_set1_ps(least), _CMP_GE_OQ), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+    return _mm256_movemask_ps(_mm256_and_ps(high, _mm256_castsi256_ps(same)));
+}
+
+/* The least probability that stays, bit by bit from the top as in the scalar set; 0: nothing is above 0.  Whatever is
+ * under (total - p) / n is not needed: all of it together is less than total - p. */
+static float last_of_top_p_avx2(const float *probs, size_t n, float p)
+{
+    __m256d total = _mm256_setzero_pd();
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) total = add_wide_avx2(total, _mm256_loadu_ps(probs + i));
+    const float least = (float)((sum_lanes_pd_avx2(total) - p) / (double)n * 0.999);
+    uint32_t key = 0, known = 0;
+    double above = 0;
+    for (int shift = 24; shift >= 0; shift -= 8, known = known >> 8 | 0xff000000) {
+        double sum[256] = { 0 };
+        for (i = 0; i < n; i += 8)
+            for (int c = candidates_avx2(next8_avx2(probs, i, n), least, key, known); c; c &= c - 1) {
+                const float x = probs[i + (size_t)__builtin_ctz((unsigned)c)];
+                sum[qsf_f32_bits(x) >> shift & 255] += x;
+            }
+        int digit = 255, lowest = -1;
+        for (; digit >= 0; digit--) {
+            if (sum[digit] == 0) continue;
+            lowest = digit;
+            if (above + sum[digit] >= p) break;
+            above += sum[digit];
+        }
+        if (lowest < 0) return 0;
+        if (digit < 0) above -= sum[lowest];            /* rounding: even all of them do not reach p */
+        key |= (uint32_t)lowest << shift;
+    }
+    return qsf_f32_from_bits(key);
+}
+
+static void top_p_filter_avx2(float *probs, size_t n, float p)
+{
+    if (!(p < 1) || !n) return;
+    const float last = last_of_top_p_avx2(probs, n, p);
+    if (last == 0) return;
+    double kept = 0;
+    const __m256 l = _mm256_set1_ps(last);
+    for (size_t i = 0; i < n; i += 8) {
+        for (int over = _mm256_movemask_ps(_mm256_cmp_ps(next8_avx2(probs, i, n), l, _CMP_GT_OQ)); over; over &= over - 1) kept += probs[i + (size_t)__builtin_ctz((unsigned)over)];
+    }
+    for (size_t i = 0; i < n; i += 8) {
+        const __m256 x = next8_avx2(probs, i, n), stays = _mm256_and_ps(x, _mm256_cmp_ps(x, l, _CMP_GT_OQ));
+        int same = _mm256_movemask_ps(_mm256_cmp_ps(x, l, _CMP_EQ_OQ));
+        if (i + 8 <= n) _mm256_storeu_ps(probs + i, stays);
+        else _mm256_maskstore_ps(probs + i, first_avx2(n - i), stays);
+        for (; same && (kept < p || kept == 0); same &= same - 1, kept += last) probs[i + (size_t)__builtin_ctz((unsigned)same)] = last;
+    }
+    const float f = (float)(1 / kept);
+    for (size_t i = 0; i < n; i++) probs[i] *= f;
+}
+
 /* The same sums in the same order as the scalar set's. */
 static double sum64_avx2(const float *p)
 {
@@ -149,6 +225,7 @@ void qsf_sampling_avx2(qsf_kernels *k)
 {
     k->softmax_with_temperature = softmax_with_temperature_avx2;
     k->top_k_filter = top_k_filter_avx2;
+    k->top_p_filter = top_p_filter_avx2;
     k->sample_from_probs = sample_from_probs_avx2;
     k->argmax = argmax_avx2;
 }
