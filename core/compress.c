@@ -14,7 +14,7 @@
 
 enum {
     PACK_LZ4HC_LEVEL = 12,      /* its best: the file is written once and read for each token */
-    PACK_ZSTD_LEVEL  = 12       /* codes hold no long matches: higher levels gain less than 0.1% */
+    PACK_ZSTD_LEVEL  = 6        /* codes hold no long matches: higher levels gain less than 0.1% */
 };
 
 const char *qsf_codec_name(uint32_t compression)
