@@ -13,3 +13,5 @@ qsf_script(parity_files 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TA
 if(NOT QSF_SANITIZE)
     qsf_script(parity_real 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --models "${models}" --only real)
 endif()
+qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert>)
+qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
