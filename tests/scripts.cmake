@@ -1,7 +1,6 @@
 # The tests that are scripts, with their arguments.  A line here makes one a test.
 # SPDX-License-Identifier: MIT
 
-qsf_script(qsf_reader_test 300 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} "${PROJECT_SOURCE_DIR}/include"
