@@ -89,12 +89,27 @@ class Options(unittest.TestCase):
         for args, code in [(["--help"], 0), (["--version"], 0), ([], 2), ([MODEL, "--no-such"], 2), ([MODEL, "-n"], 2),
                            ([MODEL, "-n", "x"], 2), ([MODEL, "-t", "257"], 2), ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "a", "b"], 2),
                            ([bad, "-p", "x"], 3), ([WORK.name + "/missing.gguf", "-p", "x"], 5),
-                           ([MODEL, "-p", "x", "--ram-budget", "1", "-c", "16777216"], 4), ([MODEL, "-p", "x", "--template", "nonsense"], 2)]:
+                           ([MODEL, "-p", "x", "--template", "nonsense"], 2)]:
             r = run(*args)
             self.assertEqual(r.returncode, code, (args, r.stderr))
             if code:
                 self.assertEqual(r.stdout, b"", args)
                 self.assertTrue(r.stderr.strip(), args)
+
+    @unittest.skipIf(os.name == "nt", "no address space limit")
+    def test_out_of_memory_is_4(self):
+        import resource
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+        r = subprocess.run([QSF_RUN, MODEL, "-p", "x", "-c", "16777216", "-t", "1"], capture_output=True, preexec_fn=limit)
+        self.assertEqual(r.returncode, 4, r.stderr)
+        self.assertIn(b"memory", r.stderr)
+
+    def test_budget_is_kept_and_said(self):
+        r = run(MODEL, "--ids", "5", "-n", "2", "--ram-budget", "1", "-c", "100000", "-v")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn(b"instead of 100000", r.stderr)
+        total = float(next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1])
+        self.assertLessEqual(total, 1.0)
 
     def test_errors_help(self):
         self.assertIn(b"--temperature", run(MODEL, "--temprature", "1").stderr)
