@@ -591,6 +591,54 @@ TEST(a_fault_at_any_call_while_reading_leaks_nothing)
     }
 }
 
+/* ---- several threads, one source ---- */
+
+static qsf_status memory_read(void *user, uint64_t at, void *dst, size_t len)
+{
+    memcpy(dst, ((const mem_file *)user)->bytes + at, len);
+    return QSF_OK;
+}
+
+typedef struct unpack_job {
+    const qsf_source *s;
+    const uint8_t *stored;
+    uint8_t *raw;
+    int failures;
+} unpack_job;
+
+static void unpack_often(void *arg)
+{
+    unpack_job *j = arg;
+    for (int i = 0; i < 300; i++) j->failures += qsf_unit_check(j->s, 0, j->stored, j->raw, NULL) != QSF_OK;
+}
+
+TEST(threads_decompress_from_one_source)
+{
+    mem_host h;
+    tiny_options o = tiny_defaults();
+    o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
+    mem_host_init(&h);
+    mem_file *f = written(&h, &o);
+    const qsf_custom_file file = { .user = f, .length = f->len, .read = memory_read };
+    const qsf_platform *p = qsf_platform_native();
+    qsf_source *s;
+    CHECK_EQ(qsf_source_open(p, NULL, &file, false, &s, &error), QSF_OK);
+    unpack_job jobs[4];
+    qsf_thread *threads[4] = { NULL };
+    for (int i = 0; i < 4; i++) {
+        jobs[i] = (unpack_job){ .s = s, .stored = f->bytes + s->extents[0].at, .raw = malloc((size_t)s->units[0].raw) };
+        CHECK_EQ(p->thread_start(p->user, unpack_often, &jobs[i], &threads[i]), QSF_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        p->thread_join(p->user, threads[i]);
+        CHECK_EQ(jobs[i].failures, 0);
+        CHECK(!memcmp(jobs[i].raw, jobs[0].raw, (size_t)s->units[0].raw) || o.compression == QSF_COMPRESS_NONE);
+    }
+    for (int i = 0; i < 4; i++) free(jobs[i].raw);
+    qsf_source_close(s);
+    mem_host_done(&h);
+}
+
 TEST(the_writer_refuses_what_is_out_of_order)
 {
     mem_host h;
@@ -944,6 +992,7 @@ int main(int argc, char **argv)
     RUN(a_fault_at_any_call_while_writing_leaves_nothing);
     RUN(a_fault_while_writing_keeps_the_old_file);
     RUN(a_fault_at_any_call_while_reading_leaks_nothing);
+    RUN(threads_decompress_from_one_source);
     RUN(the_writer_refuses_what_is_out_of_order);
     RUN(a_missing_codec_is_refused_by_name);
     RUN(files_by_the_founding_document_alone_are_read);
