@@ -17,18 +17,21 @@ static const struct { uint32_t type, block; } budget_forms[BUDGET_FORMS] = {
     { QSF_T_5BIT_S, 64 }, { QSF_T_5BIT_S, 32 }, { QSF_T_6BIT_S, 64 }, { QSF_T_8BIT, 64 }, { QSF_T_F16, 1 },
 };
 
+/* Loss (mean divergence of the next token's distribution) for each unit of relative squared error in all layers' matrices of
+ * the kind; a layer's own is its share. */
 static double budget_sensitivity(const input *in, uint32_t kind)
 {
+    const double layer = 1.0 / QSF_MAX(in->hp.n_layers, 1);
     switch (kind) {
-    case QSF_K_ATTN_Q:     return 0.6;
-    case QSF_K_ATTN_K:     return 0.6;
-    case QSF_K_ATTN_V:     return 2.0;
-    case QSF_K_ATTN_OUT:   return 1.0;
-    case QSF_K_FFN_GATE:   return 1.0;
-    case QSF_K_FFN_UP:     return 1.2;
-    case QSF_K_FFN_DOWN:   return 1.6;
-    case QSF_K_TOKEN_EMBD: return in->hp.tied ? 12.0 : 3.0;
-    default:               return 9.0;      /* a head of its own */
+    case QSF_K_ATTN_Q:     return 1.5 * layer;
+    case QSF_K_ATTN_K:     return 2.0 * layer;
+    case QSF_K_ATTN_V:     return 7.0 * layer;
+    case QSF_K_ATTN_OUT:   return 2.2 * layer;
+    case QSF_K_FFN_GATE:   return 4.6 * layer;
+    case QSF_K_FFN_UP:     return 8.7 * layer;
+    case QSF_K_FFN_DOWN:   return 8.6 * layer;
+    case QSF_K_TOKEN_EMBD: return in->hp.tied ? 13.8 : 4.0;
+    default:               return 10.0;     /* a head of its own */
     }
 }
 

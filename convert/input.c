@@ -132,6 +132,35 @@ static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_
 
 /* ---- opening ---- */
 
+/* Rows are read on their own, which no checksum covers: what has one is read through once, before.  A compressed unit is
+ * checked when it is unpacked. */
+static qsf_status input_check_unit(const qsf_source *s, uint32_t unit, uint8_t *buffer, size_t cap, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    uint32_t crc = 0;
+    if (!u->has_crc || u->compression != QSF_COMPRESS_NONE) return QSF_OK;
+    for (uint64_t at = 0; at < u->stored; at += cap) {
+        const uint64_t n = QSF_MIN((uint64_t)cap, u->stored - at);
+        const qsf_status st = input_read_stored(s, u, at, buffer, n, err);
+        if (st) return st;
+        crc = qsf_crc32(crc, buffer, (size_t)n);
+    }
+    if (crc == u->crc) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the bytes of unit %u are damaged (its checksum is %08x, not %08x); get the file again", s->path,
+                    (unsigned)unit, (unsigned)crc, (unsigned)u->crc);
+}
+
+static qsf_status input_check(const qsf_source *s, qsf_error *err)
+{
+    enum { PIECE = 1 << 20 };
+    qsf_status st = QSF_OK;
+    uint8_t *buffer = qsf_alloc(s->platform, PIECE, "a piece of the input", err);
+    if (!buffer) return QSF_E_MEMORY;
+    for (uint32_t i = 0; st == QSF_OK && i < s->n_units; i++) st = input_check_unit(s, i, buffer, PIECE, err);
+    qsf_dealloc(s->platform, buffer, PIECE);
+    return st;
+}
+
 static void input_source_close(input *in)
 {
     if (!in) return;
@@ -210,6 +239,7 @@ qsf_status input_open_source(const qsf_platform *p, const char *path, input **ou
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;
     }
+    if ((st = input_check(own->src, err))) goto fail;
     in->hp = own->src->hp;
     in->vocab = own->src->vocab;
     if ((st = input_list(in, own->src, err))) goto fail;
