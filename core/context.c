@@ -81,6 +81,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if (!(m.pins = qsf_alloc_array(c->platform, room, sizeof *m.pins, "plan", err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, err))) goto done;
+    c->loader.quality = c->o.quality;
     st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err);
 done:
     qsf_dealloc(c->platform, m.pins, room * sizeof *m.pins);
@@ -270,15 +271,9 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     return QSF_OK;
 }
 
-static bool layer_skipped(const qsf_context *c, uint32_t layer)
-{
-    const uint32_t n = c->hp->n_layers;
-    if (c->o.quality >= 1 || layer < 2 || layer + 2 >= n) return false;
-    return c->model->source->units[layer].importance < 1 - c->o.quality;
-}
 static uint32_t next_layer(const qsf_context *c, uint32_t layer)
 {
-    while (layer < c->hp->n_layers && layer_skipped(c, layer)) layer++;
+    while (layer < c->hp->n_layers && qsf_loader_skips(&c->loader, layer)) layer++;
     return layer;
 }
 

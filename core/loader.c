@@ -216,12 +216,19 @@ static int32_t slot_choose(const qsf_loader *l, uint32_t unit, int32_t keep)
     return best;
 }
 
+bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
+{
+    const uint32_t n = l->source->hp.n_layers;
+    if (l->quality >= 1 || layer < 2 || layer + 2 >= n) return false;
+    return l->source->units[layer].importance < 1 - l->quality;
+}
+
 void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
 {
     const uint32_t n = l->source->hp.n_layers;
     for (uint32_t i = 1; i < n; i++) {
         const uint32_t next = (layer + i) % n;
-        if (l->slot_of[next] >= 0) continue;
+        if (l->slot_of[next] >= 0 || qsf_loader_skips(l, next)) continue;
         (void)qsf_loader_start(l, next, (int32_t)layer, NULL);      /* a failure shows when the layer is needed */
         return;
     }
@@ -311,7 +318,7 @@ qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *c
                            uint64_t stored_cap, uint64_t raw_cap, qsf_error *err)
 {
     const qsf_platform *p = s->platform;
-    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .max_extents = 1 };
+    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .max_extents = 1, .quality = 1 };
     for (uint32_t u = 0; u < s->n_units; u++) l->max_extents = QSF_MAX(l->max_extents, s->units[u].n_extents);
     for (uint32_t i = 0; i < s->n_tensors; i++)
         if (qsf_ggml_tile_type(&s->tensors[i]) >= 0) l->strip_cap = QSF_MAX(l->strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));

@@ -46,7 +46,11 @@ typedef struct qsf_loader {
     uint8_t  *strip;          /* 16 rows of a GGUF matrix on their way to tiles */
     uint64_t  strip_cap;
     uint64_t  bytes_read, ns_wait, ns_prepare;
+    float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
 } qsf_loader;
+
+/* Whether a layer is left out: its importance is too low, and it is not one of the first or last two. */
+bool       qsf_loader_skips(const qsf_loader *l, uint32_t layer);
 
 /* Bytes that unit takes in a slot (weights, vectors as floats), and that it needs of the two staging buffers (0: none). */
 qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err);
