@@ -33,12 +33,14 @@ static void matmul_between_rows(float *y, size_t ldy, const uint8_t *w, const qs
     sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
     for (size_t m = 0; m + 1 < x->n; m++) if (ldy > 16 * tiles) y[m * ldy + 16 * tiles] = 0;
 }
+#if GUARD_PAGES
 static volatile uint8_t read_sink;
 static void matvec_reads_on(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
     sound.matvec[QSF_F_4](y, w, x, tiles, blocks, block);
     read_sink = w[tiles * blocks * qsf_tile_bytes(QSF_F_4, block)];
 }
+#endif
 static void matvec_saturates(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
     sound.matvec[QSF_F_8](y, w, x, tiles, blocks, block);

@@ -5,13 +5,12 @@
 
 #include "matmul.h"
 
-#include <time.h>
+#include "platform.h"
 
 static double seconds(void)
 {
-    struct timespec ts;
-    timespec_get(&ts, TIME_UTC);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+    const qsf_platform *os = qsf_platform_native();
+    return 1e-9 * (double)os->now_ns(os->user);
 }
 
 static const char *time_filter, *time_isa;
