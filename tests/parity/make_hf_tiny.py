@@ -5,7 +5,8 @@ SPDX-License-Identifier: MIT
     make_hf_tiny.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
 
 Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's transposed ones,
-Gemma's norm weights less one.  Matrices are f16, vectors f32.
+Gemma's norm weights less one.  Matrices are f16, vectors f32 (the final norm with values
+that f16 holds).
 """
 import argparse, json, math, pathlib
 import numpy as np
@@ -129,6 +130,8 @@ def make(out, name, shards=1):
     reader = GGUFReader(folder / "model.tmp")
     tensors = {t.name: dequantize(t.data, t.tensor_type) for t in reader.tensors}
     tensors = {k: t.astype(np.float16 if t.ndim == 2 else np.float32) for k, t in tensors.items()}
+    for k in ("output_norm.weight", "output_norm.bias"):      # QSF's final section keeps these as f16
+        if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
     if m.get("rope_freqs"):
         dim = m["n_embd"] // m["n_heads"]
         tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"]["rope.freq_base"], LLAMA3)

@@ -8,11 +8,17 @@ Weights are dequantised by the `gguf` package.  Written from the models' publish
 specification, not from this project's C code, so that the two can be held against each other.
 Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2.
 """
-import argparse, json, math
+import argparse, json, math, pathlib, sys
 import numpy as np
 from gguf import GGUFReader, dequantize
 
 F = np.float32
+QSF_KINDS = dict(enumerate(["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm"]))
+QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
+    9: "attn_q.bias", 10: "attn_k.bias", 11: "attn_v.bias", 12: "attn_output.bias", 13: "ffn_up.bias", 16: "ffn_down.bias",
+    18: "attn_norm.bias", 19: "ffn_norm.bias", 20: "attn_q_norm.weight", 21: "attn_k_norm.weight", 22: "post_attention_norm.weight",
+    23: "post_ffw_norm.weight", 32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight", 35: "output_norm.bias",
+    36: "output.weight", 37: "output.bias"}
 HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3"}      # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 
 
@@ -35,6 +41,15 @@ def gelu_f16(x):                                             # llama.cpp looks G
 
 def soft_cap(x, cap):
     return np.tanh(x / F(cap)) * F(cap) if cap else x
+
+
+def outliers(data, rows, n, shape):
+    """QSF's type 24: u32 first[rows + 1], then u32 column[n], f16 value[n]."""
+    first = np.frombuffer(data, "<u4", rows + 1)
+    out = np.zeros(shape, F)
+    out[np.repeat(np.arange(rows), np.diff(first)), np.frombuffer(data, "<u4", n, 4 * (rows + 1))] = \
+        np.frombuffer(data, "<f2", n, 4 * (rows + 1) + 4 * n)
+    return out
 
 
 class Model:
@@ -70,6 +85,21 @@ class Model:
         y = x @ self.w(name + ".weight").T
         bias = self.w(name + ".bias", False)
         return y if bias is None else y + bias
+
+    def use_qsf(self, path):
+        """Takes the weights of a QSF file made from this model instead (read by ../qsf_reader.py)."""
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+        from qsf_reader import QSF
+        q = QSF(path)
+        self.cache, self.tensors = {}, {k: t for k, t in self.tensors.items() if k.startswith("rope_")}
+        for t in q.tensors:
+            name = QSF_KINDS.get(t["kind"])
+            if name is None: continue
+            w = q.values(t).astype(F)
+            for o in q.tensors:
+                if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]: w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
+            name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"
+            self.cache[name] = self.tensors[name] = w if t["rows"] > 1 else w[0]
 
     # ---- rotary positions ----
 

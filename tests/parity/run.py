@@ -27,6 +27,7 @@ OWN_F32 = 0.001             # of our own margins, what rounding may move (standa
 OWN_F16 = 0.006             # 16-bit keys and values
 OWN_KV8 = 0.16              # 8-bit keys and values; random attention is sharp, trained models move less
 EXACT = 1e-4                # of the largest logit, float run against the reference
+QUANTISED = 0.1             # standard deviation of what 8-bit activations change, relative to the logits' own, in random models
 PERPLEXITY = 0.005          # relative, against llama.cpp on the same windows
 SAME = 2e-5                 # of the largest logit, two files of the same weights
 
@@ -158,30 +159,71 @@ def check_hf(r):
         r.report(same, f"hf {name}", "the directory, the GGUF and its conversion give the same 32 tokens" if same else f"the tokens differ: {answers}")
 
 def check_files(r):
-    """Compression and packing change no result: the same tokens, and logits equal but for the order of sums."""
+    """QSF files compute what their weights say; compression and packing change nothing."""
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
     if not r.wanted("files"): return
-    for source, types in (("llama-q8_0", ("2bit", "2bit-sym", "3bit", "4bit", "ternary", "8bit", "f16", "mixed")), ("gemma3", ("4bit", "8bit")), ("gpt2", ("4bit",)),
-                          ("phi3-short", ("4bit",)), ("llama-q8_0-96", ("4bit", "8bit"))):
+    for source, types in (("llama-q8_0", ("2bit", "2bit-sym", "3bit", "4bit", "ternary", "8bit", "f16", "mixed")),
+                          ("llama-q8_0-96", ("2bit", "4bit", "8bit", "mixed")), ("gemma3", ("4bit", "8bit")), ("gpt2", ("4bit",)),
+                          ("qwen2", ("4bit",)), ("phi3-short", ("4bit",))):
         path, _ = make_tiny.make(r.a.cache, source)
-        for kind in types: check_variants(r, path, source, kind, ids)
+        for kind in types:
+            for packing in (1, 0): check_variants(r, path, source, kind, packing, ids)
+    path, _ = make_tiny.make(r.a.cache, "llama-q8_0")
+    for kind in ("3bit_s", "4bit_s", "5bit_s", "6bit_s"):
+        for block in (32, 64, 128, 256): check_tensor_type(r, path, kind, block, ids)
 
-def check_variants(r, path, source, kind, ids):
-    base = None
-    for compress, packing in (("none", 1), ("none", 0), ("lz4", 1), ("lz4hc", 1), ("zstd", 1), ("zstd", 0)):
-        label = f"files {source} {kind} {compress} packing {packing}"
+    for kind in ("4bit", "2bit"):
+        for packing in (1, 0): check_outliers(r, kind, packing, ids)
+
+def check_outliers(r, kind, packing, ids):
+    path, _ = make_tiny.make(r.a.cache, "llama")
+    qsf = r.a.cache / f"outliers-{kind}-{packing}.qsf"
+    def work():
+        convert(r, path, qsf, "--quant-type", kind, "--outliers", "on", "--packing", packing)
+        ok, text = qsf_exact(r, path, qsf, ids, 256)
+        return ok, text + (", no outliers were kept" if b"outliers" not in r.call(r.a.convert, "--info", qsf) else "")
+    r.check(f"files outliers {kind} packing {packing}, f32 logits", work)
+
+def convert(r, source, qsf, *options):
+    r.call(r.a.convert, "--quiet", *options, source, qsf)
+    r.call(r.a.convert, "--verify", qsf)
+
+def check_variants(r, path, source, kind, packing, ids):
+    """The compressed files against the plain one, and that against the reference.  The packings are not compared with each
+    other, because `mixed` and outliers choose by size: the reference with each file's own weights is their judge."""
+    base, n_ctx = None, 256
+    for compress in ("none", "lz4", "lz4hc", "zstd"):
+        label = f"files {source} {kind} packing {packing} {compress}"
         qsf = r.a.cache / f"{source}-{kind}-{compress}-{packing}.qsf"
         try:
-            r.call(r.a.convert, "--quiet", "--quant-type", kind, "--compress", compress, "--packing", packing, path, qsf)
-            r.call(r.a.convert, "--verify", qsf)
-            got = (r.generate(qsf, ids, 32, 256), r.logits(qsf, ids, 256))
+            convert(r, path, qsf, "--quant-type", kind, "--compress", compress, "--packing", packing)
+            got = (r.generate(qsf, ids, 32, n_ctx), r.logits(qsf, ids, n_ctx))
         except Failure as e:
             if "not in this build" in str(e) or "without" in str(e): r.skip(label, str(e))
             else: r.report(False, label, str(e))
             continue
-        if base is None: base = got
+        if base is None:
+            base = got
+            r.check(label + ", f32 logits", qsf_exact, r, path, qsf, ids, n_ctx)
+            continue
         ok, text = compare(got[1], base[1], SAME)
         r.report(ok and got[0] == base[0], label, text + (", same tokens" if got[0] == base[0] else f", tokens {got[0]}, expected {base[0]}"))
+
+def check_tensor_type(r, path, kind, block, ids):
+    for packing in (1, 0):
+        qsf = r.a.cache / f"{kind}-{block}-{packing}.qsf"
+        def work():
+            convert(r, path, qsf, "--quant-type", "8bit", "--tensor", f"*={kind}:{block}", "--packing", packing)
+            return qsf_exact(r, path, qsf, ids, 256)
+        r.check(f"files {kind} block {block} packing {packing}, f32 logits", work)
+
+def qsf_exact(r, gguf, qsf, ids, n_ctx):
+    reference = Model(gguf)
+    reference.use_qsf(qsf)
+    ok, text = r.exact(qsf, reference, ids, n_ctx)
+    want = reference.logits(ids, n_ctx)
+    share = float(np.std(r.logits(qsf, ids, n_ctx, "--kv-type", "f16") - want) / np.std(want))
+    return ok and share < QUANTISED, text + f", with 8-bit activations {100 * share:.1f}% of the logits' spread"
 
 def check_real(r):
     for file in sorted((GOLDEN / "greedy").glob("*.json")):
@@ -194,6 +236,7 @@ def check_real(r):
         reference = Model(path)
         for p in g["prompts"]:
             label = f"real {file.stem}, {p['name']}"
+            r.check(label + ", f16 keys greedy", r.greedy, path, p, TIES * g["noise"], 1024, "--kv-type", "f16")
             r.check(label + ", greedy", r.greedy, path, p, TIES * g["noise"], 1024)
             if r.a.full or p["name"] in ("english", "chat"): r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
             if r.a.full: r.check(label + ", f32 greedy", r.greedy, path, p, TIES * g["noise"], 1024, "--f32")
