@@ -164,15 +164,22 @@ void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c
 
 void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
+    const qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
     *out = c->stats;
     out->bytes_read = c->loader.bytes_read;
     out->ns_wait_io = c->loader.ns_wait;
     out->ns_prepare = c->loader.ns_prepare;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) {
+        out->bytes_read += windows[i]->bytes_read;
+        out->ns_wait_io += windows[i]->ns_wait;
+    }
 }
 void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads };
     c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_prepare = 0;
+    qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) windows[i]->bytes_read = windows[i]->ns_wait = 0;
 }
 
 /* ---- sequences ---- */
@@ -337,7 +344,7 @@ qsf_status qsf_wait(qsf_context *c)
 {
     if (!c->active) return QSF_OK;
     const qsf_status st = step_fetch(c, true);
-    if (st) batch_drop(c);
+    if (st && st != QSF_E_UNSUPPORTED) batch_drop(c);       /* a host that cannot wait may go on stepping */
     return st;
 }
 

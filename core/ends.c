@@ -17,6 +17,10 @@ static int ends_find_head(const qsf_source *s, uint32_t *unit)
 bool qsf_ends_can_stream(const qsf_source *s)
 {
     uint32_t unit;
+    /* Outliers of the two matrices would have to be there whole. */
+    for (uint32_t u = qsf_unit_embd(s); u <= qsf_unit_final(s); u++)
+        for (uint32_t i = 0; i < s->units[u].n_tensors; i++)
+            if (s->tensors[s->units[u].first_tensor + i].kind >= QSF_K_OUTLIERS) return false;
     if (!qsf_window_possible(s, qsf_unit_embd(s)) || ends_find_head(s, &unit) < 0 || !qsf_window_possible(s, unit)) return false;
     /* A learned position table and a head's bias would need windows of their own; no model this large has them. */
     return !s->hp.learned_pos && (s->hp.tied || qsf_unit_find(s, unit, QSF_K_OUTPUT_BIAS) < 0);

@@ -314,14 +314,30 @@ qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err)
 
 /* ---- life ---- */
 
+/* Sizes that depend on the file alone. */
+static void loader_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *strip_cap)
+{
+    *max_extents = 1;
+    *strip_cap = 0;
+    for (uint32_t u = 0; u < s->n_units; u++) *max_extents = QSF_MAX(*max_extents, s->units[u].n_extents);
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        if (qsf_ggml_tile_type(&s->tensors[i]) >= 0) *strip_cap = QSF_MAX(*strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
+}
+
+uint64_t qsf_loader_tables(const qsf_source *s)
+{
+    uint32_t max_extents;
+    uint64_t strip_cap;
+    loader_measure(s, &max_extents, &strip_cap);
+    return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * sizeof(int32_t) + strip_cap;
+}
+
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint64_t raw_cap, qsf_error *err)
 {
     const qsf_platform *p = s->platform;
-    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .max_extents = 1, .quality = 1 };
-    for (uint32_t u = 0; u < s->n_units; u++) l->max_extents = QSF_MAX(l->max_extents, s->units[u].n_extents);
-    for (uint32_t i = 0; i < s->n_tensors; i++)
-        if (qsf_ggml_tile_type(&s->tensors[i]) >= 0) l->strip_cap = QSF_MAX(l->strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
+    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
+    loader_measure(s, &l->max_extents, &l->strip_cap);
     if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
     if (!(l->slot_of = qsf_alloc_array(p, s->n_units, sizeof(int32_t), "unit table", err))) return QSF_E_MEMORY;
     for (uint32_t u = 0; u < s->n_units; u++) l->slot_of[u] = -1;

@@ -55,6 +55,9 @@ bool       qsf_loader_skips(const qsf_loader *l, uint32_t layer);
 /* Bytes that unit takes in a slot (weights, vectors as floats), and that it needs of the two staging buffers (0: none). */
 qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err);
 
+/* Bytes of a loader beside slots and staging: at most one slot a unit and one more. */
+uint64_t   qsf_loader_tables(const qsf_source *s);
+
 /* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through. */
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint64_t raw_cap, qsf_error *err);

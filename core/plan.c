@@ -5,18 +5,27 @@
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20 };
 
 typedef struct plan_sizes {
-    uint64_t embd, final, layers, largest, stored, raw;
+    uint64_t embd, final, layers, largest;
+    uint64_t staging[2][2];   /* [ends in memory][stored, raw] */
+    uint64_t tables;          /* of the file alone */
 } plan_sizes;
+
+static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
+{
+    most[0] = QSF_MAX(most[0], stored);
+    most[1] = QSF_MAX(most[1], raw);
+}
 
 static qsf_status plan_measure(const qsf_source *s, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
 {
-    *z = (plan_sizes){ 0 };
+    *z = (plan_sizes){ .tables = qsf_loader_tables(s) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t)) };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
         if (st) return st;
-        z->stored = QSF_MAX(z->stored, stored);
-        z->raw = QSF_MAX(z->raw, raw);
+        const bool end = u == qsf_unit_embd(s) || (u == qsf_unit_final(s) && !s->hp.tied);
+        plan_stage(z->staging[1], stored, raw);
+        if (!end) plan_stage(z->staging[0], stored, raw);
         layer_bytes[u] = slot;
         if (u == qsf_unit_embd(s)) z->embd = slot;
         else if (u == qsf_unit_final(s)) z->final = slot;
@@ -43,6 +52,13 @@ typedef struct plan_state {
     bool     ctx_given;       /* the caller asked for this context length: it goes last */
 } plan_state;
 
+/* Windows on a small embedding are larger than the embedding. */
+static bool plan_can_stream(const qsf_source *s, const plan_sizes *z)
+{
+    if (!qsf_ends_can_stream(s)) return false;
+    return qsf_ends_bytes(s, PLAN_MIN_PART, 8) + (s->hp.tied ? z->final : 0) < z->embd + z->final;
+}
+
 /* Everything but the layers' weights, for options o. */
 static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_plan *plan)
 {
@@ -61,8 +77,10 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     }
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
-    plan_item(plan, "staging", z->stored + z->raw);
-    plan_item(plan, "description and vocabulary", qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
+    plan_item(plan, "staging", z->staging[!state->stream_ends][0] + z->staging[!state->stream_ends][1]);
+    plan_item(plan, "description and vocabulary", sizeof *model + qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
+    plan_item(plan, "tables", sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
+              o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
 }
 
@@ -110,12 +128,12 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     const qsf_source *s = model->source;
     const uint32_t n_layers = s->hp.n_layers;
     const qsf_context_options asked = *o;
-    const bool can_stream = qsf_ends_can_stream(s);
     plan_state state = { .n_slots = 2, .ctx_given = ctx_given };
     plan_sizes z;
     qsf_status st;
 
     if ((st = plan_measure(s, &z, m->caps, err))) return st;
+    const bool can_stream = plan_can_stream(s, &z);
     state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
     plan_fixed(model, &z, &state, o, plan);
     while (!plan_fits(plan, &z, o, state.n_slots)) {
@@ -158,7 +176,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
         m->caps[m->n_slots] = final;
         m->pins[m->n_slots++] = (int32_t)n_layers + 1;
     }
-    m->stored = z.stored;
-    m->raw = z.raw;
+    m->stored = z.staging[!m->stream_ends][0];
+    m->raw = z.staging[!m->stream_ends][1];
     return QSF_OK;
 }

@@ -98,7 +98,7 @@ void qsf_pool_run(qsf_pool *pool, void (*fn)(void *, uint32_t), void *arg)
 
 uint32_t qsf_pool_size(const qsf_pool *pool) { return pool->n; }
 
-static uint64_t pool_bytes(uint32_t n) { return sizeof(qsf_pool) + (uint64_t)n * sizeof(pool_worker); }
+uint64_t qsf_pool_bytes(uint32_t n) { return sizeof(qsf_pool) + (uint64_t)n * sizeof(pool_worker); }
 
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_error *err)
 {
@@ -108,7 +108,7 @@ qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_e
     if (n > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n, (unsigned)QSF_MAX_THREADS);
     if (!p->thread_start || !p->wait32 || !p->wake32) n = 1;
 
-    qsf_pool *pool = qsf_alloc(p, pool_bytes(n), "thread pool", err);
+    qsf_pool *pool = qsf_alloc(p, qsf_pool_bytes(n), "thread pool", err);
     if (!pool) return QSF_E_MEMORY;
     pool->platform = p;
     pool->n = n;
@@ -136,7 +136,7 @@ void qsf_pool_free(qsf_pool *pool)
     pool_advance(pool, &pool->region);
     for (uint32_t i = 1; i < pool->n; i++)
         if (pool->workers[i].thread) p->thread_join(p->user, pool->workers[i].thread);
-    qsf_dealloc(p, pool, pool_bytes(pool->n));
+    qsf_dealloc(p, pool, qsf_pool_bytes(pool->n));
 }
 
 #undef POOL_RELAX

@@ -13,6 +13,7 @@ typedef struct qsf_pool qsf_pool;
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n_threads, qsf_pool **out, qsf_error *err);
 void       qsf_pool_free(qsf_pool *pool);      /* takes NULL and half-built */
 uint32_t   qsf_pool_size(const qsf_pool *pool);
+uint64_t   qsf_pool_bytes(uint32_t n_threads);      /* memory of a pool, without the threads' stacks */
 
 /* Calls fn(arg, i) for every thread i of the pool and returns when all have returned. */
 void qsf_pool_run(qsf_pool *pool, void (*fn)(void *arg, uint32_t thread), void *arg);

@@ -67,6 +67,7 @@ qsf_status qsf_window_start(qsf_window *w, uint64_t begin, uint64_t end, qsf_err
         return qsf_fail(err, st, "%s: cannot read %llu bytes at %llu", s->path, (unsigned long long)(w->end - w->begin),
                         (unsigned long long)(x->at + w->begin - x->to));
     }
+    w->bytes_read += w->end - w->begin;
     return QSF_OK;
 }
 
@@ -91,7 +92,9 @@ qsf_status qsf_window_poll(qsf_window *w, bool wait, qsf_error *err)
     if (w->ready) return QSF_OK;
     assert(w->read);
     if (wait && !io->read_wait) return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
+    const uint64_t begin = wait ? qsf_now(w->source->platform) : 0;
     qsf_status st = wait ? io->read_wait(io->user, w->read) : io->read_poll(io->user, w->read);
+    if (wait) w->ns_wait += qsf_now(w->source->platform) - begin;
     if (st == QSF_PENDING) return st;
     w->read = NULL;
     if (st) return qsf_fail(err, st, "%s: reading the %s failed", w->source->path, w->unit == qsf_unit_embd(w->source) ? "embedding" : "head");

@@ -13,6 +13,7 @@ typedef struct qsf_window {
     uint64_t  begin, end;     /* places in the unit's bytes that mem holds or will hold */
     qsf_read *read;           /* under way, or NULL */
     bool      ready;
+    uint64_t  bytes_read, ns_wait;
 } qsf_window;
 
 /* Bytes of memory for windows of at most len bytes: they are widened to whole checked chunks. */
