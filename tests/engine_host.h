@@ -25,7 +25,7 @@ typedef struct engine_host {
     mem_host    m;         /* first: its address is the platform's user */
     uint32_t    polls;
     uint64_t    n_allocs, n_reads;
-    int         running, most_running;      /* reads */
+    int         running;                    /* reads */
     engine_read reads[ENGINE_READS];
 } engine_host;
 
@@ -47,7 +47,7 @@ static inline qsf_status engine_read_start(void *user, qsf_file *qf, uint64_t at
         *r = (engine_read){ true, f, at, dst, len, h->polls };
         memset(dst, 0xa5, len);                 /* whoever looks too early sees it */
         h->n_reads++;
-        if (++h->running > h->most_running) h->most_running = h->running;
+        h->running++;
         *out = (qsf_read *)(void *)r;
         return QSF_OK;
     }

@@ -1,0 +1,537 @@
+/* The memory budget: layers, embedding and head that pass through too little room give the logits of a model that has room enough.
+ * SPDX-License-Identifier: MIT */
+#include "compress.h"
+#include "engine_bench.h"
+
+enum { N = 24, CHUNK = 8 };     /* 8 rows: the smallest batch that a plan may grant */
+
+static bool have_codec(uint32_t c) { return qsf_codec_check(c, "", NULL) == QSF_OK; }
+
+static const char ENDS[] = "windows on embedding and head";
+
+static uint64_t plan_bytes(const qsf_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_items; i++)
+        if (!strcmp(p->items[i].name, name)) return p->items[i].bytes;
+    return 0;
+}
+
+/* Six layers of about 40 KB; the ends are small. */
+static tiny_options layered(void)
+{
+    tiny_options o = tiny_defaults();
+    o.hp.n_layers = 6;
+    o.hp.n_embd = 128;
+    o.hp.n_ff = 192;
+    return o;
+}
+
+/* The ends are megabytes: parts of the head are 1 MB at least, and windows are widened to chunks of 64 KB. */
+static tiny_options wide(bool tied)
+{
+    tiny_options o = tiny_defaults();
+    o.vocab = QSF_VOCAB_NONE;
+    o.hp.n_layers = 3;
+    o.hp.n_vocab = 50007;
+    o.hp.n_ctx_train = 8192;
+    o.hp.tied = tied;
+    return o;
+}
+
+/* As bench_write; the wide models take long to make and are kept. */
+static struct { uint8_t *bytes; uint64_t len; } kept[4];
+static bool wide_write(bench *b, const tiny_options *o)
+{
+    const int i = o->hp.tied * 2 + o->packing;
+    if (kept[i].bytes) {
+        memset(b, 0, sizeof *b);
+        engine_host_init(&b->h);
+        b->n_vocab = o->hp.n_vocab;
+        mem_put(&b->h.m, "m", kept[i].bytes, kept[i].len);
+        return true;
+    }
+    if (!bench_write(b, o)) return false;
+    kept[i].len = bench_file(b)->len;
+    kept[i].bytes = malloc((size_t)kept[i].len);
+    memcpy(kept[i].bytes, bench_file(b)->bytes, (size_t)kept[i].len);
+    return true;
+}
+
+static bool any_write(bench *b, const tiny_options *o) { return o->vocab == QSF_VOCAB_NONE ? wide_write(b, o) : bench_write(b, o); }
+
+static qsf_context_options one_thread(void)
+{
+    qsf_context_options o = bench_options();
+    o.n_logits = 8;
+    o.n_threads = 1;
+    return o;
+}
+
+/* ---- the plan and what is really taken ---- */
+
+/* Everything that model and context hold, against the plan; stacks are the system's and not seen here. */
+static void check_budget(bench *b, const qsf_context_options *o)
+{
+    qsf_plan plan;
+    int32_t ids[N];
+    uint64_t sum = 0;
+    b->h.m.peak_bytes = b->h.m.live_bytes;
+    if (!bench_context(b, o)) return;
+    qsf_context_get_plan(b->c, &plan);
+    for (size_t i = 0; i < plan.n_items; i++) sum += plan.items[i].bytes;
+    CHECK_EQ(sum, plan.total);
+    if (o->ram_budget) CHECK(plan.total <= o->ram_budget);
+    const uint64_t seen = plan.total - plan_bytes(&plan, "thread stacks"), allocs = b->h.n_allocs;
+    bench_tokens(ids, N, b->n_vocab, 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(qsf_seq_truncate(b->c, 0, 0), QSF_OK);
+        CHECK_EQ(bench_feed(b, 0, ids, N, CHUNK, NULL), QSF_OK);
+        CHECK_EQ(qsf_seq_share(b->c, 1, 0, N - 1), QSF_OK);
+        CHECK_EQ(bench_feed(b, 1, ids, 1, 1, NULL), QSF_OK);
+        CHECK_EQ(qsf_seq_truncate(b->c, 1, 0), QSF_OK);
+    }
+    CHECK_EQ(b->h.n_allocs, allocs);
+    CHECK(b->h.m.peak_bytes <= seen);
+    if (b->h.m.peak_bytes > seen)
+        printf("      %llu bytes were planned, %llu taken; budget %llu\n", (unsigned long long)seen, (unsigned long long)b->h.m.peak_bytes, (unsigned long long)o->ram_budget);
+}
+
+TEST(no_more_memory_is_taken_than_planned_and_none_after_the_beginning)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        bench b;
+        qsf_plan plan;
+        tiny_options o = kind < 2 ? layered() : wide(kind == 2);
+        if (kind == 1 && have_codec(QSF_COMPRESS_LZ4)) o.compression = QSF_COMPRESS_LZ4;
+        if (kind == 1) o.packing = 0;
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        qsf_context_options co = one_thread();
+        check_budget(&b, &co);
+        qsf_context_get_plan(b.c, &plan);
+        const uint64_t step = plan.total / 12;
+        for (int i = 1; i < 12; i++) {
+            co.ram_budget = plan.total - (uint64_t)i * step;
+            const qsf_status st = bench_try(&b, &co);
+            if (st == QSF_E_BUDGET) break;
+            CHECK_EQ(st, QSF_OK);
+            check_budget(&b, &co);
+        }
+        bench_end(&b);
+    }
+}
+
+static uint64_t least_budget(const char *text)
+{
+    const char *at = strstr(text, "at least ");
+    return at ? strtoull(at + 9, NULL, 10) * 1000000 : 0;
+}
+
+TEST(too_small_a_budget_names_the_smallest_that_works)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        bench b;
+        tiny_options o = kind == 4 ? layered() : wide(kind % 2);
+        if (kind == 4) o.hp.n_ff = 3000;
+        if (kind >= 2 && kind < 4) o.packing = 0;
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        qsf_context_options co = one_thread();
+        co.n_threads = 2;
+        co.kv_type = QSF_KV_F16;
+        co.n_ctx = 0;
+        co.ram_budget = 1;
+        CHECK_EQ(bench_try(&b, &co), QSF_E_BUDGET);
+        const uint64_t least = least_budget(b.error.text);
+        CHECK(least > 0);
+        co.ram_budget = least;
+        CHECK_EQ(bench_try(&b, &co), QSF_OK);
+        check_budget(&b, &co);
+        co.ram_budget = least - 1000000;
+        if (co.ram_budget) CHECK_EQ(bench_try(&b, &co), QSF_E_BUDGET);
+        bench_end(&b);
+    }
+}
+
+/* Whatever the budget is: from the resident size down, a context is granted, until none is; no budget fails between two that work. */
+TEST(a_larger_budget_never_fails_where_a_smaller_works)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        bench b;
+        qsf_plan plan;
+        tiny_options o = wide(tied);
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        qsf_context_options co = one_thread();
+        if (!bench_context(&b, &co)) return;
+        qsf_context_get_plan(b.c, &plan);
+        bool failed = false;
+        for (uint64_t budget = plan.total + 1000; budget > 200000; budget -= 97001) {
+            co.ram_budget = budget;
+            const qsf_status st = bench_try(&b, &co);
+            CHECK(st == QSF_OK || st == QSF_E_BUDGET);
+            if (failed) CHECK_EQ(st, QSF_E_BUDGET);
+            failed |= st == QSF_E_BUDGET;
+        }
+        CHECK(failed);
+        bench_end(&b);
+    }
+}
+
+/* The smallest budget. */
+static bool bench_least(bench *b, qsf_context_options *co)
+{
+    co->ram_budget = 1;
+    CHECK_EQ(bench_try(b, co), QSF_E_BUDGET);
+    co->ram_budget = least_budget(b->error.text);
+    return bench_context(b, co);
+}
+
+static char logged[512];
+static int  log_lines;
+static void take_log(void *user, qsf_log_level level, const char *line)
+{
+    *(qsf_log_level *)user = level;
+    snprintf(logged, sizeof logged, "%s", line);
+    log_lines++;
+}
+
+TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
+{
+    bench b;
+    qsf_plan plan;
+    qsf_log_level level = QSF_LOG_DEBUG;
+    qsf_model_options mo;
+    tiny_options o = wide(true);
+    if (!any_write(&b, &o)) return;
+    qsf_model_defaults(&mo);
+    mo.platform = &b.h.m.p;
+    mo.log = take_log;
+    mo.log_user = &level;
+    if (!bench_ok(&b, qsf_model_open("m", &mo, &b.m, &b.error))) return;
+    qsf_context_options co = one_thread();
+    co.n_ctx = 2048;
+    if (!bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    CHECK_EQ(log_lines, 0);
+
+    /* Asked, the length stays while batch and resident ends give way; it is shorter only with the smallest of all. */
+    bool streamed = false;
+    for (co.ram_budget = plan.total; bench_try(&b, &co) == QSF_OK; co.ram_budget -= 50000) {
+        qsf_context_get_plan(b.c, &plan);
+        if (plan.n_ctx < 2048) break;
+        CHECK_EQ(log_lines, 0);
+        streamed |= plan_bytes(&plan, ENDS) > 0;
+    }
+    CHECK(streamed);
+    if (b.c) CHECK(plan_bytes(&plan, ENDS) > 0 && qsf_context_batch(b.c) == 8 && log_lines == 1);
+
+    /* Not asked, it is shorter before the ends are seen through windows. */
+    co.n_ctx = 0;
+    co.ram_budget += 1200000;
+    if (!bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    CHECK(plan.n_ctx >= 512 && plan.n_ctx < 4096 && plan_bytes(&plan, ENDS) == 0);
+    log_lines = 0;
+
+    /* Asked, and no other way. */
+    co.n_ctx = 8192;
+    if (!bench_least(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    CHECK(plan.n_ctx < 8192 && plan.n_ctx >= 128);
+    CHECK(log_lines > 0 && level == QSF_LOG_WARN && strstr(logged, "8192") != NULL);
+    CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+    bench_end(&b);
+}
+
+/* ---- results ---- */
+
+/* Feeds through every budget from resident down to the smallest; all logits must be those of the resident context.  Says which kinds of plan came up. */
+typedef struct seen { bool two, one, ends, resident; } seen;
+
+static seen check_budgets(bench *b, qsf_context_options co, double bound)
+{
+    seen seen = { 0 };
+    qsf_plan plan;
+    int32_t ids[N];
+    float *resident = bench_floats(b, N), *other = bench_floats(b, N);
+    bench_tokens(ids, N, b->n_vocab, 2);
+    co.ram_budget = 0;
+    if (!bench_context(b, &co)) return seen;
+    qsf_context_get_plan(b->c, &plan);
+    CHECK_EQ(bench_feed(b, 0, ids, N, CHUNK, resident), QSF_OK);
+    const uint64_t step = plan.total / 40;
+    for (uint64_t budget = plan.total; budget > step; budget -= step) {
+        co.ram_budget = budget;
+        const qsf_status st = bench_try(b, &co);
+        if (st == QSF_E_BUDGET) break;
+        if (!bench_ok(b, st)) break;
+        qsf_context_get_plan(b->c, &plan);
+        seen.resident |= plan.resident;
+        seen.two |= plan.n_slots == 2;
+        seen.one |= plan.n_slots == 1;
+        seen.ends |= plan_bytes(&plan, ENDS) > 0;
+        for (int round = 0; round < 2; round++) {
+            CHECK_EQ(qsf_seq_truncate(b->c, 0, 0), QSF_OK);
+            CHECK_EQ(bench_feed(b, 0, ids, N, CHUNK, other), QSF_OK);
+            const double d = bench_distance(resident, other, N * b->n_vocab);
+            CHECK_NEAR(d, 0, bound);
+            if (!(d <= bound)) printf("      budget %llu, %u buffers, ends %d\n", (unsigned long long)budget, (unsigned)plan.n_slots, plan_bytes(&plan, ENDS) > 0);
+        }
+        if (test_failed) break;
+    }
+    free(resident);
+    free(other);
+    return seen;
+}
+
+TEST(layers_through_two_buffers_or_one_give_the_resident_logits)
+{
+    for (int kind = 0; kind < 6; kind++) {
+        bench b;
+        seen s;
+        tiny_options o = layered();
+        qsf_context_options co = one_thread();
+        o.packing = (uint8_t)(kind % 2);
+        o.compression = (uint8_t)(kind / 2 == 2 ? QSF_COMPRESS_ZSTD : kind / 2);
+        if (!have_codec(o.compression)) continue;
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        co.n_ctx = 64;
+        co.n_batch = 8;
+        s = check_budgets(&b, co, 0);
+        CHECK(s.two && s.one && s.resident);
+        bench_end(&b);
+    }
+}
+
+TEST(embedding_and_head_through_windows_give_the_resident_logits)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        bench b;
+        qsf_context_options co = one_thread();
+        const tiny_options o = wide(tied);
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        co.n_ctx = 64;
+        co.n_batch = 8;
+        const seen s = check_budgets(&b, co, 0);
+        CHECK(s.ends);
+        bench_end(&b);
+    }
+}
+
+/* Rows of a head that are not in tiles are multiplied as floats where they pass by; in memory they are made tiles and met by 8-bit activations. */
+TEST(a_head_without_tiles_through_windows_is_close)
+{
+    bench b;
+    qsf_context_options co = one_thread();
+    tiny_options o = wide(true);
+    o.packing = 0;
+    if (!any_write(&b, &o) || !bench_open(&b)) return;
+    co.n_ctx = 64;
+    co.n_batch = 8;
+    CHECK(check_budgets(&b, co, 0.02).ends);
+    bench_end(&b);
+}
+
+TEST(damage_under_a_window_is_found_and_survived)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        bench b;
+        int32_t ids[N];
+        qsf_context_options co = one_thread();
+        const tiny_options o = wide(tied);
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        co.n_batch = 8;
+        if (!bench_least(&b, &co)) return;
+        float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
+        bench_tokens(ids, N, b.n_vocab, 3);
+        CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, right), QSF_OK);
+        const qsf_source *s = b.m->source;
+        for (int end = 0; end < 2; end++) {
+            const uint32_t u = end ? qsf_unit_final(s) : qsf_unit_embd(s);
+            if (s->units[u].stored < 2000000) continue;
+            mem_file *f = bench_file(&b);
+            /* A row of the embedding that is looked up, the middle of the head. */
+            const uint64_t row = s->places[s->units[u].first_tensor] + (uint64_t)(ids[9] / 16) * 16 * 66;
+            const uint64_t at = s->extents[s->units[u].first_extent].at + (end ? 1900000 : row), len = f->len;
+            for (int shrink = 0; shrink < 2; shrink++) {
+                if (shrink) f->len = at;
+                else f->bytes[at] ^= 2;
+                CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+                CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, again), shrink ? QSF_E_IO : QSF_E_CORRUPT);
+                CHECK_EQ(qsf_step(b.c, NULL), QSF_E_ARGUMENT);
+                f->len = len;
+                if (!shrink) f->bytes[at] ^= 2;
+                CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+                CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, again), QSF_OK);
+                CHECK_NEAR(bench_distance(right, again, N * b.n_vocab), 0, 0);
+            }
+        }
+        free(right);
+        free(again);
+        bench_end(&b);
+    }
+}
+
+/* ---- hosts that must not block ---- */
+
+/* As an event loop has it: qsf_step alone, until it is done.  Returns how often it was waiting; *ahead: something
+ * was read while something else was computed. */
+static long step_through(bench *b, const int32_t *ids, float *out, bool *ahead)
+{
+    long waits = 0;
+    for (size_t at = 0; at < N; at += CHUNK) {
+        qsf_row rows[CHUNK];
+        qsf_status st;
+        for (size_t i = 0; i < CHUNK; i++) rows[i] = (qsf_row){ 0, ids[at + i], true };
+        CHECK_EQ(qsf_batch_begin(b->c, rows, CHUNK), QSF_OK);
+        for (long steps = 0;; steps++) {
+            bool waiting;
+            if ((st = qsf_step(b->c, &waiting)) != QSF_PENDING) break;
+            waits += waiting;
+            *ahead |= !waiting && b->h.running > 0;
+            CHECK(steps < 10000);
+            if (steps >= 10000) break;
+        }
+        CHECK_EQ(st, QSF_OK);
+        if (st) break;
+        for (size_t i = 0; i < CHUNK; i++) memcpy(out + (at + i) * b->n_vocab, qsf_logits(b->c, i), b->n_vocab * sizeof *out);
+    }
+    return waits;
+}
+
+TEST(steps_never_block_and_say_when_they_wait)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        bench b;
+        int32_t ids[N];
+        qsf_plan plan;
+        tiny_options o = kind < 2 ? layered() : wide(kind == 2);
+        qsf_context_options co = one_thread();
+        if (kind == 1 && have_codec(QSF_COMPRESS_ZSTD)) o.compression = QSF_COMPRESS_ZSTD;
+        if (!any_write(&b, &o)) return;
+        engine_host_never_wait(&b.h);
+        if (!bench_open(&b) || !bench_context(&b, &co)) return;
+        qsf_context_get_plan(b.c, &plan);
+        float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
+        bench_tokens(ids, N, b.n_vocab, 4);
+        bool ahead = false;
+        CHECK(step_through(&b, ids, right, &ahead) >= 0);
+        for (uint32_t polls = 1; polls < 8; polls += 3)
+            for (int resident = 0; resident < 2; resident++) {
+                b.h.polls = polls;
+                co.ram_budget = 0;
+                if (!resident && kind < 2) co.ram_budget = plan.total - 100000;
+                if (!resident && kind >= 2 && !bench_least(&b, &co)) return;
+                if (!bench_context(&b, &co)) return;
+                ahead = false;
+                const long waits = step_through(&b, ids, again, &ahead);
+                CHECK(waits > 0 && ahead);
+                CHECK_NEAR(bench_distance(right, again, N * b.n_vocab), 0, 0);
+                b.h.polls = 0;
+            }
+        free(right);
+        free(again);
+        bench_end(&b);
+    }
+}
+
+TEST(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on)
+{
+    bench b;
+    qsf_row row = { 0, 5, true };
+    const tiny_options o = layered();
+    if (!any_write(&b, &o)) return;
+    engine_host_never_wait(&b.h);
+    if (!bench_open(&b)) return;
+    const qsf_context_options co = one_thread();
+    if (!bench_context(&b, &co)) return;
+    b.h.polls = 3;
+    bool waiting = false;
+    qsf_status st;
+    CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+    CHECK_EQ(qsf_step(b.c, &waiting), QSF_PENDING);
+    CHECK(waiting);
+    CHECK_EQ(qsf_wait(b.c), QSF_E_UNSUPPORTED);
+    CHECK(strstr(qsf_last_error(b.c), "wait") != NULL);
+    for (int i = 0; (st = qsf_step(b.c, NULL)) == QSF_PENDING && i < 1000;) i++;
+    CHECK_EQ(st, QSF_OK);
+    CHECK(qsf_logits(b.c, 0) != NULL);
+    bench_end(&b);
+}
+
+TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
+{
+    for (int steps = 0; steps < 40; steps += 5) {
+        bench b;
+        int32_t ids[N];
+        qsf_plan plan;
+        qsf_row row = { 0, 5, true };
+        const tiny_options o = steps % 2 ? layered() : wide(steps % 4 == 0);
+        qsf_context_options co = one_thread();
+        if (!any_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+        float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
+        bench_tokens(ids, N, b.n_vocab, 5);
+        CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, right), QSF_OK);
+        qsf_context_get_plan(b.c, &plan);
+        co.ram_budget = plan.total - 100000;
+        if (steps % 2 ? !bench_context(&b, &co) : !bench_least(&b, &co)) return;
+        b.h.polls = 5;
+        CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+        for (int i = 0; i < steps; i++)
+            if (qsf_step(b.c, NULL) != QSF_PENDING) break;
+        CHECK_EQ(bench_feed(&b, 1, ids, N, CHUNK, again), QSF_OK);
+        CHECK_NEAR(bench_distance(right, again, N * b.n_vocab), 0, 0);
+        CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+        for (int i = 0; i < steps; i++)
+            if (qsf_step(b.c, NULL) != QSF_PENDING) break;
+        free(right);
+        free(again);
+        bench_end(&b);
+    }
+}
+
+TEST(the_bytes_that_were_read_are_counted)
+{
+    bench b;
+    int32_t ids[N];
+    qsf_stats stats;
+    qsf_context_options co = one_thread();
+    const tiny_options o = wide(true);
+    if (!any_write(&b, &o) || !bench_open(&b)) return;
+    co.n_batch = 8;
+    if (!bench_least(&b, &co)) return;
+    bench_tokens(ids, N, b.n_vocab, 6);
+    float *out = bench_floats(&b, N);
+    CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, out), QSF_OK);
+    qsf_context_get_stats(b.c, &stats);
+    CHECK(stats.bytes_read > 3 * 50007ull * 66);        /* each of three batches goes through the whole head */
+    CHECK_EQ(stats.tokens_prompt, N);
+    CHECK_EQ(stats.tokens_generated, 0);
+    CHECK_EQ(bench_feed(&b, 0, ids, 1, 1, out), QSF_OK);
+    qsf_context_get_stats(b.c, &stats);
+    CHECK_EQ(stats.tokens_generated, 1);
+    CHECK(stats.n_threads == 1 && stats.isa != NULL);
+    qsf_context_reset_stats(b.c);
+    qsf_context_get_stats(b.c, &stats);
+    CHECK_EQ(stats.bytes_read, 0);
+    CHECK_EQ(stats.tokens_prompt, 0);
+    free(out);
+    bench_end(&b);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(no_more_memory_is_taken_than_planned_and_none_after_the_beginning);
+    RUN(too_small_a_budget_names_the_smallest_that_works);
+    RUN(a_larger_budget_never_fails_where_a_smaller_works);
+    RUN(an_asked_context_length_gives_way_last_and_a_warning_says_so);
+    RUN(layers_through_two_buffers_or_one_give_the_resident_logits);
+    RUN(embedding_and_head_through_windows_give_the_resident_logits);
+    RUN(a_head_without_tiles_through_windows_is_close);
+    RUN(damage_under_a_window_is_found_and_survived);
+    RUN(steps_never_block_and_say_when_they_wait);
+    RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
+    RUN(reads_under_way_are_ended_when_a_context_goes_or_turns_back);
+    RUN(the_bytes_that_were_read_are_counted);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kept); i++) free(kept[i].bytes);
+    return test_end();
+}
