@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { BUDGET_STRIPS = 6, BUDGET_FORMS = 11 };
+enum { BUDGET_FORMS = 11 };
 
 /* Smallest first; at equal bits the better one of the measurements. */
 static const struct { uint32_t type, block; } budget_forms[BUDGET_FORMS] = {
@@ -48,23 +48,15 @@ typedef struct budget_work {
 
 /* ---- measuring ---- */
 
-/* Relative squared error of form f on strips spread over the rows. */
 static qsf_status budget_measure(budget_work *k, uint32_t i, int f, convert_strip *s, qsf_error *err)
 {
-    const input_tensor *t = &k->in->tensors[i];
     convert_tensor c = k->r->tensors[i];
-    qsf_quant_error e = { 0 };
-    const uint32_t n = QSF_TILE_ROWS, places = QSF_MIN(BUDGET_STRIPS, (uint32_t)qsf_ceil_div(t->rows, n));
+    qsf_quant_error e;
     c.type = budget_forms[f].type;
     c.block = k->o->block && budget_forms[f].block > 1 ? k->o->block : budget_forms[f].block;
-    c.packing = 0;
-    for (uint32_t p = 0; p < places; p++) {
-        const uint32_t row = (uint32_t)((uint64_t)p * (t->rows - QSF_MIN(n, t->rows)) / QSF_MAX(places - 1, 1));
-        const qsf_status st = convert_rows(k->in, i, &c, row, QSF_MIN(n, t->rows - row), s, NULL, &e, err);
-        if (st) return st;
-    }
-    k->t[i].form[f].loss = budget_sensitivity(k->in, t->kind) * convert_relative_error(&e);
-    return QSF_OK;
+    const qsf_status st = convert_measure(k->in, i, &c, s, &e, NULL, err);
+    k->t[i].form[f].loss = budget_sensitivity(k->in, k->in->tensors[i].kind) * convert_relative_error(&e);
+    return st;
 }
 
 static qsf_status budget_one_tensor(void *user, uint32_t i, uint32_t thread, qsf_error *err)

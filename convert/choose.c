@@ -130,5 +130,6 @@ qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, 
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
     r->equalized = plan_equalizes(in, o);
     if (r->equalized && (st = convert_equalize(in, o, r, err))) return st;
-    return o->target_bytes || o->preset == CONVERT_MIXED ? convert_budget(in, o, r, err) : QSF_OK;
+    if ((o->target_bytes || o->preset == CONVERT_MIXED) && (st = convert_budget(in, o, r, err))) return st;
+    return convert_outliers(in, o, r, err);
 }

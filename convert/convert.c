@@ -8,7 +8,6 @@
 #include "qsf_write.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 void convert_defaults(convert_options *o)
 {
@@ -22,142 +21,6 @@ double convert_cosine(const qsf_quant_error *e)
     return n > 0 ? e->dot / n : e->sum_sq > 0 ? 0 : 1;
 }
 
-/* ---- threads ---- */
-
-typedef struct convert_team {
-    convert_job         fn;
-    void               *user;
-    uint32_t            n;
-    atomic_uint         next;
-    atomic_bool         stop;
-    const volatile int *cancelled;
-} convert_team;
-
-typedef struct convert_member {
-    convert_team *team;
-    uint32_t      thread, failed_at;
-    qsf_status    st;
-    qsf_error     err;
-    qsf_thread   *handle;
-} convert_member;
-
-static void convert_work(void *arg)
-{
-    convert_member *m = arg;
-    convert_team *t = m->team;
-    for (;;) {
-        const uint32_t i = atomic_fetch_add(&t->next, 1);
-        if (i >= t->n || atomic_load(&t->stop)) return;
-        if (t->cancelled && *t->cancelled) m->st = qsf_fail(&m->err, QSF_E_CANCELLED, "interrupted");
-        else m->st = t->fn(t->user, i, m->thread, &m->err);
-        if (m->st) {
-            m->failed_at = i;
-            atomic_store(&t->stop, true);
-            return;
-        }
-    }
-}
-
-uint32_t convert_threads(const qsf_platform *p, const convert_options *o)
-{
-    if (!p->thread_start) return 1;
-    const uint32_t n = o->n_threads ? o->n_threads : p->cpu_count ? p->cpu_count(p->user) : 1;
-    return QSF_MAX(1, QSF_MIN(n, CONVERT_MAX_THREADS));
-}
-
-qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t n, convert_job fn, void *user,
-                            const volatile int *cancelled, qsf_error *err)
-{
-    convert_team team = { .fn = fn, .user = user, .n = n, .cancelled = cancelled };
-    n_threads = QSF_MAX(1, QSF_MIN(n_threads, n));
-    convert_member *m = qsf_alloc_array(p, n_threads, sizeof *m, "threads", err);
-    if (!m) return QSF_E_MEMORY;
-    uint32_t started = 1;
-    for (; started < n_threads; started++) {
-        m[started] = (convert_member){ .team = &team, .thread = started };
-        if (p->thread_start(p->user, convert_work, &m[started], &m[started].handle)) break;    /* fewer do the work as well */
-    }
-    m[0].team = &team;
-    convert_work(&m[0]);
-    const convert_member *first = NULL;
-    for (uint32_t i = 0; i < started; i++) {
-        if (i) p->thread_join(p->user, m[i].handle);
-        if (m[i].st && (!first || m[i].failed_at < first->failed_at)) first = &m[i];
-    }
-    const qsf_status st = first ? first->st : QSF_OK;
-    if (first && err) *err = first->err;
-    qsf_dealloc(p, m, (uint64_t)n_threads * sizeof *m);
-    return st;
-}
-
-/* ---- strips ---- */
-
-/* About 64 Ki weights: enough to hide the hand-over, little enough to stay in the cache. */
-uint32_t convert_strip_rows(uint32_t cols)
-{
-    const uint32_t n = 65536 / QSF_MAX(cols, 1) / QSF_TILE_ROWS * QSF_TILE_ROWS;
-    return QSF_MAX(n, QSF_TILE_ROWS);
-}
-
-qsf_status convert_strip_new(const qsf_platform *p, uint32_t cols, convert_strip *s, qsf_error *err)
-{
-    memset(s, 0, sizeof *s);
-    s->rows = convert_strip_rows(cols);
-    s->values_bytes = (uint64_t)s->rows * cols * sizeof(float);
-    /* No type takes more than 32 bits a weight, and padding to a block adds less than 256 columns. */
-    s->blocks_bytes = (uint64_t)s->rows * ((uint64_t)cols + QSF_MAX_BLOCK) * sizeof(float);
-    s->values = qsf_alloc(p, s->values_bytes, "a strip of weights", err);
-    s->blocks = qsf_alloc(p, s->blocks_bytes, "a strip of blocks", err);
-    if (s->values && s->blocks) return QSF_OK;
-    convert_strip_free(p, s);
-    return QSF_E_MEMORY;
-}
-
-void convert_strip_free(const qsf_platform *p, convert_strip *s)
-{
-    qsf_dealloc(p, s->values, s->values_bytes);
-    qsf_dealloc(p, s->blocks, s->blocks_bytes);
-    memset(s, 0, sizeof *s);
-}
-
-static qsf_status convert_row_failed(const input_tensor *t, uint32_t row, qsf_status st, const qsf_error *why, qsf_error *err)
-{
-    return qsf_fail(err, st, "tensor %s, row %u: %s", t->name, (unsigned)row, why->text);
-}
-
-static void convert_scale(const convert_tensor *c, uint32_t row, uint32_t n, uint32_t cols, float *w)
-{
-    for (uint32_t r = 0; r < n; r++, w += cols) {
-        if (c->row_scale)
-            for (uint32_t j = 0; j < cols; j++) w[j] *= c->row_scale[row + r];
-        if (c->col_scale)
-            for (uint32_t j = 0; j < cols; j++) w[j] *= c->col_scale[j];
-    }
-}
-
-qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, convert_strip *s,
-                        uint8_t *dst, qsf_quant_error *e, qsf_error *err)
-{
-    const input_tensor *t = &in->tensors[i];
-    uint64_t row_bytes;
-    qsf_error why;
-    qsf_status st;
-    if ((st = in->read(in, i, row, n, s->values, err))) return st;
-    if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
-    convert_scale(c, row, n, t->cols, s->values);
-    uint8_t *blocks = c->packing || !dst ? s->blocks : dst;
-    for (uint32_t k = 0; k < n; k++) {
-        st = qsf_quantize_row(c->type, c->block, s->values + (size_t)k * t->cols, t->cols, c->importance, blocks + k * row_bytes, e, &why);
-        if (st) return convert_row_failed(t, row + k, st, &why, err);
-    }
-    if (c->packing && dst) {
-        const qsf_tensor plain = { .kind = t->kind, .type = (uint8_t)c->type, .packing = 0, .block = (uint16_t)c->block,
-                                   .rows = n, .cols = t->cols, .bytes = n * row_bytes, .data = blocks };
-        qsf_pack_tiles(&plain, dst);
-    }
-    return QSF_OK;
-}
-
 /* ---- one tensor ---- */
 
 typedef struct convert_task {
@@ -168,14 +31,17 @@ typedef struct convert_task {
     uint8_t              *dst;
     uint64_t              strip_bytes;  /* of the new form */
     qsf_quant_error      *errors;       /* one a strip */
+    convert_found        *found;        /* one a strip, where outliers are kept apart */
 } convert_task;
 
 static qsf_status convert_one_strip(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     convert_task *k = user;
     const uint32_t row = i * k->strip_rows, rows = k->in->tensors[k->tensor].rows;
-    return convert_rows(k->in, k->tensor, k->c, row, QSF_MIN(k->strip_rows, rows - row), &k->strips[thread],
-                        k->dst + i * k->strip_bytes, &k->errors[i], err);
+    qsf_status st = convert_rows(k->in, k->tensor, k->c, row, QSF_MIN(k->strip_rows, rows - row), &k->strips[thread],
+                                 k->dst + i * k->strip_bytes, &k->errors[i], err);
+    if (st == QSF_OK && k->c->keeps_outliers) st = convert_found_copy(k->in->platform, &k->strips[thread].found, &k->found[i], err);
+    return st;
 }
 
 static void convert_add_error(qsf_quant_error *sum, const qsf_quant_error *e)
@@ -186,8 +52,8 @@ static void convert_add_error(qsf_quant_error *sum, const qsf_quant_error *e)
     sum->deq_sq += e->deq_sq;
 }
 
-/* Fills dst with tensor i in its new form. */
-static qsf_status convert_tensor_to(input *in, uint32_t i, const convert_options *o, convert_tensor *c, uint8_t *dst, qsf_error *err)
+/* Fills dst with tensor i in its new form, and *sparse with its outliers where they are kept apart. */
+static qsf_status convert_tensor_to(input *in, uint32_t i, const convert_options *o, convert_tensor *c, uint8_t *dst, void **sparse, qsf_error *err)
 {
     const qsf_platform *p = in->platform;
     const input_tensor *t = &in->tensors[i];
@@ -207,14 +73,25 @@ static qsf_status convert_tensor_to(input *in, uint32_t i, const convert_options
     }
     k.strips = qsf_alloc_array(p, n_threads, sizeof *k.strips, "strips", err);
     k.errors = qsf_alloc_array(p, n, sizeof *k.errors, "strips", err);
-    if (!k.strips || !k.errors) st = QSF_E_MEMORY;
+    k.found = qsf_alloc_array(p, n, sizeof *k.found, "outliers", err);
+    if (!k.strips || !k.errors || !k.found) st = QSF_E_MEMORY;
     for (; st == QSF_OK && ready < n_threads; ready++) st = convert_strip_new(p, t->cols, &k.strips[ready], err);
     if (st == QSF_OK) st = convert_parallel(p, n_threads, n, convert_one_strip, &k, o->cancelled, err);
     for (uint32_t s = 0; st == QSF_OK && s < n; s++) convert_add_error(&c->error, &k.errors[s]);
+    if (st == QSF_OK && c->keeps_outliers) st = convert_found_join(p, k.found, n, t->rows, c, sparse, err);
+    for (uint32_t s = 0; k.found && s < n; s++) convert_found_free(p, &k.found[s]);
     while (k.strips && ready > 0) convert_strip_free(p, &k.strips[--ready]);
     qsf_dealloc(p, k.strips, (uint64_t)n_threads * sizeof *k.strips);
     qsf_dealloc(p, k.errors, (uint64_t)n * sizeof *k.errors);
+    qsf_dealloc(p, k.found, (uint64_t)n * sizeof *k.found);
     return st;
+}
+
+static qsf_status convert_write_outliers(const input_tensor *t, const convert_tensor *c, const void *sparse, qsf_writer *w, qsf_error *err)
+{
+    const qsf_tensor out = { .kind = QSF_K_OUTLIERS | t->kind, .type = QSF_T_SPARSE, .packing = 0, .block = 1, .rows = t->rows,
+                             .cols = (uint32_t)c->n_outliers, .bytes = c->outlier_bytes, .data = sparse };
+    return qsf_writer_tensor(w, &out, err);
 }
 
 /* mixed promises this cosine of every matrix that the user did not choose a type for. */
@@ -223,22 +100,25 @@ static qsf_status convert_tensor_to(input *in, uint32_t i, const convert_options
 static qsf_status convert_write_tensor(input *in, uint32_t i, const convert_options *o, convert_tensor *c, qsf_writer *w, qsf_error *err)
 {
     const input_tensor *t = &in->tensors[i];
-    uint8_t *data = qsf_alloc(in->platform, c->bytes, t->name, err);
+    const uint64_t bytes = c->bytes;
+    void *sparse = NULL;
+    uint8_t *data = qsf_alloc(in->platform, bytes, t->name, err);
     if (!data) return QSF_E_MEMORY;
-    qsf_status st = convert_tensor_to(in, i, o, c, data, err);
-    const uint64_t before = c->bytes;
-    if (st == QSF_OK && o->preset == CONVERT_MIXED && !o->target_bytes && !c->fixed && convert_cosine(&c->error) < CONVERT_LEAST_COSINE && convert_raise(t, o, c)) {
-        qsf_dealloc(in->platform, data, before);
-        memset(&c->error, 0, sizeof c->error);
-        return convert_write_tensor(in, i, o, c, w, err);       /* at most as deep as there are types */
-    }
-    if (st == QSF_OK) {
+    qsf_status st = convert_tensor_to(in, i, o, c, data, &sparse, err);
+    const bool poor = o->preset == CONVERT_MIXED && !o->target_bytes && !c->fixed && convert_cosine(&c->error) < CONVERT_LEAST_COSINE;
+    const bool again = st == QSF_OK && poor && convert_raise(t, o, c);
+    if (st == QSF_OK && !again) {
         const qsf_tensor out = { .kind = t->kind, .type = (uint8_t)c->type, .packing = c->packing, .block = (uint16_t)c->block,
-                                 .rows = t->rows, .cols = t->cols, .bytes = c->bytes, .data = data };
+                                 .rows = t->rows, .cols = t->cols, .bytes = bytes, .data = data };
         st = qsf_writer_tensor(w, &out, err);
+        if (st == QSF_OK && sparse) st = convert_write_outliers(t, c, sparse, w, err);
     }
-    qsf_dealloc(in->platform, data, c->bytes);
-    return st;
+    qsf_dealloc(in->platform, data, bytes);
+    qsf_dealloc(in->platform, sparse, c->outlier_bytes);
+    if (!again) return st;
+    memset(&c->error, 0, sizeof c->error);
+    c->n_outliers = c->outlier_bytes = 0;
+    return convert_write_tensor(in, i, o, c, w, err);       /* at most as deep as there are forms */
 }
 
 /* ---- the file ---- */

@@ -1,5 +1,5 @@
-/* The converter: what to make of each tensor (choose.c), preparing it (equalize.c), making it (convert.c), telling about
- * it (report.c, inspect.c).
+/* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c,
+ * outliers.c), making it (convert.c, strip.c), telling about it (report.c, inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
 #define QSF_CONVERT_H
@@ -51,7 +51,8 @@ typedef struct convert_tensor {
     uint64_t        bytes;
     const float    *row_scale, *col_scale;  /* [rows], [cols]: what the weights are multiplied with first, NULL: 1 */
     const float    *importance;     /* [cols] of each column's squared error, NULL: unknown.  The place for calibration */
-    uint64_t        n_outliers;     /* kept apart, in a sparse tensor beside it */
+    bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
+    uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
 } convert_tensor;
@@ -76,13 +77,40 @@ qsf_status convert_equalize(input *in, const convert_options *o, convert_report 
 /* Chooses type and block of every tensor: r->tensors is filled in (the arena's). */
 qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, qsf_error *err);
 
-/* Rows [row, row + n) of tensor i, quantised as c says, to dst (bytes of that many rows); adds to *e where not NULL. */
-typedef struct convert_strip { float *values; uint8_t *blocks; uint32_t rows; uint64_t values_bytes, blocks_bytes; } convert_strip;
+/* Outliers as a strip finds them: what the quantised weight lacks, as fp16. */
+typedef struct convert_found {
+    uint32_t  n, cap;
+    uint32_t *row, *col;
+    uint16_t *delta;
+} convert_found;
+qsf_status convert_found_copy(const qsf_platform *p, const convert_found *from, convert_found *to, qsf_error *err);
+void       convert_found_free(const qsf_platform *p, convert_found *f);
+/* The sparse tensor's bytes (the caller's, c->outlier_bytes of them) out of all strips' finds in order. */
+qsf_status convert_found_join(const qsf_platform *p, const convert_found *f, uint32_t n, uint32_t rows, convert_tensor *c, void **data, qsf_error *err);
+
+/* One thread's memory. */
+typedef struct convert_strip {
+    float        *values;           /* [rows][cols] */
+    uint8_t      *blocks;
+    float        *weight, *back;    /* [cols] */
+    uint32_t      rows;
+    uint64_t      values_bytes, blocks_bytes, row_bytes;
+    convert_found found;            /* of the last convert_rows */
+} convert_strip;
 uint32_t   convert_strip_rows(uint32_t cols);      /* a multiple of 16, whatever the machine: results do not depend on threads */
 qsf_status convert_strip_new(const qsf_platform *p, uint32_t cols, convert_strip *s, qsf_error *err);
 void       convert_strip_free(const qsf_platform *p, convert_strip *s);
+
+/* Rows [row, row + n) of tensor i, quantised as c says, to dst (bytes of that many rows; NULL: only measured); adds to *e. */
 qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, convert_strip *s,
                         uint8_t *dst, qsf_quant_error *e, qsf_error *err);
+/* One row whose largest weights go to s->found and cost their blocks nothing (outliers.c). */
+qsf_status convert_outlier_row(const qsf_platform *p, const convert_tensor *c, float *w, uint32_t cols, uint32_t row, uint8_t *dst,
+                               convert_strip *s, qsf_quant_error *e, qsf_error *err);
+/* The error of form c on rows from all over the matrix; *outliers (may be NULL): their share of the weights. */
+qsf_status convert_measure(input *in, uint32_t i, const convert_tensor *c, convert_strip *s, qsf_quant_error *e, double *outliers, qsf_error *err);
+/* Decides which matrices keep their outliers apart. */
+qsf_status convert_outliers(input *in, const convert_options *o, convert_report *r, qsf_error *err);
 
 /* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
 typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);

@@ -4,13 +4,13 @@
 
 #include <stdatomic.h>
 
-/* A tensor of this input and its place in the source. */
-typedef struct input_place { uint32_t unit, tensor; int outliers; } input_place;
+/* A tensor of this input and its place in the source; sparse: its outliers (QSF_T_SPARSE's bytes), n of them, or NULL. */
+typedef struct input_place { uint32_t unit, tensor; const uint8_t *sparse; uint32_t n; } input_place;
 
 typedef struct input_source {
     qsf_source  *src;
     input_place *places;        /* [n_tensors] */
-    /* Where rows cannot be read one by one (a compressed unit, outliers beside it) the whole tensor is kept, the last
+    /* Where rows cannot be read one by one (a compressed unit) the whole tensor is kept, the last
      * one used.  Reads come from several threads: the lock covers loading and copying out. */
     atomic_flag  lock;
     uint32_t     kept;          /* tensor of the source, UINT32_MAX: none */
@@ -109,7 +109,7 @@ static qsf_status input_read_kept(input_source *own, const input_place *pl, uint
         if (own->kept != UINT32_MAX) qsf_dealloc(s->platform, own->data, s->tensors[own->kept].bytes);
         own->kept = UINT32_MAX;
         own->data = NULL;
-        if ((st = qsf_source_load(s, pl->unit, pl->tensor, &own->data, err)) == QSF_OK) own->kept = pl->tensor;
+        if ((st = qsf_source_load(s, pl->unit, pl->tensor - s->units[pl->unit].first_tensor, &own->data, err)) == QSF_OK) own->kept = pl->tensor;
     }
     if (st == QSF_OK) {
         qsf_tensor t = s->tensors[pl->tensor];
@@ -120,14 +120,26 @@ static qsf_status input_read_kept(input_source *own, const input_place *pl, uint
     return st;
 }
 
+static void input_add_outliers(const input_place *pl, const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
+{
+    const uint8_t *cols = pl->sparse + 4 * ((size_t)t->rows + 1), *deltas = cols + 4 * (size_t)pl->n;
+    for (uint32_t r = 0; r < n; r++) {
+        const uint32_t end = qsf_le32(pl->sparse + 4 * (size_t)(row + r + 1));
+        for (uint32_t k = qsf_le32(pl->sparse + 4 * (size_t)(row + r)); k < end; k++)
+            out[(size_t)r * t->cols + qsf_le32(cols + 4 * (size_t)k)] += qsf_f16_to_f32(qsf_le16(deltas + 2 * (size_t)k));
+    }
+}
+
 static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err)
 {
     input_source *own = in->own;
     const input_place *pl = &own->places[i];
     const qsf_tensor *t = &own->src->tensors[pl->tensor];
     if (row > t->rows || n > t->rows - row) return qsf_fail(err, QSF_E_ARGUMENT, "%s: rows out of range", in->tensors[i].name);
-    if (own->src->units[pl->unit].compression == QSF_COMPRESS_NONE) return input_read_rows(in, own->src, pl, row, n, out, err);
-    return input_read_kept(own, pl, row, n, out, err);
+    const bool packed = own->src->units[pl->unit].compression != QSF_COMPRESS_NONE;
+    const qsf_status st = packed ? input_read_kept(own, pl, row, n, out, err) : input_read_rows(in, own->src, pl, row, n, out, err);
+    if (st == QSF_OK && pl->sparse) input_add_outliers(pl, t, row, n, out);
+    return st;
 }
 
 /* ---- opening ---- */
@@ -184,6 +196,37 @@ static bool input_keeps(const char *key)
     return true;
 }
 
+/* Whether every place in the sparse tensor is inside t. */
+static bool input_outliers_valid(const uint8_t *sparse, uint32_t n, const qsf_tensor *t)
+{
+    const uint8_t *cols = sparse + 4 * ((size_t)t->rows + 1);
+    if (qsf_le32(sparse) != 0 || qsf_le32(sparse + 4 * (size_t)t->rows) != n) return false;
+    for (uint32_t r = 0; r < t->rows; r++)
+        if (qsf_le32(sparse + 4 * (size_t)r) > qsf_le32(sparse + 4 * ((size_t)r + 1))) return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (qsf_le32(cols + 4 * (size_t)k) >= t->cols) return false;
+    return true;
+}
+
+static qsf_status input_load_outliers(input *in, const qsf_source *s, uint32_t unit, const qsf_tensor *t, const char *name, input_place *pl, qsf_error *err)
+{
+    const int found = qsf_unit_find(s, unit, QSF_K_OUTLIERS | t->kind);
+    if (found < 0) return QSF_OK;
+    const qsf_tensor *o = &s->tensors[s->units[unit].first_tensor + (uint32_t)found];
+    void *data = NULL;
+    if (o->type != QSF_T_SPARSE || o->rows != t->rows) return qsf_fail(err, QSF_E_CORRUPT, "%s: the outliers of %s do not fit their tensor", s->path, name);
+    const qsf_status st = qsf_source_load(s, unit, (uint32_t)found, &data, err);
+    if (st) return st;
+    const bool valid = input_outliers_valid(data, o->cols, t);
+    pl->n = o->cols;
+    void *kept = valid ? qsf_arena_alloc(in->arena, o->bytes, "outliers", err) : NULL;
+    if (kept) memcpy(kept, data, (size_t)o->bytes);
+    pl->sparse = kept;
+    qsf_dealloc(s->platform, data, o->bytes);
+    if (!valid) return qsf_fail(err, QSF_E_CORRUPT, "%s: the outliers of %s do not fit their tensor", s->path, name);
+    return pl->sparse ? QSF_OK : QSF_E_MEMORY;
+}
+
 static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit, qsf_error *err)
 {
     input_source *own = in->own;
@@ -195,7 +238,10 @@ static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit,
         if (t->type == QSF_T_SPARSE || t->kind >= QSF_N_KINDS) continue;
         if (unit < s->hp.n_layers) qsf_format(name, sizeof name, "blk.%u.%s", (unsigned)unit, qsf_kind_name(t->kind));
         else qsf_format(name, sizeof name, "%s", qsf_kind_name(t->kind));
-        own->places[in->n_tensors] = (input_place){ unit, at, qsf_unit_find(s, unit, QSF_K_OUTLIERS | t->kind) };
+        input_place *pl = &own->places[in->n_tensors];
+        *pl = (input_place){ unit, at, NULL, 0 };
+        const qsf_status st = input_load_outliers(in, s, unit, t, name, pl, err);
+        if (st) return st;
         input_tensor *to = &in->tensors[in->n_tensors++];
         *to = (input_tensor){ .unit = unit, .kind = t->kind, .rows = t->rows, .cols = t->cols, .stored_bytes = t->bytes, .source_type = t->type };
         if (!(to->name = qsf_arena_text(in->arena, name, strlen(name), err))) return QSF_E_MEMORY;
