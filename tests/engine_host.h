@@ -25,6 +25,7 @@ typedef struct engine_host {
     mem_host    m;         /* first: its address is the platform's user */
     uint32_t    polls;
     uint64_t    n_allocs, n_reads;
+    bool        read_failed;                /* a fault of the mem_host met a read */
     int         running;                    /* reads */
     engine_read reads[ENGINE_READS];
 } engine_host;
@@ -35,12 +36,19 @@ static inline void *engine_alloc(void *user, size_t size)
     return mem_get(user, size);
 }
 
+static inline bool engine_read_fails(engine_host *h)
+{
+    const bool fails = mem_fails(&h->m);
+    h->read_failed |= fails;
+    return fails;
+}
+
 static inline qsf_status engine_read_start(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     engine_host *h = user;
     mem_file *f = (mem_file *)(void *)qf;
     *out = NULL;
-    if (mem_fails(&h->m) || at > f->len || len > f->len - at) return QSF_E_IO;
+    if (engine_read_fails(h) || at > f->len || len > f->len - at) return QSF_E_IO;
     for (int i = 0; i < ENGINE_READS; i++) {
         engine_read *r = &h->reads[i];
         if (r->taken) continue;
@@ -60,7 +68,7 @@ static inline qsf_status engine_read_wait(void *user, qsf_read *qr)
     if (!r->taken) abort();                     /* the read is over: its handle is gone */
     r->taken = false;
     h->running--;
-    if (mem_fails(&h->m) || r->at > r->file->len || r->len > r->file->len - r->at) return QSF_E_IO;
+    if (engine_read_fails(h) || r->at > r->file->len || r->len > r->file->len - r->at) return QSF_E_IO;
     memcpy(r->dst, r->file->bytes + r->at, r->len);
     return QSF_OK;
 }

@@ -26,12 +26,17 @@ typedef struct mem_host {
     qsf_platform p;
     mem_file files[MEM_FILES];
     long     calls, fail_at;      /* fail_at 0: never */
+    bool     fail_on;             /* all calls after that one fail too */
     long     live;
     uint64_t live_bytes, peak_bytes;
     uint64_t limit_bytes;         /* more than this at once is out of memory; 0: no limit */
 } mem_host;
 
-static inline bool mem_fails(mem_host *h) { return ++h->calls == h->fail_at; }
+static inline bool mem_fails(mem_host *h)
+{
+    h->calls++;
+    return h->fail_at && (h->calls == h->fail_at || (h->fail_on && h->calls > h->fail_at));
+}
 
 static inline mem_file *mem_find(mem_host *h, const char *path)
 {
