@@ -19,20 +19,25 @@ void qsf_sampling_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 
-/* Kernel templates are inlined whole: their form, count and flags are constants there. */
-#if defined(__GNUC__)
-#  define QSF_TEMPLATE static inline __attribute__((always_inline))
-#else
-#  define QSF_TEMPLATE static inline
+/* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL before a loop whose count is
+ * one of them puts all of it in line, so that its arrays are registers.  Not under the sanitizers, which check every access: the
+ * compiler would need minutes and a gigabyte. */
+#if defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#    define QSF_SANITIZED 1
+#  endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define QSF_SANITIZED 1
 #endif
-
-/* Before a loop of a template, whose count is a constant there: all of it in line, so that its arrays are registers. */
-#if defined(__clang__)
-#  define QSF_UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
-#  define QSF_UNROLL _Pragma("GCC unroll 16")
-#else
+#if defined(QSF_SANITIZED) || !defined(__GNUC__)
+#  define QSF_TEMPLATE static inline
 #  define QSF_UNROLL
+#elif defined(__clang__)
+#  define QSF_TEMPLATE static inline __attribute__((always_inline))
+#  define QSF_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#  define QSF_TEMPLATE static inline __attribute__((always_inline))
+#  define QSF_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 /* The forms as numbers.  With a constant form these fold away. */
