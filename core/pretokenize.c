@@ -179,7 +179,13 @@ static size_t cut_spaced_runs(cut t, size_t pos, bool (*is)(cut, size_t))
     for (i = pos + 1; i < t.end && !is(t, i) && !(space_at(t, i) && is(t, i + 1));) i++;
     return i;
 }
-static size_t cut_digit(cut t, size_t pos) { return cut_runs(t, pos, number_at, 1); }
+/* Hugging Face's "Digits" goes by Rust's own table, which is of Unicode 17 already. */
+static bool digit_at(cut t, size_t pos)
+{
+    const uint32_t c = cp_at(t, pos);
+    return number_at(t, pos) || c - 0x11de0 < 10 || c - 0x16ff4 < 3;
+}
+static size_t cut_digit(cut t, size_t pos) { return cut_runs(t, pos, digit_at, 1); }
 static size_t cut_digits(cut t, size_t pos) { return cut_runs(t, pos, number_at, SIZE_MAX); }
 static size_t cut_digits3(cut t, size_t pos) { return cut_runs(t, pos, number_at, 3); }
 static size_t cut_newline(cut t, size_t pos) { return cut_runs(t, pos, newline_at, 1); }
@@ -347,7 +353,7 @@ static const qsf_pretokenizer pretokenizers[] = {
 
 const qsf_pretokenizer *qsf_pretokenizer_find(const char *name)
 {
-    const size_t n = strlen(name);
+    const size_t n = strchr(name, ' ') ? 0 : strlen(name);
     for (size_t i = 0; n && i < QSF_ARRAY_LEN(pretokenizers); i++)
         for (const char *p = pretokenizers[i].names; (p = strstr(p, name)); p += n)
             if (p[-1] == ' ' && p[n] == ' ') return &pretokenizers[i];

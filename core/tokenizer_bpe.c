@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "tokenizer_own.h"
 
+static const uint32_t bpe_none = UINT32_MAX - 1;             /* a byte that the vocabulary has no token for */
 typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;   /* id UINT32_MAX: merged into the one before */
 
 static const token_merge *merge_find(const qsf_tokenizer *t, uint32_t left, uint32_t right)
@@ -58,18 +59,21 @@ static qsf_status bpe_word(token_work *w, const char *word, size_t len)
     /* Each merge takes a pair away and offers at most two: with the first len - 1 the heap never holds more than 3 * len. */
     if ((st = token_buffer_need(t, &w->symbols, len * sizeof(bpe_symbol), w->err))) return st;
     if ((st = token_buffer_need(t, &w->heap, 3 * len * sizeof(merge_candidate), w->err))) return st;
+    /* Bytes without a token are lost.  Hugging Face's library leaves them out before merging, llama.cpp after: as the former where the
+     * text is UTF-8, as the latter where only llama.cpp takes it. */
     bpe_symbol *s = w->symbols.mem;
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
         const int32_t id = t->byte_tokens[(uint8_t)word[i]];
-        if (id < 0) continue;                             /* the vocabulary has no token for this byte */
-        s[n] = (bpe_symbol){ (uint32_t)id, (int32_t)n - 1, (int32_t)n + 1 };
+        if (id < 0 && !w->invalid) continue;
+        s[n] = (bpe_symbol){ id < 0 ? bpe_none : (uint32_t)id, (int32_t)n - 1, (int32_t)n + 1 };
         n++;
     }
     if (!n) return QSF_OK;
     s[n - 1].next = -1;
     bpe_merge(t, s, n, w->heap.mem);
-    for (int32_t i = 0; i >= 0; i = s[i].next) token_put(w->sink, (int32_t)s[i].id);
+    for (int32_t i = 0; i >= 0; i = s[i].next)
+        if (s[i].id != bpe_none) token_put(w->sink, (int32_t)s[i].id);
     return QSF_OK;
 }
 
@@ -93,7 +97,12 @@ qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len)
     if ((st = token_buffer_need(w->t, &w->points, len * sizeof(uint32_t), w->err))) return st;
     uint32_t *points = w->points.mem;
     size_t n = 0, used;
-    for (size_t i = 0; i < len; i += used) points[n++] = qsf_utf8_decode(text + i, len - i, &used);
+    w->invalid = false;
+    for (size_t i = 0; i < len; i += used) {
+        const uint32_t c = qsf_utf8_decode(text + i, len - i, &used);
+        if ((c == QSF_REPLACEMENT && used == 1) || c - 0xd800 < 0x800) w->invalid = true;
+        points[n++] = c;
+    }
     if (w->t->vocab->nfc) {
         if ((st = token_buffer_need(w->t, &w->nfc, 8 * n * sizeof(uint32_t), w->err))) return st;
         uint32_t *work = w->nfc.mem, *composed = work + 4 * n;

@@ -56,6 +56,7 @@ typedef struct token_work {
     token_sink  *sink;
     qsf_error   *err;
     token_buffer points, text, symbols, heap, nfc;
+    bool         invalid;             /* the text is no UTF-8 */
 } token_work;
 
 /* The plain text of a fragment, special tokens already taken out. */

@@ -6,10 +6,15 @@ static const char spm_space[] = "\xe2\x96\x81";              /* U+2581 */
 
 typedef struct spm_symbol { uint32_t at, len; int32_t prev, next; } spm_symbol;   /* len 0: merged into the one before */
 
+/* Bytes of a first symbol, by its first byte; what begins no character stands alone, but from 0xf8 on takes three bytes with it as
+ * llama.cpp does. */
+static size_t spm_length(uint8_t lead) { return lead >= 0xf8 ? 4 : qsf_utf8_length(lead); }
+
 /* Scores as keys: larger scores first. */
 static uint64_t spm_key(float score)
 {
-    const uint32_t u = qsf_f32_bits(score), ordered = u & 0x80000000u ? ~u : u | 0x80000000u;
+    const uint32_t u = qsf_f32_bits(score + 0.0f),       /* -0 is 0 */
+                    ordered = u & 0x80000000u ? ~u : u | 0x80000000u;
     return UINT32_MAX - ordered;
 }
 
@@ -77,7 +82,7 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
     if ((st = token_buffer_need(t, &w->heap, 3 * n * sizeof(merge_candidate), w->err))) return st;
     spm_symbol *s = w->symbols.mem;
     for (size_t i = 0; i < n; n_symbols++) {
-        const size_t used = QSF_MIN(qsf_utf8_length((uint8_t)escaped[i]), n - i);
+        const size_t used = QSF_MIN(spm_length((uint8_t)escaped[i]), n - i);
         s[n_symbols] = (spm_symbol){ (uint32_t)i, (uint32_t)used, (int32_t)n_symbols - 1, (int32_t)n_symbols + 1 };
         i += used;
     }

@@ -147,21 +147,27 @@ static size_t decompose(uint32_t c, uint32_t *out)
     return written;
 }
 
-/* Brings runs of marks into the order of their classes; stable.  Insertion sort within a run: a hostile run of many marks is cut into
- * pieces of MARKS, which real text never has (the Stream-Safe Text Format of the same annex allows 30). */
-static void order_marks(uint32_t *c, size_t n)
+/* Brings runs of marks into the order of their classes, stable; tmp has room for n.  Short runs by insertion, long ones, which only
+ * hostile text has, by counting. */
+static void order_marks(uint32_t *c, size_t n, uint32_t *tmp)
 {
-    enum { MARKS = 64 };
-    for (size_t begin = 0; begin < n;) {
-        size_t end = begin;
-        while (end < n && combining_class(c[end]) && end - begin < MARKS) end++;
+    for (size_t begin = 0, end; begin < n; begin = end + 1) {
+        for (end = begin; end < n && combining_class(c[end]);) end++;
+        const size_t run = end - begin;
+        if (run > 32) {
+            size_t at[257] = { 0 };
+            for (size_t i = begin; i < end; i++) at[combining_class(c[i]) + 1]++;
+            for (size_t k = 1; k < 257; k++) at[k] += at[k - 1];
+            for (size_t i = begin; i < end; i++) tmp[at[combining_class(c[i])]++] = c[i];
+            memcpy(c + begin, tmp, run * sizeof *c);
+            continue;
+        }
         for (size_t i = begin + 1; i < end; i++) {
             const uint32_t x = c[i], k = combining_class(x);
             size_t j = i;
             for (; j > begin && combining_class(c[j - 1]) > k; j--) c[j] = c[j - 1];
             c[j] = x;
         }
-        begin = end > begin ? end : begin + 1;
     }
 }
 
@@ -170,7 +176,7 @@ size_t qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out)
     size_t n_work = 0, n_out = 0, starter = SIZE_MAX;
     uint32_t last = 0;
     for (size_t i = 0; i < n; i++) n_work += decompose(cps[i], work + n_work);
-    order_marks(work, n_work);
+    order_marks(work, n_work, out);
     for (size_t i = 0; i < n_work; i++) {
         const uint32_t c = work[i], k = combining_class(c);
         /* A mark joins the last starter unless one of its own class or a starter stands between. */

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Compares qsf-run --tokenize with Hugging Face's `tokenizers` and with llama.cpp, token for token.
+SPDX-License-Identifier: MIT
+
+    tokenizer_exact.py QSF_RUN [--models DIR] [--shared DIR] [--llama LLAMA_TOKENIZE] [--words TOKENIZER_TEST] [--quick]
+
+Texts: all of WikiText-2's test text, every Unicode scalar value in several surroundings, random texts of everything that the
+scanners tell apart, random bytes (llama.cpp only; where it is not there, the hashes of golden/tokenizer.json that it made).
+What is missing is skipped.  --words compares the pre-tokenizers' words with Oniguruma's, expression by expression."""
+import argparse, hashlib, json, os, pathlib, random, subprocess, sys
+
+here = pathlib.Path(__file__).parent
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+@|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*@|\p{N}#| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+CJK = r"[一-龥ࠀ-一가-퟿]+"
+V3 = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK_LETTERS = (
+    r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+")
+BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
+FALCON_PUNCT = r"[\p{P}\$\+<=>\^~\|`]+"
+# Name: the expressions in order; what none matches stays together.
+WORDS = {
+    "gpt-2": [GPT2], "llama-bpe": [LLAMA3], "qwen2": [QWEN2], "smollm": [r"\p{N}", GPT2],
+    "qwen35": [QWEN2.replace(r"]?\p{L}+", r"]?[\p{L}\p{M}]+").replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]")],
+    "falcon": [FALCON_PUNCT, GPT2, "[0-9][0-9][0-9]"], "default": [FALCON_PUNCT.replace("`", ""), GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+    "deepseek-llm": [r"[\r\n]", DEEPSEEK_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", CJK, r"\p{N}+"],
+    "deepseek-coder": [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", CJK, r"\p{N}"],
+    "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", V3],
+    "gpt-4o": [CASED.replace("@", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?").replace("#", "{1,3}")], "tekken": [CASED.replace("@", "").replace("#", "")],
+    "bloom": [BLOOM], "viking": [BLOOM, r"\p{N}"],
+    "bailingmoe": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "seed-coder": [r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "ufakzeka": [QWEN2.replace(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|", "")],
+}
+failed = skipped = 0
+
+
+def scalars():
+    """Every scalar value between letters, spaces, digits, line ends and itself; one text for each 32768."""
+    every = [c for c in range(0x110000) if not 0xd800 <= c < 0xe000]
+    for i in range(0, len(every), 32768):
+        yield "".join(f"{c}a{c} {c}b {c} 1{c}2'{c}\n{c}{c}\n .{c}! " for c in map(chr, every[i:i + 32768]))
+
+
+def random_texts(n, seed):
+    """Texts of what the scanners tell apart."""
+    r = random.Random(seed)
+    common = list("aZzéßñДж'sStTrReEvVmMlLdD 0129٣½Ⅷ一龥가あࠀमिा́​…。，、।۔،(|`$+<=>^~!?./-_\"#\t\r\n\x0b\x0c\x85\xa0\u3000\u2028\u200b\u00ad😀ǅʰªſK\ufffd\x00\x7f")
+    common += ["'s", "'LL", "  ", "\n\n", " \n", "123", "4567", "'re", "https://", "```", "\u0301\u0323", "e\u0301", "ﬁ", "Å", "\U0001f1e6"]
+    for _ in range(n):
+        yield "".join(r.choice(common) if r.random() < .95 else chr(r.choice((r.randrange(0xd800), r.randrange(0xe000, 0x110000)))) for _ in range(r.randrange(1, 4000)))
+
+
+def random_bytes(bpe):
+    r = random.Random(7)
+    text = bytes(r.randrange(256) for _ in range(60000))
+    # Mostly characters, some cut short.
+    for _ in range(4000):
+        c = chr(r.choice((r.randrange(0x80), r.randrange(0x80, 0x800), r.randrange(0x800, 0xd800), r.randrange(0x10000, 0x110000)))).encode()
+        text += c if r.random() < .9 else c[:r.randrange(len(c))]
+    return text.translate(bytes(min(b, 0xf3) for b in range(256))) if bpe else text    # there llama.cpp stops at more than U+10FFFF
+
+
+def compare(what, ours, theirs, show):
+    global failed
+    if ours == theirs:
+        return True
+    failed += 1
+    i = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
+    print(f"FAIL {what}: item {i} of {len(ours)} / {len(theirs)}: {ours[max(0, i - 3):i + 5]} / {theirs[max(0, i - 3):i + 5]} {show(ours, i)}")
+    return False
+
+
+def run(command, data, what):
+    p = subprocess.run(command, input=data, capture_output=True)
+    if p.returncode:
+        sys.exit(f"{what}: exit {p.returncode}: {p.stderr.decode(errors='replace')[-600:]}")
+    return p.stdout
+
+
+def gguf_keys(path):
+    from gguf import GGUFReader
+    return {k: f.contents() for k, f in GGUFReader(path).fields.items() if k.startswith("tokenizer.")}
+
+
+def reference(keys):
+    """The same vocabulary as Hugging Face's library has it (byte-level BPE)."""
+    from tokenizers import Tokenizer
+    toks, types, pre = keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"], keys["tokenizer.ggml.pre"]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+    split = {"gpt-2": [{**level, "use_regex": True}], "smollm": [{"type": "Digits", "individual_digits": True}, {**level, "use_regex": True}]}.get(pre)
+    if not split:
+        split = [{"type": "Split", "invert": False, "behavior": "Isolated", "pattern": {"Regex": WORDS[pre][0]}}, {**level, "use_regex": False}]
+    special = {i for i, k in enumerate(types) if k in (3, 4)}
+    return Tokenizer.from_str(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": split}, "post_processor": None, "decoder": level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                  "fuse_unk": False, "byte_fallback": False, "ignore_merges": pre == "llama-bpe",
+                  "vocab": {t: i for i, t in enumerate(toks) if i not in special}, "merges": keys["tokenizer.ggml.merges"]}}))
+
+
+def check_model(o, path, goldens, made):
+    global skipped
+    keys = gguf_keys(path)
+    ours = lambda text: json.loads(run([o.qsf_run, "-m", str(path), "--tokenize"], text, path))
+    shown = lambda ids, i: repr(run([o.qsf_run, "-m", str(path), "--detokenize"], json.dumps(ids[max(0, i - 5):i + 5]).encode(), path))
+    hf = reference(keys) if keys["tokenizer.ggml.model"] == "gpt2" else None
+    texts = {"random": "".join(random_texts(5 if o.quick else 60, 1))}
+    wiki = o.shared / "data" / "wiki.test.raw"
+    if wiki.exists():
+        texts["wikitext"] = wiki.read_text(encoding="utf-8")
+    else:
+        skipped += 1
+        print(f"skipped: {wiki} is not there")
+    parts = list(scalars())
+    texts |= {f"scalars {i}": t for i, t in enumerate(parts[:1] if o.quick else parts)}
+    goldens = goldens.get(path.name, {})
+    for name, text in list(texts.items()) + [("bytes", random_bytes(hf))]:
+        data = text if isinstance(text, bytes) else text.encode()
+        what, group = f"{path.name}: {name}", name.split()[0]
+        ids = None
+        if hf and name != "bytes":
+            ids = ours(data)
+            compare(what + " (tokenizers)", ids, hf.encode(text, add_special_tokens=False).ids, shown)
+        if o.llama and (not hf or name in ("bytes", "wikitext")):
+            theirs = json.loads(run([o.llama, "-m", str(path), "--stdin", "--ids", "--no-bos", "--no-parse-special", "--no-escape", "--log-disable"], data, path))
+            compare(what + " (llama.cpp)", ids or ours(data), theirs, shown)
+            made.setdefault(path.name, {})[name] = hashlib.sha256(json.dumps(theirs).encode()).hexdigest()[:32]
+        elif name in goldens:
+            h = hashlib.sha256(json.dumps(ids or ours(data)).encode()).hexdigest()[:32]
+            compare(what + " (golden)", [h], [goldens[name]], lambda *_: "")
+    print(f"{path.name}: {len(texts) + 1} texts")
+
+
+def check_words(o):
+    from tokenizers import Regex, pre_tokenizers
+    texts = list(random_texts(10 if o.quick else 60, 2)) + list(scalars())[:1 if o.quick else None]
+    for name, expressions in WORDS.items():
+        splits = [pre_tokenizers.Split(Regex(e), "isolated") for e in expressions]
+        whole = pre_tokenizers.Sequence(splits)
+        bad = 0
+        for i, text in enumerate(texts):
+            lengths = [int(n) for n in run([o.words, "--words", name], text.encode(), name).split()]
+            ours, at = [], 0
+            for n in lengths:
+                ours.append(text[at:at + n])
+                at += n
+            theirs = [text[a:b] for _, (a, b) in whole.pre_tokenize_str(text)]
+            if not compare(f"{name}: text {i}", ours, theirs, lambda *_: "") and (bad := bad + 1) == 3:
+                break
+        print(f"words of {name}: {len(texts)} texts")
+
+
+def main():
+    global skipped
+    p = argparse.ArgumentParser()
+    p.add_argument("qsf_run")
+    p.add_argument("--models", type=pathlib.Path, default=os.environ.get("QSF_MODELS_DIR"))
+    p.add_argument("--shared", type=pathlib.Path, default=os.environ.get("QSF_SHARED_DIR", here.parent.parent / "shared"))
+    p.add_argument("--llama")
+    p.add_argument("--words")
+    p.add_argument("--only", default="")
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--make-golden", action="store_true")
+    o = p.parse_args()
+    golden = here / "golden" / "tokenizer.json"
+    goldens, made = json.loads(golden.read_text()) if golden.exists() else {}, {}
+    if o.words and not o.only:
+        check_words(o)
+    o.shared = pathlib.Path(o.shared)
+    paths = sorted((o.shared / "data" / "tokenizers").glob("*.gguf")) + (sorted(pathlib.Path(o.models).glob("*.gguf")) if o.models else [])
+    if not paths:
+        skipped += 1
+        print("skipped: no vocabularies")
+    for path in paths:
+        if o.only in path.name:
+            check_model(o, path, goldens, made)
+    if o.make_golden:
+        golden.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+    print(f"{failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or (skipped and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
+
+
+main()
