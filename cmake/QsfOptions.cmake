@@ -24,7 +24,7 @@ endif()
 
 # For every compile and link of the build, third-party sources too.
 if(QSF_SANITIZE)
-    add_compile_options(-fsanitize=${QSF_SANITIZE} -fno-omit-frame-pointer)
+    add_compile_options(-fsanitize=${QSF_SANITIZE} -fno-omit-frame-pointer -DQSF_SANITIZED=1)
     add_link_options(-fsanitize=${QSF_SANITIZE})
     if(QSF_SANITIZE MATCHES "undefined")
         add_compile_options(-fno-sanitize-recover=undefined)
