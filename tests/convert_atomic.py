@@ -10,7 +10,7 @@ import hashlib, os, pathlib, random, signal, subprocess, sys, tempfile, time
 import numpy as np
 from gguf import GGUFWriter
 
-program, rounds = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 40
+program, rounds = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 20
 rng = np.random.default_rng(3)
 random.seed(3)
 failures = 0
