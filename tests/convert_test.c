@@ -1,6 +1,7 @@
 /* The converter from an input made here to a file read back: what is stored, what is reported, what happens on errors.
  * SPDX-License-Identifier: MIT */
 #include "convert.h"
+#include "fault_platform.h"
 #include "report.h"
 #include "test.h"
 
@@ -40,7 +41,7 @@ static void fake_add(input *in, uint32_t unit, uint32_t kind, const char *name, 
 
 static void fake_close(input *in) { qsf_arena_free(in->arena); }
 
-static void fake_open(input *in, fake *f, const char *arch)
+static void fake_open_on(const qsf_platform *p, input *in, fake *f, const char *arch)
 {
     static const struct { uint32_t kind, rows, cols; const char *names[LAYERS]; } layer[] = {
         { QSF_K_ATTN_NORM, 1, EMBD, { "blk.0.attn_norm", "blk.1.attn_norm" } },
@@ -54,22 +55,26 @@ static void fake_open(input *in, fake *f, const char *arch)
         { QSF_K_FFN_DOWN, EMBD, FF, { "blk.0.ffn_down", "blk.1.ffn_down" } },
     };
     memset(in, 0, sizeof *in);
-    in->platform = qsf_platform_native();
+    in->platform = p;
     in->read = fake_read;
     in->close = fake_close;
     in->own = f;
-    CHECK_EQ(qsf_arena_new(in->platform, &in->arena, NULL), QSF_OK);
+    in->arena = NULL;
+    if (qsf_arena_new(in->platform, &in->arena, NULL)) return;
     in->hp = (qsf_hparams){ .n_layers = LAYERS, .n_embd = EMBD, .n_heads = 2, .n_kv_heads = 1, .head_dim = 32, .n_ff = FF, .n_vocab = VOCAB,
                             .n_ctx_train = 128, .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true, .tied = true,
                             .norm_eps = 1e-5f, .embd_scale = 1, .rope_base = 10000 };
     snprintf(in->hp.arch, sizeof in->hp.arch, "%s", arch);
     in->vocab.bos = in->vocab.eos = in->vocab.eot = in->vocab.unk = in->vocab.pad = -1;
     in->tensors = qsf_arena_array(in->arena, 32, sizeof *in->tensors, "tensors", NULL);
+    if (!in->tensors) return;
     fake_add(in, LAYERS, QSF_K_TOKEN_EMBD, "token_embd", VOCAB, EMBD);
     for (uint32_t l = 0; l < LAYERS; l++)
         for (size_t k = 0; k < QSF_ARRAY_LEN(layer); k++) fake_add(in, l, layer[k].kind, layer[k].names[l], layer[k].rows, layer[k].cols);
     fake_add(in, LAYERS + 1, QSF_K_OUTPUT_NORM, "output_norm", 1, EMBD);
 }
+
+static void fake_open(input *in, fake *f, const char *arch) { fake_open_on(qsf_platform_native(), in, f, arch); }
 
 static const char *out_path = "convert_test.qsf";
 
@@ -353,6 +358,49 @@ TEST(too_little_memory_is_said_before_work)
     check_old_file();
 }
 
+/* Every call of the platform fails once (later ones are sampled): an error, the old file, nothing leaked. */
+TEST(failing_calls_leave_nothing_behind)
+{
+    fault_platform fp;
+    uint64_t n = 1;
+    for (bool done = false; !done && n < 1000000; n += 1 + n / 40) {
+        fake f = { .spikes = true };
+        input in;
+        input *back = NULL;
+        convert_options o;
+        convert_report r;
+        fault_init_over(&fp, qsf_platform_native());
+        fp.fail_at = n;
+        convert_defaults(&o);
+        o.preset = CONVERT_MIXED;
+        o.outliers = CONVERT_ON;
+        o.n_threads = 1;
+        put_old_file();
+        fake_open_on(&fp.table, &in, &f, "llama");
+        const qsf_status made = in.tensors ? convert_run(&in, &o, out_path, &r, NULL) : QSF_E_MEMORY;
+        in.close(&in);
+        done = fp.calls < n;
+        CHECK_EQ(made == QSF_OK, done);
+        CHECK_EQ(fp.bytes, 0);
+        CHECK_EQ(fp.outs, 0);
+        if (!done) check_old_file();
+        if (!done) continue;
+        const uint64_t before = fp.calls;
+        for (uint64_t m = 1; m < 100000; m += 1 + m / 20) {             /* the same for reading the new file */
+            fp.calls = 0;
+            fp.fail_at = m;
+            const qsf_status st = input_open_source(&fp.table, out_path, &back, NULL);
+            CHECK_EQ(st == QSF_OK, fp.calls < m);
+            if (back) back->close(back);
+            CHECK_EQ(fp.bytes, 0);
+            CHECK_EQ(fp.files, 0);
+            if (st == QSF_OK) break;
+        }
+        CHECK(before > 100);
+    }
+    remove(out_path);
+}
+
 TEST(names_are_found)
 {
     convert_preset p;
@@ -379,6 +427,7 @@ int main(int argc, char **argv)
     RUN(a_bad_weight_is_named_and_the_old_file_stays);
     RUN(cancelling_leaves_the_old_file);
     RUN(too_little_memory_is_said_before_work);
+    RUN(failing_calls_leave_nothing_behind);
     RUN(names_are_found);
     return test_end();
 }
