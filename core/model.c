@@ -21,13 +21,16 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     qsf_status st;
     qsf_model_options o;
     *out = NULL;
-    if (!path) return qsf_fail(err, QSF_E_ARGUMENT, "no model path was given");
     qsf_model_defaults(&o);
     QSF_OPTIONS_COPY(&o, opts);
+    if (!path && !o.file) return qsf_fail(err, QSF_E_ARGUMENT, "no model path was given");
     const qsf_platform *p = o.platform ? o.platform : qsf_platform_native();
 
     qsf_model *m = qsf_alloc(p, sizeof *m, "model", err);
-    if (!m) return QSF_E_MEMORY;
+    if (!m) {
+        if (o.file && o.file->close) o.file->close(o.file->user);     /* the file is ours from here on, as in qsf_source_open */
+        return QSF_E_MEMORY;
+    }
     m->platform = p;
     m->log = o.log;
     m->log_user = o.log_user;

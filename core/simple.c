@@ -186,7 +186,7 @@ void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temper
         if (qsf_token_is_end(e->model, id)) break;
         qsf_sampler_accept(sampler, id);
         engine_emit(e, id, &tail, callback, user);
-        if (i + 1 < max_tokens && engine_failed(e, qsf_feed(e->context, 0, &id, 1, &logits))) break;
+        if (i + 1 < max_tokens && !atomic_load(&e->cancelled) && engine_failed(e, qsf_feed(e->context, 0, &id, 1, &logits))) break;
     }
 done:
     qsf_sampler_free(sampler);

@@ -83,7 +83,7 @@ typedef struct qsf_custom_file {
     void      *user;
     uint64_t   length;
     qsf_status (*read)(void *user, uint64_t at, void *dst, size_t len);
-    void       (*close)(void *user);   /* may be NULL */
+    void       (*close)(void *user);   /* may be NULL; called once: by qsf_model_close, or by qsf_model_open where that fails */
 } qsf_custom_file;
 
 /* ---- model ------------------------------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ typedef struct qsf_model qsf_model;
 typedef struct qsf_model_options {
     size_t                 size;       /* sizeof(qsf_model_options), set by qsf_model_defaults */
     const qsf_platform    *platform;   /* NULL: qsf_platform_native() */
-    const qsf_custom_file *file;       /* NULL: path is opened through the platform; else path is only a name */
+    const qsf_custom_file *file;       /* NULL: path is opened through the platform; else path is only a name, or NULL */
     bool                   vocab_only; /* false; true reads description and tokenizer, no weights needed */
     qsf_log_fn             log;        /* NULL: silent */
     void                  *log_user;
