@@ -2,7 +2,7 @@
 """Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
 SPDX-License-Identifier: MIT
 
-    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR] [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw] [--full]
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw] [--full]
 
 Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
 model names): tiny, hf, files, real, perplexity.  --models holds the real GGUF files that ../golden/greedy and
@@ -167,7 +167,8 @@ def check_files(r):
                           ("qwen2", ("4bit",)), ("phi3-short", ("4bit",))):
         path, _ = make_tiny.make(r.a.cache, source)
         for kind in types:
-            for packing in (1, 0): check_variants(r, path, source, kind, packing, ids)
+            tiled, rows = (check_variants(r, path, source, kind, packing, ids) for packing in (1, 0))
+            if kind != "mixed": report_same(r, f"files {source} {kind} packing 0 and 1", rows, tiled)
     path, _ = make_tiny.make(r.a.cache, "llama-q8_0")
     for kind in ("3bit_s", "4bit_s", "5bit_s", "6bit_s"):
         for block in (32, 64, 128, 256): check_tensor_type(r, path, kind, block, ids)
@@ -189,8 +190,8 @@ def convert(r, source, qsf, *options):
     r.call(r.a.convert, "--verify", qsf)
 
 def check_variants(r, path, source, kind, packing, ids):
-    """The compressed files against the plain one, and that against the reference.  The packings are not compared with each
-    other, because `mixed` and outliers choose by size: the reference with each file's own weights is their judge."""
+    """The plain file against the reference, the compressed ones against the plain one.  Returns the plain one's tokens and
+    logits.  (`mixed` chooses by size, and tiles are padded: its two packings are two networks.)"""
     base, n_ctx = None, 256
     for compress in ("none", "lz4", "lz4hc", "zstd"):
         label = f"files {source} {kind} packing {packing} {compress}"
@@ -202,12 +203,16 @@ def check_variants(r, path, source, kind, packing, ids):
             if "not in this build" in str(e) or "without" in str(e): r.skip(label, str(e))
             else: r.report(False, label, str(e))
             continue
-        if base is None:
+        if compress == "none":
             base = got
             r.check(label + ", f32 logits", qsf_exact, r, path, qsf, ids, n_ctx)
-            continue
-        ok, text = compare(got[1], base[1], SAME)
-        r.report(ok and got[0] == base[0], label, text + (", same tokens" if got[0] == base[0] else f", tokens {got[0]}, expected {base[0]}"))
+        else: report_same(r, label, got, base)
+    return base
+
+def report_same(r, label, got, want):
+    if got is None or want is None: return r.report(False, label, "there is nothing to compare with")
+    ok, text = compare(got[1], want[1], SAME)
+    r.report(ok and got[0] == want[0], label, text + (", same tokens" if got[0] == want[0] else f", tokens {got[0]}, expected {want[0]}"))
 
 def check_tensor_type(r, path, kind, block, ids):
     for packing in (1, 0):
@@ -225,12 +230,15 @@ def qsf_exact(r, gguf, qsf, ids, n_ctx):
     share = float(np.std(r.logits(qsf, ids, n_ctx, "--kv-type", "f16") - want) / np.std(want))
     return ok and share < QUANTISED, text + f", with 8-bit activations {100 * share:.1f}% of the logits' spread"
 
+def find_model(r, name):
+    return next((d / name for d in r.a.models if (d / name).exists()), None)
+
 def check_real(r):
     for file in sorted((GOLDEN / "greedy").glob("*.json")):
         g = json.loads(file.read_text())
         if not r.wanted("real", file.stem): continue
-        path = r.a.models / g["model"] if r.a.models else None
-        if path is None or not path.exists():
+        path = find_model(r, g["model"])
+        if path is None:
             r.skip(f"real {file.stem}", f"{g['model']} is not there (--models)")
             continue
         reference = Model(path)
@@ -245,15 +253,18 @@ def check_perplexity(r):
     for row in csv.DictReader((GOLDEN / "perplexity.csv").open()):
         stem = row["model"].removesuffix(".gguf")
         if not r.wanted("perplexity", stem): continue
-        path = r.a.models / row["model"] if r.a.models else None
-        if path is None or not path.exists(): r.skip(f"perplexity {stem}", f"{row['model']} is not there (--models)")
+        path = find_model(r, row["model"])
+        if path is None: r.skip(f"perplexity {stem}", f"{row['model']} is not there (--models)")
         elif r.a.text is None: r.skip(f"perplexity {stem}", "no text (--text wiki.test.raw)")
         elif not hashlib.sha256(r.a.text.read_bytes()).hexdigest().startswith(row["text_sha256"]):
             r.report(False, f"perplexity {stem}", f"{r.a.text} is not the text of the golden value")
-        else: r.check(f"perplexity {stem}", perplexity, r, path, row)
+        else:
+            r.check(f"perplexity {stem}, f16 keys", perplexity, r, path, row, "--kv-type", "f16")
+            r.check(f"perplexity {stem}", perplexity, r, path, row)
 
-def perplexity(r, path, row):
-    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", row["context"], "--chunks", row["windows"], "-t", r.a.threads)
+def perplexity(r, path, row, *options):
+    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", row["context"], "--chunks", row["windows"], "-t", r.a.threads,
+                 *options)
     found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens", out.decode().strip().splitlines()[-1])
     if not found: return False, f"no result in {out[-200:]!r}"
     got, want = float(found[1]), float(row["perplexity"])
@@ -262,7 +273,7 @@ def perplexity(r, path, row):
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
-    p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path)
+    p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path, action="append", default=[])
     p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append"); p.add_argument("--text", type=pathlib.Path)
     p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true")
     a = p.parse_args()
