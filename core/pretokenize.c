@@ -189,6 +189,12 @@ static size_t cut_digit(cut t, size_t pos) { return cut_runs(t, pos, digit_at, 1
 static size_t cut_digits(cut t, size_t pos) { return cut_runs(t, pos, number_at, SIZE_MAX); }
 static size_t cut_digits3(cut t, size_t pos) { return cut_runs(t, pos, number_at, 3); }
 static size_t cut_newline(cut t, size_t pos) { return cut_runs(t, pos, newline_at, 1); }
+static size_t cut_line_runs(cut t, size_t pos)           /* [^\n]+|\n+ */
+{
+    const bool line = cp_at(t, pos) == '\n';
+    while (pos < t.end && (t.c[pos] == '\n') == line) pos++;
+    return pos;
+}
 static size_t cut_letters(cut t, size_t pos) { return cut_spaced_runs(t, pos, letter_at); }
 static bool punct_at(cut t, size_t pos) { return class_at(t, pos) == QSF_C_PUNCT; }
 static size_t cut_puncts(cut t, size_t pos) { return cut_spaced_runs(t, pos, punct_at); }
@@ -217,7 +223,7 @@ static size_t cut_default_punct(cut t, size_t pos) { return cut_runs(t, pos, def
 /* " ?[^(\s|.,!?...]+" of Bloom and its kin: words between sentence marks. */
 static bool bloom_at(cut t, size_t pos)
 {
-    static const uint16_t marks[] = { '(', '|', '.', ',', '!', '?', 0x2026, 0x3002, 0xff0c, 0x3001, 0x0964, 0x06d4, 0x060c };
+    static const uint16_t marks[] = { '(', ')', '|', '.', ',', '!', '?', 0x2026, 0x3002, 0xff0c, 0x3001, 0x0964, 0x06d4, 0x060c };
     if (pos >= t.end || qsf_is_space(t.c[pos])) return false;
     for (size_t i = 0; i < QSF_ARRAY_LEN(marks); i++)
         if (t.c[pos] == marks[i]) return false;
@@ -336,6 +342,8 @@ static const qsf_pretokenizer pretokenizers[] = {
     { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano glm4 glm5 ", true, { cut_llama3 } },
     { " dbrx smaug-bpe chatglm-bpe ", false, { cut_llama3 } },
     { " qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe ", false, { cut_qwen2 } },
+    { " laguna ", false, { cut_line_runs, cut_qwen2 } },
+    { " minicpm5 ", true, { cut_digits3, cut_llama3 } },
     { " qwen35 ", false, { cut_qwen35 } },
     { " ufakzeka ", false, { cut_plain1 } },
     { " seed-coder ", false, { cut_seed } },
@@ -344,7 +352,7 @@ static const qsf_pretokenizer pretokenizers[] = {
     { " default ", false, { cut_default_punct, cut_gpt2, cut_digits, cut_ascii3 } },
     { " deepseek-llm ", false, { cut_newline, cut_deepseek_letters, cut_deepseek_punct, cut_last_spaces, cut_cjk_llm, cut_digits } },
     { " deepseek-coder ", false, { cut_newline, cut_letters, cut_puncts, cut_cjk_llm, cut_digit } },
-    { " deepseek-v3 hunyuan-dense joyai-llm ", false, { cut_digits3, cut_cjk_v3, cut_deepseek_v3 } },
+    { " deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", false, { cut_digits3, cut_cjk_v3, cut_deepseek_v3 } },
     { " bloom poro-chat gpt3-finnish ", false, { cut_bloom } },
     { " viking ", false, { cut_bloom, cut_digit } },
     { " gpt-4o llama4 kanana2 talkie minimax-m2 ", false, { cut_gpt4o } },
