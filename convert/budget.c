@@ -13,7 +13,7 @@ enum { BUDGET_FORMS = 11 };
 
 /* Smallest first; at equal bits the better one of the measurements. */
 static const struct { uint32_t type, block; } budget_forms[BUDGET_FORMS] = {
-    { QSF_T_2BIT_SYM, 64 }, { QSF_T_3BIT_S, 64 }, { QSF_T_3BIT_S, 32 }, { QSF_T_4BIT_S, 64 }, { QSF_T_4BIT_S, 32 }, { QSF_T_4BIT, 32 },
+    { QSF_T_2BIT, 64 }, { QSF_T_3BIT_S, 64 }, { QSF_T_3BIT_S, 32 }, { QSF_T_4BIT_S, 64 }, { QSF_T_4BIT_S, 32 }, { QSF_T_4BIT, 32 },
     { QSF_T_5BIT_S, 64 }, { QSF_T_5BIT_S, 32 }, { QSF_T_6BIT_S, 64 }, { QSF_T_8BIT, 64 }, { QSF_T_F16, 1 },
 };
 

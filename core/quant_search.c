@@ -7,7 +7,7 @@
  * compilers turn into vectors, with one result on every machine that does not fuse multiply and add. */
 #include "quant_search.h"
 
-enum { QS_LANES = 8, QS_REFINE = 4 };
+enum { QS_LANES = 8, QS_REFINE = 4, QS_WIDTHS = 8 };
 
 /* Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even, without a call. */
 #define QS_ROUND 12582912.0f
@@ -88,6 +88,61 @@ static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x
         qs_scan(best, r, x, w, n, qs_grid_at((float)-k, r->n_levels), low, high, 1);
 }
 
+/* ---- a grid that may lie anywhere ---- */
+
+typedef struct qs_line { float gain, step, zero; } qs_line;
+
+/* Codes for the line, then the step and zero that are best for them; false: they take away no more than *best.  x is around
+ * its weighted mean, so that the two unknowns part: step = cov / var, and cov^2 / var of the energy is taken away. */
+static bool qs_line_try(qs_line *best, const float *x, const float *w, size_t n, float sum_w, float step, float zero, float top)
+{
+    float a[QS_LANES] = { 0 }, b[QS_LANES] = { 0 }, e[QS_LANES] = { 0 };
+    const float inv = 1.0f / step;
+    for (size_t i = 0; i < n; i += QS_LANES)
+        for (size_t l = 0; l < QS_LANES; l++) {
+            float c = (x[i + l] - zero) * inv + QS_ROUND;
+            c -= QS_ROUND;
+            c = c < 0 ? 0 : c;
+            c = c > top ? top : c;
+            const float wc = w[i + l] * c;
+            a[l] += wc;
+            b[l] += wc * c;
+            e[l] += wc * x[i + l];
+        }
+    float c = 0, cc = 0, cov = 0;
+    for (size_t l = 0; l < QS_LANES; l++) { c += a[l]; cc += b[l]; cov += e[l]; }
+    const float var = cc - c * c / sum_w, gain = cov * cov / var;
+    if (!(var > 0) || !(cov > 0) || !(gain > best->gain)) return false;
+    *best = (qs_line){ gain, cov / var, -cov / var * c / sum_w };
+    return true;
+}
+
+/* Starts at several widths, and at the best grid with an exact zero. */
+static qs_line qs_line_search(const qsf_quant_rule *r, const qs_best *exact, const float *x, const float *w, size_t n, float low, float high)
+{
+    const float top = (float)(r->n_levels - 1);
+    float y[QSF_QUANT_MOST], sum_w = 0, sum = 0;
+    qs_line best = { 0, 0, 0 };
+    assert(n <= QSF_QUANT_MOST);
+    for (size_t i = 0; i < n; i++) {
+        sum_w += w[i];
+        sum += w[i] * x[i];
+    }
+    if (!(sum_w > 0)) return best;
+    const float mean = sum / sum_w;
+    for (size_t i = 0; i < n; i++) y[i] = x[i] - mean;
+    for (int i = 0; i <= QS_WIDTHS; i++) {
+        const float step = i < QS_WIDTHS ? (high - low) * (1.0f - 0.09f * (float)i) / top : exact->step;
+        const float zero = i < QS_WIDTHS ? 0.5f * (low + high) - 0.5f * step * top - mean : exact->step * exact->grid.lo - mean;
+        qs_line here = { 0, 0, 0 };
+        bool more = step > 0 && qs_line_try(&here, y, w, n, sum_w, step, zero, top);
+        for (int k = 0; more && k < QS_REFINE; k++) more = qs_line_try(&here, y, w, n, sum_w, here.step, here.zero, top);
+        if (here.gain > best.gain) best = here;
+    }
+    best.zero += mean;
+    return best;
+}
+
 /* ---- fp16 ---- */
 
 /* The fp16 number nearest to step whose product with lo is an fp16 number too.  A product of an a-bit and a b-bit
@@ -145,6 +200,13 @@ qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const fl
     qsf_quant_fit f = { 0, 0, best.grid.lo };
     f.scale = r->has_zero ? qs_exact_step(best.step, f.lo) : qs_plain_step(best.step);
     f.zero = f.scale * f.lo;
+    if (r->free_zero && high - low > 0x1p-20f) {     /* below that fp16 has too few numbers to choose from */
+        const qs_line t = qs_line_search(r, &best, x, w, n, low, high);
+        if (t.gain > 0) {
+            f.scale = qs_plain_step(t.step);
+            f.zero = qs_plain_step(t.zero);
+        }
+    }
     qs_encode(x, n, &f, r->n_levels, code);
     if (f.scale == 0) memset(code, f.lo < 0 ? (int)-f.lo : 0, n);   /* decodes to 0 whatever the reader does with the scale */
     return f;
