@@ -175,8 +175,14 @@ qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qs
 
 qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err)
 {
-    (void)p;
+    char path[4096];
+    qsf_file *f;
+    uint64_t len;
     *out = NULL;
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    const qsf_status st = qsf_host_open(p, path, &f, &len, err);
+    if (st) return st;
+    p->close(p->user, f);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: reading Hugging Face directories needs a build with yyjson", dir);
 }
 

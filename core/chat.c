@@ -1,8 +1,8 @@
-/* The chat templates that are known, found in a model's own Jinja text by their marks.
+/* The chat templates that are known, found in a model's own Jinja text.
  * SPDX-License-Identifier: MIT
  *
- * Only what a plain conversation of system, user and assistant needs is here.  A template that adds text of its own in ways not listed
- * (reasoning switches, metadata headers, tools in the first message) is unknown: wrong text would be worse. */
+ * Only what a plain conversation of system, user and assistant needs is known.  A template counts as one of a kind where it has the
+ * expressions that write this kind's turns and nothing that is known to change them; else it is unknown: wrong text would be worse. */
 #include "chat.h"
 
 static const char *const chat_names[QSF_N_CHATS + 1] = {
@@ -17,26 +17,6 @@ qsf_chat qsf_chat_by_name(const char *name)
 {
     for (int c = 1; c < QSF_N_CHATS; c++)
         if (!strcmp(name, chat_names[c])) return (qsf_chat)c;
-    return QSF_CHAT_UNKNOWN;
-}
-
-static bool has(const char *text, const char *mark) { return text && strstr(text, mark); }
-
-qsf_chat qsf_chat_detect(const char *j)
-{
-    if (!j) return QSF_CHAT_UNKNOWN;
-    if (has(j, "<|im_start|>")) {
-        const bool adds = has(j, "## Metadata") || has(j, "reasoning_mode") || has(j, "function calling AI model") || has(j, "<|im_sep|>");
-        return adds ? QSF_CHAT_UNKNOWN : QSF_CHAT_CHATML;
-    }
-    if (has(j, "<|start_header_id|>")) return QSF_CHAT_LLAMA3;
-    if (has(j, "<start_of_turn>")) return QSF_CHAT_GEMMA;
-    if (has(j, "<|START_OF_TURN_TOKEN|>")) return QSF_CHAT_COMMAND_R;
-    if (has(j, "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>")) return QSF_CHAT_DEEPSEEK;
-    if (has(j, "[INST]")) return has(j, "<<SYS>>") ? QSF_CHAT_LLAMA2 : has(j, "[SYSTEM_PROMPT]") ? QSF_CHAT_UNKNOWN : QSF_CHAT_MISTRAL;
-    if (has(j, "<|assistant|>") && has(j, "<|end|>")) return QSF_CHAT_PHI3;
-    if (has(j, "<|user|>") && has(j, "<|assistant|>") && !has(j, "<|endoftext|>")) return QSF_CHAT_ZEPHYR;
-    if (has(j, "'User: '") && has(j, "'Assistant:'")) return QSF_CHAT_DEEPSEEK;
     return QSF_CHAT_UNKNOWN;
 }
 
@@ -55,280 +35,107 @@ const char *qsf_chat_stop_text(qsf_chat c)
     }
 }
 
-/* ---- writing ---- */
+/* ---- reading Jinja ---- */
 
-typedef struct chat_out {
-    char  *text;
-    size_t cap, len;
-} chat_out;
-
-static void put_bytes(chat_out *o, const char *text, size_t n)
+/* The next character that counts, as a single quote where it is a double one; 0 at the end. */
+static char chat_next(const char **at)
 {
-    for (size_t i = 0; i < n; i++, o->len++)
-        if (o->len < o->cap) o->text[o->len] = text[i];
-}
-static void put(chat_out *o, const char *text) { put_bytes(o, text, strlen(text)); }
-
-static bool blank(char c) { return c == ' ' || (c >= 9 && c <= 13); }
-/* Jinja's trim. */
-static void put_trimmed(chat_out *o, const char *text)
-{
-    size_t n = strlen(text);
-    while (n && blank(*text)) text++, n--;
-    while (n && blank(text[n - 1])) n--;
-    put_bytes(o, text, n);
-}
-
-/* What a template does with a message's text. */
-static void put_content(chat_out *o, const char *text, bool trim)
-{
-    if (trim) put_trimmed(o, text);
-    else put(o, text);
-}
-
-static bool is(const qsf_message *m, const char *role) { return !strcmp(m->role, role); }
-
-/* A literal of the template's source, with its \n escapes resolved, up to `end` (not included). */
-static void put_literal(chat_out *o, const char *text, const char *end)
-{
-    for (; text < end; text++) {
-        if (text[0] == '\\' && text + 1 < end && (text[1] == 'n' || text[1] == '\'' || text[1] == '"' || text[1] == '\\')) {
-            const char c = text[1] == 'n' ? '\n' : text[1];
-            put_bytes(o, &c, 1);
-            text++;
-        } else {
-            put_bytes(o, text, 1);
-        }
+    const char *p = *at;
+    for (;; p++) {
+        if (*p == '\\' && p[1] == 'n') p++;
+        else if (!(*p == ' ' || (*p >= 9 && *p <= 13))) break;
     }
+    *at = *p ? p + 1 : p;
+    return *p == '"' ? '\'' : *p;
 }
 
-/* The system message that a template adds of itself: literal text between before and after in one string of its source. */
-static bool find_default(const char *jinja, const char *before, const char *after, const char **begin, const char **end)
+bool qsf_chat_has(const char *jinja, const char *expression)
 {
-    const size_t nb = strlen(before);
-    for (const char *p = jinja; p && (p = strstr(p, before)); p += nb) {
-        const char *text = p + nb;
-        if (*text == '\n') text++;
-        else if (text[0] == '\\' && text[1] == 'n') text += 2;
-        else continue;
-        const char *stop = strstr(text, after);
-        if (!stop || stop == text) continue;
-        bool literal = true;
-        for (const char *q = text; q < stop; q++)
-            if (*q == '{' || *q == '}' || *q == '\'' || (*q == '"' && q[-1] != '\\')) literal = false;
-        if (!literal) continue;
-        *begin = text;
-        *end = stop;
-        return true;
+    if (!jinja) return false;
+    for (const char *begin = jinja; *begin; begin++) {
+        const char *at = begin, *e = expression;
+        while (*e && chat_next(&at) == *e) e++;
+        if (!*e) return true;
     }
     return false;
 }
 
-static void write_chatml(chat_out *o, const char *jinja, const qsf_message *m, size_t n, bool generate)
+static bool contains(const char *jinja, const char *mark) { return strstr(jinja, mark) != NULL; }
+
+/* ---- kinds ---- */
+
+static bool is_chatml(const char *j)
 {
-    const char *begin, *end;
-    if (n && !is(&m[0], "system") && jinja && find_default(jinja, "<|im_start|>system", "<|im_end|>", &begin, &end)) {
-        put(o, "<|im_start|>system\n");
-        put_literal(o, begin, end);
-        put(o, "<|im_end|>\n");
-    }
-    const bool trim = has(jinja, "message['content'] | trim") || has(jinja, "message['content'].strip()") || has(jinja, "message.content.strip()");
-    for (size_t i = 0; i < n; i++) {
-        put(o, "<|im_start|>");
-        put(o, m[i].role);
-        put(o, "\n");
-        put_content(o, m[i].content, trim && !has(jinja, "<think>"));
-        put(o, "<|im_end|>\n");
-    }
-    if (generate) put(o, "<|im_start|>assistant\n");
+    static const char *const others[] = { "<|im_sep|>", "<end_of_utterance>", "function calling AI model", "reasoning_mode", "## Metadata", "strftime_now" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(others); i++)
+        if (contains(j, others[i])) return false;
+    const bool bare = qsf_chat_has(j, "'<|im_start|>'+message['role']+''+message['content']+'<|im_end|>") ||
+                      qsf_chat_has(j, "'<|im_start|>'+message.role+''+message.content+'<|im_end|>");
+    if (!contains(j, "</think>")) return bare;
+    /* Qwen 3's way with reasoning, see write_thoughts; other ways are not known. */
+    return (bare || qsf_chat_has(j, "'<|im_start|>'+message.role+''+content+'<|im_end|>")) && qsf_chat_has(j, "ns.last_query_index") &&
+           qsf_chat_has(j, "{%-ifloop.lastor(notloop.lastandreasoning_content)%}") &&
+           qsf_chat_has(j, "+message.role+'<think>'+reasoning_content.strip('')+'</think>'+content.lstrip('')");
 }
 
-/* [INST] <<SYS>>\n system \n<</SYS>>\n\n user [/INST] answer </s><s>... */
-static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
+static bool is_llama2(const char *j)
 {
-    const char *system = n && is(&m[0], "system") ? m[0].content : NULL;
-    bool first = true;
-    for (size_t i = system ? 1 : 0; i < n; i++) {
-        if (is(&m[i], "assistant")) {
-            put(o, " ");
-            put_trimmed(o, m[i].content);
-            put(o, " </s>");
-            continue;
-        }
-        if (!first) put(o, "<s>");
-        put(o, "[INST] ");
-        if (first && system) {
-            put(o, "<<SYS>>\n");
-            put(o, system);
-            put(o, "\n<</SYS>>\n\n");
-            put(o, m[i].content);
-        } else {
-            put_trimmed(o, m[i].content);
-        }
-        put(o, " [/INST]");
-        first = false;
-    }
+    return qsf_chat_has(j, "bos_token+'[INST]'+content.strip()+'[/INST]'") && qsf_chat_has(j, "''+content.strip()+''+eos_token") &&
+           qsf_chat_has(j, "'<<SYS>>'+system_message+'<</SYS>>'+message['content']") && qsf_chat_has(j, "setsystem_message=false%}") &&
+           !qsf_chat_has(j, "setsystem_message='");
 }
 
-static void write_llama3(chat_out *o, const char *jinja, const qsf_message *m, size_t n, bool generate)
+static bool is_llama3(const char *j)
 {
-    const bool dated = has(jinja, "Cutting Knowledge Date"), system = n && is(&m[0], "system");
-    const bool trim = !jinja || has(jinja, "trim");
-    size_t i = 0;
-    if (dated) {
-        put(o, "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
-        if (system) put_trimmed(o, m[i++].content);
-        put(o, "<|eot_id|>");
-    }
-    for (; i < n; i++) {
-        put(o, "<|start_header_id|>");
-        put(o, m[i].role);
-        put(o, "<|end_header_id|>\n\n");
-        put_content(o, m[i].content, trim);
-        put(o, "<|eot_id|>");
-    }
-    if (generate) put(o, "<|start_header_id|>assistant<|end_header_id|>\n\n");
+    if (contains(j, "Cutting Knowledge Date") && !(contains(j, "Cutting Knowledge Date: December 2023\\n") && qsf_chat_has(j, "setdate_string='26Jul2024'"))) return false;
+    return qsf_chat_has(j, "'<|start_header_id|>'+message['role']+'<|end_header_id|>'+message['content']|trim+'<|eot_id|>'") && !contains(j, "</think>") &&
+           !contains(j, ">>>") && !contains(j, "<function=");
 }
 
-/* The spaces around [INST] differ between versions; each is read from the template's own strings. */
-static void write_mistral(chat_out *o, const char *jinja, const qsf_message *m, size_t n)
+static bool is_mistral(const char *j)
 {
-    const bool tight = has(jinja, "\"[INST]\"") || has(jinja, "'[INST]'"), newer = has(jinja, "[AVAILABLE_TOOLS]");
-    const char *open = !jinja || !tight ? "[INST] " : "[INST]", *close = !jinja || !(has(jinja, "\"[/INST]\"") || has(jinja, "'[/INST]'")) ? " [/INST]" : "[/INST]";
-    const bool spaced_answer = has(jinja, "\" \" + message[\"content\"]") || has(jinja, "' ' + message['content']") || has(jinja, "' ' + message[\"content\"]");
-    const char *system = n && is(&m[0], "system") ? m[0].content : NULL;
-    size_t last_user = n, first_user = n;
-    for (size_t i = 0; i < n; i++)
-        if (is(&m[i], "user")) {
-            if (first_user == n) first_user = i;
-            last_user = i;
-        }
-    const size_t holder = newer ? (last_user + 1 == n ? last_user : n) : first_user;     /* newer ones repeat it before the last message */
-    for (size_t i = system ? 1 : 0; i < n; i++) {
-        if (is(&m[i], "assistant")) {
-            if (spaced_answer || (newer && has(jinja, "\" \" +"))) put(o, " ");
-            put_content(o, m[i].content, has(jinja, "message[\"content\"]|trim") || has(jinja, "|trim + eos_token"));
-            put(o, "</s>");
-            continue;
-        }
-        put(o, open);
-        if (system && i == holder) {
-            put(o, system);
-            put(o, "\n\n");
-        }
-        put(o, m[i].content);
-        put(o, close);
-    }
+    if (contains(j, "<<SYS>>") || contains(j, "default_system_message") || contains(j, "strftime_now") || contains(j, "[THINK]")) return false;
+    return qsf_chat_has(j, "'[INST]'+message['content']+'[/INST]'") && (qsf_chat_has(j, "message['content']+eos_token") || qsf_chat_has(j, "message['content']|trim+eos_token"));
 }
 
-static void write_gemma(chat_out *o, const char *jinja, const qsf_message *m, size_t n, bool generate)
+static bool is_phi3(const char *j)
 {
-    const char *system = n && is(&m[0], "system") ? m[0].content : NULL;
-    (void)jinja;
-    for (size_t i = system ? 1 : 0; i < n; i++) {
-        put(o, "<start_of_turn>");
-        put(o, is(&m[i], "assistant") ? "model" : m[i].role);
-        put(o, "\n");
-        if (system && i == 1) {                           /* it has no role of its own */
-            put(o, system);
-            put(o, "\n\n");
-        }
-        put_trimmed(o, m[i].content);
-        put(o, "<end_of_turn>\n");
-    }
-    if (generate) put(o, "<start_of_turn>model\n");
+    return qsf_chat_has(j, "'<|user|>'+message['content']+'<|end|>'") || qsf_chat_has(j, "'<|user|>'+''+message['content']+'<|end|>'") ||
+           qsf_chat_has(j, "'<|'+message['role']+'|>'+''+message['content']+'<|end|>'");
 }
 
-/* <|role|>\ncontent<end>\n: Phi-3 and Zephyr. */
-static void write_roles(chat_out *o, const qsf_message *m, size_t n, const char *end, bool generate)
+static bool is_gemma(const char *j)
 {
-    for (size_t i = 0; i < n; i++) {
-        put(o, "<|");
-        put(o, m[i].role);
-        put(o, "|>\n");
-        put(o, m[i].content);
-        put(o, end);
-    }
-    if (generate) put(o, "<|assistant|>\n");
+    return qsf_chat_has(j, "'<start_of_turn>'+role+''+message['content']|trim+'<end_of_turn>") ||
+           (qsf_chat_has(j, "'<start_of_turn>'+role+''+(first_user_prefixifloop.firstelse'')") && qsf_chat_has(j, "messages[0]['content']+''"));
 }
 
-static void write_command_r(chat_out *o, const qsf_message *m, size_t n, bool generate)
+static bool is_zephyr(const char *j)
 {
-    for (size_t i = 0; i < n; i++) {
-        put(o, "<|START_OF_TURN_TOKEN|>");
-        put(o, is(&m[i], "system") ? "<|SYSTEM_TOKEN|>" : is(&m[i], "user") ? "<|USER_TOKEN|>" : "<|CHATBOT_TOKEN|>");
-        put_trimmed(o, m[i].content);
-        put(o, "<|END_OF_TURN_TOKEN|>");
-    }
-    if (generate) put(o, "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>");
+    return qsf_chat_has(j, "'<|user|>'+message['content']+eos_token") && qsf_chat_has(j, "'<|assistant|>'+message['content']+eos_token");
 }
 
-#define DS_USER "<\xef\xbd\x9c" "User\xef\xbd\x9c>"
-#define DS_ASSISTANT "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>"
-#define DS_END "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
-
-static void write_deepseek(chat_out *o, const char *jinja, const qsf_message *m, size_t n, bool generate)
+static bool is_command_r(const char *j)
 {
-    const bool old = has(jinja, "'User: '");
-    for (size_t i = 0; i < n && !old; i++)
-        if (is(&m[i], "system")) put(o, m[i].content);
-    for (size_t i = 0; i < n; i++) {
-        if (is(&m[i], "user")) {
-            put(o, old ? "User: " : DS_USER);
-            put(o, m[i].content);
-            if (old) put(o, "\n\n");
-        } else if (is(&m[i], "assistant")) {
-            const char *think = strstr(m[i].content, "</think>"), *content = m[i].content;
-            for (; !old && think; think = strstr(content, "</think>")) content = think + 8;
-            put(o, old ? "Assistant: " : DS_ASSISTANT);
-            put(o, content);
-            put(o, DS_END);
-        } else if (old) {
-            put(o, m[i].content);
-            put(o, "\n\n");
-        }
-    }
-    if (!generate) return;
-    put(o, old ? "Assistant:" : DS_ASSISTANT);
-    if (has(jinja, "Assistant\xef\xbd\x9c><think>")) {
-        put(o, "<think>\n");
-        if (has(jinja, "if not enable_thinking")) put(o, "</think>");
-    }
+    return qsf_chat_has(j, "'<|START_OF_TURN_TOKEN|><|USER_TOKEN|>'+content.strip()+'<|END_OF_TURN_TOKEN|>'") && qsf_chat_has(j, "setsystem_message=false%}") &&
+           qsf_chat_has(j, "'<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>'+content.strip()+'<|END_OF_TURN_TOKEN|>'") &&
+           qsf_chat_has(j, "<|SYSTEM_TOKEN|>'+system_message+'<|END_OF_TURN_TOKEN|>'");
 }
 
-static void write_plain(chat_out *o, const qsf_message *m, size_t n, bool generate)
+static bool is_deepseek(const char *j)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (is(&m[i], "user")) put(o, "User: ");
-        if (is(&m[i], "assistant")) put(o, "Assistant: ");
-        put(o, m[i].content);
-        put(o, "\n");
-    }
-    if (generate) put(o, "Assistant:");
+    if (qsf_chat_has(j, "'User:'+message['content']+''")) return qsf_chat_has(j, "'Assistant:'+message['content']+eos_token") && !contains(j, "</think>");
+    return qsf_chat_has(j, "'<\xef\xbd\x9cUser\xef\xbd\x9c>'+message['content']}}") && qsf_chat_has(j, "{{ns.system_prompt}}") && !contains(j, "is_last_user") &&
+           !contains(j, "not thinking");
 }
 
-qsf_status qsf_chat_write(qsf_chat c, const char *jinja, const qsf_message *m, size_t n, bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
+qsf_chat qsf_chat_detect(const char *j)
 {
-    chat_out o = { out, cap, 0 };
-    switch (c) {
-    case QSF_CHAT_CHATML: write_chatml(&o, jinja, m, n, generate); break;
-    case QSF_CHAT_LLAMA2: write_llama2(&o, m, n); break;
-    case QSF_CHAT_LLAMA3: write_llama3(&o, jinja, m, n, generate); break;
-    case QSF_CHAT_MISTRAL: write_mistral(&o, jinja, m, n); break;
-    case QSF_CHAT_PHI3: write_roles(&o, m, n, "<|end|>\n", generate); break;
-    case QSF_CHAT_GEMMA: write_gemma(&o, jinja, m, n, generate); break;
-    case QSF_CHAT_ZEPHYR: write_roles(&o, m, n, "</s>\n", generate); break;
-    case QSF_CHAT_COMMAND_R: write_command_r(&o, m, n, generate); break;
-    case QSF_CHAT_DEEPSEEK: write_deepseek(&o, jinja, m, n, generate); break;
-    case QSF_CHAT_PLAIN: write_plain(&o, m, n, generate); break;
-    default: return qsf_fail(err, QSF_E_NOT_FOUND, "there is no such chat template");
-    }
-    *len = o.len;
-    if (o.len >= cap) return qsf_fail(err, QSF_E_ARGUMENT, "the conversation takes %llu bytes, there is room for %llu", (unsigned long long)o.len + 1, (unsigned long long)cap);
-    out[o.len] = 0;
-    return QSF_OK;
+    static bool (*const tests[])(const char *) = {
+        [QSF_CHAT_CHATML] = is_chatml, [QSF_CHAT_LLAMA2] = is_llama2, [QSF_CHAT_LLAMA3] = is_llama3, [QSF_CHAT_MISTRAL] = is_mistral, [QSF_CHAT_PHI3] = is_phi3,
+        [QSF_CHAT_GEMMA] = is_gemma, [QSF_CHAT_ZEPHYR] = is_zephyr, [QSF_CHAT_COMMAND_R] = is_command_r, [QSF_CHAT_DEEPSEEK] = is_deepseek,
+    };
+    for (size_t c = 1; j && c < QSF_ARRAY_LEN(tests); c++)
+        if (tests[c](j)) return (qsf_chat)c;
+    return QSF_CHAT_UNKNOWN;
 }
-
-#undef DS_USER
-#undef DS_ASSISTANT
-#undef DS_END

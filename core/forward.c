@@ -114,6 +114,23 @@ static bool layer_windowed(const qsf_hparams *hp, uint32_t layer)
 /* Which of the two rotary tables a layer uses. */
 static int layer_rope(const qsf_hparams *hp, uint32_t layer) { return hp->rope_base_local > 0 && layer_windowed(hp, layer); }
 
+/* Key biases may be far larger than what tokens add to them (Qwen 2), and one scale must hold both.  A vector that is the same for
+ * all positions changes no softmax, so the part of the bias that the rotation leaves in place is taken off again. */
+static void unbias_key(const qsf_context *c, float *x, const float *bias, const qsf_rope *r)
+{
+    const size_t half = r->half;
+    if (c->hp->rope == QSF_ROPE_NONE) {
+        for (size_t i = 0; i < c->hp->head_dim; i++) x[i] -= bias[i];
+    } else if (c->hp->rope == QSF_ROPE_PAIRS) {
+        for (size_t i = 2 * r->slow; i < 2 * half; i++) x[i] -= r->mscale * bias[i];
+    } else {
+        for (size_t i = r->slow; i < half; i++) {
+            x[i] -= r->mscale * bias[i];
+            x[half + i] -= r->mscale * bias[half + i];
+        }
+    }
+}
+
 /* Norm, rotation and storing of one head of one row.  Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
 static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t head)
 {
@@ -127,6 +144,10 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
         const int r = layer_rope(hp, layer);
         const size_t half = c->rope[r].half;
         c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half, hp->rope == QSF_ROPE_PAIRS);
+    }
+    if (c->kv.layout.type == QSF_KV_Q8) {
+        const float *bias = query || weight ? NULL : c->w->v[QSF_K_ATTN_K_BIAS];
+        if (bias) unbias_key(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
     }
     if (!query) {
         const qsf_batch_row *b = &c->rows[row];

@@ -31,7 +31,8 @@ static bool vocab_whole_scores(const qsf_vocab *v)
 {
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         if (!(fabsf(v->scores[i]) <= 0x1p24f)) return false;
-        if (qsf_f32_bits((float)(int32_t)v->scores[i]) != qsf_f32_bits(v->scores[i])) return false;    /* -0 is not whole either */
+        if ((float)(int32_t)v->scores[i] != v->scores[i]) return false;
+        if (qsf_f32_bits(v->scores[i]) == 0x80000000u) return false;    /* -0 */
     }
     return true;
 }

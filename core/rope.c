@@ -41,6 +41,8 @@ void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ct
         }
         r->freq[i] = f;
     }
+    r->slow = r->half;
+    while (r->slow && r->freq[r->slow - 1] * n_ctx < 0.5) r->slow--;
 }
 
 void qsf_rope_angles(const qsf_rope *r, uint32_t pos, float *cos_out, float *sin_out)

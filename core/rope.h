@@ -8,6 +8,7 @@
 
 typedef struct qsf_rope {
     uint32_t half;          /* rotated pairs of a head */
+    uint32_t slow;          /* pairs from here on turn by less than half a radian over the whole context */
     double  *freq;          /* [half] radians a position */
     float    mscale;        /* multiplies sine and cosine */
 } qsf_rope;

@@ -41,7 +41,7 @@ static void check_cuts(bench *b, const qsf_context_options *o, double bound, con
 TEST(a_prompt_in_any_batches_gives_the_same_logits)
 {
     static const uint8_t types[] = { QSF_T_4BIT, QSF_T_8BIT, QSF_T_2BIT, QSF_T_TERNARY, QSF_T_5BIT_S, QSF_T_F16 };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(types); i++) {
+    for (size_t i = 0; i < QSF_ARRAY_LEN(types); i += TEST_EVERY) {
         bench b;
         tiny_options o = tiny_defaults();
         qsf_context_options co = bench_options();
@@ -506,7 +506,7 @@ static void set_importance(mem_file *f, uint32_t layer, float importance)
 
 TEST(lower_quality_skips_unimportant_layers_without_reading_them)
 {
-    for (int streamed = 0; streamed < 3; streamed++) {
+    for (int streamed = 0; streamed < 3; streamed += TEST_EVERY) {
         bench b;
         int32_t ids[N];
         tiny_options o = tiny_defaults();

@@ -380,19 +380,6 @@ TEST(parts_of_embedding_and_head_have_checksums)
 
 /* ---- damage ---- */
 
-/* ThreadSanitizer makes this twenty times slower and has nothing to find in one thread: one bit of each byte is enough for it. */
-#if defined(__SANITIZE_THREAD__)
-enum { BIT_STEP = 8 };
-#elif defined(__has_feature)
-#  if __has_feature(thread_sanitizer)
-enum { BIT_STEP = 8 };
-#  else
-enum { BIT_STEP = 1 };
-#  endif
-#else
-enum { BIT_STEP = 1 };
-#endif
-
 static void check_every_bit_matters(const tiny_options *o)
 {
     mem_host h;
@@ -403,7 +390,7 @@ static void check_every_bit_matters(const tiny_options *o)
     f->cap = f->len;
     CHECK_EQ(verdict(&h), QSF_OK);
     for (uint64_t i = 0; i < f->len; i++)
-        for (int bit = (int)(i % BIT_STEP); bit < 8; bit += BIT_STEP) {
+        for (int bit = (int)(i % TEST_EVERY); bit < 8; bit += TEST_EVERY) {
             f->bytes[i] ^= (uint8_t)(1 << bit);
             if (verdict(&h) == QSF_OK && passed++ < 3) printf("      bit %d of byte %llu made no difference\n", bit, (unsigned long long)i);
             crashed_text += error.text[0] == 0;
@@ -525,7 +512,7 @@ TEST(random_damage_with_right_checksums_is_survived)
         o.outliers = true;
         const mem_file *f = written(&h, &o);
         uint8_t *b = malloc((size_t)f->len);
-        for (int round = 0; round < 1500 / BIT_STEP; round++) {
+        for (int round = 0; round < 1500 / TEST_EVERY; round++) {
             memcpy(b, f->bytes, (size_t)f->len);
             const int hits = 1 + (int)(tiny_uniform(&seed) * 4);
             for (int k = 0; k < hits; k++) {

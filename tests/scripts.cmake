@@ -1,16 +1,37 @@
 # The tests that are scripts, with their arguments.  A line here makes one a test.
 # SPDX-License-Identifier: MIT
 
+set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert>)
+
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(parity_tiny 2400 ${parity} --only tiny)
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} "${PROJECT_SOURCE_DIR}/include"
         $<TARGET_FILE:qsf> ${QSF_STATIC_LIBS})
 endif()
-qsf_script(parity_tiny 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --only tiny)
-qsf_script(parity_hf 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --only hf)
-qsf_script(parity_files 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --only files)
-if(NOT QSF_SANITIZE)
-    qsf_script(parity_real 2400 parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --models "${models}" --only real)
+
+# ---- what compilers and missing libraries do not change: in one build and under the sanitizers ----
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
+    if(QSF_SANITIZE)
+        set(rounds 4)
+    else()
+        set(rounds 20)
+    endif()
+    if(qsf_yyjson)
+        qsf_script(parity_hf 2400 ${parity} --only hf)
+    endif()
+    if(qsf_lz4 AND qsf_zstd)
+        qsf_script(parity_files 2400 ${parity} --only files)
+    endif()
+    qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert> ${rounds})
+    qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
 endif()
-qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert>)
-qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
+
+# ---- real models and texts ----
+if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))
+    qsf_script(parity_real 2400 ${parity} --models "${models}" --only real)
+    qsf_script(parity_perplexity 2400 ${parity} --models "${models}" --only perplexity)
+    qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
+    qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run> --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
+endif()

@@ -33,6 +33,15 @@ static const char *test_filter;
 #define SKIP(why) do { printf("  skipped: %s\n", why); test_skipped_count++; \
         if (getenv("QSF_TEST_NO_SKIP")) { test_fail(__FILE__, __LINE__, "skipped where QSF_TEST_NO_SKIP is set"); } return; } while (0)
 
+/* For what this build was made without, and says so when it is asked for. */
+#define LEFT_OUT(why) do { printf("  left out of this build: %s\n", why); return; } while (0)
+/* Sweeps take every TEST_EVERYth case where the program runs twenty times slower: under ThreadSanitizer and emulators. */
+#if defined(QSF_TEST_SLOW)
+enum { TEST_EVERY = 3 };
+#else
+enum { TEST_EVERY = 1 };
+#endif
+
 static inline void test_fail(const char *file, int line, const char *what)
 {
     test_failed = true;

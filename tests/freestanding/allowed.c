@@ -22,4 +22,7 @@ ALLOW(LZ4_sizeofState) ALLOW(LZ4_sizeofStateHC)
 ALLOW(ZSTD_compressBound) ALLOW(ZSTD_compressCCtx) ALLOW(ZSTD_decompressDCtx) ALLOW(ZSTD_estimateCCtxSize)
 ALLOW(ZSTD_estimateDCtxSize) ALLOW(ZSTD_initStaticCCtx) ALLOW(ZSTD_initStaticDCtx) ALLOW(ZSTD_isError)
 
+/* What compilers make of these: clang of memcmp, GCC's own library of atomics on aarch64. */
+ALLOW(bcmp) ALLOW(__getauxval)
+
 ALLOW(_start)

@@ -2,12 +2,13 @@
 """Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
 SPDX-License-Identifier: MIT
 
-    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw] [--full]
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw]
+           [--shared DIR] [--full]
 
 Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
-model names): tiny, hf, files, real, perplexity.  --models holds the real GGUF files that ../golden/greedy and
+model names): tiny, hf, files, real, perplexity, quantisers.  --models holds the real GGUF files that ../golden/greedy and
 ../golden/perplexity.csv name; those that are not there are skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --text is
-the WikiText-2 test text, for perplexity.  --full adds the slow float runs of all real prompts.
+the WikiText-2 test text, for perplexity (by itself data/wiki.test.raw of --shared).  --full adds the slow float runs of all real prompts.
 
 Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES times
 their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and after another token the
@@ -262,27 +263,49 @@ def check_perplexity(r):
             r.check(f"perplexity {stem}, f16 keys", perplexity, r, path, row, "--kv-type", "f16")
             r.check(f"perplexity {stem}", perplexity, r, path, row)
 
+def check_quantisers(r):
+    """Size and perplexity of what the converter makes of SmolLM2 in floats, against quantisers.csv."""
+    if not r.wanted("quantisers"): return
+    tool, model = r.a.shared / "tools" / "make_hf.py", find_model(r, "smollm2-135m-q4_1.gguf")
+    if not tool.exists() or r.a.text is None or model is None:
+        return r.skip("quantisers", "SmolLM2's GGUF (--models), --text or make_hf.py (--shared) is not there")
+    folder = r.a.cache / "regrid7"
+    r.call(sys.executable, tool, "--regrid", 7, model, folder)
+    for row in csv.DictReader((GOLDEN / "quantisers.csv").open()): r.check(f"quantisers {row['type']}", quantiser, r, folder, row)
+
+def quantiser(r, folder, row):
+    qsf = r.a.cache / "quantisers.qsf"
+    convert(r, folder, qsf, "--quant-type", row["type"])
+    size, bytes_max, most = qsf.stat().st_size, 1e6 * float(row["mb_max"]), float(row["perplexity_max"])
+    got = measure_perplexity(r, qsf, 512, row["windows"])
+    return size <= bytes_max and got <= most, f"{size / 1e6:.1f} MB (at most {row['mb_max']}), perplexity {got:.3f} (at most {most}) over {row['windows']} windows"
+
 def perplexity(r, path, row, *options):
-    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", row["context"], "--chunks", row["windows"], "-t", r.a.threads,
-                 *options)
-    found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens", out.decode().strip().splitlines()[-1])
-    if not found: return False, f"no result in {out[-200:]!r}"
-    got, want = float(found[1]), float(row["perplexity"])
+    got, want = measure_perplexity(r, path, row["context"], row["windows"], *options), float(row["perplexity"])
     return abs(got / want - 1) <= PERPLEXITY, f"{got:.4f}, llama.cpp {want:.4f} ({100 * (got / want - 1):+.2f}%) over {row['windows']} windows"
+
+def measure_perplexity(r, path, context, windows, *options):
+    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", context, "--chunks", windows, "-t", r.a.threads, *options)
+    found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens", out.decode().strip().splitlines()[-1])
+    if not found: raise Failure(f"no result in {out[-200:]!r}")
+    return float(found[1])
 
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path, action="append", default=[])
     p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append"); p.add_argument("--text", type=pathlib.Path)
+    p.add_argument("--shared", type=pathlib.Path, default=os.environ.get("QSF_SHARED_DIR", HERE.parent.parent.parent / "shared"))
     p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true")
     a = p.parse_args()
+    a.shared = pathlib.Path(a.shared)
+    if a.text is None and (a.shared / "data" / "wiki.test.raw").exists(): a.text = a.shared / "data" / "wiki.test.raw"
     a.qsf_run = str(pathlib.Path(a.qsf_run).resolve())
     a.convert = a.convert or str(pathlib.Path(a.qsf_run).with_name(pathlib.Path(a.qsf_run).name.replace("qsf-run", "qsf-convert")))
     with tempfile.TemporaryDirectory() as fresh:
         a.cache = a.cache or pathlib.Path(fresh)
         r = Runner(a)
-        for group in (check_tiny, check_hf, check_files, check_real, check_perplexity): group(r)
+        for group in (check_tiny, check_hf, check_files, check_real, check_perplexity, check_quantisers): group(r)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
     sys.exit(1 if r.failed else 0)
