@@ -2,7 +2,7 @@
 """Writes the library and qsf-run as one C file:  tools/amalgamate.py [OUT], then  cc -O3 -o qsf-run qsf.c -lpthread -lm
 SPDX-License-Identifier: MIT
 
-Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert) in that order; our own headers are put in
+Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert and qsf-bench) in that order; our own headers are put in
 where they are first included, the system's stay as they are.  No third-party code, so no compression and no line
 editing: -DQSF_HAVE_LZ4 -llz4 and so on bring them back.
 """
@@ -10,7 +10,7 @@ import pathlib, re, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ["include", "core", "kernels", "platform/native", "cli"]
-LEFT_OUT = {"cli/qsf-convert.c"}
+LEFT_OUT = re.compile(r"cli/(qsf-convert|qsf-bench|bench_\w+)\.c")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"')
 HEAD = """\
 /* libqsf and qsf-run in one file, made by tools/amalgamate.py:  cc -O3 -o qsf-run qsf.c -lpthread -lm
@@ -56,7 +56,7 @@ def main():
     seen, out = set(), [HEAD]
     for folder in FOLDERS[1:]:
         for source in sorted((ROOT / folder).glob("*.c")):
-            if str(source.relative_to(ROOT)) not in LEFT_OUT:
+            if not LEFT_OUT.fullmatch(source.relative_to(ROOT).as_posix()):
                 paste(source, seen, out)
     target = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "qsf.c")
     target.write_text("".join(out))

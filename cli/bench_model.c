@@ -1,0 +1,222 @@
+/* Prefill, decode and loading of whole models through the public interface, as a user gets them.
+ * SPDX-License-Identifier: MIT */
+#include "benchmark.h"
+
+#include "platform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One model in one setting of threads and instruction set. */
+typedef struct model_bench {
+    const bench_settings *set;
+    bench_report *report;
+    const char   *path;
+    qsf_model    *model;
+    qsf_context  *context;
+    int32_t      *ids;           /* of the longest prompt or depth */
+    uint32_t      n_vocab;
+    bench_row     row;           /* what all rows of the setting have in common */
+    qsf_error     error;
+} model_bench;
+
+static double bench_now_ms(void)
+{
+    const qsf_platform *p = qsf_platform_native();
+    return (double)p->now_ns(p->user) / 1e6;
+}
+
+static uint32_t bench_largest(const bench_numbers *l)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < l->n; i++) if (l->v[i] > most) most = l->v[i];
+    return most;
+}
+
+/* Positions that the longest test takes; at least the warm-up's. */
+static uint32_t bench_positions(const bench_settings *set)
+{
+    const uint32_t prompt = bench_largest(&set->prompts), decode = bench_largest(&set->depths) + bench_largest(&set->decodes), least = 16;
+    const uint32_t most = prompt > decode ? prompt : decode;
+    return most > least ? most : least;
+}
+
+static void bench_row_model(bench_row *r, const char *path)
+{
+    const char *name = path;
+    for (const char *p = path; *p; p++)
+        if (*p == '/' || *p == '\\') name = p + 1;
+    snprintf(r->model, sizeof r->model, "%s", name);
+    r->share = -1;
+}
+
+static int bench_open(model_bench *b, uint32_t threads, const char *isa)
+{
+    qsf_context_options o;
+    qsf_model_info info;
+    qsf_stats st;
+    qsf_plan plan;
+    if (qsf_model_open(b->path, NULL, &b->model, &b->error)) return report(&b->error);
+    qsf_context_defaults(&o);
+    o.n_ctx = bench_positions(b->set);
+    o.n_batch = (uint32_t)b->set->n_batch;
+    o.n_threads = threads;
+    o.n_seqs = 1;
+    o.n_logits = 1;
+    o.kv_type = !strcmp(b->set->kv, "f16") ? QSF_KV_F16 : !strcmp(b->set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
+    o.isa = isa;
+    if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
+    qsf_model_get_info(b->model, &info);
+    qsf_context_get_stats(b->context, &st);
+    qsf_context_get_plan(b->context, &plan);
+    b->n_vocab = info.n_vocab;
+    b->row.threads = st.n_threads;
+    b->row.memory = plan.total;
+    snprintf(b->row.isa, sizeof b->row.isa, "%s", st.isa);
+    return EXIT_OK;
+}
+
+static void bench_close(model_bench *b)
+{
+    qsf_context_free(b->context);
+    qsf_model_close(b->model);
+    b->context = NULL;
+    b->model = NULL;
+}
+
+static void bench_samples_add(bench_samples *s, double v) { s->v[s->n++] = v; }
+
+static void bench_emit(model_bench *b, bench_samples *s, const char *unit)
+{
+    snprintf(b->row.unit, sizeof b->row.unit, "%s", unit);
+    bench_row_figures(&b->row, s);
+    bench_report_row(b->report, &b->row);
+}
+
+/* Any tokens do: the time of none depends on which it is. */
+static int32_t bench_token(const model_bench *b, uint32_t i) { return (int32_t)((i * 7919u + 13) % b->n_vocab); }
+
+/* n tokens one after another, each with its logits, as a chat makes them. */
+static qsf_status bench_decode_tokens(model_bench *b, uint32_t n)
+{
+    const float *logits;
+    qsf_status st = QSF_OK;
+    for (uint32_t i = 0; !st && i < n; i++) {
+        if (interrupted()) return QSF_E_CANCELLED;
+        const int32_t id = bench_token(b, i * 31 + 7);
+        st = qsf_feed(b->context, 0, &id, 1, &logits);
+    }
+    return st;
+}
+
+/* The prompt's logits are computed for its last token, as for an answer. */
+static int bench_prefill(model_bench *b, uint32_t n)
+{
+    bench_samples s = { .n = 0 };
+    const float *logits;
+    for (long long i = 0; i < b->set->reps; i++) {
+        qsf_seq_truncate(b->context, 0, 0);
+        const double begin = bench_now_ms();
+        const qsf_status st = qsf_feed(b->context, 0, b->ids, n, &logits);
+        if (st) return report_context(b->context, st);
+        bench_samples_add(&s, 1e3 * n / (bench_now_ms() - begin));
+        if (interrupted()) return EXIT_INTERRUPTED;
+    }
+    snprintf(b->row.test, sizeof b->row.test, "pp%u", (unsigned)n);
+    bench_emit(b, &s, "tok/s");
+    return EXIT_OK;
+}
+
+static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
+{
+    bench_samples s = { .n = 0 };
+    qsf_seq_truncate(b->context, 0, 0);
+    qsf_status st = depth ? qsf_feed(b->context, 0, b->ids, depth, NULL) : QSF_OK;
+    for (long long i = 0; !st && i < b->set->reps; i++) {
+        qsf_seq_truncate(b->context, 0, depth);
+        const double begin = bench_now_ms();
+        st = bench_decode_tokens(b, n);
+        bench_samples_add(&s, 1e3 * n / (bench_now_ms() - begin));
+    }
+    if (st == QSF_E_CANCELLED) return EXIT_INTERRUPTED;
+    if (st) return report_context(b->context, st);
+    if (depth) snprintf(b->row.test, sizeof b->row.test, "tg%u@%u", (unsigned)n, (unsigned)depth);
+    else snprintf(b->row.test, sizeof b->row.test, "tg%u", (unsigned)n);
+    bench_emit(b, &s, "tok/s");
+    return EXIT_OK;
+}
+
+static int bench_speeds(model_bench *b)
+{
+    const bench_settings *set = b->set;
+    const uint32_t n_warm = (uint32_t)set->n_batch < bench_positions(set) ? (uint32_t)set->n_batch : bench_positions(set) - 1;
+    int code = EXIT_OK;
+    b->ids = malloc(bench_positions(set) * sizeof *b->ids);
+    if (!b->ids) {
+        fputs("out of memory for the tokens\n", stderr);
+        return EXIT_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < bench_positions(set); i++) b->ids[i] = bench_token(b, i);
+    /* The first batch reads the weights. */
+    qsf_status st = qsf_feed(b->context, 0, b->ids, n_warm, NULL);
+    if (!st) st = bench_decode_tokens(b, 1);
+    if (st == QSF_E_CANCELLED) code = EXIT_INTERRUPTED;
+    else if (st) code = report_context(b->context, st);
+    for (size_t i = 0; !code && i < set->prompts.n; i++)
+        if (set->prompts.v[i]) code = bench_prefill(b, set->prompts.v[i]);
+    for (size_t d = 0; d < set->depths.n; d++)
+        for (size_t i = 0; !code && i < set->decodes.n; i++)
+            if (set->decodes.v[i]) code = bench_decode(b, set->decodes.v[i], set->depths.v[d]);
+    free(b->ids);
+    b->ids = NULL;
+    return code;
+}
+
+/* From the path to the first token's logits, without that token's own computing: everything is in memory then, whenever
+ * the engine chose to read it.  The first round only brings the file into the system's cache. */
+static int bench_load(model_bench *b, uint32_t threads, const char *isa)
+{
+    bench_samples s = { .n = 0 };
+    for (long long i = 0; i <= b->set->reps; i++) {
+        const double begin = bench_now_ms();
+        const int code = bench_open(b, threads, isa);
+        if (code) return code;
+        qsf_status st = bench_decode_tokens(b, 1);
+        const double loaded = bench_now_ms() - begin;
+        double token = 1e30;
+        for (int t = 0; !st && t < 5; t++) {
+            const double from = bench_now_ms();
+            st = bench_decode_tokens(b, 1);
+            const double took = bench_now_ms() - from;
+            if (took < token) token = took;
+        }
+        if (st == QSF_E_CANCELLED) return EXIT_INTERRUPTED;
+        if (st) return report_context(b->context, st);
+        if (i) bench_samples_add(&s, loaded > token ? loaded - token : 0);
+        bench_close(b);
+    }
+    snprintf(b->row.test, sizeof b->row.test, "load");
+    bench_emit(b, &s, "ms");
+    return EXIT_OK;
+}
+
+static int bench_setting(model_bench *b, uint32_t threads, const char *isa)
+{
+    bench_row_model(&b->row, b->path);
+    int code = b->set->load ? bench_load(b, threads, isa) : EXIT_OK;
+    if (!code && (bench_largest(&b->set->prompts) || bench_largest(&b->set->decodes)) && !(code = bench_open(b, threads, isa))) code = bench_speeds(b);
+    bench_close(b);
+    return code;
+}
+
+int bench_models(const bench_settings *set, bench_report *rep)
+{
+    for (size_t m = 0; m < set->models.n; m++)
+        for (size_t i = 0; i < (set->isas.n ? set->isas.n : 1); i++)
+            for (size_t t = 0; t < set->threads.n; t++) {
+                model_bench b = { .set = set, .report = rep, .path = set->models.items[m] };
+                const int code = bench_setting(&b, set->threads.v[t], set->isas.n ? set->isas.v[i] : NULL);
+                if (code) return code;
+            }
+    return EXIT_OK;
+}

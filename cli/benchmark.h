@@ -1,0 +1,70 @@
+/* What the parts of qsf-bench share: the settings, a measured row and the report that rows go to.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_BENCHMARK_H
+#define QSF_CLI_BENCHMARK_H
+
+#include "run.h"
+
+enum { BENCH_LIST_MAX = 16, BENCH_REPS_MAX = 100 };
+
+/* "128,512" and "avx2,avx512", taken apart. */
+typedef struct bench_numbers { uint32_t v[BENCH_LIST_MAX]; size_t n; } bench_numbers;
+typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words;
+
+typedef struct bench_settings {
+    option_list   models;
+    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *filter, *compare;
+    bench_numbers prompts, decodes, depths, threads;
+    bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
+    long long     reps, n_batch;
+    double        tolerance;
+    bool          load, kernels, json, csv, help, version, completion;
+} bench_settings;
+
+/* ---- bench_report.c ---- */
+
+typedef struct bench_samples { double v[BENCH_REPS_MAX]; size_t n; } bench_samples;
+
+/* One figure: what was measured, where, and the spread of its repetitions. */
+typedef struct bench_row {
+    char     model[128];         /* file name without folders; "" for kernels and the machine */
+    char     test[64];           /* "pp512", "tg128", "tg128@4096", "load", "4bit/64 n=1 memory" */
+    char     isa[24];
+    uint32_t threads;
+    char     unit[16];           /* of the figures; "ms" and "ns" are times, where less is better, the rest speeds */
+    double   median, min, max, stdev;
+    size_t   n;                  /* repetitions */
+    double   share;              /* of what the machine can do; < 0: not known */
+    const char *share_of;        /* "read", "peak" */
+    uint64_t memory;             /* bytes that the model takes; 0: not said */
+} bench_row;
+
+/* Median, smallest, largest and standard deviation of the samples (which are put in order). */
+void bench_row_figures(bench_row *r, bench_samples *s);
+
+typedef struct bench_report {
+    const bench_settings *set;
+    bench_row *before;           /* of --compare */
+    bool      *used;
+    size_t     n_before, n_rows, n_compared, n_slower;
+} bench_report;
+
+/* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
+int  bench_report_begin(bench_report *rep, const bench_settings *set);
+void bench_report_row(bench_report *rep, const bench_row *r);
+/* Prints what comes behind the rows and frees the report.  code: of the run; the result is that, or EXIT_FAILED where it
+ * went well and a row is slower than --tolerance allows. */
+int  bench_report_end(bench_report *rep, int code);
+
+/* ---- bench_compare.c ---- */
+/* The rows of an earlier --json output; the caller frees.  Returns an exit code, said on stderr. */
+int bench_read_rows(const char *path, bench_row **rows, size_t *n);
+
+/* ---- bench_sets.c ---- */
+/* The names of all instruction sets that this processor and this build have, weakest first. */
+void bench_all_sets(bench_words *out);
+
+/* ---- bench_model.c ---- */
+int bench_models(const bench_settings *set, bench_report *rep);
+
+#endif

@@ -1,0 +1,126 @@
+/* qsf-bench: how fast models and kernels run here.  This file is the option table and the choice of what to do.
+ * SPDX-License-Identifier: MIT */
+#include "benchmark.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(bench_settings, member)
+
+static const option bench_options[] = {
+    { .kind = OPTION_GROUP, .help = "Models" },
+    { OPTION_LIST, "-m --model", "FILE", AT(models), 0, 0, NULL, "QSF or GGUF file; may be given again, and may stand alone on the command line", NULL },
+    { OPTION_TEXT, "-p --prompt", "N,N,...", AT(prompts_text), 0, 0, NULL, "lengths of prompts to compute, 0 for none", "512" },
+    { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL, "numbers of tokens to generate one by one, 0 for none", "128" },
+    { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL, "positions that are already in the cache when generating begins", "0" },
+    { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL, "the time from opening the file, which the system has in its cache, until all weights are ready", NULL },
+    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
+    { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
+
+    { .kind = OPTION_GROUP, .help = "Machine" },
+    { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL, "threads, 0 for one a processor", "0" },
+    { OPTION_TEXT, "--isa", "NAME,NAME,...", AT(isa_text), 0, 0, NULL, "instruction sets: scalar, sse42, avx2, avx512, neon, ..., or all that the processor has",
+      "the best there is, or QSF_ISA" },
+    { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL, "how often each test runs; median, least, most and standard deviation are printed", "5" },
+
+    { .kind = OPTION_GROUP, .help = "Figures" },
+    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "as JSON", NULL },
+    { OPTION_FLAG, "--csv", NULL, AT(csv), 0, 0, NULL, "as CSV", NULL },
+    { OPTION_TEXT, "--compare", "FILE", AT(compare), 0, 0, NULL, "beside the figures of an earlier --json output; exit code 1 where one is slower", NULL },
+    { OPTION_NUMBER, "--tolerance", "PERCENT", AT(tolerance), 0, 100, NULL, "how much slower is still the same", "5" },
+
+    { .kind = OPTION_GROUP, .help = "About" },
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL, "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
+    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+};
+#undef AT
+enum { N_BENCH_OPTIONS = sizeof bench_options / sizeof bench_options[0] };
+
+static void bench_help(void)
+{
+    printf("Measures how fast models run on this machine.\n\n"
+           "  qsf-bench model.qsf model.gguf                 prompt of 512, answer of 128\n"
+           "  qsf-bench model.qsf -p 0 -n 64 -d 128,4096     answers in a short and in a long context\n"
+           "  qsf-bench model.qsf -t 1,2 --isa all           every instruction set\n"
+           "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n\n"
+           "Usage: qsf-bench [options] MODEL...  Each option can also be set by the environment variable in brackets.\n"
+           "Exit codes: 0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted.\n");
+    options_help(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", stdout);
+}
+
+/* "128,512"; each from 0 to most. */
+static bool bench_parse_numbers(const char *name, const char *text, uint32_t most, bench_numbers *out)
+{
+    out->n = 0;
+    for (const char *p = text;;) {
+        char *end;
+        const unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
+        if (*p < '0' || *p > '9' || v > most || (*end && *end != ',') || out->n == BENCH_LIST_MAX) {
+            fprintf(stderr, "%s takes up to %d whole numbers from 0 to %u with commas between them, not \"%s\"\n", name, BENCH_LIST_MAX, (unsigned)most, text);
+            return false;
+        }
+        out->v[out->n++] = (uint32_t)v;
+        if (!*end) return true;
+        p = end + 1;
+    }
+}
+
+static bool bench_parse_words(const char *name, const char *text, bench_words *out)
+{
+    out->n = 0;
+    for (const char *p = text;; p++) {
+        const size_t len = strcspn(p, ",");
+        if (!len || len >= sizeof out->v[0] || out->n == BENCH_LIST_MAX) {
+            fprintf(stderr, "%s takes names with commas between them, not \"%s\"\n", name, text);
+            return false;
+        }
+        memcpy(out->v[out->n], p, len);
+        out->v[out->n++][len] = 0;
+        if (!*(p += len)) return true;
+    }
+}
+
+static bool bench_fill(bench_settings *set, const option_list *rest)
+{
+    for (size_t i = 0; i < rest->n; i++) {
+        if (set->models.n == OPTION_LIST_MAX) {
+            fprintf(stderr, "more than %d models\n", OPTION_LIST_MAX);
+            return false;
+        }
+        set->models.items[set->models.n++] = rest->items[i];
+    }
+    if (!bench_parse_numbers("--prompt", set->prompts_text, 1 << 20, &set->prompts) || !bench_parse_numbers("--decode", set->decodes_text, 1 << 20, &set->decodes) ||
+        !bench_parse_numbers("--depth", set->depths_text, 1 << 20, &set->depths) || !bench_parse_numbers("--threads", set->threads_text, 256, &set->threads)) return false;
+    if (set->isa_text && !strcmp(set->isa_text, "all")) bench_all_sets(&set->isas);
+    else if (set->isa_text && !bench_parse_words("--isa", set->isa_text, &set->isas)) return false;
+    if (set->json && set->csv) {
+        fputs("--json or --csv, not both\n", stderr);
+        return false;
+    }
+    if (!set->models.n) {
+        fputs("no model was given: qsf-bench [options] MODEL...; --help lists the options\n", stderr);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static bench_settings set = {
+        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5,
+    };
+    option_list rest;
+    bench_report rep;
+    terminal_init();
+    if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest)) return EXIT_USAGE;
+    if (set.help) return bench_help(), EXIT_OK;
+    if (set.version) return printf("qsf-bench %s\n", qsf_version()), EXIT_OK;
+    if (set.completion) return options_names(bench_options, N_BENCH_OPTIONS, stdout), EXIT_OK;
+    if (!bench_fill(&set, &rest)) return EXIT_USAGE;
+    int code = bench_report_begin(&rep, &set);
+    if (code) return code;
+    code = bench_report_end(&rep, bench_models(&set, &rep));
+    if ((fflush(stdout) || ferror(stdout)) && !code) code = EXIT_IO;
+    return code;
+}
