@@ -16,7 +16,7 @@ typedef struct bench_settings {
     const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *filter, *compare;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
-    long long     reps, n_batch;
+    long long     reps, n_batch, buffer_mb;
     double        tolerance;
     bool          load, kernels, json, csv, help, version, completion;
 } bench_settings;
@@ -66,5 +66,8 @@ void bench_all_sets(bench_words *out);
 
 /* ---- bench_model.c ---- */
 int bench_models(const bench_settings *set, bench_report *rep);
+
+/* ---- bench_kernels.c ---- */
+int bench_all_kernels(const bench_settings *set, bench_report *rep);
 
 #endif

@@ -17,8 +17,14 @@ static const option bench_options[] = {
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
 
+    { .kind = OPTION_GROUP, .help = "Kernels" },
+    { OPTION_FLAG, "--kernels", NULL, AT(kernels), 0, 0, NULL,
+      "every kernel of every instruction set, beside the machine's reading speed and its multiply-add peak, which are measured too", NULL },
+    { OPTION_TEXT, "--filter", "WORDS", AT(filter), 0, 0, NULL, "only those whose set and name have all these words in them, such as \"avx512 4bit/64 memory\"", NULL },
+    { OPTION_INT, "--buffer", "MB", AT(buffer_mb), 16, 65536, NULL, "size of what is read from memory: several times the largest cache", "256" },
+
     { .kind = OPTION_GROUP, .help = "Machine" },
-    { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL, "threads, 0 for one a processor", "0" },
+    { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL, "threads, 0 for one a processor; kernels run with one as well", "0" },
     { OPTION_TEXT, "--isa", "NAME,NAME,...", AT(isa_text), 0, 0, NULL, "instruction sets: scalar, sse42, avx2, avx512, neon, ..., or all that the processor has",
       "the best there is, or QSF_ISA" },
     { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL, "how often each test runs; median, least, most and standard deviation are printed", "5" },
@@ -39,11 +45,12 @@ enum { N_BENCH_OPTIONS = sizeof bench_options / sizeof bench_options[0] };
 
 static void bench_help(void)
 {
-    printf("Measures how fast models run on this machine.\n\n"
+    printf("Measures how fast models and kernels run on this machine.\n\n"
            "  qsf-bench model.qsf model.gguf                 prompt of 512, answer of 128\n"
            "  qsf-bench model.qsf -p 0 -n 64 -d 128,4096     answers in a short and in a long context\n"
            "  qsf-bench model.qsf -t 1,2 --isa all           every instruction set\n"
-           "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n\n"
+           "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n"
+           "  qsf-bench --kernels                            each kernel against what the machine can do\n\n"
            "Usage: qsf-bench [options] MODEL...  Each option can also be set by the environment variable in brackets.\n"
            "Exit codes: 0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted.\n");
     options_help(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", stdout);
@@ -98,7 +105,11 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
         fputs("--json or --csv, not both\n", stderr);
         return false;
     }
-    if (!set->models.n) {
+    if (set->filter && !set->kernels) {
+        fputs("--filter goes with --kernels\n", stderr);
+        return false;
+    }
+    if (!set->models.n && !set->kernels) {
         fputs("no model was given: qsf-bench [options] MODEL...; --help lists the options\n", stderr);
         return false;
     }
@@ -108,7 +119,7 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
 int main(int argc, char **argv)
 {
     static bench_settings set = {
-        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5,
+        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5, .buffer_mb = 256,
     };
     option_list rest;
     bench_report rep;
@@ -120,7 +131,9 @@ int main(int argc, char **argv)
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
     int code = bench_report_begin(&rep, &set);
     if (code) return code;
-    code = bench_report_end(&rep, bench_models(&set, &rep));
+    code = bench_models(&set, &rep);
+    if (!code && set.kernels) code = bench_all_kernels(&set, &rep);
+    code = bench_report_end(&rep, code);
     if ((fflush(stdout) || ferror(stdout)) && !code) code = EXIT_IO;
     return code;
 }

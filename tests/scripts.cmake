@@ -4,6 +4,7 @@
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert>)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
 qsf_script(parity_tiny 2400 ${parity} --only tiny)
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} "${PROJECT_SOURCE_DIR}/include"

@@ -1,0 +1,88 @@
+/* Nanoseconds an element of every kernel that is no product with quantised weights.
+ * SPDX-License-Identifier: MIT */
+#include "bench_kernels.h"
+
+/* Sizes as models have them: N floats of a row, V of a vocabulary, P cached positions of D dimensions for R query heads. */
+enum { EB_N = 4096, EB_V = 150000, EB_P = 32, EB_D = 64, EB_R = 4 };
+
+static const float eb_ones[EB_R] = { 1, 1, 1, 1 };
+static volatile size_t eb_sink;
+
+static void eb_softmax_step(kernel_bench *e)
+{
+    float m = -INFINITY, l = 0;
+    memcpy(e->c, e->a, sizeof(float) * EB_P);
+    e->k.attention_softmax_inplace(e->c, EB_P, &m, &l);
+}
+static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n * sizeof(float)); }
+/* As the sampler gives it: positive numbers with a sum of 1. */
+static float *eb_probs(kernel_bench *e)
+{
+    for (size_t i = 0; i < EB_V; i++) e->c[i] = e->b[i] * (2.0f / EB_V);
+    return e->c;
+}
+
+/* X(test, elements, call): kernels that change their input get a copy, whose time is in the figure. */
+#define EB_ENTRIES(X)                                                                                                                 \
+    X(quantize_act, KB_COLS, e->k.quantize_act(&e->x, 0, e->a, KB_COLS))                                                              \
+    X(matmul_f32_1, 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 1, 64, KB_COLS))                                     \
+    X(matmul_f32_8, 8 * 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 8, 64, KB_COLS))                                 \
+    X(dot_i8, EB_N, eb_sink = (size_t)e->k.dot_i8(e->q, e->q + EB_N, EB_N))                                                           \
+    X(attention_scores_f16, EB_P * EB_D * EB_R, e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))               \
+    X(attention_weighted_sum_f16, EB_P * EB_D * EB_R, e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R)) \
+    X(attention_softmax_inplace, EB_P, eb_softmax_step(e))                                                                            \
+    X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                                                         \
+    X(layer_norm, EB_N, e->k.layer_norm(e->c, e->a, e->b, e->b, EB_N, 1e-5f))                                                         \
+    X(rms_norm, EB_N, e->k.rms_norm(e->c, e->a, e->b, EB_N, 1e-5f))                                                                   \
+    X(rope_apply, EB_N, e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, false))                            \
+    X(rope_apply_pairs, EB_N, e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, true))                       \
+    X(silu_mul, EB_N, e->k.silu_mul(e->c, e->a, e->b, EB_N))                                                                          \
+    X(gelu_mul, EB_N, e->k.gelu_mul(e->c, e->a, e->b, EB_N))                                                                          \
+    X(silu_inplace, EB_N, e->k.silu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
+    X(gelu_inplace, EB_N, e->k.gelu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
+    X(gelu_fast_inplace, EB_N, e->k.gelu_fast_inplace(eb_copy(e, EB_N), EB_N))                                                        \
+    X(relu_inplace, EB_N, e->k.relu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
+    X(softcap_inplace, EB_N, e->k.softcap_inplace(eb_copy(e, EB_N), 30, EB_N))                                                        \
+    X(vec_add, EB_N, e->k.vec_add(e->c, e->a, e->b, EB_N))                                                                            \
+    X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                                            \
+    X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                                                     \
+    X(softmax_with_temperature, EB_V, e->k.softmax_with_temperature(e->c, e->a, EB_V, 0.8f))                                          \
+    X(top_k_filter, EB_V, e->k.top_k_filter(eb_copy(e, EB_V), EB_V, 40))                                                              \
+    X(top_p_filter, EB_V, e->k.top_p_filter(eb_probs(e), EB_V, 0.9f))                                                                 \
+    X(sample_from_probs, EB_V, eb_sink = e->k.sample_from_probs(e->b, EB_V, 0.999f))                                                  \
+    X(argmax, EB_V, eb_sink = e->k.argmax(e->a, EB_V))                                                                                \
+    X(fp16_to_fp32_array, EB_N, e->k.fp16_to_fp32_array(e->c, e->h, EB_N))                                                            \
+    X(fp32_to_fp16_array, EB_N, e->k.fp32_to_fp16_array((uint16_t *)(void *)e->c, e->a, EB_N))                                        \
+    X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                                                \
+    X(quantize_kv_4bit, EB_D, e->k.quantize_kv_4bit((uint8_t *)e->c, e->y, e->a, EB_D))                                               \
+    X(dequantize_kv_4bit, EB_D, e->k.dequantize_kv_4bit(e->c, (const uint8_t *)e->q, 0.1f, EB_D))                                     \
+    X(memset_pattern, EB_N, e->k.memset_pattern(e->c, 0x3f800000, sizeof(float) * EB_N))
+
+#define X(name, count, call) static void eb_run_##name(void *arg) { kernel_bench *e = arg; call; }
+EB_ENTRIES(X)
+#undef X
+
+static const struct eb_entry { const char *test; double elements; bench_work *run; } eb_table[] = {
+#define X(name, count, call) { #name, count, eb_run_##name },
+    EB_ENTRIES(X)
+#undef X
+};
+#undef EB_ENTRIES
+
+int bench_entries(kernel_bench *kb)
+{
+    kb->x.n = 1;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(eb_table); i++) {
+        bench_row r = { .threads = 1, .share = -1, .unit = "ns" };
+        bench_samples s;
+        if (interrupted()) return EXIT_INTERRUPTED;
+        if (!bench_wanted(kb, kb->k.isa, eb_table[i].test)) continue;
+        bench_time(kb, eb_table[i].run, kb, &s);
+        for (size_t j = 0; j < s.n; j++) s.v[j] *= 1e9 / eb_table[i].elements;
+        snprintf(r.test, sizeof r.test, "%s", eb_table[i].test);
+        snprintf(r.isa, sizeof r.isa, "%s", kb->k.isa);
+        bench_row_figures(&r, &s);
+        bench_report_row(kb->report, &r);
+    }
+    return EXIT_OK;
+}

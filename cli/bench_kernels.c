@@ -1,0 +1,353 @@
+/* qsf-bench --kernels: what the machine can do, then every product with quantised weights as a share of that.
+ * SPDX-License-Identifier: MIT */
+#include "bench_kernels.h"
+
+#include "bench_peak.h"
+#include "pool.h"
+#include "types.h"
+
+#include <stdlib.h>
+
+/* Weights in cache fit the second level of every usual processor. */
+enum { KB_NEAR = 256 << 10 };
+
+/* ---- time ---- */
+
+double bench_seconds(const kernel_bench *kb) { return 1e-9 * (double)kb->p->now_ns(kb->p->user); }
+
+bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test)
+{
+    char full[120], word[40];
+    snprintf(full, sizeof full, "%s %s", isa, test);
+    for (const char *p = kb->set->filter; p && *p;) {
+        const size_t len = strcspn(p, " ");
+        if (len >= sizeof word) return false;
+        memcpy(word, p, len);
+        word[len] = 0;
+        if (!strstr(full, word)) return false;
+        p += len + (p[len] == ' ');
+    }
+    return true;
+}
+
+static double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, size_t calls)
+{
+    const double begin = bench_seconds(kb);
+    for (size_t i = 0; i < calls; i++) work(arg);
+    return bench_seconds(kb) - begin;
+}
+
+void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out)
+{
+    size_t calls = 1;
+    while (bench_calls(kb, work, arg, calls) < 2e-3) calls *= 2;
+    out->n = 0;
+    for (long long i = 0; i < kb->set->reps; i++) out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
+}
+
+void bench_per_second(bench_samples *s, double amount)
+{
+    for (size_t i = 0; i < s->n; i++) s->v[i] = amount / s->v[i];
+}
+
+static void kernel_row(kernel_bench *kb, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, double best,
+                       double amount, const char *share_of)
+{
+    bench_row r = { .threads = threads, .share = -1, .share_of = share_of };
+    snprintf(r.test, sizeof r.test, "%s", test);
+    snprintf(r.isa, sizeof r.isa, "%s", isa);
+    snprintf(r.unit, sizeof r.unit, "%s", unit);
+    bench_row_figures(&r, s);
+    if (best > 0) r.share = r.max * amount / best;
+    bench_report_row(kb->report, &r);
+}
+
+/* ---- the machine ---- */
+
+/* Work that a pool's threads share; the parts are 1 KB, tiles or whole peak loops. */
+typedef struct shared_work {
+    kernel_bench *kb;
+    qsf_pool     *pool;
+    uint32_t      threads;
+    const uint8_t *w;
+    size_t        parts;         /* to be shared out */
+    uint64_t    (*read)(const uint8_t *p, size_t n);
+    uint64_t    (*peak)(uint64_t least);
+    qsf_form      form;
+    uint32_t      block;
+} shared_work;
+
+static void shared_range(const shared_work *s, uint32_t thread, size_t *from, size_t *n)
+{
+    *from = s->parts * thread / s->threads;
+    *n = s->parts * (thread + 1) / s->threads - *from;
+}
+
+static void read_part(void *arg, uint32_t thread)
+{
+    const shared_work *s = arg;
+    size_t from, n;
+    shared_range(s, thread, &from, &n);
+    volatile uint64_t sum = s->read(s->w + from * 1024, n * 1024);
+    (void)sum;
+}
+
+enum { PEAK_WORK = 200 * 1000 * 1000 };
+static void peak_part(void *arg, uint32_t thread)
+{
+    const shared_work *s = arg;
+    (void)thread;
+    s->peak(PEAK_WORK);
+}
+
+static double shared_run(shared_work *s, void (*part)(void *arg, uint32_t thread))
+{
+    const double begin = bench_seconds(s->kb);
+    qsf_pool_run(s->pool, part, s);
+    return bench_seconds(s->kb) - begin;
+}
+
+/* The best reader of this processor over len bytes of w; the largest figure is what weights from memory are held against. */
+static double measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t *w, size_t len, const char *test)
+{
+    bench_reader readers[4];
+    bench_samples best = { .n = 0 };
+    const char *isa = "";
+    double top = 0;
+    const size_t n = bench_readers(kb->p->cpu_features(kb->p->user), readers);
+    for (size_t i = 0; i < n; i++) {
+        shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .w = w, .parts = len / 1024, .read = readers[i].run };
+        bench_samples got = { .n = 0 };
+        double most = 0;
+        shared_run(&s, read_part);
+        for (long long r = 0; r < kb->set->reps; r++) {
+            got.v[got.n++] = 1e-9 * (double)len / shared_run(&s, read_part);
+            if (got.v[got.n - 1] > most) most = got.v[got.n - 1];
+        }
+        if (most > top) top = most, best = got, isa = readers[i].isa;
+    }
+    kernel_row(kb, test, isa, qsf_pool_size(pool), "GB/s", &best, 0, 0, NULL);
+    return top;
+}
+
+static double measure_peak(kernel_bench *kb, qsf_pool *pool)
+{
+    const bench_peak peak = bench_peak_of(kb->k.isa);
+    shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .peak = peak.run };
+    bench_samples got = { .n = 0 };
+    double most = 0;
+    shared_run(&s, peak_part);
+    for (long long r = 0; r < kb->set->reps; r++) {
+        const double v = 1e-9 * PEAK_WORK * s.threads / shared_run(&s, peak_part);
+        got.v[got.n++] = v;
+        if (v > most) most = v;
+    }
+    kernel_row(kb, "peak", kb->k.isa, s.threads, "G madds/s", &got, 0, 0, NULL);
+    return most;
+}
+
+/* ---- products with weights in cache, one thread ---- */
+
+typedef struct near_work { kernel_bench *kb; qsf_form form; uint32_t block; size_t tiles, blocks; } near_work;
+
+static void near_call(void *arg)
+{
+    const near_work *n = arg;
+    kernel_bench *kb = n->kb;
+    if (kb->x.n == 1) kb->k.matvec[n->form](kb->y, kb->w, &kb->x, n->tiles, n->blocks, n->block);
+    else kb->k.matmul[n->form](kb->y, 16 * n->tiles, kb->w, &kb->x, n->tiles, n->blocks, n->block);
+}
+
+/* Weights a second; for the pass through memory, which must not take minutes on a slow set. */
+static double measure_near(kernel_bench *kb, const char *name, qsf_form form, uint32_t block, uint32_t n, bool quick)
+{
+    const size_t row = KB_COLS / block * qsf_tile_bytes(form, block);
+    near_work work = { kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
+    bench_samples s;
+    char test[64];
+    kb->x.n = n;
+    const double madds = 16e-9 * KB_COLS * n * (double)work.tiles;
+    if (quick) return 1e9 * madds / bench_calls(kb, near_call, &work, 1);
+    snprintf(test, sizeof test, "%s n=%u cache", name, (unsigned)n);
+    bench_time(kb, near_call, &work, &s);
+    bench_per_second(&s, madds);
+    kernel_row(kb, test, kb->k.isa, 1, n == 1 ? "G weights/s" : "G madds/s", &s, kb->peak, 1, "peak");
+    return 0;
+}
+
+/* ---- one row of activations, weights from memory ---- */
+
+static void far_part(void *arg, uint32_t thread)
+{
+    const shared_work *s = arg;
+    size_t from, n;
+    shared_range(s, thread, &from, &n);
+    const size_t row = KB_COLS / s->block * qsf_tile_bytes(s->form, s->block);
+    s->kb->k.matvec[s->form](s->kb->y + 16 * from, s->w + from * row, &s->kb->x, n, KB_COLS / s->block, s->block);
+}
+
+static void measure_far(kernel_bench *kb, qsf_pool *pool, double read, const char *name, qsf_form form, uint32_t block)
+{
+    const size_t row = KB_COLS / block * qsf_tile_bytes(form, block);
+    const uint32_t threads = qsf_pool_size(pool);
+    char test[64];
+    bench_samples s = { .n = 0 };
+    snprintf(test, sizeof test, "%s n=1 memory", name);
+    kb->x.n = 1;
+    /* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again. */
+    const double speed = measure_near(kb, name, form, block, 1, true);
+    const double tiles = 0.05 * speed * threads / (16.0 * KB_COLS);
+    shared_work work = { .kb = kb, .pool = pool, .threads = threads, .parts = kb->w_bytes / row, .form = form, .block = block };
+    if (tiles < (double)work.parts) work.parts = tiles < threads ? threads : (size_t)tiles;
+    for (long long r = -1; r < kb->set->reps; r++) {
+        if (kb->w_at + work.parts * row > kb->w_bytes) kb->w_at = 0;
+        work.w = kb->w + kb->w_at;
+        kb->w_at += qsf_round_up(work.parts * row, 64);
+        const double took = shared_run(&work, far_part);
+        if (r >= 0) s.v[s.n++] = 16e-9 * KB_COLS * (double)work.parts / took;
+    }
+    kernel_row(kb, test, kb->k.isa, threads, "G weights/s", &s, read, (double)row / (16.0 * KB_COLS), "read");
+}
+
+/* ---- all forms of a set ---- */
+
+typedef struct bench_team { qsf_pool *pool; double read; } bench_team;
+
+static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_teams)
+{
+    static const uint8_t types[QSF_N_FORMS] = {
+        [QSF_F_2Z] = QSF_T_2BIT, [QSF_F_3Z] = QSF_T_3BIT, [QSF_F_4Z] = QSF_T_4BIT, [QSF_F_TERNARY] = QSF_T_TERNARY, [QSF_F_8] = QSF_T_8BIT,
+        [QSF_F_3] = QSF_T_3BIT_S, [QSF_F_4] = QSF_T_4BIT_S, [QSF_F_5] = QSF_T_5BIT_S, [QSF_F_6] = QSF_T_6BIT_S,
+    };
+    static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
+    for (int form = 0; form < QSF_N_FORMS; form++)
+        for (uint32_t block = 32; block <= QSF_MAX_BLOCK; block *= 2) {
+            char name[32], test[64];
+            if (interrupted()) return EXIT_INTERRUPTED;
+            snprintf(name, sizeof name, "%s/%u", qsf_type_get(types[form])->name, (unsigned)block);
+            for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
+                snprintf(test, sizeof test, "%s n=%u cache", name, (unsigned)rows[i]);
+                if (bench_wanted(kb, kb->k.isa, test)) measure_near(kb, name, (qsf_form)form, block, rows[i], false);
+            }
+            snprintf(test, sizeof test, "%s n=1 memory", name);
+            for (size_t t = 0; t < n_teams && bench_wanted(kb, kb->k.isa, test); t++)
+                measure_far(kb, teams[t].pool, teams[t].read, name, (qsf_form)form, block);
+        }
+    return EXIT_OK;
+}
+
+/* ---- life ---- */
+
+static size_t scratch_take(size_t *at, size_t bytes)
+{
+    const size_t here = *at;
+    *at += (size_t)qsf_round_up(bytes, 64);
+    return here;
+}
+
+/* Random numbers: halves below 1 for weights (never infinite or NaN, which would take another time), floats around 0. */
+static void kernel_fill(kernel_bench *kb)
+{
+    uint64_t r = 0x9e3779b97f4a7c15;
+    for (size_t i = 0; i < kb->w_bytes; i += 8) {
+        r ^= r >> 12, r ^= r << 25, r ^= r >> 27;
+        const uint64_t v = (r * 0x2545f4914f6cdd1d) & 0x3bff3bff3bff3bff;
+        memcpy(kb->w + i, &v, 8);
+    }
+    for (size_t i = 0; i < KB_FLOATS; i++) {
+        r ^= r >> 12, r ^= r << 25, r ^= r >> 27;
+        kb->a[i] = 4 * ((float)(r >> 40) * 0x1p-23f - 1);
+        kb->b[i] = (float)(r >> 8 & 0xffff) * 0x1p-16f;
+        kb->h[i] = qsf_f32_to_f16(kb->b[i]);
+        kb->q[i] = (int8_t)((int)(r >> 32 & 0xff) - 128);
+    }
+    qsf_kernels k;
+    qsf_kernels_scalar(&k);
+    for (size_t m = 0; m < KB_ROWS; m++) k.quantize_act(&kb->x, m, kb->a + m * KB_COLS, KB_COLS);
+}
+
+static int kernel_open(kernel_bench *kb)
+{
+    qsf_error err;
+    kb->w_bytes = (size_t)kb->set->buffer_mb << 20;
+    kb->w = kb->p->mem_alloc(kb->p->user, kb->w_bytes);
+    size_t at = 0;
+    const size_t q = scratch_take(&at, KB_ROWS * KB_COLS), d = scratch_take(&at, KB_ROWS * KB_COLS / 64 * sizeof(float)),
+                 s = scratch_take(&at, KB_ROWS * KB_COLS / 32 * sizeof(float)), a = scratch_take(&at, KB_FLOATS * sizeof(float)),
+                 b = scratch_take(&at, KB_FLOATS * sizeof(float)), c = scratch_take(&at, KB_FLOATS * sizeof(float)),
+                 h = scratch_take(&at, KB_FLOATS * sizeof(uint16_t)), codes = scratch_take(&at, KB_FLOATS);
+    kb->scratch_bytes = at;
+    /* A row of the smallest form is one float for KB_COLS * 2 / 8 bytes; KB_ROWS outputs for the weights in cache are fewer. */
+    kb->y_bytes = kb->w_bytes / (KB_COLS / 4) * sizeof(float);
+    uint8_t *m = kb->w ? qsf_alloc(kb->p, at, "numbers", &err) : NULL;
+    kb->scratch = m;
+    kb->y = m ? qsf_alloc(kb->p, kb->y_bytes, "results", &err) : NULL;
+    if (!kb->y) {
+        fprintf(stderr, "out of memory: the kernels need %lld MB, --buffer makes that less\n", kb->set->buffer_mb + 16);
+        return EXIT_NO_MEMORY;
+    }
+    kb->x = (qsf_act){ (int8_t *)m + q, (float *)(void *)(m + d), (float *)(void *)(m + s), KB_ROWS, KB_COLS };
+    kb->a = (float *)(void *)(m + a), kb->b = (float *)(void *)(m + b), kb->c = (float *)(void *)(m + c);
+    kb->h = (uint16_t *)(void *)(m + h), kb->q = (int8_t *)m + codes;
+    kernel_fill(kb);
+    return EXIT_OK;
+}
+
+static void kernel_close(kernel_bench *kb)
+{
+    kb->p->mem_free(kb->p->user, kb->w, kb->w_bytes);
+    qsf_dealloc(kb->p, kb->scratch, kb->scratch_bytes);
+    qsf_dealloc(kb->p, kb->y, kb->y_bytes);
+}
+
+/* Reading speed in the engine's pages, and in the smallest ones where the system lets us choose. */
+static void bench_machine(kernel_bench *kb, bench_team *teams, size_t n)
+{
+    for (size_t t = 0; t < n; t++) teams[t].read = measure_read(kb, teams[t].pool, kb->w, kb->w_bytes, "read");
+    uint8_t *small = bench_small_pages(kb->w_bytes);
+    if (!small) return;
+    memset(small, 1, kb->w_bytes);
+    for (size_t t = 0; t < n; t++) measure_read(kb, teams[t].pool, small, kb->w_bytes, "read, small pages");
+    bench_small_pages_free(small, kb->w_bytes);
+}
+
+static int bench_set(kernel_bench *kb, const char *isa, const bench_team *teams, size_t n)
+{
+    qsf_error err;
+    if (qsf_kernels_init(&kb->k, kb->p->cpu_features(kb->p->user), isa, &err)) return report(&err);
+    for (size_t t = n; t-- > 0;) {
+        const double peak = measure_peak(kb, teams[t].pool);
+        if (qsf_pool_size(teams[t].pool) == 1) kb->peak = peak;
+    }
+    const int code = bench_products(kb, teams, n);
+    return code ? code : bench_entries(kb);
+}
+
+int bench_all_kernels(const bench_settings *set, bench_report *rep)
+{
+    kernel_bench kb = { .set = set, .report = rep, .p = qsf_platform_native() };
+    bench_team teams[BENCH_LIST_MAX + 1] = { { NULL, 0 } };
+    bench_words isas = set->isas;
+    qsf_error err;
+    size_t n = 0;
+    int code = kernel_open(&kb);
+    /* Figures in cache are of one thread, so there is always a team of one. */
+    for (size_t i = 0; !code && i <= set->threads.n; i++) {
+        const qsf_status st = qsf_pool_new(kb.p, i ? set->threads.v[i - 1] : 1, &teams[n].pool, &err);
+        bool seen = false;
+        if (st) {
+            code = report(&err);
+            break;
+        }
+        for (size_t j = 0; j < n; j++) seen |= qsf_pool_size(teams[j].pool) == qsf_pool_size(teams[n].pool);
+        if (seen) qsf_pool_free(teams[n].pool);
+        else n++;
+    }
+    if (!isas.n && getenv("QSF_ISA") && *getenv("QSF_ISA")) snprintf(isas.v[isas.n++], sizeof isas.v[0], "%s", getenv("QSF_ISA"));
+    if (!isas.n) bench_all_sets(&isas);
+    if (!code) bench_machine(&kb, teams, n);
+    for (size_t i = 0; !code && i < isas.n; i++) code = bench_set(&kb, isas.v[i], teams, n);
+    for (size_t i = 0; i < n; i++) qsf_pool_free(teams[i].pool);
+    kernel_close(&kb);
+    return code;
+}

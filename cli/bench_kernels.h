@@ -1,0 +1,43 @@
+/* What the parts of qsf-bench --kernels share.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_BENCH_KERNELS_H
+#define QSF_CLI_BENCH_KERNELS_H
+
+#include "benchmark.h"
+#include "kernels.h"
+
+enum { KB_COLS = 2048, KB_ROWS = 64, KB_FLOATS = 1 << 18 };
+
+/* What is timed: called with the sample's own argument. */
+typedef void bench_work(void *arg);
+
+typedef struct kernel_bench {
+    const bench_settings *set;
+    bench_report       *report;
+    const qsf_platform *p;
+    qsf_kernels         k;             /* of the instruction set at work */
+    uint8_t            *w;             /* weights, larger than every cache, in the pages that the engine's weights have */
+    size_t              w_bytes, w_at; /* w_at: where the next pass through memory begins */
+    float              *y;             /* of all rows of w */
+    size_t              y_bytes;
+    qsf_act             x;             /* KB_ROWS rows of KB_COLS */
+    float              *a, *b, *c;     /* KB_FLOATS each: numbers, numbers, results */
+    uint16_t           *h;             /* KB_FLOATS */
+    int8_t             *q;             /* KB_FLOATS */
+    void               *scratch;       /* the small arrays above in one piece */
+    size_t              scratch_bytes;
+    double              peak;          /* G multiply-adds a second of one thread, by the set at work */
+} kernel_bench;
+
+/* Whether --filter wants "isa test": each of its words is in there. */
+bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test);
+double bench_seconds(const kernel_bench *kb);
+/* Seconds a call of work(arg), as often as --repetitions says, each the mean of calls for two milliseconds. */
+void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);
+/* Every sample s becomes amount / s. */
+void bench_per_second(bench_samples *s, double amount);
+
+/* ---- bench_entries.c: everything but the products with weights ---- */
+int bench_entries(kernel_bench *kb);
+
+#endif
