@@ -29,6 +29,10 @@ static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_s
 #if defined(__x86_64__)
 static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
 static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512(k); }
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+static void fill_neon(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON); }
+static void fill_dotprod(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD); }
+static void fill_i8mm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM); }
 #endif
 
 /* Best last; each set fills what it does better than those before it. */
@@ -41,6 +45,10 @@ static const struct kernel_set {
 #if defined(__x86_64__)
     { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
     { "avx512", QSF_CPU_AVX2 | QSF_CPU_AVX512, fill_avx512 },
+#elif defined(__aarch64__) && !defined(__AARCH64EB__)
+    { "neon",   QSF_CPU_NEON,   fill_neon },
+    { "dotprod", QSF_CPU_NEON | QSF_CPU_DOTPROD, fill_dotprod },
+    { "i8mm",   QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM, fill_i8mm },
 #endif
 };
 
@@ -55,5 +63,5 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
         return here ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED, "instruction set %s: this processor does not have it", isa);
     }
     return best ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
-        "instruction set %s: not in this build; scalar, sse42, avx2, avx512 and neon are names that exist", isa);
+        "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, neon, dotprod and i8mm are names that exist", isa);
 }

@@ -4,7 +4,8 @@
  *
  *   kernels_test [FILTER]          checks; names look like "avx2 matmul 4z"
  *   kernels_test --time [FILTER]   times every entry of every set
- *   QSF_TEST_SEED=N                another random sequence */
+ *   QSF_TEST_SEED=N                another random sequence
+ *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that an emulator's option is not lost unseen */
 #if !defined(_WIN32)
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
@@ -205,6 +206,15 @@ TEST(unknown_set_is_refused_by_name)
 #endif
 }
 
+TEST(best_set_is_the_expected)
+{
+    qsf_kernels k;
+    const char *best = getenv("QSF_TEST_BEST");
+    CHECK_EQ(qsf_kernels_init(&k, host_cpu(), NULL, NULL), QSF_OK);
+    printf("    the best set here: %s\n", k.isa);
+    if (best) CHECK_STR(k.isa, best);
+}
+
 int main(int argc, char **argv)
 {
     const bool timing = argc > 1 && !strcmp(argv[1], "--time");
@@ -212,7 +222,7 @@ int main(int argc, char **argv)
     if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
-    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "neon", "neon-dotprod", "neon-i8mm", "wasm", "wasm-relaxed" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;
@@ -222,6 +232,7 @@ int main(int argc, char **argv)
         RUN(gelu_table_is_what_it_says);
         RUN(tile_bytes_and_forms);
         RUN(unknown_set_is_refused_by_name);
+        RUN(best_set_is_the_expected);
         RUN(every_form_of_broken_kernel_is_caught);
     }
     for (size_t i = 0; i < QSF_ARRAY_LEN(sets); i++) {

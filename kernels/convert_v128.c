@@ -1,0 +1,151 @@
+/* From one number format to another over four floats, SSE4.2 and NEON: int8 activations, half floats, 4- and 8-bit keys and values.
+ * SPDX-License-Identifier: MIT */
+#include "v128.h"
+
+#if defined(QSF_V128)
+QSF_V128_BEGIN
+
+/* NaN to 0, infinities to the largest float. */
+QSF_TEMPLATE v4f finite_v128(v4f x)
+{
+    const v4f most = v4_set1(FLT_MAX);
+    return v4_max(v4_min(v4_and(x, v4_eq(x, x)), most), -most);
+}
+
+/* The largest finite |x| of n. */
+static float largest_finite_v128(const float *x, size_t n)
+{
+    v4f a = v4_set1(0), b = a;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        a = v4_max(v4_abs(v4_load(x + i)), a);              /* NaN as first operand is passed over */
+        b = v4_max(v4_abs(v4_load(x + i + 4)), b);
+    }
+    for (; i < n; i += 4) a = v4_max(v4_abs(v4_load_part(x + i, QSF_MIN(n - i, (size_t)4))), a);
+    return QSF_MIN(v4_greatest(v4_max(a, b)), FLT_MAX);
+}
+
+/* 16 floats to codes, to nearest even; *sum gets their four partial sums on top. */
+QSF_TEMPLATE v16b codes16_v128(const float *x, v4f f, v4i *sum)
+{
+    v4i c[4];
+    QSF_UNROLL
+    for (int j = 0; j < 4; j++) c[j] = v4_nearest(finite_v128(v4_load(x + 4 * j)) * f), *sum += c[j];
+    return v4_pack16(c[0], c[1], c[2], c[3]);
+}
+
+static void quantize_act_v128(qsf_act *a, size_t m, const float *x, size_t cols)
+{
+    int8_t *q = a->q + m * a->cols;
+    float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
+    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2) {
+        float tail[64];
+        const float *from = tail;
+        if (at + 64 <= cols) from = x + at;
+        else {                                          /* the last part of a row, and what follows it */
+            memset(tail, 0, sizeof tail);
+            if (at < cols) memcpy(tail, x + at, (cols - at) * sizeof *x);
+        }
+        const float scale = largest_finite_v128(from, 64) / 127;
+        *d = scale < FLT_MIN ? 0 : scale;
+        const v4f f = v4_set1(*d > 0 ? 1 / *d : 0);
+        for (int g = 0; g < 2; g++) {
+            v4i sum = { 0, 0, 0, 0 };
+            v16_store(q + 32 * g, codes16_v128(from + 32 * g, f, &sum));
+            v16_store(q + 32 * g + 16, codes16_v128(from + 32 * g + 16, f, &sum));
+            s[g] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+        }
+    }
+}
+
+/* Codes of 16 values at once; the last part goes through a buffer. */
+static void quantize_kv_8bit_v128(int8_t *out, float *scale, const float *in, size_t n)
+{
+    const float d = largest_finite_v128(in, n) / 127;
+    *scale = d < FLT_MIN ? 0 : d;
+    const v4f f = v4_set1(*scale > 0 ? 1 / *scale : 0);
+    v4i sum = { 0, 0, 0, 0 };
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(out + i, codes16_v128(in + i, f, &sum));
+    if (i == n) return;
+    float tail[16] = { 0 };
+    int8_t codes[16];
+    memcpy(tail, in + i, (n - i) * sizeof *in);
+    v16_store(codes, codes16_v128(tail, f, &sum));
+    memcpy(out + i, codes, n - i);
+}
+static void quantize_kv_4bit_v128(uint8_t *out, float *scale, const float *in, size_t n)
+{
+    n &= ~(size_t)1;
+    const float d = largest_finite_v128(in, n) / 7;
+    *scale = d < FLT_MIN ? 0 : d;
+    const v4f f = v4_set1(*scale > 0 ? 1 / *scale : 0);
+    v4i sum = { 0, 0, 0, 0 };
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store_nibbles(out + i / 2, codes16_v128(in + i, f, &sum));
+    if (i == n) return;
+    float tail[16] = { 0 };
+    uint8_t codes[8];
+    memcpy(tail, in + i, (n - i) * sizeof *in);
+    v16_store_nibbles(codes, codes16_v128(tail, f, &sum));
+    memcpy(out + i / 2, codes, (n - i) / 2);
+}
+
+static void dequantize_kv_4bit_v128(float *out, const uint8_t *in, float scale, size_t n)
+{
+    const v4f f = v4_set1(scale);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        v4f c[2];
+        v8_nibbles(c, in + i / 2);
+        v4_store(out + i, f * c[0]);
+        v4_store(out + i + 4, f * c[1]);
+    }
+    for (; i + 1 < n; i += 2) {
+        out[i] = scale * (float)((in[i / 2] & 15) - 8);
+        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
+    }
+}
+
+static void fp16_to_fp32_array_v128(float *out, const uint16_t *in, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        v4f x[2];
+        v8_halves(x, in + i);
+        v4_store(out + i, x[0]);
+        v4_store(out + i + 4, x[1]);
+    }
+    for (; i < n; i++) out[i] = qsf_f16_to_f32(in[i]);
+}
+static void fp32_to_fp16_array_v128(uint16_t *out, const float *in, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) v8_store_halves(out + i, v4_load(in + i), v4_load(in + i + 4));
+    for (; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
+}
+
+static void memset_pattern_v128(void *dst, uint32_t pattern, size_t bytes)
+{
+    uint8_t *out = dst, four[4];
+    qsf_put32(four, pattern);
+    uint8_t sixteen[16];
+    for (int i = 0; i < 16; i++) sixteen[i] = four[i % 4];
+    size_t i = 0;
+    for (; i + 16 <= bytes; i += 16) memcpy(out + i, sixteen, 16);
+    for (; i < bytes; i++) out[i] = four[i % 4];
+}
+
+void qsf_convert_v128(qsf_kernels *k)
+{
+    k->quantize_act = quantize_act_v128;
+    k->quantize_kv_8bit = quantize_kv_8bit_v128;
+    k->quantize_kv_4bit = quantize_kv_4bit_v128;
+    k->dequantize_kv_4bit = dequantize_kv_4bit_v128;
+    k->fp16_to_fp32_array = fp16_to_fp32_array_v128;
+    k->fp32_to_fp16_array = fp32_to_fp16_array_v128;
+    k->memset_pattern = memset_pattern_v128;
+}
+
+QSF_V128_END
+#endif

@@ -1,0 +1,153 @@
+/* Tiles times activations with NEON's dot product: sdot multiplies four columns of four rows with one element of the activations.
+ * SPDX-License-Identifier: MIT */
+#include "neon_tile.h"
+
+#if defined(QSF_NEON_TILE)
+QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
+
+/* Assembly, because Clang before 16 hides vdotq_laneq_s32 unless the whole file is compiled for it. */
+#define SDOT_DOTPROD(lane) __asm__("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(c), "w"(q))
+QSF_TEMPLATE int32x4_t sdot_dotprod(int32x4_t acc, int8x16_t c, int8x16_t q, int lane)
+{
+    switch (lane) {
+    case 0:  SDOT_DOTPROD(0); break;
+    case 1:  SDOT_DOTPROD(1); break;
+    case 2:  SDOT_DOTPROD(2); break;
+    default: SDOT_DOTPROD(3); break;
+    }
+    return acc;
+}
+#undef SDOT_DOTPROD
+
+/* Sums of a quarter whose codes begin at g, over `groups` groups; q[2 * groups]: 16 columns each.  2-bit fields stay where they are
+ * in their bytes but the last, which would be negative: three sums come together by shifts at the end, which are exact. */
+QSF_TEMPLATE int32x4_t dot_dotprod(const uint8_t *g, const int8x16_t *q, int groups, int bits)
+{
+    int32x4_t a[3];
+    QSF_UNROLL
+    for (int i = 0; i < 3; i++) a[i] = vdupq_n_s32(0);
+    if (bits == 2) {
+        QSF_UNROLL
+        for (int v = 0; v < 2 * groups; v++) {
+            const uint8x16_t c = vld1q_u8(g + 64 * v);
+            a[0] = sdot_dotprod(a[0], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x03))), q[v], 0);
+            a[1] = sdot_dotprod(a[1], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x0c))), q[v], 1);
+            a[2] = sdot_dotprod(a[2], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x30))), q[v], 2);
+            a[0] = sdot_dotprod(a[0], vreinterpretq_s8_u8(vshrq_n_u8(c, 6)), q[v], 3);
+        }
+        return vsraq_n_s32(vsraq_n_s32(a[0], a[1], 2), a[2], 4);
+    }
+    source_neon from = { vdupq_n_u8(0), vdupq_n_u8(0) };
+    QSF_UNROLL
+    for (int j = 0; j < 8 * groups; j++)
+        a[0] = sdot_dotprod(a[0], code_neon(&from, g + (size_t)(j / 8) * 64 * (size_t)bits, j % 8, bits), q[j / 4], j % 4);
+    return a[0];
+}
+
+QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                     size_t blocks, uint32_t block)
+{
+    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const size_t group = qsf_form_group(form);
+    for (size_t t = 0; t < tiles; t++, y += 16) {
+        float32x4_t acc[4];
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) acc[i] = vdupq_n_f32(0);
+        const int8_t *q = x->q;
+        const float *s = x->s;
+        size_t part = 0;
+        for (size_t b = 0; b < blocks; b++) {
+            float32x4_t scale[4], zero[4];
+            QSF_UNROLL
+            for (int i = 0; i < 4; i++) {
+                scale[i] = half4_neon(w + 8 * i);
+                zero[i] = qsf_form_has_zero(form) ? half4_neon(w + 32 + 8 * i) : scale[i];
+            }
+            w += qsf_form_head(form);
+            for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
+                const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
+                int8x16_t a[4];
+                QSF_UNROLL
+                for (int i = 0; i < 2 * groups; i++) a[i] = vld1q_s8(q + 16 * i);
+                QSF_UNROLL
+                for (int i = 0; i < 4; i++)
+                    acc[i] = value_neon(acc[i], dot_dotprod(w + 16 * i, a, groups, bits), scale[i], zero[i], d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
+                w += (size_t)groups * group, q += 32 * groups, s += groups;
+            }
+        }
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) store_neon(y + 4 * i, acc[i], form);
+    }
+}
+
+/* An unpacked part times T rows: 4 * T sums in registers. */
+QSF_TEMPLATE void multiply_some_dotprod(part_neon *p, size_t t, int T)
+{
+    const int8_t *q[4];
+    int32x4_t sum[4][4];
+    QSF_UNROLL
+    for (int i = 0; i < T; i++) {
+        q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
+        QSF_UNROLL
+        for (int h = 0; h < 4; h++) sum[i][h] = vdupq_n_s32(0);
+    }
+    for (int k = 0; k < 2 * p->groups; k++) {
+        int8x16_t a[4];
+        QSF_UNROLL
+        for (int i = 0; i < T; i++) a[i] = vld1q_s8(q[i] + 16 * k);
+        QSF_UNROLL
+        for (int j = 0; j < 4; j++)
+            QSF_UNROLL
+            for (int h = 0; h < 4; h++) {
+                const int8x16_t c = vld1q_s8(p->codes[4 * k + j][h]);
+                QSF_UNROLL
+                for (int i = 0; i < T; i++) sum[i][h] = sdot_dotprod(sum[i][h], c, a[i], j);
+            }
+    }
+    QSF_UNROLL
+    for (int i = 0; i < T; i++) if (t + (size_t)i < p->n) finish_neon(p, t + (size_t)i, sum[i]);
+}
+static void multiply_dotprod(part_neon *p)
+{
+    size_t t = 0;
+    for (; p->n - t > 2; t += 4) {
+        multiply_some_dotprod(p, t, 4);
+        if (t + 4 >= p->n) return;
+    }
+    multiply_some_dotprod(p, t, 2);
+}
+
+#define FORM_DOTPROD(F)                                                                                                         \
+    static void matvec_##F##_dotprod(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+    {                                                                                                                           \
+        if (block == 32) matvec_any_dotprod(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
+        else matvec_any_dotprod(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
+    }                                                                                                                           \
+    static void matmul_##F##_dotprod(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
+                                     uint32_t block)                                                                            \
+    {                                                                                                                           \
+        if (x->n == 1) matvec_##F##_dotprod(y, w, x, tiles, blocks, block);                                                     \
+        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_dotprod);                           \
+    }
+QSF_EACH_FORM(FORM_DOTPROD)
+#undef FORM_DOTPROD
+
+static void attention_qkv_project_dotprod(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                          const qsf_act *x, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_scalar(&k);
+    qsf_matmul_dotprod(&k);
+    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+}
+
+void qsf_matmul_dotprod(qsf_kernels *k)
+{
+#define FORM_DOTPROD(F) k->matvec[QSF_F_##F] = matvec_##F##_dotprod; k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
+    QSF_EACH_FORM(FORM_DOTPROD)
+#undef FORM_DOTPROD
+    k->attention_qkv_project = attention_qkv_project_dotprod;
+}
+
+QSF_TARGET_END
+#endif

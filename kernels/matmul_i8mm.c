@@ -1,0 +1,95 @@
+/* Tiles times several rows of activations with NEON's 8-bit matrices: smmla multiplies 2 rows of weights with 2 of activations,
+ * 8 columns each.  One row has nothing to gain: matvec stays the dot product's.
+ * SPDX-License-Identifier: MIT */
+#include "neon_tile.h"
+
+#if defined(QSF_NEON_TILE)
+QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
+
+QSF_TEMPLATE int32x4_t smmla_i8mm(int32x4_t acc, int8x16_t c, int8x16_t q)
+{
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(c), "w"(q));     /* as with sdot, an old Clang has no name for it */
+    return acc;
+}
+
+/* An unpacked part times 2 * T rows: 8 * T sums in registers, each { row 0 row 0, row 0 row 1, row 1 row 0, row 1 row 1 }. */
+QSF_TEMPLATE void multiply_some_i8mm(part_neon *p, size_t t, int T)
+{
+    const int8_t *q[4];
+    int32x4_t sum[2][8];
+    QSF_UNROLL
+    for (int i = 0; i < 2 * T; i++) q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
+    QSF_UNROLL
+    for (int i = 0; i < T; i++)
+        QSF_UNROLL
+        for (int r = 0; r < 8; r++) sum[i][r] = vdupq_n_s32(0);
+    const int8_t *codes = p->codes[0][0];
+    for (int k = 0; k < 4 * p->groups; k++, codes += 128) {
+        int8x16_t a[2];
+        QSF_UNROLL
+        for (int i = 0; i < T; i++) a[i] = vcombine_s8(vld1_s8(q[2 * i] + 8 * k), vld1_s8(q[2 * i + 1] + 8 * k));
+        QSF_UNROLL
+        for (int r = 0; r < 8; r++) {
+            const int8x16_t c = vld1q_s8(codes + 16 * r);
+            QSF_UNROLL
+            for (int i = 0; i < T; i++) sum[i][r] = smmla_i8mm(sum[i][r], c, a[i]);
+        }
+    }
+    QSF_UNROLL
+    for (int i = 0; i < T; i++) {
+        int32x4_t first[4], second[4];
+        QSF_UNROLL
+        for (int h = 0; h < 4; h++) {
+            first[h] = vuzp1q_s32(sum[i][2 * h], sum[i][2 * h + 1]);
+            second[h] = vuzp2q_s32(sum[i][2 * h], sum[i][2 * h + 1]);
+        }
+        if (t + 2 * (size_t)i < p->n) finish_neon(p, t + 2 * (size_t)i, first);
+        if (t + 2 * (size_t)i + 1 < p->n) finish_neon(p, t + 2 * (size_t)i + 1, second);
+    }
+}
+static void multiply_i8mm(part_neon *p)
+{
+    size_t t = 0;
+    for (; p->n - t > 2; t += 4) {
+        multiply_some_i8mm(p, t, 2);
+        if (t + 4 >= p->n) return;
+    }
+    multiply_some_i8mm(p, t, 1);
+}
+
+static void matvec_one_i8mm(qsf_form form, float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_dotprod(&k);
+    k.matvec[form](y, w, x, tiles, blocks, block);
+}
+
+#define FORM_I8MM(F)                                                                                                         \
+    static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
+                                  uint32_t block)                                                                            \
+    {                                                                                                                        \
+        if (x->n == 1) matvec_one_i8mm(QSF_F_##F, y, w, x, tiles, blocks, block);                                            \
+        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, true, multiply_i8mm);                            \
+    }
+QSF_EACH_FORM(FORM_I8MM)
+#undef FORM_I8MM
+
+static void attention_qkv_project_i8mm(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                       const qsf_act *x, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_scalar(&k);
+    qsf_matmul_i8mm(&k);
+    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+}
+
+void qsf_matmul_i8mm(qsf_kernels *k)
+{
+#define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
+    QSF_EACH_FORM(FORM_I8MM)
+#undef FORM_I8MM
+    k->attention_qkv_project = attention_qkv_project_i8mm;
+}
+
+QSF_TARGET_END
+#endif

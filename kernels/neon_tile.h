@@ -1,0 +1,148 @@
+/* What the three NEON files of tiles times activations share: codes out of tiles, scales, and the walk over tiles and rows.
+ * SPDX-License-Identifier: MIT
+ *
+ * A tile is read as four quarters of 4 rows: 16 bytes, 4 columns of each row, are one vector.  For one row of activations every
+ * set multiplies codes as it unpacks them.  For several, 64 columns of a tile are unpacked into a kilobyte on the stack, and a
+ * function of the set multiplies them with all rows of a strip: unpacking then costs little, and is the same code in every set. */
+#ifndef QSF_NEON_TILE_H
+#define QSF_NEON_TILE_H
+
+#include "sets.h"
+
+#if defined(__aarch64__) && !defined(__AARCH64EB__)
+#define QSF_NEON_TILE 1
+#include <arm_neon.h>
+
+void qsf_matmul_neon(qsf_kernels *k);
+void qsf_matmul_dotprod(qsf_kernels *k);
+void qsf_matmul_i8mm(qsf_kernels *k);
+
+/* Named apart because the compilers do not agree: GCC's dotprod belongs to ARMv8.2, Clang takes the extension alone. */
+#if defined(__clang__)
+#  define QSF_TARGET_DOTPROD "dotprod"
+#  define QSF_TARGET_I8MM "i8mm"
+#else
+#  define QSF_TARGET_DOTPROD "arch=armv8.2-a+dotprod"
+#  define QSF_TARGET_I8MM "arch=armv8.2-a+i8mm"
+#endif
+
+/* ---- codes ---- */
+/* v moved left by n bits, or right where n is negative, inside bytes. */
+QSF_TEMPLATE uint8x16_t shift_neon(uint8x16_t v, int n) { return n < 0 ? v >> (uint8_t)-n : n > 0 ? v << (uint8_t)n : v; }
+
+typedef struct source_neon { uint8x16_t low, high; } source_neon;
+
+/* Columns 4j..4j+3 of a group for the four rows whose quarter begins at g.  To be called with j = 0..7 in turn. */
+QSF_TEMPLATE int8x16_t code_neon(source_neon *s, const uint8_t *g, int j, int bits)
+{
+    if (bits == 8) return vreinterpretq_s8_u8(vld1q_u8(g + 64 * j));
+    const int low = bits < 4 ? 2 : 4, fields = 8 / low, f = j % fields;
+    const uint8_t *high = g + 64 * low;
+    if (f == 0) s->low = vld1q_u8(g + 64 * (j / fields));
+    if ((bits == 3 || bits == 5) && j == 0) s->high = vld1q_u8(high);
+    if (bits == 6 && j % 4 == 0) s->high = vld1q_u8(high + 64 * (j / 4));
+    const uint8x16_t c = shift_neon(s->low, -low * f), mask = vdupq_n_u8((uint8_t)((1 << low) - 1));
+    if (bits == 2 || bits == 4) return vreinterpretq_s8_u8(f == fields - 1 ? c : vandq_u8(c, mask));
+    const uint8x16_t up = shift_neon(s->high, bits == 6 ? 4 - 2 * (j % 4) : low - j);
+    return vreinterpretq_s8_u8(vandq_u8(vbslq_u8(mask, c, up), vdupq_n_u8((uint8_t)((1 << bits) - 1))));
+}
+
+/* ---- values ---- */
+QSF_TEMPLATE float32x4_t half4_neon(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+
+/* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
+QSF_TEMPLATE float32x4_t value_neon(float32x4_t acc, int32x4_t sum, float32x4_t scale, float32x4_t zero, float d, float sq, bool zeros, float offset)
+{
+    const float32x4_t f = vcvtq_f32_s32(sum);
+    if (zeros) return vfmaq_n_f32(acc, vfmaq_f32(vmulq_n_f32(zero, sq), scale, f), d);
+    return vfmaq_f32(acc, vmulq_n_f32(scale, d), vsubq_f32(f, vdupq_n_f32(offset * sq)));    /* exact, as is the product inside */
+}
+QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form) { vst1q_f32(y, form == QSF_F_TERNARY ? vnegq_f32(v) : v); }
+
+/* ---- several rows of activations ---- */
+enum { TOKENS_NEON = 16 };      /* rows that share one unpacking */
+
+/* 64 (or 32) columns of a tile, unpacked, and what turns their sums into values. */
+typedef struct part_neon {
+    int8_t      codes[16][4][16];           /* [4 columns][quarter]; for i8mm [8 columns][4 rows of 2] with 8 columns each */
+    float32x4_t scale[4], zero[4];
+    float       offset;
+    bool        zeros;
+    int         groups;
+    size_t      at;                         /* the first column */
+    const qsf_act *x;
+    size_t      m, n;                       /* rows of x; n <= TOKENS_NEON */
+    float32x4_t acc[TOKENS_NEON][4];
+} part_neon;
+typedef void part_fn_neon(part_neon *p);
+
+QSF_TEMPLATE void unpack_neon(part_neon *p, const uint8_t *w, int bits, bool by8)
+{
+    for (int g = 0; g < p->groups; g++, w += 64 * bits)
+        for (int q = 0; q < 4; q++) {
+            source_neon s = { vdupq_n_u8(0), vdupq_n_u8(0) };
+            int8x16_t even = vdupq_n_s8(0);
+            QSF_UNROLL
+            for (int j = 0; j < 8; j++) {
+                const int8x16_t c = code_neon(&s, w + 16 * q, j, bits);
+                if (!by8) vst1q_s8(p->codes[8 * g + j][q], c);
+                else if (j % 2 == 0) even = c;
+                else {                      /* rows 0, 1 and rows 2, 3 of the quarter, 8 columns each */
+                    const int32x4_t a = vreinterpretq_s32_s8(even), b = vreinterpretq_s32_s8(c);
+                    int8_t *to = p->codes[8 * g + j - 1 + q / 2][2 * (q % 2)];
+                    vst1q_s8(to, vreinterpretq_s8_s32(vzip1q_s32(a, b)));
+                    vst1q_s8(to + 16, vreinterpretq_s8_s32(vzip2q_s32(a, b)));
+                }
+            }
+        }
+}
+
+/* acc of row t += the sums of its four quarters. */
+QSF_TEMPLATE void finish_neon(part_neon *p, size_t t, const int32x4_t sum[4])
+{
+    const size_t row = p->m + t;
+    const float d = p->x->d[row * (p->x->cols / 64) + p->at / 64], *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
+    const float sq = p->groups == 1 ? s[0] : s[0] + s[1];
+    QSF_UNROLL
+    for (int q = 0; q < 4; q++) p->acc[t][q] = value_neon(p->acc[t][q], sum[q], p->scale[q], p->zero[q], d, sq, p->zeros, p->offset);
+}
+
+QSF_TEMPLATE void tile_row_neon(part_neon *p, float *y, size_t ldy, qsf_form form, const uint8_t *w, size_t blocks, uint32_t block,
+                                bool by8, part_fn_neon *multiply)
+{
+    const int bits = qsf_form_bits(form);
+    p->groups = block == 32 ? 1 : 2, p->at = 0;
+    p->zeros = qsf_form_has_zero(form), p->offset = (float)qsf_form_offset(form);
+    memset(p->acc, 0, sizeof p->acc);
+    for (size_t b = 0; b < blocks; b++) {
+        for (int q = 0; q < 4; q++) {
+            p->scale[q] = half4_neon(w + 8 * q);
+            p->zero[q] = qsf_form_has_zero(form) ? half4_neon(w + 32 + 8 * q) : p->scale[q];
+        }
+        w += qsf_form_head(form);
+        for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end; w += (size_t)p->groups * qsf_form_group(form)) {
+            unpack_neon(p, w, bits, by8);
+            multiply(p);
+            p->at += 32 * (size_t)p->groups;
+        }
+    }
+    for (size_t t = 0; t < p->n; t++)
+        for (int q = 0; q < 4; q++) store_neon(y + t * ldy + 4 * q, p->acc[t][q], form);
+}
+
+QSF_TEMPLATE void matmul_any_neon(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                  size_t blocks, uint32_t block, bool by8, part_fn_neon *multiply)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    part_neon p;
+    p.x = x;
+    for (size_t from = 0; from < x->n; from += strip)
+        for (size_t t = 0; t < tiles; t++)
+            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_NEON) {
+                p.m = m, p.n = QSF_MIN(x->n - m, (size_t)TOKENS_NEON);
+                tile_row_neon(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block, by8, multiply);
+            }
+}
+
+#endif
+#endif
