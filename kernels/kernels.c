@@ -27,6 +27,7 @@ int qsf_form_of_type(uint32_t type)
 
 static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_scalar(k); }
 #if defined(__x86_64__)
+static void fill_sse42(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_sse42(k); }
 static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
 static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512(k); }
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
@@ -43,6 +44,7 @@ static const struct kernel_set {
 } kernel_sets[] = {
     { "scalar", 0,              fill_scalar },
 #if defined(__x86_64__)
+    { "sse42",  QSF_CPU_SSE42,  fill_sse42 },
     { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
     { "avx512", QSF_CPU_AVX2 | QSF_CPU_AVX512, fill_avx512 },
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)

@@ -27,6 +27,7 @@ void qsf_attention_v128(qsf_kernels *k);
 void qsf_vector_v128(qsf_kernels *k);
 void qsf_sampling_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
+void qsf_matmul_sse42(qsf_kernels *k);
 
 QSF_V128_BEGIN
 
@@ -98,9 +99,9 @@ QSF_TEMPLATE v4f v4_half_bits(__m128i h)
     const __m128 v = _mm_blendv_ps(_mm_castsi128_ps(n), small, _mm_castsi128_ps(_mm_cmplt_epi32(em, _mm_set1_epi32(0x400))));
     return _mm_or_ps(v, _mm_castsi128_ps(sign));
 }
-QSF_TEMPLATE void v8_halves(v4f out[2], const uint16_t *p)
+QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
-    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)p);
+    const __m128i h = _mm_loadu_si128((const __m128i *)p);
     out[0] = v4_half_bits(_mm_cvtepu16_epi32(h));
     out[1] = v4_half_bits(_mm_cvtepu16_epi32(_mm_srli_si128(h, 8)));
 }
@@ -184,9 +185,9 @@ QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
     v8_from_bytes(out, vsub_s8(vreinterpret_s8_u8(c), vdup_n_s8(8)));
 }
 QSF_TEMPLATE void v8_bytes(v4f out[2], const int8_t *p) { v8_from_bytes(out, vld1_s8(p)); }
-QSF_TEMPLATE void v8_halves(v4f out[2], const uint16_t *p)
+QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
-    const float16x8_t h = vreinterpretq_f16_u16(vld1q_u16(p));
+    const float16x8_t h = vreinterpretq_f16_u8(vld1q_u8(p));
     out[0] = vcvt_f32_f16(vget_low_f16(h));
     out[1] = vcvt_high_f32_f16(h);
 }
