@@ -173,6 +173,8 @@ qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qs
 
 #else
 
+#include <stdio.h>
+
 qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err)
 {
     char path[4096];

@@ -175,51 +175,60 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
     }
 }
 
-static void block_scores(const qsf_context *c, float *s, const float *q, const uint8_t *rec, size_t n, size_t rep, float scale)
-{
-    const size_t hd = c->hp->head_dim;
-    const void *kd = rec + c->kv.layout.kd_at;
-    switch (c->kv.layout.type) {
-    case QSF_KV_Q8: c->k.attention_scores_q8(s, QSF_KV_BLOCK, q, (const int8_t *)rec, kd, n, hd, rep, scale); break;
-    case QSF_KV_F16: c->k.attention_scores_f16(s, QSF_KV_BLOCK, q, (const uint16_t *)(const void *)rec, n, hd, rep, scale); break;
-    case QSF_KV_F32:
-        c->k.matmul_f32(s, QSF_KV_BLOCK, (const float *)(const void *)rec, q, hd, rep, n, hd);
-        for (size_t r = 0; r < rep; r++) c->k.vec_scale(s + r * QSF_KV_BLOCK, scale, n);
-        break;
-    }
-}
-
-static void block_sum(const qsf_context *c, float *o, const float *factor, const float *s, const uint8_t *rec, size_t n, size_t rep)
-{
-    const size_t hd = c->hp->head_dim;
-    const uint8_t *v = rec + c->kv.layout.v_at;
-    const void *vd = rec + c->kv.layout.vd_at;
-    switch (c->kv.layout.type) {
-    case QSF_KV_Q8: c->k.attention_weighted_sum_q8(o, factor, s, QSF_KV_BLOCK, (const int8_t *)v, vd, n, hd, rep); break;
-    case QSF_KV_F16: c->k.attention_weighted_sum_f16(o, factor, s, QSF_KV_BLOCK, (const uint16_t *)(const void *)v, n, hd, rep); break;
-    case QSF_KV_F32: {
-        const float *vf = (const float *)(const void *)v;
-        for (size_t r = 0; r < rep; r++) {
-            c->k.vec_scale(o + r * hd, factor[r], hd);
-            for (size_t i = 0; i < n; i++)
-                for (size_t d = 0; d < hd; d++) o[r * hd + d] += s[r * QSF_KV_BLOCK + i] * vf[i * hd + d];
-        }
-        break;
-    }
-    }
-}
-
 /* What one thread computes attention in: up to ATT_ROWS rows times the rep query heads that share a key-value head. */
 typedef struct attention_scratch {
-    float *q, *o;             /* [rows * rep][head_dim] */
-    float *s;                 /* [rows * rep][QSF_KV_BLOCK] */
-    float *m, *l, *factor;    /* [rows * rep] */
+    float   *q, *o;             /* [rows * rep][head_dim] */
+    float   *s;                 /* [rows * rep][QSF_KV_BLOCK] */
+    float   *m, *l, *factor;    /* [rows * rep] */
+    float   *qd, *pd;           /* [rows * rep] scales of the codes, for 8-bit keys and values */
+    int32_t *qs;                /* [rows * rep] sums of the queries' codes */
+    int8_t  *qc;                /* [rows * rep][dim] */
+    uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
 } attention_scratch;
 
 size_t qsf_attention_scratch(const qsf_hparams *hp)
 {
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
-    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 3), 16);
+    const size_t codes = vectors * (qsf_kv_dim(hp->head_dim) + QSF_KV_BLOCK) / sizeof(float);
+    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes, 16);
+}
+
+static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, size_t n, size_t vectors, float scale)
+{
+    const size_t hd = c->hp->head_dim;
+    const void *kd = rec + c->kv.layout.kd_at;
+    switch (c->kv.layout.type) {
+    case QSF_KV_Q8: c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, (const int8_t *)rec, kd, n, qsf_kv_dim(hd), vectors, scale); break;
+    case QSF_KV_F16: c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd, vectors, scale); break;
+    case QSF_KV_F32:
+        c->k.matmul_f32(a->s, QSF_KV_BLOCK, (const float *)(const void *)rec, a->q, hd, vectors, n, hd);
+        for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a->s + v * QSF_KV_BLOCK, scale, n);
+        break;
+    }
+}
+
+static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, size_t n, size_t vectors)
+{
+    const size_t hd = c->hp->head_dim;
+    const uint8_t *v = rec + c->kv.layout.v_at;
+    const void *vd = rec + c->kv.layout.vd_at;
+    switch (c->kv.layout.type) {
+    case QSF_KV_Q8:
+        c->k.attention_weights_q8(a->pc, a->pd, a->s, QSF_KV_BLOCK, vd, n, vectors);
+        c->k.attention_weighted_sum_q8(a->o, a->factor, a->pc, a->pd, (const int8_t *)v, hd, vectors);
+        break;
+    case QSF_KV_F16: c->k.attention_weighted_sum_f16(a->o, a->factor, a->s, QSF_KV_BLOCK, (const uint16_t *)(const void *)v, n, hd, vectors); break;
+    case QSF_KV_F32: {
+        const float *vf = (const float *)(const void *)v;
+        for (size_t r = 0; r < vectors; r++) {
+            float *o = a->o + r * hd;
+            c->k.vec_scale(o, a->factor[r], hd);
+            for (size_t i = 0; i < n; i++)
+                for (size_t d = 0; d < hd; d++) o[d] += a->s[r * QSF_KV_BLOCK + i] * vf[i * hd + d];
+        }
+        break;
+    }
+    }
 }
 
 static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
@@ -233,6 +242,11 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     a.m = a.s + vectors * QSF_KV_BLOCK;
     a.l = a.m + vectors;
     a.factor = a.l + vectors;
+    a.qd = a.factor + vectors;
+    a.pd = a.qd + vectors;
+    a.qs = (int32_t *)(void *)(a.pd + vectors);
+    a.qc = (int8_t *)(a.qs + vectors);
+    a.pc = (uint8_t *)a.qc + vectors * qsf_kv_dim(hp->head_dim);
     return a;
 }
 
@@ -250,6 +264,18 @@ static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t
         if (c->hp->attn_softcap > 0) c->k.softcap_inplace(s, c->hp->attn_softcap, n);
         if (at < first || at + n > (size_t)pos + 1) c->k.causal_mask_apply(s, n, at, pos, window);
         a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+    }
+}
+
+static void quantize_queries(const qsf_context *c, const attention_scratch *a, size_t vectors)
+{
+    const size_t hd = c->hp->head_dim, dim = qsf_kv_dim(hd);
+    for (size_t v = 0; v < vectors; v++) {
+        int8_t *codes = a->qc + v * dim;
+        c->k.quantize_kv_8bit(codes, &a->qd[v], a->q + v * hd, hd);
+        memset(codes + hd, 0, dim - hd);
+        a->qs[v] = 0;
+        for (size_t d = 0; d < hd; d++) a->qs[v] += codes[d];
     }
 }
 
@@ -271,12 +297,13 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.m[v] = -INFINITY;
         a.l[v] = 0;
     }
+    if (c->kv.layout.type == QSF_KV_Q8) quantize_queries(c, &a, vectors);
     for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= last; at += QSF_KV_BLOCK) {
         const size_t n = QSF_MIN(QSF_KV_BLOCK, last + 1 - at);
         const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[rows[0].seq].blocks[at / QSF_KV_BLOCK], kv);
-        block_scores(c, a.s, a.q, rec, n, vectors, scale);
+        block_scores(c, &a, rec, n, vectors, scale);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, window);
-        block_sum(c, a.o, a.factor, a.s, rec, n, vectors);
+        block_sum(c, &a, rec, n, vectors);
     }
     for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
     for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));

@@ -119,7 +119,7 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
     if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
     value_dim = hp->head_dim;
     if ((st = qsf_gguf_u32(g, "%s.attention.value_length", false, &value_dim, err))) return st;
-    if (!hp->head_dim || hp->head_dim > 1 << 14) return hp_wrong(g, "a head size", hp->head_dim, err);
+    if (!hp->head_dim || hp->head_dim > QSF_MAX_HEAD_DIM) return hp_wrong(g, "a head size", hp->head_dim, err);
     if (value_dim != hp->head_dim)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys of %u but values of %u, which this version cannot run", g->s->path, (unsigned)hp->head_dim, (unsigned)value_dim);
     return QSF_OK;

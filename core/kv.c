@@ -4,8 +4,7 @@
 
 void qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim)
 {
-    const size_t width = type == QSF_KV_Q8 ? 1 : type == QSF_KV_F16 ? 2 : 4;
-    const size_t codes = QSF_KV_BLOCK * (size_t)head_dim * width;
+    const size_t codes = QSF_KV_BLOCK * (type == QSF_KV_Q8 ? qsf_kv_dim(head_dim) : (size_t)head_dim * (type == QSF_KV_F16 ? 2 : 4));
     const size_t scales = type == QSF_KV_Q8 ? QSF_KV_BLOCK * sizeof(float) : 0;
     *l = (qsf_kv_layout){ .type = type, .n_layers = n_layers, .n_kv_heads = n_kv_heads, .head_dim = head_dim };
     l->v_at = codes;
@@ -103,6 +102,17 @@ void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
     kv->seqs[dst].length = length;
 }
 
+static void kv_store_q8(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v)
+{
+    int8_t codes[QSF_MAX_HEAD_DIM + 16];
+    const size_t n = l->head_dim, dim = qsf_kv_dim(n);
+    memset(codes + n, 0, dim - n);
+    kn->quantize_kv_8bit(codes, (float *)(void *)(record + l->kd_at) + i, k, n);
+    for (size_t d = 0; d < dim; d += 4) memcpy(record + qsf_kv_k_at(i, d, dim), codes + d, 4);
+    kn->quantize_kv_8bit(codes, (float *)(void *)(record + l->vd_at) + i, v, n);
+    for (size_t d = 0; d < dim; d++) record[l->v_at + qsf_kv_v_at(i, d)] = (uint8_t)codes[d];
+}
+
 void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v)
 {
     const qsf_kv_layout *l = &kv->layout;
@@ -110,8 +120,7 @@ void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint3
     uint8_t *r = qsf_kv_record(kv, layer, kv->seqs[s].blocks[pos / QSF_KV_BLOCK], head);
     switch (l->type) {
     case QSF_KV_Q8:
-        kn->quantize_kv_8bit((int8_t *)r + i * n, (float *)(void *)(r + l->kd_at) + i, k, n);
-        kn->quantize_kv_8bit((int8_t *)r + l->v_at + i * n, (float *)(void *)(r + l->vd_at) + i, v, n);
+        kv_store_q8(l, kn, r, i, k, v);
         break;
     case QSF_KV_F16:
         kn->fp32_to_fp16_array((uint16_t *)(void *)r + i * n, k, n);

@@ -6,10 +6,10 @@
 
 #include "host.h"
 #include "kernels.h"
+#include "source.h"
 
-enum { QSF_KV_BLOCK = 32 };     /* positions a block */
-
-/* One head's part of a block is a record: k[32][head_dim], v[32][head_dim], then for 8 bits k scales[32], v scales[32]. */
+/* One head's part of a block of QSF_KV_BLOCK positions is a record.  Floats: k[32][head_dim], v[32][head_dim].  8 bits: the codes of k and v in
+ * tiles (kernels.h), then k scales[32], v scales[32]. */
 typedef struct qsf_kv_layout {
     qsf_kv_type type;
     uint32_t    n_layers, n_kv_heads, head_dim;

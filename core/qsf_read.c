@@ -76,7 +76,7 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
     const qsf_hparams *hp = &s->hp;
     const struct { const char *name; uint32_t v, most; } counts[] = {
         { "hidden size", hp->n_embd, 1 << 20 }, { "heads", hp->n_heads, 1 << 16 },
-        { "key/value heads", hp->n_kv_heads, hp->n_heads }, { "head size", hp->head_dim, 1 << 16 }, { "vocabulary", hp->n_vocab, 1 << 28 },
+        { "key/value heads", hp->n_kv_heads, hp->n_heads }, { "head size", hp->head_dim, QSF_MAX_HEAD_DIM }, { "vocabulary", hp->n_vocab, 1 << 28 },
         { "sequence length", hp->n_ctx_train, INT32_MAX }, { "feed-forward size", hp->n_ff, 1 << 24 },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(counts); i++)

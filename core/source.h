@@ -64,6 +64,7 @@ typedef struct qsf_vocab {
 
 /* ---- units: what is loaded, used and dropped together ---- */
 enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3 };
+enum { QSF_MAX_HEAD_DIM = 1024 };
 enum { QSF_MAX_UNIT_TENSORS = 48, QSF_MAX_SPLITS = 512 };
 
 /* One read: file's bytes [at, at+len) to place `to` of the unit's stored bytes. */

@@ -13,14 +13,18 @@ static void attention_scores_f16_scalar(float *s, size_t lds, const float *q, co
         }
 }
 
-static void attention_scores_q8_scalar(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n,
-                                       size_t head_dim, size_t rep, float scale)
+static void attention_scores_q8_scalar(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k,
+                                       const float *kd, size_t n, size_t dim, size_t rep, float scale)
 {
+    (void)qs;
     for (size_t r = 0; r < rep; r++)
         for (size_t i = 0; i < n; i++) {
-            double sum = 0;
-            for (size_t c = 0; c < head_dim; c++) sum += (double)q[r * head_dim + c] * k[i * head_dim + c];
-            s[r * lds + i] = (float)sum * (kd[i] * scale);
+            int32_t sum = 0;
+            for (size_t d = 0; d < dim; d += 4) {
+                const int8_t *four = k + qsf_kv_k_at(i, d, dim), *to = q + r * dim + d;
+                for (size_t b = 0; b < 4; b++) sum += to[b] * four[b];
+            }
+            s[r * lds + i] = (float)sum * (kd[i] * (qd[r] * scale));
         }
 }
 
@@ -53,15 +57,30 @@ static void attention_weighted_sum_f16_scalar(float *o, const float *factor, con
         }
 }
 
-static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const float *s, size_t lds, const int8_t *v,
-                                             const float *vd, size_t n, size_t head_dim, size_t rep)
+static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+{
+    for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
+        float top = 0;
+        for (size_t i = 0; i < n; i++) top = s[i] * vd[i] > top ? s[i] * vd[i] : top;
+        const float to_code = top >= QSF_KV_LEAST ? 255 / top : 0;
+        for (size_t i = 0; i < n; i++) p[i] = (uint8_t)lrintf(s[i] * vd[i] * to_code);
+        memset(p + n, 0, QSF_KV_BLOCK - n);
+        pd[r] = to_code > 0 ? top / 255 : 0;
+    }
+}
+
+static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v,
+                                             size_t head_dim, size_t rep)
 {
     for (size_t r = 0; r < rep; r++)
-        for (size_t c = 0; c < head_dim; c++) {
-            float *out = o + r * head_dim + c;
-            double sum = factor[r] == 0 ? 0 : (double)*out * factor[r];
-            for (size_t i = 0; i < n; i++) sum += (double)(s[r * lds + i] * vd[i]) * v[i * head_dim + c];
-            *out = (float)sum;
+        for (size_t d = 0; d < head_dim; d++) {
+            float *out = o + r * head_dim + d;
+            int32_t sum = 0;
+            for (size_t i = 0; i < QSF_KV_BLOCK; i += 4) {
+                const int8_t *four = v + qsf_kv_v_at(i, d);
+                for (size_t b = 0; b < 4; b++) sum += p[r * QSF_KV_BLOCK + i + b] * four[b];
+            }
+            *out = (float)sum * pd[r] + (factor[r] == 0 ? 0 : *out * factor[r]);
         }
 }
 
@@ -79,6 +98,7 @@ void qsf_attention_scalar(qsf_kernels *k)
     k->attention_scores_q8 = attention_scores_q8_scalar;
     k->attention_softmax_inplace = attention_softmax_inplace_scalar;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_scalar;
+    k->attention_weights_q8 = attention_weights_q8_scalar;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_scalar;
     k->causal_mask_apply = causal_mask_apply_scalar;
 }

@@ -44,6 +44,14 @@ typedef struct qsf_act {
 } qsf_act;
 static inline uint32_t qsf_act_cols(uint32_t cols) { return (cols + 255) / 256 * 256; }
 
+/* ---- 8-bit keys and values: where a code lies in a block ----
+ * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns dimensions; values: rows are dimensions,
+ * columns positions.  dim is a multiple of 16. */
+enum { QSF_KV_BLOCK = 32 };     /* positions a block */
+static inline size_t qsf_kv_dim(size_t head_dim) { return (head_dim + 15) / 16 * 16; }
+static inline size_t qsf_kv_k_at(size_t pos, size_t d, size_t dim) { return (pos / 16 * (dim / 4) + d / 4) * 64 + pos % 16 * 4 + d % 4; }
+static inline size_t qsf_kv_v_at(size_t pos, size_t d) { return (d / 16 * (QSF_KV_BLOCK / 4) + pos / 4) * 64 + d % 16 * 4 + pos % 4; }
+
 typedef struct qsf_kernels {
     const char *isa;    /* as QSF_ISA and --verbose name it */
 
@@ -66,16 +74,20 @@ typedef struct qsf_kernels {
     void (*attention_qkv_project)(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
                                   const qsf_act *x, size_t blocks, uint32_t block);
 
-    /* Attention over n cached positions of one KV head, for the rep query heads that share it.
-     * k, v: [n][head_dim]; kd, vd: [n] scales (8-bit only); s: [rep][lds] */
+    /* Attention over n cached positions of one KV head, for the rep query vectors that share it.  s: [rep][lds]
+     * f16: k, v: [n][head_dim].
+     * q8: a block of QSF_KV_BLOCK positions in tiles like the weights' (qsf_kv_k_at, qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd:
+     * a scale for each position; q: [rep][dim] codes, zeros behind head_dim, qd their scales, qs their sums.  Integer sums are exact and equal in every variant. */
     void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim, size_t rep, float scale);             /* [7] */
-    void (*attention_scores_q8)(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n, size_t head_dim, size_t rep, float scale);
+    void (*attention_scores_q8)(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep, float scale);
     /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are the running maximum (begin: -INFINITY) and sum.
      * Returns the factor exp(m_old - m_new) that earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
     float (*attention_softmax_inplace)(float *s, size_t n, float *m, float *l);
     /* [9] o[rep][head_dim] = o * factor[rep] + s . v; where factor is 0, o is not read */
     void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep);
-    void (*attention_weighted_sum_q8)(float *o, const float *factor, const float *s, size_t lds, const int8_t *v, const float *vd, size_t n, size_t head_dim, size_t rep);
+    /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the largest s * vd / 255.  s >= 0; zeros behind n. */
+    void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep);
+    void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v, size_t head_dim, size_t rep);
     /* [10] scores of positions first + i > current, or <= current - window (window > 0), become -INFINITY; i < n. */
     void (*causal_mask_apply)(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window);
 

@@ -18,6 +18,7 @@ void qsf_vector_avx2(qsf_kernels *k);
 void qsf_sampling_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
+void qsf_attention_avx512(qsf_kernels *k);
 
 /* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL before a loop whose count is
  * one of them puts all of it in line, so that its arrays are registers.  Not under the sanitizers, which check every access: the
@@ -39,6 +40,9 @@ void qsf_matmul_avx512(qsf_kernels *k);
 #  define QSF_TEMPLATE static inline __attribute__((always_inline))
 #  define QSF_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+/* Attention weights whose largest in a block is below this become zeros: 255 / it must be finite. */
+#define QSF_KV_LEAST 1e-30f
 
 /* The forms as numbers.  With a constant form these fold away. */
 QSF_TEMPLATE int qsf_form_bits(qsf_form f)

@@ -3,7 +3,7 @@
 #include "kv.h"
 #include "test.h"
 
-enum { LAYERS = 2, HEADS = 3, DIM = 8, BLOCKS = 6, SEQS = 3 };
+enum { LAYERS = 2, HEADS = 3, DIM = 16, BLOCKS = 6, SEQS = 3 };
 
 static qsf_kernels kernels;
 static qsf_kv kv;
@@ -68,7 +68,7 @@ TEST(kv_types_differ_in_size_and_precision)
         const uint8_t *r = qsf_kv_record(&kv, 1, kv.seqs[0].blocks[0], 2);
         for (int d = 0; d < DIM; d++) {
             if (types[i] == QSF_KV_F16) CHECK_NEAR(qsf_f16_to_f32(((const uint16_t *)(const void *)r)[d]), k[d], 0);
-            if (types[i] == QSF_KV_Q8) CHECK_NEAR(((const int8_t *)r)[d] * *(const float *)(const void *)(r + kv.layout.kd_at), k[d], 3.0 / 127 / 2 + 1e-6);
+            if (types[i] == QSF_KV_Q8) CHECK_NEAR(((const int8_t *)r)[qsf_kv_k_at(0, (size_t)d, 16)] * *(const float *)(const void *)(r + kv.layout.kd_at), k[d], 3.0 / 127 / 2 + 1e-6);
         }
         qsf_kv_done(&kv);
     }

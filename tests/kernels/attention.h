@@ -5,51 +5,92 @@
 
 #include "harness.h"
 
-typedef struct attention_case { size_t n, head_dim, rep, lds; float *q, *kd; uint16_t *f16; int8_t *i8; } attention_case;
+static const size_t attention_dims[] = { 64, 64, 128, 96, 80, 256, 1, 63, 65, 8, 16, 112 };
+
+typedef struct attention_case { size_t n, head_dim, rep, lds; float *q; uint16_t *f16; } attention_case;
 
 static attention_case random_attention(table_test *t)
 {
-    static const size_t dims[] = { 64, 64, 128, 96, 80, 256, 1, 63, 65, 8, 16, 112 };
-    attention_case c = { .n = pick_size(t, 70), .rep = pick(t, 1, 9), .head_dim = dims[t->round % QSF_ARRAY_LEN(dims)] };
+    attention_case c = { .n = pick_size(t, 70), .rep = pick(t, 1, 9), .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
     c.n = QSF_MAX(c.n, (size_t)1);
     c.lds = c.n + pick(t, 0, 3);
     SHAPE(t, "n %zu, head_dim %zu, rep %zu, lds %zu", c.n, c.head_dim, c.rep, c.lds);
     c.q = guard_f32(t, c.rep * c.head_dim);
-    c.kd = guard_f32(t, c.n);
     c.f16 = (uint16_t *)(void *)guard_alloc(t, 2 * c.n * c.head_dim);
-    c.i8 = (int8_t *)guard_alloc(t, c.n * c.head_dim);
     fill_f32(t, c.q, c.rep * c.head_dim, 2, 1000);
-    fill_f32(t, c.kd, c.n, 0.1f, 100);
     for (size_t i = 0; i < c.n * c.head_dim; i++) {
         float f;
         fill_f32(t, &f, 1, 4, 65504);
         c.f16[i] = qsf_f32_to_f16(f);
-        c.i8[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -128 : (int)pick(t, 0, 255) - 128);
     }
     return c;
 }
 
-static void scores_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool f16)
+/* A block of 8-bit keys or values, with n of its positions in use, and codes for rep vectors. */
+typedef struct block_case { size_t n, head_dim, dim, rep, lds; int8_t *block, *q; float *d, *qd; int32_t *qs; } block_case;
+
+static int8_t any_code(table_test *t) { return (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -127 : t->round == 2 ? 127 : (int)pick(t, 0, 254) - 127); }
+
+static block_case random_block(table_test *t)
+{
+    block_case c = { .n = pick(t, 1, QSF_KV_BLOCK), .rep = pick(t, 1, 26), .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
+    c.dim = qsf_kv_dim(c.head_dim);
+    c.lds = QSF_KV_BLOCK + pick(t, 0, 3);
+    SHAPE(t, "n %zu, head_dim %zu, rep %zu, lds %zu", c.n, c.head_dim, c.rep, c.lds);
+    c.block = (int8_t *)guard_alloc(t, QSF_KV_BLOCK * c.dim);
+    c.q = (int8_t *)guard_alloc(t, c.rep * c.dim);
+    c.d = guard_f32(t, c.n);
+    c.qd = guard_f32(t, c.rep);
+    c.qs = (int32_t *)(void *)guard_alloc(t, c.rep * sizeof *c.qs);
+    for (size_t i = 0; i < QSF_KV_BLOCK * c.dim; i++) c.block[i] = any_code(t);
+    for (size_t i = 0; i < c.n; i++) c.d[i] = fabsf(pick_f32(t, 0.1f));
+    for (size_t r = 0; r < c.rep; r++) {
+        c.qd[r] = fabsf(pick_f32(t, 0.1f));
+        c.qs[r] = 0;
+        for (size_t i = 0; i < c.dim; i++) c.qs[r] += c.q[r * c.dim + i] = i < c.head_dim ? any_code(t) : 0;
+    }
+    return c;
+}
+
+static void check_attention_scores_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {
         const attention_case c = random_attention(t);
         const size_t total = (c.rep - 1) * c.lds + c.n;
         float *s[2];
         for (int v = 0; v < 2; v++) {
-            const qsf_kernels *k = v ? var : ref;
             s[v] = guard_f32(t, total);
             for (size_t i = 0; i < total; i++) s[v][i] = 12345;
-            if (f16) k->attention_scores_f16(s[v], c.lds, c.q, c.f16, c.n, c.head_dim, c.rep, 0.125f);
-            else k->attention_scores_q8(s[v], c.lds, c.q, c.i8, c.kd, c.n, c.head_dim, c.rep, 0.125f);
+            (v ? var : ref)->attention_scores_f16(s[v], c.lds, c.q, c.f16, c.n, c.head_dim, c.rep, 0.125f);
         }
         same_f32(t, "s", s[0], s[1], total, 1e-5);
         for (size_t i = 0; i < total; i++) if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
     }
 }
-static void check_attention_scores_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { scores_rounds(t, ref, var, true); }
-static void check_attention_scores_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { scores_rounds(t, ref, var, false); }
 
-static void weighted_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool f16)
+static void check_attention_scores_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 120) {
+        const block_case c = random_block(t);
+        const size_t total = (c.rep - 1) * c.lds + c.n;
+        float *s[2];
+        for (int v = 0; v < 2; v++) {
+            s[v] = guard_f32(t, total);
+            for (size_t i = 0; i < total; i++) s[v][i] = 12345;
+            (v ? var : ref)->attention_scores_q8(s[v], c.lds, c.q, c.qd, c.qs, c.block, c.d, c.n, c.dim, c.rep, 0.125f);
+        }
+        same_f32(t, "s", s[0], s[1], total, 0);
+        for (size_t i = 0; i < total; i++) if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
+        for (size_t i = 0; i < c.n; i++) {         /* the layout, once more in words */
+            double sum = 0;
+            for (size_t d = 0; d < c.head_dim; d++) sum += (double)c.q[d] * c.block[qsf_kv_k_at(i, d, c.dim)];
+            const double want = sum * c.d[i] * c.qd[0] * 0.125;
+            if (fabs(s[0][i] - want) > 1e-5 * fabs(want)) miss(t, "the reference is wrong");
+        }
+    }
+}
+
+static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {
         const attention_case c = random_attention(t);
@@ -58,18 +99,58 @@ static void weighted_rounds(table_test *t, const qsf_kernels *ref, const qsf_ker
         for (size_t i = 0; i < total; i++) s[i] = fabsf(pick_f32(t, 1));
         for (size_t i = 0; i < c.rep; i++) factor[i] = t->round % 3 ? fabsf(pick_f32(t, 1)) : 0;
         for (int v = 0; v < 2; v++) {
-            const qsf_kernels *k = v ? var : ref;
             o[v] = guard_f32(t, c.rep * c.head_dim);
             for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? c.q[i] : NAN;   /* a factor of 0 does not read it */
-            if (f16) k->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n, c.head_dim, c.rep);
-            else k->attention_weighted_sum_q8(o[v], factor, s, c.lds, c.i8, c.kd, c.n, c.head_dim, c.rep);
+            (v ? var : ref)->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n, c.head_dim, c.rep);
         }
         for (size_t i = 0; i < c.rep * c.head_dim; i++) if (o[0][i] != o[0][i]) miss(t, "the reference made NaN");
         same_f32(t, "o", o[0], o[1], c.rep * c.head_dim, 1e-5);
     }
 }
-static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { weighted_rounds(t, ref, var, true); }
-static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { weighted_rounds(t, ref, var, false); }
+
+static void check_attention_weights_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 120) {
+        const block_case c = random_block(t);
+        float *s = guard_f32(t, (c.rep - 1) * c.lds + c.n), *pd[2];
+        uint8_t *p[2];
+        for (size_t i = 0; i < (c.rep - 1) * c.lds + c.n; i++) s[i] = t->round == 0 ? 0 : fabsf(pick_f32(t, t->round % 5 == 1 ? 1e-34f : 1));
+        for (int v = 0; v < 2; v++) {
+            p[v] = guard_alloc(t, c.rep * QSF_KV_BLOCK);
+            pd[v] = guard_f32(t, c.rep);
+            memset(p[v], 77, c.rep * QSF_KV_BLOCK);
+            (v ? var : ref)->attention_weights_q8(p[v], pd[v], s, c.lds, c.d, c.n, c.rep);
+        }
+        same_f32(t, "pd", pd[0], pd[1], c.rep, 0);
+        if (memcmp(p[0], p[1], c.rep * QSF_KV_BLOCK)) miss(t, "other weights");
+        for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++) {
+            const float want = i % QSF_KV_BLOCK < c.n ? s[i / QSF_KV_BLOCK * c.lds + i % QSF_KV_BLOCK] * c.d[i % QSF_KV_BLOCK] : 0, unit = pd[0][i / QSF_KV_BLOCK];
+            if (fabsf((float)p[0][i] * unit - want) > 0.501f * unit + 1e-30f) miss(t, "the reference is wrong");
+        }
+    }
+}
+
+static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 120) {
+        const block_case c = random_block(t);
+        float *factor = guard_f32(t, c.rep), *o[2];
+        uint8_t *p = guard_alloc(t, c.rep * QSF_KV_BLOCK);
+        for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++) p[i] = i % QSF_KV_BLOCK >= c.n ? 0 : t->round == 1 ? 255 : (uint8_t)pick(t, 0, 255);
+        for (size_t i = 0; i < c.rep; i++) factor[i] = t->round % 3 ? fabsf(pick_f32(t, 1)) : 0;
+        for (int v = 0; v < 2; v++) {
+            o[v] = guard_f32(t, c.rep * c.head_dim);
+            for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? (float)(i % 17) : NAN;
+            (v ? var : ref)->attention_weighted_sum_q8(o[v], factor, p, c.qd, c.block, c.head_dim, c.rep);
+        }
+        same_f32(t, "o", o[0], o[1], c.rep * c.head_dim, 1e-6);
+        for (size_t d = 0; d < c.head_dim; d++) {
+            double sum = factor[0] == 0 ? 0 : (double)(d % 17) * factor[0];
+            for (size_t i = 0; i < c.n; i++) sum += (double)p[i] * c.qd[0] * c.block[qsf_kv_v_at(i, d)];
+            if (fabs(o[0][d] - sum) > 1e-3 + 1e-5 * fabs(sum)) miss(t, "the reference is wrong");
+        }
+    }
+}
 
 static void check_attention_softmax(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {

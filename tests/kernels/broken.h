@@ -57,10 +57,16 @@ static int32_t dot_i8_saturates(const int8_t *a, const int8_t *b, size_t n)
     for (size_t i = 0; i + 1 < n; i += 2) sum += QSF_MIN(a[i] * b[i] + a[i + 1] * b[i + 1], 32767);
     return n % 2 ? sum + a[n - 1] * b[n - 1] : sum;
 }
-static void scores_wrong_stride(float *s, size_t lds, const float *q, const int8_t *k, const float *kd, size_t n, size_t head_dim, size_t rep, float scale)
+static void scores_wrong_stride(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
+                                float scale)
 {
     (void)lds;
-    sound.attention_scores_q8(s, n, q, k, kd, n, head_dim, rep, scale);
+    sound.attention_scores_q8(s, n, q, qd, qs, k, kd, n, dim, rep, scale);
+}
+static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+{
+    sound.attention_weights_q8(p, pd, s, lds, vd, n, rep);
+    if (n < QSF_KV_BLOCK) p[n] = 1;
 }
 static float softmax_mask_leaks(float *s, size_t n, float *m, float *l)
 {
@@ -185,6 +191,7 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
     CAUGHT(dot_i8, dot_i8_saturates, check_dot_i8, 0);
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
+    CAUGHT(attention_weights_q8, weights_behind_the_end, check_attention_weights_q8, 0);
     CAUGHT(attention_softmax_inplace, softmax_mask_leaks, check_attention_softmax, 0);
     CAUGHT(attention_weighted_sum_f16, weighted_reads_garbage, check_attention_weighted_sum_f16, 0);
     CAUGHT(causal_mask_apply, mask_off_by_one, check_causal_mask, 0);

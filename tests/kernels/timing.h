@@ -76,6 +76,8 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     enum { N = 4096, V = 150000, P = 32, D = 64, R = 4 };
     float *a = b->a, *c = b->b, *y = b->y, m, l, f[R] = { 1, 1, 1, 1 };
     int8_t *q = b->x.q;
+    int32_t qs[R] = { 0 };
+    uint8_t p[R * P] = { 0 };
     size_t sink = 0;
     b->x.n = 1;
     TIME("matmul_f32 1 row", 64 * 2048, k->matmul_f32(y, 64, a, c, 2048, 1, 64, 2048));
@@ -83,9 +85,10 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("dot_i8", N, sink += (size_t)k->dot_i8(q, q + N, N));
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));
-    TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, a, q, c, P, D, R, 1));
+    TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1));
+    TIME("attention_weights_q8", P * R, k->attention_weights_q8(p, f, a, P, c, P, R));
     TIME("attention_weighted_sum_f16", P * D * R, k->attention_weighted_sum_f16(y, f, a, P, b->h, P, D, R));
-    TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, a, P, q, c, P, D, R));
+    TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R));
     TIME("attention_softmax_inplace", P, (memcpy(y, a, 4 * P), m = -INFINITY, l = 0, k->attention_softmax_inplace(y, P, &m, &l)));
     TIME("causal_mask_apply", P, k->causal_mask_apply(y, P, 0, 20, 10));
     TIME("layer_norm", N, k->layer_norm(y, a, c, c, N, 1e-5f));
