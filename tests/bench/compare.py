@@ -203,7 +203,7 @@ def main():
     a.qsf_bench = a.qsf_bench or build_qsf()
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0
     if busy > 0.5:
-        say(f"the machine is busy (load {busy:.1f}): look at the ratios' spread")
+        say(f"the machine is busy (load {busy:.1f}); that slows llama.cpp's spinning threads most, so the ratios will mean nothing")
     print_rows(a, list(rows_of(measure(a))))
 
 
