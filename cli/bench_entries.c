@@ -3,9 +3,10 @@
 #include "bench_kernels.h"
 
 /* Sizes as models have them: N floats of a row, V of a vocabulary, P cached positions of D dimensions for R query heads. */
-enum { EB_N = 4096, EB_V = 150000, EB_P = 32, EB_D = 64, EB_R = 4 };
+enum { EB_N = 4096, EB_V = 150000, EB_P = QSF_KV_BLOCK, EB_D = 64, EB_R = 4 };
 
 static const float eb_ones[EB_R] = { 1, 1, 1, 1 };
+static const int32_t eb_sums[EB_R] = { 0 };
 static volatile size_t eb_sink;
 
 static void eb_softmax_step(kernel_bench *e)
@@ -29,6 +30,9 @@ static float *eb_probs(kernel_bench *e)
     X(matmul_f32_8, 8 * 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 8, 64, KB_COLS))                                 \
     X(dot_i8, EB_N, eb_sink = (size_t)e->k.dot_i8(e->q, e->q + EB_N, EB_N))                                                           \
     X(attention_scores_f16, EB_P * EB_D * EB_R, e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))               \
+    X(attention_scores_q8, EB_P * EB_D * EB_R, e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1)) \
+    X(attention_weights_q8, EB_P * EB_R, e->k.attention_weights_q8((uint8_t *)e->c, e->y, e->b, EB_P, e->b, EB_P, EB_R))              \
+    X(attention_weighted_sum_q8, EB_P * EB_D * EB_R, e->k.attention_weighted_sum_q8(e->c, eb_ones, (const uint8_t *)e->q, e->b, e->q, EB_D, EB_R)) \
     X(attention_weighted_sum_f16, EB_P * EB_D * EB_R, e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R)) \
     X(attention_softmax_inplace, EB_P, eb_softmax_step(e))                                                                            \
     X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                                                         \

@@ -208,12 +208,12 @@ bench_peak bench_peak_of(const char *isa)
         { "avx512", peak_avx512 },
 #elif defined(__aarch64__)
         { "neon", peak_neon },
-        { "neon-dotprod", peak_dotprod },
-        { "neon-i8mm", peak_i8mm },
+        { "dotprod", peak_dotprod },
+        { "i8mm", peak_i8mm },
 #endif
     };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(peaks); i++)
-        if (!strcmp(isa, peaks[i].isa)) return peaks[i];
+    for (size_t i = QSF_ARRAY_LEN(peaks); i-- > 0;)
+        if (!strncmp(isa, peaks[i].isa, strlen(peaks[i].isa))) return peaks[i];     /* "avx512" also for names that go on */
     return peaks[0];
 }
 

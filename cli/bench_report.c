@@ -106,8 +106,8 @@ static void bench_print_csv(const bench_row *r, const bench_row *before, double 
 static void bench_print_table(const bench_report *rep, const bench_row *r, const bench_row *before, double ratio)
 {
     if (!rep->n_rows)
-        printf("%-30s %-24s %-12s %3s %9s %9s %9s %8s  %s\n", "model", "test", "isa", "thr", "median", "min", "max", "stdev", "unit");
-    printf("%-30.30s %-24s %-12s %3u %9.4g %9.4g %9.4g %8.2g  %s", r->model, r->test, r->isa, (unsigned)r->threads, r->median, r->min, r->max, r->stdev, r->unit);
+        printf("%-30s %-27s %-8s %3s %9s %9s %9s %8s  %s\n", "model", "test", "isa", "thr", "median", "min", "max", "stdev", "unit");
+    printf("%-30.30s %-27s %-8s %3u %9.4g %9.4g %9.4g %8.2g  %s", r->model, r->test, r->isa, (unsigned)r->threads, r->median, r->min, r->max, r->stdev, r->unit);
     if (r->share >= 0) printf("  %.0f%% of %s", 100 * r->share, r->share_of);
     if (before) printf("  x%.3f of %.4g", ratio, before->median);
     putchar('\n');
