@@ -54,6 +54,47 @@ static void attention_scores_q8_avx512(float *s, size_t lds, const int8_t *q, co
     for (; r < rep; r++) scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 1);
 }
 
+/* e^x as exp_avx2 computes it (math_avx2.h), for x <= 0; below -87.3 it is 0. */
+QSF_TEMPLATE __m512 exp_avx512(__m512 x)
+{
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x));
+    __m512 p = _mm512_set1_ps(1.9875691500e-4f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
+    p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1));
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ), p, n);
+}
+
+static float attention_softmax_inplace_avx512(float *s, size_t n, float *m, float *l)
+{
+    __m512 top16 = _mm512_set1_ps(*m);
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 part = first_avx512(n - i);
+        top16 = _mm512_mask_max_ps(top16, part, _mm512_maskz_loadu_ps(part, s + i), top16);      /* NaN as first operand is passed over */
+    }
+    const float top = _mm512_reduce_max_ps(top16);
+    if (top == -INFINITY) {
+        memset(s, 0, n * sizeof *s);
+        return 0;
+    }
+    const __m512 t = _mm512_set1_ps(top);
+    const float factor = *m == -INFINITY ? 0 : *m == top ? 1 : _mm512_cvtss_f32(exp_avx512(_mm512_sub_ps(_mm512_set1_ps(*m), t)));
+    __m512 sum = _mm512_setzero_ps();
+    for (size_t i = 0; i < n; i += 16) {
+        const __mmask16 part = first_avx512(n - i);
+        const __m512 e = exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(part, s + i), t));
+        _mm512_mask_storeu_ps(s + i, part, e);
+        sum = _mm512_mask_add_ps(sum, part, sum, e);
+    }
+    *m = top;
+    *l = *l * factor + _mm512_reduce_add_ps(sum);
+    return factor;
+}
+
 static void attention_weights_q8_avx512(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
 {
     const __mmask16 low = first_avx512(n), high = first_avx512(n > 16 ? n - 16 : 0);
@@ -115,6 +156,7 @@ static void attention_weighted_sum_q8_avx512(float *o, const float *factor, cons
 void qsf_attention_avx512(qsf_kernels *k)
 {
     k->attention_scores_q8 = attention_scores_q8_avx512;
+    k->attention_softmax_inplace = attention_softmax_inplace_avx512;
     k->attention_weights_q8 = attention_weights_q8_avx512;
     k->attention_weighted_sum_q8 = attention_weighted_sum_q8_avx512;
 }
