@@ -29,6 +29,7 @@ static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_s
 #if defined(__x86_64__)
 static void fill_sse42(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_sse42(k); }
 static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
+static void fill_avxvnni(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avxvnni(k); }
 static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512(k); }
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 static void fill_neon(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON); }
@@ -46,6 +47,7 @@ static const struct kernel_set {
 #if defined(__x86_64__)
     { "sse42",  QSF_CPU_SSE42,  fill_sse42 },
     { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
+    { "avxvnni", QSF_CPU_AVX2 | QSF_CPU_AVXVNNI, fill_avxvnni },
     { "avx512", QSF_CPU_AVX2 | QSF_CPU_AVX512, fill_avx512 },
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
     { "neon",   QSF_CPU_NEON,   fill_neon },

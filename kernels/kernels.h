@@ -129,9 +129,14 @@ typedef struct qsf_kernels {
  * QSF_E_UNSUPPORTED: no such set here. */
 qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
 
+/* qsf_crc32 (base.h), by the fastest way that cpu has. */
+typedef uint32_t qsf_crc32_fn(uint32_t crc, const void *p, size_t len);
+qsf_crc32_fn *qsf_crc32_best(uint32_t cpu);
+
 void qsf_kernels_scalar(qsf_kernels *k);     /* complete; each later call overrides what it does better */
 void qsf_kernels_sse42(qsf_kernels *k);
 void qsf_kernels_avx2(qsf_kernels *k);
+void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 

@@ -17,6 +17,7 @@ void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
 void qsf_sampling_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
+void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 

@@ -12,9 +12,12 @@
 #endif
 #include "kernels/broken.h"
 #include "kernels/timing.h"
+#include "kernels/avxvnni.h"
 #include "gelu_table.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#  include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #  include <sys/auxv.h>
 #endif
 
@@ -28,6 +31,8 @@ static uint32_t host_cpu(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) cpu |= QSF_CPU_AVX2;
     if ((cpu & QSF_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) cpu |= QSF_CPU_AVX512;
+    unsigned a, b, c, d;                        /* __builtin_cpu_supports("avxvnni") is too new a question for some compilers */
+    if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4)) cpu |= QSF_CPU_AVXVNNI;
 #elif defined(__aarch64__)
     cpu |= QSF_CPU_NEON;
 #  if defined(__linux__)
@@ -243,5 +248,14 @@ int main(int argc, char **argv)
         else run_set(&scalar, &below, &k);
         below = k;
     }
+#if defined(__x86_64__)
+    if ((host_cpu() & QSF_CPU_AVX512) && !qsf_kernels_init(&below, host_cpu(), "avx2", NULL)) {
+        k = below;
+        k.isa = "avxvnni-by-evex";
+        avxvnni_by_evex(&k);
+        if (timing) time_set(&k, test_filter);
+        else run_set(&scalar, &below, &k);
+    }
+#endif
     return timing ? 0 : test_end();
 }

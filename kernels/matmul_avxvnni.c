@@ -1,0 +1,251 @@
+/* Tiles times activations with AVX-VNNI: a tile is read as two halves of 8 rows, vpdpbusd multiplies four columns of each row.
+ * For processors that have vpdpbusd without AVX-512 (Alder Lake and later).
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+#if defined(__x86_64__)
+#if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
+#include <immintrin.h>
+
+/* tests/kernels/avxvnni.h compiles this file once more with AVX-512's encoding of the same instruction, for machines that have only that. */
+#if defined(QSF_AVXVNNI_BY_EVEX)
+QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,avx2,fma,f16c")
+#  define DPBUSD_AVXVNNI _mm256_dpbusd_epi32
+#else
+QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
+#  define DPBUSD_AVXVNNI _mm256_dpbusd_avx_epi32
+#endif
+
+/* 8-bit codes become unsigned by adding 128. */
+QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return form == QSF_F_8 ? 128 : qsf_form_offset(form); }
+
+/* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
+QSF_TEMPLATE __m256i shift_avxvnni(__m256i v, int n) { return n < 0 ? _mm256_srli_epi16(v, -n) : n > 0 ? _mm256_slli_epi16(v, n) : v; }
+
+/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
+typedef struct source_avxvnni { __m256i low, high; } source_avxvnni;
+QSF_TEMPLATE __m256i fetch_avxvnni(const uint8_t *p)
+{
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    __asm__("" : "+x"(v));
+    return v;
+}
+
+/* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: unsigned codes as bytes.  To be called with j = 0..7 in turn. */
+QSF_TEMPLATE __m256i code_avxvnni(source_avxvnni *s, const uint8_t *g, int j, int bits)
+{
+    if (bits == 8) return _mm256_xor_si256(fetch_avxvnni(g + 64 * j), _mm256_set1_epi8((char)0x80));
+    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
+    const uint8_t *high = g + 64 * low;
+    if (j % fields == 0) s->low = fetch_avxvnni(g + 64 * (j / fields));
+    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avxvnni(high);
+    if (bits == 6 && j % 4 == 0) s->high = fetch_avxvnni(high + 64 * (j / 4));
+    const __m256i c = _mm256_and_si256(shift_avxvnni(s->low, -low * (j % fields)), _mm256_set1_epi8((1 << low) - 1));
+    if (bits == 3) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 2 - j), _mm256_set1_epi8(4)));
+    if (bits == 5) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 4 - j), _mm256_set1_epi8(16)));
+    if (bits == 6) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 4 - 2 * (j % 4)), _mm256_set1_epi8(48)));
+    return c;
+}
+QSF_TEMPLATE __m256i quad_avxvnni(const int8_t *q, int j)
+{
+    int32_t a;
+    memcpy(&a, q + 4 * j, 4);
+    return _mm256_set1_epi32(a);
+}
+QSF_TEMPLATE __m256 half8_avxvnni(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+
+/* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
+QSF_TEMPLATE __m256 value_avxvnni(__m256 acc, __m256i sum, __m256 scale, __m256 zero, float d, float sq, qsf_form form)
+{
+    const __m256 f = _mm256_cvtepi32_ps(sum);
+    if (qsf_form_has_zero(form)) return _mm256_fmadd_ps(_mm256_set1_ps(d), _mm256_fmadd_ps(scale, f, _mm256_mul_ps(zero, _mm256_set1_ps(sq))), acc);
+    const __m256 c = _mm256_set1_ps(-(float)offset_avxvnni(form) * sq);         /* exact, as is the sum with f */
+    return _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(d)), _mm256_add_ps(f, c), acc);
+}
+QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
+{
+    _mm256_storeu_ps(y, form == QSF_F_TERNARY ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
+}
+
+/* ---- one row of activations ---- */
+/* Integer sums of both halves over `groups` groups.  2- and 4-bit fields stay where they are in their bytes: sums of each place come
+ * together at the end, which is exact. */
+QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q, int groups, int bits)
+{
+    const int fields = bits == 2 || bits == 4 ? 8 / bits : 2;
+    __m256i a[2][4];
+    source_avxvnni from[2];
+    QSF_UNROLL
+    for (int h = 0; h < 2; h++) {
+        QSF_UNROLL
+        for (int f = 0; f < 4; f++) a[h][f] = _mm256_setzero_si256();
+        from[h].low = from[h].high = a[h][0];
+    }
+    QSF_UNROLL
+    for (int j = 0; j < 8 * groups; j++) {
+        const __m256i quad = quad_avxvnni(q, j);
+        QSF_UNROLL
+        for (int h = 0; h < 2; h++) {
+            __m256i c;
+            if (bits == 2 || bits == 4) {
+                if (j % fields == 0) from[h].low = fetch_avxvnni(w + 64 * (j / fields) + 32 * h);
+                c = _mm256_and_si256(from[h].low, _mm256_set1_epi8((char)(((1 << bits) - 1) << bits * (j % fields))));
+            } else c = code_avxvnni(&from[h], w + (size_t)(j / 8) * 64 * (size_t)bits + 32 * h, j % 8, bits);
+            a[h][j % fields] = DPBUSD_AVXVNNI(a[h][j % fields], c, quad);
+        }
+    }
+    QSF_UNROLL
+    for (int h = 0; h < 2; h++) {
+        if (bits == 2) {
+            const __m256i low = _mm256_add_epi32(a[h][0], _mm256_srai_epi32(a[h][1], 2));
+            sum[h] = _mm256_add_epi32(low, _mm256_add_epi32(_mm256_srai_epi32(a[h][2], 4), _mm256_srai_epi32(a[h][3], 6)));
+        } else sum[h] = _mm256_add_epi32(a[h][0], bits == 4 ? _mm256_srai_epi32(a[h][1], 4) : a[h][1]);
+    }
+}
+
+QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                     size_t blocks, uint32_t block)
+{
+    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const size_t group = qsf_form_group(form);
+    for (size_t t = 0; t < tiles; t++, y += 16) {
+        __m256 acc0 = _mm256_setzero_ps(), acc1 = acc0;
+        const int8_t *q = x->q;
+        const float *s = x->s;
+        size_t part = 0;
+        for (size_t b = 0; b < blocks; b++) {
+            const __m256 scale0 = half8_avxvnni(w), scale1 = half8_avxvnni(w + 16);
+            const __m256 zero0 = qsf_form_has_zero(form) ? half8_avxvnni(w + 32) : scale0, zero1 = qsf_form_has_zero(form) ? half8_avxvnni(w + 48) : scale1;
+            w += qsf_form_head(form);
+            for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
+                const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
+                __m256i sum[2];
+                dot_avxvnni(sum, w, q, groups, bits);
+                acc0 = value_avxvnni(acc0, sum[0], scale0, zero0, d, sq, form);
+                acc1 = value_avxvnni(acc1, sum[1], scale1, zero1, d, sq, form);
+                w += (size_t)groups * group, q += 32 * groups, s += groups;
+            }
+        }
+        store_avxvnni(y, acc0, form);
+        store_avxvnni(y + 8, acc1, form);
+    }
+}
+
+/* ---- several rows of activations ---- */
+enum { TOKENS_AVXVNNI = 6 };    /* with both halves 12 sums, two codes and a quad: registers for all but the source of the codes */
+
+/* One tile row times T rows of activations, of which n are stored; the others repeat the last. */
+QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w, const qsf_act *x,
+                                   size_t m, size_t n, size_t blocks, uint32_t block)
+{
+    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const size_t group = qsf_form_group(form);
+    size_t row[TOKENS_AVXVNNI];
+    __m256 acc[TOKENS_AVXVNNI][2];
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) {
+        row[t] = m + QSF_MIN((size_t)t, n - 1);
+        acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+    }
+    size_t at = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        __m256 scale[2], zero[2];
+        for (int h = 0; h < 2; h++) {
+            scale[h] = half8_avxvnni(w + 16 * h);
+            zero[h] = qsf_form_has_zero(form) ? half8_avxvnni(w + 32 + 16 * h) : scale[h];
+        }
+        w += qsf_form_head(form);
+        for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group, at += 32 * (size_t)groups) {
+            __m256i sum[TOKENS_AVXVNNI][2];
+            const int8_t *q[TOKENS_AVXVNNI];
+            source_avxvnni from[2] = { { _mm256_setzero_si256(), _mm256_setzero_si256() }, { _mm256_setzero_si256(), _mm256_setzero_si256() } };
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) {
+                q[t] = x->q + row[t] * x->cols + at;
+                sum[t][0] = sum[t][1] = _mm256_setzero_si256();
+            }
+            QSF_UNROLL
+            for (int j = 0; j < 8 * groups; j++) {
+                const uint8_t *g = w + (size_t)(j / 8) * group;
+                const __m256i c0 = code_avxvnni(&from[0], g, j % 8, bits), c1 = code_avxvnni(&from[1], g + 32, j % 8, bits);
+                QSF_UNROLL
+                for (int t = 0; t < T; t++) {
+                    const __m256i quad = quad_avxvnni(q[t], j);
+                    sum[t][0] = DPBUSD_AVXVNNI(sum[t][0], c0, quad);
+                    sum[t][1] = DPBUSD_AVXVNNI(sum[t][1], c1, quad);
+                }
+            }
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) {
+                const float d = x->d[row[t] * (x->cols / 64) + at / 64], *s = x->s + row[t] * (x->cols / 32) + at / 32;
+                const float sq = small ? s[0] : s[0] + s[1];
+                acc[t][0] = value_avxvnni(acc[t][0], sum[t][0], scale[0], zero[0], d, sq, form);
+                acc[t][1] = value_avxvnni(acc[t][1], sum[t][1], scale[1], zero[1], d, sq, form);
+            }
+        }
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++)
+        if ((size_t)t < n) {
+            store_avxvnni(y + (size_t)t * ldy, acc[t][0], form);
+            store_avxvnni(y + (size_t)t * ldy + 8, acc[t][1], form);
+        }
+}
+
+QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                     size_t tiles, size_t blocks, uint32_t block)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += strip)
+        for (size_t t = 0; t < tiles; t++) {
+            const size_t end = QSF_MIN((size_t)x->n, from + strip);
+            for (size_t m = from; m < end; m += TOKENS_AVXVNNI) {
+                const size_t n = QSF_MIN(end - m, (size_t)TOKENS_AVXVNNI);
+                float *out = y + m * ldy + 16 * t;
+                const uint8_t *row = w + t * row_bytes;
+                if (n <= 2) tile_row_avxvnni(out, ldy, form, small, 2, row, x, m, n, blocks, block);
+                else if (n <= 4) tile_row_avxvnni(out, ldy, form, small, 4, row, x, m, n, blocks, block);
+                else tile_row_avxvnni(out, ldy, form, small, 6, row, x, m, n, blocks, block);
+            }
+        }
+}
+
+#define FORM_AVXVNNI(F)                                                                                                         \
+    static void matvec_##F##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+    {                                                                                                                           \
+        if (block == 32) matvec_any_avxvnni(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
+        else matvec_any_avxvnni(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
+    }                                                                                                                           \
+    static void matmul_##F##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
+                                     uint32_t block)                                                                            \
+    {                                                                                                                           \
+        if (x->n == 1) matvec_##F##_avxvnni(y, w, x, tiles, blocks, block);                                                     \
+        else if (block == 32) matmul_any_avxvnni(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);                          \
+        else matmul_any_avxvnni(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
+    }
+QSF_EACH_FORM(FORM_AVXVNNI)
+#undef FORM_AVXVNNI
+
+static void attention_qkv_project_avxvnni(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                          const qsf_act *x, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_avx2(&k);
+    qsf_matmul_avxvnni(&k);
+    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+}
+
+void qsf_matmul_avxvnni(qsf_kernels *k)
+{
+#define FORM_AVXVNNI(F) k->matvec[QSF_F_##F] = matvec_##F##_avxvnni; k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
+    QSF_EACH_FORM(FORM_AVXVNNI)
+#undef FORM_AVXVNNI
+    k->attention_qkv_project = attention_qkv_project_avxvnni;
+}
+
+#undef DPBUSD_AVXVNNI
+QSF_TARGET_END
+#else
+void qsf_matmul_avxvnni(qsf_kernels *k) { (void)k; }       /* a compiler that does not know it: AVX2 stays */
+#endif
+#endif
