@@ -30,16 +30,18 @@ void bench_row_figures(bench_row *r, bench_samples *s)
 
 static bool bench_is_time(const bench_row *r) { return !strcmp(r->unit, "ms") || !strcmp(r->unit, "ns"); }
 
+static bool bench_same(const bench_row *a, const bench_row *b)
+{
+    return a->threads == b->threads && !strcmp(a->test, b->test) && !strcmp(a->model, b->model) && !strcmp(a->isa, b->isa) && !strcmp(a->unit, b->unit);
+}
+
 static const bench_row *bench_before(bench_report *rep, const bench_row *r)
 {
-    for (size_t i = 0; i < rep->n_before; i++) {
-        const bench_row *b = &rep->before[i];
-        if (rep->used[i] || b->threads != r->threads || strcmp(b->test, r->test) || strcmp(b->model, r->model) || strcmp(b->isa, r->isa) ||
-            strcmp(b->unit, r->unit)) continue;
-        rep->used[i] = true;
-        return b;
-    }
-    return NULL;
+    size_t i = 0;
+    while (i < rep->n_before && (rep->used[i] || !bench_same(&rep->before[i], r))) i++;
+    if (i == rep->n_before) return NULL;
+    rep->used[i] = true;
+    return &rep->before[i];
 }
 
 /* Above 1 is faster than before, for times too; 0: cannot be said. */
