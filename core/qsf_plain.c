@@ -50,7 +50,7 @@ static qsf_status plain_packed(qsf_source *s, uint32_t unit, uint8_t layer_type,
     uint8_t *raw = NULL, *stored = qsf_alloc(s->platform, u->stored, "compressed layer", err);
     if (!stored) return QSF_E_MEMORY;
     if ((st = qsf_source_read(s, 0, s->extents[unit].at, stored, u->stored, "compressed layer", err))) goto done;
-    if (qsf_crc32(0, stored, (size_t)u->stored) != u->crc) {
+    if (s->crc32(0, stored, (size_t)u->stored) != u->crc) {
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of layer %u is wrong; fetch or convert the file again", s->path, (unsigned)unit);
         goto done;
     }

@@ -195,7 +195,7 @@ qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *st
     char name[32];
     qsf_status st;
     const qsf_unit *u = &s->units[unit];
-    if (u->has_crc && qsf_crc32(0, stored, (size_t)u->stored) != u->crc)
+    if (u->has_crc && s->crc32(0, stored, (size_t)u->stored) != u->crc)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert the file again", s->path,
                         qsf_unit_name(s, unit, name), (unsigned long long)u->stored, (unsigned long long)s->extents[u->first_extent].at);
     const uint8_t *bytes = stored;

@@ -1,5 +1,6 @@
 /* Opens a model file by its magic and reads from it; what the formats have in common.
  * SPDX-License-Identifier: MIT */
+#include "kernels.h"
 #include "source_formats.h"
 
 /* ---- how files are read ---- */
@@ -137,6 +138,7 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
     s->arena = arena;
     s->platform = p;
     s->vocab_only = vocab_only;
+    s->crc32 = qsf_crc32_best(p->cpu_features ? p->cpu_features(p->user) : 0);
     if ((st = source_prepare(s, path, custom, err))) goto fail;
     if ((st = source_read_magic(s, err))) goto fail;
     *out = s;

@@ -94,6 +94,7 @@ typedef struct qsf_source {
     bool          vocab_only;     /* as asked: weights may be missing */
     qsf_hparams   hp;
     qsf_vocab     vocab;
+    uint32_t    (*crc32)(uint32_t crc, const void *p, size_t len);      /* the fastest here */
     uint32_t      n_files;
     qsf_file    **files;
     uint64_t     *lengths;        /* [n_files] */

@@ -79,7 +79,7 @@ static qsf_status window_check(const qsf_window *w, qsf_error *err)
     if (!s->units[w->unit].has_crc) return QSF_OK;
     for (uint64_t at = w->begin; at < w->end; at += s->crc_chunk) {
         const uint64_t i = at / s->crc_chunk, len = QSF_MIN(s->crc_chunk, w->end - at);
-        if (i >= n || qsf_crc32(0, qsf_window_at(w, at), (size_t)len) != crcs[i])
+        if (i >= n || s->crc32(0, qsf_window_at(w, at), (size_t)len) != crcs[i])
             return qsf_fail(err, QSF_E_CORRUPT, "%s: chunk %llu of %s has a wrong CRC; fetch the file again", s->path, (unsigned long long)i,
                             w->unit == qsf_unit_embd(s) ? "the embedding" : "the head");
     }

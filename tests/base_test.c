@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "arena.h"
 #include "fault_platform.h"
+#include "kernels.h"
+#include "platform.h"
 #include "test.h"
 
 static uint64_t seed = 1;
@@ -92,6 +94,11 @@ TEST(base_crc_is_zlibs)
     CHECK_EQ(qsf_crc32(0, "", 0), 0);
     CHECK_EQ(qsf_crc32(0, "The quick brown fox jumps over the lazy dog", 43), 0x414fa339);
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)rnd();
+    qsf_crc32_fn *const best = qsf_crc32_best(qsf_platform_native()->cpu_features(NULL));
+    static uint8_t many[3000];
+    for (size_t i = 0; i < sizeof many; i++) many[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t len = 0; len < 2000; len += len < 300 ? 1 : 37)
+        for (size_t at = 0; at < 3; at++) CHECK_EQ(best((uint32_t)len * 77, many + at, len), qsf_crc32((uint32_t)len * 77, many + at, len));
     const uint32_t whole = qsf_crc32(0, data, sizeof data);
     for (size_t cut = 0; cut <= sizeof data; cut++)
         CHECK_EQ(qsf_crc32(qsf_crc32(0, data, cut), data + cut, sizeof data - cut), whole);

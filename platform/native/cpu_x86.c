@@ -31,6 +31,7 @@ uint32_t native_cpu_features(void *user)
     const uint32_t sse42 = 1u << 9 | 1u << 19 | 1u << 20 | 1u << 23;         /* SSSE3, SSE4.1, SSE4.2, POPCNT */
     if (!cpu_all(ecx1, sse42)) return has;
     has |= QSF_CPU_SSE42;
+    if (ecx1 & 1u << 1) has |= QSF_CPU_PCLMUL;
 
     const uint32_t saved = cpu_saved_registers(ecx1);
     const uint32_t avx = 1u << 12 | 1u << 28 | 1u << 29;                     /* FMA, AVX, F16C */
