@@ -55,6 +55,41 @@ static void attention_scores_f16_v128(float *s, size_t lds, const float *q, cons
     }
 }
 
+/* Scores of four positions (a quarter of a vector of the tiles) for R vectors, n of the positions stored. */
+QSF_TEMPLATE void scores4_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd, const int8_t *k, const float *kd, size_t n,
+                                  size_t dim, float scale, int R)
+{
+    v4i acc[4];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) acc[r] = v4_set1i(0);
+    for (size_t d = 0; d < dim; d += 4, k += 64) {
+        const v16b c = v16_load(k);
+        QSF_UNROLL
+        for (int r = 0; r < R; r++) acc[r] = v16_dot4(acc[r], c, v16_quad(q + (size_t)r * dim + d));
+    }
+    const v4f scales = n < 4 ? v4_load_part(kd, n) : v4_load(kd);
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        const v4f sum = v4_float(acc[r]) * (scales * v4_set1(qd[r] * scale));
+        if (n < 4) v4_store_part(s + (size_t)r * lds, sum, n);
+        else v4_store(s + (size_t)r * lds, sum);
+    }
+}
+static void attention_scores_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd,
+                                     size_t n, size_t dim, size_t rep, float scale)
+{
+    (void)qs;
+    for (size_t i = 0; i < n; i += 4) {
+        const int8_t *at = k + qsf_kv_k_at(i, 0, dim);
+        const size_t here = QSF_MIN(n - i, (size_t)4);
+        size_t r = 0;
+        for (; r + 4 <= rep; r += 4) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 4);
+        if (rep - r == 3) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 3);
+        if (rep - r == 2) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 2);
+        if (rep - r == 1) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 1);
+    }
+}
+
 static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float *l)
 {
     v4f most = v4_set1(*m);
@@ -130,6 +165,67 @@ static void attention_weighted_sum_f16_v128(float *o, const float *factor, const
     if (rep - r == 1) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 1);
 }
 
+static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+{
+    for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
+        v4f w[QSF_KV_BLOCK / 4], most = v4_set1(0);
+        for (size_t i = 0; i < QSF_KV_BLOCK; i += 4) {
+            const size_t here = i < n ? QSF_MIN(n - i, (size_t)4) : 0;
+            w[i / 4] = here == 4 ? v4_load(s + i) * v4_load(vd + i) : here ? v4_load_part(s + i, here) * v4_load_part(vd + i, here) : v4_set1(0);
+            most = v4_max(w[i / 4], most);
+        }
+        const float top = v4_greatest(most), to_code = top >= QSF_KV_LEAST ? 255 / top : 0;
+        const v4f f = v4_set1(to_code);
+        for (int i = 0; i < QSF_KV_BLOCK / 4; i += 4)
+            v16_store_unsigned(p + 4 * i, v4_nearest(w[i] * f), v4_nearest(w[i + 1] * f), v4_nearest(w[i + 2] * f), v4_nearest(w[i + 3] * f));
+        pd[r] = to_code > 0 ? top / 255 : 0;
+    }
+}
+
+/* Four columns of R vectors, n of them stored: values widened to 16 bits once, two sums a column until the end. */
+QSF_TEMPLATE void weighted4_q8_v128(float *o, const float *factor, v8h p[4][QSF_KV_BLOCK / 4], const float *pd, const int8_t *v, size_t n,
+                                    size_t head_dim, int R)
+{
+    v4i low[4], high[4];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) low[r] = high[r] = v4_set1i(0);
+    for (size_t j = 0; j < QSF_KV_BLOCK / 4; j++, v += 64) {
+        const v16b c = v16_load(v);
+        const v8h a = v16_wide_low(c), b = v16_wide_high(c);
+        QSF_UNROLL
+        for (int r = 0; r < R; r++) {
+            low[r] = v8_dot2(low[r], a, p[r][j]);
+            high[r] = v8_dot2(high[r], b, p[r][j]);
+        }
+    }
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) {
+        float *out = o + (size_t)r * head_dim;
+        const v4f sum = v4_float(v4_pairs(low[r], high[r])) * v4_set1(pd[r]);
+        const v4f old = factor[r] == 0 ? v4_set1(0) : (n < 4 ? v4_load_part(out, n) : v4_load(out)) * v4_set1(factor[r]);
+        if (n < 4) v4_store_part(out, sum + old, n);
+        else v4_store(out, sum + old);
+    }
+}
+static void attention_weighted_sum_q8_v128(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v, size_t head_dim, size_t rep)
+{
+    for (size_t r = 0; r < rep; r += 4) {
+        const size_t heads = QSF_MIN(rep - r, (size_t)4);
+        v8h wide[4][QSF_KV_BLOCK / 4];
+        for (size_t h = 0; h < heads; h++)
+            for (size_t j = 0; j < QSF_KV_BLOCK / 4; j++) wide[h][j] = v8_quad(p + (r + h) * QSF_KV_BLOCK + 4 * j);
+        for (size_t d = 0; d < head_dim; d += 4) {
+            float *out = o + r * head_dim + d;
+            const int8_t *at = v + qsf_kv_v_at(0, d);
+            const size_t here = QSF_MIN(head_dim - d, (size_t)4);
+            if (heads == 4) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 4);
+            else if (heads == 3) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 3);
+            else if (heads == 2) weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 2);
+            else weighted4_q8_v128(out, factor + r, wide, pd + r, at, here, head_dim, 1);
+        }
+    }
+}
+
 /* What stays is one run of positions, so only the ends are written. */
 static void causal_mask_apply_v128(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window)
 {
@@ -143,8 +239,11 @@ static void causal_mask_apply_v128(float *s, size_t n, uint32_t first, uint32_t 
 void qsf_attention_v128(qsf_kernels *k)
 {
     k->attention_scores_f16 = attention_scores_f16_v128;
+    k->attention_scores_q8 = attention_scores_q8_v128;
     k->attention_softmax_inplace = attention_softmax_inplace_v128;
     k->attention_weighted_sum_f16 = attention_weighted_sum_f16_v128;
+    k->attention_weights_q8 = attention_weights_q8_v128;
+    k->attention_weighted_sum_q8 = attention_weighted_sum_q8_v128;
     k->causal_mask_apply = causal_mask_apply_v128;
 }
 

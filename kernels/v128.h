@@ -122,6 +122,39 @@ QSF_TEMPLATE void v8_store_halves(uint16_t *p, v4f a, v4f b)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm_packus_epi32(v4_to_half_bits(a), v4_to_half_bits(b)));
 }
+typedef __m128i v8h;        /* 16-bit lanes */
+QSF_TEMPLATE v16b v16_load(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
+/* Four bytes, four times. */
+QSF_TEMPLATE v16b v16_quad(const void *p)
+{
+    int32_t four;
+    memcpy(&four, p, 4);
+    return _mm_set1_epi32(four);
+}
+/* acc + the sums of four products each, in place; q is never -128. */
+QSF_TEMPLATE v4i v16_dot4(v4i acc, v16b c, v16b q)
+{
+    return acc + (v4i)_mm_madd_epi16(_mm_maddubs_epi16(_mm_abs_epi8(c), _mm_sign_epi8(q, c)), _mm_set1_epi16(1));
+}
+/* Four unsigned bytes in 16-bit lanes, twice. */
+QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, 4);
+    const __m128i w = _mm_cvtepu8_epi16(_mm_cvtsi32_si128(four));
+    return _mm_unpacklo_epi64(w, w);
+}
+QSF_TEMPLATE v8h v16_wide_low(v16b c) { return _mm_cvtepi8_epi16(c); }
+QSF_TEMPLATE v8h v16_wide_high(v16b c) { return _mm_cvtepi8_epi16(_mm_srli_si128(c, 8)); }
+/* acc + sums of two products each, of bytes as 16-bit lanes, one of them unsigned. */
+QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return acc + (v4i)_mm_madd_epi16(c, p); }
+QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return (v4i)_mm_hadd_epi32((__m128i)a, (__m128i)b); }
+/* 16 integers 0 to 255. */
+QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
+{
+    const __m128i low = _mm_packus_epi32((__m128i)a, (__m128i)b), high = _mm_packus_epi32((__m128i)c, (__m128i)d);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packus_epi16(low, high));
+}
 /* acc + the four sums of four products each, of 16 pairs of bytes. */
 QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
 {
@@ -194,6 +227,34 @@ QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 QSF_TEMPLATE void v8_store_halves(uint16_t *p, v4f a, v4f b)
 {
     vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(a), b)));
+}
+typedef int16x8_t v8h;
+QSF_TEMPLATE v16b v16_load(const void *p) { return vld1q_s8(p); }
+QSF_TEMPLATE v16b v16_quad(const void *p)
+{
+    int32_t four;
+    memcpy(&four, p, 4);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+QSF_TEMPLATE v4i v16_dot4(v4i acc, v16b c, v16b q)
+{
+    const int16x8_t pairs = vpaddq_s16(vmull_s8(vget_low_s8(c), vget_low_s8(q)), vmull_high_s8(c, q));
+    return (v4i)vpadalq_s16((int32x4_t)acc, pairs);
+}
+QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, 4);
+    return vreinterpretq_s16_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four))));
+}
+QSF_TEMPLATE v8h v16_wide_low(v16b c) { return vmovl_s8(vget_low_s8(c)); }
+QSF_TEMPLATE v8h v16_wide_high(v16b c) { return vmovl_high_s8(c); }
+QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return (v4i)vpadalq_s16((int32x4_t)acc, vmulq_s16(c, p)); }     /* 128 * 255 fits 16 bits */
+QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return (v4i)vpaddq_s32((int32x4_t)a, (int32x4_t)b); }
+QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
+{
+    const uint16x8_t low = vqmovun_high_s32(vqmovun_s32((int32x4_t)a), (int32x4_t)b), high = vqmovun_high_s32(vqmovun_s32((int32x4_t)c), (int32x4_t)d);
+    vst1q_u8(p, vqmovn_high_u16(vqmovn_u16(low), high));
 }
 QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
 {
