@@ -112,7 +112,7 @@ def run_llama(a, model, threads):
                      "-r", 1, "-o", "json", *a.llama_args])
         for r in rows:
             speeds[test_name(r["n_prompt"], r["n_gen"], r["n_depth"])] = r["avg_ts"]
-            a.about.setdefault("llama.cpp", f"{r['build_commit']} (llama-cpp-python {VERSION})" if a.pinned else r["build_commit"])
+            a.about.setdefault("llama.cpp", f"of llama-cpp-python {VERSION}" if a.pinned else r["build_commit"])
             a.about.setdefault("processor", r["cpu_info"])
     return speeds
 
