@@ -5,43 +5,38 @@
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
 
-/* Assembly, because Clang before 16 hides vdotq_laneq_s32 unless the whole file is compiled for it. */
-#define SDOT_DOTPROD(lane) __asm__("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(c), "w"(q))
-QSF_TEMPLATE int32x4_t sdot_dotprod(int32x4_t acc, int8x16_t c, int8x16_t q, int lane)
+/* Sums of the four quarters over `groups` groups from w on; q[2 * groups]: 16 columns each.  The quarters take turns, so that no sdot
+ * waits for the one before it.  2-bit fields stay where they are in their bytes but the last, which would be negative: three sums
+ * come together by shifts at the end, which are exact. */
+QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_t *q, int groups, int bits)
 {
-    switch (lane) {
-    case 0:  SDOT_DOTPROD(0); break;
-    case 1:  SDOT_DOTPROD(1); break;
-    case 2:  SDOT_DOTPROD(2); break;
-    default: SDOT_DOTPROD(3); break;
-    }
-    return acc;
-}
-#undef SDOT_DOTPROD
-
-/* Sums of a quarter whose codes begin at g, over `groups` groups; q[2 * groups]: 16 columns each.  2-bit fields stay where they are
- * in their bytes but the last, which would be negative: three sums come together by shifts at the end, which are exact. */
-QSF_TEMPLATE int32x4_t dot_dotprod(const uint8_t *g, const int8x16_t *q, int groups, int bits)
-{
-    int32x4_t a[3];
+    int32x4_t second[4], third[4];
+    source_neon from[4];
     QSF_UNROLL
-    for (int i = 0; i < 3; i++) a[i] = vdupq_n_s32(0);
+    for (int i = 0; i < 4; i++) {
+        sum[i] = second[i] = third[i] = vdupq_n_s32(0);
+        from[i].low = from[i].high = vdupq_n_u8(0);
+    }
     if (bits == 2) {
         QSF_UNROLL
-        for (int v = 0; v < 2 * groups; v++) {
-            const uint8x16_t c = vld1q_u8(g + 64 * v);
-            a[0] = sdot_dotprod(a[0], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x03))), q[v], 0);
-            a[1] = sdot_dotprod(a[1], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x0c))), q[v], 1);
-            a[2] = sdot_dotprod(a[2], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x30))), q[v], 2);
-            a[0] = sdot_dotprod(a[0], vreinterpretq_s8_u8(vshrq_n_u8(c, 6)), q[v], 3);
-        }
-        return vsraq_n_s32(vsraq_n_s32(a[0], a[1], 2), a[2], 4);
+        for (int v = 0; v < 2 * groups; v++)
+            QSF_UNROLL
+            for (int i = 0; i < 4; i++) {
+                const uint8x16_t c = vld1q_u8(w + 64 * v + 16 * i);
+                sum[i] = sdot_neon(sum[i], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x03))), q[v], 0);
+                second[i] = sdot_neon(second[i], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x0c))), q[v], 1);
+                third[i] = sdot_neon(third[i], vreinterpretq_s8_u8(vandq_u8(c, vdupq_n_u8(0x30))), q[v], 2);
+                sum[i] = sdot_neon(sum[i], vreinterpretq_s8_u8(vshrq_n_u8(c, 6)), q[v], 3);
+            }
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) sum[i] = vsraq_n_s32(vsraq_n_s32(sum[i], second[i], 2), third[i], 4);
+        return;
     }
-    source_neon from = { vdupq_n_u8(0), vdupq_n_u8(0) };
     QSF_UNROLL
     for (int j = 0; j < 8 * groups; j++)
-        a[0] = sdot_dotprod(a[0], code_neon(&from, g + (size_t)(j / 8) * 64 * (size_t)bits, j % 8, bits), q[j / 4], j % 4);
-    return a[0];
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++)
+            sum[i] = sdot_neon(sum[i], code_neon(&from[i], w + (size_t)(j / 8) * 64 * (size_t)bits + 16 * i, j % 8, bits), q[j / 4], j % 4);
 }
 
 QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
@@ -69,9 +64,11 @@ QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const 
                 int8x16_t a[4];
                 QSF_UNROLL
                 for (int i = 0; i < 2 * groups; i++) a[i] = vld1q_s8(q + 16 * i);
+                int32x4_t sum[4];
+                dot_dotprod(sum, w, a, groups, bits);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++)
-                    acc[i] = value_neon(acc[i], dot_dotprod(w + 16 * i, a, groups, bits), scale[i], zero[i], d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
+                    acc[i] = value_neon(acc[i], sum[i], scale[i], zero[i], d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
         }
@@ -101,7 +98,7 @@ QSF_TEMPLATE void multiply_some_dotprod(part_neon *p, size_t t, int T)
             for (int h = 0; h < 4; h++) {
                 const int8x16_t c = vld1q_s8(p->codes[4 * k + j][h]);
                 QSF_UNROLL
-                for (int i = 0; i < T; i++) sum[i][h] = sdot_dotprod(sum[i][h], c, a[i], j);
+                for (int i = 0; i < T; i++) sum[i][h] = sdot_neon(sum[i][h], c, a[i], j);
             }
     }
     QSF_UNROLL

@@ -17,6 +17,7 @@ void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu)
     if (!(cpu & QSF_CPU_DOTPROD)) return;
     k->isa = "dotprod";
     qsf_matmul_dotprod(k);
+    qsf_attention_dotprod(k);
     if (!(cpu & QSF_CPU_I8MM)) return;
     k->isa = "i8mm";
     qsf_matmul_i8mm(k);

@@ -16,6 +16,7 @@
 void qsf_matmul_neon(qsf_kernels *k);
 void qsf_matmul_dotprod(qsf_kernels *k);
 void qsf_matmul_i8mm(qsf_kernels *k);
+void qsf_attention_dotprod(qsf_kernels *k);
 
 /* Named apart because the compilers do not agree: GCC's dotprod belongs to ARMv8.2, Clang takes the extension alone. */
 #if defined(__clang__)
@@ -58,6 +59,23 @@ QSF_TEMPLATE float32x4_t value_neon(float32x4_t acc, int32x4_t sum, float32x4_t 
     return vfmaq_f32(acc, vmulq_n_f32(scale, d), vsubq_f32(f, vdupq_n_f32(offset * sq)));    /* exact, as is the product inside */
 }
 QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form) { vst1q_f32(y, form == QSF_F_TERNARY ? vnegq_f32(v) : v); }
+
+/* Only for functions of QSF_TARGET_DOTPROD. */
+QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
+/* Assembly, because Clang before 16 hides vdotq_laneq_s32 unless the whole file is compiled for it. */
+#define SDOT_NEON(lane) __asm__("sdot %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(c), "w"(q))
+QSF_TEMPLATE int32x4_t sdot_neon(int32x4_t acc, int8x16_t c, int8x16_t q, int lane)
+{
+    switch (lane) {
+    case 0:  SDOT_NEON(0); break;
+    case 1:  SDOT_NEON(1); break;
+    case 2:  SDOT_NEON(2); break;
+    default: SDOT_NEON(3); break;
+    }
+    return acc;
+}
+#undef SDOT_NEON
+QSF_TARGET_END
 
 /* ---- several rows of activations ---- */
 enum { TOKENS_NEON = 16 };      /* rows that share one unpacking */
