@@ -37,28 +37,34 @@ static double bench_calls(const kernel_bench *kb, bench_work *work, void *arg, s
     return bench_seconds(kb) - begin;
 }
 
-void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out)
+/* How many calls take two milliseconds. */
+static size_t bench_calibrate(const kernel_bench *kb, bench_work *work, void *arg)
 {
     size_t calls = 1;
     while (bench_calls(kb, work, arg, calls) < 2e-3) calls *= 2;
+    return calls;
+}
+
+void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out)
+{
+    const size_t calls = bench_calibrate(kb, work, arg);
     out->n = 0;
     for (long long i = 0; i < kb->set->reps; i++) out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
 }
 
-void bench_per_second(bench_samples *s, double amount)
+/* shares: of each repetition, NULL where there is nothing to hold it against; their median counts. */
+static void kernel_row(kernel_bench *kb, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
+                       const char *share_of)
 {
-    for (size_t i = 0; i < s->n; i++) s->v[i] = amount / s->v[i];
-}
-
-static void kernel_row(kernel_bench *kb, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, double best,
-                       double amount, const char *share_of)
-{
-    bench_row r = { .threads = threads, .share = -1, .share_of = share_of };
+    bench_row r = { .threads = threads, .share = -1, .share_of = share_of }, middle;
     snprintf(r.test, sizeof r.test, "%s", test);
     snprintf(r.isa, sizeof r.isa, "%s", isa);
     snprintf(r.unit, sizeof r.unit, "%s", unit);
     bench_row_figures(&r, s);
-    if (best > 0) r.share = r.max * amount / best;
+    if (shares) {
+        bench_row_figures(&middle, shares);
+        r.share = middle.median;
+    }
     bench_report_row(kb->report, &r);
 }
 
@@ -107,12 +113,11 @@ static double shared_run(shared_work *s, void (*part)(void *arg, uint32_t thread
     return bench_seconds(s->kb) - begin;
 }
 
-/* The best reader of this processor over len bytes of w; the largest figure is what weights from memory are held against. */
-static double measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t *w, size_t len, const char *test)
+/* The best reader of this processor over len bytes of w. */
+static bench_reader measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t *w, size_t len, const char *test)
 {
-    bench_reader readers[4];
+    bench_reader readers[4], reader = { "", NULL };
     bench_samples best = { .n = 0 };
-    const char *isa = "";
     double top = 0;
     const size_t n = bench_readers(kb->p->cpu_features(kb->p->user), readers);
     for (size_t i = 0; i < n; i++) {
@@ -124,26 +129,25 @@ static double measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t *w, s
             got.v[got.n++] = 1e-9 * (double)len / shared_run(&s, read_part);
             if (got.v[got.n - 1] > most) most = got.v[got.n - 1];
         }
-        if (most > top) top = most, best = got, isa = readers[i].isa;
+        if (most > top) top = most, best = got, reader = readers[i];
     }
-    kernel_row(kb, test, isa, qsf_pool_size(pool), "GB/s", &best, 0, 0, NULL);
-    return top;
+    kernel_row(kb, test, reader.isa, qsf_pool_size(pool), "GB/s", &best, NULL, NULL);
+    return reader;
 }
 
-static double measure_peak(kernel_bench *kb, qsf_pool *pool)
+static void measure_peak(kernel_bench *kb, qsf_pool *pool)
 {
     const bench_peak peak = bench_peak_of(kb->k.isa);
     shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .peak = peak.run };
     bench_samples got = { .n = 0 };
-    double most = 0;
+    bench_row figures;
     shared_run(&s, peak_part);
-    for (long long r = 0; r < kb->set->reps; r++) {
-        const double v = 1e-9 * PEAK_WORK * s.threads / shared_run(&s, peak_part);
-        got.v[got.n++] = v;
-        if (v > most) most = v;
-    }
-    kernel_row(kb, "peak", kb->k.isa, s.threads, "G madds/s", &got, 0, 0, NULL);
-    return most;
+    for (long long r = 0; r < kb->set->reps; r++) got.v[got.n++] = 1e-9 * PEAK_WORK * s.threads / shared_run(&s, peak_part);
+    kernel_row(kb, "peak", kb->k.isa, s.threads, "G madds/s", &got, NULL, NULL);
+    if (s.threads > 1) return;
+    bench_row_figures(&figures, &got);
+    kb->peak = 1e9 * figures.max;
+    kb->peak_run = peak.run;
 }
 
 /* ---- products with weights in cache, one thread ---- */
@@ -158,21 +162,27 @@ static void near_call(void *arg)
     else kb->k.matmul[n->form](kb->y, 16 * n->tiles, kb->w, &kb->x, n->tiles, n->blocks, n->block);
 }
 
-/* Weights a second; for the pass through memory, which must not take minutes on a slow set. */
-static double measure_near(kernel_bench *kb, const char *name, qsf_form form, uint32_t block, uint32_t n, bool quick)
+static near_work near_begin(kernel_bench *kb, qsf_form form, uint32_t block, uint32_t n)
 {
     const size_t row = KB_COLS / block * qsf_tile_bytes(form, block);
-    near_work work = { kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
-    bench_samples s;
-    char test[64];
     kb->x.n = n;
-    const double madds = 16e-9 * KB_COLS * n * (double)work.tiles;
-    if (quick) return 1e9 * madds / bench_calls(kb, near_call, &work, 1);
-    snprintf(test, sizeof test, "%s n=%u cache", name, (unsigned)n);
-    bench_time(kb, near_call, &work, &s);
-    bench_per_second(&s, madds);
-    kernel_row(kb, test, kb->k.isa, 1, n == 1 ? "G weights/s" : "G madds/s", &s, kb->peak, 1, "peak");
-    return 0;
+    return (near_work){ kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
+}
+
+/* The peak is measured again behind each repetition, so that what slows the machine meets both. */
+static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint32_t block, uint32_t n)
+{
+    near_work work = near_begin(kb, form, block, n);
+    bench_samples s = { .n = 0 }, shares = { .n = 0 };
+    const size_t calls = bench_calibrate(kb, near_call, &work);
+    const double madds = 16.0 * KB_COLS * n * (double)work.tiles * (double)calls;
+    for (long long r = 0; r < kb->set->reps; r++) {
+        const double speed = madds / bench_calls(kb, near_call, &work, calls), begin = bench_seconds(kb);
+        const double done = (double)kb->peak_run((uint64_t)(2e-3 * kb->peak));
+        shares.v[shares.n++] = speed / (done / (bench_seconds(kb) - begin));
+        s.v[s.n++] = 1e-9 * speed;
+    }
+    kernel_row(kb, test, kb->k.isa, 1, n == 1 ? "G weights/s" : "G madds/s", &s, &shares, "peak");
 }
 
 /* ---- one row of activations, weights from memory ---- */
@@ -186,32 +196,37 @@ static void far_part(void *arg, uint32_t thread)
     s->kb->k.matvec[s->form](s->kb->y + 16 * from, s->w + from * row, &s->kb->x, n, KB_COLS / s->block, s->block);
 }
 
-static void measure_far(kernel_bench *kb, qsf_pool *pool, double read, const char *name, qsf_form form, uint32_t block)
+typedef struct bench_team { qsf_pool *pool; bench_reader reader; } bench_team;
+
+/* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again.  The same bytes' plain reading is
+ * measured behind each. */
+static void measure_far(kernel_bench *kb, const bench_team *team, const char *test, qsf_form form, uint32_t block)
 {
     const size_t row = KB_COLS / block * qsf_tile_bytes(form, block);
-    const uint32_t threads = qsf_pool_size(pool);
-    char test[64];
-    bench_samples s = { .n = 0 };
-    snprintf(test, sizeof test, "%s n=1 memory", name);
-    kb->x.n = 1;
-    /* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again. */
-    const double speed = measure_near(kb, name, form, block, 1, true);
-    const double tiles = 0.05 * speed * threads / (16.0 * KB_COLS);
-    shared_work work = { .kb = kb, .pool = pool, .threads = threads, .parts = kb->w_bytes / row, .form = form, .block = block };
+    const uint32_t threads = qsf_pool_size(team->pool);
+    bench_samples s = { .n = 0 }, shares = { .n = 0 };
+    near_work near = near_begin(kb, form, block, 1);
+    const double tile_seconds = bench_calls(kb, near_call, &near, 1) / (double)near.tiles, tiles = 0.05 * threads / tile_seconds;
+    shared_work work = { .kb = kb, .pool = team->pool, .threads = threads, .parts = kb->w_bytes / row, .form = form, .block = block };
     if (tiles < (double)work.parts) work.parts = tiles < threads ? threads : (size_t)tiles;
+    shared_work read = { .kb = kb, .pool = team->pool, .threads = threads, .parts = work.parts * row / 1024, .read = team->reader.run };
     for (long long r = -1; r < kb->set->reps; r++) {
-        if (kb->w_at + work.parts * row > kb->w_bytes) kb->w_at = 0;
-        work.w = kb->w + kb->w_at;
-        kb->w_at += qsf_round_up(work.parts * row, 64);
-        const double took = shared_run(&work, far_part);
-        if (r >= 0) s.v[s.n++] = 16e-9 * KB_COLS * (double)work.parts / took;
+        double seconds[2];
+        for (int i = 0; i < 2; i++) {
+            shared_work *pass = i ? &read : &work;
+            if (kb->w_at + work.parts * row > kb->w_bytes) kb->w_at = 0;
+            pass->w = kb->w + kb->w_at;
+            kb->w_at += (size_t)qsf_round_up(work.parts * row, 1024);
+            seconds[i] = shared_run(pass, i ? read_part : far_part);
+        }
+        if (r < 0) continue;
+        s.v[s.n++] = 16e-9 * KB_COLS * (double)work.parts / seconds[0];
+        shares.v[shares.n++] = (double)(work.parts * row) / seconds[0] / ((double)read.parts * 1024 / seconds[1]);
     }
-    kernel_row(kb, test, kb->k.isa, threads, "G weights/s", &s, read, (double)row / (16.0 * KB_COLS), "read");
+    kernel_row(kb, test, kb->k.isa, threads, "G weights/s", &s, &shares, "read");
 }
 
 /* ---- all forms of a set ---- */
-
-typedef struct bench_team { qsf_pool *pool; double read; } bench_team;
 
 static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_teams)
 {
@@ -222,16 +237,15 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)
         for (uint32_t block = 32; block <= QSF_MAX_BLOCK; block *= 2) {
-            char name[32], test[64];
+            const char *name = qsf_type_get(types[form])->name;
+            char test[64];
             if (interrupted()) return EXIT_INTERRUPTED;
-            snprintf(name, sizeof name, "%s/%u", qsf_type_get(types[form])->name, (unsigned)block);
             for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
-                snprintf(test, sizeof test, "%s n=%u cache", name, (unsigned)rows[i]);
-                if (bench_wanted(kb, kb->k.isa, test)) measure_near(kb, name, (qsf_form)form, block, rows[i], false);
+                snprintf(test, sizeof test, "%s/%u n=%u cache", name, (unsigned)block, (unsigned)rows[i]);
+                if (bench_wanted(kb, kb->k.isa, test)) measure_near(kb, test, (qsf_form)form, block, rows[i]);
             }
-            snprintf(test, sizeof test, "%s n=1 memory", name);
-            for (size_t t = 0; t < n_teams && bench_wanted(kb, kb->k.isa, test); t++)
-                measure_far(kb, teams[t].pool, teams[t].read, name, (qsf_form)form, block);
+            snprintf(test, sizeof test, "%s/%u n=1 memory", name, (unsigned)block);
+            for (size_t t = 0; t < n_teams && bench_wanted(kb, kb->k.isa, test); t++) measure_far(kb, &teams[t], test, (qsf_form)form, block);
         }
     return EXIT_OK;
 }
@@ -303,7 +317,7 @@ static void kernel_close(kernel_bench *kb)
 /* Reading speed in the engine's pages, and in the smallest ones where the system lets us choose. */
 static void bench_machine(kernel_bench *kb, bench_team *teams, size_t n)
 {
-    for (size_t t = 0; t < n; t++) teams[t].read = measure_read(kb, teams[t].pool, kb->w, kb->w_bytes, "read");
+    for (size_t t = 0; t < n; t++) teams[t].reader = measure_read(kb, teams[t].pool, kb->w, kb->w_bytes, "read");
     uint8_t *small = bench_small_pages(kb->w_bytes);
     if (!small) return;
     memset(small, 1, kb->w_bytes);
@@ -315,10 +329,7 @@ static int bench_set(kernel_bench *kb, const char *isa, const bench_team *teams,
 {
     qsf_error err;
     if (qsf_kernels_init(&kb->k, kb->p->cpu_features(kb->p->user), isa, &err)) return report(&err);
-    for (size_t t = n; t-- > 0;) {
-        const double peak = measure_peak(kb, teams[t].pool);
-        if (qsf_pool_size(teams[t].pool) == 1) kb->peak = peak;
-    }
+    for (size_t t = 0; t < n; t++) measure_peak(kb, teams[t].pool);
     const int code = bench_products(kb, teams, n);
     return code ? code : bench_entries(kb);
 }
@@ -326,7 +337,7 @@ static int bench_set(kernel_bench *kb, const char *isa, const bench_team *teams,
 int bench_all_kernels(const bench_settings *set, bench_report *rep)
 {
     kernel_bench kb = { .set = set, .report = rep, .p = qsf_platform_native() };
-    bench_team teams[BENCH_LIST_MAX + 1] = { { NULL, 0 } };
+    bench_team teams[BENCH_LIST_MAX + 1] = { { .pool = NULL } };
     bench_words isas = set->isas;
     qsf_error err;
     size_t n = 0;

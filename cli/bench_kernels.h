@@ -26,7 +26,8 @@ typedef struct kernel_bench {
     int8_t             *q;             /* KB_FLOATS */
     void               *scratch;       /* the small arrays above in one piece */
     size_t              scratch_bytes;
-    double              peak;          /* G multiply-adds a second of one thread, by the set at work */
+    double              peak;          /* multiply-adds a second of one thread, by the set at work, */
+    uint64_t          (*peak_run)(uint64_t least);      /* and the loop that does them */
 } kernel_bench;
 
 /* Whether --filter wants "isa test": each of its words is in there. */
@@ -34,8 +35,6 @@ bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test);
 double bench_seconds(const kernel_bench *kb);
 /* Seconds a call of work(arg), as often as --repetitions says, each the mean of calls for two milliseconds. */
 void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);
-/* Every sample s becomes amount / s. */
-void bench_per_second(bench_samples *s, double amount);
 
 /* ---- bench_entries.c: everything but the products with weights ---- */
 int bench_entries(kernel_bench *kb);
