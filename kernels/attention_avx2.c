@@ -9,7 +9,7 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
 /* Eight half floats. */
-QSF_TEMPLATE __m256 half8_avx2(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+QSF_TEMPLATE __m256 halves8_avx2(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 
 /* The lanes' sums of four vectors. */
 QSF_TEMPLATE __m128 sums4_avx2(const __m256 v[4])
@@ -35,7 +35,7 @@ QSF_TEMPLATE void scores4_avx2(float *s, size_t lds, const float *q, const uint1
         for (int r = 0; r < R; r++) a[r] = _mm256_loadu_ps(q + (size_t)r * head_dim + c);
         QSF_UNROLL
         for (int p = 0; p < 4; p++) {
-            const __m256 v = half8_avx2(row[p] + c);
+            const __m256 v = halves8_avx2(row[p] + c);
             QSF_UNROLL
             for (int r = 0; r < R; r++) acc[r][p] = _mm256_fmadd_ps(a[r], v, acc[r][p]);
         }
@@ -152,7 +152,7 @@ QSF_TEMPLATE void weighted_cols_avx2(float *o, const float *factor, const float 
     for (size_t i = 0; i < n; i++) {
         __m256 x[2];
         QSF_UNROLL
-        for (int j = 0; j < V; j++) x[j] = half8_avx2(v + i * head_dim + c + 8 * (size_t)j);
+        for (int j = 0; j < V; j++) x[j] = halves8_avx2(v + i * head_dim + c + 8 * (size_t)j);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
             const __m256 w = _mm256_broadcast_ss(p + (size_t)r * ldp + i);

@@ -67,25 +67,19 @@ QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
     return _mm_packs_epi16(_mm_packs_epi32((__m128i)a, (__m128i)b), _mm_packs_epi32((__m128i)c, (__m128i)d));
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { _mm_storeu_si128((__m128i *)p, v); }
-/* Bytes c + 8 to nibbles: 8 bytes, even ones low. */
+/* 16 codes c + 8 to nibbles, even ones low. */
 QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
 {
     const __m128i pairs = _mm_maddubs_epi16(_mm_add_epi8(c, _mm_set1_epi8(8)), _mm_set1_epi16(0x1001));
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(pairs, pairs));
 }
-/* Eight nibble pairs' first 8 codes - 8 as floats: 4 bytes. */
+/* 8 nibbles, less 8, as floats. */
 QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
 {
     int32_t four;
     memcpy(&four, p, 4);
     const __m128i b = _mm_cvtsi32_si128(four), low = _mm_set1_epi8(15);
     const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), _mm_set1_epi8(8));
-    out[0] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(c));
-    out[1] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(c, 4)));
-}
-QSF_TEMPLATE void v8_bytes(v4f out[2], const int8_t *p)
-{
-    const __m128i c = _mm_loadl_epi64((const __m128i *)(const void *)p);
     out[0] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(c));
     out[1] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(c, 4)));
 }
@@ -204,20 +198,15 @@ QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
     const uint8x16_t u = vreinterpretq_u8_s8(vaddq_s8(c, vdupq_n_s8(8)));
     vst1_u8(p, vget_low_u8(vorrq_u8(vuzp1q_u8(u, u), vuzp2q_u8(u, u) << 4)));
 }
-QSF_TEMPLATE void v8_from_bytes(v4f out[2], int8x8_t c)
-{
-    const int16x8_t w = vmovl_s8(c);
-    out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(w)));
-    out[1] = vcvtq_f32_s32(vmovl_high_s16(w));
-}
 QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
 {
     uint32_t four;
     memcpy(&four, p, 4);
     const uint8x8_t b = vcreate_u8(four), c = vzip1_u8(b & 15, b >> 4);
-    v8_from_bytes(out, vsub_s8(vreinterpret_s8_u8(c), vdup_n_s8(8)));
+    const int16x8_t w = vmovl_s8(vsub_s8(vreinterpret_s8_u8(c), vdup_n_s8(8)));
+    out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(w)));
+    out[1] = vcvtq_f32_s32(vmovl_high_s16(w));
 }
-QSF_TEMPLATE void v8_bytes(v4f out[2], const int8_t *p) { v8_from_bytes(out, vld1_s8(p)); }
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
     const float16x8_t h = vreinterpretq_f16_u8(vld1q_u8(p));
