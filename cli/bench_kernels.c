@@ -79,6 +79,7 @@ typedef struct shared_work {
     size_t        parts;         /* to be shared out */
     uint64_t    (*read)(const uint8_t *p, size_t n);
     uint64_t    (*peak)(uint64_t least);
+    uint64_t      madds;         /* of each thread's peak loop */
     qsf_form      form;
     uint32_t      block;
 } shared_work;
@@ -98,12 +99,11 @@ static void read_part(void *arg, uint32_t thread)
     (void)sum;
 }
 
-enum { PEAK_WORK = 200 * 1000 * 1000 };
 static void peak_part(void *arg, uint32_t thread)
 {
     const shared_work *s = arg;
     (void)thread;
-    s->peak(PEAK_WORK);
+    s->peak(s->madds);
 }
 
 static double shared_run(shared_work *s, void (*part)(void *arg, uint32_t thread))
@@ -138,11 +138,11 @@ static bench_reader measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t
 static void measure_peak(kernel_bench *kb, qsf_pool *pool)
 {
     const bench_peak peak = bench_peak_of(kb->k.isa);
-    shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .peak = peak.run };
+    shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .peak = peak.run, .madds = 1000000 };
     bench_samples got = { .n = 0 };
     bench_row figures;
-    shared_run(&s, peak_part);
-    for (long long r = 0; r < kb->set->reps; r++) got.v[got.n++] = 1e-9 * PEAK_WORK * s.threads / shared_run(&s, peak_part);
+    while (shared_run(&s, peak_part) < 5e-3) s.madds *= 2;
+    for (long long r = 0; r < kb->set->reps; r++) got.v[got.n++] = 1e-9 * (double)s.madds * s.threads / shared_run(&s, peak_part);
     kernel_row(kb, "peak", kb->k.isa, s.threads, "G madds/s", &got, NULL, NULL);
     if (s.threads > 1) return;
     bench_row_figures(&figures, &got);
