@@ -236,12 +236,15 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
     static const uint8_t types[QSF_N_FORMS] = {
         [QSF_F_2Z] = QSF_T_2BIT, [QSF_F_3Z] = QSF_T_3BIT, [QSF_F_4Z] = QSF_T_4BIT, [QSF_F_TERNARY] = QSF_T_TERNARY, [QSF_F_8] = QSF_T_8BIT,
         [QSF_F_3] = QSF_T_3BIT_S, [QSF_F_4] = QSF_T_4BIT_S, [QSF_F_5] = QSF_T_5BIT_S, [QSF_F_6] = QSF_T_6BIT_S,
+        [QSF_F_5Z] = QSF_T_GGML + 7, [QSF_F_IQ4] = QSF_T_GGML + 20, [QSF_F_Q4K] = QSF_T_GGML + 12, [QSF_F_Q5K] = QSF_T_GGML + 13,
+        [QSF_F_Q6K] = QSF_T_GGML + 14, [QSF_F_Q2K] = QSF_T_GGML + 10, [QSF_F_Q3K] = QSF_T_GGML + 11, [QSF_F_IQ4XS] = QSF_T_GGML + 23,
     };
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)
         for (uint32_t block = 32; block <= QSF_MAX_BLOCK; block *= 2) {
             const char *name = qsf_type_get(types[form])->name;
             char test[64];
+            if (!qsf_block_bytes(types[form], block)) continue;         /* GGUF's types have one size */
             if (interrupted()) return EXIT_INTERRUPTED;
             for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
                 snprintf(test, sizeof test, "%s/%u n=%u cache", name, (unsigned)block, (unsigned)rows[i]);
@@ -290,7 +293,8 @@ static int kernel_open(kernel_bench *kb)
     kb->w = kb->p->mem_alloc(kb->p->user, kb->w_bytes);
     size_t at = 0;
     const size_t q = scratch_take(&at, KB_ROWS * KB_COLS), d = scratch_take(&at, KB_ROWS * KB_COLS / 64 * sizeof(float)),
-                 s = scratch_take(&at, KB_ROWS * KB_COLS / 32 * sizeof(float)), a = scratch_take(&at, KB_FLOATS * sizeof(float)),
+                 s = scratch_take(&at, KB_ROWS * KB_COLS / 32 * sizeof(float)), x16 = scratch_take(&at, KB_ROWS * KB_COLS / 8 * sizeof(int16_t)),
+                 a = scratch_take(&at, KB_FLOATS * sizeof(float)),
                  b = scratch_take(&at, KB_FLOATS * sizeof(float)), c = scratch_take(&at, KB_FLOATS * sizeof(float)),
                  h = scratch_take(&at, KB_FLOATS * sizeof(uint16_t)), codes = scratch_take(&at, KB_FLOATS);
     kb->scratch_bytes = at;
@@ -303,7 +307,8 @@ static int kernel_open(kernel_bench *kb)
         fprintf(stderr, "out of memory: the kernels need %lld MB, --buffer makes that less\n", kb->set->buffer_mb + 16);
         return EXIT_NO_MEMORY;
     }
-    kb->x = (qsf_act){ (int8_t *)m + q, (float *)(void *)(m + d), (float *)(void *)(m + s), KB_ROWS, KB_COLS };
+    kb->x = (qsf_act){ .q = (int8_t *)m + q, .d = (float *)(void *)(m + d), .s = (float *)(void *)(m + s), .h = (int16_t *)(void *)(m + x16),
+                       .n = KB_ROWS, .cols = KB_COLS };
     kb->a = (float *)(void *)(m + a), kb->b = (float *)(void *)(m + b), kb->c = (float *)(void *)(m + c);
     kb->h = (uint16_t *)(void *)(m + h), kb->q = (int8_t *)m + codes;
     kernel_fill(kb);

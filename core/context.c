@@ -48,6 +48,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
     b->act.q = CARVE(int8_t, rows * act_cols);
     b->act.d = CARVE(float, rows * act_cols / 64);
     b->act.s = CARVE(float, rows * act_cols / 32);
+    b->act.h = CARVE(int16_t, rows * act_cols / 8);
     return at;
 }
 #undef CARVE

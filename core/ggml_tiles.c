@@ -1,22 +1,49 @@
-/* Row-major GGUF blocks of 32 into tiles.
+/* Row-major GGUF blocks into tiles and back.
  * SPDX-License-Identifier: MIT
  *
- * Each of these blocks is fp16 scale, maybe fp16 minimum, and codes: exactly a QSF block in another order, and of the same size.  So 16 rows
- * are copied aside and come back as one row of tiles. */
+ * A tile holds the same bits as the 16 blocks it is made of, in another order, so that it has their size too: first their 16-bit fields
+ * (scale, minimum), then their scale bytes, then the codes in planes.  16 rows are copied aside and come back as one row of tiles. */
 #include "ggml_tiles.h"
 
-enum { GGML_Q4_0 = 2, GGML_Q4_1 = 3, GGML_Q5_0 = 6, GGML_Q8_0 = 8, GGML_BLOCK = 32 };
+enum {
+    GGML_Q4_0 = 2, GGML_Q4_1 = 3, GGML_Q5_0 = 6, GGML_Q5_1 = 7, GGML_Q8_0 = 8, GGML_Q2_K = 10, GGML_Q3_K = 11, GGML_Q4_K = 12,
+    GGML_Q5_K = 13, GGML_Q6_K = 14, GGML_IQ4_NL = 20, GGML_IQ4_XS = 23, GGML_N_TYPES
+};
+enum { GGML_NONE = 0xff, GGML_QUADS = QSF_MAX_BLOCK / 4 };
+
+/* Places in a block. */
+typedef struct ggml_fields {
+    uint8_t own;              /* QSF type that says the same; GGML_NONE: stays as it is */
+    uint8_t bits;             /* of a code; 0: no such type */
+    uint8_t first, second;    /* 16-bit fields; GGML_NONE: no second */
+    uint8_t scales, n_scales;
+    uint8_t low, high;        /* codes: their low bits (4, or 2 of 2 and 3), and the plane of the rest */
+} ggml_fields;
+
+static const ggml_fields *fields_of(uint32_t kind)
+{
+    static const ggml_fields fields[GGML_N_TYPES] = {
+        [GGML_Q4_0]   = { QSF_T_4BIT_S, 4, 0, GGML_NONE, 0, 0, 2, 0 },
+        [GGML_Q4_1]   = { QSF_T_4BIT, 4, 0, 2, 0, 0, 4, 0 },
+        [GGML_Q5_0]   = { QSF_T_5BIT_S, 5, 0, GGML_NONE, 0, 0, 6, 2 },
+        [GGML_Q5_1]   = { GGML_NONE, 5, 0, 2, 0, 0, 8, 4 },
+        [GGML_Q8_0]   = { QSF_T_8BIT, 8, 0, GGML_NONE, 0, 0, 2, 0 },
+        [GGML_Q2_K]   = { GGML_NONE, 2, 80, 82, 0, 16, 16, 0 },
+        [GGML_Q3_K]   = { GGML_NONE, 3, 108, GGML_NONE, 96, 12, 32, 0 },
+        [GGML_Q4_K]   = { GGML_NONE, 4, 0, 2, 4, 12, 16, 0 },
+        [GGML_Q5_K]   = { GGML_NONE, 5, 0, 2, 4, 12, 48, 16 },
+        [GGML_Q6_K]   = { GGML_NONE, 6, 208, GGML_NONE, 192, 16, 0, 128 },
+        [GGML_IQ4_NL] = { GGML_NONE, 4, 0, GGML_NONE, 0, 0, 2, 0 },
+        [GGML_IQ4_XS] = { GGML_NONE, 4, 0, 2, 4, 4, 8, 0 },
+    };
+    return kind < GGML_N_TYPES && fields[kind].bits ? &fields[kind] : NULL;
+}
 
 int qsf_ggml_tile_type(const qsf_tensor *t)
 {
-    if (t->rows % QSF_TILE_ROWS || t->cols % GGML_BLOCK || t->packing != 0) return -1;
-    switch ((int)t->type - QSF_T_GGML) {
-    case GGML_Q4_0: return QSF_T_4BIT_S;
-    case GGML_Q4_1: return QSF_T_4BIT;
-    case GGML_Q5_0: return QSF_T_5BIT_S;
-    case GGML_Q8_0: return QSF_T_8BIT;
-    default: return -1;
-    }
+    const ggml_fields *f = t->type >= QSF_T_GGML ? fields_of(t->type - QSF_T_GGML) : NULL;
+    if (!f || t->rows % QSF_TILE_ROWS || t->cols % t->block || t->packing != 0) return -1;
+    return f->own == GGML_NONE ? t->type : f->own;
 }
 
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
@@ -24,60 +51,189 @@ size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
     return (size_t)(t->bytes / t->rows * QSF_TILE_ROWS);
 }
 
-/* The codes of row r of a tile, 4 bits: byte 4r + b of vector j is columns 8j + b (low) and 8j + 4 + b.  GGUF has column c in the low nibble of
- * byte c and column 16 + c in the high one. */
-static void place_nibbles(uint8_t *group, uint32_t r, const uint8_t *qs)
+/* ---- a block's codes as quads: four columns' codes in the bytes of a 32-bit word ---- */
+
+enum { QUAD_1 = 0x01010101, QUAD_2 = 0x03030303, QUAD_4 = 0x0f0f0f0f };
+
+/* Blocks of 32: byte i has columns i (low nibble) and i + 16; bit n of 32 is the high bit of column n. */
+static inline void quads32_read(uint32_t *restrict c, const uint8_t *restrict low, const uint8_t *restrict high)
 {
-    for (uint32_t j = 0; j < 2; j++)
-        for (uint32_t b = 0; b < 4; b++) {
-            const uint8_t x = qs[8 * j + b], y = qs[8 * j + 4 + b];
-            group[64 * j + 4 * r + b] = (uint8_t)((x & 15) | (y & 15) << 4);
-            group[64 * (j + 2) + 4 * r + b] = (uint8_t)(x >> 4 | (y & 0xf0));
-        }
+    for (uint32_t i = 0; i < 4; i++) {
+        c[i] = qsf_le32(low + 4 * i) & QUAD_4;
+        c[i + 4] = qsf_le32(low + 4 * i) >> 4 & QUAD_4;
+    }
+    if (!high) return;
+    const uint32_t bits = qsf_le32(high);
+    for (uint32_t i = 0; i < 8; i++) c[i] |= ((bits >> 4 * i & 15) * 0x204081 & QUAD_1) << 4;     /* bit b goes to byte b */
+}
+static inline void quads32_write(const uint32_t *restrict c, uint8_t *restrict low, uint8_t *restrict high)
+{
+    for (uint32_t i = 0; i < 4; i++) qsf_put32(low + 4 * i, (c[i] & QUAD_4) | (c[i + 4] & QUAD_4) << 4);
+    if (!high) return;
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < 32; i++) bits |= (c[i / 4] >> 8 * (i % 4) >> 4 & 1) << i;
+    qsf_put32(high, bits);
 }
 
-/* Bit f of byte 4r + b of the fifth vector is the high bit of column 4f + b. */
-static void place_high_bits(uint8_t *vector, uint32_t r, uint32_t high)
+/* Super-blocks: quad 8 * n + i has columns 32n + 4i ... of the block; word i of a plane's chunk holds their bits.  Nibbles of chunk h are
+ * n = 2h and 2h + 1; Q6_K's are 4h, 4h + 2 and 4h + 1, 4h + 3; pairs of chunk h are n = 4h ... 4h + 3; bits are n = 0 ... 7. */
+static uint32_t nibble_shift(uint32_t kind, uint32_t n) { return 4 * (kind == GGML_Q6_K ? n / 2 % 2 : n % 2); }
+static uint32_t nibble_place(uint32_t kind, uint32_t n) { return 32 * (kind == GGML_Q6_K ? n / 4 * 2 + n % 2 : n / 2); }
+
+/* Where the bits of quads 8n ... stand in the two planes. */
+typedef struct quad_place { uint32_t low_at, low_shift, low_mask, high_at, high_shift, high_mask, high_to; } quad_place;
+static quad_place quad_place_of(uint32_t kind, const ggml_fields *f, uint32_t n)
 {
-    for (uint32_t b = 0; b < 4; b++) {
-        uint8_t bits = 0;
-        for (uint32_t f = 0; f < 8; f++) bits |= (uint8_t)((high >> (4 * f + b) & 1) << f);
-        vector[4 * r + b] = bits;
+    quad_place p = { .low_at = f->low, .high_at = f->high };
+    if (f->bits < 4) {
+        p.low_at += n / 4 * 32;
+        p.low_shift = 2 * (n % 4);
+        p.low_mask = QUAD_2;
+    } else {
+        p.low_at += nibble_place(kind, n);
+        p.low_shift = nibble_shift(kind, n);
+        p.low_mask = QUAD_4;
+    }
+    if (f->bits == 6) {
+        p.high_at += n / 4 * 32;
+        p.high_shift = 2 * (n % 4);
+        p.high_mask = QUAD_2;
+        p.high_to = 4;
+    } else if (f->bits == 3 || f->bits == 5) {
+        p.high_shift = n;
+        p.high_mask = QUAD_1;
+        p.high_to = f->bits - 1u;
+    }
+    return p;
+}
+
+static void quads_read(uint32_t kind, const ggml_fields *f, const uint8_t *restrict from, uint32_t *restrict c)
+{
+    if (kind == GGML_Q8_0) {
+        for (uint32_t i = 0; i < 8; i++) c[i] = qsf_le32(from + f->low + 4 * i);
+    } else if (kind == GGML_IQ4_XS) {
+        for (uint32_t n = 0; n < 8; n++) quads32_read(c + 8 * n, from + f->low + 16 * n, NULL);
+    } else if (f->n_scales == 0) {
+        quads32_read(c, from + f->low, f->bits == 5 ? from + f->high : NULL);
+    } else {
+        for (uint32_t n = 0; n < 8; n++) {
+            const quad_place p = quad_place_of(kind, f, n);
+            for (uint32_t i = 0; i < 8; i++) c[8 * n + i] = qsf_le32(from + p.low_at + 4 * i) >> p.low_shift & p.low_mask;
+            if (!p.high_mask) continue;
+            for (uint32_t i = 0; i < 8; i++) c[8 * n + i] |= (qsf_le32(from + p.high_at + 4 * i) >> p.high_shift & p.high_mask) << p.high_to;
+        }
     }
 }
 
-static void place_bytes(uint8_t *group, uint32_t r, const uint8_t *qs)
+/* Adds to zeroed bytes. */
+static void quads_write(uint32_t kind, const ggml_fields *f, const uint32_t *restrict c, uint8_t *restrict to)
 {
-    for (uint32_t j = 0; j < 8; j++) memcpy(group + 64 * j + 4 * r, qs + 4 * j, 4);
+    if (kind == GGML_IQ4_XS) {
+        for (uint32_t n = 0; n < 8; n++) quads32_write(c + 8 * n, to + f->low + 16 * n, NULL);
+    } else if (f->n_scales == 0) {
+        quads32_write(c, to + f->low, f->bits == 5 ? to + f->high : NULL);
+    } else {
+        for (uint32_t n = 0; n < 8; n++) {
+            const quad_place p = quad_place_of(kind, f, n);
+            for (uint32_t i = 0; i < 8; i++) {
+                uint8_t *low = to + p.low_at + 4 * i, *high = to + p.high_at + 4 * i;
+                qsf_put32(low, qsf_le32(low) | (c[8 * n + i] & p.low_mask) << p.low_shift);
+                if (p.high_mask) qsf_put32(high, qsf_le32(high) | (c[8 * n + i] >> p.high_to & p.high_mask) << p.high_shift);
+            }
+        }
+    }
+}
+
+/* ---- a group of a tile: 32 columns of a row are one word of each vector ---- */
+
+/* A plane of `bits` wide fields, taken from bit `from` of the codes on: field f of vector j is quad 8 / bits * j + f. */
+static inline void plane_put(uint8_t *restrict to, const uint32_t *restrict c, uint32_t bits, uint32_t from)
+{
+    const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
+    for (uint32_t j = 0; j < bits; j++) {
+        uint32_t v = 0;
+        for (uint32_t f = 0; f < each; f++) v |= (c[each * j + f] >> from & mask) << bits * f;
+        qsf_put32(to + 64 * j, v);
+    }
+}
+static inline void plane_get(const uint8_t *restrict from, uint32_t *restrict c, uint32_t bits, uint32_t to)
+{
+    const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
+    for (uint32_t j = 0; j < bits; j++) {
+        const uint32_t v = qsf_le32(from + 64 * j);
+        for (uint32_t f = 0; f < each; f++) c[each * j + f] |= (v >> bits * f & mask) << to;
+    }
+}
+
+static void group_put(uint8_t *to, const uint32_t *c, uint32_t bits)
+{
+    if (bits == 8) plane_put(to, c, 8, 0);
+    else if (bits < 4) plane_put(to, c, 2, 0);
+    else plane_put(to, c, 4, 0);
+    if (bits == 3) plane_put(to + 64 * 2, c, 1, 2);
+    else if (bits == 5) plane_put(to + 64 * 4, c, 1, 4);
+    else if (bits == 6) plane_put(to + 64 * 4, c, 2, 4);
+}
+static void group_get(const uint8_t *from, uint32_t *c, uint32_t bits)
+{
+    memset(c, 0, 8 * sizeof *c);
+    if (bits < 4) plane_get(from, c, 2, 0);
+    else plane_get(from, c, 4, 0);
+    if (bits == 3) plane_get(from + 64 * 2, c, 1, 2);
+    else if (bits == 5) plane_get(from + 64 * 4, c, 1, 4);
+    else if (bits == 6) plane_get(from + 64 * 4, c, 2, 4);
+}
+
+/* ---- tiles ---- */
+
+static void block_to_tile(uint32_t kind, const ggml_fields *f, const uint8_t *from, uint32_t groups, uint8_t *tile, uint32_t r)
+{
+    uint32_t c[GGML_QUADS];
+    memcpy(tile + 2 * r, from + f->first, 2);
+    tile += 2 * QSF_TILE_ROWS;
+    if (f->second != GGML_NONE) {
+        memcpy(tile + 2 * r, from + f->second, 2);
+        tile += 2 * QSF_TILE_ROWS;
+    }
+    for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) tile[r] = from[f->scales + i];
+    quads_read(kind, f, from, c);
+    tile += 4 * r;
+    for (uint32_t g = 0; g < groups; g++, tile += 64 * f->bits) group_put(tile, c + 8 * g, f->bits);
 }
 
 void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strip)
 {
-    const int kind = (int)t->type - QSF_T_GGML, type = qsf_ggml_tile_type(t);
-    const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / GGML_BLOCK, each = strip_bytes / QSF_TILE_ROWS / blocks;
-    const size_t head = kind == GGML_Q4_1 ? 4 : 2;
-    assert(type >= 0 && each == qsf_block_bytes((uint32_t)type, GGML_BLOCK));
+    const uint32_t kind = t->type - QSF_T_GGML;
+    const ggml_fields *f = fields_of(kind);
+    const int type = qsf_ggml_tile_type(t);
+    const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
+    assert(type >= 0 && each == qsf_block_bytes((uint32_t)type, t->block));
     for (uint32_t row = 0; row < t->rows; row += QSF_TILE_ROWS) {
         uint8_t *to = (uint8_t *)data + row / QSF_TILE_ROWS * strip_bytes;
         memcpy(strip, to, strip_bytes);
         for (size_t b = 0; b < blocks; b++)
-            for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
-                const uint8_t *from = (const uint8_t *)strip + (r * blocks + b) * each;
-                uint8_t *tile = to + b * each * QSF_TILE_ROWS, *group = tile + head * QSF_TILE_ROWS;
-                memcpy(tile + 2 * r, from, 2);
-                if (kind == GGML_Q4_1) memcpy(tile + 2 * QSF_TILE_ROWS + 2 * r, from + 2, 2);
-                if (kind == GGML_Q8_0) {
-                    place_bytes(group, r, from + 2);
-                } else if (kind == GGML_Q5_0) {
-                    place_nibbles(group, r, from + 6);
-                    place_high_bits(group + 256, r, qsf_le32(from + 2));
-                } else {
-                    place_nibbles(group, r, from + head);
-                }
-            }
+            for (uint32_t r = 0; r < QSF_TILE_ROWS; r++)
+                block_to_tile(kind, f, (const uint8_t *)strip + (r * blocks + b) * each, t->block / 32u, to + b * each * QSF_TILE_ROWS, r);
     }
     t->type = (uint8_t)type;
     t->packing = 1;
-    t->block = GGML_BLOCK;
     t->data = data;
+}
+
+void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
+{
+    const ggml_fields *f = fields_of(type - QSF_T_GGML);
+    const qsf_type_info *info = qsf_type_get(type);
+    uint32_t c[GGML_QUADS];
+    memset(block, 0, info->own_bytes);
+    memcpy(block + f->first, tile + 2 * r, 2);
+    tile += 2 * QSF_TILE_ROWS;
+    if (f->second != GGML_NONE) {
+        memcpy(block + f->second, tile + 2 * r, 2);
+        tile += 2 * QSF_TILE_ROWS;
+    }
+    for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) block[f->scales + i] = tile[r];
+    tile += 4 * r;
+    for (uint32_t g = 0; g < 1u << (info->own_block - 5); g++, tile += 64 * f->bits) group_get(tile, c + 8 * g, f->bits);
+    quads_write(type - QSF_T_GGML, f, c, block);
 }

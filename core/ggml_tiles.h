@@ -1,15 +1,18 @@
-/* GGUF's 32-column types as tiles, in the place they were read to: nothing is lost and nothing grows.
+/* GGUF's quantised types as tiles, in the place they were read to: nothing is lost and nothing grows.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GGML_TILES_H
 #define QSF_GGML_TILES_H
 
 #include "types.h"
 
-/* The QSF type (blocks of 32) that says the same as t's: Q4_0, Q4_1, Q5_0, Q8_0 in whole strips of 16 rows; -1: none. */
+/* What t, whole strips of 16 rows of a GGUF type, becomes as tiles: the QSF type (blocks of 32) that says the same as Q4_0, Q4_1, Q5_0
+ * or Q8_0; the type itself, with packing 1, for the others (the tiles are drawn in kernels/kernels.h); -1: it is no such tensor. */
 int    qsf_ggml_tile_type(const qsf_tensor *t);
 /* Bytes of scratch for one strip of t. */
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t);
 /* Permutes data, which holds t, into tiles; *t becomes what it then is. */
 void   qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strip);
+/* The way back for one block: row r of a tile of type QSF_T_GGML + n to GGUF's bytes. */
+void   qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block);
 
 #endif

@@ -4,6 +4,7 @@
  * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and tiles hold the same codes in the same
  * planes, only in another order, so that everything here goes through "the codes of one row of one block". */
 #include "types.h"
+#include "ggml_tiles.h"
 #include "types_ggml.h"
 
 /* ---- what there is ---- */
@@ -287,6 +288,19 @@ static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
     }
 }
 
+/* A row of tiles of a GGUF type: back to GGUF's bytes, block after block. */
+static void dequant_ggml_tiles(const qsf_tensor *t, uint32_t row, float *out)
+{
+    const uint32_t each = qsf_block_bytes(t->type, t->block);
+    const size_t blocks = t->cols / t->block;
+    const uint8_t *tile = (const uint8_t *)t->data + row / QSF_TILE_ROWS * blocks * QSF_TILE_ROWS * each;
+    uint8_t block[QSF_MAX_BLOCK];
+    for (size_t b = 0; b < blocks; b++, tile += (size_t)QSF_TILE_ROWS * each, out += t->block) {
+        qsf_ggml_from_tile(t->type, tile, row % QSF_TILE_ROWS, block);
+        qsf_dequant_ggml_row(t->type, block, t->block, out);
+    }
+}
+
 void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 {
     const uint8_t *p = t->data;
@@ -309,7 +323,8 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
     assert(info && t->type != QSF_T_SPARSE && t->type != QSF_T_MIXED);
     const size_t row_bytes = info->own_block ? (cols >> info->own_block) * info->own_bytes : 0;
     for (uint32_t i = 0; i < n; i++, out += cols) {
-        if (info->own_block) qsf_dequant_ggml_row(t->type, p + (row + i) * row_bytes, t->cols, out);
+        if (info->own_block && t->packing == 1) dequant_ggml_tiles(t, row + i, out);
+        else if (info->own_block) qsf_dequant_ggml_row(t->type, p + (row + i) * row_bytes, t->cols, out);
         else dequant_coded_row(t, row + i, out);
     }
 }

@@ -28,7 +28,7 @@ typedef enum qsf_type {
     QSF_T_BF16      = 23,
     QSF_T_SPARSE    = 24,   /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
                              * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
-    QSF_T_GGML      = 64,   /* + ggml type number */
+    QSF_T_GGML      = 64,   /* + ggml type number; in memory also with packing 1, see core/ggml_tiles.h */
     QSF_T_GGML_LAST = 64 + 63
 } qsf_type;
 

@@ -71,13 +71,13 @@ static void dequant_q8_0(const uint8_t *restrict p, size_t blocks, float *restri
 }
 
 /* Nibbles are places in this table of IQ4_NL and IQ4_XS. */
-static const int8_t ggml_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+const int8_t qsf_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
 static inline void dequant_iq4(const uint8_t *restrict p, float d, float *restrict out)
 {
     for (int j = 0; j < 16; j++) {
-        out[j] = d * (float)ggml_iq4[p[j] & 15];
-        out[j + 16] = d * (float)ggml_iq4[p[j] >> 4];
+        out[j] = d * (float)qsf_iq4[p[j] & 15];
+        out[j + 16] = d * (float)qsf_iq4[p[j] >> 4];
     }
 }
 

@@ -34,17 +34,23 @@ QSF_TEMPLATE __m256i codes32_avx2(const float *x, __m256 f)
     const __m256i v = _mm256_packs_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
     return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));            /* the packs work in halves */
 }
-QSF_TEMPLATE float sum32_avx2(__m256i codes)
+/* The sums of 32 codes: h[2][2] as in qsf_act, and of all. */
+QSF_TEMPLATE float sum32_avx2(int16_t *h, __m256i codes)
 {
-    const __m256i s = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), codes), _mm256_set1_epi16(1));
-    return sum_lanes_avx2(_mm256_cvtepi32_ps(s));                                                /* small integers: exact */
+    __m256i s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), codes);
+    s = _mm256_add_epi16(s, _mm256_srli_si256(s, 8));
+    s = _mm256_add_epi16(s, _mm256_srli_si256(s, 4));
+    const int32_t two[2] = { _mm_cvtsi128_si32(_mm256_castsi256_si128(s)), _mm_cvtsi128_si32(_mm256_extracti128_si256(s, 1)) };
+    memcpy(h, two, sizeof two);
+    return (float)(h[0] + h[1] + h[2] + h[3]);
 }
 
 static void quantize_act_avx2(qsf_act *a, size_t m, const float *x, size_t cols)
 {
     int8_t *q = a->q + m * a->cols;
     float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
-    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2) {
+    int16_t *h = a->h + m * (a->cols / 8);
+    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2, h += 8) {
         float tail[64];
         const float *from = tail;
         if (at + 64 <= cols) from = x + at;
@@ -58,8 +64,8 @@ static void quantize_act_avx2(qsf_act *a, size_t m, const float *x, size_t cols)
         const __m256i low = codes32_avx2(from, f), high = codes32_avx2(from + 32, f);
         _mm256_storeu_si256((__m256i *)(void *)q, low);
         _mm256_storeu_si256((__m256i *)(void *)(q + 32), high);
-        s[0] = sum32_avx2(low);
-        s[1] = sum32_avx2(high);
+        s[0] = sum32_avx2(h, low);
+        s[1] = sum32_avx2(h + 4, high);
     }
 }
 

@@ -45,6 +45,7 @@ static void quantize_act_scalar(qsf_act *a, size_t m, const float *x, size_t col
 {
     int8_t *q = a->q + m * a->cols;
     float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
+    int16_t *h = a->h + m * (a->cols / 8);
     for (size_t at = 0; at < a->cols; at += 64) {
         const size_t n = at < cols ? QSF_MIN(cols - at, (size_t)64) : 0;
         d[at / 64] = scale_127_scalar(x + QSF_MIN(at, cols), n);
@@ -53,6 +54,11 @@ static void quantize_act_scalar(qsf_act *a, size_t m, const float *x, size_t col
             s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part, d[at / 64]);
             memset(q + at + g + part, 0, 32 - part);
         }
+    }
+    for (size_t i = 0; i < a->cols / 8; i++) {
+        int sum = 0;
+        for (size_t j = 0; j < 16; j += 4) sum += q[i / 2 * 16 + j + i % 2 * 2] + q[i / 2 * 16 + j + i % 2 * 2 + 1];
+        h[i] = (int16_t)sum;
     }
 }
 

@@ -38,7 +38,8 @@ static void quantize_act_v128(qsf_act *a, size_t m, const float *x, size_t cols)
 {
     int8_t *q = a->q + m * a->cols;
     float *d = a->d + m * (a->cols / 64), *s = a->s + m * (a->cols / 32);
-    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2) {
+    int16_t *h = a->h + m * (a->cols / 8);
+    for (size_t at = 0; at < a->cols; at += 64, q += 64, d++, s += 2, h += 8) {
         float tail[64];
         const float *from = tail;
         if (at + 64 <= cols) from = x + at;
@@ -49,12 +50,13 @@ static void quantize_act_v128(qsf_act *a, size_t m, const float *x, size_t cols)
         const float scale = largest_finite_v128(from, 64) / 127;
         *d = scale < FLT_MIN ? 0 : scale;
         const v4f f = v4_set1(*d > 0 ? 1 / *d : 0);
-        for (int g = 0; g < 2; g++) {
+        for (int g = 0; g < 4; g++) {
             v4i sum = { 0, 0, 0, 0 };
-            v16_store(q + 32 * g, codes16_v128(from + 32 * g, f, &sum));
-            v16_store(q + 32 * g + 16, codes16_v128(from + 32 * g + 16, f, &sum));
-            s[g] = (float)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+            v16_store(q + 16 * g, codes16_v128(from + 16 * g, f, &sum));
+            h[2 * g] = (int16_t)(sum[0] + sum[1]);
+            h[2 * g + 1] = (int16_t)(sum[2] + sum[3]);
         }
+        for (int g = 0; g < 2; g++) s[g] = (float)(h[4 * g] + h[4 * g + 1] + h[4 * g + 2] + h[4 * g + 3]);
     }
 }
 

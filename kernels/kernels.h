@@ -27,8 +27,17 @@ typedef enum qsf_form {
     QSF_F_TERNARY,                                     /* type 4 */
     QSF_F_8,                                           /* type 18 */
     QSF_F_3, QSF_F_4, QSF_F_5, QSF_F_6,                /* types 22, 19, 20, 21: scale only, offsets 4, 8, 16, 32 */
+    /* GGUF's types that are none of the above, brought into tiles while loading; never in a file */
+    QSF_F_5Z,                                          /* Q5_1: scale and zero */
+    QSF_F_IQ4,                                         /* IQ4_NL: scale * qsf_iq4[c] */
+    QSF_F_Q4K, QSF_F_Q5K, QSF_F_Q6K, QSF_F_Q2K, QSF_F_Q3K, QSF_F_IQ4XS,     /* super-blocks, see below */
     QSF_N_FORMS
 } qsf_form;
+
+/* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks, transposed: fp16 d[16], then fp16 dmin[16]
+ * (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which
+ * say what they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and maybe a minimum:
+ * value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset) (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. */
 
 /* Bytes of a tile: 16 * qsf_block_bytes of the type. */
 size_t qsf_tile_bytes(qsf_form f, uint32_t block);
@@ -40,6 +49,8 @@ typedef struct qsf_act {
     int8_t  *q;         /* [n][cols], natural order, -127..127; cols is a multiple of 256, the tail is zero */
     float   *d;         /* [n][cols/64]: x = d * q */
     float   *s;         /* [n][cols/32]: the sum of the 32 q, an exact integer: offsets of codes fold through it without rounding */
+    int16_t *h;         /* [n][cols/16][2]: of each 16 q the sum of those in columns 4i and 4i + 1, and of the other eight: the same for
+                         * scales of 16 columns; two, because products in pairs of 16 bits have room for eight */
     uint32_t n, cols;
 } qsf_act;
 static inline uint32_t qsf_act_cols(uint32_t cols) { return (cols + 255) / 256 * 256; }

@@ -1,72 +1,26 @@
 /* Tiles times activations with AVX2: a tile is read as two halves of 8 rows, products are summed by vpmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 
-enum { TOKENS_AVX2 = 8 };       /* rows of activations that share one unpacking of the weights; with 16, rows of 1 or 2 KB fight for cache sets */
-
-/* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127 for 8 bits. */
-QSF_TEMPLATE int sums16_avx2(int bits) { return bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
-
-QSF_TEMPLATE __m256i load_avx2(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-
-/* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
-QSF_TEMPLATE __m256i shift_avx2(__m256i v, int n) { return n < 0 ? _mm256_srli_epi16(v, -n) : n > 0 ? _mm256_slli_epi16(v, n) : v; }
-
-/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
-typedef struct source_avx2 { __m256i low, high; } source_avx2;
-QSF_TEMPLATE __m256i fetch_avx2(const uint8_t *p)
-{
-    __m256i v = load_avx2(p);
-    __asm__("" : "+x"(v));
-    return v;
-}
-
-/* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: codes as bytes.  To be called with j = 0..7 in turn. */
-QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, int bits)
-{
-    if (bits == 8) return fetch_avx2(g + 64 * j);
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
-    const uint8_t *high = g + 64 * low;
-    if (j % fields == 0) s->low = fetch_avx2(g + 64 * (j / fields));
-    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avx2(high);
-    if (bits == 6 && j % 4 == 0) s->high = fetch_avx2(high + 64 * (j / 4));
-    const __m256i c = _mm256_and_si256(shift_avx2(s->low, -low * (j % fields)), _mm256_set1_epi8((1 << low) - 1));
-    if (bits == 3) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 2 - j), _mm256_set1_epi8(4)));
-    if (bits == 5) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - j), _mm256_set1_epi8(16)));
-    if (bits == 6) return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - 2 * (j % 4)), _mm256_set1_epi8(48)));
-    return c;
-}
-
-/* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an unsigned byte, and q is never -128. */
-QSF_TEMPLATE __m256i products_avx2(__m256i c, __m256i q, int bits)
-{
-    if (bits == 8) return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(q, c));
-    return _mm256_maddubs_epi16(c, q);
-}
-QSF_TEMPLATE __m256i widen_avx2(__m256i s16) { return _mm256_madd_epi16(s16, _mm256_set1_epi16(1)); }
-QSF_TEMPLATE __m256i quad_avx2(const int8_t *q, int j)
-{
-    int32_t a;
-    memcpy(&a, q + 4 * j, 4);
-    return _mm256_set1_epi32(a);
-}
+#include "tiles_avx2.h"
 
 /* A running sum: 16-bit lanes that go into 32-bit lanes when they are full. */
 typedef struct sum_avx2 { __m256i s16, s32; } sum_avx2;
-QSF_TEMPLATE void sum_add_avx2(sum_avx2 *s, __m256i products, int j, int bits)
+QSF_TEMPLATE void sum_add_avx2(sum_avx2 *s, __m256i products, int j, qsf_form form)
 {
-    const int full = sums16_avx2(bits);
+    const int full = sums16_avx2(form);
     s->s16 = j % full == 0 ? products : _mm256_add_epi16(s->s16, products);
     if (j % full == full - 1) s->s32 = j < full ? widen_avx2(s->s16) : _mm256_add_epi32(s->s32, widen_avx2(s->s16));
 }
-QSF_TEMPLATE __m256i sum_end_avx2(const sum_avx2 *s, int n, int bits)
+QSF_TEMPLATE __m256i sum_end_avx2(const sum_avx2 *s, int n, qsf_form form)
 {
-    return n % sums16_avx2(bits) ? widen_avx2(s->s16) : s->s32;     /* n < full only where nothing has been widened */
+    return n % sums16_avx2(form) ? widen_avx2(s->s16) : s->s32;     /* n < full only where nothing has been widened */
 }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
@@ -77,7 +31,6 @@ QSF_TEMPLATE __m256 value_avx2(__m256 acc, __m256i sum, __m256 scale, __m256 zer
     if (!qsf_form_offset(form)) return _mm256_fmadd_ps(_mm256_mul_ps(scale, d), f, acc);
     return _mm256_fmadd_ps(_mm256_mul_ps(scale, d), _mm256_fnmadd_ps(_mm256_set1_ps((float)qsf_form_offset(form)), sq, f), acc);
 }
-QSF_TEMPLATE __m256 half8_avx2(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 QSF_TEMPLATE void store_avx2(float *y, __m256 v, qsf_form form)
 {
     _mm256_storeu_ps(y, form == QSF_F_TERNARY ? _mm256_sub_ps(_mm256_setzero_ps(), v) : v);
@@ -87,7 +40,7 @@ QSF_TEMPLATE void store_avx2(float *y, __m256 v, qsf_form form)
 QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                   size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         __m256 acc0 = _mm256_setzero_ps(), acc1 = acc0;
@@ -105,12 +58,12 @@ QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uin
                 for (int j = 0; j < 8 * groups; j++) {
                     const uint8_t *g = w + (size_t)(j / 8) * group;
                     const __m256i a = quad_avx2(q, j);
-                    sum_add_avx2(&s0, products_avx2(code_avx2(&from0, g, j % 8, bits), a, bits), j, bits);
-                    sum_add_avx2(&s1, products_avx2(code_avx2(&from1, g + 32, j % 8, bits), a, bits), j, bits);
+                    sum_add_avx2(&s0, products_avx2(code_avx2(&from0, g, j % 8, form), a, form), j, form);
+                    sum_add_avx2(&s1, products_avx2(code_avx2(&from1, g + 32, j % 8, form), a, form), j, form);
                 }
                 const __m256 d = _mm256_broadcast_ss(x->d + (small ? part / 2 : part)), sq = _mm256_set1_ps(small ? s[0] : s[0] + s[1]);
-                acc0 = value_avx2(acc0, sum_end_avx2(&s0, 8 * groups, bits), scale0, zero0, d, sq, form);
-                acc1 = value_avx2(acc1, sum_end_avx2(&s1, 8 * groups, bits), scale1, zero1, d, sq, form);
+                acc0 = value_avx2(acc0, sum_end_avx2(&s0, 8 * groups, form), scale0, zero0, d, sq, form);
+                acc1 = value_avx2(acc1, sum_end_avx2(&s1, 8 * groups, form), scale1, zero1, d, sq, form);
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
         }
@@ -126,17 +79,17 @@ typedef struct strip_avx2 {
 } strip_avx2;
 
 /* Sums of the group at g times n rows of q; the second group of 64 columns goes on from the first. */
-QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, int bits, bool second)
+QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, qsf_form form, bool second)
 {
     __m256i c[8];
     source_avx2 from = { 0 };
     QSF_UNROLL
-    for (int j = 0; j < 8; j++) c[j] = code_avx2(&from, g, j, bits);
+    for (int j = 0; j < 8; j++) c[j] = code_avx2(&from, g, j, form);
     for (size_t t = 0; t < n; t++, q += ldq) {
         sum_avx2 s = { 0 };
         QSF_UNROLL
-        for (int j = 0; j < 8; j++) sum_add_avx2(&s, products_avx2(c[j], quad_avx2(q, j), bits), j, bits);
-        if (sums16_avx2(bits) == 16) sum[t] = second ? _mm256_add_epi16(sum[t], s.s16) : s.s16;
+        for (int j = 0; j < 8; j++) sum_add_avx2(&s, products_avx2(c[j], quad_avx2(q, j), form), j, form);
+        if (sums16_avx2(form) == 16) sum[t] = second ? _mm256_add_epi16(sum[t], s.s16) : s.s16;
         else sum[t] = second ? _mm256_add_epi32(sum[t], s.s32) : s.s32;
     }
 }
@@ -144,13 +97,12 @@ QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, si
 QSF_TEMPLATE void part_avx2(strip_avx2 *a, int half, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
                             __m256 scale, __m256 zero, qsf_form form, bool small)
 {
-    const int bits = qsf_form_bits(form);
     const int8_t *q = x->q + m * x->cols + at;
     const float *d = x->d + m * (x->cols / 64) + at / 64, *s = x->s + m * (x->cols / 32) + at / 32;
-    group_avx2(a->sum, w, q, x->cols, n, bits, false);
-    if (!small) group_avx2(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, bits, true);
+    group_avx2(a->sum, w, q, x->cols, n, form, false);
+    if (!small) group_avx2(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, form, true);
     for (size_t t = 0; t < n; t++, d += x->cols / 64, s += x->cols / 32) {
-        const __m256i sum = sums16_avx2(bits) == 16 ? widen_avx2(a->sum[t]) : a->sum[t];
+        const __m256i sum = sums16_avx2(form) == 16 ? widen_avx2(a->sum[t]) : a->sum[t];
         a->acc[half][t] = value_avx2(a->acc[half][t], sum, scale, zero, _mm256_broadcast_ss(d), _mm256_set1_ps(small ? s[0] : s[0] + s[1]), form);
     }
 }
@@ -202,6 +154,7 @@ QSF_TEMPLATE void matmul_any_avx2(qsf_form form, bool small, float *y, size_t ld
         else matmul_any_avx2(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
     }
 QSF_EACH_FORM(FORM_AVX2)
+QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
 
 static void attention_qkv_project_avx2(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -216,7 +169,9 @@ void qsf_matmul_avx2(qsf_kernels *k)
 {
 #define FORM_AVX2(F) k->matvec[QSF_F_##F] = matvec_##F##_avx2; k->matmul[QSF_F_##F] = matmul_##F##_avx2;
     QSF_EACH_FORM(FORM_AVX2)
+    QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
+    qsf_super_avx2(k);
     k->attention_qkv_project = attention_qkv_project_avx2;
 }
 

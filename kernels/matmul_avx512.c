@@ -1,52 +1,14 @@
 /* Tiles times activations with AVX-512 VNNI: one 32-bit lane is one row of the tile, vpdpbusd multiplies four columns.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
-/* 8-bit codes become unsigned by adding 128. */
-QSF_TEMPLATE int offset_avx512(qsf_form form) { return form == QSF_F_8 ? 128 : qsf_form_offset(form); }
-
-QSF_TEMPLATE __m512i load_avx512(const void *p) { return _mm512_loadu_si512(p); }
-/* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
-QSF_TEMPLATE __m512i shift_avx512(__m512i v, int n) { return n < 0 ? _mm512_srli_epi16(v, (unsigned)-n) : n > 0 ? _mm512_slli_epi16(v, (unsigned)n) : v; }
-/* a where mask has a one, b elsewhere. */
-QSF_TEMPLATE __m512i select_avx512(__m512i mask, __m512i a, __m512i b) { return _mm512_ternarylogic_epi64(mask, a, b, 0xca); }
-
-/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
-typedef struct source_avx512 { __m512i low, high; } source_avx512;
-QSF_TEMPLATE __m512i fetch_avx512(const uint8_t *p)
-{
-    __m512i v = load_avx512(p);
-    __asm__("" : "+v"(v));
-    return v;
-}
-
-/* Columns 4j..4j+3 of a group for all 16 rows: unsigned codes as bytes.  To be called with j = 0..7 in turn. */
-QSF_TEMPLATE __m512i code_avx512(source_avx512 *s, const uint8_t *g, int j, int bits)
-{
-    if (bits == 8) return _mm512_xor_si512(load_avx512(g + 64 * j), _mm512_set1_epi8((char)0x80));
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
-    const uint8_t *high = g + 64 * low;
-    if (j % fields == 0) s->low = fetch_avx512(g + 64 * (j / fields));
-    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avx512(high);
-    if (bits == 6 && j % 4 == 0) s->high = fetch_avx512(high + 64 * (j / 4));
-    const __m512i v = shift_avx512(s->low, -low * (j % fields)), m = _mm512_set1_epi8((1 << low) - 1);
-    if (bits == 3) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 2 - j)), _mm512_set1_epi8(7));
-    if (bits == 5) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 4 - j)), _mm512_set1_epi8(31));
-    if (bits == 6) return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 4 - 2 * (j % 4))), _mm512_set1_epi8(63));
-    return _mm512_and_si512(v, m);
-}
-QSF_TEMPLATE __m512i quad_avx512(const int8_t *q, int j)
-{
-    int32_t a;
-    memcpy(&a, q + 4 * j, 4);
-    return _mm512_set1_epi32(a);
-}
-QSF_TEMPLATE __m512 half16_avx512(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+#include "tiles_avx512.h"
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
 QSF_TEMPLATE __m512 value_avx512(__m512 acc, __m512i sum, __m512 scale, __m512 zero, float d, float sq, qsf_form form)
@@ -64,13 +26,14 @@ QSF_TEMPLATE void store_avx512(float *y, __m512 v, qsf_form form)
 /* Integer sums of one row over `groups` groups.  2- and 4-bit fields stay where they are in their bytes: four sums, each
  * multiplied by its field's place, come together at the end, which is exact.  The others fill four sums in turn, because
  * vpdpbusd takes four cycles. */
-QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, int bits)
+QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, qsf_form form)
 {
+    const int bits = qsf_form_bits(form);
     __m512i a[4];
     QSF_UNROLL
     for (int i = 0; i < 4; i++) a[i] = _mm512_setzero_si512();
     const size_t group = 64 * (size_t)bits;
-    if (bits == 2 || bits == 4) {
+    if ((bits == 2 || bits == 4) && !qsf_form_table(form)) {
         const int fields = 8 / bits;
         QSF_UNROLL
         for (int v = 0; v < bits * groups; v++) {
@@ -88,14 +51,14 @@ QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, i
     source_avx512 source = { a[0], a[0] };
     QSF_UNROLL
     for (int j = 0; j < 8 * groups; j++)
-        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, bits), quad_avx512(q, j));
+        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, form), quad_avx512(q, j));
     return _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
 }
 
 QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                     size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         __m512 acc = _mm512_setzero_ps();
@@ -106,7 +69,7 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
             const __m512 scale = half16_avx512(w), zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
-                const __m512i sum = dot_avx512(w, q, groups, bits);
+                const __m512i sum = dot_avx512(w, q, groups, form);
                 acc = value_avx512(acc, sum, scale, zero, x->d[small ? part / 2 : part], small ? s[0] : s[0] + s[1], form);
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
@@ -119,7 +82,7 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
 QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w, const qsf_act *x,
                                   size_t m, size_t n, size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     const int8_t *q[8];
     const float *d[8], *s[8];
@@ -143,7 +106,7 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
             for (int t = 0; t < T; t++) sum[t] = _mm512_setzero_si512();
             QSF_UNROLL
             for (int j = 0; j < 8 * groups; j++) {
-                const __m512i c = code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, bits);
+                const __m512i c = code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, form);
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) sum[t] = _mm512_dpbusd_epi32(sum[t], c, quad_avx512(q[t] + at, j));
             }
@@ -189,6 +152,7 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
         else matmul_any_avx512(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
     }
 QSF_EACH_FORM(FORM_AVX512)
+QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
 
 static void attention_qkv_project_avx512(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -203,7 +167,9 @@ void qsf_matmul_avx512(qsf_kernels *k)
 {
 #define FORM_AVX512(F) k->matvec[QSF_F_##F] = matvec_##F##_avx512; k->matmul[QSF_F_##F] = matmul_##F##_avx512;
     QSF_EACH_FORM(FORM_AVX512)
+    QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
+    qsf_super_avx512(k);
     k->attention_qkv_project = attention_qkv_project_avx512;
 }
 

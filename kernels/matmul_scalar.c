@@ -1,32 +1,6 @@
 /* Weights times activations in plain C: tiles, floats, and the integer dot product.
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
-
-enum { TOKENS_SCALAR = 8 };     /* rows of activations that share one unpacking of the weights */
-
-/* One group to codes c[8][64]: byte 4*r + b of vector j is row r's column 4j + b. */
-QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, int bits)
-{
-    if (bits == 8) { memcpy(c, g, 512); return; }
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;         /* the plane of low bits: fields of so many bits */
-    const uint8_t *high = g + 64 * low;
-    for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 64; i++) {
-            int v = g[64 * (j / fields) + i] >> low * (j % fields) & ((1 << low) - 1);
-            if (bits == 3 || bits == 5) v |= (high[i] >> j & 1) << low;
-            if (bits == 6) v |= (high[64 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4;
-            c[j][i] = (uint8_t)v;
-        }
-}
-
-/* sum[16] += codes . q[32]; 8-bit codes are signed. */
-QSF_TEMPLATE void dot_group_scalar(int32_t *sum, const uint8_t c[8][64], const int8_t *q, bool is_signed)
-{
-    for (int j = 0; j < 8; j++)
-        for (int r = 0; r < 16; r++)
-            for (int b = 0; b < 4; b++)
-                sum[r] += (is_signed ? (int8_t)c[j][4 * r + b] : c[j][4 * r + b]) * q[4 * j + b];
-}
+#include "tiles_scalar.h"
 
 /* acc[16] += the tile's part of `cols` (32 or 64) columns from column `at` on. */
 QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], const float *scale, const float *zero,
@@ -37,7 +11,7 @@ QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], co
     int32_t sum[16] = { 0 };
     float sq = 0;
     for (uint32_t g = 0; g < cols / 32; g++) {
-        dot_group_scalar(sum, (const uint8_t (*)[64])c[g], q + 32 * g, form == QSF_F_8);
+        dot_scalar(sum, (const uint8_t (*)[64])c[g], 8, q + 32 * g, signed_scalar(form));
         sq += s[g];
     }
     for (int r = 0; r < 16; r++) {
@@ -62,7 +36,7 @@ QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uin
         w += qsf_form_head(form);
         for (uint32_t part = 0; part < block; part += cols, at += cols) {
             uint8_t c[2][8][64];
-            for (uint32_t g = 0; g < cols / 32; g++, w += qsf_form_group(form)) unpack_scalar(c[g], w, qsf_form_bits(form));
+            for (uint32_t g = 0; g < cols / 32; g++, w += qsf_form_group(form)) unpack_scalar(c[g], w, form);
             for (size_t t = 0; t < n; t++) part_scalar(acc[t], form, c, scale, zero, x, m + t, at, cols);
         }
     }
@@ -86,6 +60,7 @@ QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const u
     static void matvec_##F##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
     { matmul_##F##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
 QSF_EACH_FORM(FORM_SCALAR)
+QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
 
 static void attention_qkv_project_scalar(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -117,7 +92,9 @@ void qsf_matmul_scalar(qsf_kernels *k)
 {
 #define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
     QSF_EACH_FORM(FORM_SCALAR)
+    QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
+    qsf_super_scalar(k);
     k->attention_qkv_project = attention_qkv_project_scalar;
     k->matmul_f32 = matmul_f32_scalar;
     k->dot_i8 = dot_i8_scalar;

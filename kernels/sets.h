@@ -21,6 +21,11 @@ void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
 
+/* The super-block forms' part of matmul. */
+void qsf_super_scalar(qsf_kernels *k);
+void qsf_super_avx2(qsf_kernels *k);
+void qsf_super_avx512(qsf_kernels *k);
+
 /* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL before a loop whose count is
  * one of them puts all of it in line, so that its arrays are registers.  Not under the sanitizers, which check every access: the
  * compiler would need minutes and a gigabyte. */
@@ -49,31 +54,47 @@ void qsf_attention_avx512(qsf_kernels *k);
 QSF_TEMPLATE int qsf_form_bits(qsf_form f)
 {
     switch (f) {
-    case QSF_F_2Z: case QSF_F_TERNARY: return 2;
-    case QSF_F_3Z: case QSF_F_3:       return 3;
-    case QSF_F_4Z: case QSF_F_4:       return 4;
-    case QSF_F_5:                      return 5;
-    case QSF_F_6:                      return 6;
+    case QSF_F_2Z: case QSF_F_TERNARY: case QSF_F_Q2K: return 2;
+    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K:       return 3;
+    case QSF_F_4Z: case QSF_F_4: case QSF_F_Q4K: case QSF_F_IQ4: case QSF_F_IQ4XS: return 4;
+    case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K:       return 5;
+    case QSF_F_6: case QSF_F_Q6K:      return 6;
     default:                           return 8;
     }
 }
-QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f) { return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z; }
+QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f) { return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z || f == QSF_F_5Z; }
+/* Codes are places in the table qsf_iq4. */
+QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
 /* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
 QSF_TEMPLATE int qsf_form_offset(qsf_form f)
 {
     switch (f) {
     case QSF_F_TERNARY: return 1;
-    case QSF_F_3:       return 4;
+    case QSF_F_3: case QSF_F_Q3K: return 4;
     case QSF_F_4:       return 8;
     case QSF_F_5:       return 16;
-    case QSF_F_6:       return 32;
+    case QSF_F_6: case QSF_F_Q6K: return 32;
     default:            return 0;
     }
 }
+/* Super-blocks: columns that share a scale, and whether a minimum goes with it. */
+QSF_TEMPLATE bool qsf_form_super(qsf_form f) { return f >= QSF_F_Q4K && f <= QSF_F_IQ4XS; }
+QSF_TEMPLATE int qsf_form_sub(qsf_form f) { return f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K ? 16 : 32; }
+QSF_TEMPLATE bool qsf_form_has_min(qsf_form f) { return f == QSF_F_Q4K || f == QSF_F_Q5K || f == QSF_F_Q2K; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */
 QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
-/* Bytes before the codes: scales, and zeros where the form has them. */
-QSF_TEMPLATE size_t qsf_form_head(qsf_form f) { return qsf_form_has_zero(f) ? 64 : 32; }
+/* Bytes before the codes: scales, and zeros where the form has them; the head of a super-block. */
+QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
+{
+    switch (f) {
+    case QSF_F_Q4K: case QSF_F_Q5K: return 32 + 32 + 12 * 16;
+    case QSF_F_Q6K:   return 32 + 16 * 16;
+    case QSF_F_Q2K:   return 32 + 32 + 16 * 16;
+    case QSF_F_Q3K:   return 32 + 12 * 16;
+    case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
+    default:          return qsf_form_has_zero(f) ? 64 : 32;
+    }
+}
 
 /* Rows of activations whose int8 stay in half of a usual second-level cache while all tiles pass by; a multiple of 16. */
 QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
@@ -84,5 +105,8 @@ QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
 
 /* The nine forms, for macros that make an entry of each. */
 #define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6)
+/* GGUF's own: with one scale a block, and super-blocks.  A set without these keeps the scalar set's. */
+#define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4)
+#define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 
 #endif

@@ -49,6 +49,7 @@ typedef struct table_entry { const char *name; size_t at; check_fn *check; int f
                 { "f32 bounds", offsetof(qsf_kernels, matvec[f]), check_f32_bounds, f }
 static const table_entry table_entries[] = {
     FORM(QSF_F_2Z), FORM(QSF_F_3Z), FORM(QSF_F_4Z), FORM(QSF_F_TERNARY), FORM(QSF_F_8), FORM(QSF_F_3), FORM(QSF_F_4), FORM(QSF_F_5), FORM(QSF_F_6),
+    FORM(QSF_F_5Z), FORM(QSF_F_IQ4), FORM(QSF_F_Q4K), FORM(QSF_F_Q5K), FORM(QSF_F_Q6K), FORM(QSF_F_Q2K), FORM(QSF_F_Q3K), FORM(QSF_F_IQ4XS),
     ENTRY(attention_qkv_project, check_attention_qkv_project),
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(dot_i8, check_dot_i8),
@@ -188,8 +189,13 @@ TEST(gelu_table_is_what_it_says)
 
 TEST(tile_bytes_and_forms)
 {
-    static const int types[] = { 1, 2, 3, 4, 18, 22, 19, 20, 21 };
-    for (int f = 0; f < QSF_N_FORMS; f++) {
+    static const int types[] = { 1, 2, 3, 4, 18, 22, 19, 20, 21, 64 + 7, 64 + 20 }, super[] = { 12, 13, 14, 10, 11, 23 };
+    static const uint32_t super_bytes[] = { 144, 176, 210, 84, 110, 136 };      /* GGUF's */
+    for (int f = QSF_F_Q4K; f < QSF_N_FORMS; f++) {
+        CHECK_EQ(qsf_form_of_type(64 + (uint32_t)super[f - QSF_F_Q4K]), f);
+        CHECK_EQ(qsf_tile_bytes((qsf_form)f, 256), 16 * super_bytes[f - QSF_F_Q4K]);
+    }
+    for (int f = 0; f < QSF_F_Q4K; f++) {
         CHECK_EQ(qsf_form_of_type((uint32_t)types[f]), f);
         for (uint32_t block = 32; block <= 256; block *= 2)
             CHECK_EQ(qsf_tile_bytes((qsf_form)f, block), 16 * (2 + (form_has_zero(f) ? 2 : 0) + block * (uint32_t)form_bits[f] / 8));

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "test.h"
 #include "types.h"
+#include "ggml_tiles.h"
 #include "golden/types_golden.h"
 
 static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
@@ -159,6 +160,56 @@ TEST(types_gguf_values_equal_the_python_package)
     }
 }
 
+/* Every GGUF type of blocks: random bytes into tiles and back, block by block and as floats. */
+TEST(types_gguf_tiles_lose_nothing)
+{
+    static const uint32_t kinds[] = { 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23 };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(kinds); k++) {
+        const uint32_t type = QSF_T_GGML + kinds[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block, rows = 48;
+        const uint32_t each = qsf_type_get(type)->own_bytes;
+        qsf_tensor t = make(type, 0, block, rows, cols), tiles = t;
+        uint8_t *data = malloc((size_t)t.bytes), *strip = malloc(qsf_ggml_strip_bytes(&t)), back[256];
+        float *x = malloc((size_t)rows * cols * sizeof *x), *y = malloc((size_t)rows * cols * sizeof *y);
+        seed = 77 + k;
+        for (uint64_t i = 0; i < t.bytes; i++) ((uint8_t *)(uintptr_t)t.data)[i] = (uint8_t)rnd();
+        memcpy(data, t.data, (size_t)t.bytes);
+        qsf_dequant_rows(&t, 0, rows, x);
+        CHECK(qsf_ggml_tile_type(&t) >= 0);
+        qsf_ggml_to_tiles(&tiles, data, strip);
+        CHECK_EQ(tiles.packing, 1);
+        CHECK_EQ(tiles.bytes, t.bytes);
+        qsf_dequant_rows(&tiles, 0, rows, y);
+        /* NaN (random scales) differ in nothing that matters. */
+        for (uint32_t i = 0; i < rows * cols; i++) if (x[i] == x[i] || y[i] == y[i]) CHECK_EQ(qsf_f32_bits(x[i]), qsf_f32_bits(y[i]));
+        qsf_dequant_rows(&tiles, rows - 1, 1, y);
+        for (uint32_t i = 0; i < cols; i++) if (x[(rows - 1) * cols + i] == x[(rows - 1) * cols + i]) CHECK_EQ(qsf_f32_bits(x[(rows - 1) * cols + i]), qsf_f32_bits(y[i]));
+        for (uint32_t r = 0; tiles.type >= QSF_T_GGML && r < rows; r++)
+            for (uint32_t b = 0; b < 3; b++) {
+                qsf_ggml_from_tile(type, data + (r / 16 * 3 + b) * 16 * each, r % 16, back);
+                CHECK(!memcmp(back, (const uint8_t *)t.data + (r * 3 + b) * each, each));
+            }
+        free(x);
+        free(y);
+        free(data);
+        free(strip);
+        free((void *)(uintptr_t)t.data);
+    }
+}
+
+TEST(types_gguf_tiles_are_whole_strips)
+{
+    qsf_tensor t = { .type = QSF_T_GGML + 12, .block = 256, .rows = 32, .cols = 512 };
+    CHECK_EQ(qsf_ggml_tile_type(&t), QSF_T_GGML + 12);
+    t.rows = 33;
+    CHECK_EQ(qsf_ggml_tile_type(&t), -1);
+    t.rows = 32, t.packing = 1;
+    CHECK_EQ(qsf_ggml_tile_type(&t), -1);
+    t.packing = 0, t.type = QSF_T_4BIT;
+    CHECK_EQ(qsf_ggml_tile_type(&t), -1);
+    t.type = QSF_T_GGML + 2, t.block = 32;
+    CHECK_EQ(qsf_ggml_tile_type(&t), QSF_T_4BIT_S);
+}
+
 TEST(types_floats_are_read_from_any_address)
 {
     static const float want[6] = { 0, -1, 0.5f, 65504, 6.103515625e-05f, -3 };
@@ -237,6 +288,8 @@ int main(int argc, char **argv)
     RUN(types_tiles_hold_the_same_values);
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
     RUN(types_gguf_values_equal_the_python_package);
+    RUN(types_gguf_tiles_lose_nothing);
+    RUN(types_gguf_tiles_are_whole_strips);
     RUN(types_floats_are_read_from_any_address);
     RUN(types_half_floats_are_exact);
     RUN(types_sizes_are_the_founding_documents);

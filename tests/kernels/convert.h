@@ -28,11 +28,13 @@ static void check_quantize_act(table_test *t, const qsf_kernels *ref, const qsf_
             memset(o->q, 99, n * o->cols);
             memset(o->d, 99, n * o->cols / 16);
             memset(o->s, 99, n * o->cols / 8);
+            memset(o->h, 99, n * o->cols / 4);
             (v ? var : ref)->quantize_act(o, m, x, cols);
         }
         same_bytes(t, "q", a.q, b.q, n * a.cols);
         same_bytes(t, "d", a.d, b.d, n * a.cols / 16);
         same_bytes(t, "s", a.s, b.s, n * a.cols / 8);
+        same_bytes(t, "h", a.h, b.h, n * a.cols / 4);
         for (size_t i = 0; i < b.cols; i++) {
             const float d = b.d[m * (b.cols / 64) + i / 64], want = i < cols ? x[i] : 0;
             const int q = b.q[m * b.cols + i];
@@ -42,6 +44,11 @@ static void check_quantize_act(table_test *t, const qsf_kernels *ref, const qsf_
             int sum = 0;
             for (size_t c = 0; c < 32; c++) sum += b.q[m * b.cols + 32 * i + c];
             if (b.s[m * (b.cols / 32) + i] != (float)sum) { miss(t, "s[%zu] is %g, not %d", i, b.s[m * (b.cols / 32) + i], sum); break; }
+        }
+        for (size_t i = 0; i < b.cols / 8; i++) {
+            int sum = 0;
+            for (size_t c = 0; c < 16; c++) if (c / 2 % 2 == i % 2) sum += b.q[m * b.cols + 16 * (i / 2) + c];
+            if (b.h[m * (b.cols / 8) + i] != sum) { miss(t, "h[%zu] is %d, not %d", i, b.h[m * (b.cols / 8) + i], sum); break; }
         }
     }
 }

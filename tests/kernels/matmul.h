@@ -5,16 +5,26 @@
 
 #include "harness.h"
 
-static const char *const form_names[QSF_N_FORMS] = { "2z", "3z", "4z", "ternary", "8", "3", "4", "5", "6" };
-static const int form_bits[QSF_N_FORMS] = { 2, 3, 4, 2, 8, 3, 4, 5, 6 };
-static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32 };
-static bool form_has_zero(int form) { return form <= QSF_F_4Z; }
+static const char *const form_names[QSF_N_FORMS] = { "2z", "3z", "4z", "ternary", "8", "3", "4", "5", "6", "5z", "iq4", "q4k", "q5k", "q6k", "q2k", "q3k", "iq4xs" };
+static const int form_bits[QSF_N_FORMS] = { 2, 3, 4, 2, 8, 3, 4, 5, 6, 5, 4, 4, 5, 6, 2, 3, 4 };
+static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32, 0, 0, 0, 0, 32, 0, 4, 0 };
+static bool form_has_zero(int form) { return form <= QSF_F_4Z || form == QSF_F_5Z; }
+static bool form_super(int form) { return form >= QSF_F_Q4K; }
+/* Super-blocks: scale bytes of a row, columns that share a scale, a second fp16. */
+static int form_scales(int form) { return form == QSF_F_Q6K || form == QSF_F_Q2K ? 16 : form == QSF_F_IQ4XS ? 4 : 12; }
+static uint32_t form_sub(int form) { return form == QSF_F_Q6K || form == QSF_F_Q2K || form == QSF_F_Q3K ? 16 : 32; }
+static bool form_has_min(int form) { return form == QSF_F_Q4K || form == QSF_F_Q5K || form == QSF_F_Q2K; }
+static size_t form_head(int form)
+{
+    if (!form_super(form)) return form_has_zero(form) ? 64 : 32;
+    return (form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32) + 16 * (size_t)form_scales(form);
+}
 
 /* Code of row r, column c of a tile, by the words of kernels.h and nothing else. */
 static int tile_code(const uint8_t *tile, int form, int r, uint32_t c)
 {
     const int bits = form_bits[form];
-    const uint8_t *g = tile + (form_has_zero(form) ? 64 : 32) + c / 32 * 64 * (size_t)bits + 4 * r;
+    const uint8_t *g = tile + form_head(form) + c / 32 * 64 * (size_t)bits + 4 * r;
     const uint32_t k = c % 32, b = k % 4;
     if (bits == 8) return (int8_t)g[64 * (k / 4) + b];
     if (bits < 4) {
@@ -26,11 +36,52 @@ static int tile_code(const uint8_t *tile, int form, int r, uint32_t c)
     if (bits == 6) return low | (g[256 + 64 * (k / 16) + b] >> 2 * (k / 4 % 4) & 3) << 4;
     return low;
 }
+/* What is multiplied with the scale. */
+static int code_value(int form, int code)
+{
+    static const int iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+    if (form == QSF_F_IQ4 || form == QSF_F_IQ4XS) return iq4[code];
+    return form == QSF_F_TERNARY ? 1 - code : code - form_offset[form];
+}
+
+/* Scale and minimum of sub-block k of row r of a super-block tile, from GGUF's bytes. */
+static void sub_get(const uint8_t *tile, int form, int r, int k, int *scale, int *min)
+{
+    uint8_t s[16];
+    const uint8_t *at = tile + (form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32);
+    for (int i = 0; i < form_scales(form); i++) s[i] = at[16 * i + r];
+    *min = 0;
+    switch (form) {
+    case QSF_F_Q6K: *scale = (int8_t)s[k]; break;
+    case QSF_F_Q2K: *scale = s[k] % 16, *min = s[k] / 16; break;
+    case QSF_F_Q3K: *scale = s[k % 8] / (k < 8 ? 1 : 16) % 16 + s[8 + k % 4] / (1 << 2 * (k / 4)) % 4 * 16 - 32; break;
+    case QSF_F_IQ4XS: *scale = s[k / 2] / (k % 2 ? 16 : 1) % 16 + (qsf_le16(tile + 32 + 2 * r) >> 2 * k & 3) * 16 - 32; break;
+    default:
+        *scale = k < 4 ? s[k] % 64 : s[k + 4] % 16 + s[k - 4] / 64 * 16;
+        *min = k < 4 ? s[k + 4] % 64 : s[k + 4] / 16 + s[k] / 64 * 16;
+    }
+}
+/* All scales one, all minimums zero. */
+static void subs_unit(uint8_t *tile, int form)
+{
+    static const uint8_t q4k[12] = { 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1 };
+    uint8_t *at = tile + (form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32);
+    for (int i = 0; i < form_scales(form); i++)
+        memset(at + 16 * i, form == QSF_F_Q3K ? (i < 8 ? 0x11 : 0xaa) : form == QSF_F_IQ4XS ? 0x11 : form_sub(form) == 16 ? 1 : q4k[i], 16);
+    for (int r = 0; form == QSF_F_IQ4XS && r < 16; r++) qsf_put16(tile + 32 + 2 * r, 0xaaaa);
+}
+
 static double tile_value(const uint8_t *tile, int form, int r, uint32_t c)
 {
-    const double scale = qsf_f16_to_f32(qsf_le16(tile + 2 * r)), code = tile_code(tile, form, r, c);
-    if (form_has_zero(form)) return scale * code + qsf_f16_to_f32(qsf_le16(tile + 32 + 2 * r));
-    return scale * (form == QSF_F_TERNARY ? 1 - code : code - form_offset[form]);
+    double scale = qsf_f16_to_f32(qsf_le16(tile + 2 * r)), zero = 0;
+    if (form_has_zero(form)) zero = qsf_f16_to_f32(qsf_le16(tile + 32 + 2 * r));
+    if (form_super(form)) {
+        int s, min;
+        sub_get(tile, form, r, (int)(c / form_sub(form)), &s, &min);
+        scale *= s;
+        if (form_has_min(form)) zero = -min * (double)qsf_f16_to_f32(qsf_le16(tile + 32 + 2 * r));
+    }
+    return scale * code_value(form, tile_code(tile, form, r, c)) + zero;
 }
 
 typedef struct matmul_case { size_t tiles, blocks, n, ldy; uint32_t block; uint8_t *w; qsf_act x; } matmul_case;
@@ -47,6 +98,8 @@ static void fill_act(table_test *t, qsf_act *x, bool unit)
         for (size_t c = 0; c < 32; c++) sum += x->q[32 * i + c];
         x->s[i] = (float)sum;
     }
+    memset(x->h, 0, (size_t)x->n * x->cols / 4);
+    for (size_t i = 0; i < (size_t)x->n * x->cols; i++) x->h[i / 16 * 2 + i / 2 % 2] = (int16_t)(x->h[i / 16 * 2 + i / 2 % 2] + x->q[i]);
 }
 static qsf_act guard_act(table_test *t, size_t n, size_t cols)
 {
@@ -54,6 +107,7 @@ static qsf_act guard_act(table_test *t, size_t n, size_t cols)
     x.q = (int8_t *)guard_alloc(t, n * x.cols);
     x.d = guard_f32(t, n * x.cols / 64);
     x.s = guard_f32(t, n * x.cols / 32);
+    x.h = (int16_t *)(void *)guard_alloc(t, n * x.cols / 4);
     return x;
 }
 
@@ -61,10 +115,10 @@ static qsf_act guard_act(table_test *t, size_t n, size_t cols)
 static matmul_case random_case(table_test *t, bool unit, size_t n)
 {
     static const uint32_t sizes[] = { 32, 64, 128, 256 };
-    matmul_case c = { .tiles = pick(t, 1, 3), .n = n, .block = sizes[t->round % 4] };
+    matmul_case c = { .tiles = pick(t, 1, 3), .n = n, .block = form_super(t->form) ? 256 : sizes[t->round % 4] };
     c.blocks = pick(t, 1, (unit ? 512 : 1536) / c.block);
     c.ldy = 16 * c.tiles + (n > 1 ? pick(t, 0, 3) : 0);
-    const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), head = form_has_zero(t->form) ? 64 : 32;
+    const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), head = form_has_zero(t->form) ? 64 : 32;      /* of a super-block the bytes from here on are scales */
     c.w = guard_alloc(t, c.tiles * c.blocks * tile);
     for (size_t i = 0; i < c.tiles * c.blocks; i++) {
         uint8_t *p = c.w + i * tile;
@@ -72,8 +126,9 @@ static matmul_case random_case(table_test *t, bool unit, size_t n)
             p[b] = (uint8_t)(t->round == 0 ? 0 : t->round == 1 ? 0xff : t->round == 2 ? 0x80 : rng_next(t) >> 32);
         for (int r = 0; r < 16; r++) {
             qsf_put16(p + 2 * r, qsf_f32_to_f16(unit ? 1 : t->round == 1 ? 65504 : pick_f32(t, 0.1f)));
-            if (head == 64) qsf_put16(p + 32 + 2 * r, qsf_f32_to_f16(unit ? 0 : t->round == 1 ? -65504 : pick_f32(t, 0.5f)));
+            if (head == 64 || form_has_min(t->form)) qsf_put16(p + 32 + 2 * r, qsf_f32_to_f16(unit ? 0 : t->round == 1 ? -65504 : pick_f32(t, 0.5f)));
         }
+        if (unit && form_super(t->form)) subs_unit(p, t->form);
     }
     c.x = guard_act(t, n, c.blocks * c.block);
     fill_act(t, &c.x, unit);
@@ -87,8 +142,8 @@ static int32_t integer_sum(const matmul_case *c, int form, size_t m, size_t row)
     int32_t sum = 0;
     for (size_t b = 0; b < c->blocks; b++)
         for (uint32_t k = 0; k < c->block; k++) {
-            const int code = tile_code(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k) - form_offset[form];
-            sum += (form == QSF_F_TERNARY ? -code : code) * c->x.q[m * c->x.cols + b * c->block + k];
+            const int code = tile_code(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k);
+            sum += code_value(form, code) * c->x.q[m * c->x.cols + b * c->block + k];
         }
     return sum;
 }
@@ -129,7 +184,7 @@ static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernel
 
 static void check_attention_qkv_project(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
-    ROUNDS(t, 36) {
+    ROUNDS(t, 4 * QSF_N_FORMS) {
         t->form = t->round % QSF_N_FORMS;
         const matmul_case c = random_case(t, false, pick(t, 1, 9));
         const size_t tiles[3] = { c.tiles, 1, c.tiles / 2 };
@@ -210,7 +265,7 @@ static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_ke
             for (int r = 0; r < 16; r++) {
                 const float scale = 0.01f + fabsf(pick_f32(t, 0.1f)), zero = -scale * (float)(1 << (form_bits[t->form] - 1));
                 qsf_put16(c.w + i * tile + 2 * r, qsf_f32_to_f16(scale));
-                if (form_has_zero(t->form)) qsf_put16(c.w + i * tile + 32 + 2 * r, qsf_f32_to_f16(zero));
+                if (form_has_zero(t->form) || form_has_min(t->form)) qsf_put16(c.w + i * tile + 32 + 2 * r, qsf_f32_to_f16(form_super(t->form) ? -zero : zero));
             }
         float *x = guard_f32(t, cols), *y = guard_f32(t, 16 * c.tiles);
         for (size_t i = 0; i < cols; i++) x[i] = pick_f32(t, 3);

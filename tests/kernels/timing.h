@@ -41,7 +41,7 @@ enum { TIME_COLS = 2048, TIME_ROWS = 64, TIME_FLOATS = 1 << 18 };
 static void time_products(const qsf_kernels *k, time_buffers *b)
 {
     for (int form = 0; form < QSF_N_FORMS; form++)
-        for (uint32_t block = 32; block <= 128; block *= 2) {
+        for (uint32_t block = form_super(form) ? 256 : 32; block <= (form_super(form) ? 256 : 128); block *= 2) {
             char name[40];
             snprintf(name, sizeof name, "matmul %s block %u", form_names[form], (unsigned)block);
             if (!time_wanted(name)) continue;
@@ -129,8 +129,8 @@ static void time_set(const qsf_kernels *k, const char *filter)
         b.w_bytes = (size_t)128 << 20;
         b.w = malloc(b.w_bytes), b.y = malloc(4 << 23), b.a = malloc(4 * TIME_FLOATS), b.b = malloc(4 * TIME_FLOATS), b.h = malloc(2 * TIME_FLOATS);
         b.x.n = TIME_ROWS, b.x.cols = TIME_COLS;
-        b.x.q = malloc(TIME_ROWS * TIME_COLS), b.x.d = malloc(TIME_ROWS * TIME_COLS / 16), b.x.s = malloc(TIME_ROWS * TIME_COLS / 8);
-        if (!b.w || !b.y || !b.a || !b.b || !b.h || !b.x.q || !b.x.d || !b.x.s) { perror("malloc"); exit(1); }
+        b.x.q = malloc(TIME_ROWS * TIME_COLS), b.x.d = malloc(TIME_ROWS * TIME_COLS / 16), b.x.s = malloc(TIME_ROWS * TIME_COLS / 8), b.x.h = malloc(TIME_ROWS * TIME_COLS / 4);
+        if (!b.w || !b.y || !b.a || !b.b || !b.h || !b.x.q || !b.x.d || !b.x.s || !b.x.h) { perror("malloc"); exit(1); }
         for (size_t i = 0; i < b.w_bytes / 8; i++) { const uint64_t r = rng_next(&t) & 0x3bff3bff3bff3bff; memcpy(b.w + 8 * i, &r, 8); }
         fill_act(&t, &b.x, false);
         fill_f32(&t, b.a, TIME_FLOATS, 4, 4);

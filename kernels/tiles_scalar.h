@@ -1,0 +1,39 @@
+/* Codes out of tiles in plain C, for the scalar products.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_TILES_SCALAR_H
+#define QSF_TILES_SCALAR_H
+
+#include "sets.h"
+#include "types_ggml.h"
+
+enum { TOKENS_SCALAR = 8 };     /* rows of activations that share one unpacking of the weights */
+
+/* Codes that are numbers with a sign. */
+QSF_TEMPLATE bool signed_scalar(qsf_form form) { return form == QSF_F_8 || qsf_form_table(form); }
+
+/* One group to codes c[8][64]: byte 4*r + b of vector j is row r's column 4j + b. */
+QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form form)
+{
+    const int bits = qsf_form_bits(form);
+    if (bits == 8) { memcpy(c, g, 512); return; }
+    const int low = bits < 4 ? 2 : 4, fields = 8 / low;         /* the plane of low bits: fields of so many bits */
+    const uint8_t *high = g + 64 * low;
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 64; i++) {
+            int v = g[64 * (j / fields) + i] >> low * (j % fields) & ((1 << low) - 1);
+            if (bits == 3 || bits == 5) v |= (high[i] >> j & 1) << low;
+            if (bits == 6) v |= (high[64 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4;
+            c[j][i] = (uint8_t)(qsf_form_table(form) ? qsf_iq4[v] : v);
+        }
+}
+
+/* sum[16] += codes . q[4 * vectors]; is_signed: codes are int8. */
+QSF_TEMPLATE void dot_scalar(int32_t *sum, const uint8_t (*c)[64], int vectors, const int8_t *q, bool is_signed)
+{
+    for (int j = 0; j < vectors; j++)
+        for (int r = 0; r < 16; r++)
+            for (int b = 0; b < 4; b++)
+                sum[r] += (is_signed ? (int8_t)c[j][4 * r + b] : c[j][4 * r + b]) * q[4 * j + b];
+}
+
+#endif
