@@ -1,6 +1,7 @@
 /* Embedding and head, resident or streamed.
  * SPDX-License-Identifier: MIT */
 #include "context.h"
+#include "ggml_tiles.h"
 
 /* ---- where the two matrices lie ---- */
 
@@ -64,6 +65,12 @@ static uint64_t ends_head_part(const qsf_ends *e)
     return strip_bytes(&e->head) * e->head_rows / strip_rows(&e->head);
 }
 
+/* Scratch for bringing the head's parts into tiles; 0: they are tiles, or stay rows. */
+static uint64_t ends_strip(const qsf_ends *e)
+{
+    return qsf_ggml_tile_type(&e->head) >= 0 ? qsf_ggml_strip_bytes(&e->head) : 0;
+}
+
 uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
 {
     qsf_ends e = { 0 };
@@ -72,7 +79,7 @@ uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
     e.head_rows = ends_head_rows(&e, part);
     ends_vectors_range(s, &begin, &end);
     return qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) +
-           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t);
+           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t) + ends_strip(&e);
 }
 
 qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err)
@@ -90,6 +97,7 @@ qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64
     ends_vectors_range(s, &begin, &end);
     if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->head_unit, end - begin, err))) return st;
     if (!(e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof(float), "final norm", err))) return QSF_E_MEMORY;
+    if (ends_strip(e) && !(e->strip = qsf_alloc(s->platform, ends_strip(e), "strip", err))) return QSF_E_MEMORY;
     if (!(e->order = qsf_alloc_array(s->platform, n_batch, sizeof(uint32_t), "batch", err))) return QSF_E_MEMORY;
     return QSF_OK;
 }
@@ -100,6 +108,7 @@ void qsf_ends_done(qsf_ends *e, uint32_t n_batch)
     if (!s) return;
     const qsf_platform *p = s->platform;
     if (e->order) qsf_dealloc(p, e->order, n_batch * sizeof(uint32_t));
+    if (e->strip) qsf_dealloc(p, e->strip, ends_strip(e));
     if (e->norm) qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof(float));
     qsf_window_done(&e->vectors_window);
     for (int i = 0; i < 2; i++) qsf_window_done(&e->head_windows[i]);
@@ -224,6 +233,26 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
     return qsf_window_poll(&e->head_windows[part % 2], wait, &c->error);
 }
 
+/* Rows [row, row + rows) of the head, which the window holds: GGUF's as tiles. */
+static qsf_matrix ends_matrix(const qsf_ends *e, qsf_window *w, uint64_t begin, uint32_t row)
+{
+    qsf_matrix m = { .t = e->head, .form = -1 };
+    uint8_t *data = w->mem + (begin - w->begin);
+    m.t.rows = QSF_MIN(e->head_rows, e->head.rows - row);
+    m.t.bytes = e->head.bytes / qsf_round_up(e->head.rows, strip_rows(&e->head)) * qsf_round_up(m.t.rows, strip_rows(&e->head));
+    m.t.data = data;
+    if (e->strip) {
+        qsf_tensor rows = m.t;
+        if (!w->tiled) qsf_ggml_to_tiles(&rows, data, e->strip);
+        w->tiled = true;
+        m.t.type = (uint8_t)qsf_ggml_tile_type(&e->head);
+        m.t.packing = 1;
+    }
+    if (m.t.packing == 1) m.form = qsf_form_of_type(m.t.type);
+    m.blocks = m.t.block ? (uint32_t)qsf_ceil_div(m.t.cols, m.t.block) : 0;
+    return m;
+}
+
 void qsf_ends_head(qsf_context *c, uint32_t part)
 {
     qsf_ends *e = &c->ends;
@@ -238,10 +267,7 @@ void qsf_ends_head(qsf_context *c, uint32_t part)
         (void)qsf_window_start(&e->head_windows[next % 2], begin, end, NULL);      /* a failure shows when it is needed */
     }
     head_range(e, part, &begin, &end);
-    qsf_matrix m = { .t = e->head, .form = e->head.packing == 1 ? qsf_form_of_type(e->head.type) : -1 };
     const uint32_t row = part * e->head_rows;
-    m.t.rows = QSF_MIN(e->head_rows, e->head.rows - row);
-    m.t.data = qsf_window_at(&e->head_windows[part % 2], begin);
-    m.blocks = m.t.block ? (uint32_t)qsf_ceil_div(m.t.cols, m.t.block) : 0;
+    const qsf_matrix m = ends_matrix(e, &e->head_windows[part % 2], begin, row);
     qsf_forward_head(c, &m, row, part == 0);
 }

@@ -9,7 +9,25 @@ enum {
     GGML_Q4_0 = 2, GGML_Q4_1 = 3, GGML_Q5_0 = 6, GGML_Q5_1 = 7, GGML_Q8_0 = 8, GGML_Q2_K = 10, GGML_Q3_K = 11, GGML_Q4_K = 12,
     GGML_Q5_K = 13, GGML_Q6_K = 14, GGML_IQ4_NL = 20, GGML_IQ4_XS = 23, GGML_N_TYPES
 };
-enum { GGML_NONE = 0xff, GGML_QUADS = QSF_MAX_BLOCK / 4 };
+enum { GGML_NONE = 0xff };
+
+/* The types that stay what they are, and the groups of 32 in a block. */
+#define GGML_EACH_SMALL(X) X(GGML_Q5_1, 1) X(GGML_IQ4_NL, 1)
+#define GGML_EACH_SUPER(X) X(GGML_Q2_K, 8) X(GGML_Q3_K, 8) X(GGML_Q4_K, 8) X(GGML_Q5_K, 8) X(GGML_Q6_K, 8) X(GGML_IQ4_XS, 8)
+
+/* Loading waits for these loops: each type gets its own copy, with all places and shifts constant. */
+#if defined(__GNUC__)
+#  define GGML_TEMPLATE static inline __attribute__((always_inline))
+#else
+#  define GGML_TEMPLATE static inline
+#endif
+#if defined(__clang__)
+#  define GGML_UNROLL _Pragma("clang loop unroll_count(8)")
+#elif defined(__GNUC__)
+#  define GGML_UNROLL _Pragma("GCC unroll 8")
+#else
+#  define GGML_UNROLL
+#endif
 
 /* Places in a block. */
 typedef struct ggml_fields {
@@ -20,7 +38,7 @@ typedef struct ggml_fields {
     uint8_t low, high;        /* codes: their low bits (4, or 2 of 2 and 3), and the plane of the rest */
 } ggml_fields;
 
-static const ggml_fields *fields_of(uint32_t kind)
+GGML_TEMPLATE const ggml_fields *fields_of(uint32_t kind)
 {
     static const ggml_fields fields[GGML_N_TYPES] = {
         [GGML_Q4_0]   = { QSF_T_4BIT_S, 4, 0, GGML_NONE, 0, 0, 2, 0 },
@@ -56,7 +74,7 @@ size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
 enum { QUAD_1 = 0x01010101, QUAD_2 = 0x03030303, QUAD_4 = 0x0f0f0f0f };
 
 /* Blocks of 32: byte i has columns i (low nibble) and i + 16; bit n of 32 is the high bit of column n. */
-static inline void quads32_read(uint32_t *restrict c, const uint8_t *restrict low, const uint8_t *restrict high)
+GGML_TEMPLATE void quads32_read(uint32_t *restrict c, const uint8_t *restrict low, const uint8_t *restrict high)
 {
     for (uint32_t i = 0; i < 4; i++) {
         c[i] = qsf_le32(low + 4 * i) & QUAD_4;
@@ -66,7 +84,7 @@ static inline void quads32_read(uint32_t *restrict c, const uint8_t *restrict lo
     const uint32_t bits = qsf_le32(high);
     for (uint32_t i = 0; i < 8; i++) c[i] |= ((bits >> 4 * i & 15) * 0x204081 & QUAD_1) << 4;     /* bit b goes to byte b */
 }
-static inline void quads32_write(const uint32_t *restrict c, uint8_t *restrict low, uint8_t *restrict high)
+GGML_TEMPLATE void quads32_write(const uint32_t *restrict c, uint8_t *restrict low, uint8_t *restrict high)
 {
     for (uint32_t i = 0; i < 4; i++) qsf_put32(low + 4 * i, (c[i] & QUAD_4) | (c[i + 4] & QUAD_4) << 4);
     if (!high) return;
@@ -77,12 +95,12 @@ static inline void quads32_write(const uint32_t *restrict c, uint8_t *restrict l
 
 /* Super-blocks: quad 8 * n + i has columns 32n + 4i ... of the block; word i of a plane's chunk holds their bits.  Nibbles of chunk h are
  * n = 2h and 2h + 1; Q6_K's are 4h, 4h + 2 and 4h + 1, 4h + 3; pairs of chunk h are n = 4h ... 4h + 3; bits are n = 0 ... 7. */
-static uint32_t nibble_shift(uint32_t kind, uint32_t n) { return 4 * (kind == GGML_Q6_K ? n / 2 % 2 : n % 2); }
-static uint32_t nibble_place(uint32_t kind, uint32_t n) { return 32 * (kind == GGML_Q6_K ? n / 4 * 2 + n % 2 : n / 2); }
+GGML_TEMPLATE uint32_t nibble_shift(uint32_t kind, uint32_t n) { return 4 * (kind == GGML_Q6_K ? n / 2 % 2 : n % 2); }
+GGML_TEMPLATE uint32_t nibble_place(uint32_t kind, uint32_t n) { return 32 * (kind == GGML_Q6_K ? n / 4 * 2 + n % 2 : n / 2); }
 
 /* Where the bits of quads 8n ... stand in the two planes. */
 typedef struct quad_place { uint32_t low_at, low_shift, low_mask, high_at, high_shift, high_mask, high_to; } quad_place;
-static quad_place quad_place_of(uint32_t kind, const ggml_fields *f, uint32_t n)
+GGML_TEMPLATE quad_place quad_place_of(uint32_t kind, const ggml_fields *f, uint32_t n)
 {
     quad_place p = { .low_at = f->low, .high_at = f->high };
     if (f->bits < 4) {
@@ -107,47 +125,39 @@ static quad_place quad_place_of(uint32_t kind, const ggml_fields *f, uint32_t n)
     return p;
 }
 
-static void quads_read(uint32_t kind, const ggml_fields *f, const uint8_t *restrict from, uint32_t *restrict c)
+/* The quads of group n. */
+GGML_TEMPLATE void quads_read(uint32_t kind, const ggml_fields *f, const uint8_t *restrict from, uint32_t n, uint32_t *restrict c)
 {
     if (kind == GGML_Q8_0) {
         for (uint32_t i = 0; i < 8; i++) c[i] = qsf_le32(from + f->low + 4 * i);
-    } else if (kind == GGML_IQ4_XS) {
-        for (uint32_t n = 0; n < 8; n++) quads32_read(c + 8 * n, from + f->low + 16 * n, NULL);
-    } else if (f->n_scales == 0) {
-        quads32_read(c, from + f->low, f->bits == 5 ? from + f->high : NULL);
+    } else if (kind == GGML_IQ4_XS || f->n_scales == 0) {
+        quads32_read(c, from + f->low + 16 * n, f->bits == 5 ? from + f->high : NULL);
     } else {
-        for (uint32_t n = 0; n < 8; n++) {
-            const quad_place p = quad_place_of(kind, f, n);
-            for (uint32_t i = 0; i < 8; i++) c[8 * n + i] = qsf_le32(from + p.low_at + 4 * i) >> p.low_shift & p.low_mask;
-            if (!p.high_mask) continue;
-            for (uint32_t i = 0; i < 8; i++) c[8 * n + i] |= (qsf_le32(from + p.high_at + 4 * i) >> p.high_shift & p.high_mask) << p.high_to;
-        }
+        const quad_place p = quad_place_of(kind, f, n);
+        for (uint32_t i = 0; i < 8; i++) c[i] = qsf_le32(from + p.low_at + 4 * i) >> p.low_shift & p.low_mask;
+        for (uint32_t i = 0; p.high_mask && i < 8; i++) c[i] |= (qsf_le32(from + p.high_at + 4 * i) >> p.high_shift & p.high_mask) << p.high_to;
     }
 }
 
 /* Adds to zeroed bytes. */
-static void quads_write(uint32_t kind, const ggml_fields *f, const uint32_t *restrict c, uint8_t *restrict to)
+GGML_TEMPLATE void quads_write(uint32_t kind, const ggml_fields *f, const uint32_t *restrict c, uint32_t n, uint8_t *restrict to)
 {
-    if (kind == GGML_IQ4_XS) {
-        for (uint32_t n = 0; n < 8; n++) quads32_write(c + 8 * n, to + f->low + 16 * n, NULL);
-    } else if (f->n_scales == 0) {
-        quads32_write(c, to + f->low, f->bits == 5 ? to + f->high : NULL);
-    } else {
-        for (uint32_t n = 0; n < 8; n++) {
-            const quad_place p = quad_place_of(kind, f, n);
-            for (uint32_t i = 0; i < 8; i++) {
-                uint8_t *low = to + p.low_at + 4 * i, *high = to + p.high_at + 4 * i;
-                qsf_put32(low, qsf_le32(low) | (c[8 * n + i] & p.low_mask) << p.low_shift);
-                if (p.high_mask) qsf_put32(high, qsf_le32(high) | (c[8 * n + i] >> p.high_to & p.high_mask) << p.high_shift);
-            }
-        }
+    if (kind == GGML_IQ4_XS || f->n_scales == 0) {
+        quads32_write(c, to + f->low + 16 * n, f->bits == 5 ? to + f->high : NULL);
+        return;
+    }
+    const quad_place p = quad_place_of(kind, f, n);
+    for (uint32_t i = 0; i < 8; i++) {
+        uint8_t *low = to + p.low_at + 4 * i, *high = to + p.high_at + 4 * i;
+        qsf_put32(low, qsf_le32(low) | (c[i] & p.low_mask) << p.low_shift);
+        if (p.high_mask) qsf_put32(high, qsf_le32(high) | (c[i] >> p.high_to & p.high_mask) << p.high_shift);
     }
 }
 
 /* ---- a group of a tile: 32 columns of a row are one word of each vector ---- */
 
 /* A plane of `bits` wide fields, taken from bit `from` of the codes on: field f of vector j is quad 8 / bits * j + f. */
-static inline void plane_put(uint8_t *restrict to, const uint32_t *restrict c, uint32_t bits, uint32_t from)
+GGML_TEMPLATE void plane_put(uint8_t *restrict to, const uint32_t *restrict c, uint32_t bits, uint32_t from)
 {
     const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
     for (uint32_t j = 0; j < bits; j++) {
@@ -156,7 +166,7 @@ static inline void plane_put(uint8_t *restrict to, const uint32_t *restrict c, u
         qsf_put32(to + 64 * j, v);
     }
 }
-static inline void plane_get(const uint8_t *restrict from, uint32_t *restrict c, uint32_t bits, uint32_t to)
+GGML_TEMPLATE void plane_get(const uint8_t *restrict from, uint32_t *restrict c, uint32_t bits, uint32_t to)
 {
     const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
     for (uint32_t j = 0; j < bits; j++) {
@@ -165,7 +175,7 @@ static inline void plane_get(const uint8_t *restrict from, uint32_t *restrict c,
     }
 }
 
-static void group_put(uint8_t *to, const uint32_t *c, uint32_t bits)
+GGML_TEMPLATE void group_put(uint8_t *to, const uint32_t *c, uint32_t bits)
 {
     if (bits == 8) plane_put(to, c, 8, 0);
     else if (bits < 4) plane_put(to, c, 2, 0);
@@ -174,7 +184,7 @@ static void group_put(uint8_t *to, const uint32_t *c, uint32_t bits)
     else if (bits == 5) plane_put(to + 64 * 4, c, 1, 4);
     else if (bits == 6) plane_put(to + 64 * 4, c, 2, 4);
 }
-static void group_get(const uint8_t *from, uint32_t *c, uint32_t bits)
+GGML_TEMPLATE void group_get(const uint8_t *from, uint32_t *c, uint32_t bits)
 {
     memset(c, 0, 8 * sizeof *c);
     if (bits < 4) plane_get(from, c, 2, 0);
@@ -186,9 +196,8 @@ static void group_get(const uint8_t *from, uint32_t *c, uint32_t bits)
 
 /* ---- tiles ---- */
 
-static void block_to_tile(uint32_t kind, const ggml_fields *f, const uint8_t *from, uint32_t groups, uint8_t *tile, uint32_t r)
+GGML_TEMPLATE void block_to_tile(uint32_t kind, const ggml_fields *f, const uint8_t *from, uint32_t groups, uint8_t *tile, uint32_t r)
 {
-    uint32_t c[GGML_QUADS];
     memcpy(tile + 2 * r, from + f->first, 2);
     tile += 2 * QSF_TILE_ROWS;
     if (f->second != GGML_NONE) {
@@ -196,44 +205,75 @@ static void block_to_tile(uint32_t kind, const ggml_fields *f, const uint8_t *fr
         tile += 2 * QSF_TILE_ROWS;
     }
     for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) tile[r] = from[f->scales + i];
-    quads_read(kind, f, from, c);
     tile += 4 * r;
-    for (uint32_t g = 0; g < groups; g++, tile += 64 * f->bits) group_put(tile, c + 8 * g, f->bits);
+    GGML_UNROLL
+    for (uint32_t n = 0; n < groups; n++) {
+        uint32_t c[8];
+        quads_read(kind, f, from, n, c);
+        group_put(tile + n * 64 * f->bits, c, f->bits);
+    }
+}
+
+GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t *from, size_t blocks, size_t each, uint8_t *to)
+{
+    for (size_t b = 0; b < blocks; b++)
+        for (uint32_t r = 0; r < QSF_TILE_ROWS; r++)
+            block_to_tile(kind, fields_of(kind), from + (r * blocks + b) * each, groups, to + b * each * QSF_TILE_ROWS, r);
 }
 
 void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strip)
 {
     const uint32_t kind = t->type - QSF_T_GGML;
-    const ggml_fields *f = fields_of(kind);
     const int type = qsf_ggml_tile_type(t);
     const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
     assert(type >= 0 && each == qsf_block_bytes((uint32_t)type, t->block));
     for (uint32_t row = 0; row < t->rows; row += QSF_TILE_ROWS) {
         uint8_t *to = (uint8_t *)data + row / QSF_TILE_ROWS * strip_bytes;
         memcpy(strip, to, strip_bytes);
-        for (size_t b = 0; b < blocks; b++)
-            for (uint32_t r = 0; r < QSF_TILE_ROWS; r++)
-                block_to_tile(kind, f, (const uint8_t *)strip + (r * blocks + b) * each, t->block / 32u, to + b * each * QSF_TILE_ROWS, r);
+        switch (kind) {
+#define CASE(k, groups) case k: strip_to_tiles(k, groups, strip, blocks, each, to); break;
+        CASE(GGML_Q4_0, 1) CASE(GGML_Q4_1, 1) CASE(GGML_Q5_0, 1) CASE(GGML_Q8_0, 1)
+        GGML_EACH_SMALL(CASE)
+        GGML_EACH_SUPER(CASE)
+#undef CASE
+        }
     }
     t->type = (uint8_t)type;
     t->packing = 1;
     t->data = data;
 }
 
-void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
+GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *tile, uint32_t r, uint8_t *to)
 {
-    const ggml_fields *f = fields_of(type - QSF_T_GGML);
-    const qsf_type_info *info = qsf_type_get(type);
-    uint32_t c[GGML_QUADS];
-    memset(block, 0, info->own_bytes);
-    memcpy(block + f->first, tile + 2 * r, 2);
+    const ggml_fields *f = fields_of(kind);
+    memcpy(to + f->first, tile + 2 * r, 2);
     tile += 2 * QSF_TILE_ROWS;
     if (f->second != GGML_NONE) {
-        memcpy(block + f->second, tile + 2 * r, 2);
+        memcpy(to + f->second, tile + 2 * r, 2);
         tile += 2 * QSF_TILE_ROWS;
     }
-    for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) block[f->scales + i] = tile[r];
+    for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) to[f->scales + i] = tile[r];
     tile += 4 * r;
-    for (uint32_t g = 0; g < 1u << (info->own_block - 5); g++, tile += 64 * f->bits) group_get(tile, c + 8 * g, f->bits);
-    quads_write(type - QSF_T_GGML, f, c, block);
+    GGML_UNROLL
+    for (uint32_t n = 0; n < groups; n++) {
+        uint32_t c[8];
+        group_get(tile + n * 64 * f->bits, c, f->bits);
+        quads_write(kind, f, c, n, to);
+    }
 }
+
+void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
+{
+    memset(block, 0, qsf_type_get(type)->own_bytes);
+    switch (type - QSF_T_GGML) {
+#define CASE(kind, groups) case kind: tile_to_block(kind, groups, tile, r, block); break;
+    GGML_EACH_SMALL(CASE)
+    GGML_EACH_SUPER(CASE)
+#undef CASE
+    }
+}
+
+#undef GGML_TEMPLATE
+#undef GGML_UNROLL
+#undef GGML_EACH_SMALL
+#undef GGML_EACH_SUPER

@@ -56,6 +56,7 @@ qsf_status qsf_window_start(qsf_window *w, uint64_t begin, uint64_t end, qsf_err
     assert(begin < end && end <= x->to + x->len && begin >= x->to);
     w->begin = begin;
     w->end = end;
+    w->tiled = false;
     if (u->has_crc) {
         w->begin = begin / s->crc_chunk * s->crc_chunk;
         w->end = QSF_MIN(qsf_round_up(end, s->crc_chunk), u->payload);

@@ -13,6 +13,7 @@ typedef struct qsf_window {
     uint64_t  begin, end;     /* places in the unit's bytes that mem holds or will hold */
     qsf_read *read;           /* under way, or NULL */
     bool      ready;
+    bool      tiled;          /* set by the owner when it has brought mem into tiles; a new read clears it */
     uint64_t  bytes_read, ns_wait;
 } qsf_window;
 
