@@ -46,6 +46,29 @@ static void matvec_saturates(float *y, const uint8_t *w, const qsf_act *x, size_
     sound.matvec[QSF_F_8](y, w, x, tiles, blocks, block);
     for (size_t i = 0; i < 16 * tiles; i++) if (fabsf(y[i]) > 2e6f) y[i] *= 0.9999f;    /* only extreme input shows it */
 }
+/* Super-blocks: what each part of their head may go wrong in. */
+static void matmul_q4k_least(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)   /* a minimum too little in one row */
+{
+    sound.matmul[QSF_F_Q4K](y, ldy, w, x, tiles, blocks, block);
+    if (blocks > 1 && x->n > 1) y[ldy + 7] += x->d[x->cols / 64 + 4] * x->s[x->cols / 32 + 8] * qsf_f16_to_f32(qsf_le16(w + qsf_tile_bytes(QSF_F_Q4K, 256) + 32 + 14));
+}
+static void matvec_q6k_wraps(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)      /* 16-bit sums that only extreme input fills */
+{
+    sound.matvec[QSF_F_Q6K](y, w, x, tiles, blocks, block);
+    for (size_t i = 0; i < blocks * 32; i++) if (x->h[i] == 8 * 127) y[0] *= 1.001f;
+}
+static void matvec_q3k_other_half(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)  /* the neighbour's 16 columns */
+{
+    qsf_act other = *x;
+    other.q += x->q[0] == x->q[16] ? 0 : 16;
+    if (other.q == x->q || blocks < 2) sound.matvec[QSF_F_Q3K](y, w, x, tiles, blocks, block);
+    else sound.matvec[QSF_F_Q3K](y, w, &other, tiles, blocks - 1, block);
+}
+static void matvec_iq4_rounds(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)  /* a table value rounded */
+{
+    sound.matvec[QSF_F_IQ4](y, w, x, tiles, blocks, block);
+    for (size_t i = 0; i < 16 * tiles; i++) y[i] += 1e-3f * fabsf(y[i]);
+}
 static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
     sound.matmul_f32(y, ldy, w, x, ldx, n, rows, cols);
@@ -188,6 +211,10 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(matvec[QSF_F_4], matvec_reads_on, check_matvec, QSF_F_4);
 #endif
     CAUGHT(matvec[QSF_F_8], matvec_saturates, check_matvec, QSF_F_8);
+    CAUGHT(matmul[QSF_F_Q4K], matmul_q4k_least, check_matmul, QSF_F_Q4K);
+    CAUGHT(matvec[QSF_F_Q6K], matvec_q6k_wraps, check_matvec, QSF_F_Q6K);
+    CAUGHT(matvec[QSF_F_Q3K], matvec_q3k_other_half, check_matvec, QSF_F_Q3K);
+    CAUGHT(matvec[QSF_F_IQ4], matvec_iq4_rounds, check_matvec, QSF_F_IQ4);
     CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
     CAUGHT(dot_i8, dot_i8_saturates, check_dot_i8, 0);
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
