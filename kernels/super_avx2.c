@@ -157,7 +157,10 @@ QSF_TEMPLATE void super_part_avx2(super_avx2 *a, qsf_form form, int half, const 
 QSF_TEMPLATE void super_row_avx2(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t blocks)
 {
     super_avx2 a;
-    for (size_t t = 0; t < n; t++) a.acc[0][t] = a.acc[1][t] = _mm256_setzero_ps();
+    for (size_t t = 0; t < n; t++) {
+        a.sum[t] = a.min[t] = _mm256_setzero_si256();
+        a.acc[0][t] = a.acc[1][t] = _mm256_setzero_ps();
+    }
     for (size_t b = 0; b < blocks; b++) {
         head_avx2 head;
         head_read_avx2(&head, form, w);

@@ -85,6 +85,8 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
     const int cols = qsf_form_sub(form);
     source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
     QSF_UNROLL
+    for (int t = 0; t < T; t++) p[t] = _mm512_setzero_ps();
+    QSF_UNROLL
     for (int i = 0; i < 64 / cols; i++) {
         __m512i sum[8];
         QSF_UNROLL
@@ -105,7 +107,7 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
             const __m512 s = cols == 32 ? _mm512_set1_ps(x[t].s[at / 32 + (size_t)i])
                              : _mm512_cvtepi32_ps(_mm512_madd_epi16(pair_avx512(x[t].h + at / 8 + 2 * (size_t)i), _mm512_set1_epi16(1)));
             if (qsf_form_table(form)) f = _mm512_fnmadd_ps(_mm512_set1_ps(128), s, f);
-            p[t] = i ? _mm512_fmadd_ps(scale, f, p[t]) : _mm512_mul_ps(scale, f);
+            p[t] = _mm512_fmadd_ps(scale, f, p[t]);
             if (qsf_form_has_min(form)) p[t] = _mm512_fmadd_ps(zero, s, p[t]);
         }
     }
