@@ -26,7 +26,7 @@ GOLDEN = HERE.parent / "golden"
 TIES = 3.0                  # standard deviations: beyond them 1 step in 700 is still chance, but few steps lie near
 OWN_F32 = 0.001             # of our own margins, what rounding may move (standard deviation, random models):
 OWN_F16 = 0.006             # 16-bit keys and values
-OWN_KV8 = 0.20              # 8-bit keys, values, queries and weights; random attention is sharp, trained models move less
+OWN_KV8 = 0.20              # 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models
 EXACT = 1e-4                # of the largest logit, float run against the reference
 QUANTISED = 0.1             # standard deviation of what 8-bit activations change, relative to the logits' own, in random models
 PERPLEXITY = 0.005          # relative, against llama.cpp on the same windows
@@ -247,7 +247,7 @@ def check_real(r):
             label = f"real {file.stem}, {p['name']}"
             noise = max(g["noise"], statistics.pstdev(a - b for a, b in zip(p["margin"], p["reference"])))     # some prompts are on edge
             r.check(label + ", f16 keys greedy", r.greedy, path, p, TIES * noise, 1024, "--kv-type", "f16")
-            r.check(label + ", greedy", r.greedy, path, p, TIES * noise, 1024)
+            r.check(label + ", greedy", r.greedy, path, p, TIES * math.hypot(noise, OWN_KV8), 1024)
             if r.a.full or p["name"] in ("english", "chat"): r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
             if r.a.full: r.check(label + ", f32 greedy", r.greedy, path, p, TIES * noise, 1024, "--f32")
 
