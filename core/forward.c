@@ -131,14 +131,13 @@ static void unbias_key(const qsf_context *c, float *x, const float *bias, const 
     }
 }
 
-/* Channels x, x + 8, x + 16 ... are mixed by a Hadamard transform, in queries as in keys: it changes none of their products and
- * spreads the few large channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456; all
- * channels at once would be only a little better, and slower). */
-static void mix_channels(float *x, size_t head_dim)
+/* Channels x, x + apart, x + 2 * apart ... are mixed by a Hadamard transform, in queries as in keys: it changes none of their products
+ * and spreads the few large channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456). */
+static void mix_channels(float *x, size_t head_dim, size_t apart)
 {
     size_t n = head_dim & (~head_dim + 1);      /* the largest power of two in it */
     float scale = 1;
-    for (size_t half = 8; half < n; half *= 2) {
+    for (size_t half = apart; half < n; half *= 2) {
         for (size_t i = 0; i < head_dim; i += 2 * half)
             for (size_t j = i; j < i + half; j++) {
                 const float a = x[j], b = x[j + half];
@@ -165,9 +164,9 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
         c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half, hp->rope == QSF_ROPE_PAIRS);
     }
     if (c->kv.layout.type == QSF_KV_Q8) {
-        const float *bias = query || weight ? NULL : c->w->v[QSF_K_ATTN_K_BIAS];
-        if (bias) unbias_key(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
-        mix_channels(x, hd);
+        const float *bias = c->w->v[QSF_K_ATTN_K_BIAS];
+        if (bias && !query && !weight) unbias_key(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
+        mix_channels(x, hd, bias ? 1 : 8);      /* eight apart is faster and does for models without biases */
     }
     if (!query) {
         const qsf_batch_row *b = &c->rows[row];
