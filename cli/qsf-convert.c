@@ -53,7 +53,7 @@ static const option convert_table[] = {
     { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "the version", NULL },
 };
 
-static volatile int convert_interrupted;
+static atomic_int convert_interrupted;
 
 static void on_interrupt(int signal_number)
 {

@@ -7,6 +7,8 @@
 #include "input.h"
 #include "quant.h"
 
+#include <stdatomic.h>
+
 enum { CONVERT_MAX_RULES = 64, CONVERT_MAX_THREADS = 256 };
 
 /* What --quant-type names: a choice for the whole model. */
@@ -37,7 +39,7 @@ typedef struct convert_options {
     /* Called on the calling thread, now and then; may be NULL. */
     void           (*progress)(void *user, const char *stage, const char *name, uint64_t done, uint64_t total);
     void            *progress_user;
-    const volatile int *cancelled;                  /* not 0: stop, leave nothing behind; may be NULL */
+    const atomic_int *cancelled;                  /* not 0: stop, leave nothing behind; may be NULL */
 } convert_options;
 
 void convert_defaults(convert_options *o);
@@ -115,7 +117,7 @@ qsf_status convert_outliers(input *in, const convert_options *o, convert_report 
 /* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
 typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);
 qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t n, convert_job fn, void *user,
-                            const volatile int *cancelled, qsf_error *err);
+                            const atomic_int *cancelled, qsf_error *err);
 uint32_t   convert_threads(const qsf_platform *p, const convert_options *o);
 
 /* Plans, converts, writes path whole or not at all.  QSF_E_CANCELLED: the flag was set.  On success r tells what was done. */

@@ -12,7 +12,7 @@ typedef struct convert_team {
     uint32_t            n;
     atomic_uint         next;
     atomic_bool         stop;
-    const volatile int *cancelled;
+    const atomic_int *cancelled;
 } convert_team;
 
 typedef struct convert_member {
@@ -48,7 +48,7 @@ uint32_t convert_threads(const qsf_platform *p, const convert_options *o)
 }
 
 qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t n, convert_job fn, void *user,
-                            const volatile int *cancelled, qsf_error *err)
+                            const atomic_int *cancelled, qsf_error *err)
 {
     convert_team team = { .fn = fn, .user = user, .n = n, .cancelled = cancelled };
     n_threads = QSF_MAX(1, QSF_MIN(n_threads, n));

@@ -334,7 +334,7 @@ TEST(a_bad_weight_is_named_and_the_old_file_stays)
 TEST(cancelling_leaves_the_old_file)
 {
     fake f = { 0 };
-    volatile int cancelled = 1;
+    atomic_int cancelled = 1;
     convert_options o;
     convert_report r;
     convert_defaults(&o);
