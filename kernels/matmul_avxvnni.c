@@ -2,6 +2,7 @@
  * For processors that have vpdpbusd without AVX-512 (Alder Lake and later).
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "types_ggml.h"
 
 #if defined(__x86_64__)
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
@@ -16,43 +17,17 @@ QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_avx_epi32
 #endif
 
+#include "tiles_avx2.h"
+
 /* 8-bit codes become unsigned by adding 128. */
 QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return form == QSF_F_8 ? 128 : qsf_form_offset(form); }
 
-/* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
-QSF_TEMPLATE __m256i shift_avxvnni(__m256i v, int n) { return n < 0 ? _mm256_srli_epi16(v, -n) : n > 0 ? _mm256_slli_epi16(v, n) : v; }
-
-/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
-typedef struct source_avxvnni { __m256i low, high; } source_avxvnni;
-QSF_TEMPLATE __m256i fetch_avxvnni(const uint8_t *p)
+/* As code_avx2 has them, but never with a sign. */
+QSF_TEMPLATE __m256i code_avxvnni(source_avx2 *s, const uint8_t *g, int j, qsf_form form)
 {
-    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    __asm__("" : "+x"(v));
-    return v;
+    const __m256i c = code_avx2(s, g, j, form);
+    return form == QSF_F_8 ? _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80)) : c;
 }
-
-/* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: unsigned codes as bytes.  To be called with j = 0..7 in turn. */
-QSF_TEMPLATE __m256i code_avxvnni(source_avxvnni *s, const uint8_t *g, int j, int bits)
-{
-    if (bits == 8) return _mm256_xor_si256(fetch_avxvnni(g + 64 * j), _mm256_set1_epi8((char)0x80));
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
-    const uint8_t *high = g + 64 * low;
-    if (j % fields == 0) s->low = fetch_avxvnni(g + 64 * (j / fields));
-    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avxvnni(high);
-    if (bits == 6 && j % 4 == 0) s->high = fetch_avxvnni(high + 64 * (j / 4));
-    const __m256i c = _mm256_and_si256(shift_avxvnni(s->low, -low * (j % fields)), _mm256_set1_epi8((1 << low) - 1));
-    if (bits == 3) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 2 - j), _mm256_set1_epi8(4)));
-    if (bits == 5) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 4 - j), _mm256_set1_epi8(16)));
-    if (bits == 6) return _mm256_or_si256(c, _mm256_and_si256(shift_avxvnni(s->high, 4 - 2 * (j % 4)), _mm256_set1_epi8(48)));
-    return c;
-}
-QSF_TEMPLATE __m256i quad_avxvnni(const int8_t *q, int j)
-{
-    int32_t a;
-    memcpy(&a, q + 4 * j, 4);
-    return _mm256_set1_epi32(a);
-}
-QSF_TEMPLATE __m256 half8_avxvnni(const uint8_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
 QSF_TEMPLATE __m256 value_avxvnni(__m256 acc, __m256i sum, __m256 scale, __m256 zero, float d, float sq, qsf_form form)
@@ -70,11 +45,11 @@ QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
 /* ---- one row of activations ---- */
 /* Integer sums of both halves over `groups` groups.  2- and 4-bit fields stay where they are in their bytes: sums of each place come
  * together at the end, which is exact. */
-QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q, int groups, int bits)
+QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q, int groups, qsf_form form)
 {
-    const int fields = bits == 2 || bits == 4 ? 8 / bits : 2;
+    const int bits = qsf_form_bits(form), fields = bits == 2 || bits == 4 ? 8 / bits : 2;
     __m256i a[2][4];
-    source_avxvnni from[2];
+    source_avx2 from[2];
     QSF_UNROLL
     for (int h = 0; h < 2; h++) {
         QSF_UNROLL
@@ -83,14 +58,14 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
     }
     QSF_UNROLL
     for (int j = 0; j < 8 * groups; j++) {
-        const __m256i quad = quad_avxvnni(q, j);
+        const __m256i quad = quad_avx2(q, j);
         QSF_UNROLL
         for (int h = 0; h < 2; h++) {
             __m256i c;
             if (bits == 2 || bits == 4) {
-                if (j % fields == 0) from[h].low = fetch_avxvnni(w + 64 * (j / fields) + 32 * h);
+                if (j % fields == 0) from[h].low = fetch_avx2(w + 64 * (j / fields) + 32 * h);
                 c = _mm256_and_si256(from[h].low, _mm256_set1_epi8((char)(((1 << bits) - 1) << bits * (j % fields))));
-            } else c = code_avxvnni(&from[h], w + (size_t)(j / 8) * 64 * (size_t)bits + 32 * h, j % 8, bits);
+            } else c = code_avxvnni(&from[h], w + (size_t)(j / 8) * 64 * (size_t)bits + 32 * h, j % 8, form);
             a[h][j % fields] = DPBUSD_AVXVNNI(a[h][j % fields], c, quad);
         }
     }
@@ -106,7 +81,7 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
 QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                      size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         __m256 acc0 = _mm256_setzero_ps(), acc1 = acc0;
@@ -114,13 +89,13 @@ QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const 
         const float *s = x->s;
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
-            const __m256 scale0 = half8_avxvnni(w), scale1 = half8_avxvnni(w + 16);
-            const __m256 zero0 = qsf_form_has_zero(form) ? half8_avxvnni(w + 32) : scale0, zero1 = qsf_form_has_zero(form) ? half8_avxvnni(w + 48) : scale1;
+            const __m256 scale0 = half8_avx2(w), scale1 = half8_avx2(w + 16);
+            const __m256 zero0 = qsf_form_has_zero(form) ? half8_avx2(w + 32) : scale0, zero1 = qsf_form_has_zero(form) ? half8_avx2(w + 48) : scale1;
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
                 __m256i sum[2];
-                dot_avxvnni(sum, w, q, groups, bits);
+                dot_avxvnni(sum, w, q, groups, form);
                 acc0 = value_avxvnni(acc0, sum[0], scale0, zero0, d, sq, form);
                 acc1 = value_avxvnni(acc1, sum[1], scale1, zero1, d, sq, form);
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
@@ -138,7 +113,7 @@ enum { TOKENS_AVXVNNI = 6 };    /* with both halves 12 sums, two codes and a qua
 QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w, const qsf_act *x,
                                    size_t m, size_t n, size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     size_t row[TOKENS_AVXVNNI];
     __m256 acc[TOKENS_AVXVNNI][2];
@@ -151,14 +126,14 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
     for (size_t b = 0; b < blocks; b++) {
         __m256 scale[2], zero[2];
         for (int h = 0; h < 2; h++) {
-            scale[h] = half8_avxvnni(w + 16 * h);
-            zero[h] = qsf_form_has_zero(form) ? half8_avxvnni(w + 32 + 16 * h) : scale[h];
+            scale[h] = half8_avx2(w + 16 * h);
+            zero[h] = qsf_form_has_zero(form) ? half8_avx2(w + 32 + 16 * h) : scale[h];
         }
         w += qsf_form_head(form);
         for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group, at += 32 * (size_t)groups) {
             __m256i sum[TOKENS_AVXVNNI][2];
             const int8_t *q[TOKENS_AVXVNNI];
-            source_avxvnni from[2] = { { _mm256_setzero_si256(), _mm256_setzero_si256() }, { _mm256_setzero_si256(), _mm256_setzero_si256() } };
+            source_avx2 from[2] = { { _mm256_setzero_si256(), _mm256_setzero_si256() }, { _mm256_setzero_si256(), _mm256_setzero_si256() } };
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
                 q[t] = x->q + row[t] * x->cols + at;
@@ -167,10 +142,10 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
             QSF_UNROLL
             for (int j = 0; j < 8 * groups; j++) {
                 const uint8_t *g = w + (size_t)(j / 8) * group;
-                const __m256i c0 = code_avxvnni(&from[0], g, j % 8, bits), c1 = code_avxvnni(&from[1], g + 32, j % 8, bits);
+                const __m256i c0 = code_avxvnni(&from[0], g, j % 8, form), c1 = code_avxvnni(&from[1], g + 32, j % 8, form);
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) {
-                    const __m256i quad = quad_avxvnni(q[t], j);
+                    const __m256i quad = quad_avx2(q[t], j);
                     sum[t][0] = DPBUSD_AVXVNNI(sum[t][0], c0, quad);
                     sum[t][1] = DPBUSD_AVXVNNI(sum[t][1], c1, quad);
                 }

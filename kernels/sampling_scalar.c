@@ -1,7 +1,7 @@
 /* Choosing among a vocabulary in plain C: softmax, top-k, top-p, drawing, argmax.  Nothing is sorted and nothing allocated:
  * thresholds are found by counting the bits of the floats from the top down.
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "sampling.h"
 
 /* Greater float, greater key; the two zeros are equal, NaN has the least. */
 static uint32_t float_key_scalar(float x)
@@ -74,16 +74,9 @@ static void top_p_filter_scalar(float *probs, size_t n, float p)
             const uint32_t u = qsf_f32_bits(probs[i]);
             if ((u & known) == key && probs[i] > 0) sum[u >> shift & 255] += probs[i];
         }
-        uint32_t digit = 255, least = 256;
-        for (; digit < 256; digit--) {                  /* from the top down; past 0 the unsigned number wraps and ends it */
-            if (sum[digit] == 0) continue;
-            least = digit;
-            if (above + sum[digit] >= p) break;
-            above += sum[digit];
-        }
-        if (least == 256) return;                       /* no probability at all */
-        if (digit > 255) above -= sum[least];           /* rounding: even all of them do not reach p */
-        key |= least << shift;
+        const int digit = qsf_top_p_digit(sum, p, &above);
+        if (digit < 0) return;                          /* no probability at all */
+        key |= (uint32_t)digit << shift;
     }
     const float last = qsf_f32_from_bits(key);
     double kept = 0;

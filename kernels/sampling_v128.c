@@ -1,5 +1,6 @@
 /* Choosing among a vocabulary over four floats, SSE4.2 and NEON: softmax, top-k through a small heap, top-p, drawing, argmax.
  * SPDX-License-Identifier: MIT */
+#include "sampling.h"
 #include "v128.h"
 
 #if defined(QSF_V128)
@@ -64,24 +65,10 @@ static void softmax_with_temperature_v128(float *probs, const float *logits, siz
     for (i = 0; i < n; i++) probs[i] *= r;
 }
 
-enum { HEAP_V128 = 512 };          /* a larger k goes the scalar way */
-
-/* Replaces the least of heap[k], its root, by x. */
-static void heap_put_v128(float *heap, size_t k, float x)
-{
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < k; at = child) {
-        if (child + 1 < k && heap[child + 1] < heap[child]) child++;
-        if (!(heap[child] < x)) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = x;
-}
-
 /* The k-th largest of x[n], NaN apart; *equal: how many of those equal to it are among the k. */
 static float kth_largest_v128(const float *x, size_t n, size_t k, size_t *equal)
 {
-    float heap[HEAP_V128];
+    float heap[QSF_TOP_K_HEAP];
     for (size_t i = 0; i < k; i++) heap[i] = -INFINITY;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -90,18 +77,17 @@ static float kth_largest_v128(const float *x, size_t n, size_t k, size_t *equal)
         if (!v4_bits(low | high)) continue;
         for (int over = v4_bits(low) | v4_bits(high) << 4; over; over &= over - 1) {
             const float v = x[i + (size_t)__builtin_ctz((unsigned)over)];
-            if (v > heap[0]) heap_put_v128(heap, k, v);
+            if (v > heap[0]) qsf_heap_put(heap, k, v);
         }
     }
-    for (; i < n; i++) if (x[i] > heap[0]) heap_put_v128(heap, k, x[i]);
-    *equal = 0;
-    for (i = 0; i < k; i++) *equal += heap[i] == heap[0];
+    for (; i < n; i++) if (x[i] > heap[0]) qsf_heap_put(heap, k, x[i]);
+    *equal = qsf_heap_equal(heap, k);
     return heap[0];
 }
 
 static void top_k_filter_v128(float *logits, size_t n, size_t k)
 {
-    if (k == 0 || k >= n || k > HEAP_V128) {
+    if (k == 0 || k >= n || k > QSF_TOP_K_HEAP) {
         qsf_kernels scalar;
         qsf_sampling_scalar(&scalar);
         scalar.top_k_filter(logits, n, k);
@@ -153,16 +139,9 @@ static float last_of_top_p_v128(const float *probs, size_t n, float p)
                 const float x = probs[i + (size_t)__builtin_ctz((unsigned)c)];
                 sum[qsf_f32_bits(x) >> shift & 255] += x;
             }
-        int digit = 255, lowest = -1;
-        for (; digit >= 0; digit--) {
-            if (sum[digit] == 0) continue;
-            lowest = digit;
-            if (above + sum[digit] >= p) break;
-            above += sum[digit];
-        }
-        if (lowest < 0) return 0;
-        if (digit < 0) above -= sum[lowest];            /* rounding: even all of them do not reach p */
-        key |= (uint32_t)lowest << shift;
+        const int digit = qsf_top_p_digit(sum, p, &above);
+        if (digit < 0) return 0;
+        key |= (uint32_t)digit << shift;
     }
     return qsf_f32_from_bits(key);
 }

@@ -78,7 +78,6 @@ QSF_TEMPLATE int qsf_form_offset(qsf_form f)
     }
 }
 /* Super-blocks: columns that share a scale, and whether a minimum goes with it. */
-QSF_TEMPLATE bool qsf_form_super(qsf_form f) { return f >= QSF_F_Q4K && f <= QSF_F_IQ4XS; }
 QSF_TEMPLATE int qsf_form_sub(qsf_form f) { return f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K ? 16 : 32; }
 QSF_TEMPLATE bool qsf_form_has_min(qsf_form f) { return f == QSF_F_Q4K || f == QSF_F_Q5K || f == QSF_F_Q2K; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */

@@ -15,6 +15,7 @@
 #  define getpid _getpid
 #  define PYTHON "python"
 #else
+#  include <sys/stat.h>
 #  include <unistd.h>
 #  define PYTHON "python3"
 #endif
@@ -464,8 +465,9 @@ TEST(hf_is_refused_without_json)
     CHECK_EQ(input_open_hf(qsf_platform_native(), "/nowhere", &in, &err), QSF_E_NOT_FOUND);
     CHECK(in == NULL);
 #if !defined(QSF_HAVE_YYJSON) && !defined(_WIN32)
-    char dir[] = "/tmp/qsf-hf-XXXXXX", config[64];
-    CHECK(mkdtemp(dir) != NULL);
+    char dir[64], config[96];
+    snprintf(dir, sizeof dir, "/tmp/qsf-hf-%ld", (long)getpid());
+    CHECK_EQ(mkdir(dir, 0700), 0);
     snprintf(config, sizeof config, "%s/config.json", dir);
     FILE *f = fopen(config, "w");
     if (f) fclose(f);

@@ -45,7 +45,8 @@ esac
 file=$models/$1.gguf
 if [ ! -f "$file" ]; then
     mkdir -p "$models"
-    work=$(mktemp -d "$models/fetch.XXXXXX")
+    work=$models/fetch.$$
+    mkdir "$work"
     trap 'rm -rf "$work"' EXIT
     echo "get-model.sh: fetching $1" >&2
     printf '%s\n' "$packages" > "$work/requirements.txt"
