@@ -25,7 +25,7 @@ qsf_status  qsf_chat_write(qsf_chat c, const char *jinja, const qsf_message *msg
 typedef struct qsf_chat_span { size_t at, len; bool is_template; } qsf_chat_span;
 
 /* The same, and where the text comes from.  eos: the text of the model's end-of-text token, NULL: the usual one of this kind.
- * At most span_cap spans are written, *n_spans is how many there are: 2 * n + 2 always suffice. */
+ * At most span_cap spans are written, *n_spans is how many there are: 4 * n + 2 always suffice (an answer may be reasoning and text). */
 qsf_status  qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, const qsf_message *msgs, size_t n, bool generate,
                                  char *out, size_t cap, size_t *len, qsf_chat_span *spans, size_t span_cap, size_t *n_spans, qsf_error *err);
 

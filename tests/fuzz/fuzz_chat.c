@@ -11,7 +11,7 @@ static void fuzz_chat_write(qsf_chat c, const char *jinja)
 {
     static const qsf_message talk[] = { { "system", "Be brief." }, { "user", "#1 " }, { "assistant", "<think>\n#2\n</think>\n#3" }, { "user", "#4" }, { "#5", "" } };
     static char out[1 << 20], again[1 << 20];
-    qsf_chat_span spans[16];
+    qsf_chat_span spans[32];
     size_t len, same, n_spans, at = 0;
     qsf_error err;
     for (size_t n = 0; n <= QSF_ARRAY_LEN(talk); n++)
@@ -21,7 +21,7 @@ static void fuzz_chat_write(qsf_chat c, const char *jinja)
                 continue;
             }
             if (qsf_chat_write(c, jinja, talk, n, generate, again, len + 1, &same, &err) || same != len || memcmp(out, again, len)) abort();
-            if (n_spans > 2 * n + 2) abort();
+            if (n_spans > 4 * n + 2) abort();
             for (size_t i = 0; i < n_spans; at += spans[i++].len) {
                 if (spans[i].at != at) abort();
                 for (size_t k = at; spans[i].is_template && !jinja && k < at + spans[i].len; k++)
