@@ -1,6 +1,7 @@
 /* GGUF's super-blocks times activations with AVX-512 VNNI: as the other tiles, with scales that change every 16 or 32 columns.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "panel_avx512.h"
 #include "types_ggml.h"
 
 #if defined(__x86_64__)
@@ -139,20 +140,41 @@ QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, c
     for (int t = 0; t < T; t++) if ((size_t)t < n) _mm512_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 
-QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks)
+QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t *w, size_t blocks)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
-        for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += 8) {
-                const size_t n = QSF_MIN(x->n - m, (size_t)8);
-                float *out = y + m * ldy + 16 * t;
-                const uint8_t *row = w + t * row_bytes;
-                if (n <= 2) super_row_avx512(out, ldy, form, 2, row, x, m, n, blocks);
-                else if (n <= 4) super_row_avx512(out, ldy, form, 4, row, x, m, n, blocks);
-                else if (n <= 6) super_row_avx512(out, ldy, form, 6, row, x, m, n, blocks);
-                else super_row_avx512(out, ldy, form, 8, row, x, m, n, blocks);
-            }
+    const size_t subs = 256 / (size_t)qsf_form_sub(form);
+    for (size_t b = 0; b < blocks; b++) {
+        head_avx512 head;
+        head_read_avx512(&head, form, w);
+        memcpy(p->scale[b * subs], head.scale, subs * sizeof head.scale[0]);
+        if (qsf_form_has_min(form)) memcpy(p->zero[b * subs], head.zero, subs * sizeof head.zero[0]);
+        w += qsf_form_head(form);
+        for (size_t g = 0; g < 8; g++, w += qsf_form_group(form)) {
+            source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+            QSF_UNROLL
+            for (int j = 0; j < 8; j++) _mm512_storeu_si512(p->code[64 * b + 8 * g + (size_t)j], code_avx512(&source, w, j, form));
+        }
+    }
+}
+
+QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256);
+    if (x->n >= QSF_PANEL_ROWS) {
+        const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
+        qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, 256);
+        return;
+    }
+    for (size_t t = 0; t < tiles; t++)
+        for (size_t m = 0; m < x->n; m += 8) {
+            const size_t n = QSF_MIN(x->n - m, (size_t)8);
+            float *out = y + m * ldy + 16 * t;
+            const uint8_t *row = w + t * row_bytes;
+            if (n <= 2) super_row_avx512(out, ldy, form, 2, row, x, m, n, blocks);
+            else if (n <= 4) super_row_avx512(out, ldy, form, 4, row, x, m, n, blocks);
+            else if (n <= 6) super_row_avx512(out, ldy, form, 6, row, x, m, n, blocks);
+            else super_row_avx512(out, ldy, form, 8, row, x, m, n, blocks);
+        }
 }
 
 #define FORM_AVX512(F)                                                                                                         \
@@ -161,11 +183,16 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
         for (size_t t = 0; t < tiles; t++)                                                                                     \
             super_row_avx512(y + 16 * t, 16, QSF_F_##F, 1, w + t * blocks * qsf_tile_bytes(QSF_F_##F, block), x, 0, 1, blocks); \
     }                                                                                                                          \
+    static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)                             \
+    {                                                                                                                          \
+        (void)block;                                                                                                           \
+        unpack_super_avx512(QSF_F_##F, p, w, blocks);                                                                          \
+    }                                                                                                                          \
     static void matmul_##F##_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
                                     uint32_t block)                                                                            \
     {                                                                                                                          \
         if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                                     \
-        else super_any_avx512(QSF_F_##F, y, ldy, w, x, tiles, blocks);                                                         \
+        else super_any_avx512(QSF_F_##F, y, ldy, w, x, tiles, blocks, unpack_##F##_avx512);                                    \
     }
 QSF_EACH_SUPER_FORM(FORM_AVX512)
 #undef FORM_AVX512
