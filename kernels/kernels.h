@@ -53,7 +53,8 @@ typedef struct qsf_act {
                          * scales of 16 columns; two, because products in pairs of 16 bits have room for eight */
     uint32_t n, cols;
 } qsf_act;
-static inline uint32_t qsf_act_cols(uint32_t cols) { return (cols + 255) / 256 * 256; }
+/* An odd number of 256s: eight rows that lie a power of two apart would fight for the same few lines of the first cache. */
+static inline uint32_t qsf_act_cols(uint32_t cols) { return ((cols + 255) / 256 | 1) * 256; }
 
 /* ---- 8-bit keys and values: where a code lies in a block ----
  * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns dimensions; values: rows are dimensions,
