@@ -8,14 +8,15 @@ QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
 /* Sums of the four quarters over `groups` groups from w on; q[2 * groups]: 16 columns each.  The quarters take turns, so that no sdot
  * waits for the one before it.  2-bit fields stay where they are in their bytes but the last, which would be negative: three sums
  * come together by shifts at the end, which are exact. */
-QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_t *q, int groups, int bits)
+QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_t *q, int groups, qsf_form form)
 {
+    const int bits = qsf_form_bits(form);
     int32x4_t second[4], third[4];
-    source_neon from[4];
+    source_v128 from[4];
     QSF_UNROLL
     for (int i = 0; i < 4; i++) {
         sum[i] = second[i] = third[i] = vdupq_n_s32(0);
-        from[i].low = from[i].high = vdupq_n_u8(0);
+        from[i].low = from[i].high = vdupq_n_s8(0);
     }
     if (bits == 2) {
         QSF_UNROLL
@@ -36,13 +37,13 @@ QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_
     for (int j = 0; j < 8 * groups; j++)
         QSF_UNROLL
         for (int i = 0; i < 4; i++)
-            sum[i] = sdot_neon(sum[i], code_neon(&from[i], w + (size_t)(j / 8) * 64 * (size_t)bits + 16 * i, j % 8, bits), q[j / 4], j % 4);
+            sum[i] = sdot_neon(sum[i], code_v128(&from[i], w + (size_t)(j / 8) * qsf_form_group(form) + 16 * i, j % 8, form), q[j / 4], j % 4);
 }
 
 QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                      size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         float32x4_t acc[4];
@@ -65,7 +66,7 @@ QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const 
                 QSF_UNROLL
                 for (int i = 0; i < 2 * groups; i++) a[i] = vld1q_s8(q + 16 * i);
                 int32x4_t sum[4];
-                dot_dotprod(sum, w, a, groups, bits);
+                dot_dotprod(sum, w, a, groups, form);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++)
                     acc[i] = value_neon(acc[i], sum[i], scale[i], zero[i], d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
@@ -127,6 +128,7 @@ static void multiply_dotprod(part_neon *p)
         else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_dotprod);                           \
     }
 QSF_EACH_FORM(FORM_DOTPROD)
+QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
 
 static void attention_qkv_project_dotprod(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -142,7 +144,9 @@ void qsf_matmul_dotprod(qsf_kernels *k)
 {
 #define FORM_DOTPROD(F) k->matvec[QSF_F_##F] = matvec_##F##_dotprod; k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
     QSF_EACH_FORM(FORM_DOTPROD)
+    QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
+    qsf_super_dotprod(k);
     k->attention_qkv_project = attention_qkv_project_dotprod;
 }
 

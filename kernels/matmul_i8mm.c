@@ -6,12 +6,6 @@
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
 
-QSF_TEMPLATE int32x4_t smmla_i8mm(int32x4_t acc, int8x16_t c, int8x16_t q)
-{
-    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(c), "w"(q));     /* as with sdot, an old Clang has no name for it */
-    return acc;
-}
-
 /* An unpacked part times 2 * T rows: 8 * T sums in registers, each { row 0 row 0, row 0 row 1, row 1 row 0, row 1 row 1 }. */
 QSF_TEMPLATE void multiply_some_i8mm(part_neon *p, size_t t, int T)
 {
@@ -32,7 +26,7 @@ QSF_TEMPLATE void multiply_some_i8mm(part_neon *p, size_t t, int T)
         for (int r = 0; r < 8; r++) {
             const int8x16_t c = vld1q_s8(codes + 16 * r);
             QSF_UNROLL
-            for (int i = 0; i < T; i++) sum[i][r] = smmla_i8mm(sum[i][r], c, a[i]);
+            for (int i = 0; i < T; i++) sum[i][r] = smmla_neon(sum[i][r], c, a[i]);
         }
     }
     QSF_UNROLL
@@ -57,21 +51,12 @@ static void multiply_i8mm(part_neon *p)
     multiply_some_i8mm(p, t, 1);
 }
 
-static void matvec_one_i8mm(qsf_form form, float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_dotprod(&k);
-    k.matvec[form](y, w, x, tiles, blocks, block);
-}
-
 #define FORM_I8MM(F)                                                                                                         \
     static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
                                   uint32_t block)                                                                            \
-    {                                                                                                                        \
-        if (x->n == 1) matvec_one_i8mm(QSF_F_##F, y, w, x, tiles, blocks, block);                                            \
-        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, true, multiply_i8mm);                            \
-    }
+    { matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, true, multiply_i8mm); }
 QSF_EACH_FORM(FORM_I8MM)
+QSF_EACH_GGML_FORM(FORM_I8MM)
 #undef FORM_I8MM
 
 static void attention_qkv_project_i8mm(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -87,7 +72,9 @@ void qsf_matmul_i8mm(qsf_kernels *k)
 {
 #define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
     QSF_EACH_FORM(FORM_I8MM)
+    QSF_EACH_GGML_FORM(FORM_I8MM)
 #undef FORM_I8MM
+    qsf_super_i8mm(k);
     k->attention_qkv_project = attention_qkv_project_i8mm;
 }
 

@@ -4,16 +4,6 @@
 
 #if defined(QSF_NEON_TILE)
 
-/* How many products an int16 lane can add up: (2^bits - 1) * 127 each, 128 * 127 for 8 bits. */
-QSF_TEMPLATE int sums16_neon(int bits) { return bits <= 4 ? 16 : bits == 5 ? 8 : bits == 6 ? 4 : 2; }
-
-QSF_TEMPLATE int8x16_t quad_neon(const int8_t *q, int j)
-{
-    int32_t a;
-    memcpy(&a, q + 4 * j, 4);
-    return vreinterpretq_s8_s32(vdupq_n_s32(a));
-}
-
 /* A running sum of a quarter: rows 0 and 1 in low, 2 and 3 in high, two lanes a row in 32 bits. */
 typedef struct sum_neon { int16x8_t low16, high16; int32x4_t low, high; } sum_neon;
 QSF_TEMPLATE void sum_add_neon(sum_neon *s, int8x16_t c, int8x16_t q, int j, int full)
@@ -36,7 +26,7 @@ QSF_TEMPLATE int32x4_t sum_end_neon(const sum_neon *s) { return vpaddq_s32(s->lo
 QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                   size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2, full = QSF_MIN(sums16_neon(bits), 8 * groups);
+    const int groups = small ? 1 : 2, full = QSF_MIN(sums16_neon(form), 8 * groups);
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         float32x4_t acc[4];
@@ -52,13 +42,13 @@ QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uin
                 QSF_UNROLL
                 for (int i = 0; i < 4; i += 2) {
                     sum_neon s0 = { 0 }, s1 = { 0 };
-                    source_neon from0 = { 0 }, from1 = { 0 };
+                    source_v128 from0 = { 0 }, from1 = { 0 };
                     QSF_UNROLL
                     for (int j = 0; j < 8 * groups; j++) {
                         const uint8_t *g = w + (size_t)(j / 8) * group + 16 * i;
-                        const int8x16_t a = quad_neon(q, j);
-                        sum_add_neon(&s0, code_neon(&from0, g, j % 8, bits), a, j, full);
-                        sum_add_neon(&s1, code_neon(&from1, g + 16, j % 8, bits), a, j, full);
+                        const int8x16_t a = v16_quad(q + 4 * j);
+                        sum_add_neon(&s0, code_v128(&from0, g, j % 8, form), a, j, full);
+                        sum_add_neon(&s1, code_v128(&from1, g + 16, j % 8, form), a, j, full);
                     }
                     const int32x4_t sum[2] = { sum_end_neon(&s0), sum_end_neon(&s1) };
                     QSF_UNROLL
@@ -95,7 +85,7 @@ QSF_TEMPLATE void multiply_some_neon(int32x4_t sum[4][4], const part_neon *p, si
                 const int8x16_t c[2] = { vld1q_s8(p->codes[k][half]), vld1q_s8(p->codes[k][half + 1]) };
                 QSF_UNROLL
                 for (int i = 0; i < T; i++) {
-                    const int8x16_t a = quad_neon(q[i], k);
+                    const int8x16_t a = v16_quad(q[i] + 4 * k);
                     QSF_UNROLL
                     for (int h = 0; h < 2; h++) {
                         s[i][h].low16 = vmlal_s8(s[i][h].low16, vget_low_s8(c[h]), vget_low_s8(a));
@@ -129,9 +119,9 @@ static void multiply16_neon(part_neon *p) { multiply_neon(p, 16); }
 static void multiply8_neon(part_neon *p) { multiply_neon(p, 8); }
 static void multiply4_neon(part_neon *p) { multiply_neon(p, 4); }
 static void multiply2_neon(part_neon *p) { multiply_neon(p, 2); }
-QSF_TEMPLATE part_fn_neon *multiply_of_neon(int bits)
+QSF_TEMPLATE part_fn_neon *multiply_of_neon(qsf_form form)
 {
-    switch (sums16_neon(bits)) {
+    switch (sums16_neon(form)) {
     case 16: return multiply16_neon;
     case 8:  return multiply8_neon;
     case 4:  return multiply4_neon;
@@ -149,9 +139,10 @@ QSF_TEMPLATE part_fn_neon *multiply_of_neon(int bits)
                                   uint32_t block)                                                                            \
     {                                                                                                                        \
         if (x->n == 1) matvec_##F##_neon(y, w, x, tiles, blocks, block);                                                     \
-        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_of_neon(qsf_form_bits(QSF_F_##F))); \
+        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_of_neon(QSF_F_##F)); \
     }
 QSF_EACH_FORM(FORM_NEON)
+QSF_EACH_GGML_FORM(FORM_NEON)
 #undef FORM_NEON
 
 static void attention_qkv_project_neon(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -167,7 +158,9 @@ void qsf_matmul_neon(qsf_kernels *k)
 {
 #define FORM_NEON(F) k->matvec[QSF_F_##F] = matvec_##F##_neon; k->matmul[QSF_F_##F] = matmul_##F##_neon;
     QSF_EACH_FORM(FORM_NEON)
+    QSF_EACH_GGML_FORM(FORM_NEON)
 #undef FORM_NEON
+    qsf_super_neon(k);
     k->attention_qkv_project = attention_qkv_project_neon;
 }
 #endif

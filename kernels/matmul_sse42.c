@@ -1,68 +1,23 @@
 /* Tiles times activations with SSE4.2: a tile is read as four quarters of 4 rows, products are summed by pmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
-#include "v128.h"
+#include "tiles_v128.h"
 
 #if defined(__x86_64__)
 QSF_V128_BEGIN
 
 enum { TOKENS_SSE42 = 8 };      /* rows of activations that share one unpacking of the weights */
 
-/* How many pmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127 for 8 bits. */
-QSF_TEMPLATE int sums16_sse42(int bits) { return bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; }
-
-/* v moved left by n bits, or right where n is negative, inside 16-bit lanes. */
-QSF_TEMPLATE __m128i shift_sse42(__m128i v, int n) { return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v; }
-
-/* The vectors that the codes come from, loaded once: left to itself, GCC loads them again for each field. */
-typedef struct source_sse42 { __m128i low, high; } source_sse42;
-QSF_TEMPLATE __m128i fetch_sse42(const uint8_t *p)
-{
-    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-    __asm__("" : "+x"(v));
-    return v;
-}
-
-/* Columns 4j..4j+3 of a group for the 4 rows whose quarter begins at g: codes as bytes.  To be called with j = 0..7 in turn. */
-QSF_TEMPLATE __m128i code_sse42(source_sse42 *s, const uint8_t *g, int j, int bits)
-{
-    if (bits == 8) return fetch_sse42(g + 64 * j);
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
-    const uint8_t *high = g + 64 * low;
-    if (j % fields == 0) s->low = fetch_sse42(g + 64 * (j / fields));
-    if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_sse42(high);
-    if (bits == 6 && j % 4 == 0) s->high = fetch_sse42(high + 64 * (j / 4));
-    const __m128i c = _mm_and_si128(shift_sse42(s->low, -low * (j % fields)), _mm_set1_epi8((1 << low) - 1));
-    if (bits == 3) return _mm_or_si128(c, _mm_and_si128(shift_sse42(s->high, 2 - j), _mm_set1_epi8(4)));
-    if (bits == 5) return _mm_or_si128(c, _mm_and_si128(shift_sse42(s->high, 4 - j), _mm_set1_epi8(16)));
-    if (bits == 6) return _mm_or_si128(c, _mm_and_si128(shift_sse42(s->high, 4 - 2 * (j % 4)), _mm_set1_epi8(48)));
-    return c;
-}
-
-/* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an unsigned byte, and q is never -128. */
-QSF_TEMPLATE __m128i products_sse42(__m128i c, __m128i q, int bits)
-{
-    if (bits == 8) return _mm_maddubs_epi16(_mm_abs_epi8(c), _mm_sign_epi8(q, c));
-    return _mm_maddubs_epi16(c, q);
-}
-QSF_TEMPLATE __m128i widen_sse42(__m128i s16) { return _mm_madd_epi16(s16, _mm_set1_epi16(1)); }
-QSF_TEMPLATE __m128i quad_sse42(const int8_t *q, int j)
-{
-    int32_t a;
-    memcpy(&a, q + 4 * j, 4);
-    return _mm_set1_epi32(a);
-}
-
 /* A running sum: 16-bit lanes that go into 32-bit lanes when they are full. */
 typedef struct sum_sse42 { __m128i s16, s32; } sum_sse42;
-QSF_TEMPLATE void sum_add_sse42(sum_sse42 *s, __m128i products, int j, int bits)
+QSF_TEMPLATE void sum_add_sse42(sum_sse42 *s, __m128i products, int j, qsf_form form)
 {
-    const int full = sums16_sse42(bits);
+    const int full = sums16_sse42(form);
     s->s16 = j % full == 0 ? products : _mm_add_epi16(s->s16, products);
     if (j % full == full - 1) s->s32 = j < full ? widen_sse42(s->s16) : _mm_add_epi32(s->s32, widen_sse42(s->s16));
 }
-QSF_TEMPLATE __m128i sum_end_sse42(const sum_sse42 *s, int n, int bits)
+QSF_TEMPLATE __m128i sum_end_sse42(const sum_sse42 *s, int n, qsf_form form)
 {
-    return n % sums16_sse42(bits) ? widen_sse42(s->s16) : s->s32;     /* n < full only where nothing has been widened */
+    return n % sums16_sse42(form) ? widen_sse42(s->s16) : s->s32;     /* n < full only where nothing has been widened */
 }
 
 /* Scales or zeros of the 16 rows. */
@@ -85,7 +40,7 @@ QSF_TEMPLATE void store_sse42(float *y, v4f v, qsf_form form) { v4_store(y, form
 QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                    size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2;
+    const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         v4f acc[4] = { v4_set1(0), v4_set1(0), v4_set1(0), v4_set1(0) };
@@ -102,16 +57,16 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
                 QSF_UNROLL
                 for (int i = 0; i < 4; i += 2) {
                     sum_sse42 s0 = { 0 }, s1 = { 0 };
-                    source_sse42 from0 = { 0 }, from1 = { 0 };
+                    source_v128 from0 = { 0 }, from1 = { 0 };
                     QSF_UNROLL
                     for (int j = 0; j < 8 * groups; j++) {
                         const uint8_t *g = w + (size_t)(j / 8) * group + 16 * i;
-                        const __m128i a = quad_sse42(q, j);
-                        sum_add_sse42(&s0, products_sse42(code_sse42(&from0, g, j % 8, bits), a, bits), j, bits);
-                        sum_add_sse42(&s1, products_sse42(code_sse42(&from1, g + 16, j % 8, bits), a, bits), j, bits);
+                        const __m128i a = v16_quad(q + 4 * j);
+                        sum_add_sse42(&s0, products_sse42(code_v128(&from0, g, j % 8, form), a, form), j, form);
+                        sum_add_sse42(&s1, products_sse42(code_v128(&from1, g + 16, j % 8, form), a, form), j, form);
                     }
-                    acc[i] = value_sse42(acc[i], sum_end_sse42(&s0, 8 * groups, bits), scale[i], zero[i], d, sq, form);
-                    acc[i + 1] = value_sse42(acc[i + 1], sum_end_sse42(&s1, 8 * groups, bits), scale[i + 1], zero[i + 1], d, sq, form);
+                    acc[i] = value_sse42(acc[i], sum_end_sse42(&s0, 8 * groups, form), scale[i], zero[i], d, sq, form);
+                    acc[i + 1] = value_sse42(acc[i + 1], sum_end_sse42(&s1, 8 * groups, form), scale[i + 1], zero[i + 1], d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
@@ -127,17 +82,17 @@ typedef struct strip_sse42 {
 } strip_sse42;
 
 /* Sums of the group at g times n rows of q; the second group of 64 columns goes on from the first. */
-QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, int bits, bool second)
+QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, qsf_form form, bool second)
 {
     __m128i c[8];
-    source_sse42 from = { 0 };
+    source_v128 from = { 0 };
     QSF_UNROLL
-    for (int j = 0; j < 8; j++) c[j] = code_sse42(&from, g, j, bits);
+    for (int j = 0; j < 8; j++) c[j] = code_v128(&from, g, j, form);
     for (size_t t = 0; t < n; t++, q += ldq) {
         sum_sse42 s = { 0 };
         QSF_UNROLL
-        for (int j = 0; j < 8; j++) sum_add_sse42(&s, products_sse42(c[j], quad_sse42(q, j), bits), j, bits);
-        if (sums16_sse42(bits) == 16) sum[t] = second ? _mm_add_epi16(sum[t], s.s16) : s.s16;
+        for (int j = 0; j < 8; j++) sum_add_sse42(&s, products_sse42(c[j], v16_quad(q + 4 * j), form), j, form);
+        if (sums16_sse42(form) == 16) sum[t] = second ? _mm_add_epi16(sum[t], s.s16) : s.s16;
         else sum[t] = second ? _mm_add_epi32(sum[t], s.s32) : s.s32;
     }
 }
@@ -145,13 +100,12 @@ QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, s
 QSF_TEMPLATE void part_sse42(strip_sse42 *a, int quarter, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
                              v4f scale, v4f zero, qsf_form form, bool small)
 {
-    const int bits = qsf_form_bits(form);
     const int8_t *q = x->q + m * x->cols + at;
     const float *d = x->d + m * (x->cols / 64) + at / 64, *s = x->s + m * (x->cols / 32) + at / 32;
-    group_sse42(a->sum, w, q, x->cols, n, bits, false);
-    if (!small) group_sse42(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, bits, true);
+    group_sse42(a->sum, w, q, x->cols, n, form, false);
+    if (!small) group_sse42(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, form, true);
     for (size_t t = 0; t < n; t++, d += x->cols / 64, s += x->cols / 32) {
-        const __m128i sum = sums16_sse42(bits) == 16 ? widen_sse42(a->sum[t]) : a->sum[t];
+        const __m128i sum = sums16_sse42(form) == 16 ? widen_sse42(a->sum[t]) : a->sum[t];
         a->acc[quarter][t] = value_sse42(a->acc[quarter][t], sum, scale, zero, v4_set1(*d), v4_set1(small ? s[0] : s[0] + s[1]), form);
     }
 }
@@ -199,6 +153,7 @@ QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t l
         else matmul_any_sse42(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
     }
 QSF_EACH_FORM(FORM_SSE42)
+QSF_EACH_GGML_FORM(FORM_SSE42)
 #undef FORM_SSE42
 
 static void attention_qkv_project_sse42(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
@@ -214,7 +169,9 @@ void qsf_matmul_sse42(qsf_kernels *k)
 {
 #define FORM_SSE42(F) k->matvec[QSF_F_##F] = matvec_##F##_sse42; k->matmul[QSF_F_##F] = matmul_##F##_sse42;
     QSF_EACH_FORM(FORM_SSE42)
+    QSF_EACH_GGML_FORM(FORM_SSE42)
 #undef FORM_SSE42
+    qsf_super_sse42(k);
     k->attention_qkv_project = attention_qkv_project_sse42;
 }
 

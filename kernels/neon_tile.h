@@ -7,15 +7,16 @@
 #ifndef QSF_NEON_TILE_H
 #define QSF_NEON_TILE_H
 
-#include "sets.h"
+#include "tiles_v128.h"
 
 #if defined(__aarch64__) && !defined(__AARCH64EB__)
 #define QSF_NEON_TILE 1
-#include <arm_neon.h>
-
 void qsf_matmul_neon(qsf_kernels *k);
 void qsf_matmul_dotprod(qsf_kernels *k);
 void qsf_matmul_i8mm(qsf_kernels *k);
+void qsf_super_neon(qsf_kernels *k);
+void qsf_super_dotprod(qsf_kernels *k);
+void qsf_super_i8mm(qsf_kernels *k);
 void qsf_attention_dotprod(qsf_kernels *k);
 
 /* Named apart because the compilers do not agree: GCC's dotprod belongs to ARMv8.2, Clang takes the extension alone. */
@@ -26,27 +27,6 @@ void qsf_attention_dotprod(qsf_kernels *k);
 #  define QSF_TARGET_DOTPROD "arch=armv8.2-a+dotprod"
 #  define QSF_TARGET_I8MM "arch=armv8.2-a+i8mm"
 #endif
-
-/* ---- codes ---- */
-/* v moved left by n bits, or right where n is negative, inside bytes. */
-QSF_TEMPLATE uint8x16_t shift_neon(uint8x16_t v, int n) { return n < 0 ? v >> (uint8_t)-n : n > 0 ? v << (uint8_t)n : v; }
-
-typedef struct source_neon { uint8x16_t low, high; } source_neon;
-
-/* Columns 4j..4j+3 of a group for the four rows whose quarter begins at g.  To be called with j = 0..7 in turn. */
-QSF_TEMPLATE int8x16_t code_neon(source_neon *s, const uint8_t *g, int j, int bits)
-{
-    if (bits == 8) return vreinterpretq_s8_u8(vld1q_u8(g + 64 * j));
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low, f = j % fields;
-    const uint8_t *high = g + 64 * low;
-    if (f == 0) s->low = vld1q_u8(g + 64 * (j / fields));
-    if ((bits == 3 || bits == 5) && j == 0) s->high = vld1q_u8(high);
-    if (bits == 6 && j % 4 == 0) s->high = vld1q_u8(high + 64 * (j / 4));
-    const uint8x16_t c = shift_neon(s->low, -low * f), mask = vdupq_n_u8((uint8_t)((1 << low) - 1));
-    if (bits == 2 || bits == 4) return vreinterpretq_s8_u8(f == fields - 1 ? c : vandq_u8(c, mask));
-    const uint8x16_t up = shift_neon(s->high, bits == 6 ? 4 - 2 * (j % 4) : low - j);
-    return vreinterpretq_s8_u8(vandq_u8(vbslq_u8(mask, c, up), vdupq_n_u8((uint8_t)((1 << bits) - 1))));
-}
 
 /* ---- values ---- */
 QSF_TEMPLATE float32x4_t half4_neon(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
@@ -59,6 +39,14 @@ QSF_TEMPLATE float32x4_t value_neon(float32x4_t acc, int32x4_t sum, float32x4_t 
     return vfmaq_f32(acc, vmulq_n_f32(scale, d), vsubq_f32(f, vdupq_n_f32(offset * sq)));    /* exact, as is the product inside */
 }
 QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form) { vst1q_f32(y, form == QSF_F_TERNARY ? vnegq_f32(v) : v); }
+
+/* ---- products ---- */
+/* How many products an int16 lane can add up: (2^bits - 1) * 127 each, 128 * 127 where codes have a sign. */
+QSF_TEMPLATE int sums16_neon(qsf_form form)
+{
+    const int bits = qsf_form_bits(form);
+    return signed_v128(form) ? 2 : bits <= 4 ? 16 : bits == 5 ? 8 : 4;
+}
 
 /* Only for functions of QSF_TARGET_DOTPROD. */
 QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
@@ -75,6 +63,15 @@ QSF_TEMPLATE int32x4_t sdot_neon(int32x4_t acc, int8x16_t c, int8x16_t q, int la
     return acc;
 }
 #undef SDOT_NEON
+QSF_TARGET_END
+
+/* Only for functions of QSF_TARGET_I8MM; assembly for the same reason. */
+QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
+QSF_TEMPLATE int32x4_t smmla_neon(int32x4_t acc, int8x16_t c, int8x16_t q)
+{
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(c), "w"(q));
+    return acc;
+}
 QSF_TARGET_END
 
 /* ---- several rows of activations ---- */
@@ -94,15 +91,15 @@ typedef struct part_neon {
 } part_neon;
 typedef void part_fn_neon(part_neon *p);
 
-QSF_TEMPLATE void unpack_neon(part_neon *p, const uint8_t *w, int bits, bool by8)
+QSF_TEMPLATE void unpack_neon(part_neon *p, const uint8_t *w, qsf_form form, bool by8)
 {
-    for (int g = 0; g < p->groups; g++, w += 64 * bits)
+    for (int g = 0; g < p->groups; g++, w += qsf_form_group(form))
         for (int q = 0; q < 4; q++) {
-            source_neon s = { vdupq_n_u8(0), vdupq_n_u8(0) };
+            source_v128 s = { vdupq_n_s8(0), vdupq_n_s8(0) };
             int8x16_t even = vdupq_n_s8(0);
             QSF_UNROLL
             for (int j = 0; j < 8; j++) {
-                const int8x16_t c = code_neon(&s, w + 16 * q, j, bits);
+                const int8x16_t c = code_v128(&s, w + 16 * q, j, form);
                 if (!by8) vst1q_s8(p->codes[8 * g + j][q], c);
                 else if (j % 2 == 0) even = c;
                 else {                      /* rows 0, 1 and rows 2, 3 of the quarter, 8 columns each */
@@ -128,7 +125,6 @@ QSF_TEMPLATE void finish_neon(part_neon *p, size_t t, const int32x4_t sum[4])
 QSF_TEMPLATE void tile_row_neon(part_neon *p, float *y, size_t ldy, qsf_form form, const uint8_t *w, size_t blocks, uint32_t block,
                                 bool by8, part_fn_neon *multiply)
 {
-    const int bits = qsf_form_bits(form);
     p->groups = block == 32 ? 1 : 2, p->at = 0;
     p->zeros = qsf_form_has_zero(form), p->offset = (float)qsf_form_offset(form);
     memset(p->acc, 0, sizeof p->acc);
@@ -139,7 +135,7 @@ QSF_TEMPLATE void tile_row_neon(part_neon *p, float *y, size_t ldy, qsf_form for
         }
         w += qsf_form_head(form);
         for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end; w += (size_t)p->groups * qsf_form_group(form)) {
-            unpack_neon(p, w, bits, by8);
+            unpack_neon(p, w, form, by8);
             multiply(p);
             p->at += 32 * (size_t)p->groups;
         }

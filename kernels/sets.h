@@ -104,7 +104,7 @@ QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
 
 /* The nine forms, for macros that make an entry of each. */
 #define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6)
-/* GGUF's own: with one scale a block, and super-blocks.  A set without these keeps the scalar set's. */
+/* GGUF's own: with one scale a block, and super-blocks.  A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4)
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 

@@ -28,6 +28,7 @@ void qsf_vector_v128(qsf_kernels *k);
 void qsf_sampling_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
+void qsf_super_sse42(qsf_kernels *k);
 
 QSF_V128_BEGIN
 
@@ -149,6 +150,52 @@ QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
     const __m128i low = _mm_packus_epi32((__m128i)a, (__m128i)b), high = _mm_packus_epi32((__m128i)c, (__m128i)d);
     _mm_storeu_si128((__m128i *)(void *)p, _mm_packus_epi16(low, high));
 }
+/* 16 bytes, loaded once: left to itself, GCC loads them again for each use. */
+QSF_TEMPLATE v16b v16_fetch(const void *p)
+{
+    __m128i v = _mm_loadu_si128((const __m128i *)p);
+    __asm__("" : "+x"(v));
+    return v;
+}
+QSF_TEMPLATE v16b v16_set1(int b) { return _mm_set1_epi8((char)b); }
+QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return _mm_sub_epi8(a, b); }
+/* v moved left by n bits, or right where n is negative; what comes in from the neighbour is rubbish. */
+QSF_TEMPLATE v16b v16_shift(v16b v, int n) { return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v; }
+/* The lowest n bits of bytes that v16_shift has moved; all: it has moved nothing else there than zeros. */
+QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { (void)all; return _mm_and_si128(v, v16_set1((1 << n) - 1)); }
+/* The lowest n bits of a, above them those of b up to bit m. */
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n))); }
+/* table[i] for indices below 16. */
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)table), i); }
+/* Bytes 0, 2, 4 ... and 1, 3, 5 ... of 32. */
+QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return _mm_packus_epi16(a & _mm_set1_epi16(255), b & _mm_set1_epi16(255)); }
+QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8)); }
+/* 16 bytes as integers. */
+QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
+{
+    out[0] = (v4i)_mm_cvtepi8_epi32(v);
+    out[1] = (v4i)_mm_cvtepi8_epi32(_mm_srli_si128(v, 4));
+    out[2] = (v4i)_mm_cvtepi8_epi32(_mm_srli_si128(v, 8));
+    out[3] = (v4i)_mm_cvtepi8_epi32(_mm_srli_si128(v, 12));
+}
+/* 16 bytes as factors of sums: twice in each lane, for pairs of 16 bits. */
+QSF_TEMPLATE void v16_factors(v4i out[4], v16b v)
+{
+    const __m128i low = _mm_cvtepi8_epi16(v), high = _mm_cvtepi8_epi16(_mm_srli_si128(v, 8));
+    out[0] = (v4i)_mm_unpacklo_epi16(low, low);
+    out[1] = (v4i)_mm_unpackhi_epi16(low, low);
+    out[2] = (v4i)_mm_unpacklo_epi16(high, high);
+    out[3] = (v4i)_mm_unpackhi_epi16(high, high);
+}
+/* Two 16-bit numbers, four times. */
+QSF_TEMPLATE v8h v8_two(const int16_t *p)
+{
+    int32_t two;
+    memcpy(&two, p, 4);
+    return _mm_set1_epi32(two);
+}
+/* factor * (h[0] + h[1]) */
+QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)_mm_madd_epi16((__m128i)factor, v8_two(h)); }
 /* acc + the four sums of four products each, of 16 pairs of bytes. */
 QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
 {
@@ -245,6 +292,29 @@ QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
     const uint16x8_t low = vqmovun_high_s32(vqmovun_s32((int32x4_t)a), (int32x4_t)b), high = vqmovun_high_s32(vqmovun_s32((int32x4_t)c), (int32x4_t)d);
     vst1q_u8(p, vqmovn_high_u16(vqmovn_u16(low), high));
 }
+QSF_TEMPLATE v16b v16_fetch(const void *p) { return vld1q_s8(p); }
+QSF_TEMPLATE v16b v16_set1(int b) { return vdupq_n_s8((int8_t)b); }
+QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return vsubq_s8(a, b); }
+QSF_TEMPLATE v16b v16_shift(v16b v, int n)
+{
+    const uint8x16_t u = vreinterpretq_u8_s8(v);
+    return vreinterpretq_s8_u8(n < 0 ? u >> (uint8_t)-n : n > 0 ? u << (uint8_t)n : u);
+}
+QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { return all ? v : v & v16_set1((1 << n) - 1); }
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return vbslq_s8(vdupq_n_u8((uint8_t)((1 << n) - 1)), a, b) & v16_set1((1 << m) - 1); }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_s8(i)); }
+QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return vuzp1q_s8(a, b); }
+QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return vuzp2q_s8(a, b); }
+QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
+{
+    const int16x8_t low = vmovl_s8(vget_low_s8(v)), high = vmovl_high_s8(v);
+    out[0] = (v4i)vmovl_s16(vget_low_s16(low));
+    out[1] = (v4i)vmovl_high_s16(low);
+    out[2] = (v4i)vmovl_s16(vget_low_s16(high));
+    out[3] = (v4i)vmovl_high_s16(high);
+}
+QSF_TEMPLATE void v16_factors(v4i out[4], v16b v) { v16_ints(out, v); }
+QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)vmulq_n_s32((int32x4_t)factor, h[0] + h[1]); }
 QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
 {
     const int8x16_t x = vld1q_s8(a), y = vld1q_s8(b);
