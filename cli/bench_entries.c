@@ -28,6 +28,10 @@ static float *eb_probs(kernel_bench *e)
     X(quantize_act, KB_COLS, e->k.quantize_act(&e->x, 0, e->a, KB_COLS))                                                              \
     X(matmul_f32_1, 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 1, 64, KB_COLS))                                     \
     X(matmul_f32_8, 8 * 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 8, 64, KB_COLS))                                 \
+    X(matmul_f16_1, 64 * KB_COLS, e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))               \
+    X(matmul_f16_8, 8 * 64 * KB_COLS, e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))           \
+    X(matmul_bf16_1, 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))             \
+    X(matmul_bf16_8, 8 * 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))         \
     X(dot_i8, EB_N, eb_sink = (size_t)e->k.dot_i8(e->q, e->q + EB_N, EB_N))                                                           \
     X(attention_scores_f16, EB_P * EB_D * EB_R, e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))               \
     X(attention_scores_q8, EB_P * EB_D * EB_R, e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1)) \

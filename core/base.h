@@ -65,6 +65,11 @@ static inline uint16_t qsf_f32_to_f16(float f)
     return (uint16_t)(sign | (r >= 0x47800000 ? 0x7c00 : (r - 0x38000000) >> 13));
 }
 static inline float    qsf_bf16_to_f32(uint16_t h) { return qsf_f32_from_bits((uint32_t)h << 16); }
+static inline uint16_t qsf_f32_to_bf16(float f)
+{
+    const uint32_t u = qsf_f32_bits(f), nan = (u & 0x7fffffff) > 0x7f800000;
+    return (uint16_t)((nan ? u | 0x400000 : u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
 
 /* ---- text and errors (core/base.c) ---- */
 /* A small printf: %s %.*s %c %d %u %x %ld %lu %lld %llu %zu %f %g %% with width, '0', '-' and precision.  Returns the length that

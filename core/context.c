@@ -27,8 +27,8 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
     b->ld_kv = qsf_round_up((uint64_t)hp->n_kv_heads * hp->head_dim, 16);
     b->ld_ff = qsf_round_up(hp->n_ff, 16);
     b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
-    b->max_cols = QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff);
-    const uint64_t act_cols = qsf_act_cols((uint32_t)b->max_cols);
+    const uint64_t act_cols = qsf_act_cols((uint32_t)QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff));
+    b->max_cols = act_cols;
     b->x = CARVE(float, rows * b->ld_embd);
     b->xn = CARVE(float, rows * b->ld_embd);
     b->tmp = CARVE(float, rows * b->ld_embd);

@@ -31,7 +31,7 @@ typedef struct qsf_buffers {
     float *gate, *up;     /* [rows][ld_ff] */
     float *logits;        /* [n_logits][ld_vocab] */
     float *cos[2], *sin[2];      /* [rows][half], global and local */
-    float *strip;         /* [threads][16][max cols] rows of weights as floats */
+    float *strip;         /* [threads][16][max cols] rows of weights as floats, or what the kernels of half floats need */
     float *attention;     /* [threads][qsf_attention_scratch] */
     qsf_act act;          /* [rows][max cols] */
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;

@@ -18,6 +18,19 @@ static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS 
 
 static bool uses_act(const qsf_context *c, const qsf_matrix *m) { return m->t.data && m->form >= 0 && !c->f32; }
 
+/* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is multiplied with. */
+static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles, uint32_t thread)
+{
+    const size_t row = tiles.begin * QSF_TILE_ROWS, rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row, at = row * m->t.cols;
+    float *scratch = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
+    if ((uintptr_t)m->t.data % sizeof(float)) return false;     /* a file may put them anywhere */
+    if (m->t.type == QSF_T_F32) c->k.matmul_f32(y + row, ldy, (const float *)m->t.data + at, x, ldx, n, rows, m->t.cols);
+    else if (m->t.type == QSF_T_F16) c->k.matmul_f16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
+    else if (m->t.type == QSF_T_BF16 && !c->f32) c->k.matmul_bf16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
+    else return false;
+    return true;
+}
+
 /* Rows as floats, a strip of 16 at a time: types without a kernel of their own, and float activations. */
 static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles, uint32_t thread)
 {
@@ -49,7 +62,7 @@ static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, 
         float *to = y + tiles.begin * QSF_TILE_ROWS;
         if (n == 1) c->k.matvec[m->form](to, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
         else c->k.matmul[m->form](to, ldy, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
-    } else {
+    } else if (!multiply_floats(c, m, x, ldx, n, y, ldy, tiles, thread)) {
         multiply_rows(c, m, x, ldx, n, y, ldy, tiles, thread);
     }
     if (m->out_start) add_outliers(m, x, ldx, n, y, ldy, tiles);

@@ -101,8 +101,7 @@ static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols,
             qsf_put16(dst + 2 * (size_t)i, h);
             back = qsf_f16_to_f32(h);
         } else {
-            const uint32_t u = qsf_f32_bits(w[i]);
-            const uint16_t h = (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+            const uint16_t h = qsf_f32_to_bf16(w[i]);
             qsf_put16(dst + 2 * (size_t)i, h);
             back = qsf_bf16_to_f32(h);
         }

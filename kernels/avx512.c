@@ -7,6 +7,7 @@ void qsf_kernels_avx512(qsf_kernels *k)
 {
     k->isa = "avx512";
     qsf_matmul_avx512(k);
+    qsf_float_avx512(k);
     qsf_attention_avx512(k);
 }
 #endif

@@ -1,4 +1,4 @@
-/* Float weights times float rows, and the integer dot product, with AVX2.
+/* Float and half float weights times float rows, and the integer dot product, with AVX2.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
@@ -8,10 +8,25 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
-/* y[t][r] for R rows of weights and T rows of x. */
-QSF_TEMPLATE void block_f32_avx2(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t cols, int R, int T)
+/* 8 weights, or the first n < 8 of them, which `part` says. */
+QSF_TEMPLATE __m256 weights_avx2(const uint8_t *w, qsf_float type, bool whole, size_t n, __m256i part)
 {
-    __m256 acc[8][3];
+    if (type == QSF_FLOAT_32) return whole ? _mm256_loadu_ps((const float *)(const void *)w) : _mm256_maskload_ps((const float *)(const void *)w, part);
+    __m128i h;
+    if (whole) h = _mm_loadu_si128((const __m128i *)(const void *)w);
+    else {
+        uint16_t tail[8] = { 0 };
+        memcpy(tail, w, 2 * n);
+        h = _mm_loadu_si128((const __m128i *)(const void *)tail);
+    }
+    return type == QSF_FLOAT_16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* y[t][r] for R rows of weights and T rows of x. */
+QSF_TEMPLATE void block_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    __m256 acc[4][3];
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
@@ -24,8 +39,7 @@ QSF_TEMPLATE void block_f32_avx2(float *y, size_t ldy, const float *w, const flo
         for (int t = 0; t < T; t++) v[t] = whole ? _mm256_loadu_ps(x + (size_t)t * ldx + c) : _mm256_maskload_ps(x + (size_t)t * ldx + c, part);
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
-            const float *row = w + (size_t)r * cols + c;
-            const __m256 a = whole ? _mm256_loadu_ps(row) : _mm256_maskload_ps(row, part);
+            const __m256 a = weights_avx2(w + ((size_t)r * cols + c) * each, type, whole, cols - c, part);
             QSF_UNROLL
             for (int t = 0; t < T; t++) acc[r][t] = _mm256_fmadd_ps(a, v[t], acc[r][t]);
         }
@@ -36,19 +50,83 @@ QSF_TEMPLATE void block_f32_avx2(float *y, size_t ldy, const float *w, const flo
         for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = sum_lanes_avx2(acc[r][t]);
 }
 
-static void matmul_f32_avx2(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+/* One row of weights and T rows of x. */
+QSF_TEMPLATE void row_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    __m256 acc[4][2];
+    QSF_UNROLL
+    for (int i = 0; i < 4; i++)
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[i][t] = _mm256_setzero_ps();
+    size_t c = 0;
+    for (; c + 32 <= cols; c += 32)
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const size_t at = c + 8 * (size_t)i;
+            const __m256 a = weights_avx2(w + at * each, type, true, 8, _mm256_setzero_si256());
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) acc[i][t] = _mm256_fmadd_ps(a, _mm256_loadu_ps(x + (size_t)t * ldx + at), acc[i][t]);
+        }
+    for (; c < cols; c += 8) {
+        const size_t n = QSF_MIN(cols - c, (size_t)8);
+        const __m256i part = first_avx2(n);
+        const __m256 a = weights_avx2(w + c * each, type, false, n, part);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[0][t] = _mm256_fmadd_ps(a, _mm256_maskload_ps(x + (size_t)t * ldx + c, part), acc[0][t]);
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++)
+        y[(size_t)t * ldy] = sum_lanes_avx2(_mm256_add_ps(_mm256_add_ps(acc[0][t], acc[1][t]), _mm256_add_ps(acc[2][t], acc[3][t])));
+}
+
+QSF_TEMPLATE void matmul_any_float_avx2(float *y, size_t ldy, qsf_float type, const void *weights, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
+    const uint8_t *w = weights;
     size_t r = 0;
-    for (; r + 4 <= rows; r += 4, w += 4 * cols) {
+    for (; n <= QSF_FLOAT_FEW && r < rows; r++, w += row) {
+        if (n >= 2) row_avx2(y + r, ldy, type, w, x, ldx, cols, 2);
+        if (n != 2) row_avx2(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+    }
+    for (; r + 4 <= rows; r += 4, w += 4 * row) {
         const float *in = x;
         float *out = y + r;
         size_t t = 0;
-        for (; t + 3 <= n; t += 3, in += 3 * ldx, out += 3 * ldy) block_f32_avx2(out, ldy, w, in, ldx, cols, 4, 3);
-        if (n - t == 2) block_f32_avx2(out, ldy, w, in, ldx, cols, 4, 2);
-        if (n - t == 1) block_f32_avx2(out, ldy, w, in, ldx, cols, 4, 1);
+        for (; t + 3 <= n; t += 3, in += 3 * ldx, out += 3 * ldy) block_avx2(out, ldy, type, w, in, ldx, cols, 4, 3);
+        if (n - t == 2) block_avx2(out, ldy, type, w, in, ldx, cols, 4, 2);
+        if (n - t == 1) block_avx2(out, ldy, type, w, in, ldx, cols, 4, 1);
     }
-    for (; r < rows; r++, w += cols)
-        for (size_t t = 0; t < n; t++) block_f32_avx2(y + t * ldy + r, ldy, w, x + t * ldx, ldx, cols, 1, 1);
+    for (; r < rows; r++, w += row)
+        for (size_t t = 0; t < n; t++) block_avx2(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 1, 1);
+}
+
+static void matmul_f32_avx2(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    matmul_any_float_avx2(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
+}
+QSF_TEMPLATE void widen_avx2(float *out, const uint16_t *w, size_t n, qsf_float type)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, weights_avx2((const uint8_t *)(w + i), type, true, 8, _mm256_setzero_si256()));
+    if (i < n) _mm256_maskstore_ps(out + i, first_avx2(n - i), weights_avx2((const uint8_t *)(w + i), type, false, n - i, _mm256_setzero_si256()));
+}
+static void widen_f16_avx2(float *out, const uint16_t *w, size_t n) { widen_avx2(out, w, n, QSF_FLOAT_16); }
+static void widen_bf16_avx2(float *out, const uint16_t *w, size_t n) { widen_avx2(out, w, n, QSF_FLOAT_B16); }
+
+static void matmul_f16_avx2(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    if (n > QSF_FLOAT_FEW) qsf_matmul_strips(y, ldy, false, w, x, ldx, n, rows, cols, scratch, widen_f16_avx2, matmul_f32_avx2);
+    else matmul_any_float_avx2(y, ldy, QSF_FLOAT_16, w, x, ldx, n, rows, cols);
+}
+static void matmul_bf16_avx2(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    if (n > QSF_FLOAT_FEW) {
+        qsf_matmul_strips(y, ldy, true, w, x, ldx, n, rows, cols, scratch, widen_bf16_avx2, matmul_f32_avx2);
+        return;
+    }
+    for (size_t t = 0; t < n; t++) qsf_round_bf16(scratch + t * cols, x + t * ldx, cols);
+    matmul_any_float_avx2(y, ldy, QSF_FLOAT_B16, w, scratch, cols, n, rows, cols);
 }
 
 static int32_t dot_i8_avx2(const int8_t *a, const int8_t *b, size_t n)
@@ -71,6 +149,8 @@ static int32_t dot_i8_avx2(const int8_t *a, const int8_t *b, size_t n)
 void qsf_float_avx2(qsf_kernels *k)
 {
     k->matmul_f32 = matmul_f32_avx2;
+    k->matmul_f16 = matmul_f16_avx2;
+    k->matmul_bf16 = matmul_bf16_avx2;
     k->dot_i8 = dot_i8_avx2;
 }
 

@@ -1,4 +1,4 @@
-/* Float weights times float rows, and the integer dot product, over vectors of 128 bits: SSE4.2 and NEON.
+/* Float and half float weights times float rows, and the integer dot product, over vectors of 128 bits: SSE4.2 and NEON.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -7,25 +7,48 @@ QSF_V128_BEGIN
 
 enum { ROWS_X_V128 = V128_REGISTERS / 8 };         /* rows of x at once: with four of w they take half of the registers */
 
-/* y[t][r] for R rows of weights and T rows of x. */
-QSF_TEMPLATE void block_f32_v128(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t cols, int R, int T)
+/* 8 weights as floats. */
+QSF_TEMPLATE void weights_v128(v4f out[2], const uint8_t *w, qsf_float type)
 {
+    if (type == QSF_FLOAT_16) v8_halves(out, w);
+    else if (type == QSF_FLOAT_B16) v8_bf16(out, w);
+    else for (int i = 0; i < 2; i++) out[i] = v4_load((const float *)(const void *)w + 4 * i);
+}
+
+/* The first n <= 8 of 8 weights or numbers. */
+QSF_TEMPLATE void some_v128(v4f out[2], const uint8_t *from, qsf_float type, size_t n)
+{
+    uint8_t all[32] = { 0 };
+    memcpy(all, from, n * (type == QSF_FLOAT_32 ? 4 : 2));
+    weights_v128(out, all, type);
+}
+
+/* y[t][r] for R rows of weights and T rows of x. */
+QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     v4f acc[4][ROWS_X_V128];
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
         for (int t = 0; t < T; t++) acc[r][t] = v4_set1(0);
-    for (size_t c = 0; c < cols; c += 4) {
-        const bool whole = c + 4 <= cols;
-        v4f v[ROWS_X_V128];
+    for (size_t c = 0; c < cols; c += 8) {
+        const size_t n = QSF_MIN(cols - c, (size_t)8);
+        v4f v[ROWS_X_V128][2];
         QSF_UNROLL
-        for (int t = 0; t < T; t++) v[t] = whole ? v4_load(x + (size_t)t * ldx + c) : v4_load_part(x + (size_t)t * ldx + c, cols - c);
+        for (int t = 0; t < T; t++) {
+            const uint8_t *from = (const uint8_t *)(x + (size_t)t * ldx + c);
+            if (n == 8) weights_v128(v[t], from, QSF_FLOAT_32);
+            else some_v128(v[t], from, QSF_FLOAT_32, n);
+        }
         QSF_UNROLL
         for (int r = 0; r < R; r++) {
-            const float *row = w + (size_t)r * cols + c;
-            const v4f a = whole ? v4_load(row) : v4_load_part(row, cols - c);
+            const uint8_t *from = w + ((size_t)r * cols + c) * each;
+            v4f a[2];
+            if (n == 8) weights_v128(a, from, type);
+            else some_v128(a, from, type, n);
             QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[r][t] = v4_fma(a, v[t], acc[r][t]);
+            for (int t = 0; t < T; t++) acc[r][t] = v4_fma(a[1], v[t][1], v4_fma(a[0], v[t][0], acc[r][t]));
         }
     }
     QSF_UNROLL
@@ -34,16 +57,85 @@ QSF_TEMPLATE void block_f32_v128(float *y, size_t ldy, const float *w, const flo
         for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = v4_sum(acc[r][t]);
 }
 
+/* One row of weights and T rows of x. */
+QSF_TEMPLATE void row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    v4f acc[2][2];
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) acc[0][t] = acc[1][t] = v4_set1(0);
+    for (size_t c = 0; c < cols; c += 8) {
+        const size_t n = QSF_MIN(cols - c, (size_t)8);
+        v4f a[2], v[2];
+        if (n == 8) weights_v128(a, w + c * each, type);
+        else some_v128(a, w + c * each, type, n);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) {
+            const uint8_t *from = (const uint8_t *)(x + (size_t)t * ldx + c);
+            if (n == 8) weights_v128(v, from, QSF_FLOAT_32);
+            else some_v128(v, from, QSF_FLOAT_32, n);
+            acc[0][t] = v4_fma(a[0], v[0], acc[0][t]);
+            acc[1][t] = v4_fma(a[1], v[1], acc[1][t]);
+        }
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = v4_sum(acc[0][t] + acc[1][t]);
+}
+
+QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, const void *weights, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
+    const uint8_t *w = weights;
+    size_t r = 0;
+    for (; n <= QSF_FLOAT_FEW && r < rows; r++, w += row) {
+        if (n >= 2) row_v128(y + r, ldy, type, w, x, ldx, cols, 2);
+        if (n != 2) row_v128(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+    }
+    for (; r + 4 <= rows; r += 4, w += 4 * row) {
+        size_t t = 0;
+        for (; t + ROWS_X_V128 <= n; t += ROWS_X_V128) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 4, ROWS_X_V128);
+        for (; t < n; t++) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 4, 1);
+    }
+    for (; r < rows; r++, w += row)
+        for (size_t t = 0; t < n; t++) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 1, 1);
+}
+
 static void matmul_f32_v128(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
-    size_t r = 0;
-    for (; r + 4 <= rows; r += 4, w += 4 * cols) {
-        size_t t = 0;
-        for (; t + ROWS_X_V128 <= n; t += ROWS_X_V128) block_f32_v128(y + t * ldy + r, ldy, w, x + t * ldx, ldx, cols, 4, ROWS_X_V128);
-        for (; t < n; t++) block_f32_v128(y + t * ldy + r, ldy, w, x + t * ldx, ldx, cols, 4, 1);
+    matmul_any_float_v128(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
+}
+QSF_TEMPLATE void widen_v128(float *out, const uint16_t *w, size_t n, qsf_float type)
+{
+    v4f v[2];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        weights_v128(v, (const uint8_t *)(w + i), type);
+        v4_store(out + i, v[0]);
+        v4_store(out + i + 4, v[1]);
     }
-    for (; r < rows; r++, w += cols)
-        for (size_t t = 0; t < n; t++) block_f32_v128(y + t * ldy + r, ldy, w, x + t * ldx, ldx, cols, 1, 1);
+    if (i == n) return;
+    float tail[8];
+    some_v128(v, (const uint8_t *)(w + i), type, n - i);
+    v4_store(tail, v[0]);
+    v4_store(tail + 4, v[1]);
+    memcpy(out + i, tail, (n - i) * sizeof *out);
+}
+static void widen_f16_v128(float *out, const uint16_t *w, size_t n) { widen_v128(out, w, n, QSF_FLOAT_16); }
+static void widen_bf16_v128(float *out, const uint16_t *w, size_t n) { widen_v128(out, w, n, QSF_FLOAT_B16); }
+
+static void matmul_f16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    if (n > QSF_FLOAT_FEW) qsf_matmul_strips(y, ldy, false, w, x, ldx, n, rows, cols, scratch, widen_f16_v128, matmul_f32_v128);
+    else matmul_any_float_v128(y, ldy, QSF_FLOAT_16, w, x, ldx, n, rows, cols);
+}
+static void matmul_bf16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    if (n > QSF_FLOAT_FEW) {
+        qsf_matmul_strips(y, ldy, true, w, x, ldx, n, rows, cols, scratch, widen_bf16_v128, matmul_f32_v128);
+        return;
+    }
+    for (size_t t = 0; t < n; t++) qsf_round_bf16(scratch + t * cols, x + t * ldx, cols);
+    matmul_any_float_v128(y, ldy, QSF_FLOAT_B16, w, scratch, cols, n, rows, cols);
 }
 
 static int32_t dot_i8_v128(const int8_t *a, const int8_t *b, size_t n)
@@ -63,6 +155,8 @@ static int32_t dot_i8_v128(const int8_t *a, const int8_t *b, size_t n)
 void qsf_float_v128(qsf_kernels *k)
 {
     k->matmul_f32 = matmul_f32_v128;
+    k->matmul_f16 = matmul_f16_v128;
+    k->matmul_bf16 = matmul_bf16_v128;
     k->dot_i8 = dot_i8_v128;
 }
 

@@ -79,6 +79,10 @@ typedef struct qsf_kernels {
 
     /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
     void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols);
+    /* The same with weights of fp16; of bf16, where each x is rounded to bf16 too, as the processors' instructions for them have it.
+     * scratch: 16 * qsf_act_cols(cols) floats. */
+    void (*matmul_f16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch);
+    void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch);
     /* Integer sum of products, for tests and the LM head's rescoring. */
     int32_t (*dot_i8)(const int8_t *a, const int8_t *b, size_t n);
 
@@ -150,6 +154,7 @@ void qsf_kernels_sse42(qsf_kernels *k);
 void qsf_kernels_avx2(qsf_kernels *k);
 void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
+void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 
 /* Begin and end of a part of a file that may use an instruction set the rest of the program does not. */

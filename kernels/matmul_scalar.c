@@ -81,6 +81,28 @@ static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float 
         }
 }
 
+static void matmul_f16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    (void)scratch;
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++) {
+            double sum = 0;
+            for (size_t i = 0; i < cols; i++) sum += (double)qsf_f16_to_f32(w[r * cols + i]) * x[m * ldx + i];
+            y[m * ldy + r] = (float)sum;
+        }
+}
+
+static void matmul_bf16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    (void)scratch;
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++) {
+            double sum = 0;
+            for (size_t i = 0; i < cols; i++) sum += (double)qsf_bf16_to_f32(w[r * cols + i]) * qsf_bf16_to_f32(qsf_f32_to_bf16(x[m * ldx + i]));
+            y[m * ldy + r] = (float)sum;
+        }
+}
+
 static int32_t dot_i8_scalar(const int8_t *a, const int8_t *b, size_t n)
 {
     uint32_t sum = 0;       /* wraps instead of overflowing, as the vector sets do */
@@ -97,5 +119,7 @@ void qsf_matmul_scalar(qsf_kernels *k)
     qsf_super_scalar(k);
     k->attention_qkv_project = attention_qkv_project_scalar;
     k->matmul_f32 = matmul_f32_scalar;
+    k->matmul_f16 = matmul_f16_scalar;
+    k->matmul_bf16 = matmul_bf16_scalar;
     k->dot_i8 = dot_i8_scalar;
 }

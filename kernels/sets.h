@@ -19,7 +19,9 @@ void qsf_sampling_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
+void qsf_float_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
+void qsf_float_avx512bf16(qsf_kernels *k);
 
 /* The super-block forms' part of matmul. */
 void qsf_super_scalar(qsf_kernels *k);
@@ -92,6 +94,38 @@ QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
     case QSF_F_Q3K:   return 32 + 12 * 16;
     case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
     default:          return qsf_form_has_zero(f) ? 64 : 32;
+    }
+}
+
+/* What float weights are stored as. */
+typedef enum qsf_float { QSF_FLOAT_32, QSF_FLOAT_16, QSF_FLOAT_B16 } qsf_float;
+/* Few rows of x wait for memory: weights are then read row after row, because the processor fetches one stream ahead and not four. */
+enum { QSF_FLOAT_FEW = 3 };
+
+/* n numbers as the multiplication of bf16 weights sees them. */
+QSF_TEMPLATE void qsf_round_bf16(float *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = qsf_bf16_to_f32(qsf_f32_to_bf16(x[i]));
+}
+
+/* matmul_f16 and matmul_bf16 for many rows of x: strips of weights become floats in the scratch, and all rows pass by.  With bf16 both are
+ * eight rows at a time, because the rounded x is in there too. */
+typedef void qsf_float_widen(float *out, const uint16_t *w, size_t n);
+typedef void qsf_float_multiply(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols);
+QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols,
+                                    float *scratch, qsf_float_widen *widen, qsf_float_multiply *multiply)
+{
+    const size_t most = b16 ? 8 : 16, at_once = b16 ? 8 : n;
+    float *rounded = scratch + most * cols;
+    for (size_t m = 0; m < n; m += at_once) {
+        const size_t some = QSF_MIN(n - m, at_once);
+        const float *from = x + m * ldx;
+        for (size_t t = 0; b16 && t < some; t++) qsf_round_bf16(rounded + t * cols, from + t * ldx, cols);
+        for (size_t r = 0; r < rows; r += most) {
+            const size_t strip = QSF_MIN(rows - r, most);
+            widen(scratch, w + r * cols, strip * cols);
+            multiply(y + m * ldy + r, ldy, scratch, b16 ? rounded : from, b16 ? cols : ldx, some, strip, cols);
+        }
     }
 }
 

@@ -84,21 +84,25 @@ QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
     out[0] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(c));
     out[1] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(c, 4)));
 }
-/* No F16C here: exponents move by 112, once more for infinities and NaN; what is below them is an integer times 2^-24. */
+/* No F16C here: the exponents' biases differ by 112; infinities and NaN keep all ones. */
 QSF_TEMPLATE v4f v4_half_bits(__m128i h)
 {
-    const __m128i em = _mm_and_si128(h, _mm_set1_epi32(0x7fff)), sign = _mm_slli_epi32(_mm_xor_si128(h, em), 16), up = _mm_set1_epi32(0x38000000);
-    __m128i n = _mm_add_epi32(_mm_slli_epi32(em, 13), up);
-    n = _mm_add_epi32(n, _mm_and_si128(up, _mm_cmpgt_epi32(em, _mm_set1_epi32(0x7bff))));
-    const __m128 small = _mm_mul_ps(_mm_cvtepi32_ps(em), _mm_set1_ps(0x1p-24f));
-    const __m128 v = _mm_blendv_ps(_mm_castsi128_ps(n), small, _mm_castsi128_ps(_mm_cmplt_epi32(em, _mm_set1_epi32(0x400))));
-    return _mm_or_ps(v, _mm_castsi128_ps(sign));
+    const __m128i em = _mm_and_si128(h, _mm_set1_epi32(0x7fff)), sign = _mm_slli_epi32(_mm_xor_si128(h, em), 16);
+    const __m128 v = _mm_mul_ps(_mm_castsi128_ps(_mm_slli_epi32(em, 13)), _mm_set1_ps(0x1p112f));
+    const __m128i ones = _mm_and_si128(_mm_set1_epi32(0x7f800000), _mm_cmpgt_epi32(em, _mm_set1_epi32(0x7bff)));
+    return _mm_or_ps(v, _mm_castsi128_ps(_mm_or_si128(sign, ones)));
 }
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
     const __m128i h = _mm_loadu_si128((const __m128i *)p);
     out[0] = v4_half_bits(_mm_cvtepu16_epi32(h));
     out[1] = v4_half_bits(_mm_cvtepu16_epi32(_mm_srli_si128(h, 8)));
+}
+QSF_TEMPLATE void v8_bf16(v4f out[2], const void *p)
+{
+    const __m128i h = _mm_loadu_si128((const __m128i *)p), zero = _mm_setzero_si128();
+    out[0] = _mm_castsi128_ps(_mm_unpacklo_epi16(zero, h));
+    out[1] = _mm_castsi128_ps(_mm_unpackhi_epi16(zero, h));
 }
 /* The three cases of qsf_f32_to_f16 side by side. */
 QSF_TEMPLATE __m128i v4_to_half_bits(v4f x)
@@ -259,6 +263,12 @@ QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
     const float16x8_t h = vreinterpretq_f16_u8(vld1q_u8(p));
     out[0] = vcvt_f32_f16(vget_low_f16(h));
     out[1] = vcvt_high_f32_f16(h);
+}
+QSF_TEMPLATE void v8_bf16(v4f out[2], const void *p)
+{
+    const uint16x8_t h = vreinterpretq_u16_u8(vld1q_u8(p));
+    out[0] = vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(h), 16));
+    out[1] = vreinterpretq_f32_u32(vshll_high_n_u16(h, 16));
 }
 QSF_TEMPLATE void v8_store_halves(uint16_t *p, v4f a, v4f b)
 {

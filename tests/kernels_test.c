@@ -32,7 +32,10 @@ static uint32_t host_cpu(void)
     if ((cpu & QSF_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) cpu |= QSF_CPU_AVX512;
     unsigned a, b, c, d;                        /* __builtin_cpu_supports("avxvnni") is too new a question for some compilers */
-    if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1 << 4)) cpu |= QSF_CPU_AVXVNNI;
+    if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+        if (a & 1 << 4) cpu |= QSF_CPU_AVXVNNI;
+        if ((cpu & QSF_CPU_AVX512) && (a & 1 << 5)) cpu |= QSF_CPU_AVX512_BF16;
+    }
 #elif defined(__aarch64__)
     cpu |= QSF_CPU_NEON;
 #  if defined(__linux__)
@@ -52,6 +55,8 @@ static const table_entry table_entries[] = {
     FORM(QSF_F_5Z), FORM(QSF_F_IQ4), FORM(QSF_F_Q4K), FORM(QSF_F_Q5K), FORM(QSF_F_Q6K), FORM(QSF_F_Q2K), FORM(QSF_F_Q3K), FORM(QSF_F_IQ4XS),
     ENTRY(attention_qkv_project, check_attention_qkv_project),
     ENTRY(matmul_f32, check_matmul_f32),
+    ENTRY(matmul_f16, check_matmul_f16),
+    ENTRY(matmul_bf16, check_matmul_bf16),
     ENTRY(dot_i8, check_dot_i8),
     ENTRY(attention_scores_f16, check_attention_scores_f16),
     ENTRY(attention_scores_q8, check_attention_scores_q8),
@@ -234,7 +239,7 @@ int main(int argc, char **argv)
     if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
-    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;

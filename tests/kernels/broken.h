@@ -74,6 +74,17 @@ static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x
     sound.matmul_f32(y, ldy, w, x, ldx, n, rows, cols);
     if (cols % 8 == 1) y[0] -= w[cols - 1] * x[cols - 1];
 }
+static void matmul_f16_cut(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)      /* small weights are lost */
+{
+    sound.matmul_f16(y, ldy, w, x, ldx, n, rows, cols, scratch);
+    for (size_t i = 0; i < cols; i++) if (!(w[i] & 0x7c00)) y[0] -= qsf_f16_to_f32(w[i]) * x[i];
+}
+static void matmul_bf16_unrounded(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    sound.matmul_bf16(y, ldy, w, x, ldx, n, rows, cols, scratch);
+    y[0] = 0;
+    for (size_t i = 0; i < cols; i++) y[0] += qsf_bf16_to_f32(w[i]) * x[i];
+}
 static int32_t dot_i8_saturates(const int8_t *a, const int8_t *b, size_t n)
 {
     int32_t sum = 0;
@@ -216,6 +227,8 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(matvec[QSF_F_Q3K], matvec_q3k_other_half, check_matvec, QSF_F_Q3K);
     CAUGHT(matvec[QSF_F_IQ4], matvec_iq4_rounds, check_matvec, QSF_F_IQ4);
     CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
+    CAUGHT(matmul_f16, matmul_f16_cut, check_matmul_f16, 0);
+    CAUGHT(matmul_bf16, matmul_bf16_unrounded, check_matmul_bf16, 0);
     CAUGHT(dot_i8, dot_i8_saturates, check_dot_i8, 0);
     CAUGHT(attention_scores_q8, scores_wrong_stride, check_attention_scores_q8, 0);
     CAUGHT(attention_weights_q8, weights_behind_the_end, check_attention_weights_q8, 0);

@@ -220,6 +220,39 @@ static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_ke
     }
 }
 
+/* Half floats: like matmul_f32, against the reference's doubles.  The scratch is as long as it says. */
+static void halves_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool b16)
+{
+    ROUNDS(t, 80) {
+        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 40), ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
+        SHAPE(t, "cols %zu, rows %zu, n %zu", cols, rows, n);
+        uint16_t *w = (uint16_t *)(void *)guard_alloc(t, 2 * rows * cols);
+        float *x = guard_f32(t, (n - 1) * ldx + cols), *scratch = guard_f32(t, 16 * (size_t)qsf_act_cols((uint32_t)cols));
+        fill_f32(t, x, (n - 1) * ldx + cols, 1, 1e15f);
+        for (size_t i = 0; i < rows * cols; i++) {
+            const float f = t->round == 0 ? 0 : t->round == 1 ? (rng_next(t) & 1 << 20 ? 65504 : -0x1p-24f) : pick_f32(t, t->round % 4 == 3 ? 0x1p-15f : 1);
+            w[i] = b16 ? qsf_f32_to_bf16(f) : qsf_f32_to_f16(f);
+        }
+        float *a = guard_rows(t, n, ldy, rows), *b = guard_rows(t, n, ldy, rows);
+        (b16 ? ref->matmul_bf16 : ref->matmul_f16)(a, ldy, w, x, ldx, n, rows, cols, scratch);
+        (b16 ? var->matmul_bf16 : var->matmul_f16)(b, ldy, w, x, ldx, n, rows, cols, scratch);
+        for (size_t m = 0; m < n; m++)
+            for (size_t r = 0; r < rows; r++) {
+                double size = 0, sum = 0;
+                for (size_t i = 0; i < cols; i++) {
+                    const uint16_t h = w[r * cols + i];
+                    const double p = (double)(b16 ? qsf_bf16_to_f32(h) : qsf_f16_to_f32(h)) * x[m * ldx + i];
+                    sum += p, size += fabs(p);
+                }
+                if (!(fabs((double)a[m * ldy + r] - b[m * ldy + r]) <= 1e-5 * size)) miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
+                if (!(fabs(sum - b[m * ldy + r]) <= (b16 ? 4e-3 : 1e-5) * size)) miss(t, "y[%zu][%zu]: %.9g, not %.9g without rounding", m, r, b[m * ldy + r], sum);
+            }
+        for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+    }
+}
+static void check_matmul_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, false); }
+static void check_matmul_bf16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, true); }
+
 static void check_dot_i8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {

@@ -82,6 +82,10 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     b->x.n = 1;
     TIME("matmul_f32 1 row", 64 * 2048, k->matmul_f32(y, 64, a, c, 2048, 1, 64, 2048));
     TIME("matmul_f32 8 rows", 8 * 64 * 2048, k->matmul_f32(y, 64, a, c, 2048, 8, 64, 2048));
+    TIME("matmul_f16 1 row", 64 * 2048, k->matmul_f16(y, 64, b->h, c, 2048, 1, 64, 2048, y + 4096));
+    TIME("matmul_f16 8 rows", 8 * 64 * 2048, k->matmul_f16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
+    TIME("matmul_bf16 1 row", 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 1, 64, 2048, y + 4096));
+    TIME("matmul_bf16 8 rows", 8 * 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
     TIME("dot_i8", N, sink += (size_t)k->dot_i8(q, q + N, N));
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));

@@ -1,0 +1,123 @@
+/* Float and half float weights times float rows with AVX-512.
+ * SPDX-License-Identifier: MIT */
+#include "sets.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+#include "math_avx512.h"
+
+/* 16 weights, or the first of them that `part` says. */
+QSF_TEMPLATE __m512 weights_avx512(const uint8_t *w, qsf_float type, bool whole, __mmask16 part)
+{
+    if (type == QSF_FLOAT_32) return whole ? _mm512_loadu_ps(w) : _mm512_maskz_loadu_ps(part, w);
+    const __m256i h = whole ? _mm256_loadu_si256((const __m256i *)(const void *)w) : _mm256_maskz_loadu_epi16(part, w);
+    if (type == QSF_FLOAT_16) return _mm512_cvtph_ps(h);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+/* y[t][r] for R rows of weights and T rows of x. */
+QSF_TEMPLATE void block_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    __m512 acc[4][6];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++)
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[r][t] = _mm512_setzero_ps();
+    for (size_t c = 0; c < cols; c += 16) {
+        const bool whole = c + 16 <= cols;
+        const __mmask16 part = first_avx512(cols - c);
+        __m512 a[4];
+        QSF_UNROLL
+        for (int r = 0; r < R; r++) a[r] = weights_avx512(w + ((size_t)r * cols + c) * each, type, whole, part);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) {
+            const float *from = x + (size_t)t * ldx + c;
+            const __m512 v = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(part, from);
+            QSF_UNROLL
+            for (int r = 0; r < R; r++) acc[r][t] = _mm512_fmadd_ps(a[r], v, acc[r][t]);
+        }
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) {
+        if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]));
+        else y[(size_t)t * ldy] = _mm512_reduce_add_ps(acc[0][t]);
+    }
+}
+
+QSF_TEMPLATE void rows_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t n, size_t cols, int R)
+{
+    size_t t = 0;
+    for (; t + 6 <= n; t += 6) block_avx512(y + t * ldy, ldy, type, w, x + t * ldx, ldx, cols, R, 6);
+    for (; t + 2 <= n; t += 2) block_avx512(y + t * ldy, ldy, type, w, x + t * ldx, ldx, cols, R, 2);
+    if (t < n) block_avx512(y + t * ldy, ldy, type, w, x + t * ldx, ldx, cols, R, 1);
+}
+
+/* One row of weights and T rows of x. */
+QSF_TEMPLATE void row_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    __m512 acc[2][2];
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
+    size_t c = 0;
+    for (; c + 32 <= cols; c += 32)
+        QSF_UNROLL
+        for (int i = 0; i < 2; i++) {
+            const size_t at = c + 16 * (size_t)i;
+            const __m512 a = weights_avx512(w + at * each, type, true, 0xffff);
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) acc[i][t] = _mm512_fmadd_ps(a, _mm512_loadu_ps(x + (size_t)t * ldx + at), acc[i][t]);
+        }
+    for (; c < cols; c += 16) {
+        const __mmask16 part = first_avx512(cols - c);
+        const __m512 a = weights_avx512(w + c * each, type, false, part);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[0][t] = _mm512_fmadd_ps(a, _mm512_maskz_loadu_ps(part, x + (size_t)t * ldx + c), acc[0][t]);
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = _mm512_reduce_add_ps(_mm512_add_ps(acc[0][t], acc[1][t]));
+}
+
+QSF_TEMPLATE void matmul_avx512(float *y, size_t ldy, qsf_float type, const void *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
+    const uint8_t *p = w;
+    size_t r = 0;
+    for (; n <= QSF_FLOAT_FEW && r < rows; r++, p += row) {
+        if (n >= 2) row_avx512(y + r, ldy, type, p, x, ldx, cols, 2);
+        if (n != 2) row_avx512(y + (n - 1) * ldy + r, ldy, type, p, x + (n - 1) * ldx, ldx, cols, 1);
+    }
+    for (; r + 4 <= rows; r += 4, p += 4 * row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 4);
+    for (; r < rows; r++, p += row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 1);
+}
+
+static void matmul_f32_avx512(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+{
+    matmul_avx512(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
+}
+static void matmul_f16_avx512(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    (void)scratch;
+    matmul_avx512(y, ldy, QSF_FLOAT_16, w, x, ldx, n, rows, cols);
+}
+static void matmul_bf16_avx512(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+{
+    for (size_t m = 0; m < n; m += 16) {
+        const size_t some = QSF_MIN(n - m, (size_t)16);
+        for (size_t t = 0; t < some; t++) qsf_round_bf16(scratch + t * cols, x + (m + t) * ldx, cols);
+        matmul_avx512(y + m * ldy, ldy, QSF_FLOAT_B16, w, scratch, cols, some, rows, cols);
+    }
+}
+
+void qsf_float_avx512(qsf_kernels *k)
+{
+    k->matmul_f32 = matmul_f32_avx512;
+    k->matmul_f16 = matmul_f16_avx512;
+    k->matmul_bf16 = matmul_bf16_avx512;
+}
+
+QSF_TARGET_END
+#endif
