@@ -81,7 +81,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if (!(m.caps = qsf_alloc_array(c->platform, room, sizeof *m.caps, "plan", err))) goto done;
     if (!(m.pins = qsf_alloc_array(c->platform, room, sizeof *m.pins, "plan", err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
-    if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, err))) goto done;
+    if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
     c->loader.quality = c->o.quality;
     st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err);
 done:

@@ -65,10 +65,10 @@ static uint64_t ends_head_part(const qsf_ends *e)
     return strip_bytes(&e->head) * e->head_rows / strip_rows(&e->head);
 }
 
-/* Scratch for bringing the head's parts into tiles; 0: they are tiles, or stay rows. */
-static uint64_t ends_strip(const qsf_ends *e)
+/* Whether the head's parts are brought into tiles.  Where a window begins at a checked chunk it has no room to fill the last strip. */
+static bool ends_tiles(const qsf_source *s, const qsf_ends *e)
 {
-    return qsf_ggml_tile_type(&e->head) >= 0 ? qsf_ggml_strip_bytes(&e->head) : 0;
+    return qsf_ggml_tile_type(&e->head) >= 0 && (e->head.rows % QSF_TILE_ROWS == 0 || !s->units[e->head_unit].has_crc);
 }
 
 uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
@@ -79,7 +79,7 @@ uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
     e.head_rows = ends_head_rows(&e, part);
     ends_vectors_range(s, &begin, &end);
     return qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) +
-           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t) + ends_strip(&e);
+           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t);
 }
 
 qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err)
@@ -97,7 +97,6 @@ qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64
     ends_vectors_range(s, &begin, &end);
     if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->head_unit, end - begin, err))) return st;
     if (!(e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof(float), "final norm", err))) return QSF_E_MEMORY;
-    if (ends_strip(e) && !(e->strip = qsf_alloc(s->platform, ends_strip(e), "strip", err))) return QSF_E_MEMORY;
     if (!(e->order = qsf_alloc_array(s->platform, n_batch, sizeof(uint32_t), "batch", err))) return QSF_E_MEMORY;
     return QSF_OK;
 }
@@ -108,7 +107,6 @@ void qsf_ends_done(qsf_ends *e, uint32_t n_batch)
     if (!s) return;
     const qsf_platform *p = s->platform;
     if (e->order) qsf_dealloc(p, e->order, n_batch * sizeof(uint32_t));
-    if (e->strip) qsf_dealloc(p, e->strip, ends_strip(e));
     if (e->norm) qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof(float));
     qsf_window_done(&e->vectors_window);
     for (int i = 0; i < 2; i++) qsf_window_done(&e->head_windows[i]);
@@ -234,16 +232,17 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
 }
 
 /* Rows [row, row + rows) of the head, which the window holds: GGUF's as tiles. */
-static qsf_matrix ends_matrix(const qsf_ends *e, qsf_window *w, uint64_t begin, uint32_t row)
+static qsf_matrix ends_matrix(const qsf_context *c, qsf_window *w, uint64_t begin, uint32_t row)
 {
+    const qsf_ends *e = &c->ends;
     qsf_matrix m = { .t = e->head, .form = -1 };
     uint8_t *data = w->mem + (begin - w->begin);
     m.t.rows = QSF_MIN(e->head_rows, e->head.rows - row);
     m.t.bytes = e->head.bytes / qsf_round_up(e->head.rows, strip_rows(&e->head)) * qsf_round_up(m.t.rows, strip_rows(&e->head));
     m.t.data = data;
-    if (e->strip) {
+    if (ends_tiles(c->model->source, e)) {
         qsf_tensor rows = m.t;
-        if (!w->tiled) qsf_ggml_to_tiles(&rows, data, e->strip);
+        if (!w->tiled) qsf_ggml_to_tiles(&rows, data, c->loader.strips, c->pool);
         w->tiled = true;
         m.t.type = (uint8_t)qsf_ggml_tile_type(&e->head);
         m.t.packing = 1;
@@ -268,6 +267,6 @@ void qsf_ends_head(qsf_context *c, uint32_t part)
     }
     head_range(e, part, &begin, &end);
     const uint32_t row = part * e->head_rows;
-    const qsf_matrix m = ends_matrix(e, &e->head_windows[part % 2], begin, row);
+    const qsf_matrix m = ends_matrix(c, &e->head_windows[part % 2], begin, row);
     qsf_forward_head(c, &m, row, part == 0);
 }

@@ -16,7 +16,6 @@ typedef struct qsf_ends {
     qsf_window vectors_window;         /* the final norm of a unit that also holds the head */
     uint32_t   head_rows;              /* rows of a part, a multiple of 16 */
     uint32_t   n_parts;                /* 1 where the head is in memory */
-    uint8_t   *strip;                  /* 16 rows of a GGUF head on their way to tiles, or NULL */
     qsf_weights vectors;
     float     *norm;                   /* [2][n_embd] weight and bias */
     uint32_t  *order;                  /* [n_batch] rows of the batch by token, so that neighbours share a strip */

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * A tile holds the same bits as the 16 blocks it is made of, in another order, so that it has their size too: first their 16-bit fields
- * (scale, minimum), then their scale bytes, then the codes in planes.  16 rows are copied aside and come back as one row of tiles. */
+ * (scale, minimum), then their scale bytes, then the codes in planes.  16 rows are copied aside and come back as one row of tiles; zeros fill
+ * the last. */
 #include "ggml_tiles.h"
 
 enum {
@@ -60,13 +61,18 @@ GGML_TEMPLATE const ggml_fields *fields_of(uint32_t kind)
 int qsf_ggml_tile_type(const qsf_tensor *t)
 {
     const ggml_fields *f = t->type >= QSF_T_GGML ? fields_of(t->type - QSF_T_GGML) : NULL;
-    if (!f || t->rows % QSF_TILE_ROWS || t->cols % t->block || t->packing != 0) return -1;
+    if (!f || t->cols % t->block || t->packing != 0) return -1;
     return f->own == GGML_NONE ? t->type : f->own;
 }
 
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
 {
     return (size_t)(t->bytes / t->rows * QSF_TILE_ROWS);
+}
+
+uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t)
+{
+    return qsf_ggml_tile_type(t) < 0 ? t->bytes : qsf_ceil_div(t->rows, QSF_TILE_ROWS) * qsf_ggml_strip_bytes(t);
 }
 
 /* ---- a block's codes as quads: four columns' codes in the bytes of a 32-bit word ---- */
@@ -221,16 +227,26 @@ GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t 
             block_to_tile(kind, fields_of(kind), from + (r * blocks + b) * each, groups, to + b * each * QSF_TILE_ROWS, r);
 }
 
-void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strip)
+/* What the threads of a pool share. */
+typedef struct tiles_run {
+    const qsf_tensor *t;
+    uint8_t *data, *strips;
+    uint32_t n_threads;
+} tiles_run;
+
+static void tiles_thread(void *arg, uint32_t thread)
 {
-    const uint32_t kind = t->type - QSF_T_GGML;
-    const int type = qsf_ggml_tile_type(t);
+    const tiles_run *run = arg;
+    const qsf_tensor *t = run->t;
     const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
-    assert(type >= 0 && each == qsf_block_bytes((uint32_t)type, t->block));
-    for (uint32_t row = 0; row < t->rows; row += QSF_TILE_ROWS) {
-        uint8_t *to = (uint8_t *)data + row / QSF_TILE_ROWS * strip_bytes;
-        memcpy(strip, to, strip_bytes);
-        switch (kind) {
+    const uint64_t n = qsf_ceil_div(t->rows, QSF_TILE_ROWS), end = n * (thread + 1) / run->n_threads;
+    uint8_t *strip = run->strips + thread * strip_bytes;
+    for (uint64_t i = n * thread / run->n_threads; i < end; i++) {
+        uint8_t *to = run->data + i * strip_bytes;
+        const size_t here = (size_t)QSF_MIN(t->rows - i * QSF_TILE_ROWS, QSF_TILE_ROWS) * each * blocks;
+        memcpy(strip, to, here);
+        memset(strip + here, 0, strip_bytes - here);
+        switch (t->type - QSF_T_GGML) {
 #define CASE(k, groups) case k: strip_to_tiles(k, groups, strip, blocks, each, to); break;
         CASE(GGML_Q4_0, 1) CASE(GGML_Q4_1, 1) CASE(GGML_Q5_0, 1) CASE(GGML_Q8_0, 1)
         GGML_EACH_SMALL(CASE)
@@ -238,6 +254,16 @@ void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strip)
 #undef CASE
         }
     }
+}
+
+void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strips, qsf_pool *pool)
+{
+    const int type = qsf_ggml_tile_type(t);
+    tiles_run run = { .t = t, .data = data, .strips = strips, .n_threads = pool ? qsf_pool_size(pool) : 1 };
+    assert(type >= 0 && qsf_ggml_strip_bytes(t) == (size_t)qsf_block_bytes((uint32_t)type, t->block) * QSF_TILE_ROWS * (t->cols / t->block));
+    if (pool) qsf_pool_run(pool, tiles_thread, &run);
+    else tiles_thread(&run, 0);
+    t->bytes = qsf_ggml_tiled_bytes(t);
     t->type = (uint8_t)type;
     t->packing = 1;
     t->data = data;

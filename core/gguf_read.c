@@ -1,5 +1,6 @@
 /* A GGUF file as a qsf_source: its tensors by what they are for, in units, and its keys as text.
  * SPDX-License-Identifier: MIT */
+#include "ggml_tiles.h"
 #include "gguf.h"
 
 /* ---- which tensor is what ---- */
@@ -167,6 +168,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
 {
     qsf_source *s = l->g->s;
     qsf_unit *u = &s->units[unit];
+    uint64_t end = 0;       /* of the last tensor as tiles */
     *u = (qsf_unit){ .importance = 1, .first_extent = s->n_extents, .first_tensor = s->n_tensors };
     for (size_t i = 0; i < n; i++) {
         const gguf_place *p = &l->units[unit][roles[i].kind];
@@ -177,7 +179,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
                             (unsigned long long)dim_size(&s->hp, roles[i].rows), (unsigned long long)dim_size(&s->hp, roles[i].cols));
         }
         if (!p->t) continue;
-        const uint64_t to = qsf_round_up(u->stored, 64);
+        const uint64_t to = qsf_round_up(end, 64);
         qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
         /* A tensor that follows the one before in the file just as it does in memory is read with it, the gap between included. */
         if (x && x->file == p->t->file && p->at >= x->at + x->len && p->at - x->at == to - x->to) x->len = to - x->to + p->bytes;
@@ -190,6 +192,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
                                                    .cols = p->cols, .bytes = p->bytes };
         u->n_tensors++;
         u->stored = u->raw = to + p->bytes;
+        end = to + qsf_ggml_tiled_bytes(&s->tensors[s->n_tensors - 1]);
         s->n_params += (uint64_t)p->rows * p->cols;
         s->weight_bytes += p->bytes;
     }

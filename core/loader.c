@@ -9,6 +9,7 @@ typedef struct slot_place {
     uint64_t at;        /* of the tensor as the kernels take it */
     uint64_t bytes;
     bool     tile;      /* rows of blocks that become tiles */
+    bool     ggml;      /* rows of GGUF blocks that become tiles where they are */
     bool     vector;    /* becomes floats */
 } slot_place;
 
@@ -22,6 +23,15 @@ static bool unit_moves(const qsf_source *s, const qsf_unit *u)
         if (t->packing == 0 && qsf_type_tiles(t->type) && !unit_is_vector(t)) return true;
     }
     return false;
+}
+
+/* Whether a tensor that stays where the file has it has room behind it to become tiles. */
+static bool unit_has_room(const qsf_source *s, const qsf_unit *u, uint32_t i, uint64_t bytes)
+{
+    const uint64_t *at = &s->places[u->first_tensor];
+    for (uint32_t j = 0; j < u->n_tensors; j++)
+        if (at[j] > at[i] && at[j] - at[i] < bytes) return false;
+    return true;
 }
 
 static qsf_status unit_layout(const qsf_source *s, uint32_t unit, slot_place *places, uint64_t *total, qsf_error *err)
@@ -39,9 +49,14 @@ static qsf_status unit_layout(const qsf_source *s, uint32_t unit, slot_place *pl
             const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &p->bytes, err);
             if (st) return st;
         }
+        const uint64_t tiled = qsf_ggml_tiled_bytes(t);
+        p->ggml = !p->vector && !p->tile && qsf_ggml_tile_type(t) >= 0 && (moves || unit_has_room(s, u, i, tiled));
+        if (p->ggml) p->bytes = tiled;
         if (moves || p->vector) {
             p->at = end;
             end += qsf_round_up(p->bytes, 64);
+        } else if (p->ggml) {
+            end = QSF_MAX(end, qsf_round_up(p->at + p->bytes, 64));
         }
     }
     *total = QSF_MAX(end, 64);
@@ -132,8 +147,8 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
             memcpy(to, t.data, (size_t)t.bytes);
         }
         t.data = to;
+        if (p->ggml) qsf_ggml_to_tiles(&t, to, l->strips, l->pool);
         t.bytes = p->bytes;
-        if (!p->vector && qsf_ggml_tile_type(&t) >= 0) qsf_ggml_to_tiles(&t, to, l->strip);
         if ((st = slot_add(s, &slot->w, &t, err))) return st;
     }
     return QSF_OK;
@@ -324,24 +339,25 @@ static void loader_measure(const qsf_source *s, uint32_t *max_extents, uint64_t 
         if (qsf_ggml_tile_type(&s->tensors[i]) >= 0) *strip_cap = QSF_MAX(*strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
 }
 
-uint64_t qsf_loader_tables(const qsf_source *s)
+uint64_t qsf_loader_tables(const qsf_source *s, uint32_t n_threads)
 {
     uint32_t max_extents;
     uint64_t strip_cap;
     loader_measure(s, &max_extents, &strip_cap);
-    return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * sizeof(int32_t) + strip_cap;
+    return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * sizeof(int32_t) + n_threads * strip_cap;
 }
 
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
-                           uint64_t stored_cap, uint64_t raw_cap, qsf_error *err)
+                           uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err)
 {
     const qsf_platform *p = s->platform;
-    *l = (qsf_loader){ .source = s, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
-    loader_measure(s, &l->max_extents, &l->strip_cap);
+    *l = (qsf_loader){ .source = s, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
+    loader_measure(s, &l->max_extents, &l->strips_cap);
+    if (pool) l->strips_cap *= qsf_pool_size(pool);
     if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
     if (!(l->slot_of = qsf_alloc_array(p, s->n_units, sizeof(int32_t), "unit table", err))) return QSF_E_MEMORY;
     for (uint32_t u = 0; u < s->n_units; u++) l->slot_of[u] = -1;
-    if (l->strip_cap && !(l->strip = qsf_alloc(p, l->strip_cap, "strip", err))) return QSF_E_MEMORY;
+    if (l->strips_cap && !(l->strips = qsf_alloc(p, l->strips_cap, "strips", err))) return QSF_E_MEMORY;
     if (stored_cap && !(l->stored = qsf_alloc(p, stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
     if (raw_cap && !(l->raw = qsf_alloc(p, raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n_slots; i++) {
@@ -365,7 +381,7 @@ void qsf_loader_done(qsf_loader *l)
         qsf_dealloc(p, slot->mem, slot->cap);
         qsf_dealloc(p, slot->reads, l->max_extents * sizeof(qsf_read *));
     }
-    qsf_dealloc(p, l->strip, l->strip_cap);
+    qsf_dealloc(p, l->strips, l->strips_cap);
     qsf_dealloc(p, l->stored, l->stored_cap);
     qsf_dealloc(p, l->raw, l->raw_cap);
     qsf_dealloc(p, l->slot_of, l->source->n_units * sizeof(int32_t));

@@ -5,6 +5,7 @@
 #define QSF_LOADER_H
 
 #include "kernels.h"
+#include "pool.h"
 #include "source.h"
 
 /* A weight matrix in memory. */
@@ -43,8 +44,9 @@ typedef struct qsf_loader {
     uint8_t  *stored, *raw;   /* staging for units that cannot be read in place; NULL where none needs it */
     uint64_t  stored_cap, raw_cap;
     int32_t   staging;        /* slot whose bytes are in stored, -1 none */
-    uint8_t  *strip;          /* 16 rows of a GGUF matrix on their way to tiles */
-    uint64_t  strip_cap;
+    qsf_pool *pool;           /* shares the work of bringing matrices into tiles; NULL: the caller alone */
+    uint8_t  *strips;         /* [threads] 16 rows of a GGUF matrix on their way to tiles */
+    uint64_t  strips_cap;
     uint64_t  bytes_read, ns_wait, ns_prepare;
     float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
 } qsf_loader;
@@ -56,11 +58,11 @@ bool       qsf_loader_skips(const qsf_loader *l, uint32_t layer);
 qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err);
 
 /* Bytes of a loader beside slots and staging: at most one slot a unit and one more. */
-uint64_t   qsf_loader_tables(const qsf_source *s);
+uint64_t   qsf_loader_tables(const qsf_source *s, uint32_t n_threads);
 
 /* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through. */
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
-                           uint64_t stored_cap, uint64_t raw_cap, qsf_error *err);
+                           uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err);
 void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes half-built */
 
 /* Starts reading unit where a slot is free for it: not the one that holds `keep` (-1: none).  Does nothing where it is there. */

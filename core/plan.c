@@ -16,9 +16,9 @@ static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
     most[1] = QSF_MAX(most[1], raw);
 }
 
-static qsf_status plan_measure(const qsf_source *s, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
+static qsf_status plan_measure(const qsf_source *s, uint32_t n_threads, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
 {
-    *z = (plan_sizes){ .tables = qsf_loader_tables(s) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t)) };
+    *z = (plan_sizes){ .tables = qsf_loader_tables(s, n_threads) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t)) };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
@@ -132,7 +132,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     plan_sizes z;
     qsf_status st;
 
-    if ((st = plan_measure(s, &z, m->caps, err))) return st;
+    if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
     const bool can_stream = plan_can_stream(s, &z);
     state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
     plan_fixed(model, &z, &state, o, plan);

@@ -19,7 +19,7 @@ bool qsf_window_possible(const qsf_source *s, uint32_t unit)
 
 uint64_t qsf_window_bytes(const qsf_source *s, uint32_t unit, uint64_t len)
 {
-    return QSF_MIN(len + 2 * (uint64_t)s->crc_chunk, s->units[unit].stored);
+    return QSF_MAX(len, QSF_MIN(len + 2 * (uint64_t)s->crc_chunk, s->units[unit].stored));
 }
 
 qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, uint32_t unit, uint64_t len, qsf_error *err)

@@ -165,19 +165,22 @@ TEST(types_gguf_tiles_lose_nothing)
 {
     static const uint32_t kinds[] = { 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23 };
     for (size_t k = 0; k < QSF_ARRAY_LEN(kinds); k++) {
-        const uint32_t type = QSF_T_GGML + kinds[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block, rows = 48;
+        const uint32_t type = QSF_T_GGML + kinds[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block, rows = k % 2 ? 48 : 33 + (uint32_t)k;
         const uint32_t each = qsf_type_get(type)->own_bytes;
         qsf_tensor t = make(type, 0, block, rows, cols), tiles = t;
-        uint8_t *data = malloc((size_t)t.bytes), *strip = malloc(qsf_ggml_strip_bytes(&t)), back[256];
+        uint8_t *data = malloc((size_t)qsf_ggml_tiled_bytes(&t)), *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[256];
+        qsf_pool *pool = NULL;
+        if (k % 3) CHECK_EQ(qsf_pool_new(qsf_platform_native(), 3, &pool, NULL), QSF_OK);
         float *x = malloc((size_t)rows * cols * sizeof *x), *y = malloc((size_t)rows * cols * sizeof *y);
         seed = 77 + k;
         for (uint64_t i = 0; i < t.bytes; i++) ((uint8_t *)(uintptr_t)t.data)[i] = (uint8_t)rnd();
         memcpy(data, t.data, (size_t)t.bytes);
         qsf_dequant_rows(&t, 0, rows, x);
         CHECK(qsf_ggml_tile_type(&t) >= 0);
-        qsf_ggml_to_tiles(&tiles, data, strip);
+        qsf_ggml_to_tiles(&tiles, data, strip, pool);
+        qsf_pool_free(pool);
         CHECK_EQ(tiles.packing, 1);
-        CHECK_EQ(tiles.bytes, t.bytes);
+        CHECK_EQ(tiles.bytes, t.bytes / rows * ((rows + 15) / 16 * 16));
         qsf_dequant_rows(&tiles, 0, rows, y);
         /* NaN (random scales) differ in nothing that matters. */
         for (uint32_t i = 0; i < rows * cols; i++) if (x[i] == x[i] || y[i] == y[i]) CHECK_EQ(qsf_f32_bits(x[i]), qsf_f32_bits(y[i]));
@@ -188,6 +191,10 @@ TEST(types_gguf_tiles_lose_nothing)
                 qsf_ggml_from_tile(type, data + (r / 16 * 3 + b) * 16 * each, r % 16, back);
                 CHECK(!memcmp(back, (const uint8_t *)t.data + (r * 3 + b) * each, each));
             }
+        for (uint32_t r = rows; tiles.type >= QSF_T_GGML && r < (rows + 15) / 16 * 16; r++) {         /* what fills the last strip is zero */
+            qsf_ggml_from_tile(type, data + r / 16 * 3 * 16 * each, r % 16, back);
+            for (uint32_t i = 0; i < each; i++) CHECK_EQ(back[i], 0);
+        }
         free(x);
         free(y);
         free(data);
@@ -196,12 +203,14 @@ TEST(types_gguf_tiles_lose_nothing)
     }
 }
 
-TEST(types_gguf_tiles_are_whole_strips)
+TEST(types_gguf_tile_types)
 {
-    qsf_tensor t = { .type = QSF_T_GGML + 12, .block = 256, .rows = 32, .cols = 512 };
+    qsf_tensor t = { .type = QSF_T_GGML + 12, .block = 256, .rows = 32, .cols = 512, .bytes = 32 * 288 };
     CHECK_EQ(qsf_ggml_tile_type(&t), QSF_T_GGML + 12);
-    t.rows = 33;
-    CHECK_EQ(qsf_ggml_tile_type(&t), -1);
+    CHECK_EQ(qsf_ggml_tiled_bytes(&t), t.bytes);
+    t.rows = 33, t.bytes = 33 * 288;
+    CHECK_EQ(qsf_ggml_tile_type(&t), QSF_T_GGML + 12);
+    CHECK_EQ(qsf_ggml_tiled_bytes(&t), 48 * 288);
     t.rows = 32, t.packing = 1;
     CHECK_EQ(qsf_ggml_tile_type(&t), -1);
     t.packing = 0, t.type = QSF_T_4BIT;
@@ -289,7 +298,7 @@ int main(int argc, char **argv)
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
     RUN(types_gguf_values_equal_the_python_package);
     RUN(types_gguf_tiles_lose_nothing);
-    RUN(types_gguf_tiles_are_whole_strips);
+    RUN(types_gguf_tile_types);
     RUN(types_floats_are_read_from_any_address);
     RUN(types_half_floats_are_exact);
     RUN(types_sizes_are_the_founding_documents);
