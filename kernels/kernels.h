@@ -86,8 +86,8 @@ typedef struct qsf_kernels {
     /* Integer sum of products, for tests and the LM head's rescoring. */
     int32_t (*dot_i8)(const int8_t *a, const int8_t *b, size_t n);
 
-    /* [6] three projections that read the activations once: tiles of q, k, v rows one after another in y[0..2]. */
-    void (*attention_qkv_project)(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+    /* [6] three projections of the same activations, by the products of k: y[i][m][16 * tiles[i]]. */
+    void (*attention_qkv_project)(const struct qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
                                   const qsf_act *x, size_t blocks, uint32_t block);
 
     /* Attention over n cached positions of one KV head, for the rep query vectors that share it.  s: [rep][lds]

@@ -157,14 +157,6 @@ QSF_EACH_FORM(FORM_AVX2)
 QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
 
-static void attention_qkv_project_avx2(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                       const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_avx2(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_avx2(qsf_kernels *k)
 {
 #define FORM_AVX2(F) k->matvec[QSF_F_##F] = matvec_##F##_avx2; k->matmul[QSF_F_##F] = matmul_##F##_avx2;
@@ -172,7 +164,6 @@ void qsf_matmul_avx2(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
     qsf_super_avx2(k);
-    k->attention_qkv_project = attention_qkv_project_avx2;
 }
 
 QSF_TARGET_END

@@ -204,14 +204,6 @@ QSF_EACH_FORM(FORM_AVX512)
 QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
 
-static void attention_qkv_project_avx512(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                         const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_avx512(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_avx512(qsf_kernels *k)
 {
 #define FORM_AVX512(F) k->matvec[QSF_F_##F] = matvec_##F##_avx512; k->matmul[QSF_F_##F] = matmul_##F##_avx512;
@@ -219,7 +211,6 @@ void qsf_matmul_avx512(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
     qsf_super_avx512(k);
-    k->attention_qkv_project = attention_qkv_project_avx512;
 }
 
 QSF_TARGET_END

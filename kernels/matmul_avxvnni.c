@@ -201,21 +201,11 @@ QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t
 QSF_EACH_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
-static void attention_qkv_project_avxvnni(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                          const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_avx2(&k);
-    qsf_matmul_avxvnni(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_avxvnni(qsf_kernels *k)
 {
 #define FORM_AVXVNNI(F) k->matvec[QSF_F_##F] = matvec_##F##_avxvnni; k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
     QSF_EACH_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
-    k->attention_qkv_project = attention_qkv_project_avxvnni;
 }
 
 #undef DPBUSD_AVXVNNI

@@ -131,15 +131,6 @@ QSF_EACH_FORM(FORM_DOTPROD)
 QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
 
-static void attention_qkv_project_dotprod(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                          const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    qsf_matmul_dotprod(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_dotprod(qsf_kernels *k)
 {
 #define FORM_DOTPROD(F) k->matvec[QSF_F_##F] = matvec_##F##_dotprod; k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
@@ -147,7 +138,6 @@ void qsf_matmul_dotprod(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
     qsf_super_dotprod(k);
-    k->attention_qkv_project = attention_qkv_project_dotprod;
 }
 
 QSF_TARGET_END

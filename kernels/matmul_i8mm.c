@@ -59,15 +59,6 @@ QSF_EACH_FORM(FORM_I8MM)
 QSF_EACH_GGML_FORM(FORM_I8MM)
 #undef FORM_I8MM
 
-static void attention_qkv_project_i8mm(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                       const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    qsf_matmul_i8mm(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_i8mm(qsf_kernels *k)
 {
 #define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
@@ -75,7 +66,6 @@ void qsf_matmul_i8mm(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_I8MM)
 #undef FORM_I8MM
     qsf_super_i8mm(k);
-    k->attention_qkv_project = attention_qkv_project_i8mm;
 }
 
 QSF_TARGET_END

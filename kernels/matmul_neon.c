@@ -139,20 +139,11 @@ QSF_TEMPLATE part_fn_neon *multiply_of_neon(qsf_form form)
                                   uint32_t block)                                                                            \
     {                                                                                                                        \
         if (x->n == 1) matvec_##F##_neon(y, w, x, tiles, blocks, block);                                                     \
-        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_of_neon(QSF_F_##F)); \
+        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_of_neon(QSF_F_##F));                            \
     }
 QSF_EACH_FORM(FORM_NEON)
 QSF_EACH_GGML_FORM(FORM_NEON)
 #undef FORM_NEON
-
-static void attention_qkv_project_neon(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                       const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    qsf_matmul_neon(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
 
 void qsf_matmul_neon(qsf_kernels *k)
 {
@@ -161,6 +152,5 @@ void qsf_matmul_neon(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_NEON)
 #undef FORM_NEON
     qsf_super_neon(k);
-    k->attention_qkv_project = attention_qkv_project_neon;
 }
 #endif

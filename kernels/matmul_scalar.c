@@ -63,12 +63,12 @@ QSF_EACH_FORM(FORM_SCALAR)
 QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
 
-static void attention_qkv_project_scalar(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+static void attention_qkv_project_scalar(const qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
                                          const qsf_act *x, size_t blocks, uint32_t block)
 {
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+    for (int i = 0; i < 3; i++)
+        if (x->n == 1) k->matvec[form](y[i], w[i], x, tiles[i], blocks, block);
+        else k->matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
 }
 
 static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)

@@ -156,15 +156,6 @@ QSF_EACH_FORM(FORM_SSE42)
 QSF_EACH_GGML_FORM(FORM_SSE42)
 #undef FORM_SSE42
 
-static void attention_qkv_project_sse42(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                        const qsf_act *x, size_t blocks, uint32_t block)
-{
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    qsf_matmul_sse42(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 void qsf_matmul_sse42(qsf_kernels *k)
 {
 #define FORM_SSE42(F) k->matvec[QSF_F_##F] = matvec_##F##_sse42; k->matmul[QSF_F_##F] = matmul_##F##_sse42;
@@ -172,7 +163,6 @@ void qsf_matmul_sse42(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_SSE42)
 #undef FORM_SSE42
     qsf_super_sse42(k);
-    k->attention_qkv_project = attention_qkv_project_sse42;
 }
 
 QSF_V128_END

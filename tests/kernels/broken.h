@@ -69,6 +69,12 @@ static void matvec_iq4_rounds(float *y, const uint8_t *w, const qsf_act *x, size
     sound.matvec[QSF_F_IQ4](y, w, x, tiles, blocks, block);
     for (size_t i = 0; i < 16 * tiles; i++) y[i] += 1e-3f * fabsf(y[i]);
 }
+static void qkv_forgets_values(const qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3], const qsf_act *x,
+                               size_t blocks, uint32_t block)
+{
+    const uint8_t *const other[3] = { w[0], w[0], w[2] };
+    sound.attention_qkv_project(k, y, form, other, tiles, x, blocks, block);
+}
 static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
     sound.matmul_f32(y, ldy, w, x, ldx, n, rows, cols);
@@ -226,6 +232,7 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(matvec[QSF_F_Q6K], matvec_q6k_wraps, check_matvec, QSF_F_Q6K);
     CAUGHT(matvec[QSF_F_Q3K], matvec_q3k_other_half, check_matvec, QSF_F_Q3K);
     CAUGHT(matvec[QSF_F_IQ4], matvec_iq4_rounds, check_matvec, QSF_F_IQ4);
+    CAUGHT(attention_qkv_project, qkv_forgets_values, check_attention_qkv_project, 0);
     CAUGHT(matmul_f32, matmul_f32_tail, check_matmul_f32, 0);
     CAUGHT(matmul_f16, matmul_f16_cut, check_matmul_f16, 0);
     CAUGHT(matmul_bf16, matmul_bf16_unrounded, check_matmul_bf16, 0);
