@@ -25,20 +25,32 @@ static bool unit_moves(const qsf_source *s, const qsf_unit *u)
     return false;
 }
 
-/* Whether a tensor that stays where the file has it has room behind it to become tiles. */
-static bool unit_has_room(const qsf_source *s, const qsf_unit *u, uint32_t i, uint64_t bytes)
+/* Whether tensor i of a unit is a GGUF matrix that becomes tiles: one that stays where the file has it needs room behind it for that. */
+static bool unit_tiles_ggml(const qsf_source *s, const qsf_unit *u, uint32_t i, bool moves)
 {
-    const uint64_t *at = &s->places[u->first_tensor];
-    for (uint32_t j = 0; j < u->n_tensors; j++)
+    const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+    const uint64_t *at = &s->places[u->first_tensor], bytes = qsf_ggml_tiled_bytes(t);
+    if (unit_is_vector(t) || qsf_ggml_tile_type(t) < 0) return false;
+    for (uint32_t j = 0; !moves && j < u->n_tensors; j++)
         if (at[j] > at[i] && at[j] - at[i] < bytes) return false;
     return true;
+}
+
+/* Where the tensors that stay end, as tiles. */
+static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
+{
+    uint64_t end = u->raw;
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if (unit_tiles_ggml(s, u, i, false))
+            end = QSF_MAX(end, s->places[u->first_tensor + i] + qsf_ggml_tiled_bytes(&s->tensors[u->first_tensor + i]));
+    return qsf_round_up(end, 64);
 }
 
 static qsf_status unit_layout(const qsf_source *s, uint32_t unit, slot_place *places, uint64_t *total, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     const bool moves = unit_moves(s, u);
-    uint64_t end = moves ? 0 : qsf_round_up(u->raw, 64);
+    uint64_t end = moves ? 0 : unit_stays_until(s, u);
     for (uint32_t i = 0; i < u->n_tensors; i++) {
         const qsf_tensor *t = &s->tensors[u->first_tensor + i];
         slot_place *p = &places[i];
@@ -49,14 +61,11 @@ static qsf_status unit_layout(const qsf_source *s, uint32_t unit, slot_place *pl
             const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &p->bytes, err);
             if (st) return st;
         }
-        const uint64_t tiled = qsf_ggml_tiled_bytes(t);
-        p->ggml = !p->vector && !p->tile && qsf_ggml_tile_type(t) >= 0 && (moves || unit_has_room(s, u, i, tiled));
-        if (p->ggml) p->bytes = tiled;
+        p->ggml = unit_tiles_ggml(s, u, i, moves);
+        if (p->ggml) p->bytes = qsf_ggml_tiled_bytes(t);
         if (moves || p->vector) {
             p->at = end;
             end += qsf_round_up(p->bytes, 64);
-        } else if (p->ggml) {
-            end = QSF_MAX(end, qsf_round_up(p->at + p->bytes, 64));
         }
     }
     *total = QSF_MAX(end, 64);
