@@ -21,7 +21,9 @@ enum {
     QSF_CPU_PCLMUL  = 1 << 5,    /* PCLMULQDQ and SSE4.1 */
     QSF_CPU_NEON    = 1 << 8,
     QSF_CPU_DOTPROD = 1 << 9,
-    QSF_CPU_I8MM    = 1 << 10
+    QSF_CPU_I8MM    = 1 << 10,
+    QSF_CPU_WASM    = 1 << 12,   /* simd128: whether a module has it is known when it is compiled */
+    QSF_CPU_WASM_RELAXED = 1 << 13       /* relaxed SIMD, whose dot product has passed qsf_relaxed_dot_works */
 };
 
 struct qsf_platform {

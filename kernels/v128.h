@@ -1,4 +1,4 @@
-/* Vectors of 128 bits, four floats: the few operations that SSE4.2 and NEON spell differently, and exp and tanh over them.
+/* Vectors of 128 bits, four floats: the few operations that SSE4.2, NEON and WebAssembly spell differently, and exp and tanh over them.
  * The files *_v128.c are written once on top of these; arithmetic and comparison are C's own operators on vectors.
  * SPDX-License-Identifier: MIT
  *
@@ -18,6 +18,11 @@
 #  define QSF_V128 1
 #  define QSF_V128_BEGIN
 #  define QSF_V128_END
+#elif defined(__wasm_simd128__)
+#  include <wasm_simd128.h>
+#  define QSF_V128 1
+#  define QSF_V128_BEGIN
+#  define QSF_V128_END
 #endif
 
 #if defined(QSF_V128)
@@ -29,6 +34,7 @@ void qsf_sampling_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
 void qsf_super_sse42(qsf_kernels *k);
+void qsf_matmul_wasm(qsf_kernels *k);
 
 QSF_V128_BEGIN
 
@@ -206,6 +212,114 @@ QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
     const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)a), y = _mm_loadu_si128((const __m128i *)(const void *)b);
     acc += (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(x), _mm_cvtepi8_epi16(y));
     return acc + (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(_mm_srli_si128(x, 8)), _mm_cvtepi8_epi16(_mm_srli_si128(y, 8)));
+}
+
+#elif defined(__wasm_simd128__)
+/* All in plain simd128, rounding included, so that both WebAssembly sets give the same floats on every machine. */
+enum { V128_REGISTERS = 16 };
+typedef float   v4f __attribute__((vector_size(16)));
+typedef v128_t  v16b;
+typedef v128_t  v8h;        /* 16-bit lanes */
+
+QSF_TEMPLATE v4f  v4_load(const float *p) { return (v4f)wasm_v128_load(p); }
+QSF_TEMPLATE void v4_store(float *p, v4f v) { wasm_v128_store(p, (v128_t)v); }
+QSF_TEMPLATE v4f  v4_set1(float f) { return (v4f)wasm_f32x4_splat(f); }
+QSF_TEMPLATE v4i  v4_set1i(int32_t i) { return (v4i)wasm_i32x4_splat(i); }
+QSF_TEMPLATE v4f  v4_max(v4f a, v4f b) { return (v4f)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
+QSF_TEMPLATE v4f  v4_min(v4f a, v4f b) { return (v4f)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
+QSF_TEMPLATE v4f  v4_fma(v4f a, v4f b, v4f c) { return a * b + c; }
+QSF_TEMPLATE v4f  v4_pick(v4i mask, v4f a, v4f b) { return (v4f)wasm_v128_bitselect((v128_t)a, (v128_t)b, (v128_t)mask); }
+QSF_TEMPLATE int  v4_bits(v4i mask) { return (int)wasm_i32x4_bitmask((v128_t)mask); }
+QSF_TEMPLATE v4f  v4_round(v4f x) { return (v4f)wasm_f32x4_nearest((v128_t)x); }
+QSF_TEMPLATE v4i  v4_trunc(v4f x) { return (v4i)wasm_i32x4_trunc_sat_f32x4((v128_t)x); }
+QSF_TEMPLATE v4i  v4_nearest(v4f x) { return v4_trunc(v4_round(x)); }
+QSF_TEMPLATE v4f  v4_float(v4i x) { return (v4f)wasm_f32x4_convert_i32x4((v128_t)x); }
+QSF_TEMPLATE v4f  v4_zip_low(v4f a, v4f b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
+QSF_TEMPLATE v4f  v4_zip_high(v4f a, v4f b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
+QSF_TEMPLATE v4f  v4_even(v4f a, v4f b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
+QSF_TEMPLATE v4f  v4_odd(v4f a, v4f b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
+QSF_TEMPLATE v2d  v4_wide_low(v4f x) { return (v2d)wasm_f64x2_promote_low_f32x4((v128_t)x); }
+QSF_TEMPLATE v2d  v4_wide_high(v4f x) { return v4_wide_low(__builtin_shufflevector(x, x, 2, 3, 2, 3)); }
+QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high)
+{
+    const v4f a = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)low), b = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)high);
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5);
+}
+QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
+{
+    return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d));
+}
+QSF_TEMPLATE void v16_store(void *p, v16b v) { wasm_v128_store(p, v); }
+QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
+{
+    const v128_t u = wasm_i8x16_add(c, wasm_i8x16_splat(8)), pairs = wasm_v128_and(wasm_v128_or(u, wasm_u16x8_shr(u, 4)), wasm_i16x8_splat(0xff));
+    wasm_v128_store64_lane(p, wasm_u8x16_narrow_i16x8(pairs, pairs), 0);
+}
+QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
+{
+    const v128_t b = wasm_v128_load32_zero(p), low = wasm_v128_and(b, wasm_i8x16_splat(15)), high = wasm_u8x16_shr(b, 4);
+    const v128_t c = wasm_i8x16_sub(wasm_i8x16_shuffle(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 0, 16, 1, 17, 2, 18, 3, 19), wasm_i8x16_splat(8));
+    const v128_t w = wasm_i16x8_extend_low_i8x16(c);
+    out[0] = v4_float((v4i)wasm_i32x4_extend_low_i16x8(w));
+    out[1] = v4_float((v4i)wasm_i32x4_extend_high_i16x8(w));
+}
+/* The exponent moves by 112 in a multiplication, which makes subnormals right; infinities and NaN get theirs by a mask. */
+QSF_TEMPLATE v4f v4_half_bits(v128_t h)
+{
+    const v128_t em = wasm_v128_and(h, wasm_i32x4_splat(0x7fff)), sign = wasm_i32x4_shl(wasm_v128_xor(h, em), 16);
+    const v128_t v = wasm_f32x4_mul(wasm_i32x4_shl(em, 13), wasm_f32x4_splat(0x1p112f));
+    const v128_t top = wasm_v128_and(wasm_i32x4_gt(em, wasm_i32x4_splat(0x7bff)), wasm_i32x4_splat(0x7f800000));
+    return (v4f)wasm_v128_or(wasm_v128_or(v, top), sign);
+}
+QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
+{
+    const v128_t h = wasm_v128_load(p);
+    out[0] = v4_half_bits(wasm_u32x4_extend_low_u16x8(h));
+    out[1] = v4_half_bits(wasm_u32x4_extend_high_u16x8(h));
+}
+/* The three cases of qsf_f32_to_f16 side by side. */
+QSF_TEMPLATE v4i v4_to_half_bits(v4f x)
+{
+    const v4i u = (v4i)x, a = u & 0x7fffffff, sign = (v4i)wasm_u32x4_shr((v128_t)u, 16) & 0x8000;
+    const v4i small = (v4i)((v4f)a + v4_set1(0.5f)) - 0x3f000000;
+    v4i h = (v4i)wasm_u32x4_shr((v128_t)(a + 0xfff + (a >> 13 & 1) - 0x38000000), 13);
+    h = (v4i)wasm_v128_bitselect((v128_t)small, (v128_t)h, (v128_t)(a < 0x38800000));
+    h = (v4i)wasm_v128_bitselect(wasm_i32x4_splat(0x7c00), (v128_t)h, (v128_t)(a > 0x477fefff));      /* rounds to 65536 and over */
+    h = (v4i)wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), (v128_t)h, (v128_t)(a > 0x7f800000));
+    return h | sign;
+}
+QSF_TEMPLATE void v8_store_halves(uint16_t *p, v4f a, v4f b)
+{
+    wasm_v128_store(p, wasm_u16x8_narrow_i32x4((v128_t)v4_to_half_bits(a), (v128_t)v4_to_half_bits(b)));
+}
+QSF_TEMPLATE v16b v16_load(const void *p) { return wasm_v128_load(p); }
+QSF_TEMPLATE v16b v16_quad(const void *p) { return wasm_v128_load32_splat(p); }
+/* Bytes as 16-bit lanes, those at even places and those at odd ones: a dot product of both keeps each four bytes in their lane. */
+QSF_TEMPLATE v8h v16_wide_even(v16b c) { return wasm_i16x8_shr(wasm_i16x8_shl(c, 8), 8); }
+QSF_TEMPLATE v8h v16_wide_odd(v16b c) { return wasm_i16x8_shr(c, 8); }
+QSF_TEMPLATE v4i v16_dot4(v4i acc, v16b c, v16b q)
+{
+    acc += (v4i)wasm_i32x4_dot_i16x8(v16_wide_even(c), v16_wide_even(q));
+    return acc + (v4i)wasm_i32x4_dot_i16x8(v16_wide_odd(c), v16_wide_odd(q));
+}
+QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
+{
+    const v128_t w = wasm_u16x8_extend_low_u8x16(wasm_v128_load32_splat(p));
+    return w;
+}
+QSF_TEMPLATE v8h v16_wide_low(v16b c) { return wasm_i16x8_extend_low_i8x16(c); }
+QSF_TEMPLATE v8h v16_wide_high(v16b c) { return wasm_i16x8_extend_high_i8x16(c); }
+QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return acc + (v4i)wasm_i32x4_dot_i16x8(c, p); }
+QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7); }
+QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
+{
+    wasm_v128_store(p, wasm_u8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d)));
+}
+QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
+{
+    const v128_t x = wasm_v128_load(a), y = wasm_v128_load(b);
+    acc += (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_low_i8x16(x), wasm_i16x8_extend_low_i8x16(y));
+    return acc + (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), wasm_i16x8_extend_high_i8x16(y));
 }
 
 #else  /* NEON */

@@ -42,6 +42,8 @@ static uint32_t host_cpu(void)
     if (getauxval(AT_HWCAP) >> 20 & 1) cpu |= QSF_CPU_DOTPROD;
     if (getauxval(AT_HWCAP2) >> 13 & 1) cpu |= QSF_CPU_I8MM;
 #  endif
+#elif defined(__wasm_simd128__)
+    cpu |= QSF_CPU_WASM | (qsf_relaxed_dot_works() ? QSF_CPU_WASM_RELAXED : 0);
 #endif
     return cpu;
 }
