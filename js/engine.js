@@ -1,0 +1,364 @@
+/* A module and its memory: the other side of platform/wasm/.  Runs in the engine's worker.
+ * SPDX-License-Identifier: MIT */
+import {E_CANCELLED, E_FULL, E_IO, OK, PENDING, QsfError, STATUS} from './errors.js';
+
+/* The orders of platform/wasm/engine.c. */
+const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
+const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary', 'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
+const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
+const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch'];
+
+const PAGE = 65536, FIRST_PAGES = 64;
+const WAITING = 256;            /* step(): bytes are missing */
+const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
+const YIELD_MS = 12;            /* the longest that a message to the worker waits, but for one layer's computing */
+
+/* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */
+const RELAXED = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 10, 62, 1, 60, 0,
+  ...[1, 2, 3].flatMap(() => [253, 12, ...new Array(16).fill(0)]), 253, 147, 2, 26, 11);
+export const hasRelaxed = () => WebAssembly.validate(RELAXED);
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+/* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
+const breathe = (() => {
+  if (typeof setImmediate === 'function') return () => new Promise(resolve => setImmediate(resolve));
+  const {port1, port2} = new MessageChannel();
+  const waiting = [];
+  port1.onmessage = () => waiting.shift()();
+  return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
+})();
+
+export class Engine {
+  #source; #memory; #x; #threads = [];
+  #opening = false;
+  #held = [];                   // parts of the file that came before the model was open
+  #missing;                     // what opening stopped for
+  #reads = new Map();           // place of the state -> AbortController
+  #arrival; #arrived;           // a promise for the next answered read
+  #failure;                     // why the last read failed
+  #tokens = [];                 // what the sequence holds
+
+  /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate(). */
+  static async create({source, threads, relaxed, shared, maximum = 65536, compile, startThread, warn}) {
+    const variants = [];
+    if (shared && threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
+    variants.push(...(relaxed ? ['relaxed'] : []), 'simd');
+    let last;
+    for (const variant of variants) {
+      const engine = new Engine(source, variant);
+      try {
+        await engine.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
+        return engine;
+      } catch (error) {
+        engine.end();
+        last = error;
+        warn(`${variant}: ${error.message}`);
+      }
+    }
+    throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
+  }
+
+  constructor(source, variant) {
+    this.#source = source;
+    this.variant = variant;
+    this.#expect();
+  }
+
+  async #start(module, threads, maximum, startThread) {
+    const shared = threads > 1;
+    this.#memory = new WebAssembly.Memory({initial: FIRST_PAGES, maximum, shared});
+    const imports = {
+      env: {memory: this.#memory},
+      qsf: {
+        now: () => performance.now(),
+        length: () => this.#source.length,
+        read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
+        cancel: state => { this.#reads.get(state >>> 0)?.abort(); this.#reads.delete(state >>> 0); },
+      },
+    };
+    this.#x = (await WebAssembly.instantiate(module, imports)).exports;
+    if (!this.#x.works()) throw new QsfError('UNSUPPORTED', 'the relaxed dot product gives wrong sums here');
+    if (!shared) return;
+    const n = this.#x.threads(threads - 1);
+    const started = [];
+    for (let i = 0; i < n; i++) started.push(startThread({module, memory: this.#memory, index: i, stack: this.#x.thread_stack(i) >>> 0}));
+    for (const result of await Promise.allSettled(started)) {
+      if (result.status === 'rejected') throw result.reason;
+      this.#threads.push(result.value);
+    }
+  }
+
+  /** Ends the threads; the memory goes with the last reference. */
+  end() {
+    for (const read of this.#reads.values()) read.abort();
+    for (const thread of this.#threads) thread.terminate();
+    this.#threads = [];
+    this.#source?.close();
+  }
+
+  /* ---- memory ---- */
+  #bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
+  #string(at) {
+    if (!at) return undefined;
+    const all = new Uint8Array(this.#memory.buffer);
+    at >>>= 0;
+    return decoder.decode(all.slice(at, all.indexOf(0, at)));       // a copy: what is shared cannot be decoded
+  }
+  /* Calls fn with the place of a copy of bytes. */
+  #with(bytes, fn) {
+    const size = bytes.byteLength || 1, at = this.#alloc(size);
+    try {
+      this.#bytes(at, bytes.byteLength).set(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+      return fn(at);
+    } finally {
+      this.#x.free(at, size);
+    }
+  }
+  #alloc(size) {
+    const at = this.#x.alloc(size) >>> 0;
+    if (!at) throw new QsfError('MEMORY', `out of memory: ${size} bytes`);
+    return at;
+  }
+  get memoryBytes() { return this.#memory.buffer.byteLength; }
+
+  /* A status as an exception. */
+  #check(status, text = this.#x.error) {
+    if (status === OK) return;
+    const cause = this.#failure;
+    this.#failure = undefined;
+    if (cause instanceof QsfError && status === E_IO) throw cause;
+    throw new QsfError(STATUS[status] ?? 'UNKNOWN', this.#string(text()) || STATUS[status], cause && {cause});
+  }
+
+  /* ---- reads ---- */
+  #expect() { this.#arrival = new Promise(resolve => { this.#arrived = resolve; }); }
+
+  #read(at, dst, length, state) {
+    const source = this.#source;
+    try {
+      if (source.readSync) {
+        source.readSync(at, this.#bytes(dst, length));
+        return OK;
+      }
+      if (this.#opening) {
+        const part = this.#held.find(h => h.at <= at && at + length <= h.at + h.bytes.length);
+        if (!part) {
+          this.#missing = {at, length};
+          return PENDING;
+        }
+        this.#bytes(dst, length).set(part.bytes.subarray(at - part.at, at - part.at + length));
+        return OK;
+      }
+    } catch (error) {
+      this.#failure = error;
+      return E_IO;
+    }
+    const controller = new AbortController();
+    this.#reads.set(state, controller);
+    const settle = (status, bytes) => {
+      if (this.#reads.get(state) !== controller) return;        // cancelled: dst may be anybody's
+      this.#reads.delete(state);
+      if (bytes) this.#bytes(dst, length).set(bytes);
+      Atomics.store(new Int32Array(this.#memory.buffer), state >>> 2, status);
+      this.#arrived();
+      this.#expect();
+    };
+    source.read(at, length, controller.signal).then(bytes => settle(OK, bytes), error => {
+      if (this.#reads.get(state) === controller) this.#failure = error;
+      settle(E_IO);
+    });
+    return PENDING;
+  }
+
+  /* ---- life ---- */
+  /** Opens the model.  A source that cannot answer at once makes opening stop; it begins again when the bytes are here. */
+  async open(name, signal) {
+    this.#opening = true;
+    for (;;) {
+      this.#missing = undefined;
+      const status = this.#with(encoder.encode(name + '\0'), at => this.#x.model_open(at, 0));
+      if (!this.#missing || status !== E_CANCELLED) {
+        this.#check(status);
+        break;
+      }
+      const {at, length} = this.#missing;
+      this.#held.push({at, bytes: await this.#source.read(at, length, signal)});
+    }
+    this.#opening = false;
+    this.#held = [];
+  }
+
+  context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}) {
+    const types = {f16: 0, q8: 1, f32: 2};
+    if (!(kv in types)) throw new QsfError('ARGUMENT', `kv is "${kv}"; f16, q8 and f32 are possible`);
+    const make = at => this.#x.context_new(memory * 1e6, contextLength, batch, threads, types[kv], quality, at);
+    this.#check(isa ? this.#with(encoder.encode(isa + '\0'), make) : make(0));
+  }
+
+  #numbers(names) { return Object.fromEntries(names.map(name => [name, this.#x.number(NUMBERS.indexOf(name))])); }
+
+  info() {
+    const texts = Object.fromEntries(TEXTS.map((name, i) => [name, this.#string(this.#x.text(i))]));
+    const plan = [];
+    for (let i = 0, bytes; (bytes = this.#x.plan_bytes(i)) >= 0; i++) plan.push({name: this.#string(this.#x.plan_name(i)), bytes});
+    const numbers = this.#numbers([...MODEL, ...PLAN]);
+    return {...texts, ...numbers, resident: numbers.resident === 1, plan, fileBytes: this.#source.length,
+      variant: this.variant, threads: 1 + this.#threads.length};
+  }
+  stats() { return {...this.#numbers(STATS), cachedTokens: this.#tokens.length, memoryBytes: this.memoryBytes}; }
+
+  /* ---- text ---- */
+  tokenize(text, {addSpecial = false, parseSpecial = false} = {}) {
+    const bytes = encoder.encode(text), cap = bytes.length + 16, ids = this.#alloc(4 * cap);    // a token is a byte or more, but for a few
+    try {
+      this.#check(this.#with(bytes, at => this.#x.encode(at, bytes.length, (addSpecial ? ADD_SPECIAL : 0) | (parseSpecial ? PARSE_SPECIAL : 0), ids, cap)));
+      return [...new Int32Array(this.#memory.buffer, ids, this.#x.count())];
+    } finally {
+      this.#x.free(ids, 4 * cap);
+    }
+  }
+  /** The bytes of one token, a copy. */
+  piece(id, special = false) {
+    const at = this.#x.token_piece(id, special ? 1 : 0);
+    return this.#bytes(at, this.#x.count()).slice();
+  }
+  detokenize(ids, {special = false} = {}) {
+    const stream = new TextDecoder();
+    return ids.map(id => stream.decode(this.piece(id, special), {stream: true})).join('') + stream.decode();
+  }
+  render(messages, template) {
+    const texts = encoder.encode(messages.map(m => {
+      if (typeof m?.role !== 'string' || typeof m?.content !== 'string') throw new QsfError('ARGUMENT', 'a message has a role and a content, both strings');
+      if ((m.role + m.content).includes('\0')) throw new QsfError('ARGUMENT', 'a message contains a zero byte');
+      return `${m.role}\0${m.content}\0`;
+    }).join(''));
+    return this.#named(template, name => this.#with(texts, at => {
+      for (let cap = 2 * texts.length + 4096; ; cap = this.#x.count() + 1) {
+        const out = this.#alloc(cap);
+        try {
+          const status = this.#x.chat_render(name, at, messages.length, 1, out, cap);
+          if (status && this.#x.count() >= cap) continue;
+          this.#check(status);
+          return decoder.decode(this.#bytes(out, this.#x.count()).slice());
+        } finally {
+          this.#x.free(out, cap);
+        }
+      }
+    }));
+  }
+  turnEnd(template) { return this.#named(template, name => this.#string(this.#x.chat_stop(name))); }
+  #named(name, fn) { return name ? this.#with(encoder.encode(name + '\0'), fn) : fn(0); }
+
+  /* ---- computing ---- */
+  /* One batch; other messages of the worker are heard meanwhile.  Not stepping on is all that cancelling takes. */
+  async #compute(ids, logits, signal) {
+    const rows = this.#alloc(ids.length * this.#x.row_bytes());
+    try {
+      this.#check(this.#with(Int32Array.from(ids), at => this.#x.begin(at, ids.length, logits ? 1 : 0, rows)), this.#x.context_error);
+    } finally {
+      this.#x.free(rows, ids.length * this.#x.row_bytes());
+    }
+    for (;;) {
+      const arrival = this.#arrival;
+      const result = this.#x.step(1), status = result & 255;
+      if (status === OK) break;
+      if (status !== PENDING) this.#check(status, this.#x.context_error);
+      if (result & WAITING) await Promise.race([arrival, signal.promise]);
+      else await this.#pause();
+      if (signal.aborted) throw signal.error;
+    }
+    this.#tokens.push(...ids);
+  }
+  #breathed = 0;
+  async #pause() {
+    if (performance.now() - this.#breathed < YIELD_MS) return;
+    await breathe();
+    this.#breathed = performance.now();
+  }
+
+  /** Makes the sequence `ids`, keeping what it begins with already, and computes logits of the last. */
+  async #prompt(ids, signal, progress) {
+    let keep = 0;
+    while (keep < this.#tokens.length && keep < ids.length - 1 && this.#tokens[keep] === ids[keep]) keep++;
+    this.#cut(keep);
+    const most = this.#numbers(['batch']).batch;
+    for (let at = keep; at < ids.length; at += most) {
+      const part = ids.slice(at, at + most);
+      await this.#compute(part, at + part.length === ids.length, signal);
+      progress(at + part.length, ids.length);
+    }
+  }
+  #cut(n) {
+    this.#check(this.#x.truncate(n), this.#x.context_error);
+    this.#tokens.length = n;
+  }
+
+  /** Yields {id, text} until a token or a text ends the answer; returns why. */
+  async * generate(ids, {maxTokens, sampling: s, stop, ignoreEnd}, signal, progress) {
+    if (!ids.length) throw new QsfError('ARGUMENT', 'the prompt is empty and the model has no token that begins a text');
+    this.#check(this.#x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
+    for (const id of ids) this.#x.accept(id);
+    await this.#prompt(ids, signal, progress);
+    const stream = new TextDecoder();
+    let held = '';              // could be the beginning of a stop text
+    for (let n = 0; ; n++) {
+      if (n === maxTokens) return yield * this.#rest(held + stream.decode(), 'length');
+      const id = this.#x.pick();
+      if (!ignoreEnd && this.#x.token_is_end(id)) return yield * this.#rest(held + stream.decode(), 'end');
+      this.#x.accept(id);
+      held += stream.decode(this.piece(id), {stream: true});
+      const {safe, found} = stopPlace(held, stop);
+      yield {id, text: held.slice(0, safe)};
+      if (found) return 'stop';
+      held = held.slice(safe);
+      if (n + 1 === maxTokens) continue;        // nobody will ask for its logits
+      try {
+        await this.#compute([id], true, signal);
+      } catch (error) {
+        if (error.code !== STATUS[E_FULL]) throw error;
+        return yield * this.#rest(held + stream.decode(), 'full');
+      }
+      await this.#pause();
+      if (signal.aborted) throw signal.error;
+    }
+  }
+  async * #rest(text, reason) {
+    if (text) yield {id: undefined, text};
+    return reason;
+  }
+}
+
+/** How much of text may be shown: up to the first stop text in it, or to what could become one. */
+export function stopPlace(text, stops) {
+  let safe = text.length, found = false;
+  for (const stop of stops) {
+    if (!stop) continue;
+    const at = text.indexOf(stop);
+    if (at >= 0) {
+      if (!found || at < safe) safe = at;
+      found = true;
+      continue;
+    }
+    if (found) continue;
+    for (let n = Math.min(stop.length - 1, text.length); n > 0; n--)
+      if (text.endsWith(stop.slice(0, n))) {
+        safe = Math.min(safe, text.length - n);
+        break;
+      }
+  }
+  return {safe, found};
+}
+
+/** What a thread of the engine runs: its instance waits for work and never returns. */
+export async function runThread({module, memory, index, stack}, ready) {
+  const stranger = () => { throw new Error('only the engine reads'); };
+  const {exports} = await WebAssembly.instantiate(module, {
+    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger},
+  });
+  exports.__stack_pointer.value = stack;
+  ready();
+  exports.thread_main(index);
+}

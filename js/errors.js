@@ -1,0 +1,29 @@
+/* Errors that have a code, on both sides of a worker's port.
+ * SPDX-License-Identifier: MIT */
+
+/** The library's status numbers (include/qsf.h) as codes. */
+export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET', 'FULL', 'CANCELLED', 'NOT_FOUND'];
+export const OK = 0, PENDING = 1, E_IO = 4, E_FULL = 8, E_CANCELLED = 9;
+
+export class QsfError extends Error {
+  /** @param {string} code @param {string} message @param {{cause?: unknown}} [options] */
+  constructor(code, message, options) {
+    super(message, options);
+    this.name = 'QsfError';
+    this.code = code;
+  }
+}
+
+/** For postMessage, which keeps neither classes nor codes. */
+export function pack(error) {
+  const {message, code, name, stack, cause} = error instanceof Error ? error : new Error(String(error));
+  return {message, code, name, stack, cause: cause === undefined ? undefined : pack(cause)};
+}
+
+export function unpack({message, code, name, stack, cause}) {
+  const options = cause === undefined ? undefined : {cause: unpack(cause)};
+  if (name === 'QsfError') return new QsfError(code, message, options);
+  const error = new Error(message, options);
+  if (stack) error.stack = stack;
+  return error;
+}

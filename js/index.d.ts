@@ -1,0 +1,166 @@
+/* Language models from QSF and GGUF files, in browsers and in Node.js.
+ * SPDX-License-Identifier: MIT */
+
+/** What went wrong; a stable word. */
+export type ErrorCode =
+  | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
+  | 'HTTP'       // a server's answer
+  | 'BUSY'       // another answer of this model is under way
+  | 'WORKER'     // the engine's worker ended by itself
+  | 'DISPOSED';  // used after dispose()
+
+export declare class QsfError extends Error {
+  constructor(code: ErrorCode, message: string, options?: {cause?: unknown});
+  readonly code: ErrorCode;
+}
+
+export type Progress =
+  /** Bytes that came over the network; total is 0 while it is unknown. */
+  | {phase: 'load', loaded: number, total: number}
+  /** Rows of the prompt that are computed. */
+  | {phase: 'prompt', done: number, total: number};
+
+export interface LoadOptions {
+  /** Megabytes that the engine may take; 0 (default): no limit. Layers stream from the source where they do not fit. */
+  memory?: number;
+  /** 0 (default): one a processor. Where memory cannot be shared (a page without cross-origin isolation) it is 1. */
+  threads?: number;
+  /** Positions; 0 (default): the model's own, at most 4096. */
+  contextLength?: number;
+  /** Rows of a prompt computed at once; default 256. */
+  batch?: number;
+  /** How keys and values are kept; default 'q8'. */
+  kv?: 'q8' | 'f16' | 'f32';
+  /** 1 (default): all layers; less leaves out those that the file calls unimportant. */
+  quality?: number;
+  /** false: modules without relaxed SIMD. Default: where it works. */
+  relaxed?: boolean;
+  onProgress?: (progress: Progress) => void;
+  /** Ends loading; load() rejects with its reason. */
+  signal?: AbortSignal;
+}
+
+export interface GenerateOptions {
+  /** Default 256; Infinity: until the model or the context ends. */
+  maxTokens?: number;
+  /** Default 0.7; 0 takes the likeliest token. */
+  temperature?: number;
+  /** Default 40; 0: off. */
+  topK?: number;
+  /** Default 0.9; 1: off. */
+  topP?: number;
+  /** Default 0: off. */
+  minP?: number;
+  /** 1 to 2^53; 0 (default): a new one each time. */
+  seed?: number;
+  /** Default 1: off. */
+  repeatPenalty?: number;
+  frequencyPenalty?: number;
+  presencePenalty?: number;
+  /** Tokens that the penalties look back on; default 64. */
+  repeatLastN?: number;
+  /** The answer ends before these. */
+  stop?: string | readonly string[];
+  /** Go on after tokens that end a text; default false. */
+  ignoreEnd?: boolean;
+  /** Is told the id of every token. */
+  onToken?: (id: number) => void;
+  /** Ends the answer; the iterator rejects with its reason. */
+  signal?: AbortSignal;
+}
+
+export interface ChatOptions extends GenerateOptions {
+  /** A template's name ('chatml', 'llama3', ...); default: the model's own. */
+  template?: string;
+}
+
+export interface Message {
+  role: 'system' | 'user' | 'assistant' | (string & {});
+  content: string;
+}
+
+/** Why an answer ended: a token of the model, a stop text, maxTokens, a full context. */
+export type EndReason = 'end' | 'stop' | 'length' | 'full';
+
+export interface ModelInfo {
+  readonly architecture: string;
+  readonly name: string;
+  readonly format: 'QSF' | 'GGUF';
+  /** The known template that the model's own is. */
+  readonly chatTemplate?: string;
+  readonly templateSource?: string;
+  readonly layers: number;
+  readonly embedding: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly feedForward: number;
+  readonly vocabulary: number;
+  readonly trainedContext: number;
+  readonly parameters: number;
+  readonly weightBytes: number;
+  readonly fileBytes: number;
+  /** Token ids; -1: the model has none. */
+  readonly bos: number;
+  readonly eos: number;
+  /** As granted. */
+  readonly contextLength: number;
+  readonly planBytes: number;
+  /** The memory plan, part by part. */
+  readonly plan: readonly {readonly name: string, readonly bytes: number}[];
+  /** Whether all layers stay in memory; else they stream. */
+  readonly resident: boolean;
+  readonly slots: number;
+  readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
+  readonly threads: number;
+  readonly isa: string;
+  readonly version: string;
+  /** What had to be done without. */
+  readonly warnings: readonly string[];
+}
+
+export interface Stats {
+  readonly threads: number;
+  readonly promptTokens: number;
+  readonly generatedTokens: number;
+  readonly promptNs: number;
+  readonly generatedNs: number;
+  readonly waitNs: number;
+  readonly prepareNs: number;
+  readonly matmulNs: number;
+  readonly attentionNs: number;
+  readonly otherNs: number;
+  readonly bytesRead: number;
+  /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
+  readonly cachedTokens: number;
+  /** The module's memory. */
+  readonly memoryBytes: number;
+}
+
+export interface Model {
+  readonly info: ModelInfo;
+  /**
+   * Continues a text, or tokens. One answer at a time; leaving the loop stops the work.
+   * The iterator's return value says why the answer ended.
+   */
+  generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string, EndReason, void>;
+  /** Answers a conversation with the model's chat template. What the last call had in common with this one is not computed again. */
+  chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
+  /** Plain text by default; addSpecial as the model's description asks for, parseSpecial: "<|im_end|>" is its token. */
+  tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
+  detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
+  /** The text that chat() would give the model. */
+  render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
+  stats(): Promise<Stats>;
+  /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
+  dispose(): Promise<void>;
+}
+
+/**
+ * Loads a model: from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a string that is no http(s) URL is a path.
+ * The engine runs in a worker; weights never pass through the calling thread.
+ */
+export declare function load(
+  from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},
+  options?: LoadOptions,
+): Promise<Model>;

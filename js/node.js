@@ -1,0 +1,50 @@
+/* The package's entry in Node.js.
+ * SPDX-License-Identifier: MIT */
+import {fileURLToPath} from 'node:url';
+import {resolve} from 'node:path';
+import {Worker} from 'node:worker_threads';
+import {QsfError} from './errors.js';
+import {loadIn} from './model.js';
+
+export {QsfError} from './errors.js';
+
+function startWorker() {
+  const worker = new Worker(new URL('./worker-node.js', import.meta.url));
+  let ended = false;
+  worker.unref();               // a model that was forgotten does not keep the process; calls below do while they wait
+  let waiting = 0;
+  return {
+    post(message) {
+      if (message.id && !waiting++) worker.ref();
+      if (message.op === 'generate' && !waiting++) worker.ref();
+      worker.postMessage(message);
+    },
+    onMessage(fn) {
+      worker.on('message', m => {
+        const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
+        if (over && --waiting <= 0) { waiting = 0; worker.unref(); }
+        fn(m);
+      });
+    },
+    onFailure(fn) {
+      worker.on('error', fn);
+      worker.on('exit', code => { if (!ended) fn(new Error(`exit code ${code}`)); });
+    },
+    async terminate() {
+      ended = true;
+      await worker.terminate();
+    },
+  };
+}
+
+function place(from) {
+  if (typeof from === 'string') return /^https?:\/\//i.test(from) ? {url: from} : {path: resolve(from)};
+  if (from instanceof URL) return from.protocol === 'file:' ? {path: fileURLToPath(from)} : {url: from.href};
+  if (from instanceof Blob) return {blob: from};
+  if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};
+  if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
+  throw new QsfError('ARGUMENT', 'a model is loaded from a path, a URL, a Blob or a buffer');
+}
+
+/** @type {import('./index.d.ts').load} */
+export const load = async (from, options) => loadIn(startWorker, place(from), options);

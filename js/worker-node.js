@@ -1,0 +1,58 @@
+/* The engine's worker and its threads in Node.js.
+ * SPDX-License-Identifier: MIT */
+import {closeSync, fstatSync, openSync, readSync} from 'node:fs';
+import {readFile} from 'node:fs/promises';
+import {availableParallelism} from 'node:os';
+import {Worker, parentPort, workerData} from 'node:worker_threads';
+import {runThread} from './engine.js';
+import {QsfError} from './errors.js';
+import {serve} from './serve.js';
+
+/* Read in place, straight into the module's memory: nothing but this worker waits. */
+function openPath(path) {
+  let fd;
+  try {
+    fd = openSync(path, 'r');
+  } catch (error) {
+    throw new QsfError(error.code === 'ENOENT' ? 'NOT_FOUND' : 'IO', `${path}: ${error.code === 'ENOENT' ? 'no such file' : error.message}`, {cause: error});
+  }
+  const stat = fstatSync(fd);
+  if (!stat.isFile()) {
+    closeSync(fd);
+    throw new QsfError('IO', `${path}: not a file`);
+  }
+  return {
+    name: path, length: stat.size,
+    readSync(at, target) {
+      for (let done = 0; done < target.length;) {
+        const n = readSync(fd, target, done, Math.min(target.length - done, 1 << 30), at + done);
+        if (!n) throw new QsfError('IO', `${path}: cannot read ${target.length} bytes at ${at}; has it been cut short?`);
+        done += n;
+      }
+    },
+    close() { closeSync(fd); },
+  };
+}
+
+function startThread(init) {
+  const worker = new Worker(new URL(import.meta.url), {workerData: {thread: init}});
+  worker.unref();
+  return new Promise((resolve, reject) => {
+    worker.once('message', () => resolve({terminate: () => void worker.terminate()}));
+    worker.once('error', reject);
+    worker.once('exit', code => reject(new QsfError('WORKER', `a thread ended with code ${code}`)));
+  });
+}
+
+if (workerData?.thread) {
+  await runThread(workerData.thread, () => parentPort.postMessage('ready'));
+} else {
+  parentPort.on('message', serve({
+    post: message => parentPort.postMessage(message),
+    openPath,
+    compile: async variant => WebAssembly.compile(await readFile(new URL(`./qsf-${variant}.wasm`, import.meta.url))),
+    startThread,
+    canShare: true,
+    processors: availableParallelism(),
+  }));
+}

@@ -1,0 +1,169 @@
+/* What a module shows to JavaScript: one model, one context, one sequence, in calls that take and give numbers and places in memory.
+ * SPDX-License-Identifier: MIT
+ *
+ * js/engine.js is the other side; the orders of numbers and texts here are its lists' orders. */
+#include "wasm.h"
+
+#include <string.h>
+
+static struct {
+    qsf_model   *model;
+    qsf_context *context;
+    qsf_sampler *sampler;
+    qsf_plan     plan;
+    const char  *piece;             /* of the last token_piece */
+    size_t       count;             /* ids or bytes that the last call gave or would have given */
+    qsf_error    error;
+} session;
+
+WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }
+WASM_EXPORT("free") void wasm_free(void *p, size_t size) { wasm_mem_free(NULL, p, size); }
+/* The module's file says what it was compiled for; this says whether the engine under it keeps to that. */
+WASM_EXPORT("works") bool wasm_works(void) { return qsf_relaxed_dot_works(); }
+WASM_EXPORT("error") const char *wasm_error(void) { return session.error.text; }
+WASM_EXPORT("count") size_t wasm_count(void) { return session.count; }
+
+/* ---- life ---- */
+
+WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
+{
+    qsf_model_options o;
+    qsf_model_defaults(&o);
+    o.vocab_only = vocab_only;
+    return qsf_model_open(name, &o, &session.model, &session.error);
+}
+
+WASM_EXPORT("context_new")
+int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads, int kv_type, double quality, const char *isa)
+{
+    qsf_context_options o;
+    qsf_context_defaults(&o);
+    o.ram_budget = (uint64_t)ram_budget;
+    o.n_ctx = n_ctx;
+    if (n_batch) o.n_batch = n_batch;
+    o.n_threads = n_threads;
+    o.n_seqs = 1;
+    o.kv_type = (qsf_kv_type)kv_type;
+    o.quality = (float)quality;
+    o.isa = isa;
+    const qsf_status st = qsf_context_new(session.model, &o, &session.context, &session.error);
+    if (!st) qsf_context_get_plan(session.context, &session.plan);
+    return st;
+}
+
+WASM_EXPORT("context_free") void wasm_context_free(void)
+{
+    qsf_context_free(session.context);
+    session.context = NULL;
+}
+
+/* ---- what it is ---- */
+
+WASM_EXPORT("text") const char *wasm_text(uint32_t which)
+{
+    qsf_model_info m;
+    qsf_stats s = { 0 };
+    qsf_model_get_info(session.model, &m);
+    if (session.context) qsf_context_get_stats(session.context, &s);
+    const char *const texts[] = { m.arch, m.name, m.format, m.chat_template, qsf_chat_template(session.model), s.isa, qsf_version() };
+    return which < QSF_ARRAY_LEN(texts) ? texts[which] : NULL;
+}
+
+WASM_EXPORT("number") double wasm_number(uint32_t which)
+{
+    qsf_model_info m;
+    qsf_stats s = { 0 };
+    qsf_model_get_info(session.model, &m);
+    if (session.context) qsf_context_get_stats(session.context, &s);
+    const double numbers[] = {
+        m.n_layers, m.n_embd, m.n_heads, m.n_kv_heads, m.head_dim, m.n_ff, m.n_vocab, m.n_ctx_train, (double)m.n_params, (double)m.weight_bytes,
+        qsf_token_bos(session.model), qsf_token_eos(session.model),
+        (double)session.plan.total, session.plan.n_ctx, session.plan.resident, session.plan.n_slots,
+        s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
+        (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
+        session.context ? qsf_context_batch(session.context) : 0,
+    };
+    return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
+}
+
+/* The i-th part of the memory plan; -1 behind the last. */
+WASM_EXPORT("plan_bytes") double wasm_plan_bytes(uint32_t i) { return i < session.plan.n_items ? (double)session.plan.items[i].bytes : -1; }
+WASM_EXPORT("plan_name") const char *wasm_plan_name(uint32_t i) { return i < session.plan.n_items ? session.plan.items[i].name : NULL; }
+
+/* ---- text ---- */
+
+WASM_EXPORT("encode") int wasm_encode(const char *text, size_t len, int flags, int32_t *ids, size_t cap)
+{
+    return qsf_tokens_encode(session.model, text, len, flags, ids, cap, &session.count, &session.error);
+}
+WASM_EXPORT("token_piece") const char *wasm_token_piece(int32_t id, int special)
+{
+    session.count = qsf_token_piece(session.model, id, special, &session.piece);
+    return session.piece;
+}
+WASM_EXPORT("token_is_end") bool wasm_token_is_end(int32_t id) { return qsf_token_is_end(session.model, id); }
+
+/* texts: role, content, role, content, ... each terminated. */
+WASM_EXPORT("chat_render")
+int wasm_chat_render(const char *name, const char *texts, uint32_t n, int generate, char *out, size_t cap)
+{
+    qsf_message *m = wasm_mem_alloc(NULL, n * sizeof *m);
+    if (!m) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        m[i].role = texts;
+        m[i].content = texts += strlen(texts) + 1;
+        texts += strlen(texts) + 1;
+    }
+    const int st = qsf_chat_render(session.model, name, m, n, generate, out, cap, &session.count, &session.error);
+    wasm_mem_free(NULL, m, n * sizeof *m);
+    return st;
+}
+WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name) { return qsf_chat_stop(session.model, name); }
+
+/* ---- computing ---- */
+
+WASM_EXPORT("length") uint32_t wasm_seq_length(void) { return qsf_seq_length(session.context, 0); }
+WASM_EXPORT("truncate") int wasm_truncate(uint32_t n) { return qsf_seq_truncate(session.context, 0, n); }
+
+/* rows is the caller's scratch, for n rows. */
+WASM_EXPORT("begin") int wasm_begin(const int32_t *ids, uint32_t n, int logits, qsf_row *rows)
+{
+    for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, ids[i], logits && i == n - 1 };
+    return qsf_batch_begin(session.context, rows, n);
+}
+WASM_EXPORT("row_bytes") uint32_t wasm_row_bytes(void) { return sizeof(qsf_row); }
+
+/* Steps until the batch is done, bytes are missing, or `steps` are made.  The status; 256 is added where bytes are missing. */
+WASM_EXPORT("step") int wasm_step(uint32_t steps)
+{
+    bool waiting = false;
+    qsf_status st = QSF_PENDING;
+    while (steps-- && st == QSF_PENDING && !waiting) st = qsf_step(session.context, &waiting);
+    return (int)st + (waiting ? 256 : 0);
+}
+WASM_EXPORT("context_error") const char *wasm_context_error(void) { return qsf_last_error(session.context); }
+WASM_EXPORT("logits") const float *wasm_logits(void) { return qsf_logits(session.context, 0); }
+
+/* ---- sampling ---- */
+
+WASM_EXPORT("sampler_new")
+int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top_p, double min_p, double repeat_penalty, double frequency_penalty,
+                     double presence_penalty, uint32_t repeat_last_n)
+{
+    qsf_sampler_options o;
+    qsf_sampler_defaults(&o);
+    o.seed = (uint64_t)seed;
+    o.temperature = (float)temperature;
+    o.top_k = top_k;
+    o.top_p = (float)top_p;
+    o.min_p = (float)min_p;
+    o.repeat_penalty = (float)repeat_penalty;
+    o.frequency_penalty = (float)frequency_penalty;
+    o.presence_penalty = (float)presence_penalty;
+    o.repeat_last_n = repeat_last_n;
+    qsf_sampler_free(session.sampler);
+    session.sampler = NULL;
+    return qsf_sampler_new(session.model, &o, &session.sampler, &session.error);
+}
+WASM_EXPORT("accept") void wasm_accept(int32_t id) { qsf_sampler_accept(session.sampler, id); }
+WASM_EXPORT("pick") int32_t wasm_pick(void) { return qsf_sampler_pick(session.sampler, qsf_logits(session.context, 0)); }
