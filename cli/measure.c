@@ -12,7 +12,7 @@
 /* A row of log-probabilities for --kl: 16-bit steps from the largest down; beyond KL_RANGE nothing counts. */
 enum { KL_STEPS = 65535 };
 static const double KL_RANGE = 24;
-static const char kl_magic[8] = "QSFKL\0\0\1";
+static const char kl_magic[8] = { 'Q', 'S', 'F', 'K', 'L', 0, 0, 1 };
 
 typedef struct measure {
     run_session *s;

@@ -18,7 +18,10 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-if(NOT WIN32)       # there the system's own threads are used
+if(WASI)            # no threads there
+    add_library(Threads::Threads INTERFACE IMPORTED)
+    set(QSF_STATIC OFF)
+elseif(NOT WIN32)   # there the system's own threads are used
     find_package(Threads REQUIRED)
 endif()
 
@@ -47,7 +50,7 @@ endif()
 function(qsf_settings target)
     target_include_directories(${target} PRIVATE
         "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/core" "${PROJECT_SOURCE_DIR}/kernels"
-        "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/platform/native")
+        "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/platform/${QSF_PLATFORM}")
     if(MSVC)
         target_compile_options(${target} PRIVATE /W4)
         return()
@@ -57,6 +60,10 @@ function(qsf_settings target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -fno-math-errno -fno-trapping-math -ffp-contract=off)
     if(QSF_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
+    endif()
+    if(WASI)
+        target_compile_options(${target} PRIVATE ${QSF_WASM_FEATURES} -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL)
+        target_link_options(${target} PRIVATE -lwasi-emulated-signal -Wl,-z,stack-size=1048576)
     endif()
     if(MINGW)
         target_compile_definitions(${target} PRIVATE __USE_MINGW_ANSI_STDIO=1)

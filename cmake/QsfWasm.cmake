@@ -1,0 +1,72 @@
+# The modules of the package qsf: the library with platform/wasm under it, linked alone, once for each thing that an engine may lack.
+# SPDX-License-Identifier: MIT
+#
+#   qsf-simd            128-bit vectors                    every browser since 2023
+#   qsf-relaxed         and relaxed SIMD's dot product
+#   *-threads           with a shared memory               pages with cross-origin isolation, Node.js
+#
+# js/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a build.
+
+set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
+file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c kernels/*.c platform/wasm/*.c)
+set(qsf_package "${CMAKE_BINARY_DIR}/js")
+set(qsf_modules "")
+
+# Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
+set(qsf_small ${qsf_wasm_sources})
+set(qsf_fast ${qsf_wasm_sources})
+list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|base)\\.c$")
+list(FILTER qsf_fast EXCLUDE REGEX "_scalar\\.c$")
+list(REMOVE_ITEM qsf_small ${qsf_fast})
+
+# qsf_engine_objects(target optimisation flags... SOURCES files...)
+function(qsf_engine_objects target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FLAGS;SOURCES")
+    add_library(${target} OBJECT ${arg_SOURCES})
+    qsf_settings(${target})
+    qsf_use_compression(${target})
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
+    target_compile_options(${target} PRIVATE ${arg_FLAGS})
+endfunction()
+
+# qsf_engine(variant flags...): js/qsf-<variant>.wasm
+function(qsf_engine variant)
+    set(flags ${QSF_WASM_FEATURES} ${ARGN})
+    set(name "engine_${variant}")
+    qsf_engine_objects(${name}_fast FLAGS -O3 ${flags} SOURCES ${qsf_fast})
+    qsf_engine_objects(${name}_small FLAGS -Os ${flags} SOURCES ${qsf_small})
+    set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>)
+    foreach(library IN ITEMS lz4 zstd)
+        if(qsf_${library})
+            file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
+            list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
+            add_library(${name}_${library} OBJECT ${sources})
+            target_compile_options(${name}_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 ${flags})
+            list(APPEND objects $<TARGET_OBJECTS:${name}_${library}>)
+        endif()
+    endforeach()
+    set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory --initial-memory=4194304
+        --max-memory=4294967296 --export=__stack_pointer)
+    if(variant MATCHES "threads")
+        list(APPEND link --shared-memory --no-check-features)      # what the C library gives (maths, strings) shares nothing
+    endif()
+    set(module "${qsf_package}/qsf-${variant}.wasm")
+    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link} -o "${module}"
+        DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
+    set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
+endfunction()
+
+qsf_engine(simd)
+qsf_engine(relaxed -mrelaxed-simd)
+qsf_engine(simd-threads -matomics)
+qsf_engine(relaxed-threads -mrelaxed-simd -matomics)
+
+file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/js" js/*.js js/*.d.ts js/package.json js/README.md)
+set(qsf_copies "")
+foreach(script IN LISTS qsf_scripts)
+    add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/js/${script}" "${qsf_package}/${script}"
+        DEPENDS "js/${script}" VERBATIM)
+    list(APPEND qsf_copies "${qsf_package}/${script}")
+endforeach()
+add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)
+add_custom_target(js_package ALL DEPENDS ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE")
