@@ -42,7 +42,7 @@ static inline void *fault_alloc(void *user, size_t size)
 #if defined(_WIN32)
     else if ((p = _aligned_malloc(size, 64))) memset(p, 0, size);
 #else
-    else if (size < ((size_t)1 << 40) && (p = aligned_alloc(64, (size + 63) / 64 * 64))) memset(p, 0, size);
+    else if ((uint64_t)size < (uint64_t)1 << 40 && (p = aligned_alloc(64, (size + 63) / 64 * 64))) memset(p, 0, size);
 #endif
     if (p) {
         f->bytes += size;
