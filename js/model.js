@@ -124,6 +124,7 @@ export async function loadIn(startWorker, from, {signal, onProgress, ...options}
   signal?.addEventListener('abort', abort, {once: true});
   port.onProgress = onProgress;
   try {
+    signal?.throwIfAborted();   // the port did not listen yet
     const info = await port.call('open', {from, options});
     for (const text of info.warnings) console.warn(`qsf: ${text}`);
     return new Model(port, info, onProgress);

@@ -9,7 +9,7 @@ import {loadIn} from './model.js';
 export {QsfError} from './errors.js';
 
 function startWorker() {
-  const worker = new Worker(new URL('./worker-node.js', import.meta.url));
+  const worker = new Worker(new URL('./worker-node.js', import.meta.url), {execArgv: []});
   let ended = false;
   worker.unref();               // a model that was forgotten does not keep the process; calls below do while they wait
   let waiting = 0;
@@ -37,14 +37,23 @@ function startWorker() {
   };
 }
 
-function place(from) {
+/* A Blob that is a file of openAsBlob() cannot go to a worker. */
+async function blobPlace(blob) {
+  try {
+    return {blob: structuredClone(blob)};
+  } catch {
+    return {bytes: new Uint8Array(await blob.arrayBuffer())};
+  }
+}
+
+async function place(from) {
   if (typeof from === 'string') return /^https?:\/\//i.test(from) ? {url: from} : {path: resolve(from)};
   if (from instanceof URL) return from.protocol === 'file:' ? {path: fileURLToPath(from)} : {url: from.href};
-  if (from instanceof Blob) return {blob: from};
+  if (from instanceof Blob) return blobPlace(from);
   if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
   throw new QsfError('ARGUMENT', 'a model is loaded from a path, a URL, a Blob or a buffer');
 }
 
 /** @type {import('./index.d.ts').load} */
-export const load = async (from, options) => loadIn(startWorker, place(from), options);
+export const load = async (from, options) => loadIn(startWorker, await place(from), options);

@@ -35,7 +35,7 @@ function openPath(path) {
 }
 
 function startThread(init) {
-  const worker = new Worker(new URL(import.meta.url), {workerData: {thread: init}});
+  const worker = new Worker(new URL(import.meta.url), {workerData: {thread: init}, execArgv: []});
   worker.unref();
   return new Promise((resolve, reject) => {
     worker.once('message', () => resolve({terminate: () => void worker.terminate()}));

@@ -1,0 +1,248 @@
+/* The package in Node.js, as it is installed from its tarball.
+ * SPDX-License-Identifier: MIT */
+import assert from 'node:assert/strict';
+import {execFile} from 'node:child_process';
+import {openAsBlob} from 'node:fs';
+import {writeFile, readFile, readdir} from 'node:fs/promises';
+import {join} from 'node:path';
+import {after, before, describe, test} from 'node:test';
+import {promisify} from 'node:util';
+import {gzipSync} from 'node:zlib';
+import {GGUF, PACKAGE, QSF, QsfError, QUESTION, WORK, answer, bytesOf, collect, fileServer, load, nativeTokens, packaged} from './tools.js';
+
+const code = wanted => error => {
+  assert.ok(error instanceof QsfError, `not a QsfError: ${error.stack}`);
+  assert.equal(error.code, wanted);
+  assert.ok(error.message.length > 10);
+  return true;
+};
+
+describe('the package', () => {
+  test('has modules of at most 250 KB and scripts of at most 40 KB, compressed', async () => {
+    let scripts = 0;
+    for (const file of await readdir(PACKAGE)) {
+      const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)), {level: 9}).length : 0;
+      if (file.endsWith('.wasm')) assert.ok(size <= 250_000, `${file}: ${size} bytes`);
+      else scripts += size;
+    }
+    assert.ok(scripts > 1000 && scripts <= 40_000, `${scripts} bytes of scripts`);
+  });
+  test('has modules that import nothing but its own', async () => {
+    for (const variant of ['simd', 'simd-threads']) {
+      const module = await WebAssembly.compile(await readFile(packaged(`qsf-${variant}.wasm`)));
+      assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(), ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.now', 'qsf.read']);
+    }
+  });
+  test('answers in a terminal', async () => {
+    const {stdout} = await promisify(execFile)(process.execPath, [packaged('cli.js'), QSF, '-p', QUESTION[0].content, '--temp', '0', '-n', '16']);
+    assert.match(stdout, /Paris/);
+  });
+});
+
+describe('a QSF file', () => {
+  let model;
+  before(async () => { model = await load(QSF, {threads: 1, contextLength: 1024}); });
+  after(() => model.dispose());
+
+  test('gives the native tokens', async () => {
+    assert.deepEqual((await answer(model)).ids, nativeTokens(QSF, 24));
+  });
+  test('says what it is', () => {
+    assert.equal(model.info.architecture, 'llama');
+    assert.equal(model.info.format, 'QSF');
+    assert.equal(model.info.layers, 30);
+    assert.equal(model.info.contextLength, 1024);
+    assert.equal(model.info.threads, 1);
+    assert.equal(model.info.resident, true);
+    assert.ok(model.info.plan.some(p => p.name === 'KV cache' && p.bytes > 0));
+  });
+  test('turns text to tokens and back', async () => {
+    for (const text of ['Hello, world', 'Ünïcödé 🌍 日本', '', ' two  spaces\n']) assert.equal(await model.detokenize(await model.tokenize(text)), text);
+    assert.deepEqual(await model.tokenize('<|im_end|>', {parseSpecial: true}), [model.info.eos]);
+    assert.ok((await model.tokenize('<|im_end|>')).length > 1);
+  });
+  test('says why an answer ended', async () => {
+    assert.equal((await answer(model)).reason, 'end');
+    assert.equal((await answer(model, {maxTokens: 3})).reason, 'length');
+    const stopped = await answer(model, {stop: [' Paris']});
+    assert.equal(stopped.reason, 'stop');
+    assert.equal(stopped.text, 'The capital of France is');
+  });
+  test('goes on where conversations agree', async () => {
+    const first = await answer(model), before = await model.stats();
+    const text = (await collect(model.chat([...QUESTION, {role: 'assistant', content: first.text}, {role: 'user', content: 'And of Spain?'}], {temperature: 0, maxTokens: 16}))).text;
+    assert.match(text, /Madrid/);
+    assert.ok((await model.stats()).promptTokens - before.promptTokens < 40);
+  });
+  test('gives the same text for the same seed', async () => {
+    const once = await answer(model, {temperature: 1.2, seed: 7}), again = await answer(model, {temperature: 1.2, seed: 7});
+    assert.equal(once.text, again.text);
+  });
+  test('goes on after a loop that was left', async () => {
+    for await (const text of model.generate('Once upon a time', {temperature: 0})) if (text) break;
+    assert.match((await answer(model)).text, /Paris/);
+  });
+  test('stops at a signal, with its reason, and works on', async () => {
+    const stop = new AbortController(), reason = new Error('enough');
+    await assert.rejects(async () => {
+      for await (const text of model.generate('Once upon a time', {maxTokens: 1000, temperature: 0, signal: stop.signal})) if (text) stop.abort(reason);
+    }, reason);
+    await assert.rejects(collect(model.generate('x', {signal: AbortSignal.abort(reason)})), reason);
+    assert.match((await answer(model)).text, /Paris/);
+  });
+  test('stops inside a long prompt', async () => {
+    const stop = new AbortController(), reason = new Error('too long');
+    setTimeout(() => stop.abort(reason), 50);
+    await assert.rejects(collect(model.generate('word '.repeat(900), {maxTokens: 1, signal: stop.signal})), reason);
+    assert.match((await answer(model)).text, /Paris/);
+  });
+  test('refuses a second answer at the same time', async () => {
+    const one = model.generate('Once', {maxTokens: 200});
+    await one.next();
+    await assert.rejects(collect(model.generate('Twice')), code('BUSY'));
+    await one.return();
+  });
+  test('ends an answer when the context is full', async () => {
+    const small = await load(QSF, {threads: 1, contextLength: 64});
+    assert.equal((await collect(small.generate('one two', {temperature: 0, ignoreEnd: true, maxTokens: Infinity}))).reason, 'full');
+    await assert.rejects(collect(small.generate('word '.repeat(200))), code('FULL'));
+    assert.match((await answer(small)).text, /Paris/);
+    await small.dispose();
+  });
+  test('refuses what makes no sense', async () => {
+    await assert.rejects(collect(model.generate([-1])), code('ARGUMENT'));
+    await assert.rejects(collect(model.generate([])), code('ARGUMENT'));
+    await assert.rejects(collect(model.generate('x', {tempreature: 1})), code('ARGUMENT'));
+    await assert.rejects(collect(model.chat([{role: 'user'}])), code('ARGUMENT'));
+    await assert.rejects(collect(model.chat(QUESTION, {template: 'nothing'})), code('NOT_FOUND'));
+    await assert.rejects(load(QSF, {kv: 'q3'}), code('ARGUMENT'));
+    await assert.rejects(load(5), code('ARGUMENT'));
+  });
+});
+
+describe('sources', () => {
+  let wanted;
+  before(() => { wanted = nativeTokens(QSF, 24); });
+  const check = async (from, options) => {
+    const model = await load(from, {contextLength: 512, ...options});
+    try {
+      assert.deepEqual((await answer(model)).ids, wanted);
+      return {info: model.info, stats: await model.stats()};
+    } finally {
+      await model.dispose();
+    }
+  };
+  test('two threads', async () => { assert.equal((await check(QSF, {threads: 2})).info.threads, 2); });
+  test('bytes', async () => check(await bytesOf(QSF)));
+  test('a Blob', async () => check(new Blob([await bytesOf(QSF)]), {threads: 1}));
+  test('a Blob that is a file', async () => check(await openAsBlob(QSF), {threads: 1}));
+  test('a URL', async () => {
+    const server = await fileServer(QSF);
+    const told = [];
+    await check(server.url, {threads: 1, onProgress: p => told.push(p)});
+    assert.ok(told.some(p => p.phase === 'load' && p.total > 7e7));
+    server.close();
+  });
+  test('a URL, inside a budget that layers have to stream through', async () => {
+    const server = await fileServer(QSF);
+    const {info, stats} = await check(server.url, {threads: 1, memory: 60});
+    assert.equal(info.resident, false);
+    assert.ok(stats.memoryBytes < 64e6, `${stats.memoryBytes} bytes`);
+    server.close();
+  });
+  test('a file, inside a budget', async () => {
+    const {info, stats} = await check(QSF, {memory: 60});
+    assert.equal(info.resident, false);
+    assert.ok(stats.memoryBytes < 64e6, `${stats.memoryBytes} bytes`);
+  });
+  test('a GGUF file', async () => {
+    const model = await load(GGUF, {contextLength: 512});
+    const {ids, text} = await answer(model);
+    assert.match(text, /Paris/);
+    assert.deepEqual(ids, nativeTokens(GGUF, 24));
+    await model.dispose();
+  });
+  test('a server without ranges is read to its end', async () => {
+    const whole = await bytesOf(QSF);
+    const server = await fileServer(QSF, (request, response) => { response.writeHead(200, {'content-length': whole.length}).end(whole); return true; });
+    await check(server.url, {threads: 1});
+    server.close();
+  });
+  test('a server that is busy, cuts short or breaks off is asked again', async () => {
+    const server = await fileServer(QSF, (request, response, {n, start, size}) => {
+      if (n === 0) { response.writeHead(503, {'retry-after': '0.1'}).end(); return true; }
+      if (n === 2) { response.writeHead(206, {'content-range': `bytes ${start}-${start + 9}/${size}`, 'content-length': 10}).end('0123456789'); return true; }
+      if (n === 4) { request.socket.destroy(); return true; }
+      return false;
+    });
+    await check(server.url, {threads: 1});
+    server.close();
+  });
+});
+
+describe('what cannot be loaded', () => {
+  const fails = async (from, wanted, options) => assert.rejects(load(from, options), code(wanted));
+  test('a missing file', () => fails('/nowhere/model.qsf', 'NOT_FOUND'));
+  test('a folder', () => fails('/', 'IO'));
+  test('a file of something else', async () => {
+    await writeFile(join(WORK, 'text.qsf'), 'not a model, but long enough for a header of anything '.repeat(20));
+    await fails(join(WORK, 'text.qsf'), 'CORRUPT');
+  });
+  test('a file that was cut short', async () => fails((await bytesOf(QSF)).subarray(0, 50_000_000), 'CORRUPT'));
+  test('a budget that nothing fits', () => fails(QSF, 'BUDGET', {memory: 3}));
+  test('an aborted load', async () => {
+    const reason = new Error('never mind');
+    await assert.rejects(load(QSF, {signal: AbortSignal.abort(reason)}), reason);
+    const stop = new AbortController();
+    const loading = load(QSF, {signal: stop.signal});
+    stop.abort(reason);
+    await assert.rejects(loading, reason);
+  });
+  const faults = {
+    '404': ['HTTP', (request, response) => response.writeHead(404).end()],
+    'a compressing server': ['HTTP', (request, response) => response.writeHead(206, {'content-encoding': 'gzip'}).end()],
+    'wrong ranges': ['HTTP', (request, response) => response.writeHead(206, {'content-range': 'bytes 5-9/100'}).end('01234')],
+  };
+  for (const [name, [wanted, answerer]] of Object.entries(faults))
+    test(name, async () => {
+      const server = await fileServer(QSF, (...args) => { answerer(...args); return true; });
+      await fails(server.url, wanted);
+      server.close();
+    });
+  test('a file that changes half way', async () => {
+    const server = await fileServer(QSF, (request, response, {n, start, end, size}) => {
+      if (n < 3) return false;
+      response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`, etag: '"two"'}).end(Buffer.alloc(end - start + 1));
+      return true;
+    });
+    const model = await load(server.url, {threads: 1});
+    await assert.rejects(answer(model), code('HTTP'));
+    await model.dispose();
+    server.close();
+  });
+  test('damaged bytes give no text', async () => {
+    const bytes = await bytesOf(QSF);
+    bytes[40_000_000] ^= 1;
+    const model = await load(bytes, {threads: 1});
+    await assert.rejects(answer(model), code('CORRUPT'));
+    await model.dispose();
+  });
+});
+
+test('whoever waits hears of dispose, and nothing works after it', async () => {
+  const model = await load(QSF, {threads: 2, contextLength: 256});
+  const running = answer(model, {maxTokens: 200});
+  const asking = model.stats();
+  await asking;
+  const ended = assert.rejects(running, code('DISPOSED'));
+  await model.dispose();
+  await ended;
+  await assert.rejects(model.stats(), code('DISPOSED'));
+  await assert.rejects(answer(model), code('DISPOSED'));
+  await model.dispose();
+});
+test('a process with a forgotten model ends', async () => {
+  const script = `import {load} from '${packaged('node.js')}'; const m = await load('${QSF}', {threads: 2}); console.log((await m.tokenize('a b')).length);`;
+  const {stdout} = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {timeout: 20_000});
+  assert.equal(stdout, '2\n');
+});

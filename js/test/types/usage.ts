@@ -1,0 +1,42 @@
+/* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
+ * SPDX-License-Identifier: MIT */
+import {load, QsfError, type EndReason, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
+
+const options: LoadOptions = {
+  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false,
+  onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total),
+  signal: AbortSignal.timeout(1000),
+};
+const model: Model = await load(new URL('https://example.org/model.qsf'), options);
+await load('model.gguf');
+await load(new Blob([]));
+await load(new Uint8Array(8));
+await load(new ArrayBuffer(8));
+
+const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
+for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0})) text.toUpperCase();
+for await (const text of model.generate('Once', {stop: ['\n'], seed: 1, topK: 1, topP: 1, minP: 0, onToken: (id: number) => id, signal: options.signal!})) text.length;
+for await (const text of model.generate([1, 2, 3])) text.length;
+
+const answer = model.generate('x');
+const end = await answer.next();
+const reason: EndReason | undefined = end.done ? end.value : undefined;
+
+const ids: number[] = await model.tokenize('text', {parseSpecial: true, addSpecial: true});
+const text: string = await model.detokenize(ids, {special: true});
+const info: ModelInfo = model.info;
+const stats: Stats = await model.stats();
+const plan: number = info.plan.reduce((sum, part) => sum + part.bytes, 0);
+try {
+  await model.dispose();
+} catch (error) {
+  if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
+}
+console.log(reason, text, stats.memoryBytes, plan, info.chatTemplate?.length);
+
+// @ts-expect-error  a prompt is needed
+model.generate();
+// @ts-expect-error  not a kind of keys and values
+await load('model.qsf', {kv: 'q3'});
+// @ts-expect-error  information is not to be written
+info.threads = 3;

@@ -1,0 +1,37 @@
+#!/bin/sh
+# The npm package: packed, installed in an empty folder, its types checked, run in Node.js and in Chromium.
+# SPDX-License-Identifier: MIT
+#
+#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER
+set -eu
+wasm=$1 native=$2 work=$3
+cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
+here=$(pwd)
+for program in qsf-run qsf-convert; do
+    [ -x "$native/$program" ] || { echo "$native/$program is missing: QSF_VARIANTS needs release beside wasm"; exit 1; }
+done
+mkdir -p "$work"
+
+# What the tests import (not the package, which imports nothing) lies outside of the clone.
+tools=$cache/npm
+if ! cmp -s js/test/package-lock.json "$tools/package-lock.json"; then
+    rm -rf "$tools"
+    mkdir -p "$tools"
+    cp js/test/package.json js/test/package-lock.json "$tools"
+    (cd "$tools" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-audit --no-fund) || { rm -rf "$tools"; exit 1; }
+fi
+
+rm -rf "$work/user" "$work"/qsf-*.tgz
+mkdir -p "$work/user"
+(cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
+(cd "$work/user" && echo '{"private": true, "type": "module"}' >package.json && npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz)
+cp js/test/types/* "$work/user"
+"$tools/node_modules/.bin/tsc" -p "$work/user"
+
+gguf=$(tools/get-model.sh smollm2-135m-q4_1)
+[ "$work/smollm2.qsf" -nt "$native/qsf-convert" ] || "$native/qsf-convert" --quant-type 4bit "$gguf" "$work/smollm2.qsf" >"$work/convert.log"
+QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf QSF_TEST_RUN=$native/qsf-run QSF_TEST_WORK=$work
+QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
+export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM
+if [ "${4:-}" = browser ]; then exec node --test "$here/js/test/browser.test.js"; fi
+exec node --test "$here/js/test/node.test.js"
