@@ -2,7 +2,7 @@
 # The npm package: packed, installed in an empty folder, its types checked, run in Node.js and in Chromium.
 # SPDX-License-Identifier: MIT
 #
-#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER
+#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER node|browser
 set -eu
 wasm=$1 native=$2 work=$3
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
@@ -33,5 +33,6 @@ gguf=$(tools/get-model.sh smollm2-135m-q4_1)
 QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf QSF_TEST_RUN=$native/qsf-run QSF_TEST_WORK=$work
 QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM
-if [ "${4:-}" = browser ]; then exec node --test "$here/js/test/browser.test.js"; fi
-exec node --test "$here/js/test/node.test.js"
+QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
+export QSF_TEST_CHROMIUM
+exec node --test "$here/js/test/$4.test.js"
