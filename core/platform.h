@@ -23,7 +23,8 @@ enum {
     QSF_CPU_DOTPROD = 1 << 9,
     QSF_CPU_I8MM    = 1 << 10,
     QSF_CPU_WASM    = 1 << 12,   /* simd128: whether a module has it is known when it is compiled */
-    QSF_CPU_WASM_RELAXED = 1 << 13       /* relaxed SIMD, whose dot product has passed qsf_relaxed_dot_works */
+    QSF_CPU_WASM_RELAXED = 1 << 13,      /* relaxed SIMD, whose dot products have passed a test */
+    QSF_CPU_WASM_DOT = 1 << 14   /* that of four bytes is one instruction */
 };
 
 struct qsf_platform {

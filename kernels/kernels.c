@@ -45,9 +45,10 @@ static void fill_neon(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neo
 static void fill_dotprod(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD); }
 static void fill_i8mm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM); }
 #elif defined(__wasm_relaxed_simd__)
-static void fill_wasm_relaxed(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k); k->isa = "wasm-relaxed"; }
+static void fill_wasm_relaxed(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED); }
+static void fill_wasm_dot(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT); }
 #elif defined(__wasm_simd128__)
-static void fill_wasm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k); }
+static void fill_wasm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM); }
 #endif
 
 /* Best last; each set fills what it does better than those before it. */
@@ -69,6 +70,7 @@ static const struct kernel_set {
     { "i8mm",   QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM, fill_i8mm },
 #elif defined(__wasm_relaxed_simd__)     /* a module with relaxed instructions has no use for the plain set: the loader picks the module */
     { "wasm-relaxed", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED, fill_wasm_relaxed },
+    { "wasm-dot", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT, fill_wasm_dot },
 #elif defined(__wasm_simd128__)
     { "wasm",   QSF_CPU_WASM,   fill_wasm },
 #endif

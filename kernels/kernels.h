@@ -156,10 +156,9 @@ void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
-void qsf_kernels_wasm(qsf_kernels *k);
-/* Whether relaxed_dot gives, for an 8-bit and a 7-bit operand, the plain integer sums that matmul_wasm.c counts on.  True in modules
- * that do not use it. */
-bool qsf_relaxed_dot_works(void);
+void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);
+/* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it should. */
+uint32_t qsf_cpu_wasm(void);
 
 /* Begin and end of a part of a file that may use an instruction set the rest of the program does not. */
 #if defined(__clang__)

@@ -43,7 +43,8 @@ static uint32_t host_cpu(void)
     if (getauxval(AT_HWCAP2) >> 13 & 1) cpu |= QSF_CPU_I8MM;
 #  endif
 #elif defined(__wasm_simd128__)
-    cpu |= QSF_CPU_WASM | (qsf_relaxed_dot_works() ? QSF_CPU_WASM_RELAXED : 0);
+    cpu = qsf_cpu_wasm();
+    if (cpu & QSF_CPU_WASM_RELAXED) cpu |= QSF_CPU_WASM_DOT;       /* slow or not, it has to be right */
 #endif
     return cpu;
 }
@@ -242,6 +243,7 @@ int main(int argc, char **argv)
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
     static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;

@@ -189,7 +189,7 @@ static uint32_t wasi_cpu_features(void *user)
 {
     (void)user;
 #if defined(__wasm_simd128__)
-    return QSF_CPU_WASM | (qsf_relaxed_dot_works() ? QSF_CPU_WASM_RELAXED : 0);
+    return qsf_cpu_wasm();
 #else
     return 0;
 #endif

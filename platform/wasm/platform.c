@@ -11,7 +11,7 @@ static uint64_t wasm_now_ns(void *user)
 static uint32_t wasm_cpu_features(void *user)
 {
     (void)user;
-    return QSF_CPU_WASM | (qsf_relaxed_dot_works() ? QSF_CPU_WASM_RELAXED : 0);
+    return qsf_cpu_wasm();
 }
 
 const qsf_platform *qsf_platform_native(void)

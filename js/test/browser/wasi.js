@@ -1,12 +1,25 @@
 /* As much of WASI as a test program needs that only prints.
  * SPDX-License-Identifier: MIT */
-globalThis.runProgram = async url => {
+globalThis.runProgram = async (url, ...args) => {
   let memory, output = '';
+  const words = ['program', ...args].map(word => new TextEncoder().encode(`${word}\0`));
   const decoder = new TextDecoder(), view = () => new DataView(memory.buffer), BADF = 8;
   class Exit extends Error { constructor(code) { super(`exit ${code}`); this.code = code; } }
   const wasi = {
-    args_sizes_get(n, bytes) { view().setUint32(n, 1, true); view().setUint32(bytes, 2, true); return 0; },
-    args_get(at, to) { view().setUint32(at, to, true); view().setUint16(to, 0x70, true); return 0; },
+    args_sizes_get(n, bytes) {
+      view().setUint32(n, words.length, true);
+      view().setUint32(bytes, words.reduce((sum, word) => sum + word.length, 0), true);
+      return 0;
+    },
+    args_get(at, to) {
+      for (const word of words) {
+        view().setUint32(at, to, true);
+        new Uint8Array(memory.buffer).set(word, to);
+        at += 4;
+        to += word.length;
+      }
+      return 0;
+    },
     environ_sizes_get(n, bytes) { view().setUint32(n, 0, true); view().setUint32(bytes, 0, true); return 0; },
     clock_time_get(id, precision, at) { view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true); return 0; },
     fd_write(fd, parts, n, written) {

@@ -1,0 +1,270 @@
+/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c says how products are summed, then includes this.
+ * SPDX-License-Identifier: MIT
+ *
+ * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of sums is a row.
+ *
+ *   SET              what names end in
+ *   SET_WIDTH        vectors that 16 unpacked codes take
+ *   SET_QUAD         four activations for all rows of a quarter, a struct
+ *   SET_SUM          sums of four rows, a struct with s32
+ *   quad_SET(q)      four activations from q on
+ *   expand_SET(out, code, bits)         a vector of codes as add_SET takes it
+ *   zero_SET()       no sums
+ *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 8 or 16; fresh: the sums are zero before
+ *   end_SET(sum, bits)                  the sums
+ *
+ * No include guard: each set includes it once. */
+#define JOIN2_WASM(a, b) a##_##b
+#define JOIN_WASM(a, b) JOIN2_WASM(a, b)
+#define NAMED(name) JOIN_WASM(name, SET)
+
+/* ---- codes ---- */
+/* v moved left by n bits, or right where n is negative; bits that cross bytes are masked by the caller. */
+QSF_TEMPLATE v128_t NAMED(shift)(v128_t v, int n) { return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v; }
+
+/* Columns 4j..4j+3 of a group: low is the vector of low bits that they are in, high that of high bits. */
+QSF_TEMPLATE v128_t NAMED(code)(v128_t low, v128_t high, int j, int bits)
+{
+    if (bits == 8) return low;
+    const int n = bits < 4 ? 2 : 4, f = j % (8 / n);
+    const v128_t c = wasm_v128_and(NAMED(shift)(low, -n * f), wasm_i8x16_splat((int8_t)((1 << n) - 1)));
+    if (bits == 3 || bits == 5) return wasm_v128_or(c, wasm_v128_and(NAMED(shift)(high, n - j), wasm_i8x16_splat((int8_t)(1 << n))));
+    if (bits == 6) return wasm_v128_or(c, wasm_v128_and(NAMED(shift)(high, 4 - 2 * (j % 4)), wasm_i8x16_splat(48)));
+    return c;
+}
+/* Codes that share a vector of low bits. */
+QSF_TEMPLATE int NAMED(fields)(int bits) { return bits < 4 ? 4 : bits < 8 ? 2 : 1; }
+/* The high bits that go with columns 4j... of the quarter at g. */
+QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
+{
+    if (bits == 3 || bits == 5) return wasm_v128_load(g + 64 * (bits - 1));
+    return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
+}
+
+/* ---- values ---- */
+/* Scales are finite: their exponent moves by a multiplication alone. */
+QSF_TEMPLATE v4f NAMED(half4)(const uint8_t *p)
+{
+    const v128_t bits = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int32_t)0x8fffe000));
+    return (v4f)bits * v4_set1(0x1p112f);
+}
+/* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
+QSF_TEMPLATE v4f NAMED(value)(v4f acc, v128_t sum, v4f scale, v4f zero, float d, float sq, qsf_form form)
+{
+    const v4f f = v4_float((v4i)sum);
+    if (qsf_form_has_zero(form)) return acc + v4_set1(d) * (scale * f + zero * v4_set1(sq));
+    if (!qsf_form_offset(form)) return acc + scale * v4_set1(d) * f;
+    return acc + scale * v4_set1(d) * (f - v4_set1((float)qsf_form_offset(form) * sq));
+}
+QSF_TEMPLATE void NAMED(store)(float *y, v4f v, qsf_form form) { v4_store(y, form == QSF_F_TERNARY ? -v : v); }
+
+/* ---- one row of activations: the quarters take turns, so that no sum waits for the one before it ---- */
+QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                    size_t blocks, uint32_t block)
+{
+    const int bits = qsf_form_bits(form), groups = small ? 1 : 2, fields = NAMED(fields)(bits);
+    const size_t group = qsf_form_group(form);
+    for (size_t t = 0; t < tiles; t++, y += 16) {
+        v4f acc[4] = { v4_set1(0), v4_set1(0), v4_set1(0), v4_set1(0) };
+        const int8_t *q = x->q;
+        const float *s = x->s;
+        size_t part = 0;
+        for (size_t b = 0; b < blocks; b++) {
+            const uint8_t *head = w;
+            w += qsf_form_head(form);
+            for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
+                SET_SUM sum[4] = { NAMED(zero)(), NAMED(zero)(), NAMED(zero)(), NAMED(zero)() };
+                QSF_UNROLL
+                for (int v = 0; v < 8 * groups / fields; v++) {
+                    const int first = v * fields, j = first % 8;
+                    const uint8_t *g = w + (size_t)(first / 8) * group;
+                    SET_QUAD a[4];
+                    QSF_UNROLL
+                    for (int f = 0; f < fields; f++) a[f] = NAMED(quad)(q + 4 * (first + f));
+                    QSF_UNROLL
+                    for (int i = 0; i < 4; i++) {
+                        const v128_t low = wasm_v128_load(g + 64 * (j / fields) + 16 * i), high = NAMED(high)(g + 16 * i, j, bits);
+                        QSF_UNROLL
+                        for (int f = 0; f < fields; f++) {
+                            v128_t c[SET_WIDTH];
+                            NAMED(expand)(c, NAMED(code)(low, high, j + f, bits), bits);
+                            NAMED(add)(&sum[i], c, a[f], first + f, 8 * groups, true, bits);
+                        }
+                    }
+                }
+                const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
+                QSF_UNROLL
+                for (int i = 0; i < 4; i++) {
+                    const v4f scale = NAMED(half4)(head + 8 * i), zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
+                    acc[i] = NAMED(value)(acc[i], NAMED(end)(&sum[i], bits), scale, zero, d, sq, form);
+                }
+                w += (size_t)groups * group, q += 32 * groups, s += groups;
+            }
+        }
+        QSF_UNROLL
+        for (int i = 0; i < 4; i++) NAMED(store)(y + 4 * i, acc[i], form);
+    }
+}
+
+/* ---- several rows of activations: 64 columns of a tile are unpacked once, then all rows of a strip pass by ---- */
+enum { NAMED(TOKENS) = 16 };        /* rows that share one unpacking */
+
+typedef struct NAMED(part) {
+    v128_t codes[16][4][SET_WIDTH]; /* [4 columns][quarter] */
+    v4f    scale[4], zero[4];
+    int    groups;
+    size_t at;                      /* the first column */
+    const qsf_act *x;
+    size_t m, n;                    /* rows of x; n <= TOKENS */
+    v4f    acc[NAMED(TOKENS)][4];
+} NAMED(part);
+
+QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, int bits)
+{
+    const int fields = NAMED(fields)(bits);
+    for (int g = 0; g < p->groups; g++, w += 64 * bits)
+        for (int i = 0; i < 4; i++)
+            QSF_UNROLL
+            for (int j = 0; j < 8; j++)
+                NAMED(expand)(p->codes[8 * g + j][i],
+                              NAMED(code)(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, bits), bits);
+}
+
+/* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers that x86 can spare. */
+QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form form)
+{
+    const int groups = p->groups, bits = qsf_form_bits(form);
+    const int8_t *q[4];
+    QSF_UNROLL
+    for (int r = 0; r < T; r++) q[r] = p->x->q + (p->m + QSF_MIN(t + (size_t)r, p->n - 1)) * p->x->cols + p->at;
+    for (int half = 0; half < 4; half += 2) {
+        SET_SUM sum[4][2];
+        QSF_UNROLL
+        for (int r = 0; r < T; r++)
+            QSF_UNROLL
+            for (int h = 0; h < 2; h++) sum[r][h] = NAMED(zero)();
+        for (int k = 0; k < 8 * groups; k += 8)         /* a loop: in one long block engines run out of registers */
+            QSF_UNROLL
+            for (int j = 0; j < 8; j++)
+                QSF_UNROLL
+                for (int r = 0; r < T; r++) {
+                    const SET_QUAD a = NAMED(quad)(q[r] + 4 * (k + j));
+                    QSF_UNROLL
+                    for (int h = 0; h < 2; h++) NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, bits);
+                }
+        QSF_UNROLL
+        for (int r = 0; r < T; r++) {
+            if (t + (size_t)r >= p->n) continue;
+            const size_t row = p->m + t + (size_t)r;
+            const float d = p->x->d[row * (p->x->cols / 64) + p->at / 64], *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
+            const float sq = groups == 1 ? s[0] : s[0] + s[1];
+            QSF_UNROLL
+            for (int h = 0; h < 2; h++) {
+                v4f *acc = &p->acc[t + (size_t)r][half + h];
+                *acc = NAMED(value)(*acc, NAMED(end)(&sum[r][h], bits), p->scale[half + h], p->zero[half + h], d, sq, form);
+            }
+        }
+    }
+}
+QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, qsf_form form)
+{
+    for (size_t t = 0; t < p->n; t += 4) {
+        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, form);
+        else NAMED(multiply_some)(p, t, 4, form);
+    }
+}
+/* The forms differ in how sums become values and in how many products 16 bits hold; those with zeros have 4 bits at most. */
+typedef void NAMED(multiply_fn)(NAMED(part) *p);
+static void NAMED(multiply_z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4Z); }
+static void NAMED(multiply_t)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_TERNARY); }
+static void NAMED(multiply_3)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_3); }
+static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4); }
+static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_5); }
+static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_6); }
+static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_8); }
+
+QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
+{
+    switch (form) {
+    case QSF_F_TERNARY: return NAMED(multiply_t);
+    case QSF_F_3:       return NAMED(multiply_3);
+    case QSF_F_4:       return NAMED(multiply_4);
+    case QSF_F_5:       return NAMED(multiply_5);
+    case QSF_F_6:       return NAMED(multiply_6);
+    case QSF_F_8:       return NAMED(multiply_8);
+    default:            return NAMED(multiply_z);
+    }
+}
+
+QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w, size_t blocks, uint32_t block)
+{
+    p->groups = block == 32 ? 1 : 2, p->at = 0;
+    memset(p->acc, 0, sizeof p->acc);
+    for (size_t b = 0; b < blocks; b++) {
+        for (int i = 0; i < 4; i++) {
+            p->scale[i] = NAMED(half4)(w + 8 * i);
+            p->zero[i] = qsf_form_has_zero(form) ? NAMED(half4)(w + 32 + 8 * i) : p->scale[i];
+        }
+        w += qsf_form_head(form);
+        for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end; w += (size_t)p->groups * qsf_form_group(form)) {
+            NAMED(unpack)(p, w, qsf_form_bits(form));
+            NAMED(multiply_of)(form)(p);
+            p->at += 32 * (size_t)p->groups;
+        }
+    }
+    for (size_t t = 0; t < p->n; t++)
+        for (int i = 0; i < 4; i++) NAMED(store)(y + t * ldy + 4 * i, p->acc[t][i], form);
+}
+
+QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                    size_t blocks, uint32_t block)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    NAMED(part) p;
+    p.x = x;
+    for (size_t from = 0; from < x->n; from += strip)
+        for (size_t t = 0; t < tiles; t++)
+            for (size_t m = from; m < x->n && m < from + strip; m += NAMED(TOKENS)) {
+                p.m = m, p.n = QSF_MIN(x->n - m, (size_t)NAMED(TOKENS));
+                NAMED(tile_row)(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block);
+            }
+}
+
+#define FORM_WASM(F)                                                                                                                \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)        \
+    {                                                                                                                               \
+        if (block == 32) NAMED(matvec_any)(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                         \
+        else NAMED(matvec_any)(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                                    \
+    }                                                                                                                               \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+    {                                                                                                                               \
+        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                                            \
+        else NAMED(matmul_any)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                                                      \
+    }
+QSF_EACH_FORM(FORM_WASM)
+#undef FORM_WASM
+
+static void NAMED(attention_qkv_project)(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
+                                         const qsf_act *x, size_t blocks, uint32_t block)
+{
+    qsf_kernels k;
+    qsf_matmul_scalar(&k);
+    NAMED(qsf_matmul)(&k);
+    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+}
+
+void NAMED(qsf_matmul)(qsf_kernels *k)
+{
+#define FORM_WASM(F) k->matvec[QSF_F_##F] = NAMED(matvec_##F); k->matmul[QSF_F_##F] = NAMED(matmul_##F);
+    QSF_EACH_FORM(FORM_WASM)
+#undef FORM_WASM
+    k->attention_qkv_project = NAMED(attention_qkv_project);
+}
+
+#undef JOIN2_WASM
+#undef JOIN_WASM
+#undef NAMED
+#undef SET
+#undef SET_WIDTH
+#undef SET_QUAD
+#undef SET_SUM
