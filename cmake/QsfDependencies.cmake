@@ -53,6 +53,9 @@ function(qsf_compile_sources target folder)
     list(TRANSFORM ARGN PREPEND "${QSF_DEPS_DIR}/${folder}/" OUTPUT_VARIABLE files)
     add_library(${target} OBJECT ${files})
     target_compile_options(${target} PRIVATE -w)
+    if(WASI)        # a module exports what is visible
+        target_compile_options(${target} PRIVATE -DLZ4LIB_VISIBILITY= -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=)
+    endif()
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_EXTENSIONS ON)
 endfunction()
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# qsf-run as a WASI command answers as the native one does, from a folder that it may see and no other.
+# qsf-run as a WASI command and the library as a reactor answer as the native program does.
 # SPDX-License-Identifier: MIT
 #
 #   wasi.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER
@@ -16,3 +16,11 @@ cmp "$work/wasi.json" "$work/native.json"
 run -m "$model" -p "$ask" -n 16 --temp 0 --ram-budget 80 -c 256 | grep Paris
 if run -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"
+
+# The reactor exports the library's functions and no other library's, and gives the same tokens.
+node --no-warnings tests/wasm/host.mjs "$wasm/qsf.wasm" "$model" "The capital of France is" 16 >"$work/reactor.json"
+"$native/qsf-run" -m "$model" --raw -p "The capital of France is" -n 16 --temp 0 --json >"$work/raw.json"
+cmp "$work/reactor.json" "$work/raw.json"
+node -e 'const names = WebAssembly.Module.exports(new WebAssembly.Module(require("fs").readFileSync(process.argv[1]))).map(e => e.name);
+const strange = names.filter(n => !/^(qsf_|memory$|malloc$|free$|_initialize$|__stack_pointer$)/.test(n));
+if (strange.length || !names.includes("qsf_generate")) { console.log("exports: " + strange.join(" ")); process.exit(1); }' "$wasm/qsf.wasm"
