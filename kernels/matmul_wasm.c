@@ -1,6 +1,6 @@
 /* Tiles times activations with simd128 alone: bytes widen to 16 bits, those at even places and those at odd ones apart.
  * SPDX-License-Identifier: MIT */
-#include "v128.h"
+#include "super_v128.h"
 
 #if defined(__wasm_simd128__) && !defined(__wasm_relaxed_simd__)
 #define SET wasm

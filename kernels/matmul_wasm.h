@@ -3,14 +3,14 @@
  *
  * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of sums is a row.
  *
- *   SET              what names end in
+ *   SET              what names end in; bits are 2 to 6, or 8 for codes that have a sign
  *   SET_WIDTH        vectors that 16 unpacked codes take
  *   SET_QUAD         four activations for all rows of a quarter, a struct
  *   SET_SUM          sums of four rows, a struct with s32
  *   quad_SET(q)      four activations from q on
  *   expand_SET(out, code, bits)         a vector of codes as add_SET takes it
  *   zero_SET()       no sums
- *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 8 or 16; fresh: the sums are zero before
+ *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8 or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
  *
  * No include guard: each set includes it once. */
@@ -19,18 +19,16 @@
 #define NAMED(name) JOIN_WASM(name, SET)
 
 /* ---- codes ---- */
-/* v moved left by n bits, or right where n is negative; bits that cross bytes are masked by the caller. */
-QSF_TEMPLATE v128_t NAMED(shift)(v128_t v, int n) { return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v; }
-
 /* Columns 4j..4j+3 of a group: low is the vector of low bits that they are in, high that of high bits. */
-QSF_TEMPLATE v128_t NAMED(code)(v128_t low, v128_t high, int j, int bits)
+QSF_TEMPLATE v128_t NAMED(code)(v128_t low, v128_t high, int j, qsf_form form)
 {
+    const int bits = qsf_form_bits(form), n = bits < 4 ? 2 : 4, f = j % (8 / n);
     if (bits == 8) return low;
-    const int n = bits < 4 ? 2 : 4, f = j % (8 / n);
-    const v128_t c = wasm_v128_and(NAMED(shift)(low, -n * f), wasm_i8x16_splat((int8_t)((1 << n) - 1)));
-    if (bits == 3 || bits == 5) return wasm_v128_or(c, wasm_v128_and(NAMED(shift)(high, n - j), wasm_i8x16_splat((int8_t)(1 << n))));
-    if (bits == 6) return wasm_v128_or(c, wasm_v128_and(NAMED(shift)(high, 4 - 2 * (j % 4)), wasm_i8x16_splat(48)));
-    return c;
+    const v128_t c = v16_shift(low, -n * f);
+    if (bits == 3 || bits == 5) return v16_join(c, v16_shift(high, n - j), n, bits);
+    if (bits == 6) return v16_join(c, v16_shift(high, 4 - 2 * (j % 4)), n, bits);
+    const v128_t code = v16_cut(c, n, false);
+    return qsf_form_table(form) ? v16_table(qsf_iq4, code) : code;
 }
 /* Codes that share a vector of low bits. */
 QSF_TEMPLATE int NAMED(fields)(int bits) { return bits < 4 ? 4 : bits < 8 ? 2 : 1; }
@@ -40,6 +38,8 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
     if (bits == 3 || bits == 5) return wasm_v128_load(g + 64 * (bits - 1));
     return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
 }
+/* Bits of a code as it is multiplied; 8: with a sign. */
+QSF_TEMPLATE int NAMED(width)(qsf_form form) { return signed_v128(form) ? 8 : qsf_form_bits(form); }
 
 /* ---- values ---- */
 /* Scales are finite: their exponent moves by a multiplication alone. */
@@ -62,7 +62,7 @@ QSF_TEMPLATE void NAMED(store)(float *y, v4f v, qsf_form form) { v4_store(y, for
 QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
                                     size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), groups = small ? 1 : 2, fields = NAMED(fields)(bits);
+    const int bits = qsf_form_bits(form), width = NAMED(width)(form), groups = small ? 1 : 2, fields = NAMED(fields)(bits);
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         v4f acc[4] = { v4_set1(0), v4_set1(0), v4_set1(0), v4_set1(0) };
@@ -87,8 +87,8 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                         QSF_UNROLL
                         for (int f = 0; f < fields; f++) {
                             v128_t c[SET_WIDTH];
-                            NAMED(expand)(c, NAMED(code)(low, high, j + f, bits), bits);
-                            NAMED(add)(&sum[i], c, a[f], first + f, 8 * groups, true, bits);
+                            NAMED(expand)(c, NAMED(code)(low, high, j + f, form), width);
+                            NAMED(add)(&sum[i], c, a[f], first + f, 8 * groups, true, width);
                         }
                     }
                 }
@@ -96,7 +96,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++) {
                     const v4f scale = NAMED(half4)(head + 8 * i), zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
-                    acc[i] = NAMED(value)(acc[i], NAMED(end)(&sum[i], bits), scale, zero, d, sq, form);
+                    acc[i] = NAMED(value)(acc[i], NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
@@ -119,21 +119,21 @@ typedef struct NAMED(part) {
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);
 
-QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, int bits)
+QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
 {
-    const int fields = NAMED(fields)(bits);
+    const int bits = qsf_form_bits(form), fields = NAMED(fields)(bits);
     for (int g = 0; g < p->groups; g++, w += 64 * bits)
         for (int i = 0; i < 4; i++)
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
                 NAMED(expand)(p->codes[8 * g + j][i],
-                              NAMED(code)(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, bits), bits);
+                              NAMED(code)(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
 /* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers that x86 can spare. */
 QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form form)
 {
-    const int groups = p->groups, bits = qsf_form_bits(form);
+    const int groups = p->groups, width = NAMED(width)(form);
     const int8_t *q[4];
     QSF_UNROLL
     for (int r = 0; r < T; r++) q[r] = p->x->q + (p->m + QSF_MIN(t + (size_t)r, p->n - 1)) * p->x->cols + p->at;
@@ -150,7 +150,7 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form
                 for (int r = 0; r < T; r++) {
                     const SET_QUAD a = NAMED(quad)(q[r] + 4 * (k + j));
                     QSF_UNROLL
-                    for (int h = 0; h < 2; h++) NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, bits);
+                    for (int h = 0; h < 2; h++) NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
                 }
         QSF_UNROLL
         for (int r = 0; r < T; r++) {
@@ -161,7 +161,7 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form
             QSF_UNROLL
             for (int h = 0; h < 2; h++) {
                 v4f *acc = &p->acc[t + (size_t)r][half + h];
-                *acc = NAMED(value)(*acc, NAMED(end)(&sum[r][h], bits), p->scale[half + h], p->zero[half + h], d, sq, form);
+                *acc = NAMED(value)(*acc, NAMED(end)(&sum[r][h], width), p->scale[half + h], p->zero[half + h], d, sq, form);
             }
         }
     }
@@ -173,9 +173,10 @@ QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, qsf_form form)
         else NAMED(multiply_some)(p, t, 4, form);
     }
 }
-/* The forms differ in how sums become values and in how many products 16 bits hold; those with zeros have 4 bits at most. */
+/* The forms differ in how sums become values and in how many products 16 bits hold; IQ4_NL does both like 8 bits. */
 typedef void NAMED(multiply_fn)(NAMED(part) *p);
 static void NAMED(multiply_z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4Z); }
+static void NAMED(multiply_5z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_5Z); }
 static void NAMED(multiply_t)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_TERNARY); }
 static void NAMED(multiply_3)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_3); }
 static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4); }
@@ -191,6 +192,8 @@ QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
     case QSF_F_4:       return NAMED(multiply_4);
     case QSF_F_5:       return NAMED(multiply_5);
     case QSF_F_6:       return NAMED(multiply_6);
+    case QSF_F_5Z:      return NAMED(multiply_5z);
+    case QSF_F_IQ4:
     case QSF_F_8:       return NAMED(multiply_8);
     default:            return NAMED(multiply_z);
     }
@@ -207,7 +210,7 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
         }
         w += qsf_form_head(form);
         for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end; w += (size_t)p->groups * qsf_form_group(form)) {
-            NAMED(unpack)(p, w, qsf_form_bits(form));
+            NAMED(unpack)(p, w, form);
             NAMED(multiply_of)(form)(p);
             p->at += 32 * (size_t)p->groups;
         }
@@ -242,23 +245,48 @@ QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const u
         else NAMED(matmul_any)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                                                      \
     }
 QSF_EACH_FORM(FORM_WASM)
+QSF_EACH_GGML_FORM(FORM_WASM)
 #undef FORM_WASM
 
-static void NAMED(attention_qkv_project)(float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                         const qsf_act *x, size_t blocks, uint32_t block)
+/* ---- GGUF's super-blocks: super_v128.h walks over them ---- */
+QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n, const v4i *scale, qsf_form form, bool add)
 {
-    qsf_kernels k;
-    qsf_matmul_scalar(&k);
-    NAMED(qsf_matmul)(&k);
-    for (int i = 0; i < 3; i++) k.matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
+    const int cols = qsf_form_sub(form), quads = cols / 4, width = NAMED(width)(form);
+    v128_t codes[8][SET_WIDTH];
+    QSF_UNROLL
+    for (int j = 0; j < 8; j++) NAMED(expand)(codes[j], c[j], width);
+    for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
+        v4i s = add ? sum[t] : v4_set1i(0);
+        QSF_UNROLL
+        for (int i = 0; i < 32 / cols; i++) {
+            SET_SUM part = NAMED(zero)();
+            QSF_UNROLL
+            for (int j = 0; j < quads; j++) NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads, true, width);
+            v4i whole = (v4i)NAMED(end)(&part, width);
+            if (qsf_form_offset(form)) whole -= qsf_form_offset(form) * (h[2 * i] + h[2 * i + 1]);
+            s += whole * scale[i];
+        }
+        sum[t] = s;
+    }
 }
+#define FORM_WASM(F)                                                                                                                \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)        \
+    { (void)block; super_one_v128(QSF_F_##F, y, w, x, tiles, blocks, NAMED(sums)); }                                                \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+    {                                                                                                                               \
+        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                                            \
+        else super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, NAMED(sums));                                                   \
+    }
+QSF_EACH_SUPER_FORM(FORM_WASM)
+#undef FORM_WASM
 
 void NAMED(qsf_matmul)(qsf_kernels *k)
 {
 #define FORM_WASM(F) k->matvec[QSF_F_##F] = NAMED(matvec_##F); k->matmul[QSF_F_##F] = NAMED(matmul_##F);
     QSF_EACH_FORM(FORM_WASM)
+    QSF_EACH_GGML_FORM(FORM_WASM)
+    QSF_EACH_SUPER_FORM(FORM_WASM)
 #undef FORM_WASM
-    k->attention_qkv_project = NAMED(attention_qkv_project);
 }
 
 #undef JOIN2_WASM

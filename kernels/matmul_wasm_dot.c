@@ -4,7 +4,7 @@
  *
  * It takes bytes and 7-bit codes, a combination for which every lowering is the same integer sum; int8 codes go in as their low 7 bits and
  * their sign bits. */
-#include "v128.h"
+#include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
 #define SET wasm_dot

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT
  *
  * As in matmul_wasm_dot.c codes have 7 bits. */
-#include "v128.h"
+#include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
 #define SET wasm_pairs

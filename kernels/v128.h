@@ -294,7 +294,32 @@ QSF_TEMPLATE void v8_store_halves(uint16_t *p, v4f a, v4f b)
 {
     wasm_v128_store(p, wasm_u16x8_narrow_i32x4((v128_t)v4_to_half_bits(a), (v128_t)v4_to_half_bits(b)));
 }
+QSF_TEMPLATE void v8_bf16(v4f out[2], const void *p)
+{
+    const v128_t h = wasm_v128_load(p), zero = wasm_i32x4_splat(0);
+    out[0] = (v4f)wasm_i16x8_shuffle(zero, h, 0, 8, 1, 9, 2, 10, 3, 11);
+    out[1] = (v4f)wasm_i16x8_shuffle(zero, h, 4, 12, 5, 13, 6, 14, 7, 15);
+}
 QSF_TEMPLATE v16b v16_load(const void *p) { return wasm_v128_load(p); }
+QSF_TEMPLATE v16b v16_fetch(const void *p) { return wasm_v128_load(p); }
+QSF_TEMPLATE v16b v16_set1(int b) { return wasm_i8x16_splat((int8_t)b); }
+QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return wasm_i8x16_sub(a, b); }
+QSF_TEMPLATE v16b v16_shift(v16b v, int n) { return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v; }
+QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { (void)all; return v & v16_set1((1 << n) - 1); }
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n))); }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return wasm_i8x16_swizzle(wasm_v128_load(table), i); }
+QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); }
+QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return wasm_i8x16_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31); }
+QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
+{
+    const v128_t low = wasm_i16x8_extend_low_i8x16(v), high = wasm_i16x8_extend_high_i8x16(v);
+    out[0] = (v4i)wasm_i32x4_extend_low_i16x8(low);
+    out[1] = (v4i)wasm_i32x4_extend_high_i16x8(low);
+    out[2] = (v4i)wasm_i32x4_extend_low_i16x8(high);
+    out[3] = (v4i)wasm_i32x4_extend_high_i16x8(high);
+}
+QSF_TEMPLATE void v16_factors(v4i out[4], v16b v) { v16_ints(out, v); }
+QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return factor * (h[0] + h[1]); }
 QSF_TEMPLATE v16b v16_quad(const void *p) { return wasm_v128_load32_splat(p); }
 /* Bytes as 16-bit lanes, those at even places and those at odd ones: a dot product of both keeps each four bytes in their lane. */
 QSF_TEMPLATE v8h v16_wide_even(v16b c) { return wasm_i16x8_shr(wasm_i16x8_shl(c, 8), 8); }
