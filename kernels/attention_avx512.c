@@ -7,8 +7,8 @@
 #include <immintrin.h>
 
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+#include "math_avx512.h"
 
-QSF_TEMPLATE __mmask16 first_avx512(size_t n) { return (__mmask16)((1u << QSF_MIN(n, (size_t)16)) - 1); }
 QSF_TEMPLATE __m512i dword_avx512(const void *p)
 {
     int32_t four;
@@ -52,21 +52,6 @@ static void attention_scores_q8_avx512(float *s, size_t lds, const int8_t *q, co
     for (; r + 8 <= rep; r += 8) scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 8);
     for (; r + 3 <= rep; r += 3) scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 3);
     for (; r < rep; r++) scores_any_avx512(s + r * lds, lds, q + r * dim, qd + r, qs + r, k, kd, n, dim, scale, 1);
-}
-
-/* e^x as exp_avx2 computes it (math_avx2.h), for x <= 0; below -87.3 it is 0. */
-QSF_TEMPLATE __m512 exp_avx512(__m512 x)
-{
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x));
-    __m512 p = _mm512_set1_ps(1.9875691500e-4f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1f));
-    p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1));
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ), p, n);
 }
 
 static float attention_softmax_inplace_avx512(float *s, size_t n, float *m, float *l)

@@ -9,5 +9,6 @@ void qsf_kernels_avx512(qsf_kernels *k)
     qsf_matmul_avx512(k);
     qsf_float_avx512(k);
     qsf_attention_avx512(k);
+    qsf_vector_avx512(k);
 }
 #endif

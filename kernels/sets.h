@@ -21,6 +21,7 @@ void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
 void qsf_float_avx512(qsf_kernels *k);
 void qsf_attention_avx512(qsf_kernels *k);
+void qsf_vector_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
 /* The super-block forms' part of matmul. */
