@@ -38,6 +38,8 @@ static const option run_options[] = {
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
     { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
+    { OPTION_CHOICE, "--head-topk", NULL, AT(head), 0, 0, "exact|screen|clusters",
+      "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
     { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm", "the best there is" },
     { OPTION_FLAG, "--f32", NULL, AT(f32), 0, 0, NULL, "compute with floats throughout: slow, for comparing", NULL },
@@ -113,7 +115,7 @@ int main(int argc, char **argv)
 {
     run_settings set = {
         .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
-        .n_batch = 256, .kv = "q8", .quality = 1,
+        .n_batch = 256, .kv = "q8", .head = "exact", .quality = 1,
     };
     option_list rest;
     terminal_init();
@@ -135,6 +137,10 @@ int main(int argc, char **argv)
     }
     if ((set.kl || set.kl_base) && !set.perplexity) {
         fputs("--kl and --kl-base go with --perplexity FILE\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (set.perplexity && strcmp(set.head, "exact")) {
+        fputs("--perplexity needs all logits: it does not go with --head-topk other than exact\n", stderr);
         return EXIT_USAGE;
     }
     return run_mode(&set);

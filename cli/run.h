@@ -10,7 +10,7 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *system, *template_name, *ids, *isa, *kv, *perplexity, *kl, *kl_base;
+    const char *model, *prompt, *file, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks;

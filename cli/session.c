@@ -70,6 +70,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.f32 = set->f32;
     co.isa = set->isa;
     co.quality = (float)set->quality;
+    co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
 
     qsf_sampler_defaults(&so);

@@ -58,6 +58,8 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     if (o->n_threads > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to 256 are possible", (unsigned)o->n_threads);
     if (o->n_batch < 1 || o->n_batch > 65536) return qsf_fail(err, QSF_E_ARGUMENT, "a batch of %u rows; 1 to 65536 are possible", (unsigned)o->n_batch);
     if (o->n_seqs < 1 || o->n_seqs > 4096) return qsf_fail(err, QSF_E_ARGUMENT, "%u sequences; 1 to 4096 are possible", (unsigned)o->n_seqs);
+    if (o->head != QSF_HEAD_EXACT && o->head != QSF_HEAD_SCREEN && o->head != QSF_HEAD_CLUSTERS)
+        return qsf_fail(err, QSF_E_ARGUMENT, "unknown head mode %d", (int)o->head);
     if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
     if (o->kv_type != QSF_KV_F16 && o->kv_type != QSF_KV_Q8 && o->kv_type != QSF_KV_F32) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
     if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
@@ -83,7 +85,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
     c->loader.quality = c->o.quality;
-    st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err);
+    if ((st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err))) goto done;
+    st = qsf_head_init(&c->approx, s, &c->o, err);
 done:
     qsf_dealloc(c->platform, m.pins, room * sizeof *m.pins);
     qsf_dealloc(c->platform, m.caps, room * sizeof *m.caps);
@@ -147,6 +150,7 @@ void qsf_context_free(qsf_context *c)
     if (!c) return;
     const qsf_platform *p = c->platform;
     qsf_pool_free(c->pool);
+    qsf_head_done(&c->approx);
     qsf_ends_done(&c->ends, c->o.n_batch);
     qsf_loader_done(&c->loader);
     qsf_kv_done(&c->kv);

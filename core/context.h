@@ -4,6 +4,7 @@
 #define QSF_CONTEXT_H
 
 #include "ends.h"
+#include "head.h"
 #include "kv.h"
 #include "loader.h"
 #include "model.h"
@@ -20,6 +21,13 @@ typedef struct qsf_batch_row {
 /* Neighbouring rows of one sequence, whose attention is computed together. */
 enum { QSF_ATTENTION_ROWS = 8 };
 typedef struct qsf_row_group { uint32_t first, n; } qsf_row_group;
+
+/* What one thread does of [0, n). */
+typedef struct qsf_share { size_t begin, end; } qsf_share;
+static inline qsf_share qsf_share_of(size_t n, uint32_t thread, uint32_t n_threads)
+{
+    return (qsf_share){ n * thread / n_threads, n * (thread + 1) / n_threads };
+}
 
 /* What forward.c computes in.  Leading dimensions are padded to whole tiles.  n_batch rows each unless said. */
 typedef struct qsf_buffers {
@@ -45,6 +53,7 @@ struct qsf_context {
     qsf_pool      *pool;
     qsf_loader     loader;
     qsf_ends       ends;
+    qsf_head       approx;           /* where the head is not computed whole */
     qsf_kv         kv;
     qsf_rope       rope[2];          /* global, local */
     qsf_buffers    b;
@@ -79,6 +88,8 @@ void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint3
 void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
 /* Logits from head_row on, for the rows that asked.  first: applies the final norm, of c->w_final, before. */
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first);
+/* Tiles `tiles` of m, which stands for the head from c->head_row on: logits of the n rows from the j-th that asked on. */
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread);
 
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes; context.c. */
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip);

@@ -6,12 +6,6 @@
  *   x -> norm -> gate, up -> act(gate) * up -> down -> + x */
 #include "context.h"
 
-typedef struct share { size_t begin, end; } share;
-
-static share share_of(size_t n, uint32_t thread, uint32_t n_threads)
-{
-    return (share){ n * thread / n_threads, n * (thread + 1) / n_threads };
-}
 static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS; }
 
 /* ---- matrices ---- */
@@ -32,7 +26,7 @@ static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const flo
 }
 
 /* Rows as floats, a strip of 16 at a time: types without a kernel of their own, and float activations. */
-static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles, uint32_t thread)
+static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
@@ -42,7 +36,7 @@ static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float
     }
 }
 
-static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles)
+static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles)
 {
     const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
     for (size_t r = tiles.begin * QSF_TILE_ROWS; r < end; r++)
@@ -54,7 +48,7 @@ static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t
 
 /* y[n][ldy] = x . m for the tiles of this share.  x is [n][ldx] floats; act the same rows quantised (only read where uses_act). */
 static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, const qsf_act *act, size_t n,
-                     float *y, size_t ldy, share tiles, uint32_t thread)
+                     float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     if (tiles.begin >= tiles.end) return;
     if (uses_act(c, m)) {
@@ -68,7 +62,7 @@ static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, 
     if (m->out_start) add_outliers(m, x, ldx, n, y, ldy, tiles);
 }
 
-static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, share tiles)
+static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, qsf_share tiles)
 {
     if (!bias || tiles.begin >= tiles.end) return;
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
@@ -76,10 +70,10 @@ static void add_bias(const qsf_context *c, const float *bias, size_t rows, float
 }
 
 /* The part of share s of a concatenation that falls into [at, at + n), counted from at. */
-static share share_cut(share s, size_t at, size_t n)
+static qsf_share share_cut(qsf_share s, size_t at, size_t n)
 {
     const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
-    return (share){ QSF_MIN(b, n), QSF_MIN(e, n) };
+    return (qsf_share){ QSF_MIN(b, n), QSF_MIN(e, n) };
 }
 
 /* The batch's activations as the kernels take them, for inputs of cols columns. */
@@ -339,7 +333,7 @@ static void meet(layer_run *run, uint32_t thread, uint64_t *account)
     run->clock = now;
 }
 
-static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, share rows)
+static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, qsf_share rows)
 {
     for (size_t r = rows.begin; r < rows.end; r++) c->k.quantize_act((qsf_act *)a, r, x + r * ldx, cols);
 }
@@ -352,10 +346,10 @@ static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t threa
     const size_t ld[3] = { c->b.ld_q, c->b.ld_kv, c->b.ld_kv };
     size_t total = 0, at = 0;
     for (int i = 0; i < 3; i++) total += tiles_of(&c->w->m[kinds[i]]);
-    const share mine = share_of(total, thread, c->o.n_threads);
+    const qsf_share mine = qsf_share_of(total, thread, c->o.n_threads);
     for (int i = 0; i < 3; i++) {
         const qsf_matrix *m = &c->w->m[kinds[i]];
-        const share tiles = share_cut(mine, at, tiles_of(m));
+        const qsf_share tiles = share_cut(mine, at, tiles_of(m));
         multiply(c, m, c->b.xn, c->b.ld_embd, act, c->n_rows, out[i], ld[i], tiles, thread);
         add_bias(c, c->w->v[biases[i]], m->t.rows, out[i], ld[i], c->n_rows, tiles);
         at += tiles_of(m);
@@ -365,7 +359,7 @@ static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t threa
 static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thread)
 {
     const qsf_matrix *up = &c->w->m[QSF_K_FFN_UP], *gate = &c->w->m[QSF_K_FFN_GATE];
-    const share tiles = share_of(tiles_of(up), thread, c->o.n_threads);
+    const qsf_share tiles = qsf_share_of(tiles_of(up), thread, c->o.n_threads);
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
     multiply(c, up, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
     add_bias(c, c->w->v[QSF_K_FFN_UP_BIAS], up->t.rows, c->b.up, c->b.ld_ff, c->n_rows, tiles);
@@ -387,7 +381,7 @@ static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thre
 /* tmp = in . m + bias, shared by tiles. */
 static void project_out(const qsf_context *c, const qsf_matrix *m, const float *bias, const float *in, size_t ldin, const qsf_act *act, uint32_t thread)
 {
-    const share tiles = share_of(tiles_of(m), thread, c->o.n_threads);
+    const qsf_share tiles = qsf_share_of(tiles_of(m), thread, c->o.n_threads);
     multiply(c, m, in, ldin, act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
     add_bias(c, bias, m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
 }
@@ -408,7 +402,7 @@ static void layer_thread(void *arg, uint32_t thread)
     const qsf_hparams *hp = c->hp;
     const uint32_t n = c->n_rows, nt = c->o.n_threads;
     const size_t n_embd = hp->n_embd, n_att = (size_t)hp->n_heads * hp->head_dim;
-    const share rows = share_of(n, thread, nt);
+    const qsf_share rows = qsf_share_of(n, thread, nt);
     const qsf_act in = act_view(c, n_embd, n), att = act_view(c, n_att, n), ff = act_view(c, hp->n_ff, n);
     uint64_t *const matmul = &c->stats.ns_matmul, *const attention = &c->stats.ns_attention, *const other = &c->stats.ns_other;
     const float *const *v = w->v;
@@ -424,7 +418,7 @@ static void layer_thread(void *arg, uint32_t thread)
     meet(run, thread, matmul);
 
     const size_t heads = hp->n_heads + hp->n_kv_heads;
-    const share places = share_of(n * heads, thread, nt);
+    const qsf_share places = qsf_share_of(n * heads, thread, nt);
     for (size_t i = places.begin; i < places.end; i++) place_head(c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
     meet(run, thread, other);
     for (size_t i = thread; i < (size_t)c->n_groups * hp->n_kv_heads; i += nt)      /* later rows see more: dealt out in turn */
@@ -481,21 +475,27 @@ void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint3
     }
 }
 
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread)
+{
+    qsf_act act = act_view(c, c->hp->n_embd, n);
+    act.q += (size_t)j * act.cols;
+    act.d += (size_t)j * act.cols / 64;
+    act.s += (size_t)j * act.cols / 32;
+    act.h += (size_t)j * act.cols / 8;
+    float *logits = c->b.logits + j * c->b.ld_vocab + c->head_row;
+    multiply(c, m, c->b.xn + j * c->b.ld_embd, c->b.ld_embd, &act, n, logits, c->b.ld_vocab, tiles, thread);
+    const float *bias = c->w_final->v[QSF_K_OUTPUT_BIAS];
+    add_bias(c, bias ? bias + c->head_row : NULL, m->t.rows, logits, c->b.ld_vocab, n, tiles);
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
+    for (size_t i = 0; c->hp->final_softcap > 0 && begin < end && i < n; i++)
+        c->k.softcap_inplace(logits + i * c->b.ld_vocab + begin, c->hp->final_softcap, end - begin);
+}
+
 static void head_thread(void *arg, uint32_t thread)
 {
     layer_run *run = arg;
     qsf_context *c = run->c;
-    const qsf_hparams *hp = c->hp;
-    const qsf_matrix *m = c->head;
-    const qsf_act act = act_view(c, hp->n_embd, c->n_asked);
-    const share tiles = share_of(tiles_of(m), thread, c->o.n_threads);
-    float *logits = c->b.logits + c->head_row;
-    multiply(c, m, c->b.xn, c->b.ld_embd, &act, c->n_asked, logits, c->b.ld_vocab, tiles, thread);
-    const float *bias = c->w_final->v[QSF_K_OUTPUT_BIAS];
-    add_bias(c, bias ? bias + c->head_row : NULL, m->t.rows, logits, c->b.ld_vocab, c->n_asked, tiles);
-    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
-    for (size_t j = 0; hp->final_softcap > 0 && begin < end && j < c->n_asked; j++)
-        c->k.softcap_inplace(logits + j * c->b.ld_vocab + begin, hp->final_softcap, end - begin);
+    qsf_forward_logits(c, c->head, 0, c->n_asked, qsf_share_of(tiles_of(c->head), thread, c->o.n_threads), thread);
     meet(run, thread, &c->stats.ns_matmul);
 }
 
@@ -503,16 +503,18 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
 {
     layer_run run = { .c = c, .clock = qsf_now(c->platform) };
     const qsf_weights *w = c->w_final;
+    const bool approximate = qsf_head_wanted(c);
     uint32_t j = 0;
     for (uint32_t r = 0; first && r < c->n_rows; r++) {
         if (c->rows[r].logits < 0) continue;
         norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_OUTPUT_NORM], w->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
     }
-    if (first && uses_act(c, head)) {
+    if (first && (approximate || uses_act(c, head))) {
         const qsf_act act = act_view(c, c->hp->n_embd, c->n_asked);
-        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, c->hp->n_embd, (share){ 0, c->n_asked });
+        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, c->hp->n_embd, (qsf_share){ 0, c->n_asked });
     }
     c->head = head;
     c->head_row = head_row;
-    qsf_pool_run(c->pool, head_thread, &run);
+    if (approximate) qsf_head_run(c, head);
+    else qsf_pool_run(c->pool, head_thread, &run);
 }

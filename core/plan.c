@@ -8,6 +8,7 @@ typedef struct plan_sizes {
     uint64_t embd, final, layers, largest;
     uint64_t staging[2][2];   /* [ends in memory][stored, raw] */
     uint64_t tables;          /* of the file alone */
+    uint64_t approx;          /* what an approximate head takes beside the head */
 } plan_sizes;
 
 static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
@@ -75,6 +76,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
         plan_item(plan, "embedding", z->embd);
         plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
     }
+    if (z->approx) plan_item(plan, "approximate head", z->approx);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
     plan_item(plan, "staging", z->staging[!state->stream_ends][0] + z->staging[!state->stream_ends][1]);
@@ -133,7 +135,8 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     qsf_status st;
 
     if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
-    const bool can_stream = plan_can_stream(s, &z);
+    if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
+    const bool can_stream = o->head == QSF_HEAD_EXACT && plan_can_stream(s, &z);
     state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
     plan_fixed(model, &z, &state, o, plan);
     while (!plan_fits(plan, &z, o, state.n_slots)) {

@@ -353,6 +353,13 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
             }
 }
 
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes)
+{
+    assert(!qsf_type_get(type)->has_zero);
+    qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
+    tile_codes_write((uint8_t *)tile + 2 * QSF_TILE_ROWS, type, block, r, codes);
+}
+
 void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst)
 {
     const bool has_zero = qsf_type_get(tiles->type)->has_zero;

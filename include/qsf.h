@@ -164,6 +164,14 @@ typedef struct qsf_context qsf_context;
 
 typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2 } qsf_kv_type;
 
+/* Which logits the head computes.  EXACT: all.  The others leave out rows that cannot be the largest, as far as a cheaper
+ * measure tells, and their logits are -INFINITY; those that are there are what EXACT computes.  They are for decoding:
+ * batches in which more than 8 rows ask for logits are computed exactly.  docs/performance.md says how often the largest
+ * logit is the same, and what is gained.
+ * SCREEN: a copy of the head in few bits finds the 256 best rows; takes memory, needs a head of more bits than the copy.
+ * CLUSTERS: only clusters of rows near the hidden state, as the file lists them (qsf-convert --head-clusters). */
+typedef enum qsf_head_mode { QSF_HEAD_EXACT = 0, QSF_HEAD_SCREEN = 1, QSF_HEAD_CLUSTERS = 2 } qsf_head_mode;
+
 typedef struct qsf_context_options {
     size_t      size;
     uint64_t    ram_budget;   /* bytes the context may allocate; 0: no limit.  The plan reduces context length, then
@@ -177,6 +185,7 @@ typedef struct qsf_context_options {
     bool        f32;          /* false; true computes with float activations and keys and values: exact, slow, for comparing */
     const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */
     float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
+    qsf_head_mode head;       /* default QSF_HEAD_EXACT; the others keep embedding and head in memory, and go without f32 */
 } qsf_context_options;
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
@@ -248,7 +257,8 @@ QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
 /* The whole way for n tokens of one sequence, in as many batches as it takes; *logits (may be NULL) are the last one's.
  * An error leaves the sequence with the batches that were done. */
 QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits);
-/* float[vocab] of the i-th row of the last finished batch that asked for logits; valid until the next batch. */
+/* float[vocab] of the i-th row of the last finished batch that asked for logits; valid until the next batch.  -INFINITY for
+ * tokens that qsf_head_mode left out. */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
