@@ -41,7 +41,7 @@ static uint32_t bench_positions(const bench_settings *set)
     return most > least ? most : least;
 }
 
-static void bench_row_model(bench_row *r, const char *path)
+void bench_row_model(bench_row *r, const char *path)
 {
     const char *name = path;
     for (const char *p = path; *p; p++)

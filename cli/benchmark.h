@@ -13,10 +13,10 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 
 typedef struct bench_settings {
     option_list   models;
-    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *filter, *compare;
+    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *filter, *compare, *head_topk;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
-    long long     reps, n_batch, buffer_mb;
+    long long     reps, n_batch, buffer_mb, positions;
     double        tolerance;
     bool          load, kernels, json, csv, help, version, completion;
 } bench_settings;
@@ -31,7 +31,7 @@ typedef struct bench_row {
     char     test[64];           /* "pp512", "tg128", "tg128@4096", "load", "4bit/64 n=1 memory" */
     char     isa[24];
     uint32_t threads;
-    char     unit[16];           /* of the figures; "ms" and "ns" are times, where less is better, the rest speeds */
+    char     unit[16];           /* of the figures; "ms" and "ns" are times, where less is better, of the rest more */
     double   median, min, max, stdev;
     size_t   n;                  /* repetitions */
     double   share;              /* of what the machine can do; < 0: not known */
@@ -66,6 +66,10 @@ void bench_all_sets(bench_words *out);
 
 /* ---- bench_model.c ---- */
 int bench_models(const bench_settings *set, bench_report *rep);
+void bench_row_model(bench_row *r, const char *path);
+
+/* ---- bench_head.c ---- */
+int bench_heads(const bench_settings *set, bench_report *rep);
 
 /* ---- bench_kernels.c ---- */
 int bench_all_kernels(const bench_settings *set, bench_report *rep);

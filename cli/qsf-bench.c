@@ -17,6 +17,10 @@ static const option bench_options[] = {
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
 
+    { OPTION_TEXT, "--head-topk", "FILE", AT(head_topk), 0, 0, NULL,
+      "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's likeliest token, and the time of head and token", NULL },
+    { OPTION_INT, "--positions", "N", AT(positions), 0, 1e9, NULL, "with --head-topk: positions to compare, spread over the text", "2048" },
+
     { .kind = OPTION_GROUP, .help = "Kernels" },
     { OPTION_FLAG, "--kernels", NULL, AT(kernels), 0, 0, NULL,
       "every kernel of every instruction set, beside the machine's reading speed and its multiply-add peak, which are measured too", NULL },
@@ -119,7 +123,7 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
 int main(int argc, char **argv)
 {
     static bench_settings set = {
-        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5, .buffer_mb = 256,
+        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5, .buffer_mb = 256, .positions = 2048,
     };
     option_list rest;
     bench_report rep;
@@ -131,7 +135,7 @@ int main(int argc, char **argv)
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
     int code = bench_report_begin(&rep, &set);
     if (code) return code;
-    code = bench_models(&set, &rep);
+    code = set.head_topk ? bench_heads(&set, &rep) : bench_models(&set, &rep);
     if (!code && set.kernels) code = bench_all_kernels(&set, &rep);
     code = bench_report_end(&rep, code);
     if ((fflush(stdout) || ferror(stdout)) && !code) code = EXIT_IO;

@@ -20,7 +20,7 @@ typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *json, *info, *verify;
     option_list tensors;
     double      target_mb;
-    long long   threads, ram_mb;
+    long long   threads, ram_mb, clusters;
     bool        quiet, help, version;
 } convert_cli;
 
@@ -41,6 +41,8 @@ static const option convert_table[] = {
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd", "compression of layers: none, lz4, lz4hc or zstd", "none" },
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1", "0: rows of blocks, 1: tiles, ready for the processor", "1" },
+    { OPTION_INT, "--head-clusters", "N", AT(clusters), 0, QSF_MAX_CLUSTERS, NULL,
+      "sort the output head's rows into N clusters, for qsf-run --head-topk clusters; 2048 is a good number for large vocabularies, 0: none", "0" },
     { .kind = OPTION_GROUP, .help = "The work" },
     { OPTION_INT, "-t --threads", "N", AT(threads), 0, CONVERT_MAX_THREADS, NULL, "threads, 0: one a processor", "0" },
     { OPTION_INT, "--ram", "MB", AT(ram_mb), 0, 1e9, NULL, "most memory for weights at work, 0: as needed", "0" },
@@ -130,6 +132,7 @@ static bool fill_options(const convert_cli *cli, convert_options *o, char (*patt
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
+    o->head_clusters = (uint32_t)cli->clusters;
     o->cancelled = &convert_interrupted;
     if (cli->calibration) {
         fprintf(stderr, "--calibration is not in this build: quantisers that use activations come with a later version\n");

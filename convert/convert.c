@@ -175,6 +175,7 @@ qsf_status convert_run(input *in, const convert_options *o, const char *path, co
     qsf_writer *w = NULL;
     qsf_meta *meta;
     uint32_t n_meta;
+    const qsf_clusters *clusters;
     qsf_status st;
 
     memset(r, 0, sizeof *r);
@@ -185,9 +186,10 @@ qsf_status convert_run(input *in, const convert_options *o, const char *path, co
     if ((st = convert_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, &meta, &n_meta, err))) return st;
     r->default_type = convert_default_type(in, r->tensors);
+    if ((st = convert_clusters(in, o, r, &clusters, err))) return st;
     r->ns_plan = qsf_now(p) - start;
 
-    const qsf_write_options wo = { .default_type = r->default_type, .compression = o->compression, .max_tensors = 2 * in->n_tensors };
+    const qsf_write_options wo = { .default_type = r->default_type, .compression = o->compression, .max_tensors = 2 * in->n_tensors, .clusters = clusters };
     if ((st = qsf_writer_new(p, path, &in->hp, &in->vocab, meta, n_meta, &wo, &w, err))) return st;
     if ((st = convert_units(in, o, r, w, err))) {
         qsf_writer_abort(w);

@@ -1,5 +1,5 @@
 /* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c,
- * outliers.c), making it (convert.c, strip.c), telling about it (report.c, inspect.c).
+ * outliers.c, clusters.c, activations.c), making it (convert.c, strip.c), telling about it (report.c, inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
 #define QSF_CONVERT_H
@@ -36,6 +36,7 @@ typedef struct convert_options {
     uint64_t         target_bytes;                  /* 0: none; else the types are chosen to fit it */
     uint64_t         ram_bytes;                     /* most memory for weights at work; 0: no limit */
     uint32_t         n_threads;                     /* 0: one a core */
+    uint32_t         head_clusters;                 /* 0: none */
     /* Called on the calling thread, now and then; may be NULL. */
     void           (*progress)(void *user, const char *stage, const char *name, uint64_t done, uint64_t total);
     void            *progress_user;
@@ -113,6 +114,12 @@ qsf_status convert_outlier_row(const qsf_platform *p, const convert_tensor *c, f
 qsf_status convert_measure(input *in, uint32_t i, const convert_tensor *c, convert_strip *s, qsf_quant_error *e, double *outliers, qsf_error *err);
 /* Decides which matrices keep their outliers apart. */
 qsf_status convert_outliers(input *in, const convert_options *o, convert_report *r, qsf_error *err);
+
+/* Sorts the head's rows into o->head_clusters clusters (the arena's; NULL where none were asked for). */
+qsf_status convert_clusters(input *in, const convert_options *o, const convert_report *r, const qsf_clusters **out, qsf_error *err);
+
+/* size[n_embd]: root mean square of each column of what the head is multiplied with, 1 on average (activations.c). */
+qsf_status convert_activations(const input *in, const convert_options *o, float *size, qsf_error *err);
 
 /* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
 typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);

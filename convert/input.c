@@ -286,6 +286,7 @@ qsf_status input_open_source(const qsf_platform *p, const char *path, input **ou
         goto fail;
     }
     if ((st = input_check(own->src, err))) goto fail;
+    in->model_path = own->src->path;
     in->hp = own->src->hp;
     in->vocab = own->src->vocab;
     if ((st = input_list(in, own->src, err))) goto fail;

@@ -27,6 +27,7 @@ struct input {
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
     void        (*close)(input *in);    /* frees in too */
+    const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
     qsf_arena    *arena;
     void         *own;          /* of the reader */
 };

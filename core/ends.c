@@ -162,7 +162,7 @@ bool qsf_ends_embed(qsf_context *c)
     if (!e->streamed) {
         const qsf_matrix *pos = &c->w_embd->m[QSF_K_POS_EMBD];
         for (uint32_t r = 0; r < c->n_rows; r++)
-            qsf_forward_embed(c, r, &c->w_embd->m[QSF_K_TOKEN_EMBD].t, (uint32_t)c->rows[r].token, pos->t.data ? &pos->t : NULL);
+            qsf_forward_embed(c, r, &c->w_embd->m[QSF_K_TOKEN_EMBD].t, qsf_head_place(c, c->rows[r].token), pos->t.data ? &pos->t : NULL);
         return true;
     }
     const qsf_window *w = &e->embd_window;

@@ -475,15 +475,20 @@ void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint3
     }
 }
 
-void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread)
+void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     qsf_act act = act_view(c, c->hp->n_embd, n);
     act.q += (size_t)j * act.cols;
     act.d += (size_t)j * act.cols / 64;
     act.s += (size_t)j * act.cols / 32;
     act.h += (size_t)j * act.cols / 8;
+    multiply(c, m, c->b.xn + j * c->b.ld_embd, c->b.ld_embd, &act, n, y, ldy, tiles, thread);
+}
+
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread)
+{
     float *logits = c->b.logits + j * c->b.ld_vocab + c->head_row;
-    multiply(c, m, c->b.xn + j * c->b.ld_embd, c->b.ld_embd, &act, n, logits, c->b.ld_vocab, tiles, thread);
+    qsf_forward_product(c, m, j, n, logits, c->b.ld_vocab, tiles, thread);
     const float *bias = c->w_final->v[QSF_K_OUTPUT_BIAS];
     add_bias(c, bias ? bias + c->head_row : NULL, m->t.rows, logits, c->b.ld_vocab, n, tiles);
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
@@ -515,6 +520,10 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
     }
     c->head = head;
     c->head_row = head_row;
-    if (approximate) qsf_head_run(c, head);
-    else qsf_pool_run(c->pool, head_thread, &run);
+    if (approximate) {
+        qsf_head_run(c, head);
+    } else {
+        qsf_pool_run(c->pool, head_thread, &run);
+        qsf_head_order(c);
+    }
 }

@@ -12,10 +12,20 @@ enum { SCREEN_TYPE = QSF_T_3BIT_S, SCREEN_BLOCK = 64, SCREEN_LEVELS = 8 };
 
 /* ---- memory ---- */
 
-static const qsf_tensor *screened_tensor(const qsf_source *s)
+static const qsf_tensor *head_tensor(const qsf_source *s)
 {
     const uint32_t unit = s->hp.tied ? qsf_unit_embd(s) : qsf_unit_final(s);
     return &s->tensors[s->units[unit].first_tensor + (uint32_t)qsf_unit_find(s, unit, s->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT)];
+}
+
+static qsf_status screen_bytes(const qsf_source *s, const qsf_tensor *t, uint64_t *bytes, qsf_error *err)
+{
+    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, bytes, err);
+    if (!st && t->bytes < *bytes / 10 * 14)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the head has %llu bytes, a screen for it %llu: nothing would be gained; use the exact head or clusters", s->path,
+                        (unsigned long long)t->bytes, (unsigned long long)*bytes);
+    *bytes += (uint64_t)QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof(uint32_t);
+    return st;
 }
 
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err)
@@ -23,21 +33,14 @@ qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uin
     *bytes = 0;
     if (o->head == QSF_HEAD_EXACT) return QSF_OK;
     if (o->f32) return qsf_fail(err, QSF_E_ARGUMENT, "computing with floats is for exact logits: it does not go with an approximate head");
-    const qsf_tensor *t = screened_tensor(s);
-    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, bytes, err);
-    if (st) return st;
-    if (t->bytes < *bytes / 10 * 14)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the head has %llu bytes, a screen for it %llu: nothing would be gained; use the exact head", s->path,
-                        (unsigned long long)t->bytes, (unsigned long long)*bytes);
-    *bytes += (uint64_t)QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof(uint32_t);
-    return QSF_OK;
+    return o->head == QSF_HEAD_SCREEN ? screen_bytes(s, head_tensor(s), bytes, err) : qsf_clusters_bytes(s, head_tensor(s), bytes, err);
 }
 
-qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_context_options *o, qsf_error *err)
+static qsf_status screen_init(qsf_head *h, qsf_error *err)
 {
-    *h = (qsf_head){ .mode = o->head, .source = s, .room = QSF_HEAD_BEST };
-    if (o->head == QSF_HEAD_EXACT) return QSF_OK;
-    const qsf_tensor *t = screened_tensor(s);
+    const qsf_source *s = h->source;
+    const qsf_tensor *t = head_tensor(s);
+    h->room = QSF_HEAD_BEST;
     h->small = (qsf_matrix){ .t = { .kind = t->kind, .type = SCREEN_TYPE, .packing = 1, .block = SCREEN_BLOCK, .rows = t->rows, .cols = t->cols },
                              .form = qsf_form_of_type(SCREEN_TYPE), .blocks = (uint32_t)qsf_ceil_div(t->cols, SCREEN_BLOCK) };
     const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, &h->small.t.bytes, err);
@@ -48,12 +51,18 @@ qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_context_opt
     return QSF_OK;
 }
 
+qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_context_options *o, qsf_error *err)
+{
+    *h = (qsf_head){ .mode = o->head, .source = s };
+    return o->head == QSF_HEAD_SCREEN ? screen_init(h, err) : o->head == QSF_HEAD_CLUSTERS ? qsf_clusters_init(h, err) : QSF_OK;
+}
+
 void qsf_head_done(qsf_head *h)
 {
-    if (!h->source) return;
-    const qsf_platform *p = h->source->platform;
-    if (h->screen) qsf_dealloc(p, h->screen, h->small.t.bytes);
-    if (h->tiles) qsf_dealloc(p, h->tiles, (uint64_t)QSF_HEAD_ROWS * h->room * sizeof *h->tiles);
+    if (h->mode == QSF_HEAD_CLUSTERS) qsf_clusters_done(h);
+    if (h->mode != QSF_HEAD_SCREEN) return;
+    qsf_dealloc(h->source->platform, h->screen, h->small.t.bytes);
+    qsf_dealloc(h->source->platform, h->tiles, (uint64_t)QSF_HEAD_ROWS * h->room * sizeof *h->tiles);
 }
 
 /* ---- making the screen ---- */
@@ -128,30 +137,45 @@ static void screen_choose(qsf_context *c, uint32_t row)
     c->approx.n_tiles[row] = n;
 }
 
-static void screen_thread(void *arg, uint32_t thread)
+static void screen_thread(qsf_context *c, const qsf_matrix *head, uint32_t thread)
 {
-    const head_job *job = arg;
-    qsf_context *c = job->c;
     const uint32_t nt = c->o.n_threads, n = c->n_asked;
-    const qsf_share all = qsf_share_of(qsf_ceil_div(job->head->t.rows, QSF_TILE_ROWS), thread, nt);
-    qsf_forward_logits(c, &c->approx.small, 0, n, all, thread);
+    qsf_forward_logits(c, &c->approx.small, 0, n, qsf_share_of(qsf_ceil_div(head->t.rows, QSF_TILE_ROWS), thread, nt), thread);
     qsf_pool_barrier(c->pool);
     for (uint32_t j = thread; j < n; j += nt) screen_choose(c, j);
     qsf_pool_barrier(c->pool);
     for (uint32_t j = 0; j < n; j++) {
         const uint32_t *tiles = c->approx.tiles + (size_t)j * c->approx.room;
         const qsf_share mine = qsf_share_of(c->approx.n_tiles[j], thread, nt);
-        for (size_t i = mine.begin; i < mine.end; i++)
-            qsf_forward_logits(c, job->head, j, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
+        for (size_t i = mine.begin; i < mine.end; i++) qsf_forward_logits(c, head, j, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
     }
+}
+
+static void approximate_thread(void *arg, uint32_t thread)
+{
+    const head_job *job = arg;
+    if (job->c->approx.mode == QSF_HEAD_SCREEN) screen_thread(job->c, job->head, thread);
+    else qsf_clusters_thread(job->c, job->head, thread);
 }
 
 void qsf_head_run(qsf_context *c, const qsf_matrix *head)
 {
     head_job job = { c, head };
-    if (!c->approx.ready) qsf_pool_run(c->pool, screen_make_thread, &job);
+    if (!c->approx.ready && c->approx.mode == QSF_HEAD_SCREEN) qsf_pool_run(c->pool, screen_make_thread, &job);
+    if (!c->approx.ready && c->approx.mode == QSF_HEAD_CLUSTERS) qsf_clusters_make(c, head);
     c->approx.ready = true;
     const uint64_t begin = qsf_now(c->platform);
-    qsf_pool_run(c->pool, screen_thread, &job);
+    qsf_pool_run(c->pool, approximate_thread, &job);
     c->stats.ns_matmul += qsf_now(c->platform) - begin;
+}
+
+void qsf_head_order(qsf_context *c)
+{
+    if (c->approx.mode == QSF_HEAD_CLUSTERS && c->approx.ready) qsf_clusters_unsort(c);
+}
+
+uint32_t qsf_head_place(const qsf_context *c, int32_t token)
+{
+    const bool sorted = c->approx.mode == QSF_HEAD_CLUSTERS && c->approx.ready && c->hp->tied;
+    return sorted ? c->approx.source->clusters->place[token] : (uint32_t)token;
 }

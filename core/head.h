@@ -14,10 +14,13 @@ typedef struct qsf_head {
     qsf_head_mode mode;
     const qsf_source *source;
     bool       ready;         /* made from the head in memory, which happens when it is first used */
-    qsf_matrix small;         /* screen: the head in fewer bits */
-    uint32_t  *tiles;         /* [QSF_HEAD_ROWS][room] tiles of the head that are computed exactly */
-    uint32_t   n_tiles[QSF_HEAD_ROWS], room;
-    uint8_t   *screen;        /* its memory */
+    qsf_matrix small;         /* screen: the head in fewer bits; clusters: their centroids */
+    uint32_t  *tiles;         /* tiles of the head that are computed exactly; screen: [QSF_HEAD_ROWS][room], clusters: [room] */
+    uint32_t   room, n_tiles[QSF_HEAD_ROWS];      /* clusters: after the first and after the second round */
+    uint8_t   *screen;        /* small's memory */
+    float     *promise, *first;     /* [clusters] what each may have, and of these the first round's */
+    float     *scratch;       /* [n_vocab] */
+    uint8_t   *taken;         /* [room] the tile is listed */
 } qsf_head;
 
 struct qsf_context;
@@ -31,5 +34,18 @@ void       qsf_head_done(qsf_head *h);          /* takes half-built */
 bool qsf_head_wanted(const struct qsf_context *c);
 /* Logits of the rows that asked, which are normed and quantised; head: all of it, in memory. */
 void qsf_head_run(struct qsf_context *c, const qsf_matrix *head);
+/* After a batch that was computed whole: brings its logits into the vocabulary's order. */
+void qsf_head_order(struct qsf_context *c);
+/* The row of the embedding that is a token's. */
+uint32_t qsf_head_place(const struct qsf_context *c, int32_t token);
+
+/* ---- head_clusters.c ---- */
+qsf_status qsf_clusters_bytes(const qsf_source *s, const qsf_tensor *head, uint64_t *bytes, qsf_error *err);
+qsf_status qsf_clusters_init(qsf_head *h, qsf_error *err);
+void       qsf_clusters_done(qsf_head *h);
+/* Puts the head in memory in the clusters' order. */
+void       qsf_clusters_make(struct qsf_context *c, const qsf_matrix *head);
+void       qsf_clusters_thread(struct qsf_context *c, const qsf_matrix *head, uint32_t thread);
+void       qsf_clusters_unsort(struct qsf_context *c);
 
 #endif

@@ -78,7 +78,7 @@ void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v)
     qsf_ext_end(o);
 }
 
-static void ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n)
+void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n)
 {
     qsf_ext_begin(o, key, QSF_EXT_F32);
     for (uint64_t i = 0; i < n; i++) ext_word(o, qsf_f32_bits(v[i]));
@@ -265,8 +265,8 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
         }
     }
     const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
-    if (hp->rope_factors) ext_put_f32s(o, "rope.factors", hp->rope_factors, half);
-    if (hp->rope_factors_long) ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
+    if (hp->rope_factors) qsf_ext_put_f32s(o, "rope.factors", hp->rope_factors, half);
+    if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
 }
 
 static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf_hparams *hp, qsf_error *err)

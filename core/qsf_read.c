@@ -293,6 +293,7 @@ static qsf_status opening_run(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = ext_read(s, o, err))) return st;
     if ((st = ext_describe(s, o, err))) return st;
     if ((st = hparams_check(s, o->header, err))) return st;
+    if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
     if ((st = units_new(s, err))) return st;
     if ((st = ext_units(s, o, err))) return st;
     return ext_tensors(s, &o->ext, err);

@@ -298,9 +298,10 @@ static uint32_t writer_max_chunks(uint64_t rows, uint64_t more, uint64_t cols)
 }
 
 /* What is known at the beginning. */
-static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta)
+static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta, const qsf_clusters *clusters)
 {
     qsf_ext_put_hparams(x, hp);
+    if (clusters) qsf_ext_put_clusters(x, clusters, hp);
     qsf_ext_put_meta(x, meta, n_meta);
     qsf_ext_put_vocab(x, v);
 }
@@ -329,13 +330,13 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
     if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err))) return QSF_E_MEMORY;
 
     qsf_ext_out size = { 0 };
-    writer_describe(&size, hp, v, meta, n_meta);
+    writer_describe(&size, hp, v, meta, n_meta, w->o.clusters);
     writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
     w->head_bytes = qsf_round_up(ext_at + size.len, QSF_UNIT_ALIGN);
     if (w->head_bytes - ext_at > UINT32_MAX) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a description of more than 4 GB", w->path);
     if (!(w->head = qsf_arena_alloc(w->arena, w->head_bytes, "file description", err))) return QSF_E_MEMORY;
     w->ext = (qsf_ext_out){ .p = w->head + ext_at, .cap = w->head_bytes - ext_at };
-    writer_describe(&w->ext, hp, v, meta, n_meta);
+    writer_describe(&w->ext, hp, v, meta, n_meta, w->o.clusters);
     w->begin = w->head_bytes;
     return QSF_OK;
 }

@@ -11,6 +11,7 @@ typedef struct qsf_write_options {
     uint8_t  default_type;      /* header byte 48: a qsf_type 0-5; QSF_T_MIXED where the tensors say */
     uint8_t  compression;       /* QSF_COMPRESS_*, for layers */
     uint32_t max_tensors;       /* room for this many tensors in the directory, outliers included */
+    const qsf_clusters *clusters;   /* of the head; NULL: none */
 } qsf_write_options;
 
 /* Begins path's temporary file.  hp, v and meta are copied or written at once.  On an error *out is NULL, nothing is left behind. */

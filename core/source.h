@@ -81,6 +81,18 @@ typedef struct qsf_unit {
     uint64_t payload;             /* QSF: of the stored bytes, those before the zeros that fill the extent; else unused */
 } qsf_unit;
 
+/* Rows of the head by likeness, for QSF_HEAD_CLUSTERS; docs/format.md says what the numbers are. */
+typedef struct qsf_clusters {
+    uint32_t   n;
+    uint32_t  *first;             /* [n + 1] places of a cluster's rows in order */
+    uint32_t  *order;             /* [n_vocab] rows, cluster by cluster */
+    uint32_t  *place;             /* [n_vocab] where a row stands in order; not used for writing */
+    float     *radius;            /* [n] how far rows are from their centroid */
+    float     *scale;             /* [n_embd] what columns count in distances */
+    qsf_tensor centroids;         /* [n][n_embd], 8 bits in tiles, in memory */
+} qsf_clusters;
+enum { QSF_MAX_CLUSTERS = 65536 };
+
 /* Metadata for --info: key, and the value as text. */
 typedef struct qsf_meta { const char *key, *value; } qsf_meta;
 
@@ -115,6 +127,7 @@ typedef struct qsf_source {
     /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in parts; NULL where the file has none. */
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
+    const qsf_clusters *clusters; /* NULL: the file has none */
     struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }

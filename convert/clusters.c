@@ -1,0 +1,302 @@
+/* --head-clusters: the head's rows by likeness, so that decoding can leave most of them out (core/head_clusters.c).
+ * SPDX-License-Identifier: MIT
+ *
+ * Lloyd's k-means on a sample of the rows, then every row to its nearest centroid.  Distances count each column by its size in hidden states,
+ * which rows are multiplied with: by the weights' sizes alone clusters would have to be two to five times as many for the same effect.  Sums
+ * are made in one order: the result does not depend on the number of threads. */
+#include "convert.h"
+
+#include <math.h>
+
+enum { CLUSTER_ROUNDS = 4, CLUSTER_SAMPLE = 32 /* rows a cluster */, CLUSTER_LANES = 16, CLUSTER_STRIP = 64 /* rows */, CLUSTER_BLOCK = 64 };
+
+typedef struct cluster_work {
+    input      *in;
+    uint32_t    tensor, rows, cols, n, lanes;   /* lanes: clusters, rounded up */
+    uint32_t    n_sample;
+    float      *weight;         /* [cols] of a column in distances */
+    float      *sample;         /* [n_sample][cols] weighted */
+    float      *centroids;      /* [n][cols] weighted */
+    float      *tiles;          /* [lanes / 16][cols][16] the same, and [lanes] half their squared lengths behind */
+    float      *strips;         /* [threads][CLUSTER_STRIP][cols] */
+    uint32_t   *nearest;        /* [rows] */
+    double     *sums;           /* [n][cols] */
+    uint32_t   *counts;         /* [n] */
+    double     *spread;         /* [n] sums of squared distances */
+} cluster_work;
+
+/* ---- the nearest centroid ---- */
+
+static void cluster_tiles(cluster_work *k)
+{
+    float *half = k->tiles + (size_t)k->lanes * k->cols;
+    for (uint32_t c = 0; c < k->lanes; c++) {
+        const float *from = k->centroids + (size_t)c * k->cols;
+        float *to = k->tiles + (size_t)(c / CLUSTER_LANES) * k->cols * CLUSTER_LANES + c % CLUSTER_LANES;
+        double sum = 0;
+        for (uint32_t j = 0; j < k->cols; j++) {
+            to[(size_t)j * CLUSTER_LANES] = c < k->n ? from[j] : 0;
+            sum += c < k->n ? (double)from[j] * from[j] : 0;
+        }
+        half[c] = c < k->n ? (float)(sum / 2) : INFINITY;
+    }
+}
+
+/* Two rows at once share the loads of the centroids. */
+static void cluster_nearest2(const cluster_work *k, const float *restrict a, const float *restrict b, uint32_t out[2])
+{
+    const float *half = k->tiles + (size_t)k->lanes * k->cols;
+    float best[2] = { -INFINITY, -INFINITY };
+    out[0] = out[1] = 0;
+    for (uint32_t t = 0; t < k->lanes / CLUSTER_LANES; t++) {
+        const float *restrict c = k->tiles + (size_t)t * k->cols * CLUSTER_LANES;
+        float x[CLUSTER_LANES] = { 0 }, y[CLUSTER_LANES] = { 0 };
+        for (uint32_t j = 0; j < k->cols; j++)
+            for (int l = 0; l < CLUSTER_LANES; l++) {
+                x[l] += a[j] * c[j * CLUSTER_LANES + l];
+                y[l] += b[j] * c[j * CLUSTER_LANES + l];
+            }
+        for (int l = 0; l < CLUSTER_LANES; l++) {
+            const uint32_t i = t * CLUSTER_LANES + (uint32_t)l;
+            if (x[l] - half[i] > best[0]) best[0] = x[l] - half[i], out[0] = i;
+            if (y[l] - half[i] > best[1]) best[1] = y[l] - half[i], out[1] = i;
+        }
+    }
+}
+
+static void cluster_nearest(const cluster_work *k, const float *rows, uint32_t n, uint32_t *out)
+{
+    for (uint32_t r = 0; r < n; r += 2) {
+        uint32_t two[2];
+        const uint32_t next = QSF_MIN(r + 1, n - 1);
+        cluster_nearest2(k, rows + (size_t)r * k->cols, rows + (size_t)next * k->cols, two);
+        out[r] = two[0];
+        out[next] = r == next ? two[0] : two[1];
+    }
+}
+
+static void cluster_weigh(const cluster_work *k, float *rows, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t j = 0; j < k->cols; j++) rows[(size_t)r * k->cols + j] *= k->weight[j];
+}
+
+static qsf_status cluster_sample_strip(void *user, uint32_t i, uint32_t thread, qsf_error *err)
+{
+    cluster_work *k = user;
+    const uint32_t row = i * CLUSTER_STRIP;
+    (void)thread;
+    (void)err;
+    cluster_nearest(k, k->sample + (size_t)row * k->cols, QSF_MIN(CLUSTER_STRIP, k->n_sample - row), k->nearest + row);
+    return QSF_OK;
+}
+
+static qsf_status cluster_all_strip(void *user, uint32_t i, uint32_t thread, qsf_error *err)
+{
+    cluster_work *k = user;
+    const uint32_t row = i * CLUSTER_STRIP, n = QSF_MIN(CLUSTER_STRIP, k->rows - row);
+    float *strip = k->strips + (size_t)thread * CLUSTER_STRIP * k->cols;
+    const qsf_status st = k->in->read(k->in, k->tensor, row, n, strip, err);
+    if (st) return st;
+    cluster_weigh(k, strip, n);
+    cluster_nearest(k, strip, n, k->nearest + row);
+    return QSF_OK;
+}
+
+/* ---- means ---- */
+
+static void cluster_clear(cluster_work *k)
+{
+    memset(k->sums, 0, (size_t)k->n * k->cols * sizeof *k->sums);
+    memset(k->counts, 0, k->n * sizeof *k->counts);
+    memset(k->spread, 0, k->n * sizeof *k->spread);
+}
+
+static void cluster_add(cluster_work *k, const float *row, uint32_t c)
+{
+    double *sum = k->sums + (size_t)c * k->cols, square = 0;
+    for (uint32_t j = 0; j < k->cols; j++) {
+        sum[j] += row[j];
+        square += (double)row[j] * row[j];
+    }
+    k->spread[c] += square;
+    k->counts[c]++;
+}
+
+/* A cluster that has lost all its rows keeps its centroid. */
+static void cluster_means(cluster_work *k)
+{
+    for (uint32_t c = 0; c < k->n; c++) {
+        double length = 0;
+        for (uint32_t j = 0; k->counts[c] && j < k->cols; j++) {
+            const double mean = k->sums[(size_t)c * k->cols + j] / k->counts[c];
+            k->centroids[(size_t)c * k->cols + j] = (float)mean;
+            length += mean * mean;
+        }
+        k->spread[c] -= k->counts[c] * length;
+    }
+}
+
+/* ---- the steps ---- */
+
+static qsf_status cluster_read_sample(cluster_work *k, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    for (uint32_t s = 0; !st && s < k->n_sample; s++)
+        st = k->in->read(k->in, k->tensor, (uint32_t)((uint64_t)s * k->rows / k->n_sample), 1, k->sample + (size_t)s * k->cols, err);
+    if (st) return st;
+    cluster_weigh(k, k->sample, k->n_sample);
+    for (uint32_t c = 0; c < k->n; c++)
+        memcpy(k->centroids + (size_t)c * k->cols, k->sample + (size_t)((uint64_t)c * k->n_sample / k->n) * k->cols, k->cols * sizeof(float));
+    return QSF_OK;
+}
+
+static qsf_status cluster_find(cluster_work *k, const convert_options *o, uint32_t n_threads, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    qsf_status st = cluster_read_sample(k, err);
+    for (int round = 0; !st && round < CLUSTER_ROUNDS; round++) {
+        if (o->progress) o->progress(o->progress_user, "cluster", "", (uint64_t)round, CLUSTER_ROUNDS + 1);
+        cluster_tiles(k);
+        if ((st = convert_parallel(p, n_threads, (uint32_t)qsf_ceil_div(k->n_sample, CLUSTER_STRIP), cluster_sample_strip, k, o->cancelled, err))) break;
+        cluster_clear(k);
+        for (uint32_t s = 0; s < k->n_sample; s++) cluster_add(k, k->sample + (size_t)s * k->cols, k->nearest[s]);
+        cluster_means(k);
+    }
+    if (st) return st;
+    if (o->progress) o->progress(o->progress_user, "cluster", "", CLUSTER_ROUNDS, CLUSTER_ROUNDS + 1);
+    cluster_tiles(k);
+    if ((st = convert_parallel(p, n_threads, (uint32_t)qsf_ceil_div(k->rows, CLUSTER_STRIP), cluster_all_strip, k, o->cancelled, err))) return st;
+    cluster_clear(k);
+    for (uint32_t row = 0; !st && row < k->rows; row++) {
+        if ((st = k->in->read(k->in, k->tensor, row, 1, k->strips, err))) return st;
+        cluster_weigh(k, k->strips, 1);
+        cluster_add(k, k->strips, k->nearest[row]);
+    }
+    cluster_means(k);
+    return QSF_OK;
+}
+
+/* Centroids without the weights, as 8-bit tiles. */
+static qsf_status cluster_centroids(const cluster_work *k, qsf_clusters *out, qsf_error *err)
+{
+    qsf_tensor t = { .kind = QSF_K_OUTPUT, .type = QSF_T_8BIT, .block = CLUSTER_BLOCK, .rows = k->n, .cols = k->cols };
+    qsf_status st = qsf_tensor_bytes(t.type, 0, t.block, t.rows, t.cols, &t.bytes, err);
+    if (st) return st;
+    const uint64_t each = t.bytes / k->n, bytes = t.bytes;
+    uint8_t *rows = qsf_alloc(k->in->platform, bytes, "centroids", err);
+    if (!rows) return QSF_E_MEMORY;
+    for (uint32_t c = 0; !st && c < k->n; c++) {
+        for (uint32_t j = 0; j < k->cols; j++) k->strips[j] = k->centroids[(size_t)c * k->cols + j] / k->weight[j];
+        st = qsf_quantize_row(t.type, t.block, k->strips, k->cols, NULL, rows + c * each, NULL, err);
+    }
+    out->centroids = t;
+    out->centroids.packing = 1;
+    if (!st) st = qsf_tensor_bytes(t.type, 1, t.block, t.rows, t.cols, &out->centroids.bytes, err);
+    void *tiles = st ? NULL : qsf_arena_alloc(k->in->arena, out->centroids.bytes, "centroids", err);
+    if (!st && !tiles) st = QSF_E_MEMORY;
+    t.data = rows;
+    if (!st) qsf_pack_tiles(&t, tiles);
+    out->centroids.data = tiles;
+    qsf_dealloc(k->in->platform, rows, bytes);
+    return st;
+}
+
+static qsf_status cluster_result(const cluster_work *k, qsf_clusters *out, qsf_error *err)
+{
+    qsf_arena *a = k->in->arena;
+    out->n = k->n;
+    if (!(out->first = qsf_arena_array(a, (uint64_t)k->n + 1, sizeof *out->first, "clusters", err))) return QSF_E_MEMORY;
+    if (!(out->order = qsf_arena_array(a, k->rows, sizeof *out->order, "clusters", err))) return QSF_E_MEMORY;
+    if (!(out->scale = qsf_arena_array(a, k->cols, sizeof *out->scale, "clusters", err))) return QSF_E_MEMORY;
+    memcpy(out->scale, k->weight, k->cols * sizeof *out->scale);
+    if (!(out->radius = qsf_arena_array(a, k->n, sizeof *out->radius, "clusters", err))) return QSF_E_MEMORY;
+    for (uint32_t c = 0; c < k->n; c++) {
+        out->first[c + 1] = out->first[c] + k->counts[c];
+        out->radius[c] = k->counts[c] && k->spread[c] > 0 ? (float)sqrt(k->spread[c] / k->counts[c]) : 0;
+        k->counts[c] = out->first[c];
+    }
+    for (uint32_t row = 0; row < k->rows; row++) out->order[k->counts[k->nearest[row]]++] = row;
+    return cluster_centroids(k, out, err);
+}
+
+/* ---- memory ---- */
+
+static uint64_t cluster_bytes(const cluster_work *k, uint32_t n_sample, uint32_t n_threads)
+{
+    const uint64_t row = (uint64_t)k->cols * sizeof(float);
+    return n_sample * row + (k->n + (uint64_t)k->lanes) * row + 2 * k->n * row + (uint64_t)n_threads * CLUSTER_STRIP * row + (uint64_t)k->rows * sizeof(uint32_t);
+}
+
+static qsf_status cluster_fit(cluster_work *k, const convert_options *o, uint32_t n_threads, qsf_error *err)
+{
+    k->n_sample = (uint32_t)QSF_MIN((uint64_t)k->n * CLUSTER_SAMPLE, k->rows);
+    while (o->ram_bytes && k->n_sample > 2 * k->n && cluster_bytes(k, k->n_sample, n_threads) > o->ram_bytes) k->n_sample = QSF_MAX(k->n_sample / 2, 2 * k->n);
+    if (o->ram_bytes && cluster_bytes(k, k->n_sample, n_threads) > o->ram_bytes)
+        return qsf_fail(err, QSF_E_BUDGET, "%u clusters need %llu MB, --ram gives %llu MB", (unsigned)k->n,
+                        (unsigned long long)(cluster_bytes(k, k->n_sample, n_threads) / 1000000 + 1), (unsigned long long)(o->ram_bytes / 1000000));
+    return QSF_OK;
+}
+
+static void cluster_free(const cluster_work *k, uint32_t n_threads)
+{
+    const qsf_platform *p = k->in->platform;
+    qsf_dealloc(p, k->weight, k->cols * sizeof(float));
+    qsf_dealloc(p, k->sample, (uint64_t)k->n_sample * k->cols * sizeof(float));
+    qsf_dealloc(p, k->centroids, (uint64_t)k->n * k->cols * sizeof(float));
+    qsf_dealloc(p, k->tiles, ((uint64_t)k->lanes * k->cols + k->lanes) * sizeof(float));
+    qsf_dealloc(p, k->strips, (uint64_t)n_threads * CLUSTER_STRIP * k->cols * sizeof(float));
+    qsf_dealloc(p, k->nearest, (uint64_t)k->rows * sizeof(uint32_t));
+    qsf_dealloc(p, k->sums, (uint64_t)k->n * k->cols * sizeof(double));
+    qsf_dealloc(p, k->counts, k->n * sizeof(uint32_t));
+    qsf_dealloc(p, k->spread, k->n * sizeof(double));
+}
+
+static qsf_status cluster_new(cluster_work *k, uint32_t n_threads, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    if (!(k->weight = qsf_alloc_array(p, k->cols, sizeof(float), "clusters", err))) return QSF_E_MEMORY;
+    if (!(k->sample = qsf_alloc_array(p, (uint64_t)k->n_sample * k->cols, sizeof(float), "a sample of the head", err))) return QSF_E_MEMORY;
+    if (!(k->centroids = qsf_alloc_array(p, (uint64_t)k->n * k->cols, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
+    if (!(k->tiles = qsf_alloc_array(p, (uint64_t)k->lanes * k->cols + k->lanes, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
+    if (!(k->strips = qsf_alloc_array(p, (uint64_t)n_threads * CLUSTER_STRIP * k->cols, sizeof(float), "strips", err))) return QSF_E_MEMORY;
+    if (!(k->nearest = qsf_alloc_array(p, k->rows, sizeof(uint32_t), "clusters", err))) return QSF_E_MEMORY;
+    if (!(k->sums = qsf_alloc_array(p, (uint64_t)k->n * k->cols, sizeof(double), "centroids", err))) return QSF_E_MEMORY;
+    if (!(k->counts = qsf_alloc_array(p, k->n, sizeof(uint32_t), "clusters", err))) return QSF_E_MEMORY;
+    if (!(k->spread = qsf_alloc_array(p, k->n, sizeof(double), "clusters", err))) return QSF_E_MEMORY;
+    return QSF_OK;
+}
+
+static int cluster_tensor(const input *in, uint32_t kind)
+{
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        if (in->tensors[i].unit >= in->hp.n_layers && in->tensors[i].kind == kind) return (int)i;
+    return -1;
+}
+
+qsf_status convert_clusters(input *in, const convert_options *o, const convert_report *r, const qsf_clusters **out, qsf_error *err)
+{
+    const int head = cluster_tensor(in, in->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
+    qsf_status st;
+    *out = NULL;
+    if (!o->head_clusters) return QSF_OK;
+    if (!in->model_path)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "clusters of the head need a model that runs: make a QSF file first, then one with clusters of that");
+    if (head < 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no head to make clusters of");
+    if (cluster_tensor(in, QSF_K_OUTPUT_BIAS) >= 0 || r->tensors[head].keeps_outliers || !qsf_type_tiles(r->tensors[head].type))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "clusters are for heads of a quantised type, without biases and without outliers kept apart");
+    const input_tensor *t = &in->tensors[head];
+    if (o->head_clusters > t->rows / CLUSTER_LANES || o->head_clusters > QSF_MAX_CLUSTERS)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; at most %u are possible", (unsigned)o->head_clusters, (unsigned)t->rows,
+                        (unsigned)QSF_MIN(t->rows / CLUSTER_LANES, QSF_MAX_CLUSTERS));
+    const uint32_t n_threads = convert_threads(in->platform, o);
+    cluster_work k = { .in = in, .tensor = (uint32_t)head, .rows = t->rows, .cols = t->cols, .n = o->head_clusters,
+                       .lanes = (uint32_t)qsf_round_up(o->head_clusters, CLUSTER_LANES) };
+    if ((st = cluster_fit(&k, o, n_threads, err))) return st;
+    qsf_clusters *c = qsf_arena_alloc(in->arena, sizeof *c, "clusters", err);
+    if (!c) return QSF_E_MEMORY;
+    if (!(st = cluster_new(&k, n_threads, err)) && !(st = convert_activations(in, o, k.weight, err)) &&
+        !(st = cluster_find(&k, o, n_threads, err)) && !(st = cluster_result(&k, c, err))) *out = c;
+    cluster_free(&k, n_threads);
+    return st;
+}
