@@ -13,7 +13,7 @@ static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS 
 static bool uses_act(const qsf_context *c, const qsf_matrix *m) { return m->t.data && m->form >= 0 && !c->f32; }
 
 /* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is multiplied with. */
-static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, share tiles, uint32_t thread)
+static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     const size_t row = tiles.begin * QSF_TILE_ROWS, rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row, at = row * m->t.cols;
     float *scratch = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;

@@ -24,6 +24,7 @@ typedef struct tiny_options {
     bool     outliers;                      /* a few on every down projection */
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
+    const qsf_clusters *clusters;           /* of the head, or NULL */
 } tiny_options;
 
 /* A gated RMS model of two layers, tied, with a byte-level vocabulary. */
@@ -228,7 +229,7 @@ static inline qsf_status tiny_write(const qsf_platform *p, const char *path, con
     uint64_t bytes;
     static char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     const qsf_meta meta[] = { { "source", "tests/make_tiny_qsf.h" } };
-    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED, .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1) };
+    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED, .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1), .clusters = o->clusters };
     tiny_vocab(o, &v);
     if (v.kind != QSF_VOCAB_NONE) v.chat_template = template;
     qsf_status st = qsf_writer_new(p, path, &o->hp, &v, meta, 1, &wo, &w, err);
