@@ -5,19 +5,22 @@
  * which rows are multiplied with: by the weights' sizes alone clusters would have to be two to five times as many for the same effect.  Sums
  * are made in one order: the result does not depend on the number of threads. */
 #include "convert.h"
+#include "kernels.h"
 
 #include <math.h>
 
-enum { CLUSTER_ROUNDS = 4, CLUSTER_SAMPLE = 32 /* rows a cluster */, CLUSTER_LANES = 16, CLUSTER_STRIP = 64 /* rows */, CLUSTER_BLOCK = 64 };
+enum { CLUSTER_ROUNDS = 4, CLUSTER_SAMPLE = 32 /* rows a cluster */, CLUSTER_LEAST = 16 /* rows */, CLUSTER_STRIP = 64 /* rows */, CLUSTER_BLOCK = 64 };
 
 typedef struct cluster_work {
     input      *in;
-    uint32_t    tensor, rows, cols, n, lanes;   /* lanes: clusters, rounded up */
+    qsf_kernels kernels;
+    uint32_t    tensor, rows, cols, n;
     uint32_t    n_sample;
     float      *weight;         /* [cols] of a column in distances */
     float      *sample;         /* [n_sample][cols] weighted */
     float      *centroids;      /* [n][cols] weighted */
-    float      *tiles;          /* [lanes / 16][cols][16] the same, and [lanes] half their squared lengths behind */
+    float      *halves;         /* [n] half their squared lengths */
+    float      *products;       /* [threads][CLUSTER_STRIP][n] */
     float      *strips;         /* [threads][CLUSTER_STRIP][cols] */
     uint32_t   *nearest;        /* [rows] */
     double     *sums;           /* [n][cols] */
@@ -27,51 +30,25 @@ typedef struct cluster_work {
 
 /* ---- the nearest centroid ---- */
 
-static void cluster_tiles(cluster_work *k)
+static void cluster_halves(cluster_work *k)
 {
-    float *half = k->tiles + (size_t)k->lanes * k->cols;
-    for (uint32_t c = 0; c < k->lanes; c++) {
-        const float *from = k->centroids + (size_t)c * k->cols;
-        float *to = k->tiles + (size_t)(c / CLUSTER_LANES) * k->cols * CLUSTER_LANES + c % CLUSTER_LANES;
+    for (uint32_t c = 0; c < k->n; c++) {
         double sum = 0;
-        for (uint32_t j = 0; j < k->cols; j++) {
-            to[(size_t)j * CLUSTER_LANES] = c < k->n ? from[j] : 0;
-            sum += c < k->n ? (double)from[j] * from[j] : 0;
-        }
-        half[c] = c < k->n ? (float)(sum / 2) : INFINITY;
+        for (uint32_t j = 0; j < k->cols; j++) sum += (double)k->centroids[(size_t)c * k->cols + j] * k->centroids[(size_t)c * k->cols + j];
+        k->halves[c] = (float)(sum / 2);
     }
 }
 
-/* Two rows at once share the loads of the centroids. */
-static void cluster_nearest2(const cluster_work *k, const float *restrict a, const float *restrict b, uint32_t out[2])
+/* Of up to CLUSTER_STRIP rows.  Nearest is where the product less half the centroid's square is largest. */
+static void cluster_nearest(const cluster_work *k, const float *rows, uint32_t n, uint32_t thread, uint32_t *out)
 {
-    const float *half = k->tiles + (size_t)k->lanes * k->cols;
-    float best[2] = { -INFINITY, -INFINITY };
-    out[0] = out[1] = 0;
-    for (uint32_t t = 0; t < k->lanes / CLUSTER_LANES; t++) {
-        const float *restrict c = k->tiles + (size_t)t * k->cols * CLUSTER_LANES;
-        float x[CLUSTER_LANES] = { 0 }, y[CLUSTER_LANES] = { 0 };
-        for (uint32_t j = 0; j < k->cols; j++)
-            for (int l = 0; l < CLUSTER_LANES; l++) {
-                x[l] += a[j] * c[j * CLUSTER_LANES + l];
-                y[l] += b[j] * c[j * CLUSTER_LANES + l];
-            }
-        for (int l = 0; l < CLUSTER_LANES; l++) {
-            const uint32_t i = t * CLUSTER_LANES + (uint32_t)l;
-            if (x[l] - half[i] > best[0]) best[0] = x[l] - half[i], out[0] = i;
-            if (y[l] - half[i] > best[1]) best[1] = y[l] - half[i], out[1] = i;
-        }
-    }
-}
-
-static void cluster_nearest(const cluster_work *k, const float *rows, uint32_t n, uint32_t *out)
-{
-    for (uint32_t r = 0; r < n; r += 2) {
-        uint32_t two[2];
-        const uint32_t next = QSF_MIN(r + 1, n - 1);
-        cluster_nearest2(k, rows + (size_t)r * k->cols, rows + (size_t)next * k->cols, two);
-        out[r] = two[0];
-        out[next] = r == next ? two[0] : two[1];
+    float *y = k->products + (size_t)thread * CLUSTER_STRIP * k->n;
+    k->kernels.matmul_f32(y, k->n, k->centroids, rows, k->cols, n, k->n, k->cols);
+    for (uint32_t r = 0; r < n; r++, y += k->n) {
+        uint32_t best = 0;
+        for (uint32_t c = 1; c < k->n; c++)
+            if (y[c] - k->halves[c] > y[best] - k->halves[best]) best = c;
+        out[r] = best;
     }
 }
 
@@ -85,9 +62,8 @@ static qsf_status cluster_sample_strip(void *user, uint32_t i, uint32_t thread, 
 {
     cluster_work *k = user;
     const uint32_t row = i * CLUSTER_STRIP;
-    (void)thread;
     (void)err;
-    cluster_nearest(k, k->sample + (size_t)row * k->cols, QSF_MIN(CLUSTER_STRIP, k->n_sample - row), k->nearest + row);
+    cluster_nearest(k, k->sample + (size_t)row * k->cols, QSF_MIN(CLUSTER_STRIP, k->n_sample - row), thread, k->nearest + row);
     return QSF_OK;
 }
 
@@ -99,7 +75,7 @@ static qsf_status cluster_all_strip(void *user, uint32_t i, uint32_t thread, qsf
     const qsf_status st = k->in->read(k->in, k->tensor, row, n, strip, err);
     if (st) return st;
     cluster_weigh(k, strip, n);
-    cluster_nearest(k, strip, n, k->nearest + row);
+    cluster_nearest(k, strip, n, thread, k->nearest + row);
     return QSF_OK;
 }
 
@@ -157,7 +133,7 @@ static qsf_status cluster_find(cluster_work *k, const convert_options *o, uint32
     qsf_status st = cluster_read_sample(k, err);
     for (int round = 0; !st && round < CLUSTER_ROUNDS; round++) {
         if (o->progress) o->progress(o->progress_user, "cluster", "", (uint64_t)round, CLUSTER_ROUNDS + 1);
-        cluster_tiles(k);
+        cluster_halves(k);
         if ((st = convert_parallel(p, n_threads, (uint32_t)qsf_ceil_div(k->n_sample, CLUSTER_STRIP), cluster_sample_strip, k, o->cancelled, err))) break;
         cluster_clear(k);
         for (uint32_t s = 0; s < k->n_sample; s++) cluster_add(k, k->sample + (size_t)s * k->cols, k->nearest[s]);
@@ -165,7 +141,7 @@ static qsf_status cluster_find(cluster_work *k, const convert_options *o, uint32
     }
     if (st) return st;
     if (o->progress) o->progress(o->progress_user, "cluster", "", CLUSTER_ROUNDS, CLUSTER_ROUNDS + 1);
-    cluster_tiles(k);
+    cluster_halves(k);
     if ((st = convert_parallel(p, n_threads, (uint32_t)qsf_ceil_div(k->rows, CLUSTER_STRIP), cluster_all_strip, k, o->cancelled, err))) return st;
     cluster_clear(k);
     for (uint32_t row = 0; !st && row < k->rows; row++) {
@@ -225,7 +201,7 @@ static qsf_status cluster_result(const cluster_work *k, qsf_clusters *out, qsf_e
 static uint64_t cluster_bytes(const cluster_work *k, uint32_t n_sample, uint32_t n_threads)
 {
     const uint64_t row = (uint64_t)k->cols * sizeof(float);
-    return n_sample * row + (k->n + (uint64_t)k->lanes) * row + 2 * k->n * row + (uint64_t)n_threads * CLUSTER_STRIP * row + (uint64_t)k->rows * sizeof(uint32_t);
+    return n_sample * row + 3 * k->n * row + (uint64_t)n_threads * CLUSTER_STRIP * (row + k->n * sizeof(float)) + (uint64_t)k->rows * sizeof(uint32_t);
 }
 
 static qsf_status cluster_fit(cluster_work *k, const convert_options *o, uint32_t n_threads, qsf_error *err)
@@ -244,7 +220,8 @@ static void cluster_free(const cluster_work *k, uint32_t n_threads)
     qsf_dealloc(p, k->weight, k->cols * sizeof(float));
     qsf_dealloc(p, k->sample, (uint64_t)k->n_sample * k->cols * sizeof(float));
     qsf_dealloc(p, k->centroids, (uint64_t)k->n * k->cols * sizeof(float));
-    qsf_dealloc(p, k->tiles, ((uint64_t)k->lanes * k->cols + k->lanes) * sizeof(float));
+    qsf_dealloc(p, k->halves, k->n * sizeof(float));
+    qsf_dealloc(p, k->products, (uint64_t)n_threads * CLUSTER_STRIP * k->n * sizeof(float));
     qsf_dealloc(p, k->strips, (uint64_t)n_threads * CLUSTER_STRIP * k->cols * sizeof(float));
     qsf_dealloc(p, k->nearest, (uint64_t)k->rows * sizeof(uint32_t));
     qsf_dealloc(p, k->sums, (uint64_t)k->n * k->cols * sizeof(double));
@@ -258,7 +235,8 @@ static qsf_status cluster_new(cluster_work *k, uint32_t n_threads, qsf_error *er
     if (!(k->weight = qsf_alloc_array(p, k->cols, sizeof(float), "clusters", err))) return QSF_E_MEMORY;
     if (!(k->sample = qsf_alloc_array(p, (uint64_t)k->n_sample * k->cols, sizeof(float), "a sample of the head", err))) return QSF_E_MEMORY;
     if (!(k->centroids = qsf_alloc_array(p, (uint64_t)k->n * k->cols, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
-    if (!(k->tiles = qsf_alloc_array(p, (uint64_t)k->lanes * k->cols + k->lanes, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
+    if (!(k->halves = qsf_alloc_array(p, k->n, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
+    if (!(k->products = qsf_alloc_array(p, (uint64_t)n_threads * CLUSTER_STRIP * k->n, sizeof(float), "strips", err))) return QSF_E_MEMORY;
     if (!(k->strips = qsf_alloc_array(p, (uint64_t)n_threads * CLUSTER_STRIP * k->cols, sizeof(float), "strips", err))) return QSF_E_MEMORY;
     if (!(k->nearest = qsf_alloc_array(p, k->rows, sizeof(uint32_t), "clusters", err))) return QSF_E_MEMORY;
     if (!(k->sums = qsf_alloc_array(p, (uint64_t)k->n * k->cols, sizeof(double), "centroids", err))) return QSF_E_MEMORY;
@@ -286,12 +264,12 @@ qsf_status convert_clusters(input *in, const convert_options *o, const convert_r
     if (cluster_tensor(in, QSF_K_OUTPUT_BIAS) >= 0 || r->tensors[head].keeps_outliers || !qsf_type_tiles(r->tensors[head].type))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "clusters are for heads of a quantised type, without biases and without outliers kept apart");
     const input_tensor *t = &in->tensors[head];
-    if (o->head_clusters > t->rows / CLUSTER_LANES || o->head_clusters > QSF_MAX_CLUSTERS)
+    if (o->head_clusters > t->rows / CLUSTER_LEAST || o->head_clusters > QSF_MAX_CLUSTERS)
         return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; at most %u are possible", (unsigned)o->head_clusters, (unsigned)t->rows,
-                        (unsigned)QSF_MIN(t->rows / CLUSTER_LANES, QSF_MAX_CLUSTERS));
+                        (unsigned)QSF_MIN(t->rows / CLUSTER_LEAST, QSF_MAX_CLUSTERS));
     const uint32_t n_threads = convert_threads(in->platform, o);
-    cluster_work k = { .in = in, .tensor = (uint32_t)head, .rows = t->rows, .cols = t->cols, .n = o->head_clusters,
-                       .lanes = (uint32_t)qsf_round_up(o->head_clusters, CLUSTER_LANES) };
+    cluster_work k = { .in = in, .tensor = (uint32_t)head, .rows = t->rows, .cols = t->cols, .n = o->head_clusters };
+    if ((st = qsf_kernels_init(&k.kernels, in->platform->cpu_features ? in->platform->cpu_features(in->platform->user) : 0, NULL, err))) return st;
     if ((st = cluster_fit(&k, o, n_threads, err))) return st;
     qsf_clusters *c = qsf_arena_alloc(in->arena, sizeof *c, "clusters", err);
     if (!c) return QSF_E_MEMORY;

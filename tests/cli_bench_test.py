@@ -70,6 +70,21 @@ class Models(unittest.TestCase):
             self.assertEqual(len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 2)
 
 
+class Heads(unittest.TestCase):
+    def test_agreement_and_times(self):
+        text = pathlib.Path(WORK.name, "text.txt")
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 40)
+        r = run(MODEL, "--head-topk", text, "--positions", "256", "-n", "2", "-r", "2", "-t", "1", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("clusters: ", r.stderr)                       # the file has none
+        rows = {x["test"]: x for x in json.loads(r.stdout)["results"]}
+        self.assertEqual(set(rows), {"top-1 screen", "head exact", "tg exact", "head screen", "tg screen"})
+        self.assertGreater(rows["top-1 screen"]["median"], 90)
+        text.write_text("too short")
+        self.assertEqual(run(MODEL, "--head-topk", text).returncode, 2)
+        self.assertEqual(run(MODEL, "--head-topk", WORK.name + "/none").returncode, 5)
+
+
 class Compare(unittest.TestCase):
     def saved(self, change):
         report = json.loads(run(MODEL, *QUICK, "--json").stdout)

@@ -163,6 +163,20 @@ class Scripts(unittest.TestCase):
         f = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base, "--kv-type", "f16").stdout.decode()
         self.assertLess(float(f.split()[2]), 0.05)
 
+    def test_approximate_heads(self):
+        screen = json.loads(run(MODEL, "--ids", "5,6", "--logits", "--head-topk", "screen").stdout)
+        exact = json.loads(run(MODEL, "--ids", "5,6", "--logits").stdout)
+        self.assertEqual([e if s is not None else None for s, e in zip(screen, exact)], screen)
+        self.assertTrue(any(s is not None for s in screen))
+        answer = run(MODEL, "--ids", "5,6", "-n", "8", "--head-topk", "screen", "--repeat-penalty", "1.3", "--top-k", "0", "--top-p", "1", "--seed", "1", "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        r = run(MODEL, "--ids", "5,6", "--head-topk", "clusters")
+        self.assertEqual(r.returncode, 3)
+        self.assertIn(b"qsf-convert --head-clusters", r.stderr)
+        r = run(MODEL, "--perplexity", MODEL, env={"QSF_HEAD_TOPK": "screen"})
+        self.assertEqual(r.returncode, 2)
+        self.assertIn(b"--head-topk", r.stderr)
+
     def test_bench_prints_figures(self):
         r = json.loads(run(MODEL, "--bench", "--json", "-t", "1").stdout)
         self.assertGreater(r["prefill_tok_s"], 0)

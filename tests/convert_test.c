@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "convert.h"
 #include "fault_platform.h"
+#include "make_tiny_qsf.h"
 #include "report.h"
 #include "test.h"
 
@@ -172,6 +173,77 @@ TEST(threads_do_not_change_the_file)
     CHECK_EQ(file_bytes(many, sizeof many), n);
     CHECK_EQ(memcmp(one, many, n), 0);
     CHECK_EQ(r.file_bytes, n);
+    remove(out_path);
+}
+
+static qsf_status convert_tiny(const char *path, const convert_options *o, qsf_error *err)
+{
+    input *in;
+    convert_report r;
+    qsf_status st = input_open(qsf_platform_native(), path, &in, err);
+    if (st) return st;
+    st = convert_run(in, o, out_path, &r, err);
+    in->close(in);
+    return st;
+}
+
+TEST(clusters_of_the_head_are_whole_and_do_not_depend_on_threads)
+{
+    static uint8_t one[1 << 20], many[1 << 20];
+    const char *tiny = "convert_test_tiny.qsf";
+    for (int tied = 0; tied < 2; tied++) {
+        tiny_options to = tiny_defaults();
+        convert_options o;
+        qsf_source *s;
+        qsf_error err = { 0 };
+        to.hp.tied = tied;
+        to.hp.n_vocab = 700;
+        CHECK_EQ(tiny_write(qsf_platform_native(), tiny, &to, &err), QSF_OK);
+        convert_defaults(&o);
+        o.outliers = CONVERT_OFF;
+        o.head_clusters = 20;
+        o.n_threads = 1;
+        CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_OK);
+        const size_t n = file_bytes(one, sizeof one);
+        o.n_threads = 3;
+        CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_OK);
+        CHECK_EQ(file_bytes(many, sizeof many), n);
+        CHECK_EQ(memcmp(one, many, n), 0);
+        CHECK_EQ(qsf_source_open(qsf_platform_native(), out_path, NULL, false, &s, &err), QSF_OK);     /* which checks that every row is there */
+        CHECK(s && s->clusters);
+        if (s && s->clusters) {
+            CHECK_EQ(s->clusters->n, 20);
+            CHECK_EQ(s->clusters->first[20], 700);
+            for (uint32_t i = 0; i < 20; i++) CHECK(s->clusters->radius[i] > 0 || s->clusters->first[i + 1] - s->clusters->first[i] < 2);
+        }
+        qsf_source_close(s);
+    }
+    remove(tiny);
+    remove(out_path);
+}
+
+TEST(clusters_that_cannot_be_made_are_refused)
+{
+    const char *tiny = "convert_test_tiny.qsf";
+    fake f = { 0 };
+    convert_options o;
+    convert_report r;
+    qsf_error err = { 0 };
+    const tiny_options to = tiny_defaults();
+    convert_defaults(&o);
+    o.head_clusters = 3;
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_UNSUPPORTED);      /* nothing that runs */
+    CHECK(strstr(err.text, "first") != NULL);
+    CHECK_EQ(tiny_write(qsf_platform_native(), tiny, &to, &err), QSF_OK);
+    o.head_clusters = 288 / 16 + 1;
+    CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_ARGUMENT);
+    o.head_clusters = 3;
+    o.preset = CONVERT_F16;
+    CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_UNSUPPORTED);
+    o.preset = CONVERT_8BIT;
+    o.ram_bytes = 20000;
+    CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_BUDGET);
+    remove(tiny);
     remove(out_path);
 }
 
@@ -420,6 +492,8 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(stored_weights_have_the_reported_error);
     RUN(threads_do_not_change_the_file);
+    RUN(clusters_of_the_head_are_whole_and_do_not_depend_on_threads);
+    RUN(clusters_that_cannot_be_made_are_refused);
     RUN(rules_give_tensors_their_types);
     RUN(outliers_are_kept_where_they_pay);
     RUN(sizes_are_kept_and_low_cosines_raised);

@@ -99,6 +99,7 @@ class QSF:
             need([zlib.crc32(b[i:min(i + part, end)]) for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
         self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t)) for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
         self.check_headers(layers)
+        self.clusters()
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")
@@ -127,6 +128,18 @@ class QSF:
         final = {t["kind"]: t for t in self.tensors if t["unit"] == layers + 1}
         flag = self.units[layers + 1][2 * self.embd * (2 if 35 in final else 1)]
         need(flag == (final[36]["type"] if 36 in final else 255), "flag byte")
+
+    def clusters(self):                     # of the head: rows of each cluster, what columns count, radius, centroids
+        k = self.keys
+        if "head.sizes" not in k: return None
+        sizes, order = k["head.sizes"].astype(int), k["head.order"]
+        n = len(sizes)
+        need(1 <= n <= min(65536, self.vocab) and sizes.sum() == self.vocab and (np.sort(order) == np.arange(self.vocab)).all(), "clusters' rows")
+        need(len(k["head.scale"]) == self.embd and np.isfinite(k["head.scale"]).all() and (k["head.scale"] > 0).all(), "clusters' scale")
+        need(len(k["head.radius"]) == n and np.isfinite(k["head.radius"]).all() and (k["head.radius"] >= 0).all(), "clusters' radius")
+        need(len(k["head.centroids"]) == size_of(18, 1, 64, n, self.embd), "centroids")
+        rows = np.split(order, np.cumsum(sizes)[:-1])
+        return rows, k["head.scale"], k["head.radius"], dequant(k["head.centroids"].tobytes(), 18, 1, 64, n, self.embd)
 
     def data(self, t):
         n = size_of(t["type"], t["packing"], t["block"], t["rows"], t["cols"])

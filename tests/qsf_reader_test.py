@@ -12,7 +12,7 @@ with tempfile.TemporaryDirectory() as work:
     work = pathlib.Path(work)
     subprocess.run([sys.argv[1], "--write-samples", work], check=True)
     files = sorted(work.glob("*.qsf"))
-    assert len(files) == 26, len(files)
+    assert len(files) == 27, len(files)
     for path in files:
         q = QSF(path)
         got = np.concatenate([q.values(t).ravel() for t in q.tensors if t["type"] != 24])
@@ -26,6 +26,11 @@ with tempfile.TemporaryDirectory() as work:
             if t["type"] == 24:
                 start = np.frombuffer(q.data(t), "<u4", t["rows"] + 1)
                 assert start[0] == 0 and start[-1] == t["cols"] == 6 and (np.diff(start.astype(int)) >= 0).all()
+
+    q = QSF(work / "clusters.qsf")
+    rows, scale, radius, centroids = q.clusters()
+    assert len(rows) == 40 and len(rows[0]) == 0 and centroids.shape == (40, 64) and (radius == 1.5).all() and (scale >= 0.5).all()
+    assert abs(centroids.std() - 1) < 0.1, centroids.std()
 
     rng = random.Random(1)
     good = files[0].read_bytes()

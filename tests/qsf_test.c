@@ -1,5 +1,6 @@
 /* QSF files: what is written is read back.
  * SPDX-License-Identifier: MIT */
+#include "make_tiny_clusters.h"
 #include "qsf_case.h"
 
 /* ---- round trips ---- */
@@ -532,6 +533,12 @@ static int write_samples(const char *dir)
             qsf_format(name, sizeof name, "type%d-packing%d-block%d-compression%d", o.type, packing, o.block, o.compression);
             ok = ok && write_sample(dir, name, &o);
         }
+    tiny_clusters t;
+    tiny_options o = tiny_defaults();
+    ok = ok && tiny_clusters_make(&t, o.hp.n_vocab, o.hp.n_embd, 1.5f);
+    o.clusters = &t.k;
+    ok = ok && write_sample(dir, "clusters", &o);
+    tiny_clusters_free(&t);
     return ok ? 0 : 1;
 }
 

@@ -198,6 +198,32 @@ TEST(sampler_survives_hopeless_logits)
     qsf_sampler_free(s);
 }
 
+/* An approximate head leaves rows out. */
+TEST(sampler_never_takes_what_was_left_out)
+{
+    for (int kind = 0; kind < 6; kind++) {
+        int count[N];
+        qsf_sampler_options o = defaults();
+        o.temperature = kind == 0 ? 0 : 2;
+        o.top_k = kind == 1 ? 0 : 40;
+        o.top_p = kind == 2 ? 1 : 0.95f;
+        o.min_p = kind == 3 ? 0.5f : 0;
+        o.repeat_penalty = kind >= 4 ? 1.5f : 1;
+        o.frequency_penalty = kind == 5 ? -2.0f : 0;
+        o.presence_penalty = kind == 5 ? -2.0f : 0;
+        qsf_sampler *s = sampler_with(o);
+        for (int i = 0; i < N; i++) {
+            logits[i] = i % 20 == 7 ? (float)(i % 3) : -INFINITY;
+            if (i % 10 == 0) qsf_sampler_accept(s, i);
+        }
+        draw(s, 200, count);
+        for (int i = 0; i < N; i++)
+            if (i % 20 != 7) CHECK_EQ(count[i], 0);
+        qsf_sampler_free(s);
+        CHECK_EQ(qsf_sample(logits, N, 1, 0.9f) % 20, 7);
+    }
+}
+
 TEST(sampler_simple_form_is_deterministic_and_in_range)
 {
     ramp();
@@ -226,6 +252,7 @@ int main(int argc, char **argv)
     RUN(sampler_penalties_count_recent_tokens);
     RUN(sampler_same_seed_same_tokens);
     RUN(sampler_survives_hopeless_logits);
+    RUN(sampler_never_takes_what_was_left_out);
     RUN(sampler_simple_form_is_deterministic_and_in_range);
     return test_end();
 }
