@@ -97,12 +97,12 @@ for (const isolation of [true, false])
     });
   });
 
-test('the kernel table test passes in the browser', async () => {
+test('the kernel table test passes in the browser', async t => {
   const tab = await open('/test/kernels.html', {isolation: false});
+  t.after(() => tab.close());
   for (const name of ['kernels_test', 'kernels_test_relaxed']) {
     const {code, output} = await tab.page.evaluate(program => runProgram(`/build/tests/${program}.wasm`), name);
     assert.equal(code, 0, output.split('\n').filter(line => !line.startsWith('ok')).join('\n'));
     assert.match(output, name.endsWith('relaxed') ? /best set here: wasm-dot/ : /best set here: wasm\n/);
   }
-  await tab.close();
 });
