@@ -51,7 +51,7 @@ QSF_TEMPLATE void block_avx2(float *y, size_t ldy, qsf_float type, const uint8_t
 }
 
 /* One row of weights and T rows of x. */
-QSF_TEMPLATE void row_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+QSF_TEMPLATE void one_row_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     __m256 acc[4][2];
@@ -86,8 +86,8 @@ QSF_TEMPLATE void matmul_any_float_avx2(float *y, size_t ldy, qsf_float type, co
     const uint8_t *w = weights;
     size_t r = 0;
     for (; n <= QSF_FLOAT_FEW && r < rows; r++, w += row) {
-        if (n >= 2) row_avx2(y + r, ldy, type, w, x, ldx, cols, 2);
-        if (n != 2) row_avx2(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+        if (n >= 2) one_row_avx2(y + r, ldy, type, w, x, ldx, cols, 2);
+        if (n != 2) one_row_avx2(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
     }
     for (; r + 4 <= rows; r += 4, w += 4 * row) {
         const float *in = x;
@@ -105,14 +105,14 @@ static void matmul_f32_avx2(float *y, size_t ldy, const float *w, const float *x
 {
     matmul_any_float_avx2(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
 }
-QSF_TEMPLATE void widen_avx2(float *out, const uint16_t *w, size_t n, qsf_float type)
+QSF_TEMPLATE void floats_avx2(float *out, const uint16_t *w, size_t n, qsf_float type)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, weights_avx2((const uint8_t *)(w + i), type, true, 8, _mm256_setzero_si256()));
     if (i < n) _mm256_maskstore_ps(out + i, first_avx2(n - i), weights_avx2((const uint8_t *)(w + i), type, false, n - i, _mm256_setzero_si256()));
 }
-static void widen_f16_avx2(float *out, const uint16_t *w, size_t n) { widen_avx2(out, w, n, QSF_FLOAT_16); }
-static void widen_bf16_avx2(float *out, const uint16_t *w, size_t n) { widen_avx2(out, w, n, QSF_FLOAT_B16); }
+static void widen_f16_avx2(float *out, const uint16_t *w, size_t n) { floats_avx2(out, w, n, QSF_FLOAT_16); }
+static void widen_bf16_avx2(float *out, const uint16_t *w, size_t n) { floats_avx2(out, w, n, QSF_FLOAT_B16); }
 
 static void matmul_f16_avx2(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
 {

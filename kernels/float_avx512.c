@@ -17,29 +17,32 @@ QSF_TEMPLATE __m512 weights_avx512(const uint8_t *w, qsf_float type, bool whole,
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+/* acc[r][t] += 16 columns of R rows of weights and T rows of x, or the first of them that `part` says. */
+QSF_TEMPLATE void step_avx512(__m512 acc[4][6], qsf_float type, const uint8_t *w, size_t row, const float *x, size_t ldx, int R, int T, bool whole, __mmask16 part)
+{
+    __m512 a[4];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++) a[r] = weights_avx512(w + (size_t)r * row, type, whole, part);
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) {
+        const __m512 v = whole ? _mm512_loadu_ps(x + (size_t)t * ldx) : _mm512_maskz_loadu_ps(part, x + (size_t)t * ldx);
+        QSF_UNROLL
+        for (int r = 0; r < R; r++) acc[r][t] = _mm512_fmadd_ps(a[r], v, acc[r][t]);
+    }
+}
+
 /* y[t][r] for R rows of weights and T rows of x. */
 QSF_TEMPLATE void block_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
 {
-    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2, row = cols * each;
     __m512 acc[4][6];
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
         for (int t = 0; t < T; t++) acc[r][t] = _mm512_setzero_ps();
-    for (size_t c = 0; c < cols; c += 16) {
-        const bool whole = c + 16 <= cols;
-        const __mmask16 part = first_avx512(cols - c);
-        __m512 a[4];
-        QSF_UNROLL
-        for (int r = 0; r < R; r++) a[r] = weights_avx512(w + ((size_t)r * cols + c) * each, type, whole, part);
-        QSF_UNROLL
-        for (int t = 0; t < T; t++) {
-            const float *from = x + (size_t)t * ldx + c;
-            const __m512 v = whole ? _mm512_loadu_ps(from) : _mm512_maskz_loadu_ps(part, from);
-            QSF_UNROLL
-            for (int r = 0; r < R; r++) acc[r][t] = _mm512_fmadd_ps(a[r], v, acc[r][t]);
-        }
-    }
+    size_t c = 0;
+    for (; c + 16 <= cols; c += 16) step_avx512(acc, type, w + c * each, row, x + c, ldx, R, T, true, 0xffff);
+    if (c < cols) step_avx512(acc, type, w + c * each, row, x + c, ldx, R, T, false, first_avx512(cols - c));
     QSF_UNROLL
     for (int t = 0; t < T; t++) {
         if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]));
@@ -56,7 +59,7 @@ QSF_TEMPLATE void rows_avx512(float *y, size_t ldy, qsf_float type, const uint8_
 }
 
 /* One row of weights and T rows of x. */
-QSF_TEMPLATE void row_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+QSF_TEMPLATE void one_row_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     __m512 acc[2][2];
@@ -87,8 +90,8 @@ QSF_TEMPLATE void matmul_avx512(float *y, size_t ldy, qsf_float type, const void
     const uint8_t *p = w;
     size_t r = 0;
     for (; n <= QSF_FLOAT_FEW && r < rows; r++, p += row) {
-        if (n >= 2) row_avx512(y + r, ldy, type, p, x, ldx, cols, 2);
-        if (n != 2) row_avx512(y + (n - 1) * ldy + r, ldy, type, p, x + (n - 1) * ldx, ldx, cols, 1);
+        if (n >= 2) one_row_avx512(y + r, ldy, type, p, x, ldx, cols, 2);
+        if (n != 2) one_row_avx512(y + (n - 1) * ldy + r, ldy, type, p, x + (n - 1) * ldx, ldx, cols, 1);
     }
     for (; r + 4 <= rows; r += 4, p += 4 * row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 4);
     for (; r < rows; r++, p += row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 1);

@@ -62,7 +62,7 @@ QSF_TEMPLATE void rows_avx512bf16(float *y, size_t ldy, const uint16_t *w, const
 }
 
 /* One row of weights and T rows of x. */
-QSF_TEMPLATE void row_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld, size_t cols, int T)
+QSF_TEMPLATE void one_row_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld, size_t cols, int T)
 {
     __m512 acc[2][2];
     QSF_UNROLL
@@ -95,8 +95,8 @@ static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, cons
         float *to = y + m * ldy;
         size_t r = 0;
         for (; n <= QSF_FLOAT_FEW && r < rows; r++) {
-            if (n >= 2) row_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, cols, 2);
-            if (n != 2) row_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld, cols, 1);
+            if (n >= 2) one_row_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, cols, 2);
+            if (n != 2) one_row_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld, cols, 1);
         }
         for (; r + 4 <= rows; r += 4) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 4);
         for (; r < rows; r++) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 1);

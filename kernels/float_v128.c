@@ -58,7 +58,7 @@ QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t
 }
 
 /* One row of weights and T rows of x. */
-QSF_TEMPLATE void row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+QSF_TEMPLATE void one_row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     v4f acc[2][2];
@@ -88,8 +88,8 @@ QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, co
     const uint8_t *w = weights;
     size_t r = 0;
     for (; n <= QSF_FLOAT_FEW && r < rows; r++, w += row) {
-        if (n >= 2) row_v128(y + r, ldy, type, w, x, ldx, cols, 2);
-        if (n != 2) row_v128(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+        if (n >= 2) one_row_v128(y + r, ldy, type, w, x, ldx, cols, 2);
+        if (n != 2) one_row_v128(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
     }
     for (; r + 4 <= rows; r += 4, w += 4 * row) {
         size_t t = 0;
@@ -104,7 +104,7 @@ static void matmul_f32_v128(float *y, size_t ldy, const float *w, const float *x
 {
     matmul_any_float_v128(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
 }
-QSF_TEMPLATE void widen_v128(float *out, const uint16_t *w, size_t n, qsf_float type)
+QSF_TEMPLATE void floats_v128(float *out, const uint16_t *w, size_t n, qsf_float type)
 {
     v4f v[2];
     size_t i = 0;
@@ -120,8 +120,8 @@ QSF_TEMPLATE void widen_v128(float *out, const uint16_t *w, size_t n, qsf_float 
     v4_store(tail + 4, v[1]);
     memcpy(out + i, tail, (n - i) * sizeof *out);
 }
-static void widen_f16_v128(float *out, const uint16_t *w, size_t n) { widen_v128(out, w, n, QSF_FLOAT_16); }
-static void widen_bf16_v128(float *out, const uint16_t *w, size_t n) { widen_v128(out, w, n, QSF_FLOAT_B16); }
+static void widen_f16_v128(float *out, const uint16_t *w, size_t n) { floats_v128(out, w, n, QSF_FLOAT_16); }
+static void widen_bf16_v128(float *out, const uint16_t *w, size_t n) { floats_v128(out, w, n, QSF_FLOAT_B16); }
 
 static void matmul_f16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
 {
