@@ -93,7 +93,7 @@ for (const isolation of [true, false])
         }
         return performance.now() - at;
       });
-      assert.ok(ms < 500, `${ms} ms`);
+      assert.ok(ms < 5000, `${ms} ms`);
     });
   });
 
