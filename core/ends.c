@@ -241,8 +241,8 @@ static qsf_matrix ends_matrix(const qsf_context *c, qsf_window *w, uint64_t begi
     m.t.bytes = e->head.bytes / qsf_round_up(e->head.rows, strip_rows(&e->head)) * qsf_round_up(m.t.rows, strip_rows(&e->head));
     m.t.data = data;
     if (ends_tiles(c->model->source, e)) {
-        qsf_tensor rows = m.t;
-        if (!w->tiled) qsf_ggml_to_tiles(&rows, data, c->loader.strips, c->pool);
+        qsf_tensor rows = m.t, *const all[1] = { &rows };
+        if (!w->tiled) qsf_ggml_to_tiles(all, 1, c->loader.strips, c->pool);
         w->tiled = true;
         m.t.type = (uint8_t)qsf_ggml_tile_type(&e->head);
         m.t.packing = 1;

@@ -227,22 +227,19 @@ GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t 
             block_to_tile(kind, fields_of(kind), from + (r * blocks + b) * each, groups, to + b * each * QSF_TILE_ROWS, r);
 }
 
-/* What the threads of a pool share. */
+/* What the threads of a pool share: a part of each tensor's strips is each one's. */
 typedef struct tiles_run {
-    const qsf_tensor *t;
-    uint8_t *data, *strips;
-    uint32_t n_threads;
+    qsf_tensor *const *t;
+    uint32_t n, n_threads;
+    uint8_t *strips;
+    size_t   strip_room;
 } tiles_run;
 
-static void tiles_thread(void *arg, uint32_t thread)
+static void tensor_to_tiles(const qsf_tensor *t, uint64_t from, uint64_t until, uint8_t *strip)
 {
-    const tiles_run *run = arg;
-    const qsf_tensor *t = run->t;
     const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
-    const uint64_t n = qsf_ceil_div(t->rows, QSF_TILE_ROWS), end = n * (thread + 1) / run->n_threads;
-    uint8_t *strip = run->strips + thread * strip_bytes;
-    for (uint64_t i = n * thread / run->n_threads; i < end; i++) {
-        uint8_t *to = run->data + i * strip_bytes;
+    for (uint64_t i = from; i < until; i++) {
+        uint8_t *to = (uint8_t *)(uintptr_t)t->data + i * strip_bytes;
         const size_t here = (size_t)QSF_MIN(t->rows - i * QSF_TILE_ROWS, QSF_TILE_ROWS) * each * blocks;
         memcpy(strip, to, here);
         memset(strip + here, 0, strip_bytes - here);
@@ -256,17 +253,37 @@ static void tiles_thread(void *arg, uint32_t thread)
     }
 }
 
-void qsf_ggml_to_tiles(qsf_tensor *t, void *data, void *strips, qsf_pool *pool)
+static void tiles_thread(void *arg, uint32_t thread)
 {
-    const int type = qsf_ggml_tile_type(t);
-    tiles_run run = { .t = t, .data = data, .strips = strips, .n_threads = pool ? qsf_pool_size(pool) : 1 };
-    assert(type >= 0 && qsf_ggml_strip_bytes(t) == (size_t)qsf_block_bytes((uint32_t)type, t->block) * QSF_TILE_ROWS * (t->cols / t->block));
-    if (pool) qsf_pool_run(pool, tiles_thread, &run);
-    else tiles_thread(&run, 0);
-    t->bytes = qsf_ggml_tiled_bytes(t);
-    t->type = (uint8_t)type;
-    t->packing = 1;
-    t->data = data;
+    const tiles_run *run = arg;
+    for (uint32_t i = 0; i < run->n; i++) {
+        const uint64_t strips = qsf_ceil_div(run->t[i]->rows, QSF_TILE_ROWS);
+        tensor_to_tiles(run->t[i], strips * thread / run->n_threads, strips * (thread + 1) / run->n_threads, run->strips + thread * run->strip_room);
+    }
+}
+
+void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool)
+{
+    enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
+    tiles_run run = { .t = t, .n = n, .n_threads = 1, .strips = strips };
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        run.strip_room = QSF_MAX(run.strip_room, qsf_ggml_strip_bytes(t[i]));
+        bytes += t[i]->bytes;
+    }
+    if (pool && bytes > ALONE) {
+        run.n_threads = qsf_pool_size(pool);
+        qsf_pool_run(pool, tiles_thread, &run);
+    } else {
+        tiles_thread(&run, 0);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int type = qsf_ggml_tile_type(t[i]);
+        assert(type >= 0 && qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) * QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
+        t[i]->bytes = qsf_ggml_tiled_bytes(t[i]);
+        t[i]->type = (uint8_t)type;
+        t[i]->packing = 1;
+    }
 }
 
 GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *tile, uint32_t r, uint8_t *to)

@@ -132,6 +132,8 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
     const uint8_t *stored = moves || packed ? l->stored : slot->mem;
     uint8_t *raw = packed ? (moves ? l->raw : slot->mem) : NULL;
     slot_place places[QSF_MAX_UNIT_TENSORS];
+    qsf_tensor tensors[QSF_MAX_UNIT_TENSORS], *ggml[QSF_MAX_UNIT_TENSORS];
+    uint32_t n_ggml = 0;
     uint64_t total;
     qsf_status st;
 
@@ -141,25 +143,28 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
     const uint8_t *from = packed ? raw : stored;
     memset(&slot->w, 0, sizeof slot->w);
     for (uint32_t i = 0; i < u->n_tensors; i++) {
-        qsf_tensor t = s->tensors[u->first_tensor + i];
+        qsf_tensor *t = &tensors[i];
         const slot_place *p = &places[i];
         uint8_t *to = slot->mem + p->at;
-        t.data = from + s->places[u->first_tensor + i];
+        *t = s->tensors[u->first_tensor + i];
+        t->data = from + s->places[u->first_tensor + i];
         if (p->vector) {
-            qsf_dequant_rows(&t, 0, 1, (float *)(void *)to);
-            t.type = QSF_T_F32;
-            t.block = 1;
+            qsf_dequant_rows(t, 0, 1, (float *)(void *)to);
+            t->type = QSF_T_F32;
+            t->block = 1;
         } else if (p->tile) {
-            qsf_pack_tiles(&t, to);
-            t.packing = 1;
+            qsf_pack_tiles(t, to);
+            t->packing = 1;
         } else if (moves) {
-            memcpy(to, t.data, (size_t)t.bytes);
+            memcpy(to, t->data, (size_t)t->bytes);
         }
-        t.data = to;
-        if (p->ggml) qsf_ggml_to_tiles(&t, to, l->strips, l->pool);
-        t.bytes = p->bytes;
-        if ((st = slot_add(s, &slot->w, &t, err))) return st;
+        t->data = to;
+        if (p->ggml) ggml[n_ggml++] = t;
+        else t->bytes = p->bytes;
     }
+    qsf_ggml_to_tiles(ggml, n_ggml, l->strips, l->pool);
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if ((st = slot_add(s, &slot->w, &tensors[i], err))) return st;
     return QSF_OK;
 }
 

@@ -169,6 +169,7 @@ TEST(types_gguf_tiles_lose_nothing)
         const uint32_t each = qsf_type_get(type)->own_bytes;
         qsf_tensor t = make(type, 0, block, rows, cols), tiles = t;
         uint8_t *data = malloc((size_t)qsf_ggml_tiled_bytes(&t)), *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[256];
+        qsf_tensor *const one = &tiles;
         qsf_pool *pool = NULL;
         if (k % 3) CHECK_EQ(qsf_pool_new(qsf_platform_native(), 3, &pool, NULL), QSF_OK);
         float *x = malloc((size_t)rows * cols * sizeof *x), *y = malloc((size_t)rows * cols * sizeof *y);
@@ -177,7 +178,8 @@ TEST(types_gguf_tiles_lose_nothing)
         memcpy(data, t.data, (size_t)t.bytes);
         qsf_dequant_rows(&t, 0, rows, x);
         CHECK(qsf_ggml_tile_type(&t) >= 0);
-        qsf_ggml_to_tiles(&tiles, data, strip, pool);
+        tiles.data = data;
+        qsf_ggml_to_tiles(&one, 1, strip, pool);
         qsf_pool_free(pool);
         CHECK_EQ(tiles.packing, 1);
         CHECK_EQ(tiles.bytes, t.bytes / rows * ((rows + 15) / 16 * 16));
