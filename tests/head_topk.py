@@ -4,8 +4,8 @@ SPDX-License-Identifier: MIT
 
     head_topk.py QSF_BENCH [--convert QSF_CONVERT] --models DIR [--text wiki.test.raw] [--shared DIR] [--positions N] [--full]
 
-The screen is held on the three GGUF files, clusters on a QSF file that is made of SmolLM2 (--full: of all three).  Fewer positions than
-POSITIONS say too little: of 1024, 1% are 10.
+The screen is held on the GGUF file of SmolLM2, clusters on a QSF file that is made of it (--full: of all three models).  Fewer positions
+than POSITIONS say too little: of 1024, 1% are 10.
 """
 import argparse, json, os, pathlib, subprocess, sys, tempfile
 
@@ -32,19 +32,17 @@ def main():
     failed = skipped = 0
     with tempfile.TemporaryDirectory() as work:
         for name, clusters in MODELS.items():
+            if not a.full and not name.startswith("smollm2"): continue
             gguf, qsf = a.models / f"{name}.gguf", pathlib.Path(work, f"{name}.qsf")
             if not gguf.exists() or not a.text.exists():
                 print(f"skip {name}: {gguf if a.text.exists() else a.text} is not there")
                 skipped += 1
                 continue
             got = agreements(a, gguf)
-            want = {"screen"}
-            if a.full or name.startswith("smollm2"):
-                subprocess.run([a.convert, "--quiet", "--head-clusters", str(clusters), gguf, qsf], check=True)
-                got.update({k: v for k, v in agreements(a, qsf).items() if k == "clusters"})
-                want.add("clusters")
-                qsf.unlink()
-            for mode in sorted(want):
+            subprocess.run([a.convert, "--quiet", "--head-clusters", str(clusters), gguf, qsf], check=True)
+            got.update({k: v for k, v in agreements(a, qsf).items() if k == "clusters"})
+            qsf.unlink()
+            for mode in ("clusters", "screen"):
                 ok = got.get(mode, 0) > LEAST
                 failed += not ok
                 print(f"{'ok  ' if ok else 'FAIL'} {name}, {mode}: {got.get(mode, 0):.2f}% of {a.positions} positions")
