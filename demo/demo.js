@@ -4,7 +4,7 @@ import {load} from './js/browser.js';
 
 const $ = id => document.getElementById(id);
 const megabytes = n => `${(n / 1e6).toFixed(1)} MB`;
-let model, messages = [], stopping;
+let model, ready, messages = [], stopping;
 
 const say = text => { $('state').textContent = text; };
 function show(progress) {
@@ -35,7 +35,8 @@ async function open(from) {
     return;
   }
   const {info} = model;
-  say(`${info.name || info.architecture}: ${megabytes(info.fileBytes)}, ${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`);
+  ready = `${info.name || info.architecture}: ${megabytes(info.fileBytes)}, ${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`;
+  say(ready);
   $('about').hidden = false;
   $('about').querySelector('table').replaceChildren(...[...info.plan.map(p => [p.name, megabytes(p.bytes)]), ...info.warnings.map(w => ['note', w])].map(cells => {
     const row = document.createElement('tr');
@@ -63,7 +64,12 @@ async function ask(text) {
   } catch (error) {
     if (error.name !== 'AbortError') bubble('error', `${error.code ?? error.name}: ${error.message}`);
   }
-  messages.push({role: 'assistant', content: answer.textContent});
+  if (answer.textContent) messages.push({role: 'assistant', content: answer.textContent});
+  else {                        // a question without an answer is no turn
+    messages.pop();
+    answer.remove();
+  }
+  say(ready);
   $('progress').hidden = true;
   $('stop').hidden = true;
   $('send').hidden = false;

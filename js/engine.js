@@ -53,11 +53,12 @@ export class Engine {
         await engine.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
         return engine;
       } catch (error) {
-        engine.end();
+        engine.#stop();
         last = error;
         warn(`${variant}: ${error.message}`);
       }
     }
+    source.close();
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
   }
 
@@ -91,12 +92,15 @@ export class Engine {
     }
   }
 
-  /** Ends the threads; the memory goes with the last reference. */
+  /** Ends the threads and closes the source; the memory goes with the last reference. */
   end() {
+    this.#stop();
+    this.#source.close();
+  }
+  #stop() {
     for (const read of this.#reads.values()) read.abort();
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
-    this.#source?.close();
   }
 
   /* ---- memory ---- */

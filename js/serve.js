@@ -43,12 +43,14 @@ export function serve(host) {
   }
 
   async function generate({turn: number, prompt, messages, options}) {
-    if (turn && !turn.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
-    await turn?.ended;
+    while (turn) {
+      if (!turn.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
+      await turn.ended;
+    }
     const stop = new Stop();
     let end, wanted = AHEAD, wake;
     turn = {number, stop, ended: new Promise(resolve => { end = resolve; }), more: n => { wanted += n; wake?.(); }};
-    const mine = turn;
+    let last = {done: 'aborted'};       // the port has forgotten that turn; the worker's host counts it
     try {
       const text = messages ? engine.render(messages, options.template) : undefined;
       const ids = Array.isArray(prompt) ? prompt : engine.tokenize(text ?? prompt, {addSpecial: true, parseSpecial: true});
@@ -59,7 +61,7 @@ export function serve(host) {
       for (;;) {
         const {done, value} = await tokens.next();
         if (done) {
-          host.post({turn: number, done: value});
+          last = {done: value};
           break;
         }
         host.post({turn: number, ...value});
@@ -67,11 +69,12 @@ export function serve(host) {
         if (stop.aborted) break;
       }
     } catch (error) {
-      if (error !== stop.error) host.post({turn: number, error: pack(error)});
+      if (error !== stop.error) last = {error: pack(error)};
     } finally {
       stop.abort();
-      if (turn === mine) turn = undefined;
+      turn = undefined;
       end();
+      host.post({turn: number, ...last});
     }
   }
 

@@ -241,8 +241,25 @@ test('whoever waits hears of dispose, and nothing works after it', async () => {
   await assert.rejects(answer(model), code('DISPOSED'));
   await model.dispose();
 });
-test('a process with a forgotten model ends', async () => {
-  const script = `import {load} from '${packaged('node.js')}'; const m = await load('${QSF}', {threads: 2}); console.log((await m.tokenize('a b')).length);`;
-  const {stdout} = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {timeout: 20_000});
-  assert.equal(stdout, '2\n');
+test('a process with a forgotten model ends, after an answer that was left too', async () => {
+  for (const use of ["console.log((await m.tokenize('a b')).length)", "for await (const text of m.generate('Once upon a time')) if (text) { console.log(2); break; }"]) {
+    const script = `import {load} from '${packaged('node.js')}'; const m = await load('${QSF}', {threads: 2, contextLength: 256}); ${use};`;
+    const {stdout} = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {timeout: 20_000});
+    assert.equal(stdout, '2\n');
+  }
+});
+test('a variant that fails leaves the source to the next', async () => {
+  const {Engine} = await import(packaged('engine.js')), warnings = [];
+  let closed = 0;
+  const compile = async variant => {
+    if (variant !== 'simd') throw new Error('not here');
+    return WebAssembly.compile(await readFile(packaged('qsf-simd.wasm')));
+  };
+  const source = {name: 'm', length: 0, close: () => { closed++; }};
+  const engine = await Engine.create({source, threads: 1, relaxed: true, shared: false, compile, warn: text => warnings.push(text)});
+  assert.equal(engine.variant, 'simd');
+  assert.deepEqual(warnings, ['relaxed: not here']);
+  assert.equal(closed, 0);
+  engine.end();
+  assert.equal(closed, 1);
 });
