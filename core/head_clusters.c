@@ -63,7 +63,7 @@ typedef struct sort_job {
 
 /* What row r of a tile has: scale, maybe zero, 4 bytes of each vector. */
 typedef struct tile_row { uint16_t half[2]; uint32_t code[QSF_MAX_BLOCK / 4]; } tile_row;
-typedef struct tile_shape { uint32_t halves, vectors; size_t bytes; } tile_shape;
+typedef struct tile_shape { uint32_t halves, vectors; } tile_shape;
 
 static void tile_row_get(const uint8_t *tile, tile_shape s, uint32_t r, tile_row *out)
 {
@@ -79,7 +79,7 @@ static void tile_row_put(uint8_t *tile, tile_shape s, uint32_t r, const tile_row
 /* One column of tiles: rows go round the permutation's cycles, in place.  done: [n_vocab] bits. */
 static void sort_column(uint8_t *column, size_t apart, tile_shape shape, const qsf_clusters *k, uint32_t n, uint8_t *done)
 {
-    tile_row saved, row;
+    tile_row saved = { 0 }, row = { 0 };
     memset(done, 0, (size_t)qsf_ceil_div(n, 8));
     for (uint32_t begin = 0; begin < n; begin++) {
         if (done[begin / 8] >> begin % 8 & 1) continue;
@@ -104,7 +104,7 @@ static void sort_thread(void *arg, uint32_t thread)
     const qsf_tensor *t = &job->head->t;
     if (thread >= job->n_workers) return;
     const size_t each = (size_t)qsf_block_bytes(t->type, t->block) * QSF_TILE_ROWS;
-    tile_shape shape = { .halves = qsf_type_get(t->type)->has_zero ? 2 : 1, .bytes = each };
+    tile_shape shape = { .halves = qsf_type_get(t->type)->has_zero ? 2 : 1 };
     shape.vectors = (uint32_t)((each - 2 * QSF_TILE_ROWS * shape.halves) / 64);
     uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)thread * qsf_ceil_div(t->rows, 8);
     const qsf_share blocks = qsf_share_of(job->head->blocks, thread, job->n_workers);

@@ -26,15 +26,6 @@ QSF_TEMPLATE void halves16_sse42(v4f out[4], const uint8_t *p)
     v8_halves(out, p);
     v8_halves(out + 2, p + 16);
 }
-/* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
-QSF_TEMPLATE v4f value_sse42(v4f acc, __m128i sum, v4f scale, v4f zero, v4f d, v4f sq, qsf_form form)
-{
-    const v4f f = v4_float((v4i)sum);
-    if (qsf_form_has_zero(form)) return acc + d * (scale * f + zero * sq);
-    if (!qsf_form_offset(form)) return acc + scale * d * f;
-    return acc + scale * d * (f - v4_set1((float)qsf_form_offset(form)) * sq);
-}
-QSF_TEMPLATE void store_sse42(float *y, v4f v, qsf_form form) { v4_store(y, form == QSF_F_TERNARY ? v4_set1(0) - v : v); }
 
 /* ---- one row of activations: two quarters at a time, so that codes and sums are registers ---- */
 QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
@@ -65,13 +56,13 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
                         sum_add_sse42(&s0, products_sse42(code_v128(&from0, g, j % 8, form), a, form), j, form);
                         sum_add_sse42(&s1, products_sse42(code_v128(&from1, g + 16, j % 8, form), a, form), j, form);
                     }
-                    acc[i] = value_sse42(acc[i], sum_end_sse42(&s0, 8 * groups, form), scale[i], zero[i], d, sq, form);
-                    acc[i + 1] = value_sse42(acc[i + 1], sum_end_sse42(&s1, 8 * groups, form), scale[i + 1], zero[i + 1], d, sq, form);
+                    acc[i] = value_v128(acc[i], (v4i)sum_end_sse42(&s0, 8 * groups, form), scale[i], zero[i], d, sq, form);
+                    acc[i + 1] = value_v128(acc[i + 1], (v4i)sum_end_sse42(&s1, 8 * groups, form), scale[i + 1], zero[i + 1], d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
         }
-        for (int i = 0; i < 4; i++) store_sse42(y + 4 * i, acc[i], form);
+        for (int i = 0; i < 4; i++) store_v128(y + 4 * i, acc[i], form);
     }
 }
 
@@ -106,7 +97,7 @@ QSF_TEMPLATE void part_sse42(strip_sse42 *a, int quarter, const uint8_t *w, cons
     if (!small) group_sse42(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, form, true);
     for (size_t t = 0; t < n; t++, d += x->cols / 64, s += x->cols / 32) {
         const __m128i sum = sums16_sse42(form) == 16 ? widen_sse42(a->sum[t]) : a->sum[t];
-        a->acc[quarter][t] = value_sse42(a->acc[quarter][t], sum, scale, zero, v4_set1(*d), v4_set1(small ? s[0] : s[0] + s[1]), form);
+        a->acc[quarter][t] = value_v128(a->acc[quarter][t], (v4i)sum, scale, zero, v4_set1(*d), v4_set1(small ? s[0] : s[0] + s[1]), form);
     }
 }
 
@@ -126,7 +117,7 @@ QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small
             for (int i = 0; i < 4; i++) part_sse42(&a, i, w + 16 * i, x, m, n, at, scale[i], zero[i], form, small);
     }
     for (size_t t = 0; t < n; t++, y += ldy)
-        for (int i = 0; i < 4; i++) store_sse42(y + 4 * i, a.acc[i][t], form);
+        for (int i = 0; i < 4; i++) store_v128(y + 4 * i, a.acc[i][t], form);
 }
 
 QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,

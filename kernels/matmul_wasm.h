@@ -19,17 +19,6 @@
 #define NAMED(name) JOIN_WASM(name, SET)
 
 /* ---- codes ---- */
-/* Columns 4j..4j+3 of a group: low is the vector of low bits that they are in, high that of high bits. */
-QSF_TEMPLATE v128_t NAMED(code)(v128_t low, v128_t high, int j, qsf_form form)
-{
-    const int bits = qsf_form_bits(form), n = bits < 4 ? 2 : 4, f = j % (8 / n);
-    if (bits == 8) return low;
-    const v128_t c = v16_shift(low, -n * f);
-    if (bits == 3 || bits == 5) return v16_join(c, v16_shift(high, n - j), n, bits);
-    if (bits == 6) return v16_join(c, v16_shift(high, 4 - 2 * (j % 4)), n, bits);
-    const v128_t code = v16_cut(c, n, false);
-    return qsf_form_table(form) ? v16_table(qsf_iq4, code) : code;
-}
 /* Codes that share a vector of low bits. */
 QSF_TEMPLATE int NAMED(fields)(int bits) { return bits < 4 ? 4 : bits < 8 ? 2 : 1; }
 /* The high bits that go with columns 4j... of the quarter at g. */
@@ -48,15 +37,6 @@ QSF_TEMPLATE v4f NAMED(half4)(const uint8_t *p)
     const v128_t bits = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int32_t)0x8fffe000));
     return (v4f)bits * v4_set1(0x1p112f);
 }
-/* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
-QSF_TEMPLATE v4f NAMED(value)(v4f acc, v128_t sum, v4f scale, v4f zero, float d, float sq, qsf_form form)
-{
-    const v4f f = v4_float((v4i)sum);
-    if (qsf_form_has_zero(form)) return acc + v4_set1(d) * (scale * f + zero * v4_set1(sq));
-    if (!qsf_form_offset(form)) return acc + scale * v4_set1(d) * f;
-    return acc + scale * v4_set1(d) * (f - v4_set1((float)qsf_form_offset(form) * sq));
-}
-QSF_TEMPLATE void NAMED(store)(float *y, v4f v, qsf_form form) { v4_store(y, form == QSF_F_TERNARY ? -v : v); }
 
 /* ---- one row of activations: the quarters take turns, so that no sum waits for the one before it ---- */
 QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
@@ -87,22 +67,22 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                         QSF_UNROLL
                         for (int f = 0; f < fields; f++) {
                             v128_t c[SET_WIDTH];
-                            NAMED(expand)(c, NAMED(code)(low, high, j + f, form), width);
+                            NAMED(expand)(c, code_of_v128(low, high, j + f, form), width);
                             NAMED(add)(&sum[i], c, a[f], first + f, 8 * groups, true, width);
                         }
                     }
                 }
-                const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
+                const v4f d = v4_set1(x->d[small ? part / 2 : part]), sq = v4_set1(small ? s[0] : s[0] + s[1]);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++) {
                     const v4f scale = NAMED(half4)(head + 8 * i), zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
-                    acc[i] = NAMED(value)(acc[i], NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
+                    acc[i] = value_v128(acc[i], (v4i)NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
         }
         QSF_UNROLL
-        for (int i = 0; i < 4; i++) NAMED(store)(y + 4 * i, acc[i], form);
+        for (int i = 0; i < 4; i++) store_v128(y + 4 * i, acc[i], form);
     }
 }
 
@@ -127,7 +107,7 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
                 NAMED(expand)(p->codes[8 * g + j][i],
-                              NAMED(code)(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
+                              code_of_v128(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
 /* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers that x86 can spare. */
@@ -156,12 +136,12 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form
         for (int r = 0; r < T; r++) {
             if (t + (size_t)r >= p->n) continue;
             const size_t row = p->m + t + (size_t)r;
-            const float d = p->x->d[row * (p->x->cols / 64) + p->at / 64], *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
-            const float sq = groups == 1 ? s[0] : s[0] + s[1];
+            const float *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
+            const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]), sq = v4_set1(groups == 1 ? s[0] : s[0] + s[1]);
             QSF_UNROLL
             for (int h = 0; h < 2; h++) {
                 v4f *acc = &p->acc[t + (size_t)r][half + h];
-                *acc = NAMED(value)(*acc, NAMED(end)(&sum[r][h], width), p->scale[half + h], p->zero[half + h], d, sq, form);
+                *acc = value_v128(*acc, (v4i)NAMED(end)(&sum[r][h], width), p->scale[half + h], p->zero[half + h], d, sq, form);
             }
         }
     }
@@ -216,7 +196,7 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
         }
     }
     for (size_t t = 0; t < p->n; t++)
-        for (int i = 0; i < 4; i++) NAMED(store)(y + t * ldy + 4 * i, p->acc[t][i], form);
+        for (int i = 0; i < 4; i++) store_v128(y + t * ldy + 4 * i, p->acc[t][i], form);
 }
 
 QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
