@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 import {loadIn} from './model.js';
+import {opfs} from './opfs.js';
+import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
 
@@ -14,20 +16,22 @@ function startWorker() {
       worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded'));
       worker.onmessageerror = () => fn(new Error('a message could not be read'));
     },
-    terminate() {
-      worker.postMessage({op: 'end'});           // its threads and requests first; it dies with the page in any case
-      return new Promise(resolve => setTimeout(() => { worker.terminate(); resolve(); }, 20));
-    },
+    terminate: () => worker.terminate(),
   };
 }
 
+const absolute = url => new URL(url, globalThis.document?.baseURI ?? location.href).href;
+
 function place(from) {
-  if (typeof from === 'string' || from instanceof URL) return {url: new URL(from, document.baseURI).href};
+  if (typeof from === 'string' || from instanceof URL) return {url: absolute(from)};
   if (from instanceof Blob) return {blob: from};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
   if (from && Object.prototype.toString.call(from).endsWith('ArrayBuffer]')) return {bytes: new Uint8Array(from)};
   throw new QsfError('ARGUMENT', 'a model is loaded from a URL, a File, a Blob or a buffer');
 }
+
+/** @type {import('./index.d.ts').cache} */
+export const cache = cacheOver(opfs, absolute);
 
 /** @type {import('./index.d.ts').load} */
 export async function load(from, options) {

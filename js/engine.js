@@ -36,12 +36,12 @@ export class Engine {
   #opening = false;
   #held = [];                   // parts of the file that came before the model was open
   #missing;                     // what opening stopped for
-  #reads = new Map();           // place of the state -> AbortController
+  #reads = new Map();           // place of the state -> what the source calls the read
   #arrival; #arrived;           // a promise for the next answered read
   #failure;                     // why the last read failed
   #tokens = [];                 // what the sequence holds
 
-  /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate(). */
+  /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
   static async create({source, threads, relaxed, shared, maximum = 65536, compile, startThread, warn}) {
     const variants = [];
     if (shared && threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
@@ -53,12 +53,11 @@ export class Engine {
         await engine.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
         return engine;
       } catch (error) {
-        engine.#stop();
+        engine.end();
         last = error;
         warn(`${variant}: ${error.message}`);
       }
     }
-    source.close();
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
   }
 
@@ -77,7 +76,7 @@ export class Engine {
         now: () => performance.now(),
         length: () => this.#source.length,
         read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
-        cancel: state => { this.#reads.get(state >>> 0)?.abort(); this.#reads.delete(state >>> 0); },
+        cancel: state => this.#cancel(state >>> 0),
       },
     };
     this.#x = (await WebAssembly.instantiate(module, imports)).exports;
@@ -92,16 +91,13 @@ export class Engine {
     }
   }
 
-  /** Ends the threads and closes the source; the memory goes with the last reference. */
+  /** Ends reads and threads; the memory goes with the last reference. */
   end() {
-    this.#stop();
-    this.#source.close();
-  }
-  #stop() {
-    for (const read of this.#reads.values()) read.abort();
+    for (const state of [...this.#reads.keys()]) this.#cancel(state);
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
   }
+  get isShared() { return this.variant.endsWith('threads'); }
 
   /* ---- memory ---- */
   #bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
@@ -160,26 +156,26 @@ export class Engine {
       this.#failure = error;
       return E_IO;
     }
-    const controller = new AbortController();
-    this.#reads.set(state, controller);
-    const settle = (status, bytes) => {
-      if (this.#reads.get(state) !== controller) return;        // cancelled: dst may be anybody's
+    const settle = (error, bytes) => {
       this.#reads.delete(state);
+      if (error) this.#failure = error;
       if (bytes) this.#bytes(dst, length).set(bytes);
-      Atomics.store(new Int32Array(this.#memory.buffer), state >>> 2, status);
+      if (error || bytes) Atomics.store(new Int32Array(this.#memory.buffer), state >>> 2, error ? E_IO : OK);
       this.#arrived();
       this.#expect();
     };
-    source.read(at, length, controller.signal).then(bytes => settle(OK, bytes), error => {
-      if (this.#reads.get(state) === controller) this.#failure = error;
-      settle(E_IO);
-    });
+    this.#reads.set(state, source.start(at, length, dst, state, settle));
     return PENDING;
+  }
+  #cancel(state) {
+    this.#source.cancel(this.#reads.get(state));
+    this.#reads.delete(state);
   }
 
   /* ---- life ---- */
   /** Opens the model.  A source that cannot answer at once makes opening stop; it begins again when the bytes are here. */
-  async open(name, signal) {
+  async open() {
+    const {name} = this.#source;
     this.#opening = true;
     for (;;) {
       this.#missing = undefined;
@@ -189,10 +185,11 @@ export class Engine {
         break;
       }
       const {at, length} = this.#missing;
-      this.#held.push({at, bytes: await this.#source.read(at, length, signal)});
+      this.#held.push({at, bytes: await this.#source.read(at, length)});
     }
     this.#opening = false;
     this.#held = [];
+    if (this.isShared) this.#source.attach?.(this.#memory);
   }
 
   context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}) {
@@ -266,12 +263,13 @@ export class Engine {
       this.#x.free(rows, ids.length * this.#x.row_bytes());
     }
     for (;;) {
-      const arrival = this.#arrival;
+      const arrival = this.#arrival, {arrivals} = this.#source;
       const result = this.#x.step(1), status = result & 255;
       if (status === OK) break;
       if (status !== PENDING) this.#check(status, this.#x.context_error);
-      if (result & WAITING) await Promise.race([arrival, signal.promise]);
-      else await this.#pause();
+      if (result & WAITING && arrivals === undefined) await Promise.race([arrival, signal.promise]);
+      else if (result & WAITING) this.#source.sleep(arrivals, YIELD_MS);
+      await this.#pause();
       if (signal.aborted) throw signal.error;
     }
     this.#tokens.push(...ids);

@@ -5,7 +5,7 @@
 export type ErrorCode =
   | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
   | 'HTTP'       // a server's answer
-  | 'BUSY'       // another answer of this model is under way
+  | 'BUSY'       // another answer of this model is under way; a file of the cache is in use
   | 'WORKER'     // the engine's worker ended by itself
   | 'DISPOSED';  // used after dispose()
 
@@ -15,8 +15,8 @@ export declare class QsfError extends Error {
 }
 
 export type Progress =
-  /** Bytes that came over the network; total is 0 while it is unknown. */
-  | {phase: 'load', loaded: number, total: number}
+  /** Bytes of the file that are here, and how many of them were kept from an earlier visit; total is 0 while it is unknown. */
+  | {phase: 'load', loaded: number, total: number, stored: number}
   /** Rows of the prompt that are computed. */
   | {phase: 'prompt', done: number, total: number};
 
@@ -36,9 +36,36 @@ export interface LoadOptions {
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
   onProgress?: (progress: Progress) => void;
+  /**
+   * Whether the bytes behind a URL are kept: in the origin private file system of a page, in a folder in Node.js ($QSF_CACHE/urls, else ~/.cache/qsf/urls).
+   * true (default): used where they are, kept as they come; an interrupted download goes on where it stopped. 'reload': fetched anew. false: neither.
+   */
+  cache?: boolean | 'reload';
+  /** Milliseconds that a server may be silent before it is asked again; default 30000. */
+  timeout?: number;
   /** Ends loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }
+
+export interface CacheEntry {
+  readonly url: string;
+  readonly length: number;
+  /** Bytes of it that are here. */
+  readonly stored: number;
+  readonly complete: boolean;
+  readonly etag?: string;
+  /** When its first byte was fetched, milliseconds since 1970. */
+  readonly fetched: number;
+}
+
+/** Files that load() keeps. */
+export declare const cache: {
+  list(): Promise<CacheEntry[]>;
+  /** Compares what is kept with what the server has. */
+  validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
+  /** Removes one, or all; promises the bytes that are free now. An error with code BUSY: it is in use. */
+  delete(url?: string | URL): Promise<number>;
+};
 
 export interface GenerateOptions {
   /** Default 256; Infinity: until the model or the context ends. */

@@ -2,20 +2,23 @@
  * SPDX-License-Identifier: MIT */
 import {QsfError, unpack} from './errors.js';
 
+const LEAVE_MS = 2000;
+
 /* Messages of a worker, matched to who waits for them. */
 class Port {
-  #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead;
+  #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead; #ended; #gone;
   onProgress;
 
   /** worker: post(message), onMessage(fn), onFailure(fn), terminate() */
   constructor(worker) {
     this.#worker = worker;
     worker.onMessage(m => this.#take(m));
-    worker.onFailure(error => this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error})));
+    worker.onFailure(error => this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error}), 0));
   }
   #take(m) {
     if (m.turn !== undefined) return this.#turns.get(m.turn)?.(m);
     if (m.progress) return this.onProgress?.(m.progress);
+    if (m.ended) return this.#ended?.();
     const call = this.#calls.get(m.id);
     this.#calls.delete(m.id);
     if (m.error) call?.reject(unpack(m.error));
@@ -38,15 +41,26 @@ class Port {
     return number;
   }
   forget(number) { this.#turns.delete(number); }
-  /** Everybody who waits hears error, and the worker is gone. */
-  close(error) {
-    if (this.#dead) return undefined;
+  /** Everybody who waits hears error, and the worker is gone when the promise resolves. */
+  close(error, patience = LEAVE_MS) {
+    return this.#gone ??= this.#leave(error, patience);
+  }
+  async #leave(error, patience) {
     this.#dead = error;
     for (const {reject} of this.#calls.values()) reject(error);
     for (const listen of this.#turns.values()) listen({failure: error});
     this.#calls.clear();
     this.#turns.clear();
-    return this.#worker.terminate();
+    /* It closes its files and ends its own workers first, unless it cannot. */
+    let timer;
+    const ended = new Promise(resolve => {
+      this.#ended = resolve;
+      timer = setTimeout(resolve, patience);
+    });
+    this.#worker.post({op: 'end'});
+    await ended;
+    clearTimeout(timer);
+    await this.#worker.terminate();
   }
 }
 
@@ -126,7 +140,7 @@ export async function loadIn(startWorker, from, {signal, onProgress, ...options}
   try {
     signal?.throwIfAborted();   // the port did not listen yet
     const info = await port.call('open', {from, options});
-    for (const text of info.warnings) console.warn(`qsf: ${text}`);
+    if (info.warnings.length) console.warn(`qsf: ${info.warnings.join('; ')}`);
     return new Model(port, info, onProgress);
   } catch (error) {
     await port.close(error);

@@ -4,7 +4,9 @@ import {fileURLToPath} from 'node:url';
 import {resolve} from 'node:path';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
+import {folder} from './folder.js';
 import {loadIn} from './model.js';
+import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
 
@@ -47,13 +49,16 @@ async function blobPlace(blob) {
 }
 
 async function place(from) {
-  if (typeof from === 'string') return /^https?:\/\//i.test(from) ? {url: from} : {path: resolve(from)};
+  if (typeof from === 'string') return /^https?:\/\//i.test(from) ? {url: new URL(from).href} : {path: resolve(from)};
   if (from instanceof URL) return from.protocol === 'file:' ? {path: fileURLToPath(from)} : {url: from.href};
   if (from instanceof Blob) return blobPlace(from);
   if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
   throw new QsfError('ARGUMENT', 'a model is loaded from a path, a URL, a Blob or a buffer');
 }
+
+/** @type {import('./index.d.ts').cache} */
+export const cache = cacheOver(folder, url => new URL(url).href);
 
 /** @type {import('./index.d.ts').load} */
 export const load = async (from, options) => loadIn(startWorker, await place(from), options);

@@ -5,7 +5,8 @@
  * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
-import {blobSource, bytesSource, urlSource} from './source.js';
+import {RemoteSource} from './remote.js';
+import {bytesSource} from './source.js';
 
 const AHEAD = 8;                /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 
@@ -16,30 +17,52 @@ class Stop {
   promise = new Promise(resolve => { this.abort = () => { this.aborted = true; resolve(); }; });
 }
 
-/** host: post(message), openPath(path), compile(variant), startThread(init), canShare, processors */
+/** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors */
 export function serve(host) {
-  let engine, turn, warnings = [];
+  let engine, source, turn, warnings, stored = 0;
+
+  /* A model's bytes, the engine over them, the memory that it needs. */
+  async function start(from, options) {
+    warnings = [];
+    stored = 0;
+    const warn = text => warnings.push(text);
+    const progress = p => {
+      stored = p.stored;
+      host.post({progress: {phase: 'load', ...p}});
+    };
+    source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(), {progress, warning: warn});
+    await source.open?.(from, {cache: options.cache, timeout: options.timeout});
+    const threads = options.threads || host.processors;
+    if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
+    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
+      compile: host.compile, startThread: host.startThread, warn});
+    await engine.open();
+    engine.context({...options, threads: 0});
+    const info = engine.info();
+    source.settle?.({resident: info.resident});
+    return info;
+  }
+  async function leave() {
+    turn?.stop.abort();
+    engine?.end();
+    await source?.close();
+    engine = source = undefined;
+  }
 
   async function open({from, options}) {
-    let bytes = 0, told = 0;
-    const progress = n => {
-      bytes += n;
-      if (performance.now() - told < 50) return;
-      told = performance.now();
-      host.post({progress: {phase: 'load', loaded: bytes, total: source?.length ?? 0}});
-    };
-    let source;
-    if (from.path !== undefined) source = await host.openPath(from.path);
-    else if (from.url !== undefined) source = await urlSource(from.url, {onBytes: progress});
-    else if (from.blob) source = blobSource(from.blob);
-    else source = bytesSource(from.bytes);
-    const threads = options.threads || host.processors;
-    if (threads > 1 && !host.canShare) warnings.push('one thread: this page is not cross-origin isolated');
-    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
-      compile: host.compile, startThread: host.startThread, warn: text => warnings.push(text)});
-    await engine.open(source.name);
-    engine.context({...options, threads: 0});
-    return {...engine.info(), warnings};
+    for (const tried = new Set(); ;) {
+      try {
+        const info = await start(from, options);
+        return {...info, warnings};
+      } catch (error) {
+        const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT' && await source.spoil();
+        await leave();
+        if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};       // what was stored is damaged
+        else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
+        else throw error;
+        tried.add(spoiled ? 'reload' : 'one');
+      }
+    }
   }
 
   async function generate({turn: number, prompt, messages, options}) {
@@ -69,13 +92,19 @@ export function serve(host) {
         if (stop.aborted) break;
       }
     } catch (error) {
-      if (error !== stop.error) last = {error: pack(error)};
+      if (error !== stop.error) last = {error: pack(await explain(error))};
     } finally {
       stop.abort();
       turn = undefined;
       end();
       host.post({turn: number, ...last});
     }
+  }
+
+  /* Damaged bytes are not kept for the next time. */
+  async function explain(error) {
+    if (error.code !== 'CORRUPT' || !await source.spoil?.()) return error;
+    return new QsfError('CORRUPT', `${error.message}; what was stored of the file is not kept: load it again`, {cause: error});
   }
 
   const ops = {
@@ -85,7 +114,7 @@ export function serve(host) {
     detokenize: ({ids, options}) => engine.detokenize(ids, options),
     render: ({messages, options}) => engine.render(messages, options?.template),
     stats: () => engine.stats(),
-    end: () => { turn?.stop.abort(); engine?.end(); },
+    end: leave,
   };
 
   return async message => {
@@ -96,7 +125,8 @@ export function serve(host) {
       return;
     }
     try {
-      host.post({id: message.id, value: await ops[message.op](message)});
+      const value = await ops[message.op](message);
+      host.post(message.op === 'end' ? {ended: true} : {id: message.id, value});
     } catch (error) {
       host.post({id: message.id, error: pack(error)});
     }

@@ -1,4 +1,4 @@
-/* The engine's worker and its threads in Node.js.
+/* The engine's worker, its threads and its reader in Node.js.
  * SPDX-License-Identifier: MIT */
 import {closeSync, fstatSync, openSync, readSync} from 'node:fs';
 import {readFile} from 'node:fs/promises';
@@ -6,9 +6,10 @@ import {availableParallelism} from 'node:os';
 import {Worker, parentPort, workerData} from 'node:worker_threads';
 import {runThread} from './engine.js';
 import {QsfError} from './errors.js';
+import {folder} from './folder.js';
+import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
-/* Read in place, straight into the module's memory: nothing but this worker waits. */
 function openPath(path) {
   let fd;
   try {
@@ -23,14 +24,26 @@ function openPath(path) {
   }
   return {
     name: path, length: stat.size,
-    readSync(at, target) {
+    readNow(at, target) {
       for (let done = 0; done < target.length;) {
         const n = readSync(fd, target, done, Math.min(target.length - done, 1 << 30), at + done);
         if (!n) throw new QsfError('IO', `${path}: cannot read ${target.length} bytes at ${at}; has it been cut short?`);
         done += n;
       }
+      return true;
     },
     close() { closeSync(fd); },
+  };
+}
+
+function startReader() {
+  const worker = new Worker(new URL(import.meta.url), {workerData: {reader: true}, execArgv: []});
+  worker.unref();
+  return {
+    post: message => worker.postMessage(message),
+    onMessage: fn => worker.on('message', fn),
+    onFailure: fn => worker.on('error', fn),
+    terminate: () => void worker.terminate(),
   };
 }
 
@@ -46,10 +59,12 @@ function startThread(init) {
 
 if (workerData?.thread) {
   await runThread(workerData.thread, () => parentPort.postMessage('ready'));
+} else if (workerData?.reader) {
+  parentPort.on('message', serveReader({post: (message, transfer) => parentPort.postMessage(message, transfer), openPath, backend: folder}));
 } else {
   parentPort.on('message', serve({
     post: message => parentPort.postMessage(message),
-    openPath,
+    startReader,
     compile: async variant => WebAssembly.compile(await readFile(new URL(`./qsf-${variant}.wasm`, import.meta.url))),
     startThread,
     canShare: true,

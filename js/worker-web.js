@@ -1,7 +1,9 @@
-/* The engine's worker and its threads in browsers.
+/* The engine's worker, its threads and its reader in browsers.
  * SPDX-License-Identifier: MIT */
 import {runThread} from './engine.js';
 import {QsfError} from './errors.js';
+import {opfs} from './opfs.js';
+import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
 /* Written out, so that bundlers see the files. */
@@ -28,15 +30,35 @@ function startThread(init) {
   });
 }
 
-const take = serve({
+function startReader() {
+  const worker = new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf reader'});
+  worker.postMessage({reader: true});
+  return {
+    post: message => worker.postMessage(message),
+    onMessage(fn) { worker.onmessage = event => fn(event.data); },
+    onFailure(fn) { worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded')); },
+    terminate: () => worker.terminate(),
+  };
+}
+
+const engine = () => serve({
   post: message => postMessage(message),
-  openPath: path => { throw new QsfError('ARGUMENT', `${path}: a page has no files by path`); },
+  startReader,
   compile,
   startThread,
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
 });
+const reader = () => serveReader({
+  post: (message, transfer = []) => postMessage(message, transfer),
+  openPath: path => { throw new QsfError('ARGUMENT', `${path}: a page has no files by path`); },
+  backend: opfs,
+});
+
+/* The first message says what this worker is. */
 self.onmessage = ({data}) => {
   if (data.thread) return runThread(data.thread, () => postMessage('ready'));
-  return take(data);
+  const take = data.reader ? reader() : engine();
+  self.onmessage = event => take(event.data);
+  return data.reader ? undefined : take(data);
 };

@@ -3,6 +3,7 @@
  *
  * QSF_TEST_PACKAGE   the installed package's folder        QSF_TEST_QSF, QSF_TEST_GGUF   models
  * QSF_TEST_RUN       the native qsf-run, for its tokens    QSF_TEST_WORK                 a folder to write to */
+import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {createServer} from 'node:http';
 import {readFile, stat} from 'node:fs/promises';
@@ -17,7 +18,15 @@ function need(name) {
 }
 export const PACKAGE = need('QSF_TEST_PACKAGE'), QSF = need('QSF_TEST_QSF'), GGUF = need('QSF_TEST_GGUF'), WORK = need('QSF_TEST_WORK');
 export const packaged = file => join(PACKAGE, file);
-export const {load, QsfError} = await import(pathToFileURL(packaged('node.js')));
+export const {cache, load, QsfError} = await import(pathToFileURL(packaged('node.js')));
+
+/** For assert.rejects: an error of the package with this code. */
+export const code = (wanted, pattern = /.{10}/) => error => {
+  assert.ok(error instanceof QsfError, `not a QsfError: ${error.stack}`);
+  assert.equal(error.code, wanted, error.message);
+  assert.match(error.message, pattern);
+  return true;
+};
 
 export const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
 
@@ -35,19 +44,44 @@ export async function answer(model, options = {}) {
   return collect(model.chat(QUESTION, {temperature: 0, maxTokens: 24, ...options, onToken: id => ids.push(id)}), ids);
 }
 
-/** Serves one file; spoil(request, response, {start, end, size}) may answer instead and says so by true. */
+/**
+ * Serves one file as a good server does: 200, or 206 for a range.  spoil(request, response, {n, ranged, start, end, size, send}) may answer instead and says so by
+ * true; n counts requests; send(part) is the rest of a good answer with part's fields in place of its own: {status, headers, bytes: how many, rate: bytes a second}.
+ */
 export async function fileServer(file, spoil = () => false) {
   const {size} = await stat(file);
-  let requests = 0;
+  const asked = [];
+  let sent = 0;
   const server = createServer((request, response) => {
-    const [, a, b] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [undefined, 0, size - 1];
-    const range = {start: Number(a), end: Math.min(Number(b), size - 1), size, n: requests++};
-    if (spoil(request, response, range)) return;
-    response.writeHead(206, {'content-range': `bytes ${range.start}-${range.end}/${size}`, 'content-length': range.end - range.start + 1, etag: '"one"'});
-    createReadStream(file, {start: range.start, end: range.end}).pipe(response);
+    const found = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''), ranged = !!found;
+    const start = found ? Number(found[1]) : 0, end = found?.[2] ? Math.min(Number(found[2]), size - 1) : size - 1;
+    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = end - start + 1, rate = Infinity} = {}) => {
+      const own = {'content-length': end - start + 1, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
+      const all = Object.fromEntries(Object.entries({...own, ...headers}).filter(([, value]) => value !== undefined));
+      response.writeHead(status, all);
+      const stream = createReadStream(file, {start, end: start + bytes - 1});
+      let due = performance.now();
+      stream.on('data', part => {
+        sent += part.length;
+        response.write(part);
+        due += part.length / rate * 1000;
+        const early = due - performance.now();
+        if (early > 2) { stream.pause(); setTimeout(() => stream.resume(), early); }
+      });
+      stream.on('end', () => bytes < end - start + 1 ? request.socket.destroySoon() : response.end());
+      response.on('close', () => stream.destroy());
+    };
+    const range = {n: asked.length, ranged, start, end, size, send};
+    asked.push(request.headers.range ?? 'all');
+    if (!spoil(request, response, range)) send();
   });
   await new Promise(resolve => server.listen(0, '127.0.0.1', resolve));
-  return {url: `http://127.0.0.1:${server.address().port}/model`, get requests() { return requests; }, close: () => { server.closeAllConnections(); server.close(); }, file};
+  return {
+    url: `http://127.0.0.1:${server.address().port}/model`,
+    asked,                                      // 'all', or the Range header
+    get sent() { return sent; },
+    close: () => { server.closeAllConnections(); server.close(); },
+  };
 }
 
 export const bytesOf = async file => new Uint8Array(await readFile(file));

@@ -1,9 +1,9 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {load, QsfError, type EndReason, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
+import {cache, load, QsfError, type CacheEntry, type EndReason, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
 
 const options: LoadOptions = {
-  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false,
+  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false, cache: 'reload', timeout: 1000,
   onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total),
   signal: AbortSignal.timeout(1000),
 };
@@ -22,6 +22,10 @@ const answer = model.generate('x');
 const end = await answer.next();
 const reason: EndReason | undefined = end.done ? end.value : undefined;
 
+const entries: CacheEntry[] = await cache.list();
+const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;
+const freed: number = await cache.delete() + await cache.delete(new URL(entries[0]!.url));
+
 const ids: number[] = await model.tokenize('text', {parseSpecial: true, addSpecial: true});
 const text: string = await model.detokenize(ids, {special: true});
 const info: ModelInfo = model.info;
@@ -32,7 +36,7 @@ try {
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
 }
-console.log(reason, text, stats.memoryBytes, plan, info.chatTemplate?.length);
+console.log(reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
 // @ts-expect-error  a prompt is needed
 model.generate();

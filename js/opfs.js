@@ -1,0 +1,66 @@
+/* Where a page keeps files: the origin private file system.  folder.js is the same for Node.js.
+ * SPDX-License-Identifier: MIT
+ *
+ * names(), bytes(name), size(name), remove(name), room(); lock(key) promises a function that ends it, or undefined where somebody else has it;
+ * openToRead(name) and openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
+
+const FOLDER = 'qsf';
+
+/** Promises the backend; rejects where the browser has no such file system or does not give it to this page. */
+export async function opfs() {
+  if (!navigator.storage?.getDirectory) throw new Error('this browser has no file system for pages');
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, {create: true});
+  const missing = error => { if (error.name !== 'NotFoundError') throw error; };
+  const file = name => folder.getFileHandle(name).catch(missing);
+
+  /* A Blob's bytes, where the handle that would not lock others out is not to be had. */
+  const reader = blob => ({
+    read(target, {at}) {
+      const bytes = new Uint8Array(new FileReaderSync().readAsArrayBuffer(blob.slice(at, at + target.length)));
+      target.set(bytes);
+      return bytes.length;
+    },
+    getSize: () => blob.size,
+    close() {},
+  });
+
+  return {
+    async names() {
+      const names = [];
+      for await (const name of folder.keys()) names.push(name);
+      return names;
+    },
+    async bytes(name) {
+      const handle = await file(name);
+      try {
+        return handle && new Uint8Array(await (await handle.getFile()).arrayBuffer());
+      } catch {
+        return undefined;       // written at this moment by another page
+      }
+    },
+    async size(name) { return (await (await file(name))?.getFile())?.size; },
+    remove: name => folder.removeEntry(name).catch(missing),
+    async openToRead(name) {
+      const handle = await file(name);
+      if (!handle) return undefined;
+      /* Browsers that do not know the mode open it for this page alone, and would keep others from reading. */
+      const modes = typeof FileSystemSyncAccessHandle !== 'undefined' && 'mode' in FileSystemSyncAccessHandle.prototype;
+      if (modes) return handle.createSyncAccessHandle({mode: 'read-only'});
+      return reader(await handle.getFile());
+    },
+    openToWrite: async name => (await folder.getFileHandle(name, {create: true})).createSyncAccessHandle(),
+    async lock(key) {
+      if (!navigator.locks) return () => {};
+      return new Promise((resolve, reject) => {
+        navigator.locks.request(`qsf ${key}`, {ifAvailable: true}, lock => {
+          if (!lock) return resolve(undefined);
+          return new Promise(release => resolve(release));
+        }).catch(reject);
+      });
+    },
+    async room() {
+      const {quota = Infinity, usage = 0} = await navigator.storage.estimate?.() ?? {};
+      return quota - usage;
+    },
+  };
+}

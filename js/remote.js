@@ -1,0 +1,94 @@
+/* The engine's side of the reader's worker (reader.js).
+ * SPDX-License-Identifier: MIT */
+import {QsfError, unpack} from './errors.js';
+import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
+
+export class RemoteSource {
+  name; length;
+  #worker; #reads = new Map(); #next = 1;     // id -> {slot, settle}
+  #ring; #free = []; #signals = {};
+  #dead;
+
+  /** worker: post(message), onMessage(fn), onFailure(fn), terminate(); on: progress(p), warning(text). */
+  constructor(worker, on) {
+    this.#worker = worker;
+    worker.onMessage(m => this.#take(m, on));
+    worker.onFailure(error => this.#end(new QsfError('WORKER', `the reader's worker ended: ${error.message}`, {cause: error})));
+  }
+  /** Resolves when name and length are known. */
+  async open(from, options) { Object.assign(this, await this.#ask('opened', {op: 'open', from, options})); }
+  #ask(answer, message) {
+    return new Promise((resolve, reject) => {
+      this.#signals[answer] = {resolve, reject};
+      if (this.#dead) reject(this.#dead);
+      else this.#worker.post(message);
+    });
+  }
+  #take(m, on) {
+    if (m.progress) return on.progress(m.progress);
+    if (m.warning) return on.warning(m.warning);
+    if (m.id === undefined) {
+      if (m.error) return this.#end(unpack(m.error));
+      for (const [name, {resolve}] of Object.entries(this.#signals)) if (name in m) resolve(m[name]);
+      return undefined;
+    }
+    const read = this.#reads.get(m.id);
+    this.#reads.delete(m.id);
+    if (read.slot !== undefined) this.#free.push(read.slot);
+    return read.settle(m.error && unpack(m.error), m.bytes);
+  }
+  #end(error) {
+    this.#dead ??= error;
+    for (const {reject} of Object.values(this.#signals)) reject(error);
+    for (const {settle} of this.#reads.values()) settle(error);
+    this.#reads.clear();
+  }
+
+  /** The engine's memory is shared: bytes of start() go straight there. */
+  attach(memory) {
+    this.#ring = new Int32Array(new SharedArrayBuffer(4 * (RING + 1)));
+    this.#free = Array.from({length: RING}, (_, i) => i);
+    this.#worker.post({op: 'memory', memory, ring: this.#ring});
+  }
+  /** Counts reads that are done; undefined where bytes come by messages. */
+  get arrivals() { return this.#ring && Atomics.load(this.#ring, RING); }
+  /** Blocks until arrivals is another number, or ms have passed. */
+  sleep(arrivals, ms) { Atomics.wait(this.#ring, RING, arrivals, ms); }
+
+  read(at, length) {
+    return new Promise((resolve, reject) => { this.#post({at, length}, undefined, (error, bytes) => error ? reject(error) : resolve(bytes)); });
+  }
+  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error, bytes) hears of it.  Returns what cancel() takes. */
+  start(at, length, dst, state, settle) {
+    const slot = this.#free.pop();
+    if (slot !== undefined) Atomics.store(this.#ring, slot, ASKED);
+    return this.#post({at, length, dst, state}, slot, settle);
+  }
+  #post(message, slot, settle) {
+    const id = this.#next++;
+    if (this.#dead) queueMicrotask(() => settle(this.#dead));
+    else {
+      this.#reads.set(id, {slot, settle});
+      this.#worker.post({op: 'read', id, ...message, slot});
+    }
+    return id;
+  }
+  /** Nothing is written any more when it returns, and nobody hears of it. */
+  cancel(id) {
+    const read = this.#reads.get(id);
+    if (!read) return;
+    read.settle = () => {};
+    const {slot} = read;
+    if (slot !== undefined && Atomics.compareExchange(this.#ring, slot, ASKED, GIVEN_UP) === WRITING) Atomics.wait(this.#ring, slot, WRITING);
+    this.#worker.post({op: 'cancel', id});
+  }
+
+  settle(how) { this.#worker.post({op: 'settle', ...how}); }
+  /** Promises whether there was something stored, which is not any more. */
+  spoil() { return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false); }
+  async close() {
+    if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});
+    this.#dead ??= new QsfError('DISPOSED', 'the source has been closed');
+    this.#worker.terminate();
+  }
+}
