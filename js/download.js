@@ -8,6 +8,7 @@ import {QsfError} from './errors.js';
 import {Remote} from './http.js';
 
 const WAITING_BYTES = 64 << 20;     /* in memory, that nobody has read yet */
+const HEADER_BYTES = 256 << 10;     /* the same, where only the description is wanted */
 
 /* Bytes that came and were not read yet. */
 class Parts {
@@ -51,10 +52,11 @@ export class Download {
   #resume;                      // wakes a pump that rests
   #failure; #pumping;
   #settled = false;             // the engine has told how it reads
+  #limit = Infinity;            // bytes that may wait in memory; until the engine has told, what it reads may be read again
   #ranges = false;
 
-  /** store: a Store, or undefined; how: true or 'reload'.  Resolves when the file's length is known. */
-  static async open(url, {store, how, timeout, signal, onBytes, warn}) {
+  /** store: a Store, or undefined; how: true or 'reload'; header: only the description will be read.  Resolves when the file's length is known. */
+  static async open(url, {store, how, header, timeout, signal, onBytes, warn}) {
     const self = new Download();
     Object.assign(self, {name: url});
     self.#signal = signal;
@@ -66,12 +68,13 @@ export class Download {
       try {
         const entry = how === 'reload' ? undefined : await store.complete(url);
         if (entry) return self.#whole(entry);
-        writer = await store.incomplete(url);
-        if (!writer) warn('not stored: it is being fetched by another page or process');
+        if (!header) writer = await store.incomplete(url);
+        if (!writer && !header) warn('not stored: it is being fetched by another page or process');
       } catch (error) {
         warn(`not stored: ${error.message}`);
       }
     }
+    if (header) self.#limit = HEADER_BYTES;
     await self.#begin(store, writer, how);
     return self;
   }
@@ -146,7 +149,7 @@ export class Download {
         this.#keep(part);
         this.#onBytes(part.length);
         for (const w of this.#waiting) if (w.end <= this.#at) this.#answer(w);
-        while (this.#parts.size > WAITING_BYTES && !this.#waiting.size && this.#settled) await new Promise(resolve => { this.#resume = resolve; });
+        while (this.#parts.size > this.#limit && !this.#waiting.size && !this.#ranges) await new Promise(resolve => { this.#resume = resolve; });
         if (this.#ranges) return;
       }
     } catch (error) {
@@ -180,6 +183,7 @@ export class Download {
   /** The engine tells whether it reads everything once, or layers again and again. */
   settle({resident}) {
     this.#settled = true;
+    this.#limit = WAITING_BYTES;
     if (resident || this.#keeps) return;
     this.#parts.clear();
     this.#toRanges();

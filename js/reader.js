@@ -46,7 +46,7 @@ export function serveReader(host) {
   };
 
   let opening;
-  async function open({from, options: {cache = true, timeout}}) {
+  async function open({from, options: {cache = true, header, timeout}}) {
     if (from.path !== undefined) source = host.openPath(from.path);
     else if (from.blob) source = blobSource(from.blob);
     else {
@@ -59,7 +59,7 @@ export function serveReader(host) {
           warn(`not stored: ${error.message}`);
         }
       }
-      source = await Download.open(from.url, {store, how: cache, timeout, signal: life.signal, onBytes: progress, warn});
+      source = await Download.open(from.url, {store, how: cache, header, timeout, signal: life.signal, onBytes: progress, warn});
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }
     host.post({opened: {name: source.name, length: source.length}});

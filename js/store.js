@@ -74,7 +74,7 @@ class Entry {
   append(bytes) {
     for (let done = 0; done < bytes.length;) {
       const n = this.#data.write(done ? bytes.subarray(done) : bytes, {at: this.stored});
-      if (!n) throw new QsfError('IO', 'the disk is full');
+      if (!(n > 0 && n <= bytes.length - done)) throw new QsfError('IO', 'there is no room for it');     // Chromium: -5 as unsigned, and no exception
       this.#unsaved += n;
       done += n;
     }

@@ -1,0 +1,162 @@
+/* Models behind a URL in pages of real Chromium: stored, gone on with after a reload, shared by tabs, without room, from other origins.
+ * SPDX-License-Identifier: MIT */
+import assert from 'node:assert/strict';
+import {mkdtemp, rm, writeFile} from 'node:fs/promises';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {createRequire} from 'node:module';
+import {after, before, beforeEach, describe, test} from 'node:test';
+import {serve} from '../../demo/serve.mjs';
+import {PACKAGE, QSF, fileServer, nativeTokens} from './tools.js';
+
+const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
+const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
+
+let browser, folder, wanted;
+before(async () => {
+  wanted = nativeTokens(QSF, 24);
+  folder = await mkdtemp(join(tmpdir(), 'qsf-page-'));
+  await writeFile(join(folder, 'index.html'), '<!doctype html><title>test</title>');
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+});
+after(async () => {
+  await browser?.close();
+  await rm(folder, {recursive: true, force: true});
+});
+
+/** What a page does with a model: loads it, answers, says what it was like.  Runs in the page. */
+async function visit({url, options, messages, abortAt}) {
+  const {load, cache} = await import('/js/browser.js');
+  const loads = [], stop = new AbortController();
+  const onProgress = p => {
+    if (p.phase === 'load') loads.push(p);
+    if (p.loaded > abortAt) stop.abort();
+  };
+  try {
+    const model = await load(url, {threads: 2, contextLength: 512, ...options, onProgress, signal: stop.signal});
+    if (abortAt) {
+      await new Promise(resolve => { stop.signal.addEventListener('abort', resolve); });
+      globalThis.left = model;                  // the page is closed or reloaded with all of it at work
+      return {entries: await cache.list()};
+    }
+    const ids = [];
+    for await (const text of model.chat(messages, {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
+    const result = {ids, info: model.info, stats: await model.stats(), last: loads.at(-1)};
+    await model.dispose();
+    return {...result, entries: await cache.list()};
+  } catch (error) {
+    if (stop.signal.aborted) return {entries: await cache.list()};
+    return {error: {code: error.code, message: error.message}};
+  }
+}
+
+for (const isolation of [true, false])
+  describe(isolation ? 'an isolated page' : 'a page without isolation', () => {
+    const CORS = {'access-control-allow-origin': '*'};
+    let pages, context, cors = CORS;
+    before(async () => { pages = await serve([['/', folder], ['/js', PACKAGE]], {isolation, csp: "default-src 'self'; connect-src *; script-src 'self' 'wasm-unsafe-eval'"}); });
+    after(() => { pages.closeAllConnections(); pages.close(); });
+    beforeEach(async t => {
+      cors = CORS;
+      context = await browser.newContext();
+    });
+    const open = async () => {
+      const page = await context.newPage();
+      await page.goto(`http://127.0.0.1:${pages.address().port}/`);
+      return page;
+    };
+    /** Runs body with a model server of another origin. */
+    async function served(rate, body) {
+      const server = await fileServer(QSF, (request, response, {send, ranged}) => {
+        send({headers: cors, rate: ranged ? Infinity : rate});
+        return true;
+      });
+      try {
+        await body(server, (page, more) => page.evaluate(visit, {url: server.url, messages: QUESTION, ...more}));
+      } finally {
+        server.close();
+        await context.close();
+      }
+    }
+
+    test('stores what it fetches and works offline', () => served(Infinity, async (server, go) => {
+      const page = await open(), first = await go(page);
+      assert.deepEqual(first.ids, wanted, first.error?.message);
+      assert.deepEqual(server.asked, ['all']);
+      assert.equal(first.entries[0]?.complete, true, first.info.warnings.join());
+      server.close();
+      await page.reload();
+      const second = await go(page);
+      assert.deepEqual(second.ids, wanted, second.error?.message);
+      assert.equal(second.last.stored, second.last.total);
+      const streamed = await go(page, {options: {memory: 60}});
+      assert.deepEqual(streamed.ids, wanted, streamed.error?.message);
+      assert.equal(streamed.info.resident, false);
+      assert.ok(streamed.stats.memoryBytes < 64e6);
+    }));
+    test('goes on after a reload half way', () => served(40e6, async (server, go) => {
+      const page = await open();
+      const {entries, error} = await go(page, {abortAt: 40e6});
+      assert.equal(entries?.[0].complete, false, error?.message);
+      await page.reload();
+      const second = await go(page);
+      assert.deepEqual(second.ids, wanted, second.error?.message);
+      assert.equal(server.asked.length, 2);
+      assert.ok(Number(/\d+/.exec(server.asked[1])[0]) >= 16e6, server.asked.join());
+      assert.ok(second.last.stored >= 16e6);
+    }));
+    test('shares what is stored with other tabs', () => served(Infinity, async (server, go) => {
+      const [a, b] = [await open(), await open()];
+      await go(a);
+      const both = await Promise.all([go(a), go(b)]);
+      for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
+      assert.deepEqual(server.asked, ['all']);
+      assert.ok(await b.evaluate(async () => (await import('/js/browser.js')).cache.delete()) > 7e7);
+      assert.deepEqual((await go(a)).ids, wanted);
+      assert.equal(server.asked.length, 2);
+    }));
+    test('loads in two tabs at the same time', () => served(60e6, async (server, go) => {
+      const both = await Promise.all([go(await open()), go(await open())]);
+      for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
+      assert.equal(both.filter(r => r.info.warnings.some(w => /not stored/.test(w))).length, 1);
+    }));
+    test('works without room to store', () => served(Infinity, async (server, go) => {
+      const page = await open(), cdp = await context.newCDPSession(page);
+      await cdp.send('Storage.overrideQuotaForOrigin', {origin: new URL(page.url()).origin, quotaSize: 30e6});
+      const {ids, info, entries, error} = await go(page);
+      assert.deepEqual(ids, wanted, error?.message);
+      assert.ok(info.warnings.some(w => /not stored/.test(w)), info.warnings.join());
+      assert.deepEqual(entries, []);
+    }));
+    test('works where room ends half way', () => served(60e6, async (server, go) => {
+      const page = await open(), cdp = await context.newCDPSession(page), {origin} = new URL(page.url());
+      const going = go(page);
+      for (let n = 0; n < 100 && !server.asked.length; n++) await new Promise(resolve => setTimeout(resolve, 50));
+      await new Promise(resolve => setTimeout(resolve, 300));
+      await cdp.send('Storage.overrideQuotaForOrigin', {origin, quotaSize: 20e6});
+      const {ids, info, entries, error} = await going;
+      assert.deepEqual(ids, wanted, error?.message);
+      assert.ok(info.warnings.some(w => /not stored/.test(w)), info.warnings.join());
+      assert.deepEqual(entries, []);
+    }));
+    test('survives that what is stored is taken away', () => served(Infinity, async (server, go) => {
+      const page = await open(), cdp = await context.newCDPSession(page), {origin} = new URL(page.url());
+      await go(page);
+      await cdp.send('Storage.clearDataForOrigin', {origin, storageTypes: 'all'});
+      const again = await go(page);
+      assert.deepEqual(again.ids, wanted, again.error?.message);
+      assert.equal(server.asked.length, 2);
+    }));
+    test('reads ranges of another origin that exposes nothing', () => served(Infinity, async (server, go) => {
+      const {ids, info, error} = await go(await open(), {options: {memory: 60, cache: false}});
+      assert.deepEqual(ids, wanted, error?.message);
+      assert.equal(info.resident, false);
+      assert.ok(server.asked.length > 30);
+    }));
+    test('says so where another origin does not allow it', () => served(Infinity, async (server, go) => {
+      cors = {};
+      const {error} = await go(await open());
+      assert.equal(error.code, 'HTTP');
+      assert.match(error.message, /CORS/);
+    }));
+  });
