@@ -68,7 +68,8 @@ export class Download {
       try {
         const entry = how === 'reload' ? undefined : await store.complete(url);
         if (entry) return self.#whole(entry);
-        if (!header) writer = await store.incomplete(url);
+        if (!header) writer = await store.incomplete(url, how === 'reload');
+        if (writer?.complete) return self.#whole(writer.complete);
         if (!writer && !header) warn('not stored: it is being fetched by another page or process');
       } catch (error) {
         warn(`not stored: ${error.message}`);

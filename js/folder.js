@@ -1,6 +1,6 @@
 /* Where Node.js keeps files: a folder.  opfs.js says what the functions are.
  * SPDX-License-Identifier: MIT */
-import {closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readFileSync, readSync, unlinkSync, writeSync, writeFileSync} from 'node:fs';
+import {closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readFileSync, readSync, statSync, unlinkSync, writeSync, writeFileSync} from 'node:fs';
 import {mkdir, readFile, readdir, rm, stat, statfs} from 'node:fs/promises';
 import {homedir} from 'node:os';
 import {join} from 'node:path';
@@ -25,6 +25,7 @@ function isHeld(path) {
   let pid;
   try {
     pid = Number(readFileSync(path, 'utf8'));
+    if (!pid) return Date.now() - statSync(path).mtimeMs < 5000;       // being written
   } catch {
     return false;
   }
@@ -54,17 +55,18 @@ export async function folder(path = cacheFolder()) {
     async openToWrite(name) {
       return open(name, 'r+') ?? open(name, 'wx+');
     },
-    async lock(key) {
-      const lock = join(path, `${key}.lock`);
-      for (let again = true; ; again = false) {
+    async lock(key, wait = 0) {
+      const lock = join(path, `${key}.lock`), until = performance.now() + wait;
+      for (;;) {
         try {
           writeFileSync(lock, String(process.pid), {flag: 'wx'});
           return () => { try { unlinkSync(lock); } catch { /* gone already */ } };
         } catch (error) {
           if (error.code !== 'EEXIST') throw error;
-          if (!again || isHeld(lock)) return undefined;
-          await rm(lock, {force: true});
         }
+        if (!isHeld(lock)) await rm(lock, {force: true});
+        else if (performance.now() >= until) return undefined;
+        else await new Promise(resolve => setTimeout(resolve, 100));
       }
     },
     async room() {

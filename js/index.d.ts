@@ -142,7 +142,7 @@ export interface ModelInfo {
   readonly threads: number;
   readonly isa: string;
   readonly version: string;
-  /** What had to be done without. */
+  /** What had to be done without; it may grow while the file is fetched. */
   readonly warnings: readonly string[];
 }
 

@@ -7,7 +7,7 @@ const LEAVE_MS = 2000;
 /* Messages of a worker, matched to who waits for them. */
 class Port {
   #worker; #calls = new Map(); #turns = new Map(); #next = 1; #dead; #ended; #gone;
-  onProgress;
+  onProgress; onWarning;
 
   /** worker: post(message), onMessage(fn), onFailure(fn), terminate() */
   constructor(worker) {
@@ -18,6 +18,7 @@ class Port {
   #take(m) {
     if (m.turn !== undefined) return this.#turns.get(m.turn)?.(m);
     if (m.progress) return this.onProgress?.(m.progress);
+    if (m.warning) return this.onWarning?.(m.warning);
     if (m.ended) return this.#ended?.();
     const call = this.#calls.get(m.id);
     this.#calls.delete(m.id);
@@ -72,6 +73,12 @@ export class Model {
   constructor(port, info, onProgress) {
     this.#port = port;
     this.#info = Object.freeze(info);
+    const warn = text => console.warn(`qsf: ${text}`);
+    if (info.warnings.length) warn(info.warnings.join('; '));
+    port.onWarning = text => {
+      info.warnings.push(text);
+      warn(text);
+    };
     this.#onProgress = onProgress;
   }
 
@@ -140,7 +147,6 @@ export async function loadIn(startWorker, from, {signal, onProgress, ...options}
   try {
     signal?.throwIfAborted();   // the port did not listen yet
     const info = await port.call('open', {from, options});
-    if (info.warnings.length) console.warn(`qsf: ${info.warnings.join('; ')}`);
     return new Model(port, info, onProgress);
   } catch (error) {
     await port.close(error);

@@ -1,7 +1,7 @@
 /* Where a page keeps files: the origin private file system.  folder.js is the same for Node.js.
  * SPDX-License-Identifier: MIT
  *
- * names(), bytes(name), size(name), remove(name), room(); lock(key) promises a function that ends it, or undefined where somebody else has it;
+ * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that ends it, or undefined where somebody else has it that long;
  * openToRead(name) and openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
 
 const FOLDER = 'qsf';
@@ -49,13 +49,14 @@ export async function opfs() {
       return reader(await handle.getFile());
     },
     openToWrite: async name => (await folder.getFileHandle(name, {create: true})).createSyncAccessHandle(),
-    async lock(key) {
+    async lock(key, wait = 0) {
       if (!navigator.locks) return () => {};
       return new Promise((resolve, reject) => {
-        navigator.locks.request(`qsf ${key}`, {ifAvailable: true}, lock => {
+        const how = wait ? {signal: AbortSignal.timeout(wait)} : {ifAvailable: true};
+        navigator.locks.request(`qsf ${key}`, how, lock => {
           if (!lock) return resolve(undefined);
           return new Promise(release => resolve(release));
-        }).catch(reject);
+        }).catch(error => error.name === 'TimeoutError' || error.name === 'AbortError' ? resolve(undefined) : reject(error));
       });
     },
     async room() {

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort', turn}, which are not answered.
- * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}. */
+ * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}, {warning}, {ended}. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {RemoteSource} from './remote.js';
@@ -25,7 +25,8 @@ export function serve(host) {
   async function start(from, options) {
     warnings = [];
     stored = 0;
-    const warn = text => warnings.push(text);
+    let early = true;           // later ones follow what open() answered
+    const warn = text => early ? warnings.push(text) : host.post({warning: text});
     const progress = p => {
       stored = p.stored;
       host.post({progress: {phase: 'load', ...p}});
@@ -40,6 +41,7 @@ export function serve(host) {
     engine.context({...options, threads: 0});
     const info = engine.info();
     source.settle?.({resident: info.resident});
+    early = false;
     return info;
   }
   async function leave() {

@@ -8,6 +8,7 @@ import {QsfError} from './errors.js';
 import {Remote} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
+const LEAVING_MS = 2000;        /* a page that is loaded again may meet its own past, which still closes its files */
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 
 /* FNV-1a: finds a place that was written half. */
@@ -133,12 +134,20 @@ export class Store {
     return undefined;
   }
 
-  /** The entry of url, to go on writing; undefined where somebody else does.  start(known) makes it anew, with no byte stored. */
-  async incomplete(url) {
-    const key = await keyOf(url), release = await this.#backend.lock(key);
+  /**
+   * The entry of url, to go on writing; undefined where somebody else does.  start(known) makes it anew, with no byte stored.
+   * It may be complete by now, unless it is to be made anew in any case.
+   */
+  async incomplete(url, anew) {
+    const key = await keyOf(url), release = await this.#backend.lock(key, LEAVING_MS);
     if (!release) return undefined;
     let data, metaFile;
     try {
+      const complete = anew ? undefined : await this.complete(url);
+      if (complete) {
+        release();
+        return {complete};
+      }
       const meta = readMeta(await this.#backend.bytes(`${key}.meta`));
       data = await this.#backend.openToWrite(`${key}.data`);
       metaFile = await this.#backend.openToWrite(`${key}.meta`);
