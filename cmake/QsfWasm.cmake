@@ -70,3 +70,10 @@ foreach(script IN LISTS qsf_scripts)
 endforeach()
 add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)
 add_custom_target(js_package ALL DEPENDS ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE")
+
+# The page with the package, ready to be copied to a web server.
+file(GLOB qsf_page CONFIGURE_DEPENDS demo/*)
+add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/demo/sw.js" COMMAND ${CMAKE_COMMAND} -DPAGE=${PROJECT_SOURCE_DIR}/demo -DPACKAGE=${qsf_package}
+    -DOUT=${CMAKE_BINARY_DIR}/demo -P "${PROJECT_SOURCE_DIR}/cmake/DemoFolder.cmake"
+    DEPENDS ${qsf_page} ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE" cmake/DemoFolder.cmake VERBATIM COMMENT "Joining page and package")
+add_custom_target(demo_folder ALL DEPENDS "${CMAKE_BINARY_DIR}/demo/sw.js")

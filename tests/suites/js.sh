@@ -35,4 +35,4 @@ QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM
 QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
 export QSF_TEST_CHROMIUM
-exec node --test "$here/js/test/$4.test.js"
+exec node --test --test-concurrency=1 "$here"/js/test/*"$4".test.js

@@ -1,0 +1,46 @@
+/* What the user set: named fields of forms, kept in this browser.
+ * SPDX-License-Identifier: MIT */
+const KEY = 'qsf-demo-settings';
+
+export const DEFAULTS = Object.freeze({
+  system: '', temperature: 0.7, topK: 40, topP: 0.9, minP: 0, seed: 0, maxTokens: 512,          // of an answer
+  contextLength: 2048, memory: 0, threads: 0, kv: 'q8',                                         // of a model, when it is loaded
+});
+
+function stored() {
+  try {
+    const all = JSON.parse(localStorage.getItem(KEY) ?? '{}');
+    return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, typeof all?.[name] === typeof value ? all[name] : value]));
+  } catch {                     // no storage, or somebody else's bytes in it
+    return {...DEFAULTS};
+  }
+}
+
+/** Binds the fields of forms whose names are settings; changed(name) is told of each edit.  The object that it returns is always current. */
+export function bindSettings(forms, changed) {
+  const settings = stored();
+  const fields = forms.flatMap(form => [...form.elements]).filter(field => field.name in DEFAULTS);
+  const save = () => { try { localStorage.setItem(KEY, JSON.stringify(settings)); } catch { /* they last as long as the page */ } };
+  /* 0 means "as it comes" for these: an empty field says so better. */
+  const show = field => { field.value = field.dataset.zero !== undefined && !settings[field.name] ? '' : settings[field.name]; };
+  for (const field of fields) {
+    show(field);
+    field.addEventListener('input', () => {
+      const numeric = typeof DEFAULTS[field.name] === 'number', value = numeric ? Number(field.value) : field.value;
+      const usable = numeric ? field.validity.valid && (field.value !== '' || field.dataset.zero !== undefined) : true;
+      settings[field.name] = usable ? value : DEFAULTS[field.name];
+      save();
+      changed(field.name);
+    });
+    field.addEventListener('change', () => { if (field.validity.valid) show(field); });
+  }
+  return {
+    settings,
+    reset() {
+      Object.assign(settings, DEFAULTS);
+      fields.forEach(show);
+      save();
+      changed('');
+    },
+  };
+}

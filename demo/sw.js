@@ -1,0 +1,97 @@
+/* The page's service worker: keeps the page and the package for use without a network, and supplies the headers of cross-origin
+ * isolation on hosts that cannot.  Models are not its business: the package keeps them.
+ * SPDX-License-Identifier: MIT
+ *
+ * The build writes the two lines below (cmake/DemoFolder.cmake): a version, and the SHA-256 of every file that belongs to it.  Files are kept as
+ * a whole set that has these sums, or not at all, and a page gets all its files from one set: scripts and modules of two versions never meet,
+ * not even while somebody uploads a new one.  Empty, as in the source tree, nothing is kept and a developer sees what the files are. */
+const VERSION = '';
+const FILES = {};
+
+const BASE = new URL('./', location.href).pathname, PREFIX = `qsf page ${BASE} `, MARK = 'all-there';
+const LISTED = 'models.json';   /* belongs to who runs the site: the network's where there is one */
+const ISOLATION = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin'};
+
+let kept, swapping = false;
+
+/* The whole set, or undefined. */
+async function whole() {
+  if (kept || !VERSION || !await caches.has(PREFIX + VERSION)) return kept;
+  const cache = await caches.open(PREFIX + VERSION);
+  if (await cache.match(BASE + MARK)) kept = cache;
+  return kept;
+}
+
+async function keep() {
+  if (!VERSION || await whole()) return;
+  const cache = await caches.open(PREFIX + VERSION);
+  for (const [name, sum] of Object.entries(FILES)) {
+    const response = await fetch(BASE + name, {cache: 'no-cache'}), copy = response.clone();
+    if (!response.ok) throw new Error(`${name}: the server answered ${response.status}`);
+    const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', await response.arrayBuffer()));
+    if ([...digest].map(byte => byte.toString(16).padStart(2, '0')).join('') !== sum) throw new Error(`${name} is not the file of this version`);
+    await cache.put(BASE + name, copy);
+  }
+  await cache.put(BASE + MARK, new Response(VERSION));
+  kept = cache;
+}
+
+function isolated(response) {
+  if (!response.status) return response;        // a redirect, or opaque: not to be touched
+  const headers = new Headers(response.headers);
+  for (const [name, value] of Object.entries(ISOLATION)) headers.set(name, value);
+  return new Response([204, 205, 304].includes(response.status) ? null : response.body, {status: response.status, statusText: response.statusText, headers});
+}
+
+/* A reload of the only open page is when a waiting version can take over; the browser asks again and gets the new one. */
+async function swap(request) {
+  if (!registration.waiting || swapping) return false;
+  const open = await clients.matchAll({type: 'window'});
+  if (open.length > (request.isReloadNavigation ? 1 : 0)) return false;
+  swapping = true;              // once in this worker's life, so that a version that never gets ready cannot make a loop
+  registration.waiting.postMessage('take over');
+  return true;
+}
+
+async function answer(request, name) {
+  if (request.mode === 'navigate' && await swap(request)) return new Response('', {headers: {refresh: '0'}});
+  const set = await whole();
+  if (name === LISTED) {
+    try {
+      const response = await fetch(request);
+      if (response.ok && set) await set.put(BASE + name, response.clone());
+      return response;
+    } catch (error) {
+      const old = await set?.match(BASE + name);
+      if (!old) throw error;
+      return old;
+    }
+  }
+  return isolated(await set?.match(BASE + name) ?? await fetch(request));
+}
+
+self.addEventListener('install', event => {
+  /* The first one is there at once, for the headers, and keeps files when the page says that it has loaded.  A later one comes whole. */
+  event.waitUntil(registration.active ? keep() : skipWaiting());
+});
+
+self.addEventListener('activate', event => {
+  event.waitUntil((async () => {
+    for (const name of await caches.keys()) if (name.startsWith(PREFIX) && name !== PREFIX + VERSION) await caches.delete(name);
+    await clients.claim();      // from now on the page's files come from one set
+  })());
+});
+
+self.addEventListener('message', event => {
+  if (event.data === 'take over') event.waitUntil(skipWaiting());
+  if (event.data === 'keep')
+    event.waitUntil(keep().then(() => event.source.postMessage({kept: Boolean(kept)}), error => event.source.postMessage({kept: false, why: error.message})));
+});
+
+self.addEventListener('fetch', event => {
+  const {request} = event, url = new URL(request.url), navigation = request.mode === 'navigate';
+  if (request.method !== 'GET' || url.origin !== location.origin || !url.pathname.startsWith(BASE) || request.headers.has('range')) return;
+  let name = url.pathname.slice(BASE.length);
+  if (navigation && name === '') name = 'index.html';
+  if (navigation || name === LISTED || Object.hasOwn(FILES, name) || request.destination === 'worker') event.respondWith(answer(request, name));
+});

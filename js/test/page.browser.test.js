@@ -1,0 +1,298 @@
+/* The page (demo/) in real Chromium: choosing, talking, errors, the keyboard alone, offline use, isolation by the service worker, looks.
+ * SPDX-License-Identifier: MIT
+ *
+ * QSF_TEST_WASM/demo is the folder that a site would serve.  Screenshots go to QSF_TEST_WORK. */
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {appendFileSync, cpSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {createRequire} from 'node:module';
+import {join} from 'node:path';
+import {after, before, describe, test} from 'node:test';
+import {fileURLToPath} from 'node:url';
+import {serve} from '../../demo/serve.mjs';
+import {QSF, WORK} from './tools.js';
+
+const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
+const root = fileURLToPath(new URL('../..', import.meta.url)), folder = join(process.env.QSF_TEST_WASM, 'demo');
+const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
+const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000};
+
+let browser;
+before(async () => {
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+});
+after(() => browser?.close());
+
+/** A site and a page of it. `expected` matches messages of the console that are no fault. */
+async function visit({isolation = true, mounts = [], site = folder, query = '', expected, ...context} = {}) {
+  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp: CSP}), {port} = server.address();
+  const person = await browser.newContext({viewport: {width: 1100, height: 800}, ...context});
+  const errors = [];
+  let loads = 0;
+  async function open(path = `/sub/page/${query}`) {
+    const page = await person.newPage();
+    page.on('pageerror', error => errors.push(error.message));
+    page.on('console', message => { if (message.type() === 'error' && !/status of 404|ERR_/.test(message.text()) && !expected?.test(message.text())) errors.push(message.text()); });
+    page.on('load', () => loads++);
+    await page.goto(`http://127.0.0.1:${port}${path}`);
+    return page;
+  }
+  const end = () => new Promise(resolve => { server.closeAllConnections(); server.close(resolve); });
+  return {person, page: await open(), open, server, end, get loads() { return loads; }, async close() {
+    await person.close();
+    await end();
+    assert.deepEqual(errors, []);
+  }};
+}
+const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
+const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again') && document.querySelector('#stop').hidden, undefined, SLOW);
+const shot = (page, name) => page.screenshot({path: join(WORK, `page-${name}.png`)});
+const kept = page => page.waitForFunction(() => document.querySelector('#kept').textContent.includes('works offline'), undefined, SLOW);
+const focused = page => page.evaluate(() => document.activeElement.id || document.activeElement.name || document.activeElement.tagName);
+async function ask(page, text) {
+  await page.fill('#text', text);
+  await page.keyboard.press('Enter');
+  await answered(page);
+}
+
+describe('a conversation', () => {
+  let tab, page;
+  before(async () => {
+    tab = await visit();
+    ({page} = tab);
+    await page.waitForSelector('#pick-0', SLOW);
+  });
+  after(() => tab.close());
+
+  test('begins with a list that says what is there', async () => {
+    assert.equal(await page.isDisabled('#pick-0'), false);
+    assert.equal(await page.isDisabled('#pick-1'), true);
+    assert.match(await page.textContent('#list .choice:nth-child(2)'), /not on this site/);
+    await kept(page);
+    await shot(page, 'start');
+  });
+  test('shows the memory map, then the answer', async () => {
+    await page.click('#load');
+    await ready(page);
+    const total = await page.evaluate(() => qsfDemo.model.info.planBytes);
+    const widths = await page.$$eval('#map rect', all => all.reduce((sum, rect) => sum + rect.width.baseVal.value + 3, 0));
+    assert.ok(Math.abs(widths - 1000) < 20, `${widths}`);
+    assert.match(await page.getAttribute('#map svg', 'aria-label'), /Memory map: .*KV cache \d+ MB/);
+    assert.match(await page.textContent('#facts'), new RegExp(`Memory${Math.round(total / 1e6)} MB`));
+    await shot(page, 'ready');
+    await page.evaluate(() => { qsfDemo.settings.temperature = 0; });
+    await ask(page, 'What is the capital of France?');
+    assert.match(await page.textContent('.assistant'), /Paris/);
+    assert.match(await page.textContent('.figures'), /[\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens/);
+    assert.match(await page.textContent('#state'), /^Answer: .*Paris/);
+  });
+  test('is answered again, and goes on', async () => {
+    const first = await page.textContent('.assistant');
+    await page.click('.again');
+    await page.waitForSelector('.again', {state: 'detached'});
+    await answered(page);
+    assert.equal(await page.textContent('.assistant'), first);
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 160; });
+    await ask(page, 'Write a Python function that adds two numbers, and a short list of what it needs.');
+    assert.equal(await page.locator('.turn').count(), 2);
+    assert.equal(await page.locator('.again').count(), 1);
+    assert.equal(await page.evaluate(() => document.querySelectorAll('#talk script, #talk img').length), 0);
+    await shot(page, 'chat');
+  });
+  test('stops by Escape and keeps what there is', async () => {
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 2000; });
+    await page.fill('#text', 'Tell me a long story about a lighthouse.');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.querySelector('.turn:last-child .assistant')?.textContent.length > 20, undefined, SLOW);
+    await page.keyboard.press('Escape');
+    await answered(page);
+    assert.match(await page.textContent('.turn:last-child .figures'), /stopped$/);
+    assert.equal(await focused(page), 'text');
+    await page.click('#clear');
+    assert.equal(await page.locator('.turn').count(), 0);
+  });
+  test('continues plain text', async () => {
+    await page.evaluate(() => { qsfDemo.settings.maxTokens = 12; });
+    await page.click('label[for=mode-text]');
+    await ask(page, 'One, two, three, four,');
+    assert.match(await page.textContent('.continued'), /five/);
+    assert.match(await page.textContent('.figures'), /most tokens/);
+    await page.click('label[for=mode-chat]');
+  });
+  test('keeps its settings in this browser', async () => {
+    await page.click('#options');
+    await page.fill('[name=temperature]', '0.25');
+    await page.fill('[name=system]', 'Answer in one word.');
+    await page.fill('[name=topP]', '7');                        // not possible: the default holds
+    await shot(page, 'settings');
+    await page.keyboard.press('Escape');
+    const again = await tab.open();
+    await again.waitForFunction(() => globalThis.qsfDemo);
+    const {temperature, system, topP, maxTokens} = await again.evaluate(() => qsfDemo.settings);
+    assert.deepEqual({temperature, system, topP}, {temperature: 0.25, system: 'Answer in one word.', topP: 0.9});
+    assert.ok(maxTokens > 0);
+    await again.close();
+  });
+  test('takes a dropped file', async () => {
+    await page.evaluate(async name => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File([await (await fetch(name)).blob()], 'dropped.qsf'));
+      const send = type => window.dispatchEvent(new DragEvent(type, {dataTransfer: transfer, cancelable: true, bubbles: true}));
+      send('dragover');
+      if (document.querySelector('#drop').hidden) throw new Error('nothing says that it can be dropped');
+      send('drop');
+    }, NAME);
+    await page.waitForSelector('#ask', {state: 'hidden', ...SLOW});
+    await ready(page);
+    assert.equal(await page.locator('.turn').count(), 0);
+    assert.equal(await page.isHidden('#drop'), true);
+  });
+});
+
+test('the keyboard alone is enough', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.waitForSelector('#pick-0:checked', SLOW);
+  const order = [];
+  for (let i = 0; i < 12 && order.at(-1) !== 'load'; i++) {
+    await page.keyboard.press('Tab');
+    order.push(await focused(page));
+  }
+  assert.deepEqual(order, ['options', 'pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads', 'kv', 'load']);
+  await page.keyboard.press('Enter');
+  await ready(page);
+  assert.equal(await focused(page), 'text');
+  await page.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 16}));
+  await page.keyboard.type('What is the capital of France?');
+  await page.keyboard.press('Enter');
+  await answered(page);
+  assert.match(await page.textContent('.assistant'), /Paris/);
+  assert.equal(await focused(page), 'text');
+  await page.keyboard.press('Shift+Tab');
+  assert.match(await page.evaluate(() => document.activeElement.className), /again/);
+});
+
+test('an error says what, where and what to do, and Retry works', async t => {
+  const late = join(WORK, 'late.qsf');
+  rmSync(late, {force: true});
+  const tab = await visit({mounts: [['/sub/page/late.qsf', late]]}), {page} = tab;
+  t.after(() => tab.close());
+  await page.waitForSelector('#pick-0', SLOW);
+  await page.fill('#url', 'late.qsf');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#error:not([hidden])', SLOW);
+  assert.match(await page.textContent('#error'), /late\.qsf could not be loaded.*404.*Check the address/);
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Retry');
+  await shot(page, 'error');
+  writeFileSync(late, 'this is no model');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => !document.querySelector('#error').hidden && !document.querySelector('#error').textContent.includes('404'), undefined, SLOW);
+  rmSync(late);
+  symlinkSync(QSF, late);
+  await page.click('#error button.main');
+  await ready(page);
+  assert.equal(await page.isHidden('#error'), true);
+});
+
+test('a memory limit that is too small is said so', async t => {
+  const tab = await visit(), {page} = tab;
+  t.after(() => tab.close());
+  await page.waitForSelector('#pick-0:checked', SLOW);
+  await page.fill('[name=memory]', '5');
+  await page.click('#load');
+  await page.waitForSelector('#error:not([hidden])', SLOW);
+  assert.match(await page.textContent('#error'), /needs at least \d+ MB.*Raise the memory limit/);
+});
+
+test('works without a network after the first visit', async t => {
+  const tab = await visit({isolation: false}), {page, person} = tab;
+  t.after(() => tab.close());
+  await kept(page);
+  await person.setOffline(true);
+  await tab.end();
+  const again = await tab.open('/sub/page/index.html?x=1');
+  await again.waitForFunction(() => globalThis.qsfDemo && crossOriginIsolated, undefined, SLOW);
+  await again.setInputFiles('#file', QSF);
+  await again.click('#load');
+  await ready(again);
+  await again.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 16}));
+  await ask(again, 'What is the capital of France?');
+  assert.match(await again.textContent('.assistant'), /Paris/);
+  await shot(again, 'offline');
+});
+
+describe('the service worker', () => {
+  test('gives isolation where the server does not, after one reload', async t => {
+    const tab = await visit({isolation: false, query: `?model=${NAME}`}), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForFunction(() => crossOriginIsolated, undefined, SLOW);
+    await ready(page);
+    assert.ok(await page.evaluate(() => qsfDemo.model.info.threads) > 1);
+    assert.equal(tab.loads, 2);
+  });
+  test('that gives none makes no loop', async t => {
+    const useless = join(WORK, 'useless.js');
+    writeFileSync(useless, "oninstall = () => skipWaiting(); onactivate = event => event.waitUntil(clients.claim());\n");
+    const tab = await visit({isolation: false, mounts: [['/sub/page/sw.js', useless]]}), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForFunction(() => document.querySelector('#missing')?.textContent.includes('one thread'), undefined, SLOW);
+    await page.waitForTimeout(1500);
+    assert.equal(tab.loads, 2);
+    await page.reload();
+    await page.waitForTimeout(1500);
+    assert.equal(tab.loads, 3);
+  });
+  test('swaps versions as a whole', async t => {
+    const site = join(WORK, 'site'), source = join(WORK, 'site-source');
+    const build = () => execFileSync('cmake', [`-DPAGE=${source}`, `-DPACKAGE=${process.env.QSF_TEST_WASM}/js`, `-DOUT=${site}`, '-P', join(root, 'cmake/DemoFolder.cmake')]);
+    rmSync(site, {recursive: true, force: true});
+    rmSync(source, {recursive: true, force: true});
+    cpSync(join(root, 'demo'), source, {recursive: true});
+    build();
+    const tab = await visit({site}), {page} = tab;
+    t.after(() => tab.close());
+    await kept(page);
+    const style = () => page.evaluate(async () => (await (await fetch('demo.css')).text()).includes('second version'));
+    appendFileSync(join(site, 'demo.css'), '/* second version, half uploaded */');         // the worker's list does not know it
+    await page.reload();
+    assert.equal(await style(), false);
+    appendFileSync(join(source, 'demo.css'), '/* second version */');
+    build();
+    const other = await tab.open();
+    await page.evaluate(async () => {
+      const registration = await navigator.serviceWorker.ready;
+      await registration.update();
+      while (!registration.waiting) await new Promise(resolve => setTimeout(resolve, 50));
+    });
+    await page.reload();
+    assert.equal(await style(), false, 'another page still has the old one');
+    await other.close();
+    await page.waitForTimeout(300);
+    await page.reload();
+    await page.waitForFunction(() => globalThis.qsfDemo, undefined, SLOW);
+    await page.waitForTimeout(500);
+    assert.equal(await style(), true);
+    await kept(page);
+  });
+});
+
+describe('looks', () => {
+  for (const [name, context] of [['narrow', {viewport: {width: 360, height: 740}, hasTouch: true}], ['dark', {colorScheme: 'dark'}]])
+    test(name, async t => {
+      const tab = await visit(context), {page} = tab;
+      t.after(() => tab.close());
+      const fits = async () => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'wider than the window');
+      await page.waitForSelector('#pick-0:checked', SLOW);
+      await kept(page);
+      await fits();
+      await shot(page, `${name}-start`);
+      await page.click('#load');
+      await ready(page);
+      await fits();
+      await shot(page, `${name}-ready`);
+      await page.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 120}));
+      await ask(page, 'Show me a loop in Python, and explain it in three points.');
+      await fits();
+      await shot(page, `${name}-chat`);
+    });
+});
