@@ -3,7 +3,7 @@
 import {make} from './figures.js';
 import {Markdown} from './markdown.js';
 
-const ENDS = {length: 'stopped at the most tokens that the settings allow', full: 'the context is full: clear the conversation, or load the model with a longer one',
+const ENDS = {length: 'as long as the settings allow', full: 'the context is full: clear the conversation, or load the model with a longer one',
   stopped: 'stopped'};
 
 /* Draws an answer that grows: at most once a frame, and less often where drawing takes long. */

@@ -202,14 +202,14 @@ async function list() {
   } catch { /* none are listed, or the list of before */ }
   await Promise.all(listed.map(async one => {
     if (entries.some(entry => entry.url === one.url && entry.complete)) one.state = 'on this device';
-    else one.state = await fetch(one.url, {method: 'HEAD'}).then(answer => (answer.ok ? '' : 'not on this site'), () => 'cannot be reached');
+    else one.state = await fetch(one.url, {method: 'HEAD'}).then(answer => (answer.ok ? '' : 'not here'), () => 'cannot be reached');
     one.there = !one.state || one.state === 'on this device';
   }));
   const before = $('list').childElementCount ? picked() : '';
   $('list').replaceChildren(...listed.map((one, i) => {
     const input = make('input', {type: 'radio', name: 'model', id: `pick-${i}`, value: String(i), disabled: !one.there});
     const label = make('label', {htmlFor: input.id}, make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''}));
-    return make('div', {className: 'choice'}, input, label, make('span', {className: 'size', textContent: [one.state, one.size && megabytes(one.size)].filter(Boolean).join(' · ')}));
+    return make('div', {className: 'choice'}, input, label, make('span', {className: 'size', textContent: one.there || !one.state ? [one.state, one.size && megabytes(one.size)].filter(Boolean).join(' · ') : one.state}));
   }));
   const inputs = [...$('choose').elements.model], usable = inputs.filter(input => !input.disabled);
   (usable.find(input => input.value === before) ?? usable[0]).checked = true;
@@ -278,7 +278,7 @@ $('choose').addEventListener('submit', event => {
   else (picked() === 'url' ? $('url') : $('browse')).focus();
 });
 $('choose').addEventListener('change', ({target}) => { if (target.name === 'model' || target.id === 'url') void estimate(); });
-$('url').addEventListener('focus', () => { $('pick-url').checked = true; });
+$('url').addEventListener('input', () => { $('pick-url').checked = true; });
 $('browse').addEventListener('click', () => $('file').click());
 $('file').addEventListener('change', () => {
   const file = $('file').files[0];

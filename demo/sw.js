@@ -54,7 +54,7 @@ async function swap(request) {
 }
 
 async function answer(request, name) {
-  if (request.mode === 'navigate' && await swap(request)) return new Response('', {headers: {refresh: '0'}});
+  if (request.mode === 'navigate' && await swap(request)) return new Response('', {headers: {...ISOLATION, 'content-type': 'text/html', refresh: '0'}});
   const set = await whole();
   if (name === LISTED) {
     try {

@@ -67,7 +67,7 @@ describe('a conversation', () => {
   test('begins with a list that says what is there', async () => {
     assert.equal(await page.isDisabled('#pick-0'), false);
     assert.equal(await page.isDisabled('#pick-1'), true);
-    assert.match(await page.textContent('#list .choice:nth-child(2)'), /not on this site/);
+    assert.match(await page.textContent('#list .choice:nth-child(2)'), /not here/);
     await kept(page);
     await shot(page, 'start');
   });
@@ -116,7 +116,7 @@ describe('a conversation', () => {
     await page.click('label[for=mode-text]');
     await ask(page, 'One, two, three, four,');
     assert.match(await page.textContent('.continued'), /five/);
-    assert.match(await page.textContent('.figures'), /most tokens/);
+    assert.match(await page.textContent('.figures'), /as long as the settings allow/);
     await page.click('label[for=mode-chat]');
   });
   test('keeps its settings in this browser', async () => {
