@@ -4,23 +4,12 @@
 const SIMD = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11);
 const FLAG = 'qsf-demo-reloaded';
 
-/** undefined where models can run here at all, else why not. */
-export function unable() {
-  if (typeof WebAssembly !== 'object') return 'This browser has no WebAssembly, so no model can run here. It may be switched off: some security settings do that.';
-  if (!WebAssembly.validate(SIMD)) return 'This browser has WebAssembly without SIMD (128-bit vectors), which the engine needs. Every browser since 2023 has it.';
-  return undefined;
-}
-
-/** What has to be done without, and what that means. */
-export function lacking() {
-  const notes = [];
-  if (!isSecureContext) notes.push('This page came without https: one thread, nothing is stored, and it does not work offline.');
-  else {
-    if (!crossOriginIsolated) notes.push('This page is not cross-origin isolated: models run with one thread, slower than they could.');
-    if (!navigator.storage?.getDirectory) notes.push('This browser gives pages no private file system: models are fetched anew each time.');
-    if (!navigator.serviceWorker) notes.push('This browser allows no service worker here (a private window may be why): the page does not work offline.');
-  }
-  return notes;
+/** Names of what has to be done without, worst first; index.html says what that means. */
+export function lacks() {
+  if (typeof WebAssembly !== 'object') return ['wasm'];
+  if (!WebAssembly.validate(SIMD)) return ['simd'];
+  if (!isSecureContext) return ['https'];
+  return [!crossOriginIsolated && 'isolation', !navigator.storage?.getDirectory && 'storage', !navigator.serviceWorker && 'worker'].filter(Boolean);
 }
 
 const remember = {
@@ -37,7 +26,7 @@ export async function keepOffline({busy, told, stale}) {
   if (globalThis.crossOriginIsolated) remember.set('');
   if (!workers) return;
   let before = workers.controller;
-  const controlled = () => new Promise(resolve => {
+  const ready = new Promise(resolve => {
     workers.addEventListener('controllerchange', () => {
       if (before) stale();
       before = workers.controller;
@@ -45,7 +34,6 @@ export async function keepOffline({busy, told, stale}) {
     });
     if (before) resolve();
   });
-  const ready = controlled();
   try {
     workers.addEventListener('message', ({data}) => told(data));
     const registration = await workers.register(new URL('./sw.js', import.meta.url), {updateViaCache: 'none'});

@@ -204,6 +204,69 @@ test('a memory limit that is too small is said so', async t => {
   assert.match(await page.textContent('#error'), /needs at least \d+ MB.*Raise the memory limit/);
 });
 
+/* A package that keeps models and answers at once, to look at what takes time or comes seldom otherwise. */
+const FAKE = `
+export class QsfError extends Error {}
+const plan = [{name: 'layers that stay', bytes: 60e6}, {name: 'KV cache', bytes: 25e6}, {name: 'embedding', bytes: 19e6}, {name: 'tables', bytes: 1e5}];
+const wait = (ms, signal) => new Promise((resolve, reject) => { setTimeout(resolve, ms); signal?.addEventListener('abort', () => reject(signal.reason)); });
+let entries = [{url: new URL('models/smollm2-135m-q4_1.gguf', document.baseURI).href, length: 98e6, stored: 98e6, complete: true, name: 'SmolLM2', used: 1.7e12},
+  {url: 'https://elsewhere.example/big.qsf', length: 900e6, stored: 300e6, complete: false, used: 1.7e12}];
+export const cache = {
+  list: async () => entries,
+  async delete(url) { const gone = entries.filter(e => !url || e.url === url); entries = entries.filter(e => !gone.includes(e)); return gone.reduce((n, e) => n + e.stored, 0); },
+};
+export async function estimate(from, {memory, signal}) {
+  await wait(50, signal);
+  return {fileBytes: 79e6, parameters: 135e6, memoryBytes: memory ? memory * 1e6 : 104e6, resident: !memory, plan, reductions: memory ? ['context of 1024 instead of 2048'] : []};
+}
+export async function load(from, {onProgress, signal}) {
+  for (let i = 0; i <= 30; i++) { onProgress({phase: 'load', loaded: 20e6 + i * 1e6, total: 79e6, stored: 20e6}); await wait(100, signal); }
+  const talk = async function * (_, {signal, onToken}) {
+    for (let i = 0; i <= 20; i++) { onProgress({phase: 'prompt', done: 100, total: 360, layer: i, layers: 30}); onProgress({phase: 'load', loaded: 50e6 + i * 1e6, total: 79e6}); await wait(50, signal); }
+    onProgress({phase: 'load', loaded: 79e6, total: 79e6});
+    onToken(1);
+    yield 'Yes.';
+    throw Object.assign(new QsfError('the engine ended'), {code: 'WORKER'});
+  };
+  return {info: {name: '', architecture: 'llama', parameters: 135e6, format: 'QSF', fileBytes: 79e6, layers: 30, resident: true, threads: 1, isa: 'wasm', contextLength: 2048, trainedContext: 8192,
+    planBytes: 104e6, plan, chatTemplate: 'chatml', warnings: ['one thread: this page is not cross-origin isolated']}, chat: talk, generate: talk, dispose: async () => {}};
+}`;
+
+test('says what it needs, how far it is, and what is kept', async t => {
+  const fake = join(WORK, 'fake.js');
+  writeFileSync(fake, FAKE);
+  const tab = await visit({mounts: [['/sub/page/js/browser.js', fake]], viewport: {width: 1100, height: 1100}}), {page} = tab;
+  t.after(() => tab.close());
+  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('needs 104 MB'), undefined, SLOW);
+  assert.match(await page.textContent('#list .choice:nth-child(2)'), /on this device/);
+  await page.fill('[name=memory]', '120');
+  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('context of 1024 instead of 2048'), undefined, SLOW);
+  assert.match(await page.textContent('#need-map'), /free below the limit/);
+  assert.match(await page.textContent('#entries'), /SmolLM2.*98 MB.*big\.qsf.*300 MB of 900 MB/);
+  await shot(page, 'storage');
+  await page.click('[aria-label="Delete big.qsf"]');
+  await page.waitForFunction(() => document.querySelectorAll('#entries li').length === 1);
+  assert.match(await page.textContent('#state'), /300 MB freed/);
+
+  await page.click('#load');
+  await page.waitForFunction(() => /\d+ MB of 79 MB · [\d.]+ MB\/s · \d+ s left · 20 MB from storage/.test(document.querySelector('#progress-text').textContent), undefined, SLOW);
+  await shot(page, 'loading');
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('#load', SLOW);
+  assert.equal(await focused(page), 'load');
+  await page.keyboard.press('Enter');
+  await ready(page);
+  assert.match(await page.textContent('#warnings'), /one thread/);
+  await page.fill('#text', 'Do you?');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => /100 of 360 tokens · layer \d+ of 30 · \d+ MB of 79 MB/.test(document.querySelector('#progress-text').textContent), undefined, SLOW);
+  await shot(page, 'prompt');
+  await page.waitForSelector('#error:not([hidden])', SLOW);
+  assert.equal(await page.isHidden('#progress'), true);
+  assert.match(await page.textContent('#error'), /The model is gone.*memory limit or fewer threads/);
+  await shot(page, 'gone');
+});
+
 test('works without a network after the first visit', async t => {
   const tab = await visit({isolation: false}), {page, person} = tab;
   t.after(() => tab.close());
