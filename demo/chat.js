@@ -97,7 +97,7 @@ export class Chat {
     const shown = () => {
       if (!first) return [];
       const rate = (tokens - 1) / Math.max(1, performance.now() - first) * 1e3;
-      return [tokens > 1 ? `${rate.toFixed(1)} tokens/s` : '', `first token after ${((first - begin) / 1e3).toFixed(2)} s`, `${tokens} tokens`].filter(Boolean);
+      return [tokens > 1 ? `${rate.toFixed(1)} tokens/s` : '', `first token after ${((first - begin) / 1e3).toFixed(2)} s`, `${tokens} ${tokens === 1 ? 'token' : 'tokens'}`].filter(Boolean);
     };
     try {
       const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal, onToken: () => { tokens++; first ??= performance.now(); }};

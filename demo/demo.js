@@ -16,7 +16,7 @@ function button(label, act, properties) {
   return made;
 }
 
-const {settings, reset} = bindSettings([$('choose'), $('answering')], () => void estimate());
+const {settings, reset} = bindSettings([$('choose'), $('answering')], () => { if (!$('start').hidden) void estimate(); });
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength, threads: settings.threads, kv: settings.kv});
 
 let qsf, model, opening, again, outdated = false, listed = [];
@@ -70,12 +70,12 @@ function endProgress() {
 const chat = new Chat($('talk'), settings, {
   announce,
   busy(is) {
+    const lost = [$('stop'), document.body].includes(document.activeElement);
     going.prompt = undefined;
     drawProgress();
-    if (!is && ($('stop').matches(':focus') || document.activeElement === document.body)) $('text').focus();
     $('stop').hidden = !is;
     $('send').hidden = is;
-    if (!is && document.activeElement === document.body) $('text').focus();
+    if (!is && lost) $('text').focus();
   },
   failed(error, place) {
     if (error.code === 'WORKER' || error.code === 'DISPOSED') complain('The model is gone', error, {'Load it again': again, Models: () => view('start')});

@@ -6,7 +6,7 @@ const DEPTH = 12;               /* containers or emphasis inside each other; mor
 const ADDRESS = 2000;           /* characters of a link's address */
 
 const isSpace = c => c === '' || /\s/.test(c);
-const isPunctuation = c => /[!-/:-@[-`{-~\p{P}]/u.test(c);
+const isPunctuation = c => /[!-/:-@[-`{-~]/.test(c);
 const isWord = c => /[\p{L}\p{N}]/u.test(c);
 
 /** What a link may lead to, else undefined. */
@@ -19,27 +19,27 @@ export function address(text) {
   }
 }
 
+function add(doc, parent, tag, attributes = {}, text) {
+  const node = doc.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  parent.append(node);
+  return node;
+}
+
 /* ---- inside of a paragraph ---- */
 
-/* "(address)" or "(address "title")" at i, just behind a link's text. */
-function target(text, i) {
-  if (text[i] !== '(') return undefined;
-  const from = ++i, last = Math.min(text.length, from + ADDRESS);
-  let open = 0;
-  for (; i < last && !isSpace(text[i]); i++) {
-    if (text[i] === '(' && ++open > 4) return undefined;
-    if (text[i] === ')' && open-- === 0) break;
-  }
-  const href = address(text.slice(from, i).replace(/^<|>$/g, ''));
-  if (!href) return undefined;
-  const rest = /^(?:\s{1,9}(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?\s{0,9}\)/.exec(text.slice(i, i + 330));
-  return rest ? {href, end: i + rest[0].length} : undefined;
+/* "(address)" or "(address "title")" behind a link's text: the address with as many brackets as it has itself. */
+const TARGET = /^\(<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"\n]*")?\s*\)/;
+function target(text, at) {
+  const found = TARGET.exec(text.slice(at, at + ADDRESS)), href = found && address(found[1]);
+  return href ? {href, length: found[0].length} : undefined;
 }
 
 /* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass.  Delimiters wait on a stack for their other half. */
 function pieces(text) {
-  const out = [], stack = [], fences = new Map();
-  const waiting = {'*': 0, '_': 0, '~': 0, '[': 0, '!': 0};      /* "!" is a "[" that can no longer become a link */
+  const out = [], fences = new Map(), waiting = {'*': 0, '_': 0, '~': 0, '[': 0};
+  let stack = [];
   for (const {0: run, index} of text.matchAll(/`+/g)) {         /* where runs of each length are, so that none is searched for twice */
     if (!fences.has(run.length)) fences.set(run.length, {at: [], next: 0});
     fences.get(run.length).at.push(index);
@@ -59,8 +59,7 @@ function pieces(text) {
     while (text[end] === c) end++;
     let left = end - i;
     const before = text[i - 1] ?? '', after = text[end] ?? '';
-    const opens = !isSpace(after) && (!isPunctuation(after) || isSpace(before) || isPunctuation(before)) && !(c === '_' && isWord(before));
-    const closes = !isSpace(before) && (!isPunctuation(before) || isSpace(after) || isPunctuation(after)) && !(c === '_' && isWord(after));
+    const opens = !isSpace(after) && !(c === '_' && isWord(before)), closes = !isSpace(before) && !(c === '_' && isWord(after));
     flush();
     while (closes && left && waiting[c]) {
       let at = stack.length - 1;
@@ -117,8 +116,9 @@ function pieces(text) {
         from.tags = ['a'];
         from.href = link.href;
         out.push({close: true});
-        for (const outer of stack) if (outer.c === '[') { outer.c = '!'; waiting['[']--; waiting['!']++; }      /* no link in a link */
-        i = link.end;
+        stack = stack.filter(outer => outer.c !== '[');         /* no link in a link */
+        waiting['['] = 0;
+        i += 1 + link.length;
       } else {
         plain += ']';
         i++;
@@ -149,25 +149,17 @@ export function inline(text, parent, doc) {
   const nest = [parent];
   const write = s => {
     s.split(/ {2}\n|\\\n/).forEach((line, i) => {
-      if (i) nest.at(-1).append(doc.createElement('br'));
+      if (i) add(doc, nest.at(-1), 'br');
       if (line) nest.at(-1).append(line);
     });
   };
   for (const piece of pieces(text)) {
     if (piece.text !== undefined) write(piece.text);
-    else if (piece.code !== undefined) {
-      const code = doc.createElement('code');
-      code.textContent = piece.code;
-      nest.at(-1).append(code);
-    } else if (piece.close) nest.pop();
+    else if (piece.code !== undefined) add(doc, nest.at(-1), 'code', {}, piece.code);
+    else if (piece.close) nest.pop();
     else {
-      if (piece.left) write((piece.c === '!' ? '[' : piece.c).repeat(piece.left));
-      for (const tag of piece.tags) {
-        const element = doc.createElement(tag);
-        if (piece.href) for (const [name, value] of [['href', piece.href], ['rel', 'noopener noreferrer'], ['target', '_blank']]) element.setAttribute(name, value);
-        nest.at(-1).append(element);
-        nest.push(element);
-      }
+      if (piece.left) write(piece.c.repeat(piece.left));
+      for (const tag of piece.tags) nest.push(add(doc, nest.at(-1), tag, piece.href && {href: piece.href, rel: 'noopener noreferrer', target: '_blank'}));
     }
   }
 }
@@ -193,11 +185,7 @@ class Blocks {
   get #top() { return this.#open.at(-1); }
   /** Whether a blank line here ends a block of the outermost level. */
   get between() { return this.#open.length === 1 && !this.#leaf; }
-  #add(tag, parent = this.#top.node) {
-    const node = this.#doc.createElement(tag);
-    parent.append(node);
-    return node;
-  }
+  #add(tag, attributes, parent = this.#top.node, text) { return add(this.#doc, parent, tag, attributes, text); }
 
   line(line) {
     if (this.#leaf?.kind !== 'fence') line = line.replace(/^[ \t]+/, space => space.replaceAll('\t', '    '));
@@ -236,11 +224,11 @@ class Blocks {
         this.#close();
         const parent = this.#top;
         if (parent.list?.type !== type) {
-          parent.list = {type, node: this.#add(mark.length > 1 ? 'ol' : 'ul')};
-          if (mark.length > 1 && Number.parseInt(mark) !== 1) parent.list.node.setAttribute('start', String(Number.parseInt(mark)));
+          const start = Number.parseInt(mark);
+          parent.list = {type, node: this.#add(start >= 0 ? 'ol' : 'ul', start >= 0 && start !== 1 ? {start} : {})};
         }
         line = line.slice(match[0].length);
-        this.#open.push({kind: 'item', indent: Math.max(match[0].length, match[1].length + mark.length + 1), node: this.#add('li', parent.list.node)});
+        this.#open.push({kind: 'item', indent: Math.max(match[0].length, match[1].length + mark.length + 1), node: this.#add('li', {}, parent.list.node)});
       } else break;
     }
     this.#write(line);
@@ -279,14 +267,10 @@ class Blocks {
   #fence([line, fence, word]) {
     this.#close();
     this.#top.list = undefined;
-    const figure = this.#add('figure'), head = this.#add('figcaption', figure), button = this.#doc.createElement('button');
-    figure.setAttribute('class', 'code');
-    this.#add('span', head).textContent = word.trim().split(/\s/)[0].slice(0, 30);
-    button.setAttribute('type', 'button');
-    button.setAttribute('class', 'copy');
-    button.textContent = 'Copy';
-    head.append(button);
-    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/), node: this.#add('code', this.#add('pre', figure))};
+    const figure = this.#add('figure', {class: 'code'}), head = this.#add('figcaption', {}, figure);
+    this.#add('span', {}, head, word.trim().split(/\s/)[0].slice(0, 30));
+    this.#add('button', {type: 'button', class: 'copy'}, head, 'Copy');
+    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/), node: this.#add('code', {}, this.#add('pre', {}, figure))};
   }
   #code(line) {
     const {fence, indent} = this.#leaf, bare = line.trim();
@@ -295,18 +279,14 @@ class Blocks {
   }
   #table(line) {
     const head = this.#text.pop(), align = cells(line).map(cell => (cell.endsWith(':') ? cell.startsWith(':') ? 'center' : 'right' : ''));
-    const box = this.#doc.createElement('div');                 /* scrolls where the table is wider than the page */
-    box.setAttribute('class', 'table');
-    this.#leaf.node.replaceWith(box);
-    this.#leaf = {kind: 'table', align, node: this.#add('table', box)};
+    this.#leaf.node.remove();
+    this.#leaf = {kind: 'table', align, node: this.#add('table', {}, this.#add('div', {class: 'table'}))};        /* the div scrolls */
     this.#row(head, 'th');
   }
   #row(line, tag) {
-    const row = this.#add('tr', this.#leaf.node), {align} = this.#leaf;
+    const {align, node} = this.#leaf, row = this.#add('tr', {}, node);
     cells(line).slice(0, align.length).forEach((text, i) => {
-      const cell = this.#add(tag, row);
-      if (align[i]) cell.setAttribute('class', align[i]);
-      inline(text, cell, this.#doc);
+      inline(text, this.#add(tag, align[i] ? {class: align[i]} : {}, row), this.#doc);
     });
   }
 

@@ -1,12 +1,14 @@
 /* What of the page runs without one: the Markdown renderer against hostile text, and the server of demo/.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
-import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
 import {request} from 'node:http';
 import {connect} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
+import {fileURLToPath} from 'node:url';
+import {gzipSync} from 'node:zlib';
 import {Markdown, address} from '../../demo/markdown.js';
 import {serve} from '../../demo/serve.mjs';
 
@@ -30,11 +32,6 @@ class Element extends Text {
   }
   setAttribute(name, value) { this.attributes[name] = value; }
   set textContent(text) { this.childNodes = []; this.append(text); }
-  replaceWith(node) {
-    node.remove();
-    this.parent.childNodes.splice(this.parent.childNodes.indexOf(this), 1, node);
-    node.parent = this.parent;
-  }
   get inner() { return this.childNodes.map(child => child.html).join(''); }
   get html() {
     const attributes = Object.entries(this.attributes).filter(([name]) => !['rel', 'target', 'type'].includes(name)).map(([name, value]) => ` ${name}="${value}"`).join('');
@@ -177,4 +174,11 @@ describe('serve.mjs', () => {
     await new Promise(resolve => connect(server.address().port, '127.0.0.1', function () { this.end('GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n'); }).on('close', resolve).resume());
     assert.equal((await get('/ten.bin')).status, 200);
   });
+});
+
+test('the page is small', () => {
+  const folder = fileURLToPath(new URL('../../demo/', import.meta.url)), scripts = readdirSync(folder).filter(name => name.endsWith('.js')).map(name => readFileSync(join(folder, name)));
+  const bytes = scripts.reduce((sum, script) => sum + gzipSync(script).length, 0);
+  assert.ok(bytes < 22_000, `${bytes} bytes compressed, one by one`);
+  for (const script of scripts) assert.match(script.toString(), /SPDX-License-Identifier: MIT/);
 });
