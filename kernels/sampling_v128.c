@@ -68,7 +68,7 @@ static void softmax_with_temperature_v128(float *probs, const float *logits, siz
 /* The k-th largest of x[n], NaN apart; *equal: how many of those equal to it are among the k. */
 static float kth_largest_v128(const float *x, size_t n, size_t k, size_t *equal)
 {
-    float heap[QSF_TOP_K_HEAP];
+    float heap[QSF_TOP_K_HEAP] = { -INFINITY };     /* GCC cannot see that k is not 0 */
     for (size_t i = 0; i < k; i++) heap[i] = -INFINITY;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
