@@ -18,9 +18,22 @@ if run -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"
 
 # The reactor exports the library's functions and no other library's, and gives the same tokens.
-node --no-warnings tests/wasm/host.mjs "$wasm/qsf.wasm" "$model" "The capital of France is" 16 >"$work/reactor.json"
+node --no-warnings examples/wasi/host.mjs "$wasm/qsf.wasm" "$model" "The capital of France is" 16 >"$work/reactor.json"
 "$native/qsf-run" -m "$model" --raw -p "The capital of France is" -n 16 --temp 0 --json >"$work/raw.json"
 cmp "$work/reactor.json" "$work/raw.json"
 node -e 'const names = WebAssembly.Module.exports(new WebAssembly.Module(require("fs").readFileSync(process.argv[1]))).map(e => e.name);
 const strange = names.filter(n => !/^(qsf_|memory$|malloc$|free$|_initialize$|__stack_pointer$)/.test(n));
 if (strange.length || !names.includes("qsf_generate")) { console.log("exports: " + strange.join(" ")); process.exit(1); }' "$wasm/qsf.wasm"
+
+# Both under wasmtime, from Python.
+python=${QSF_PYTHON:-python3}
+folder=$(dirname "$model") name=$(basename "$model")
+"$python" examples/wasi/host.py "$wasm/qsf.wasm" "$model" "The capital of France is" --json >"$work/python.json"
+cmp "$work/python.json" "$work/raw.json"
+"$python" examples/wasi/host.py "$wasm/qsf.wasm" "$model" "The capital of France is" --memory 80 | grep Paris
+if "$python" examples/wasi/host.py "$wasm/qsf.wasm" nothing.gguf x 2>"$work/error.txt"; then exit 1; fi
+grep 'no such file' "$work/error.txt"
+"$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m "$name" -p "$ask" -n 16 --temp 0 --json >"$work/wasmtime.json"
+cmp "$work/wasmtime.json" "$work/native.json"
+if "$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
+grep 'no such file' "$work/error.txt"

@@ -9,7 +9,7 @@ import {WASI} from 'node:wasi';
 
 const [file, model, prompt, count] = process.argv.slice(2);
 const wasi = new WASI({version: 'preview1', preopens: {'/model': dirname(resolve(model))}});
-/* A function of JavaScript before each of node:wasi's: see wasi.mjs. */
+/* A function of JavaScript before each of node:wasi's: tests/wasm/wasi.mjs says why. */
 const imports = Object.fromEntries(Object.entries(wasi.getImportObject().wasi_snapshot_preview1).map(([name, fn]) => [name, (...a) => fn(...a)]));
 const instance = await WebAssembly.instantiate(await WebAssembly.compile(await readFile(file)), {wasi_snapshot_preview1: imports});
 wasi.initialize(instance);
@@ -30,7 +30,10 @@ const engine = q.qsf_load(string(`/model/${basename(model)}`), config);
 if (!engine) throw new Error(text(q.qsf_load_error(config)));
 const number = q.malloc(4), context = q.qsf_engine_context(engine), loaded = q.qsf_engine_model(engine);
 let ids = q.qsf_tokenize(engine, string(prompt), number), n = view().getInt32(number, true);
-const answer = [], one = q.malloc(4), vocabulary = 49152;
+const info = q.malloc(64);
+q.qsf_model_get_info(loaded, info);
+const vocabulary = view().getUint32(info + 40, true);       // behind four pointers and six numbers of 32 bits
+const answer = [], one = q.malloc(4);
 while (answer.length < Number(count)) {
   const status = q.qsf_feed(context, 0, ids, n, number);
   if (status) throw new Error(text(q.qsf_last_error(context)));
