@@ -6,16 +6,12 @@ file(GLOB old LIST_DIRECTORIES false "${OUT}/*")                 # other folders
 file(REMOVE_RECURSE ${old} "${OUT}/js")
 file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js" "${PAGE}/*.svg" "${PAGE}/*.webmanifest")
 file(GLOB package RELATIVE "${PACKAGE}" "${PACKAGE}/*.js" "${PACKAGE}/*.wasm")
+list(FILTER package EXCLUDE REGEX "^(node|cli|worker-node)\\.js$")      # what only Node.js runs
 foreach(name IN LISTS page)
     file(COPY "${PAGE}/${name}" DESTINATION "${OUT}")
 endforeach()
 foreach(name IN LISTS package)
-    file(STRINGS "${PACKAGE}/${name}" node REGEX "from 'node:" LIMIT_COUNT 1)
-    if(name MATCHES "\\.js$" AND node)                                  # what only Node.js runs
-        list(REMOVE_ITEM package "${name}")
-    else()
-        file(COPY "${PACKAGE}/${name}" DESTINATION "${OUT}/js")
-    endif()
+    file(COPY "${PACKAGE}/${name}" DESTINATION "${OUT}/js")
 endforeach()
 file(COPY "${PAGE}/models.json" "${PACKAGE}/LICENSE" DESTINATION "${OUT}")
 

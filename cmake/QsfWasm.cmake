@@ -15,7 +15,7 @@ set(qsf_modules "")
 # Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
-list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|base)\\.c$")
+list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_scalar\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 
@@ -26,6 +26,7 @@ function(qsf_engine_objects target)
     qsf_settings(${target})
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
+    target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 
@@ -41,7 +42,10 @@ function(qsf_engine variant)
             file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
             list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
             add_library(${name}_${library} OBJECT ${sources})
-            target_compile_options(${name}_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 ${flags})
+            # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand in for.
+            # One of zstd's two ways to do the same is enough.
+            target_compile_options(${name}_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0 -DHUF_FORCE_DECOMPRESS_X1
+                -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${flags})
             list(APPEND objects $<TARGET_OBJECTS:${name}_${library}>)
         endif()
     endforeach()

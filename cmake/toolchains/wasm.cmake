@@ -33,6 +33,7 @@ if(EXISTS "${QSF_WASM_SDK}/upstream/bin/clang")             # emsdk: no WASI her
     set(library "${CMAKE_SYSROOT}/lib/wasm32-emscripten")
     set(QSF_WASM_LIBRARIES "${library}/libc.a" "${library}/libclang_rt.builtins.a")
 elseif(EXISTS "${QSF_WASM_SDK}/share/wasi-sysroot")         # wasi-sdk
+    set(CMAKE_C_COMPILER_TARGET wasm32-wasip1)
     set(CMAKE_SYSROOT "${QSF_WASM_SDK}/share/wasi-sysroot")
     file(GLOB QSF_WASM_LIBRARIES "${CMAKE_SYSROOT}/lib/wasm32-wasip1/libc.a" "${QSF_WASM_SDK}/lib/clang/*/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a"
         "${QSF_WASM_SDK}/lib/clang/*/lib/wasip1/libclang_rt.builtins-wasm32.a")

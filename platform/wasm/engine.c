@@ -18,9 +18,10 @@ static struct {
 
 WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }
 WASM_EXPORT("free") void wasm_free(void *p, size_t size) { wasm_mem_free(NULL, p, size); }
-/* The module's file says what it was compiled for; this says whether the engine under it keeps to that. */
+/* Called first of all.  The module's file says what it was compiled for; this says whether the engine under it keeps to that. */
 WASM_EXPORT("works") bool wasm_works(void)
 {
+    wasm_crc_table();
 #if defined(__wasm_relaxed_simd__)
     return qsf_cpu_wasm() & QSF_CPU_WASM_RELAXED;
 #else

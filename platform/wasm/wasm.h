@@ -27,6 +27,9 @@ WASM_IMPORT("length") double wasm_js_length(void);
 void *wasm_mem_alloc(void *user, size_t size);
 void  wasm_mem_free(void *user, void *p, size_t size);
 
+/* ---- crc_table.c ---- */
+void wasm_crc_table(void);
+
 /* ---- file.c ---- */
 qsf_status wasm_open(void *user, const char *path, qsf_file **out);
 void       wasm_close(void *user, qsf_file *f);
