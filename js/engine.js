@@ -362,5 +362,10 @@ export async function runThread({module, memory, index, stack}, ready) {
   });
   exports.__stack_pointer.value = stack;
   ready();
-  exports.thread_main(index);
+  try {
+    exports.thread_main(index);
+  } catch (error) {
+    exports.thread_failed();            // the engine waits for this thread: nobody else could tell it
+    throw error;
+  }
 }

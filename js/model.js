@@ -13,9 +13,11 @@ class Port {
   constructor(worker) {
     this.#worker = worker;
     worker.onMessage(m => this.#take(m));
-    worker.onFailure(error => this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error}), 0));
+    worker.onFailure(error => this.#fail(error, 0));
   }
+  #fail(error, patience) { return this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error}), patience); }
   #take(m) {
+    if (m.dead) return this.#fail(unpack(m.dead));
     if (m.turn !== undefined) return this.#turns.get(m.turn)?.(m);
     if (m.progress) return this.onProgress?.(m.progress);
     if (m.warning) return this.onWarning?.(m.warning);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort', turn}, which are not answered.
- * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}, {warning}, {ended}. */
+ * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}, {warning}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {RemoteSource} from './remote.js';
@@ -51,6 +51,12 @@ export function serve(host) {
     engine = source = undefined;
   }
 
+  /* After a trap the module's memory is in no state to go on with. */
+  function packed(error) {
+    if (error instanceof WebAssembly.RuntimeError) host.post({dead: pack(error)});
+    return pack(error);
+  }
+
   async function open({from, options}) {
     for (const tried = new Set(); ;) {
       try {
@@ -94,7 +100,7 @@ export function serve(host) {
         if (stop.aborted) break;
       }
     } catch (error) {
-      if (error !== stop.error) last = {error: pack(await explain(error))};
+      if (error !== stop.error) last = {error: packed(await explain(error))};
     } finally {
       stop.abort();
       turn = undefined;
@@ -130,7 +136,7 @@ export function serve(host) {
       const value = await ops[message.op](message);
       host.post(message.op === 'end' ? {ended: true} : {id: message.id, value});
     } catch (error) {
-      host.post({id: message.id, error: pack(error)});
+      host.post({id: message.id, error: packed(error)});
     }
   };
 }

@@ -42,7 +42,10 @@ function startReader() {
   return {
     post: message => worker.postMessage(message),
     onMessage: fn => worker.on('message', fn),
-    onFailure: fn => worker.on('error', fn),
+    onFailure(fn) {
+      worker.on('error', fn);
+      worker.on('exit', code => fn(new Error(`exit code ${code}`)));
+    },
     terminate: () => void worker.terminate(),
   };
 }

@@ -19,11 +19,16 @@ struct qsf_thread {
 
 static struct qsf_thread boxes[THREAD_MOST];
 static uint32_t n_boxes;            /* threads besides the engine's */
+static uint32_t failed;
+
+/* Called where a thread ended by a trap.  Who waits for it hears of it at the end of the waiting time, and traps too. */
+WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
 void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
     __builtin_wasm_memory_atomic_wait32((int *)word, (int)expected, ns > INT64_MAX ? -1 : (int64_t)ns);
+    if (__atomic_load_n(&failed, __ATOMIC_ACQUIRE)) __builtin_trap();
 }
 void wasm_wake32(void *user, uint32_t *word, uint32_t count)
 {

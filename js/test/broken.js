@@ -1,0 +1,28 @@
+/* Copies of the package that break where a test wants them to.
+ * SPDX-License-Identifier: MIT */
+import assert from 'node:assert/strict';
+import {cp, readFile, rm, writeFile} from 'node:fs/promises';
+import {join} from 'node:path';
+import {PACKAGE, WORK} from './tools.js';
+
+/* A stack that ends where the memory begins: the first function that needs room on it traps. */
+const NO_STACK = '__stack_pointer.value = 0';
+const AT = {
+  thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
+  engine: ['engine.js', /this\.#x\.step\(/, `(this.#x.${NO_STACK}, this.#x).step(`],
+  node: ['worker-node.js', /parentPort\.on\('message', serve\(/, `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
+  reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/, `let n = 0;\n  parentPort.on('message', m => { if (m.op === 'read' && ++n > 8) process.exit(4); });\n  $&`],
+  web: ['worker-web.js', /self\.onmessage = event => take\(event\.data\)/, `self.onmessage = event => event.data.op === 'stats' ? setTimeout(() => { throw new Error('broken'); }) : take(event.data)`],
+};
+
+/** where: thread, engine (a trap); node, web (the engine's worker, when it is asked for stats()); reader (in Node.js, at its ninth read).
+ * The copy's folder. */
+export async function broken(where) {
+  const [file, what, instead] = AT[where], folder = join(WORK, `broken-${where}`);
+  await rm(folder, {recursive: true, force: true});
+  await cp(PACKAGE, folder, {recursive: true});
+  const script = await readFile(join(folder, file), 'utf8'), other = script.replace(what, instead);
+  assert.notEqual(other, script, `${file} has changed: nothing matches ${what}`);
+  await writeFile(join(folder, file), other);
+  return folder;
+}
