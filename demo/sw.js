@@ -32,8 +32,6 @@ async function keep() {
     if ([...digest].map(byte => byte.toString(16).padStart(2, '0')).join('') !== sum) throw new Error(`${name} is not the file of this version`);
     await cache.put(BASE + name, copy);
   }
-  const models = await fetch(BASE + LISTED).catch(() => undefined);
-  if (models?.ok) await cache.put(BASE + LISTED, models);
   await cache.put(BASE + MARK, new Response(VERSION));
   kept = cache;
 }
