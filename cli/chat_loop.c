@@ -53,24 +53,18 @@ static void chat_reset(conversation *c)
 /* The whole conversation's tokens: through the template, or one text after another where there is none. */
 static int32_t *chat_tokens(conversation *c, size_t *n)
 {
-    const int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
-    size_t len = 0;
-    char *text;
-    if (c->s->template_name) {
-        text = session_render(c->s, c->msgs, c->n, &len);
-    } else {
-        size_t cap = 1;
-        for (size_t i = 0; i < c->n; i++) cap += strlen(c->msgs[i].content) + 1;
-        text = malloc(cap);
-        for (size_t i = 0; text && i < c->n; i++) {
-            const size_t part = strlen(c->msgs[i].content);
-            memcpy(text + len, c->msgs[i].content, part);
-            len += part;
-            if (c->msgs[i].role[0] == 'u') text[len++] = '\n';
-        }
+    size_t len = 0, cap = 1;
+    if (c->s->template_name) return session_chat(c->s, c->msgs, c->n, n);
+    for (size_t i = 0; i < c->n; i++) cap += strlen(c->msgs[i].content) + 1;
+    char *text = malloc(cap);
+    for (size_t i = 0; text && i < c->n; i++) {
+        const size_t part = strlen(c->msgs[i].content);
+        memcpy(text + len, c->msgs[i].content, part);
+        len += part;
+        if (c->msgs[i].role[0] == 'u') text[len++] = '\n';
     }
     if (!text) return NULL;
-    int32_t *ids = session_encode(c->s, text, len, flags, n);
+    int32_t *ids = session_encode(c->s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
     free(text);
     return ids;
 }

@@ -47,8 +47,8 @@ void session_close(run_session *s);
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
 /* The prompt's ids as the settings say: --ids, or the text through the template or as it is. */
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
-/* The messages as text through the session's template.  NULL: reported in s->error.  The caller frees. */
-char *session_render(run_session *s, const qsf_message *msgs, size_t n, size_t *len);
+/* The messages' ids through the session's template, up to the beginning of the answer.  NULL: reported in s->error.  The caller frees. */
+int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
 
 /* ---- generate.c ---- */
 typedef struct answer {

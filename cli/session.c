@@ -129,34 +129,29 @@ static int32_t *parse_ids(run_session *s, const char *text, size_t *n)
     return NULL;
 }
 
-char *session_render(run_session *s, const qsf_message *msgs, size_t n, size_t *len)
+int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids)
 {
-    size_t cap = 4096;
-    for (size_t i = 0; i < n; i++) cap += 2 * strlen(msgs[i].content) + 256;
-    char *text = malloc(cap);
-    if (!text) {
-        fail(s, QSF_E_MEMORY, "out of memory for the conversation");
-        return NULL;
+    size_t cap = 256;
+    for (size_t i = 0; i < n; i++) cap += strlen(msgs[i].content) + 64;     /* a guess that is seldom too small */
+    for (;; cap = *n_ids) {
+        int32_t *ids = malloc(cap * sizeof *ids);
+        if (!ids) {
+            fail(s, QSF_E_MEMORY, "out of memory for the conversation");
+            return NULL;
+        }
+        if (!qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error)) return ids;
+        free(ids);
+        if (*n_ids <= cap) return NULL;
     }
-    if (qsf_chat_render(s->model, s->set->template_name, msgs, n, true, text, cap, len, &s->error)) {
-        free(text);
-        return NULL;
-    }
-    return text;
 }
 
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 {
-    const int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
     if (s->set->ids) return parse_ids(s, s->set->ids, n);
-    if (!s->template_name) return session_encode(s, text, len, flags, n);
+    if (!s->template_name) return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
     qsf_message msgs[2];
-    size_t n_msgs = 0, rendered;
+    size_t n_msgs = 0;
     if (s->set->system) msgs[n_msgs++] = (qsf_message){ "system", s->set->system };
     msgs[n_msgs++] = (qsf_message){ "user", text };
-    char *all = session_render(s, msgs, n_msgs, &rendered);
-    if (!all) return NULL;
-    int32_t *ids = session_encode(s, all, rendered, flags, n);
-    free(all);
-    return ids;
+    return session_chat(s, msgs, n_msgs, n);
 }

@@ -88,18 +88,51 @@ int32_t qsf_token_eos(const qsf_model *m) { return m->source->vocab.eos; }
 const char *qsf_chat_template(const qsf_model *m) { return m->chat == QSF_CHAT_UNKNOWN ? NULL : qsf_chat_name(m->chat); }
 const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
 
+/* What a conversation is written with. */
+typedef struct chat_choice { qsf_chat kind; const char *jinja; } chat_choice;
+
+static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice *out, qsf_error *err)
+{
+    const qsf_vocab *v = &m->source->vocab;
+    *out = (chat_choice){ .kind = name ? qsf_chat_by_name(name) : m->chat };
+    if (out->kind == QSF_CHAT_UNKNOWN && name) return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%s\"", name);
+    if (out->kind == QSF_CHAT_UNKNOWN)
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model's chat template is %s; choose one by name", m->source->path, v->chat_template ? "unknown" : "missing");
+    /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
+    out->jinja = out->kind == m->chat ? v->chat_template : NULL;
+    return QSF_OK;
+}
+
 qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
                            char *out, size_t cap, size_t *len, qsf_error *err)
 {
-    const qsf_chat c = name ? qsf_chat_by_name(name) : m->chat;
+    chat_choice c;
     *len = 0;
-    if (c == QSF_CHAT_UNKNOWN && name) return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%s\"", name);
-    if (c == QSF_CHAT_UNKNOWN)
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model's chat template is %s; choose one by name", m->source->path,
-                        m->source->vocab.chat_template ? "unknown" : "missing");
-    /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
-    const char *jinja = c == m->chat ? m->source->vocab.chat_template : NULL;
-    return qsf_chat_write(c, jinja, msgs, n, generate, out, cap, len, err);
+    const qsf_status st = chat_choose(m, name, &c, err);
+    return st ? st : qsf_chat_write(c.kind, c.jinja, msgs, n, generate, out, cap, len, err);
+}
+
+qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
+                           int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
+{
+    chat_choice c;
+    qsf_chat_span *spans = NULL;
+    char *text = NULL;
+    size_t len, room, n_spans, span_room;
+    qsf_status st;
+    *n_ids = 0;
+    if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
+    if ((st = chat_choose(m, name, &c, err))) return st;
+    (void)qsf_chat_write_spans(c.kind, c.jinja, NULL, msgs, n, generate, NULL, 0, &room, NULL, 0, &span_room, NULL);     /* only counts */
+    st = QSF_E_MEMORY;
+    if (!(text = qsf_alloc(m->platform, (uint64_t)room + 1, "a conversation", err))) goto done;
+    if (!(spans = qsf_alloc_array(m->platform, span_room, sizeof *spans, "a conversation", err))) goto done;
+    if ((st = qsf_chat_write_spans(c.kind, c.jinja, NULL, msgs, n, generate, text, room + 1, &len, spans, span_room, &n_spans, err))) goto done;
+    st = qsf_tokenizer_encode_chat(m->tokenizer, text, len, spans, n_spans, true, ids, cap, n_ids, err);
+done:
+    qsf_dealloc(m->platform, spans, span_room * sizeof *spans);
+    qsf_dealloc(m->platform, text, (uint64_t)room + 1);
+    return st;
 }
 
 const char *qsf_chat_stop(const qsf_model *m, const char *name)

@@ -294,8 +294,8 @@ uint64_t qsf_tokenizer_memory(const qsf_tokenizer *t) { return qsf_arena_used(t-
 
 /* ---- encoding ---- */
 
-/* The longest special token at text[0..len) that may be taken; -1: none. */
-static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, bool parse, size_t *n)
+/* The longest special token at text[0..len) that may be taken; -1: none.  control_len: how far those that are the model's own may reach. */
+static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, size_t control_len, size_t *n)
 {
     const uint32_t *lengths = t->special_lengths[(uint8_t)text[0]];
     if (!(lengths[0] | lengths[1] | lengths[2] | lengths[3])) return -1;
@@ -303,7 +303,7 @@ static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, 
         if (!(lengths[(l - 1) / 32] >> (l - 1) % 32 & 1)) continue;
         const int32_t id = qsf_tokenizer_find(t, text, l);
         if (id < 0 || !token_special(t, (uint32_t)id)) continue;
-        if (!parse && t->vocab->types[id] != QSF_TOKEN_USER) continue;
+        if (l > control_len && t->vocab->types[id] != QSF_TOKEN_USER) continue;
         *n = l;
         return id;
     }
@@ -317,14 +317,16 @@ static qsf_status encode_plain(token_work *w, const char *text, size_t len, bool
     return qsf_spm_encode(w, text, len, first && w->t->vocab->add_space_prefix);
 }
 
-static qsf_status encode_text(token_work *w, const char *text, size_t len, bool parse)
+static qsf_status encode_text(token_work *w, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans)
 {
     const qsf_tokenizer *t = w->t;
     bool after_special = true;                            /* the text's beginning counts as one */
-    size_t begin = 0;
+    size_t begin = 0, s = 0;
     for (size_t i = 0; i < len;) {
         size_t n;
-        const int32_t id = special_at(t, text + i, len - i, parse, &n);
+        while (s < n_spans && spans[s].at + spans[s].len <= i) s++;
+        const size_t control_len = s < n_spans && spans[s].is_template ? spans[s].at + spans[s].len - i : 0;
+        const int32_t id = special_at(t, text + i, len - i, control_len, &n);
         if (id < 0) {
             i++;
             continue;
@@ -341,17 +343,17 @@ static qsf_status encode_text(token_work *w, const char *text, size_t len, bool 
     return encode_plain(w, text + begin, len - begin, after_special);
 }
 
-qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin, bool end,
+                             int32_t *ids, size_t cap, size_t *n, qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
-    const bool add = flags & QSF_TOK_ADD_SPECIAL;
     token_sink sink = { ids, cap, 0 };
     token_work w = { .t = t, .sink = &sink, .err = err };
     *n = 0;
     if (len > UINT32_MAX / 4) return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once", (unsigned long long)len);
-    if (add && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
-    const qsf_status st = encode_text(&w, text, len, flags & QSF_TOK_PARSE_SPECIAL);
-    if (add && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
+    if (begin && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
+    const qsf_status st = encode_text(&w, text, len, spans, n_spans);
+    if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
     token_buffer_done(t, &w.points);
     token_buffer_done(t, &w.text);
     token_buffer_done(t, &w.symbols);
@@ -361,4 +363,17 @@ qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t
     *n = sink.n;
     if (sink.n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the text has %llu tokens, there is room for %llu", (unsigned long long)sink.n, (unsigned long long)cap);
     return QSF_OK;
+}
+
+qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    const bool add = flags & QSF_TOK_ADD_SPECIAL;
+    const qsf_chat_span all = { 0, len, flags & QSF_TOK_PARSE_SPECIAL };
+    return encode_all(t, text, len, &all, 1, add, add, ids, cap, n, err);
+}
+
+qsf_status qsf_tokenizer_encode_chat(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin,
+                                     int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    return encode_all(t, text, len, spans, n_spans, begin, false, ids, cap, n, err);
 }

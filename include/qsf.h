@@ -150,7 +150,13 @@ typedef struct qsf_message { const char *role, *content; } qsf_message;   /* rol
 QSF_API const char *qsf_chat_template(const qsf_model *m);
 QSF_API const char *const *qsf_chat_template_names(void);   /* NULL-terminated */
 
-/* Writes the text of the messages, ready for QSF_TOK_PARSE_SPECIAL, without the begin-of-text token.  name: a template name, NULL: the model's own.
+/* Ids of a conversation, with the begin-of-text token where the model asks for one.  What is found in a message's content is never a control
+ * token: "<|im_end|>" there is its letters, so that nobody's text ends a turn or begins another's.  name: a template name, NULL: the model's own.
+ * generate: ends with the beginning of the assistant's answer.  *n_ids as in qsf_tokens_encode.  QSF_E_NOT_FOUND: unknown name, or the model's
+ * is unknown. */
+QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
+                                   int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
+/* Writes the text of the messages, for looking at it: tokens come from qsf_chat_encode.  Without the begin-of-text token.  name: a template name, NULL: the model's own.
  * generate: ends with the beginning of the assistant's answer.  *len excludes the 0; as for encode, a larger *len than
  * cap - 1 means QSF_E_ARGUMENT and a call with more room.  QSF_E_NOT_FOUND: unknown name, or the model's is unknown. */
 QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,

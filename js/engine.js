@@ -231,21 +231,31 @@ export class Engine {
     return ids.map(id => stream.decode(this.piece(id, special), {stream: true})).join('') + stream.decode();
   }
   render(messages, template) {
+    return this.#chat(messages, template, 1, (name, at, n, out, cap) => this.#x.chat(name, at, n, out, 0, cap),
+      (out, n) => decoder.decode(this.#bytes(out, n).slice()));
+  }
+  /** The tokens of a conversation: what looks like a control token in a message's content is text. */
+  tokenizeChat(messages, template) {
+    return this.#chat(messages, template, 4, (name, at, n, ids, cap) => this.#x.chat(name, at, n, 0, ids, cap),
+      (ids, n) => [...new Int32Array(this.#memory.buffer, ids, n)]);
+  }
+  /* write() fills cap elements of so many bytes; where they are too few it runs again with the number it counted. */
+  #chat(messages, template, size, write, read) {
     const texts = encoder.encode(messages.map(m => {
       if (typeof m?.role !== 'string' || typeof m?.content !== 'string') throw new QsfError('ARGUMENT', 'a message has a role and a content, both strings');
       if ((m.role + m.content).includes('\0')) throw new QsfError('ARGUMENT', 'a message contains a zero byte');
       return `${m.role}\0${m.content}\0`;
     }).join(''));
     return this.#named(template, name => this.#with(texts, at => {
-      for (let cap = 2 * texts.length + 4096; ; cap = this.#x.count() + 1) {
-        const out = this.#alloc(cap);
+      for (let cap = texts.length + 64 * messages.length + 256; ; cap = this.#x.count() + 1) {
+        const out = this.#alloc(size * cap);
         try {
-          const status = this.#x.chat_render(name, at, messages.length, 1, out, cap);
+          const status = write(name, at, messages.length, out, cap);
           if (status && this.#x.count() >= cap) continue;
           this.#check(status);
-          return decoder.decode(this.#bytes(out, this.#x.count()).slice());
+          return read(out, this.#x.count());
         } finally {
-          this.#x.free(out, cap);
+          this.#x.free(out, size * cap);
         }
       }
     }));

@@ -171,12 +171,15 @@ export interface Model {
    * The iterator's return value says why the answer ended.
    */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string, EndReason, void>;
-  /** Answers a conversation with the model's chat template. What the last call had in common with this one is not computed again. */
+  /**
+   * Answers a conversation with the model's chat template. What the last call had in common with this one is not computed again.
+   * Control tokens in a message's content ("<|im_end|>") are text like any other.
+   */
   chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
   /** Plain text by default; addSpecial as the model's description asks for, parseSpecial: "<|im_end|>" is its token. */
   tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
-  /** The text that chat() would give the model. */
+  /** The text that chat() would give the model; chat() itself takes control tokens from the template's part of it only. */
   render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
   stats(): Promise<Stats>;
   /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */

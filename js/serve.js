@@ -83,8 +83,8 @@ export function serve(host) {
     turn = {number, stop, ended: new Promise(resolve => { end = resolve; }), more: n => { wanted += n; wake?.(); }};
     let last = {done: 'aborted'};       // the port has forgotten that turn; the worker's host counts it
     try {
-      const text = messages ? engine.render(messages, options.template) : undefined;
-      const ids = Array.isArray(prompt) ? prompt : engine.tokenize(text ?? prompt, {addSpecial: true, parseSpecial: true});
+      const ids = messages ? engine.tokenizeChat(messages, options.template)
+        : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
       const stops = [...options.stop];
       if (messages) stops.push(engine.turnEnd(options.template) ?? '');
       const told = (done, total) => host.post({turn: number, progress: {phase: 'prompt', done, total}});

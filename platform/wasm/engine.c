@@ -111,18 +111,20 @@ WASM_EXPORT("token_piece") const char *wasm_token_piece(int32_t id, int special)
 }
 WASM_EXPORT("token_is_end") bool wasm_token_is_end(int32_t id) { return qsf_token_is_end(session.model, id); }
 
-/* texts: role, content, role, content, ... each terminated. */
-WASM_EXPORT("chat_render")
-int wasm_chat_render(const char *name, const char *texts, uint32_t n, int generate, char *out, size_t cap)
+/* texts: role, content, role, content, ... each terminated.  The text to out, or (ids not NULL) the tokens to ids. */
+WASM_EXPORT("chat")
+int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_t *ids, size_t cap)
 {
     qsf_message *m = wasm_mem_alloc(NULL, n * sizeof *m);
-    if (!m) return QSF_E_MEMORY;
+    session.count = 0;
+    if (!m) return qsf_fail(&session.error, QSF_E_MEMORY, "out of memory for %u messages", (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
         m[i].role = texts;
         m[i].content = texts += strlen(texts) + 1;
         texts += strlen(texts) + 1;
     }
-    const int st = qsf_chat_render(session.model, name, m, n, generate, out, cap, &session.count, &session.error);
+    const int st = ids ? qsf_chat_encode(session.model, name, m, n, true, ids, cap, &session.count, &session.error)
+                       : qsf_chat_render(session.model, name, m, n, true, out, cap, &session.count, &session.error);
     wasm_mem_free(NULL, m, n * sizeof *m);
     return st;
 }
