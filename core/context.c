@@ -74,22 +74,67 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     return QSF_OK;
 }
 
+/* The options that are meant, checked, and the kernels that they choose. */
+static qsf_status context_options(const qsf_model *m, const qsf_context_options *opts, qsf_context_options *o, bool *ctx_given, qsf_kernels *k, qsf_error *err)
+{
+    const qsf_platform *p = m->platform;
+    if (m->source->n_units == 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run", m->source->path);
+    qsf_context_defaults(o);
+    QSF_OPTIONS_COPY(o, opts);
+    *ctx_given = o->n_ctx != 0;
+    qsf_status st = context_check(&m->source->hp, o, err);
+    if (st) return st;
+    const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
+    if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
+    o->isa = k->isa;
+    o->n_threads = qsf_pool_threads(p, o->n_threads);
+    return QSF_OK;
+}
+
+static qsf_status memory_init(qsf_memory *m, const qsf_model *model, qsf_error *err)
+{
+    const uint32_t room = model->source->n_units + 2;
+    *m = (qsf_memory){ 0 };
+    m->caps = qsf_alloc_array(model->platform, room, sizeof *m->caps, "plan", err);
+    m->pins = m->caps ? qsf_alloc_array(model->platform, room, sizeof *m->pins, "plan", err) : NULL;
+    return m->pins ? QSF_OK : QSF_E_MEMORY;
+}
+
+static void memory_done(qsf_memory *m, const qsf_model *model)
+{
+    const uint32_t room = model->source->n_units + 2;
+    qsf_dealloc(model->platform, m->pins, room * sizeof *m->pins);
+    qsf_dealloc(model->platform, m->caps, room * sizeof *m->caps);
+}
+
+qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *opts, qsf_plan *out, qsf_error *err)
+{
+    qsf_context_options o;
+    qsf_kernels k;
+    qsf_memory m;
+    bool ctx_given = false;
+    *out = (qsf_plan){ 0 };
+    qsf_status st = context_options(model, opts, &o, &ctx_given, &k, err);
+    if (st) return st;
+    if (!(st = memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
+    memory_done(&m, model);
+    return st;
+}
+
 static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
-    const uint32_t room = s->n_units + 2;
-    qsf_memory m = { 0 };
-    qsf_status st = QSF_E_MEMORY;
-    if (!(m.caps = qsf_alloc_array(c->platform, room, sizeof *m.caps, "plan", err))) goto done;
-    if (!(m.pins = qsf_alloc_array(c->platform, room, sizeof *m.pins, "plan", err))) goto done;
+    qsf_memory m;
+    qsf_status st;
+    if ((st = memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
+    qsf_plan_log(c->model, &c->plan, &c->o);
     if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
     c->loader.quality = c->o.quality;
     if ((st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->o, err);
 done:
-    qsf_dealloc(c->platform, m.pins, room * sizeof *m.pins);
-    qsf_dealloc(c->platform, m.caps, room * sizeof *m.caps);
+    memory_done(&m, c->model);
     return st;
 }
 
@@ -116,25 +161,17 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
 {
     qsf_status st;
+    bool ctx_given = false;
     *out = NULL;
-    if (m->source->n_units == 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run", m->source->path);
     const qsf_platform *p = m->platform;
     qsf_context *c = qsf_alloc(p, sizeof *c, "context", err);
     if (!c) return QSF_E_MEMORY;
     c->model = m;
     c->platform = p;
     c->hp = &m->source->hp;
-    qsf_context_defaults(&c->o);
-    QSF_OPTIONS_COPY(&c->o, opts);
-    const bool ctx_given = c->o.n_ctx != 0;
-    if ((st = context_check(c->hp, &c->o, err))) goto fail;
+    if ((st = context_options(m, opts, &c->o, &ctx_given, &c->k, err))) goto fail;
     c->f32 = c->o.f32;
-
-    const char *isa = c->o.isa ? c->o.isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
-    if ((st = qsf_kernels_init(&c->k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) goto fail;
-    c->o.isa = c->k.isa;
     if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
-    c->o.n_threads = qsf_pool_size(c->pool);
     if ((st = context_weights(c, ctx_given, err))) goto fail;
     if ((st = context_buffers(c, err))) goto fail;
     qsf_context_reset_stats(c);

@@ -108,5 +108,7 @@ typedef struct qsf_memory {
 /* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are the caller's, with room for
  * n_units + 2.  ctx_given: the caller asked for o->n_ctx, so it is the last to give way.  QSF_E_BUDGET says the smallest budget that works. */
 qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err);
+/* Tells the log what the plan reduced. */
+void       qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_context_options *o);
 
 #endif

@@ -60,6 +60,16 @@ static bool plan_can_stream(const qsf_source *s, const plan_sizes *z)
     return qsf_ends_bytes(s, PLAN_MIN_PART, 8) + (s->hp.tied ? z->final : 0) < z->embd + z->final;
 }
 
+static void plan_note(qsf_plan *plan, const char *fmt, ...) QSF_PRINTF(2, 3);
+static void plan_note(qsf_plan *plan, const char *fmt, ...)
+{
+    va_list args;
+    assert(plan->n_reductions < QSF_ARRAY_LEN(plan->reductions));
+    va_start(args, fmt);
+    qsf_vformat(plan->reductions[plan->n_reductions++], sizeof plan->reductions[0], fmt, args);
+    va_end(args);
+}
+
 /* Everything but the layers' weights, for options o. */
 static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_plan *plan)
 {
@@ -67,7 +77,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     const qsf_hparams *hp = &s->hp;
     qsf_buffers b;
     qsf_kv_layout l;
-    *plan = (qsf_plan){ .n_ctx = o->n_ctx };
+    *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type };
     qsf_kv_layout_init(&l, o->kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
     if (state->stream_ends) {
         plan_item(plan, "windows on embedding and head", qsf_ends_bytes(s, state->head_part, o->n_batch));
@@ -86,9 +96,14 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
 }
 
+static uint64_t plan_needs(const qsf_plan *fixed, const plan_sizes *z, uint32_t n_slots)
+{
+    return fixed->total + QSF_MIN(z->layers, n_slots * z->largest);
+}
+
 static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_context_options *o, uint32_t n_slots)
 {
-    return o->ram_budget == 0 || fixed->total + QSF_MIN(z->layers, n_slots * z->largest) <= o->ram_budget;
+    return o->ram_budget == 0 || plan_needs(fixed, z, n_slots) <= o->ram_budget;
 }
 
 /* Takes one step back; false where nothing is left to give.  Order: batch, context length where nobody asked for one, KV type, resident embedding
@@ -108,6 +123,39 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool can_stre
     return true;
 }
 
+/* The smallest budget: what is needed when nothing is left to give. */
+static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, plan_state state, qsf_context_options o, bool can_stream)
+{
+    uint64_t least = UINT64_MAX;
+    do {
+        qsf_plan p;
+        plan_fixed(model, z, &state, &o, &p);
+        least = QSF_MIN(least, plan_needs(&p, z, state.n_slots));
+    } while (plan_shrink(&o, &state, can_stream));
+    return least;
+}
+
+/* What was asked and not granted. */
+static void plan_explain(qsf_plan *plan, const plan_state *asked_state, const plan_state *state, const qsf_context_options *asked, const qsf_context_options *o)
+{
+    if (o->n_batch < asked->n_batch) plan_note(plan, "batch %u -> %u", (unsigned)asked->n_batch, (unsigned)o->n_batch);
+    if (o->n_ctx < asked->n_ctx) plan_note(plan, "context length %u -> %u", (unsigned)asked->n_ctx, (unsigned)o->n_ctx);
+    if (o->kv_type != asked->kv_type) plan_note(plan, "keys and values f16 -> q8");
+    if (state->stream_ends) plan_note(plan, "embedding and head stream");
+    if (state->stream_ends && state->head_part < asked_state->head_part)
+        plan_note(plan, "parts of the head %.1f -> %.1f MB", (double)asked_state->head_part / 1e6, (double)state->head_part / 1e6);
+    if (state->n_slots < asked_state->n_slots) plan_note(plan, "second layer buffer left out");
+}
+
+void qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_context_options *o)
+{
+    for (size_t i = 0; i < plan->n_reductions; i++) {
+        const char *text = plan->reductions[i];
+        const bool loss = !strncmp(text, "context", 7) || !strncmp(text, "keys", 4);       /* the answers may differ, not only the speed */
+        qsf_log(model, loss ? QSF_LOG_WARN : QSF_LOG_INFO, "%s, to stay within %llu MB", text, (unsigned long long)(o->ram_budget / 1000000));
+    }
+}
+
 /* A later step back may have made room for what an earlier one took. */
 static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_state *state, qsf_context_options *o, const qsf_context_options *asked, qsf_plan *plan)
 {
@@ -125,37 +173,15 @@ static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_
     }
 }
 
-qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err)
+/* Which slots there are: layers that stay, buffers that the others pass through, then the ends. */
+static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_memory *m, qsf_plan *plan)
 {
-    const qsf_source *s = model->source;
-    const uint32_t n_layers = s->hp.n_layers;
-    const qsf_context_options asked = *o;
-    plan_state state = { .n_slots = 2, .ctx_given = ctx_given };
-    plan_sizes z;
-    qsf_status st;
-
-    if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
-    if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
-    const bool can_stream = o->head == QSF_HEAD_EXACT && plan_can_stream(s, &z);
-    state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
-    plan_fixed(model, &z, &state, o, plan);
-    while (!plan_fits(plan, &z, o, state.n_slots)) {
-        if (!plan_shrink(o, &state, can_stream))
-            return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path,
-                            (unsigned long long)qsf_ceil_div(plan->total + z.largest, 1000000), (unsigned long long)(o->ram_budget / 1000000));
-        plan_fixed(model, &z, &state, o, plan);
-    }
-    plan_regrow(model, &z, &state, o, &asked, plan);
-    if (o->n_ctx < asked.n_ctx)
-        qsf_log(model, QSF_LOG_WARN, "context of %u positions instead of %u, to stay within %llu MB", (unsigned)o->n_ctx, (unsigned)asked.n_ctx,
-                (unsigned long long)(o->ram_budget / 1000000));
-    const uint32_t n_slots = state.n_slots;
-    m->stream_ends = state.stream_ends;
-    m->head_part = state.head_part;
-
+    const uint32_t n_layers = s->hp.n_layers, n_slots = state->n_slots;
+    m->stream_ends = state->stream_ends;
+    m->head_part = state->head_part;
     /* Layers that stay: all, or as many from the first on as leave room for the buffers that the others pass through. */
-    plan->resident = o->ram_budget == 0 || plan->total + z.layers <= o->ram_budget;
-    uint64_t spare = plan->resident ? z.layers : o->ram_budget - plan->total - n_slots * z.largest;
+    plan->resident = o->ram_budget == 0 || plan->total + z->layers <= o->ram_budget;
+    uint64_t spare = plan->resident ? z->layers : o->ram_budget - plan->total - n_slots * z->largest;
     uint64_t pinned = 0;
     m->n_slots = 0;
     for (uint32_t u = 0; u < n_layers && m->caps[u] <= spare; u++) {
@@ -165,10 +191,11 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     }
     const uint64_t embd = m->caps[n_layers], final = m->caps[n_layers + 1];
     plan->n_slots = m->n_slots == n_layers ? 0 : n_slots;
+    if (plan->n_slots) plan_note(plan, "%u of %u layers stream", (unsigned)(n_layers - m->n_slots), (unsigned)n_layers);
     plan_item(plan, "layers that stay", pinned);
-    if (plan->n_slots) plan_item(plan, "layer buffers", n_slots * z.largest);
+    if (plan->n_slots) plan_item(plan, "layer buffers", n_slots * z->largest);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
-        m->caps[m->n_slots] = z.largest;
+        m->caps[m->n_slots] = z->largest;
         m->pins[m->n_slots++] = -1;
     }
     if (!m->stream_ends) {
@@ -179,7 +206,34 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
         m->caps[m->n_slots] = final;
         m->pins[m->n_slots++] = (int32_t)n_layers + 1;
     }
-    m->stored = z.staging[!m->stream_ends][0];
-    m->raw = z.staging[!m->stream_ends][1];
+    m->stored = z->staging[!m->stream_ends][0];
+    m->raw = z->staging[!m->stream_ends][1];
+}
+
+qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err)
+{
+    const qsf_source *s = model->source;
+    const qsf_context_options asked = *o;
+    plan_state state = { .n_slots = 2, .ctx_given = ctx_given }, asked_state;
+    plan_sizes z;
+    qsf_status st;
+
+    if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
+    if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
+    const bool can_stream = o->head == QSF_HEAD_EXACT && plan_can_stream(s, &z);
+    state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
+    asked_state = state;
+    const uint64_t least = plan_least(model, &z, state, *o, can_stream);
+    if (o->ram_budget && least > o->ram_budget) {
+        *plan = (qsf_plan){ .least = least };
+        return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path, (unsigned long long)qsf_ceil_div(least, 1000000),
+                        (unsigned long long)(o->ram_budget / 1000000));
+    }
+    plan_fixed(model, &z, &state, o, plan);
+    while (!plan_fits(plan, &z, o, state.n_slots) && plan_shrink(o, &state, can_stream)) plan_fixed(model, &z, &state, o, plan);
+    plan_regrow(model, &z, &state, o, &asked, plan);
+    plan->least = least;
+    plan_place(s, &z, &state, o, m, plan);
+    plan_explain(plan, &asked_state, &state, &asked, o);
     return QSF_OK;
 }

@@ -100,13 +100,20 @@ uint32_t qsf_pool_size(const qsf_pool *pool) { return pool->n; }
 
 uint64_t qsf_pool_bytes(uint32_t n) { return sizeof(qsf_pool) + (uint64_t)n * sizeof(pool_worker); }
 
+static uint32_t pool_cpus(const qsf_platform *p) { return p->cpu_count ? p->cpu_count(p->user) : 1; }
+
+uint32_t qsf_pool_threads(const qsf_platform *p, uint32_t n)
+{
+    if (!p->thread_start || !p->wait32 || !p->wake32) return 1;
+    return n ? n : QSF_MIN(pool_cpus(p), QSF_MAX_THREADS);
+}
+
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_error *err)
 {
     *out = NULL;
-    const uint32_t cpus = p->cpu_count ? p->cpu_count(p->user) : 1;
-    if (n == 0) n = QSF_MIN(cpus, QSF_MAX_THREADS);
     if (n > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n, (unsigned)QSF_MAX_THREADS);
-    if (!p->thread_start || !p->wait32 || !p->wake32) n = 1;
+    const uint32_t cpus = pool_cpus(p);
+    n = qsf_pool_threads(p, n);
 
     qsf_pool *pool = qsf_alloc(p, qsf_pool_bytes(n), "thread pool", err);
     if (!pool) return QSF_E_MEMORY;

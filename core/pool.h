@@ -12,6 +12,7 @@ typedef struct qsf_pool qsf_pool;
 /* n_threads - 1 threads are started; the caller of qsf_pool_run is thread 0.  n_threads 0: one a processor. */
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n_threads, qsf_pool **out, qsf_error *err);
 void       qsf_pool_free(qsf_pool *pool);      /* takes NULL and half-built */
+uint32_t   qsf_pool_threads(const qsf_platform *p, uint32_t n_threads);     /* how many it would have */
 uint32_t   qsf_pool_size(const qsf_pool *pool);
 uint64_t   qsf_pool_bytes(uint32_t n_threads);      /* memory of a pool, without the threads' stacks */
 

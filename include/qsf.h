@@ -196,8 +196,8 @@ typedef struct qsf_context_options {
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
 
-/* Plans and allocates everything; afterwards nothing allocates.
- * QSF_E_BUDGET says the smallest budget that works. */
+/* Plans and allocates everything; afterwards nothing allocates.  What the plan reduced goes to the model's log: a shorter context and coarser
+ * keys and values as warnings, the rest as information.  QSF_E_BUDGET says the smallest budget that works. */
 QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err);
 QSF_API void       qsf_context_free(qsf_context *c);   /* takes NULL */
 QSF_API qsf_model *qsf_context_model(qsf_context *c);
@@ -211,11 +211,18 @@ typedef struct qsf_plan {
     qsf_plan_item items[16];
     size_t        n_items;
     uint64_t      total;         /* bytes */
-    uint32_t      n_ctx;         /* what was granted */
+    uint64_t      least;         /* the smallest ram_budget that these options can run in, with everything reduced */
+    uint32_t      n_ctx, n_batch;         /* what was granted */
+    qsf_kv_type   kv_type;
     bool          resident;      /* all layers stay in memory; else they stream through n_slots buffers */
     uint32_t      n_slots;
+    char          reductions[8][64];      /* what gave way to the budget, in that order: "batch 256 -> 64" */
+    size_t        n_reductions;
 } qsf_plan;
 QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
+/* The plan that qsf_context_new would make with these options (NULL: the defaults), from the file's description alone: no weights are read,
+ * no threads started, nothing stays allocated.  QSF_E_BUDGET: out->least says what would do, the rest of *out is empty. */
+QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out, qsf_error *err);
 
 typedef struct qsf_stats {
     uint64_t tokens_prompt, tokens_generated;       /* rows computed without and with a logits request */

@@ -1,7 +1,7 @@
 /* The package's entry in browsers.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
-import {loadIn} from './model.js';
+import {estimateIn, loadIn} from './model.js';
 import {opfs} from './opfs.js';
 import {cacheOver} from './store.js';
 
@@ -32,9 +32,9 @@ function place(from) {
 
 /** @type {import('./index.d.ts').cache} */
 export const cache = cacheOver(opfs, absolute);
+const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);        // a FileSystemFileHandle
 
 /** @type {import('./index.d.ts').load} */
-export async function load(from, options) {
-  if (typeof from?.getFile === 'function') from = await from.getFile();        // a FileSystemFileHandle
-  return loadIn(startWorker, place(from), options);
-}
+export const load = async (from, options) => loadIn(startWorker, place(await file(from)), options);
+/** @type {import('./index.d.ts').estimate} */
+export const estimate = async (from, options) => estimateIn(startWorker, place(await file(from)), options);

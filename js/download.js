@@ -75,8 +75,7 @@ export class Download {
         warn(`not stored: ${error.message}`);
       }
     }
-    if (header) self.#limit = HEADER_BYTES;
-    await self.#begin(store, writer, how);
+    if (!header || !await self.#byRanges()) await self.#begin(store, writer, how);
     return self;
   }
 
@@ -86,6 +85,19 @@ export class Download {
     this.#remote.known = entry.known;
     this.#onBytes(this.length);
     return this;
+  }
+
+  /* Nothing but what is asked for, where the server can. */
+  async #byRanges() {
+    const {ranges, ...known} = await this.#remote.head(this.#signal);
+    if (!ranges || known.length === undefined) {
+      this.#limit = HEADER_BYTES;
+      return false;
+    }
+    this.#remote.known = known;
+    this.length = known.length;
+    this.#ranges = true;
+    return true;
   }
 
   async #begin(store, writer, how) {

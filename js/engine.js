@@ -1,13 +1,13 @@
 /* A module and its memory: the other side of platform/wasm/.  Runs in the engine's worker.
  * SPDX-License-Identifier: MIT */
-import {E_CANCELLED, E_FULL, E_IO, OK, PENDING, QsfError, STATUS} from './errors.js';
+import {E_BUDGET, E_CANCELLED, E_FULL, E_IO, OK, PENDING, QsfError, STATUS} from './errors.js';
 
 /* The orders of platform/wasm/engine.c. */
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary', 'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
 const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes'];
 
 const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */
@@ -192,11 +192,23 @@ export class Engine {
     if (this.isShared) this.#source.attach?.(this.#memory);
   }
 
-  context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}) {
+  context(options) { this.#check(this.#context(options, 0)); }
+  #context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}, planOnly) {
     const types = {f16: 0, q8: 1, f32: 2};
     if (!(kv in types)) throw new QsfError('ARGUMENT', `kv is "${kv}"; f16, q8 and f32 are possible`);
-    const make = at => this.#x.context_new(memory * 1e6, contextLength, batch, threads, types[kv], quality, at);
-    this.#check(isa ? this.#with(encoder.encode(isa + '\0'), make) : make(0));
+    const make = at => this.#x.context_new(memory * 1e6, contextLength, batch, threads, types[kv], quality, at, planOnly);
+    return isa ? this.#with(encoder.encode(isa + '\0'), make) : make(0);
+  }
+
+  /** What context(options) would take; where that is more than options.memory, what it would take at the least. */
+  estimate(options) {
+    const status = this.#context(options, 1), fits = status !== E_BUDGET;
+    if (fits) this.#check(status);
+    else this.#check(this.#context({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6}, 1));
+    const {planBytes: memoryBytes, ...info} = this.info();
+    const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary', 'layers', 'trainedContext', 'contextLength',
+      'resident', 'slots', 'plan', 'reductions'];
+    return {...Object.fromEntries(names.map(name => [name, info[name]])), fits, memoryBytes, ...this.#numbers(['leastBytes', 'batch'])};
   }
 
   #numbers(names) { return Object.fromEntries(names.map(name => [name, this.#x.number(NUMBERS.indexOf(name))])); }
@@ -205,8 +217,10 @@ export class Engine {
     const texts = Object.fromEntries(TEXTS.map((name, i) => [name, this.#string(this.#x.text(i))]));
     const plan = [];
     for (let i = 0, bytes; (bytes = this.#x.plan_bytes(i)) >= 0; i++) plan.push({name: this.#string(this.#x.plan_name(i)), bytes});
+    const reductions = [];
+    for (let i = 0, text; (text = this.#string(this.#x.reduction(i))) !== undefined; i++) reductions.push(text);
     const numbers = this.#numbers([...MODEL, ...PLAN]);
-    return {...texts, ...numbers, resident: numbers.resident === 1, plan, fileBytes: this.#source.length,
+    return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
   stats() { return {...this.#numbers(STATS), cachedTokens: this.#tokens.length, memoryBytes: this.memoryBytes}; }

@@ -3,7 +3,7 @@
 
 /** The library's status numbers (include/qsf.h) as codes. */
 export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET', 'FULL', 'CANCELLED', 'NOT_FOUND'];
-export const OK = 0, PENDING = 1, E_IO = 4, E_FULL = 8, E_CANCELLED = 9;
+export const OK = 0, PENDING = 1, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
 
 export class QsfError extends Error {
   /** @param {string} code @param {string} message @param {{cause?: unknown}} [options] */

@@ -88,16 +88,16 @@ export class Remote {
     }
   }
 
-  /** What the server says of the file now, by a request for one byte. */
+  /** What the server says of the file now, by a request for one byte; ranges: whether it answers them. */
   async head(signal) {
     for (let attempt = 0; ; attempt++) {
       try {
         const known = this.known;
         this.known = undefined;
         try {
-          const {finish} = await this.#ask(0, 1, signal, true);
+          const {finish, ranges} = await this.#ask(0, 1, signal, true);
           finish();
-          return this.known;
+          return {...this.known, ranges};
         } finally {
           this.known = known;
         }
@@ -190,7 +190,7 @@ export class Remote {
     /* From its beginning again, and nothing says that it is the same. */
     if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified)) fail('the connection ended, and the server does not answer ranges', {changed: true});
     this.known = {length: this.known?.length ?? now.length, etag: this.known?.etag ?? now.etag, modified: this.known?.modified ?? now.modified};
-    return {limit, skip};
+    return {limit, skip, ranges: status === 206};
   }
 
   /* The body's parts; one that stalls or is longer than the answer's head said is an error. */

@@ -138,6 +138,8 @@ export interface ModelInfo {
   /** Whether all layers stay in memory; else they stream. */
   readonly resident: boolean;
   readonly slots: number;
+  /** What gave way to `memory`: "batch 256 -> 64". */
+  readonly reductions: readonly string[];
   readonly variant: 'simd' | 'relaxed' | 'simd-threads' | 'relaxed-threads';
   readonly threads: number;
   readonly isa: string;
@@ -185,6 +187,35 @@ export interface Model {
   /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
   dispose(): Promise<void>;
 }
+
+export type EstimateOptions = Pick<LoadOptions, 'memory' | 'threads' | 'contextLength' | 'batch' | 'kv' | 'signal'>;
+
+/** What loading with these options would take. */
+export interface Estimate {
+  readonly format: 'QSF' | 'GGUF';
+  readonly architecture: string;
+  readonly name: string;
+  readonly parameters: number;
+  readonly fileBytes: number;
+  readonly weightBytes: number;
+  readonly vocabulary: number;
+  readonly layers: number;
+  readonly trainedContext: number;
+  /** false: `memory` is not enough. What follows is then what it takes with `leastBytes`. */
+  readonly fits: boolean;
+  /** The smallest memory that these options can run in. */
+  readonly leastBytes: number;
+  readonly memoryBytes: number;
+  readonly contextLength: number;
+  readonly batch: number;
+  readonly resident: boolean;
+  readonly slots: number;
+  readonly plan: readonly {readonly name: string, readonly bytes: number}[];
+  readonly reductions: readonly string[];
+}
+
+/** Reads a model's description and says what load() would take and reduce; of a file at a URL no weights come over the network. */
+export declare function estimate(from: Parameters<typeof load>[0], options?: EstimateOptions): Promise<Estimate>;
 
 /**
  * Loads a model: from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a string that is no http(s) URL is a path.

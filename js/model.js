@@ -140,7 +140,19 @@ export class Model {
 }
 
 /** startWorker() gives what Port takes; from: {path}, {url}, {blob} or {bytes}. */
-export async function loadIn(startWorker, from, {signal, onProgress, ...options} = {}) {
+export async function loadIn(startWorker, from, {onProgress, ...options} = {}) {
+  return open(startWorker, from, {...options, onProgress}, (port, info) => new Model(port, info, onProgress));
+}
+
+/** The same for what is to be known before loading. */
+export async function estimateIn(startWorker, from, options) {
+  return open(startWorker, from, {...options, estimate: true}, async (port, estimate) => {
+    await port.close(new QsfError('DISPOSED', 'the estimate is made'));
+    return Object.freeze(estimate);
+  });
+}
+
+async function open(startWorker, from, {signal, onProgress, ...options}, use) {
   signal?.throwIfAborted();
   const port = new Port(await startWorker());
   const abort = () => port.close(signal.reason);
@@ -148,8 +160,7 @@ export async function loadIn(startWorker, from, {signal, onProgress, ...options}
   port.onProgress = onProgress;
   try {
     signal?.throwIfAborted();   // the port did not listen yet
-    const info = await port.call('open', {from, options});
-    return new Model(port, info, onProgress);
+    return await use(port, await port.call('open', {from, options}));
   } catch (error) {
     await port.close(error);
     throw error;

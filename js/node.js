@@ -5,7 +5,7 @@ import {resolve} from 'node:path';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
 import {folder} from './folder.js';
-import {loadIn} from './model.js';
+import {estimateIn, loadIn} from './model.js';
 import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
@@ -62,3 +62,5 @@ export const cache = cacheOver(folder, url => new URL(url).href);
 
 /** @type {import('./index.d.ts').load} */
 export const load = async (from, options) => loadIn(startWorker, await place(from), options);
+/** @type {import('./index.d.ts').estimate} */
+export const estimate = async (from, options) => estimateIn(startWorker, await place(from), options);

@@ -32,12 +32,13 @@ export function serve(host) {
       host.post({progress: {phase: 'load', ...p}});
     };
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(), {progress, warning: warn});
-    await source.open?.(from, {cache: options.cache, timeout: options.timeout});
+    await source.open?.(from, {cache: options.cache, timeout: options.timeout, header: !!options.estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
     await engine.open();
+    if (options.estimate) return engine.estimate({...options, threads: 0});
     engine.context({...options, threads: 0});
     const info = engine.info();
     source.settle?.({resident: info.resident});

@@ -187,10 +187,82 @@ static bool bench_least(bench *b, qsf_context_options *co)
     return bench_context(b, co);
 }
 
+/* A plan made beforehand is the context's plan; the least budget is exact; every reduction has a text, which the log repeats. */
+static char all_logged[8192];
+static void take_all(void *user, qsf_log_level level, const char *line)
+{
+    (void)user;
+    (void)level;
+    strncat(all_logged, line, sizeof all_logged - strlen(all_logged) - 1);
+    strcat(all_logged, "\n");
+}
+
+static void check_plan(bench *b, const qsf_context_options *co, bool *seen_ends, bool *seen_ctx)
+{
+    qsf_plan before, after;
+    const uint64_t memory = b->h.m.live_bytes;
+    all_logged[0] = 0;
+    const qsf_status st = qsf_context_plan(b->m, co, &before, &b->error);
+    CHECK_EQ(b->h.m.live_bytes, memory);
+    CHECK_STR(all_logged, "");
+    CHECK_EQ(st, bench_try(b, co));
+    if (st) {
+        CHECK(st == QSF_E_BUDGET && before.least > co->ram_budget && before.n_items == 0);
+        return;
+    }
+    qsf_context_get_plan(b->c, &after);
+    CHECK_EQ(before.n_items, after.n_items);
+    CHECK(!memcmp(before.items, after.items, sizeof before.items));
+    CHECK(!memcmp(before.reductions, after.reductions, sizeof before.reductions));
+    CHECK(before.total == after.total && before.least == after.least && before.n_ctx == after.n_ctx && before.n_batch == qsf_context_batch(b->c));
+    CHECK(before.resident == after.resident && before.n_slots == after.n_slots && before.n_reductions == after.n_reductions);
+    if (!co->ram_budget) CHECK_EQ(before.n_reductions, 0);
+    for (size_t i = 0; i < before.n_reductions; i++) {
+        CHECK(before.reductions[i][0] != 0 && strstr(all_logged, before.reductions[i]) != NULL);
+        *seen_ends |= !strcmp(before.reductions[i], "embedding and head stream");
+        *seen_ctx |= !strncmp(before.reductions[i], "context length 4096 -> ", 23);
+    }
+}
+
+TEST(a_plan_beforehand_is_the_plan_of_the_context)
+{
+    bench b;
+    qsf_plan plan;
+    qsf_model_options mo;
+    tiny_options o = wide(true);
+    bool ends = false, ctx = false;
+    if (!any_write(&b, &o)) return;
+    qsf_model_defaults(&mo);
+    mo.platform = &b.h.m.p;
+    mo.log = take_all;
+    if (!bench_ok(&b, qsf_model_open("m", &mo, &b.m, &b.error))) return;
+    qsf_context_options co = one_thread();
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        co.n_threads = threads;
+        co.ram_budget = 0;
+        co.n_ctx = 4096;
+        check_plan(&b, &co, &ends, &ctx);
+        CHECK_EQ(qsf_context_plan(b.m, &co, &plan, &b.error), QSF_OK);
+        for (co.ram_budget = plan.total + 1000; co.ram_budget > plan.least; co.ram_budget -= (plan.total - plan.least) / 11) check_plan(&b, &co, &ends, &ctx);
+        for (int off = -1; off < 2; off++) {
+            co.ram_budget = plan.least + (uint64_t)(int64_t)off;
+            CHECK_EQ(qsf_context_plan(b.m, &co, &plan, &b.error), off < 0 ? QSF_E_BUDGET : QSF_OK);
+            check_plan(&b, &co, &ends, &ctx);
+        }
+    }
+    CHECK(ends && ctx);
+    co.isa = "abacus";
+    CHECK(qsf_context_plan(b.m, &co, &plan, &b.error) != QSF_OK);
+    CHECK_EQ(qsf_context_plan(b.m, NULL, &plan, NULL), QSF_OK);
+    CHECK(plan.resident && plan.kv_type == QSF_KV_Q8);
+    bench_end(&b);
+}
+
 static char logged[512];
-static int  log_lines;
+static int  log_lines;        /* warnings */
 static void take_log(void *user, qsf_log_level level, const char *line)
 {
+    if (level > QSF_LOG_WARN) return;
     *(qsf_log_level *)user = level;
     snprintf(logged, sizeof logged, "%s", line);
     log_lines++;
@@ -527,6 +599,7 @@ int main(int argc, char **argv)
     RUN(no_more_memory_is_taken_than_planned_and_none_after_the_beginning);
     RUN(too_small_a_budget_names_the_smallest_that_works);
     RUN(a_larger_budget_never_fails_where_a_smaller_works);
+    RUN(a_plan_beforehand_is_the_plan_of_the_context);
     RUN(an_asked_context_length_gives_way_last_and_a_warning_says_so);
     RUN(layers_through_two_buffers_or_one_give_the_resident_logits);
     RUN(embedding_and_head_through_windows_give_the_resident_logits);

@@ -18,7 +18,7 @@ function need(name) {
 }
 export const PACKAGE = need('QSF_TEST_PACKAGE'), QSF = need('QSF_TEST_QSF'), GGUF = need('QSF_TEST_GGUF'), WORK = need('QSF_TEST_WORK');
 export const packaged = file => join(PACKAGE, file);
-export const {cache, load, QsfError} = await import(pathToFileURL(packaged('node.js')));
+export const {cache, estimate, load, QsfError} = await import(pathToFileURL(packaged('node.js')));
 
 /** For assert.rejects: an error of the package with this code. */
 export const code = (wanted, pattern = /.{10}/) => error => {
@@ -63,7 +63,7 @@ export async function fileServer(file, spoil = () => false) {
       let due = performance.now();
       stream.on('data', part => {
         sent += part.length;
-        response.write(part);
+        if (!response.write(part)) { stream.pause(); response.once('drain', () => stream.resume()); }
         due += part.length / rate * 1000;
         const early = due - performance.now();
         if (early > 2) { stream.pause(); setTimeout(() => stream.resume(), early); }

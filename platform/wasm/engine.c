@@ -41,8 +41,9 @@ WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
     return qsf_model_open(name, &o, &session.model, &session.error);
 }
 
+/* plan_only: makes the plan and nothing else. */
 WASM_EXPORT("context_new")
-int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads, int kv_type, double quality, const char *isa)
+int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads, int kv_type, double quality, const char *isa, int plan_only)
 {
     qsf_context_options o;
     qsf_context_defaults(&o);
@@ -54,6 +55,7 @@ int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32
     o.kv_type = (qsf_kv_type)kv_type;
     o.quality = (float)quality;
     o.isa = isa;
+    if (plan_only) return qsf_context_plan(session.model, &o, &session.plan, &session.error);
     const qsf_status st = qsf_context_new(session.model, &o, &session.context, &session.error);
     if (!st) qsf_context_get_plan(session.context, &session.plan);
     return st;
@@ -89,7 +91,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         (double)session.plan.total, session.plan.n_ctx, session.plan.resident, session.plan.n_slots,
         s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
         (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
-        session.context ? qsf_context_batch(session.context) : 0,
+        session.plan.n_batch, (double)session.plan.least,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
@@ -97,6 +99,8 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
 /* The i-th part of the memory plan; -1 behind the last. */
 WASM_EXPORT("plan_bytes") double wasm_plan_bytes(uint32_t i) { return i < session.plan.n_items ? (double)session.plan.items[i].bytes : -1; }
 WASM_EXPORT("plan_name") const char *wasm_plan_name(uint32_t i) { return i < session.plan.n_items ? session.plan.items[i].name : NULL; }
+/* The i-th thing that gave way to the budget; NULL behind the last. */
+WASM_EXPORT("reduction") const char *wasm_reduction(uint32_t i) { return i < session.plan.n_reductions ? session.plan.reductions[i] : NULL; }
 
 /* ---- text ---- */
 

@@ -1,6 +1,6 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {cache, load, QsfError, type CacheEntry, type EndReason, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
+import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
 
 const options: LoadOptions = {
   memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false, cache: 'reload', timeout: 1000,
@@ -13,6 +13,8 @@ await load(new Blob([]));
 await load(new Uint8Array(8));
 await load(new ArrayBuffer(8));
 
+const guess: Estimate = await estimate('https://example.org/model.qsf', {memory: 100, contextLength: 512, kv: 'f16', signal: options.signal!});
+const first: string | undefined = guess.fits ? guess.reductions[0] : `${guess.leastBytes} ${guess.memoryBytes}`;
 const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
 for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0})) text.toUpperCase();
 for await (const text of model.generate('Once', {stop: ['\n'], seed: 1, topK: 1, topP: 1, minP: 0, onToken: (id: number) => id, signal: options.signal!})) text.length;
@@ -36,7 +38,7 @@ try {
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
 }
-console.log(reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
+console.log(first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
 // @ts-expect-error  a prompt is needed
 model.generate();

@@ -1,0 +1,54 @@
+/* What a model would take, before it is loaded.
+ * SPDX-License-Identifier: MIT */
+import assert from 'node:assert/strict';
+import {stat} from 'node:fs/promises';
+import {test} from 'node:test';
+import {GGUF, QSF, QsfError, bytesOf, estimate, fileServer, load} from './tools.js';
+
+const KNOWN = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary', 'layers', 'trainedContext', 'contextLength', 'resident', 'slots', 'reductions'];
+
+for (const [kind, file] of [['QSF', QSF], ['GGUF', GGUF]])
+  for (const options of [{threads: 1}, {threads: 2, contextLength: 1024}, {threads: 1, memory: 60, kv: 'f16'}, {threads: 1, memory: 40}])
+    test(`${kind}, ${JSON.stringify(options)}: is what load() takes`, async () => {
+      const before = await estimate(file, options), model = await load(file, options);
+      const {info} = model;
+      await model.dispose();
+      for (const name of KNOWN) assert.deepEqual(before[name], info[name], name);
+      assert.equal(before.format, kind);
+      assert.equal(before.fits, true);
+      assert.equal(before.memoryBytes, info.planBytes);
+      assert.ok(before.leastBytes > 1e6 && before.leastBytes <= before.memoryBytes);
+      assert.deepEqual(before.plan, info.plan);
+      if (options.memory) {
+        assert.ok(info.planBytes <= options.memory * 1e6);
+        assert.ok(info.reductions.some(text => / of 30 layers stream$/.test(text)), info.reductions.join());
+      } else {
+        assert.deepEqual(info.reductions, []);
+      }
+    });
+test('says what would be enough where memory is not', async () => {
+  const little = await estimate(QSF, {memory: 3, threads: 1});
+  assert.equal(little.fits, false);
+  assert.ok(little.reductions.includes('second layer buffer left out'), little.reductions.join());
+  assert.equal(little.memoryBytes, little.leastBytes);
+  const model = await load(QSF, {memory: little.leastBytes / 1e6, threads: 1});
+  assert.equal(model.info.planBytes, little.memoryBytes);
+  await model.dispose();
+  await assert.rejects(load(QSF, {memory: little.leastBytes / 1e6 - 0.1, threads: 1}), error => error.code === 'BUDGET');
+});
+for (const [kind, file, most] of [['QSF', QSF, 2.5e6], ['GGUF', GGUF, 5e6]])
+  test(`reads only the description of a ${kind} file at a URL`, async t => {
+    const server = await fileServer(file);
+    t.after(server.close);
+    const before = await estimate(server.url);
+    assert.equal(before.fileBytes, (await stat(file)).size);
+    assert.ok(server.sent < most, `${server.sent} bytes`);
+    assert.ok(server.asked.every(range => range.startsWith('bytes=')));
+  });
+test('takes bytes, and refuses what is no model', async () => {
+  assert.equal((await estimate(await bytesOf(QSF))).layers, 30);
+  await assert.rejects(estimate(new Uint8Array(1000)), error => error instanceof QsfError && error.code === 'CORRUPT');
+  await assert.rejects(estimate(QSF, {kv: 'q3'}), error => error.code === 'ARGUMENT');
+  const reason = new Error('never mind');
+  await assert.rejects(estimate(QSF, {signal: AbortSignal.abort(reason)}), reason);
+});
