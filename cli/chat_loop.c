@@ -73,16 +73,11 @@ static int32_t *chat_tokens(conversation *c, size_t *n)
 static int chat_feed(conversation *c, int32_t *ids, size_t n, const float **logits)
 {
     run_session *s = c->s;
-    size_t same = 0;
-    const size_t have = qsf_seq_length(s->context, 0);
-    while (same < n && same < have && same < c->n_cached && ids[same] == c->cached[same]) same++;
-    if (same == n && same > 0) same--;            /* the last one's logits are needed */
-    qsf_seq_truncate(s->context, 0, (uint32_t)same);
+    const size_t same = session_prefix(s, c->cached, c->n_cached, ids, n);
     for (size_t i = same; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
     free(c->cached);
     c->cached = ids;
     c->n_cached = n;
-    if (s->set->verbose) fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, same);
     const size_t part = qsf_context_batch(s->context);
     for (size_t at = same; at < n; at += part) {
         const size_t len = n - at < part ? n - at : part;
@@ -240,10 +235,11 @@ int run_chat(run_session *s, const char *first)
 {
     conversation c = { .s = s };
     bool leave = false;
-    int code = EXIT_OK;
     chat_reset(&c);
-    if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
-    if (first && *first) code = chat_turn(&c, first);
+    int code = session_resume(s, &c.cached, &c.n_cached);
+    if (code) leave = true;
+    if (terminal_is(stdin) && !leave) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
+    if (first && *first && !leave) code = chat_turn(&c, first);
     while (!leave && (code == EXIT_OK || code == EXIT_FAILED || code == EXIT_INTERRUPTED)) {
         char prompt[32];
         snprintf(prompt, sizeof prompt, "%s> %s", colour(stderr, "\033[1m"), colour(stderr, "\033[0m"));
@@ -254,9 +250,11 @@ int run_chat(run_session *s, const char *first)
         free(line);
     }
     if (terminal_is(stdin)) fputc('\n', stderr);
+    if (code == EXIT_INTERRUPTED) code = EXIT_OK;
+    if (code == EXIT_OK) code = session_keep(s, c.cached, c.n_cached);
     while (c.n) chat_drop_last(&c);
     free(c.msgs);
     free(c.cached);
     line_done();
-    return code == EXIT_INTERRUPTED ? EXIT_OK : code;
+    return code;
 }

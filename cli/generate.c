@@ -116,11 +116,11 @@ int generate_answer(run_session *s, const float *logits, bool print, answer *a)
     return EXIT_OK;
 }
 
-/* Feeds the prompt in parts, so that Ctrl-C ends a long one soon. */
-static int feed_prompt(run_session *s, const int32_t *ids, size_t n, const float **logits)
+/* Feeds the prompt from token `from` on, in parts, so that Ctrl-C ends a long one soon. */
+static int feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const float **logits)
 {
     const size_t part = qsf_context_batch(s->context);
-    for (size_t at = 0; at < n; at += part) {
+    for (size_t at = from; at < n; at += part) {
         const size_t len = n - at < part ? n - at : part;
         const qsf_status st = qsf_feed(s->context, 0, ids + at, len, at + len == n ? logits : NULL);
         if (st) return report_context(s->context, st);
@@ -137,24 +137,38 @@ static void print_json_ids(const int32_t *ids, size_t n)
     printf("]}\n");
 }
 
+/* The prompt and the answer to the file of --session. */
+static int keep_both(run_session *s, const int32_t *ids, size_t n, const answer *a)
+{
+    int32_t *all = s->set->session ? malloc((n + a->n_ids) * sizeof *all) : NULL;
+    if (!all) return EXIT_OK;
+    memcpy(all, ids, n * sizeof *all);
+    if (a->n_ids) memcpy(all + n, a->ids, a->n_ids * sizeof *all);
+    const int code = session_keep(s, all, n + a->n_ids);
+    free(all);
+    return code;
+}
+
 int run_once(run_session *s, const char *prompt, size_t len)
 {
     answer a = { 0 };
     const float *logits = NULL;
-    size_t n;
-    int32_t *ids = session_prompt(s, prompt, len, &n);
+    size_t n, n_kept;
+    int32_t *kept, *ids = session_prompt(s, prompt, len, &n);
     if (!ids) return report(&s->error);
-    int code = EXIT_OK;
-    if (n == 0) {
+    int code = session_resume(s, &kept, &n_kept);
+    if (!code && n == 0) {
         qsf_error e = { QSF_E_ARGUMENT, "the prompt is empty and the model has no token that begins a text" };
         code = report(&e);
     }
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
-    if (!code) code = feed_prompt(s, ids, n, &logits);
+    if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n, &logits);
+    free(kept);
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, logits, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
     else if (a.len && a.text[a.len - 1] != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; -c N makes it longer\n");
+    if (!code) code = keep_both(s, ids, n, &a);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
     answer_free(&a);
     free(ids);

@@ -15,6 +15,7 @@ static const option run_options[] = {
     { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "the prompt as token ids", NULL },
     { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation", NULL },
     { OPTION_FLAG, "-i -cnv --interactive", NULL, AT(interactive), 0, 0, NULL, "chat; also what happens without a prompt on a terminal", NULL },
+    { OPTION_TEXT, "--session", "FILE", AT(session), 0, 0, NULL, "go on with what the file kept of the last run, where the prompt begins alike, and keep this one's in it", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "complete the text as it is, without the model's chat template", NULL },
     { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL, "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, plain", "the model's own" },
 

@@ -10,7 +10,7 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks;
@@ -49,6 +49,14 @@ int32_t *session_encode(run_session *s, const char *text, size_t len, int flags,
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
+
+/* ---- keep.c: the file of --session; without it nothing is kept ---- */
+/* Brings sequence 0 to what the file holds; *ids are its tokens, the caller frees.  No file yet: none.  Errors are reported. */
+int    session_resume(run_session *s, int32_t **ids, size_t *n);
+/* Writes what sequence 0 holds of these tokens. */
+int    session_keep(run_session *s, const int32_t *ids, size_t n);
+/* Cuts sequence 0, which holds `kept`, to what it has in common with ids, and leaves at least one to compute; how many that are. */
+size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n);
 
 /* ---- generate.c ---- */
 typedef struct answer {

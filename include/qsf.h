@@ -247,6 +247,24 @@ QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
 /* dst becomes the first n positions of src; the blocks are shared until one of the two writes. */
 QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
 
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+
+/* Takes the next len bytes; anything but QSF_OK ends the saving with that status. */
+typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
+
+/* Writes a sequence with its keys and values, so that another context of the same model goes on from it without computing it again.  ids: its
+ * tokens, which the context itself does not keep; n_ids must be qsf_seq_length.  A batch under way is not part of it.  The bytes are the same on
+ * every machine that the same keys and values were computed on (docs/format.md).  QSF_E_ARGUMENT, or what write returned. */
+QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32_t *ids, size_t n_ids, qsf_write_fn write, void *user, qsf_error *err);
+/* How many bytes that are now. */
+QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
+/* Makes sequence s what was saved.  from is read twice (its close is not called): first all of it is checked, and nothing changes unless everything
+ * is right.  *n_ids: tokens of the session; where it is larger than cap the result is QSF_E_ARGUMENT.
+ * QSF_E_CORRUPT: no session, damaged, cut short; QSF_E_UNSUPPORTED: of a later version; QSF_E_ARGUMENT: of another model, KV type or, where keys depend on
+ * them, context length or quality; QSF_E_FULL: does not fit; QSF_E_IO: could not be read, or gave other bytes the second time, which leaves the
+ * sequence empty. */
+QSF_API qsf_status qsf_session_load(qsf_context *c, qsf_seq s, const qsf_custom_file *from, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
+
 /* ---- computing --------------------------------------------------------------------------------------------------- */
 
 /* One row of a batch: this token at the next position of its sequence. */

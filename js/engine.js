@@ -322,6 +322,28 @@ export class Engine {
     this.#tokens.length = n;
   }
 
+  /** What the sequence holds, with its keys and values, as bytes. */
+  saveSession() {
+    const size = this.#x.session_bytes(), out = this.#alloc(size);
+    try {
+      this.#check(this.#with(Int32Array.from(this.#tokens), ids => this.#x.session_save(ids, this.#tokens.length, out)));
+      return this.#bytes(out, size).slice();
+    } finally {
+      this.#x.free(out, size);
+    }
+  }
+  /** Makes the sequence what was saved; anything wrong with the bytes leaves it as it is.  Returns how many tokens that are. */
+  loadSession(bytes) {
+    const cap = this.#numbers(['contextLength']).contextLength, ids = this.#alloc(4 * cap);
+    try {
+      this.#check(this.#with(bytes, at => this.#x.session_load(at, bytes.byteLength, ids, cap)));
+      this.#tokens = [...new Int32Array(this.#memory.buffer, ids, this.#x.count())];
+      return this.#tokens.length;
+    } finally {
+      this.#x.free(ids, 4 * cap);
+    }
+  }
+
   /** Yields {id, text} until a token or a text ends the answer; returns why. */
   async * generate(ids, {maxTokens, sampling: s, stop, ignoreEnd}, signal, progress) {
     if (!ids.length) throw new QsfError('ARGUMENT', 'the prompt is empty and the model has no token that begins a text');

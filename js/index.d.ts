@@ -184,6 +184,17 @@ export interface Model {
   /** The text that chat() would give the model; chat() itself takes control tokens from the template's part of it only. */
   render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
   stats(): Promise<Stats>;
+  /**
+   * The tokens of the last prompt and answer with their keys and values, to go on from them later without computing them again.
+   * The size is about `info.plan`'s KV cache times the share of the context that is used. An answer under way: an error with code BUSY.
+   */
+  saveSession(): Promise<Uint8Array>;
+  /**
+   * Goes on from what saveSession() gave, of the same model and `kv`: a prompt that begins like it is computed from where they part.
+   * Resolves with the number of tokens. Bytes that are damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too
+   * many (FULL) change nothing.
+   */
+  loadSession(bytes: ArrayBuffer | ArrayBufferView): Promise<number>;
   /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
   dispose(): Promise<void>;
 }

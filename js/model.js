@@ -134,6 +134,12 @@ export class Model {
   detokenize(ids, options) { return this.#port.call('detokenize', {ids: Array.from(ids), options}); }
   render(messages, options) { return this.#port.call('render', {messages, options}); }
   stats() { return this.#port.call('stats'); }
+  saveSession() { return this.#port.call('saveSession'); }
+  async loadSession(from) {
+    if (!ArrayBuffer.isView(from) && !(from instanceof ArrayBuffer)) throw new QsfError('ARGUMENT', 'a session is loaded from a buffer');
+    const bytes = ArrayBuffer.isView(from) ? new Uint8Array(from.buffer, from.byteOffset, from.byteLength) : new Uint8Array(from);
+    return this.#port.call('loadSession', {bytes: bytes.slice()});      // a message would carry all of a larger buffer
+  }
 
   async dispose() { await this.#port.close(new QsfError('DISPOSED', 'the model has been disposed of')); }
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() { await this.dispose(); }

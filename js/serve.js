@@ -74,11 +74,16 @@ export function serve(host) {
     }
   }
 
-  async function generate({turn: number, prompt, messages, options}) {
+  /* The sequence is nobody's while no answer is under way; one that was left is waited for. */
+  async function free() {
     while (turn) {
       if (!turn.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
       await turn.ended;
     }
+  }
+
+  async function generate({turn: number, prompt, messages, options}) {
+    await free();
     const stop = new Stop();
     let end, wanted = AHEAD, wake;
     turn = {number, stop, ended: new Promise(resolve => { end = resolve; }), more: n => { wanted += n; wake?.(); }};
@@ -123,6 +128,8 @@ export function serve(host) {
     detokenize: ({ids, options}) => engine.detokenize(ids, options),
     render: ({messages, options}) => engine.render(messages, options?.template),
     stats: () => engine.stats(),
+    saveSession: async () => { await free(); return engine.saveSession(); },
+    loadSession: async ({bytes}) => { await free(); return engine.loadSession(bytes); },
     end: leave,
   };
 

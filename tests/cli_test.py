@@ -108,7 +108,7 @@ class Options(unittest.TestCase):
     def test_budget_is_kept_and_said(self):
         r = run(MODEL, "--ids", "5", "-n", "2", "--ram-budget", "1", "-c", "100000", "-v")
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn(b"instead of 100000", r.stderr)
+        self.assertIn(b"context length 100000 -> ", r.stderr)
         total = float(next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1])
         self.assertLessEqual(total, 1.0)
 
@@ -203,6 +203,42 @@ class Interrupts(unittest.TestCase):
         self.assertNotEqual(p.wait(timeout=60), 0)
         self.assertEqual(p.stderr.read(), b"")
         p.stderr.close()
+
+
+class Session(unittest.TestCase):
+    def answer(self, prompt, file, *args, code=0):
+        r = run(MODEL, "--template", "chatml", "-p", prompt, "-n", "6", "--temp", "0", "--ignore-eos", "-v", "--session", file, *args)
+        self.assertEqual(r.returncode, code, r.stderr)
+        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "kept from before" in l]
+        return r.stdout, (kept or [None])[0], r.stderr.decode()
+
+    def test_a_prompt_that_begins_alike_is_not_computed_again(self):
+        f = str(pathlib.Path(WORK.name, "s.session"))
+        plain = run(MODEL, "--template", "chatml", "-p", "Hello there", "-n", "6", "--temp", "0", "--ignore-eos").stdout
+        first, kept, _ = self.answer("Hello there", f)
+        self.assertEqual((first, kept), (plain, 0))
+        again, kept, _ = self.answer("Hello there", f)
+        self.assertEqual(again, plain)
+        self.assertGreater(kept, 10)
+        other, kept, _ = self.answer("Hello you", f)
+        self.assertGreater(kept, 5)
+        self.assertEqual(other, run(MODEL, "--template", "chatml", "-p", "Hello you", "-n", "6", "--temp", "0", "--ignore-eos").stdout)
+        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", "-v", "--session", f, stdin=b"Hello you\nAnd?\n")
+        self.assertGreater(int([l for l in r.stderr.decode().splitlines() if "kept from before" in l][0].split()[2]), 10)
+        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir() if p.name.startswith("s.session")], ["s.session"])
+
+    def test_what_is_no_session_is_left_alone(self):
+        f = pathlib.Path(WORK.name, "no.session")
+        self.answer("Hello", str(f))
+        whole = f.read_bytes()
+        for spoiled, word in ((b"my diary", "few"), (whole[:-3], "cut short"), (whole[:-1] + bytes([whole[-1] ^ 1]), "checksum"), (b"x" * 500, "no saved session")):
+            f.write_bytes(spoiled)
+            _, _, said = self.answer("Hello", str(f), code=3)
+            self.assertIn(word, said)
+            self.assertEqual(f.read_bytes(), spoiled)
+        f.write_bytes(whole)
+        self.assertIn("type", self.answer("Hello", str(f), "-ctk", "f16", code=2)[2])
+        self.answer("Hello", str(pathlib.Path(WORK.name, "nowhere", "x")), code=5)
 
 
 class Chat(unittest.TestCase):

@@ -31,6 +31,8 @@ const freed: number = await cache.delete() + await cache.delete(new URL(entries[
 const ids: number[] = await model.tokenize('text', {parseSpecial: true, addSpecial: true});
 const text: string = await model.detokenize(ids, {special: true});
 const info: ModelInfo = model.info;
+const session: Uint8Array = await model.saveSession();
+const loaded: number = await model.loadSession(session) + await model.loadSession(session.buffer as ArrayBuffer);
 const stats: Stats = await model.stats();
 const plan: number = info.plan.reduce((sum, part) => sum + part.bytes, 0);
 try {
@@ -38,7 +40,7 @@ try {
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
 }
-console.log(first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
+console.log(loaded, first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
 // @ts-expect-error  a prompt is needed
 model.generate();

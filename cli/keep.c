@@ -1,0 +1,91 @@
+/* --session: what sequence 0 holds, kept in a file between runs.
+ * SPDX-License-Identifier: MIT */
+#include "platform.h"
+#include "run.h"
+
+#include <stdlib.h>
+
+typedef struct keep_file {
+    const qsf_platform *p;
+    qsf_file *in;
+    qsf_out  *out;
+    uint64_t  at;
+} keep_file;
+
+static qsf_status keep_read(void *user, uint64_t at, void *dst, size_t len)
+{
+    keep_file *k = user;
+    qsf_read *r;
+    const qsf_status st = k->p->read_start(k->p->user, k->in, at, dst, len, &r);
+    return st ? st : k->p->read_wait(k->p->user, r);
+}
+
+static qsf_status keep_write(void *user, const void *bytes, size_t len)
+{
+    keep_file *k = user;
+    const qsf_status st = k->p->write(k->p->user, k->out, k->at, bytes, len);
+    k->at += len;
+    return st;
+}
+
+static int keep_failed(run_session *s, const char *what, qsf_status st, const char *why)
+{
+    qsf_error e = { .status = st };
+    snprintf(e.text, sizeof e.text, "%s %.120s: %.240s", what, s->set->session, why);
+    return report(&e);
+}
+
+int session_resume(run_session *s, int32_t **ids, size_t *n)
+{
+    keep_file k = { .p = qsf_platform_native() };
+    qsf_custom_file from = { .user = &k, .read = keep_read };
+    *ids = NULL;
+    *n = 0;
+    if (!s->set->session) return EXIT_OK;
+    qsf_status st = k.p->open(k.p->user, s->set->session, &k.in);
+    if (st == QSF_E_NOT_FOUND) return EXIT_OK;            /* the first run */
+    if (!st) st = k.p->length(k.p->user, k.in, &from.length);
+    if (st) {
+        k.p->close(k.p->user, k.in);
+        return keep_failed(s, "cannot open", st, qsf_status_text(st));
+    }
+    qsf_plan plan;
+    qsf_context_get_plan(s->context, &plan);
+    *ids = malloc(plan.n_ctx * sizeof **ids);             /* no session that fits has more */
+    st = *ids ? qsf_session_load(s->context, 0, &from, *ids, plan.n_ctx, n, &s->error) : QSF_E_MEMORY;
+    k.p->close(k.p->user, k.in);
+    if (!st) return EXIT_OK;
+    free(*ids);
+    *ids = NULL;
+    *n = 0;
+    return keep_failed(s, "cannot go on with", st, st == QSF_E_MEMORY ? qsf_status_text(st) : s->error.text);
+}
+
+int session_keep(run_session *s, const int32_t *ids, size_t n)
+{
+    keep_file k = { .p = qsf_platform_native() };
+    const size_t have = qsf_seq_length(s->context, 0);
+    if (!s->set->session) return EXIT_OK;
+    if (n > have) n = have;                               /* the last token of an answer is not computed */
+    if (n == 0) return EXIT_OK;
+    qsf_seq_truncate(s->context, 0, (uint32_t)n);
+    qsf_status st = k.p->create(k.p->user, s->set->session, &k.out);
+    if (st) return keep_failed(s, "cannot write", st, qsf_status_text(st));
+    if ((st = qsf_session_save(s->context, 0, ids, n, keep_write, &k, &s->error))) {
+        k.p->abort(k.p->user, k.out);
+        return keep_failed(s, "cannot write", st, s->error.text);
+    }
+    st = k.p->commit(k.p->user, k.out);
+    return st ? keep_failed(s, "cannot write", st, qsf_status_text(st)) : EXIT_OK;
+}
+
+size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n)
+{
+    size_t same = 0;
+    const size_t have = qsf_seq_length(s->context, 0);
+    while (same < n && same < have && same < n_kept && ids[same] == kept[same]) same++;
+    if (same == n && same > 0) same--;                    /* the last one's logits are needed */
+    qsf_seq_truncate(s->context, 0, (uint32_t)same);
+    if (s->set->verbose) fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, same);
+    return same;
+}

@@ -1,0 +1,74 @@
+/* Fuzz target: any bytes as a saved session; as they are, and with a header and checksums that fit.  What is refused changes nothing; what is taken
+ * computes on and is written again as the same bytes.
+ * SPDX-License-Identifier: MIT */
+#include "engine_bench.h"
+#include "memfile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { FUZZ_CTX = 96, FUZZ_HEAD = 64 };
+
+typedef struct fuzz_bytes { uint8_t *p; size_t n; } fuzz_bytes;
+
+static qsf_status fuzz_write(void *user, const void *bytes, size_t len)
+{
+    fuzz_bytes *o = user;
+    o->p = realloc(o->p, o->n + len + 1);
+    memcpy(o->p + o->n, bytes, len);
+    o->n += len;
+    return QSF_OK;
+}
+
+static void fuzz_open(bench *b)
+{
+    tiny_options o = tiny_defaults();
+    o.hp.n_layers = 2;
+    qsf_context_options co = bench_options();
+    co.n_ctx = FUZZ_CTX;
+    co.n_seqs = 1;
+    if (!bench_write(b, &o) || !bench_open(b) || !bench_context(b, &co)) abort();
+}
+
+static void fuzz_load(bench *b, const uint8_t *data, size_t size)
+{
+    const int32_t own[] = { 5, 6, 7 };
+    int32_t ids[FUZZ_CTX];
+    const float *logits;
+    memfile f;
+    size_t n;
+    if (qsf_seq_truncate(b->c, 0, 0) || qsf_feed(b->c, 0, own, 3, NULL)) abort();
+    const uint32_t blocks = b->c->kv.n_free;
+    memfile_init(&f, data, size);
+    if (qsf_session_load(b->c, 0, &f.file, ids, FUZZ_CTX, &n, &b->error)) {
+        if (qsf_seq_length(b->c, 0) != 3 || b->c->kv.n_free != blocks) abort();
+        return;
+    }
+    fuzz_bytes out = { 0 };
+    if (n > FUZZ_CTX || qsf_seq_length(b->c, 0) != n) abort();
+    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &out, &b->error) || out.n != size || memcmp(out.p, data, size)) abort();
+    free(out.p);
+    if (n < FUZZ_CTX && qsf_feed(b->c, 0, own, 1, &logits)) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bench b;
+    static uint8_t head[FUZZ_HEAD];
+    if (!b.c) fuzz_open(&b);
+    fuzz_load(&b, data, size);
+
+    /* The first byte says how many positions; what is missing is zero. */
+    fuzz_bytes whole = { 0 };
+    int32_t ids[FUZZ_CTX] = { 0 };
+    const size_t n = size ? data[0] % (FUZZ_CTX + 1) : 0;
+    if (qsf_seq_truncate(b.c, 0, 0) || (n && qsf_feed(b.c, 0, ids, n, NULL))) abort();
+    if (qsf_session_save(b.c, 0, ids, n, fuzz_write, &whole, &b.error)) abort();
+    memcpy(head, whole.p, FUZZ_HEAD);
+    memset(whole.p, 0, whole.n);
+    memcpy(whole.p, data, QSF_MIN(size, whole.n - 4));
+    memcpy(whole.p, head, FUZZ_HEAD);
+    qsf_put32(whole.p + whole.n - 4, qsf_crc32(0, whole.p, whole.n - 4));
+    fuzz_load(&b, whole.p, whole.n);
+    free(whole.p);
+    return 0;
+}
