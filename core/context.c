@@ -382,6 +382,11 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
     return st;
 }
 
+uint32_t qsf_batch_layer(const qsf_context *c)
+{
+    return c->active ? QSF_MIN(QSF_MAX(c->at, 1) - 1, c->hp->n_layers) : c->hp->n_layers;
+}
+
 qsf_status qsf_wait(qsf_context *c)
 {
     if (!c->active) return QSF_OK;

@@ -283,6 +283,8 @@ QSF_API qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n
 QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
 /* Blocks until the bytes qsf_step waits for are here.  On a host that must not block: QSF_E_UNSUPPORTED. */
 QSF_API qsf_status qsf_wait(qsf_context *c);
+/* How many layers of the batch under way are computed; info.n_layers where none is under way. */
+QSF_API uint32_t   qsf_batch_layer(const qsf_context *c);
 /* Begin, step and wait to the end. */
 QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
 /* The whole way for n tokens of one sequence, in as many batches as it takes; *logits (may be NULL) are the last one's.

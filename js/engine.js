@@ -12,6 +12,7 @@ const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes'];
 const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
+const TELL_MS = 50;
 const YIELD_MS = 12;            /* the longest that a message to the worker waits, but for one layer's computing */
 
 /* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */
@@ -279,7 +280,7 @@ export class Engine {
 
   /* ---- computing ---- */
   /* One batch; other messages of the worker are heard meanwhile.  Not stepping on is all that cancelling takes. */
-  async #compute(ids, logits, signal) {
+  async #compute(ids, logits, signal, stepped) {
     const rows = this.#alloc(ids.length * this.#x.row_bytes());
     try {
       this.#check(this.#with(Int32Array.from(ids), at => this.#x.begin(at, ids.length, logits ? 1 : 0, rows)), this.#x.context_error);
@@ -291,6 +292,7 @@ export class Engine {
       const result = this.#x.step(1), status = result & 255;
       if (status === OK) break;
       if (status !== PENDING) this.#check(status, this.#x.context_error);
+      stepped?.();
       if (result & WAITING && arrivals === undefined) await Promise.race([arrival, signal.promise]);
       else if (result & WAITING) this.#source.sleep(arrivals, YIELD_MS);
       await this.#pause();
@@ -310,11 +312,16 @@ export class Engine {
     let keep = 0;
     while (keep < this.#tokens.length && keep < ids.length - 1 && this.#tokens[keep] === ids[keep]) keep++;
     this.#cut(keep);
-    const most = this.#numbers(['batch']).batch;
+    const {batch: most, layers} = this.#numbers(['batch', 'layers']);
+    let told = -Infinity;
+    const tell = (done, layer) => {
+      told = performance.now();
+      progress({done, total: ids.length, layer, layers});
+    };
     for (let at = keep; at < ids.length; at += most) {
       const part = ids.slice(at, at + most);
-      await this.#compute(part, at + part.length === ids.length, signal);
-      progress(at + part.length, ids.length);
+      await this.#compute(part, at + part.length === ids.length, signal, () => { if (performance.now() - told >= TELL_MS) tell(at, this.#x.layer()); });
+      tell(at + part.length, at + part.length === ids.length ? layers : 0);       // the next batch begins
     }
   }
   #cut(n) {

@@ -17,8 +17,8 @@ export declare class QsfError extends Error {
 export type Progress =
   /** Bytes of the file that are here, and how many of them were kept from an earlier visit; total is 0 while it is unknown. */
   | {phase: 'load', loaded: number, total: number, stored: number}
-  /** Rows of the prompt that are computed. */
-  | {phase: 'prompt', done: number, total: number};
+  /** Rows of the prompt that are computed, and of the batch of rows under way the layers that are. Told every 50 ms at most, and at each batch's end. */
+  | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
 
 export interface LoadOptions {
   /** Megabytes that the engine may take; 0 (default): no limit. Layers stream from the source where they do not fit. */

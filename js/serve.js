@@ -93,7 +93,7 @@ export function serve(host) {
         : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
       const stops = [...options.stop];
       if (messages) stops.push(engine.turnEnd(options.template) ?? '');
-      const told = (done, total) => host.post({turn: number, progress: {phase: 'prompt', done, total}});
+      const told = progress => host.post({turn: number, progress: {phase: 'prompt', ...progress}});
       const tokens = engine.generate(ids, {...options, stop: stops}, stop, told);
       for (;;) {
         const {done, value} = await tokens.next();

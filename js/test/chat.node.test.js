@@ -32,6 +32,21 @@ test('the native program takes it the same way', async () => {
   await collect(model.chat([{role: 'user', content: prompt}], {temperature: 0, maxTokens: 12, onToken: id => ids.push(id)}));
   assert.deepEqual(ids, native);
 });
+test('a prompt tells its rows, and layers while they are computed', async () => {
+  const told = [], other = await load(QSF, {threads: 1, contextLength: 1024, batch: 128, onProgress: p => told.push(p)});
+  await collect(other.generate('word '.repeat(500), {maxTokens: 1}));
+  await other.dispose();
+  const prompt = told.filter(p => p.phase === 'prompt');
+  assert.ok(prompt.length >= 6, `${prompt.length} times`);
+  assert.ok(prompt.some(p => p.layer > 0 && p.layer < 30));
+  for (const [i, p] of prompt.entries()) {
+    assert.equal(p.layers, 30);
+    assert.ok(p.layer >= 0 && p.layer <= 30 && p.done <= p.total);
+    if (i) assert.ok(p.done > prompt[i - 1].done || p.layer >= prompt[i - 1].layer);
+  }
+  const last = prompt.at(-1);
+  assert.ok(last.done === last.total && last.layer === 30);
+});
 test('a long conversation goes through at once', async () => {
   const long = [{role: 'user', content: 'word '.repeat(400)}];
   assert.equal(await promptTokens(long), (await model.tokenize(await model.render(long), {addSpecial: true, parseSpecial: true})).length);

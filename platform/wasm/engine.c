@@ -179,6 +179,7 @@ WASM_EXPORT("step") int wasm_step(uint32_t steps)
     while (steps-- && st == QSF_PENDING && !waiting) st = qsf_step(session.context, &waiting);
     return (int)st + (waiting ? 256 : 0);
 }
+WASM_EXPORT("layer") uint32_t wasm_layer(void) { return qsf_batch_layer(session.context); }
 WASM_EXPORT("context_error") const char *wasm_context_error(void) { return qsf_last_error(session.context); }
 WASM_EXPORT("logits") const float *wasm_logits(void) { return qsf_logits(session.context, 0); }
 

@@ -4,7 +4,7 @@ import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type E
 
 const options: LoadOptions = {
   memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false, cache: 'reload', timeout: 1000,
-  onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total),
+  onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
   signal: AbortSignal.timeout(1000),
 };
 const model: Model = await load(new URL('https://example.org/model.qsf'), options);
