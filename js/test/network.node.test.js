@@ -56,7 +56,7 @@ describe('a visit', () => {
     await model.dispose();
     assert.deepEqual(server.asked, ['all']);
   }, GGUF));
-  test('computes the prompt while bytes come', () => served((request, response, {send}) => { send({rate: 30e6}); return true; }, async server => {
+  test('computes the prompt while bytes come', () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
     let complete = 0, computed = 0;
     const model = await load(server.url, {threads: 1, contextLength: 512, onProgress: p => {
       if (p.phase === 'load' && p.loaded === p.total) complete = performance.now();
@@ -65,7 +65,7 @@ describe('a visit', () => {
     await answer(model, {maxTokens: 1});
     computed = performance.now();
     await model.dispose();
-    assert.ok(complete - opened > 1000, `opened ${complete - opened} ms before the end`);
+    assert.ok(complete - opened > 300, `opened ${complete - opened} ms before the end`);
     assert.ok(computed > complete && computed - complete < 1000, `answered ${computed - complete} ms after the end`);
   }));
   test('without storing', () => served(undefined, async server => {
@@ -84,7 +84,7 @@ describe('a visit', () => {
     assert.equal(info.resident, false);
     assert.ok(server.asked.length > 30 && server.asked[0] === 'all' && server.asked.slice(1).every(r => r.startsWith('bytes=')));
   }));
-  test('of two at the same time stores once', () => served((request, response, {send}) => { send({rate: 60e6}); return true; }, async server => {
+  test('of two at the same time stores once', () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
     const [a, b] = await Promise.all([check(server.url), check(server.url)]);
     assert.deepEqual([a, b].map(r => r.info.warnings.filter(w => /not stored/.test(w)).length).sort(), [0, 1]);
     assert.equal((await cache.list())[0].complete, true);

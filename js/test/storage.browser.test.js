@@ -115,7 +115,7 @@ for (const isolation of [true, false])
       assert.deepEqual((await go(a)).ids, wanted);
       assert.equal(server.asked.length, 2, server.asked.join());
     }));
-    test('loads in two tabs at the same time', () => served(60e6, async (server, go) => {
+    test('loads in two tabs at the same time', () => served(20e6, async (server, go) => {
       const both = await Promise.all([go(await open()), go(await open())]);
       for (const {ids, error} of both) assert.deepEqual(ids, wanted, error?.message);
       assert.equal(both.filter(r => r.info.warnings.some(w => /not stored/.test(w))).length, 1);
