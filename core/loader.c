@@ -245,6 +245,8 @@ static int32_t slot_choose(const qsf_loader *l, uint32_t unit, int32_t keep)
     return best;
 }
 
+enum { LOADER_AHEAD = 2 };        /* layers whose bytes are on the way at once: while one is prepared the other still travels */
+
 bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
 {
     const uint32_t n = l->source->hp.n_layers;
@@ -255,11 +257,13 @@ bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
 void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
 {
     const uint32_t n = l->source->hp.n_layers;
-    for (uint32_t i = 1; i < n; i++) {
+    uint32_t reading = 0;
+    for (uint32_t i = 1; i < n && reading < LOADER_AHEAD; i++) {
         const uint32_t next = (layer + i) % n;
-        if (l->slot_of[next] >= 0 || qsf_loader_skips(l, next)) continue;
-        (void)qsf_loader_start(l, next, (int32_t)layer, NULL);      /* a failure shows when the layer is needed */
-        return;
+        if (qsf_loader_skips(l, next)) continue;
+        if (l->slot_of[next] < 0) (void)qsf_loader_start(l, next, (int32_t)layer, NULL);      /* a failure shows when the layer is needed */
+        if (l->slot_of[next] < 0) return;
+        reading += l->slots[l->slot_of[next]].state == QSF_SLOT_READING;
     }
 }
 

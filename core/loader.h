@@ -67,7 +67,7 @@ void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes hal
 
 /* Starts reading unit where a slot is free for it: not the one that holds `keep` (-1: none).  Does nothing where it is there. */
 qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err);
-/* Starts reading the layer that will be missing first after `layer`, which is being computed. */
+/* Starts reading the layers that will be missing first after `layer`, which is being computed: two where slots are free for them. */
 void       qsf_loader_prefetch(qsf_loader *l, uint32_t layer);
 /* *w is the loaded unit; QSF_PENDING: its bytes are on the way (begins to read where nobody did). */
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err);

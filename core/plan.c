@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "context.h"
 
+/* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
+enum { PLAN_SLOTS = 3 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20 };
 
 typedef struct plan_sizes {
@@ -230,9 +232,14 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
                         (unsigned long long)(o->ram_budget / 1000000));
     }
     plan_fixed(model, &z, &state, o, plan);
-    while (!plan_fits(plan, &z, o, state.n_slots) && plan_shrink(o, &state, can_stream)) plan_fixed(model, &z, &state, o, plan);
+    bool reduced = false;
+    while (!plan_fits(plan, &z, o, state.n_slots) && plan_shrink(o, &state, can_stream)) {
+        plan_fixed(model, &z, &state, o, plan);
+        reduced = true;
+    }
     plan_regrow(model, &z, &state, o, &asked, plan);
     plan->least = least;
+    if (!reduced && plan_fits(plan, &z, o, PLAN_SLOTS)) state.n_slots = PLAN_SLOTS;
     plan_place(s, &z, &state, o, m, plan);
     plan_explain(plan, &asked_state, &state, &asked, o);
     return QSF_OK;

@@ -340,7 +340,7 @@ static seen check_budgets(bench *b, qsf_context_options co, uint64_t steps, doub
         if (!bench_ok(b, st)) break;
         qsf_context_get_plan(b->c, &plan);
         seen.resident |= plan.resident;
-        seen.two |= plan.n_slots == 2;
+        seen.two |= plan.n_slots >= 2;
         seen.one |= plan.n_slots == 1;
         seen.ends |= plan_bytes(&plan, ENDS) > 0;
         for (int round = 0; round < 2; round++) {
