@@ -5,6 +5,7 @@
  * QSF_TEST_RUN       the native qsf-run, for its tokens    QSF_TEST_WORK                 a folder to write to */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
+import {once} from 'node:events';
 import {createServer} from 'node:http';
 import {readFile, stat} from 'node:fs/promises';
 import {createReadStream} from 'node:fs';
@@ -59,17 +60,8 @@ export async function fileServer(file, spoil = () => false) {
       const own = {'content-length': end - start + 1, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
       const all = Object.fromEntries(Object.entries({...own, ...headers}).filter(([, value]) => value !== undefined));
       response.writeHead(status, all);
-      const stream = createReadStream(file, {start, end: start + bytes - 1});
-      let due = performance.now();
-      stream.on('data', part => {
-        sent += part.length;
-        if (!response.write(part)) { stream.pause(); response.once('drain', () => stream.resume()); }
-        due += part.length / rate * 1000;
-        const early = due - performance.now();
-        if (early > 2) { stream.pause(); setTimeout(() => stream.resume(), early); }
-      });
-      stream.on('end', () => bytes < end - start + 1 ? request.socket.destroySoon() : response.end());
-      response.on('close', () => stream.destroy());
+      void pour(createReadStream(file, {start, end: start + bytes - 1}), response, rate, n => { sent += n; })
+        .then(() => bytes < end - start + 1 ? request.socket.destroySoon() : response.end());
     };
     const range = {n: asked.length, ranged, start, end, size, send};
     asked.push(request.headers.range ?? 'all');
@@ -82,6 +74,19 @@ export async function fileServer(file, spoil = () => false) {
     get sent() { return sent; },
     close: () => { server.closeAllConnections(); server.close(); },
   };
+}
+
+/* A stream's bytes to a response, not faster than rate or than they are taken. */
+async function pour(stream, response, rate, count) {
+  const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
+  let due = performance.now();
+  for await (const part of stream) {
+    if (response.destroyed) return;
+    count(part.length);
+    if (!response.write(part)) await Promise.race([once(response, 'drain'), once(response, 'close')]).catch(() => {});
+    due += part.length / rate * 1000;
+    if (due - performance.now() > 2) await pause(due - performance.now());
+  }
 }
 
 export const bytesOf = async file => new Uint8Array(await readFile(file));
