@@ -4,12 +4,16 @@
 
 #include <stdatomic.h>
 
+/* How often a waiting thread looks before it sleeps: for about a millisecond.  WebAssembly has no pause, and waking is dear there. */
 #if defined(__x86_64__) || defined(__i386__)
 #  define POOL_RELAX() __builtin_ia32_pause()
+enum { POOL_SPINS = 20000 };
 #elif defined(__aarch64__)
 #  define POOL_RELAX() __asm__ volatile("yield")
+enum { POOL_SPINS = 20000 };
 #else
 #  define POOL_RELAX() ((void)0)
+enum { POOL_SPINS = 1000000 };
 #endif
 
 /* A word that threads wait on.  The low bit of sleepers would be enough for waking; the count spares needless calls. */
@@ -119,7 +123,7 @@ qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_e
     if (!pool) return QSF_E_MEMORY;
     pool->platform = p;
     pool->n = n;
-    pool->spins = n > cpus ? 64 : 20000;           /* more threads than processors: whoever spins keeps a worker from working */
+    pool->spins = n > cpus ? 64 : POOL_SPINS;           /* more threads than processors: whoever spins keeps a worker from working */
     for (uint32_t i = 1; i < n; i++) {
         pool_worker *w = &pool->workers[i];
         w->pool = pool;

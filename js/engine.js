@@ -190,8 +190,10 @@ export class Engine {
     }
     this.#opening = false;
     this.#held = [];
-    if (this.isShared) this.#source.attach?.(this.#memory);
   }
+
+  /** Layers will stream: the reader writes them to shared memory itself.  Not for what is read once, since browsers count the memory once more for it. */
+  share() { if (this.isShared) this.#source.attach?.(this.#memory); }
 
   context(options) { this.#check(this.#context(options, 0)); }
   #context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}, planOnly) {

@@ -42,6 +42,7 @@ export function serve(host) {
     engine.context({...options, threads: 0});
     const info = engine.info();
     source.settle?.({resident: info.resident});
+    if (!info.resident) engine.share();
     early = false;
     return info;
   }
