@@ -28,8 +28,11 @@ void print_times(run_session *s)
     qsf_stats st;
     qsf_context_get_stats(s->context, &st);
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt, rate(st.tokens_prompt, st.ns_prompt));
-    fprintf(stderr, "answer   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_generated, rate(st.tokens_generated, st.ns_generated));
-    fprintf(stderr, "time     matmul %.0f ms, attention %.0f ms, other %.0f ms, waiting for bytes %.0f ms, preparing them %.0f ms; %.1f MB read\n",
+    const uint64_t wrong = s->n_guessed - s->n_right, answered = st.tokens_generated > wrong ? st.tokens_generated - wrong : 0;
+    fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)answered, rate(answered, st.ns_generated));
+    if (s->n_guessed) fprintf(stderr, "; %llu of %llu guesses right", (unsigned long long)s->n_right, (unsigned long long)s->n_guessed);
+    fprintf(stderr, "\n"
+                    "time     matmul %.0f ms, attention %.0f ms, other %.0f ms, waiting for bytes %.0f ms, preparing them %.0f ms; %.1f MB read\n",
             (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_other / 1e6, (double)st.ns_wait_io / 1e6,
             (double)st.ns_prepare / 1e6, (double)st.bytes_read / 1e6);
 }

@@ -115,7 +115,7 @@ static int chat_turn(conversation *c, const char *text)
         return report(&c->s->error);
     }
     int code = chat_feed(c, ids, n, &logits);
-    if (!code) code = generate_answer(c->s, logits, true, &a);
+    if (!code) code = generate_answer(c->s, ids, n, logits, true, &a);
     if (a.n_ids) chat_note(c, &a);
     if (!code && !chat_add(c, "assistant", a.text ? a.text : "", a.len)) code = EXIT_NO_MEMORY;
     else if (code) chat_drop_last(c);

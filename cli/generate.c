@@ -75,12 +75,16 @@ static void answer_show(answer *a, size_t *shown, size_t until, bool print)
     if (until > *shown) *shown = until;
 }
 
-int generate_answer(run_session *s, const float *logits, bool print, answer *a)
+int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const float *logits, bool print, answer *a)
 {
+    int code = EXIT_OK;
+    draft d;
     const long long most = s->set->max_tokens;
     qsf_utf8_tail tail = { 0 };
     size_t shown = 0;
     bool found = false;
+    const qsf_error no_memory = { QSF_E_MEMORY, "out of memory for the answer" };
+    if (!draft_begin(&d, s, ids, n_ids)) return report(&no_memory);
     for (long long i = 0; most < 0 || i < most; i++) {
         const char *piece;
         const int32_t id = qsf_sampler_pick(s->sampler, logits);
@@ -88,8 +92,8 @@ int generate_answer(run_session *s, const float *logits, bool print, answer *a)
         qsf_sampler_accept(s->sampler, id);
         const size_t n = qsf_token_piece(s->model, id, s->set->ignore_eos, &piece);
         if (!answer_room(a, 3 * (n + 4))) {
-            qsf_error e = { QSF_E_MEMORY, "out of memory for the answer" };
-            return report(&e);
+            code = report(&no_memory);
+            break;
         }
         a->ids[a->n_ids++] = id;
         a->len += qsf_utf8_push(&tail, piece, n, a->text + a->len);
@@ -104,13 +108,18 @@ int generate_answer(run_session *s, const float *logits, bool print, answer *a)
             break;
         }
         if (most >= 0 && i + 1 == most) break;
-        const qsf_status st = qsf_feed(s->context, 0, &id, 1, &logits);
+        const qsf_status st = draft_next(&d, s, id, most < 0 ? -1 : most - i - 2, &logits);
         if (st == QSF_E_FULL) {
             a->full = true;
             break;
         }
-        if (st) return report_context(s->context, st);
+        if (st) {
+            code = report_context(s->context, st);
+            break;
+        }
     }
+    draft_end(&d, s);
+    if (code) return code;
     if (!found) answer_show(a, &shown, a->len, print);
     if (a->text) a->text[a->len] = 0;
     return EXIT_OK;
@@ -164,7 +173,7 @@ int run_once(run_session *s, const char *prompt, size_t len)
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
     if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n, &logits);
     free(kept);
-    if (!code && s->set->max_tokens != 0) code = generate_answer(s, logits, !s->set->json, &a);
+    if (!code && s->set->max_tokens != 0) code = generate_answer(s, ids, n, logits, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
     else if (a.len && a.text[a.len - 1] != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; -c N makes it longer\n");

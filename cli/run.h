@@ -13,7 +13,7 @@ typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
-    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks;
+    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft;
     double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality;
 } run_settings;
 
@@ -24,6 +24,8 @@ typedef struct run_session {
     qsf_context *context;
     qsf_sampler *sampler;
     const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
+    uint32_t     draft;           /* most guesses a pass */
+    uint64_t     n_guessed, n_right;
     qsf_error    error;
 } run_session;
 
@@ -58,6 +60,20 @@ int    session_keep(run_session *s, const int32_t *ids, size_t n);
 /* Cuts sequence 0, which holds `kept`, to what it has in common with ids, and leaves at least one to compute; how many that are. */
 size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n);
 
+/* ---- draft.c ---- */
+enum { DRAFT_MOST = 7 };
+/* The way from a picked token to the logits behind it, by guesses of what comes next where the session has them. */
+typedef struct draft {
+    int32_t *ids;             /* the sequence's tokens and the picked ones */
+    size_t   n, cap;
+    int32_t  guess[DRAFT_MOST];
+    size_t   n_guess, right;  /* of the last pass; right: as many from the first on were picked */
+} draft;
+bool       draft_begin(draft *d, const run_session *s, const int32_t *ids, size_t n);      /* false: out of memory */
+/* *logits behind id, which was picked; left: tokens that may still follow, -1 for no limit. */
+qsf_status draft_next(draft *d, run_session *s, int32_t id, long long left, const float **logits);
+void       draft_end(draft *d, run_session *s);     /* leaves no guess in the sequence */
+
 /* ---- generate.c ---- */
 typedef struct answer {
     char    *text;            /* without the stop text; the caller frees */
@@ -67,9 +83,9 @@ typedef struct answer {
     bool     stopped;         /* by Ctrl-C */
     bool     full;            /* the context had no more room */
 } answer;
-/* Streams the answer that follows the tokens already in sequence 0, whose last logits are given.  print: to stdout.
+/* Streams the answer that follows the tokens ids[0..n) already in sequence 0, whose last logits are given.  print: to stdout.
  * Returns an exit code; errors are reported. */
-int  generate_answer(run_session *s, const float *logits, bool print, answer *a);
+int  generate_answer(run_session *s, const int32_t *ids, size_t n, const float *logits, bool print, answer *a);
 void answer_free(answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
 

@@ -340,8 +340,8 @@ static void batch_done(qsf_context *c)
 {
     const uint64_t ns = qsf_now(c->platform) - c->begun_ns;
     c->active = false;
-    if (c->n_rows == 1 && c->n_asked == 1) {
-        c->stats.tokens_generated++;
+    if (c->n_rows == c->n_asked) {
+        c->stats.tokens_generated += c->n_rows;
         c->stats.ns_generated += ns;
     } else {
         c->stats.tokens_prompt += c->n_rows;

@@ -225,7 +225,7 @@ QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
 QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out, qsf_error *err);
 
 typedef struct qsf_stats {
-    uint64_t tokens_prompt, tokens_generated;       /* rows computed without and with a logits request */
+    uint64_t tokens_prompt, tokens_generated;       /* rows of batches; generated: of those in which every row asks for logits */
     uint64_t ns_prompt, ns_generated;
     uint64_t ns_wait_io, ns_prepare;                /* waiting for bytes; checking, decompressing, repacking */
     uint64_t ns_matmul, ns_attention, ns_other;     /* first thread's */
@@ -317,6 +317,14 @@ QSF_API void       qsf_sampler_free(qsf_sampler *s);
 QSF_API int32_t    qsf_sampler_pick(qsf_sampler *s, const float *logits);
 QSF_API void       qsf_sampler_accept(qsf_sampler *s, int32_t token);   /* prompt tokens too, for the penalties */
 QSF_API void       qsf_sampler_reset(qsf_sampler *s);
+
+/* ---- drafts ------------------------------------------------------------------------------------------------------ */
+
+/* Guesses what follows ids[0..n): the tokens behind the latest place where the last 2 to 4 stood before, at most cap of them.  0: nothing to go by.
+ * Given to one batch behind the last token, each row with logits, guesses cost little where layers stream: a token that is picked from row i's
+ * logits and is the guess of row i+1 needs no pass of its own.  Where it is another, qsf_seq_truncate drops the rest.  The tokens are the
+ * same as without guesses. */
+QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap);
 
 /* ---- the short interface ----------------------------------------------------------------------------------------- */
 

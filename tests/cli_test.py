@@ -56,6 +56,17 @@ class Answers(unittest.TestCase):
         outs = {run(MODEL, "--ids", "5,6,7,8,9", "-n", "12", "--temp", "0", "--json", "-t", t).stdout for t in (1, 2, 3, 8, 256)}
         self.assertEqual(len(outs), 1)
 
+    def test_guesses_change_no_token(self):
+        ids = ",".join(["5,6,7,8,9"] * 6)
+        for how in (["--temp", "0"], ["--temp", "1.5", "-s", "3"], ["--temp", "0.9", "-s", "4", "--repeat-penalty", "1.3"]):
+            outs = {run(MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", "--draft", d, *how).stdout for d in (0, 1, 4, 7)}
+            self.assertEqual(len(outs), 1, how)
+            self.assertEqual(len(json.loads(outs.pop())["ids"]), 40)
+        for n, ctx in ((1, 64), (2, 64), (100, 64)):                    # guesses beyond the last token and beyond the context
+            outs = {run(MODEL, "--ids", ids, "-n", n, "-c", ctx, "--temp", "0", "--json", "--ignore-eos", "--draft", d).stdout for d in (0, 7)}
+            self.assertEqual(len(outs), 1, (n, ctx))
+        self.assertRegex(run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft", "7", "-v").stderr, rb"answer +39 tokens.*; \d+ of \d+ guesses right")
+
     def test_batch_sizes_agree(self):
         ids = ",".join(str(i % 250 + 5) for i in range(100))
         outs = {run(MODEL, "--ids", ids, "-n", "8", "--temp", "0", "--json", "-b", b).stdout for b in (1, 7, 32, 256)}

@@ -1,0 +1,31 @@
+/* Drafts: what stood behind the same words before.
+ * SPDX-License-Identifier: MIT
+ *
+ * Text repeats itself: names, code, what a question quotes.  A guess costs a search; that it was right, one pass over the weights says
+ * for all guesses together (prompt lookup decoding, Saxena 2023). */
+#include "base.h"
+
+enum { DRAFT_LEAST = 2, DRAFT_LONG = 4 };       /* tokens that have to be the same, and that are enough */
+
+/* How many tokens before place a are those before place b, a < b. */
+static size_t same_before(const int32_t *ids, size_t a, size_t b)
+{
+    size_t n = 0;
+    while (n < DRAFT_LONG && n < a && ids[a - 1 - n] == ids[b - 1 - n]) n++;
+    return n;
+}
+
+size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
+{
+    size_t best = 0, best_same = DRAFT_LEAST - 1;
+    for (size_t at = n ? n - 1 : 0; at > 0 && best_same < DRAFT_LONG; at--) {
+        const size_t same = same_before(ids, at, n);
+        if (same <= best_same) continue;
+        best = at;
+        best_same = same;
+    }
+    if (!best) return 0;
+    /* What is behind may reach the end of what is known: then it goes round, as a text that repeats itself does. */
+    for (size_t i = 0; i < cap; i++) out[i] = best + i < n ? ids[best + i] : out[best + i - n];
+    return cap;
+}
