@@ -45,20 +45,14 @@ static int choose_template(run_session *s)
     return EXIT_OK;
 }
 
-/* Guesses a pass, with room for their logits in *co: as many as the settings say; else only where layers stream, and the room costs nothing else. */
+/* Guesses a pass, with room for their logits in *co: as many as the settings say; else only where layers stream. */
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
-    qsf_plan without, with;
-    const uint32_t most = s->set->draft < 0 ? DRAFT_MOST : (uint32_t)s->set->draft;
-    if (!most || s->set->bench || s->set->logits) return 0;
-    qsf_context_options more = *co;
-    more.n_logits = 1 + most;
-    if (s->set->draft < 0) {
-        if (qsf_context_plan(s->model, co, &without, NULL) || without.resident || qsf_context_plan(s->model, &more, &with, NULL)) return 0;
-        if (with.n_ctx < without.n_ctx || with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_reductions != without.n_reductions) return 0;
-    }
-    *co = more;
-    return most;
+    const long long draft = s->set->draft;
+    if (s->set->bench || s->set->logits) return 0;
+    if (draft < 0) return qsf_draft_room(s->model, co, DRAFT_MOST);
+    co->n_logits = 1 + (uint32_t)draft;
+    return (uint32_t)draft;
 }
 
 int session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits)

@@ -29,3 +29,14 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
     for (size_t i = 0; i < cap; i++) out[i] = best + i < n ? ids[best + i] : out[best + i - n];
     return cap;
 }
+
+uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most)
+{
+    qsf_context_options more = *o;
+    qsf_plan without, with;
+    more.n_logits = 1 + most;
+    if (qsf_context_plan(m, o, &without, NULL) || without.resident || qsf_context_plan(m, &more, &with, NULL)) return 0;
+    if (with.n_ctx < without.n_ctx || with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_reductions != without.n_reductions) return 0;
+    *o = more;
+    return most;
+}

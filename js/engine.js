@@ -7,7 +7,7 @@ const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate
 const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary', 'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
 const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead'];
-const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes'];
+const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'guesses'];
 
 const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */
@@ -281,11 +281,11 @@ export class Engine {
   #named(name, fn) { return name ? this.#with(encoder.encode(name + '\0'), fn) : fn(0); }
 
   /* ---- computing ---- */
-  /* One batch; other messages of the worker are heard meanwhile.  Not stepping on is all that cancelling takes. */
+  /* One batch, whose last `logits` rows get logits; other messages of the worker are heard meanwhile.  Not stepping on is all that cancelling takes. */
   async #compute(ids, logits, signal, stepped) {
     const rows = this.#alloc(ids.length * this.#x.row_bytes());
     try {
-      this.#check(this.#with(Int32Array.from(ids), at => this.#x.begin(at, ids.length, logits ? 1 : 0, rows)), this.#x.context_error);
+      this.#check(this.#with(Int32Array.from(ids), at => this.#x.begin(at, ids.length, logits, rows)), this.#x.context_error);
     } finally {
       this.#x.free(rows, ids.length * this.#x.row_bytes());
     }
@@ -322,7 +322,7 @@ export class Engine {
     };
     for (let at = keep; at < ids.length; at += most) {
       const part = ids.slice(at, at + most);
-      await this.#compute(part, at + part.length === ids.length, signal, () => { if (performance.now() - told >= TELL_MS) tell(at, this.#x.layer()); });
+      await this.#compute(part, at + part.length === ids.length ? 1 : 0, signal, () => { if (performance.now() - told >= TELL_MS) tell(at, this.#x.layer()); });
       tell(at + part.length, at + part.length === ids.length ? layers : 0);       // the next batch begins
     }
   }
@@ -333,6 +333,7 @@ export class Engine {
 
   /** What the sequence holds, with its keys and values, as bytes. */
   saveSession() {
+    this.#forgetGuesses();
     const size = this.#x.session_bytes(), out = this.#alloc(size);
     try {
       this.#check(this.#with(Int32Array.from(this.#tokens), ids => this.#x.session_save(ids, this.#tokens.length, out)));
@@ -347,10 +348,40 @@ export class Engine {
     try {
       this.#check(this.#with(bytes, at => this.#x.session_load(at, bytes.byteLength, ids, cap)));
       this.#tokens = [...new Int32Array(this.#memory.buffer, ids, this.#x.count())];
+      this.#guess = [];
+      this.#right = 0;
       return this.#tokens.length;
     } finally {
       this.#x.free(ids, 4 * cap);
     }
+  }
+
+  /* ---- guesses: where layers stream, a pass checks several tokens that stood behind the same words before ---- */
+  #guess = [];                  // rows of the last pass behind the picked token
+  #right = 0;                   // how many of them, from the first on, were picked
+  /* Brings the logits behind id, which was picked; which row of the last pass has them. */
+  async #behind(id, left, signal) {
+    if (this.#right < this.#guess.length && this.#guess[this.#right] === id) return ++this.#right;
+    this.#forgetGuesses();
+    const {guesses, contextLength} = this.#numbers(['guesses', 'contextLength']), guess = this.#lookup(id, Math.min(guesses, left, contextLength - this.#tokens.length - 1));
+    await this.#compute([id, ...guess], 1 + guess.length, signal);
+    this.#guess = guess;
+    return 0;
+  }
+  #lookup(id, most) {
+    if (most <= 0) return [];
+    const out = this.#alloc(4 * most), ids = Int32Array.from([...this.#tokens, id]);
+    try {
+      return [...new Int32Array(this.#memory.buffer, out, this.#with(ids, at => this.#x.draft(at, ids.length, out, most)))];
+    } finally {
+      this.#x.free(out, 4 * most);
+    }
+  }
+  #forgetGuesses() {
+    const wrong = this.#guess.length - this.#right;
+    this.#guess = [];
+    this.#right = 0;
+    if (wrong) this.#cut(this.#tokens.length - wrong);
   }
 
   /** Yields {id, text} until a token or a text ends the answer; returns why. */
@@ -358,28 +389,33 @@ export class Engine {
     if (!ids.length) throw new QsfError('ARGUMENT', 'the prompt is empty and the model has no token that begins a text');
     this.#check(this.#x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
     for (const id of ids) this.#x.accept(id);
+    this.#forgetGuesses();      // an answer may have been left at any place
     await this.#prompt(ids, signal, progress);
     const stream = new TextDecoder();
-    let held = '';              // could be the beginning of a stop text
-    for (let n = 0; ; n++) {
-      if (n === maxTokens) return yield * this.#rest(held + stream.decode(), 'length');
-      const id = this.#x.pick();
-      if (!ignoreEnd && this.#x.token_is_end(id)) return yield * this.#rest(held + stream.decode(), 'end');
-      this.#x.accept(id);
-      held += stream.decode(this.piece(id), {stream: true});
-      const {safe, found} = stopPlace(held, stop);
-      yield {id, text: held.slice(0, safe)};
-      if (found) return 'stop';
-      held = held.slice(safe);
-      if (n + 1 === maxTokens) continue;        // nobody will ask for its logits
-      try {
-        await this.#compute([id], true, signal);
-      } catch (error) {
-        if (error.code !== STATUS[E_FULL]) throw error;
-        return yield * this.#rest(held + stream.decode(), 'full');
+    let held = '', row = 0;     // held could be the beginning of a stop text
+    try {
+      for (let n = 0; ; n++) {
+        if (n === maxTokens) return yield * this.#rest(held + stream.decode(), 'length');
+        const id = this.#x.pick(row);
+        if (!ignoreEnd && this.#x.token_is_end(id)) return yield * this.#rest(held + stream.decode(), 'end');
+        this.#x.accept(id);
+        held += stream.decode(this.piece(id), {stream: true});
+        const {safe, found} = stopPlace(held, stop);
+        yield {id, text: held.slice(0, safe)};
+        if (found) return 'stop';
+        held = held.slice(safe);
+        if (n + 1 === maxTokens) continue;      // nobody will ask for its logits
+        try {
+          row = await this.#behind(id, maxTokens < 0 ? Infinity : maxTokens - n - 2, signal);
+        } catch (error) {
+          if (error.code !== STATUS[E_FULL]) throw error;
+          return yield * this.#rest(held + stream.decode(), 'full');
+        }
+        await this.#pause();
+        if (signal.aborted) throw signal.error;
       }
-      await this.#pause();
-      if (signal.aborted) throw signal.error;
+    } finally {
+      this.#forgetGuesses();
     }
   }
   async * #rest(text, reason) {

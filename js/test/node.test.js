@@ -134,6 +134,18 @@ describe('sources', () => {
     assert.equal(info.resident, false);
     assert.ok(stats.memoryBytes < 64e6, `${stats.memoryBytes} bytes`);
   });
+  test('a file whose layers stream gives the same tokens where text repeats itself', async () => {
+    const prompt = 'one two three four. one two three four. one two three', all = [];
+    for (const options of [{}, {memory: 60, contextLength: 512, batch: 32}]) {
+      const model = await load(QSF, {threads: 1, ...options}), ids = [];
+      await collect(model.generate(prompt, {temperature: 0.8, seed: 3, maxTokens: 40, ignoreEnd: true, onToken: id => ids.push(id)}));
+      all.push(ids);
+      assert.equal(model.info.resident, !options.memory);
+      assert.equal((await model.stats()).cachedTokens, (await model.tokenize(prompt, {addSpecial: true})).length + 39);
+      await model.dispose();
+    }
+    assert.deepEqual(all[0], all[1]);
+  });
   test('a GGUF file', async () => {
     const model = await load(GGUF, {contextLength: 512});
     const {ids, text} = await answer(model);

@@ -6,11 +6,14 @@
 
 #include <string.h>
 
+enum { WASM_GUESSES = 7 };
+
 static struct {
     qsf_model   *model;
     qsf_context *context;
     qsf_sampler *sampler;
     qsf_plan     plan;
+    uint32_t     guesses;           /* a pass, at most */
     const char  *piece;             /* of the last token_piece */
     size_t       count;             /* ids or bytes that the last call gave or would have given */
     qsf_error    error;
@@ -55,6 +58,7 @@ int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32
     o.kv_type = (qsf_kv_type)kv_type;
     o.quality = (float)quality;
     o.isa = isa;
+    session.guesses = qsf_draft_room(session.model, &o, WASM_GUESSES);
     if (plan_only) return qsf_context_plan(session.model, &o, &session.plan, &session.error);
     const qsf_status st = qsf_context_new(session.model, &o, &session.context, &session.error);
     if (!st) qsf_context_get_plan(session.context, &session.plan);
@@ -91,7 +95,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         (double)session.plan.total, session.plan.n_ctx, session.plan.resident, session.plan.n_slots,
         s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
         (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
-        session.plan.n_batch, (double)session.plan.least,
+        session.plan.n_batch, (double)session.plan.least, session.guesses,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
@@ -163,10 +167,10 @@ WASM_EXPORT("session_load") int wasm_session_load(uint8_t *bytes, size_t len, in
     return qsf_session_load(session.context, 0, &from, ids, cap, &session.count, &session.error);
 }
 
-/* rows is the caller's scratch, for n rows. */
-WASM_EXPORT("begin") int wasm_begin(const int32_t *ids, uint32_t n, int logits, qsf_row *rows)
+/* rows is the caller's scratch, for n rows; the last `logits` of them get logits. */
+WASM_EXPORT("begin") int wasm_begin(const int32_t *ids, uint32_t n, uint32_t logits, qsf_row *rows)
 {
-    for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, ids[i], logits && i == n - 1 };
+    for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, ids[i], i + logits >= n };
     return qsf_batch_begin(session.context, rows, n);
 }
 WASM_EXPORT("row_bytes") uint32_t wasm_row_bytes(void) { return sizeof(qsf_row); }
@@ -205,4 +209,6 @@ int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top
     return qsf_sampler_new(session.model, &o, &session.sampler, &session.error);
 }
 WASM_EXPORT("accept") void wasm_accept(int32_t id) { qsf_sampler_accept(session.sampler, id); }
-WASM_EXPORT("pick") int32_t wasm_pick(void) { return qsf_sampler_pick(session.sampler, qsf_logits(session.context, 0)); }
+/* From the logits of the row-th row that got some. */
+WASM_EXPORT("pick") int32_t wasm_pick(uint32_t row) { return qsf_sampler_pick(session.sampler, qsf_logits(session.context, row)); }
+WASM_EXPORT("draft") uint32_t wasm_draft(const int32_t *ids, uint32_t n, int32_t *out, uint32_t cap) { return (uint32_t)qsf_draft_lookup(ids, n, out, cap); }
