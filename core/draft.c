@@ -3,7 +3,8 @@
  *
  * Text repeats itself: names, code, what a question quotes.  A guess costs a search; that it was right, one pass over the weights says
  * for all guesses together (prompt lookup decoding, Saxena 2023). */
-#include "base.h"
+#include "ggml_tiles.h"
+#include "model.h"
 
 enum { DRAFT_LEAST = 2, DRAFT_LONG = 4 };       /* tokens that have to be the same, and that are enough */
 
@@ -30,11 +31,26 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
     return cap;
 }
 
+/* Whether a row's result depends on nothing but the row: sums of integers and of scaled blocks are made in one order, those of floats in one
+ * that depends on how many rows there are. */
+static bool draft_exact(const qsf_source *s, const qsf_context_options *o)
+{
+    if (o->f32 || o->kv_type == QSF_KV_F32) return false;
+    for (uint32_t i = 0; i < s->n_tensors; i++) {
+        const qsf_tensor *t = &s->tensors[i];
+        const bool multiplied = t->kind <= QSF_K_FFN_DOWN || t->kind == QSF_K_OUTPUT || (t->kind == QSF_K_TOKEN_EMBD && s->hp.tied);
+        if (!multiplied || t->rows == 1) continue;
+        if (t->packing == 1 ? qsf_form_of_type(t->type) < 0 : !qsf_type_tiles(t->type) && qsf_ggml_tile_type(t) < 0) return false;
+    }
+    return true;
+}
+
 uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most)
 {
     qsf_context_options more = *o;
     qsf_plan without, with;
     more.n_logits = 1 + most;
+    if (!draft_exact(m->source, o)) return 0;
     if (qsf_context_plan(m, o, &without, NULL) || without.resident || qsf_context_plan(m, &more, &with, NULL)) return 0;
     if (with.n_ctx < without.n_ctx || with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_reductions != without.n_reductions) return 0;
     *o = more;

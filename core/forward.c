@@ -305,7 +305,8 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     }
     if (c->kv.layout.type == QSF_KV_Q8) quantize_queries(c, &a, vectors);
     for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= last; at += QSF_KV_BLOCK) {
-        const size_t n = QSF_MIN(QSF_KV_BLOCK, last + 1 - at);
+        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
+        const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[rows[0].seq].blocks[at / QSF_KV_BLOCK], kv);
         block_scores(c, &a, rec, n, vectors, scale);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, window);
