@@ -83,7 +83,11 @@ async function pour(stream, response, rate, count) {
   for await (const part of stream) {
     if (response.destroyed) return;
     count(part.length);
-    if (!response.write(part)) await Promise.race([once(response, 'drain'), once(response, 'close')]).catch(() => {});
+    if (!response.write(part)) {
+      const either = new AbortController(), {signal} = either;
+      await Promise.race([once(response, 'drain', {signal}), once(response, 'close', {signal})]).catch(() => {});
+      either.abort();
+    }
     due += part.length / rate * 1000;
     if (due - performance.now() > 2) await pause(due - performance.now());
   }
