@@ -54,7 +54,7 @@ export class Engine {
         await engine.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
         return engine;
       } catch (error) {
-        engine.end();
+        engine.terminate();
         last = error;
         warn(`${variant}: ${error.message}`);
       }
@@ -92,9 +92,11 @@ export class Engine {
     }
   }
 
-  /** Ends reads and threads; the memory goes with the last reference. */
-  end() {
-    for (const state of [...this.#reads.keys()]) this.#cancel(state);
+  /** Ends reads; the memory goes with the last reference. */
+  end() { for (const state of [...this.#reads.keys()]) this.#cancel(state); }
+  /** Ends the threads too, where their worker goes on. */
+  terminate() {
+    this.end();
     for (const thread of this.#threads) thread.terminate();
     this.#threads = [];
   }

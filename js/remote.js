@@ -86,9 +86,11 @@ export class RemoteSource {
   settle(how) { this.#worker.post({op: 'settle', ...how}); }
   /** Promises whether there was something stored, which is not any more. */
   spoil() { return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false); }
+  /** Its files are closed when the promise resolves. */
   async close() {
     if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});
     this.#dead ??= new QsfError('DISPOSED', 'the source has been closed');
-    this.#worker.terminate();
   }
+  /** The reader's worker ends, where that of the engine goes on. */
+  terminate() { this.#worker.terminate(); }
 }

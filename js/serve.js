@@ -46,10 +46,17 @@ export function serve(host) {
     early = false;
     return info;
   }
-  async function leave() {
+  /* The threads and the reader are ended with this worker, by who ends that.  Chromium may keep this worker for good where it is ended in the
+   * moment after they were. */
+  async function end() {
     turn?.stop.abort();
     engine?.end();
     await source?.close();
+  }
+  /* After end(), where this worker goes on. */
+  function forget() {
+    engine?.terminate();
+    source?.terminate?.();
     engine = source = undefined;
   }
 
@@ -66,11 +73,12 @@ export function serve(host) {
         return {...info, warnings};
       } catch (error) {
         const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT' && await source.spoil();
-        await leave();
+        await end();
         if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};       // what was stored is damaged
         else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
         else throw error;
         tried.add(spoiled ? 'reload' : 'one');
+        forget();
       }
     }
   }
@@ -131,7 +139,7 @@ export function serve(host) {
     stats: () => engine.stats(),
     saveSession: async () => { await free(); return engine.saveSession(); },
     loadSession: async ({bytes}) => { await free(); return engine.loadSession(bytes); },
-    end: leave,
+    end,
   };
 
   return async message => {
