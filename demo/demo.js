@@ -216,9 +216,9 @@ async function kept() {
     $('choose').querySelector('input:checked').focus();
   }, {ariaLabel: url ? `Delete ${lastPart(url)}` : label});
   $('storage').hidden = !entries.length;
-  $('entries').replaceChildren(...entries.map(({url, length, stored, complete, name, used}) => make('li', {},
-    make('span', {textContent: name || lastPart(url), title: url}),
-    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · used ${new Date(used).toLocaleDateString()}`}),
+  $('entries').replaceChildren(...entries.map(({url, length, stored, complete, fetched}) => make('li', {},
+    make('span', {textContent: lastPart(url), title: url}),
+    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · of ${new Date(fetched).toLocaleDateString()}`}),
     button('Load', () => void open(url), {ariaLabel: `Load ${lastPart(url)}`}), remove('Delete', url))));
   const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {}, sum = entries.reduce((all, {stored}) => all + stored, 0);
   $('storage-sum').replaceChildren(`${megabytes(sum)} of models${quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} that it may` : ''}.`, ...(entries.length > 1 ? [remove('Delete all')] : []));

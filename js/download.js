@@ -50,19 +50,22 @@ export class Download {
   #partsFrom = 0;               // what is before is in the entry
   #waiting = new Set();         // {end, resolve, reject}
   #resume;                      // wakes a pump that rests
-  #failure; #pumping;
+  #failure;
   #settled = false;             // the engine has told how it reads
   #limit = Infinity;            // bytes that may wait in memory; until the engine has told, what it reads may be read again
   #ranges = false;
 
+  constructor(url, {timeout, signal, onBytes, warn}) {
+    this.name = url;
+    this.#signal = signal;
+    this.#onBytes = onBytes;
+    this.#warn = warn;
+    this.#remote = new Remote(url, {timeout});
+  }
+
   /** store: a Store, or undefined; how: true or 'reload'; header: only the description will be read.  Resolves when the file's length is known. */
   static async open(url, {store, how, header, timeout, signal, onBytes, warn}) {
-    const self = new Download();
-    Object.assign(self, {name: url});
-    self.#signal = signal;
-    self.#onBytes = onBytes;
-    self.#warn = warn;
-    self.#remote = new Remote(url, {timeout});
+    const self = new Download(url, {timeout, signal, onBytes, warn});
     let writer;
     if (store) {
       try {
@@ -134,9 +137,9 @@ export class Download {
       this.#entry = await this.#newEntry(store, writer, known);
     }
     this.length = known.length;
-    this.#pumping = this.#pump(bytes);
+    const pumped = this.#pump(bytes);
     if (this.length === undefined) {            // a server that does not say: when all of it is here
-      await this.#pumping;
+      await pumped;
       if (this.#failure) throw this.#failure;
       this.length = this.#at;
     }

@@ -24,21 +24,17 @@ function fault(url, message, {again = false, changed = false, response, cause} =
   return Object.assign(new QsfError('HTTP', `${url}: ${message}`, cause && {cause}), {again, changed, response});
 }
 
-/** Whether the file of an answer is the known one, as far as both say. */
-function same(known, now) {
-  for (const mark of ['length', 'etag', 'modified']) if (known[mark] && now[mark] && known[mark] !== now[mark]) return false;
-  return true;
-}
+/** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined where nothing does that both say. */
+export const difference = (known, now) => ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
 
 export class Remote {
   /** {length, etag, modified} of the file once an answer said them. */
   known;
   #url; #timeout;
 
-  constructor(url, {timeout = 30_000, known} = {}) {
+  constructor(url, {timeout = 30_000} = {}) {
     this.#url = url;
     this.#timeout = timeout;
-    this.known = known;
   }
 
   /** The file's bytes from `at` to its end, in parts, in one request if nothing fails.  The first part is empty and says that known is set. */
@@ -115,7 +111,7 @@ export class Remote {
     await pause(patience(error.response, attempt), signal);
   }
 
-  /* One request.  length undefined: to the end.  The answer's parts, and how many bytes of them come before `at`. */
+  /* One request.  length undefined: to the end; whole: the file from its beginning will do.  The answer's parts, and how many bytes of them come before `at`. */
   async #ask(at, length, signal, whole = false) {
     signal?.throwIfAborted();
     const url = this.#url, controller = new AbortController();
@@ -186,7 +182,7 @@ export class Remote {
     } else {
       fail(`the server answered ${status}`);
     }
-    if (this.known && !same(this.known, now)) fail('the file has changed meanwhile; load it again', {changed: true});
+    if (this.known && difference(this.known, now)) fail('the file has changed meanwhile; load it again', {changed: true});
     /* From its beginning again, and nothing says that it is the same. */
     if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified)) fail('the connection ended, and the server does not answer ranges', {changed: true});
     this.known = {length: this.known?.length ?? now.length, etag: this.known?.etag ?? now.etag, modified: this.known?.modified ?? now.modified};

@@ -5,7 +5,7 @@
  * the bytes, and again after bytes have reached the disk: what it promises is there, whenever a page or a process ends.  It has two places that are
  * written in turn, so that one of them is whole. */
 import {QsfError} from './errors.js';
-import {Remote} from './http.js';
+import {Remote, difference} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
 const LEAVING_MS = 2000;        /* a page that is loaded again may meet its own past, which still closes its files */
@@ -233,8 +233,8 @@ export class Store {
     const {meta} = entry;
     try {
       const now = await new Remote(url).head(signal);
-      for (const mark of ['length', 'etag', 'modified'])
-        if (now[mark] && meta[mark] && now[mark] !== meta[mark]) return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
+      const mark = difference(meta, now);
+      if (mark) return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
     } catch (error) {
       signal?.throwIfAborted();
       return say('unreachable', error.message);

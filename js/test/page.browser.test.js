@@ -209,8 +209,8 @@ const FAKE = `
 export class QsfError extends Error {}
 const plan = [{name: 'layers that stay', bytes: 60e6}, {name: 'KV cache', bytes: 25e6}, {name: 'embedding', bytes: 19e6}, {name: 'tables', bytes: 1e5}];
 const wait = (ms, signal) => new Promise((resolve, reject) => { setTimeout(resolve, ms); signal?.addEventListener('abort', () => reject(signal.reason)); });
-let entries = [{url: new URL('models/smollm2-135m-q4_1.gguf', document.baseURI).href, length: 98e6, stored: 98e6, complete: true, name: 'SmolLM2', used: 1.7e12},
-  {url: 'https://elsewhere.example/big.qsf', length: 900e6, stored: 300e6, complete: false, used: 1.7e12}];
+let entries = [{url: new URL('models/smollm2-135m-q4_1.gguf', document.baseURI).href, length: 98e6, stored: 98e6, complete: true, fetched: 1.7e12},
+  {url: 'https://elsewhere.example/big.qsf', length: 900e6, stored: 300e6, complete: false, fetched: 1.7e12}];
 export const cache = {
   list: async () => entries,
   async delete(url) { const gone = entries.filter(e => !url || e.url === url); entries = entries.filter(e => !gone.includes(e)); return gone.reduce((n, e) => n + e.stored, 0); },
@@ -242,7 +242,7 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await page.fill('[name=memory]', '120');
   await page.waitForFunction(() => document.querySelector('#need').textContent.includes('context of 1024 instead of 2048'), undefined, SLOW);
   assert.match(await page.textContent('#need-map'), /free below the limit/);
-  assert.match(await page.textContent('#entries'), /SmolLM2.*98 MB.*big\.qsf.*300 MB of 900 MB/);
+  assert.match(await page.textContent('#entries'), /smollm2-135m-q4_1\.gguf98 MB · of .*2023.*big\.qsf300 MB of 900 MB · of .*2023/);
   await shot(page, 'storage');
   await page.click('[aria-label="Delete big.qsf"]');
   await page.waitForFunction(() => document.querySelectorAll('#entries li').length === 1);

@@ -65,12 +65,6 @@ int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32
     return st;
 }
 
-WASM_EXPORT("context_free") void wasm_context_free(void)
-{
-    qsf_context_free(session.context);
-    session.context = NULL;
-}
-
 /* ---- what it is ---- */
 
 WASM_EXPORT("text") const char *wasm_text(uint32_t which)
@@ -185,7 +179,6 @@ WASM_EXPORT("step") int wasm_step(uint32_t steps)
 }
 WASM_EXPORT("layer") uint32_t wasm_layer(void) { return qsf_batch_layer(session.context); }
 WASM_EXPORT("context_error") const char *wasm_context_error(void) { return qsf_last_error(session.context); }
-WASM_EXPORT("logits") const float *wasm_logits(void) { return qsf_logits(session.context, 0); }
 
 /* ---- sampling ---- */
 
