@@ -1,8 +1,8 @@
-# Runs one fuzz target for QSF_FUZZ_SECONDS (default 40) on a copy of its corpus.
+# Runs one fuzz target for QSF_FUZZ_SECONDS (default 25) on a copy of its corpus.
 # SPDX-License-Identifier: MIT
 set(seconds "$ENV{QSF_FUZZ_SECONDS}")
 if(NOT seconds)
-    set(seconds 40)
+    set(seconds 25)
 endif()
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/found")
