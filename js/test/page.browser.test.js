@@ -186,7 +186,9 @@ test('an error says what, where and what to do, and Retry works', async t => {
   await shot(page, 'error');
   writeFileSync(late, 'this is no model');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => !document.querySelector('#error').hidden && !document.querySelector('#error').textContent.includes('404'), undefined, SLOW);
+  const shown = () => page.evaluate(() => ['#error', '#state', '#progress'].map(s => document.querySelector(s)?.textContent).join('; ') + `; focus: ${document.activeElement.textContent}`);
+  await page.waitForFunction(() => !document.querySelector('#error').hidden && !document.querySelector('#error').textContent.includes('404'), undefined, SLOW)
+    .catch(async error => { throw new Error(`${error.message}: ${await shown()}`); });
   rmSync(late);
   symlinkSync(QSF, late);
   await page.click('#error button.main');
