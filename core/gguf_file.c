@@ -315,7 +315,7 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
     uint64_t end = 0, have = 0;
     qsf_status st = QSF_PENDING;
     g->n_parts = file + 1;
-    for (uint64_t want = GGUF_FIRST_READ; st == QSF_PENDING; want *= 4) {
+    for (uint64_t want = GGUF_FIRST_READ; st == QSF_PENDING; want *= 2) {
         const uint64_t cap = QSF_MIN(want, length);
         uint8_t *bytes = qsf_alloc(g->s->platform, cap, "the description of a GGUF file", err);
         if (!bytes) return QSF_E_MEMORY;

@@ -4,6 +4,8 @@
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
+/* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
+enum { PLAN_PROGRAM = 1 << 20 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20 };
 
 typedef struct plan_sizes {
@@ -95,7 +97,9 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_item(plan, "description and vocabulary", sizeof *model + qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
     plan_item(plan, "tables", sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
               o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
+    plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
+    plan_item(plan, "program", PLAN_PROGRAM);
 }
 
 static uint64_t plan_needs(const qsf_plan *fixed, const plan_sizes *z, uint32_t n_slots)

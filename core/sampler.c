@@ -20,6 +20,11 @@ void qsf_sampler_defaults(qsf_sampler_options *o)
     *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64 };
 }
 
+uint64_t qsf_sampler_bytes(uint32_t n_vocab)
+{
+    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate)) + 64 * sizeof(int32_t);
+}
+
 qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
 {
     const qsf_platform *p = m->platform;

@@ -53,12 +53,6 @@ static uint32_t text_hash(const char *text, size_t len)
     return h ^ h >> 15;
 }
 
-static uint32_t pair_hash(uint32_t left, uint32_t right)
-{
-    const uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(h >> 32) ^ (uint32_t)(h >> 11);
-}
-
 int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
 {
     if (len == 0 || len > t->longest) return -1;
@@ -70,10 +64,11 @@ int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
     return -1;
 }
 
+/* Two thirds full at most: these tables are a good part of what a small budget has. */
 static uint32_t table_size(uint32_t n)
 {
     uint32_t size = 16;
-    while (size < 2 * (uint64_t)n && size < 1u << 31) size *= 2;
+    while (size < n + (uint64_t)n / 2 && size < 1u << 31) size *= 2;
     return size;
 }
 
@@ -101,10 +96,10 @@ static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
     const uint32_t size = table_size(v->n_merges);
     token_buffer joined = { 0 };
     qsf_status st = QSF_OK;
-    t->merges = qsf_arena_array(t->arena, size, sizeof(token_merge), "merge table", err);
-    if (!t->merges) return QSF_E_MEMORY;
-    t->merge_mask = size - 1;
-    for (uint32_t i = 0; i < size; i++) t->merges[i].rank = UINT32_MAX;
+    t->by_pair = qsf_arena_array(t->arena, size, sizeof(uint32_t), "merge table", err);
+    t->merged = t->by_pair ? qsf_arena_array(t->arena, v->n_merges, sizeof(uint32_t), "merge table", err) : NULL;
+    if (!t->merged) return QSF_E_MEMORY;
+    t->pair_mask = size - 1;
     for (uint32_t m = 0; m < v->n_merges && !st; m++) {
         const uint32_t left = v->merges[2 * m], right = v->merges[2 * m + 1];
         if (left >= v->n_tokens || right >= v->n_tokens) continue;            /* a piece that the vocabulary lacks never comes up */
@@ -115,9 +110,9 @@ static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
         memcpy((char *)joined.mem + nl, tr, nr);
         const int32_t id = qsf_tokenizer_find(t, joined.mem, nl + nr);
         if (id < 0) continue;
-        uint32_t i = pair_hash(left, right) & t->merge_mask;
-        while (t->merges[i].rank != UINT32_MAX && (t->merges[i].left != left || t->merges[i].right != right)) i = (i + 1) & t->merge_mask;
-        if (t->merges[i].rank == UINT32_MAX) t->merges[i] = (token_merge){ left, right, m, (uint32_t)id };
+        t->merged[m] = (uint32_t)id;
+        uint32_t *slot = &t->by_pair[token_pair_slot(t, left, right)];
+        if (!*slot) *slot = m + 1;                                            /* the first of equals */
     }
     token_buffer_done(t, &joined);
     return st;

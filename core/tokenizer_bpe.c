@@ -5,19 +5,11 @@
 static const uint32_t bpe_none = UINT32_MAX - 1;             /* a byte that the vocabulary has no token for */
 typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;   /* id UINT32_MAX: merged into the one before */
 
-static const token_merge *merge_find(const qsf_tokenizer *t, uint32_t left, uint32_t right)
-{
-    const uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-    for (uint32_t i = ((uint32_t)(h >> 32) ^ (uint32_t)(h >> 11)) & t->merge_mask; t->merges[i].rank != UINT32_MAX; i = (i + 1) & t->merge_mask)
-        if (t->merges[i].left == left && t->merges[i].right == right) return &t->merges[i];
-    return NULL;
-}
-
 static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left, int32_t right, merge_candidate *heap, size_t *n)
 {
     if (left < 0 || right < 0) return;
-    const token_merge *m = merge_find(t, s[left].id, s[right].id);
-    if (m) merge_push(heap, n, (merge_candidate){ m->rank, (uint32_t)left, (uint32_t)right, s[left].id, s[right].id });
+    const uint32_t m = t->by_pair[token_pair_slot(t, s[left].id, s[right].id)];
+    if (m) merge_push(heap, n, (merge_candidate){ m - 1, (uint32_t)left, (uint32_t)right, s[left].id, s[right].id });
 }
 
 /* The merges of one word's symbols. */
@@ -29,7 +21,7 @@ static void bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_c
         const merge_candidate c = merge_pop(heap, &n);
         bpe_symbol *l = &s[c.left], *r = &s[c.right];
         if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;     /* one of them has gone on */
-        l->id = merge_find(t, c.left_id, c.right_id)->id;
+        l->id = t->merged[c.key];
         l->next = r->next;
         if (r->next >= 0) s[r->next].prev = (int32_t)c.left;
         r->id = UINT32_MAX;

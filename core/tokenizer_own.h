@@ -7,9 +7,6 @@
 #include "pretokenize.h"
 #include "tokenizer.h"
 
-/* What a pair of neighbouring tokens becomes, and how early. */
-typedef struct token_merge { uint32_t left, right, rank, id; } token_merge;
-
 struct qsf_tokenizer {
     const qsf_platform *platform;
     const qsf_vocab    *vocab;
@@ -17,8 +14,9 @@ struct qsf_tokenizer {
     const qsf_pretokenizer *pre;      /* BPE */
     uint32_t  *by_text;               /* hash of a token's text -> id + 1; 0 empty */
     uint32_t   text_mask;
-    token_merge *merges;              /* hash of (left, right); rank UINT32_MAX: empty */
-    uint32_t   merge_mask;
+    uint32_t  *by_pair;               /* hash of two tokens -> the vocabulary's merge of them + 1; 0 empty */
+    uint32_t   pair_mask;
+    uint32_t  *merged;                /* [n_merges] the token that a merge makes; those that make none are not in by_pair */
     char      *pieces;                /* decoded bytes of all tokens */
     uint32_t  *piece_at;              /* [n_tokens + 1] */
     int32_t    byte_tokens[256];      /* BPE: the letter of a byte; SPM: <0xXX>; -1: none */
@@ -32,6 +30,18 @@ static inline const char *token_text(const qsf_tokenizer *t, uint32_t id, size_t
 {
     *len = t->vocab->at[id + 1] - t->vocab->at[id];
     return t->vocab->text + t->vocab->at[id];
+}
+
+/* The slot of by_pair where the merge of two tokens is, or an empty one. */
+static inline uint32_t token_pair_slot(const qsf_tokenizer *t, uint32_t left, uint32_t right)
+{
+    const uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    uint32_t i = ((uint32_t)(h >> 32) ^ (uint32_t)(h >> 11)) & t->pair_mask;
+    for (; t->by_pair[i]; i = (i + 1) & t->pair_mask) {
+        const uint32_t *pair = t->vocab->merges + 2 * (size_t)(t->by_pair[i] - 1);
+        if (pair[0] == left && pair[1] == right) break;
+    }
+    return i;
 }
 
 /* Where ids go: counts on when there is no room. */

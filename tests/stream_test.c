@@ -69,7 +69,7 @@ static qsf_context_options one_thread(void)
 
 /* ---- the plan and what is really taken ---- */
 
-/* Everything that model and context hold, against the plan; stacks are the system's and not seen here. */
+/* Everything that model and context hold, against the plan; stacks, the program's own and a sampler are not seen here. */
 static void check_budget(bench *b, const qsf_context_options *o)
 {
     qsf_plan plan;
@@ -81,7 +81,8 @@ static void check_budget(bench *b, const qsf_context_options *o)
     for (size_t i = 0; i < plan.n_items; i++) sum += plan.items[i].bytes;
     CHECK_EQ(sum, plan.total);
     if (o->ram_budget) CHECK(plan.total <= o->ram_budget);
-    const uint64_t seen = plan.total - plan_bytes(&plan, "thread stacks"), allocs = b->h.n_allocs;
+    const uint64_t seen = plan.total - plan_bytes(&plan, "thread stacks") - plan_bytes(&plan, "sampler") - plan_bytes(&plan, "program");
+    const uint64_t allocs = b->h.n_allocs;
     bench_tokens(ids, N, b->n_vocab, 1);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(qsf_seq_truncate(b->c, 0, 0), QSF_OK);
@@ -181,9 +182,10 @@ TEST(a_larger_budget_never_fails_where_a_smaller_works)
 /* The smallest budget. */
 static bool bench_least(bench *b, qsf_context_options *co)
 {
+    qsf_plan plan;
     co->ram_budget = 1;
-    CHECK_EQ(bench_try(b, co), QSF_E_BUDGET);
-    co->ram_budget = least_budget(b->error.text);
+    CHECK_EQ(qsf_context_plan(b->m, co, &plan, &b->error), QSF_E_BUDGET);
+    co->ram_budget = plan.least;
     return bench_context(b, co);
 }
 
