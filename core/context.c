@@ -131,7 +131,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     qsf_plan_log(c->model, &c->plan, &c->o);
     if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
     c->loader.quality = c->o.quality;
-    if ((st = qsf_ends_init(&c->ends, s, m.stream_ends, m.head_part, c->o.n_batch, err))) goto done;
+    if ((st = qsf_ends_init(&c->ends, s, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->o, err);
 done:
     memory_done(&m, c->model);
@@ -188,7 +188,7 @@ void qsf_context_free(qsf_context *c)
     const qsf_platform *p = c->platform;
     qsf_pool_free(c->pool);
     qsf_head_done(&c->approx);
-    qsf_ends_done(&c->ends, c->o.n_batch);
+    qsf_ends_done(&c->ends);
     qsf_loader_done(&c->loader);
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(p, c->rope[i].freq, c->rope[i].half * sizeof(double));

@@ -85,6 +85,8 @@ struct qsf_context {
 size_t qsf_attention_scratch(const qsf_hparams *hp);
 /* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
 void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
+/* The rotary angles of row r of the batch, which embedding it computes too. */
+void qsf_forward_angles(qsf_context *c, uint32_t r);
 void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
 /* Logits from head_row on, for the rows that asked.  first: applies the final norm, of c->w_final, before. */
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first);
@@ -102,8 +104,7 @@ typedef struct qsf_memory {
     uint64_t *caps;       /* [n_units + 2] bytes of each slot */
     int32_t  *pins;       /* [n_units + 2] unit, or -1 */
     uint64_t stored, raw; /* staging */
-    bool     stream_ends; /* embedding and head are seen through windows */
-    uint64_t head_part;   /* bytes of a part of the head */
+    qsf_ends_plan ends;   /* what of embedding and head is seen through windows */
 } qsf_memory;
 /* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are the caller's, with room for
  * n_units + 2.  ctx_given: the caller asked for o->n_ctx, so it is the last to give way.  QSF_E_BUDGET says the smallest budget that works. */

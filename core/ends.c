@@ -15,16 +15,19 @@ static int ends_find_head(const qsf_source *s, uint32_t *unit)
     return qsf_unit_find(s, *unit, s->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
 }
 
-bool qsf_ends_can_stream(const qsf_source *s)
+/* Outliers of a matrix would have to be there whole. */
+static bool unit_has_outliers(const qsf_source *s, uint32_t unit)
 {
-    uint32_t unit;
-    /* Outliers of the two matrices would have to be there whole. */
-    for (uint32_t u = qsf_unit_embd(s); u <= qsf_unit_final(s); u++)
-        for (uint32_t i = 0; i < s->units[u].n_tensors; i++)
-            if (s->tensors[s->units[u].first_tensor + i].kind >= QSF_K_OUTLIERS) return false;
-    if (!qsf_window_possible(s, qsf_unit_embd(s)) || ends_find_head(s, &unit) < 0 || !qsf_window_possible(s, unit)) return false;
-    /* A learned position table and a head's bias would need windows of their own; no model this large has them. */
-    return !s->hp.learned_pos && (s->hp.tied || qsf_unit_find(s, unit, QSF_K_OUTPUT_BIAS) < 0);
+    for (uint32_t i = 0; i < s->units[unit].n_tensors; i++)
+        if (s->tensors[s->units[unit].first_tensor + i].kind >= QSF_K_OUTLIERS) return true;
+    return false;
+}
+
+static bool matrix_can_stream(const qsf_source *s, uint32_t unit, int tensor)
+{
+    if (tensor < 0 || unit_has_outliers(s, unit)) return false;
+    const uint32_t i = s->units[unit].first_tensor + (uint32_t)tensor;
+    return qsf_window_possible(s, unit, s->places[i], s->places[i] + s->tensors[i].bytes);
 }
 
 static void ends_locate(qsf_ends *e, const qsf_source *s)
@@ -36,13 +39,6 @@ static void ends_locate(qsf_ends *e, const qsf_source *s)
     e->embd_at = s->places[ei];
     e->head = s->tensors[hi];
     e->head_at = s->places[hi];
-}
-
-/* Rows of a part of the head that takes at most `part` bytes. */
-static uint32_t ends_head_rows(const qsf_ends *e, uint64_t part)
-{
-    const uint64_t sixteen = strip_bytes(&e->head) * QSF_TILE_ROWS / strip_rows(&e->head);
-    return (uint32_t)QSF_MIN(QSF_MAX(part / sixteen, 1) * QSF_TILE_ROWS, qsf_round_up(e->head.rows, QSF_TILE_ROWS));
 }
 
 static bool is_final_norm(uint32_t kind) { return kind == QSF_K_OUTPUT_NORM || kind == QSF_K_OUTPUT_NORM_BIAS; }
@@ -60,6 +56,28 @@ static void ends_vectors_range(const qsf_source *s, uint64_t *begin, uint64_t *e
     }
 }
 
+/* A learned position table and a head's bias would need windows of their own; no model this large has them. */
+void qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head)
+{
+    uint32_t unit;
+    uint64_t begin, end;
+    const int tensor = ends_find_head(s, &unit);
+    *embd = !s->hp.learned_pos && matrix_can_stream(s, qsf_unit_embd(s), qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD));
+    if (s->hp.tied) {
+        *head = *embd;
+        return;
+    }
+    ends_vectors_range(s, &begin, &end);
+    *head = matrix_can_stream(s, unit, tensor) && qsf_unit_find(s, unit, QSF_K_OUTPUT_BIAS) < 0 && begin < end && qsf_window_possible(s, unit, begin, end);
+}
+
+/* Rows of a part of the head that takes at most `part` bytes. */
+static uint32_t ends_head_rows(const qsf_ends *e, uint64_t part)
+{
+    const uint64_t sixteen = strip_bytes(&e->head) * QSF_TILE_ROWS / strip_rows(&e->head);
+    return (uint32_t)QSF_MIN(QSF_MAX(part / sixteen, 1) * QSF_TILE_ROWS, qsf_round_up(e->head.rows, QSF_TILE_ROWS));
+}
+
 static uint64_t ends_head_part(const qsf_ends *e)
 {
     return strip_bytes(&e->head) * e->head_rows / strip_rows(&e->head);
@@ -71,46 +89,108 @@ static bool ends_tiles(const qsf_source *s, const qsf_ends *e)
     return qsf_ggml_tile_type(&e->head) >= 0 && (e->head.rows % QSF_TILE_ROWS == 0 || !s->units[e->head_unit].has_crc);
 }
 
-uint64_t qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch)
+uint64_t qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan)
 {
     qsf_ends e = { 0 };
-    uint64_t begin, end;
+    uint64_t begin, end, bytes = 0;
+    if (!plan->embd && !plan->head) return 0;
     ends_locate(&e, s);
-    e.head_rows = ends_head_rows(&e, part);
+    e.head_rows = ends_head_rows(&e, plan->head_part);
     ends_vectors_range(s, &begin, &end);
-    return qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) +
-           (s->hp.tied ? 0 : qsf_window_bytes(s, e.head_unit, end - begin)) + 2 * s->hp.n_embd * sizeof(float) + n_batch * sizeof(uint32_t);
+    if (plan->embd) bytes += qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + plan->n_batch * sizeof(uint32_t);
+    if (plan->head) bytes += 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) + 2 * s->hp.n_embd * sizeof(float);
+    if (plan->head && !s->hp.tied) bytes += qsf_window_bytes(s, e.head_unit, end - begin);
+    return bytes;
 }
 
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err)
+uint64_t qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan)
+{
+    return plan->embd ? plan->n_kept * (s->hp.n_embd * sizeof(float) + sizeof(int32_t) + sizeof(uint64_t)) : 0;
+}
+
+static qsf_status ends_init_embd(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
+{
+    const qsf_platform *p = s->platform;
+    const qsf_status st = qsf_window_init(&e->embd_window, s, qsf_unit_embd(s), strip_bytes(&e->embd), err);
+    if (st) return st;
+    e->n_batch = plan->n_batch;
+    e->n_kept = plan->n_kept;
+    if (!(e->order = qsf_alloc_array(p, e->n_batch, sizeof *e->order, "batch", err))) return QSF_E_MEMORY;
+    if (!(e->kept = qsf_alloc_array(p, e->n_kept, s->hp.n_embd * sizeof *e->kept, "embedding rows", err))) return QSF_E_MEMORY;
+    if (!(e->kept_token = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_token, "embedding rows", err))) return QSF_E_MEMORY;
+    if (!(e->kept_used = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_used, "embedding rows", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < e->n_kept; i++) e->kept_token[i] = -1;
+    return QSF_OK;
+}
+
+static qsf_status ends_init_head(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
 {
     qsf_status st;
     uint64_t begin, end;
-    *e = (qsf_ends){ .streamed = streamed, .n_parts = 1 };
-    if (!streamed) return QSF_OK;
-    ends_locate(e, s);
-    e->head_rows = ends_head_rows(e, part);
+    e->head_rows = ends_head_rows(e, plan->head_part);
     e->n_parts = (uint32_t)qsf_ceil_div(e->head.rows, e->head_rows);
-    if ((st = qsf_window_init(&e->embd_window, s, qsf_unit_embd(s), strip_bytes(&e->embd), err))) return st;
     for (int i = 0; i < 2; i++)
         if ((st = qsf_window_init(&e->head_windows[i], s, e->head_unit, ends_head_part(e), err))) return st;
     ends_vectors_range(s, &begin, &end);
     if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->head_unit, end - begin, err))) return st;
-    if (!(e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof(float), "final norm", err))) return QSF_E_MEMORY;
-    if (!(e->order = qsf_alloc_array(s->platform, n_batch, sizeof(uint32_t), "batch", err))) return QSF_E_MEMORY;
-    return QSF_OK;
+    e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof *e->norm, "final norm", err);
+    return e->norm ? QSF_OK : QSF_E_MEMORY;
 }
 
-void qsf_ends_done(qsf_ends *e, uint32_t n_batch)
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
 {
-    const qsf_source *s = e->embd_window.source;
+    qsf_status st = QSF_OK;
+    *e = (qsf_ends){ .source = s, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
+    if (plan->embd || plan->head) ends_locate(e, s);
+    if (plan->embd) st = ends_init_embd(e, s, plan, err);
+    if (!st && plan->head) st = ends_init_head(e, s, plan, err);
+    return st;
+}
+
+void qsf_ends_done(qsf_ends *e)
+{
+    const qsf_source *s = e->source;
     if (!s) return;
     const qsf_platform *p = s->platform;
-    if (e->order) qsf_dealloc(p, e->order, n_batch * sizeof(uint32_t));
-    if (e->norm) qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof(float));
+    qsf_dealloc(p, e->kept_used, e->n_kept * sizeof *e->kept_used);
+    qsf_dealloc(p, e->kept_token, e->n_kept * sizeof *e->kept_token);
+    qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);
+    qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
+    qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof *e->norm);
     qsf_window_done(&e->vectors_window);
     for (int i = 0; i < 2; i++) qsf_window_done(&e->head_windows[i]);
     qsf_window_done(&e->embd_window);
+}
+
+/* ---- rows that are kept ---- */
+
+/* The place of a token's row, -1: it is not there. */
+static int64_t kept_find(const qsf_ends *e, int32_t token)
+{
+    for (uint32_t i = 0; i < e->n_kept; i++)
+        if (e->kept_token[i] == token) return i;
+    return -1;
+}
+
+/* Keeps an embedded row in the place of the one that was used longest ago. */
+static void kept_put(qsf_ends *e, int32_t token, const float *x)
+{
+    uint32_t oldest = 0;
+    if (!e->n_kept || kept_find(e, token) >= 0) return;
+    for (uint32_t i = 1; i < e->n_kept; i++)
+        if (e->kept_used[i] < e->kept_used[oldest]) oldest = i;
+    e->kept_token[oldest] = token;
+    e->kept_used[oldest] = ++e->used;
+    memcpy(e->kept + (size_t)oldest * e->source->hp.n_embd, x, e->source->hp.n_embd * sizeof *x);
+}
+
+static bool kept_get(qsf_ends *e, int32_t token, float *x)
+{
+    const int64_t i = kept_find(e, token);
+    if (i < 0) return false;
+    e->kept_used[i] = ++e->used;
+    memcpy(x, e->kept + (size_t)i * e->source->hp.n_embd, e->source->hp.n_embd * sizeof *x);
+    return true;
 }
 
 /* ---- embedding ---- */
@@ -118,13 +198,14 @@ void qsf_ends_done(qsf_ends *e, uint32_t n_batch)
 void qsf_ends_begin(qsf_context *c)
 {
     qsf_ends *e = &c->ends;
-    e->next = 0;
-    e->n_order = c->n_rows;
-    if (!e->streamed) return;
+    e->next = e->n_order = 0;
+    if (!e->embd_streamed) return;
+    for (uint32_t r = 0; r < c->n_rows; r++)
+        if (kept_get(e, c->rows[r].token, c->b.x + r * c->b.ld_embd)) qsf_forward_angles(c, r);
+        else e->order[e->n_order++] = r;
     /* Shell's sort: short, in place, fast enough for a batch. */
-    for (uint32_t i = 0; i < c->n_rows; i++) e->order[i] = i;
-    for (uint32_t gap = c->n_rows / 2; gap; gap /= 2)
-        for (uint32_t i = gap; i < c->n_rows; i++) {
+    for (uint32_t gap = e->n_order / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < e->n_order; i++) {
             const uint32_t x = e->order[i];
             uint32_t j = i;
             for (; j >= gap && c->rows[e->order[j - gap]].token > c->rows[x].token; j -= gap) e->order[j] = e->order[j - gap];
@@ -150,7 +231,8 @@ qsf_status qsf_ends_fetch_embd(qsf_context *c, bool wait)
 {
     qsf_ends *e = &c->ends;
     uint64_t begin, end;
-    if (!e->streamed) return unit_fetch(c, qsf_unit_embd(c->model->source), wait, &c->w_embd);
+    if (!e->embd_streamed) return unit_fetch(c, qsf_unit_embd(c->model->source), wait, &c->w_embd);
+    if (e->next == e->n_order) return QSF_OK;
     embd_strip(e, c->rows[e->order[e->next]].token, &begin, &end);
     const qsf_status st = qsf_window_start(&e->embd_window, begin, end, &c->error);
     return st ? st : qsf_window_poll(&e->embd_window, wait, &c->error);
@@ -159,7 +241,7 @@ qsf_status qsf_ends_fetch_embd(qsf_context *c, bool wait)
 bool qsf_ends_embed(qsf_context *c)
 {
     qsf_ends *e = &c->ends;
-    if (!e->streamed) {
+    if (!e->embd_streamed) {
         const qsf_matrix *pos = &c->w_embd->m[QSF_K_POS_EMBD];
         for (uint32_t r = 0; r < c->n_rows; r++)
             qsf_forward_embed(c, r, &c->w_embd->m[QSF_K_TOKEN_EMBD].t, qsf_head_place(c, c->rows[r].token), pos->t.data ? &pos->t : NULL);
@@ -177,6 +259,7 @@ bool qsf_ends_embed(qsf_context *c)
         strip.bytes = strip_bytes(&e->embd);
         strip.data = qsf_window_at(w, begin);
         qsf_forward_embed(c, r, &strip, (uint32_t)token % strip.rows, NULL);
+        kept_put(e, token, c->b.x + r * c->b.ld_embd);
     }
     return true;
 }
@@ -219,13 +302,13 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
     qsf_ends *e = &c->ends;
     uint64_t begin, end;
     qsf_status st;
-    if (!e->streamed || s->hp.tied) st = unit_fetch(c, qsf_unit_final(s), wait, &c->w_final);
+    if (!e->head_streamed || s->hp.tied) st = unit_fetch(c, qsf_unit_final(s), wait, &c->w_final);
     else {
         st = vectors_fetch(c, wait);
         c->w_final = &e->vectors;
     }
     if (st) return st;
-    if (!e->streamed) return s->hp.tied ? unit_fetch(c, qsf_unit_embd(s), wait, &c->w_embd) : QSF_OK;
+    if (!e->head_streamed) return s->hp.tied ? unit_fetch(c, qsf_unit_embd(s), wait, &c->w_embd) : QSF_OK;
     head_range(e, part, &begin, &end);
     if ((st = qsf_window_start(&e->head_windows[part % 2], begin, end, &c->error))) return st;
     return qsf_window_poll(&e->head_windows[part % 2], wait, &c->error);
@@ -255,7 +338,7 @@ static qsf_matrix ends_matrix(const qsf_context *c, qsf_window *w, uint64_t begi
 void qsf_ends_head(qsf_context *c, uint32_t part)
 {
     qsf_ends *e = &c->ends;
-    if (!e->streamed) {
+    if (!e->head_streamed) {
         qsf_forward_head(c, c->hp->tied ? &c->w_embd->m[QSF_K_TOKEN_EMBD] : &c->w_final->m[QSF_K_OUTPUT], 0, true);
         return;
     }

@@ -7,7 +7,8 @@
 #include "window.h"
 
 typedef struct qsf_ends {
-    bool       streamed;
+    const qsf_source *source;
+    bool       embd_streamed, head_streamed;    /* a head that is the embedding goes with it */
     qsf_tensor embd, head;             /* shapes and types; data is not used */
     uint64_t   embd_at, head_at;       /* places in their units */
     uint32_t   head_unit;
@@ -19,17 +20,34 @@ typedef struct qsf_ends {
     qsf_weights vectors;
     float     *norm;                   /* [2][n_embd] weight and bias */
     uint32_t  *order;                  /* [n_batch] rows of the batch by token, so that neighbours share a strip */
+    uint32_t   n_batch;
     uint32_t   next;                   /* of order: the first row that is not embedded yet */
     uint32_t   n_order;
+    /* Embedded rows of the tokens that were used last: a window brings a strip, and whole checked chunks, for each. */
+    uint32_t   n_kept;
+    float     *kept;                   /* [n_kept][n_embd] */
+    int32_t   *kept_token;             /* [n_kept] -1: empty */
+    uint64_t  *kept_used;              /* [n_kept] when, by used */
+    uint64_t   used;
 } qsf_ends;
+
+/* What streams, and with how much memory. */
+typedef struct qsf_ends_plan {
+    bool     embd, head;
+    uint64_t head_part;                /* bytes of a part of the head */
+    uint32_t n_kept;                   /* rows of the embedding */
+    uint32_t n_batch;
+} qsf_ends_plan;
 
 struct qsf_context;
 
-bool       qsf_ends_can_stream(const qsf_source *s);
-/* Memory of streamed ends: the windows. part: bytes of a part of the head. */
-uint64_t   qsf_ends_bytes(const qsf_source *s, uint64_t part, uint32_t n_batch);
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, bool streamed, uint64_t part, uint32_t n_batch, qsf_error *err);
-void       qsf_ends_done(qsf_ends *e, uint32_t n_batch);
+/* What can stream.  Where the head is the embedding it is both or none. */
+void       qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head);
+/* Memory of what streams, without the rows that are kept; and of these. */
+uint64_t   qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan);
+uint64_t   qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan);
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err);
+void       qsf_ends_done(qsf_ends *e);
 
 /* The batch's rows in the order of their tokens. */
 void       qsf_ends_begin(struct qsf_context *c);

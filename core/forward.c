@@ -470,9 +470,14 @@ void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint3
         qsf_dequant_rows(pos, b->pos, 1, c->b.tmp);
         c->k.vec_add(x, x, c->b.tmp, hp->n_embd);
     }
-    for (int i = 0; i < 2 && hp->rope != QSF_ROPE_NONE; i++) {
+    qsf_forward_angles(c, r);
+}
+
+void qsf_forward_angles(qsf_context *c, uint32_t r)
+{
+    for (int i = 0; i < 2 && c->hp->rope != QSF_ROPE_NONE; i++) {
         const size_t half = c->rope[i].half;
-        qsf_rope_angles(&c->rope[i], b->pos, c->b.cos[i] + r * half, c->b.sin[i] + r * half);
+        qsf_rope_angles(&c->rope[i], c->rows[r].pos, c->b.cos[i] + r * half, c->b.sin[i] + r * half);
     }
 }
 

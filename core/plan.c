@@ -6,11 +6,11 @@
 enum { PLAN_SLOTS = 3 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
-enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20 };
+enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256, PLAN_MIN_KEPT = 32 };
 
 typedef struct plan_sizes {
     uint64_t embd, final, layers, largest;
-    uint64_t staging[2][2];   /* [ends in memory][stored, raw] */
+    uint64_t staging[3][2];   /* [layers and a final norm that is loaded, embedding, final unit with the head][stored, raw] */
     uint64_t tables;          /* of the file alone */
     uint64_t approx;          /* what an approximate head takes beside the head */
 } plan_sizes;
@@ -28,9 +28,7 @@ static qsf_status plan_measure(const qsf_source *s, uint32_t n_threads, plan_siz
         uint64_t slot, stored, raw;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
         if (st) return st;
-        const bool end = u == qsf_unit_embd(s) || (u == qsf_unit_final(s) && !s->hp.tied);
-        plan_stage(z->staging[1], stored, raw);
-        if (!end) plan_stage(z->staging[0], stored, raw);
+        plan_stage(z->staging[u == qsf_unit_embd(s) ? 1 : u == qsf_unit_final(s) && !s->hp.tied ? 2 : 0], stored, raw);
         layer_bytes[u] = slot;
         if (u == qsf_unit_embd(s)) z->embd = slot;
         else if (u == qsf_unit_final(s)) z->final = slot;
@@ -52,16 +50,31 @@ static void plan_item(qsf_plan *plan, const char *name, uint64_t bytes)
 /* What may still give way. */
 typedef struct plan_state {
     uint32_t n_slots;         /* buffers that layers pass through */
-    bool     stream_ends;
-    uint64_t head_part;
+    qsf_ends_plan ends;       /* without n_batch */
     bool     ctx_given;       /* the caller asked for this context length: it goes last */
+    bool     can_embd, can_head;          /* stream; tied: both or none */
 } plan_state;
 
 /* Windows on a small embedding are larger than the embedding. */
-static bool plan_can_stream(const qsf_source *s, const plan_sizes *z)
+static void plan_can_stream(const qsf_source *s, const plan_sizes *z, plan_state *state)
 {
-    if (!qsf_ends_can_stream(s)) return false;
-    return qsf_ends_bytes(s, PLAN_MIN_PART, 8) + (s->hp.tied ? z->final : 0) < z->embd + z->final;
+    const bool tied = s->hp.tied;
+    qsf_ends_plan e = { .embd = true, .head = tied, .head_part = PLAN_MIN_PART, .n_kept = PLAN_MIN_KEPT, .n_batch = 8 };
+    qsf_ends_can_stream(s, &state->can_embd, &state->can_head);
+    state->can_embd = state->can_embd && qsf_ends_bytes(s, &e) + qsf_ends_kept_bytes(s, &e) < z->embd;
+    e.embd = tied;
+    e.head = true;
+    if (tied) state->can_head = state->can_embd;
+    else state->can_head = state->can_head && qsf_ends_bytes(s, &e) < z->final;
+}
+
+/* What the loader's staging buffers must hold. */
+static uint64_t plan_staging(const plan_sizes *z, const plan_state *state, int which)
+{
+    uint64_t most = z->staging[0][which];
+    if (!state->ends.embd) most = QSF_MAX(most, z->staging[1][which]);
+    if (!state->ends.head) most = QSF_MAX(most, z->staging[2][which]);
+    return most;
 }
 
 static void plan_note(qsf_plan *plan, const char *fmt, ...) QSF_PRINTF(2, 3);
@@ -83,17 +96,16 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type };
     qsf_kv_layout_init(&l, o->kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
-    if (state->stream_ends) {
-        plan_item(plan, "windows on embedding and head", qsf_ends_bytes(s, state->head_part, o->n_batch));
-        if (hp->tied) plan_item(plan, "final norm", z->final);
-    } else {
-        plan_item(plan, "embedding", z->embd);
-        plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
-    }
+    qsf_ends_plan ends = state->ends;
+    ends.n_batch = o->n_batch;
+    if (ends.embd || ends.head) plan_item(plan, ends.head ? ends.embd ? "windows on embedding and head" : "windows on the head" : "window on the embedding", qsf_ends_bytes(s, &ends));
+    if (ends.embd) plan_item(plan, "embedding rows kept", qsf_ends_kept_bytes(s, &ends));
+    else plan_item(plan, "embedding", z->embd);
+    if (hp->tied || !ends.head) plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
     if (z->approx) plan_item(plan, "approximate head", z->approx);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
-    plan_item(plan, "staging", z->staging[!state->stream_ends][0] + z->staging[!state->stream_ends][1]);
+    plan_item(plan, "staging", plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", sizeof *model + qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
     plan_item(plan, "tables", sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
               o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
@@ -104,7 +116,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
 
 static uint64_t plan_needs(const qsf_plan *fixed, const plan_sizes *z, uint32_t n_slots)
 {
-    return fixed->total + QSF_MIN(z->layers, n_slots * z->largest);
+    return fixed->total + (n_slots < UINT32_MAX ? QSF_MIN(z->layers, n_slots * z->largest) : z->layers);
 }
 
 static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_context_options *o, uint32_t n_slots)
@@ -112,15 +124,22 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_cont
     return o->ram_budget == 0 || plan_needs(fixed, z, n_slots) <= o->ram_budget;
 }
 
-/* Takes one step back; false where nothing is left to give.  Order: batch, context length where nobody asked for one, KV type, resident embedding
- * and head, second buffer, then the rest of batch and context. */
-static bool plan_shrink(qsf_context_options *o, plan_state *state, bool can_stream)
+/* Takes one step back; false where nothing is left to give.  Order: an embedding that is not the head too (it costs a short read for a token that
+ * was not used lately), batch, context length where nobody asked for one, KV type, resident embedding and head, second buffer, then the rest of
+ * batch and context. */
+static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 {
-    if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
+    qsf_ends_plan *e = &state->ends;
+    if (!tied && !e->embd && state->can_embd) e->embd = true;
+    else if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
     else if (!state->ctx_given && o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
     else if (o->kv_type == QSF_KV_F16) o->kv_type = QSF_KV_Q8;
-    else if (!state->stream_ends && can_stream) state->stream_ends = true;
-    else if (state->head_part > PLAN_MIN_PART) state->head_part /= 2;
+    else if (!e->head && state->can_head) {
+        e->head = true;
+        e->embd |= tied;
+    }
+    else if (e->head_part > PLAN_MIN_PART) e->head_part = QSF_MAX(PLAN_MIN_PART, e->head_part / 2);
+    else if (e->n_kept > PLAN_MIN_KEPT) e->n_kept = PLAN_MIN_KEPT;
     else if (state->n_slots > 1) state->n_slots = 1;
     else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
@@ -130,14 +149,14 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool can_stre
 }
 
 /* The smallest budget: what is needed when nothing is left to give. */
-static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, plan_state state, qsf_context_options o, bool can_stream)
+static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, plan_state state, qsf_context_options o)
 {
     uint64_t least = UINT64_MAX;
     do {
         qsf_plan p;
         plan_fixed(model, z, &state, &o, &p);
         least = QSF_MIN(least, plan_needs(&p, z, state.n_slots));
-    } while (plan_shrink(&o, &state, can_stream));
+    } while (plan_shrink(&o, &state, model->source->hp.tied));
     return least;
 }
 
@@ -147,9 +166,11 @@ static void plan_explain(qsf_plan *plan, const plan_state *asked_state, const pl
     if (o->n_batch < asked->n_batch) plan_note(plan, "batch %u -> %u", (unsigned)asked->n_batch, (unsigned)o->n_batch);
     if (o->n_ctx < asked->n_ctx) plan_note(plan, "context length %u -> %u", (unsigned)asked->n_ctx, (unsigned)o->n_ctx);
     if (o->kv_type != asked->kv_type) plan_note(plan, "keys and values f16 -> q8");
-    if (state->stream_ends) plan_note(plan, "embedding and head stream");
-    if (state->stream_ends && state->head_part < asked_state->head_part)
-        plan_note(plan, "parts of the head %.1f -> %.1f MB", (double)asked_state->head_part / 1e6, (double)state->head_part / 1e6);
+    const qsf_ends_plan *e = &state->ends;
+    if (e->embd || e->head) plan_note(plan, "%s", e->embd ? e->head ? "embedding and head stream" : "embedding streams" : "head streams");
+    if (e->head && e->head_part < asked_state->ends.head_part)
+        plan_note(plan, "parts of the head %.1f -> %.1f MB", (double)asked_state->ends.head_part / 1e6, (double)e->head_part / 1e6);
+    if (e->embd && e->n_kept < asked_state->ends.n_kept) plan_note(plan, "embedding rows kept %u -> %u", (unsigned)asked_state->ends.n_kept, (unsigned)e->n_kept);
     if (state->n_slots < asked_state->n_slots) plan_note(plan, "second layer buffer left out");
 }
 
@@ -183,8 +204,8 @@ static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_
 static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_memory *m, qsf_plan *plan)
 {
     const uint32_t n_layers = s->hp.n_layers, n_slots = state->n_slots;
-    m->stream_ends = state->stream_ends;
-    m->head_part = state->head_part;
+    m->ends = state->ends;
+    m->ends.n_batch = o->n_batch;
     /* Layers that stay: all, or as many from the first on as leave room for the buffers that the others pass through. */
     plan->resident = o->ram_budget == 0 || plan->total + z->layers <= o->ram_budget;
     uint64_t spare = plan->resident ? z->layers : o->ram_budget - plan->total - n_slots * z->largest;
@@ -204,32 +225,32 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
         m->caps[m->n_slots] = z->largest;
         m->pins[m->n_slots++] = -1;
     }
-    if (!m->stream_ends) {
+    if (!m->ends.embd) {
         m->caps[m->n_slots] = embd;
         m->pins[m->n_slots++] = (int32_t)n_layers;
     }
-    if (!m->stream_ends || s->hp.tied) {
+    if (!m->ends.head || s->hp.tied) {
         m->caps[m->n_slots] = final;
         m->pins[m->n_slots++] = (int32_t)n_layers + 1;
     }
-    m->stored = z->staging[!m->stream_ends][0];
-    m->raw = z->staging[!m->stream_ends][1];
+    m->stored = plan_staging(z, state, 0);
+    m->raw = plan_staging(z, state, 1);
 }
 
 qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m, qsf_plan *plan, qsf_error *err)
 {
     const qsf_source *s = model->source;
     const qsf_context_options asked = *o;
-    plan_state state = { .n_slots = 2, .ctx_given = ctx_given }, asked_state;
+    plan_state state = { .n_slots = 2, .ctx_given = ctx_given, .ends.n_kept = PLAN_KEPT }, asked_state;
     plan_sizes z;
     qsf_status st;
 
     if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
     if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
-    const bool can_stream = o->head == QSF_HEAD_EXACT && plan_can_stream(s, &z);
-    state.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
+    if (o->head == QSF_HEAD_EXACT) plan_can_stream(s, &z, &state);
+    state.ends.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);
     asked_state = state;
-    const uint64_t least = plan_least(model, &z, state, *o, can_stream);
+    const uint64_t least = plan_least(model, &z, state, *o);
     if (o->ram_budget && least > o->ram_budget) {
         *plan = (qsf_plan){ .least = least };
         return qsf_fail(err, QSF_E_BUDGET, "%s needs at least %llu MB, the budget is %llu MB", s->path, (unsigned long long)qsf_ceil_div(least, 1000000),
@@ -237,7 +258,11 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     }
     plan_fixed(model, &z, &state, o, plan);
     bool reduced = false;
-    while (!plan_fits(plan, &z, o, state.n_slots) && plan_shrink(o, &state, can_stream)) {
+    if (!s->hp.tied && state.can_embd && !plan_fits(plan, &z, o, UINT32_MAX)) {       /* before any layer streams, which all tokens wait for */
+        state.ends.embd = true;
+        plan_fixed(model, &z, &state, o, plan);
+    }
+    while (!plan_fits(plan, &z, o, state.n_slots) && plan_shrink(o, &state, s->hp.tied)) {
         plan_fixed(model, &z, &state, o, plan);
         reduced = true;
     }

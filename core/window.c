@@ -10,11 +10,23 @@ static const uint32_t *window_crcs(const qsf_source *s, uint32_t unit, uint32_t 
     return embd ? s->embd_crcs : s->final_crcs;
 }
 
-bool qsf_window_possible(const qsf_source *s, uint32_t unit)
+/* The extent of a unit that holds bytes [begin, end); NULL: there is no single one. */
+static const qsf_extent *window_extent(const qsf_source *s, uint32_t unit, uint64_t begin, uint64_t end)
+{
+    const qsf_unit *u = &s->units[unit];
+    for (uint32_t i = u->first_extent; i < u->first_extent + u->n_extents; i++) {
+        const qsf_extent *x = &s->extents[i];
+        if (begin >= x->to && end - x->to <= x->len) return x;
+    }
+    return NULL;
+}
+
+bool qsf_window_possible(const qsf_source *s, uint32_t unit, uint64_t begin, uint64_t end)
 {
     const qsf_unit *u = &s->units[unit];
     uint32_t n;
-    return u->compression == QSF_COMPRESS_NONE && u->n_extents == 1 && (!u->has_crc || (window_crcs(s, unit, &n) && s->crc_chunk));
+    if (u->compression != QSF_COMPRESS_NONE || !window_extent(s, unit, begin, end)) return false;
+    return !u->has_crc || (u->n_extents == 1 && window_crcs(s, unit, &n) && s->crc_chunk);       /* chunks are counted over the unit */
 }
 
 uint64_t qsf_window_bytes(const qsf_source *s, uint32_t unit, uint64_t len)
@@ -50,10 +62,10 @@ qsf_status qsf_window_start(qsf_window *w, uint64_t begin, uint64_t end, qsf_err
 {
     const qsf_source *s = w->source;
     const qsf_unit *u = &s->units[w->unit];
-    const qsf_extent *x = &s->extents[u->first_extent];
+    const qsf_extent *x = window_extent(s, w->unit, begin, end);
     if ((w->read || w->ready) && begin >= w->begin && end <= w->end) return QSF_OK;
     window_stop(w);
-    assert(begin < end && end <= x->to + x->len && begin >= x->to);
+    assert(begin < end && x);
     w->begin = begin;
     w->end = end;
     w->tiled = false;

@@ -19,8 +19,8 @@ typedef struct qsf_window {
 
 /* Bytes of memory for windows of at most len bytes: they are widened to whole checked chunks. */
 uint64_t   qsf_window_bytes(const qsf_source *s, uint32_t unit, uint64_t len);
-/* Whether a unit's bytes can be used in parts: stored as they are, in one extent. */
-bool       qsf_window_possible(const qsf_source *s, uint32_t unit);
+/* Whether windows can move over bytes [begin, end) of a unit: they are stored as they are, in one extent. */
+bool       qsf_window_possible(const qsf_source *s, uint32_t unit, uint64_t begin, uint64_t end);
 qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, uint32_t unit, uint64_t len, qsf_error *err);
 void       qsf_window_done(qsf_window *w);       /* ends a running read; takes half-built */
 

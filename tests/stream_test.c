@@ -426,14 +426,16 @@ TEST(damage_under_a_window_is_found_and_survived)
             const uint32_t u = end ? qsf_unit_final(s) : qsf_unit_embd(s);
             if (s->units[u].stored < 2000000) continue;
             mem_file *f = bench_file(&b);
-            /* A row of the embedding that is looked up, the middle of the head. */
-            const uint64_t row = s->places[s->units[u].first_tensor] + (uint64_t)(ids[9] / 16) * 16 * 66;
-            const uint64_t at = s->extents[s->units[u].first_extent].at + (end ? 1900000 : row), len = f->len;
             for (int shrink = 0; shrink < 2; shrink++) {
+                /* A row of the embedding that is looked up and not among those that are kept, the middle of the head. */
+                int32_t fresh[N];
+                for (int i = 0; i < N; i++) fresh[i] = end ? ids[i] : (int32_t)(((uint32_t)ids[i] + 7000u * (uint32_t)(shrink + 1)) % b.n_vocab);
+                const uint64_t row = s->places[s->units[u].first_tensor] + (uint64_t)(fresh[9] / 16) * 16 * 66;
+                const uint64_t at = s->extents[s->units[u].first_extent].at + (end ? 1900000 : row), len = f->len;
                 if (shrink) f->len = at;
                 else f->bytes[at] ^= 2;
                 CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
-                CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, again), shrink ? QSF_E_IO : QSF_E_CORRUPT);
+                CHECK_EQ(bench_feed(&b, 0, fresh, N, CHUNK, again), shrink ? QSF_E_IO : QSF_E_CORRUPT);
                 CHECK_EQ(qsf_step(b.c, NULL), QSF_E_ARGUMENT);
                 f->len = len;
                 if (!shrink) f->bytes[at] ^= 2;
