@@ -129,10 +129,11 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
-    if ((st = qsf_loader_init(&c->loader, s, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
+    if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
+    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
     c->loader.quality = c->o.quality;
-    if ((st = qsf_ends_init(&c->ends, s, &m.ends, err))) goto done;
-    st = qsf_head_init(&c->approx, s, &c->o, err);
+    if ((st = qsf_ends_init(&c->ends, s, &c->reserve.table, &m.ends, err))) goto done;
+    st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
 done:
     memory_done(&m, c->model);
     return st;
@@ -141,21 +142,22 @@ done:
 static qsf_status context_buffers(qsf_context *c, qsf_error *err)
 {
     const qsf_hparams *hp = c->hp;
+    const qsf_platform *mem = &c->reserve.table;
     const uint32_t half = qsf_rope_half(hp);
-    c->region_bytes = qsf_buffers_layout(&c->b, NULL, hp, &c->o, true);
-    if (!(c->region = qsf_alloc(c->platform, c->region_bytes, "activations", err))) return QSF_E_MEMORY;
-    qsf_buffers_layout(&c->b, c->region, hp, &c->o, true);
-    if (!(c->rows = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
-    if (!(c->groups = qsf_alloc_array(c->platform, c->o.n_batch, sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
-    if (!(c->old_length = qsf_alloc_array(c->platform, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
+    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, hp, &c->o, true);
+    if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
+    qsf_buffers_layout(&c->b, c->buffers, hp, &c->o, true);
+    if (!(c->rows = qsf_alloc_array(mem, c->o.n_batch, sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->groups = qsf_alloc_array(mem, c->o.n_batch, sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
-        if (!(c->rope[i].freq = qsf_alloc_array(c->platform, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
+        if (!(c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
         if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx);
     }
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
-    return qsf_kv_init(&c->kv, c->platform, &l, qsf_kv_blocks_for(c->o.n_ctx, c->o.n_seqs), c->o.n_seqs, err);
+    return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_for(c->o.n_ctx, c->o.n_seqs), c->o.n_seqs, err);
 }
 
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
@@ -185,17 +187,18 @@ fail:
 void qsf_context_free(qsf_context *c)
 {
     if (!c) return;
-    const qsf_platform *p = c->platform;
+    const qsf_platform *p = c->platform, *mem = &c->reserve.table;
     qsf_pool_free(c->pool);
     qsf_head_done(&c->approx);
     qsf_ends_done(&c->ends);
     qsf_loader_done(&c->loader);
     qsf_kv_done(&c->kv);
-    for (int i = 0; i < 2; i++) qsf_dealloc(p, c->rope[i].freq, c->rope[i].half * sizeof(double));
-    qsf_dealloc(p, c->old_length, c->o.n_seqs * sizeof(uint32_t));
-    qsf_dealloc(p, c->groups, c->o.n_batch * sizeof *c->groups);
-    qsf_dealloc(p, c->rows, c->o.n_batch * sizeof *c->rows);
-    qsf_dealloc(p, c->region, c->region_bytes);
+    for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
+    qsf_dealloc(mem, c->old_length, c->o.n_seqs * sizeof(uint32_t));
+    qsf_dealloc(mem, c->groups, c->o.n_batch * sizeof *c->groups);
+    qsf_dealloc(mem, c->rows, c->o.n_batch * sizeof *c->rows);
+    qsf_dealloc(mem, c->buffers, c->buffers_bytes);
+    qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);
 }
 

@@ -9,6 +9,7 @@
 #include "loader.h"
 #include "model.h"
 #include "pool.h"
+#include "reserve.h"
 #include "rope.h"
 
 /* A row of the batch under way. */
@@ -51,14 +52,15 @@ struct qsf_context {
     const qsf_hparams  *hp;
     qsf_kernels    k;
     qsf_pool      *pool;
+    qsf_reserve    reserve;          /* the memory of all that follows */
     qsf_loader     loader;
     qsf_ends       ends;
     qsf_head       approx;           /* where the head is not computed whole */
     qsf_kv         kv;
     qsf_rope       rope[2];          /* global, local */
     qsf_buffers    b;
-    void          *region;           /* the buffers' memory */
-    uint64_t       region_bytes;
+    uint8_t       *buffers;          /* b's memory */
+    uint64_t       buffers_bytes;
     qsf_batch_row *rows;
     qsf_row_group *groups;
     uint32_t       n_groups;
@@ -104,6 +106,7 @@ typedef struct qsf_memory {
     uint64_t *caps;       /* [n_units + 2] bytes of each slot */
     int32_t  *pins;       /* [n_units + 2] unit, or -1 */
     uint64_t stored, raw; /* staging */
+    uint64_t reserve;     /* all that the context takes for its life but itself and the threads */
     qsf_ends_plan ends;   /* what of embedding and head is seen through windows */
 } qsf_memory;
 /* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are the caller's, with room for

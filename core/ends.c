@@ -110,8 +110,8 @@ uint64_t qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan)
 
 static qsf_status ends_init_embd(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
 {
-    const qsf_platform *p = s->platform;
-    const qsf_status st = qsf_window_init(&e->embd_window, s, qsf_unit_embd(s), strip_bytes(&e->embd), err);
+    const qsf_platform *p = e->mem;
+    const qsf_status st = qsf_window_init(&e->embd_window, s, p, qsf_unit_embd(s), strip_bytes(&e->embd), err);
     if (st) return st;
     e->n_batch = plan->n_batch;
     e->n_kept = plan->n_kept;
@@ -130,17 +130,17 @@ static qsf_status ends_init_head(qsf_ends *e, const qsf_source *s, const qsf_end
     e->head_rows = ends_head_rows(e, plan->head_part);
     e->n_parts = (uint32_t)qsf_ceil_div(e->head.rows, e->head_rows);
     for (int i = 0; i < 2; i++)
-        if ((st = qsf_window_init(&e->head_windows[i], s, e->head_unit, ends_head_part(e), err))) return st;
+        if ((st = qsf_window_init(&e->head_windows[i], s, e->mem, e->head_unit, ends_head_part(e), err))) return st;
     ends_vectors_range(s, &begin, &end);
-    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->head_unit, end - begin, err))) return st;
-    e->norm = qsf_alloc_array(s->platform, 2 * (uint64_t)s->hp.n_embd, sizeof *e->norm, "final norm", err);
+    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->mem, e->head_unit, end - begin, err))) return st;
+    e->norm = qsf_alloc_array(e->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *e->norm, "final norm", err);
     return e->norm ? QSF_OK : QSF_E_MEMORY;
 }
 
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_platform *mem, const qsf_ends_plan *plan, qsf_error *err)
 {
     qsf_status st = QSF_OK;
-    *e = (qsf_ends){ .source = s, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
+    *e = (qsf_ends){ .source = s, .mem = mem, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
     if (plan->embd || plan->head) ends_locate(e, s);
     if (plan->embd) st = ends_init_embd(e, s, plan, err);
     if (!st && plan->head) st = ends_init_head(e, s, plan, err);
@@ -151,7 +151,7 @@ void qsf_ends_done(qsf_ends *e)
 {
     const qsf_source *s = e->source;
     if (!s) return;
-    const qsf_platform *p = s->platform;
+    const qsf_platform *p = e->mem;
     qsf_dealloc(p, e->kept_used, e->n_kept * sizeof *e->kept_used);
     qsf_dealloc(p, e->kept_token, e->n_kept * sizeof *e->kept_token);
     qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);

@@ -8,6 +8,7 @@
 
 typedef struct qsf_ends {
     const qsf_source *source;
+    const qsf_platform *mem;           /* whose memory it takes */
     bool       embd_streamed, head_streamed;    /* a head that is the embedding goes with it */
     qsf_tensor embd, head;             /* shapes and types; data is not used */
     uint64_t   embd_at, head_at;       /* places in their units */
@@ -46,7 +47,7 @@ void       qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head);
 /* Memory of what streams, without the rows that are kept; and of these. */
 uint64_t   qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan);
 uint64_t   qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan);
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err);
+qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_platform *mem, const qsf_ends_plan *plan, qsf_error *err);
 void       qsf_ends_done(qsf_ends *e);
 
 /* The batch's rows in the order of their tokens. */

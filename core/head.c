@@ -45,15 +45,15 @@ static qsf_status screen_init(qsf_head *h, qsf_error *err)
                              .form = qsf_form_of_type(SCREEN_TYPE), .blocks = (uint32_t)qsf_ceil_div(t->cols, SCREEN_BLOCK) };
     const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, &h->small.t.bytes, err);
     if (st) return st;
-    if (!(h->tiles = qsf_alloc_array(s->platform, (uint64_t)QSF_HEAD_ROWS * h->room, sizeof *h->tiles, "rows of the head", err))) return QSF_E_MEMORY;
-    if (!(h->screen = qsf_alloc(s->platform, h->small.t.bytes, "screen for the head", err))) return QSF_E_MEMORY;
+    if (!(h->tiles = qsf_alloc_array(h->mem, (uint64_t)QSF_HEAD_ROWS * h->room, sizeof *h->tiles, "rows of the head", err))) return QSF_E_MEMORY;
+    if (!(h->screen = qsf_alloc(h->mem, h->small.t.bytes, "screen for the head", err))) return QSF_E_MEMORY;
     h->small.t.data = h->screen;
     return QSF_OK;
 }
 
-qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_context_options *o, qsf_error *err)
+qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem, const qsf_context_options *o, qsf_error *err)
 {
-    *h = (qsf_head){ .mode = o->head, .source = s };
+    *h = (qsf_head){ .mode = o->head, .source = s, .mem = mem };
     return o->head == QSF_HEAD_SCREEN ? screen_init(h, err) : o->head == QSF_HEAD_CLUSTERS ? qsf_clusters_init(h, err) : QSF_OK;
 }
 
@@ -61,8 +61,8 @@ void qsf_head_done(qsf_head *h)
 {
     if (h->mode == QSF_HEAD_CLUSTERS) qsf_clusters_done(h);
     if (h->mode != QSF_HEAD_SCREEN) return;
-    qsf_dealloc(h->source->platform, h->screen, h->small.t.bytes);
-    qsf_dealloc(h->source->platform, h->tiles, (uint64_t)QSF_HEAD_ROWS * h->room * sizeof *h->tiles);
+    qsf_dealloc(h->mem, h->screen, h->small.t.bytes);
+    qsf_dealloc(h->mem, h->tiles, (uint64_t)QSF_HEAD_ROWS * h->room * sizeof *h->tiles);
 }
 
 /* ---- making the screen ---- */

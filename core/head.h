@@ -13,6 +13,7 @@ enum {
 typedef struct qsf_head {
     qsf_head_mode mode;
     const qsf_source *source;
+    const qsf_platform *mem;  /* whose memory it takes */
     bool       ready;         /* made from the head in memory, which happens when it is first used */
     qsf_matrix small;         /* screen: the head in fewer bits; clusters: their centroids */
     uint32_t  *tiles;         /* tiles of the head that are computed exactly; screen: [QSF_HEAD_ROWS][room], clusters: [room] */
@@ -27,7 +28,7 @@ struct qsf_context;
 
 /* Memory that the mode takes beside the head itself.  QSF_E_UNSUPPORTED: this head is not for it, and why. */
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err);
-qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_context_options *o, qsf_error *err);
+qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem, const qsf_context_options *o, qsf_error *err);
 void       qsf_head_done(qsf_head *h);          /* takes half-built */
 
 /* Whether the batch's logits are for qsf_head_run. */

@@ -37,20 +37,20 @@ qsf_status qsf_clusters_init(qsf_head *h, qsf_error *err)
     const qsf_clusters *k = s->clusters;
     h->room = n_tiles_of(s->hp.n_vocab);
     h->small = (qsf_matrix){ .t = k->centroids, .form = qsf_form_of_type(k->centroids.type), .blocks = (uint32_t)qsf_ceil_div(k->centroids.cols, k->centroids.block) };
-    if (!(h->promise = qsf_alloc_array(s->platform, clusters_floats(k, s->hp.n_vocab), sizeof(float), "clusters of the head", err))) return QSF_E_MEMORY;
+    if (!(h->promise = qsf_alloc_array(h->mem, clusters_floats(k, s->hp.n_vocab), sizeof(float), "clusters of the head", err))) return QSF_E_MEMORY;
     h->first = h->promise + qsf_round_up(k->n, QSF_TILE_ROWS);
     h->scratch = h->first + qsf_round_up(k->n, QSF_TILE_ROWS);
-    if (!(h->tiles = qsf_alloc_array(s->platform, h->room, sizeof *h->tiles, "clusters of the head", err))) return QSF_E_MEMORY;
-    if (!(h->taken = qsf_alloc_array(s->platform, h->room, 1, "clusters of the head", err))) return QSF_E_MEMORY;
+    if (!(h->tiles = qsf_alloc_array(h->mem, h->room, sizeof *h->tiles, "clusters of the head", err))) return QSF_E_MEMORY;
+    if (!(h->taken = qsf_alloc_array(h->mem, h->room, 1, "clusters of the head", err))) return QSF_E_MEMORY;
     return QSF_OK;
 }
 
 void qsf_clusters_done(qsf_head *h)
 {
     const qsf_source *s = h->source;
-    qsf_dealloc(s->platform, h->taken, h->room);
-    qsf_dealloc(s->platform, h->tiles, (uint64_t)h->room * sizeof *h->tiles);
-    qsf_dealloc(s->platform, h->promise, clusters_floats(s->clusters, s->hp.n_vocab) * sizeof(float));
+    qsf_dealloc(h->mem, h->taken, h->room);
+    qsf_dealloc(h->mem, h->tiles, (uint64_t)h->room * sizeof *h->tiles);
+    qsf_dealloc(h->mem, h->promise, clusters_floats(s->clusters, s->hp.n_vocab) * sizeof(float));
 }
 
 /* ---- sorting the head ---- */

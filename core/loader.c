@@ -365,11 +365,10 @@ uint64_t qsf_loader_tables(const qsf_source *s, uint32_t n_threads)
     return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * sizeof(int32_t) + n_threads * strip_cap;
 }
 
-qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
+qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *p, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err)
 {
-    const qsf_platform *p = s->platform;
-    *l = (qsf_loader){ .source = s, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
+    *l = (qsf_loader){ .source = s, .mem = p, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
     loader_measure(s, &l->max_extents, &l->strips_cap);
     if (pool) l->strips_cap *= qsf_pool_size(pool);
     if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
@@ -392,7 +391,7 @@ qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *c
 void qsf_loader_done(qsf_loader *l)
 {
     if (!l->source) return;
-    const qsf_platform *p = l->source->platform;
+    const qsf_platform *p = l->mem;
     for (uint32_t i = 0; l->slots && i < l->n_slots; i++) {
         qsf_slot *slot = &l->slots[i];
         slot_drop(l, i);

@@ -38,6 +38,7 @@ typedef struct qsf_slot {
 
 typedef struct qsf_loader {
     const qsf_source *source;
+    const qsf_platform *mem;  /* whose memory it takes */
     uint32_t  n_slots, max_extents;
     qsf_slot *slots;
     int32_t  *slot_of;        /* [n_units] slot index that holds or reads the unit, -1 none */
@@ -61,7 +62,7 @@ qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, u
 uint64_t   qsf_loader_tables(const qsf_source *s, uint32_t n_threads);
 
 /* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through. */
-qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
+qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *mem, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err);
 void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes half-built */
 

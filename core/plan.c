@@ -4,6 +4,8 @@
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
+/* Pieces of the reserve beside the loader's slots, at most; and of these the large ones. */
+enum { PLAN_PIECES = 40, PLAN_LARGE = 16 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256, PLAN_MIN_KEPT = 32 };
@@ -23,12 +25,15 @@ static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
 
 static qsf_status plan_measure(const qsf_source *s, uint32_t n_threads, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
 {
-    *z = (plan_sizes){ .tables = qsf_loader_tables(s, n_threads) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t)) };
+    /* Pieces of the reserve begin at whole cache lines, the larger ones at whole pages. */
+    const uint64_t rounding = (s->n_units + 1 + PLAN_PIECES) * (uint64_t)QSF_RESERVE_LINE + PLAN_LARGE * QSF_RESERVE_PAGE;
+    *z = (plan_sizes){ .tables = qsf_loader_tables(s, n_threads) + rounding };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
         if (st) return st;
         plan_stage(z->staging[u == qsf_unit_embd(s) ? 1 : u == qsf_unit_final(s) && !s->hp.tied ? 2 : 0], stored, raw);
+        slot = qsf_reserve_room(slot);
         layer_bytes[u] = slot;
         if (u == qsf_unit_embd(s)) z->embd = slot;
         else if (u == qsf_unit_final(s)) z->final = slot;
@@ -87,6 +92,21 @@ static void plan_note(qsf_plan *plan, const char *fmt, ...)
     va_end(args);
 }
 
+static uint64_t plan_description(const qsf_model *model)
+{
+    return sizeof *model + qsf_arena_used(model->source->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0);
+}
+
+/* What is not of the context's reserve. */
+static uint64_t plan_own(const qsf_source *s, const qsf_context_options *o)
+{
+    return sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t));
+}
+static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
+{
+    return plan_description(model) + plan_own(model->source, o) + qsf_sampler_bytes(model->source->hp.n_vocab) + (uint64_t)o->n_threads * PLAN_STACK + PLAN_PROGRAM;
+}
+
 /* Everything but the layers' weights, for options o. */
 static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_plan *plan)
 {
@@ -106,8 +126,8 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
     plan_item(plan, "staging", plan_staging(z, state, 0) + plan_staging(z, state, 1));
-    plan_item(plan, "description and vocabulary", sizeof *model + qsf_arena_used(s->arena) + (model->tokenizer ? qsf_tokenizer_memory(model->tokenizer) : 0));
-    plan_item(plan, "tables", sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
+    plan_item(plan, "description and vocabulary", plan_description(model));
+    plan_item(plan, "tables", plan_own(s, o) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
               o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
@@ -270,6 +290,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     plan->least = least;
     if (!reduced && plan_fits(plan, &z, o, PLAN_SLOTS)) state.n_slots = PLAN_SLOTS;
     plan_place(s, &z, &state, o, m, plan);
+    m->reserve = plan->total - plan_apart(model, o);
     plan_explain(plan, &asked_state, &state, &asked, o);
     return QSF_OK;
 }

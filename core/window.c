@@ -34,10 +34,10 @@ uint64_t qsf_window_bytes(const qsf_source *s, uint32_t unit, uint64_t len)
     return QSF_MAX(len, QSF_MIN(len + 2 * (uint64_t)s->crc_chunk, s->units[unit].stored));
 }
 
-qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, uint32_t unit, uint64_t len, qsf_error *err)
+qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, const qsf_platform *memory, uint32_t unit, uint64_t len, qsf_error *err)
 {
-    *w = (qsf_window){ .source = s, .unit = unit, .cap = qsf_window_bytes(s, unit, len) };
-    w->mem = qsf_alloc(s->platform, w->cap, "window on the embedding", err);
+    *w = (qsf_window){ .source = s, .memory = memory, .unit = unit, .cap = qsf_window_bytes(s, unit, len) };
+    w->mem = qsf_alloc(memory, w->cap, "window on the embedding", err);
     return w->mem ? QSF_OK : QSF_E_MEMORY;
 }
 
@@ -54,7 +54,7 @@ void qsf_window_done(qsf_window *w)
 {
     if (!w->source) return;
     window_stop(w);
-    if (w->mem) qsf_dealloc(w->source->platform, w->mem, w->cap);
+    if (w->mem) qsf_dealloc(w->memory, w->mem, w->cap);
     *w = (qsf_window){ 0 };
 }
 

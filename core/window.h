@@ -7,6 +7,7 @@
 
 typedef struct qsf_window {
     const qsf_source *source;
+    const qsf_platform *memory;       /* whose mem is */
     uint32_t  unit;
     uint8_t  *mem;
     uint64_t  cap;
@@ -21,7 +22,7 @@ typedef struct qsf_window {
 uint64_t   qsf_window_bytes(const qsf_source *s, uint32_t unit, uint64_t len);
 /* Whether windows can move over bytes [begin, end) of a unit: they are stored as they are, in one extent. */
 bool       qsf_window_possible(const qsf_source *s, uint32_t unit, uint64_t begin, uint64_t end);
-qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, uint32_t unit, uint64_t len, qsf_error *err);
+qsf_status qsf_window_init(qsf_window *w, const qsf_source *s, const qsf_platform *memory, uint32_t unit, uint64_t len, qsf_error *err);
 void       qsf_window_done(qsf_window *w);       /* ends a running read; takes half-built */
 
 /* Begins to read the unit's bytes [begin, end), unless the window holds or awaits them. */

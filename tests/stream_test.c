@@ -1,6 +1,7 @@
 /* The memory budget: layers, embedding and head that pass through too little room give the logits of a model that has room enough.
  * SPDX-License-Identifier: MIT */
 #include "compress.h"
+#include "reserve.h"
 #include "engine_bench.h"
 
 enum { N = 16, CHUNK = 8 };     /* 8 rows: the smallest batch that a plan may grant */
@@ -76,7 +77,10 @@ static void check_budget(bench *b, const qsf_context_options *o)
     int32_t ids[N];
     uint64_t sum = 0;
     b->h.m.peak_bytes = b->h.m.live_bytes;
+    const uint64_t before = b->h.n_allocs;
     if (!bench_context(b, o)) return;
+    /* The context, its threads, two tables of the plan, and one piece for all else. */
+    if (!QSF_RESERVE_APART) CHECK_EQ(b->h.n_allocs - before, 5);
     qsf_context_get_plan(b->c, &plan);
     for (size_t i = 0; i < plan.n_items; i++) sum += plan.items[i].bytes;
     CHECK_EQ(sum, plan.total);
