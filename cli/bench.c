@@ -23,9 +23,23 @@ void print_memory(run_session *s)
     for (size_t i = 0; i < plan.n_items; i++) fprintf(stderr, "  %-28s %10.2f MB\n", plan.items[i].name, (double)plan.items[i].bytes / 1e6);
 }
 
+/* Resident memory and page cache, which is not the process's. */
+static void print_usage(run_session *s)
+{
+    qsf_usage u;
+    qsf_model_get_usage(s->model, &u);
+    if (u.resident) {
+        fprintf(stderr, "resident %.1f MB now, %.1f MB at most", (double)u.resident / 1e6, (double)u.peak / 1e6);
+        if (u.own) fprintf(stderr, " (now %.1f MB its own, %.1f MB of program files)", (double)u.own / 1e6, (double)u.files / 1e6);
+        fputc('\n', stderr);
+    }
+    if (u.cached) fprintf(stderr, "page cache %.1f MB of the model's file, which the system takes back when it needs memory\n", (double)u.cached / 1e6);
+}
+
 void print_times(run_session *s)
 {
     qsf_stats st;
+    print_usage(s);
     qsf_context_get_stats(s->context, &st);
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt, rate(st.tokens_prompt, st.ns_prompt));
     const uint64_t wrong = s->n_guessed - s->n_right, answered = st.tokens_generated > wrong ? st.tokens_generated - wrong : 0;

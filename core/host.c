@@ -61,4 +61,16 @@ qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *d
 
 uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns(p->user) : 0; }
 
+void qsf_host_memory_used(const qsf_platform *p, qsf_usage *out)
+{
+    *out = (qsf_usage){ 0 };
+    if (!HOST_HAS(p, memory_used) || !p->memory_used(p->user, out)) *out = (qsf_usage){ 0 };
+}
+
+uint64_t qsf_host_cached(const qsf_platform *p, qsf_file *f)
+{
+    uint64_t bytes = 0;
+    return HOST_HAS(p, cached) && p->cached(p->user, f, &bytes) ? bytes : 0;
+}
+
 #undef HOST_HAS

@@ -16,6 +16,8 @@ void  qsf_dealloc(const qsf_platform *p, void *mem, uint64_t size);
 qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length, qsf_error *err);
 /* Reads [at, at+len) whole, waiting for it. */
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err);
+void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);       /* zeros where the host does not say */
+uint64_t   qsf_host_cached(const qsf_platform *p, qsf_file *f);               /* the same */
 uint64_t   qsf_now(const qsf_platform *p);      /* 0 where the host has no clock */
 
 #endif

@@ -64,6 +64,13 @@ void qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
     };
 }
 
+void qsf_model_get_usage(const qsf_model *m, qsf_usage *out)
+{
+    const qsf_source *s = m->source;
+    qsf_host_memory_used(m->platform, out);
+    for (uint32_t i = 0; i < s->n_files; i++) out->cached += qsf_host_cached(s->io, s->files[i]);
+}
+
 /* ---- tokens ---- */
 
 qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)

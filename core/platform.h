@@ -70,6 +70,10 @@ struct qsf_platform {
     uint64_t   (*now_ns)(void *user);                              /* steady */
     uint32_t   (*cpu_features)(void *user);                        /* QSF_CPU_* */
     const char *(*env)(void *user, const char *name);              /* NULL: not set */
+
+    /* -- what the system says of memory, for people (optional: NULL) -- */
+    bool       (*memory_used)(void *user, qsf_usage *out);         /* all members but cached; false: it says nothing */
+    bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);        /* of f, in the system's page cache */
 };
 
 #endif

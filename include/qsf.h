@@ -224,6 +224,16 @@ QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
  * no threads started, nothing stays allocated.  QSF_E_BUDGET: out->least says what would do, the rest of *out is empty. */
 QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out, qsf_error *err);
 
+/* What the process takes of the machine's memory now, in bytes and as the system says it; 0: the system does not say. */
+typedef struct qsf_usage {
+    uint64_t resident;       /* all of the process, as RSS counts it: what a budget is held against */
+    uint64_t own;            /* of resident, what is in no file */
+    uint64_t files;          /* of resident, pages of files: the program and its libraries */
+    uint64_t peak;           /* the largest resident so far */
+    uint64_t cached;         /* the model's files in the system's page cache: not the process's, and given back where others need memory */
+} qsf_usage;
+QSF_API void qsf_model_get_usage(const qsf_model *m, qsf_usage *out);
+
 typedef struct qsf_stats {
     uint64_t tokens_prompt, tokens_generated;       /* rows of batches; generated: of those in which every row asks for logits */
     uint64_t ns_prompt, ns_generated;

@@ -119,4 +119,10 @@ void native_unmap(void *user, qsf_file *f, const void *p)
     (void)user;
     if (p) munmap((void *)(uintptr_t)p, (size_t)f->length);
 }
+
+bool native_cached(void *user, qsf_file *f, uint64_t *bytes)
+{
+    (void)user;
+    return native_fd_cached(f->fd, f->length, bytes);
+}
 #endif

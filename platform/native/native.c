@@ -38,6 +38,8 @@ const qsf_platform *qsf_platform_native(void)
         .now_ns = native_now_ns,
         .cpu_features = native_cpu_features,
         .env = native_env,
+        .memory_used = native_memory_used,
+        .cached = native_cached,
     };
     return &table;
 }

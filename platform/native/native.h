@@ -71,6 +71,13 @@ void       native_abort(void *user, qsf_out *o);
 void *native_mem_alloc(void *user, size_t size);
 void  native_mem_free(void *user, void *p, size_t size);
 
+/* ---- what the system says of memory: usage_*.c; the file's by file_*.c ---- */
+bool  native_memory_used(void *user, qsf_usage *out);
+bool  native_cached(void *user, qsf_file *f, uint64_t *bytes);
+#if defined(NATIVE_POSIX)
+bool  native_fd_cached(int fd, uint64_t length, uint64_t *bytes);
+#endif
+
 /* ---- threads and clock: thread_*.c (also pin and count), wait_*.c ---- */
 uint32_t   native_cpu_count(void *user);
 qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
