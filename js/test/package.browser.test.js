@@ -81,7 +81,7 @@ for (const isolation of [true, false])
       await tab.page.evaluate(() => { qsfDemo.settings.temperature = 0; });
       await tab.page.fill('#text', 'What is the capital of France?');
       await tab.page.keyboard.press('Enter');
-      await tab.page.waitForFunction(() => document.querySelector('#talk .assistant')?.textContent.includes('Paris') && document.querySelector('#stop').hidden);
+      await tab.page.waitForFunction(() => document.querySelector('#talk .assistant')?.textContent.includes('Paris') && document.querySelector('#stop').hidden, undefined, {polling: 50});
       await tab.page.screenshot({path: join(WORK, isolation ? 'page.png' : 'page-one-thread.png')});
     });
     test('stops at once', async () => {

@@ -45,7 +45,7 @@ for (const [name, config] of Object.entries(CONFIGS))
     page.on('pageerror', error => errors.push(error.message));
     page.on('console', message => { if (message.type() === 'error') errors.push(message.text()); });
     await page.goto(`http://127.0.0.1:${server.address().port}/app/`);
-    await page.waitForFunction(() => globalThis.load);
+    await page.waitForFunction(() => globalThis.load, undefined, {polling: 50});
     const {ids, variant} = await page.evaluate(async messages => {
       const model = await load('/model.qsf', {threads: 2, contextLength: 512}), ids = [];
       for await (const text of model.chat(messages, {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
