@@ -13,10 +13,14 @@ static void *reserve_take(void *user, size_t size)
 {
     qsf_reserve *r = user;
     if (QSF_RESERVE_APART) return r->platform->mem_alloc(r->platform->user, size);
-    const uint64_t at = qsf_round_up(r->used, reserve_align(size)), room = qsf_reserve_room(size);
-    if (at > r->cap || room > r->cap - at) return NULL;
-    r->used = at + room;
-    return r->mem + at;
+    const uint64_t room = qsf_reserve_room(size);
+    if (room > r->high - r->low) return NULL;
+    if (reserve_align(size) == QSF_RESERVE_PAGE) {
+        r->low += room;
+        return r->mem + (r->low - room);
+    }
+    r->high -= room;
+    return r->mem + r->high;
 }
 
 static void reserve_give(void *user, void *p, size_t size)
@@ -28,6 +32,7 @@ static void reserve_give(void *user, void *p, size_t size)
 qsf_status qsf_reserve_init(qsf_reserve *r, const qsf_platform *p, uint64_t cap, qsf_error *err)
 {
     *r = (qsf_reserve){ .table = { .size = sizeof r->table, .user = r, .mem_alloc = reserve_take, .mem_free = reserve_give }, .platform = p, .cap = cap };
+    r->high = cap / QSF_RESERVE_LINE * QSF_RESERVE_LINE;
     if (QSF_RESERVE_APART) return QSF_OK;
     r->mem = qsf_alloc(p, cap, "the context, as one piece", err);
     return r->mem ? QSF_OK : QSF_E_MEMORY;

@@ -26,7 +26,8 @@ typedef struct qsf_reserve {
     qsf_platform table;             /* its memory functions give out the reserve; the others are NULL */
     const qsf_platform *platform;
     uint8_t     *mem;
-    uint64_t     cap, used;
+    uint64_t     low, high;         /* what is free: large pieces are taken from below, small ones from above, so that none leaves a gap */
+    uint64_t     cap;
 } qsf_reserve;
 
 /* What size bytes take of a reserve: whole cache lines, whole pages where it is much, which reads past the page cache need. */
