@@ -306,6 +306,8 @@ qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
     if ((st = read_vocab_size(&g, err))) goto done;
     if ((st = read_meta(&g, err))) goto done;
     if (!s->vocab_only) st = read_tensors(&g, &kinds, err);
+    s->opening = qsf_arena_used(s->arena) + qsf_arena_used(g.tmp);
+    for (uint32_t i = 0; i < g.n_parts; i++) s->opening += g.parts[i].cap;
 done:
     qsf_gguf_done(&g);
     return st;

@@ -172,12 +172,13 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, plan_state state, qsf_context_options o)
 {
     uint64_t least = UINT64_MAX;
+    const uint64_t opening = model->source->opening + PLAN_PROGRAM;         /* has been taken before anybody could plan */
     do {
         qsf_plan p;
         plan_fixed(model, z, &state, &o, &p);
         least = QSF_MIN(least, plan_needs(&p, z, state.n_slots));
     } while (plan_shrink(&o, &state, model->source->hp.tied));
-    return least;
+    return QSF_MAX(least, opening);
 }
 
 /* What was asked and not granted. */

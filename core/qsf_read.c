@@ -310,6 +310,7 @@ qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err)
         if (s->tensors[i].type != QSF_T_SPARSE) s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
     for (uint32_t i = 0; !st && i < s->n_units; i++) s->weight_bytes += s->units[i].stored;
     if (!st) st = qsf_source_check_shapes(s, err);
+    s->opening = qsf_arena_used(s->arena) + o.ext_bytes + o.index_bytes;
     qsf_dealloc(s->platform, o.ext_mem, o.ext_bytes);
     qsf_dealloc(s->platform, o.index, o.index_bytes);
     return st;

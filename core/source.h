@@ -128,6 +128,7 @@ typedef struct qsf_source {
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
     const qsf_clusters *clusters; /* NULL: the file has none */
+    uint64_t      opening;        /* bytes that were taken while the file was opened, most of which have been given back */
     struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }
