@@ -572,6 +572,51 @@ TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
     }
 }
 
+/* The embedding of a model whose head is another matrix gives way first; a row is read once as long as it is among those that are kept. */
+TEST(rows_of_the_embedding_that_were_used_lately_are_not_read_again)
+{
+    enum { MANY = 300 };        /* more than are kept */
+    bench b;
+    qsf_plan plan;
+    qsf_stats stats;
+    qsf_context_options co = one_thread();
+    const tiny_options o = wide(false);
+    if (!any_write(&b, &o) || !bench_open(&b)) return;
+    co.n_ctx = 2 * MANY;
+    if (!bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    float *right = bench_floats(&b, 1), *again = bench_floats(&b, 1);
+    const int32_t first = 12345;
+    CHECK_EQ(bench_feed(&b, 0, &first, 1, 1, right), QSF_OK);
+    co.ram_budget = plan.total - 1;
+    if (!bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    CHECK(plan.resident && plan_bytes(&plan, "window on the embedding") > 0 && plan_bytes(&plan, "final norm and head") > 0);
+    CHECK_EQ(bench_feed(&b, 0, &first, 1, 1, again), QSF_OK);      /* loads the layers and the head, too */
+    CHECK_NEAR(bench_distance(right, again, b.n_vocab), 0, 0);
+    qsf_context_reset_stats(b.c);
+    CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+    CHECK_EQ(bench_feed(&b, 0, &first, 1, 1, again), QSF_OK);
+    CHECK_NEAR(bench_distance(right, again, b.n_vocab), 0, 0);
+    qsf_context_get_stats(b.c, &stats);
+    CHECK_EQ(stats.bytes_read, 0);
+    for (int32_t i = 0; i < MANY; i++) {                            /* far apart: each in a chunk of its own or nearly so */
+        const int32_t id = 16 * 9 * i;
+        CHECK_EQ(qsf_feed(b.c, 1, &id, 1, NULL), QSF_OK);
+    }
+    qsf_context_get_stats(b.c, &stats);
+    const uint64_t before = stats.bytes_read;
+    CHECK(before > 0);
+    CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+    CHECK_EQ(bench_feed(&b, 0, &first, 1, 1, again), QSF_OK);       /* gone, and read anew */
+    CHECK_NEAR(bench_distance(right, again, b.n_vocab), 0, 0);
+    qsf_context_get_stats(b.c, &stats);
+    CHECK(stats.bytes_read > before);
+    free(right);
+    free(again);
+    bench_end(&b);
+}
+
 TEST(the_bytes_that_were_read_are_counted)
 {
     bench b;
@@ -617,6 +662,7 @@ int main(int argc, char **argv)
     RUN(steps_never_block_and_say_when_they_wait);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
     RUN(reads_under_way_are_ended_when_a_context_goes_or_turns_back);
+    RUN(rows_of_the_embedding_that_were_used_lately_are_not_read_again);
     RUN(the_bytes_that_were_read_are_counted);
     for (size_t i = 0; i < QSF_ARRAY_LEN(kept); i++) free(kept[i].bytes);
     return test_end();
