@@ -7,7 +7,7 @@
 #include "kernels.h"
 #include "model.h"
 
-enum { DRAFT_LEAST = 2, DRAFT_LONG = 4 };       /* tokens that have to be the same, and that are enough */
+enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };       /* tokens that have to be the same, and that are enough */
 
 /* How many tokens before place a are those before place b, a < b. */
 static size_t same_before(const int32_t *ids, size_t a, size_t b)
@@ -50,10 +50,15 @@ uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t mos
 {
     qsf_context_options more = *o;
     qsf_plan without, with;
-    more.n_logits = 1 + most;
-    if (!draft_exact(m->source, o)) return 0;
-    if (qsf_context_plan(m, o, &without, NULL) || without.resident || qsf_context_plan(m, &more, &with, NULL)) return 0;
-    if (with.n_ctx < without.n_ctx || with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_reductions != without.n_reductions) return 0;
-    *o = more;
-    return most;
+    if (!draft_exact(m->source, o) || qsf_context_plan(m, o, &without, NULL) || without.resident) return 0;
+    for (; most; most /= 2) {
+        more.n_logits = 1 + most;
+        if (qsf_context_plan(m, &more, &with, NULL)) continue;
+        /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody asked for and that stays long enough. */
+        if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT || 2 * with.n_ctx < without.n_ctx)) continue;
+        if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_slots < without.n_slots) continue;
+        *o = more;
+        return most;
+    }
+    return 0;
 }

@@ -335,8 +335,9 @@ QSF_API void       qsf_sampler_reset(qsf_sampler *s);
  * logits and is the guess of row i+1 needs no pass of its own.  Where it is another, qsf_seq_truncate drops the rest.  The tokens are the
  * same as without guesses. */
 QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap);
-/* Makes room in *o for the logits of `most` guesses, if layers will stream, nothing has to give way for it, and guesses change nothing: with weights, keys or values
- * that are floats, a row's last bits depend on how many rows a batch has.  How many guesses that are a pass: most or 0. */
+/* Makes room in *o for the logits of `most` guesses, if layers will stream and guesses change nothing: with weights, keys or values that are floats, a
+ * row's last bits depend on how many rows a batch has.  Fewer where too much would have to give way for it: more than half of the batch, any of a
+ * context that was asked for, any precision of keys and values.  How many guesses that are a pass; 0: *o stays as it is. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
 
 /* ---- the short interface ----------------------------------------------------------------------------------------- */
