@@ -180,8 +180,8 @@ typedef enum qsf_head_mode { QSF_HEAD_EXACT = 0, QSF_HEAD_SCREEN = 1, QSF_HEAD_C
 
 typedef struct qsf_context_options {
     size_t      size;
-    uint64_t    ram_budget;   /* bytes the context may allocate; 0: no limit.  The plan reduces context length, then
-                               * buffers, and fails with the smallest budget that works */
+    uint64_t    ram_budget;   /* bytes of resident memory, model and program's heap included, but for 4 MB of program files; 0: no limit.
+                               * docs/memory.md says what the plan reduces; it fails with the smallest budget that works */
     uint32_t    n_ctx;        /* positions of all sequences together; 0: the model's own, at most 4096 */
     uint32_t    n_batch;      /* rows computed at once, default 256 */
     uint32_t    n_threads;    /* 1..256; 0: one a core */
@@ -216,7 +216,7 @@ typedef struct qsf_plan {
     qsf_kv_type   kv_type;
     bool          resident;      /* all layers stay in memory; else they stream through n_slots buffers */
     uint32_t      n_slots;
-    char          reductions[8][64];      /* what gave way to the budget, in that order: "batch 256 -> 64" */
+    char          reductions[12][64];     /* what gave way to the budget, in that order: "batch 256 -> 64" */
     size_t        n_reductions;
 } qsf_plan;
 QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
