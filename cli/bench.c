@@ -46,9 +46,12 @@ void print_times(run_session *s)
     fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)answered, rate(answered, st.ns_generated));
     if (s->n_guessed) fprintf(stderr, "; %llu of %llu guesses right", (unsigned long long)s->n_right, (unsigned long long)s->n_guessed);
     fprintf(stderr, "\n"
-                    "time     matmul %.0f ms, attention %.0f ms, other %.0f ms, waiting for bytes %.0f ms, preparing them %.0f ms; %.1f MB read\n",
-            (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_other / 1e6, (double)st.ns_wait_io / 1e6,
-            (double)st.ns_prepare / 1e6, (double)st.bytes_read / 1e6);
+                    "time     matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, other %.0f ms, waiting for layers %.0f ms\n",
+            (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6, (double)st.ns_other / 1e6,
+            (double)st.ns_wait_io / 1e6);
+    fprintf(stderr, "layers   %.1f MB read in %.0f ms, prepared in %.0f ms (checked %.0f ms, decompressed %.0f ms); %.0f %% of this while computing\n",
+            (double)st.bytes_read / 1e6, (double)st.ns_read / 1e6, (double)st.ns_prepare / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
+            100.0 * (double)st.overlap);
 }
 
 /* Prefill of 512 and decode of 128 tokens, three times each; the best counts. */
@@ -59,6 +62,7 @@ int run_bench(run_session *s)
     qsf_model_info info;
     qsf_stats st;
     double best[2] = { 0, 0 };
+    uint64_t read = 0, wall = 0;
     qsf_context_get_plan(s->context, &plan);
     qsf_model_get_info(s->model, &info);
     const uint32_t n_prompt = plan.n_ctx < PROMPT + ANSWER ? plan.n_ctx / 2 : PROMPT;
@@ -70,19 +74,39 @@ int run_bench(run_session *s)
         qsf_seq_truncate(s->context, 0, 0);
         qsf_status e = qsf_feed(s->context, 0, ids, n_prompt, NULL);
         const float *logits;
-        for (uint32_t i = 0; !e && i < n_answer; i++) e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
+        s->ns_sampling = 0;
+        for (uint32_t i = 0; !e && i < n_answer; i++) {
+            e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
+            const uint64_t begin = clock_ns();
+            if (!e) (void)qsf_sampler_pick(s->sampler, logits);
+            s->ns_sampling += clock_ns() - begin;
+        }
         if (e) return report_context(s->context, e);
         if (interrupted()) return EXIT_INTERRUPTED;
         qsf_context_get_stats(s->context, &st);
         const double r[2] = { rate(st.tokens_prompt, st.ns_prompt), rate(st.tokens_generated, st.ns_generated) };
         for (int i = 0; t > 0 && i < 2; i++)
             if (r[i] > best[i]) best[i] = r[i];
+        read = st.bytes_read;
+        wall = st.ns_prompt + st.ns_generated;
     }
     if (s->set->json)
-        printf("{\"isa\":\"%s\",\"threads\":%u,\"prefill_tokens\":%u,\"prefill_tok_s\":%.2f,\"decode_tokens\":%u,\"decode_tok_s\":%.2f,\"memory\":%llu}\n", st.isa,
-               st.n_threads, n_prompt, best[0], n_answer, best[1], (unsigned long long)plan.total);
-    else
+        printf("{\"isa\":\"%s\",\"threads\":%u,\"prefill_tokens\":%u,\"prefill_tok_s\":%.2f,\"decode_tokens\":%u,\"decode_tok_s\":%.2f,\"memory\":%llu,"
+               "\"bytes_read\":%llu,\"bytes_s\":%.0f,\"overlap\":%.3f,\"ms\":{\"wall\":%.1f,\"wait\":%.1f,\"read\":%.1f,\"check\":%.1f,\"decompress\":%.1f,"
+               "\"prepare\":%.1f,\"matmul\":%.1f,\"attention\":%.1f,\"head\":%.1f,\"sampling\":%.1f,\"other\":%.1f}}\n", st.isa,
+               st.n_threads, n_prompt, best[0], n_answer, best[1], (unsigned long long)plan.total, (unsigned long long)read, rate(read, wall), (double)st.overlap,
+               (double)wall / 1e6, (double)st.ns_wait_io / 1e6, (double)st.ns_read / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
+               (double)st.ns_prepare / 1e6, (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6,
+               (double)st.ns_other / 1e6);
+    else {
         printf("prefill %u tokens  %9.1f tok/s\ndecode  %u tokens  %9.1f tok/s\n(%s, %u threads, %.1f MB)\n", n_prompt, best[0], n_answer, best[1], st.isa,
                st.n_threads, (double)plan.total / 1e6);
+        printf("matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, waiting for layers %.0f ms of %.0f ms\n", (double)st.ns_matmul / 1e6,
+               (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6, (double)st.ns_wait_io / 1e6, (double)wall / 1e6);
+        if (read)
+            printf("%.1f MB read, %.1f MB/s; read %.0f ms, check %.0f ms, decompress %.0f ms, prepare %.0f ms in all: %.0f %% while computing\n", (double)read / 1e6,
+                   rate(read, wall) / 1e6, (double)st.ns_read / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6, (double)st.ns_prepare / 1e6,
+                   100.0 * (double)st.overlap);
+    }
     return EXIT_OK;
 }

@@ -87,7 +87,9 @@ int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const floa
     if (!draft_begin(&d, s, ids, n_ids)) return report(&no_memory);
     for (long long i = 0; most < 0 || i < most; i++) {
         const char *piece;
+        const uint64_t begin = clock_ns();
         const int32_t id = qsf_sampler_pick(s->sampler, logits);
+        s->ns_sampling += clock_ns() - begin;
         if (qsf_token_is_end(s->model, id) && !s->set->ignore_eos) break;
         qsf_sampler_accept(s->sampler, id);
         const size_t n = qsf_token_piece(s->model, id, s->set->ignore_eos, &piece);

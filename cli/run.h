@@ -10,7 +10,7 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft;
@@ -26,6 +26,7 @@ typedef struct run_session {
     const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
     uint32_t     draft;           /* most guesses a pass */
     uint64_t     n_guessed, n_right;
+    uint64_t     ns_sampling;
     qsf_error    error;
 } run_session;
 
@@ -34,6 +35,7 @@ void terminal_init(void);
 bool terminal_is(FILE *f);                          /* a person is at the other end */
 bool interrupted(void);                             /* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
 void interrupt_clear(void);
+uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
 /* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.  The caller frees. */
 char *read_whole(const char *path, size_t *len);

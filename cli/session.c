@@ -79,6 +79,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.kv_type = !strcmp(set->kv, "f16") ? QSF_KV_F16 : !strcmp(set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
     co.f32 = set->f32;
     co.isa = set->isa;
+    co.check_every = !strcmp(set->check, "every");
     co.quality = (float)set->quality;
     co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;

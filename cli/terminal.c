@@ -6,6 +6,8 @@
 
 #include "run.h"
 
+#include "platform.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -43,6 +45,12 @@ void terminal_init(void)
 bool interrupted(void) { return interrupt_count > 0; }
 void interrupt_clear(void) { interrupt_count = 0; }
 bool terminal_is(FILE *f) { return terminal_fd(f) != 0; }
+
+uint64_t clock_ns(void)
+{
+    const qsf_platform *p = qsf_platform_native();
+    return p->now_ns(p->user);
+}
 
 const char *colour(FILE *f, const char *code)
 {

@@ -130,7 +130,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.raw, c->pool, err))) goto done;
+    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.n_stages, m.raw, c->pool, err))) goto done;
+    c->loader.check_every = c->o.check_every;
     c->loader.quality = c->o.quality;
     if ((st = qsf_ends_init(&c->ends, s, &c->reserve.table, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
@@ -211,20 +212,32 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
     const qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
     *out = c->stats;
-    out->bytes_read = c->loader.bytes_read;
-    out->ns_wait_io = c->loader.ns_wait;
-    out->ns_prepare = c->loader.ns_prepare;
+    const qsf_loader *l = &c->loader;
+    out->bytes_read = l->bytes_read;
+    out->ns_wait_io = l->ns_wait;
+    out->ns_prepare = l->took.prepare;
+    out->ns_read = l->took.read;
+    out->ns_check = l->took.unit.check;
+    out->ns_decompress = l->took.unit.unpack;
     for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) {
         out->bytes_read += windows[i]->bytes_read;
         out->ns_wait_io += windows[i]->ns_wait;
+        out->ns_read += windows[i]->ns_wait;        /* how long one took that nobody waited for is not known */
+        out->ns_prepare += windows[i]->ns_check;
+        out->ns_check += windows[i]->ns_check;
     }
+    uint64_t seen = out->ns_wait_io + l->ns_own;    /* what the computing thread did not do meanwhile */
+    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) seen += windows[i]->ns_check;
+    const uint64_t all = out->ns_read + out->ns_prepare;
+    out->overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
 }
 void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads };
-    c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_prepare = 0;
+    c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
+    c->loader.took = (qsf_load_times){ 0 };
     qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) windows[i]->bytes_read = windows[i]->ns_wait = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) windows[i]->bytes_read = windows[i]->ns_wait = windows[i]->ns_check = 0;
 }
 
 /* ---- sequences ---- */
@@ -335,7 +348,10 @@ static qsf_status step_fetch(qsf_context *c, bool wait)
     const uint32_t n_layers = c->hp->n_layers;
     if (c->at == 0) return qsf_ends_fetch_embd(c, wait);
     if (c->at > n_layers) return qsf_ends_fetch_head(c, c->at - n_layers - 1, wait);
-    const qsf_status st = wait ? qsf_loader_wait(&c->loader, c->at - 1, &c->error) : QSF_OK;
+    qsf_status st = qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
+    if (st != QSF_PENDING) return st;
+    qsf_loader_prefetch(&c->loader, c->at - 1);         /* the buffer of the last layer is free: the one after this begins to travel */
+    if (wait) st = qsf_loader_wait(&c->loader, c->at - 1, &c->error);
     return st ? st : qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
 }
 

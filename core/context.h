@@ -106,6 +106,7 @@ typedef struct qsf_memory {
     uint64_t *caps;       /* [n_units + 2] bytes of each slot */
     int32_t  *pins;       /* [n_units + 2] unit, or -1 */
     uint64_t stored, raw; /* staging */
+    uint32_t n_stages;    /* buffers of stored bytes each */
     uint64_t reserve;     /* all that the context takes for its life but itself and the threads */
     qsf_ends_plan ends;   /* what of embedding and head is seen through windows */
 } qsf_memory;

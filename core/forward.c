@@ -507,7 +507,7 @@ static void head_thread(void *arg, uint32_t thread)
     layer_run *run = arg;
     qsf_context *c = run->c;
     qsf_forward_logits(c, c->head, 0, c->n_asked, qsf_share_of(tiles_of(c->head), thread, c->o.n_threads), thread);
-    meet(run, thread, &c->stats.ns_matmul);
+    meet(run, thread, &c->stats.ns_head);
 }
 
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first)

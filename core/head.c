@@ -166,7 +166,7 @@ void qsf_head_run(qsf_context *c, const qsf_matrix *head)
     c->approx.ready = true;
     const uint64_t begin = qsf_now(c->platform);
     qsf_pool_run(c->pool, approximate_thread, &job);
-    c->stats.ns_matmul += qsf_now(c->platform) - begin;
+    c->stats.ns_head += qsf_now(c->platform) - begin;
 }
 
 void qsf_head_order(qsf_context *c)

@@ -59,6 +59,8 @@ qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *d
     return qsf_fail(err, st, "reading %llu bytes at %llu failed: %s", (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
 }
 
+bool qsf_host_threads(const qsf_platform *p) { return HOST_HAS(p, thread_start) && HOST_HAS(p, wait32) && HOST_HAS(p, wake32); }
+
 uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns(p->user) : 0; }
 
 void qsf_host_memory_used(const qsf_platform *p, qsf_usage *out)

@@ -18,6 +18,7 @@ qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err);
 void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);       /* zeros where the host does not say */
 uint64_t   qsf_host_cached(const qsf_platform *p, qsf_file *f);               /* the same */
+bool       qsf_host_threads(const qsf_platform *p);      /* threads can be started, and sleep until they are woken */
 uint64_t   qsf_now(const qsf_platform *p);      /* 0 where the host has no clock */
 
 #endif

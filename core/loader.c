@@ -124,12 +124,13 @@ static qsf_status slot_add(const qsf_source *s, qsf_weights *w, const qsf_tensor
 }
 
 /* Brings the unit's bytes, read to where unit_memory said, into their final form in the slot. */
-static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
+static qsf_status slot_form(qsf_loader *l, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
 {
     const qsf_source *s = l->source;
     const qsf_unit *u = &s->units[slot->unit];
     const bool moves = unit_moves(s, u), packed = u->compression != QSF_COMPRESS_NONE;
-    const uint8_t *stored = moves || packed ? l->stored : slot->mem;
+    const uint8_t *stored = slot->stage >= 0 ? l->stored[slot->stage] : slot->mem;
+    const bool crc = l->check_every || !l->checked[slot->unit];
     uint8_t *raw = packed ? (moves ? l->raw : slot->mem) : NULL;
     slot_place places[QSF_MAX_UNIT_TENSORS];
     qsf_tensor tensors[QSF_MAX_UNIT_TENSORS], *ggml[QSF_MAX_UNIT_TENSORS];
@@ -137,7 +138,8 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
     uint64_t total;
     qsf_status st;
 
-    if ((st = qsf_unit_check(s, slot->unit, stored, raw, err))) return st;
+    if ((st = qsf_unit_check_timed(s, slot->unit, stored, raw, crc, &slot->took.unit, err))) return st;
+    l->checked[slot->unit] = true;
     if ((st = unit_layout(s, slot->unit, places, &total, err))) return st;
     assert(total <= slot->cap);
     const uint8_t *from = packed ? raw : stored;
@@ -162,27 +164,90 @@ static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, qsf_error *err)
         if (p->ggml) ggml[n_ggml++] = t;
         else t->bytes = p->bytes;
     }
-    qsf_ggml_to_tiles(ggml, n_ggml, l->strips, l->pool);
+    qsf_ggml_to_tiles(ggml, n_ggml, strips, pool);
     for (uint32_t i = 0; i < u->n_tensors; i++)
         if ((st = slot_add(s, &slot->w, &tensors[i], err))) return st;
     return QSF_OK;
 }
 
+static qsf_status slot_prepare(qsf_loader *l, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
+{
+    const uint64_t begin = qsf_now(l->source->platform);
+    const qsf_status st = slot_form(l, slot, strips, pool, err);
+    slot->took.prepare = qsf_now(l->source->platform) - begin;
+    return st;
+}
+
 /* ---- reading ---- */
 
-static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, qsf_error *err)
+/* Ends the reads that are over; wait: all. */
+static qsf_status slot_reads(const qsf_loader *l, qsf_slot *slot, bool wait, qsf_error *err)
+{
+    const qsf_source *s = l->source;
+    for (uint32_t i = 0; i < slot->n_reads; i++) {
+        if (!slot->reads[i]) continue;
+        const qsf_status st = wait ? s->io->read_wait(s->io->user, slot->reads[i]) : s->io->read_poll(s->io->user, slot->reads[i]);
+        if (st == QSF_PENDING) return st;
+        slot->reads[i] = NULL;
+        if (st) {
+            const qsf_extent *x = &s->extents[s->units[slot->unit].first_extent + i];
+            return qsf_fail(err, st, "%s: reading %llu bytes at %llu failed", s->path, (unsigned long long)x->len, (unsigned long long)x->at);
+        }
+    }
+    return QSF_OK;
+}
+
+/* Ends what runs, whatever comes of it. */
+static void slot_stop(const qsf_loader *l, qsf_slot *slot)
+{
+    const qsf_platform *io = l->source->io;
+    for (uint32_t i = 0; i < slot->n_reads; i++) {
+        if (!slot->reads[i]) continue;
+        if (io->read_wait) io->read_wait(io->user, slot->reads[i]);
+        else while (io->read_poll(io->user, slot->reads[i]) == QSF_PENDING) ;
+        slot->reads[i] = NULL;
+    }
+}
+
+/* What the thread does with a slot. */
+static void slot_job(void *arg, uint32_t index, uint32_t ticket)
+{
+    qsf_loader *l = arg;
+    qsf_slot *slot = &l->slots[index];
+    qsf_error *err = &l->errors[ticket % QSF_WORKER_JOBS];
+    slot->result = slot_reads(l, slot, true, err);
+    const uint64_t now = qsf_now(l->source->platform);
+    slot->took.read = now - QSF_MAX(slot->begun, l->read_until);
+    l->read_until = now;
+    if (slot->result) slot_stop(l, slot);
+    else slot->result = slot_prepare(l, slot, l->strips + (l->strips_cap - l->strip_cap), NULL, err);
+}
+
+/* Units that stay are prepared by the caller with all threads: nothing else can be computed until then.  Not those that need the staging
+ * buffers, which are the thread's. */
+static void slot_hand_over(qsf_loader *l, uint32_t index)
+{
+    qsf_slot *slot = &l->slots[index];
+    if (!l->worker || (slot->pinned && slot->stage < 0)) return;
+    slot->handed = true;
+    slot->ticket = qsf_worker_give(l->worker, index);
+}
+
+static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, int32_t stage, qsf_error *err)
 {
     const qsf_source *s = l->source;
     const qsf_unit *u = &s->units[unit];
     qsf_slot *slot = &l->slots[index];
-    const bool staged = unit_moves(s, u) || u->compression != QSF_COMPRESS_NONE;
-    uint8_t *to = staged ? l->stored : slot->mem;
+    uint8_t *to = stage >= 0 ? l->stored[stage] : slot->mem;
     if (slot->state == QSF_SLOT_READY) l->slot_of[slot->unit] = -1;
     slot->state = QSF_SLOT_READING;
     slot->unit = unit;
     slot->n_reads = 0;
+    slot->stage = stage;
+    slot->took = (qsf_load_times){ 0 };
+    slot->begun = qsf_now(s->platform);
     l->slot_of[unit] = (int32_t)index;
-    if (staged) l->staging = (int32_t)index;
+    if (stage >= 0) l->staging[stage] = (int32_t)index;
     for (uint32_t i = 0; i < u->n_extents; i++) {
         const qsf_extent *x = &s->extents[u->first_extent + i];
         slot->reads[i] = NULL;
@@ -191,23 +256,26 @@ static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, qsf_e
         if (st) return qsf_fail(err, st, "%s: cannot read %llu bytes at %llu", s->path, (unsigned long long)x->len, (unsigned long long)x->at);
         l->bytes_read += x->len;
     }
+    slot_hand_over(l, index);
     return QSF_OK;
+}
+
+static void slot_unstage(qsf_loader *l, qsf_slot *slot)
+{
+    if (slot->stage >= 0) l->staging[slot->stage] = -1;
+    slot->stage = -1;
 }
 
 /* Ends what runs in a slot and forgets its unit. */
 static void slot_drop(qsf_loader *l, uint32_t index)
 {
     qsf_slot *slot = &l->slots[index];
-    const qsf_platform *io = l->source->io;
     if (slot->state == QSF_SLOT_EMPTY) return;
-    for (uint32_t i = 0; slot->state == QSF_SLOT_READING && i < slot->n_reads; i++) {
-        if (!slot->reads[i]) continue;
-        if (io->read_wait) io->read_wait(io->user, slot->reads[i]);
-        else while (io->read_poll(io->user, slot->reads[i]) == QSF_PENDING) ;
-        slot->reads[i] = NULL;
-    }
+    if (slot->handed) qsf_worker_wait(l->worker, slot->ticket);
+    else if (slot->state == QSF_SLOT_READING) slot_stop(l, slot);
+    slot->handed = false;
     l->slot_of[slot->unit] = -1;
-    if (l->staging == (int32_t)index) l->staging = -1;
+    slot_unstage(l, slot);
     slot->state = QSF_SLOT_EMPTY;
 }
 
@@ -254,10 +322,80 @@ bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
     return l->source->units[layer].importance < 1 - l->quality;
 }
 
+qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err)
+{
+    if (l->slot_of[unit] >= 0) return QSF_OK;
+    const qsf_unit *u = &l->source->units[unit];
+    int32_t stage = -1;
+    if (unit_moves(l->source, u) || u->compression != QSF_COMPRESS_NONE) {
+        for (uint32_t i = 0; i < l->n_stages && stage < 0; i++)
+            if (l->staging[i] < 0) stage = (int32_t)i;
+        if (stage < 0) return QSF_OK;                   /* all are taken: later */
+    }
+    if (l->worker && qsf_worker_full(l->worker)) return QSF_OK;
+    const int32_t index = slot_choose(l, unit, keep);
+    if (index < 0) return QSF_OK;
+    const uint64_t begin = qsf_now(l->source->platform);
+    const qsf_status st = slot_start(l, (uint32_t)index, unit, stage, err);
+    l->ns_wait += qsf_now(l->source->platform) - begin;        /* a custom file is read here */
+    if (st) slot_drop(l, (uint32_t)index);
+    return st;
+}
+
+/* As the thread does it, on the caller's. */
+static qsf_status slot_own(qsf_loader *l, qsf_slot *slot, bool wait, qsf_error *err)
+{
+    if (wait && !l->source->io->read_wait) return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
+    const uint64_t begin = wait ? qsf_now(l->source->platform) : 0;
+    qsf_status st = slot_reads(l, slot, wait, err);
+    if (wait) slot->took.read += qsf_now(l->source->platform) - begin;
+    if (st) return st;
+    st = slot_prepare(l, slot, l->strips, l->pool, err);
+    l->ns_own += slot->took.prepare;
+    return st;
+}
+
+/* Takes over what the thread has done. */
+static qsf_status slot_take(qsf_loader *l, qsf_slot *slot, bool wait, qsf_error *err)
+{
+    if (!wait && !qsf_worker_done(l->worker, slot->ticket)) return QSF_PENDING;
+    qsf_worker_wait(l->worker, slot->ticket);
+    slot->handed = false;
+    if (slot->result && err) *err = l->errors[slot->ticket % QSF_WORKER_JOBS];
+    return slot->result;
+}
+
+/* Moves a reading slot on; wait: until it is ready. */
+static qsf_status slot_poll(qsf_loader *l, uint32_t index, bool wait, qsf_error *err)
+{
+    qsf_slot *slot = &l->slots[index];
+    const qsf_status st = slot->handed ? slot_take(l, slot, wait, err) : slot_own(l, slot, wait, err);
+    if (st == QSF_PENDING || (wait && st == QSF_E_UNSUPPORTED && !l->source->io->read_wait)) return st;
+    l->took.read += slot->took.read;
+    l->took.prepare += slot->took.prepare;
+    l->took.unit.check += slot->took.unit.check;
+    l->took.unit.unpack += slot->took.unit.unpack;
+    if (st) {
+        slot_drop(l, index);
+        return st;
+    }
+    slot_unstage(l, slot);
+    slot->state = QSF_SLOT_READY;
+    return QSF_OK;
+}
+
+/* Frees the staging buffers of units that the thread has done.  One that failed is dropped: its error shows when it is read again. */
+static void loader_collect(qsf_loader *l)
+{
+    for (uint32_t i = 0; l->worker && i < l->n_slots; i++)
+        if (l->slots[i].handed) (void)slot_poll(l, i, false, NULL);
+}
+
 void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
 {
     const uint32_t n = l->source->hp.n_layers;
     uint32_t reading = 0;
+    loader_collect(l);
     for (uint32_t i = 1; i < n && reading < LOADER_AHEAD; i++) {
         const uint32_t next = (layer + i) % n;
         if (qsf_loader_skips(l, next)) continue;
@@ -265,49 +403,6 @@ void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
         if (l->slot_of[next] < 0) return;
         reading += l->slots[l->slot_of[next]].state == QSF_SLOT_READING;
     }
-}
-
-qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err)
-{
-    if (l->slot_of[unit] >= 0) return QSF_OK;
-    const qsf_unit *u = &l->source->units[unit];
-    const bool staged = unit_moves(l->source, u) || u->compression != QSF_COMPRESS_NONE;
-    if (staged && l->staging >= 0) return QSF_OK;       /* the staging buffer is taken: later */
-    const int32_t index = slot_choose(l, unit, keep);
-    if (index < 0) return QSF_OK;
-    const qsf_status st = slot_start(l, (uint32_t)index, unit, err);
-    if (st) slot_drop(l, (uint32_t)index);
-    return st;
-}
-
-/* Moves a reading slot on; wait: until it is ready. */
-static qsf_status slot_poll(qsf_loader *l, uint32_t index, bool wait, qsf_error *err)
-{
-    qsf_slot *slot = &l->slots[index];
-    const qsf_platform *io = l->source->io;
-    qsf_status st = QSF_OK;
-    if (wait && !io->read_wait) return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
-    for (uint32_t i = 0; i < slot->n_reads; i++) {
-        if (!slot->reads[i]) continue;
-        st = wait ? io->read_wait(io->user, slot->reads[i]) : io->read_poll(io->user, slot->reads[i]);
-        if (st == QSF_PENDING) return st;
-        slot->reads[i] = NULL;
-        if (st) {
-            const qsf_extent *x = &l->source->extents[l->source->units[slot->unit].first_extent + i];
-            slot_drop(l, index);
-            return qsf_fail(err, st, "%s: reading %llu bytes at %llu failed", l->source->path, (unsigned long long)x->len, (unsigned long long)x->at);
-        }
-    }
-    const uint64_t begin = qsf_now(l->source->platform);
-    st = slot_prepare(l, slot, err);
-    l->ns_prepare += qsf_now(l->source->platform) - begin;
-    if (st) {
-        slot_drop(l, index);
-        return st;
-    }
-    if (l->staging == (int32_t)index) l->staging = -1;
-    slot->state = QSF_SLOT_READY;
-    return QSF_OK;
 }
 
 static qsf_status loader_advance(qsf_loader *l, uint32_t unit, bool wait, qsf_error *err)
@@ -339,13 +434,18 @@ qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, q
 qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err)
 {
     qsf_status st;
-    const uint64_t begin = qsf_now(l->source->platform), prepare = l->ns_prepare;
+    const uint64_t begin = qsf_now(l->source->platform), before = l->ns_wait + l->ns_own;
     while ((st = loader_advance(l, unit, true, err)) == QSF_PENDING) ;
-    l->ns_wait += qsf_now(l->source->platform) - begin - (l->ns_prepare - prepare);
+    l->ns_wait += qsf_now(l->source->platform) - begin - (l->ns_wait + l->ns_own - before);
     return st;
 }
 
 /* ---- life ---- */
+
+bool qsf_loader_threaded(const qsf_source *s)
+{
+    return qsf_host_threads(s->platform) && s->io->read_wait && s->io->reads_cross_threads;
+}
 
 /* Sizes that depend on the file alone. */
 static void loader_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *strip_cap)
@@ -362,30 +462,37 @@ uint64_t qsf_loader_tables(const qsf_source *s, uint32_t n_threads)
     uint32_t max_extents;
     uint64_t strip_cap;
     loader_measure(s, &max_extents, &strip_cap);
-    return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * sizeof(int32_t) + n_threads * strip_cap;
+    return (s->n_units + 1) * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) + s->n_units * (sizeof(int32_t) + 1) + (n_threads + 1) * strip_cap +
+           qsf_worker_bytes();
 }
 
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *p, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
-                           uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err)
+                           uint64_t stored_cap, uint32_t n_stages, uint64_t raw_cap, qsf_pool *pool, qsf_error *err)
 {
-    *l = (qsf_loader){ .source = s, .mem = p, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .raw_cap = raw_cap, .staging = -1, .quality = 1 };
-    loader_measure(s, &l->max_extents, &l->strips_cap);
-    if (pool) l->strips_cap *= qsf_pool_size(pool);
+    bool streams = false;
+    *l = (qsf_loader){ .source = s, .mem = p, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .n_stages = n_stages, .raw_cap = raw_cap, .quality = 1 };
+    for (uint32_t i = 0; i < QSF_STAGES; i++) l->staging[i] = -1;
+    loader_measure(s, &l->max_extents, &l->strip_cap);
+    l->strips_cap = l->strip_cap * ((pool ? qsf_pool_size(pool) : 1) + 1);
     if (!(l->slots = qsf_alloc_array(p, n_slots, sizeof(qsf_slot), "layer slots", err))) return QSF_E_MEMORY;
     if (!(l->slot_of = qsf_alloc_array(p, s->n_units, sizeof(int32_t), "unit table", err))) return QSF_E_MEMORY;
     for (uint32_t u = 0; u < s->n_units; u++) l->slot_of[u] = -1;
     if (l->strips_cap && !(l->strips = qsf_alloc(p, l->strips_cap, "strips", err))) return QSF_E_MEMORY;
-    if (stored_cap && !(l->stored = qsf_alloc(p, stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    if (!(l->checked = qsf_alloc(p, s->n_units, "unit table", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; stored_cap && i < n_stages; i++)
+        if (!(l->stored[i] = qsf_alloc(p, stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
     if (raw_cap && !(l->raw = qsf_alloc(p, raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n_slots; i++) {
         qsf_slot *slot = &l->slots[i];
+        slot->stage = -1;
         slot->pinned = pins[i] >= 0;
+        streams |= !slot->pinned;
         slot->unit = slot->pinned ? (uint32_t)pins[i] : 0;
         if (!(slot->reads = qsf_alloc_array(p, l->max_extents, sizeof(qsf_read *), "reads", err))) return QSF_E_MEMORY;
         if (!(slot->mem = qsf_alloc(p, caps[i], "weights", err))) return QSF_E_MEMORY;
         slot->cap = caps[i];
     }
-    return QSF_OK;
+    return streams && qsf_loader_threaded(s) ? qsf_worker_new(s->platform, p, slot_job, l, &l->worker, err) : QSF_OK;
 }
 
 void qsf_loader_done(qsf_loader *l)
@@ -398,8 +505,10 @@ void qsf_loader_done(qsf_loader *l)
         qsf_dealloc(p, slot->mem, slot->cap);
         qsf_dealloc(p, slot->reads, l->max_extents * sizeof(qsf_read *));
     }
+    qsf_worker_free(l->worker);
     qsf_dealloc(p, l->strips, l->strips_cap);
-    qsf_dealloc(p, l->stored, l->stored_cap);
+    for (uint32_t i = 0; i < QSF_STAGES; i++) qsf_dealloc(p, l->stored[i], l->stored_cap);
+    qsf_dealloc(p, l->checked, l->source->n_units);
     qsf_dealloc(p, l->raw, l->raw_cap);
     qsf_dealloc(p, l->slot_of, l->source->n_units * sizeof(int32_t));
     qsf_dealloc(p, l->slots, l->n_slots * sizeof(qsf_slot));

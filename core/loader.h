@@ -7,6 +7,9 @@
 #include "kernels.h"
 #include "pool.h"
 #include "source.h"
+#include "worker.h"
+
+enum { QSF_STAGES = 2 };
 
 /* A weight matrix in memory. */
 typedef struct qsf_matrix {
@@ -25,8 +28,21 @@ typedef struct qsf_weights {
 
 typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY } qsf_slot_state;
 
+/* How long a unit took, in ns. */
+typedef struct qsf_load_times {
+    uint64_t read;            /* until its bytes were there, counted from when the thread had its last unit's */
+    uint64_t prepare;         /* all that came then; of it: */
+    qsf_unit_times unit;
+} qsf_load_times;
+
 typedef struct qsf_slot {
     qsf_slot_state state;
+    bool      handed;         /* the thread ends its reads and prepares it; until it has, all below is the thread's */
+    uint32_t  ticket;
+    qsf_status result;        /* of the thread, which leaves its error in errors[ticket % QSF_WORKER_JOBS] */
+    qsf_load_times took;
+    uint64_t  begun;          /* when the reads began */
+    int32_t   stage;          /* of the staging buffers, the one that its bytes go to; -1: none */
     bool      pinned;         /* keeps its unit for good */
     uint32_t  unit;
     uint8_t  *mem;
@@ -42,13 +58,22 @@ typedef struct qsf_loader {
     uint32_t  n_slots, max_extents;
     qsf_slot *slots;
     int32_t  *slot_of;        /* [n_units] slot index that holds or reads the unit, -1 none */
-    uint8_t  *stored, *raw;   /* staging for units that cannot be read in place; NULL where none needs it */
+    /* Staging for units that cannot be read in place; NULL where none needs it.  raw is used while a unit is prepared. */
+    uint8_t  *stored[QSF_STAGES], *raw;
     uint64_t  stored_cap, raw_cap;
-    int32_t   staging;        /* slot whose bytes are in stored, -1 none */
+    uint32_t  n_stages;
+    int32_t   staging[QSF_STAGES];      /* slot whose bytes are in stored[i], -1 none */
     qsf_pool *pool;           /* shares the work of bringing matrices into tiles; NULL: the caller alone */
-    uint8_t  *strips;         /* [threads] 16 rows of a GGUF matrix on their way to tiles */
-    uint64_t  strips_cap;
-    uint64_t  bytes_read, ns_wait, ns_prepare;
+    uint8_t  *strips;         /* [threads + 1] 16 rows of a GGUF matrix on their way to tiles; the last is the reading thread's */
+    uint64_t  strips_cap, strip_cap;
+    qsf_worker *worker;       /* prepares layers while others are computed; NULL: the caller does it */
+    qsf_error errors[QSF_WORKER_JOBS];
+    uint64_t  read_until;     /* the thread's: when the reads of its last unit were over */
+    uint8_t  *checked;        /* [n_units] its CRC has been compared */
+    bool      check_every;    /* compare it each time */
+    uint64_t  bytes_read, ns_wait;
+    uint64_t  ns_own;         /* of ns_prepare, what the caller did itself */
+    qsf_load_times took;
     float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
 } qsf_loader;
 
@@ -61,9 +86,13 @@ qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, u
 /* Bytes of a loader beside slots and staging: at most one slot a unit and one more. */
 uint64_t   qsf_loader_tables(const qsf_source *s, uint32_t n_threads);
 
-/* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through. */
+/* Whether this host has a thread that prepares what is read beside computing. */
+bool       qsf_loader_threaded(const qsf_source *s);
+
+/* caps[n_slots]: bytes of each slot; pins[n_slots]: its unit for good, or -1 for the slots that units pass through.  n_stages: staging
+ * buffers of stored_cap bytes; with two of them one is read to while the other is decompressed. */
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *mem, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
-                           uint64_t stored_cap, uint64_t raw_cap, qsf_pool *pool, qsf_error *err);
+                           uint64_t stored_cap, uint32_t n_stages, uint64_t raw_cap, qsf_pool *pool, qsf_error *err);
 void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes half-built */
 
 /* Starts reading unit where a slot is free for it: not the one that holds `keep` (-1: none).  Does nothing where it is there. */
@@ -72,7 +101,7 @@ qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_erro
 void       qsf_loader_prefetch(qsf_loader *l, uint32_t layer);
 /* *w is the loaded unit; QSF_PENDING: its bytes are on the way (begins to read where nobody did). */
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err);
-/* Waits for the reads of unit. */
+/* Waits until unit is there. */
 qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err);
 
 #endif

@@ -5,7 +5,7 @@
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
 /* Pieces of the reserve beside the loader's slots, at most; and of these the large ones. */
-enum { PLAN_PIECES = 40, PLAN_LARGE = 16 };
+enum { PLAN_PIECES = 44, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256, PLAN_MIN_KEPT = 32 };
@@ -102,10 +102,14 @@ static uint64_t plan_own(const qsf_source *s, const qsf_context_options *o)
 {
     return sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t));
 }
+static uint64_t plan_stacks(const qsf_source *s, const qsf_context_options *o) { return ((uint64_t)o->n_threads + qsf_loader_threaded(s)) * PLAN_STACK; }
 static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
 {
-    return plan_description(model) + plan_own(model->source, o) + qsf_sampler_bytes(model->source->hp.n_vocab) + (uint64_t)o->n_threads * PLAN_STACK + PLAN_PROGRAM;
+    return plan_description(model) + plan_own(model->source, o) + qsf_sampler_bytes(model->source->hp.n_vocab) + plan_stacks(model->source, o) + PLAN_PROGRAM;
 }
+
+/* With a second staging buffer, bytes come in while others are decompressed; it goes when the second layer buffer does. */
+static uint32_t plan_stages(const plan_state *state) { return state->n_slots > 1 ? QSF_STAGES : 1; }
 
 /* Everything but the layers' weights, for options o. */
 static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_plan *plan)
@@ -125,12 +129,12 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     if (z->approx) plan_item(plan, "approximate head", z->approx);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
-    plan_item(plan, "staging", plan_staging(z, state, 0) + plan_staging(z, state, 1));
+    plan_item(plan, "staging", plan_stages(state) * plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", plan_description(model));
     plan_item(plan, "tables", plan_own(s, o) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
               o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
-    plan_item(plan, "thread stacks", (uint64_t)o->n_threads * PLAN_STACK);
+    plan_item(plan, "thread stacks", plan_stacks(s, o));
     plan_item(plan, "program", PLAN_PROGRAM);
 }
 
@@ -255,6 +259,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
         m->pins[m->n_slots++] = (int32_t)n_layers + 1;
     }
     m->stored = plan_staging(z, state, 0);
+    m->n_stages = plan_stages(state);
     m->raw = plan_staging(z, state, 1);
 }
 

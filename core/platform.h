@@ -74,6 +74,9 @@ struct qsf_platform {
     /* -- what the system says of memory, for people (optional: NULL) -- */
     bool       (*memory_used)(void *user, qsf_usage *out);         /* all members but cached; false: it says nothing */
     bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);        /* of f, in the system's page cache */
+    /* -- members that came later -- */
+    /* A read may be waited for on another thread than the one that started it, while that one starts and ends others. */
+    bool        reads_cross_threads;
 };
 
 #endif

@@ -190,17 +190,28 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
     return unit_check_chain(s, unit, raw, at, i, err);
 }
 
-qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)
+static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const void *stored, qsf_error *err)
 {
     char name[32];
-    qsf_status st;
     const qsf_unit *u = &s->units[unit];
-    if (u->has_crc && s->crc32(0, stored, (size_t)u->stored) != u->crc)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert the file again", s->path,
-                        qsf_unit_name(s, unit, name), (unsigned long long)u->stored, (unsigned long long)s->extents[u->first_extent].at);
+    if (s->crc32(0, stored, (size_t)u->stored) == u->crc) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert the file again", s->path,
+                    qsf_unit_name(s, unit, name), (unsigned long long)u->stored, (unsigned long long)s->extents[u->first_extent].at);
+}
+
+qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
     const uint8_t *bytes = stored;
+    uint64_t begin = qsf_now(s->platform);
+    qsf_status st = crc && u->has_crc ? unit_check_crc(s, unit, stored, err) : QSF_OK;
+    t->check += qsf_now(s->platform) - begin;
+    if (st) return st;
     if (u->compression != QSF_COMPRESS_NONE) {
-        if ((st = qsf_unit_unpack(s, unit, stored, raw, err))) return st;
+        begin = qsf_now(s->platform);
+        st = qsf_unit_unpack(s, unit, stored, raw, err);
+        t->unpack += qsf_now(s->platform) - begin;
+        if (st) return st;
         bytes = raw;
     }
     if (unit == qsf_unit_embd(s)) return unit_check_embd(s, unit, bytes, err);

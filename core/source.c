@@ -56,6 +56,7 @@ static void io_of_custom(qsf_custom_file *c, qsf_platform *io)
     io->read_start = io_custom_read_start;
     io->read_poll = io_custom_read_end;
     io->read_wait = io_custom_read_end;
+    io->reads_cross_threads = true;
 }
 
 qsf_status qsf_source_read(const qsf_source *s, uint32_t file, uint64_t at, void *dst, uint64_t len, const char *what, qsf_error *err)
@@ -159,11 +160,17 @@ void qsf_source_close(qsf_source *s)
 
 /* ---- units ---- */
 
-qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)
+qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     if (u->compression == QSF_COMPRESS_NONE && !u->has_crc) return QSF_OK;
-    return qsf_qsf_unit_check(s, unit, stored, raw, err);
+    return qsf_qsf_unit_check(s, unit, stored, raw, crc, t, err);
+}
+
+qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)
+{
+    qsf_unit_times t = { 0 };
+    return qsf_unit_check_timed(s, unit, stored, raw, true, &t, err);
 }
 
 int qsf_unit_find(const qsf_source *s, uint32_t unit, uint32_t kind)

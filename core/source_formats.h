@@ -12,8 +12,8 @@
 
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err);        /* core/gguf_read.c */
 qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err);         /* core/qsf_read.c */
-/* qsf_unit_check for QSF files. */
-qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
+/* qsf_unit_check_timed for QSF files. */
+qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err);
 
 /* After a reader has filled s: needed tensors are there, all have the shapes that s->hp asks for (core/shapes.c). */
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err);

@@ -111,7 +111,10 @@ qsf_status qsf_window_poll(qsf_window *w, bool wait, qsf_error *err)
     if (st == QSF_PENDING) return st;
     w->read = NULL;
     if (st) return qsf_fail(err, st, "%s: reading the %s failed", w->source->path, w->unit == qsf_unit_embd(w->source) ? "embedding" : "head");
-    if ((st = window_check(w, err))) return st;
+    const uint64_t came = qsf_now(w->source->platform);
+    st = window_check(w, err);
+    w->ns_check += qsf_now(w->source->platform) - came;
+    if (st) return st;
     w->ready = true;
     return QSF_OK;
 }

@@ -15,7 +15,7 @@ typedef struct qsf_window {
     qsf_read *read;           /* under way, or NULL */
     bool      ready;
     bool      tiled;          /* set by the owner when it has brought mem into tiles; a new read clears it */
-    uint64_t  bytes_read, ns_wait;
+    uint64_t  bytes_read, ns_wait, ns_check;
 } qsf_window;
 
 /* Bytes of memory for windows of at most len bytes: they are widened to whole checked chunks. */

@@ -192,6 +192,7 @@ typedef struct qsf_context_options {
     const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */
     float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
     qsf_head_mode head;       /* default QSF_HEAD_EXACT; the others keep embedding and head in memory, and go without f32 */
+    bool        check_every;  /* false: a layer's checksum is compared when it is read for the first time; true: whenever it is read again */
 } qsf_context_options;
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
@@ -237,11 +238,15 @@ QSF_API void qsf_model_get_usage(const qsf_model *m, qsf_usage *out);
 typedef struct qsf_stats {
     uint64_t tokens_prompt, tokens_generated;       /* rows of batches; generated: of those in which every row asks for logits */
     uint64_t ns_prompt, ns_generated;
-    uint64_t ns_wait_io, ns_prepare;                /* waiting for bytes; checking, decompressing, repacking */
-    uint64_t ns_matmul, ns_attention, ns_other;     /* first thread's */
+    uint64_t ns_wait_io, ns_prepare;                /* computing waits for a layer; checking, decompressing, repacking, on whichever thread */
+    uint64_t ns_matmul, ns_attention, ns_other;     /* first thread's; matmul: the layers' */
     uint64_t bytes_read;
     const char *isa;
     uint32_t n_threads;
+    uint64_t ns_read;                               /* reads were under way, as far as somebody waited for their end */
+    uint64_t ns_check, ns_decompress;               /* of ns_prepare */
+    uint64_t ns_head;                               /* the head's matrix work */
+    float    overlap;                               /* 0..1: the share of ns_read and ns_prepare that passed while something was computed */
 } qsf_stats;
 QSF_API void qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void qsf_context_reset_stats(qsf_context *c);

@@ -4,11 +4,15 @@
  *   engine_host h;  engine_host_init(&h);       h.m.p is the platform table, h.m the files and the faults (mem_platform.h)
  *   h.polls = 3;                                a read is over at its fourth poll; its bytes come then, not before
  *   engine_host_never_wait(&h);                 like a browser: no read_wait
- *   engine_host_done(&h); */
+ *   engine_host_done(&h);
+ *
+ * Allocating, reading and starting threads may happen on several threads at once, as in a context whose layers stream. */
 #ifndef QSF_ENGINE_HOST_H
 #define QSF_ENGINE_HOST_H
 
 #include "mem_platform.h"
+
+#include <stdatomic.h>
 
 enum { ENGINE_READS = 64 };
 
@@ -25,15 +29,31 @@ typedef struct engine_host {
     mem_host    m;         /* first: its address is the platform's user */
     uint32_t    polls;
     uint64_t    n_allocs, n_reads;
+    atomic_flag lock;                       /* over everything here, in the calls that threads share */
     bool        read_failed;                /* a fault of the mem_host met a read */
     int         running;                    /* reads */
     engine_read reads[ENGINE_READS];
 } engine_host;
 
+static inline void engine_lock(void *user)
+{
+    while (atomic_flag_test_and_set_explicit(&((engine_host *)user)->lock, memory_order_acquire)) ;
+}
+static inline void engine_unlock(void *user) { atomic_flag_clear_explicit(&((engine_host *)user)->lock, memory_order_release); }
+
 static inline void *engine_alloc(void *user, size_t size)
 {
+    engine_lock(user);
     ((engine_host *)user)->n_allocs++;
-    return mem_get(user, size);
+    void *p = mem_get(user, size);
+    engine_unlock(user);
+    return p;
+}
+static inline void engine_free(void *user, void *p, size_t size)
+{
+    engine_lock(user);
+    mem_give(user, p, size);
+    engine_unlock(user);
 }
 
 static inline bool engine_read_fails(engine_host *h)
@@ -43,7 +63,7 @@ static inline bool engine_read_fails(engine_host *h)
     return fails;
 }
 
-static inline qsf_status engine_read_start(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len, qsf_read **out)
+static inline qsf_status engine_read_begin(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len, qsf_read **out)
 {
     engine_host *h = user;
     mem_file *f = (mem_file *)(void *)qf;
@@ -61,7 +81,14 @@ static inline qsf_status engine_read_start(void *user, qsf_file *qf, uint64_t at
     }
     return QSF_E_IO;
 }
-static inline qsf_status engine_read_wait(void *user, qsf_read *qr)
+static inline qsf_status engine_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+{
+    engine_lock(user);
+    const qsf_status st = engine_read_begin(user, f, at, dst, len, out);
+    engine_unlock(user);
+    return st;
+}
+static inline qsf_status engine_read_end(void *user, qsf_read *qr)
 {
     engine_host *h = user;
     engine_read *r = (engine_read *)(void *)qr;
@@ -72,13 +99,23 @@ static inline qsf_status engine_read_wait(void *user, qsf_read *qr)
     memcpy(r->dst, r->file->bytes + r->at, r->len);
     return QSF_OK;
 }
+static inline qsf_status engine_read_wait(void *user, qsf_read *r)
+{
+    engine_lock(user);
+    const qsf_status st = engine_read_end(user, r);
+    engine_unlock(user);
+    return st;
+}
 static inline qsf_status engine_read_poll(void *user, qsf_read *qr)
 {
     engine_read *r = (engine_read *)(void *)qr;
+    qsf_status st = QSF_PENDING;
+    engine_lock(user);
     if (!r->taken) abort();
-    if (r->polls == 0) return engine_read_wait(user, qr);
-    r->polls--;
-    return QSF_PENDING;
+    if (r->polls == 0) st = engine_read_end(user, qr);
+    else r->polls--;
+    engine_unlock(user);
+    return st;
 }
 
 static inline uint32_t engine_cpu_count(void *user) { (void)user; return 2; }
@@ -86,16 +123,20 @@ static inline qsf_status engine_thread_start(void *user, void (*fn)(void *), voi
 {
     const qsf_platform *n = qsf_platform_native();
     *out = NULL;
-    if (mem_fails(user)) return QSF_E_MEMORY;
-    const qsf_status st = n->thread_start(n->user, fn, arg, out);
+    engine_lock(user);
+    const bool fails = mem_fails(user);
+    const qsf_status st = fails ? QSF_E_MEMORY : n->thread_start(n->user, fn, arg, out);
     if (!st) ((engine_host *)user)->m.live++;
+    engine_unlock(user);
     return st;
 }
 static inline void engine_thread_join(void *user, qsf_thread *t)
 {
     const qsf_platform *n = qsf_platform_native();
-    ((engine_host *)user)->m.live--;
     n->thread_join(n->user, t);
+    engine_lock(user);
+    ((engine_host *)user)->m.live--;
+    engine_unlock(user);
 }
 static inline void engine_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
@@ -132,7 +173,10 @@ static inline void engine_host_init(engine_host *h)
 {
     memset(h, 0, sizeof *h);
     mem_host_init(&h->m);
+    atomic_flag_clear(&h->lock);
     h->m.p.mem_alloc = engine_alloc;
+    h->m.p.mem_free = engine_free;
+    h->m.p.reads_cross_threads = true;
     h->m.p.read_start = engine_read_start;
     h->m.p.read_poll = engine_read_poll;
     h->m.p.read_wait = engine_read_wait;

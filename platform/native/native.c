@@ -40,6 +40,7 @@ const qsf_platform *qsf_platform_native(void)
         .env = native_env,
         .memory_used = native_memory_used,
         .cached = native_cached,
+        .reads_cross_threads = true,
     };
     return &table;
 }

@@ -7,6 +7,7 @@
 #if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)
 #include <errno.h>
 #include <liburing.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ typedef struct uring_state {
     uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
     uring_request  *newest;
     unsigned        in_flight;
+    bool            watched;               /* a thread sleeps on the ring, without the lock; the others wait for what it collects */
+    pthread_cond_t  news;                  /* it has */
 } uring_state;
 
 static void uring_finish(uring_request *r, qsf_status st)
@@ -81,11 +84,10 @@ static void uring_part(uring_state *s, uring_request *r, int n)
     else uring_finish(r, QSF_OK);
 }
 
-/* Takes what has come; where wait is set and nothing has, sleeps for one. */
-static void uring_collect(uring_state *s, bool wait)
+/* Takes what has come. */
+static void uring_collect(uring_state *s)
 {
     struct io_uring_cqe *cqe;
-    if (wait && io_uring_wait_cqe(&s->ring, &cqe)) return;
     while (io_uring_peek_cqe(&s->ring, &cqe) == 0) {
         uring_request *r = io_uring_cqe_get_data(cqe);
         const int n = cqe->res;
@@ -109,6 +111,7 @@ static qsf_status uring_open(int fd, void **state)
         return QSF_E_UNSUPPORTED;
     }
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->news, NULL);
     *state = s;
     return QSF_OK;
 }
@@ -128,6 +131,7 @@ static void uring_close(void *state)
         s->newest = older;
     }
     io_uring_queue_exit(&s->ring);
+    pthread_cond_destroy(&s->news);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -174,23 +178,35 @@ static qsf_status uring_poll(qsf_read *base)
     uring_request *r = (uring_request *)base;
     uring_state *s = r->state;
     qsf_status st = QSF_PENDING;
-    if (pthread_mutex_trylock(&s->lock)) return st;      /* another thread waits for the ring */
-    if (!r->done) uring_collect(s, false);
+    pthread_mutex_lock(&s->lock);
+    if (!r->done && !s->watched) uring_collect(s);
     if (r->done) st = uring_result(s, r);
     pthread_mutex_unlock(&s->lock);
     return st;
 }
 
-/* The lock is let go between two parts, so that another thread's read gets its turn. */
+/* With the lock held, which is let go while nothing comes: other threads start their reads then. */
+static void uring_watch(uring_state *s)
+{
+    struct pollfd ring = { .fd = s->ring.ring_fd, .events = POLLIN };
+    s->watched = true;
+    pthread_mutex_unlock(&s->lock);
+    (void)poll(&ring, 1, 1000);            /* in vain after a second: the loop looks again */
+    pthread_mutex_lock(&s->lock);
+    s->watched = false;
+    uring_collect(s);
+    pthread_cond_broadcast(&s->news);
+}
+
 static qsf_status uring_wait(qsf_read *base)
 {
     uring_request *r = (uring_request *)base;
     uring_state *s = r->state;
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        if (!r->done) uring_collect(s, true);
-        if (r->done) break;
-        pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&s->lock);
+    if (!s->watched) uring_collect(s);
+    while (!r->done) {
+        if (s->watched) pthread_cond_wait(&s->news, &s->lock);
+        else uring_watch(s);
     }
     const qsf_status st = uring_result(s, r);
     pthread_mutex_unlock(&s->lock);
