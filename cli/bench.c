@@ -17,6 +17,7 @@ void print_memory(run_session *s)
     fprintf(stderr, "model    %s (%s, %s): %.1f M weights in %.1f MB, %u layers\n", info.name[0] ? info.name : "without a name", info.arch, info.format,
             (double)info.n_params / 1e6, (double)info.weight_bytes / 1e6, info.n_layers);
     fprintf(stderr, "kernels  %s, %u threads\n", st.isa, st.n_threads);
+    if (st.io) fprintf(stderr, "file     read by %s\n", st.io);
     fprintf(stderr, "memory   %.1f MB, context %u, ", (double)plan.total / 1e6, plan.n_ctx);
     if (plan.resident) fprintf(stderr, "all layers stay\n");
     else fprintf(stderr, "layers pass through %u buffers\n", plan.n_slots);

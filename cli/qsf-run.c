@@ -44,6 +44,8 @@ static const option run_options[] = {
       "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
     { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm", "the best there is" },
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
+      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap", "auto" },
     { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every", "when a layer's checksum is compared: when it is first read, or every time that it is read again", "first" },
     { OPTION_FLAG, "--f32", NULL, AT(f32), 0, 0, NULL, "compute with floats throughout: slow, for comparing", NULL },
 
@@ -118,7 +120,7 @@ int main(int argc, char **argv)
 {
     run_settings set = {
         .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
-        .n_batch = 256, .draft = -1, .kv = "q8", .head = "exact", .check = "first", .quality = 1,
+        .n_batch = 256, .draft = -1, .kv = "q8", .head = "exact", .check = "first", .io = "auto", .quality = 1,
     };
     option_list rest;
     terminal_init();

@@ -10,7 +10,7 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft;
@@ -45,6 +45,7 @@ int   report(const qsf_error *e);
 int   report_context(qsf_context *c, qsf_status st);
 
 /* ---- session.c ---- */
+qsf_io io_named(const char *name);                  /* of --io */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
 void session_close(run_session *s);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */

@@ -19,6 +19,11 @@ static int fail(run_session *s, qsf_status st, const char *text)
     return exit_code(st);
 }
 
+qsf_io io_named(const char *name)
+{
+    return !strcmp(name, "uring") ? QSF_IO_URING : !strcmp(name, "pread") ? QSF_IO_PREAD : !strcmp(name, "mmap") ? QSF_IO_MMAP : QSF_IO_AUTO;
+}
+
 /* Which template the session's text goes through: none for --raw, for models without one and for --ids. */
 static int choose_template(run_session *s)
 {
@@ -63,6 +68,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     *s = (run_session){ .set = set };
     qsf_model_defaults(&mo);
     mo.vocab_only = vocab_only;
+    mo.io = io_named(set->io);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);

@@ -129,6 +129,7 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
+    if ((st = qsf_source_read_by(s, c->model->io, c->plan.n_slots || m.ends.embd || m.ends.head, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
     if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.n_stages, m.raw, c->pool, err))) goto done;
     c->loader.check_every = c->o.check_every;
@@ -233,7 +234,7 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 }
 void qsf_context_reset_stats(qsf_context *c)
 {
-    c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads };
+    c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
     c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
     c->loader.took = (qsf_load_times){ 0 };
     qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };

@@ -70,6 +70,7 @@ struct qsf_context {
     qsf_stats      stats;
     qsf_error      error;
     bool           f32;
+    const char    *io;               /* how the file is read */
 
     /* the batch under way */
     bool           active;

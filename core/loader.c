@@ -191,6 +191,7 @@ static qsf_status slot_reads(const qsf_loader *l, qsf_slot *slot, bool wait, qsf
         slot->reads[i] = NULL;
         if (st) {
             const qsf_extent *x = &s->extents[s->units[slot->unit].first_extent + i];
+            if (st == QSF_E_CORRUPT) return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
             return qsf_fail(err, st, "%s: reading %llu bytes at %llu failed", s->path, (unsigned long long)x->len, (unsigned long long)x->at);
         }
     }

@@ -16,10 +16,26 @@ void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
 
 void qsf_model_defaults(qsf_model_options *o) { *o = (qsf_model_options){ .size = sizeof *o }; }
 
+/* What the options say, or else the environment. */
+static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qsf_io *io, qsf_error *err)
+{
+    static const char *const names[] = { "auto", "uring", "pread", "mmap" };
+    const char *word = o->io == QSF_IO_AUTO && !o->file && p->env ? p->env(p->user, "QSF_IO") : NULL;
+    *io = o->io;
+    if (!word || !*word) return QSF_OK;
+    for (uint32_t i = 0; i < QSF_ARRAY_LEN(names); i++)
+        if (!strcmp(word, names[i])) {
+            *io = (qsf_io)i;
+            return QSF_OK;
+        }
+    return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO is one of auto, uring, pread and mmap, not \"%s\"", word);
+}
+
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
 {
     qsf_status st;
     qsf_model_options o;
+    const char *how;
     *out = NULL;
     qsf_model_defaults(&o);
     QSF_OPTIONS_COPY(&o, opts);
@@ -35,6 +51,8 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     m->log = o.log;
     m->log_user = o.log_user;
     if ((st = qsf_source_open(p, path, o.file, o.vocab_only, &m->source, err))) goto fail;
+    if ((st = model_io(p, &o, &m->io, err))) goto fail;
+    if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)
         if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
     m->chat = qsf_chat_detect(m->source->vocab.chat_template);

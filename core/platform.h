@@ -37,7 +37,7 @@ struct qsf_platform {
     void       (*close)(void *user, qsf_file *f);                  /* accepts NULL; ends running reads first */
     qsf_status (*length)(void *user, qsf_file *f, uint64_t *out);
     /* Starts to fill dst with bytes [at, at+len); dst belongs to the read until poll or wait ends it.
-     * A read that cannot be whole is QSF_E_IO, never a short success. */
+     * A read that cannot be whole is QSF_E_IO, never a short success; QSF_E_CORRUPT: the file was changed since it was opened. */
     qsf_status (*read_start)(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
     qsf_status (*read_poll)(void *user, qsf_read *r);              /* QSF_PENDING; anything else is the end and r is gone */
     qsf_status (*read_wait)(void *user, qsf_read *r);              /* NULL on a host that must not block */
@@ -77,6 +77,9 @@ struct qsf_platform {
     /* -- members that came later -- */
     /* A read may be waited for on another thread than the one that started it, while that one starts and ends others. */
     bool        reads_cross_threads;
+    /* Optional (NULL): how f is read from now on; while reads are under way, io is what it was.  streams: much of it will be read again and again, and memory is
+     * short.  *how says it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f is read as before. */
+    qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 };
 
 #endif

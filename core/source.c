@@ -151,6 +151,18 @@ fail:
     return st;
 }
 
+qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err)
+{
+    static const char *const names[] = { "auto", "uring", "pread", "mmap" };
+    qsf_status st = s->io->read_by || io == QSF_IO_AUTO ? QSF_OK : QSF_E_UNSUPPORTED;
+    *how = NULL;
+    if ((uint32_t)io >= QSF_ARRAY_LEN(names)) return qsf_fail(err, QSF_E_ARGUMENT, "there is no way number %d of reading files", (int)io);
+    for (uint32_t i = 0; !st && s->io->read_by && i < s->n_files; i++) st = s->io->read_by(s->io->user, s->files[i], io, streams, how);
+    if (!st) return QSF_OK;
+    *how = NULL;
+    return qsf_fail(err, st, "%s: this machine cannot read it by %s; use auto", s->path, names[io]);
+}
+
 void qsf_source_close(qsf_source *s)
 {
     if (!s) return;

@@ -141,6 +141,9 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
                            qsf_source **out, qsf_error *err);
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
 
+/* How its files are read from now on (qsf_platform's read_by).  *how: NULL where the host does not say. */
+qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err);
+
 /* After a unit's extents have been read to stored[]: checks its CRC and, where compressed, decompresses to raw[]
  * (raw may be NULL where the unit is not compressed).  For QSF, checks that the tensor headers in the bytes are those
  * that opening saw. */

@@ -110,6 +110,7 @@ qsf_status qsf_window_poll(qsf_window *w, bool wait, qsf_error *err)
     if (wait) w->ns_wait += qsf_now(w->source->platform) - begin;
     if (st == QSF_PENDING) return st;
     w->read = NULL;
+    if (st == QSF_E_CORRUPT) return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", w->source->path);
     if (st) return qsf_fail(err, st, "%s: reading the %s failed", w->source->path, w->unit == qsf_unit_embd(w->source) ? "embedding" : "head");
     const uint64_t came = qsf_now(w->source->platform);
     st = window_check(w, err);

@@ -74,6 +74,12 @@ typedef struct qsf_platform qsf_platform;
 /* Files, threads, clock and memory of Linux, macOS or Windows.  One constant table, never freed. */
 QSF_API const qsf_platform *qsf_platform_native(void);
 
+/* How model files are read.  AUTO: io_uring, or threads where the system has none.  Files of which layers stream are read past the system's page cache
+ * if they are larger than half of the memory that is free: the cache could not hold them.  URING, PREAD (threads): one of the two, and past
+ * the page cache wherever layers stream, unless the file system refuses.  MMAP: through a mapping of the file, copied by the kernel,
+ * so that a file that is cut is an error and no signal. */
+typedef enum qsf_io { QSF_IO_AUTO = 0, QSF_IO_URING = 1, QSF_IO_PREAD = 2, QSF_IO_MMAP = 3 } qsf_io;
+
 typedef enum qsf_log_level { QSF_LOG_ERROR, QSF_LOG_WARN, QSF_LOG_INFO, QSF_LOG_DEBUG } qsf_log_level;
 typedef void (*qsf_log_fn)(void *user, qsf_log_level level, const char *line);
 
@@ -97,6 +103,8 @@ typedef struct qsf_model_options {
     bool                   vocab_only; /* false; true reads description and tokenizer, no weights needed */
     qsf_log_fn             log;        /* NULL: silent */
     void                  *log_user;
+    qsf_io                 io;         /* QSF_IO_AUTO: as the environment's QSF_IO says (auto, uring, pread, mmap), if it does.  QSF_E_UNSUPPORTED
+                                        * where the machine cannot */
 } qsf_model_options;
 
 QSF_API void qsf_model_defaults(qsf_model_options *o);
@@ -246,6 +254,7 @@ typedef struct qsf_stats {
     uint64_t ns_read;                               /* reads were under way, as far as somebody waited for their end */
     uint64_t ns_check, ns_decompress;               /* of ns_prepare */
     uint64_t ns_head;                               /* the head's matrix work */
+    const char *io;                                 /* how the file is read, in a word or two */
     float    overlap;                               /* 0..1: the share of ns_read and ns_prepare that passed while something was computed */
 } qsf_stats;
 QSF_API void qsf_context_get_stats(const qsf_context *c, qsf_stats *out);

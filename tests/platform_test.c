@@ -225,7 +225,7 @@ static void check_reader(const native_reader *how)
 {
     void *state;
     FILE *f = fopen(path, "rb");
-    const qsf_status st = how->open(fileno(f), &state);
+    const qsf_status st = how->open(fileno(f), false, &state);
     if (st == QSF_E_UNSUPPORTED) printf("      %s is not on this machine\n", how->name);
     else {
         CHECK_EQ(st, QSF_OK);

@@ -191,6 +191,15 @@ qsf_status native_read_wait(void *user, qsf_read *r)
     return windows_collect((windows_request *)r, true);
 }
 
+qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
+{
+    (void)user;
+    (void)f;
+    (void)streams;
+    *how = io == QSF_IO_AUTO ? "overlapped" : NULL;
+    return io == QSF_IO_AUTO ? QSF_OK : QSF_E_UNSUPPORTED;
+}
+
 /* The view keeps the mapping alive. */
 qsf_status native_map(void *user, qsf_file *f, const void **out)
 {

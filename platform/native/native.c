@@ -41,6 +41,7 @@ const qsf_platform *qsf_platform_native(void)
         .memory_used = native_memory_used,
         .cached = native_cached,
         .reads_cross_threads = true,
+        .read_by = native_read_by,
     };
     return &table;
 }

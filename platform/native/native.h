@@ -43,23 +43,32 @@ qsf_status native_length(void *user, qsf_file *f, uint64_t *out);
 qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
 qsf_status native_read_poll(void *user, qsf_read *r);
 qsf_status native_read_wait(void *user, qsf_read *r);
+qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 qsf_status native_map(void *user, qsf_file *f, const void **out);
 void       native_unmap(void *user, qsf_file *f, const void *p);
 
-/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c).  file_posix.c tries them. */
+/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c, read_mmap.c).  file_posix.c chooses. */
 typedef struct native_reader {
     const char *name;
-    qsf_status (*open)(int fd, void **state);      /* QSF_E_UNSUPPORTED: not on this machine, try the next */
+    /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place, length and address.  The pread reader takes
+     * what is none by way of a buffer of its own.  QSF_E_UNSUPPORTED: not on this machine, try the next. */
+    qsf_status (*open)(int fd, bool direct, void **state);
     void       (*close)(void *state);              /* ends running reads first */
     qsf_status (*start)(void *state, uint64_t at, void *dst, size_t len, qsf_read **out);
     qsf_status (*poll)(qsf_read *r);
     qsf_status (*wait)(qsf_read *r);
 } native_reader;
 /* What every reader's own request begins with. */
-struct qsf_read { const native_reader *reader; };
+struct qsf_read { const native_reader *reader; qsf_file *file; };
 
 extern const native_reader native_reader_uring;
 extern const native_reader native_reader_pread;
+extern const native_reader native_reader_mmap;
+
+/* ---- past the page cache: direct_*.c ---- */
+enum { NATIVE_DIRECT_ALIGN = 4096 };
+int      native_direct_open(int fd);       /* the same file; -1: not possible here */
+uint64_t native_free_memory(void);         /* bytes that this process may still fill; UINT64_MAX: not known */
 
 /* ---- files for writing: out_*.c ---- */
 qsf_status native_create(void *user, const char *path, qsf_out **out);

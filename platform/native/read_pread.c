@@ -10,9 +10,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PREAD_THREADS 2
+#define PREAD_BOUNCE ((size_t)1 << 20)     /* what is not aligned comes past the page cache in such parts */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
 typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
@@ -29,14 +31,22 @@ typedef struct pread_request {
     qsf_status   st;
 } pread_request;
 
+/* Memory for direct reads to places that are not aligned. */
+typedef struct pread_bounce {
+    struct pread_bounce *next;             /* among the unused */
+    uint8_t *mem;
+} pread_bounce;
+
 typedef struct pread_state {
     int             fd;
+    bool            direct;
     pthread_mutex_t lock;                  /* over all that follows */
     pthread_cond_t  work, done;
     pread_request  *head, **tail, *unused, *newest;
     pthread_t       threads[PREAD_THREADS];
     unsigned        n_threads;
     bool            started, stop;
+    pread_bounce   *bounces;               /* unused */
 } pread_state;
 
 static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
@@ -52,13 +62,57 @@ static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
     return QSF_OK;
 }
 
+/* As pread_whole past the page cache: what is aligned goes to its place, the rest through bounce. */
+static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *bounce)
+{
+    const size_t align = NATIVE_DIRECT_ALIGN;
+    while (len) {
+        const size_t lead = (size_t)(at % align);
+        const bool straight = lead == 0 && len >= align && (uintptr_t)dst % align == 0;
+        size_t want = straight ? len - len % align : (lead + len + align - 1) / align * align;
+        if (!straight && ((uintptr_t)dst - lead) % align == 0) want = align;       /* from the next block on it is straight */
+        const size_t most = straight ? PREAD_CHUNK : PREAD_BOUNCE;
+        ssize_t n = pread(fd, straight ? dst : bounce, want < most ? want : most, (off_t)(at - lead));
+        if (n < 0 && errno == EINTR) continue;
+        n -= (ssize_t)lead;
+        if (n <= 0) return QSF_E_IO;
+        if ((size_t)n > len) n = (ssize_t)len;
+        if (!straight) memcpy(dst, bounce + lead, (size_t)n);
+        dst += n;
+        at += (uint64_t)n;
+        len -= (size_t)n;
+    }
+    return QSF_OK;
+}
+
+static pread_bounce *pread_new_bounce(void)
+{
+    void *mem = NULL;
+    pread_bounce *b = malloc(sizeof *b);
+    if (!b || posix_memalign(&mem, NATIVE_DIRECT_ALIGN, PREAD_BOUNCE)) {
+        free(b);
+        return NULL;
+    }
+    *b = (pread_bounce){ NULL, mem };
+    return b;
+}
+
 /* Called with the lock held, which is let go while the bytes come. */
 static void pread_run(pread_state *s, pread_request *r)
 {
+    pread_bounce *b = s->bounces;
+    qsf_status st;
     r->stage = PREAD_RUNNING;
+    if (b) s->bounces = b->next;
     pthread_mutex_unlock(&s->lock);
-    const qsf_status st = pread_whole(s->fd, r->at, r->dst, r->len);
+    if (s->direct && !b) b = pread_new_bounce();
+    if (!s->direct) st = pread_whole(s->fd, r->at, r->dst, r->len);
+    else st = b ? pread_direct(s->fd, r->at, r->dst, r->len, b->mem) : QSF_E_MEMORY;
     pthread_mutex_lock(&s->lock);
+    if (b) {
+        b->next = s->bounces;
+        s->bounces = b;
+    }
     r->st = st;
     r->stage = PREAD_DONE;
     pthread_cond_broadcast(&s->done);
@@ -100,11 +154,12 @@ static void pread_start_threads(pread_state *s)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static qsf_status pread_open(int fd, void **state)
+static qsf_status pread_open(int fd, bool direct, void **state)
 {
     pread_state *s = calloc(1, sizeof *s);
     if (!s) return QSF_E_MEMORY;
     s->fd = fd;
+    s->direct = direct;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
@@ -125,6 +180,12 @@ static void pread_close(void *state)
         pread_request *older = s->newest->older;
         free(s->newest);
         s->newest = older;
+    }
+    while (s->bounces) {
+        pread_bounce *next = s->bounces->next;
+        free(s->bounces->mem);
+        free(s->bounces);
+        s->bounces = next;
     }
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->work);
@@ -151,7 +212,7 @@ static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, q
     pread_request *r = pread_new_request(s);
     if (r) {
         if (!s->started) pread_start_threads(s);
-        *r = (pread_request){ { &native_reader_pread }, s, NULL, r->older, at, dst, len, PREAD_QUEUED, QSF_OK };
+        *r = (pread_request){ { .reader = &native_reader_pread }, s, NULL, r->older, at, dst, len, PREAD_QUEUED, QSF_OK };
         *s->tail = r;
         s->tail = &r->next;
         pthread_cond_signal(&s->work);
@@ -204,4 +265,5 @@ const native_reader native_reader_pread = { "pread", pread_open, pread_close, pr
 
 #undef PREAD_THREADS
 #undef PREAD_CHUNK
+#undef PREAD_BOUNCE
 #endif

@@ -30,6 +30,7 @@ typedef struct uring_request {
 
 typedef struct uring_state {
     int             fd;
+    bool            direct;
     pthread_mutex_t lock;                  /* over all that follows */
     struct io_uring ring;
     uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
@@ -56,7 +57,7 @@ static void uring_send(uring_state *s, uring_request *r)
     }
     io_uring_prep_read(sqe, s->fd, r->dst, (unsigned)(r->len < URING_CHUNK ? r->len : URING_CHUNK), r->at);
     io_uring_sqe_set_data(sqe, r);
-    if (r->len > URING_INLINE) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+    if (r->len > URING_INLINE && !s->direct) io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
     int n;
     while ((n = io_uring_submit(&s->ring)) == -EINTR) continue;
     if (n >= 0) {
@@ -101,11 +102,12 @@ static void uring_collect(uring_state *s)
     }
 }
 
-static qsf_status uring_open(int fd, void **state)
+static qsf_status uring_open(int fd, bool direct, void **state)
 {
     uring_state *s = calloc(1, sizeof *s);
     if (!s) return QSF_E_MEMORY;
     s->fd = fd;
+    s->direct = direct;
     if (io_uring_queue_init(URING_DEPTH, &s->ring, 0) < 0) {
         free(s);
         return QSF_E_UNSUPPORTED;
@@ -155,7 +157,7 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     pthread_mutex_lock(&s->lock);
     uring_request *r = uring_new_request(s);
     if (r) {
-        *r = (uring_request){ { &native_reader_uring }, s, NULL, r->older, at, dst, len, len == 0, QSF_OK };
+        *r = (uring_request){ { .reader = &native_reader_uring }, s, NULL, r->older, at, dst, len, len == 0, QSF_OK };
         if (len) uring_send(s, r);
         *out = &r->base;
     } else {

@@ -3,9 +3,10 @@
 #include "native.h"
 
 #if defined(NATIVE_POSIX) && !defined(QSF_HAVE_URING)
-static qsf_status uring_none_open(int fd, void **state)
+static qsf_status uring_none_open(int fd, bool direct, void **state)
 {
     (void)fd;
+    (void)direct;
     *state = NULL;
     return QSF_E_UNSUPPORTED;
 }
