@@ -203,13 +203,15 @@ qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *st
 {
     const qsf_unit *u = &s->units[unit];
     const uint8_t *bytes = stored;
-    uint64_t begin = qsf_now(s->platform);
-    qsf_status st = crc && u->has_crc ? unit_check_crc(s, unit, stored, err) : QSF_OK;
-    t->check += qsf_now(s->platform) - begin;
-    if (st) return st;
+    if (crc && u->has_crc) {
+        const uint64_t begin = qsf_now(s->platform);
+        const qsf_status st = unit_check_crc(s, unit, stored, err);
+        t->check += qsf_now(s->platform) - begin;
+        if (st) return st;
+    }
     if (u->compression != QSF_COMPRESS_NONE) {
-        begin = qsf_now(s->platform);
-        st = qsf_unit_unpack(s, unit, stored, raw, err);
+        const uint64_t begin = qsf_now(s->platform);
+        const qsf_status st = qsf_unit_unpack(s, unit, stored, raw, err);
         t->unpack += qsf_now(s->platform) - begin;
         if (st) return st;
         bytes = raw;

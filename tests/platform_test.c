@@ -246,6 +246,46 @@ TEST(every_reader_reads)
     CHECK_EQ(write_known(path, 100000, true), QSF_OK);
     check_reader(&native_reader_pread);
     check_reader(&native_reader_uring);
+    check_reader(&native_reader_mmap);
+}
+
+static bool read_by(qsf_file *f, qsf_io io, bool streams, const char **how)
+{
+    const qsf_status st = os->read_by(os->user, f, io, streams, how);
+    if (st) CHECK(st == QSF_E_UNSUPPORTED && io != QSF_IO_AUTO);
+    else CHECK(*how != NULL);
+    return !st;
+}
+
+/* Aligned or not, small or large, up to the file's end, through the page cache or past it. */
+TEST(every_way_reads_every_part)
+{
+    enum { LEN = 2500000 };
+    static const struct { uint64_t at; size_t len, shift; } parts[] = {
+        { 0, 1 << 20, 0 }, { 4096, 1 << 20, 0 }, { 4096, 1 << 20, 64 }, { 4097, 1 << 20, 0 }, { 100, 1200000, 100 }, { 5000, 300000, 904 }, { 7, 5, 3 }, { 0, LEN, 32 },
+        { LEN - 300000, 300000, 0 }, { LEN / 4096 * 4096 - (1 << 19), LEN % 4096 + (1 << 19), 0 }, { 12288, 262144, 0 }, { 12288, 262143, 0 },
+    };
+    uint8_t *mem;
+    CHECK_EQ(write_known(path, LEN, true), QSF_OK);
+    CHECK((mem = os->mem_alloc(os->user, LEN + 4096)) != NULL);
+    for (int way = 0; way < 8; way++) {
+        qsf_file *f;
+        const char *how = NULL;
+        CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+        if (read_by(f, (qsf_io)(way / 2), way % 2, &how)) {
+            printf("      way %d%s: %s\n", way / 2, way % 2 ? ", streams" : "", how);
+            for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+                memset(mem, 0xee, LEN + 4096);
+                CHECK_EQ(read_now(f, parts[i].at, mem + parts[i].shift, parts[i].len), QSF_OK);
+                CHECK(known(mem + parts[i].shift, parts[i].at, parts[i].len));
+                CHECK(mem[parts[i].shift + parts[i].len] == 0xee && (parts[i].shift == 0 || mem[parts[i].shift - 1] == 0xee));
+            }
+            CHECK_EQ(read_now(f, LEN - 300000, mem, 300001), QSF_E_IO);
+            CHECK_EQ(read_now(f, LEN / 4096 * 4096 - (1 << 20), mem, (1 << 20) + 4096), QSF_E_IO);
+        }
+        os->close(os->user, f);
+    }
+    os->mem_free(os->user, mem, LEN + 4096);
 }
 
 TEST(a_link_stays_a_link)
@@ -385,6 +425,7 @@ int main(int argc, char **argv)
     RUN(threads_read_one_file_at_once);
 #if !defined(_WIN32)
     RUN(every_reader_reads);
+    RUN(every_way_reads_every_part);
     RUN(a_link_stays_a_link);
 #endif
     RUN(map_shows_the_file);
