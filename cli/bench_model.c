@@ -52,12 +52,16 @@ void bench_row_model(bench_row *r, const char *path)
 
 static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 {
+    qsf_model_options mo;
     qsf_context_options o;
     qsf_model_info info;
     qsf_stats st;
     qsf_plan plan;
-    if (qsf_model_open(b->path, NULL, &b->model, &b->error)) return report(&b->error);
+    qsf_model_defaults(&mo);
+    mo.io = io_named(b->set->io);
+    if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report(&b->error);
     qsf_context_defaults(&o);
+    o.ram_budget = (uint64_t)b->set->ram_budget * 1000000;
     o.n_ctx = bench_positions(b->set);
     o.n_batch = (uint32_t)b->set->n_batch;
     o.n_threads = threads;
@@ -127,11 +131,41 @@ static int bench_prefill(model_bench *b, uint32_t n)
     return EXIT_OK;
 }
 
+/* Where the time of the tokens since the statistics were reset has gone. */
+static void bench_parts(model_bench *b, const char *test)
+{
+    qsf_stats st;
+    qsf_context_get_stats(b->context, &st);
+    if (!st.tokens_generated || (!b->set->parts && !st.bytes_read)) return;
+    const double tokens = (double)st.tokens_generated, ns = (double)st.ns_generated;
+    const struct { const char *name, *unit; double v; bool streams; } parts[] = {
+        { "matmul", "ms", (double)st.ns_matmul / tokens / 1e6, false },
+        { "attention", "ms", (double)st.ns_attention / tokens / 1e6, false },
+        { "head", "ms", (double)st.ns_head / tokens / 1e6, false },
+        { "other", "ms", (double)st.ns_other / tokens / 1e6, false },
+        { "wait", "ms", (double)st.ns_wait_io / tokens / 1e6, true },
+        { "read", "ms", (double)st.ns_read / tokens / 1e6, true },
+        { "check", "ms", (double)st.ns_check / tokens / 1e6, true },
+        { "decompress", "ms", (double)st.ns_decompress / tokens / 1e6, true },
+        { "prepare", "ms", (double)st.ns_prepare / tokens / 1e6, true },
+        { "bytes", "MB/s", ns > 0 ? (double)st.bytes_read / ns * 1e3 : 0, true },
+        { "overlap", "%", 100 * (double)st.overlap, true },
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        bench_samples s = { .v = { parts[i].v }, .n = 1 };
+        if (parts[i].streams && !st.bytes_read) continue;
+        snprintf(b->row.test, sizeof b->row.test, "%s %s", test, parts[i].name);
+        bench_emit(b, &s, parts[i].unit);
+    }
+}
+
 static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 {
+    char test[32];
     bench_samples s = { .n = 0 };
     qsf_seq_truncate(b->context, 0, 0);
     qsf_status st = depth ? qsf_feed(b->context, 0, b->ids, depth, NULL) : QSF_OK;
+    qsf_context_reset_stats(b->context);
     for (long long i = 0; !st && i < b->set->reps; i++) {
         qsf_seq_truncate(b->context, 0, depth);
         const double begin = bench_now_ms();
@@ -140,9 +174,11 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
     }
     if (st == QSF_E_CANCELLED) return EXIT_INTERRUPTED;
     if (st) return report_context(b->context, st);
-    if (depth) snprintf(b->row.test, sizeof b->row.test, "tg%u@%u", (unsigned)n, (unsigned)depth);
-    else snprintf(b->row.test, sizeof b->row.test, "tg%u", (unsigned)n);
+    if (depth) snprintf(test, sizeof test, "tg%u@%u", (unsigned)n, (unsigned)depth);
+    else snprintf(test, sizeof test, "tg%u", (unsigned)n);
+    snprintf(b->row.test, sizeof b->row.test, "%s", test);
     bench_emit(b, &s, "tok/s");
+    bench_parts(b, test);
     return EXIT_OK;
 }
 

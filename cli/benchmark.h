@@ -13,12 +13,12 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 
 typedef struct bench_settings {
     option_list   models;
-    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *filter, *compare, *head_topk;
+    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *io, *filter, *compare, *head_topk;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
-    long long     reps, n_batch, buffer_mb, positions;
+    long long     reps, n_batch, buffer_mb, positions, ram_budget;
     double        tolerance;
-    bool          load, kernels, json, csv, help, version, completion;
+    bool          load, parts, kernels, json, csv, help, version, completion;
 } bench_settings;
 
 /* ---- bench_report.c ---- */

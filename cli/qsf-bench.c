@@ -14,6 +14,10 @@ static const option bench_options[] = {
     { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL, "numbers of tokens to generate one by one, 0 for none", "128" },
     { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL, "positions that are already in the cache when generating begins", "0" },
     { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL, "the time from opening the file, which the system has in its cache, until all weights are ready", NULL },
+    { OPTION_FLAG, "--parts", NULL, AT(parts), 0, 0, NULL,
+      "for answers, the time a token in each part; where layers stream, this comes by itself, with the bytes read a second and how much of the reading was hidden", NULL },
+    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within, 0 for no limit", "0" },
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read, as for qsf-run", "auto" },
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
 
@@ -123,7 +127,7 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
 int main(int argc, char **argv)
 {
     static bench_settings set = {
-        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .tolerance = 5, .buffer_mb = 256, .positions = 2048,
+        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .io = "auto", .tolerance = 5, .buffer_mb = 256, .positions = 2048,
     };
     option_list rest;
     bench_report rep;

@@ -377,6 +377,7 @@ static qsf_status step_compute(qsf_context *c)
     } else if (c->at <= n_layers) {
         const uint32_t layer = c->at - 1;
         qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
+        if (layer + 2 >= n_layers) qsf_ends_ahead(c);
         qsf_forward_layer(c, layer, c->w);
         c->at = 1 + next_layer(c, layer + 1);
     } else {

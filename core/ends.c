@@ -314,6 +314,15 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
     return qsf_window_poll(&e->head_windows[part % 2], wait, &c->error);
 }
 
+void qsf_ends_ahead(qsf_context *c)
+{
+    qsf_ends *e = &c->ends;
+    uint64_t begin, end;
+    if (!e->streamed || !c->n_asked) return;
+    head_range(e, 0, &begin, &end);
+    (void)qsf_window_start(&e->head_windows[0], begin, end, NULL);      /* a failure shows when it is needed */
+}
+
 /* Rows [row, row + rows) of the head, which the window holds: GGUF's as tiles. */
 static qsf_matrix ends_matrix(const qsf_context *c, qsf_window *w, uint64_t begin, uint32_t row)
 {

@@ -58,5 +58,7 @@ qsf_status qsf_ends_fetch_head(struct qsf_context *c, uint32_t part, bool wait);
 /* After a fetch.  embed returns true when all rows are embedded. */
 bool       qsf_ends_embed(struct qsf_context *c);
 void       qsf_ends_head(struct qsf_context *c, uint32_t part);
+/* Begins to read the first part of the head, while the last layers are computed. */
+void       qsf_ends_ahead(struct qsf_context *c);
 
 #endif

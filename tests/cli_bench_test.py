@@ -65,6 +65,11 @@ class Models(unittest.TestCase):
         for r in rows:
             self.assertTrue(all(float(r[f]) >= 0 for f in FIGURES))
 
+    def test_parts_of_a_token(self):
+        rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto", "--ram-budget", "1000")
+        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 matmul", "tg3 attention", "tg3 head", "tg3 other"])
+        self.assertEqual({r["unit"] for r in rows[1:]}, {"ms"})
+
     def test_batches_and_kinds_of_keys(self):
         for kv in ("q8", "f16", "f32"):
             self.assertEqual(len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 2)

@@ -38,8 +38,21 @@ class Answers(unittest.TestCase):
         quiet = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0")
         loud = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0", "-v")
         self.assertEqual(quiet.stdout, loud.stdout)
-        for word in (b"memory", b"KV cache", b"kernels", b"tok/s", b"attention"):
+        for word in (b"memory", b"KV cache", b"kernels", b"tok/s", b"attention", b"file     read by", b"head", b"sampling", b"checked", b"decompressed", b"while computing"):
             self.assertIn(word, loud.stderr)
+
+    def test_every_way_of_reading_gives_the_same_answer(self):
+        answers = set()
+        for io in ("auto", "uring", "pread", "mmap"):
+            for args, env in ((["--io", io], None), ([], {"QSF_IO": io})):
+                r = run(MODEL, "--ids", "5,6,7", "-n", "6", "--temp", "0", "--json", "--check", "every", *args, env=env)
+                if r.returncode == 0:
+                    answers.add(r.stdout)
+                else:
+                    self.assertNotEqual(io, "auto", r.stderr)
+                    self.assertIn(b"cannot read it by " + io.encode(), r.stderr)
+        self.assertEqual(len(answers), 1)
+        self.assertEqual(run(MODEL, "--io", "paper").returncode, 2)
 
     def test_seed_repeats_and_greedy_is_steady(self):
         a = run(MODEL, "--raw", "-p", "Hi", "-n", "16", "-s", "7", "--temp", "2")
@@ -192,6 +205,8 @@ class Scripts(unittest.TestCase):
         r = json.loads(run(MODEL, "--bench", "--json", "-t", "1").stdout)
         self.assertGreater(r["prefill_tok_s"], 0)
         self.assertGreater(r["decode_tok_s"], 0)
+        self.assertEqual(set(r["ms"]), {"wall", "wait", "read", "check", "decompress", "prepare", "matmul", "attention", "head", "sampling", "other"})
+        self.assertTrue(0 <= r["overlap"] <= 1 and r["bytes_read"] == 0)
 
 
 @unittest.skipIf(os.name == "nt", "signals differ")

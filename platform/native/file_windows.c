@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <windows.h>
 
+#define WINDOWS_DIRECT_LEAST ((size_t)256 << 10)       /* shorter reads go through the cache wherever the file is */
 #define WINDOWS_CHUNK ((size_t)1 << 30)    /* ReadFile counts in 32 bits */
 
 /* One read.  Its parts follow each other, because a count has 32 bits; each ends by its own event. */
@@ -14,6 +15,7 @@ typedef struct windows_request {
     OVERLAPPED overlapped;
     struct windows_request *older, *next;  /* every request of the file, and the free ones */
     qsf_file  *file;
+    HANDLE     handle;                     /* one of the file's two */
     uint64_t   at;
     uint8_t   *dst;
     size_t     len;                        /* still missing */
@@ -21,9 +23,9 @@ typedef struct windows_request {
 } windows_request;
 
 struct qsf_file {
-    HANDLE   handle;
+    HANDLE   handle, direct;               /* direct: past the system's cache; INVALID_HANDLE_VALUE where it is not used */
     uint64_t length;
-    CRITICAL_SECTION lock;                 /* over the two lists */
+    CRITICAL_SECTION lock;                 /* over the two lists and direct */
     windows_request *newest, *unused;
 };
 
@@ -62,6 +64,7 @@ qsf_status native_open(void *user, const char *path, qsf_file **out)
         goto fail;
     }
     f->length = (uint64_t)length.QuadPart;
+    f->direct = INVALID_HANDLE_VALUE;
     InitializeCriticalSection(&f->lock);
     free(name);
     *out = f;
@@ -81,13 +84,14 @@ void native_close(void *user, qsf_file *f)
         DWORD n;
         f->newest = r->older;
         if (r->running) {
-            CancelIoEx(f->handle, &r->overlapped);
-            GetOverlappedResult(f->handle, &r->overlapped, &n, TRUE);    /* dst is the caller's again only now */
+            CancelIoEx(r->handle, &r->overlapped);
+            GetOverlappedResult(r->handle, &r->overlapped, &n, TRUE);    /* dst is the caller's again only now */
         }
         CloseHandle(r->overlapped.hEvent);
         free(r);
     }
     DeleteCriticalSection(&f->lock);
+    if (f->direct != INVALID_HANDLE_VALUE) CloseHandle(f->direct);
     CloseHandle(f->handle);
     free(f);
 }
@@ -138,7 +142,7 @@ static qsf_status windows_send(windows_request *r)
     r->overlapped = (OVERLAPPED){ .hEvent = event };
     r->overlapped.Offset = (DWORD)r->at;
     r->overlapped.OffsetHigh = (DWORD)(r->at >> 32);
-    r->running = ReadFile(r->file->handle, r->dst, (DWORD)(r->len < WINDOWS_CHUNK ? r->len : WINDOWS_CHUNK), NULL, &r->overlapped)
+    r->running = ReadFile(r->handle, r->dst, (DWORD)(r->len < WINDOWS_CHUNK ? r->len : WINDOWS_CHUNK), NULL, &r->overlapped)
               || GetLastError() == ERROR_IO_PENDING;
     return r->running ? QSF_PENDING : QSF_E_IO;
 }
@@ -150,7 +154,7 @@ static qsf_status windows_collect(windows_request *r, bool wait)
     while (r->len && st == QSF_PENDING) {
         DWORD n = 0;
         if (!r->running && (st = windows_send(r)) != QSF_PENDING) break;
-        if (!GetOverlappedResult(r->file->handle, &r->overlapped, &n, wait)) {
+        if (!GetOverlappedResult(r->handle, &r->overlapped, &n, wait)) {
             if (GetLastError() == ERROR_IO_INCOMPLETE) return QSF_PENDING;
             st = QSF_E_IO;                 /* the file ends inside the read, or the disk failed */
             break;
@@ -171,6 +175,10 @@ qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, si
     if (at > INT64_MAX || len > INT64_MAX - at) return QSF_E_IO;
     windows_request *r = windows_new_request(f);
     if (!r) return QSF_E_MEMORY;
+    const bool aligned = at % NATIVE_DIRECT_ALIGN == 0 && len % NATIVE_DIRECT_ALIGN == 0 && (uintptr_t)dst % NATIVE_DIRECT_ALIGN == 0;
+    EnterCriticalSection(&f->lock);
+    r->handle = aligned && len >= WINDOWS_DIRECT_LEAST && f->direct != INVALID_HANDLE_VALUE ? f->direct : f->handle;
+    LeaveCriticalSection(&f->lock);
     r->at = at;
     r->dst = dst;
     r->len = len;
@@ -191,13 +199,19 @@ qsf_status native_read_wait(void *user, qsf_read *r)
     return windows_collect((windows_request *)r, true);
 }
 
+/* Aligned reads go past the cache; through it the system makes most reads wait for their end, overlapped or not. */
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
 {
+    MEMORYSTATUSEX memory = { .dwLength = sizeof memory };
     (void)user;
-    (void)f;
-    (void)streams;
-    *how = io == QSF_IO_AUTO ? "overlapped" : NULL;
-    return io == QSF_IO_AUTO ? QSF_OK : QSF_E_UNSUPPORTED;
+    *how = NULL;
+    if (io != QSF_IO_AUTO) return QSF_E_UNSUPPORTED;
+    EnterCriticalSection(&f->lock);
+    if (streams && f->direct == INVALID_HANDLE_VALUE && GlobalMemoryStatusEx(&memory) && f->length > memory.ullAvailPhys / 2)
+        f->direct = ReOpenFile(f->handle, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, FILE_FLAG_OVERLAPPED | FILE_FLAG_NO_BUFFERING);
+    *how = f->direct == INVALID_HANDLE_VALUE ? "overlapped" : "overlapped, direct";
+    LeaveCriticalSection(&f->lock);
+    return QSF_OK;
 }
 
 /* The view keeps the mapping alive. */
@@ -222,4 +236,5 @@ void native_unmap(void *user, qsf_file *f, const void *p)
 }
 
 #undef WINDOWS_CHUNK
+#undef WINDOWS_DIRECT_LEAST
 #endif
