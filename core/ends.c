@@ -318,7 +318,7 @@ void qsf_ends_ahead(qsf_context *c)
 {
     qsf_ends *e = &c->ends;
     uint64_t begin, end;
-    if (!e->streamed || !c->n_asked) return;
+    if (!e->head_streamed || !c->n_asked) return;
     head_range(e, 0, &begin, &end);
     (void)qsf_window_start(&e->head_windows[0], begin, end, NULL);      /* a failure shows when it is needed */
 }

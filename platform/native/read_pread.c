@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define PREAD_THREADS 2
-#define PREAD_BOUNCE ((size_t)1 << 20)     /* what is not aligned comes past the page cache in such parts */
+#define PREAD_BOUNCE ((size_t)512 << 10)    /* what is not aligned comes past the page cache in such parts */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
 typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
