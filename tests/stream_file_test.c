@@ -23,8 +23,6 @@ static char model_path[64], other_path[64];
 static tiny_options tiny;
 static uint64_t tight;              /* a budget in which layers stream */
 static float *right;                /* [n_vocab] logits behind the tokens, all in memory */
-static uint8_t *model;              /* the file's bytes */
-static size_t model_len;
 static const int32_t tokens[TOKENS] = { 10, 200, 30, 4 };
 
 /* ---- a table over the system's whose nth read fails ---- */
@@ -148,31 +146,6 @@ static qsf_status file_run(opened *f, bool *same)
     return st;
 }
 
-/* The model again, after something happened to its file. */
-static bool file_restore(void)
-{
-    remove(model_path);
-    FILE *f = fopen(model_path, "wb");
-    const bool ok = f && fwrite(model, 1, model_len, f) == model_len;
-    if (f) fclose(f);
-    CHECK(ok);
-    return ok;
-}
-
-static bool file_keep(void)
-{
-    FILE *f = fopen(model_path, "rb");
-    CHECK(f != NULL);
-    if (!f) return false;
-    fseek(f, 0, SEEK_END);
-    model_len = (size_t)ftell(f);
-    rewind(f);
-    model = malloc(model_len);
-    const bool ok = fread(model, 1, model_len, f) == model_len;
-    fclose(f);
-    return ok;
-}
-
 /* Layers of half a megabyte, for what is large goes past the page cache. */
 static bool make_model(void)
 {
@@ -193,7 +166,6 @@ static bool make_model(void)
         test_fail(__FILE__, __LINE__, f.error.text);
         return false;
     }
-    if (!file_keep()) return false;
     qsf_context_options o = file_options(0);
     if (file_open(&f, os, QSF_IO_AUTO, &o)) {
         test_fail(__FILE__, __LINE__, f.error.text);
@@ -305,6 +277,34 @@ TEST(every_budget_works_or_says_which_would)
 }
 
 #if !defined(_WIN32)        /* there nobody can write to or delete a file that is open */
+static uint8_t *model;      /* the file's bytes */
+static size_t model_len;
+
+/* The model again, after something happened to its file. */
+static bool file_restore(void)
+{
+    remove(model_path);
+    FILE *f = fopen(model_path, "wb");
+    const bool ok = f && fwrite(model, 1, model_len, f) == model_len;
+    if (f) fclose(f);
+    CHECK(ok);
+    return ok;
+}
+
+static bool file_keep(void)
+{
+    FILE *f = fopen(model_path, "rb");
+    CHECK(f != NULL);
+    if (!f) return false;
+    fseek(f, 0, SEEK_END);
+    model_len = (size_t)ftell(f);
+    rewind(f);
+    model = malloc(model_len);
+    const bool ok = fread(model, 1, model_len, f) == model_len;
+    fclose(f);
+    return ok;
+}
+
 typedef enum change { CUT, CUT_TO_NOTHING, OVERWRITTEN, GROWN, N_ERRORS, REPLACED = N_ERRORS, DELETED, UNREADABLE, N_CHANGES } change;
 
 static void change_file(change kind)
@@ -337,6 +337,7 @@ static void change_file(change kind)
 
 TEST(a_file_that_changes_while_it_streams_is_an_error_and_one_that_is_replaced_is_not)
 {
+    if (!file_keep()) return;
     for (int w = 0; w < 4; w++)
         for (int kind = 0; kind < N_CHANGES && !test_failed; kind += TEST_EVERY) {
             opened f;
@@ -369,6 +370,7 @@ TEST(a_file_that_changes_while_it_streams_is_an_error_and_one_that_is_replaced_i
             if (test_failed) printf("      %s, change %d\n", way_names[w], kind);
         }
     (void)file_restore();
+    free(model);
 }
 #endif
 
@@ -384,7 +386,6 @@ int main(int argc, char **argv)
     RUN(a_file_that_changes_while_it_streams_is_an_error_and_one_that_is_replaced_is_not);
 #endif
     free(right);
-    free(model);
     remove(model_path);
     return test_end();
 }
