@@ -146,7 +146,7 @@ static qsf_status file_run(opened *f, bool *same)
     return st;
 }
 
-/* Layers of half a megabyte, for what is large goes past the page cache. */
+/* Layers of more than 256 KB, for what is large goes past the page cache. */
 static bool make_model(void)
 {
     opened f;
@@ -155,10 +155,11 @@ static bool make_model(void)
     tiny = tiny_defaults();
     tiny.vocab = QSF_VOCAB_NONE;
     tiny.hp.n_layers = 5;
-    tiny.hp.n_embd = 256;
-    tiny.hp.n_ff = 576;
-    tiny.hp.n_heads = 8;
-    tiny.hp.n_kv_heads = 4;
+    tiny.type = QSF_T_8BIT;
+    tiny.hp.n_embd = 192;
+    tiny.hp.n_ff = 320;
+    tiny.hp.n_heads = 6;
+    tiny.hp.n_kv_heads = 3;
     tiny.hp.head_dim = 32;
     snprintf(model_path, sizeof model_path, "qsf-stream-file-%d.qsf", process_id());
     snprintf(other_path, sizeof other_path, "qsf-stream-file-%d.other", process_id());
@@ -172,7 +173,7 @@ static bool make_model(void)
         return false;
     }
     qsf_context_get_plan(f.c, &plan);
-    tight = plan.total - 500000;
+    tight = plan.total - 300000;
     right = malloc(tiny.hp.n_vocab * sizeof *right);
     for (int i = 0; i < TOKENS; i++) CHECK_EQ(qsf_feed(f.c, 0, &tokens[i], 1, &logits), QSF_OK);
     memcpy(right, logits, tiny.hp.n_vocab * sizeof *right);
