@@ -42,7 +42,7 @@ static qsf_status head_context(head_bench *b, qsf_head_mode mode, qsf_context **
     o.n_threads = b->threads;
     o.n_seqs = 1;
     o.n_logits = HEAD_BATCH;
-    o.kv_type = !strcmp(b->set->kv, "f16") ? QSF_KV_F16 : !strcmp(b->set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
+    o.kv_type = kv_type_named(b->set->kv);
     o.isa = b->isa;
     o.head = mode;
     return qsf_context_new(b->model, &o, out, &b->error);

@@ -67,7 +67,7 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     o.n_threads = threads;
     o.n_seqs = 1;
     o.n_logits = 1;
-    o.kv_type = !strcmp(b->set->kv, "f16") ? QSF_KV_F16 : !strcmp(b->set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
+    o.kv_type = kv_type_named(b->set->kv);
     o.isa = isa;
     if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
     qsf_model_get_info(b->model, &info);

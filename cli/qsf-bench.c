@@ -19,7 +19,7 @@ static const option bench_options[] = {
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within, 0 for no limit", "0" },
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read, as for qsf-run", "auto" },
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
-    { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
+    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept", "q8" },
 
     { OPTION_TEXT, "--head-topk", "FILE", AT(head_topk), 0, 0, NULL,
       "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's likeliest token, and the time of head and token", NULL },

@@ -39,7 +39,7 @@ static const option run_options[] = {
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
     { OPTION_INT, "--draft", "N", AT(draft), -1, 7, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner (but for rounding, with weights that are floats)", "7 where layers stream, else 0" },
-    { OPTION_CHOICE, "-ctk --kv-type", NULL, AT(kv), 0, 0, "q8|f16|f32", "how keys and values are kept", "q8" },
+    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept", "q8" },
     { OPTION_CHOICE, "--head-topk", NULL, AT(head), 0, 0, "exact|screen|clusters",
       "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },

@@ -6,8 +6,22 @@
 #include "options.h"
 #include "qsf.h"
 
+#include <string.h>
+
 /* Exit codes. */
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
+
+/* The words of --kv-type. */
+#define KV_TYPES "f16|q8|q8v4|q4|q4v2|q2|f32"
+static inline qsf_kv_type kv_type_named(const char *word)
+{
+    static const struct { const char *word; qsf_kv_type type; } types[] = {
+        { "f16", QSF_KV_F16 }, { "f32", QSF_KV_F32 }, { "q8v4", QSF_KV_Q8V4 }, { "q4", QSF_KV_Q4 }, { "q4v2", QSF_KV_Q4V2 }, { "q2", QSF_KV_Q2 },
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (!strcmp(word, types[i].word)) return types[i].type;
+    return QSF_KV_Q8;
+}
 
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io;

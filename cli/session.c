@@ -82,7 +82,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.n_threads = (uint32_t)set->threads;
     co.n_seqs = 1;
     co.n_logits = n_logits;
-    co.kv_type = !strcmp(set->kv, "f16") ? QSF_KV_F16 : !strcmp(set->kv, "f32") ? QSF_KV_F32 : QSF_KV_Q8;
+    co.kv_type = kv_type_named(set->kv);
     co.f32 = set->f32;
     co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");

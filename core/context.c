@@ -61,7 +61,7 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     if (o->head != QSF_HEAD_EXACT && o->head != QSF_HEAD_SCREEN && o->head != QSF_HEAD_CLUSTERS)
         return qsf_fail(err, QSF_E_ARGUMENT, "unknown head mode %d", (int)o->head);
     if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
-    if (o->kv_type != QSF_KV_F16 && o->kv_type != QSF_KV_Q8 && o->kv_type != QSF_KV_F32) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
+    if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
     if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);

@@ -170,14 +170,16 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
         const size_t half = c->rope[r].half;
         c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half, hp->rope == QSF_ROPE_PAIRS);
     }
-    if (c->kv.layout.type == QSF_KV_Q8) {
+    if (c->kv.layout.k_bits) {
         const float *bias = c->w->v[QSF_K_ATTN_K_BIAS];
         if (bias && !query && !weight) unbias_key(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
-        mix_channels(x, hd, bias ? 1 : 8);      /* eight apart is faster and does for models without biases */
+        mix_channels(x, hd, bias || qsf_kv_packed(c->kv.layout.k_bits) ? 1 : 8);      /* eight apart is faster and does for 8 bits without biases */
     }
     if (!query) {
         const qsf_batch_row *b = &c->rows[row];
-        qsf_kv_store(&c->kv, &c->k, layer, b->seq, b->pos, kv, x, c->b.v + row * c->b.ld_kv + (size_t)kv * hd);
+        float *v = c->b.v + row * c->b.ld_kv + (size_t)kv * hd;
+        if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(v, hd, 1);               /* attend() takes it back from the sum */
+        qsf_kv_store(&c->kv, &c->k, layer, b->seq, b->pos, kv, x, v);
     }
 }
 
@@ -190,50 +192,47 @@ typedef struct attention_scratch {
     int32_t *qs;                /* [rows * rep] sums of the queries' codes */
     int8_t  *qc;                /* [rows * rep][dim] */
     uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
+    uint8_t *unpacked;          /* [qsf_kv_scratch] */
 } attention_scratch;
 
 size_t qsf_attention_scratch(const qsf_hparams *hp)
 {
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     const size_t codes = vectors * (qsf_kv_dim(hp->head_dim) + QSF_KV_BLOCK) / sizeof(float);
-    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes, 16);
+    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes + qsf_kv_scratch(hp->head_dim) / sizeof(float), 16);
 }
 
-static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, size_t n, size_t vectors, float scale)
+/* rec is read where keys and values are floats, codes where they are codes. */
+static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors, float scale)
 {
     const size_t hd = c->hp->head_dim;
-    const void *kd = rec + c->kv.layout.kd_at;
-    switch (c->kv.layout.type) {
-    case QSF_KV_Q8: c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, (const int8_t *)rec, kd, n, qsf_kv_dim(hd), vectors, scale); break;
-    case QSF_KV_F16: c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd, vectors, scale); break;
-    case QSF_KV_F32:
+    if (c->kv.layout.type == QSF_KV_F16) {
+        c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd, vectors, scale);
+    } else if (c->kv.layout.type == QSF_KV_F32) {
         c->k.matmul_f32(a->s, QSF_KV_BLOCK, (const float *)(const void *)rec, a->q, hd, vectors, n, hd);
         for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a->s + v * QSF_KV_BLOCK, scale, n);
-        break;
+    } else {
+        c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, codes->k, codes->kd, n, qsf_kv_dim(hd), vectors, scale);
     }
 }
 
-static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, size_t n, size_t vectors)
+static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors)
 {
     const size_t hd = c->hp->head_dim;
-    const uint8_t *v = rec + c->kv.layout.v_at;
-    const void *vd = rec + c->kv.layout.vd_at;
-    switch (c->kv.layout.type) {
-    case QSF_KV_Q8:
-        c->k.attention_weights_q8(a->pc, a->pd, a->s, QSF_KV_BLOCK, vd, n, vectors);
-        c->k.attention_weighted_sum_q8(a->o, a->factor, a->pc, a->pd, (const int8_t *)v, hd, vectors);
-        break;
-    case QSF_KV_F16: c->k.attention_weighted_sum_f16(a->o, a->factor, a->s, QSF_KV_BLOCK, (const uint16_t *)(const void *)v, n, hd, vectors); break;
-    case QSF_KV_F32: {
-        const float *vf = (const float *)(const void *)v;
+    const void *v = rec + c->kv.layout.v_at;
+    if (c->kv.layout.type == QSF_KV_F16) {
+        c->k.attention_weighted_sum_f16(a->o, a->factor, a->s, QSF_KV_BLOCK, v, n, hd, vectors);
+    } else if (c->kv.layout.type == QSF_KV_F32) {
+        const float *vf = v;
         for (size_t r = 0; r < vectors; r++) {
             float *o = a->o + r * hd;
             c->k.vec_scale(o, a->factor[r], hd);
             for (size_t i = 0; i < n; i++)
                 for (size_t d = 0; d < hd; d++) o[d] += a->s[r * QSF_KV_BLOCK + i] * vf[i * hd + d];
         }
-        break;
-    }
+    } else {
+        c->k.attention_weights_q8(a->pc, a->pd, a->s, QSF_KV_BLOCK, codes->vd, n, vectors);
+        c->k.attention_weighted_sum_q8(a->o, a->factor, a->pc, a->pd, codes->v, hd, vectors);
     }
 }
 
@@ -242,7 +241,9 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     const qsf_hparams *hp = c->hp;
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     attention_scratch a;
-    a.q = c->b.attention + thread * qsf_attention_scratch(hp);
+    float *own = c->b.attention + thread * qsf_attention_scratch(hp);
+    a.unpacked = (uint8_t *)own;
+    a.q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
     a.o = a.q + vectors * hp->head_dim;
     a.s = a.o + vectors * hp->head_dim;
     a.m = a.s + vectors * QSF_KV_BLOCK;
@@ -296,6 +297,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     const uint32_t first = window && rows[0].pos + 1 > window ? rows[0].pos + 1 - window : 0;
     const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
     const attention_scratch a = scratch_of(c, thread);
+    const bool coded = c->kv.layout.k_bits > 0;
 
     for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
     memset(a.o, 0, vectors * hd * sizeof(float));
@@ -303,16 +305,20 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.m[v] = -INFINITY;
         a.l[v] = 0;
     }
-    if (c->kv.layout.type == QSF_KV_Q8) quantize_queries(c, &a, vectors);
+    if (coded) quantize_queries(c, &a, vectors);
     for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= last; at += QSF_KV_BLOCK) {
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[rows[0].seq].blocks[at / QSF_KV_BLOCK], kv);
-        block_scores(c, &a, rec, n, vectors, scale);
+        const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
+        block_scores(c, &a, rec, &codes, n, vectors, scale);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, window);
-        block_sum(c, &a, rec, n, vectors);
+        block_sum(c, &a, rec, &codes, n, vectors);
     }
-    for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
+    for (size_t v = 0; v < vectors; v++) {
+        c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
+        if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(a.o + v * hd, hd, 1);        /* its own inverse */
+    }
     for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));
 }
 

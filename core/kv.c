@@ -2,15 +2,27 @@
  * SPDX-License-Identifier: MIT */
 #include "kv.h"
 
+static const struct { const char *name; unsigned k_bits, v_bits, float_bytes; } kv_types[] = {
+    [QSF_KV_F16] = { "f16", 0, 0, 2 }, [QSF_KV_Q8] = { "q8", 8, 8, 0 }, [QSF_KV_F32] = { "f32", 0, 0, 4 }, [QSF_KV_Q4] = { "q4", 4, 4, 0 },
+    [QSF_KV_Q2] = { "q2", 2, 2, 0 }, [QSF_KV_Q8V4] = { "q8v4", 8, 4, 0 }, [QSF_KV_Q4V2] = { "q4v2", 4, 2, 0 },
+};
+
+const char *qsf_kv_name(qsf_kv_type type) { return kv_types[type].name; }
+
+static size_t kv_code_bytes(qsf_kv_type type, unsigned bits, uint32_t head_dim)
+{
+    return QSF_KV_BLOCK * (bits ? qsf_kv_dim(head_dim) * bits / 8 : (size_t)head_dim * kv_types[type].float_bytes);
+}
+static size_t kv_scale_bytes(unsigned bits) { return QSF_KV_BLOCK * (bits == 8 ? sizeof(float) : bits ? sizeof(uint16_t) : 0); }
+
 void qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim)
 {
-    const size_t codes = QSF_KV_BLOCK * (type == QSF_KV_Q8 ? qsf_kv_dim(head_dim) : (size_t)head_dim * (type == QSF_KV_F16 ? 2 : 4));
-    const size_t scales = type == QSF_KV_Q8 ? QSF_KV_BLOCK * sizeof(float) : 0;
-    *l = (qsf_kv_layout){ .type = type, .n_layers = n_layers, .n_kv_heads = n_kv_heads, .head_dim = head_dim };
-    l->v_at = codes;
-    l->kd_at = 2 * codes;
-    l->vd_at = 2 * codes + scales;
-    l->record = (size_t)qsf_round_up(2 * codes + 2 * scales, 64);
+    const unsigned kb = kv_types[type].k_bits, vb = kv_types[type].v_bits;
+    *l = (qsf_kv_layout){ .type = type, .k_bits = kb, .v_bits = vb, .n_layers = n_layers, .n_kv_heads = n_kv_heads, .head_dim = head_dim };
+    l->v_at = kv_code_bytes(type, kb, head_dim);
+    l->kd_at = l->v_at + kv_code_bytes(type, vb, head_dim);
+    l->vd_at = l->kd_at + kv_scale_bytes(kb);
+    l->record = (size_t)qsf_round_up(l->vd_at + kv_scale_bytes(vb), 64);
 }
 
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs) { return (uint32_t)qsf_ceil_div(n_ctx, QSF_KV_BLOCK) + n_seqs - 1; }
@@ -102,33 +114,18 @@ void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
     kv->seqs[dst].length = length;
 }
 
-static void kv_store_q8(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v)
-{
-    int8_t codes[QSF_MAX_HEAD_DIM + 16];
-    const size_t n = l->head_dim, dim = qsf_kv_dim(n);
-    memset(codes + n, 0, dim - n);
-    kn->quantize_kv_8bit(codes, (float *)(void *)(record + l->kd_at) + i, k, n);
-    for (size_t d = 0; d < dim; d += 4) memcpy(record + qsf_kv_k_at(i, d, dim), codes + d, 4);
-    kn->quantize_kv_8bit(codes, (float *)(void *)(record + l->vd_at) + i, v, n);
-    for (size_t d = 0; d < dim; d++) record[l->v_at + qsf_kv_v_at(i, d)] = (uint8_t)codes[d];
-}
-
 void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v)
 {
     const qsf_kv_layout *l = &kv->layout;
     const size_t i = pos % QSF_KV_BLOCK, n = l->head_dim;
     uint8_t *r = qsf_kv_record(kv, layer, kv->seqs[s].blocks[pos / QSF_KV_BLOCK], head);
-    switch (l->type) {
-    case QSF_KV_Q8:
-        kv_store_q8(l, kn, r, i, k, v);
-        break;
-    case QSF_KV_F16:
+    if (l->type == QSF_KV_F16) {
         kn->fp32_to_fp16_array((uint16_t *)(void *)r + i * n, k, n);
         kn->fp32_to_fp16_array((uint16_t *)(void *)(r + l->v_at) + i * n, v, n);
-        break;
-    case QSF_KV_F32:
+    } else if (l->type == QSF_KV_F32) {
         memcpy((float *)(void *)r + i * n, k, n * sizeof(float));
         memcpy((float *)(void *)(r + l->v_at) + i * n, v, n * sizeof(float));
-        break;
+    } else {
+        qsf_kv_store_codes(l, kn, r, i, k, v);
     }
 }

@@ -8,10 +8,11 @@
 #include "kernels.h"
 #include "source.h"
 
-/* One head's part of a block of QSF_KV_BLOCK positions is a record.  Floats: k[32][head_dim], v[32][head_dim].  8 bits: the codes of k and v in
- * tiles (kernels.h), then k scales[32], v scales[32]. */
+/* One head's part of a block of QSF_KV_BLOCK positions is a record.  Floats: k[32][head_dim], v[32][head_dim].  Codes: those of k and v, at
+ * 8 bits in tiles (kernels.h), below with several in a byte (kv_codes.c), then k scales[32], v scales[32]: floats at 8 bits, fp16 below. */
 typedef struct qsf_kv_layout {
     qsf_kv_type type;
+    unsigned    k_bits, v_bits;         /* of a code; 0: floats */
     uint32_t    n_layers, n_kv_heads, head_dim;
     size_t      v_at, kd_at, vd_at;     /* places in a record */
     size_t      record;                 /* bytes, a multiple of 64 */
@@ -37,6 +38,11 @@ typedef struct qsf_kv {
 void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim);
 /* Blocks for n_ctx positions of n_seqs sequences: a partly filled block more for every sequence beyond the first. */
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs);
+static inline bool qsf_kv_known(qsf_kv_type type) { return (unsigned)type <= QSF_KV_Q4V2; }
+/* Whether several codes share a byte: then they are unpacked for the kernels, and what is stored was mixed (forward.c). */
+static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2; }
+/* "q8", as options and messages have it. */
+const char *qsf_kv_name(qsf_kv_type type);
 uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs);    /* of everything */
 
 qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs, qsf_error *err);
@@ -53,5 +59,15 @@ static inline uint8_t *qsf_kv_record(const qsf_kv *kv, uint32_t layer, uint32_t 
 }
 /* Writes head's k and v [head_dim] of position pos of sequence s, which must be inside its length. */
 void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v);
+
+/* kv_codes.c: keys and values as codes.  Position i's k and v [head_dim] into a record. */
+void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v);
+/* A record as the kernels for 8 bits take it: what has 8 bits where it lies, the rest unpacked into scratch. */
+typedef struct qsf_kv_codes {
+    const int8_t *k, *v;
+    const float  *kd, *vd;
+} qsf_kv_codes;
+static inline size_t qsf_kv_scratch(uint32_t head_dim) { return 2 * QSF_KV_BLOCK * (qsf_kv_dim(head_dim) + sizeof(float)); }      /* bytes */
+qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record, uint8_t *scratch);
 
 #endif

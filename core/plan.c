@@ -82,11 +82,13 @@ static uint64_t plan_staging(const plan_sizes *z, const plan_state *state, int w
     return most;
 }
 
-static void plan_note(qsf_plan *plan, const char *fmt, ...) QSF_PRINTF(2, 3);
-static void plan_note(qsf_plan *plan, const char *fmt, ...)
+/* loss: the answers may differ, not only the speed. */
+static void plan_note(qsf_plan *plan, bool loss, const char *fmt, ...) QSF_PRINTF(3, 4);
+static void plan_note(qsf_plan *plan, bool loss, const char *fmt, ...)
 {
     va_list args;
     assert(plan->n_reductions < QSF_ARRAY_LEN(plan->reductions));
+    plan->losses[plan->n_reductions] = loss;
     va_start(args, fmt);
     qsf_vformat(plan->reductions[plan->n_reductions++], sizeof plan->reductions[0], fmt, args);
     va_end(args);
@@ -148,16 +150,29 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_cont
     return o->ram_budget == 0 || plan_needs(fixed, z, n_slots) <= o->ram_budget;
 }
 
+/* KV types from the best to the smallest; docs/memory.md has what each costs in perplexity. */
+static const qsf_kv_type plan_kv_types[] = { QSF_KV_F16, QSF_KV_Q8, QSF_KV_Q8V4, QSF_KV_Q4, QSF_KV_Q4V2, QSF_KV_Q2 };
+
+/* A type's place there; behind the last for f32, which is for comparing and stays. */
+static size_t plan_kv_rank(qsf_kv_type type)
+{
+    size_t i = 0;
+    while (i < QSF_ARRAY_LEN(plan_kv_types) && plan_kv_types[i] != type) i++;
+    return i;
+}
+
 /* Takes one step back; false where nothing is left to give.  Order: an embedding that is not the head too (it costs a short read for a token that
- * was not used lately), batch, context length where nobody asked for one, KV type, resident embedding and head, second buffer, then the rest of
- * batch and context. */
+ * was not used lately), batch, context length where nobody asked for one, keys and values of 8 bits, resident embedding and head, second buffer, the
+ * rest of the batch; only then what shows in the answers: KV types from the cheapest loss on, the rest of the context, and last keys of 2 bits, which
+ * leave hardly a model. */
 static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 {
     qsf_ends_plan *e = &state->ends;
+    const size_t kv = plan_kv_rank(o->kv_type);
     if (!tied && !e->embd && state->can_embd) e->embd = true;
     else if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
     else if (!state->ctx_given && o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
-    else if (o->kv_type == QSF_KV_F16) o->kv_type = QSF_KV_Q8;
+    else if (kv < plan_kv_rank(QSF_KV_Q8)) o->kv_type = plan_kv_types[kv + 1];
     else if (!e->head && state->can_head) {
         e->head = true;
         e->embd |= tied;
@@ -166,7 +181,9 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
     else if (e->n_kept > PLAN_MIN_KEPT) e->n_kept = PLAN_MIN_KEPT;
     else if (state->n_slots > 1) state->n_slots = 1;
     else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
+    else if (kv < plan_kv_rank(QSF_KV_Q4V2)) o->kv_type = plan_kv_types[kv + 1];
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
+    else if (kv < plan_kv_rank(QSF_KV_Q2)) o->kv_type = plan_kv_types[kv + 1];
     else return false;
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
     return true;
@@ -188,41 +205,51 @@ static uint64_t plan_least(const qsf_model *model, const plan_sizes *z, plan_sta
 /* What was asked and not granted. */
 static void plan_explain(qsf_plan *plan, const plan_state *asked_state, const plan_state *state, const qsf_context_options *asked, const qsf_context_options *o)
 {
-    if (o->n_batch < asked->n_batch) plan_note(plan, "batch %u -> %u", (unsigned)asked->n_batch, (unsigned)o->n_batch);
-    if (o->n_ctx < asked->n_ctx) plan_note(plan, "context length %u -> %u", (unsigned)asked->n_ctx, (unsigned)o->n_ctx);
-    if (o->kv_type != asked->kv_type) plan_note(plan, "keys and values f16 -> q8");
+    if (o->n_batch < asked->n_batch) plan_note(plan, false, "batch %u -> %u", (unsigned)asked->n_batch, (unsigned)o->n_batch);
+    if (o->n_ctx < asked->n_ctx) plan_note(plan, true, "context length %u -> %u", (unsigned)asked->n_ctx, (unsigned)o->n_ctx);
+    if (o->kv_type != asked->kv_type) plan_note(plan, true, "keys and values %s -> %s", qsf_kv_name(asked->kv_type), qsf_kv_name(o->kv_type));
     const qsf_ends_plan *e = &state->ends;
-    if (e->embd || e->head) plan_note(plan, "%s", e->embd ? e->head ? "embedding and head stream" : "embedding streams" : "head streams");
+    if (e->embd || e->head) plan_note(plan, false, "%s", e->embd ? e->head ? "embedding and head stream" : "embedding streams" : "head streams");
     if (e->head && e->head_part < asked_state->ends.head_part)
-        plan_note(plan, "parts of the head %.1f -> %.1f MB", (double)asked_state->ends.head_part / 1e6, (double)e->head_part / 1e6);
-    if (e->embd && e->n_kept < asked_state->ends.n_kept) plan_note(plan, "embedding rows kept %u -> %u", (unsigned)asked_state->ends.n_kept, (unsigned)e->n_kept);
-    if (state->n_slots < asked_state->n_slots) plan_note(plan, "second layer buffer left out");
+        plan_note(plan, false, "parts of the head %.1f -> %.1f MB", (double)asked_state->ends.head_part / 1e6, (double)e->head_part / 1e6);
+    if (e->embd && e->n_kept < asked_state->ends.n_kept) plan_note(plan, false, "embedding rows kept %u -> %u", (unsigned)asked_state->ends.n_kept, (unsigned)e->n_kept);
+    if (state->n_slots < asked_state->n_slots) plan_note(plan, false, "second layer buffer left out");
 }
 
 void qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_context_options *o)
 {
     for (size_t i = 0; i < plan->n_reductions; i++) {
-        const char *text = plan->reductions[i];
-        const bool loss = !strncmp(text, "context", 7) || !strncmp(text, "keys", 4);       /* the answers may differ, not only the speed */
-        qsf_log(model, loss ? QSF_LOG_WARN : QSF_LOG_INFO, "%s, to stay within %llu MB", text, (unsigned long long)(o->ram_budget / 1000000));
+        qsf_log(model, plan->losses[i] ? QSF_LOG_WARN : QSF_LOG_INFO, "%s, to stay within %llu MB", plan->reductions[i], (unsigned long long)(o->ram_budget / 1000000));
     }
+}
+
+/* One step towards what was asked, of one kind; false: nothing of it was taken. */
+typedef enum plan_growth { GROW_COARSE_KV, GROW_CTX, GROW_KV, GROW_BATCH, N_GROWTHS } plan_growth;
+static bool plan_grow(qsf_context_options *o, const qsf_context_options *asked, plan_growth kind)
+{
+    const size_t kv = plan_kv_rank(o->kv_type), best = plan_kv_rank(asked->kv_type);
+    if (kind == GROW_COARSE_KV && kv > QSF_MAX(best, plan_kv_rank(QSF_KV_Q8V4))) o->kv_type = plan_kv_types[kv - 1];
+    else if (kind == GROW_CTX && o->n_ctx < asked->n_ctx) o->n_ctx = QSF_MIN(asked->n_ctx, o->n_ctx * 2);
+    else if (kind == GROW_KV && kv > best) o->kv_type = plan_kv_types[kv - 1];
+    else if (kind == GROW_BATCH && o->n_batch < asked->n_batch) o->n_batch = QSF_MIN(asked->n_batch, o->n_batch * 2);
+    else return false;
+    o->n_logits = QSF_MIN(asked->n_logits, o->n_batch);
+    return true;
 }
 
 /* A later step back may have made room for what an earlier one took. */
 static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_state *state, qsf_context_options *o, const qsf_context_options *asked, qsf_plan *plan)
 {
-    for (;;) {
-        qsf_context_options more = *o;
-        qsf_plan larger;
-        if (more.n_ctx < asked->n_ctx) more.n_ctx = QSF_MIN(asked->n_ctx, more.n_ctx * 2);
-        else if (more.n_batch < asked->n_batch) more.n_batch = QSF_MIN(asked->n_batch, more.n_batch * 2);
-        else return;
-        more.n_logits = QSF_MIN(asked->n_logits, more.n_batch);
-        plan_fixed(model, z, state, &more, &larger);
-        if (!plan_fits(&larger, z, &more, state->n_slots)) return;
-        *o = more;
-        *plan = larger;
-    }
+    for (int kind = 0; kind < N_GROWTHS; kind++)
+        for (;;) {
+            qsf_context_options more = *o;
+            qsf_plan larger;
+            if (!plan_grow(&more, asked, (plan_growth)kind)) break;
+            plan_fixed(model, z, state, &more, &larger);
+            if (!plan_fits(&larger, z, &more, state->n_slots)) break;
+            *o = more;
+            *plan = larger;
+        }
 }
 
 /* Which slots there are: layers that stay, buffers that the others pass through, then the ends. */
@@ -243,7 +270,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
     }
     const uint64_t embd = m->caps[n_layers], final = m->caps[n_layers + 1];
     plan->n_slots = m->n_slots == n_layers ? 0 : n_slots;
-    if (plan->n_slots) plan_note(plan, "%u of %u layers stream", (unsigned)(n_layers - m->n_slots), (unsigned)n_layers);
+    if (plan->n_slots) plan_note(plan, false, "%u of %u layers stream", (unsigned)(n_layers - m->n_slots), (unsigned)n_layers);
     plan_item(plan, "layers that stay", pinned);
     if (plan->n_slots) plan_item(plan, "layer buffers", n_slots * z->largest);
     for (uint32_t i = 0; i < plan->n_slots; i++) {

@@ -69,7 +69,7 @@ static uint32_t session_keys(const qsf_context *c)
     session_hash x = { 0xcbf29ce484222325u };
     for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_loader_skips(&c->loader, i));
     hash_number(&x, hp->rope_factors_long && c->o.n_ctx > hp->scaling_orig_ctx);
-    const bool unbiased = c->o.kv_type == QSF_KV_Q8 && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
+    const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
     for (int i = 0; i < 2; i++) hash_number(&x, unbiased ? c->rope[i].slow : 0);
     return (uint32_t)(x.h ^ x.h >> 32);
 }
@@ -167,7 +167,8 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
     session_header(c, n, own);
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8)) return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
     if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are of type %u, the context's of type %d", (unsigned)qsf_le32(h + AT_TYPE), (int)c->kv.layout.type);
+        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are kept as %s, the context's as %s",
+                        qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE)) : "something else", qsf_kv_name(c->kv.layout.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
         return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys were made with another context length or quality");
     if (memcmp(h, own, SESSION_HEADER)) return qsf_fail(err, QSF_E_CORRUPT, "session: its shape is not the model's");
@@ -177,28 +178,25 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
     return QSF_OK;
 }
 
-/* Scales are used as they are: they must be such as quantising makes.  n is a multiple of 4. */
-static bool scales_valid(const uint8_t *p, size_t n)
+/* Scales are used as they are: they must be such as quantising makes, not negative, infinite or not a number. */
+static bool scales_valid(const uint8_t *p, unsigned bits)
 {
-    for (size_t i = 0; i < n; i += 4) {
-        const uint32_t bits = qsf_le32(p + i);
-        if (bits >= 0x7f800000) return false;         /* negative, infinite, not a number */
-    }
+    for (size_t i = 0; i < QSF_KV_BLOCK; i++)
+        if (bits == 8 ? qsf_le32(p + 4 * i) >= 0x7f800000 : qsf_le16(p + 2 * i) >= 0x7c00) return false;
     return true;
 }
 
 static qsf_status check_record(session_in *in, const qsf_kv_layout *l, qsf_error *err)
 {
     uint8_t part[SESSION_PART];
-    const size_t plain = l->type == QSF_KV_Q8 ? l->kd_at : l->record;
+    const size_t plain = l->k_bits ? l->kd_at : l->record;
     qsf_status st;
     for (size_t at = 0; at < plain; at += SESSION_PART)
         if ((st = in_get(in, part, QSF_MIN(SESSION_PART, plain - at), err))) return st;
     if (plain == l->record) return QSF_OK;
-    const size_t scales = 2 * QSF_KV_BLOCK * sizeof(float);
     assert(l->record - plain <= sizeof part);
     if ((st = in_get(in, part, l->record - plain, err))) return st;
-    return scales_valid(part, scales) ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is no scale", (unsigned long long)in->at);
+    return scales_valid(part, l->k_bits) && scales_valid(part + (l->vd_at - l->kd_at), l->v_bits) ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is no scale", (unsigned long long)in->at);
 }
 
 /* The whole file, without touching anything of the context. */

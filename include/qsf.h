@@ -176,7 +176,8 @@ QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
 
 typedef struct qsf_context qsf_context;
 
-typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2 } qsf_kv_type;
+/* How keys and values are kept: bits of both, or of keys and of values, which need fewer.  docs/memory.md says what each costs in perplexity. */
+typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2, QSF_KV_Q4 = 3, QSF_KV_Q2 = 4, QSF_KV_Q8V4 = 5, QSF_KV_Q4V2 = 6 } qsf_kv_type;
 
 /* Which logits the head computes.  EXACT: all.  The others leave out rows that cannot be the largest, as far as a cheaper
  * measure tells, and their logits are -INFINITY; those that are there are what EXACT computes.  They are for decoding:
@@ -226,6 +227,7 @@ typedef struct qsf_plan {
     bool          resident;      /* all layers stay in memory; else they stream through n_slots buffers */
     uint32_t      n_slots;
     char          reductions[12][64];     /* what gave way to the budget, in that order: "batch 256 -> 64" */
+    bool          losses[12];             /* of them, whether it may change answers, not only the speed */
     size_t        n_reductions;
 } qsf_plan;
 QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);

@@ -199,8 +199,8 @@ export class Engine {
 
   context(options) { this.#check(this.#context(options, 0)); }
   #context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}, planOnly) {
-    const types = {f16: 0, q8: 1, f32: 2};
-    if (!(kv in types)) throw new QsfError('ARGUMENT', `kv is "${kv}"; f16, q8 and f32 are possible`);
+    const types = {f16: 0, q8: 1, f32: 2, q4: 3, q2: 4, q8v4: 5, q4v2: 6};
+    if (!(kv in types)) throw new QsfError('ARGUMENT', `kv is "${kv}"; f16, q8, q8v4, q4, q4v2, q2 and f32 are possible`);
     const make = at => this.#x.context_new(memory * 1e6, contextLength, batch, threads, types[kv], quality, at, planOnly);
     return isa ? this.#with(encoder.encode(isa + '\0'), make) : make(0);
   }

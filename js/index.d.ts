@@ -30,7 +30,7 @@ export interface LoadOptions {
   /** Rows of a prompt computed at once; default 256. */
   batch?: number;
   /** How keys and values are kept; default 'q8'. */
-  kv?: 'q8' | 'f16' | 'f32';
+  kv?: 'q8' | 'f16' | 'f32' | 'q8v4' | 'q4' | 'q4v2' | 'q2';
   /** 1 (default): all layers; less leaves out those that the file calls unimportant. */
   quality?: number;
   /** false: modules without relaxed SIMD. Default: where it works. */

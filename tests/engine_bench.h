@@ -108,6 +108,17 @@ static inline double bench_distance(const float *a, const float *b, size_t n)
     return most > 0 ? d / most : INFINITY;
 }
 
+/* The root of the mean squared difference, as a share of a's. */
+static inline double bench_rms(const float *a, const float *b, size_t n)
+{
+    double of = 0, d = 0;
+    for (size_t i = 0; i < n; i++) {
+        of += (double)a[i] * a[i];
+        d += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    }
+    return of > 0 ? sqrt(d / of) : INFINITY;
+}
+
 static inline float *bench_floats(const bench *b, size_t rows) { return calloc(rows * b->n_vocab, sizeof(float)); }
 
 #endif

@@ -55,24 +55,71 @@ TEST(kv_stores_what_it_is_given)
     qsf_kv_done(&kv);
 }
 
+static qsf_kv_codes decoded_scales;
+
+/* What stands for position pos's element d of head 2, layer 1, in a cache of codes. */
+static void decoded(uint32_t pos, int d, float *k, float *v)
+{
+    static uint8_t scratch[2 * QSF_KV_BLOCK * (DIM + sizeof(float))];
+    const uint8_t *r = qsf_kv_record(&kv, 1, kv.seqs[0].blocks[pos / QSF_KV_BLOCK], 2);
+    const size_t i = pos % QSF_KV_BLOCK;
+    const qsf_kv_codes c = qsf_kv_unpack(&kv.layout, &kernels, r, scratch);
+    CHECK_EQ(sizeof scratch, qsf_kv_scratch(DIM));
+    decoded_scales = c;
+    *k = (float)c.k[qsf_kv_k_at(i, (size_t)d, DIM)] * c.kd[i];
+    *v = (float)c.v[qsf_kv_v_at(i, (size_t)d)] * c.vd[i];
+}
+
 TEST(kv_types_differ_in_size_and_precision)
 {
-    const float k[DIM] = { 0, 1, -1, 0.5f, 3, -2.5f, 0.125f, 2 }, v[DIM] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    uint64_t bytes[3];
-    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_F32 };
-    for (int i = 0; i < 3; i++) {
-        begin(types[i]);
-        bytes[i] = kv.data_bytes;
-        CHECK_EQ(qsf_kv_grow(&kv, 0, 1), QSF_OK);
-        qsf_kv_store(&kv, &kernels, 1, 0, 0, 2, k, v);
-        const uint8_t *r = qsf_kv_record(&kv, 1, kv.seqs[0].blocks[0], 2);
-        for (int d = 0; d < DIM; d++) {
-            if (types[i] == QSF_KV_F16) CHECK_NEAR(qsf_f16_to_f32(((const uint16_t *)(const void *)r)[d]), k[d], 0);
-            if (types[i] == QSF_KV_Q8) CHECK_NEAR(((const int8_t *)r)[qsf_kv_k_at(0, (size_t)d, 16)] * *(const float *)(const void *)(r + kv.layout.kd_at), k[d], 3.0 / 127 / 2 + 1e-6);
+    static const struct { qsf_kv_type type; double k_error, v_error; } types[] = {       /* of the largest */
+        { QSF_KV_Q2, 0.35, 0.35 }, { QSF_KV_Q4V2, 0.08, 0.35 }, { QSF_KV_Q4, 0.08, 0.08 }, { QSF_KV_Q8V4, 0.004, 0.08 }, { QSF_KV_Q8, 0.004, 0.004 }, { QSF_KV_F16, 0, 0 }, { QSF_KV_F32, 0, 0 },
+    };
+    uint64_t bytes = 0;
+    for (size_t t = 0; t < QSF_ARRAY_LEN(types); t++) {
+        begin(types[t].type);
+        CHECK(kv.data_bytes > bytes);
+        bytes = kv.data_bytes;
+        CHECK_EQ(qsf_kv_grow(&kv, 0, 40), QSF_OK);
+        /* Neighbours share bytes and must not change each other: stored once more in another order. */
+        for (uint32_t n = 0; n < 80; n++) {
+            const uint32_t pos = n < 40 ? n : n * 7 % 40;
+            float k[DIM], v[DIM];
+            for (uint32_t d = 0; d < DIM; d++) {
+                k[d] = (float)(1 + pos % 5) * (float)((d * 5 + pos * 3) % 17) / 16 - 0.5f;
+                v[d] = (float)((d * 7 + pos) % 19) / 16 - 0.5f;
+            }
+            qsf_kv_store(&kv, &kernels, 1, 0, pos, 2, k, v);
+        }
+        for (uint32_t pos = 0; kv.layout.k_bits && pos < 40; pos++)
+            for (int d = 0; d < DIM; d++) {
+                float k, v;
+                const double scale = 1 + pos % 5;
+                decoded(pos, d, &k, &v);
+                CHECK_NEAR(k, scale * (((uint32_t)d * 5 + pos * 3) % 17) / 16 - 0.5, scale * types[t].k_error);
+                CHECK_NEAR(v, (((uint32_t)d * 7 + pos) % 19) / 16.0 - 0.5, types[t].v_error);
+            }
+        qsf_kv_done(&kv);
+    }
+}
+
+/* Numbers that are none, infinite, zero or too small must leave scales that are usable, for all types of codes. */
+TEST(kv_codes_of_odd_numbers_are_finite)
+{
+    static const qsf_kv_type types[] = { QSF_KV_Q2, QSF_KV_Q4V2, QSF_KV_Q4, QSF_KV_Q8V4, QSF_KV_Q8 };
+    const float odd[] = { 0, 1e-40f, -1e-30f, NAN, INFINITY, -INFINITY, FLT_MAX, 1 };
+    for (size_t t = 0; t < QSF_ARRAY_LEN(types); t++) {
+        begin(types[t]);
+        CHECK_EQ(qsf_kv_grow(&kv, 0, 32), QSF_OK);
+        for (uint32_t pos = 0; pos < 32; pos++) {
+            float x[DIM], k, v;
+            for (uint32_t d = 0; d < DIM; d++) x[d] = pos < 8 ? odd[pos] : odd[(pos * 3 + d * pos) % 8];
+            qsf_kv_store(&kv, &kernels, 1, 0, pos, 2, x, x);
+            decoded(pos, 0, &k, &v);
+            CHECK(decoded_scales.kd[pos] >= 0 && isfinite(decoded_scales.kd[pos]) && decoded_scales.vd[pos] >= 0 && isfinite(decoded_scales.vd[pos]));
         }
         qsf_kv_done(&kv);
     }
-    CHECK(bytes[0] < bytes[1] && bytes[1] < bytes[2]);
 }
 
 TEST(kv_full_changes_nothing)
@@ -140,6 +187,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(kv_stores_what_it_is_given);
     RUN(kv_types_differ_in_size_and_precision);
+    RUN(kv_codes_of_odd_numbers_are_finite);
     RUN(kv_full_changes_nothing);
     RUN(kv_truncate_gives_blocks_back);
     RUN(kv_shared_prefix_is_copied_when_written);

@@ -54,8 +54,8 @@ static bool session_begin(bench *b, qsf_kv_type type, int32_t *ids, saved *s)
 
 TEST(a_loaded_session_goes_on_with_the_same_logits)
 {
-    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_F32 };
-    for (size_t k = 0; k < 3; k++) {
+    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_F32, QSF_KV_Q4, QSF_KV_Q2, QSF_KV_Q8V4, QSF_KV_Q4V2 };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(types); k++) {
         bench b;
         saved s, again = { 0 };
         int32_t ids[TOKENS + MORE], got[TOKENS];
@@ -207,9 +207,11 @@ TEST(a_foreign_session_is_refused)
     CHECK_EQ(load_with(&b, &s, scale_at, 0xbf800000), QSF_E_CORRUPT);
 
     /* Another KV type, a context too short, one that another sequence has filled. */
-    qsf_context_options co = session_context(QSF_KV_F16);
+    qsf_context_options co = session_context(QSF_KV_Q4);
     if (!bench_context(&b, &co)) return;
+    CHECK_EQ(bench_feed(&b, 0, ids, 9, 16, NULL), QSF_OK);
     CHECK_EQ(load_bytes(&b, 0, s.bytes, s.len, got, TOKENS, &n), QSF_E_ARGUMENT);
+    CHECK(strstr(b.error.text, "kept as q8, the context's as q4") != NULL && qsf_seq_length(b.c, 0) == 9);
     co = session_context(QSF_KV_Q8);
     co.n_ctx = 40;
     if (!bench_context(&b, &co)) return;
