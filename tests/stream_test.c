@@ -502,6 +502,7 @@ TEST(steps_never_block_and_say_when_they_wait)
         qsf_plan plan;
         tiny_options o = kind < 2 ? layered() : wide(kind == 2);
         qsf_context_options co = one_thread();
+        co.kv_type = QSF_KV_F32;          /* the only type that the smallest budget leaves as it is */
         if (kind == 1 && have_codec(QSF_COMPRESS_ZSTD)) o.compression = QSF_COMPRESS_ZSTD;
         if (!any_write(&b, &o)) return;
         engine_host_never_wait(&b.h);
@@ -563,6 +564,7 @@ TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
         qsf_row row = { 0, 5, true };
         const tiny_options o = steps % 2 ? layered() : wide(steps % 4 == 0);
         qsf_context_options co = one_thread();
+        co.kv_type = QSF_KV_F32;          /* the only type that the smallest budget leaves as it is */
         if (!any_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
         float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
         bench_tokens(ids, N, b.n_vocab, 5);
