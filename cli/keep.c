@@ -85,7 +85,10 @@ size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const 
     const size_t have = qsf_seq_length(s->context, 0);
     while (same < n && same < have && same < n_kept && ids[same] == kept[same]) same++;
     if (same == n && same > 0) same--;                    /* the last one's logits are needed */
-    qsf_seq_truncate(s->context, 0, (uint32_t)same);
+    if (qsf_seq_truncate(s->context, 0, (uint32_t)same)) {  /* a window has dropped what is seen from there */
+        qsf_seq_truncate(s->context, 0, 0);
+        same = 0;
+    }
     if (s->set->verbose) fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, same);
     return same;
 }

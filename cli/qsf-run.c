@@ -40,6 +40,8 @@ static const option run_options[] = {
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
     { OPTION_INT, "--draft", "N", AT(draft), -1, 7, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner (but for rounding, with weights that are floats)", "7 where layers stream, else 0" },
     { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept", "q8" },
+    { OPTION_INT, "--kv-window", "N", AT(kv_window), 0, 16777216, NULL, "keep keys and values of the last N positions and the first few only: the text may go on beyond the context", "0: all are kept" },
+    { OPTION_INT, "--kv-sinks", "N", AT(kv_sinks), 0, 65536, NULL, "with --kv-window: how many of the first positions are kept", "4" },
     { OPTION_CHOICE, "--head-topk", NULL, AT(head), 0, 0, "exact|screen|clusters",
       "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
 {
     run_settings set = {
         .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
-        .n_batch = 256, .draft = -1, .kv = "q8", .head = "exact", .check = "first", .io = "auto", .quality = 1,
+        .n_batch = 256, .draft = -1, .kv = "q8", .kv_sinks = 4, .head = "exact", .check = "first", .io = "auto", .quality = 1,
     };
     option_list rest;
     terminal_init();

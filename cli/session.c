@@ -83,6 +83,8 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.n_seqs = 1;
     co.n_logits = n_logits;
     co.kv_type = kv_type_named(set->kv);
+    co.kv_window = (uint32_t)set->kv_window;
+    co.kv_sinks = (uint32_t)set->kv_sinks;
     co.f32 = set->f32;
     co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");

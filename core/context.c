@@ -4,7 +4,7 @@
 
 void qsf_context_defaults(qsf_context_options *o)
 {
-    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8, .quality = 1 };
+    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8, .quality = 1, .kv_sinks = 4 };
 }
 
 /* ---- memory ---- */
@@ -61,6 +61,8 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     if (o->head != QSF_HEAD_EXACT && o->head != QSF_HEAD_SCREEN && o->head != QSF_HEAD_CLUSTERS)
         return qsf_fail(err, QSF_E_ARGUMENT, "unknown head mode %d", (int)o->head);
     if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
+    if (o->kv_window > 1u << 24 || o->kv_sinks > 1u << 16)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a window of %u positions behind %u; at most 16777216 behind 65536 are possible", (unsigned)o->kv_window, (unsigned)o->kv_sinks);
     if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
     if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
@@ -159,7 +161,7 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
     }
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
-    return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_for(c->o.n_ctx, c->o.n_seqs), c->o.n_seqs, err);
+    return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
 }
 
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
@@ -258,6 +260,15 @@ static qsf_status seq_check(qsf_context *c, qsf_seq s)
     return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)s, (unsigned)c->o.n_seqs);
 }
 
+static qsf_status seq_cut_check(qsf_context *c, qsf_seq s, uint32_t n)
+{
+    const qsf_kv_seq *q = &c->kv.seqs[s];
+    if (qsf_kv_can_cut(&c->kv, (uint32_t)s, n)) return QSF_OK;
+    if (n > q->length) return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s, (unsigned)q->length, (unsigned)n);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot go back to %u: the window has dropped what is seen from there (%u does, or 0)",
+                    (int)s, (unsigned)q->length, (unsigned)n, (unsigned)q->safe);
+}
+
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
 {
     return s >= 0 && (uint32_t)s < c->o.n_seqs ? (c->active ? c->old_length[s] : c->kv.seqs[s].length) : 0;
@@ -265,11 +276,10 @@ uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
 
 qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
 {
-    const qsf_status st = seq_check(c, s);
+    qsf_status st = seq_check(c, s);
     if (st) return st;
     batch_drop(c);
-    if (n > c->kv.seqs[s].length)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s, (unsigned)c->kv.seqs[s].length, (unsigned)n);
+    if ((st = seq_cut_check(c, s, n))) return st;
     qsf_kv_truncate(&c->kv, (uint32_t)s, n);
     return QSF_OK;
 }
@@ -279,8 +289,7 @@ qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
     qsf_status st;
     if ((st = seq_check(c, dst)) || (st = seq_check(c, src))) return st;
     batch_drop(c);
-    if (n > c->kv.seqs[src].length)
-        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)src, (unsigned)c->kv.seqs[src].length, (unsigned)n);
+    if ((st = seq_cut_check(c, src, n))) return st;
     qsf_kv_share(&c->kv, (uint32_t)dst, (uint32_t)src, n);
     return QSF_OK;
 }
@@ -318,16 +327,21 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     c->error = (qsf_error){ 0 };
     batch_drop(c);
     if ((st = batch_rows(c, rows, n))) return st;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) c->old_length[s] = c->kv.seqs[s].length;
+    /* With a window no token has to be the last, but a position must stay a number that rotation can tell from its neighbours. */
+    const uint32_t end = c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) {
+        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks);
+        c->old_length[s] = c->kv.seqs[s].length;
+    }
     c->active = true;
     c->n_rows = (uint32_t)n;
     c->n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
         c->rows[i] = (qsf_batch_row){ s, pos, rows[i].token, rows[i].logits ? (int32_t)c->n_asked++ : -1 };
-        if (pos >= c->o.n_ctx || qsf_kv_grow(&c->kv, s, 1)) {
+        if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
             batch_drop(c);
-            return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)c->o.n_ctx);
+            return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
         }
     }
     c->at = 0;

@@ -257,19 +257,41 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     return a;
 }
 
-/* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax for each of its rep vectors. */
-static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t at, size_t n, uint32_t pos, uint32_t window)
+/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the cache has, the first `sinks`, if `far` (the model's own
+ * window; 0: none) reaches them. */
+typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
+static attention_view layer_view(const qsf_context *c, uint32_t layer)
 {
-    const uint32_t first = window && pos + 1 > window ? pos + 1 - window : 0;
+    const uint32_t own = layer_windowed(c->hp, layer) ? c->hp->window : 0, kept = c->o.kv_window;
+    if (!kept || (own && own <= kept)) return (attention_view){ own, 0, own };
+    return (attention_view){ kept, c->o.kv_sinks, own };
+}
+static uint32_t window_begin(uint32_t pos, uint32_t window) { return window && pos + 1 > window ? pos + 1 - window : 0; }
+/* Whether the row at pos sees nothing of the block at [at, at + n). */
+static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t pos)
+{
+    return at > pos || at + n <= window_begin(pos, w->far) || (at + n <= window_begin(pos, w->window) && at >= w->sinks);
+}
+static void view_mask(const qsf_context *c, const attention_view *w, float *s, size_t n, uint32_t at, uint32_t pos)
+{
+    const uint32_t first = window_begin(pos, w->window);
+    if (at >= first && at + n <= (size_t)pos + 1) return;
+    c->k.causal_mask_apply(s, n, at, pos, at < w->sinks ? w->far : w->window);
+    for (uint32_t i = w->sinks; at < w->sinks && i < first && i < at + n; i++) s[i - at] = -INFINITY;
+}
+
+/* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax for each of its rep vectors. */
+static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
+{
     for (size_t v = vector; v < vector + rep; v++) {
         float *s = a->s + v * QSF_KV_BLOCK;
-        if (at > pos || at + n <= first) {               /* nothing here is for this row */
+        if (view_misses(view, at, n, pos)) {             /* nothing here is for this row */
             memset(s, 0, n * sizeof(float));
             a->factor[v] = 1;
             continue;
         }
         if (c->hp->attn_softcap > 0) c->k.softcap_inplace(s, c->hp->attn_softcap, n);
-        if (at < first || at + n > (size_t)pos + 1) c->k.causal_mask_apply(s, n, at, pos, window);
+        view_mask(c, view, s, n, at, pos);
         a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
     }
 }
@@ -293,8 +315,9 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     const qsf_hparams *hp = c->hp;
     const qsf_batch_row *rows = &c->rows[g.first];
     const size_t hd = hp->head_dim, rep = hp->n_heads / hp->n_kv_heads, vectors = g.n * rep;
-    const uint32_t window = layer_windowed(hp, layer) ? hp->window : 0, last = rows[g.n - 1].pos;
-    const uint32_t first = window && rows[0].pos + 1 > window ? rows[0].pos + 1 - window : 0;
+    const qsf_kv_seq *seq = &c->kv.seqs[rows[0].seq];
+    const attention_view view = layer_view(c, layer);
+    const uint32_t last = rows[g.n - 1].pos;
     const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
     const attention_scratch a = scratch_of(c, thread);
     const bool coded = c->kv.layout.k_bits > 0;
@@ -306,13 +329,15 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.l[v] = 0;
     }
     if (coded) quantize_queries(c, &a, vectors);
-    for (uint32_t at = first / QSF_KV_BLOCK * QSF_KV_BLOCK; at <= last; at += QSF_KV_BLOCK) {
+    for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
+        const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
+        if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;       /* the rows behind it see no more of what is past */
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
-        const uint8_t *rec = qsf_kv_record(&c->kv, layer, c->kv.seqs[rows[0].seq].blocks[at / QSF_KV_BLOCK], kv);
+        const uint8_t *rec = qsf_kv_record(&c->kv, layer, seq->blocks[e], kv);
         const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
         block_scores(c, &a, rec, &codes, n, vectors, scale);
-        for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, window);
+        for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, &view);
         block_sum(c, &a, rec, &codes, n, vectors);
     }
     for (size_t v = 0; v < vectors; v++) {

@@ -27,11 +27,18 @@ void qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, u
 
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs) { return (uint32_t)qsf_ceil_div(n_ctx, QSF_KV_BLOCK) + n_seqs - 1; }
 
+uint32_t qsf_kv_blocks_of(const qsf_context_options *o)
+{
+    if (!o->kv_window) return qsf_kv_blocks_for(o->n_ctx, o->n_seqs);
+    const uint64_t seq = qsf_ceil_div(o->kv_sinks, QSF_KV_BLOCK) + qsf_ceil_div(o->kv_window, QSF_KV_BLOCK) + 1;
+    return (uint32_t)(o->n_seqs * (seq + 1) + qsf_ceil_div(o->n_batch, QSF_KV_BLOCK));
+}
+
 static uint64_t kv_data_bytes(const qsf_kv_layout *l, uint32_t n_blocks)
 {
     return (uint64_t)l->n_layers * n_blocks * l->n_kv_heads * l->record;
 }
-static uint64_t kv_table_words(uint32_t n_blocks, uint32_t n_seqs) { return (uint64_t)n_blocks * (2 + n_seqs); }
+static uint64_t kv_table_words(uint32_t n_blocks, uint32_t n_seqs) { return (uint64_t)n_blocks * (2 + 2 * (uint64_t)n_seqs); }
 
 uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs)
 {
@@ -47,7 +54,10 @@ qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l
     if (!(kv->seqs = qsf_alloc_array(p, n_seqs, sizeof(qsf_kv_seq), "sequences", err))) return QSF_E_MEMORY;
     if (!(kv->data = qsf_alloc(p, kv->data_bytes, "KV cache", err))) return QSF_E_MEMORY;
     kv->refs = kv->free + n_blocks;
-    for (uint32_t s = 0; s < n_seqs; s++) kv->seqs[s].blocks = kv->refs + n_blocks + (size_t)s * n_blocks;
+    for (uint32_t s = 0; s < n_seqs; s++) {
+        kv->seqs[s].blocks = kv->refs + n_blocks + 2 * (size_t)s * n_blocks;
+        kv->seqs[s].places = kv->seqs[s].blocks + n_blocks;
+    }
     for (uint32_t b = 0; b < n_blocks; b++) kv->free[b] = n_blocks - 1 - b;
     kv->n_free = n_blocks;
     return QSF_OK;
@@ -79,27 +89,46 @@ qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n)
     qsf_kv_seq *q = &kv->seqs[s];
     const uint32_t have = (uint32_t)qsf_ceil_div(q->length, QSF_KV_BLOCK);
     const uint32_t want = (uint32_t)qsf_ceil_div((uint64_t)q->length + n, QSF_KV_BLOCK);
-    const bool copy = n && q->length % QSF_KV_BLOCK && kv->refs[q->blocks[have - 1]] > 1;
-    if (want > kv->n_blocks || want - have + copy > kv->n_free) return QSF_E_FULL;
+    const bool copy = n && q->length % QSF_KV_BLOCK && kv->refs[q->blocks[q->n - 1]] > 1;
+    if (want - have + copy > kv->n_free) return QSF_E_FULL;
     if (copy) {
-        const uint32_t from = q->blocks[have - 1], to = kv_take(kv);
+        const uint32_t from = q->blocks[q->n - 1], to = kv_take(kv);
         for (uint32_t l = 0; l < kv->layout.n_layers; l++)
             memcpy(qsf_kv_record(kv, l, to, 0), qsf_kv_record(kv, l, from, 0), kv->layout.n_kv_heads * kv->layout.record);
         kv_drop(kv, from);
-        q->blocks[have - 1] = to;
+        q->blocks[q->n - 1] = to;
     }
-    for (uint32_t b = have; b < want; b++) q->blocks[b] = kv_take(kv);
+    for (uint32_t b = have; b < want; b++) {
+        q->places[q->n] = b;
+        q->blocks[q->n++] = kv_take(kv);
+    }
     q->length += n;
     return QSF_OK;
+}
+
+/* How many positions from the first on are there without a gap. */
+static uint32_t kv_prefix(const qsf_kv_seq *q)
+{
+    uint32_t i = 0;
+    if (qsf_kv_whole(q)) return q->length;
+    while (i < q->n && q->places[i] == i) i++;
+    return i * QSF_KV_BLOCK;
+}
+
+bool qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length)
+{
+    const qsf_kv_seq *q = &kv->seqs[s];
+    return length <= q->length && (length >= q->safe || length <= kv_prefix(q));
 }
 
 void qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length)
 {
     qsf_kv_seq *q = &kv->seqs[s];
-    assert(length <= q->length);
+    assert(qsf_kv_can_cut(kv, s, length));
     const uint32_t keep = (uint32_t)qsf_ceil_div(length, QSF_KV_BLOCK);
-    for (uint32_t b = (uint32_t)qsf_ceil_div(q->length, QSF_KV_BLOCK); b > keep; b--) kv_drop(kv, q->blocks[b - 1]);
+    while (q->n && q->places[q->n - 1] >= keep) kv_drop(kv, q->blocks[--q->n]);
     q->length = length;
+    if (qsf_kv_whole(q)) q->safe = 0;
 }
 
 void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
@@ -108,17 +137,42 @@ void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
         qsf_kv_truncate(kv, dst, length);
         return;
     }
+    assert(qsf_kv_can_cut(kv, src, length));
     qsf_kv_truncate(kv, dst, 0);
-    const uint32_t n = (uint32_t)qsf_ceil_div(length, QSF_KV_BLOCK);
-    for (uint32_t b = 0; b < n; b++) kv->refs[kv->seqs[dst].blocks[b] = kv->seqs[src].blocks[b]]++;
-    kv->seqs[dst].length = length;
+    const uint32_t end = (uint32_t)qsf_ceil_div(length, QSF_KV_BLOCK);
+    const qsf_kv_seq *from = &kv->seqs[src];
+    qsf_kv_seq *to = &kv->seqs[dst];
+    for (; to->n < from->n && from->places[to->n] < end; to->n++) {
+        to->places[to->n] = from->places[to->n];
+        kv->refs[to->blocks[to->n] = from->blocks[to->n]]++;
+    }
+    to->length = length;
+    to->safe = qsf_kv_whole(to) ? 0 : from->safe;
+}
+
+void qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks)
+{
+    qsf_kv_seq *q = &kv->seqs[s];
+    const uint32_t begin = (uint32_t)qsf_ceil_div(sinks, QSF_KV_BLOCK), seen = q->length + 1 > window ? q->length + 1 - window : 0;
+    const uint32_t end = seen / QSF_KV_BLOCK;       /* the first block of which the next token sees something */
+    uint32_t to = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+        if (q->places[i] >= begin && q->places[i] < end) {
+            kv_drop(kv, q->blocks[i]);
+            q->safe = end * QSF_KV_BLOCK + window - 1;
+            continue;
+        }
+        q->places[to] = q->places[i];
+        q->blocks[to++] = q->blocks[i];
+    }
+    q->n = to;
 }
 
 void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v)
 {
     const qsf_kv_layout *l = &kv->layout;
     const size_t i = pos % QSF_KV_BLOCK, n = l->head_dim;
-    uint8_t *r = qsf_kv_record(kv, layer, kv->seqs[s].blocks[pos / QSF_KV_BLOCK], head);
+    uint8_t *r = qsf_kv_record(kv, layer, kv->seqs[s].blocks[qsf_kv_entry(&kv->seqs[s], pos)], head);
     if (l->type == QSF_KV_F16) {
         kn->fp32_to_fp16_array((uint16_t *)(void *)r + i * n, k, n);
         kn->fp32_to_fp16_array((uint16_t *)(void *)(r + l->v_at) + i * n, v, n);

@@ -19,8 +19,11 @@ typedef struct qsf_kv_layout {
 } qsf_kv_layout;
 
 typedef struct qsf_kv_seq {
-    uint32_t *blocks;      /* [max_blocks] */
+    uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
+    uint32_t *places;      /* [n_blocks] which of the sequence's blocks each is: 0, 1, 2, ... where none was dropped */
+    uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
+    uint32_t  safe;        /* where blocks were dropped: from this length on nothing that tokens see is missing */
 } qsf_kv_seq;
 
 typedef struct qsf_kv {
@@ -43,6 +46,8 @@ static inline bool qsf_kv_known(qsf_kv_type type) { return (unsigned)type <= QSF
 static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2; }
 /* "q8", as options and messages have it. */
 const char *qsf_kv_name(qsf_kv_type type);
+/* The same for options with or without a window. */
+uint32_t qsf_kv_blocks_of(const qsf_context_options *o);
 uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs);    /* of everything */
 
 qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs, qsf_error *err);
@@ -52,6 +57,14 @@ void       qsf_kv_done(qsf_kv *kv);
 qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
 void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
 void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
+/* Drops the blocks that no token from here on sees: those behind the first `sinks` and before the last `window` positions. */
+void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks);
+/* Whether the sequence can be cut to length: what its next token sees must be there. */
+bool       qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length);
+/* Whether no block was dropped. */
+static inline bool qsf_kv_whole(const qsf_kv_seq *q) { return q->n == (q->length + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK; }
+/* The entry of position pos, whose block and all behind it are kept. */
+static inline uint32_t qsf_kv_entry(const qsf_kv_seq *q, uint32_t pos) { return q->n - 1 - (q->places[q->n - 1] - pos / QSF_KV_BLOCK); }
 
 static inline uint8_t *qsf_kv_record(const qsf_kv *kv, uint32_t layer, uint32_t block, uint32_t head)
 {

@@ -129,7 +129,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     else plan_item(plan, "embedding", z->embd);
     if (hp->tied || !ends.head) plan_item(plan, hp->tied ? "final norm" : "final norm and head", z->final);
     if (z->approx) plan_item(plan, "approximate head", z->approx);
-    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_for(o->n_ctx, o->n_seqs), o->n_seqs));
+    plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o), o->n_seqs));
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o, true));
     plan_item(plan, "staging", plan_stages(state) * plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", plan_description(model));

@@ -62,7 +62,7 @@ static uint64_t session_model(const qsf_source *s)
     return x.h;
 }
 
-/* What else keys and values depend on: layers that are left out, and with some models the context's length. */
+/* What else keys and values depend on: layers that are left out, the window, and with some models the context's length. */
 static uint32_t session_keys(const qsf_context *c)
 {
     const qsf_hparams *hp = c->hp;
@@ -71,6 +71,10 @@ static uint32_t session_keys(const qsf_context *c)
     hash_number(&x, hp->rope_factors_long && c->o.n_ctx > hp->scaling_orig_ctx);
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
     for (int i = 0; i < 2; i++) hash_number(&x, unbiased ? c->rope[i].slow : 0);
+    if (c->o.kv_window) {
+        hash_number(&x, c->o.kv_window);
+        hash_number(&x, c->o.kv_sinks);
+    }
     return (uint32_t)(x.h ^ x.h >> 32);
 }
 
@@ -121,6 +125,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     if (seq < 0 || (uint32_t)seq >= c->o.n_seqs) return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq, (unsigned)c->o.n_seqs);
     const uint32_t n = qsf_seq_length(c, seq);
     if (n_ids != n) return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions", (unsigned long long)n_ids, (unsigned)n);
+    if (!qsf_kv_whole(&c->kv.seqs[seq])) return qsf_fail(err, QSF_E_UNSUPPORTED, "the window has dropped keys and values of the sequence: it cannot be saved");
     session_header(c, n, part);
     if ((st = out_put(&o, part, SESSION_HEADER, err))) return st;
     for (uint32_t i = 0; i < n;) {
@@ -170,7 +175,7 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
         return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are kept as %s, the context's as %s",
                         qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE)) : "something else", qsf_kv_name(c->kv.layout.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys were made with another context length or quality");
+        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys were made with another context length, window or quality");
     if (memcmp(h, own, SESSION_HEADER)) return qsf_fail(err, QSF_E_CORRUPT, "session: its shape is not the model's");
     if (length != qsf_le64(h + AT_LENGTH))
         return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes instead of %llu; is it cut short?", (unsigned long long)length, (unsigned long long)qsf_le64(h + AT_LENGTH));
@@ -252,7 +257,7 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
     if (n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the session has %u tokens, there is room for %llu", (unsigned)n, (unsigned long long)cap);
     const uint32_t s = (uint32_t)seq, old = qsf_seq_length(c, seq);
     uint32_t room = c->kv.n_free;
-    for (uint32_t b = 0; b < qsf_ceil_div(c->kv.seqs[s].length, QSF_KV_BLOCK); b++) room += c->kv.refs[c->kv.seqs[s].blocks[b]] == 1;
+    for (uint32_t b = 0; b < c->kv.seqs[s].n; b++) room += c->kv.refs[c->kv.seqs[s].blocks[b]] == 1;
     if (qsf_ceil_div(n, QSF_KV_BLOCK) > room)
         return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences", (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */

@@ -202,6 +202,11 @@ typedef struct qsf_context_options {
     float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
     qsf_head_mode head;       /* default QSF_HEAD_EXACT; the others keep embedding and head in memory, and go without f32 */
     bool        check_every;  /* false: a layer's checksum is compared when it is read for the first time; true: whenever it is read again */
+    uint32_t    kv_window;    /* 0: every position is kept, and n_ctx is the end.  Else a token sees the first kv_sinks positions of its sequence and the
+                               * last kv_window, itself among them; what none will see again is dropped, and a sequence may be longer than n_ctx
+                               * (not with learned positions).  Positions go on counting: keys keep the distances that they have (StreamingLLM,
+                               * Xiao et al. 2023, arXiv:2309.17453).  Memory is for that many positions of each sequence, and a batch */
+    uint32_t    kv_sinks;     /* default 4 */
 } qsf_context_options;
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
@@ -268,9 +273,10 @@ typedef int32_t qsf_seq;   /* 0 .. n_seqs-1 */
 
 /* A sequence is a list of tokens whose keys and values are cached.  All start empty. */
 QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
-/* Cuts to n positions (0: empty).  n above the length is QSF_E_ARGUMENT. */
+/* Cuts to n positions (0: empty).  n above the length is QSF_E_ARGUMENT, and with kv_window one whose next token would see what was dropped;
+ * back to the beginning of the last batch always goes. */
 QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
-/* dst becomes the first n positions of src; the blocks are shared until one of the two writes. */
+/* dst becomes the first n positions of src; the blocks are shared until one of the two writes.  The same n are possible as for truncating. */
 QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
@@ -279,7 +285,7 @@ QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint3
 typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
 
 /* Writes a sequence with its keys and values, so that another context of the same model goes on from it without computing it again.  ids: its
- * tokens, which the context itself does not keep; n_ids must be qsf_seq_length.  A batch under way is not part of it.  The bytes are the same on
+ * tokens, which the context itself does not keep; n_ids must be qsf_seq_length.  QSF_E_UNSUPPORTED where kv_window has dropped some of them.  A batch under way is not part of it.  The bytes are the same on
  * every machine that the same keys and values were computed on (docs/format.md).  QSF_E_ARGUMENT, or what write returned. */
 QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32_t *ids, size_t n_ids, qsf_write_fn write, void *user, qsf_error *err);
 /* How many bytes that are now. */

@@ -511,6 +511,112 @@ TEST(kv_types_and_float_arithmetic_are_close)
     }
 }
 
+/* ---- a window of the cache ---- */
+
+enum { LONG = 300 };
+
+/* The last `tail` rows' logits of LONG tokens in batches of `chunk`. */
+static bool feed_long(bench *b, const qsf_context_options *o, size_t chunk, size_t tail, float *out)
+{
+    int32_t ids[LONG];
+    bench_tokens(ids, LONG, b->n_vocab, 12);
+    if (!bench_context(b, o)) return false;
+    CHECK_EQ(bench_feed(b, 0, ids, LONG - tail, chunk, NULL), QSF_OK);
+    CHECK_EQ(bench_feed(b, 0, ids + LONG - tail, tail, chunk, out), QSF_OK);
+    CHECK_EQ(qsf_seq_length(b->c, 0), LONG);
+    return true;
+}
+
+TEST(a_window_longer_than_the_text_changes_nothing)
+{
+    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_Q4 };
+    const tiny_options o = tiny_defaults();
+    for (size_t i = 0; i < QSF_ARRAY_LEN(types); i++) {
+        qsf_context_options co = bench_options();
+        co.kv_type = types[i];
+        float *without = logits_of(&o, &co);
+        co.kv_window = N;
+        float *with = logits_of(&o, &co);
+        if (with && without) CHECK_NEAR(bench_distance(without, with, N * o.hp.n_vocab), 0, EXACT);
+        free(without);
+        free(with);
+    }
+}
+
+/* Without sinks a window of the cache is the window that some models have themselves. */
+TEST(a_window_without_sinks_is_the_models_window)
+{
+    bench b;
+    float *out[2];
+    for (int i = 0; i < 2; i++) {
+        tiny_options o = tiny_defaults();
+        qsf_context_options co = bench_options();
+        if (i == 0) o.hp.window = 40;
+        else co.kv_window = 40;
+        co.kv_sinks = 0;
+        co.n_ctx = i ? 64 : LONG;
+        co.n_batch = 32;
+        if (!bench_write(&b, &o) || !bench_open(&b)) return;
+        out[i] = bench_floats(&b, 20);
+        if (!feed_long(&b, &co, 32, 20, out[i])) return;
+        if (i == 0) bench_end(&b);
+    }
+    CHECK_NEAR(bench_distance(out[0], out[1], 20 * b.n_vocab), 0, EXACT);
+    bench_end(&b);
+    free(out[0]);
+    free(out[1]);
+}
+
+TEST(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory)
+{
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        const char *name;
+        const tiny_options o = i ? variant(3, &name) : tiny_defaults();     /* with layers that have windows of their own */
+        qsf_context_options co = bench_options();
+        qsf_plan plan;
+        co.n_ctx = 64;
+        co.n_batch = 32;
+        co.n_seqs = 2;
+        co.kv_window = 40;
+        if (!bench_write(&b, &o) || !bench_open(&b)) return;
+        float *whole = bench_floats(&b, 20), *other = bench_floats(&b, 20);
+        if (!feed_long(&b, &co, 32, 20, whole)) return;
+        qsf_context_get_plan(b.c, &plan);
+        const uint32_t used = b.c->kv.seqs[0].n;
+        CHECK(used <= 1 + 2 + 1 + 1);
+        CHECK(b.c->kv.n_blocks <= 2 * 5 + 1);
+        static const size_t chunks[] = { 1, 7 };
+        for (size_t k = 0; k < 2; k++) {
+            if (!feed_long(&b, &co, chunks[k], 20, other)) return;
+            CHECK_NEAR(bench_distance(whole, other, 20 * b.n_vocab), 0, CLOSE);
+        }
+
+        /* Back a few positions and on again, in this sequence and in one that shares it; not back to what was dropped. */
+        int32_t ids[LONG];
+        bench_tokens(ids, LONG, b.n_vocab, 12);
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 70), QSF_E_ARGUMENT);
+        CHECK(strstr(qsf_last_error(b.c), "window") != NULL && qsf_seq_length(b.c, 0) == LONG);
+        CHECK_EQ(qsf_seq_share(b.c, 1, 0, 100), QSF_E_ARGUMENT);
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, LONG - 6), QSF_OK);
+        CHECK_EQ(qsf_seq_share(b.c, 1, 0, LONG - 6), QSF_OK);
+        for (qsf_seq s = 0; s < 2; s++) {
+            CHECK_EQ(bench_feed(&b, s, ids + LONG - 6, 6, 6, other), QSF_OK);
+            CHECK_NEAR(bench_distance(whole + 14 * b.n_vocab, other, 6 * b.n_vocab), 0, CLOSE);
+        }
+        /* Within the sinks' block everything is there; then it is a sequence like any other. */
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 20), QSF_OK);
+        CHECK_EQ(bench_feed(&b, 0, ids + 20, 25, 25, NULL), QSF_OK);
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 3), QSF_OK);
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+        CHECK_EQ(qsf_seq_truncate(b.c, 1, 0), QSF_OK);
+        CHECK_EQ(b.c->kv.n_free, b.c->kv.n_blocks);
+        free(whole);
+        free(other);
+        bench_end(&b);
+    }
+}
+
 /* The directory entry of a layer; its importance is at byte 24. */
 static void set_importance(mem_file *f, uint32_t layer, float importance)
 {
@@ -683,6 +789,9 @@ int main(int argc, char **argv)
     RUN(a_full_context_is_an_error_and_nothing_is_lost);
     RUN(packing_and_compression_do_not_change_a_bit);
     RUN(kv_types_and_float_arithmetic_are_close);
+    RUN(a_window_longer_than_the_text_changes_nothing);
+    RUN(a_window_without_sinks_is_the_models_window);
+    RUN(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory);
     RUN(lower_quality_skips_unimportant_layers_without_reading_them);
     RUN(outliers_are_added_to_their_matrix);
     RUN(damage_found_while_running_is_an_error_and_the_context_lives_on);

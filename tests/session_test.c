@@ -237,6 +237,23 @@ TEST(a_foreign_session_is_refused)
     bench_end(&b);
 }
 
+TEST(a_sequence_that_a_window_has_cut_is_not_saved)
+{
+    bench b;
+    saved s = { 0 };
+    int32_t ids[200];
+    const tiny_options o = session_model_options();
+    qsf_context_options co = session_context(QSF_KV_Q4);
+    co.kv_window = 40;
+    if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+    bench_tokens(ids, 200, b.n_vocab, 3);
+    CHECK_EQ(bench_feed(&b, 0, ids, 200, 16, NULL), QSF_OK);
+    CHECK_EQ(qsf_session_save(b.c, 0, ids, 200, save_bytes, &s, &b.error), QSF_E_UNSUPPORTED);
+    CHECK(strstr(b.error.text, "window") != NULL && s.len == 0);
+    free(s.bytes);
+    bench_end(&b);
+}
+
 TEST(saving_asks_for_the_right_tokens_and_says_what_failed)
 {
     bench b;
@@ -276,6 +293,7 @@ int main(int argc, char **argv)
     RUN(a_damaged_session_changes_nothing);
     RUN(a_second_reading_that_differs_leaves_the_sequence_empty);
     RUN(a_foreign_session_is_refused);
+    RUN(a_sequence_that_a_window_has_cut_is_not_saved);
     RUN(saving_asks_for_the_right_tokens_and_says_what_failed);
     return test_end();
 }
