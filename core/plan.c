@@ -150,7 +150,7 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_cont
     return o->ram_budget == 0 || plan_needs(fixed, z, n_slots) <= o->ram_budget;
 }
 
-/* KV types from the best to the smallest; docs/memory.md has what each costs in perplexity. */
+/* KV types from the best to the smallest; docs/kv-cache.md has what each costs in perplexity. */
 static const qsf_kv_type plan_kv_types[] = { QSF_KV_F16, QSF_KV_Q8, QSF_KV_Q8V4, QSF_KV_Q4, QSF_KV_Q4V2, QSF_KV_Q2 };
 
 /* A type's place there; behind the last for f32, which is for comparing and stays. */

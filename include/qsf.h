@@ -176,7 +176,7 @@ QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
 
 typedef struct qsf_context qsf_context;
 
-/* How keys and values are kept: bits of both, or of keys and of values, which need fewer.  docs/memory.md says what each costs in perplexity. */
+/* How keys and values are kept: bits of both, or of keys and of values, which need fewer.  docs/kv-cache.md says what each costs in perplexity. */
 typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2, QSF_KV_Q4 = 3, QSF_KV_Q2 = 4, QSF_KV_Q8V4 = 5, QSF_KV_Q4V2 = 6 } qsf_kv_type;
 
 /* Which logits the head computes.  EXACT: all.  The others leave out rows that cannot be the largest, as far as a cheaper
