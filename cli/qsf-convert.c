@@ -37,12 +37,13 @@ static const option convert_table[] = {
     { OPTION_NUMBER, "--target-size", "MB", AT(target_mb), 0, 1e9, NULL, "chooses each matrix's type, by its measured error, so that the file fits", NULL },
     { OPTION_CHOICE, "--outliers", "WHEN", AT(outliers), 0, 0, "auto|off|on", "keep the largest weights apart in fp16: auto (where that lowers the error more than other bytes would), off, on", "auto" },
     { OPTION_CHOICE, "--equalize", "WHEN", AT(equalize), 0, 0, "auto|off|on", "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, on", "auto" },
-    { OPTION_TEXT, "--calibration", "FILE", AT(calibration), 0, 0, NULL, "text to measure activations with (not in this build)", NULL },
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd", "compression of layers: none, lz4, lz4hc or zstd", "none" },
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1", "0: rows of blocks, 1: tiles, ready for the processor", "1" },
     { OPTION_INT, "--head-clusters", "N", AT(clusters), 0, QSF_MAX_CLUSTERS, NULL,
       "sort the output head's rows into N clusters, for qsf-run --head-topk clusters; 2048 is a good number for large vocabularies, 0: none", "0" },
+    { OPTION_TEXT, "--calibration", "TEXT", AT(calibration), 0, 0, NULL,
+      "measure with 4096 tokens of this text file how much the model would miss each layer, for qsf-run --quality; a QSF file's weights stay as they are where nothing else is asked for", NULL },
     { .kind = OPTION_GROUP, .help = "The work" },
     { OPTION_INT, "-t --threads", "N", AT(threads), 0, CONVERT_MAX_THREADS, NULL, "threads, 0: one a processor", "0" },
     { OPTION_INT, "--ram", "MB", AT(ram_mb), 0, 1e9, NULL, "most memory for weights at work, 0: as needed", "0" },
@@ -134,10 +135,6 @@ static bool fill_options(const convert_cli *cli, convert_options *o, char (*patt
     o->n_threads = (uint32_t)cli->threads;
     o->head_clusters = (uint32_t)cli->clusters;
     o->cancelled = &convert_interrupted;
-    if (cli->calibration) {
-        fprintf(stderr, "--calibration is not in this build: quantisers that use activations come with a later version\n");
-        return false;
-    }
     return true;
 }
 
@@ -155,7 +152,7 @@ static void show_progress(void *user, const char *stage, const char *name, uint6
     fflush(stderr);
 }
 
-/* ---- the three things it does ---- */
+/* ---- the things it does ---- */
 
 static bool write_json(const convert_cli *cli, const input *in, const convert_options *o, const char *from, const char *to, const convert_report *r)
 {
@@ -186,6 +183,41 @@ static int run_conversion(const convert_cli *cli, const convert_options *o, cons
         if (cli->json && !write_json(cli, in, o, from, to, &r)) code = CODE_IO;
     }
     in->close(in);
+    return code;
+}
+
+/* Whether INPUT's layers are only to be measured: it is a QSF file, and nothing else was asked for. */
+static bool only_calibrates(const convert_cli *cli, const char *from)
+{
+    char magic[4] = { 0 };
+    FILE *f = fopen(from, "rb");
+    const bool qsf = f && fread(magic, sizeof magic, 1, f) == 1 && (!memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4));
+    if (f) fclose(f);
+    return qsf && !cli->quant_type && !cli->tensors.n && !cli->block && cli->target_mb == 0 && !cli->outliers &&
+           !cli->equalize && !cli->compress && !cli->packing && !cli->clusters && !cli->json;
+}
+
+static int calibrate(const convert_cli *cli, const convert_options *o, const char *from, const char *to)
+{
+    qsf_error err = { 0 };
+    uint64_t bytes = 0;
+    const qsf_status st = convert_calibrate(qsf_platform_native(), from, cli->calibration, to, o, &bytes, &err);
+    if (o->progress) fprintf(stderr, "\r\033[K");
+    if (st) return fail(st, &err);
+    if (!cli->quiet) fprintf(stderr, "layers measured: qsf-run --quality 0.9 leaves out a tenth of them, --info shows the numbers; file %.2f MB\n", (double)bytes / 1e6);
+    return CODE_OK;
+}
+
+/* The file to be is made beside its place, measured, and then written with what was measured: never there by half. */
+static int run_calibrated(const convert_cli *cli, const convert_options *o, const char *from, const char *to)
+{
+    char *between = malloc(strlen(to) + 16);
+    if (!between) return CODE_MEMORY;
+    sprintf(between, "%s.unmeasured", to);
+    int code = run_conversion(cli, o, from, between);
+    if (!code) code = calibrate(cli, o, between, to);
+    remove(between);
+    free(between);
     return code;
 }
 
@@ -230,6 +262,7 @@ int main(int argc, char **argv)
 #ifdef SIGTERM
     signal(SIGTERM, on_interrupt);
 #endif
-    const int code = run_conversion(&cli, &o, rest.items[0], rest.items[1]);
+    const char *from = rest.items[0], *to = rest.items[1];
+    const int code = !cli.calibration ? run_conversion(&cli, &o, from, to) : only_calibrates(&cli, from) ? calibrate(&cli, &o, from, to) : run_calibrated(&cli, &o, from, to);
     return fflush(stdout) ? CODE_IO : code;
 }

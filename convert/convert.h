@@ -1,5 +1,6 @@
 /* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c,
- * outliers.c, clusters.c, activations.c), making it (convert.c, strip.c), telling about it (report.c, inspect.c).
+ * outliers.c, clusters.c, activations.c), making it (convert.c, strip.c), trying it without layers (importance.c), telling about it (report.c,
+ * inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
 #define QSF_CONVERT_H
@@ -120,6 +121,10 @@ qsf_status convert_clusters(input *in, const convert_options *o, const convert_r
 
 /* size[n_embd]: root mean square of each column of what the head is multiplied with, 1 on average (activations.c). */
 qsf_status convert_activations(const input *in, const convert_options *o, float *size, qsf_error *err);
+
+/* Measures on a text how much the model in the QSF file `from` would miss each layer, and writes it again with that as their importance,
+ * whole or not at all (importance.c).  Of o it takes threads, memory, progress and the flag. */
+qsf_status convert_calibrate(const qsf_platform *p, const char *from, const char *text, const char *to, const convert_options *o, uint64_t *bytes, qsf_error *err);
 
 /* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
 typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);

@@ -57,7 +57,8 @@ static void inspect_unit(FILE *out, const qsf_source *s, uint32_t unit)
     if (u->n_extents) fprintf(out, " at %llu", (unsigned long long)s->extents[u->first_extent].at);
     if (u->compression) fprintf(out, ", %s, %llu unpacked", NAME(u->compression, "none", "lz4", "lz4hc", "zstd"), (unsigned long long)u->raw);
     if (u->has_crc) fprintf(out, ", crc %08x", (unsigned)u->crc);
-    fprintf(out, "%s\n", unit < s->hp.n_layers && u->importance < 1.0f ? ", skippable" : "");
+    if (unit < s->hp.n_layers && u->importance < 1.0f) fprintf(out, ", importance %.3f", (double)u->importance);
+    fputc('\n', out);
     for (uint32_t i = 0; i < u->n_tensors; i++) {
         const qsf_tensor *t = &s->tensors[u->first_tensor + i];
         const qsf_type_info *info = qsf_type_get(t->type);

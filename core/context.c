@@ -136,6 +136,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.n_stages, m.raw, c->pool, err))) goto done;
     c->loader.check_every = c->o.check_every;
     c->loader.quality = c->o.quality;
+    if (c->o.quality < 1 && !qsf_loader_knows(&c->loader))
+        qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes nothing (qsf-convert --calibration measures it)", s->path);
     if ((st = qsf_ends_init(&c->ends, s, &c->reserve.table, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
 done:

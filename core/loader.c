@@ -319,8 +319,16 @@ enum { LOADER_AHEAD = 2 };        /* layers whose bytes are on the way at once: 
 bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
 {
     const uint32_t n = l->source->hp.n_layers;
+    if (l->left_out && l->left_out[layer]) return true;
     if (l->quality >= 1 || layer < 2 || layer + 2 >= n) return false;
     return l->source->units[layer].importance < 1 - l->quality;
+}
+
+bool qsf_loader_knows(const qsf_loader *l)
+{
+    for (uint32_t i = 0; i < l->source->hp.n_layers; i++)
+        if (l->source->units[i].importance != 1) return true;
+    return false;
 }
 
 qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err)

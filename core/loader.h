@@ -75,10 +75,12 @@ typedef struct qsf_loader {
     uint64_t  ns_own;         /* of ns_prepare, what the caller did itself */
     qsf_load_times took;
     float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
+    const uint8_t *left_out;  /* [n_layers] not 0: left out whatever their importance, for measuring it; NULL: none */
 } qsf_loader;
 
-/* Whether a layer is left out: its importance is too low, and it is not one of the first or last two. */
+/* Whether a layer is left out: it is in left_out, or its importance is too low and it is not one of the first or last two. */
 bool       qsf_loader_skips(const qsf_loader *l, uint32_t layer);
+bool       qsf_loader_knows(const qsf_loader *l);       /* whether the file tells layers' importance */
 
 /* Bytes that unit takes in a slot (weights, vectors as floats), and that it needs of the two staging buffers (0: none). */
 qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored, uint64_t *raw, qsf_error *err);

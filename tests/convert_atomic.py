@@ -29,7 +29,7 @@ def make_model(path, layers=6, n=512, ff=1536, vocab=2048):
     w.add_block_count(layers), w.add_context_length(128), w.add_embedding_length(n), w.add_feed_forward_length(ff)
     w.add_head_count(8), w.add_head_count_kv(8), w.add_layer_norm_rms_eps(1e-5), w.add_rope_dimension_count(n // 8)
     w.add_tokenizer_model("gpt2"), w.add_tokenizer_pre("default")
-    w.add_token_list([f"t{i}" for i in range(vocab)]), w.add_token_types([1] * vocab), w.add_token_merges(["t 0"])
+    w.add_token_list([str(i) if i < 10 else f"t{i}" for i in range(vocab)]), w.add_token_types([1] * vocab), w.add_token_merges(["t 0"])
     w.add_bos_token_id(0), w.add_eos_token_id(1)
     mat = lambda r, c: (rng.standard_normal((r, c)) * 0.05).astype(np.float16)
     w.add_tensor("token_embd.weight", mat(vocab, n)), w.add_tensor("output_norm.weight", np.ones(n, np.float32))
@@ -104,12 +104,22 @@ with tempfile.TemporaryDirectory() as folder:
         check(run("--info", a)[0] == 0, f"{options}: has an --info")
         if "--target-size" in options: check(a.stat().st_size <= 12e6, "the target size is kept")
 
+    # measured in the same run, or later: the same file, and nothing else stays
+    text, a, b = folder / "text", folder / "a.qsf", folder / "b.qsf"
+    text.write_text(" ".join(str(i * i) for i in range(200)))
+    plain = folder / "plain.qsf"
+    check(run("-q", source, plain)[0] == 0, "a plain conversion once more")
+    for options in ([source, a], [plain, b]):
+        code, err = run("-q", "--calibration", text, *options)
+        check(code == 0, f"--calibration {options}: {err}")
+    check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*unmeasured*")), "calibrating now or later gives the same file")
+
     damaged = bytearray(out.read_bytes() if digest(out) == whole else (run("-q", source, out), out.read_bytes())[1])
     damaged[len(damaged) // 2] ^= 4
     (folder / "damaged.qsf").write_bytes(damaged)
     for arguments, code, says in (
             ([], 2, "usage"), (["--quant-type", "5bit", source, out], 2, "quant-type"), (["--tensor", "x", source, out], 2, "PATTERN=TYPE"),
-            (["--tensor", "nothing=8bit", source, out], 2, "nothing"), (["--calibration", "text", source, out], 2, "not in this build"),
+            (["--tensor", "nothing=8bit", source, out], 2, "nothing"), (["-q", "--calibration", folder / "missing.txt", source, out], 5, "missing.txt"),
             (["--verify", folder / "damaged.qsf"], 3, "damaged"), (["-q", folder / "damaged.qsf", out], 3, "damaged"),
             (["-q", folder / "missing.gguf", out], 5, "missing"), (["-q", source, folder / "no" / "such" / "out.qsf"], 5, "out.qsf"),
             (["-q", "--ram", "1", source, out], 4, "--ram"), (["-q", "--target-size", "1", source, out], 2, "smallest")):

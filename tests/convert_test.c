@@ -1,6 +1,7 @@
 /* The converter from an input made here to a file read back: what is stored, what is reported, what happens on errors.
  * SPDX-License-Identifier: MIT */
 #include "convert.h"
+#include "engine_host.h"
 #include "fault_platform.h"
 #include "make_tiny_qsf.h"
 #include "report.h"
@@ -473,6 +474,115 @@ TEST(failing_calls_leave_nothing_behind)
     remove(out_path);
 }
 
+/* ---- calibration ---- */
+
+static void put_text(const qsf_platform *p, const char *path, size_t len)
+{
+    static char text[4000];
+    qsf_out *out;
+    uint64_t seed = 7;
+    for (size_t i = 0; i < sizeof text; i++) text[i] = tiny_uniform(&seed) < 0.2 ? ' ' : (char)('a' + (int)(tiny_uniform(&seed) * 20));
+    CHECK_EQ(p->create(p->user, path, &out), QSF_OK);
+    CHECK_EQ(p->write(p->user, out, 0, text, len), QSF_OK);
+    CHECK_EQ(p->commit(p->user, out), QSF_OK);
+}
+
+/* Eight layers, the fourth of which hardly does anything. */
+static bool calibration_begin(engine_host *h, uint8_t compression)
+{
+    qsf_error err;
+    tiny_options o = tiny_defaults();
+    o.hp.n_layers = 8;
+    o.idle = 1 + 3;
+    o.outliers = true;
+    o.compression = compression;
+    engine_host_init(h);
+    put_text(&h->m.p, "text", 1500);
+    put_text(&h->m.p, "short", 40);
+    const qsf_status st = tiny_write(&h->m.p, "m", &o, &err);
+    CHECK(st == QSF_OK || st == QSF_E_UNSUPPORTED);
+    return st == QSF_OK;
+}
+
+static void calibration_end(engine_host *h)
+{
+    CHECK_EQ(h->m.live, 0);
+    engine_host_done(h);
+}
+
+TEST(calibration_finds_the_idle_layer_and_leaves_the_weights)
+{
+    for (uint8_t compression = 0; compression < 2; compression++) {
+        engine_host h;
+        qsf_error err = { 0 };
+        qsf_source *s[2] = { NULL };
+        uint64_t bytes;
+        unsigned places = 0;
+        convert_options o;
+        convert_defaults(&o);
+        o.n_threads = 1;
+        if (calibration_begin(&h, compression)) {
+            const qsf_platform *p = &h.m.p;
+            CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_OK);
+            if (err.text[0]) printf("    %s\n", err.text);
+            CHECK_EQ(qsf_source_open(p, "m", NULL, false, &s[0], &err), QSF_OK);
+            CHECK_EQ(qsf_source_open(p, "out", NULL, false, &s[1], &err), QSF_OK);
+            for (uint32_t i = 0; s[1] && i < 10; i++) {
+                const float importance = s[1]->units[i].importance;
+                CHECK_EQ(s[0]->units[i].crc, s[1]->units[i].crc);
+                CHECK_EQ(s[0]->units[i].compression, s[1]->units[i].compression);
+                if (i < 2 || i > 5) CHECK_NEAR(importance, 1, 0);
+                else places |= 1u << (int)(importance * 4);
+            }
+            CHECK_EQ(places, 15);
+            if (s[1]) CHECK_NEAR(s[1]->units[3].importance, 0.125, 0);
+            o.n_threads = 3;                                    /* again, from the new file, on threads: the same file */
+            CHECK_EQ(convert_calibrate(p, "out", "text", "again", &o, &bytes, &err), QSF_OK);
+            const mem_file *a = mem_find(&h.m, "out"), *b = mem_find(&h.m, "again");
+            CHECK(a && b && a->len == b->len && a->len == bytes && !memcmp(a->bytes, b->bytes, (size_t)a->len));
+        }
+        qsf_source_close(s[0]);
+        qsf_source_close(s[1]);
+        calibration_end(&h);
+    }
+}
+
+TEST(calibration_that_fails_leaves_the_old_file)
+{
+    engine_host h;
+    uint64_t bytes;
+    qsf_error err = { 0 };
+    atomic_int cancelled = 1;
+    convert_options o;
+    convert_defaults(&o);
+    o.n_threads = 1;
+    if (calibration_begin(&h, 0)) {
+        const qsf_platform *p = &h.m.p;
+        put_text(p, "out", 20);
+        CHECK_EQ(convert_calibrate(p, "m", "short", "out", &o, &bytes, &err), QSF_E_ARGUMENT);
+        CHECK(strstr(err.text, "too few") != NULL);
+        CHECK_EQ(convert_calibrate(p, "m", "none", "out", &o, &bytes, &err), QSF_E_NOT_FOUND);
+        o.ram_bytes = 1000;
+        CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_BUDGET);
+        o.ram_bytes = 0;
+        o.cancelled = &cancelled;
+        CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_CANCELLED);
+        o.cancelled = NULL;
+        h.m.calls = 0;
+        CHECK_EQ(convert_calibrate(p, "m", "text", "whole", &o, &bytes, &err), QSF_OK);
+        const long calls = h.m.calls, live = h.m.live;
+        for (long n = 1; n <= calls; n += 1 + calls / 12) {
+            h.m.calls = 0;
+            h.m.fail_at = n;
+            CHECK(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err) != QSF_OK);
+            h.m.fail_at = 0;
+            CHECK_EQ(h.m.live, live);
+            CHECK_EQ(mem_find(&h.m, "out")->len, 20);
+        }
+    }
+    calibration_end(&h);
+}
+
 TEST(names_are_found)
 {
     convert_preset p;
@@ -502,6 +612,8 @@ int main(int argc, char **argv)
     RUN(cancelling_leaves_the_old_file);
     RUN(too_little_memory_is_said_before_work);
     RUN(failing_calls_leave_nothing_behind);
+    RUN(calibration_finds_the_idle_layer_and_leaves_the_weights);
+    RUN(calibration_that_fails_leaves_the_old_file);
     RUN(names_are_found);
     return test_end();
 }

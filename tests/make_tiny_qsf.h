@@ -25,6 +25,7 @@ typedef struct tiny_options {
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
     const qsf_clusters *clusters;           /* of the head, or NULL */
+    uint32_t idle;                          /* 1 + a layer that adds next to nothing; 0: none */
 } tiny_options;
 
 /* A gated RMS model of two layers, tied, with a byte-level vocabulary. */
@@ -116,16 +117,17 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const qsf_hparams *h = &o->hp;
     const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim, ff = h->n_ff;
     const bool ln = h->norm == QSF_NORM_LAYER;
+    const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f },         { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_Q, true, q, embd, 0, 0.2f },            { QSF_K_ATTN_K, true, kv, embd, 0, 0.2f },      { QSF_K_ATTN_V, true, kv, embd, 0, 0.2f },
         { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },     { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, 0.1f }, { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
         { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f }, { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
-        { QSF_K_ATTN_OUT, true, embd, q, 0, 0.2f },          { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
+        { QSF_K_ATTN_OUT, true, embd, q, 0, out },           { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
         { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f },          { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f },     { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },
-        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f },    { QSF_K_FFN_DOWN, true, embd, ff, 0, 0.2f },
+        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f },    { QSF_K_FFN_DOWN, true, embd, ff, 0, out },
         { QSF_K_FFN_DOWN_BIAS, o->biases, 1, embd, 0, 0.1f }, { QSF_K_FFN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
     };
     qsf_status st = qsf_writer_unit_begin(w, layer, err);
