@@ -78,18 +78,7 @@ static int chat_feed(conversation *c, int32_t *ids, size_t n, const float **logi
     free(c->cached);
     c->cached = ids;
     c->n_cached = n;
-    const size_t part = qsf_context_batch(s->context);
-    for (size_t at = same; at < n; at += part) {
-        const size_t len = n - at < part ? n - at : part;
-        const qsf_status st = qsf_feed(s->context, 0, ids + at, len, at + len == n ? logits : NULL);
-        if (st == QSF_E_FULL) {
-            fprintf(stderr, "the conversation no longer fits the context; /reset begins a new one, -c N makes room for a longer one\n");
-            return EXIT_FAILED;
-        }
-        if (st) return report_context(s->context, st);
-        if (interrupted()) return EXIT_INTERRUPTED;
-    }
-    return EXIT_OK;
+    return feed_prompt(s, ids, same, n, "the conversation no longer fits the context; /reset begins a new one, -c N makes room for a longer one", logits);
 }
 
 /* Notes the answer's tokens as part of the cache, so that the next turn finds them. */

@@ -49,7 +49,7 @@ static size_t draft_room(const run_session *s, long long left)
 
 qsf_status draft_next(draft *d, run_session *s, int32_t id, long long left, const float **logits)
 {
-    qsf_row rows[1 + DRAFT_MOST];
+    qsf_row rows[1 + QSF_DRAFT_MOST];
     if (!s->draft) return qsf_feed(s->context, 0, &id, 1, logits);
     if (!draft_note(d, id)) return QSF_E_MEMORY;
     if (d->right < d->n_guess && d->guess[d->right] == id) {
@@ -58,7 +58,8 @@ qsf_status draft_next(draft *d, run_session *s, int32_t id, long long left, cons
         return QSF_OK;
     }
     draft_drop(d, s);
-    d->n_guess = qsf_draft_lookup(d->ids, d->n, d->guess, draft_room(s, left));
+    const size_t room = draft_room(s, left);
+    d->n_guess = s->drafter ? draft_model_guess(s->drafter, d->ids, d->n, d->guess, room) : qsf_draft_lookup(d->ids, d->n, d->guess, room);
     rows[0] = (qsf_row){ 0, id, true };
     for (size_t i = 0; i < d->n_guess; i++) rows[1 + i] = (qsf_row){ 0, d->guess[i], true };
     const qsf_status st = qsf_compute(s->context, rows, 1 + d->n_guess);

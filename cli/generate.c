@@ -127,13 +127,16 @@ int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const floa
     return EXIT_OK;
 }
 
-/* Feeds the prompt from token `from` on, in parts, so that Ctrl-C ends a long one soon. */
-static int feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const float **logits)
+int feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *full, const float **logits)
 {
     const size_t part = qsf_context_batch(s->context);
     for (size_t at = from; at < n; at += part) {
         const size_t len = n - at < part ? n - at : part;
         const qsf_status st = qsf_feed(s->context, 0, ids + at, len, at + len == n ? logits : NULL);
+        if (st == QSF_E_FULL && full) {
+            fprintf(stderr, "%s\n", full);
+            return EXIT_FAILED;
+        }
         if (st) return report_context(s->context, st);
         if (interrupted()) return EXIT_INTERRUPTED;
         if (s->set->verbose && terminal_is(stderr) && at + len < n) fprintf(stderr, "\rprompt %zu of %zu tokens", at + len, n);
@@ -173,7 +176,7 @@ int run_once(run_session *s, const char *prompt, size_t len)
         code = report(&e);
     }
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
-    if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n, &logits);
+    if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n, NULL, &logits);
     free(kept);
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, ids, n, logits, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);

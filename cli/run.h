@@ -24,12 +24,14 @@ static inline qsf_kv_type kv_type_named(const char *word)
 }
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io, *draft_model;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft, kv_window, kv_sinks;
     double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality;
 } run_settings;
+
+typedef struct draft_model draft_model;
 
 /* An opened model and what runs it. */
 typedef struct run_session {
@@ -39,6 +41,7 @@ typedef struct run_session {
     qsf_sampler *sampler;
     const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
     uint32_t     draft;           /* most guesses a pass */
+    draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     uint64_t     n_guessed, n_right;
     uint64_t     ns_sampling;
     qsf_error    error;
@@ -78,18 +81,25 @@ int    session_keep(run_session *s, const int32_t *ids, size_t n);
 size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n);
 
 /* ---- draft.c ---- */
-enum { DRAFT_MOST = 7 };
 /* The way from a picked token to the logits behind it, by guesses of what comes next where the session has them. */
 typedef struct draft {
     int32_t *ids;             /* the sequence's tokens and the picked ones */
     size_t   n, cap;
-    int32_t  guess[DRAFT_MOST];
+    int32_t  guess[QSF_DRAFT_MOST];
     size_t   n_guess, right;  /* of the last pass; right: as many from the first on were picked */
 } draft;
 bool       draft_begin(draft *d, const run_session *s, const int32_t *ids, size_t n);      /* false: out of memory */
 /* *logits behind id, which was picked; left: tokens that may still follow, -1 for no limit. */
 qsf_status draft_next(draft *d, run_session *s, int32_t id, long long left, const float **logits);
 void       draft_end(draft *d, run_session *s);     /* leaves no guess in the sequence */
+
+/* ---- draft_model.c ---- */
+/* Opens the model of --draft-model as s->drafter, also by half, and takes its memory off co->ram_budget.  An exit code; errors are reported. */
+int    draft_model_open(run_session *s, qsf_context_options *co);
+void   draft_model_close(draft_model *m);                          /* takes NULL */
+void   draft_model_plan(const draft_model *m, qsf_plan *out);
+/* At most cap guesses of what follows ids. */
+size_t draft_model_guess(draft_model *m, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 
 /* ---- generate.c ---- */
 typedef struct answer {
@@ -105,6 +115,8 @@ typedef struct answer {
 int  generate_answer(run_session *s, const int32_t *ids, size_t n, const float *logits, bool print, answer *a);
 void answer_free(answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
+/* Feeds tokens [from, n) to sequence 0, in parts, so that Ctrl-C ends a long prompt soon; full: what to say where they do not fit, NULL: the error. */
+int  feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *full, const float **logits);
 
 /* ---- chat_loop.c, line.c ---- */
 int   run_chat(run_session *s, const char *first);

@@ -55,9 +55,10 @@ static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->draft;
     if (s->set->bench || s->set->logits) return 0;
-    if (draft < 0) return qsf_draft_room(s->model, co, DRAFT_MOST);
-    co->n_logits = 1 + (uint32_t)draft;
-    return (uint32_t)draft;
+    if (draft < 0 && !s->set->draft_model) return qsf_draft_room(s->model, co, QSF_DRAFT_MOST);
+    const uint32_t most = draft < 0 ? QSF_DRAFT_MOST : (uint32_t)draft;
+    co->n_logits = 1 + most;
+    return most;
 }
 
 int session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits)
@@ -72,7 +73,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
-    const int code = vocab_only ? EXIT_OK : choose_template(s);
+    int code = vocab_only ? EXIT_OK : choose_template(s);
     if (code || vocab_only) return code;
 
     qsf_context_defaults(&co);
@@ -91,6 +92,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.quality = (float)set->quality;
     co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
+    if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
     if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
 
     qsf_sampler_defaults(&so);
@@ -110,6 +112,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 void session_close(run_session *s)
 {
     qsf_sampler_free(s->sampler);
+    draft_model_close(s->drafter);
     qsf_context_free(s->context);
     qsf_model_close(s->model);
     *s = (run_session){ 0 };

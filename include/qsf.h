@@ -356,6 +356,7 @@ QSF_API void       qsf_sampler_reset(qsf_sampler *s);
  * Given to one batch behind the last token, each row with logits, guesses cost little where layers stream: a token that is picked from row i's
  * logits and is the guess of row i+1 needs no pass of its own.  Where it is another, qsf_seq_truncate drops the rest.  The tokens are the
  * same as without guesses. */
+enum { QSF_DRAFT_MOST = 7 };      /* guesses a pass that are worth it: up to eight rows the kernels read each weight once */
 QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap);
 /* Makes room in *o for the logits of `most` guesses, if layers will stream and guesses change nothing: with weights, keys or values that are floats, a
  * row's last bits depend on how many rows a batch has.  Fewer where too much would have to give way for it: more than half of the batch, any of a

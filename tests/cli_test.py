@@ -80,6 +80,24 @@ class Answers(unittest.TestCase):
             self.assertEqual(len(outs), 1, (n, ctx))
         self.assertRegex(run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft", "7", "-v").stderr, rb"answer +39 tokens.*; \d+ of \d+ guesses right")
 
+    def test_a_draft_model_changes_no_token(self):
+        ids = ",".join(["5,6,7,8,9"] * 6)
+        for how in (("--temp", "0"), ("--temp", "0.9", "-s", "5")):
+            base = (MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", *how)
+            outs = {run(*base, "--draft", 0).stdout} | {run(*base, "--draft-model", MODEL, *draft).stdout for draft in ((), ("--draft", 2), ("-c", 71))}
+            self.assertEqual(len(outs), 1, how)
+        said = run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft-model", MODEL, "-v").stderr
+        self.assertRegex(said, rb"(?s)draft .* MB beside it.*; \d+ of \d+ guesses right")
+        other = pathlib.Path(WORK.name) / "other.gguf"
+        other.write_bytes(pathlib.Path(MODEL).read_bytes().replace(b"the", b"eht"))
+        for file, code, says in ((other, 2, b"same vocabulary"), ("none.gguf", 5, b"none.gguf")):
+            r = run(MODEL, "-p", "x", "--draft-model", file)
+            self.assertEqual(r.returncode, code, r.stderr)
+            self.assertIn(says, r.stderr)
+        r = run(MODEL, "-p", "x", "--draft-model", MODEL, "--ram-budget", 1, "-c", 64)
+        self.assertEqual(r.returncode, 4, r.stderr)
+        self.assertIn(b"draft model takes", r.stderr)
+
     def test_batch_sizes_agree(self):
         ids = ",".join(str(i % 250 + 5) for i in range(100))
         outs = {run(MODEL, "--ids", ids, "-n", "8", "--temp", "0", "--json", "-b", b).stdout for b in (1, 7, 32, 256)}

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { WASM_GUESSES = 7 };
-
 static struct {
     qsf_model   *model;
     qsf_context *context;
@@ -58,7 +56,7 @@ int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32
     o.kv_type = (qsf_kv_type)kv_type;
     o.quality = (float)quality;
     o.isa = isa;
-    session.guesses = qsf_draft_room(session.model, &o, WASM_GUESSES);
+    session.guesses = qsf_draft_room(session.model, &o, QSF_DRAFT_MOST);
     if (plan_only) return qsf_context_plan(session.model, &o, &session.plan, &session.error);
     const qsf_status st = qsf_context_new(session.model, &o, &session.context, &session.error);
     if (!st) qsf_context_get_plan(session.context, &session.plan);

@@ -1,0 +1,153 @@
+/* --draft-model: a second, small model that stays in memory and guesses what the first will say.
+ * SPDX-License-Identifier: MIT
+ *
+ * A pass over the large model costs the same for one token as for eight where its layers stream, or nearly (speculative decoding, Leviathan et al. 2022,
+ * arXiv:2211.17192).  Guesses are the small model's likeliest tokens, as long as it is sure of them; what is picked from the
+ * large model's logits decides, so the answer is the large model's own. */
+#include "run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Below this probability a guess is more often wrong than a row of the large model is worth. */
+#define DRAFT_SURE 0.3
+
+struct draft_model {
+    qsf_model   *model;
+    qsf_context *context;       /* NULL: it failed */
+    int32_t     *ids;           /* tokens of its sequence 0 */
+    size_t       n, cap;
+    uint32_t     n_ctx;
+};
+
+/* The same tokens under the same numbers. */
+static int draft_model_check(const run_session *s, const draft_model *m)
+{
+    qsf_error e = { .status = QSF_E_ARGUMENT };
+    qsf_model_info large, small;
+    qsf_model_get_info(s->model, &large);
+    qsf_model_get_info(m->model, &small);
+    if (large.n_vocab != small.n_vocab) {
+        snprintf(e.text, sizeof e.text, "--draft-model %s: its vocabulary has %u tokens, the model's has %u; a draft model needs the same vocabulary",
+                 s->set->draft_model, (unsigned)small.n_vocab, (unsigned)large.n_vocab);
+        return report(&e);
+    }
+    for (uint32_t i = 0; i < large.n_vocab; i++) {
+        const char *a, *b;
+        const size_t n = qsf_token_piece(s->model, (int32_t)i, true, &a);
+        if (n == qsf_token_piece(m->model, (int32_t)i, true, &b) && (n == 0 || !memcmp(a, b, n))) continue;
+        snprintf(e.text, sizeof e.text, "--draft-model %s: token %u is another one than the model's; a draft model needs the same vocabulary", s->set->draft_model, (unsigned)i);
+        return report(&e);
+    }
+    return EXIT_OK;
+}
+
+/* The small model gets what it needs, all in memory, and the large one what is left. */
+static int draft_model_budget(run_session *s, draft_model *m, qsf_context_options *mine, qsf_context_options *co)
+{
+    qsf_model_info info;
+    qsf_plan large, small;
+    qsf_error e = { 0 }, why = { 0 };
+    qsf_model_get_info(m->model, &info);
+    if (qsf_context_plan(s->model, co, &large, &e)) return report(&e);
+    mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large.n_ctx ? info.n_ctx_train : large.n_ctx;
+    if (qsf_context_plan(m->model, mine, &small, &e)) return report(&e);
+    m->n_ctx = small.n_ctx;
+    if (!co->ram_budget) return EXIT_OK;
+    const uint64_t left = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
+    co->ram_budget = left;
+    if (!qsf_context_plan(s->model, co, &large, &why)) return EXIT_OK;
+    e.status = why.status;
+    snprintf(e.text, sizeof e.text, "the draft model takes %llu MB of the budget; of what is left: %.280s", (unsigned long long)(small.total / 1000000 + 1), why.text);
+    return report(&e);
+}
+
+int draft_model_open(run_session *s, qsf_context_options *co)
+{
+    qsf_model_options mo;
+    qsf_context_options mine;
+    draft_model *m = s->drafter = calloc(1, sizeof *m);
+    if (!m) return EXIT_NO_MEMORY;
+    qsf_model_defaults(&mo);
+    qsf_context_defaults(&mine);
+    if (qsf_model_open(s->set->draft_model, &mo, &m->model, &s->error)) return report(&s->error);
+    mine.n_batch = 64;
+    mine.n_seqs = mine.n_logits = 1;
+    mine.n_threads = co->n_threads;
+    mine.isa = co->isa;
+    int code = draft_model_check(s, m);
+    if (!code) code = draft_model_budget(s, m, &mine, co);
+    if (!code && qsf_context_new(m->model, &mine, &m->context, &s->error)) code = report(&s->error);
+    return code;
+}
+
+void draft_model_close(draft_model *m)
+{
+    if (!m) return;
+    qsf_context_free(m->context);
+    qsf_model_close(m->model);
+    free(m->ids);
+    free(m);
+}
+
+void draft_model_plan(const draft_model *m, qsf_plan *out)
+{
+    *out = (qsf_plan){ 0 };
+    if (m->context) qsf_context_get_plan(m->context, out);
+}
+
+/* The likeliest token; -1 where the model is not sure. */
+static int32_t draft_model_pick(const float *logits, uint32_t n)
+{
+    uint32_t best = 0;
+    double sum = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[best]) best = i;
+    for (uint32_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[best]);
+    return 1 / sum >= DRAFT_SURE ? (int32_t)best : -1;
+}
+
+/* Brings its sequence to these tokens; what it shares with them stays. */
+static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t n, size_t room, const float **logits)
+{
+    size_t same = 0;
+    while (same < n - 1 && same < m->n && m->ids[same] == ids[same]) same++;
+    if (n + room > m->cap) {
+        int32_t *more = realloc(m->ids, 2 * (n + room) * sizeof *more);
+        if (!more) return QSF_E_MEMORY;
+        m->ids = more;
+        m->cap = 2 * (n + room);
+    }
+    qsf_status st = qsf_seq_truncate(m->context, 0, (uint32_t)same);
+    if (st) return st;
+    memcpy(m->ids + same, ids + same, (n - same) * sizeof *ids);
+    m->n = n;
+    return qsf_feed(m->context, 0, ids + same, n - same, logits);
+}
+
+size_t draft_model_guess(draft_model *m, const int32_t *ids, size_t n, int32_t *out, size_t cap)
+{
+    qsf_model_info info;
+    const float *logits;
+    size_t found = 0;
+    if (!m->context || !n || n >= m->n_ctx || !cap) return 0;
+    if (cap > m->n_ctx - n) cap = m->n_ctx - n;
+    qsf_model_get_info(m->model, &info);
+    qsf_status st = draft_model_follow(m, ids, n, cap, &logits);
+    while (!st && found < cap) {
+        const int32_t id = draft_model_pick(logits, info.n_vocab);
+        if (id < 0) break;
+        out[found++] = id;
+        if (found == cap) break;
+        m->ids[m->n++] = id;
+        st = qsf_feed(m->context, 0, &id, 1, &logits);
+    }
+    if (!st) return found;
+    fprintf(stderr, "the draft model failed (%s): going on without it\n", qsf_last_error(m->context));
+    qsf_context_free(m->context);
+    m->context = NULL;
+    return 0;
+}
+
+#undef DRAFT_SURE
