@@ -56,6 +56,7 @@ void print_times(run_session *s)
     fprintf(stderr, "layers   %.1f MB read in %.0f ms, prepared in %.0f ms (checked %.0f ms, decompressed %.0f ms); %.0f %% of this while computing\n",
             (double)st.bytes_read / 1e6, (double)st.ns_read / 1e6, (double)st.ns_prepare / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
             100.0 * (double)st.overlap);
+    if (st.layers_left) fprintf(stderr, "left     %.1f layers a token, by early exit\n", (double)st.layers_left / (double)st.tokens_generated);
 }
 
 /* Prefill of 512 and decode of 128 tokens, three times each; the best counts. */

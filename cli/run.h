@@ -28,7 +28,7 @@ typedef struct run_settings {
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
     long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft, kv_window, kv_sinks;
-    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality;
+    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality, early_exit;
 } run_settings;
 
 typedef struct draft_model draft_model;

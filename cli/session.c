@@ -90,6 +90,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");
     co.quality = (float)set->quality;
+    co.early_exit = (float)set->early_exit;
     co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
     if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;

@@ -20,7 +20,7 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip)
 {
     uint64_t at = 0;
-    const uint64_t rows = o->n_batch, half = qsf_rope_half(hp);
+    const uint64_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
     *b = (qsf_buffers){ 0 };
     b->ld_embd = qsf_round_up(hp->n_embd, 16);
     b->ld_q = qsf_round_up((uint64_t)hp->n_heads * hp->head_dim, 16);
@@ -39,6 +39,10 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
     b->gate = CARVE(float, rows * b->ld_ff);
     b->up = CARVE(float, rows * b->ld_ff);
     b->logits = CARVE(float, o->n_logits * b->ld_vocab);
+    if (o->early_exit > 0) {
+        b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);
+        b->exit_last = CARVE(float, b->ld_embd);
+    }
     for (int i = 0; i < 2; i++) {
         b->cos[i] = CARVE(float, rows * half);
         b->sin[i] = CARVE(float, rows * half);
@@ -65,6 +69,8 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
         return qsf_fail(err, QSF_E_ARGUMENT, "a window of %u positions behind %u; at most 16777216 behind 65536 are possible", (unsigned)o->kv_window, (unsigned)o->kv_sinks);
     if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
     if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
+    if (!(o->early_exit >= 0 && o->early_exit <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "early exit at a cosine of %g; 0 to 1 are possible", (double)o->early_exit);
+    if (o->early_exit > 0 && o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "early exit does not go with a window of keys and values");
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);
     if (hp->learned_pos && o->n_ctx > trained)
@@ -153,8 +159,8 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, hp, &c->o, true);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, hp, &c->o, true);
-    if (!(c->rows = qsf_alloc_array(mem, c->o.n_batch, sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
-    if (!(c->groups = qsf_alloc_array(mem, c->o.n_batch, sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->rows = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
+    if (!(c->groups = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
     if (!(c->old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
@@ -201,8 +207,8 @@ void qsf_context_free(qsf_context *c)
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
     qsf_dealloc(mem, c->old_length, c->o.n_seqs * sizeof(uint32_t));
-    qsf_dealloc(mem, c->groups, c->o.n_batch * sizeof *c->groups);
-    qsf_dealloc(mem, c->rows, c->o.n_batch * sizeof *c->rows);
+    qsf_dealloc(mem, c->groups, qsf_rows_most(&c->o) * sizeof *c->groups);
+    qsf_dealloc(mem, c->rows, qsf_rows_most(&c->o) * sizeof *c->rows);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);
@@ -254,6 +260,7 @@ static void batch_drop(qsf_context *c)
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_kv_truncate(&c->kv, s, c->old_length[s]);
     c->active = false;
     c->n_asked = 0;
+    c->left.joined = 0;                             /* they wait where they did */
 }
 
 static qsf_status seq_check(qsf_context *c, qsf_seq s)
@@ -283,6 +290,7 @@ qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
     batch_drop(c);
     if ((st = seq_cut_check(c, s, n))) return st;
     qsf_kv_truncate(&c->kv, (uint32_t)s, n);
+    qsf_exit_truncate(c, (uint32_t)s, n);
     return QSF_OK;
 }
 
@@ -292,7 +300,9 @@ qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
     if ((st = seq_check(c, dst)) || (st = seq_check(c, src))) return st;
     batch_drop(c);
     if ((st = seq_cut_check(c, src, n))) return st;
+    if ((st = qsf_exit_check(c, (uint32_t)src, n, &c->error))) return st;
     qsf_kv_share(&c->kv, (uint32_t)dst, (uint32_t)src, n);
+    qsf_exit_truncate(c, (uint32_t)dst, dst == src ? n : 0);
     return QSF_OK;
 }
 
@@ -313,7 +323,7 @@ static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
     return QSF_OK;
 }
 
-static void batch_group(qsf_context *c)
+void qsf_batch_group(qsf_context *c)
 {
     c->n_groups = 0;
     for (uint32_t r = 0; r < c->n_rows; r++) {
@@ -336,7 +346,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         c->old_length[s] = c->kv.seqs[s].length;
     }
     c->active = true;
-    c->n_rows = (uint32_t)n;
+    c->n_rows = c->n_new = (uint32_t)n;
     c->n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
@@ -347,7 +357,8 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         }
     }
     c->at = 0;
-    batch_group(c);
+    qsf_batch_group(c);
+    qsf_exit_begin(c);
     qsf_ends_begin(c);
     c->begun_ns = qsf_now(c->platform);
     return QSF_OK;
@@ -376,11 +387,12 @@ static void batch_done(qsf_context *c)
 {
     const uint64_t ns = qsf_now(c->platform) - c->begun_ns;
     c->active = false;
-    if (c->n_rows == c->n_asked) {
-        c->stats.tokens_generated += c->n_rows;
+    qsf_exit_end(c);
+    if (c->n_new == c->n_asked) {
+        c->stats.tokens_generated += c->n_new;
         c->stats.ns_generated += ns;
     } else {
-        c->stats.tokens_prompt += c->n_rows;
+        c->stats.tokens_prompt += c->n_new;
         c->stats.ns_prompt += ns;
     }
 }
@@ -391,11 +403,12 @@ static qsf_status step_compute(qsf_context *c)
     if (c->at == 0) {
         if (qsf_ends_embed(c)) c->at = 1 + next_layer(c, 0);
     } else if (c->at <= n_layers) {
-        const uint32_t layer = c->at - 1;
+        const uint32_t layer = c->at - 1, next = next_layer(c, layer + 1);
+        qsf_exit_join(c, layer);
         qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
         if (layer + 2 >= n_layers) qsf_ends_ahead(c);
         qsf_forward_layer(c, layer, c->w);
-        c->at = 1 + next_layer(c, layer + 1);
+        c->at = 1 + (qsf_exit_now(c, layer, next) ? n_layers : next);
     } else {
         qsf_ends_head(c, c->at - n_layers - 1);
         c->at++;

@@ -30,7 +30,20 @@ static inline qsf_share qsf_share_of(size_t n, uint32_t thread, uint32_t n_threa
     return (qsf_share){ n * thread / n_threads, n * (thread + 1) / n_threads };
 }
 
-/* What forward.c computes in.  Leading dimensions are padded to whole tiles.  n_batch rows each unless said. */
+/* Rows that early exit has left on the way (early_exit.c). */
+enum { QSF_EXIT_MOST = 7, QSF_EXIT_EVERY = 2 };
+typedef struct qsf_exit {
+    uint32_t n;                              /* that wait */
+    uint32_t joined;                         /* of them, the last ones: those that the batch under way has taken along */
+    qsf_batch_row rows[QSF_EXIT_MOST];
+    uint32_t layer[QSF_EXIT_MOST];           /* each one's next */
+    bool     checked;                        /* the batch under way has a state to compare with */
+    uint32_t next;                           /* the layer that the batch under way did not go on to; n_layers: none */
+} qsf_exit;
+/* Most rows that are computed together. */
+static inline uint32_t qsf_rows_most(const qsf_context_options *o) { return o->n_batch + (o->early_exit > 0 ? QSF_EXIT_MOST : 0); }
+
+/* What forward.c computes in.  Leading dimensions are padded to whole tiles.  qsf_rows_most rows each unless said. */
 typedef struct qsf_buffers {
     float *x;             /* [rows][n_embd] the residual stream */
     float *xn;            /* [rows][n_embd] normed */
@@ -39,6 +52,8 @@ typedef struct qsf_buffers {
     float *att;           /* [rows][ld_q] */
     float *gate, *up;     /* [rows][ld_ff] */
     float *logits;        /* [n_logits][ld_vocab] */
+    float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */
+    float *exit_last;     /* [ld_embd] at the last check */
     float *cos[2], *sin[2];      /* [rows][half], global and local */
     float *strip;         /* [threads][16][max cols] rows of weights as floats, or what the kernels of half floats need */
     float *attention;     /* [threads][qsf_attention_scratch] */
@@ -71,10 +86,12 @@ struct qsf_context {
     qsf_error      error;
     bool           f32;
     const char    *io;               /* how the file is read */
+    qsf_exit       left;
 
     /* the batch under way */
     bool           active;
-    uint32_t       n_rows, n_asked;  /* rows; rows that ask for logits */
+    uint32_t       n_new;            /* rows that it began with */
+    uint32_t       n_rows, n_asked;  /* rows, with those that early exit had left; rows that ask for logits */
     uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers + j part j of the head */
     uint64_t       begun_ns;
     const qsf_weights *w;            /* of the layer being computed */
@@ -97,6 +114,17 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
 void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread);
 /* Tiles `tiles` of m, which stands for the head from c->head_row on: logits of the n rows from the j-th that asked on. */
 void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread);
+
+/* early_exit.c */
+void qsf_exit_begin(qsf_context *c);
+void qsf_exit_join(qsf_context *c, uint32_t layer);
+bool qsf_exit_now(qsf_context *c, uint32_t layer, uint32_t next);
+void qsf_exit_end(qsf_context *c);
+void qsf_exit_truncate(qsf_context *c, uint32_t s, uint32_t n);
+/* Whether the first n positions of s are computed to the end. */
+qsf_status qsf_exit_check(const qsf_context *c, uint32_t s, uint32_t n, qsf_error *err);
+/* Finds neighbouring rows of one sequence; context.c. */
+void qsf_batch_group(qsf_context *c);
 
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes; context.c. */
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip);

@@ -134,7 +134,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_item(plan, "staging", plan_stages(state) * plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", plan_description(model));
     plan_item(plan, "tables", plan_own(s, o) + z->tables + 2 * qsf_rope_half(hp) * sizeof(double) +
-              o->n_batch * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
+              qsf_rows_most(o) * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", plan_stacks(s, o));
     plan_item(plan, "program", PLAN_PROGRAM);

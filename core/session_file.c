@@ -126,6 +126,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     const uint32_t n = qsf_seq_length(c, seq);
     if (n_ids != n) return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions", (unsigned long long)n_ids, (unsigned)n);
     if (!qsf_kv_whole(&c->kv.seqs[seq])) return qsf_fail(err, QSF_E_UNSUPPORTED, "the window has dropped keys and values of the sequence: it cannot be saved");
+    if ((st = qsf_exit_check(c, (uint32_t)seq, n, err))) return st;
     session_header(c, n, part);
     if ((st = out_put(&o, part, SESSION_HEADER, err))) return st;
     for (uint32_t i = 0; i < n;) {
@@ -262,6 +263,7 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
         return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences", (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
     qsf_kv_truncate(&c->kv, s, 0);
+    qsf_exit_truncate(c, s, 0);
     st = qsf_kv_grow(&c->kv, s, n);
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);

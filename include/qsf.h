@@ -207,6 +207,9 @@ typedef struct qsf_context_options {
                                * (not with learned positions).  Positions go on counting: keys keep the distances that they have (StreamingLLM,
                                * Xiao et al. 2023, arXiv:2309.17453).  Memory is for that many positions of each sequence, and a batch */
     uint32_t    kv_sinks;     /* default 4 */
+    float       early_exit;   /* 0: off.  Else a token that is alone in its batch leaves the layers where its hidden state has settled: from the middle
+                               * on, where the cosine with that of two layers before is this much or more (0.9 .. 0.99).  Its logits are then not
+                               * those of all layers; keys and values are, computed later beside other tokens'.  Not with kv_window */
 } qsf_context_options;
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
@@ -263,6 +266,7 @@ typedef struct qsf_stats {
     uint64_t ns_head;                               /* the head's matrix work */
     const char *io;                                 /* how the file is read, in a word or two */
     float    overlap;                               /* 0..1: the share of ns_read and ns_prepare that passed while something was computed */
+    uint64_t layers_left;                           /* that tokens did not wait for, by early exit */
 } qsf_stats;
 QSF_API void qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void qsf_context_reset_stats(qsf_context *c);
@@ -276,7 +280,8 @@ QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
 /* Cuts to n positions (0: empty).  n above the length is QSF_E_ARGUMENT, and with kv_window one whose next token would see what was dropped;
  * back to the beginning of the last batch always goes. */
 QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
-/* dst becomes the first n positions of src; the blocks are shared until one of the two writes.  The same n are possible as for truncating. */
+/* dst becomes the first n positions of src; the blocks are shared until one of the two writes.  The same n are possible as for truncating, but
+ * none behind a position that early exit has left on the way (QSF_E_ARGUMENT): the next eight tokens take it along. */
 QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
 
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
@@ -285,8 +290,9 @@ QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint3
 typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
 
 /* Writes a sequence with its keys and values, so that another context of the same model goes on from it without computing it again.  ids: its
- * tokens, which the context itself does not keep; n_ids must be qsf_seq_length.  QSF_E_UNSUPPORTED where kv_window has dropped some of them.  A batch under way is not part of it.  The bytes are the same on
- * every machine that the same keys and values were computed on (docs/format.md).  QSF_E_ARGUMENT, or what write returned. */
+ * tokens, which the context itself does not keep; n_ids must be qsf_seq_length.  A batch under way is not part of it.  The bytes are the same on
+ * every machine that the same keys and values were computed on (docs/format.md).  QSF_E_UNSUPPORTED where kv_window has dropped some of them,
+ * QSF_E_ARGUMENT also where early exit has left a position on the way; or what write returned. */
 QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32_t *ids, size_t n_ids, qsf_write_fn write, void *user, qsf_error *err);
 /* How many bytes that are now. */
 QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);

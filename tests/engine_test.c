@@ -673,6 +673,111 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
     }
 }
 
+/* Feeds tokens one by one; out[i] are the logits behind the i-th.  Returns how many left early; marks them in left. */
+static int feed_singly(bench *b, const int32_t *ids, int n, float *out, bool *left)
+{
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        qsf_stats before, after;
+        const float *logits;
+        qsf_context_get_stats(b->c, &before);
+        CHECK_EQ(qsf_feed(b->c, 0, &ids[i], 1, &logits), QSF_OK);
+        qsf_context_get_stats(b->c, &after);
+        memcpy(out + (size_t)i * b->n_vocab, logits, b->n_vocab * sizeof *logits);
+        left[i] = after.layers_left > before.layers_left;
+        found += left[i];
+    }
+    return found;
+}
+
+TEST(early_exit_changes_no_key_and_no_value)
+{
+    enum { PROMPT = 9, TOKENS = 40 };
+    for (int round = 0; round < 6; round++) {
+        static const float at[] = { 0.001f, 0.3f, 0.6f, 0.75f, 0.85f, 0.95f };
+        bench b;
+        int32_t ids[PROMPT + TOKENS];
+        bool left[TOKENS], none[TOKENS];
+        int exits = 0;
+        tiny_options o = tiny_defaults();
+        qsf_context_options co = bench_options();
+        qsf_plan plan;
+        o.hp.n_layers = 12;
+        o.hp.n_embd = 128;
+        o.idle = 1 + 7;
+        if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+        float *out[2] = { bench_floats(&b, TOKENS), bench_floats(&b, TOKENS) };
+        bench_tokens(ids, PROMPT + TOKENS, b.n_vocab, 91);
+        for (int i = 0; i < 2; i++) {
+            co.n_threads = 1 + (uint32_t)(round & 1);
+            co.early_exit = i ? at[round] : 0;
+            if (!bench_context(&b, &co)) return;
+            if (i && round > 2) {
+                qsf_context_get_plan(b.c, &plan);
+                co.ram_budget = plan.total - 300000;
+                if (!bench_context(&b, &co)) return;
+            }
+            CHECK_EQ(qsf_feed(b.c, 0, ids, PROMPT, NULL), QSF_OK);
+            exits = feed_singly(&b, ids + PROMPT, TOKENS, out[i], i ? left : none);
+            if (!i) CHECK_EQ(exits, 0);
+        }
+        if (round == 0) CHECK_EQ(exits, TOKENS - TOKENS / 8);       /* seven leave, the eighth takes them along */
+        CHECK(exits < TOKENS);
+        for (int i = 0; i < TOKENS; i++) {
+            const double distance = bench_distance(out[0] + (size_t)i * b.n_vocab, out[1] + (size_t)i * b.n_vocab, b.n_vocab);
+            if (!left[i]) CHECK_NEAR(distance, 0, EXACT);
+            else CHECK(distance > 0);
+        }
+        for (int i = 0; i < 2; i++) free(out[i]);
+        bench_end(&b);
+    }
+}
+
+/* With rows on the way: many rows at once, a batch that is cancelled, positions that are cut off, other sequences. */
+TEST(rows_that_left_early_are_taken_along_by_any_batch)
+{
+    bench b;
+    int32_t ids[40];
+    bool left[16];
+    qsf_error err;
+    bool waiting;
+    tiny_options o = tiny_defaults();
+    qsf_context_options co = bench_options();
+    o.hp.n_layers = 8;
+    if (!bench_write(&b, &o) || !bench_open(&b)) return;
+    bench_tokens(ids, 40, b.n_vocab, 92);
+    co.n_batch = 8;
+    co.n_logits = 8;
+    if (!bench_context(&b, &co)) return;
+    float *want = bench_floats(&b, 40), *got = bench_floats(&b, 40);
+    CHECK_EQ(bench_feed(&b, 0, ids, 40, 8, want), QSF_OK);
+    co.early_exit = 0.001f;
+    if (!bench_context(&b, &co)) return;
+    CHECK_EQ(qsf_feed(b.c, 0, ids, 8, NULL), QSF_OK);
+    CHECK_EQ(feed_singly(&b, ids + 8, 7, got, left), 7);
+    CHECK_EQ(qsf_seq_share(b.c, 1, 0, 9), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_session_save(b.c, 0, ids, 15, NULL, NULL, &err), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_seq_share(b.c, 1, 0, 8), QSF_OK);
+    const qsf_row other = { 0, ids[15], true };
+    CHECK_EQ(qsf_batch_begin(b.c, &other, 1), QSF_OK);
+    for (int i = 0; i < 9; i++) CHECK_EQ(qsf_step(b.c, &waiting), QSF_PENDING);
+    CHECK_EQ(qsf_seq_truncate(b.c, 0, 11), QSF_OK);                         /* drops it, and four that wait */
+    CHECK_EQ(bench_feed(&b, 0, ids + 11, 29, 8, got), QSF_OK);
+    CHECK_NEAR(bench_distance(got, want + (size_t)11 * b.n_vocab, 29 * b.n_vocab), 0, EXACT);
+    CHECK_EQ(qsf_seq_truncate(b.c, 0, 8), QSF_OK);
+    CHECK_EQ(feed_singly(&b, ids + 8, 3, got, left), 3);
+    CHECK_EQ(bench_feed(&b, 1, ids + 8, 20, 8, got), QSF_OK);               /* another sequence takes them along, too */
+    CHECK_NEAR(bench_distance(got, want + (size_t)8 * b.n_vocab, 20 * b.n_vocab), 0, EXACT);
+    CHECK_EQ(qsf_seq_share(b.c, 1, 0, 11), QSF_OK);
+    CHECK_EQ(bench_feed(&b, 1, ids + 11, 20, 8, got), QSF_OK);
+    CHECK_NEAR(bench_distance(got, want + (size_t)11 * b.n_vocab, 20 * b.n_vocab), 0, EXACT);
+    co.early_exit = 1.5f;
+    CHECK_EQ(bench_try(&b, &co), QSF_E_ARGUMENT);
+    free(want);
+    free(got);
+    bench_end(&b);
+}
+
 /* A file whose down projections are floats with outliers beside them equals one where they are added in. */
 TEST(outliers_are_added_to_their_matrix)
 {
@@ -792,6 +897,8 @@ int main(int argc, char **argv)
     RUN(a_window_longer_than_the_text_changes_nothing);
     RUN(a_window_without_sinks_is_the_models_window);
     RUN(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory);
+    RUN(early_exit_changes_no_key_and_no_value);
+    RUN(rows_that_left_early_are_taken_along_by_any_batch);
     RUN(lower_quality_skips_unimportant_layers_without_reading_them);
     RUN(outliers_are_added_to_their_matrix);
     RUN(damage_found_while_running_is_an_error_and_the_context_lives_on);
