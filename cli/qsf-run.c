@@ -47,7 +47,7 @@ static const option run_options[] = {
       "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
     { OPTION_NUMBER, "--early-exit", "F", AT(early_exit), 0, 1, NULL,
-      "let a token leave the layers where its hidden state has settled: cosine F or more (0.9 to 0.99) over two layers; 0 is off. No guesses then, but for --draft N", "0" },
+      "let a token go on with the last two layers where its hidden state has settled: cosine F or more (0.9 to 0.99) over two layers; 0 is off. No guesses then, but for --draft N", "0" },
     { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm", "the best there is" },
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap", "auto" },

@@ -260,7 +260,8 @@ static void batch_drop(qsf_context *c)
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_kv_truncate(&c->kv, s, c->old_length[s]);
     c->active = false;
     c->n_asked = 0;
-    c->left.joined = 0;                             /* they wait where they did */
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_exit_truncate(c, s, c->old_length[s]);
+    c->left.joined = 0;                             /* others wait where they did */
 }
 
 static qsf_status seq_check(qsf_context *c, qsf_seq s)
@@ -408,7 +409,7 @@ static qsf_status step_compute(qsf_context *c)
         qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
         if (layer + 2 >= n_layers) qsf_ends_ahead(c);
         qsf_forward_layer(c, layer, c->w);
-        c->at = 1 + (qsf_exit_now(c, layer, next) ? n_layers : next);
+        c->at = 1 + qsf_exit_next(c, layer, next);
     } else {
         qsf_ends_head(c, c->at - n_layers - 1);
         c->at++;

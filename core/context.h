@@ -38,7 +38,7 @@ typedef struct qsf_exit {
     qsf_batch_row rows[QSF_EXIT_MOST];
     uint32_t layer[QSF_EXIT_MOST];           /* each one's next */
     bool     checked;                        /* the batch under way has a state to compare with */
-    uint32_t next;                           /* the layer that the batch under way did not go on to; n_layers: none */
+    bool     left;                           /* and has left the others for the last layers */
 } qsf_exit;
 /* Most rows that are computed together. */
 static inline uint32_t qsf_rows_most(const qsf_context_options *o) { return o->n_batch + (o->early_exit > 0 ? QSF_EXIT_MOST : 0); }
@@ -118,7 +118,7 @@ void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, u
 /* early_exit.c */
 void qsf_exit_begin(qsf_context *c);
 void qsf_exit_join(qsf_context *c, uint32_t layer);
-bool qsf_exit_now(qsf_context *c, uint32_t layer, uint32_t next);
+uint32_t qsf_exit_next(qsf_context *c, uint32_t layer, uint32_t next);
 void qsf_exit_end(qsf_context *c);
 void qsf_exit_truncate(qsf_context *c, uint32_t s, uint32_t n);
 /* Whether the first n positions of s are computed to the end. */
