@@ -86,7 +86,7 @@ def main():
     a.add_argument("--dd", action="store_true", help="measure the disk beside")
     a.add_argument("--markdown", action="store_true")
     o = a.parse_args()
-    head = ("model", "budget MB", "plan MB", "peak MB", "anon MB", "file MB", "prompt tok/s", "answer tok/s", "read GB", "waited s", "same tokens")
+    head = ("model", "budget MB", "plan MB", "peak MB", "anon MB", "file MB", "prompt tok/s", "answer tok/s", "read GB", "read MB/s", "waited s", "same tokens")
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head) if o.markdown else "  ".join(h.rjust(12) for h in head), flush=True)
     broken = []
     for model in o.models:
@@ -105,7 +105,7 @@ def main():
             peak = seen["VmHWM"] * 1.024e-3
             row = [os.path.basename(model), budget or "none", number(err, r"memory +([0-9.]+) MB"), peak, seen["RssAnon"] * 1.024e-3, seen["RssFile"] * 1.024e-3,
                    number(err, r"prompt .* ([0-9.]+) tok/s"), number(err, r"answer .* ([0-9.]+) tok/s"), number(err, r"([0-9.]+) MB read") / 1e3,
-                   number(err, r"waiting for bytes (\d+) ms") / 1e3, "yes" if ids == tokens else "NO"]
+                   1e3 * number(err, r"([0-9.]+) MB read") / max(1, number(err, r"MB read in (\d+) ms")), number(err, r"waiting for layers (\d+) ms") / 1e3, "yes" if ids == tokens else "NO"]
             row = [f"{x:.1f}" if isinstance(x, float) else str(x) for x in row]
             print("| " + " | ".join(row) + " |" if o.markdown else "  ".join(x.rjust(12) for x in row), flush=True)
             if budget and peak > budget + OWN:
