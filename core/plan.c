@@ -150,10 +150,10 @@ static bool plan_fits(const qsf_plan *fixed, const plan_sizes *z, const qsf_cont
     return o->ram_budget == 0 || plan_needs(fixed, z, n_slots) <= o->ram_budget;
 }
 
-/* KV types from the best to the smallest; docs/kv-cache.md has what each costs in perplexity. */
-static const qsf_kv_type plan_kv_types[] = { QSF_KV_F16, QSF_KV_Q8, QSF_KV_Q8V4, QSF_KV_Q4, QSF_KV_Q4V2, QSF_KV_Q2 };
+/* KV types from the best to the smallest that leaves a model; docs/kv-cache.md has what each costs in perplexity. */
+static const qsf_kv_type plan_kv_types[] = { QSF_KV_F16, QSF_KV_Q8, QSF_KV_Q8V4, QSF_KV_Q4, QSF_KV_Q4V2 };
 
-/* A type's place there; behind the last for f32, which is for comparing and stays. */
+/* A type's place there; behind the last for f32 and q2, which stay as they were asked for. */
 static size_t plan_kv_rank(qsf_kv_type type)
 {
     size_t i = 0;
@@ -163,8 +163,7 @@ static size_t plan_kv_rank(qsf_kv_type type)
 
 /* Takes one step back; false where nothing is left to give.  Order: an embedding that is not the head too (it costs a short read for a token that
  * was not used lately), batch, context length where nobody asked for one, keys and values of 8 bits, resident embedding and head, second buffer, the
- * rest of the batch; only then what shows in the answers: KV types from the cheapest loss on, the rest of the context, and last keys of 2 bits, which
- * leave hardly a model. */
+ * rest of the batch; only then what shows in the answers: KV types from the cheapest loss on, and the rest of the context. */
 static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 {
     qsf_ends_plan *e = &state->ends;
@@ -183,7 +182,6 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
     else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
     else if (kv < plan_kv_rank(QSF_KV_Q4V2)) o->kv_type = plan_kv_types[kv + 1];
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
-    else if (kv < plan_kv_rank(QSF_KV_Q2)) o->kv_type = plan_kv_types[kv + 1];
     else return false;
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
     return true;

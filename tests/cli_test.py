@@ -281,7 +281,7 @@ class Session(unittest.TestCase):
             self.assertIn(word, said)
             self.assertEqual(f.read_bytes(), spoiled)
         f.write_bytes(whole)
-        self.assertIn("type", self.answer("Hello", str(f), "-ctk", "f16", code=2)[2])
+        self.assertIn("kept as q8", self.answer("Hello", str(f), "-ctk", "f16", code=2)[2])
         self.answer("Hello", str(pathlib.Path(WORK.name, "nowhere", "x")), code=5)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The memory promise on a real model: at every budget either a run whose process stays within it and 4 MB more, with the tokens of a run
-without a budget, or exit code 4 with the smallest budget that works.
+without a budget (but for the smallest, if it says that keys and values have fewer bits), or exit code 4 with the smallest budget that works.
 SPDX-License-Identifier: MIT
 
     memory_test.py QSF_RUN --models DIR
@@ -50,7 +50,8 @@ def main():
             ids, peak = json.loads(out)["ids"], seen["VmHWM"] * 1.024e-3
             tokens = tokens or ids
             print(f"{model}: {budget or 'no budget'}: peak {peak:.1f} MB")
-            check(ids == tokens, model, budget, "MB: other tokens:", ids, tokens)
+            coarse = budget == smallest and "keys and values q8 -> " in err         # said to be a loss
+            check(coarse or ids == tokens, model, budget, "MB: other tokens:", ids, tokens)
             check(not budget or peak <= budget + memory.OWN, model, budget, "MB: peak", peak)
             said = re.search(r"resident ([0-9.]+) MB now, ([0-9.]+) MB at most \(now ([0-9.]+) MB its own, ([0-9.]+) MB of program files\)", err)
             check(said, "--verbose does not tell memory:", err)
