@@ -94,7 +94,7 @@ class Answers(unittest.TestCase):
             r = run(MODEL, "-p", "x", "--draft-model", file)
             self.assertEqual(r.returncode, code, r.stderr)
             self.assertIn(says, r.stderr)
-        r = run(MODEL, "-p", "x", "--draft-model", MODEL, "--ram-budget", 1, "-c", 64)
+        r = run(MODEL, "-p", "x", "--draft-model", MODEL, "--ram-budget", 4, "-c", 64)
         self.assertEqual(r.returncode, 4, r.stderr)
         self.assertIn(b"draft model takes", r.stderr)
 
