@@ -43,6 +43,7 @@ static const option run_options[] = {
     { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept: bits of both, or of keys and of values; docs/kv-cache.md says what fewer cost", "q8" },
     { OPTION_INT, "--kv-window", "N", AT(kv_window), 0, 16777216, NULL, "keep keys and values of the last N positions and the first few only: the text may go on beyond the context", "0: all are kept" },
     { OPTION_INT, "--kv-sinks", "N", AT(kv_sinks), 0, 65536, NULL, "with --kv-window: how many of the first positions are kept", "4" },
+    { OPTION_INT, "--kv-heavy", "N", AT(kv_heavy), 0, 16777216, NULL, "with --kv-window: of what leaves the window, keep N positions that drew the most attention", "0" },
     { OPTION_CHOICE, "--head-topk", NULL, AT(head), 0, 0, "exact|screen|clusters",
       "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
     { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },

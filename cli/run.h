@@ -27,7 +27,7 @@ typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io, *draft_model;
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
-    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft, kv_window, kv_sinks;
+    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft, kv_window, kv_sinks, kv_heavy;
     double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality, early_exit;
 } run_settings;
 

@@ -86,6 +86,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.kv_type = kv_type_named(set->kv);
     co.kv_window = (uint32_t)set->kv_window;
     co.kv_sinks = (uint32_t)set->kv_sinks;
+    co.kv_heavy = (uint32_t)set->kv_heavy;
     co.f32 = set->f32;
     co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");

@@ -49,6 +49,7 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
     }
     if (needs_strip) b->strip = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
     b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp));
+    b->heat = CARVE(float, o->n_threads * qsf_heat_floats(hp, o));
     b->act.q = CARVE(int8_t, rows * act_cols);
     b->act.d = CARVE(float, rows * act_cols / 64);
     b->act.s = CARVE(float, rows * act_cols / 32);
@@ -67,6 +68,8 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
     if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
     if (o->kv_window > 1u << 24 || o->kv_sinks > 1u << 16)
         return qsf_fail(err, QSF_E_ARGUMENT, "a window of %u positions behind %u; at most 16777216 behind 65536 are possible", (unsigned)o->kv_window, (unsigned)o->kv_sinks);
+    if (o->kv_heavy > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "%u positions beside the window; at most 16777216 are possible", (unsigned)o->kv_heavy);
+    if (o->kv_heavy && !o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "positions that drew attention are kept beside a window: give kv_window too");
     if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
     if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
     if (!(o->early_exit >= 0 && o->early_exit <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "early exit at a cosine of %g; 0 to 1 are possible", (double)o->early_exit);
@@ -262,6 +265,7 @@ static void batch_drop(qsf_context *c)
     c->n_asked = 0;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_exit_truncate(c, s, c->old_length[s]);
     c->left.joined = 0;                             /* others wait where they did */
+    qsf_heat_collect(c, false);
 }
 
 static qsf_status seq_check(qsf_context *c, qsf_seq s)
@@ -343,7 +347,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     /* With a window no token has to be the last, but a position must stay a number that rotation can tell from its neighbours. */
     const uint32_t end = c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
-        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks);
+        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
         c->old_length[s] = c->kv.seqs[s].length;
     }
     c->active = true;
@@ -388,6 +392,7 @@ static void batch_done(qsf_context *c)
 {
     const uint64_t ns = qsf_now(c->platform) - c->begun_ns;
     c->active = false;
+    qsf_heat_collect(c, true);
     qsf_exit_end(c);
     if (c->n_new == c->n_asked) {
         c->stats.tokens_generated += c->n_new;

@@ -57,6 +57,7 @@ typedef struct qsf_buffers {
     float *cos[2], *sin[2];      /* [rows][half], global and local */
     float *strip;         /* [threads][16][max cols] rows of weights as floats, or what the kernels of half floats need */
     float *attention;     /* [threads][qsf_attention_scratch] */
+    float *heat;          /* [threads][qsf_heat_floats] */
     qsf_act act;          /* [rows][max cols] */
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;
 } qsf_buffers;
@@ -103,6 +104,15 @@ struct qsf_context {
 /* forward.c */
 /* Floats that a thread's attention needs. */
 size_t qsf_attention_scratch(const qsf_hparams *hp);
+/* kv_heat.c: where kv_heavy asks for it, the attention that blocks draw. */
+size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o);       /* for a thread; 0: nothing is counted */
+/* A step of the online softmax of vector v over entry e of its sequence: l was its sum before and was scaled by factor; top, sum are those after. */
+void   qsf_heat_note(const qsf_context *c, uint32_t thread, size_t v, uint32_t e, float l, float factor, float top, float sum);
+void   qsf_heat_begin(const qsf_context *c, uint32_t thread, size_t vectors, uint32_t entries);
+/* The shares of all steps, for vectors whose softmax is done; m, l: their maxima and sums. */
+void   qsf_heat_end(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors, uint32_t entries, const float *m, const float *l);
+/* Between batches: what the threads have counted goes to the sequences, or (keep false) nowhere. */
+void   qsf_heat_collect(qsf_context *c, bool keep);
 /* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
 void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
 /* The rotary angles of row r of the batch, which embedding it computes too. */

@@ -50,7 +50,7 @@ uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t mos
 {
     qsf_context_options more = *o;
     qsf_plan without, with;
-    if (!draft_exact(m->source, o) || o->early_exit > 0) return 0;       /* a batch of several rows takes no early exit */
+    if (!draft_exact(m->source, o) || o->early_exit > 0 || o->kv_heavy) return 0;       /* a batch of several rows takes no early exit, and heavy hitters depend on it */
     if (qsf_context_plan(m, o, &without, NULL) || without.resident) return 0;
     for (; most; most /= 2) {
         more.n_logits = 1 + most;

@@ -193,6 +193,7 @@ typedef struct attention_scratch {
     int8_t  *qc;                /* [rows * rep][dim] */
     uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
     uint8_t *unpacked;          /* [qsf_kv_scratch] */
+    uint32_t thread;
 } attention_scratch;
 
 size_t qsf_attention_scratch(const qsf_hparams *hp)
@@ -242,6 +243,7 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     attention_scratch a;
     float *own = c->b.attention + thread * qsf_attention_scratch(hp);
+    a.thread = thread;
     a.unpacked = (uint8_t *)own;
     a.q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
     a.o = a.q + vectors * hp->head_dim;
@@ -263,7 +265,7 @@ typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
 static attention_view layer_view(const qsf_context *c, uint32_t layer)
 {
     const uint32_t own = layer_windowed(c->hp, layer) ? c->hp->window : 0, kept = c->o.kv_window;
-    if (!kept || (own && own <= kept)) return (attention_view){ own, 0, own };
+    if (!kept || c->o.kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };      /* with heavy hitters: whatever is there */
     return (attention_view){ kept, c->o.kv_sinks, own };
 }
 static uint32_t window_begin(uint32_t pos, uint32_t window) { return window && pos + 1 > window ? pos + 1 - window : 0; }
@@ -281,7 +283,7 @@ static void view_mask(const qsf_context *c, const attention_view *w, float *s, s
 }
 
 /* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax for each of its rep vectors. */
-static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
+static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t e, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
 {
     for (size_t v = vector; v < vector + rep; v++) {
         float *s = a->s + v * QSF_KV_BLOCK;
@@ -292,7 +294,9 @@ static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t
         }
         if (c->hp->attn_softcap > 0) c->k.softcap_inplace(s, c->hp->attn_softcap, n);
         view_mask(c, view, s, n, at, pos);
+        const float l = a->l[v];
         a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+        if (c->o.kv_heavy) qsf_heat_note(c, a->thread, v, e, l, a->factor[v], a->m[v], a->l[v]);
     }
 }
 
@@ -329,6 +333,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.l[v] = 0;
     }
     if (coded) quantize_queries(c, &a, vectors);
+    if (c->o.kv_heavy) qsf_heat_begin(c, thread, vectors, seq->n);
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
         if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;       /* the rows behind it see no more of what is past */
@@ -337,9 +342,10 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         const uint8_t *rec = qsf_kv_record(&c->kv, layer, seq->blocks[e], kv);
         const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
         block_scores(c, &a, rec, &codes, n, vectors, scale);
-        for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, at, n, rows[r].pos, &view);
+        for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
         block_sum(c, &a, rec, &codes, n, vectors);
     }
+    if (c->o.kv_heavy) qsf_heat_end(c, thread, rows[0].seq, vectors, seq->n, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
         c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
         if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(a.o + v * hd, hd, 1);        /* its own inverse */

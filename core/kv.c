@@ -30,7 +30,7 @@ uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs) { return (uint32_t)q
 uint32_t qsf_kv_blocks_of(const qsf_context_options *o)
 {
     if (!o->kv_window) return qsf_kv_blocks_for(o->n_ctx, o->n_seqs);
-    const uint64_t seq = qsf_ceil_div(o->kv_sinks, QSF_KV_BLOCK) + qsf_ceil_div(o->kv_window, QSF_KV_BLOCK) + 1;
+    const uint64_t seq = qsf_ceil_div(o->kv_sinks, QSF_KV_BLOCK) + qsf_ceil_div(o->kv_window, QSF_KV_BLOCK) + qsf_ceil_div(o->kv_heavy, QSF_KV_BLOCK) + 1;
     return (uint32_t)(o->n_seqs * (seq + 1) + qsf_ceil_div(o->n_batch, QSF_KV_BLOCK));
 }
 
@@ -38,7 +38,7 @@ static uint64_t kv_data_bytes(const qsf_kv_layout *l, uint32_t n_blocks)
 {
     return (uint64_t)l->n_layers * n_blocks * l->n_kv_heads * l->record;
 }
-static uint64_t kv_table_words(uint32_t n_blocks, uint32_t n_seqs) { return (uint64_t)n_blocks * (2 + 2 * (uint64_t)n_seqs); }
+static uint64_t kv_table_words(uint32_t n_blocks, uint32_t n_seqs) { return (uint64_t)n_blocks * (2 + 3 * (uint64_t)n_seqs); }
 
 uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs)
 {
@@ -55,8 +55,9 @@ qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l
     if (!(kv->data = qsf_alloc(p, kv->data_bytes, "KV cache", err))) return QSF_E_MEMORY;
     kv->refs = kv->free + n_blocks;
     for (uint32_t s = 0; s < n_seqs; s++) {
-        kv->seqs[s].blocks = kv->refs + n_blocks + 2 * (size_t)s * n_blocks;
+        kv->seqs[s].blocks = kv->refs + n_blocks + 3 * (size_t)s * n_blocks;
         kv->seqs[s].places = kv->seqs[s].blocks + n_blocks;
+        kv->seqs[s].heat = (float *)(void *)(kv->seqs[s].places + n_blocks);
     }
     for (uint32_t b = 0; b < n_blocks; b++) kv->free[b] = n_blocks - 1 - b;
     kv->n_free = n_blocks;
@@ -100,6 +101,7 @@ qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n)
     }
     for (uint32_t b = have; b < want; b++) {
         q->places[q->n] = b;
+        q->heat[q->n] = 0;
         q->blocks[q->n++] = kv_take(kv);
     }
     q->length += n;
@@ -144,28 +146,40 @@ void qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length)
     qsf_kv_seq *to = &kv->seqs[dst];
     for (; to->n < from->n && from->places[to->n] < end; to->n++) {
         to->places[to->n] = from->places[to->n];
+        to->heat[to->n] = from->heat[to->n];
         kv->refs[to->blocks[to->n] = from->blocks[to->n]]++;
     }
     to->length = length;
     to->safe = qsf_kv_whole(to) ? 0 : from->safe;
 }
 
-void qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks)
+/* Of the blocks at places [begin, end) the one with the least heat, and how many there are. */
+static uint32_t kv_coldest(const qsf_kv_seq *q, uint32_t begin, uint32_t end, uint32_t *n)
+{
+    uint32_t coldest = 0;
+    *n = 0;
+    for (uint32_t i = 0; i < q->n; i++) {
+        if (q->places[i] < begin || q->places[i] >= end) continue;
+        if (!(*n)++ || q->heat[i] < q->heat[coldest]) coldest = i;
+    }
+    return coldest;
+}
+
+void qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint32_t heavy)
 {
     qsf_kv_seq *q = &kv->seqs[s];
     const uint32_t begin = (uint32_t)qsf_ceil_div(sinks, QSF_KV_BLOCK), seen = q->length + 1 > window ? q->length + 1 - window : 0;
     const uint32_t end = seen / QSF_KV_BLOCK;       /* the first block of which the next token sees something */
-    uint32_t to = 0;
-    for (uint32_t i = 0; i < q->n; i++) {
-        if (q->places[i] >= begin && q->places[i] < end) {
-            kv_drop(kv, q->blocks[i]);
-            q->safe = end * QSF_KV_BLOCK + window - 1;
-            continue;
-        }
-        q->places[to] = q->places[i];
-        q->blocks[to++] = q->blocks[i];
+    for (uint32_t n;;) {
+        const uint32_t i = kv_coldest(q, begin, end, &n), rest = q->n - 1 - i;
+        if (n <= qsf_ceil_div(heavy, QSF_KV_BLOCK)) return;
+        kv_drop(kv, q->blocks[i]);
+        memmove(q->blocks + i, q->blocks + i + 1, rest * sizeof *q->blocks);
+        memmove(q->places + i, q->places + i + 1, rest * sizeof *q->places);
+        memmove(q->heat + i, q->heat + i + 1, rest * sizeof *q->heat);
+        q->n--;
+        q->safe = end * QSF_KV_BLOCK + window - 1;
     }
-    q->n = to;
 }
 
 void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v)

@@ -21,6 +21,7 @@ typedef struct qsf_kv_layout {
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
     uint32_t *places;      /* [n_blocks] which of the sequence's blocks each is: 0, 1, 2, ... where none was dropped */
+    float    *heat;        /* [n_blocks] the attention that each has had, where kv_heavy asks for it */
     uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
     uint32_t  safe;        /* where blocks were dropped: from this length on nothing that tokens see is missing */
@@ -57,8 +58,8 @@ void       qsf_kv_done(qsf_kv *kv);
 qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
 void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
 void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
-/* Drops the blocks that no token from here on sees: those behind the first `sinks` and before the last `window` positions. */
-void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks);
+/* Drops blocks behind the first `sinks` and before the last `window` positions, but for the hottest, of `heavy` positions. */
+void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint32_t heavy);
 /* Whether the sequence can be cut to length: what its next token sees must be there. */
 bool       qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length);
 /* Whether no block was dropped. */

@@ -74,6 +74,7 @@ static uint32_t session_keys(const qsf_context *c)
     if (c->o.kv_window) {
         hash_number(&x, c->o.kv_window);
         hash_number(&x, c->o.kv_sinks);
+        if (c->o.kv_heavy) hash_number(&x, c->o.kv_heavy);
     }
     return (uint32_t)(x.h ^ x.h >> 32);
 }

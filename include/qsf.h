@@ -207,6 +207,9 @@ typedef struct qsf_context_options {
                                * (not with learned positions).  Positions go on counting: keys keep the distances that they have (StreamingLLM,
                                * Xiao et al. 2023, arXiv:2309.17453).  Memory is for that many positions of each sequence, and a batch */
     uint32_t    kv_sinks;     /* default 4 */
+    uint32_t    kv_heavy;     /* 0.  With kv_window: of what leaves the window, the blocks of 32 positions that have drawn the most attention so far stay,
+                               * this many positions of each sequence (heavy hitters: H2O, Zhang et al. 2023, arXiv:2306.14048).  What is dropped is decided
+                               * before each batch, whose rows see all that is there: so results depend on batches */
     float       early_exit;   /* 0: off.  Else a token that is alone in its batch goes on with the last two layers where its hidden state has settled:
                                * from the middle on, where the cosine with that of two layers before is this much or more (0.9 .. 0.99).  Its logits
                                * are then not those of all layers; keys and values are, computed later beside other tokens'.

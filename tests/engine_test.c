@@ -536,11 +536,44 @@ TEST(a_window_longer_than_the_text_changes_nothing)
         co.kv_type = types[i];
         float *without = logits_of(&o, &co);
         co.kv_window = N;
-        float *with = logits_of(&o, &co);
-        if (with && without) CHECK_NEAR(bench_distance(without, with, N * o.hp.n_vocab), 0, EXACT);
+        for (co.kv_heavy = 0; co.kv_heavy < 100; co.kv_heavy += 64) {
+            float *with = logits_of(&o, &co);
+            if (with && without) CHECK_NEAR(bench_distance(without, with, N * o.hp.n_vocab), 0, EXACT);
+            free(with);
+        }
         free(without);
-        free(with);
     }
+}
+
+/* Each row's attention is 1 in each head and layer, wherever it goes; and of the blocks that left the window the one that drew most of it is there. */
+TEST(heavy_hitters_stay_beside_the_window)
+{
+    enum { FIRST = 100 };
+    bench b;
+    int32_t ids[LONG];
+    const tiny_options o = tiny_defaults();
+    qsf_context_options co = bench_options();
+    co.n_ctx = 64;
+    co.n_batch = 32;
+    co.kv_window = 128;
+    co.kv_heavy = 32;
+    co.kv_sinks = 0;
+    if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+    bench_tokens(ids, LONG, b.n_vocab, 12);
+    CHECK_EQ(bench_feed(&b, 0, ids, FIRST, 32, NULL), QSF_OK);
+    const qsf_kv_seq *q = &b.c->kv.seqs[0];
+    double sum = 0;
+    for (uint32_t e = 0; e < q->n; e++) sum += q->heat[e];
+    CHECK_NEAR(sum / ((double)FIRST * o.hp.n_heads * o.hp.n_layers), 1, 1e-3);
+    /* As much heat as nothing in this text brings, for the second block. */
+    q->heat[1] += 1e6f;
+    for (uint32_t at = FIRST; at + 32 <= LONG; at += 32) {
+        CHECK_EQ(bench_feed(&b, 0, ids + at, 32, 32, NULL), QSF_OK);
+        CHECK(q->n <= b.c->kv.n_blocks && q->n <= 1 + 128 / 32 + 1 + 1);
+        CHECK_EQ(q->places[q->places[0] == 0], 1);
+    }
+    CHECK(!qsf_kv_whole(q) && q->places[0] == 1 && q->places[1] > 1);
+    bench_end(&b);
 }
 
 /* Without sinks a window of the cache is the window that some models have themselves. */
@@ -896,6 +929,7 @@ int main(int argc, char **argv)
     RUN(packing_and_compression_do_not_change_a_bit);
     RUN(kv_types_and_float_arithmetic_are_close);
     RUN(a_window_longer_than_the_text_changes_nothing);
+    RUN(heavy_hitters_stay_beside_the_window);
     RUN(a_window_without_sinks_is_the_models_window);
     RUN(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory);
     RUN(early_exit_changes_no_key_and_no_value);

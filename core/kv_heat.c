@@ -1,0 +1,52 @@
+/* Which blocks of the KV cache draw attention, for eviction by heavy hitters (H2O, Zhang et al. 2023, arXiv:2306.14048).
+ * SPDX-License-Identifier: MIT
+ *
+ * A block's heat is the softmax weight that its positions had, over all rows, heads and layers so far.  The online softmax knows a block's share only
+ * at its end: until then the sum of each step and the maximum that it was counted from are kept.  Threads count apart and are added up after each batch. */
+#include "context.h"
+
+/* A thread's floats: heat [n_seqs][n_blocks], then of the group under way the steps' sums and maxima [vectors][n_blocks]. */
+static size_t heat_vectors(const qsf_hparams *hp) { return (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads); }
+
+size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o)
+{
+    return o->kv_heavy ? (size_t)qsf_round_up((o->n_seqs + 2 * (uint64_t)heat_vectors(hp)) * qsf_kv_blocks_of(o), 16) : 0;
+}
+
+static float *heat_own(const qsf_context *c, uint32_t thread) { return c->b.heat + thread * qsf_heat_floats(c->hp, &c->o); }
+static float *heat_sums(const qsf_context *c, uint32_t thread) { return heat_own(c, thread) + (size_t)c->o.n_seqs * c->kv.n_blocks; }
+static float *heat_tops(const qsf_context *c, uint32_t thread) { return heat_sums(c, thread) + heat_vectors(c->hp) * c->kv.n_blocks; }
+
+void qsf_heat_begin(const qsf_context *c, uint32_t thread, size_t vectors, uint32_t entries)
+{
+    for (size_t v = 0; v < vectors; v++) memset(heat_sums(c, thread) + v * c->kv.n_blocks, 0, entries * sizeof(float));
+}
+
+void qsf_heat_note(const qsf_context *c, uint32_t thread, size_t v, uint32_t e, float l, float factor, float top, float sum)
+{
+    const size_t at = v * c->kv.n_blocks + e;
+    heat_sums(c, thread)[at] = QSF_MAX(sum - l * factor, 0);
+    heat_tops(c, thread)[at] = top;
+}
+
+void qsf_heat_end(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors, uint32_t entries, const float *m, const float *l)
+{
+    float *heat = heat_own(c, thread) + (size_t)seq * c->kv.n_blocks;
+    for (size_t v = 0; v < vectors; v++) {
+        const float *sums = heat_sums(c, thread) + v * c->kv.n_blocks, *tops = heat_tops(c, thread) + v * c->kv.n_blocks;
+        for (uint32_t e = 0; e < entries; e++)
+            if (sums[e] > 0) heat[e] += sums[e] * expf(tops[e] - m[v]) / l[v];
+    }
+}
+
+void qsf_heat_collect(qsf_context *c, bool keep)
+{
+    if (!c->o.kv_heavy) return;
+    for (uint32_t t = 0; t < c->o.n_threads; t++) {
+        float *heat = heat_own(c, t);
+        for (uint32_t s = 0; s < c->o.n_seqs; s++, heat += c->kv.n_blocks) {
+            for (uint32_t e = 0; keep && e < c->kv.seqs[s].n; e++) c->kv.seqs[s].heat[e] += heat[e];
+            memset(heat, 0, c->kv.n_blocks * sizeof *heat);
+        }
+    }
+}
