@@ -180,11 +180,13 @@ static inline void engine_host_init(engine_host *h)
     h->m.p.read_start = engine_read_start;
     h->m.p.read_poll = engine_read_poll;
     h->m.p.read_wait = engine_read_wait;
-    h->m.p.cpu_count = engine_cpu_count;
-    h->m.p.thread_start = engine_thread_start;
-    h->m.p.thread_join = engine_thread_join;
-    h->m.p.wait32 = engine_wait32;
-    h->m.p.wake32 = engine_wake32;
+    if (qsf_platform_native()->thread_start) {          /* WASI has no threads */
+        h->m.p.cpu_count = engine_cpu_count;
+        h->m.p.thread_start = engine_thread_start;
+        h->m.p.thread_join = engine_thread_join;
+        h->m.p.wait32 = engine_wait32;
+        h->m.p.wake32 = engine_wake32;
+    }
     h->m.p.now_ns = engine_now;
     h->m.p.cpu_features = engine_cpu_features;
     h->m.p.env = engine_env;
