@@ -12,6 +12,12 @@ const BASE = new URL('./', location.href).pathname, PREFIX = `qsf page ${BASE} `
 const LISTED = 'models.json';   /* belongs to who runs the site: the network's where there is one */
 const ISOLATION = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin'};
 
+/* Asks again when the new version has taken over, not before: a request that meets the two as they change may never be answered. */
+const AGAIN = `<!doctype html><title>A new version</title><script>
+navigator.serviceWorker.oncontrollerchange = () => location.reload();
+setTimeout(() => location.replace(location.href), 3000);
+</script>`;
+
 let kept, swapping = false;
 
 /* The whole set, or undefined. */
@@ -43,7 +49,7 @@ function isolated(response) {
   return new Response([204, 205, 304].includes(response.status) ? null : response.body, {status: response.status, statusText: response.statusText, headers});
 }
 
-/* A reload of the only open page is when a waiting version can take over; the browser asks again and gets the new one. */
+/* A reload of the only open page is when a waiting version can take over; what comes instead of the page asks again and gets the new one. */
 async function swap(request) {
   if (!registration.waiting || swapping) return false;
   const open = await clients.matchAll({type: 'window'});
@@ -54,7 +60,7 @@ async function swap(request) {
 }
 
 async function answer(request, name) {
-  if (request.mode === 'navigate' && await swap(request)) return new Response('', {headers: {...ISOLATION, 'content-type': 'text/html', refresh: '0'}});
+  if (request.mode === 'navigate' && await swap(request)) return new Response(AGAIN, {headers: {...ISOLATION, 'content-type': 'text/html'}});
   const set = await whole();
   if (name === LISTED) {
     try {
