@@ -39,17 +39,6 @@ typedef struct importance_work {
 
 /* ---- one pass ---- */
 
-static double importance_turn(const float *a, const float *b, uint32_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        ab += (double)a[i] * b[i];
-        aa += (double)a[i] * a[i];
-        bb += (double)b[i] * b[i];
-    }
-    return aa > 0 && bb > 0 ? 1 - ab / sqrt(aa * bb) : 1;
-}
-
 /* After the layer before step `to`: how far it turned each row. */
 static void importance_note(importance_work *k, uint32_t layer, uint32_t first, bool any)
 {
@@ -58,7 +47,7 @@ static void importance_note(importance_work *k, uint32_t layer, uint32_t first, 
         float *before = k->before + (size_t)r * k->n_embd;
         const float *x = c->b.x + r * c->b.ld_embd;
         /* The first positions of a text are unlike all others. */
-        if (any && first + r >= 2) k->turned[layer] += importance_turn(before, x, k->n_embd);
+        if (any && first + r >= 2) k->turned[layer] += 1 - qsf_cosine(before, x, k->n_embd);
         memcpy(before, x, k->n_embd * sizeof *before);
     }
 }

@@ -233,15 +233,15 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
     out->ns_read = l->took.read;
     out->ns_check = l->took.unit.check;
     out->ns_decompress = l->took.unit.unpack;
+    uint64_t seen = l->ns_wait + l->ns_own;         /* what the computing thread did not do meanwhile */
     for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) {
+        seen += windows[i]->ns_wait + windows[i]->ns_check;
         out->bytes_read += windows[i]->bytes_read;
         out->ns_wait_io += windows[i]->ns_wait;
         out->ns_read += windows[i]->ns_wait;        /* how long one took that nobody waited for is not known */
         out->ns_prepare += windows[i]->ns_check;
         out->ns_check += windows[i]->ns_check;
     }
-    uint64_t seen = out->ns_wait_io + l->ns_own;    /* what the computing thread did not do meanwhile */
-    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) seen += windows[i]->ns_check;
     const uint64_t all = out->ns_read + out->ns_prepare;
     out->overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
 }

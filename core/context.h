@@ -106,11 +106,18 @@ struct qsf_context {
 size_t qsf_attention_scratch(const qsf_hparams *hp);
 /* kv_heat.c: where kv_heavy asks for it, the attention that blocks draw. */
 size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o);       /* for a thread; 0: nothing is counted */
-/* A step of the online softmax of vector v over entry e of its sequence: l was its sum before and was scaled by factor; top, sum are those after. */
-void   qsf_heat_note(const qsf_context *c, uint32_t thread, size_t v, uint32_t e, float l, float factor, float top, float sum);
-void   qsf_heat_begin(const qsf_context *c, uint32_t thread, size_t vectors, uint32_t entries);
+/* What a thread counts of the group under way. */
+typedef struct qsf_heat {
+    float   *of;          /* [entries] heat of the sequence's blocks; NULL: nothing is counted */
+    float   *sums, *tops; /* [vectors][n_blocks] of each step of the online softmax */
+    uint32_t n_blocks, entries;
+    size_t   vectors;
+} qsf_heat;
+qsf_heat qsf_heat_begin(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors);
+/* A step of vector v over entry e: l was its sum before and was scaled by factor; top, sum are those after. */
+void   qsf_heat_note(const qsf_heat *h, size_t v, uint32_t e, float l, float factor, float top, float sum);
 /* The shares of all steps, for vectors whose softmax is done; m, l: their maxima and sums. */
-void   qsf_heat_end(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors, uint32_t entries, const float *m, const float *l);
+void   qsf_heat_end(const qsf_heat *h, const float *m, const float *l);
 /* Between batches: what the threads have counted goes to the sequences, or (keep false) nowhere. */
 void   qsf_heat_collect(qsf_context *c, bool keep);
 /* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
@@ -128,6 +135,8 @@ void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, u
 /* early_exit.c */
 void qsf_exit_begin(qsf_context *c);
 void qsf_exit_join(qsf_context *c, uint32_t layer);
+/* The cosine of a and b; 0 where one of them is all zeros. */
+double qsf_cosine(const float *a, const float *b, size_t n);
 uint32_t qsf_exit_next(qsf_context *c, uint32_t layer, uint32_t next);
 void qsf_exit_end(qsf_context *c);
 void qsf_exit_truncate(qsf_context *c, uint32_t s, uint32_t n);

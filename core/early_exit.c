@@ -46,7 +46,7 @@ void qsf_exit_join(qsf_context *c, uint32_t layer)
     qsf_batch_group(c);
 }
 
-static double exit_cosine(const float *a, const float *b, size_t n)
+double qsf_cosine(const float *a, const float *b, size_t n)
 {
     double ab = 0, aa = 0, bb = 0;
     for (size_t i = 0; i < n; i++) {
@@ -61,7 +61,7 @@ static bool exit_settled(qsf_context *c)
 {
     qsf_exit *e = &c->left;
     const float *x = c->b.x + (c->n_rows - 1) * c->b.ld_embd;
-    const bool settled = e->checked && exit_cosine(x, c->b.exit_last, c->hp->n_embd) >= c->o.early_exit;
+    const bool settled = e->checked && qsf_cosine(x, c->b.exit_last, c->hp->n_embd) >= c->o.early_exit;
     memcpy(c->b.exit_last, x, c->hp->n_embd * sizeof *x);
     e->checked = true;
     return settled;

@@ -193,7 +193,7 @@ typedef struct attention_scratch {
     int8_t  *qc;                /* [rows * rep][dim] */
     uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
     uint8_t *unpacked;          /* [qsf_kv_scratch] */
-    uint32_t thread;
+    qsf_heat heat;
 } attention_scratch;
 
 size_t qsf_attention_scratch(const qsf_hparams *hp)
@@ -243,7 +243,7 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     attention_scratch a;
     float *own = c->b.attention + thread * qsf_attention_scratch(hp);
-    a.thread = thread;
+    a.heat = (qsf_heat){ 0 };
     a.unpacked = (uint8_t *)own;
     a.q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
     a.o = a.q + vectors * hp->head_dim;
@@ -296,7 +296,7 @@ static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t
         view_mask(c, view, s, n, at, pos);
         const float l = a->l[v];
         a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
-        if (c->o.kv_heavy) qsf_heat_note(c, a->thread, v, e, l, a->factor[v], a->m[v], a->l[v]);
+        if (a->heat.of) qsf_heat_note(&a->heat, v, e, l, a->factor[v], a->m[v], a->l[v]);
     }
 }
 
@@ -323,7 +323,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     const attention_view view = layer_view(c, layer);
     const uint32_t last = rows[g.n - 1].pos;
     const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
-    const attention_scratch a = scratch_of(c, thread);
+    attention_scratch a = scratch_of(c, thread);
     const bool coded = c->kv.layout.k_bits > 0;
 
     for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
@@ -333,7 +333,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.l[v] = 0;
     }
     if (coded) quantize_queries(c, &a, vectors);
-    if (c->o.kv_heavy) qsf_heat_begin(c, thread, vectors, seq->n);
+    a.heat = qsf_heat_begin(c, thread, rows[0].seq, vectors);
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
         if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;       /* the rows behind it see no more of what is past */
@@ -345,7 +345,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
         block_sum(c, &a, rec, &codes, n, vectors);
     }
-    if (c->o.kv_heavy) qsf_heat_end(c, thread, rows[0].seq, vectors, seq->n, a.m, a.l);
+    qsf_heat_end(&a.heat, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
         c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
         if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(a.o + v * hd, hd, 1);        /* its own inverse */

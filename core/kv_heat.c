@@ -14,28 +14,32 @@ size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o)
 }
 
 static float *heat_own(const qsf_context *c, uint32_t thread) { return c->b.heat + thread * qsf_heat_floats(c->hp, &c->o); }
-static float *heat_sums(const qsf_context *c, uint32_t thread) { return heat_own(c, thread) + (size_t)c->o.n_seqs * c->kv.n_blocks; }
-static float *heat_tops(const qsf_context *c, uint32_t thread) { return heat_sums(c, thread) + heat_vectors(c->hp) * c->kv.n_blocks; }
 
-void qsf_heat_begin(const qsf_context *c, uint32_t thread, size_t vectors, uint32_t entries)
+qsf_heat qsf_heat_begin(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors)
 {
-    for (size_t v = 0; v < vectors; v++) memset(heat_sums(c, thread) + v * c->kv.n_blocks, 0, entries * sizeof(float));
+    if (!c->o.kv_heavy) return (qsf_heat){ 0 };
+    qsf_heat h = { .n_blocks = c->kv.n_blocks, .entries = c->kv.seqs[seq].n, .vectors = vectors };
+    float *own = heat_own(c, thread);
+    h.of = own + (size_t)seq * h.n_blocks;
+    h.sums = own + (size_t)c->o.n_seqs * h.n_blocks;
+    h.tops = h.sums + heat_vectors(c->hp) * h.n_blocks;
+    for (size_t v = 0; v < vectors; v++) memset(h.sums + v * h.n_blocks, 0, h.entries * sizeof(float));
+    return h;
 }
 
-void qsf_heat_note(const qsf_context *c, uint32_t thread, size_t v, uint32_t e, float l, float factor, float top, float sum)
+void qsf_heat_note(const qsf_heat *h, size_t v, uint32_t e, float l, float factor, float top, float sum)
 {
-    const size_t at = v * c->kv.n_blocks + e;
-    heat_sums(c, thread)[at] = QSF_MAX(sum - l * factor, 0);
-    heat_tops(c, thread)[at] = top;
+    const size_t at = v * h->n_blocks + e;
+    h->sums[at] = QSF_MAX(sum - l * factor, 0);
+    h->tops[at] = top;
 }
 
-void qsf_heat_end(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors, uint32_t entries, const float *m, const float *l)
+void qsf_heat_end(const qsf_heat *h, const float *m, const float *l)
 {
-    float *heat = heat_own(c, thread) + (size_t)seq * c->kv.n_blocks;
-    for (size_t v = 0; v < vectors; v++) {
-        const float *sums = heat_sums(c, thread) + v * c->kv.n_blocks, *tops = heat_tops(c, thread) + v * c->kv.n_blocks;
-        for (uint32_t e = 0; e < entries; e++)
-            if (sums[e] > 0) heat[e] += sums[e] * expf(tops[e] - m[v]) / l[v];
+    for (size_t v = 0; v < h->vectors; v++) {
+        const float *sums = h->sums + v * h->n_blocks, *tops = h->tops + v * h->n_blocks;
+        for (uint32_t e = 0; e < h->entries; e++)
+            if (sums[e] > 0) h->of[e] += sums[e] * expf(tops[e] - m[v]) / l[v];
     }
 }
 

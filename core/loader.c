@@ -498,9 +498,6 @@ qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platfor
         streams |= !slot->pinned;
         slot->unit = slot->pinned ? (uint32_t)pins[i] : 0;
         if (!(slot->reads = qsf_alloc_array(p, l->max_extents, sizeof(qsf_read *), "reads", err))) return QSF_E_MEMORY;
-    }
-    for (uint32_t i = 0; i < n_slots; i++) {            /* one behind the other: what is page-aligned leaves no gaps then */
-        qsf_slot *slot = &l->slots[i];
         if (!(slot->mem = qsf_alloc(p, caps[i], "weights", err))) return QSF_E_MEMORY;
         slot->cap = caps[i];
     }
