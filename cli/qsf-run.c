@@ -38,7 +38,7 @@ static const option run_options[] = {
     { OPTION_INT, "-c --ctx-size", "N", AT(n_ctx), 0, 16777216, NULL, "context length, 0 for the model's own up to 4096", "0" },
     { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
-    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner (but for rounding, with weights that are floats)", "7 where layers stream, else 0" },
+    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner", "7 where layers stream, else 0" },
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL, "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget", NULL },
     { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept: bits of both, or of keys and of values; docs/kv-cache.md says what fewer cost", "q8" },
     { OPTION_INT, "--kv-window", "N", AT(kv_window), 0, 16777216, NULL, "keep keys and values of the last N positions and the first few only: the text may go on beyond the context", "0: all are kept" },

@@ -22,62 +22,83 @@ QSF_TEMPLATE __m256 weights_avx2(const uint8_t *w, qsf_float type, bool whole, s
     return type == QSF_FLOAT_16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* y[t][r] for R rows of weights and T rows of x. */
-QSF_TEMPLATE void block_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever rows are beside a row, so that its result
+ * does not depend on its batch. */
+enum { SEGMENT_AVX2 = 64 };
+
+/* acc[r][t] += 8 columns, or the first n < 8 of them, of R rows of weights, `step` bytes apart, and T rows of x, which for each r begin x_step further. */
+QSF_TEMPLATE void step_avx2(__m256 acc[4][3], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, int R, int T, bool whole, size_t n)
+{
+    const __m256i part = whole ? _mm256_setzero_si256() : first_avx2(n);
+    __m256 v[3];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++, x += x_step) {
+        const __m256 a = weights_avx2(w + (size_t)r * step, type, whole, n, part);
+        if (r == 0 || x_step)
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) v[t] = whole ? _mm256_loadu_ps(x + (size_t)t * ldx) : _mm256_maskload_ps(x + (size_t)t * ldx, part);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[r][t] = _mm256_fmadd_ps(a, v[t], acc[r][t]);
+    }
+}
+
+/* acc[r][t]: sums of n <= SEGMENT_AVX2 columns. */
+QSF_TEMPLATE void segment_avx2(__m256 acc[4][3], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, size_t n, int R, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
-    __m256 acc[4][3];
+    size_t c = 0;
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
         for (int t = 0; t < T; t++) acc[r][t] = _mm256_setzero_ps();
-    for (size_t c = 0; c < cols; c += 8) {
-        const bool whole = c + 8 <= cols;
-        const __m256i part = whole ? _mm256_setzero_si256() : first_avx2(cols - c);
-        __m256 v[3];
+    for (; c + 8 <= n; c += 8) step_avx2(acc, type, w + c * each, step, x + c, x_step, ldx, R, T, true, 8);
+    if (c < n) step_avx2(acc, type, w + c * each, step, x + c, x_step, ldx, R, T, false, n - c);
+}
+
+/* y[t][r] for R rows of weights and T rows of x. */
+QSF_TEMPLATE void block_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    __m256 acc[4][3], sum[4][3];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++)
         QSF_UNROLL
-        for (int t = 0; t < T; t++) v[t] = whole ? _mm256_loadu_ps(x + (size_t)t * ldx + c) : _mm256_maskload_ps(x + (size_t)t * ldx + c, part);
+        for (int t = 0; t < T; t++) sum[r][t] = _mm256_setzero_ps();
+    for (size_t c = 0; c < cols; c += SEGMENT_AVX2) {
+        segment_avx2(acc, type, w + c * each, cols * each, x + c, 0, ldx, QSF_MIN(cols - c, (size_t)SEGMENT_AVX2), R, T);
         QSF_UNROLL
-        for (int r = 0; r < R; r++) {
-            const __m256 a = weights_avx2(w + ((size_t)r * cols + c) * each, type, whole, cols - c, part);
+        for (int r = 0; r < R; r++)
             QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[r][t] = _mm256_fmadd_ps(a, v[t], acc[r][t]);
-        }
+            for (int t = 0; t < T; t++) sum[r][t] = _mm256_add_ps(sum[r][t], acc[r][t]);
     }
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
-        for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = sum_lanes_avx2(acc[r][t]);
+        for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = sum_lanes_avx2(sum[r][t]);
 }
 
-/* One row of weights and T rows of x. */
+/* One row of weights and T rows of x: four segments side by side, as rows are in a block. */
 QSF_TEMPLATE void one_row_avx2(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
-    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
-    __m256 acc[4][2];
-    QSF_UNROLL
-    for (int i = 0; i < 4; i++)
-        QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[i][t] = _mm256_setzero_ps();
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2, segment = SEGMENT_AVX2;
+    __m256 acc[4][3], sum[2];
     size_t c = 0;
-    for (; c + 32 <= cols; c += 32)
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) sum[t] = _mm256_setzero_ps();
+    for (; c + 4 * segment <= cols; c += 4 * segment) {
+        segment_avx2(acc, type, w + c * each, segment * each, x + c, segment, ldx, segment, 4, T);
         QSF_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const size_t at = c + 8 * (size_t)i;
-            const __m256 a = weights_avx2(w + at * each, type, true, 8, _mm256_setzero_si256());
+        for (int i = 0; i < 4; i++)
             QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[i][t] = _mm256_fmadd_ps(a, _mm256_loadu_ps(x + (size_t)t * ldx + at), acc[i][t]);
-        }
-    for (; c < cols; c += 8) {
-        const size_t n = QSF_MIN(cols - c, (size_t)8);
-        const __m256i part = first_avx2(n);
-        const __m256 a = weights_avx2(w + c * each, type, false, n, part);
+            for (int t = 0; t < T; t++) sum[t] = _mm256_add_ps(sum[t], acc[i][t]);
+    }
+    for (; c < cols; c += segment) {
+        segment_avx2(acc, type, w + c * each, 0, x + c, 0, ldx, QSF_MIN(cols - c, segment), 1, T);
         QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[0][t] = _mm256_fmadd_ps(a, _mm256_maskload_ps(x + (size_t)t * ldx + c, part), acc[0][t]);
+        for (int t = 0; t < T; t++) sum[t] = _mm256_add_ps(sum[t], acc[0][t]);
     }
     QSF_UNROLL
-    for (int t = 0; t < T; t++)
-        y[(size_t)t * ldy] = sum_lanes_avx2(_mm256_add_ps(_mm256_add_ps(acc[0][t], acc[1][t]), _mm256_add_ps(acc[2][t], acc[3][t])));
+    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = sum_lanes_avx2(sum[t]);
 }
 
 QSF_TEMPLATE void matmul_any_float_avx2(float *y, size_t ldy, qsf_float type, const void *weights, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)

@@ -45,8 +45,9 @@ QSF_TEMPLATE void block_avx512(float *y, size_t ldy, qsf_float type, const uint8
     if (c < cols) step_avx512(acc, type, w + c * each, row, x + c, ldx, R, T, false, first_avx512(cols - c));
     QSF_UNROLL
     for (int t = 0; t < T; t++) {
-        if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]));
-        else y[(size_t)t * ldy] = _mm512_reduce_add_ps(acc[0][t]);
+        const __m128 sums = sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]);
+        if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums);
+        else y[(size_t)t * ldy] = _mm_cvtss_f32(sums);
     }
 }
 
@@ -58,40 +59,14 @@ QSF_TEMPLATE void rows_avx512(float *y, size_t ldy, qsf_float type, const uint8_
     if (t < n) block_avx512(y + t * ldy, ldy, type, w, x + t * ldx, ldx, cols, R, 1);
 }
 
-/* One row of weights and T rows of x. */
-QSF_TEMPLATE void one_row_avx512(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
-{
-    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
-    __m512 acc[2][2];
-    QSF_UNROLL
-    for (int t = 0; t < T; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
-    size_t c = 0;
-    for (; c + 32 <= cols; c += 32)
-        QSF_UNROLL
-        for (int i = 0; i < 2; i++) {
-            const size_t at = c + 16 * (size_t)i;
-            const __m512 a = weights_avx512(w + at * each, type, true, 0xffff);
-            QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[i][t] = _mm512_fmadd_ps(a, _mm512_loadu_ps(x + (size_t)t * ldx + at), acc[i][t]);
-        }
-    for (; c < cols; c += 16) {
-        const __mmask16 part = first_avx512(cols - c);
-        const __m512 a = weights_avx512(w + c * each, type, false, part);
-        QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[0][t] = _mm512_fmadd_ps(a, _mm512_maskz_loadu_ps(part, x + (size_t)t * ldx + c), acc[0][t]);
-    }
-    QSF_UNROLL
-    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = _mm512_reduce_add_ps(_mm512_add_ps(acc[0][t], acc[1][t]));
-}
-
 QSF_TEMPLATE void matmul_avx512(float *y, size_t ldy, qsf_float type, const void *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
     const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
     const uint8_t *p = w;
     size_t r = 0;
     for (; n <= QSF_FLOAT_FEW && r < rows; r++, p += row) {
-        if (n >= 2) one_row_avx512(y + r, ldy, type, p, x, ldx, cols, 2);
-        if (n != 2) one_row_avx512(y + (n - 1) * ldy + r, ldy, type, p, x + (n - 1) * ldx, ldx, cols, 1);
+        if (n >= 2) block_avx512(y + r, ldy, type, p, x, ldx, cols, 1, 2);
+        if (n != 2) block_avx512(y + (n - 1) * ldy + r, ldy, type, p, x + (n - 1) * ldx, ldx, cols, 1, 1);
     }
     for (; r + 4 <= rows; r += 4, p += 4 * row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 4);
     for (; r < rows; r++, p += row) rows_avx512(y + r, ldy, type, p, x, ldx, n, cols, 1);

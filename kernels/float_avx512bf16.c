@@ -48,8 +48,9 @@ QSF_TEMPLATE void block_avx512bf16(float *y, size_t ldy, const uint16_t *w, cons
     }
     QSF_UNROLL
     for (int t = 0; t < T; t++) {
-        if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]));
-        else y[(size_t)t * ldy] = _mm512_reduce_add_ps(acc[0][t]);
+        const __m128 sums = sums4_avx512(acc[0][t], acc[R / 4][t], acc[R / 2][t], acc[R - 1][t]);
+        if (R == 4) _mm_storeu_ps(y + (size_t)t * ldy, sums);
+        else y[(size_t)t * ldy] = _mm_cvtss_f32(sums);
     }
 }
 
@@ -59,30 +60,6 @@ QSF_TEMPLATE void rows_avx512bf16(float *y, size_t ldy, const uint16_t *w, const
     for (; t + 6 <= n; t += 6) block_avx512bf16(y + t * ldy, ldy, w, x + t * ld, ld, cols, R, 6);
     for (; t + 2 <= n; t += 2) block_avx512bf16(y + t * ldy, ldy, w, x + t * ld, ld, cols, R, 2);
     if (t < n) block_avx512bf16(y + t * ldy, ldy, w, x + t * ld, ld, cols, R, 1);
-}
-
-/* One row of weights and T rows of x. */
-QSF_TEMPLATE void one_row_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld, size_t cols, int T)
-{
-    __m512 acc[2][2];
-    QSF_UNROLL
-    for (int t = 0; t < T; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
-    size_t c = 0;
-    for (; c + 64 <= cols; c += 64)
-        QSF_UNROLL
-        for (int i = 0; i < 2; i++) {
-            const size_t at = c + 32 * (size_t)i;
-            const __m512i a = _mm512_loadu_si512(w + at);
-            QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[i][t] = _mm512_dpbf16_ps(acc[i][t], (__m512bh)a, (__m512bh)_mm512_loadu_si512(x + (size_t)t * ld + at));
-        }
-    for (; c < cols; c += 32) {
-        const __m512i a = _mm512_maskz_loadu_epi16(cols - c < 32 ? (1u << (cols - c)) - 1 : 0xffffffff, w + c);
-        QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[0][t] = _mm512_dpbf16_ps(acc[0][t], (__m512bh)a, (__m512bh)_mm512_loadu_si512(x + (size_t)t * ld + c));
-    }
-    QSF_UNROLL
-    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = _mm512_reduce_add_ps(_mm512_add_ps(acc[0][t], acc[1][t]));
 }
 
 static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
@@ -95,8 +72,8 @@ static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, cons
         float *to = y + m * ldy;
         size_t r = 0;
         for (; n <= QSF_FLOAT_FEW && r < rows; r++) {
-            if (n >= 2) one_row_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, cols, 2);
-            if (n != 2) one_row_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld, cols, 1);
+            if (n >= 2) block_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, cols, 1, 2);
+            if (n != 2) block_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld, cols, 1, 1);
         }
         for (; r + 4 <= rows; r += 4) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 4);
         for (; r < rows; r++) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 1);

@@ -15,71 +15,90 @@ QSF_TEMPLATE void weights_v128(v4f out[2], const uint8_t *w, qsf_float type)
     else for (int i = 0; i < 2; i++) out[i] = v4_load((const float *)(const void *)w + 4 * i);
 }
 
-/* The first n <= 8 of 8 weights or numbers. */
-QSF_TEMPLATE void some_v128(v4f out[2], const uint8_t *from, qsf_float type, size_t n)
+/* 8 weights or numbers, or the first n of them and zeros. */
+QSF_TEMPLATE void eight_v128(v4f out[2], const uint8_t *from, qsf_float type, size_t n)
 {
     uint8_t all[32] = { 0 };
-    memcpy(all, from, n * (type == QSF_FLOAT_32 ? 4 : 2));
-    weights_v128(out, all, type);
+    if (n < 8) from = memcpy(all, from, n * (type == QSF_FLOAT_32 ? 4 : 2));
+    weights_v128(out, from, type);
+}
+
+/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever rows are beside a row, so that its result
+ * does not depend on its batch. */
+enum { SEGMENT_V128 = 64 };
+
+/* acc[r][t] += 8 columns, or the first n of them, of R rows of weights, `step` bytes apart, and T rows of x, which for each r begin x_step further. */
+QSF_TEMPLATE void step_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, int R, int T, size_t n)
+{
+    v4f a[2], v[ROWS_X_V128][2];
+    QSF_UNROLL
+    for (int r = 0; r < R; r++, x += x_step) {
+        eight_v128(a, w + (size_t)r * step, type, n);
+        if (r == 0 || x_step)
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) eight_v128(v[t], (const uint8_t *)(x + (size_t)t * ldx), QSF_FLOAT_32, n);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[r][t] = v4_fma(a[1], v[t][1], v4_fma(a[0], v[t][0], acc[r][t]));
+    }
+}
+
+/* acc[r][t]: sums of n <= SEGMENT_V128 columns. */
+QSF_TEMPLATE void segment_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, size_t n, int R, int T)
+{
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
+    size_t c = 0;
+    QSF_UNROLL
+    for (int r = 0; r < R; r++)
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) acc[r][t] = v4_set1(0);
+    for (; c + 8 <= n; c += 8) step_v128(acc, type, w + c * each, step, x + c, x_step, ldx, R, T, 8);
+    if (c < n) step_v128(acc, type, w + c * each, step, x + c, x_step, ldx, R, T, n - c);
 }
 
 /* y[t][r] for R rows of weights and T rows of x. */
 QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
-    v4f acc[4][ROWS_X_V128];
+    v4f acc[4][ROWS_X_V128], sum[4][ROWS_X_V128];
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[r][t] = v4_set1(0);
-    for (size_t c = 0; c < cols; c += 8) {
-        const size_t n = QSF_MIN(cols - c, (size_t)8);
-        v4f v[ROWS_X_V128][2];
+        for (int t = 0; t < T; t++) sum[r][t] = v4_set1(0);
+    for (size_t c = 0; c < cols; c += SEGMENT_V128) {
+        segment_v128(acc, type, w + c * each, cols * each, x + c, 0, ldx, QSF_MIN(cols - c, (size_t)SEGMENT_V128), R, T);
         QSF_UNROLL
-        for (int t = 0; t < T; t++) {
-            const uint8_t *from = (const uint8_t *)(x + (size_t)t * ldx + c);
-            if (n == 8) weights_v128(v[t], from, QSF_FLOAT_32);
-            else some_v128(v[t], from, QSF_FLOAT_32, n);
-        }
-        QSF_UNROLL
-        for (int r = 0; r < R; r++) {
-            const uint8_t *from = w + ((size_t)r * cols + c) * each;
-            v4f a[2];
-            if (n == 8) weights_v128(a, from, type);
-            else some_v128(a, from, type, n);
+        for (int r = 0; r < R; r++)
             QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[r][t] = v4_fma(a[1], v[t][1], v4_fma(a[0], v[t][0], acc[r][t]));
-        }
+            for (int t = 0; t < T; t++) sum[r][t] = sum[r][t] + acc[r][t];
     }
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
-        for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = v4_sum(acc[r][t]);
+        for (int t = 0; t < T; t++) y[(size_t)t * ldy + (size_t)r] = v4_sum(sum[r][t]);
 }
 
-/* One row of weights and T rows of x. */
+/* One row of weights and T rows of x: four segments side by side, as rows are in a block. */
 QSF_TEMPLATE void one_row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
 {
-    const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
-    v4f acc[2][2];
+    const size_t each = type == QSF_FLOAT_32 ? 4 : 2, segment = SEGMENT_V128;
+    v4f acc[4][ROWS_X_V128], sum[2];
+    size_t c = 0;
     QSF_UNROLL
-    for (int t = 0; t < T; t++) acc[0][t] = acc[1][t] = v4_set1(0);
-    for (size_t c = 0; c < cols; c += 8) {
-        const size_t n = QSF_MIN(cols - c, (size_t)8);
-        v4f a[2], v[2];
-        if (n == 8) weights_v128(a, w + c * each, type);
-        else some_v128(a, w + c * each, type, n);
+    for (int t = 0; t < T; t++) sum[t] = v4_set1(0);
+    for (; c + 4 * segment <= cols; c += 4 * segment) {
+        segment_v128(acc, type, w + c * each, segment * each, x + c, segment, ldx, segment, 4, T);
         QSF_UNROLL
-        for (int t = 0; t < T; t++) {
-            const uint8_t *from = (const uint8_t *)(x + (size_t)t * ldx + c);
-            if (n == 8) weights_v128(v, from, QSF_FLOAT_32);
-            else some_v128(v, from, QSF_FLOAT_32, n);
-            acc[0][t] = v4_fma(a[0], v[0], acc[0][t]);
-            acc[1][t] = v4_fma(a[1], v[1], acc[1][t]);
-        }
+        for (int i = 0; i < 4; i++)
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) sum[t] = sum[t] + acc[i][t];
+    }
+    for (; c < cols; c += segment) {
+        segment_v128(acc, type, w + c * each, 0, x + c, 0, ldx, QSF_MIN(cols - c, segment), 1, T);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) sum[t] = sum[t] + acc[0][t];
     }
     QSF_UNROLL
-    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = v4_sum(acc[0][t] + acc[1][t]);
+    for (int t = 0; t < T; t++) y[(size_t)t * ldy] = v4_sum(sum[t]);
 }
 
 QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, const void *weights, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
@@ -115,7 +134,7 @@ QSF_TEMPLATE void floats_v128(float *out, const uint16_t *w, size_t n, qsf_float
     }
     if (i == n) return;
     float tail[8];
-    some_v128(v, (const uint8_t *)(w + i), type, n - i);
+    eight_v128(v, (const uint8_t *)(w + i), type, n - i);
     v4_store(tail, v[0]);
     v4_store(tail + 4, v[1]);
     memcpy(out + i, tail, (n - i) * sizeof *out);

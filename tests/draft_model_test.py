@@ -1,29 +1,37 @@
 #!/usr/bin/env python3
-"""A draft model changes no token: SmolLM2 drafts for itself, resident and streamed, greedy and sampled.
+"""A draft model changes no token: SmolLM2 drafts for itself and for its weights as half floats, resident and streamed, greedy and sampled.
 SPDX-License-Identifier: MIT
 
-    draft_model_test.py QSF_RUN --models FOLDER
+    draft_model_test.py QSF_RUN QSF_CONVERT --models FOLDER
 """
-import pathlib, re, subprocess, sys
+import pathlib, re, subprocess, sys, tempfile
 
-program, folder = sys.argv[1], pathlib.Path(sys.argv[3])
-model, other = folder / "smollm2-135m-q4_1.gguf", folder / "qwen2.5-coder-0.5b-q4_k_m.gguf"
+program, convert, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[4])
+small, other = folder / "smollm2-135m-q4_1.gguf", folder / "qwen2.5-coder-0.5b-q4_k_m.gguf"
 
 
-def run(*args):
+def run(model, *args):
     return subprocess.run([program, str(model), *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-for how in (["--temp", "0"], ["--temp", "0.9", "-s", "11"]):
-    base = ["--raw", "-p", "The history of the Roman Empire begins", "-n", "24", "-c", "128", "--json", "--ignore-eos", *how]
-    plain = run(*base, "--draft", "0")
-    assert plain.returncode == 0 and plain.stdout, plain.stderr
-    for more in ([], ["--ram-budget", "200", "--draft", "3"]):
-        r = run(*base, "--draft-model", model, "-v", *more)
-        assert r.stdout == plain.stdout, (how, more, r.stdout, plain.stdout, r.stderr)
-        guessed = re.search(r"(\d+) of (\d+) guesses right", r.stderr)
-        assert guessed and int(guessed[1]) > 3, r.stderr
-        assert ("layers pass through" in r.stderr) == bool(more), r.stderr
-r = run("-p", "x", "--draft-model", other)
+def check(model):
+    for how in (["--temp", "0"], ["--temp", "0.9", "-s", "11"]):
+        base = ["--raw", "-p", "The history of the Roman Empire begins", "-n", "24", "-c", "128", "--json", "--ignore-eos", *how]
+        plain = run(model, *base, "--draft", "0")
+        assert plain.returncode == 0 and plain.stdout, plain.stderr
+        for more in ([], ["--ram-budget", "200", "--draft", "3"]):
+            r = run(model, *base, "--draft-model", small, "-v", *more)
+            assert r.stdout == plain.stdout, (model, how, more, r.stdout, plain.stdout, r.stderr)
+            guessed = re.search(r"(\d+) of (\d+) guesses right", r.stderr)
+            assert guessed and int(guessed[1]) > 3, r.stderr
+            assert ("layers pass through" in r.stderr) == bool(more), r.stderr
+
+
+check(small)
+with tempfile.TemporaryDirectory() as work:
+    large = pathlib.Path(work) / "f16.qsf"
+    subprocess.run([convert, "-q", "--quant-type", "f16", small, large], check=True)
+    check(large)
+r = run(small, "-p", "x", "--draft-model", other)
 assert r.returncode == 2 and "same vocabulary" in r.stderr, r
 print("ok")

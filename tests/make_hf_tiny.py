@@ -527,7 +527,7 @@ def file_bin(c, data): c.files.pop("model.safetensors", None); c.files["pytorch_
 
 def write(out, name, files):
     d = out / name
-    d.mkdir(parents=True)
+    d.mkdir(parents=True, exist_ok=True)
     for f, data in files.items(): (d / f).write_bytes(data.encode() if isinstance(data, str) else data)
 
 def main():

@@ -36,7 +36,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(parity_real 2400 ${parity} --models "${models}" --only real)
     qsf_script(parity_perplexity 2400 ${parity} --models "${models}" --only perplexity)
     qsf_script(memory_test 900 memory_test.py $<TARGET_FILE:qsf-run> --models "${models}")
-    qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> --models "${models}")
+    qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert> --models "${models}")
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")

@@ -201,6 +201,14 @@ static void check_attention_qkv_project(table_test *t, const qsf_kernels *ref, c
     }
 }
 
+/* Some of the rows by themselves: a row's result does not depend on those beside it. */
+static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n, size_t rows)
+{
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++)
+            if (alone[m * ldy + r] != among[m * ldy + r]) miss(t, "y[%zu][%zu]: %.9g alone, %.9g among others", m, r, alone[m * ldy + r], among[m * ldy + r]);
+}
+
 static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {
@@ -220,6 +228,9 @@ static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_ke
                     miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
             }
         for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+        const size_t first = pick(t, 0, (uint32_t)n - 1), some = pick(t, 1, (uint32_t)(n - first));
+        var->matmul_f32(a, ldy, w, x + first * ldx, ldx, some, rows, cols);
+        same_rows(t, a, b + first * ldy, ldy, some, rows);
     }
 }
 
@@ -251,6 +262,9 @@ static void halves_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
                 if (!(fabs(sum - b[m * ldy + r]) <= (b16 ? 4e-3 : 1e-5) * size)) miss(t, "y[%zu][%zu]: %.9g, not %.9g without rounding", m, r, b[m * ldy + r], sum);
             }
         for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+        const size_t first = pick(t, 0, (uint32_t)n - 1), some = pick(t, 1, (uint32_t)(n - first));
+        (b16 ? var->matmul_bf16 : var->matmul_f16)(a, ldy, w, x + first * ldx, ldx, some, rows, cols, scratch);
+        same_rows(t, a, b + first * ldy, ldy, some, rows);
     }
 }
 static void check_matmul_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, false); }
