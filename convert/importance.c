@@ -304,7 +304,7 @@ static qsf_status importance_units(const qsf_source *s, qsf_writer *w, const con
 static qsf_status importance_write(const qsf_source *s, const char *path, const convert_options *o, const float *importance, const char *note, uint64_t *bytes, qsf_error *err)
 {
     static const char key[] = "qsf.convert.calibration";
-    qsf_write_options wo = { .default_type = importance_type(s), .max_tensors = s->n_tensors, .clusters = s->clusters };
+    qsf_write_options wo = { .default_type = importance_type(s), .max_tensors = s->n_tensors, .clusters = s->clusters, .embd_clusters = s->embd_clusters };
     qsf_writer *w = NULL;
     uint32_t n = 0;
     qsf_meta *meta = qsf_alloc_array(s->platform, (uint64_t)s->n_meta + 1, sizeof *meta, "metadata", err);

@@ -120,7 +120,7 @@ void   qsf_heat_note(const qsf_heat *h, size_t v, uint32_t e, float l, float fac
 void   qsf_heat_end(const qsf_heat *h, const float *m, const float *l);
 /* Between batches: what the threads have counted goes to the sequences, or (keep false) nowhere. */
 void   qsf_heat_collect(qsf_context *c, bool keep);
-/* Embeds row r of the batch: row `row` of embd, plus its position's row of pos (NULL: none). */
+/* Embeds row r of the batch: row `row` of embd, plus its token's centroid where the file has them, plus its position's row of pos (NULL: none). */
 void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
 /* The rotary angles of row r of the batch, which embedding it computes too. */
 void qsf_forward_angles(qsf_context *c, uint32_t r);

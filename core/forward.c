@@ -502,6 +502,11 @@ void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint3
     const qsf_batch_row *b = &c->rows[r];
     float *x = c->b.x + r * c->b.ld_embd;
     qsf_dequant_rows(embd, row, 1, x);
+    const qsf_embd_clusters *clusters = c->model->source->embd_clusters;
+    if (clusters) {
+        qsf_dequant_rows(&clusters->centroids, clusters->of[b->token], 1, c->b.tmp);
+        c->k.vec_add(x, x, c->b.tmp, hp->n_embd);
+    }
     if (hp->embd_scale > 0 && hp->embd_scale != 1) c->k.vec_scale(x, hp->embd_scale, hp->n_embd);
     if (pos) {
         qsf_dequant_rows(pos, b->pos, 1, c->b.tmp);

@@ -36,6 +36,7 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp);
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v);
 void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n);
 void qsf_ext_put_clusters(qsf_ext_out *o, const qsf_clusters *c, const qsf_hparams *hp);
+void qsf_ext_put_embd_clusters(qsf_ext_out *o, const qsf_embd_clusters *c, const qsf_hparams *hp);
 void qsf_ext_put_meta(qsf_ext_out *o, const qsf_meta *meta, uint32_t n);
 void qsf_ext_tensor_line(uint8_t line[QSF_DIR_BYTES], uint32_t unit, const qsf_tensor *t, uint64_t place);
 
@@ -67,6 +68,7 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
 qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_error *err);
 /* *c is NULL where the file has none.  hp is checked. */
 qsf_status qsf_ext_get_clusters(const qsf_ext *x, const qsf_hparams *hp, const qsf_clusters **c, qsf_arena *a, qsf_error *err);
+qsf_status qsf_ext_get_embd_clusters(const qsf_ext *x, const qsf_hparams *hp, const qsf_embd_clusters **c, qsf_arena *a, qsf_error *err);
 qsf_status qsf_ext_get_meta(const qsf_ext *x, qsf_meta **meta, uint32_t *n, qsf_arena *a, qsf_error *err);
 
 #endif

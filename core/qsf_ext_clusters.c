@@ -1,4 +1,4 @@
-/* Clusters of the head's rows in a QSF file's extension section.
+/* Clusters of the head's rows and of the embedding's in a QSF file's extension section.
  * SPDX-License-Identifier: MIT */
 #include "qsf_ext.h"
 
@@ -18,6 +18,38 @@ void qsf_ext_put_clusters(qsf_ext_out *o, const qsf_clusters *c, const qsf_hpara
     qsf_ext_put_f32s(o, "head.radius", c->radius, c->n);
     qsf_ext_put_u8s(o, "head.centroids", c->centroids.data, c->centroids.bytes);
 }
+
+void qsf_ext_put_embd_clusters(qsf_ext_out *o, const qsf_embd_clusters *c, const qsf_hparams *hp)
+{
+    qsf_ext_begin(o, "embd.cluster", QSF_EXT_U8);
+    for (uint32_t i = 0; i < hp->n_vocab; i++) {
+        uint8_t of[2];
+        qsf_put16(of, c->of[i]);
+        qsf_ext_bytes(o, of, sizeof of);
+    }
+    qsf_ext_end(o);
+    qsf_ext_put_u8s(o, "embd.centroids", c->centroids.data, c->centroids.bytes);
+}
+
+/* ---- reading ---- */
+
+/* t is described, v has its bytes; scales must be numbers. */
+static qsf_status centroids_get(const qsf_ext *x, const char *key, const qsf_ext_value *v, qsf_tensor *t, qsf_arena *a, qsf_error *err)
+{
+    const uint32_t at_once = t->packing ? QSF_TILE_ROWS : 1;
+    const size_t each = (size_t)qsf_block_bytes(t->type, t->block) * at_once;
+    for (size_t at = 0; at < v->count; at += each)
+        for (uint32_t r = 0; r < at_once; r++)
+            if ((qsf_le16(v->data + at + 2 * r) & 0x7c00) == 0x7c00)
+                return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: the scale at byte %llu is not a number", x->path, key, (unsigned long long)(at + 2 * r));
+    void *data = qsf_arena_alloc(a, t->bytes, "clusters", err);
+    if (!data) return QSF_E_MEMORY;
+    memcpy(data, v->data, (size_t)t->bytes);
+    t->data = data;
+    return QSF_OK;
+}
+
+/* ---- of the head ---- */
 
 static qsf_status clusters_sizes(const qsf_ext *x, const qsf_ext_value *v, uint32_t n_vocab, qsf_clusters *c, qsf_arena *a, qsf_error *err)
 {
@@ -84,11 +116,42 @@ qsf_status qsf_ext_get_clusters(const qsf_ext *x, const qsf_hparams *hp, const q
     if ((st = clusters_order(x, &order, hp->n_vocab, c, a, err))) return st;
     if ((st = clusters_floats_get(x, "head.scale", &scale, FLT_MIN, &c->scale, a, err))) return st;
     if ((st = clusters_floats_get(x, "head.radius", &radius, 0, &c->radius, a, err))) return st;
-    void *data = qsf_arena_alloc(a, t.bytes, "clusters", err);
-    if (!data) return QSF_E_MEMORY;
-    memcpy(data, centroids.data, (size_t)t.bytes);
-    t.data = data;
+    if ((st = centroids_get(x, "head.centroids", &centroids, &t, a, err))) return st;
     c->centroids = t;
+    *out = c;
+    return QSF_OK;
+}
+
+/* ---- of the embedding ---- */
+
+static qsf_status embd_clusters_of(const qsf_ext *x, const qsf_ext_value *v, uint32_t n_vocab, qsf_embd_clusters *c, qsf_arena *a, qsf_error *err)
+{
+    if (!(c->of = qsf_arena_array(a, n_vocab, sizeof *c->of, "clusters", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n_vocab; i++) {
+        c->of[i] = qsf_le16(v->data + 2 * (size_t)i);
+        if (c->of[i] >= c->n)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: embd.cluster: row %u is of cluster %u; there are %u", x->path, (unsigned)i, (unsigned)c->of[i], (unsigned)c->n);
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_ext_get_embd_clusters(const qsf_ext *x, const qsf_hparams *hp, const qsf_embd_clusters **out, qsf_arena *a, qsf_error *err)
+{
+    qsf_ext_value of, centroids;
+    qsf_status st;
+    *out = NULL;
+    if ((st = qsf_ext_get(x, "embd.cluster", QSF_EXT_U8, &of, err)) || !of.data) return st;
+    if ((st = qsf_ext_get(x, "embd.centroids", QSF_EXT_U8, &centroids, err))) return st;
+    const uint64_t row = qsf_ceil_div(hp->n_embd, CENTROID_BLOCK) * qsf_block_bytes(QSF_T_8BIT, CENTROID_BLOCK), n = centroids.count / row;
+    if (n < 1 || n > QSF_MAX_CLUSTERS || n > hp->n_vocab || centroids.count % row || of.count != 2 * (uint64_t)hp->n_vocab)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the embedding's clusters (%u bytes of rows' clusters, %u of centroids) do not fit the model", x->path,
+                        (unsigned)of.count, (unsigned)centroids.count);
+    qsf_embd_clusters *c = qsf_arena_alloc(a, sizeof *c, "clusters", err);
+    if (!c) return QSF_E_MEMORY;
+    c->n = (uint32_t)n;
+    c->centroids = (qsf_tensor){ .kind = QSF_K_TOKEN_EMBD, .type = QSF_T_8BIT, .block = CENTROID_BLOCK, .rows = c->n, .cols = hp->n_embd, .bytes = centroids.count };
+    if ((st = embd_clusters_of(x, &of, hp->n_vocab, c, a, err))) return st;
+    if ((st = centroids_get(x, "embd.centroids", &centroids, &c->centroids, a, err))) return st;
     *out = c;
     return QSF_OK;
 }

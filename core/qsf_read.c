@@ -10,6 +10,7 @@
 
 typedef struct qsf_opening {
     uint8_t  header[QSF_HEADER_BYTES];
+    uint32_t version;
     uint64_t index_at, embd_at, final_at;
     bool     extended;                  /* has an extension section */
     uint64_t ext_at, ext_bytes;
@@ -25,15 +26,16 @@ static qsf_status header_check(const qsf_source *s, qsf_opening *o, qsf_error *e
     const uint8_t *h = o->header;
     if (qsf_crc32(0, h, 96) != qsf_le32(h + 96))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
-    if (qsf_le32(h + 4) != 1 || qsf_le32(h + 8) != QSF_HEADER_BYTES)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: format version %u with a header of %u bytes; this build reads version 1", s->path,
-                        (unsigned)qsf_le32(h + 4), (unsigned)qsf_le32(h + 8));
+    o->version = qsf_le32(h + 4);
+    if (o->version < 1 || o->version > QSF_VERSION_EMBD_CLUSTERS || qsf_le32(h + 8) != QSF_HEADER_BYTES)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: format version %u with a header of %u bytes; this build reads versions 1 and 2", s->path,
+                        (unsigned)o->version, (unsigned)qsf_le32(h + 8));
     if (qsf_le32(h + 92) != (uint32_t)s->lengths[0])
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the file has %llu bytes, its header was written for another length; was the download cut short?", s->path,
                         (unsigned long long)s->lengths[0]);
     bool plain = true;
     for (int i = 100; i < QSF_HEADER_BYTES; i++) plain &= h[i] == 0;
-    if (plain) return QSF_OK;
+    if (plain && o->version == 1) return QSF_OK;
     if (qsf_crc32(0, h, 116) != qsf_le32(h + 116) || qsf_le64(h + 120))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of header bytes 0-115 is wrong; fetch or convert the file again", s->path);
     o->extended = true;
@@ -135,6 +137,16 @@ static qsf_status ext_describe(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = qsf_ext_get_hparams(&o->ext, &s->hp, s->arena, err))) return st;
     if ((st = qsf_ext_get_vocab(&o->ext, &s->vocab, s->arena, err))) return st;
     return qsf_ext_get_meta(&o->ext, &s->meta, &s->n_meta, s->arena, err);
+}
+
+/* The version keeps readers that know nothing of the embedding's clusters from taking residuals for rows. */
+static qsf_status ext_clusters(qsf_source *s, const qsf_opening *o, qsf_error *err)
+{
+    qsf_status st;
+    if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
+    if ((st = qsf_ext_get_embd_clusters(&o->ext, &s->hp, &s->embd_clusters, s->arena, err))) return st;
+    if ((o->version == QSF_VERSION_EMBD_CLUSTERS) == (s->embd_clusters != NULL)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: format version %u, but the file has %s clusters of the embedding", s->path, (unsigned)o->version, s->embd_clusters ? "its" : "no");
 }
 
 /* ---- units: with an extension section they cover the file without a gap ---- */
@@ -249,6 +261,7 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
     if (head >= 0 && ((uint32_t)head != i || pf[head] != qsf_round_up(at + 1, QSF_DATA_ALIGN)))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has the head at another place than the final section", s->path);
     s->hp.tied = head < 0;
+    if (s->hp.tied && s->embd_clusters) return qsf_fail(err, QSF_E_CORRUPT, "%s: an embedding in clusters cannot be the head, and there is no other", s->path);
     return QSF_OK;
 }
 
@@ -293,7 +306,7 @@ static qsf_status opening_run(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = ext_read(s, o, err))) return st;
     if ((st = ext_describe(s, o, err))) return st;
     if ((st = hparams_check(s, o->header, err))) return st;
-    if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
+    if ((st = ext_clusters(s, o, err))) return st;
     if ((st = units_new(s, err))) return st;
     if ((st = ext_units(s, o, err))) return st;
     return ext_tensors(s, &o->ext, err);

@@ -298,10 +298,11 @@ static uint32_t writer_max_chunks(uint64_t rows, uint64_t more, uint64_t cols)
 }
 
 /* What is known at the beginning. */
-static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta, const qsf_clusters *clusters)
+static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o)
 {
     qsf_ext_put_hparams(x, hp);
-    if (clusters) qsf_ext_put_clusters(x, clusters, hp);
+    if (o->clusters) qsf_ext_put_clusters(x, o->clusters, hp);
+    if (o->embd_clusters) qsf_ext_put_embd_clusters(x, o->embd_clusters, hp);
     qsf_ext_put_meta(x, meta, n_meta);
     qsf_ext_put_vocab(x, v);
 }
@@ -330,13 +331,13 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
     if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err))) return QSF_E_MEMORY;
 
     qsf_ext_out size = { 0 };
-    writer_describe(&size, hp, v, meta, n_meta, w->o.clusters);
+    writer_describe(&size, hp, v, meta, n_meta, &w->o);
     writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
     w->head_bytes = qsf_round_up(ext_at + size.len, QSF_UNIT_ALIGN);
     if (w->head_bytes - ext_at > UINT32_MAX) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a description of more than 4 GB", w->path);
     if (!(w->head = qsf_arena_alloc(w->arena, w->head_bytes, "file description", err))) return QSF_E_MEMORY;
     w->ext = (qsf_ext_out){ .p = w->head + ext_at, .cap = w->head_bytes - ext_at };
-    writer_describe(&w->ext, hp, v, meta, n_meta, w->o.clusters);
+    writer_describe(&w->ext, hp, v, meta, n_meta, &w->o);
     w->begin = w->head_bytes;
     return QSF_OK;
 }
@@ -345,6 +346,7 @@ static qsf_status writer_check(const qsf_platform *p, const char *path, const qs
 {
     if (!hp->n_layers || hp->n_layers > QSF_MAX_LAYERS || !hp->n_embd || !hp->n_vocab || o->default_type > QSF_T_MIXED)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: %u layers of width %u, %u tokens, default type %u cannot be written", path, (unsigned)hp->n_layers, (unsigned)hp->n_embd, (unsigned)hp->n_vocab, (unsigned)o->default_type);
+    if (o->embd_clusters && hp->tied) return qsf_fail(err, QSF_E_ARGUMENT, "%s: an embedding in clusters cannot be the head", path);
     if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->write || !p->commit || !p->abort)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host writes no files", path);
     return qsf_codec_check(o->compression, path, err);
@@ -400,7 +402,7 @@ static void writer_header(qsf_writer *w)
     uint32_t arch = 4;
     for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
         if (!strcmp(archs[i].name, hp->arch)) arch = archs[i].number;
-    const uint32_t words[] = { 1, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };
+    const uint32_t words[] = { w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };
     memcpy(h, "QSF1", 4);
     for (size_t i = 0; i < QSF_ARRAY_LEN(words); i++) qsf_put32(h + 4 + 4 * i, words[i]);
     h[48] = w->o.default_type;

@@ -12,6 +12,7 @@ typedef struct qsf_write_options {
     uint8_t  compression;       /* QSF_COMPRESS_*, for layers */
     uint32_t max_tensors;       /* room for this many tensors in the directory, outliers included */
     const qsf_clusters *clusters;   /* of the head; NULL: none */
+    const qsf_embd_clusters *embd_clusters;     /* whose centroids the rows of QSF_K_TOKEN_EMBD lack; NULL: none.  Not where tied */
 } qsf_write_options;
 
 /* Begins path's temporary file.  hp, v and meta are copied or written at once.  On an error *out is NULL, nothing is left behind. */

@@ -59,6 +59,10 @@ static uint64_t session_model(const qsf_source *s)
         const uint64_t numbers[] = { t->kind, t->type, t->packing, t->block, t->rows, t->cols, s->places[i] };
         for (size_t k = 0; k < QSF_ARRAY_LEN(numbers); k++) hash_number(&x, numbers[k]);
     }
+    if (s->embd_clusters) {
+        hash_bytes(&x, s->embd_clusters->of, s->hp.n_vocab * sizeof *s->embd_clusters->of);
+        hash_bytes(&x, s->embd_clusters->centroids.data, (size_t)s->embd_clusters->centroids.bytes);
+    }
     return x.h;
 }
 

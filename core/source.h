@@ -93,6 +93,13 @@ typedef struct qsf_clusters {
 } qsf_clusters;
 enum { QSF_MAX_CLUSTERS = 65536 };
 
+/* The token embedding's rows by likeness: its tensor has what is left of them without their cluster's centroid. */
+typedef struct qsf_embd_clusters {
+    uint32_t   n;
+    uint16_t  *of;                /* [n_vocab] a row's cluster */
+    qsf_tensor centroids;         /* [n][n_embd], 8 bits in rows, in memory */
+} qsf_embd_clusters;
+
 /* Metadata for --info: key, and the value as text. */
 typedef struct qsf_meta { const char *key, *value; } qsf_meta;
 
@@ -128,6 +135,7 @@ typedef struct qsf_source {
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
     const qsf_clusters *clusters; /* NULL: the file has none */
+    const qsf_embd_clusters *embd_clusters;     /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where tied */
     uint64_t      opening;        /* bytes that were taken while the file was opened, most of which have been given back */
     struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;

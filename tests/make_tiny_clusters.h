@@ -1,4 +1,4 @@
-/* Clusters of a tiny model's head, for tests: rows in a random order, random centroids.
+/* Clusters of a tiny model's head and of its embedding, for tests: rows in a random order, random centroids.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MAKE_TINY_CLUSTERS_H
 #define QSF_MAKE_TINY_CLUSTERS_H
@@ -42,6 +42,21 @@ static inline void tiny_clusters_free(tiny_clusters *t)
     free(t->k.order);
     free(t->k.scale);
     free((void *)(uintptr_t)t->centroids.data);
+}
+
+/* Clusters for an embedding of rows x cols. */
+static inline bool tiny_embd_clusters_make(qsf_embd_clusters *k, uint32_t n, uint32_t rows, uint32_t cols)
+{
+    uint64_t seed = 9;
+    *k = (qsf_embd_clusters){ .n = n, .of = malloc(rows * sizeof *k->of) };
+    for (uint32_t i = 0; i < rows; i++) k->of[i] = (uint16_t)(tiny_uniform(&seed) * n);
+    return !tiny_tensor(&k->centroids, QSF_K_TOKEN_EMBD, QSF_T_8BIT, 64, 0, n, cols, 0, 1, &seed, NULL);
+}
+
+static inline void tiny_embd_clusters_free(qsf_embd_clusters *k)
+{
+    free(k->of);
+    free((void *)(uintptr_t)k->centroids.data);
 }
 
 #endif

@@ -25,6 +25,8 @@ typedef struct tiny_options {
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
     const qsf_clusters *clusters;           /* of the head, or NULL */
+    const qsf_embd_clusters *embd_clusters; /* of the embedding, whose random values are then residuals; or NULL */
+    const float *embd;                      /* [n_vocab][n_embd] f32 values of the embedding instead of random ones, or NULL */
     uint32_t idle;                          /* 1 + a layer that adds next to nothing; 0: none */
 } tiny_options;
 
@@ -138,13 +140,23 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }
 
+/* Given values take as many random numbers as others: the weights behind them stay the same. */
+static inline qsf_status tiny_put_embd(qsf_writer *w, const tiny_options *o, uint64_t *seed, qsf_error *err)
+{
+    const uint32_t rows = o->hp.n_vocab, cols = o->hp.n_embd;
+    if (!o->embd) return tiny_put(w, o, QSF_K_TOKEN_EMBD, o->embd_type, rows, cols, 0, 1, seed, err);
+    const qsf_tensor t = { .kind = QSF_K_TOKEN_EMBD, .type = QSF_T_F32, .block = 1, .rows = rows, .cols = cols, .bytes = (uint64_t)rows * cols * sizeof(float), .data = o->embd };
+    for (uint64_t i = 0; i < (uint64_t)rows * cols; i++) (void)tiny_normal(seed);
+    return qsf_writer_tensor(w, &t, err);
+}
+
 static inline qsf_status tiny_units(qsf_writer *w, const tiny_options *o, qsf_error *err)
 {
     const qsf_hparams *h = &o->hp;
     uint64_t seed = o->seed;
     qsf_status st;
     if ((st = qsf_writer_unit_begin(w, h->n_layers, err))) return st;
-    if ((st = tiny_put(w, o, QSF_K_TOKEN_EMBD, o->embd_type, h->n_vocab, h->n_embd, 0, 1, &seed, err))) return st;
+    if ((st = tiny_put_embd(w, o, &seed, err))) return st;
     if (h->learned_pos && (st = tiny_put(w, o, QSF_K_POS_EMBD, o->embd_type, h->n_ctx_train, h->n_embd, 0, 0.5f, &seed, err))) return st;
     if ((st = qsf_writer_unit_end(w, 1, err))) return st;
     for (uint32_t i = 0; i < h->n_layers; i++)
@@ -231,7 +243,8 @@ static inline qsf_status tiny_write(const qsf_platform *p, const char *path, con
     uint64_t bytes;
     static char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     const qsf_meta meta[] = { { "source", "tests/make_tiny_qsf.h" } };
-    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED, .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1), .clusters = o->clusters };
+    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED, .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1), .clusters = o->clusters,
+                                   .embd_clusters = o->embd_clusters };
     tiny_vocab(o, &v);
     if (v.kind != QSF_VOCAB_NONE) v.chat_template = template;
     qsf_status st = qsf_writer_new(p, path, &o->hp, &v, meta, 1, &wo, &w, err);

@@ -1,5 +1,6 @@
 /* QSF files that are damaged, and faults while they are written and read.
  * SPDX-License-Identifier: MIT */
+#include "make_tiny_clusters.h"
 #include "qsf_case.h"
 
 /* ---- damage ---- */
@@ -130,8 +131,13 @@ TEST(random_damage_with_right_checksums_is_survived)
     mem_host h;
     uint64_t seed = 7;
     mem_host_init(&h);
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 5; variant++) {
+        qsf_embd_clusters k = { 0 };
         tiny_options o = variant & 1 ? tiny_defaults() : least();
+        if (variant == 4 && tiny_embd_clusters_make(&k, 3, o.hp.n_vocab, o.hp.n_embd)) {
+            o.hp.tied = false;
+            o.embd_clusters = &k;
+        }
         if (variant & 2) o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
         o.outliers = true;
         const mem_file *f = written(&h, &o);
@@ -147,6 +153,7 @@ TEST(random_damage_with_right_checksums_is_survived)
             LLVMFuzzerTestOneInput(b, (size_t)f->len);
         }
         free(b);
+        tiny_embd_clusters_free(&k);
     }
     mem_host_done(&h);
 }

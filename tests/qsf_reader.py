@@ -77,7 +77,7 @@ class QSF:
         (version, header, self.arch, layers, self.embd, self.heads, self.kv_heads, self.vocab, self.ctx, self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version == 1 and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32, "version or size")
+        need(version in (1, 2) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32, "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers, "header bytes 96-127")
         need(ext + ext_size <= len(b) and zlib.crc32(b[ext:ext + ext_size]) == ext_crc, "extension section")
@@ -100,6 +100,7 @@ class QSF:
         self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t)) for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
         self.check_headers(layers)
         self.clusters()
+        need((version == 2) == (self.embedding_clusters() is not None), "version and clusters of the embedding")
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")
@@ -140,6 +141,21 @@ class QSF:
         need(len(k["head.centroids"]) == size_of(18, 1, 64, n, self.embd), "centroids")
         rows = np.split(order, np.cumsum(sizes)[:-1])
         return rows, k["head.scale"], k["head.radius"], dequant(k["head.centroids"].tobytes(), 18, 1, 64, n, self.embd)
+
+    def embedding_clusters(self):           # each row's cluster, centroids
+        k = self.keys
+        if "embd.cluster" not in k: return None
+        of, data = k["embd.cluster"].view("<u2"), k["embd.centroids"].tobytes()
+        n, rest = divmod(len(data), size_of(18, 0, 64, 1, self.embd))
+        need(1 <= n <= min(65536, self.vocab) and rest == 0 and len(of) == self.vocab and (of < n).all(), "clusters of the embedding")
+        need(any(t["kind"] == 36 for t in self.tensors), "clusters of an embedding that is the head")
+        centroids = dequant(data, 18, 0, 64, n, self.embd)
+        need(np.isfinite(centroids).all(), "centroids of the embedding")
+        return of, centroids
+
+    def embedding(self):                    # the rows that tokens begin with
+        rows, clusters = self.values(next(t for t in self.tensors if t["kind"] == 32)), self.embedding_clusters()
+        return rows if clusters is None else rows + clusters[1][clusters[0]]
 
     def data(self, t):
         n = size_of(t["type"], t["packing"], t["block"], t["rows"], t["cols"])

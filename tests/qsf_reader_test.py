@@ -12,7 +12,7 @@ with tempfile.TemporaryDirectory() as work:
     work = pathlib.Path(work)
     subprocess.run([sys.argv[1], "--write-samples", work], check=True)
     files = sorted(work.glob("*.qsf"))
-    assert len(files) == 27, len(files)
+    assert len(files) == 28, len(files)
     for path in files:
         q = QSF(path)
         got = np.concatenate([q.values(t).ravel() for t in q.tensors if t["type"] != 24])
@@ -31,6 +31,12 @@ with tempfile.TemporaryDirectory() as work:
     rows, scale, radius, centroids = q.clusters()
     assert len(rows) == 40 and len(rows[0]) == 0 and centroids.shape == (40, 64) and (radius == 1.5).all() and (scale >= 0.5).all()
     assert abs(centroids.std() - 1) < 0.1, centroids.std()
+
+    q = QSF(work / "embedding-clusters.qsf")
+    of, centroids = q.embedding_clusters()
+    assert len(of) == 288 and len(np.unique(of)) == 20 and centroids.shape == (20, 64) and abs(centroids.std() - 1) < 0.1
+    assert abs(q.embedding().std() - 2 ** 0.5) < 0.1, q.embedding().std()       # of two normal values
+    assert QSF(work / "clusters.qsf").embedding_clusters() is None
 
     rng = random.Random(1)
     good = files[0].read_bytes()

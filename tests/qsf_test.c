@@ -539,6 +539,14 @@ static int write_samples(const char *dir)
     o.clusters = &t.k;
     ok = ok && write_sample(dir, "clusters", &o);
     tiny_clusters_free(&t);
+    qsf_embd_clusters k = { 0 };
+    o = tiny_defaults();
+    o.hp.tied = false;
+    o.embd_type = QSF_T_2BIT;
+    ok = ok && tiny_embd_clusters_make(&k, 20, o.hp.n_vocab, o.hp.n_embd);
+    o.embd_clusters = &k;
+    ok = ok && write_sample(dir, "embedding-clusters", &o);
+    tiny_embd_clusters_free(&k);
     return ok ? 0 : 1;
 }
 

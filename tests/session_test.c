@@ -1,6 +1,7 @@
 /* Sessions: saved, loaded, and refused.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
+#include "make_tiny_clusters.h"
 #include "memfile.h"
 
 enum { TOKENS = 45, KEPT = 35, MORE = 9 };
@@ -186,6 +187,35 @@ static qsf_status load_with(bench *b, const saved *s, size_t at, uint32_t value)
     return st;
 }
 
+/* What an embedding in clusters means is in no unit's checksum: a session knows the model by its tables, too. */
+TEST(a_session_of_other_centroids_is_refused)
+{
+    saved s = { 0 };
+    int32_t ids[TOKENS], got[TOKENS];
+    for (int change = 0; change < 3; change++) {
+        bench b;
+        qsf_embd_clusters k;
+        size_t n;
+        tiny_options o = session_model_options();
+        const qsf_context_options co = session_context(QSF_KV_Q8);
+        o.hp.tied = false;
+        if (!tiny_embd_clusters_make(&k, 20, o.hp.n_vocab, o.hp.n_embd)) return;
+        o.embd_clusters = &k;
+        if (change == 1) k.of[3] = (uint16_t)((k.of[3] + 1) % 20);
+        if (change == 2) ((uint8_t *)(uintptr_t)k.centroids.data)[5] ^= 1;
+        if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
+        bench_tokens(ids, TOKENS, b.n_vocab, 5);
+        if (!change) {
+            CHECK_EQ(bench_feed(&b, 0, ids, TOKENS, 16, NULL), QSF_OK);
+            CHECK_EQ(qsf_session_save(b.c, 0, ids, TOKENS, save_bytes, &s, &b.error), QSF_OK);
+        }
+        CHECK_EQ(load_bytes(&b, 0, s.bytes, s.len, got, TOKENS, &n), change ? QSF_E_ARGUMENT : QSF_OK);
+        bench_end(&b);
+        tiny_embd_clusters_free(&k);
+    }
+    free(s.bytes);
+}
+
 TEST(a_foreign_session_is_refused)
 {
     bench b;
@@ -293,6 +323,7 @@ int main(int argc, char **argv)
     RUN(a_damaged_session_changes_nothing);
     RUN(a_second_reading_that_differs_leaves_the_sequence_empty);
     RUN(a_foreign_session_is_refused);
+    RUN(a_session_of_other_centroids_is_refused);
     RUN(a_sequence_that_a_window_has_cut_is_not_saved);
     RUN(saving_asks_for_the_right_tokens_and_says_what_failed);
     return test_end();

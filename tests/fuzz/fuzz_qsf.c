@@ -10,6 +10,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
 {
     qsf_status st = QSF_OK;
+    const qsf_embd_clusters *k = s->embd_clusters;
+    if (k) {
+        float *mean = malloc(s->hp.n_embd * sizeof *mean);
+        for (uint32_t i = 0; i < s->hp.n_vocab; i++) qsf_dequant_rows(&k->centroids, k->of[i], 1, mean);
+        free(mean);
+    }
     for (uint32_t i = 0; i < s->n_units && !st; i++) {
         const qsf_unit *u = &s->units[i];
         uint8_t *stored = qsf_alloc(s->platform, u->stored, "stored", err);
