@@ -20,7 +20,7 @@ typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *json, *info, *verify;
     option_list tensors;
     double      target_mb;
-    long long   threads, ram_mb, clusters;
+    long long   threads, ram_mb, clusters, embd_clusters;
     bool        quiet, help, version;
 } convert_cli;
 
@@ -42,6 +42,9 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--packing", "N", AT(packing), 0, 0, "0|1", "0: rows of blocks, 1: tiles, ready for the processor", "1" },
     { OPTION_INT, "--head-clusters", "N", AT(clusters), 0, QSF_MAX_CLUSTERS, NULL,
       "sort the output head's rows into N clusters, for qsf-run --head-topk clusters; 2048 is a good number for large vocabularies, 0: none", "0" },
+    { OPTION_INT, "--embedding-clusters", "N", AT(embd_clusters), 0, QSF_MAX_CLUSTERS, NULL,
+      "store the embedding as N centroids and what each row lacks of its own in 2 bits (--tensor token_embd=TYPE: in others); a head that was tied to it becomes a matrix of its own; "
+      "256 is a good number, 0: none", "0" },
     { OPTION_TEXT, "--calibration", "TEXT", AT(calibration), 0, 0, NULL,
       "measure with 4096 tokens of this text file how much the model would miss each layer, for qsf-run --quality; a QSF file's weights stay as they are where nothing else is asked for", NULL },
     { .kind = OPTION_GROUP, .help = "The work" },
@@ -134,6 +137,7 @@ static bool fill_options(const convert_cli *cli, convert_options *o, char (*patt
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
     o->head_clusters = (uint32_t)cli->clusters;
+    o->embd_clusters = (uint32_t)cli->embd_clusters;
     o->cancelled = &convert_interrupted;
     return true;
 }
@@ -194,7 +198,7 @@ static bool only_calibrates(const convert_cli *cli, const char *from)
     const bool qsf = f && fread(magic, sizeof magic, 1, f) == 1 && (!memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4));
     if (f) fclose(f);
     return qsf && !cli->quant_type && !cli->tensors.n && !cli->block && cli->target_mb == 0 && !cli->outliers &&
-           !cli->equalize && !cli->compress && !cli->packing && !cli->clusters && !cli->json;
+           !cli->equalize && !cli->compress && !cli->packing && !cli->clusters && !cli->embd_clusters && !cli->json;
 }
 
 static int calibrate(const convert_cli *cli, const convert_options *o, const char *from, const char *to)

@@ -159,11 +159,12 @@ static void budget_settle(budget_work *k)
 static uint64_t budget_varint(uint64_t v) { uint64_t n = 1; while (v >>= 7) n++; return n; }
 
 /* Not less than the header, index, tensor headers, extension section and alignment take. */
-static uint64_t budget_around(const input *in)
+static uint64_t budget_around(const input *in, const convert_options *o)
 {
     const qsf_vocab *v = &in->vocab;
     uint64_t n = 16384 + (uint64_t)(in->hp.n_layers + 2) * 4096 + (uint64_t)in->n_tensors * 128;
     if (v->n_tokens) n += v->at[v->n_tokens] + 3ull * v->n_tokens;
+    n += convert_clusters_bytes(in, o);
     if (v->scores) n += 3ull * v->n_tokens;
     for (uint64_t i = 0; i < 2ull * v->n_merges; i++) n += budget_varint(v->merges[i]);
     if (v->chat_template) n += strlen(v->chat_template);
@@ -177,7 +178,7 @@ static uint64_t budget_around(const input *in)
 
 static uint64_t budget_limit(const input *in, const convert_options *o, const convert_report *r)
 {
-    const uint64_t around = budget_around(in);
+    const uint64_t around = budget_around(in, o);
     double bytes = 0;
     if (o->target_bytes) return o->target_bytes > around ? o->target_bytes - around : 0;
     for (uint32_t i = 0; i < in->n_tensors; i++)
@@ -197,7 +198,7 @@ qsf_status convert_budget(input *in, const convert_options *o, convert_report *r
     qsf_status st = budget_measure_all(&k, err);
     if (st == QSF_OK && !budget_start(&k, budget_limit(in, o, r), &smallest, &room) && o->target_bytes)
         st = qsf_fail(err, QSF_E_ARGUMENT, "--target-size %.1f: the smallest file this model gets is %.1f MB", (double)o->target_bytes / 1e6,
-                      (double)(smallest + budget_around(in)) / 1e6 + 0.1);
+                      (double)(smallest + budget_around(in, o)) / 1e6 + 0.1);
     if (st == QSF_OK) {
         budget_spend(&k, room);
         budget_settle(&k);

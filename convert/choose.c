@@ -73,6 +73,14 @@ static qsf_status plan_set(convert_tensor *c, const input_tensor *t, const conve
     return st;
 }
 
+/* A head that was tied keeps the tied matrix's form. */
+static plan_form plan_form_of(const input *in, const input_tensor *t, const convert_options *o)
+{
+    if (t->kind == QSF_K_TOKEN_EMBD) return o->embd_clusters ? (plan_form){ QSF_T_2BIT, 64 } : plan_presets[o->preset].embd;
+    if (t->kind == QSF_K_OUTPUT) return in->untied ? plan_presets[o->preset].embd : plan_presets[o->preset].head;
+    return plan_presets[o->preset].layer;
+}
+
 static qsf_status plan_tensor(const input *in, uint32_t i, const convert_options *o, convert_tensor *c, qsf_error *err)
 {
     const input_tensor *t = &in->tensors[i];
@@ -82,7 +90,7 @@ static qsf_status plan_tensor(const input *in, uint32_t i, const convert_options
     if (t->unit == in->hp.n_layers + 1 && t->kind != QSF_K_OUTPUT) return plan_set(c, t, o, QSF_T_F16, 1, err);   /* the format says so */
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (!convert_is_matrix(t)) return plan_set(c, t, o, QSF_T_F32, 1, err);
-    f = t->kind == QSF_K_TOKEN_EMBD ? plan_presets[o->preset].embd : t->kind == QSF_K_OUTPUT ? plan_presets[o->preset].head : plan_presets[o->preset].layer;
+    f = plan_form_of(in, t, o);
     if (o->block) f.block = o->block;
     c->fixed = false;
     for (uint32_t k = 0; k < o->n_rules; k++)
@@ -126,8 +134,10 @@ qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, 
     qsf_status st;
     if ((st = plan_check_rules(in, o, err))) return st;
     if (!(r->tensors = qsf_arena_array(in->arena, in->n_tensors, sizeof *r->tensors, "conversion plan", err))) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < in->n_tensors; i++)
+    for (uint32_t i = 0; i < in->n_tensors; i++) {
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
+        if (in->tensors[i].kind == QSF_K_TOKEN_EMBD) r->tensors[i].clusters = r->embd_clusters;
+    }
     r->equalized = plan_equalizes(in, o);
     if (r->equalized && (st = convert_equalize(in, o, r, err))) return st;
     if ((o->target_bytes || o->preset == CONVERT_MIXED) && (st = convert_budget(in, o, r, err))) return st;

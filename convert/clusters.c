@@ -1,9 +1,11 @@
-/* --head-clusters: the head's rows by likeness, so that decoding can leave most of them out (core/head_clusters.c).
+/* --head-clusters: the head's rows by likeness, so that decoding can leave most of them out (core/head_clusters.c); --embedding-clusters: the
+ * embedding's, so that less is left of each of them to be stored.
  * SPDX-License-Identifier: MIT
  *
- * Lloyd's k-means on a sample of the rows, then every row to its nearest centroid.  Distances count each column by its size in hidden states,
- * which rows are multiplied with: by the weights' sizes alone clusters would have to be two to five times as many for the same effect.  Sums
- * are made in one order: the result does not depend on the number of threads. */
+ * Lloyd's k-means on a sample of the rows, then every row to its nearest centroid.  Distances between the head's rows count each column by its
+ * size in hidden states, which rows are multiplied with: by the weights' sizes alone clusters would have to be two to five times as many for the
+ * same effect.  The embedding's rows are only looked up: their columns count alike.  Sums are made in one order: the result does not depend on
+ * the number of threads. */
 #include "convert.h"
 #include "kernels.h"
 
@@ -67,13 +69,23 @@ static qsf_status cluster_sample_strip(void *user, uint32_t i, uint32_t thread, 
     return QSF_OK;
 }
 
+/* A mean would hide which row it was. */
+static qsf_status cluster_check(const cluster_work *k, const float *rows, uint32_t row, uint32_t n, qsf_error *err)
+{
+    for (size_t i = 0; i < (size_t)n * k->cols; i++)
+        if (!isfinite(rows[i]))
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s, row %u: column %u is %s", k->in->tensors[k->tensor].name, (unsigned)(row + i / k->cols),
+                            (unsigned)(i % k->cols), isnan(rows[i]) ? "not a number" : "infinite");
+    return QSF_OK;
+}
+
 static qsf_status cluster_all_strip(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     cluster_work *k = user;
     const uint32_t row = i * CLUSTER_STRIP, n = QSF_MIN(CLUSTER_STRIP, k->rows - row);
     float *strip = k->strips + (size_t)thread * CLUSTER_STRIP * k->cols;
-    const qsf_status st = k->in->read(k->in, k->tensor, row, n, strip, err);
-    if (st) return st;
+    qsf_status st;
+    if ((st = k->in->read(k->in, k->tensor, row, n, strip, err)) || (st = cluster_check(k, strip, row, n, err))) return st;
     cluster_weigh(k, strip, n);
     cluster_nearest(k, strip, n, thread, k->nearest + row);
     return QSF_OK;
@@ -153,32 +165,38 @@ static qsf_status cluster_find(cluster_work *k, const convert_options *o, uint32
     return QSF_OK;
 }
 
-/* Centroids without the weights, as 8-bit tiles. */
-static qsf_status cluster_centroids(const cluster_work *k, qsf_clusters *out, qsf_error *err)
+/* Centroids without the weights, in 8 bits, row after row. */
+static qsf_status cluster_centroids(const cluster_work *k, uint32_t kind, qsf_tensor *out, qsf_error *err)
 {
-    qsf_tensor t = { .kind = QSF_K_OUTPUT, .type = QSF_T_8BIT, .block = CLUSTER_BLOCK, .rows = k->n, .cols = k->cols };
+    qsf_tensor t = { .kind = kind, .type = QSF_T_8BIT, .block = CLUSTER_BLOCK, .rows = k->n, .cols = k->cols };
     qsf_status st = qsf_tensor_bytes(t.type, 0, t.block, t.rows, t.cols, &t.bytes, err);
     if (st) return st;
-    const uint64_t each = t.bytes / k->n, bytes = t.bytes;
-    uint8_t *rows = qsf_alloc(k->in->platform, bytes, "centroids", err);
+    const uint64_t each = t.bytes / k->n;
+    uint8_t *rows = qsf_arena_alloc(k->in->arena, t.bytes, "centroids", err);
     if (!rows) return QSF_E_MEMORY;
     for (uint32_t c = 0; !st && c < k->n; c++) {
         for (uint32_t j = 0; j < k->cols; j++) k->strips[j] = k->centroids[(size_t)c * k->cols + j] / k->weight[j];
         st = qsf_quantize_row(t.type, t.block, k->strips, k->cols, NULL, rows + c * each, NULL, err);
     }
-    out->centroids = t;
-    out->centroids.packing = 1;
-    if (!st) st = qsf_tensor_bytes(t.type, 1, t.block, t.rows, t.cols, &out->centroids.bytes, err);
-    void *tiles = st ? NULL : qsf_arena_alloc(k->in->arena, out->centroids.bytes, "centroids", err);
-    if (!st && !tiles) st = QSF_E_MEMORY;
     t.data = rows;
-    if (!st) qsf_pack_tiles(&t, tiles);
-    out->centroids.data = tiles;
-    qsf_dealloc(k->in->platform, rows, bytes);
+    *out = t;
     return st;
 }
 
-static qsf_status cluster_result(const cluster_work *k, qsf_clusters *out, qsf_error *err)
+static qsf_status cluster_tiles(const cluster_work *k, qsf_tensor *t, qsf_error *err)
+{
+    const qsf_tensor rows = *t;
+    const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &t->bytes, err);
+    if (st) return st;
+    void *tiles = qsf_arena_alloc(k->in->arena, t->bytes, "centroids", err);
+    if (!tiles) return QSF_E_MEMORY;
+    qsf_pack_tiles(&rows, tiles);
+    t->packing = 1;
+    t->data = tiles;
+    return QSF_OK;
+}
+
+static qsf_status cluster_head_result(const cluster_work *k, qsf_clusters *out, qsf_error *err)
 {
     qsf_arena *a = k->in->arena;
     out->n = k->n;
@@ -193,7 +211,16 @@ static qsf_status cluster_result(const cluster_work *k, qsf_clusters *out, qsf_e
         k->counts[c] = out->first[c];
     }
     for (uint32_t row = 0; row < k->rows; row++) out->order[k->counts[k->nearest[row]]++] = row;
-    return cluster_centroids(k, out, err);
+    const qsf_status st = cluster_centroids(k, QSF_K_OUTPUT, &out->centroids, err);
+    return st ? st : cluster_tiles(k, &out->centroids, err);
+}
+
+static qsf_status cluster_embd_result(const cluster_work *k, qsf_embd_clusters *out, qsf_error *err)
+{
+    out->n = k->n;
+    if (!(out->of = qsf_arena_array(k->in->arena, k->rows, sizeof *out->of, "clusters", err))) return QSF_E_MEMORY;
+    for (uint32_t row = 0; row < k->rows; row++) out->of[row] = (uint16_t)k->nearest[row];
+    return cluster_centroids(k, QSF_K_TOKEN_EMBD, &out->centroids, err);
 }
 
 /* ---- memory ---- */
@@ -233,7 +260,7 @@ static qsf_status cluster_new(cluster_work *k, uint32_t n_threads, qsf_error *er
 {
     const qsf_platform *p = k->in->platform;
     if (!(k->weight = qsf_alloc_array(p, k->cols, sizeof(float), "clusters", err))) return QSF_E_MEMORY;
-    if (!(k->sample = qsf_alloc_array(p, (uint64_t)k->n_sample * k->cols, sizeof(float), "a sample of the head", err))) return QSF_E_MEMORY;
+    if (!(k->sample = qsf_alloc_array(p, (uint64_t)k->n_sample * k->cols, sizeof(float), "a sample of the rows", err))) return QSF_E_MEMORY;
     if (!(k->centroids = qsf_alloc_array(p, (uint64_t)k->n * k->cols, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
     if (!(k->halves = qsf_alloc_array(p, k->n, sizeof(float), "centroids", err))) return QSF_E_MEMORY;
     if (!(k->products = qsf_alloc_array(p, (uint64_t)n_threads * CLUSTER_STRIP * k->n, sizeof(float), "strips", err))) return QSF_E_MEMORY;
@@ -252,6 +279,20 @@ static int cluster_tensor(const input *in, uint32_t kind)
     return -1;
 }
 
+/* Of the rows of tensor i.  On an error there is nothing to free. */
+static qsf_status cluster_begin(cluster_work *k, input *in, const convert_options *o, uint32_t i, uint32_t n, uint32_t n_threads, qsf_error *err)
+{
+    const input_tensor *t = &in->tensors[i];
+    const uint32_t most = QSF_MIN(t->rows / CLUSTER_LEAST, QSF_MAX_CLUSTERS);
+    qsf_status st;
+    if (n > most) return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; at most %u are possible", (unsigned)n, (unsigned)t->rows, (unsigned)most);
+    *k = (cluster_work){ .in = in, .tensor = i, .rows = t->rows, .cols = t->cols, .n = n };
+    if ((st = qsf_kernels_init(&k->kernels, in->platform->cpu_features ? in->platform->cpu_features(in->platform->user) : 0, NULL, err))) return st;
+    if ((st = cluster_fit(k, o, n_threads, err))) return st;
+    if ((st = cluster_new(k, n_threads, err))) cluster_free(k, n_threads);
+    return st;
+}
+
 qsf_status convert_clusters(input *in, const convert_options *o, const convert_report *r, const qsf_clusters **out, qsf_error *err)
 {
     const int head = cluster_tensor(in, in->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
@@ -263,18 +304,39 @@ qsf_status convert_clusters(input *in, const convert_options *o, const convert_r
     if (head < 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no head to make clusters of");
     if (cluster_tensor(in, QSF_K_OUTPUT_BIAS) >= 0 || r->tensors[head].keeps_outliers || !qsf_type_tiles(r->tensors[head].type))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "clusters are for heads of a quantised type, without biases and without outliers kept apart");
-    const input_tensor *t = &in->tensors[head];
-    if (o->head_clusters > t->rows / CLUSTER_LEAST || o->head_clusters > QSF_MAX_CLUSTERS)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%u clusters of %u rows; at most %u are possible", (unsigned)o->head_clusters, (unsigned)t->rows,
-                        (unsigned)QSF_MIN(t->rows / CLUSTER_LEAST, QSF_MAX_CLUSTERS));
     const uint32_t n_threads = convert_threads(in->platform, o);
-    cluster_work k = { .in = in, .tensor = (uint32_t)head, .rows = t->rows, .cols = t->cols, .n = o->head_clusters };
-    if ((st = qsf_kernels_init(&k.kernels, in->platform->cpu_features ? in->platform->cpu_features(in->platform->user) : 0, NULL, err))) return st;
-    if ((st = cluster_fit(&k, o, n_threads, err))) return st;
+    cluster_work k;
     qsf_clusters *c = qsf_arena_alloc(in->arena, sizeof *c, "clusters", err);
     if (!c) return QSF_E_MEMORY;
-    if (!(st = cluster_new(&k, n_threads, err)) && !(st = convert_activations(in, o, k.weight, err)) &&
-        !(st = cluster_find(&k, o, n_threads, err)) && !(st = cluster_result(&k, c, err))) *out = c;
+    if ((st = cluster_begin(&k, in, o, (uint32_t)head, o->head_clusters, n_threads, err))) return st;
+    if (!(st = convert_activations(in, o, k.weight, err)) && !(st = cluster_find(&k, o, n_threads, err)) && !(st = cluster_head_result(&k, c, err))) *out = c;
     cluster_free(&k, n_threads);
     return st;
+}
+
+qsf_status convert_embd_clusters(input *in, const convert_options *o, const qsf_embd_clusters **out, qsf_error *err)
+{
+    const int embd = cluster_tensor(in, QSF_K_TOKEN_EMBD);
+    qsf_status st;
+    *out = NULL;
+    if (!o->embd_clusters) return QSF_OK;
+    if (embd < 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no embedding to make clusters of");
+    const uint32_t n_threads = convert_threads(in->platform, o);
+    cluster_work k;
+    qsf_embd_clusters *c = qsf_arena_alloc(in->arena, sizeof *c, "clusters", err);
+    if (!c) return QSF_E_MEMORY;
+    if ((st = cluster_begin(&k, in, o, (uint32_t)embd, o->embd_clusters, n_threads, err))) return st;
+    for (uint32_t j = 0; j < k.cols; j++) k.weight[j] = 1;
+    if (!(st = cluster_find(&k, o, n_threads, err)) && !(st = cluster_embd_result(&k, c, err))) *out = c;
+    cluster_free(&k, n_threads);
+    return st;
+}
+
+uint64_t convert_clusters_bytes(const input *in, const convert_options *o)
+{
+    const uint64_t row = qsf_ceil_div(in->hp.n_embd, CLUSTER_BLOCK) * qsf_block_bytes(QSF_T_8BIT, CLUSTER_BLOCK), vocab = in->hp.n_vocab;
+    uint64_t bytes = 0;
+    if (o->head_clusters) bytes += qsf_round_up(o->head_clusters, QSF_TILE_ROWS) * row + (2ull * o->head_clusters + vocab + in->hp.n_embd) * 4;
+    if (o->embd_clusters) bytes += o->embd_clusters * row + vocab * 2;
+    return bytes;
 }

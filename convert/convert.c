@@ -179,17 +179,20 @@ qsf_status convert_run(input *in, const convert_options *o, const char *path, co
     qsf_status st;
 
     memset(r, 0, sizeof *r);
+    if (o->embd_clusters && (st = input_untie(in, err))) return st;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         r->n_weights += (uint64_t)in->tensors[i].rows * in->tensors[i].cols;
         r->source_bytes += in->tensors[i].stored_bytes;
     }
+    if ((st = convert_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = convert_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, &meta, &n_meta, err))) return st;
     r->default_type = convert_default_type(in, r->tensors);
     if ((st = convert_clusters(in, o, r, &clusters, err))) return st;
     r->ns_plan = qsf_now(p) - start;
 
-    const qsf_write_options wo = { .default_type = r->default_type, .compression = o->compression, .max_tensors = 2 * in->n_tensors, .clusters = clusters };
+    const qsf_write_options wo = { .default_type = r->default_type, .compression = o->compression, .max_tensors = 2 * in->n_tensors, .clusters = clusters,
+                                   .embd_clusters = r->embd_clusters };
     if ((st = qsf_writer_new(p, path, &in->hp, &in->vocab, meta, n_meta, &wo, &w, err))) return st;
     if ((st = convert_units(in, o, r, w, err))) {
         qsf_writer_abort(w);

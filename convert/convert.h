@@ -1,5 +1,5 @@
 /* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c,
- * outliers.c, clusters.c, activations.c), making it (convert.c, strip.c), trying it without layers (importance.c), telling about it (report.c,
+ * outliers.c, clusters.c, activations.c, untie.c), making it (convert.c, strip.c), trying it without layers (importance.c), telling about it (report.c,
  * inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
@@ -38,6 +38,7 @@ typedef struct convert_options {
     uint64_t         ram_bytes;                     /* most memory for weights at work; 0: no limit */
     uint32_t         n_threads;                     /* 0: one a core */
     uint32_t         head_clusters;                 /* 0: none */
+    uint32_t         embd_clusters;                 /* 0: none; else the embedding becomes residuals, and a head that was tied to it a matrix of its own */
     /* Called on the calling thread, now and then; may be NULL. */
     void           (*progress)(void *user, const char *stage, const char *name, uint64_t done, uint64_t total);
     void            *progress_user;
@@ -54,6 +55,7 @@ typedef struct convert_tensor {
     bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
     uint64_t        bytes;
     const float    *row_scale, *col_scale;  /* [rows], [cols]: what the weights are multiplied with first, NULL: 1 */
+    const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
     const float    *importance;     /* [cols] of each column's squared error, NULL: unknown.  The place for calibration */
     bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
     uint64_t        n_outliers;
@@ -67,6 +69,7 @@ typedef struct convert_report {
     uint64_t        ns_plan, ns_run;
     uint8_t         default_type;   /* the header's */
     bool            equalized;
+    const qsf_embd_clusters *embd_clusters;     /* NULL: none */
 } convert_report;
 
 double convert_relative_error(const qsf_quant_error *e);    /* sum of squared errors over sum of squares */
@@ -78,7 +81,7 @@ bool convert_is_matrix(const input_tensor *t);
 /* Sets row_scale and col_scale of the layers' tensors so that the network's function stays. */
 qsf_status convert_equalize(input *in, const convert_options *o, convert_report *r, qsf_error *err);
 
-/* Chooses type and block of every tensor: r->tensors is filled in (the arena's). */
+/* Chooses type and block of every tensor: r->tensors is filled in (the arena's).  r->embd_clusters is set before. */
 qsf_status convert_plan(input *in, const convert_options *o, convert_report *r, qsf_error *err);
 
 /* Outliers as a strip finds them: what the quantised weight lacks, as fp16. */
@@ -119,6 +122,11 @@ qsf_status convert_outliers(input *in, const convert_options *o, convert_report 
 /* Sorts the head's rows into o->head_clusters clusters (the arena's; NULL where none were asked for). */
 qsf_status convert_clusters(input *in, const convert_options *o, const convert_report *r, const qsf_clusters **out, qsf_error *err);
 
+/* Sorts the embedding's rows into o->embd_clusters clusters, alike. */
+qsf_status convert_embd_clusters(input *in, const convert_options *o, const qsf_embd_clusters **out, qsf_error *err);
+/* What the tables of both take in the file. */
+uint64_t   convert_clusters_bytes(const input *in, const convert_options *o);
+
 /* size[n_embd]: root mean square of each column of what the head is multiplied with, 1 on average (activations.c). */
 qsf_status convert_activations(const input *in, const convert_options *o, float *size, qsf_error *err);
 
@@ -132,7 +140,8 @@ qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t 
                             const atomic_int *cancelled, qsf_error *err);
 uint32_t   convert_threads(const qsf_platform *p, const convert_options *o);
 
-/* Plans, converts, writes path whole or not at all.  QSF_E_CANCELLED: the flag was set.  On success r tells what was done. */
+/* Plans, converts, writes path whole or not at all.  QSF_E_CANCELLED: the flag was set.  On success r tells what was done.  With embd_clusters
+ * in is untied first and stays so. */
 qsf_status convert_run(input *in, const convert_options *o, const char *path, convert_report *r, qsf_error *err);
 
 #endif

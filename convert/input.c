@@ -130,6 +130,20 @@ static void input_add_outliers(const input_place *pl, const qsf_tensor *t, uint3
     }
 }
 
+static qsf_status input_add_centroids(const qsf_source *s, uint32_t row, uint32_t n, float *out, qsf_error *err)
+{
+    const qsf_embd_clusters *k = s->embd_clusters;
+    const uint32_t cols = k->centroids.cols;
+    float *mean = qsf_alloc_array(s->platform, cols, sizeof *mean, "a centroid", err);
+    if (!mean) return QSF_E_MEMORY;
+    for (uint32_t r = 0; r < n; r++) {
+        qsf_dequant_rows(&k->centroids, k->of[row + r], 1, mean);
+        for (uint32_t j = 0; j < cols; j++) out[(size_t)r * cols + j] += mean[j];
+    }
+    qsf_dealloc(s->platform, mean, cols * sizeof *mean);
+    return QSF_OK;
+}
+
 static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err)
 {
     input_source *own = in->own;
@@ -139,6 +153,7 @@ static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_
     const bool packed = own->src->units[pl->unit].compression != QSF_COMPRESS_NONE;
     const qsf_status st = packed ? input_read_kept(own, pl, row, n, out, err) : input_read_rows(in, own->src, pl, row, n, out, err);
     if (st == QSF_OK && pl->sparse) input_add_outliers(pl, t, row, n, out);
+    if (st == QSF_OK && t->kind == QSF_K_TOKEN_EMBD && own->src->embd_clusters) return input_add_centroids(own->src, row, n, out, err);
     return st;
 }
 

@@ -27,6 +27,7 @@ struct input {
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
     void        (*close)(input *in);    /* frees in too */
+    bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
     qsf_arena    *arena;
     void         *own;          /* of the reader */
@@ -35,6 +36,8 @@ struct input {
 /* By what is there: a directory with config.json, a file with GGUF or QSF magic. */
 qsf_status input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err);
 qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err);        /* convert/hf.c */
+/* Gives a tied model a head of its own, with the embedding's rows; others stay as they are. */
+qsf_status input_untie(input *in, qsf_error *err);                                                   /* convert/untie.c */
 qsf_status input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err);   /* convert/input.c */
 
 #endif

@@ -87,6 +87,10 @@ qsf_status inspect_info(FILE *out, const qsf_platform *p, const char *path, qsf_
         inspect_text(out, s->meta[i].value);
     }
     if (st) fprintf(out, "no weights: %s\n", why.text);
+    if (s->clusters) fprintf(out, "head: rows in %u clusters\n", (unsigned)s->clusters->n);
+    if (s->embd_clusters)
+        fprintf(out, "embedding: rows are what they lack of the centroids of %u clusters, %llu bytes in memory\n", (unsigned)s->embd_clusters->n,
+                (unsigned long long)(s->embd_clusters->centroids.bytes + s->hp.n_vocab * sizeof *s->embd_clusters->of));
     if (s->n_units) {
         inspect_unit(out, s, qsf_unit_embd(s));
         for (uint32_t i = 0; i < s->hp.n_layers; i++) inspect_unit(out, s, i);

@@ -44,6 +44,7 @@ void report_table(FILE *out, const input *in, const convert_report *r)
         fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB", t->name, report_type(c, type, sizeof type), convert_bits(c->bytes + c->outlier_bytes, weights),
                 convert_relative_error(&c->error), convert_cosine(&c->error), (double)(c->bytes + c->outlier_bytes) / 1e6);
         if (c->n_outliers) fprintf(out, "  %llu outliers", (unsigned long long)c->n_outliers);
+        if (c->clusters) fprintf(out, "  %u centroids", (unsigned)c->clusters->n);
         fprintf(out, "%s\n", c->raised ? "  raised" : "");
     }
     if (small) fprintf(out, "%-26s %-14s %9.3f %9s %9s  %.2f MB\n", "norms and biases", "f32, f16", convert_bits(small_bytes, small_weights), "", "", (double)small_bytes / 1e6);
@@ -84,10 +85,11 @@ void report_json(FILE *out, const input *in, const convert_options *o, const cha
         fprintf(out, "%s\n    {\"name\": ", i ? "," : "");
         json_string(out, t->name);
         fprintf(out, ", \"kind\": \"%s\", \"rows\": %u, \"cols\": %u, \"type\": \"%s\", \"block\": %u, \"packing\": %u, \"bytes\": %llu, \"bits_per_weight\": %.4f, "
-                "\"relative_error\": %.8g, \"cosine\": %.8f, \"outliers\": %llu, \"raised\": %s}",
+                "\"relative_error\": %.8g, \"cosine\": %.8f, \"outliers\": %llu, \"centroids\": %u, \"raised\": %s}",
                 qsf_kind_name(t->kind), (unsigned)t->rows, (unsigned)t->cols, qsf_type_get(c->type)->name, (unsigned)c->block, (unsigned)c->packing,
                 (unsigned long long)(c->bytes + c->outlier_bytes), convert_bits(c->bytes + c->outlier_bytes, (uint64_t)t->rows * t->cols),
-                convert_relative_error(&c->error), convert_cosine(&c->error), (unsigned long long)c->n_outliers, c->raised ? "true" : "false");
+                convert_relative_error(&c->error), convert_cosine(&c->error), (unsigned long long)c->n_outliers, c->clusters ? (unsigned)c->clusters->n : 0u,
+                c->raised ? "true" : "false");
     }
     fprintf(out, "\n  ]\n}\n");
 }

@@ -123,6 +123,25 @@ static void convert_scale(const convert_tensor *c, uint32_t row, uint32_t n, uin
     }
 }
 
+/* A row less its cluster's centroid.  What is lost is told of the whole row. */
+static qsf_status convert_residual_row(const convert_tensor *c, float *w, uint32_t cols, uint32_t row, uint8_t *dst, convert_strip *s, qsf_quant_error *e, qsf_error *err)
+{
+    float *mean = s->weight;
+    qsf_dequant_rows(&c->clusters->centroids, c->clusters->of[row], 1, mean);
+    for (uint32_t j = 0; j < cols; j++) w[j] -= mean[j];
+    const qsf_status st = qsf_quantize_row(c->type, c->block, w, cols, c->importance, dst, e, err);
+    if (st || !e) return st;
+    const qsf_tensor t = { .type = (uint8_t)c->type, .block = (uint16_t)c->block, .rows = 1, .cols = cols, .data = dst };
+    qsf_dequant_rows(&t, 0, 1, s->back);
+    for (uint32_t j = 0; j < cols; j++) {           /* the quantiser counted w[j] and back[j] */
+        const double m = mean[j], v = w[j], d = s->back[j];
+        e->sum_sq += m * (m + 2 * v);
+        e->dot += m * (m + v + d);
+        e->deq_sq += m * (m + 2 * d);
+    }
+    return QSF_OK;
+}
+
 qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, convert_strip *s,
                         uint8_t *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -137,6 +156,7 @@ qsf_status convert_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t
     s->found.n = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (c->keeps_outliers) st = convert_outlier_row(in->platform, c, s->values + (size_t)k * t->cols, t->cols, row + k, blocks + k * row_bytes, s, e, &why);
+        else if (c->clusters) st = convert_residual_row(c, s->values + (size_t)k * t->cols, t->cols, row + k, blocks + k * row_bytes, s, e, &why);
         else st = qsf_quantize_row(c->type, c->block, s->values + (size_t)k * t->cols, t->cols, c->importance, blocks + k * row_bytes, e, &why);
         if (st) return convert_row_failed(t, row + k, st, &why, err);
     }

@@ -3,7 +3,7 @@
 #include "convert.h"
 #include "engine_host.h"
 #include "fault_platform.h"
-#include "make_tiny_qsf.h"
+#include "make_tiny_clusters.h"
 #include "report.h"
 #include "test.h"
 
@@ -105,7 +105,7 @@ static size_t file_bytes(uint8_t *to, size_t cap)
 TEST(stored_weights_have_the_reported_error)
 {
     for (int preset = 0; preset < CONVERT_N_PRESETS; preset++)
-        for (int packing = 0; packing < 2; packing++) {
+        for (int packing = 0; packing < 4; packing++) {
             fake f = { 0 };
             input in;
             input *back = NULL;
@@ -114,7 +114,8 @@ TEST(stored_weights_have_the_reported_error)
             qsf_error err = { 0 };
             convert_defaults(&o);
             o.preset = (convert_preset)preset;
-            o.packing = (uint8_t)packing;
+            o.packing = packing % 2;
+            o.embd_clusters = packing / 2 * 3;
             o.equalize = CONVERT_OFF;
             o.compression = (uint8_t)((preset + packing) % 4);
             fake_open(&in, &f, "llama");
@@ -131,6 +132,7 @@ TEST(stored_weights_have_the_reported_error)
             CHECK_EQ(input_open_source(in.platform, out_path, &back, &err), QSF_OK);
             if (!back) { printf("    %s\n", err.text); in.close(&in); return; }
             CHECK_EQ(back->n_tensors, in.n_tensors);
+            CHECK_EQ(back->hp.tied, !o.embd_clusters);
             for (uint32_t i = 0; i < in.n_tensors && i < back->n_tensors; i++) {
                 static float w[FF * EMBD], v[FF * EMBD];
                 const uint32_t rows = in.tensors[i].rows, cols = in.tensors[i].cols;
@@ -203,6 +205,7 @@ TEST(clusters_of_the_head_are_whole_and_do_not_depend_on_threads)
         convert_defaults(&o);
         o.outliers = CONVERT_OFF;
         o.head_clusters = 20;
+        o.embd_clusters = 10;
         o.n_threads = 1;
         CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_OK);
         const size_t n = file_bytes(one, sizeof one);
@@ -211,7 +214,7 @@ TEST(clusters_of_the_head_are_whole_and_do_not_depend_on_threads)
         CHECK_EQ(file_bytes(many, sizeof many), n);
         CHECK_EQ(memcmp(one, many, n), 0);
         CHECK_EQ(qsf_source_open(qsf_platform_native(), out_path, NULL, false, &s, &err), QSF_OK);     /* which checks that every row is there */
-        CHECK(s && s->clusters);
+        CHECK(s && s->clusters && s->embd_clusters && s->embd_clusters->n == 10);
         if (s && s->clusters) {
             CHECK_EQ(s->clusters->n, 20);
             CHECK_EQ(s->clusters->first[20], 700);
@@ -219,6 +222,108 @@ TEST(clusters_of_the_head_are_whole_and_do_not_depend_on_threads)
         }
         qsf_source_close(s);
     }
+    remove(tiny);
+    remove(out_path);
+}
+
+/* The embedding of the file that was written. */
+static void read_embd(float *to, input_tensor *t, bool *tied)
+{
+    qsf_error err;
+    input *back;
+    CHECK_EQ(input_open_source(qsf_platform_native(), out_path, &back, &err), QSF_OK);
+    if (!back) return;
+    *t = back->tensors[0];
+    *tied = back->hp.tied;
+    CHECK_EQ(back->read(back, 0, 0, VOCAB, to, &err), QSF_OK);
+    back->close(back);
+}
+
+/* Residuals that lose nothing give the rows back, also from a file that has them already, and to one that has none any more. */
+TEST(an_embedding_in_clusters_is_whole_when_it_is_converted_again)
+{
+    static float want[VOCAB * EMBD], have[VOCAB * EMBD];
+    fake f = { 0 };
+    convert_options o;
+    convert_report r;
+    input_tensor t = { 0 };
+    input in;
+    bool tied = true;
+    qsf_error err = { 0 };
+    const char *again = "convert_test_again.qsf";
+    fake_open(&in, &f, "llama");
+    CHECK_EQ(in.read(&in, 0, 0, VOCAB, want, &err), QSF_OK);
+    in.close(&in);
+    convert_defaults(&o);
+    o.rules[o.n_rules++] = (convert_rule){ "token_embd", QSF_T_F32, 0 };
+    for (int round = 0; round < 3; round++) {
+        o.embd_clusters = round < 2 ? 3 - (uint32_t)round : 0;
+        if (!round) CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_OK);
+        else CHECK_EQ(convert_tiny(again, &o, &err), QSF_OK);
+        read_embd(have, &t, &tied);
+        for (int i = 0; i < VOCAB * EMBD; i++) CHECK_NEAR(have[i], want[i], 1e-6);
+        CHECK(!tied);
+        CHECK_EQ(t.source_type, QSF_T_F32);
+        remove(again);
+        CHECK_EQ(rename(out_path, again), 0);
+    }
+    remove(again);
+}
+
+/* Two bits of residual lose less than two bits of the rows: here, where rows lie near three points, far less. */
+static float near_points(const input *in, uint32_t i, uint32_t row, uint32_t col)
+{
+    const float point = i ? 0 : (float)((row % 3 * 7 + col * 5) % 11) - 5;
+    return point + fake_weight(in, i, row, col);
+}
+
+static qsf_status near_read(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err)
+{
+    (void)err;
+    for (uint32_t r = 0; r < n; r++)
+        for (uint32_t c = 0; c < in->tensors[i].cols; c++) out[(size_t)r * in->tensors[i].cols + c] = near_points(in, i, row + r, c);
+    return QSF_OK;
+}
+
+TEST(clusters_of_the_embedding_find_its_points)
+{
+    fake f = { 0 };
+    convert_options o;
+    double error[2];
+    convert_defaults(&o);
+    o.rules[o.n_rules++] = (convert_rule){ "token_embd", QSF_T_2BIT, 64 };
+    for (int k = 0; k < 2; k++) {
+        input in;
+        convert_report r;
+        qsf_error err = { 0 };
+        fake_open(&in, &f, "llama");
+        in.read = near_read;
+        o.embd_clusters = k ? 3 : 0;
+        CHECK_EQ(convert_run(&in, &o, out_path, &r, &err), QSF_OK);
+        error[k] = convert_relative_error(&r.tensors[0].error);
+        in.close(&in);
+    }
+    CHECK(error[0] > 0.01 && error[1] < 1e-3);
+    remove(out_path);
+}
+
+TEST(a_target_size_counts_what_clusters_take)
+{
+    static uint8_t file[1 << 20];
+    const char *tiny = "convert_test_tiny.qsf";
+    tiny_options to = tiny_defaults();
+    convert_options o;
+    qsf_error err = { 0 };
+    to.vocab = QSF_VOCAB_NONE;
+    to.embd_type = QSF_T_F16;
+    to.hp.n_vocab = 8192;
+    CHECK_EQ(tiny_write(qsf_platform_native(), tiny, &to, &err), QSF_OK);
+    convert_defaults(&o);
+    o.embd_clusters = 512;              /* 50 KB, more than a size has to spare */
+    o.target_bytes = 700000;
+    CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_OK);
+    const size_t n = file_bytes(file, sizeof file);
+    CHECK(n > 600000 && n <= o.target_bytes);
     remove(tiny);
     remove(out_path);
 }
@@ -241,6 +346,9 @@ TEST(clusters_that_cannot_be_made_are_refused)
     o.head_clusters = 3;
     o.preset = CONVERT_F16;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_UNSUPPORTED);
+    o.embd_clusters = 288 / 16 + 1;
+    CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_ARGUMENT);
+    o.embd_clusters = 0;
     o.preset = CONVERT_8BIT;
     o.ram_bytes = 20000;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_BUDGET);
@@ -401,6 +509,10 @@ TEST(a_bad_weight_is_named_and_the_old_file_stays)
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_CORRUPT);
     CHECK(strstr(err.text, "blk.1.ffn_up") && strstr(err.text, "row 37") && strstr(err.text, "column 3 is not a number"));
     if (!strstr(err.text, "row 37")) printf("    %s\n", err.text);
+    f.broken = "token_embd";
+    o.embd_clusters = 3;
+    CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_CORRUPT);
+    CHECK(strstr(err.text, "token_embd") && strstr(err.text, "row 37") && strstr(err.text, "column 3 is not a number"));
     check_old_file();
 }
 
@@ -447,6 +559,7 @@ TEST(failing_calls_leave_nothing_behind)
         convert_defaults(&o);
         o.preset = CONVERT_MIXED;
         o.outliers = CONVERT_ON;
+        o.embd_clusters = 2;
         o.n_threads = 1;
         put_old_file();
         fake_open_on(&fp.table, &in, &f, "llama");
@@ -487,11 +600,17 @@ static void put_text(const qsf_platform *p, const char *path, size_t len)
     CHECK_EQ(p->commit(p->user, out), QSF_OK);
 }
 
-/* Eight layers, the fourth of which hardly does anything. */
+/* Eight layers, the fourth of which hardly does anything; where they are compressed, with an embedding in clusters. */
 static bool calibration_begin(engine_host *h, uint8_t compression)
 {
     qsf_error err;
+    qsf_embd_clusters k;
     tiny_options o = tiny_defaults();
+    if (!tiny_embd_clusters_make(&k, 20, o.hp.n_vocab, o.hp.n_embd)) return false;
+    if (compression) {
+        o.hp.tied = false;
+        o.embd_clusters = &k;
+    }
     o.hp.n_layers = 8;
     o.idle = 1 + 3;
     o.outliers = true;
@@ -500,6 +619,7 @@ static bool calibration_begin(engine_host *h, uint8_t compression)
     put_text(&h->m.p, "text", 1500);
     put_text(&h->m.p, "short", 40);
     const qsf_status st = tiny_write(&h->m.p, "m", &o, &err);
+    tiny_embd_clusters_free(&k);
     CHECK(st == QSF_OK || st == QSF_E_UNSUPPORTED);
     return st == QSF_OK;
 }
@@ -535,6 +655,10 @@ TEST(calibration_finds_the_idle_layer_and_leaves_the_weights)
                 else places |= 1u << (int)(importance * 4);
             }
             CHECK_EQ(places, 15);
+            CHECK_EQ(s[1] && s[1]->embd_clusters, compression);
+            if (s[1] && s[1]->embd_clusters)
+                CHECK(!memcmp(s[0]->embd_clusters->of, s[1]->embd_clusters->of, 288 * sizeof *s[0]->embd_clusters->of) &&
+                      !memcmp(s[0]->embd_clusters->centroids.data, s[1]->embd_clusters->centroids.data, (size_t)s[0]->embd_clusters->centroids.bytes));
             if (s[1]) CHECK_NEAR(s[1]->units[3].importance, 0.125, 0);
             o.n_threads = 3;                                    /* again, from the new file, on threads: the same file */
             CHECK_EQ(convert_calibrate(p, "out", "text", "again", &o, &bytes, &err), QSF_OK);
@@ -603,6 +727,9 @@ int main(int argc, char **argv)
     RUN(stored_weights_have_the_reported_error);
     RUN(threads_do_not_change_the_file);
     RUN(clusters_of_the_head_are_whole_and_do_not_depend_on_threads);
+    RUN(an_embedding_in_clusters_is_whole_when_it_is_converted_again);
+    RUN(clusters_of_the_embedding_find_its_points);
+    RUN(a_target_size_counts_what_clusters_take);
     RUN(clusters_that_cannot_be_made_are_refused);
     RUN(rules_give_tensors_their_types);
     RUN(outliers_are_kept_where_they_pay);

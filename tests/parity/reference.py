@@ -95,7 +95,7 @@ class Model:
         for t in q.tensors:
             name = QSF_KINDS.get(t["kind"])
             if name is None: continue
-            w = q.values(t).astype(F)
+            w = (q.embedding() if t["kind"] == 32 else q.values(t)).astype(F)
             for o in q.tensors:
                 if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]: w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
             name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"

@@ -176,6 +176,7 @@ def check_files(r):
 
     for kind in ("4bit", "2bit"):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
+    for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
 
 def check_outliers(r, kind, packing, ids):
     path, _ = make_tiny.make(r.a.cache, "llama")
@@ -185,6 +186,17 @@ def check_outliers(r, kind, packing, ids):
         ok, text = qsf_exact(r, path, qsf, ids, 256)
         return ok, text + (", no outliers were kept" if b"outliers" not in r.call(r.a.convert, "--info", qsf) else "")
     r.check(f"files outliers {kind} packing {packing}, f32 logits", work)
+
+def check_embedding_clusters(r, source, ids):
+    """A head of its own; a tied one and a scaled embedding; learned positions."""
+    path, _ = make_tiny.make(r.a.cache, source)
+    qsf = r.a.cache / f"{source}-embedding-clusters.qsf"
+    def work():
+        convert(r, path, qsf, "--embedding-clusters", "12")
+        ok, text = qsf_exact(r, path, qsf, ids, 256)
+        info = r.call(r.a.convert, "--info", qsf)
+        return ok and b"of 12 clusters" in info and b"head of its own" in info, text
+    r.check(f"files {source} embedding clusters, f32 logits", work)
 
 def convert(r, source, qsf, *options):
     r.call(r.a.convert, "--quiet", *options, source, qsf)
