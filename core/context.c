@@ -366,6 +366,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     qsf_exit_begin(c);
     qsf_ends_begin(c);
     c->begun_ns = qsf_now(c->platform);
+    c->waiting_ns = 0;
     return QSF_OK;
 }
 
@@ -428,9 +429,12 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
 {
     if (waiting) *waiting = false;
     if (!c->active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
+    if (c->waiting_ns) qsf_loader_waited(&c->loader, qsf_now(c->platform) - c->waiting_ns);
+    c->waiting_ns = 0;
     qsf_status st = step_fetch(c, false);
     if (st == QSF_PENDING) {
         if (waiting) *waiting = true;
+        c->waiting_ns = qsf_now(c->platform);
         return st;
     }
     if (!st) st = step_compute(c);
@@ -447,6 +451,7 @@ qsf_status qsf_wait(qsf_context *c)
 {
     if (!c->active) return QSF_OK;
     const qsf_status st = step_fetch(c, true);
+    if (st != QSF_E_UNSUPPORTED) c->waiting_ns = 0;
     if (st && st != QSF_E_UNSUPPORTED) batch_drop(c);       /* a host that cannot wait may go on stepping */
     return st;
 }

@@ -95,6 +95,7 @@ struct qsf_context {
     uint32_t       n_rows, n_asked;  /* rows, with those that early exit had left; rows that ask for logits */
     uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers + j part j of the head */
     uint64_t       begun_ns;
+    uint64_t       waiting_ns;       /* since when the caller waits by itself for bytes, 0: it does not */
     const qsf_weights *w;            /* of the layer being computed */
     const qsf_weights *w_embd, *w_final;
     const qsf_matrix  *head;         /* the head, or the part of it whose first row is head_row */

@@ -449,6 +449,12 @@ qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err)
     return st;
 }
 
+void qsf_loader_waited(qsf_loader *l, uint64_t ns)
+{
+    l->ns_wait += ns;
+    if (!l->worker) l->took.read += ns;         /* a thread measures its reads */
+}
+
 /* ---- life ---- */
 
 bool qsf_loader_threaded(const qsf_source *s)

@@ -105,5 +105,7 @@ void       qsf_loader_prefetch(qsf_loader *l, uint32_t layer);
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err);
 /* Waits until unit is there. */
 qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err);
+/* The caller has done that itself, this long. */
+void       qsf_loader_waited(qsf_loader *l, uint64_t ns);
 
 #endif

@@ -17,17 +17,32 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -c, --context N         context length
   -t, --threads N         threads, 0 for one a processor
   --memory MB             memory to stay within
+  --kv TYPE               how keys and values are kept: f16, q8, q8v4, q4, q4v2, q2, f32 (q8)
+  --kv-window N           keep the last N positions and the first few only: the text may go on beyond the context
+  --kv-sinks N            how many of the first positions those are (4)
+  --kv-heavy N            and N more that drew the most attention
+  --early-exit F          go on with the last layers where the hidden state has settled: cosine 0.9 to 0.99
+  --head-topk WHICH       rows of the head that are computed: exact, screen, clusters (exact)
+  --check WHEN            compare a layer's checksum when it is read: first, every (first)
   --ids                   print the answer's token ids as JSON
   -v, --verbose           what runs, and how fast
 `;
+
+/* What load() calls them. */
+const LOADING = {
+  context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv', 'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
+  'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',
+};
+const SHORT = {context: {short: 'c'}, threads: {short: 't'}};
+const numberOr = text => (Number.isNaN(Number(text)) ? text : Number(text));
 
 function arguments_() {
   try {
     return parseArgs({allowPositionals: true, options: {
       prompt: {type: 'string', short: 'p'}, system: {type: 'string', short: 's'}, raw: {type: 'boolean'}, 'max-tokens': {type: 'string', short: 'n', default: '256'},
-      temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, context: {type: 'string', short: 'c', default: '0'},
-      threads: {type: 'string', short: 't', default: '0'}, memory: {type: 'string', default: '0'}, ids: {type: 'boolean'},
+      temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, ids: {type: 'boolean'},
       verbose: {type: 'boolean', short: 'v'}, help: {type: 'boolean', short: 'h'},
+      ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
     }});
   } catch (error) {
     process.stderr.write(`${error.message}\n`);
@@ -43,17 +58,23 @@ if (o.help || !model || o.prompt === undefined) {
 const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 try {
-  const m = await load(model, {threads: Number(o.threads), contextLength: Number(o.context), memory: Number(o.memory), signal: stop.signal});
+  const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
+  const m = await load(model, {...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
   const ids = [];
   const options = {maxTokens: Number(o['max-tokens']), temperature: Number(o.temp), seed: Number(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
   const messages = [...(o.system === undefined ? [] : [{role: 'system', content: o.system}]), {role: 'user', content: o.prompt}];
   const chat = !o.raw && m.info.chatTemplate;
-  for await (const text of chat ? m.chat(messages, options) : m.generate(o.prompt, options)) if (!o.ids) process.stdout.write(text);
+  const answer = chat ? m.chat(messages, options) : m.generate(o.prompt, options);
+  let step;
+  while (!(step = await answer.next()).done) if (!o.ids) process.stdout.write(step.value);
   process.stdout.write(o.ids ? `${JSON.stringify({ids})}\n` : '\n');
+  if (step.value === 'full') process.stderr.write('the context is full; -c N makes it longer, with --kv-window N the text goes on\n');
   if (o.verbose) {
     const s = await m.stats(), rate = (n, ns) => `${(n / (ns / 1e9 || 1)).toFixed(1)} tok/s`;
     process.stderr.write(`${m.info.variant}, ${m.info.threads} threads; prompt ${s.promptTokens} tokens, ${rate(s.promptTokens, s.promptNs)}; ` +
       `answer ${s.generatedTokens} tokens, ${rate(s.generatedTokens, s.generatedNs)}; ${(s.memoryBytes / 1e6).toFixed(0)} MB\n`);
+    const ms = ['matmul', 'attention', 'head', 'sampling', 'other', 'wait'].map(part => `${part} ${(s[`${part}Ns`] / 1e6).toFixed(0)} ms`).join(', ');
+    process.stderr.write(`${ms}; ${(s.bytesRead / 1e6).toFixed(0)} MB read\n`);
   }
   await m.dispose();
 } catch (error) {

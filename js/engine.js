@@ -1,13 +1,16 @@
 /* A module and its memory: the other side of platform/wasm/.  Runs in the engine's worker.
  * SPDX-License-Identifier: MIT */
 import {E_BUDGET, E_CANCELLED, E_FULL, E_IO, OK, PENDING, QsfError, STATUS} from './errors.js';
+import {WORDS} from './options.js';
 
 /* The orders of platform/wasm/engine.c. */
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
 const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary', 'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
 const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
-const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead'];
+const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
+  'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
 const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'guesses'];
+const OPTIONS = ['memory', 'contextLength', 'batch', 'threads', 'kv', 'kvWindow', 'kvSinks', 'kvHeavy', 'head', 'quality', 'earlyExit', 'check'];
 
 const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */
@@ -41,6 +44,7 @@ export class Engine {
   #arrival; #arrived;           // a promise for the next answered read
   #failure;                     // why the last read failed
   #tokens = [];                 // what the sequence holds
+  #samplingMs = 0;
 
   /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
   static async create({source, threads, relaxed, shared, maximum = 65536, compile, startThread, warn}) {
@@ -198,12 +202,14 @@ export class Engine {
   share() { if (this.isShared) this.#source.attach?.(this.#memory); }
 
   context(options) { this.#check(this.#context(options, 0)); }
-  #context({memory = 0, contextLength = 0, batch = 0, threads = 0, kv = 'q8', quality = 1, isa}, planOnly) {
-    const types = {f16: 0, q8: 1, f32: 2, q4: 3, q2: 4, q8v4: 5, q4v2: 6};
-    if (!(kv in types)) throw new QsfError('ARGUMENT', `kv is "${kv}"; f16, q8, q8v4, q4, q4v2, q2 and f32 are possible`);
-    const make = at => this.#x.context_new(memory * 1e6, contextLength, batch, threads, types[kv], quality, at, planOnly);
-    return isa ? this.#with(encoder.encode(isa + '\0'), make) : make(0);
+  /* options: all of them, as options.js has checked them. */
+  #context(options, planOnly) {
+    const numbers = {...options, memory: options.memory * 1e6};
+    for (const [name, words] of Object.entries(WORDS)) numbers[name] = words.indexOf(options[name]);
+    return this.#with(Float64Array.from(OPTIONS, name => numbers[name]), at => this.#x.context_new(at, planOnly));
   }
+  /** What the last context() or estimate() gave up of what it was asked for, and more that the user should know of. */
+  get warnings() { return this.#string(this.#x.warnings()).split('\n').slice(0, -1); }
 
   /** What context(options) would take; where that is more than options.memory, what it would take at the least. */
   estimate(options) {
@@ -228,7 +234,9 @@ export class Engine {
     return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
-  stats() { return {...this.#numbers(STATS), cachedTokens: this.#tokens.length, memoryBytes: this.memoryBytes}; }
+  stats() {
+    return {...this.#numbers(STATS), samplingNs: Math.round(this.#samplingMs * 1e6), cachedTokens: this.#tokens.length, memoryBytes: this.memoryBytes};
+  }
 
   /* ---- text ---- */
   tokenize(text, {addSpecial = false, parseSpecial = false} = {}) {
@@ -315,7 +323,8 @@ export class Engine {
   async #prompt(ids, signal, progress) {
     let keep = 0;
     while (keep < this.#tokens.length && keep < ids.length - 1 && this.#tokens[keep] === ids[keep]) keep++;
-    this.#cut(keep);
+    if (this.#x.truncate(keep) === OK) this.#tokens.length = keep;
+    else this.#cut(keep = 0);   // a window has dropped what is seen from there
     const {batch: most, layers} = this.#numbers(['batch', 'layers']);
     let told = -Infinity;
     const tell = (done, layer) => {
@@ -398,7 +407,8 @@ export class Engine {
     try {
       for (let n = 0; ; n++) {
         if (n === maxTokens) return yield * this.#rest(held + stream.decode(), 'length');
-        const id = this.#x.pick(row);
+        const began = performance.now(), id = this.#x.pick(row);
+        this.#samplingMs += performance.now() - began;
         if (!ignoreEnd && this.#x.token_is_end(id)) return yield * this.#rest(held + stream.decode(), 'end');
         this.#x.accept(id);
         held += stream.decode(this.piece(id), {stream: true});

@@ -29,10 +29,32 @@ export interface LoadOptions {
   contextLength?: number;
   /** Rows of a prompt computed at once; default 256. */
   batch?: number;
-  /** How keys and values are kept; default 'q8'. */
-  kv?: 'q8' | 'f16' | 'f32' | 'q8v4' | 'q4' | 'q4v2' | 'q2';
+  /** How keys and values are kept: bits of both, or of keys and of values; default 'q8'. docs/kv-cache.md says what fewer cost. */
+  kv?: 'f16' | 'q8' | 'q8v4' | 'q4' | 'q4v2' | 'q2' | 'f32';
+  /**
+   * 0 (default): every position is kept, and `contextLength` is the end. Else a token sees the first `kvSinks` positions and the last `kvWindow`; what none will see
+   * again is dropped, and a text may be longer than `contextLength`. A new prompt shares with the last one only what is still there; sessions cannot be saved any more
+   * once something was dropped.
+   */
+  kvWindow?: number;
+  /** With `kvWindow`: how many of the first positions are always seen; default 4. */
+  kvSinks?: number;
+  /** With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay; default 0. */
+  kvHeavy?: number;
+  /**
+   * Which rows of the output head are computed for a token. 'exact' (default): all. 'screen': the best 256, found by a copy in few bits. 'clusters': those near the
+   * hidden state, in files that were made with clusters. Both keep embedding and head in memory; docs/performance.md says how often the likeliest token is the same.
+   */
+  head?: 'exact' | 'screen' | 'clusters';
   /** 1 (default): all layers; less leaves out those that the file calls unimportant. */
   quality?: number;
+  /**
+   * 0 (default): off. Else a token goes on with the last two layers where its hidden state has settled: a cosine of this much or more (0.9 to 0.99) over two layers.
+   * Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that it left out.
+   */
+  earlyExit?: number;
+  /** When a layer's checksum is compared: when it is first read (default), or every time that it is read again. */
+  check?: 'first' | 'every';
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
   onProgress?: (progress: Progress) => void;
@@ -144,22 +166,42 @@ export interface ModelInfo {
   readonly threads: number;
   readonly isa: string;
   readonly version: string;
-  /** What had to be done without; it may grow while the file is fetched. */
+  /**
+   * What had to be done without, also what gave way to `memory` and may show in the answers: "context length 4096 -> 1024, to stay within 40 MB".
+   * It may grow while the file is fetched.
+   */
   readonly warnings: readonly string[];
 }
 
+/** Since the model was loaded; Ns are nanoseconds, as exact as the page's clock. */
 export interface Stats {
   readonly threads: number;
+  /** Rows that were computed; generated: guesses that were wrong, too. */
   readonly promptTokens: number;
   readonly generatedTokens: number;
   readonly promptNs: number;
   readonly generatedNs: number;
+  /** Computing waited for a layer's bytes. */
   readonly waitNs: number;
+  /** Checking, decompressing and repacking layers. */
   readonly prepareNs: number;
+  /** Of prepareNs. */
+  readonly checkNs: number;
+  readonly decompressNs: number;
+  /** Of promptNs and generatedNs: the layers' matrices, attention, the head's matrix, the rest. */
   readonly matmulNs: number;
   readonly attentionNs: number;
+  readonly headNs: number;
   readonly otherNs: number;
+  /** Picking tokens. */
+  readonly samplingNs: number;
+  /** Reads were under way, as far as computing waited for their end. */
+  readonly readNs: number;
+  /** 0 to 1: the share of readNs and prepareNs that passed while something was computed. */
+  readonly overlap: number;
   readonly bytesRead: number;
+  /** Layers that tokens went on without, by `earlyExit`. */
+  readonly layersLeft: number;
   /** Tokens whose keys and values are kept for the next prompt that begins like this one. */
   readonly cachedTokens: number;
   /** The module's memory. */
@@ -199,7 +241,8 @@ export interface Model {
   dispose(): Promise<void>;
 }
 
-export type EstimateOptions = Pick<LoadOptions, 'memory' | 'threads' | 'contextLength' | 'batch' | 'kv' | 'signal'>;
+/** What load() takes, so that the same object can be given to both. */
+export type EstimateOptions = Omit<LoadOptions, 'onProgress'>;
 
 /** What loading with these options would take. */
 export interface Estimate {
@@ -223,6 +266,8 @@ export interface Estimate {
   readonly slots: number;
   readonly plan: readonly {readonly name: string, readonly bytes: number}[];
   readonly reductions: readonly string[];
+  /** What of it may show in the answers, and whatever else load() would have to do without. */
+  readonly warnings: readonly string[];
 }
 
 /** Reads a model's description and says what load() would take and reduce; of a file at a URL no weights come over the network. */

@@ -1,6 +1,7 @@
 /* A model as its user sees it; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {QsfError, unpack} from './errors.js';
+import {checked} from './options.js';
 
 const LEAVE_MS = 2000;
 
@@ -152,14 +153,15 @@ export async function loadIn(startWorker, from, {onProgress, ...options} = {}) {
 
 /** The same for what is to be known before loading. */
 export async function estimateIn(startWorker, from, options) {
-  return open(startWorker, from, {...options, estimate: true}, async (port, estimate) => {
+  return open(startWorker, from, options, async (port, estimate) => {
     await port.close(new QsfError('DISPOSED', 'the estimate is made'));
     return Object.freeze(estimate);
-  });
+  }, true);
 }
 
-async function open(startWorker, from, {signal, onProgress, ...options}, use) {
+async function open(startWorker, from, {signal, onProgress, ...rest} = {}, use, estimate = false) {
   signal?.throwIfAborted();
+  const options = {...checked(rest), estimate};
   const port = new Port(await startWorker());
   const abort = () => port.close(signal.reason);
   signal?.addEventListener('abort', abort, {once: true});

@@ -38,8 +38,13 @@ export function serve(host) {
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
     await engine.open();
-    if (options.estimate) return engine.estimate({...options, threads: 0});
+    if (options.estimate) {
+      const estimate = engine.estimate({...options, threads: 0});
+      warnings.push(...engine.warnings);
+      return estimate;
+    }
     engine.context({...options, threads: 0});
+    warnings.push(...engine.warnings);
     const info = engine.info();
     source.settle?.({resident: info.resident});
     if (!info.resident) engine.share();

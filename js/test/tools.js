@@ -32,7 +32,8 @@ export const code = (wanted, pattern = /.{10}/) => error => {
 export const QUESTION = [{role: 'user', content: 'What is the capital of France?'}];
 
 /** The native program's greedy tokens for QUESTION. */
-export const nativeTokens = (model, n) => JSON.parse(execFileSync(need('QSF_TEST_RUN'), ['-m', model, '-p', QUESTION[0].content, '--temp', '0', '-n', String(n), '--json'])).ids;
+export const nativeTokens = (model, n, more = []) =>
+  JSON.parse(execFileSync(need('QSF_TEST_RUN'), ['-m', model, '-p', QUESTION[0].content, '--temp', '0', '-n', String(n), '--json', ...more])).ids;
 
 /** The answer as text, tokens and the reason of its end. */
 export async function collect(tokens, ids = []) {

@@ -2,9 +2,15 @@
  * SPDX-License-Identifier: MIT
  *
  * js/engine.js is the other side; the orders of numbers and texts here are its lists' orders. */
+#include "context.h"
 #include "wasm.h"
 
 #include <string.h>
+
+/* What JavaScript asks of a context: numbers only, in the order of js/engine.js. */
+typedef struct wasm_options {
+    double ram_budget, n_ctx, n_batch, n_threads, kv_type, kv_window, kv_sinks, kv_heavy, head, quality, early_exit, check_every;
+} wasm_options;
 
 static struct {
     qsf_model   *model;
@@ -13,6 +19,7 @@ static struct {
     qsf_plan     plan;
     uint32_t     guesses;           /* a pass, at most */
     const char  *piece;             /* of the last token_piece */
+    char         warnings[1500];    /* of the last context_new: lines */
     size_t       count;             /* ids or bytes that the last call gave or would have given */
     qsf_error    error;
 } session;
@@ -34,33 +41,51 @@ WASM_EXPORT("count") size_t wasm_count(void) { return session.count; }
 
 /* ---- life ---- */
 
+static void session_log(void *user, qsf_log_level level, const char *line)
+{
+    const size_t at = strlen(session.warnings), len = strlen(line);
+    (void)user;
+    if (level != QSF_LOG_WARN || at + len + 2 > sizeof session.warnings) return;
+    memcpy(session.warnings + at, line, len);
+    memcpy(session.warnings + at + len, "\n", 2);
+}
+WASM_EXPORT("warnings") const char *wasm_warnings(void) { return session.warnings; }
+
 WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
 {
     qsf_model_options o;
     qsf_model_defaults(&o);
     o.vocab_only = vocab_only;
+    o.log = session_log;
     return qsf_model_open(name, &o, &session.model, &session.error);
 }
 
 /* plan_only: makes the plan and nothing else. */
-WASM_EXPORT("context_new")
-int wasm_context_new(double ram_budget, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads, int kv_type, double quality, const char *isa, int plan_only)
+WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int plan_only)
 {
     qsf_context_options o;
     qsf_context_defaults(&o);
-    o.ram_budget = (uint64_t)ram_budget;
-    o.n_ctx = n_ctx;
-    if (n_batch) o.n_batch = n_batch;
-    o.n_threads = n_threads;
+    o.ram_budget = (uint64_t)asked->ram_budget;
+    o.n_ctx = (uint32_t)asked->n_ctx;
+    if (asked->n_batch > 0) o.n_batch = (uint32_t)asked->n_batch;
+    o.n_threads = (uint32_t)asked->n_threads;
     o.n_seqs = 1;
-    o.kv_type = (qsf_kv_type)kv_type;
-    o.quality = (float)quality;
-    o.isa = isa;
+    o.kv_type = (qsf_kv_type)(int)asked->kv_type;
+    o.kv_window = (uint32_t)asked->kv_window;
+    o.kv_sinks = (uint32_t)asked->kv_sinks;
+    o.kv_heavy = (uint32_t)asked->kv_heavy;
+    o.head = (qsf_head_mode)(int)asked->head;
+    o.quality = (float)asked->quality;
+    o.early_exit = (float)asked->early_exit;
+    o.check_every = asked->check_every > 0;
+    session.warnings[0] = 0;
     session.guesses = qsf_draft_room(session.model, &o, QSF_DRAFT_MOST);
-    if (plan_only) return qsf_context_plan(session.model, &o, &session.plan, &session.error);
-    const qsf_status st = qsf_context_new(session.model, &o, &session.context, &session.error);
-    if (!st) qsf_context_get_plan(session.context, &session.plan);
-    return st;
+    const qsf_status st = plan_only ? qsf_context_plan(session.model, &o, &session.plan, &session.error)
+                                    : qsf_context_new(session.model, &o, &session.context, &session.error);
+    if (st) return st;
+    if (plan_only) qsf_plan_log(session.model, &session.plan, &o);
+    else qsf_context_get_plan(session.context, &session.plan);
+    return QSF_OK;
 }
 
 /* ---- what it is ---- */
@@ -87,6 +112,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         (double)session.plan.total, session.plan.n_ctx, session.plan.resident, session.plan.n_slots,
         s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
         (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
+        (double)s.ns_read, (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
         session.plan.n_batch, (double)session.plan.least, session.guesses,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;

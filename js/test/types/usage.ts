@@ -3,7 +3,8 @@
 import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
 
 const options: LoadOptions = {
-  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8', quality: 1, relaxed: false, cache: 'reload', timeout: 1000,
+  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4, kvHeavy: 64, head: 'screen', quality: 1, earlyExit: 0,
+  check: 'every', relaxed: false, cache: 'reload', timeout: 1000,
   onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
   signal: AbortSignal.timeout(1000),
 };
@@ -14,6 +15,9 @@ await load(new Uint8Array(8));
 await load(new ArrayBuffer(8));
 
 const guess: Estimate = await estimate('https://example.org/model.qsf', {memory: 100, contextLength: 512, kv: 'f16', signal: options.signal!});
+for (const kv of ['f16', 'q8', 'q8v4', 'q4', 'q4v2', 'q2', 'f32'] as const) await estimate('model.gguf', {kv, kvWindow: 64, earlyExit: 0.95, head: 'clusters', check: 'first', quality: 0.9});
+const {onProgress, ...shared} = options;
+const warned: readonly string[] = (await estimate('model.gguf', shared)).warnings;
 const first: string | undefined = guess.fits ? guess.reductions[0] : `${guess.leastBytes} ${guess.memoryBytes}`;
 const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
 for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0})) text.toUpperCase();
@@ -40,11 +44,16 @@ try {
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
 }
-console.log(loaded, first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
+const times: number = stats.readNs + stats.waitNs + stats.checkNs + stats.decompressNs + stats.matmulNs + stats.attentionNs + stats.headNs + stats.samplingNs;
+console.log(onProgress, warned, times / stats.overlap, stats.layersLeft, loaded, first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
 // @ts-expect-error  a prompt is needed
 model.generate();
 // @ts-expect-error  not a kind of keys and values
 await load('model.qsf', {kv: 'q3'});
+// @ts-expect-error  not a time to check
+await estimate('model.qsf', {check: 'never'});
+// @ts-expect-error  a number
+await load('model.qsf', {kvWindow: '256'});
 // @ts-expect-error  information is not to be written
 info.threads = 3;
