@@ -10,6 +10,10 @@ const on = (id, type, act) => $(id).addEventListener(type, act);
 const announce = text => { $('state').textContent = text; };
 const lastPart = url => decodeURIComponent(new URL(url).pathname.split('/').pop()) || url;
 const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
+function note(id, texts) {
+  $(id).replaceChildren(...texts.map(text => make('li', {textContent: text})));
+  $(id).hidden = !texts.length;
+}
 function button(label, act, properties) {
   const made = make('button', {type: 'button', className: 'quiet', textContent: label, ...properties});
   made.addEventListener('click', act);
@@ -143,8 +147,7 @@ function showModel(called) {
   };
   $('facts').replaceChildren(...Object.entries(facts).flatMap(([term, text]) => [make('dt', {textContent: term}), make('dd', {textContent: text})]));
   $('map').replaceChildren(...memoryMap(info.plan, settings.memory));
-  $('warnings').replaceChildren(...info.warnings.map(text => make('li', {textContent: text})));
-  $('warnings').hidden = !info.warnings.length;
+  note('warnings', info.warnings);
   $('about').open = true;
   chat.use(model);
   $('mode-chat').disabled = !info.chatTemplate;
@@ -189,15 +192,18 @@ async function estimate() {
   asking?.abort();
   const {signal} = asking = new AbortController(), from = choice(), need = $('need');
   need.className = '';
+  note('need-losses', []);
   $('need-map').replaceChildren();
   const size = from && (from.size ?? listed.find(one => one.url === from)?.size);
   need.textContent = size ? megabytes(size) : '';
   await pause(250);             // until the typing ends
   if (!from || !qsf?.estimate || signal.aborted) return;
   try {
-    const {fileBytes, parameters, memoryBytes, resident, reductions, plan} = await qsf.estimate(from, {...loadOptions(), signal});
+    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} = await qsf.estimate(from, {...loadOptions(), signal});
     if (signal.aborted) return;
-    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`, `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']), ...reductions].join(' · ');
+    const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
+    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`, `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']), ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
+    note('need-losses', losses);
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
   } catch (error) {
     if (signal.aborted) return;

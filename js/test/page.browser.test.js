@@ -217,7 +217,9 @@ export const cache = {
 };
 export async function estimate(from, {memory, signal}) {
   await wait(50, signal);
-  return {fileBytes: 79e6, parameters: 135e6, memoryBytes: memory ? memory * 1e6 : 104e6, resident: !memory, plan, reductions: memory ? ['context of 1024 instead of 2048'] : []};
+  return {fileBytes: 79e6, parameters: 135e6, memoryBytes: memory ? memory * 1e6 : 104e6, resident: !memory, plan,
+    reductions: memory ? ['batch 256 -> 128', 'context length 2048 -> 1024'] : [],
+    warnings: ['one thread: this page is not cross-origin isolated', ...(memory ? ['context length 2048 -> 1024, to stay within 120 MB'] : [])]};
 }
 export async function load(from, {onProgress, signal}) {
   for (let i = 0; i <= 30; i++) { onProgress({phase: 'load', loaded: 20e6 + i * 1e6, total: 79e6, stored: 20e6}); await wait(100, signal); }
@@ -240,7 +242,9 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await page.waitForFunction(() => document.querySelector('#need').textContent.includes('needs 104 MB'), undefined, SLOW);
   assert.match(await page.textContent('#list .choice:nth-child(2)'), /on this device/);
   await page.fill('[name=memory]', '120');
-  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('context of 1024 instead of 2048'), undefined, SLOW);
+  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('batch 256 -> 128'), undefined, SLOW);
+  assert.equal(await page.textContent('#need-losses'), 'context length 2048 -> 1024, to stay within 120 MB');
+  assert.doesNotMatch(await page.textContent('#need'), /context/);
   assert.match(await page.textContent('#need-map'), /free below the limit/);
   assert.match(await page.textContent('#entries'), /smollm2-135m-q4_1\.gguf98 MB · of .*2023.*big\.qsf300 MB of 900 MB · of .*2023/);
   await shot(page, 'storage');

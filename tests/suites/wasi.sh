@@ -14,6 +14,12 @@ run -m "$model" -p "$ask" -n 16 --temp 0 --json >"$work/wasi.json"
 "$native/qsf-run" -m "$model" -p "$ask" -n 16 --temp 0 --json >"$work/native.json"
 cmp "$work/wasi.json" "$work/native.json"
 run -m "$model" -p "$ask" -n 16 --temp 0 --ram-budget 80 -c 256 | grep Paris
+
+# The prompt is longer than this context: with a window over keys and values it goes on.
+if run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 2>"$work/error.txt"; then exit 1; fi
+grep 'context of 32 positions is full' "$work/error.txt"
+run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 --kv-window 32 --check every --json >"$work/window.json"
+cmp "$work/window.json" "$work/native.json"
 if run -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"
 
