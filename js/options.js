@@ -16,12 +16,14 @@ const OPTIONS = {
   cache: {value: true, words: [true, false, 'reload']}, relaxed: {words: [true, false]}, timeout: {most: 1e9},
 };
 
+const NAMES = [...Object.keys(OPTIONS), 'signal', 'onProgress'].join(', ');
+
 /** options with every default in its place; what is of no use is an error that says what would be. */
 export function checked(options) {
   const all = Object.fromEntries(Object.entries(OPTIONS).map(([name, {value}]) => [name, value]));
   const refuse = text => { throw new QsfError('ARGUMENT', text); };
   for (const [name, value] of Object.entries(options)) {
-    const {words, most, whole: isWhole} = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : refuse(`no option is called ${name}`);
+    const {words, most, whole: isWhole} = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : refuse(`no option is called ${name}; there are ${NAMES}`);
     if (value === undefined) continue;
     const shown = typeof value === 'string' ? `"${value}"` : String(value);
     if (words && !words.includes(value)) refuse(`${name} is ${shown}; possible are ${words.join(', ')}`);

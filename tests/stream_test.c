@@ -555,6 +555,48 @@ TEST(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on)
     bench_end(&b);
 }
 
+/* A clock that goes on with each look, and by leaps. */
+static uint64_t ticking;
+static uint64_t tick(void *user)
+{
+    (void)user;
+    return ticking += 1000;
+}
+TEST(waiting_between_steps_counts_but_not_that_before_another_batch)
+{
+    enum { LEAP = 1000000000 };
+    bench b;
+    const qsf_row row = { 0, 5, true };
+    const tiny_options o = layered();
+    const qsf_context_options co = one_thread();
+    qsf_stats s;
+    if (!any_write(&b, &o)) return;
+    engine_host_never_wait(&b.h);
+    b.h.m.p.now_ns = tick;
+    if (!bench_open(&b) || !bench_context(&b, &co)) return;
+    b.h.polls = 3;
+    bool waiting = false;
+    CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+    CHECK_EQ(qsf_step(b.c, &waiting), QSF_PENDING);
+    CHECK(waiting);
+    ticking += LEAP;                                        /* and nobody steps on */
+    uint64_t leaps = 0;
+    qsf_status st;
+    CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+    while ((st = qsf_step(b.c, &waiting)) == QSF_PENDING && leaps < 1000) {
+        leaps += waiting;
+        ticking += waiting ? LEAP : 0;
+    }
+    CHECK_EQ(st, QSF_OK);
+    CHECK(leaps > 0);
+    qsf_context_get_stats(b.c, &s);
+    CHECK_EQ(s.ns_wait_io / LEAP, leaps);
+    CHECK_EQ(s.ns_read / LEAP, leaps);
+    CHECK_EQ(s.ns_prompt / LEAP + s.ns_generated / LEAP, leaps);
+    CHECK_NEAR(s.overlap, 0, 0.01);
+    bench_end(&b);
+}
+
 TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
 {
     for (int steps = 0; steps < 40; steps += 5 * TEST_EVERY) {
@@ -676,6 +718,7 @@ int main(int argc, char **argv)
     RUN(damage_under_a_window_is_found_and_survived);
     RUN(steps_never_block_and_say_when_they_wait);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
+    RUN(waiting_between_steps_counts_but_not_that_before_another_batch);
     RUN(reads_under_way_are_ended_when_a_context_goes_or_turns_back);
     RUN(rows_of_the_embedding_that_were_used_lately_are_not_read_again);
     RUN(the_bytes_that_were_read_are_counted);
