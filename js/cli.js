@@ -20,7 +20,7 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   --kv TYPE               how keys and values are kept: f16, q8, q8v4, q4, q4v2, q2, f32 (q8)
   --kv-window N           keep the last N positions and the first few only: the text may go on beyond the context
   --kv-sinks N            how many of the first positions those are (4)
-  --kv-heavy N            and N more that drew the most attention
+  --kv-heavy N            of those that leave the window, keep N that drew the most attention
   --early-exit F          go on with the last layers where the hidden state has settled: cosine 0.9 to 0.99
   --head-topk WHICH       rows of the head that are computed: exact, screen, clusters (exact)
   --check WHEN            compare a layer's checksum when it is read: first, every (first)

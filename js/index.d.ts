@@ -39,7 +39,7 @@ export interface LoadOptions {
   kvWindow?: number;
   /** With `kvWindow`: how many of the first positions are always seen; default 4. */
   kvSinks?: number;
-  /** With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay; default 0. */
+  /** With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay; default 0. What stays depends on how a prompt was cut into batches. */
   kvHeavy?: number;
   /**
    * Which rows of the output head are computed for a token. 'exact' (default): all. 'screen': the best 256, found by a copy in few bits. 'clusters': those near the
@@ -50,7 +50,7 @@ export interface LoadOptions {
   quality?: number;
   /**
    * 0 (default): off. Else a token goes on with the last two layers where its hidden state has settled: a cosine of this much or more (0.9 to 0.99) over two layers.
-   * Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that it left out.
+   * Answers are then not those of all layers. Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that it left out.
    */
   earlyExit?: number;
   /** When a layer's checksum is compared: when it is first read (default), or every time that it is read again. */
