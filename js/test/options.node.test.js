@@ -141,15 +141,15 @@ describe('statistics', () => {
   test('split the time', () => {
     const sum = PARTS.reduce((all, name) => all + stats[name], 0), whole = stats.promptNs + stats.generatedNs;
     for (const name of [...PARTS, 'samplingNs', 'readNs', 'checkNs', 'prepareNs', 'bytesRead']) assert.ok(stats[name] > 0, `${name} ${stats[name]}`);
-    assert.ok(sum <= whole && sum + stats.waitNs + stats.prepareNs > whole / 2, JSON.stringify(stats));
+    assert.ok(sum <= whole && sum + stats.waitNs + stats.prepareNs > whole / 4, JSON.stringify(stats));
     assert.ok(stats.checkNs + stats.decompressNs <= stats.prepareNs);
     assert.ok(stats.overlap >= 0 && stats.overlap <= 1);
   });
   test('count what computing waits for where bytes come later', async t => {
-    const server = await fileServer(QSF, (request, response, {ranged, send}) => ranged || (send({rate: 100e6}), true));
+    const server = await fileServer(QSF, (request, response, {ranged, send}) => !ranged && (send({rate: 60e6}), true));
     t.after(server.close);
     const slow = await using({contextLength: 256, cache: false}, async model => { await story(model, 4); return model.stats(); }, server.url);
-    assert.ok(slow.waitNs > slow.promptNs / 4 && slow.waitNs < slow.promptNs, JSON.stringify(slow));
+    assert.ok(slow.waitNs > slow.promptNs / 8 && slow.waitNs < slow.promptNs, JSON.stringify(slow));
     assert.ok(slow.readNs >= slow.waitNs / 2);
   });
 });

@@ -41,7 +41,7 @@ WASM_EXPORT("count") size_t wasm_count(void) { return session.count; }
 
 /* ---- life ---- */
 
-static void session_log(void *user, qsf_log_level level, const char *line)
+static void wasm_log(void *user, qsf_log_level level, const char *line)
 {
     const size_t at = strlen(session.warnings), len = strlen(line);
     (void)user;
@@ -56,7 +56,7 @@ WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
     qsf_model_options o;
     qsf_model_defaults(&o);
     o.vocab_only = vocab_only;
-    o.log = session_log;
+    o.log = wasm_log;
     return qsf_model_open(name, &o, &session.model, &session.error);
 }
 
