@@ -54,7 +54,7 @@ describe('a window over keys and values', () => {
     assert.deepEqual((await story(model, 40)).ids, within.ids);
   }));
   test('takes a prompt that is longer than the context, and says that its session cannot be saved', () => using({...WINDOW, batch: 32}, async model => {
-    assert.equal((await collect(model.generate('word '.repeat(120), {temperature: 0, maxTokens: 2, ignoreEnd: true}))).reason, 'length');
+    assert.equal((await collect(model.generate('word '.repeat(100), {temperature: 0, maxTokens: 2, ignoreEnd: true}))).reason, 'length');
     await assert.rejects(model.saveSession(), code('UNSUPPORTED', /window/));
   }));
 });
@@ -77,10 +77,10 @@ describe('other options', () => {
   test('a file without clusters says what it lacks', () => assert.rejects(load(QSF, {head: 'clusters'}), code('UNSUPPORTED', /clusters/)));
   test('checksums are compared once, or every time', async () => {
     const [first, every] = await Promise.all(['first', 'every'].map(check => using({memory: 30, contextLength: 256, check}, async model => {
-      await story(model, 8);
+      await story(model, 12);
       return (await model.stats()).checkNs;
     })));
-    assert.ok(every > 2 * first, `${first} and ${every} ns`);
+    assert.ok(every > 1.5 * first, `${first} and ${every} ns`);
   });
   test('what makes no sense is refused before anything is read', async () => {
     for (const [options, pattern] of [
@@ -96,10 +96,10 @@ describe('other options', () => {
     await assert.rejects(load('/nowhere.qsf', {kvWindow: undefined}), code('NOT_FOUND'));
   });
   test('reach the terminal', async () => {
-    const run = (...more) => promisify(execFile)(process.execPath, [packaged('cli.js'), QSF, '--raw', '-p', STORY, '--temp', '0', '-n', '40', '-c', '32', '-t', '1', '--ids', ...more]);
+    const run = (...more) => promisify(execFile)(process.execPath, [packaged('cli.js'), QSF, '--raw', '-p', STORY, '--temp', '0', '-n', '24', '-c', '16', '-t', '1', '--ids', ...more]);
     assert.match((await run()).stderr, /context is full.*--kv-window/);
     const {stdout, stderr} = await run('--kv-window', '16', '--kv-sinks', '0', '--kv-heavy', '32', '--kv', 'q8v4', '--check', 'every', '--head-topk', 'exact', '-v');
-    assert.equal(JSON.parse(stdout).ids.length, 40);
+    assert.equal(JSON.parse(stdout).ids.length, 24);
     assert.match(stderr, /sampling \d+ ms/);
     await assert.rejects(run('--early-exit', 'soon'), ({code, stderr: text}) => code === 1 && /earlyExit is "soon"/.test(text));
   });
