@@ -147,7 +147,8 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     c->loader.quality = c->o.quality;
     if (c->o.quality < 1 && !qsf_loader_knows(&c->loader))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes nothing (qsf-convert --calibration measures it)", s->path);
-    if ((st = qsf_ends_init(&c->ends, s, &c->reserve.table, &m.ends, err))) goto done;
+    if ((c->plan.n_slots || m.ends.head) && (st = qsf_loader_start_thread(&c->loader, err))) goto done;
+    if ((st = qsf_ends_init(&c->ends, &c->loader, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
 done:
     memory_done(&m, c->model);
@@ -224,7 +225,6 @@ void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c
 
 void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
-    const qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
     *out = c->stats;
     const qsf_loader *l = &c->loader;
     out->bytes_read = l->bytes_read;
@@ -233,16 +233,7 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
     out->ns_read = l->took.read;
     out->ns_check = l->took.unit.check;
     out->ns_decompress = l->took.unit.unpack;
-    uint64_t seen = l->ns_wait + l->ns_own;         /* what the computing thread did not do meanwhile */
-    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) {
-        seen += windows[i]->ns_wait + windows[i]->ns_check;
-        out->bytes_read += windows[i]->bytes_read;
-        out->ns_wait_io += windows[i]->ns_wait;
-        out->ns_read += windows[i]->ns_wait;        /* how long one took that nobody waited for is not known */
-        out->ns_prepare += windows[i]->ns_check;
-        out->ns_check += windows[i]->ns_check;
-    }
-    const uint64_t all = out->ns_read + out->ns_prepare;
+    const uint64_t all = out->ns_read + out->ns_prepare, seen = l->ns_wait + l->ns_own;        /* seen: the computing thread did nothing else */
     out->overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
 }
 void qsf_context_reset_stats(qsf_context *c)
@@ -250,8 +241,6 @@ void qsf_context_reset_stats(qsf_context *c)
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
     c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
     c->loader.took = (qsf_load_times){ 0 };
-    qsf_window *windows[] = { &c->ends.embd_window, &c->ends.head_windows[0], &c->ends.head_windows[1], &c->ends.vectors_window };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(windows); i++) windows[i]->bytes_read = windows[i]->ns_wait = windows[i]->ns_check = 0;
 }
 
 /* ---- sequences ---- */

@@ -97,8 +97,9 @@ uint64_t qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan)
     ends_locate(&e, s);
     e.head_rows = ends_head_rows(&e, plan->head_part);
     ends_vectors_range(s, &begin, &end);
-    if (plan->embd) bytes += qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + plan->n_batch * sizeof(uint32_t);
-    if (plan->head) bytes += 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) + 2 * s->hp.n_embd * sizeof(float);
+    if (plan->embd)
+        bytes += qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + qsf_window_checked_bytes(s, qsf_unit_embd(s)) + plan->n_batch * sizeof(uint32_t);
+    if (plan->head) bytes += qsf_window_checked_bytes(s, e.head_unit) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) + 2 * s->hp.n_embd * sizeof(float);
     if (plan->head && !s->hp.tied) bytes += qsf_window_bytes(s, e.head_unit, end - begin);
     return bytes;
 }
@@ -108,11 +109,14 @@ uint64_t qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan)
     return plan->embd ? plan->n_kept * (s->hp.n_embd * sizeof(float) + sizeof(int32_t) + sizeof(uint64_t)) : 0;
 }
 
-static qsf_status ends_init_embd(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
+static qsf_status ends_init_embd(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
 {
+    const qsf_source *s = e->source;
     const qsf_platform *p = e->mem;
-    const qsf_status st = qsf_window_init(&e->embd_window, s, p, qsf_unit_embd(s), strip_bytes(&e->embd), err);
+    const qsf_status st = qsf_window_init(&e->embd_window, l, qsf_unit_embd(s), strip_bytes(&e->embd), err);
     if (st) return st;
+    if (!(e->embd_checked = qsf_alloc(p, qsf_window_checked_bytes(s, qsf_unit_embd(s)), "embedding", err))) return QSF_E_MEMORY;
+    e->embd_window.checked = e->embd_checked;
     e->n_batch = plan->n_batch;
     e->n_kept = plan->n_kept;
     if (!(e->order = qsf_alloc_array(p, e->n_batch, sizeof *e->order, "batch", err))) return QSF_E_MEMORY;
@@ -123,27 +127,34 @@ static qsf_status ends_init_embd(qsf_ends *e, const qsf_source *s, const qsf_end
     return QSF_OK;
 }
 
-static qsf_status ends_init_head(qsf_ends *e, const qsf_source *s, const qsf_ends_plan *plan, qsf_error *err)
+static qsf_status ends_init_head(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
 {
+    const qsf_source *s = e->source;
     qsf_status st;
     uint64_t begin, end;
     e->head_rows = ends_head_rows(e, plan->head_part);
     e->n_parts = (uint32_t)qsf_ceil_div(e->head.rows, e->head_rows);
-    for (int i = 0; i < 2; i++)
-        if ((st = qsf_window_init(&e->head_windows[i], s, e->mem, e->head_unit, ends_head_part(e), err))) return st;
+    if (!(e->head_checked = qsf_alloc(e->mem, qsf_window_checked_bytes(s, e->head_unit), "head", err))) return QSF_E_MEMORY;
+    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) {
+        qsf_window *w = &e->head_windows[i];
+        if ((st = qsf_window_init(w, l, e->head_unit, ends_head_part(e), err))) return st;
+        w->threaded = true;
+        w->checked = e->head_checked;
+    }
     ends_vectors_range(s, &begin, &end);
-    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, s, e->mem, e->head_unit, end - begin, err))) return st;
+    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, l, e->head_unit, end - begin, err))) return st;
     e->norm = qsf_alloc_array(e->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *e->norm, "final norm", err);
     return e->norm ? QSF_OK : QSF_E_MEMORY;
 }
 
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_platform *mem, const qsf_ends_plan *plan, qsf_error *err)
+qsf_status qsf_ends_init(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
 {
+    const qsf_source *s = l->source;
     qsf_status st = QSF_OK;
-    *e = (qsf_ends){ .source = s, .mem = mem, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
+    *e = (qsf_ends){ .source = s, .mem = l->mem, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
     if (plan->embd || plan->head) ends_locate(e, s);
-    if (plan->embd) st = ends_init_embd(e, s, plan, err);
-    if (!st && plan->head) st = ends_init_head(e, s, plan, err);
+    if (plan->embd) st = ends_init_embd(e, l, plan, err);
+    if (!st && plan->head) st = ends_init_head(e, l, plan, err);
     return st;
 }
 
@@ -158,8 +169,10 @@ void qsf_ends_done(qsf_ends *e)
     qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
     qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof *e->norm);
     qsf_window_done(&e->vectors_window);
-    for (int i = 0; i < 2; i++) qsf_window_done(&e->head_windows[i]);
+    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_done(&e->head_windows[i]);
     qsf_window_done(&e->embd_window);
+    if (e->head_checked) qsf_dealloc(p, e->head_checked, qsf_window_checked_bytes(s, e->head_unit));
+    if (e->embd_checked) qsf_dealloc(p, e->embd_checked, qsf_window_checked_bytes(s, qsf_unit_embd(s)));
 }
 
 /* ---- rows that are kept ---- */
@@ -234,7 +247,7 @@ qsf_status qsf_ends_fetch_embd(qsf_context *c, bool wait)
     if (!e->embd_streamed) return unit_fetch(c, qsf_unit_embd(c->model->source), wait, &c->w_embd);
     if (e->next == e->n_order) return QSF_OK;
     embd_strip(e, c->rows[e->order[e->next]].token, &begin, &end);
-    const qsf_status st = qsf_window_start(&e->embd_window, begin, end, &c->error);
+    const qsf_status st = qsf_window_start(&e->embd_window, begin, end, NULL, &c->error);
     return st ? st : qsf_window_poll(&e->embd_window, wait, &c->error);
 }
 
@@ -266,11 +279,25 @@ bool qsf_ends_embed(qsf_context *c)
 
 /* ---- head ---- */
 
-static void head_range(const qsf_ends *e, uint32_t part, uint64_t *begin, uint64_t *end)
+static qsf_window *head_window(qsf_ends *e, uint32_t part) { return &e->head_windows[part % QSF_LOADER_WINDOWS]; }
+
+/* Part `part` of the head, as the file has it; *begin is where. */
+static qsf_tensor head_part(const qsf_ends *e, uint32_t part, uint64_t *begin)
 {
-    const uint64_t bytes = ends_head_part(e);
-    *begin = e->head_at + part * bytes;
-    *end = QSF_MIN(*begin + bytes, e->head_at + e->head.bytes);
+    const uint32_t strip = strip_rows(&e->head);
+    qsf_tensor t = e->head;
+    t.rows = QSF_MIN(e->head_rows, e->head.rows - part * e->head_rows);
+    t.bytes = strip_bytes(&e->head) * qsf_ceil_div(t.rows, strip);
+    *begin = e->head_at + part * ends_head_part(e);
+    return t;
+}
+
+static qsf_status head_start(qsf_context *c, uint32_t part, qsf_error *err)
+{
+    qsf_ends *e = &c->ends;
+    uint64_t begin;
+    const qsf_tensor t = head_part(e, part, &begin);
+    return qsf_window_start(head_window(e, part), begin, begin + t.bytes, ends_tiles(e->source, e) ? &t : NULL, err);
 }
 
 /* The final norm's vectors of a unit that is not loaded whole. */
@@ -282,7 +309,7 @@ static qsf_status vectors_fetch(qsf_context *c, bool wait)
     qsf_status st;
     if (e->vectors.v[QSF_K_OUTPUT_NORM]) return QSF_OK;
     ends_vectors_range(s, &begin, &end);
-    if ((st = qsf_window_start(&e->vectors_window, begin, end, &c->error))) return st;
+    if ((st = qsf_window_start(&e->vectors_window, begin, end, NULL, &c->error))) return st;
     if ((st = qsf_window_poll(&e->vectors_window, wait, &c->error))) return st;
     const qsf_unit *u = &s->units[e->head_unit];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++) {
@@ -300,7 +327,6 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
 {
     const qsf_source *s = c->model->source;
     qsf_ends *e = &c->ends;
-    uint64_t begin, end;
     qsf_status st;
     if (!e->head_streamed || s->hp.tied) st = unit_fetch(c, qsf_unit_final(s), wait, &c->w_final);
     else {
@@ -309,36 +335,25 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
     }
     if (st) return st;
     if (!e->head_streamed) return s->hp.tied ? unit_fetch(c, qsf_unit_embd(s), wait, &c->w_embd) : QSF_OK;
-    head_range(e, part, &begin, &end);
-    if ((st = qsf_window_start(&e->head_windows[part % 2], begin, end, &c->error))) return st;
-    return qsf_window_poll(&e->head_windows[part % 2], wait, &c->error);
+    if ((st = head_start(c, part, &c->error))) return st;
+    if (part + 1 < e->n_parts) (void)head_start(c, part + 1, NULL);         /* a failure shows when it is needed */
+    return qsf_window_poll(head_window(e, part), wait, &c->error);
 }
 
 void qsf_ends_ahead(qsf_context *c)
 {
     qsf_ends *e = &c->ends;
-    uint64_t begin, end;
     if (!e->head_streamed || !c->n_asked) return;
-    head_range(e, 0, &begin, &end);
-    (void)qsf_window_start(&e->head_windows[0], begin, end, NULL);      /* a failure shows when it is needed */
+    for (uint32_t part = 0; part < QSF_MIN(e->n_parts, QSF_LOADER_WINDOWS); part++) (void)head_start(c, part, NULL);
 }
 
-/* Rows [row, row + rows) of the head, which the window holds: GGUF's as tiles. */
-static qsf_matrix ends_matrix(const qsf_context *c, qsf_window *w, uint64_t begin, uint32_t row)
+/* Part `part` of the head, which its window holds: GGUF's as tiles. */
+static qsf_matrix head_matrix(const qsf_context *c, const qsf_window *w, uint32_t part)
 {
-    const qsf_ends *e = &c->ends;
-    qsf_matrix m = { .t = e->head, .form = -1 };
-    uint8_t *data = w->mem + (begin - w->begin);
-    m.t.rows = QSF_MIN(e->head_rows, e->head.rows - row);
-    m.t.bytes = e->head.bytes / qsf_round_up(e->head.rows, strip_rows(&e->head)) * qsf_round_up(m.t.rows, strip_rows(&e->head));
-    m.t.data = data;
-    if (ends_tiles(c->model->source, e)) {
-        qsf_tensor rows = m.t, *const all[1] = { &rows };
-        if (!w->tiled) qsf_ggml_to_tiles(all, 1, c->loader.strips, c->pool);
-        w->tiled = true;
-        m.t.type = (uint8_t)qsf_ggml_tile_type(&e->head);
-        m.t.packing = 1;
-    }
+    uint64_t begin;
+    qsf_matrix m = { .t = head_part(&c->ends, part, &begin), .form = -1 };
+    m.t.data = qsf_window_at(w, begin);
+    if (w->tile.data) m.t = w->tile;
     if (m.t.packing == 1) m.form = qsf_form_of_type(m.t.type);
     m.blocks = m.t.block ? (uint32_t)qsf_ceil_div(m.t.cols, m.t.block) : 0;
     return m;
@@ -351,14 +366,8 @@ void qsf_ends_head(qsf_context *c, uint32_t part)
         qsf_forward_head(c, c->hp->tied ? &c->w_embd->m[QSF_K_TOKEN_EMBD] : &c->w_final->m[QSF_K_OUTPUT], 0, true);
         return;
     }
-    uint64_t begin, end;
-    const uint32_t next = (part + 1) % e->n_parts;                      /* after the last part comes the next token's first */
-    if (next % 2 != part % 2) {
-        head_range(e, next, &begin, &end);
-        (void)qsf_window_start(&e->head_windows[next % 2], begin, end, NULL);      /* a failure shows when it is needed */
-    }
-    head_range(e, part, &begin, &end);
-    const uint32_t row = part * e->head_rows;
-    const qsf_matrix m = ends_matrix(c, &e->head_windows[part % 2], begin, row);
-    qsf_forward_head(c, &m, row, part == 0);
+    const qsf_matrix m = head_matrix(c, head_window(e, part), part);
+    qsf_forward_head(c, &m, part * e->head_rows, part == 0);
+    const uint32_t next = part + QSF_LOADER_WINDOWS;                    /* after the last part comes the next token's first */
+    (void)head_start(c, next < e->n_parts ? next : part % QSF_LOADER_WINDOWS, NULL);
 }

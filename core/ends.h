@@ -3,18 +3,19 @@
 #ifndef QSF_ENDS_H
 #define QSF_ENDS_H
 
-#include "loader.h"
 #include "window.h"
 
 typedef struct qsf_ends {
     const qsf_source *source;
     const qsf_platform *mem;           /* whose memory it takes */
+    /* Which chunks have been checked by each.  Of a tied head they are the same chunks, but two threads look at them. */
+    uint8_t   *embd_checked, *head_checked;
     bool       embd_streamed, head_streamed;    /* a head that is the embedding goes with it */
     qsf_tensor embd, head;             /* shapes and types; data is not used */
     uint64_t   embd_at, head_at;       /* places in their units */
     uint32_t   head_unit;
     qsf_window embd_window;            /* a strip of embedding rows */
-    qsf_window head_windows[2];        /* parts of the head: one is computed while the other is read */
+    qsf_window head_windows[QSF_LOADER_WINDOWS];      /* parts of the head: one is computed while the other is read */
     qsf_window vectors_window;         /* the final norm of a unit that also holds the head */
     uint32_t   head_rows;              /* rows of a part, a multiple of 16 */
     uint32_t   n_parts;                /* 1 where the head is in memory */
@@ -47,8 +48,8 @@ void       qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head);
 /* Memory of what streams, without the rows that are kept; and of these. */
 uint64_t   qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan);
 uint64_t   qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan);
-qsf_status qsf_ends_init(qsf_ends *e, const qsf_source *s, const qsf_platform *mem, const qsf_ends_plan *plan, qsf_error *err);
-void       qsf_ends_done(qsf_ends *e);
+qsf_status qsf_ends_init(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err);
+void       qsf_ends_done(qsf_ends *e);         /* before the loader's */
 
 /* The batch's rows in the order of their tokens. */
 void       qsf_ends_begin(struct qsf_context *c);
@@ -58,7 +59,7 @@ qsf_status qsf_ends_fetch_head(struct qsf_context *c, uint32_t part, bool wait);
 /* After a fetch.  embed returns true when all rows are embedded. */
 bool       qsf_ends_embed(struct qsf_context *c);
 void       qsf_ends_head(struct qsf_context *c, uint32_t part);
-/* Begins to read the first part of the head, while the last layers are computed. */
+/* Begins to read the first parts of the head, while the last layers are computed. */
 void       qsf_ends_ahead(struct qsf_context *c);
 
 #endif

@@ -210,18 +210,33 @@ static void slot_stop(const qsf_loader *l, qsf_slot *slot)
     }
 }
 
+uint64_t qsf_loader_reads_over(qsf_loader *l, uint64_t begun)
+{
+    const uint64_t now = qsf_now(l->source->platform), ns = now - QSF_MAX(begun, l->read_until);
+    l->read_until = now;
+    return ns;
+}
+
+void qsf_loader_count(qsf_loader *l, const qsf_load_times *took)
+{
+    l->took.read += took->read;
+    l->took.prepare += took->prepare;
+    l->took.unit.check += took->unit.check;
+    l->took.unit.unpack += took->unit.unpack;
+}
+
+uint8_t *qsf_loader_strips(const qsf_loader *l, bool thread) { return thread ? l->strips + (l->strips_cap - l->strip_cap) : l->strips; }
+
 /* What the thread does with a slot. */
-static void slot_job(void *arg, uint32_t index, uint32_t ticket)
+static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
 {
     qsf_loader *l = arg;
     qsf_slot *slot = &l->slots[index];
-    qsf_error *err = &l->errors[ticket % QSF_WORKER_JOBS];
-    slot->result = slot_reads(l, slot, true, err);
-    const uint64_t now = qsf_now(l->source->platform);
-    slot->took.read = now - QSF_MAX(slot->begun, l->read_until);
-    l->read_until = now;
-    if (slot->result) slot_stop(l, slot);
-    else slot->result = slot_prepare(l, slot, l->strips + (l->strips_cap - l->strip_cap), NULL, err);
+    const qsf_status st = slot_reads(l, slot, true, err);
+    slot->took.read = qsf_loader_reads_over(l, slot->begun);
+    if (!st) return slot_prepare(l, slot, qsf_loader_strips(l, true), NULL, err);
+    slot_stop(l, slot);
+    return st;
 }
 
 /* Units that stay are prepared by the caller with all threads: nothing else can be computed until then.  Not those that need the staging
@@ -230,8 +245,10 @@ static void slot_hand_over(qsf_loader *l, uint32_t index)
 {
     qsf_slot *slot = &l->slots[index];
     if (!l->worker || (slot->pinned && slot->stage < 0)) return;
-    slot->handed = true;
-    slot->ticket = qsf_worker_give(l->worker, index);
+    slot->job.fn = slot_job;
+    slot->job.arg = l;
+    slot->job.what = index;
+    qsf_worker_give(l->worker, &slot->job);
 }
 
 static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, int32_t stage, qsf_error *err)
@@ -272,9 +289,8 @@ static void slot_drop(qsf_loader *l, uint32_t index)
 {
     qsf_slot *slot = &l->slots[index];
     if (slot->state == QSF_SLOT_EMPTY) return;
-    if (slot->handed) qsf_worker_wait(l->worker, slot->ticket);
+    if (slot->job.given) (void)qsf_worker_take(l->worker, &slot->job, true, NULL);
     else if (slot->state == QSF_SLOT_READING) slot_stop(l, slot);
-    slot->handed = false;
     l->slot_of[slot->unit] = -1;
     slot_unstage(l, slot);
     slot->state = QSF_SLOT_EMPTY;
@@ -341,7 +357,7 @@ qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_erro
             if (l->staging[i] < 0) stage = (int32_t)i;
         if (stage < 0) return QSF_OK;                   /* all are taken: later */
     }
-    if (l->worker && qsf_worker_full(l->worker)) return QSF_OK;
+    if (l->worker && qsf_worker_room(l->worker) <= QSF_LOADER_WINDOWS) return QSF_OK;
     const int32_t index = slot_choose(l, unit, keep);
     if (index < 0) return QSF_OK;
     const uint64_t begin = qsf_now(l->source->platform);
@@ -359,31 +375,18 @@ static qsf_status slot_own(qsf_loader *l, qsf_slot *slot, bool wait, qsf_error *
     qsf_status st = slot_reads(l, slot, wait, err);
     if (wait) slot->took.read += qsf_now(l->source->platform) - begin;
     if (st) return st;
-    st = slot_prepare(l, slot, l->strips, l->pool, err);
+    st = slot_prepare(l, slot, qsf_loader_strips(l, false), l->pool, err);
     l->ns_own += slot->took.prepare;
     return st;
-}
-
-/* Takes over what the thread has done. */
-static qsf_status slot_take(qsf_loader *l, qsf_slot *slot, bool wait, qsf_error *err)
-{
-    if (!wait && !qsf_worker_done(l->worker, slot->ticket)) return QSF_PENDING;
-    qsf_worker_wait(l->worker, slot->ticket);
-    slot->handed = false;
-    if (slot->result && err) *err = l->errors[slot->ticket % QSF_WORKER_JOBS];
-    return slot->result;
 }
 
 /* Moves a reading slot on; wait: until it is ready. */
 static qsf_status slot_poll(qsf_loader *l, uint32_t index, bool wait, qsf_error *err)
 {
     qsf_slot *slot = &l->slots[index];
-    const qsf_status st = slot->handed ? slot_take(l, slot, wait, err) : slot_own(l, slot, wait, err);
+    const qsf_status st = slot->job.given ? qsf_worker_take(l->worker, &slot->job, wait, err) : slot_own(l, slot, wait, err);
     if (st == QSF_PENDING || (wait && st == QSF_E_UNSUPPORTED && !l->source->io->read_wait)) return st;
-    l->took.read += slot->took.read;
-    l->took.prepare += slot->took.prepare;
-    l->took.unit.check += slot->took.unit.check;
-    l->took.unit.unpack += slot->took.unit.unpack;
+    qsf_loader_count(l, &slot->took);
     if (st) {
         slot_drop(l, index);
         return st;
@@ -397,7 +400,7 @@ static qsf_status slot_poll(qsf_loader *l, uint32_t index, bool wait, qsf_error 
 static void loader_collect(qsf_loader *l)
 {
     for (uint32_t i = 0; l->worker && i < l->n_slots; i++)
-        if (l->slots[i].handed) (void)slot_poll(l, i, false, NULL);
+        if (l->slots[i].job.given) (void)slot_poll(l, i, false, NULL);
 }
 
 void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
@@ -484,7 +487,6 @@ uint64_t qsf_loader_tables(const qsf_source *s, uint32_t n_threads)
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *p, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint32_t n_stages, uint64_t raw_cap, qsf_pool *pool, qsf_error *err)
 {
-    bool streams = false;
     *l = (qsf_loader){ .source = s, .mem = p, .pool = pool, .n_slots = n_slots, .stored_cap = stored_cap, .n_stages = n_stages, .raw_cap = raw_cap, .quality = 1 };
     for (uint32_t i = 0; i < QSF_STAGES; i++) l->staging[i] = -1;
     loader_measure(s, &l->max_extents, &l->strip_cap);
@@ -501,13 +503,17 @@ qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platfor
         qsf_slot *slot = &l->slots[i];
         slot->stage = -1;
         slot->pinned = pins[i] >= 0;
-        streams |= !slot->pinned;
         slot->unit = slot->pinned ? (uint32_t)pins[i] : 0;
         if (!(slot->reads = qsf_alloc_array(p, l->max_extents, sizeof(qsf_read *), "reads", err))) return QSF_E_MEMORY;
         if (!(slot->mem = qsf_alloc(p, caps[i], "weights", err))) return QSF_E_MEMORY;
         slot->cap = caps[i];
     }
-    return streams && qsf_loader_threaded(s) ? qsf_worker_new(s->platform, p, slot_job, l, &l->worker, err) : QSF_OK;
+    return QSF_OK;
+}
+
+qsf_status qsf_loader_start_thread(qsf_loader *l, qsf_error *err)
+{
+    return qsf_loader_threaded(l->source) ? qsf_worker_new(l->source->platform, l->mem, &l->worker, err) : QSF_OK;
 }
 
 void qsf_loader_done(qsf_loader *l)

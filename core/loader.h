@@ -37,9 +37,7 @@ typedef struct qsf_load_times {
 
 typedef struct qsf_slot {
     qsf_slot_state state;
-    bool      handed;         /* the thread ends its reads and prepares it; until it has, all below is the thread's */
-    uint32_t  ticket;
-    qsf_status result;        /* of the thread, which leaves its error in errors[ticket % QSF_WORKER_JOBS] */
+    qsf_job   job;            /* while it is given, the thread ends the reads and prepares the unit, and all below is the thread's */
     qsf_load_times took;
     uint64_t  begun;          /* when the reads began */
     int32_t   stage;          /* of the staging buffers, the one that its bytes go to; -1: none */
@@ -66,12 +64,11 @@ typedef struct qsf_loader {
     qsf_pool *pool;           /* shares the work of bringing matrices into tiles; NULL: the caller alone */
     uint8_t  *strips;         /* [threads + 1] 16 rows of a GGUF matrix on their way to tiles; the last is the reading thread's */
     uint64_t  strips_cap, strip_cap;
-    qsf_worker *worker;       /* prepares layers while others are computed; NULL: the caller does it */
-    qsf_error errors[QSF_WORKER_JOBS];
-    uint64_t  read_until;     /* the thread's: when the reads of its last unit were over */
+    qsf_worker *worker;       /* prepares layers, and parts of the head, while others are computed; NULL: the caller does it */
+    uint64_t  read_until;     /* the thread's: when the reads of its last job were over */
     uint8_t  *checked;        /* [n_units] its CRC has been compared */
     bool      check_every;    /* compare it each time */
-    uint64_t  bytes_read, ns_wait;
+    uint64_t  bytes_read, ns_wait;      /* these four count what windows read, too */
     uint64_t  ns_own;         /* of ns_prepare, what the caller did itself */
     qsf_load_times took;
     float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
@@ -96,6 +93,8 @@ bool       qsf_loader_threaded(const qsf_source *s);
 qsf_status qsf_loader_init(qsf_loader *l, const qsf_source *s, const qsf_platform *mem, const uint64_t *caps, const int32_t *pins, uint32_t n_slots,
                            uint64_t stored_cap, uint32_t n_stages, uint64_t raw_cap, qsf_pool *pool, qsf_error *err);
 void       qsf_loader_done(qsf_loader *l);      /* ends running reads; takes half-built */
+/* Starts the thread, on a host that has one. */
+qsf_status qsf_loader_start_thread(qsf_loader *l, qsf_error *err);
 
 /* Starts reading unit where a slot is free for it: not the one that holds `keep` (-1: none).  Does nothing where it is there. */
 qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_error *err);
@@ -107,5 +106,13 @@ qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, q
 qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err);
 /* The caller has done that itself, this long. */
 void       qsf_loader_waited(qsf_loader *l, uint64_t ns);
+
+/* For windows (window.h), which read parts of units as the loader reads units. */
+enum { QSF_LOADER_WINDOWS = 2 };      /* that the thread may be given at once */
+/* Called by the thread when reads are over that began at `begun`: how long they took, counted from when the last job's were over. */
+uint64_t   qsf_loader_reads_over(qsf_loader *l, uint64_t begun);
+void       qsf_loader_count(qsf_loader *l, const qsf_load_times *took);
+/* Scratch for qsf_ggml_to_tiles, by the thread or by the caller and its pool. */
+uint8_t   *qsf_loader_strips(const qsf_loader *l, bool thread);
 
 #endif

@@ -4,6 +4,8 @@
 #include "reserve.h"
 #include "engine_bench.h"
 
+#include <stdatomic.h>
+
 enum { N = 16, CHUNK = 8 };     /* 8 rows: the smallest batch that a plan may grant */
 
 static bool have_codec(uint32_t c) { return qsf_codec_check(c, "", NULL) == QSF_OK; }
@@ -425,15 +427,17 @@ TEST(a_head_without_tiles_through_windows_is_close)
     bench_end(&b);
 }
 
+/* On its first pass, and on every pass where that is asked for. */
 TEST(damage_under_a_window_is_found_and_survived)
 {
-    for (int tied = 0; tied < 2; tied++) {
+    for (int kind = 0; kind < 4; kind++) {
         bench b;
         int32_t ids[N];
         qsf_context_options co = one_thread();
-        const tiny_options o = wide(tied);
+        const tiny_options o = wide(kind % 2);
         if (!any_write(&b, &o) || !bench_open(&b)) return;
         co.n_batch = 8;
+        co.check_every = kind / 2;
         if (!bench_least(&b, &co)) return;
         float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
         bench_tokens(ids, N, b.n_vocab, 3);
@@ -449,6 +453,7 @@ TEST(damage_under_a_window_is_found_and_survived)
                 for (int i = 0; i < N; i++) fresh[i] = end ? ids[i] : (int32_t)(((uint32_t)ids[i] + 7000u * (uint32_t)(shrink + 1)) % b.n_vocab);
                 const uint64_t row = s->places[s->units[u].first_tensor] + (uint64_t)(fresh[9] / 16) * 16 * 66;
                 const uint64_t at = s->extents[s->units[u].first_extent].at + (end ? 1900000 : row), len = f->len;
+                if (!co.check_every && !bench_context(&b, &co)) return;
                 if (shrink) f->len = at;
                 else f->bytes[at] ^= 2;
                 CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
@@ -463,6 +468,47 @@ TEST(damage_under_a_window_is_found_and_survived)
         }
         free(right);
         free(again);
+        bench_end(&b);
+    }
+}
+
+static atomic_llong crc_bytes;
+static uint32_t (*crc_below)(uint32_t crc, const void *p, size_t len);
+static uint32_t crc_counted(uint32_t crc, const void *p, size_t len)
+{
+    crc_bytes += (long long)len;
+    return crc_below(crc, p, len);
+}
+
+TEST(a_window_is_checked_on_its_first_pass_or_on_every)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        bench b;
+        int32_t ids[N];
+        qsf_stats stats;
+        qsf_context_options co = one_thread();
+        const tiny_options o = wide(kind % 2);
+        const long long head = 50007ll * 66;
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        crc_below = b.m->source->crc32;
+        b.m->source->crc32 = crc_counted;
+        co.n_batch = 8;
+        co.check_every = kind / 2;
+        if (!bench_least(&b, &co)) return;
+        bench_tokens(ids, N, b.n_vocab, 7);
+        float *out = bench_floats(&b, N);
+        crc_bytes = 0;
+        CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, out), QSF_OK);
+        CHECK(crc_bytes > head);
+        CHECK_EQ(bench_feed(&b, 1, ids, N, CHUNK, out), QSF_OK);        /* what was read ahead comes to an end */
+        qsf_context_reset_stats(b.c);
+        crc_bytes = 0;
+        CHECK_EQ(bench_feed(&b, 2, ids, N, CHUNK, out), QSF_OK);
+        qsf_context_get_stats(b.c, &stats);
+        if (co.check_every) CHECK(crc_bytes > head && stats.ns_check > 0);
+        else CHECK_EQ(crc_bytes, 0);
+        CHECK(stats.bytes_read > (uint64_t)head && stats.ns_prepare >= stats.ns_check && stats.overlap >= 0 && stats.overlap <= 1);
+        free(out);
         bench_end(&b);
     }
 }
@@ -716,6 +762,7 @@ int main(int argc, char **argv)
     RUN(embedding_and_head_through_windows_give_the_resident_logits);
     RUN(a_head_without_tiles_through_windows_is_close);
     RUN(damage_under_a_window_is_found_and_survived);
+    RUN(a_window_is_checked_on_its_first_pass_or_on_every);
     RUN(steps_never_block_and_say_when_they_wait);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
     RUN(waiting_between_steps_counts_but_not_that_before_another_batch);
