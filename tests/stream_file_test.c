@@ -13,6 +13,10 @@
 #else
 #  include <sys/stat.h>
 #  include <unistd.h>
+#  if defined(__GLIBC__) && !defined(QSF_SANITIZED)
+#    include <malloc.h>
+#    define HAVE_HEAP_USED __GLIBC_PREREQ(2, 33)         /* mallinfo2 */
+#  endif
 #  define process_id() (int)getpid()
 #endif
 
@@ -221,6 +225,31 @@ TEST(every_way_of_reading_gives_the_resident_logits)
         }
 }
 
+#if HAVE_HEAP_USED
+/* What the program's heap holds: of all threads, with what the C library keeps for itself. */
+static size_t heap_used(void) { return mallinfo2().uordblks + mallinfo2().hblkhd; }
+
+/* The table's own memory is counted by stream_test.c; here it is what lies below the table. */
+TEST(nothing_is_taken_of_the_heap_after_the_beginning)
+{
+    for (int w = 0; w < 3; w++) {           /* mmap's requests come and go */
+        opened f;
+        bool same;
+        const qsf_context_options o = file_options(tight);
+        const qsf_status st = file_open(&f, os, ways[w], &o);
+        if (!st) {
+            const size_t before = heap_used();
+            CHECK_EQ(file_run(&f, &same), QSF_OK);
+            CHECK(same);
+            CHECK_EQ(heap_used(), before);
+        } else {
+            CHECK_EQ(st, QSF_E_UNSUPPORTED);
+        }
+        file_close(&f);
+    }
+}
+#endif
+
 TEST(every_read_may_fail)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++)
@@ -381,6 +410,9 @@ int main(int argc, char **argv)
     os = qsf_platform_native();
     if (!make_model()) return 1;
     RUN(every_way_of_reading_gives_the_resident_logits);
+#if HAVE_HEAP_USED
+    RUN(nothing_is_taken_of_the_heap_after_the_beginning);
+#endif
     RUN(every_read_may_fail);
     RUN(every_budget_works_or_says_which_would);
 #if !defined(_WIN32)

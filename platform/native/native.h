@@ -51,7 +51,7 @@ void       native_unmap(void *user, qsf_file *f, const void *p);
 typedef struct native_reader {
     const char *name;
     /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place, length and address.  The pread reader takes
-     * what is none by way of a buffer of its own.  QSF_E_UNSUPPORTED: not on this machine, try the next. */
+     * the rest, too.  After this only very many reads at once take memory.  QSF_E_UNSUPPORTED: not on this machine, try the next. */
     qsf_status (*open)(int fd, bool direct, void **state);
     void       (*close)(void *state);              /* ends running reads first */
     qsf_status (*start)(void *state, uint64_t at, void *dst, size_t len, qsf_read **out);

@@ -1,8 +1,9 @@
 /* Reading beside the caller with pread on a few threads of the file's own: works on every POSIX system.
  * SPDX-License-Identifier: MIT
  *
- * The threads start with the first read.  Whoever waits for a read that no thread has taken yet does it himself, so that
- * a small read costs no switch between threads, and everything works (one after another) where none can be started. */
+ * The threads start with the file, so that nothing takes memory later.  Whoever waits for a read that no thread has taken yet
+ * does it himself, so that a small read costs no switch between threads, and everything works (one after another) where none
+ * can be started. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -14,7 +15,9 @@
 #include <unistd.h>
 
 #define PREAD_THREADS 2
-#define PREAD_BOUNCE ((size_t)512 << 10)    /* what is not aligned comes past the page cache in such parts */
+#define PREAD_REQUESTS 64                   /* as many at once need no memory but the file's own */
+#define PREAD_PART ((size_t)512 << 10)      /* past the page cache, what is not aligned comes in such parts, which are moved while they are in the cache */
+#define PREAD_EDGE (4 * (size_t)NATIVE_DIRECT_ALIGN)       /* and its ends by way of so much of the stack */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
 typedef enum pread_stage { PREAD_QUEUED, PREAD_RUNNING, PREAD_DONE } pread_stage;
@@ -23,19 +26,13 @@ typedef struct pread_request {
     qsf_read     base;
     struct pread_state   *state;
     struct pread_request *next;            /* in the queue or among the free ones */
-    struct pread_request *older;           /* every request of the file, for the end */
+    struct pread_request *older;           /* every request beyond those of the file, for the end */
     uint64_t     at;
     uint8_t     *dst;
     size_t       len;
     pread_stage  stage;
     qsf_status   st;
 } pread_request;
-
-/* Memory for direct reads to places that are not aligned. */
-typedef struct pread_bounce {
-    struct pread_bounce *next;             /* among the unused */
-    uint8_t *mem;
-} pread_bounce;
 
 typedef struct pread_state {
     int             fd;
@@ -45,8 +42,8 @@ typedef struct pread_state {
     pread_request  *head, **tail, *unused, *newest;
     pthread_t       threads[PREAD_THREADS];
     unsigned        n_threads;
-    bool            started, stop;
-    pread_bounce   *bounces;               /* unused */
+    bool            stop;
+    pread_request   requests[PREAD_REQUESTS];
 } pread_state;
 
 static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
@@ -62,22 +59,32 @@ static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
     return QSF_OK;
 }
 
-/* As pread_whole past the page cache: what is aligned goes to its place, the rest through bounce. */
-static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *bounce)
+static size_t pread_least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* As pread_whole past the page cache, which takes whole blocks only, of the file and of memory.  What lies otherwise is read to the first block of
+ * its place, and moved; what is left at the ends comes by way of edge. */
+static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *edge)
 {
     const size_t align = NATIVE_DIRECT_ALIGN;
     while (len) {
-        const size_t lead = (size_t)(at % align);
-        const bool straight = lead == 0 && len >= align && (uintptr_t)dst % align == 0;
-        size_t want = straight ? len - len % align : (lead + len + align - 1) / align * align;
-        if (!straight && ((uintptr_t)dst - lead) % align == 0) want = align;       /* from the next block on it is straight */
-        const size_t most = straight ? PREAD_CHUNK : PREAD_BOUNCE;
-        ssize_t n = pread(fd, straight ? dst : bounce, want < most ? want : most, (off_t)(at - lead));
+        const size_t lead = (size_t)(at % align), skip = (align - (uintptr_t)dst % align) % align;
+        const size_t room = len > skip ? (len - skip) / align * align : 0;
+        uint8_t *to = dst + skip;
+        size_t want;
+        if (lead + skip == 0 && room) {
+            want = pread_least(room, PREAD_CHUNK);
+        } else if (lead + skip != align && room >= PREAD_EDGE) {
+            want = pread_least(room, PREAD_PART);
+        } else {
+            to = edge;
+            want = pread_least((lead + len + align - 1) / align * align, lead + skip == align ? align : PREAD_EDGE);        /* from the next block on it may be straight */
+        }
+        ssize_t n = pread(fd, to, want, (off_t)(at - lead));
         if (n < 0 && errno == EINTR) continue;
         n -= (ssize_t)lead;
         if (n <= 0) return QSF_E_IO;
         if ((size_t)n > len) n = (ssize_t)len;
-        if (!straight) memcpy(dst, bounce + lead, (size_t)n);
+        if (to + lead != dst) memmove(dst, to + lead, (size_t)n);
         dst += n;
         at += (uint64_t)n;
         len -= (size_t)n;
@@ -85,34 +92,20 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
     return QSF_OK;
 }
 
-static pread_bounce *pread_new_bounce(void)
+static qsf_status pread_all(const pread_state *s, const pread_request *r)
 {
-    void *mem = NULL;
-    pread_bounce *b = malloc(sizeof *b);
-    if (!b || posix_memalign(&mem, NATIVE_DIRECT_ALIGN, PREAD_BOUNCE)) {
-        free(b);
-        return NULL;
-    }
-    *b = (pread_bounce){ NULL, mem };
-    return b;
+    uint8_t room[PREAD_EDGE + NATIVE_DIRECT_ALIGN];
+    if (!s->direct) return pread_whole(s->fd, r->at, r->dst, r->len);
+    return pread_direct(s->fd, r->at, r->dst, r->len, room + (NATIVE_DIRECT_ALIGN - (uintptr_t)room % NATIVE_DIRECT_ALIGN) % NATIVE_DIRECT_ALIGN);
 }
 
 /* Called with the lock held, which is let go while the bytes come. */
 static void pread_run(pread_state *s, pread_request *r)
 {
-    pread_bounce *b = s->bounces;
-    qsf_status st;
     r->stage = PREAD_RUNNING;
-    if (b) s->bounces = b->next;
     pthread_mutex_unlock(&s->lock);
-    if (s->direct && !b) b = pread_new_bounce();
-    if (!s->direct) st = pread_whole(s->fd, r->at, r->dst, r->len);
-    else st = b ? pread_direct(s->fd, r->at, r->dst, r->len, b->mem) : QSF_E_MEMORY;
+    const qsf_status st = pread_all(s, r);
     pthread_mutex_lock(&s->lock);
-    if (b) {
-        b->next = s->bounces;
-        s->bounces = b;
-    }
     r->st = st;
     r->stage = PREAD_DONE;
     pthread_cond_broadcast(&s->done);
@@ -147,7 +140,6 @@ static void *pread_thread(void *arg)
 static void pread_start_threads(pread_state *s)
 {
     sigset_t all, old;
-    s->started = true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (s->n_threads < PREAD_THREADS && pthread_create(&s->threads[s->n_threads], NULL, pread_thread, s) == 0) s->n_threads++;
@@ -161,9 +153,14 @@ static qsf_status pread_open(int fd, bool direct, void **state)
     s->fd = fd;
     s->direct = direct;
     s->tail = &s->head;
+    for (unsigned i = 0; i < PREAD_REQUESTS; i++) {
+        s->requests[i].next = s->unused;
+        s->unused = &s->requests[i];
+    }
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->done, NULL);
+    pread_start_threads(s);
     *state = s;
     return QSF_OK;
 }
@@ -180,12 +177,6 @@ static void pread_close(void *state)
         pread_request *older = s->newest->older;
         free(s->newest);
         s->newest = older;
-    }
-    while (s->bounces) {
-        pread_bounce *next = s->bounces->next;
-        free(s->bounces->mem);
-        free(s->bounces);
-        s->bounces = next;
     }
     pthread_cond_destroy(&s->done);
     pthread_cond_destroy(&s->work);
@@ -211,7 +202,6 @@ static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, q
     pthread_mutex_lock(&s->lock);
     pread_request *r = pread_new_request(s);
     if (r) {
-        if (!s->started) pread_start_threads(s);
         *r = (pread_request){ { .reader = &native_reader_pread }, s, NULL, r->older, at, dst, len, PREAD_QUEUED, QSF_OK };
         *s->tail = r;
         s->tail = &r->next;
@@ -265,5 +255,7 @@ const native_reader native_reader_pread = { "pread", pread_open, pread_close, pr
 
 #undef PREAD_THREADS
 #undef PREAD_CHUNK
-#undef PREAD_BOUNCE
+#undef PREAD_REQUESTS
+#undef PREAD_PART
+#undef PREAD_EDGE
 #endif

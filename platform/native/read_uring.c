@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define URING_DEPTH 16
+#define URING_REQUESTS 64                  /* as many at once need no memory but the ring's own */
 #define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
 #define URING_INLINE ((size_t)64 << 10)    /* longer ones go to a thread of the kernel: cached bytes are copied while sending */
 
@@ -20,7 +21,7 @@ typedef struct uring_request {
     qsf_read     base;
     struct uring_state   *state;
     struct uring_request *next;            /* among the waiting or the free ones */
-    struct uring_request *older;           /* every request of the ring, for the end */
+    struct uring_request *older;           /* every request beyond those of the ring, for the end */
     uint64_t     at;
     uint8_t     *dst;
     size_t       len;                      /* still missing */
@@ -38,6 +39,7 @@ typedef struct uring_state {
     unsigned        in_flight;
     bool            watched;               /* a thread sleeps on the ring, without the lock; the others wait for what it collects */
     pthread_cond_t  news;                  /* it has */
+    uring_request   requests[URING_REQUESTS];
 } uring_state;
 
 static void uring_finish(uring_request *r, qsf_status st)
@@ -108,6 +110,10 @@ static qsf_status uring_open(int fd, bool direct, void **state)
     if (!s) return QSF_E_MEMORY;
     s->fd = fd;
     s->direct = direct;
+    for (unsigned i = 0; i < URING_REQUESTS; i++) {
+        s->requests[i].next = s->unused;
+        s->unused = &s->requests[i];
+    }
     if (io_uring_queue_init(URING_DEPTH, &s->ring, 0) < 0) {
         free(s);
         return QSF_E_UNSUPPORTED;
@@ -218,6 +224,7 @@ static qsf_status uring_wait(qsf_read *base)
 const native_reader native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll, uring_wait };
 
 #undef URING_DEPTH
+#undef URING_REQUESTS
 #undef URING_CHUNK
 #undef URING_INLINE
 #endif
