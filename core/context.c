@@ -172,7 +172,7 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
         if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx);
     }
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
+    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers), hp->n_kv_heads, hp->head_dim);
     return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
 }
 

@@ -97,6 +97,7 @@ struct qsf_context {
     uint64_t       begun_ns;
     uint64_t       waiting_ns;       /* since when the caller waits by itself for bytes, 0: it does not */
     const qsf_weights *w;            /* of the layer being computed */
+    uint32_t       kv_layer;         /* its place in the KV cache, which has none for layers that quality leaves out */
     const qsf_weights *w_embd, *w_final;
     const qsf_matrix  *head;         /* the head, or the part of it whose first row is head_row */
     uint32_t       head_row;

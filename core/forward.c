@@ -179,7 +179,7 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
         const qsf_batch_row *b = &c->rows[row];
         float *v = c->b.v + row * c->b.ld_kv + (size_t)kv * hd;
         if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(v, hd, 1);               /* attend() takes it back from the sum */
-        qsf_kv_store(&c->kv, &c->k, layer, b->seq, b->pos, kv, x, v);
+        qsf_kv_store(&c->kv, &c->k, c->kv_layer, b->seq, b->pos, kv, x, v);
     }
 }
 
@@ -339,7 +339,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;       /* the rows behind it see no more of what is past */
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
-        const uint8_t *rec = qsf_kv_record(&c->kv, layer, seq->blocks[e], kv);
+        const uint8_t *rec = qsf_kv_record(&c->kv, c->kv_layer, seq->blocks[e], kv);
         const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
         block_scores(c, &a, rec, &codes, n, vectors, scale);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
@@ -491,6 +491,7 @@ void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w)
 {
     layer_run run = { .c = c, .layer = layer, .clock = qsf_now(c->platform) };
     c->w = w;
+    c->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
     qsf_pool_run(c->pool, layer_thread, &run);
 }
 

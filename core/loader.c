@@ -332,12 +332,21 @@ static int32_t slot_choose(const qsf_loader *l, uint32_t unit, int32_t keep)
 
 enum { LOADER_AHEAD = 2 };        /* layers whose bytes are on the way at once: while one is prepared the other still travels */
 
+bool qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer)
+{
+    return quality >= 1 || layer < 2 || layer + 2 >= s->hp.n_layers || s->units[layer].importance >= 1 - quality;
+}
+
+uint32_t qsf_layers_run(const qsf_source *s, float quality, uint32_t n)
+{
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < n; i++) run += qsf_layer_runs(s, quality, i);
+    return run;
+}
+
 bool qsf_loader_skips(const qsf_loader *l, uint32_t layer)
 {
-    const uint32_t n = l->source->hp.n_layers;
-    if (l->left_out && l->left_out[layer]) return true;
-    if (l->quality >= 1 || layer < 2 || layer + 2 >= n) return false;
-    return l->source->units[layer].importance < 1 - l->quality;
+    return (l->left_out && l->left_out[layer]) || !qsf_layer_runs(l->source, l->quality, layer);
 }
 
 bool qsf_loader_knows(const qsf_loader *l)

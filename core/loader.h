@@ -71,11 +71,14 @@ typedef struct qsf_loader {
     uint64_t  bytes_read, ns_wait;      /* these four count what windows read, too */
     uint64_t  ns_own;         /* of ns_prepare, what the caller did itself */
     qsf_load_times took;
-    float     quality;        /* below 1 layers are left out, see qsf_loader_skips; qsf_loader_init sets 1 */
+    float     quality;        /* below 1 layers are left out, see qsf_layer_runs; qsf_loader_init sets 1 */
     const uint8_t *left_out;  /* [n_layers] not 0: left out whatever their importance, for measuring it; NULL: none */
 } qsf_loader;
 
-/* Whether a layer is left out: it is in left_out, or its importance is too low and it is not one of the first or last two. */
+/* Whether a layer runs at that quality: it is one of the first or last two, or matters enough; and how many of the first n do. */
+bool       qsf_layer_runs(const qsf_source *s, float quality, uint32_t layer);
+uint32_t   qsf_layers_run(const qsf_source *s, float quality, uint32_t n);
+/* Whether a layer is left out: it is in left_out, or does not run at this quality. */
 bool       qsf_loader_skips(const qsf_loader *l, uint32_t layer);
 bool       qsf_loader_knows(const qsf_loader *l);       /* whether the file tells layers' importance */
 

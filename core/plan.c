@@ -23,13 +23,14 @@ static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
     most[1] = QSF_MAX(most[1], raw);
 }
 
-static qsf_status plan_measure(const qsf_source *s, uint32_t n_threads, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
+static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o, plan_sizes *z, uint64_t *layer_bytes, qsf_error *err)
 {
     /* Pieces of the reserve begin at whole cache lines, the larger ones at whole pages. */
     const uint64_t rounding = (s->n_units + 1 + PLAN_PIECES) * (uint64_t)QSF_RESERVE_LINE + PLAN_LARGE * QSF_RESERVE_PAGE;
-    *z = (plan_sizes){ .tables = qsf_loader_tables(s, n_threads) + rounding };
+    *z = (plan_sizes){ .tables = qsf_loader_tables(s, o->n_threads) + rounding };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
+        if (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u)) continue;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
         if (st) return st;
         plan_stage(z->staging[u == qsf_unit_embd(s) ? 1 : u == qsf_unit_final(s) && !s->hp.tied ? 2 : 0], stored, raw);
@@ -121,7 +122,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     qsf_buffers b;
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type };
-    qsf_kv_layout_init(&l, o->kv_type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
+    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), hp->n_kv_heads, hp->head_dim);
     qsf_ends_plan ends = state->ends;
     ends.n_batch = o->n_batch;
     if (ends.embd || ends.head) plan_item(plan, ends.head ? ends.embd ? "windows on embedding and head" : "windows on the head" : "window on the embedding", qsf_ends_bytes(s, &ends));
@@ -253,7 +254,7 @@ static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_
 /* Which slots there are: layers that stay, buffers that the others pass through, then the ends. */
 static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_state *state, const qsf_context_options *o, qsf_memory *m, qsf_plan *plan)
 {
-    const uint32_t n_layers = s->hp.n_layers, n_slots = state->n_slots;
+    const uint32_t n_layers = s->hp.n_layers, n_run = qsf_layers_run(s, o->quality, n_layers), n_slots = state->n_slots;
     m->ends = state->ends;
     m->ends.n_batch = o->n_batch;
     /* Layers that stay: all, or as many from the first on as leave room for the buffers that the others pass through. */
@@ -261,14 +262,18 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
     uint64_t spare = plan->resident ? z->layers : o->ram_budget - plan->total - n_slots * z->largest;
     uint64_t pinned = 0;
     m->n_slots = 0;
-    for (uint32_t u = 0; u < n_layers && m->caps[u] <= spare; u++) {
+    for (uint32_t u = 0; u < n_layers; u++) {
+        const uint64_t bytes = m->caps[u];
+        if (!qsf_layer_runs(s, o->quality, u)) continue;
+        if (bytes > spare) break;
+        m->caps[m->n_slots] = bytes;                    /* of the slot; what it overwrites belongs to a layer before or to this one */
         m->pins[m->n_slots++] = (int32_t)u;
-        spare -= m->caps[u];
-        pinned += m->caps[u];
+        spare -= bytes;
+        pinned += bytes;
     }
     const uint64_t embd = m->caps[n_layers], final = m->caps[n_layers + 1];
-    plan->n_slots = m->n_slots == n_layers ? 0 : n_slots;
-    if (plan->n_slots) plan_note(plan, false, "%u of %u layers stream", (unsigned)(n_layers - m->n_slots), (unsigned)n_layers);
+    plan->n_slots = m->n_slots == n_run ? 0 : n_slots;
+    if (plan->n_slots) plan_note(plan, false, "%u of %u layers stream", (unsigned)(n_run - m->n_slots), (unsigned)n_run);
     plan_item(plan, "layers that stay", pinned);
     if (plan->n_slots) plan_item(plan, "layer buffers", n_slots * z->largest);
     for (uint32_t i = 0; i < plan->n_slots; i++) {
@@ -296,7 +301,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     plan_sizes z;
     qsf_status st;
 
-    if ((st = plan_measure(s, o->n_threads, &z, m->caps, err))) return st;
+    if ((st = plan_measure(s, o, &z, m->caps, err))) return st;
     if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
     if (o->head == QSF_HEAD_EXACT) plan_can_stream(s, &z, &state);
     state.ends.head_part = QSF_MIN(QSF_MAX(z.largest, PLAN_MIN_PART), PLAN_MAX_PART);

@@ -657,6 +657,13 @@ static void set_importance(mem_file *f, uint32_t layer, float importance)
     qsf_repair(f->bytes, f->len);
 }
 
+static uint64_t plan_item_bytes(const qsf_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_items; i++)
+        if (!strcmp(p->items[i].name, name)) return p->items[i].bytes;
+    return 0;
+}
+
 TEST(lower_quality_skips_unimportant_layers_without_reading_them)
 {
     for (int streamed = 0; streamed < 3; streamed += TEST_EVERY) {
@@ -665,6 +672,7 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
         tiny_options o = tiny_defaults();
         qsf_context_options co = bench_options();
         qsf_plan plan;
+        uint64_t layers[3], positions[3], total = 0;
         o.hp.n_layers = 8;
         o.hp.n_embd = 128;
         o.hp.n_ff = 512;
@@ -677,6 +685,14 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
             co.quality = i == 0 ? 1 : i == 1 ? 0.8f : 0.5f;
             if (!bench_context(&b, &co)) return;
             qsf_context_get_plan(b.c, &plan);
+            /* Neither their weights nor their keys and values are planned; a layer's are an eighth of all. */
+            if (!streamed) {
+                layers[i] = plan_item_bytes(&plan, "layers that stay");
+                positions[i] = b.c->kv.data_bytes;
+                CHECK(layers[i] * 8 == layers[0] * (8 - (uint64_t)i) && positions[i] * 8 == positions[0] * (8 - (uint64_t)i));
+                CHECK(plan.total + i * (layers[0] + positions[0]) / 8 == total || !i);
+                if (!i) total = plan.total;
+            }
             if (streamed && i == 0) {
                 co.ram_budget = plan.total - 5 * 100000;
                 if (!bench_context(&b, &co)) return;
