@@ -212,12 +212,13 @@ static int calibrate(const convert_cli *cli, const convert_options *o, const cha
     return CODE_OK;
 }
 
-/* The file to be is made beside its place, measured, and then written with what was measured: never there by half. */
+/* The file to be is made beside its place, measured, and then written with what was measured: never there by half.  What a kill leaves of it has
+ * always the same name, so that the next run overwrites and removes it. */
 static int run_calibrated(const convert_cli *cli, const convert_options *o, const char *from, const char *to)
 {
-    char *between = malloc(strlen(to) + 16);
+    char *between = malloc(strlen(to) + 20);
     if (!between) return CODE_MEMORY;
-    sprintf(between, "%s.unmeasured", to);
+    sprintf(between, "%s.unmeasured.tmp", to);
     int code = run_conversion(cli, o, from, between);
     if (!code) code = calibrate(cli, o, between, to);
     remove(between);

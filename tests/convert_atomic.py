@@ -109,10 +109,26 @@ with tempfile.TemporaryDirectory() as folder:
     text.write_text(" ".join(str(i * i) for i in range(200)))
     plain = folder / "plain.qsf"
     check(run("-q", source, plain)[0] == 0, "a plain conversion once more")
-    for options in ([source, a], [plain, b]):
+    for options in ([plain, b], [source, a]):
+        begin = time.monotonic()
         code, err = run("-q", "--calibration", text, *options)
+        takes = time.monotonic() - begin
         check(code == 0, f"--calibration {options}: {err}")
-    check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*unmeasured*")), "calibrating now or later gives the same file")
+    check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*.tmp")), "calibrating now or later gives the same file")
+
+    # interrupted or killed while it converts or measures: as without measuring, and what a kill leaves is gone after the next run
+    measured = digest(a)
+    for i, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGKILL)):
+        a.write_bytes(old_bytes)
+        p = start(source, a, "--calibration", text)
+        time.sleep((0.2 + 0.2 * i) * takes)
+        p.send_signal(number)
+        p.wait()
+        check(a.read_bytes() == old_bytes, f"{number} while calibrating leaves the old file")
+        check(number == signal.SIGKILL or (p.returncode == 130 and not list(folder.glob("a.qsf.*"))), f"{number} while calibrating leaves nothing behind")
+    for left in folder.glob("a.qsf.*-*.tmp"): left.unlink()              # of the writer's own, as above
+    (folder / "a.qsf.unmeasured.tmp").write_bytes(b"left by a kill")
+    check(start(source, a, "--calibration", text).wait() == 0 and digest(a) == measured and not list(folder.glob("a.qsf.*")), "the next run removes what a kill has left")
 
     damaged = bytearray(out.read_bytes() if digest(out) == whole else (run("-q", source, out), out.read_bytes())[1])
     damaged[len(damaged) // 2] ^= 4
