@@ -38,7 +38,7 @@ def main():
     models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-4bit.qsf") if m.exists()]
     if not models:
         return print("skipped: no SmolLM2 in", a.models)
-    o = argparse.Namespace(prompt=40, answer=12, context=64, threads=2, args="", cold=False)
+    o = argparse.Namespace(prompt=40, answer=12, context=64, threads=2, args="", cold=False, cgroup="")
     for model in map(str, models):
         smallest = memory.least(a.program, model, o)
         check(smallest <= MUST, model, "needs", smallest, "MB")
