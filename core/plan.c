@@ -164,7 +164,8 @@ static size_t plan_kv_rank(qsf_kv_type type)
 
 /* Takes one step back; false where nothing is left to give.  Order: an embedding that is not the head too (it costs a short read for a token that
  * was not used lately), batch, context length where nobody asked for one, keys and values of 8 bits, resident embedding and head, second buffer, the
- * rest of the batch; only then what shows in the answers: KV types from the cheapest loss on, and the rest of the context. */
+ * rest of the batch; only then what shows in the answers: the rest of a context that nobody asked for, which short ones do not miss, KV types from the
+ * cheapest loss on, and the rest of any context. */
 static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 {
     qsf_ends_plan *e = &state->ends;
@@ -181,7 +182,7 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
     else if (e->n_kept > PLAN_MIN_KEPT) e->n_kept = PLAN_MIN_KEPT;
     else if (state->n_slots > 1) state->n_slots = 1;
     else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
-    else if (kv < plan_kv_rank(QSF_KV_Q4V2)) o->kv_type = plan_kv_types[kv + 1];
+    else if (kv < plan_kv_rank(QSF_KV_Q4V2) && (state->ctx_given || o->n_ctx <= PLAN_MIN_CTX)) o->kv_type = plan_kv_types[kv + 1];
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
     else return false;
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
@@ -224,10 +225,10 @@ void qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_contex
 
 /* One step towards what was asked, of one kind; false: nothing of it was taken. */
 typedef enum plan_growth { GROW_COARSE_KV, GROW_CTX, GROW_KV, GROW_BATCH, N_GROWTHS } plan_growth;
-static bool plan_grow(qsf_context_options *o, const qsf_context_options *asked, plan_growth kind)
+static bool plan_grow(qsf_context_options *o, const qsf_context_options *asked, bool ctx_given, plan_growth kind)
 {
     const size_t kv = plan_kv_rank(o->kv_type), best = plan_kv_rank(asked->kv_type);
-    if (kind == GROW_COARSE_KV && kv > QSF_MAX(best, plan_kv_rank(QSF_KV_Q8V4))) o->kv_type = plan_kv_types[kv - 1];
+    if (kind == GROW_COARSE_KV && kv > QSF_MAX(best, plan_kv_rank(ctx_given ? QSF_KV_Q8V4 : QSF_KV_Q8))) o->kv_type = plan_kv_types[kv - 1];
     else if (kind == GROW_CTX && o->n_ctx < asked->n_ctx) o->n_ctx = QSF_MIN(asked->n_ctx, o->n_ctx * 2);
     else if (kind == GROW_KV && kv > best) o->kv_type = plan_kv_types[kv - 1];
     else if (kind == GROW_BATCH && o->n_batch < asked->n_batch) o->n_batch = QSF_MIN(asked->n_batch, o->n_batch * 2);
@@ -243,7 +244,7 @@ static void plan_regrow(const qsf_model *model, const plan_sizes *z, const plan_
         for (;;) {
             qsf_context_options more = *o;
             qsf_plan larger;
-            if (!plan_grow(&more, asked, (plan_growth)kind)) break;
+            if (!plan_grow(&more, asked, state->ctx_given, (plan_growth)kind)) break;
             plan_fixed(model, z, state, &more, &larger);
             if (!plan_fits(&larger, z, &more, state->n_slots)) break;
             *o = more;

@@ -336,6 +336,28 @@ TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
     bench_end(&b);
 }
 
+TEST(a_context_length_that_nobody_asked_for_gives_way_before_bits_do)
+{
+    bench b;
+    qsf_plan plan;
+    int shortened = 0;
+    const tiny_options o = wide(true);
+    if (!any_write(&b, &o) || !bench_open(&b)) return;
+    qsf_context_options co = one_thread();
+    co.n_ctx = 0;
+    co.n_seqs = 1;
+    CHECK_EQ(qsf_context_plan(b.m, &co, &plan, &b.error), QSF_OK);
+    for (co.ram_budget = plan.total; qsf_context_plan(b.m, &co, &plan, &b.error) == QSF_OK; co.ram_budget -= 20000) {
+        CHECK(plan.kv_type == QSF_KV_Q8 || plan.n_ctx == 128);
+        shortened += plan.kv_type == QSF_KV_Q8 && plan.n_ctx < 512;
+    }
+    CHECK(shortened > 0 && co.ram_budget < plan.least);
+    co.ram_budget = plan.least;
+    CHECK_EQ(qsf_context_plan(b.m, &co, &plan, &b.error), QSF_OK);
+    CHECK(plan.n_ctx == 128 && plan.kv_type != QSF_KV_Q8);
+    bench_end(&b);
+}
+
 /* ---- results ---- */
 
 /* Feeds through every budget from resident down to the smallest; all logits must be those of the resident context.  Says which kinds of plan came up. */
@@ -758,6 +780,7 @@ int main(int argc, char **argv)
     RUN(a_larger_budget_never_fails_where_a_smaller_works);
     RUN(a_plan_beforehand_is_the_plan_of_the_context);
     RUN(an_asked_context_length_gives_way_last_and_a_warning_says_so);
+    RUN(a_context_length_that_nobody_asked_for_gives_way_before_bits_do);
     RUN(layers_through_two_buffers_or_one_give_the_resident_logits);
     RUN(embedding_and_head_through_windows_give_the_resident_logits);
     RUN(a_head_without_tiles_through_windows_is_close);

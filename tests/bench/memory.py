@@ -6,8 +6,9 @@ SPDX-License-Identifier: MIT
 
 Each budget runs a prompt and an answer; the process's largest resident memory (VmHWM of /proc/PID/status, which counts the program's
 own pages and everything from the first instruction on) is read every few milliseconds.  "least" among the budgets is the smallest
-that the program names; 0 is no budget, whose answer the others must repeat.  Where a budget's context is too short for prompt and answer,
-both are shortened, and so is the run without a budget that they are compared with.  --cold empties the file's page cache before each run.
+that the program names; 0 is no budget, whose answer the others must repeat, unless keys and values in fewer bits were announced.  Where the
+context of prompt and answer does not fit a budget, both are shortened to what it leaves where none is asked for, and so is the run without
+a budget that they are compared with.  --cold empties the file's page cache before each run.
 
 Where layers stream, an answer without a prompt says what a token's time is, as a part of the larger of two times: of reading its bytes at
 the speed of this run while something was read, and of computing.  1 is all that overlapping can reach; the last line says whether all stayed
@@ -69,7 +70,7 @@ class Group:
 def run(program, model, budget, o):
     ids = ",".join(str(100 + i * 37 % 1900) for i in range(o.prompt))
     command = [program, model, "--raw", "--ids", ids, "-n", str(o.answer), "--ignore-eos", "--temp", "0", "--json", "-v", "-t", str(o.threads)]
-    command += ["-c", str(o.context or o.prompt + o.answer)] + o.args.split()
+    command += ([] if o.context < 0 else ["-c", str(o.context or o.prompt + o.answer)]) + o.args.split()
     if budget:
         command += ["--ram-budget", str(budget)]
     if o.cold:
@@ -118,9 +119,10 @@ def run_that_fits(program, model, budget, o):
     """A run, with a shorter prompt and answer where the budget's context is too short; and what was run."""
     result = run(program, model, budget, o)
     if result[0] == 1 and re.search(r"context (of \d+ positions )?is full", result[2]):
-        n_ctx = int(number(result[2], r"context (\d+), "))
+        o = with_less(o, context=-1)                                    # none is asked for
+        n_ctx = int(number(run(program, model, budget, with_less(o, prompt=1, answer=1))[2], r"context (\d+), "))
         answer = min(o.answer, n_ctx // 4)
-        o = with_less(o, prompt=min(o.prompt, n_ctx - answer), answer=answer, context=n_ctx)
+        o = with_less(o, prompt=min(o.prompt, n_ctx - answer), answer=answer)
         result = run(program, model, budget, o)
     return result, o
 
@@ -168,15 +170,17 @@ def main():
                 tokens[what] = json.loads(run(o.program, model, 0, with_less(ran, cgroup=""))[1])["ids"] if budget else ids
             parts.append(part_of_limit(o.program, model, budget, ran))
             peak = seen["VmHWM"] * 1.024e-3
+            coarse = re.search(r"keys and values \w+ -> (\w+)", err)         # said to be a loss
+            same = "yes" if ids == tokens[what] else f"no: {coarse[1]}" if coarse else "NO"
             row = [os.path.basename(model), budget or "none", number(err, r"memory +([0-9.]+) MB"), peak, seen["RssAnon"] * 1.024e-3, seen["RssFile"] * 1.024e-3,
                    number(err, r"prompt .* ([0-9.]+) tok/s"), number(err, r"answer .* ([0-9.]+) tok/s"), number(err, r"([0-9.]+) MB read") / 1e3,
                    1e3 * number(err, r"([0-9.]+) MB read") / max(1, number(err, r"MB read in (\d+) ms")), number(err, r"waiting for layers (\d+) ms") / 1e3,
-                   f"{parts[-1]:.2f}", seen["group"], ("yes" if ids == tokens[what] else "NO") + (f" ({ran.prompt} + {ran.answer})" if ran is not o else "")]
+                   f"{parts[-1]:.2f}", seen["group"], same + (f" ({ran.prompt} + {ran.answer})" if ran is not o else "")]
             row = ["-" if x == "nan" or x != x else f"{x:.1f}" if isinstance(x, float) else str(x) for x in row]
             print("| " + " | ".join(row) + " |" if o.markdown else "  ".join(x.rjust(12) for x in row), flush=True)
             if budget and peak > budget + OWN:
                 broken.append(f"{model}: {peak:.1f} MB with a budget of {budget} MB")
-            if ids != tokens[what]:
+            if same == "NO":
                 broken.append(f"{model} with {budget} MB: other tokens than without a budget")
         if o.dd:
             speeds.append(dd_speed(model))
