@@ -52,7 +52,7 @@ static const option run_options[] = {
     { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm", "the best there is" },
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap", "auto" },
-    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every", "when a layer's checksum is compared: when it is first read, or every time that it is read again", "first" },
+    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every", "when the checksum of what streams is compared: when it is first read, or every time that it is read again", "first" },
     { OPTION_FLAG, "--f32", NULL, AT(f32), 0, 0, NULL, "compute with floats throughout: slow, for comparing", NULL },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },

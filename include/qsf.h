@@ -201,7 +201,8 @@ typedef struct qsf_context_options {
     const char *isa;          /* NULL: the best the processor has and QSF_ISA allows */
     float       quality;      /* 1.0: all layers; lower skips layers by their stored importance */
     qsf_head_mode head;       /* default QSF_HEAD_EXACT; the others keep embedding and head in memory, and go without f32 */
-    bool        check_every;  /* false: a layer's checksum is compared when it is read for the first time; true: whenever it is read again */
+    bool        check_every;  /* false: a checksum is compared when its bytes are read for the first time; true: whenever they are read again.  Layers have
+                               * one each, an embedding and a head that stream one for each chunk */
     uint32_t    kv_window;    /* 0: every position is kept, and n_ctx is the end.  Else a token sees the first kv_sinks positions of its sequence and the
                                * last kv_window, itself among them; what none will see again is dropped, and a sequence may be longer than n_ctx
                                * (not with learned positions).  Positions go on counting: keys keep the distances that they have (StreamingLLM,

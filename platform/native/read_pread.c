@@ -76,8 +76,8 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
         } else if (lead + skip != align && room >= PREAD_EDGE) {
             want = pread_least(room, PREAD_PART);
         } else {
-            to = edge;
-            want = pread_least((lead + len + align - 1) / align * align, lead + skip == align ? align : PREAD_EDGE);        /* from the next block on it may be straight */
+            to = edge;                     /* where place and address agree, only up to the next block: from there on it is straight */
+            want = pread_least((lead + len + align - 1) / align * align, lead + skip == align ? align : PREAD_EDGE);
         }
         ssize_t n = pread(fd, to, want, (off_t)(at - lead));
         if (n < 0 && errno == EINTR) continue;
