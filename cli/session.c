@@ -87,6 +87,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.kv_window = (uint32_t)set->kv_window;
     co.kv_sinks = (uint32_t)set->kv_sinks;
     co.kv_heavy = (uint32_t)set->kv_heavy;
+    co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
     co.f32 = set->f32;
     co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");

@@ -32,32 +32,18 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
     return cap;
 }
 
-/* Whether a row's result depends on nothing but the row: sums of integers and of scaled blocks are made in one order, those of floats in one
- * that depends on how many rows there are. */
-static bool draft_exact(const qsf_source *s, const qsf_context_options *o)
-{
-    if (o->f32 || o->kv_type == QSF_KV_F32) return false;
-    for (uint32_t i = 0; i < s->n_tensors; i++) {
-        const qsf_tensor *t = &s->tensors[i];
-        const bool multiplied = t->kind <= QSF_K_FFN_DOWN || t->kind == QSF_K_OUTPUT || (t->kind == QSF_K_TOKEN_EMBD && s->hp.tied);
-        if (!multiplied || t->rows == 1) continue;
-        if (t->packing == 1 ? qsf_form_of_type(t->type) < 0 : !qsf_type_tiles(t->type) && qsf_ggml_tile_type(t) < 0) return false;
-    }
-    return true;
-}
-
 uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most)
 {
     qsf_context_options more = *o;
     qsf_plan without, with;
-    if (!draft_exact(m->source, o) || o->early_exit > 0 || o->kv_heavy) return 0;       /* a batch of several rows takes no early exit, and heavy hitters depend on it */
-    if (qsf_context_plan(m, o, &without, NULL) || without.resident) return 0;
+    if (o->early_exit > 0 || qsf_context_plan(m, o, &without, NULL)) return 0;          /* a batch of several rows takes no early exit */
+    if (without.resident || without.kv_heavy) return 0;                                 /* what is dropped depends on batches */
     for (; most; most /= 2) {
         more.n_logits = 1 + most;
         if (qsf_context_plan(m, &more, &with, NULL)) continue;
         /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody asked for and that stays long enough. */
         if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT || 2 * with.n_ctx < without.n_ctx)) continue;
-        if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_slots < without.n_slots) continue;
+        if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_slots < without.n_slots || with.kv_heavy) continue;
         *o = more;
         return most;
     }

@@ -9,6 +9,7 @@ enum { PLAN_PIECES = 44, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256, PLAN_MIN_KEPT = 32 };
+enum { PLAN_MIN_DROPPING = 256 };       /* positions that stay where others are dropped */
 
 typedef struct plan_sizes {
     uint64_t embd, final, layers, largest;
@@ -58,6 +59,7 @@ typedef struct plan_state {
     uint32_t n_slots;         /* buffers that layers pass through */
     qsf_ends_plan ends;       /* without n_batch */
     bool     ctx_given;       /* the caller asked for this context length: it goes last */
+    bool     may_drop;        /* positions of it, by the attention that they draw */
     bool     can_embd, can_head;          /* stream; tied: both or none */
 } plan_state;
 
@@ -121,7 +123,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     const qsf_hparams *hp = &s->hp;
     qsf_buffers b;
     qsf_kv_layout l;
-    *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type };
+    *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type, .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
     qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), hp->n_kv_heads, hp->head_dim);
     qsf_ends_plan ends = state->ends;
     ends.n_batch = o->n_batch;
@@ -162,14 +164,22 @@ static size_t plan_kv_rank(qsf_kv_type type)
     return i;
 }
 
+/* Keeps n positions, a quarter of them the last ones: docs/kv-cache.md has what that costs.  n 0: keeps all. */
+static void plan_drop(qsf_context_options *o, uint32_t n)
+{
+    o->kv_window = n / 4;
+    o->kv_heavy = n - o->kv_window;
+}
+
 /* Takes one step back; false where nothing is left to give.  Order: an embedding that is not the head too (it costs a short read for a token that
  * was not used lately), batch, context length where nobody asked for one, keys and values of 8 bits, resident embedding and head, second buffer, the
  * rest of the batch; only then what shows in the answers: the rest of a context that nobody asked for, which short ones do not miss, KV types from the
- * cheapest loss on, and the rest of any context. */
+ * cheapest loss on with half of the positions between them, more positions, and the rest of any context. */
 static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
 {
     qsf_ends_plan *e = &state->ends;
     const size_t kv = plan_kv_rank(o->kv_type);
+    const uint32_t stay = o->kv_window + o->kv_heavy;
     if (!tied && !e->embd && state->can_embd) e->embd = true;
     else if (o->n_batch > 32) o->n_batch = QSF_MAX(32, o->n_batch / 2);
     else if (!state->ctx_given && o->n_ctx > 512) o->n_ctx = QSF_MAX(512, o->n_ctx / 2);
@@ -182,7 +192,13 @@ static bool plan_shrink(qsf_context_options *o, plan_state *state, bool tied)
     else if (e->n_kept > PLAN_MIN_KEPT) e->n_kept = PLAN_MIN_KEPT;
     else if (state->n_slots > 1) state->n_slots = 1;
     else if (o->n_batch > 8) o->n_batch = QSF_MAX(8, o->n_batch / 2);
+    else if (state->may_drop && !stay && kv >= plan_kv_rank(QSF_KV_Q8V4) && o->n_ctx >= 2 * PLAN_MIN_DROPPING) plan_drop(o, o->n_ctx / 2);
     else if (kv < plan_kv_rank(QSF_KV_Q4V2) && (state->ctx_given || o->n_ctx <= PLAN_MIN_CTX)) o->kv_type = plan_kv_types[kv + 1];
+    else if (state->may_drop && stay > PLAN_MIN_DROPPING) plan_drop(o, QSF_MAX(PLAN_MIN_DROPPING, stay / 2));
+    else if (state->may_drop && stay) {
+        plan_drop(o, 0);
+        o->n_ctx = PLAN_MIN_DROPPING;
+    }
     else if (o->n_ctx > PLAN_MIN_CTX) o->n_ctx = QSF_MAX(PLAN_MIN_CTX, o->n_ctx / 2);
     else return false;
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
@@ -207,6 +223,8 @@ static void plan_explain(qsf_plan *plan, const plan_state *asked_state, const pl
 {
     if (o->n_batch < asked->n_batch) plan_note(plan, false, "batch %u -> %u", (unsigned)asked->n_batch, (unsigned)o->n_batch);
     if (o->n_ctx < asked->n_ctx) plan_note(plan, true, "context length %u -> %u", (unsigned)asked->n_ctx, (unsigned)o->n_ctx);
+    if (o->kv_heavy != asked->kv_heavy)
+        plan_note(plan, true, "positions that stay %u -> %u, by attention", (unsigned)o->n_ctx, (unsigned)(o->kv_window + o->kv_heavy));
     if (o->kv_type != asked->kv_type) plan_note(plan, true, "keys and values %s -> %s", qsf_kv_name(asked->kv_type), qsf_kv_name(o->kv_type));
     const qsf_ends_plan *e = &state->ends;
     if (e->embd || e->head) plan_note(plan, false, "%s", e->embd ? e->head ? "embedding and head stream" : "embedding streams" : "head streams");
@@ -299,6 +317,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     const qsf_source *s = model->source;
     const qsf_context_options asked = *o;
     plan_state state = { .n_slots = 2, .ctx_given = ctx_given, .ends.n_kept = PLAN_KEPT }, asked_state;
+    state.may_drop = ctx_given && o->kv_may_drop && !o->kv_window && o->n_seqs == 1 && !(o->early_exit > 0);
     plan_sizes z;
     qsf_status st;
 

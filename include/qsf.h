@@ -211,6 +211,8 @@ typedef struct qsf_context_options {
     uint32_t    kv_heavy;     /* 0.  With kv_window: of what leaves the window, the blocks of 32 positions that have drawn the most attention so far stay,
                                * this many positions of each sequence (heavy hitters: H2O, Zhang et al. 2023, arXiv:2306.14048).  What is dropped is decided
                                * before each batch, whose rows see all that is there: so results depend on batches */
+    bool        kv_may_drop;  /* false.  true: where ram_budget is too small for an n_ctx that was asked for, the plan may choose kv_window and kv_heavy, with a
+                               * warning, before it makes the context shorter.  For one sequence, and not with early_exit */
     float       early_exit;   /* 0: off.  Else a token that is alone in its batch goes on with the last two layers where its hidden state has settled:
                                * from the middle on, where the cosine with that of two layers before is this much or more (0.9 .. 0.99).  Its logits
                                * are then not those of all layers; keys and values are, computed later beside other tokens'.
@@ -236,6 +238,7 @@ typedef struct qsf_plan {
     uint64_t      total;         /* bytes */
     uint64_t      least;         /* the smallest ram_budget that these options can run in, with everything reduced */
     uint32_t      n_ctx, n_batch;         /* what was granted */
+    uint32_t      kv_window, kv_heavy;    /* as in the options, or chosen (kv_may_drop) */
     qsf_kv_type   kv_type;
     bool          resident;      /* all layers stay in memory; else they stream through n_slots buffers */
     uint32_t      n_slots;
@@ -369,8 +372,7 @@ QSF_API void       qsf_sampler_reset(qsf_sampler *s);
  * same as without guesses. */
 enum { QSF_DRAFT_MOST = 7 };      /* guesses a pass that are worth it: up to eight rows the kernels read each weight once */
 QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap);
-/* Makes room in *o for the logits of `most` guesses, if layers will stream and guesses change nothing: with weights, keys or values that are floats, a
- * row's last bits depend on how many rows a batch has.  Fewer where too much would have to give way for it: more than half of the batch, any of a
+/* Makes room in *o for the logits of `most` guesses, if layers will stream and guesses change nothing (with early_exit and kv_heavy they would).  Fewer where too much would have to give way for it: more than half of the batch, any of a
  * context that was asked for, any precision of keys and values.  How many guesses that are a pass; 0: *o stays as it is. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
 

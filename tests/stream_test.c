@@ -358,6 +358,46 @@ TEST(a_context_length_that_nobody_asked_for_gives_way_before_bits_do)
     bench_end(&b);
 }
 
+/* Where it may, a plan drops positions before a context that was asked for gets shorter, and before bits that cost more; the text goes to its end. */
+TEST(positions_are_dropped_before_an_asked_context_gives_way)
+{
+    enum { CTX = 2048, ROWS = 32 };
+    bench b;
+    qsf_plan plan, kept;
+    int32_t ids[ROWS];
+    int half = 0, fewer = 0;
+    const tiny_options o = wide(true);
+    if (!any_write(&b, &o) || !bench_open(&b)) return;
+    qsf_context_options co = one_thread(), dropping;
+    co.n_ctx = CTX;
+    co.n_seqs = 1;
+    CHECK_EQ(qsf_context_plan(b.m, &co, &kept, &b.error), QSF_OK);
+    for (co.ram_budget = kept.total; qsf_context_plan(b.m, &co, &kept, &b.error) == QSF_OK; co.ram_budget -= 20000) {
+        dropping = co;
+        dropping.kv_may_drop = true;
+        if (!bench_ok(&b, qsf_context_plan(b.m, &dropping, &plan, &b.error))) break;
+        CHECK(kept.kv_heavy == 0 && plan.least == kept.least && plan.total <= co.ram_budget && plan.n_ctx >= kept.n_ctx);
+        if (!plan.kv_heavy) continue;
+        const uint32_t stay = plan.kv_window + plan.kv_heavy;
+        CHECK(plan.n_ctx == CTX && stay >= 256 && stay <= CTX / 2 && plan_losses(&plan) > 0);
+        if (stay == CTX / 2) half += plan.kv_type == QSF_KV_Q8V4 || plan.kv_type == QSF_KV_Q8;
+        else fewer++;
+    }
+    CHECK(half > 0 && fewer > 0);
+
+    /* Below where 8 and 4 bits of all fit: half stays, and the text may be as long as was asked. */
+    for (co.ram_budget = kept.least; qsf_context_plan(b.m, &co, &kept, &b.error) == QSF_OK && (kept.n_ctx < CTX || kept.kv_type != QSF_KV_Q4); co.ram_budget += 20000) ;
+    co.kv_may_drop = true;
+    if (!bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    CHECK_EQ(plan.kv_window + plan.kv_heavy, CTX / 2);
+    bench_tokens(ids, ROWS, b.n_vocab, 4);
+    for (uint32_t at = 0; at < CTX; at += ROWS) CHECK_EQ(bench_feed(&b, 0, ids, ROWS, 8, NULL), QSF_OK);
+    CHECK_EQ(qsf_seq_length(b.c, 0), CTX);
+    CHECK(b.h.m.peak_bytes <= co.ram_budget);
+    bench_end(&b);
+}
+
 /* ---- results ---- */
 
 /* Feeds through every budget from resident down to the smallest; all logits must be those of the resident context.  Says which kinds of plan came up. */
@@ -793,6 +833,7 @@ int main(int argc, char **argv)
     RUN(a_plan_beforehand_is_the_plan_of_the_context);
     RUN(an_asked_context_length_gives_way_last_and_a_warning_says_so);
     RUN(a_context_length_that_nobody_asked_for_gives_way_before_bits_do);
+    RUN(positions_are_dropped_before_an_asked_context_gives_way);
     RUN(layers_through_two_buffers_or_one_give_the_resident_logits);
     RUN(embedding_and_head_through_windows_give_the_resident_logits);
     RUN(a_head_without_tiles_through_windows_is_close);
