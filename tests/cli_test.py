@@ -71,7 +71,7 @@ class Answers(unittest.TestCase):
 
     def test_guesses_change_no_token(self):
         ids = ",".join(["5,6,7,8,9"] * 6)
-        for how in (["--temp", "0"], ["--temp", "1.5", "-s", "3"], ["--temp", "0.9", "-s", "4", "--repeat-penalty", "1.3"]):
+        for how in (["--temp", "0"], ["--temp", "0", "--f32"], ["--temp", "0", "--kv", "f32"], ["--temp", "1.5", "-s", "3"], ["--temp", "0.9", "-s", "4", "--repeat-penalty", "1.3"]):
             outs = {run(MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", "--draft", d, *how).stdout for d in (0, 1, 4, 7)}
             self.assertEqual(len(outs), 1, how)
             self.assertEqual(len(json.loads(outs.pop())["ids"]), 40)
