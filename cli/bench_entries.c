@@ -64,6 +64,9 @@ static float *eb_probs(kernel_bench *e)
     X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                                                \
     X(quantize_kv_4bit, EB_D, e->k.quantize_kv_4bit((uint8_t *)e->c, e->y, e->a, EB_D))                                               \
     X(dequantize_kv_4bit, EB_D, e->k.dequantize_kv_4bit(e->c, (const uint8_t *)e->q, 0.1f, EB_D))                                     \
+    X(quantize_kv_levels, EB_D, e->k.quantize_kv_levels((uint8_t *)e->c, (uint16_t *)(void *)e->y, e->a, EB_D, 4))                    \
+    X(unpack_kv_levels, EB_P * EB_D, e->k.unpack_kv_levels((int8_t *)e->c, (const uint8_t *)e->q, EB_P * EB_D / 2, 64, 4))            \
+    X(hadamard_inplace, EB_D, e->k.hadamard_inplace(eb_copy(e, EB_D), EB_D, 1))                                                       \
     X(memset_pattern, EB_N, e->k.memset_pattern(e->c, 0x3f800000, sizeof(float) * EB_N))
 
 #define X(name, count, call) static void eb_run_##name(void *arg) { kernel_bench *e = arg; call; }

@@ -9,59 +9,50 @@
  * positions never write the same byte: in keys, of vectors that follow each other; in values, of parts of one vector. */
 #include "kv.h"
 
-enum { KV_VECTOR = 64, KV_ROUNDS = 3 };
+enum { KV_VECTOR = 64 };
 
 /* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part behind the byte's own. */
 static size_t key_part(void) { return KV_VECTOR; }
 static size_t value_part(unsigned bits) { return KV_VECTOR * bits / 8; }
 
-static uint32_t level_of(float x, float inverse, unsigned bits)
+/* Both write whole bytes, since all codes of a byte are here. */
+static void put_key(uint8_t *record, size_t i, const uint8_t *codes, size_t dim, unsigned bits)
 {
-    const float most = (float)((1u << bits) - 1), c = x * inverse + 0.5f * (most + 1);
-    return (uint32_t)(c > 0 ? c < most ? c : most : 0);          /* NaN becomes 0 */
-}
-static float level_value(uint32_t code, unsigned bits) { return (float)(2 * (int32_t)code + 1 - (1 << bits)); }
-
-/* Codes of x[n] and their scale as fp16, which is finite and not negative. */
-static uint16_t quantize_levels(uint8_t *codes, const float *x, size_t n, unsigned bits)
-{
-    float top = 0;
-    double squares = 0;
-    for (size_t i = 0; i < n; i++) {
-        const float a = fabsf(x[i]);
-        top = a > top ? a : top;
-        squares += (double)x[i] * x[i];
-    }
-    /* Begins at the largest, or with few levels where a bell's best scale is. */
-    float d = bits == 2 ? 0.5f * sqrtf((float)(squares / (double)n)) : top / (float)((1u << bits) - 1);
-    for (int round = 0; round < KV_ROUNDS; round++) {
-        const float inverse = d > FLT_MIN ? 0.5f / d : 0;
-        float with = 0, of = 0;
-        for (size_t i = 0; i < n; i++) {
-            const float v = level_value(level_of(x[i], inverse, bits), bits);
-            with += v * x[i];
-            of += v * v;
+    const size_t fields = 8 / bits;
+    uint8_t *to = record + i / 16 * (16 * dim / fields) + i % 16 * 4;
+    for (size_t d = 0; d < dim; d += 4 * fields, to += key_part()) {
+        uint32_t four = 0;
+        for (unsigned f = 0; f < fields; f++) {
+            uint32_t more;
+            memcpy(&more, codes + d + 4 * f, sizeof more);
+            four |= more << f * bits;
         }
-        d = with / of;
+        memcpy(to, &four, sizeof four);
     }
-    const uint16_t scale = qsf_f32_to_f16(d > 0 ? QSF_MIN(d, 65504.0f) : 0);
-    const float rounded = qsf_f16_to_f32(scale), inverse = rounded > 0 ? 0.5f / rounded : 0;
-    for (size_t i = 0; i < n; i++) codes[i] = (uint8_t)level_of(x[i], inverse, bits);
-    return scale;
+}
+static void put_value(uint8_t *values, size_t i, const uint8_t *codes, size_t dim, unsigned bits)
+{
+    const size_t part = value_part(bits);
+    for (size_t d = 0; d < dim; d += 16)
+        for (size_t r = 0; r < part / 4; r++) {
+            unsigned byte = 0;
+            for (unsigned f = 0; f < 8 / bits; f++) byte |= (unsigned)codes[d + f * (part / 4) + r] << f * bits;
+            values[(d / 16 * (QSF_KV_BLOCK / 4) + i / 4) * part + r * 4 + i % 4] = (uint8_t)byte;
+        }
 }
 
-/* The code of a place among 8-bit codes. */
-static void put_code(uint8_t *to, size_t at, unsigned code, unsigned bits, size_t part)
+/* x[n] with zeros up to whole vectors, in own if it has none. */
+static const float *whole_vector(float *own, const float *x, size_t n)
 {
-    const size_t whole = part * (8 / bits), in = at % whole;
-    uint8_t *byte = to + at / whole * part + in % part;
-    const unsigned shift = (unsigned)(in / part) * bits, mask = (1u << bits) - 1;
-    *byte = (uint8_t)((*byte & ~(mask << shift)) | code << shift);
+    if (n == qsf_kv_dim(n)) return x;
+    memset(own, 0, qsf_kv_dim(n) * sizeof *own);
+    return memcpy(own, x, n * sizeof *own);
 }
 
 void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v)
 {
     int8_t whole[QSF_MAX_HEAD_DIM + 16];
+    float padded[QSF_MAX_HEAD_DIM + 16];
     uint8_t *const codes = (uint8_t *)whole, *const to = record + l->v_at;
     const size_t n = l->head_dim, dim = qsf_kv_dim(n);
     memset(whole + n, 0, dim - n);
@@ -69,25 +60,16 @@ void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *
         kn->quantize_kv_8bit(whole, (float *)(void *)(record + l->kd_at) + i, k, n);
         for (size_t d = 0; d < dim; d += 4) memcpy(record + qsf_kv_k_at(i, d, dim), whole + d, 4);
     } else {
-        ((uint16_t *)(void *)(record + l->kd_at))[i] = quantize_levels(codes, k, n, l->k_bits);
-        for (size_t d = 0; d < dim; d++) put_code(record, qsf_kv_k_at(i, d, dim), codes[d], l->k_bits, key_part());
+        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->kd_at) + i, whole_vector(padded, k, n), n, l->k_bits);
+        put_key(record, i, codes, dim, l->k_bits);
     }
     if (l->v_bits == 8) {
         kn->quantize_kv_8bit(whole, (float *)(void *)(record + l->vd_at) + i, v, n);
         for (size_t d = 0; d < dim; d++) to[qsf_kv_v_at(i, d)] = codes[d];
     } else {
-        ((uint16_t *)(void *)(record + l->vd_at))[i] = quantize_levels(codes, v, n, l->v_bits);
-        for (size_t d = 0; d < dim; d++) put_code(to, qsf_kv_v_at(i, d), codes[d], l->v_bits, value_part(l->v_bits));
+        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->vd_at) + i, whole_vector(padded, v, n), n, l->v_bits);
+        put_value(to, i, codes, dim, l->v_bits);
     }
-}
-
-static inline void unpack_parts(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits)
-{
-    const int bias = (1 << bits) - 1;
-    const unsigned mask = (1u << bits) - 1;
-    for (size_t at = 0; at < n; at += part, in += part, out += part * (8 / bits))
-        for (unsigned f = 0; f < 8 / bits; f++)
-            for (size_t i = 0; i < part; i++) out[f * part + i] = (int8_t)(2 * (int)(in[i] >> f * bits & mask) - bias);
 }
 
 qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record, uint8_t *scratch)
@@ -99,15 +81,13 @@ qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const 
     const size_t k_bytes = l->v_at, v_bytes = l->kd_at - l->v_at;
     qsf_kv_codes c = { (const int8_t *)record, (const int8_t *)v, (const float *)(const void *)kd, (const float *)(const void *)vd };
     if (qsf_kv_packed(l->k_bits)) {
-        if (l->k_bits == 4) unpack_parts(own_k, record, k_bytes, KV_VECTOR, 4);         /* constants, for the compiler */
-        else unpack_parts(own_k, record, k_bytes, KV_VECTOR, 2);
+        kn->unpack_kv_levels(own_k, record, k_bytes, key_part(), l->k_bits);
         kn->fp16_to_fp32_array(own_kd, (const uint16_t *)(const void *)kd, QSF_KV_BLOCK);
         c.k = own_k;
         c.kd = own_kd;
     }
     if (qsf_kv_packed(l->v_bits)) {
-        if (l->v_bits == 4) unpack_parts(own_v, v, v_bytes, KV_VECTOR / 2, 4);
-        else unpack_parts(own_v, v, v_bytes, KV_VECTOR / 4, 2);
+        kn->unpack_kv_levels(own_v, v, v_bytes, value_part(l->v_bits), l->v_bits);
         kn->fp16_to_fp32_array(own_vd, (const uint16_t *)(const void *)vd, QSF_KV_BLOCK);
         c.v = own_v;
         c.vd = own_vd;

@@ -125,6 +125,75 @@ static void dequantize_kv_4bit_avx2(float *out, const uint8_t *in, float scale, 
     }
 }
 
+/* ---- levels of 4 and 2 bits ---- */
+static void levels_reach_avx2(float *top, float *sum, const float *x, size_t dim)
+{
+    __m256 lanes = _mm256_setzero_ps(), most = lanes;
+    for (size_t i = 0; i < dim; i += 8) {
+        const __m256 a = abs_avx2(_mm256_loadu_ps(x + i));
+        most = _mm256_max_ps(a, most);                      /* NaN as first operand is passed over */
+        lanes = _mm256_add_ps(lanes, a);
+    }
+    *top = max_lanes_avx2(most);
+    *sum = sum_lanes_avx2(lanes);
+}
+QSF_TEMPLATE __m256i level_avx2(__m256 x, __m256 inverse, __m256 most)
+{
+    const __m256 middle = _mm256_mul_ps(_mm256_set1_ps(0.5f), _mm256_add_ps(most, _mm256_set1_ps(1)));
+    const __m256 c = _mm256_add_ps(_mm256_mul_ps(x, inverse), middle);
+    return _mm256_cvttps_epi32(_mm256_min_ps(_mm256_max_ps(c, _mm256_setzero_ps()), most));
+}
+static void levels_fit_avx2(float *with, float *of, const float *x, size_t dim, float inverse, float most)
+{
+    const __m256 f = _mm256_set1_ps(inverse), m = _mm256_set1_ps(most);
+    __m256 w = _mm256_setzero_ps(), o = w;
+    for (size_t i = 0; i < dim; i += 8) {
+        const __m256 a = _mm256_loadu_ps(x + i), c = _mm256_cvtepi32_ps(level_avx2(a, f, m)), v = _mm256_sub_ps(_mm256_add_ps(c, c), m);
+        w = _mm256_add_ps(w, _mm256_mul_ps(v, a));
+        o = _mm256_add_ps(o, _mm256_mul_ps(v, v));
+    }
+    *with = sum_lanes_avx2(w);
+    *of = sum_lanes_avx2(o);
+}
+static void levels_codes_avx2(uint8_t *out, const float *x, size_t dim, float inverse, float most)
+{
+    const __m256 f = _mm256_set1_ps(inverse), m = _mm256_set1_ps(most);
+    for (size_t i = 0; i < dim; i += 16) {
+        const __m256i a = level_avx2(_mm256_loadu_ps(x + i), f, m), b = level_avx2(_mm256_loadu_ps(x + i + 8), f, m);
+        const __m256i c = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm_packus_epi16(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1)));
+    }
+}
+static void quantize_kv_levels_avx2(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
+{
+    qsf_quantize_levels(out, scale, in, n, bits, levels_reach_avx2, levels_fit_avx2, levels_codes_avx2);
+}
+
+/* Parts of 16 bytes lie in both halves, whose fields are one apart. */
+QSF_TEMPLATE void unpack_any_avx2(int8_t *out, const uint8_t *in, size_t n, size_t part, int bits)
+{
+    const __m256i most = _mm256_set1_epi8((char)((1 << bits) - 1));
+    const int apart = part < 32 ? bits : 0;
+    for (size_t at = 0; at < n; at += part, in += part, out += part * (8 / (size_t)bits))
+        for (size_t i = 0; i < part; i += 32) {
+            const uint8_t *p = in + i;
+            const __m256i v = part < 32 ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)) : _mm256_loadu_si256((const __m256i *)(const void *)p);
+            QSF_UNROLL
+            for (int f = 0; f < 8 / bits; f += part < 32 ? 2 : 1) {
+                const __m256i shift = _mm256_inserti128_si256(_mm256_set1_epi32(f * bits), _mm_set1_epi32(f * bits + apart), 1);
+                const __m256i c = _mm256_and_si256(_mm256_srlv_epi32(v, shift), most);
+                _mm256_storeu_si256((__m256i *)(void *)(out + (size_t)f * part + i), _mm256_sub_epi8(_mm256_add_epi8(c, c), most));
+            }
+        }
+}
+static void unpack_kv_levels_avx2(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits)
+{
+    if (bits == 4 && part == 64) unpack_any_avx2(out, in, n, 64, 4);
+    else if (bits == 4) unpack_any_avx2(out, in, n, 32, 4);
+    else if (part == 64) unpack_any_avx2(out, in, n, 64, 2);
+    else unpack_any_avx2(out, in, n, 16, 2);
+}
+
 static void fp16_to_fp32_array_avx2(float *out, const uint16_t *in, size_t n)
 {
     size_t i = 0;
@@ -155,6 +224,8 @@ void qsf_convert_avx2(qsf_kernels *k)
     k->quantize_kv_8bit = quantize_kv_8bit_avx2;
     k->quantize_kv_4bit = quantize_kv_4bit_avx2;
     k->dequantize_kv_4bit = dequantize_kv_4bit_avx2;
+    k->quantize_kv_levels = quantize_kv_levels_avx2;
+    k->unpack_kv_levels = unpack_kv_levels_avx2;
     k->fp16_to_fp32_array = fp16_to_fp32_array_avx2;
     k->fp32_to_fp16_array = fp32_to_fp16_array_avx2;
     k->memset_pattern = memset_pattern_avx2;

@@ -87,6 +87,53 @@ static void dequantize_kv_4bit_scalar(float *out, const uint8_t *in, float scale
     }
 }
 
+/* Sums in eight lanes, so that vectors of four and of eight get the same floats. */
+static float lanes_sum_scalar(const float l[8]) { return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])); }
+
+static void levels_reach_scalar(float *top, float *sum, const float *x, size_t dim)
+{
+    float lanes[8] = { 0 };
+    *top = 0;
+    for (size_t i = 0; i < dim; i++) {
+        const float a = fabsf(x[i]);
+        *top = a > *top ? a : *top;
+        lanes[i % 8] += a;
+    }
+    *sum = lanes_sum_scalar(lanes);
+}
+static int32_t level_scalar(float x, float inverse, float most)
+{
+    const float c = x * inverse + 0.5f * (most + 1);
+    return (int32_t)(c > 0 ? c < most ? c : most : 0);          /* NaN becomes 0 */
+}
+static void levels_fit_scalar(float *with, float *of, const float *x, size_t dim, float inverse, float most)
+{
+    float w[8] = { 0 }, o[8] = { 0 };
+    for (size_t i = 0; i < dim; i++) {
+        const float v = 2 * (float)level_scalar(x[i], inverse, most) - most;
+        w[i % 8] += v * x[i];
+        o[i % 8] += v * v;
+    }
+    *with = lanes_sum_scalar(w);
+    *of = lanes_sum_scalar(o);
+}
+static void levels_codes_scalar(uint8_t *out, const float *x, size_t dim, float inverse, float most)
+{
+    for (size_t i = 0; i < dim; i++) out[i] = (uint8_t)level_scalar(x[i], inverse, most);
+}
+static void quantize_kv_levels_scalar(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
+{
+    qsf_quantize_levels(out, scale, in, n, bits, levels_reach_scalar, levels_fit_scalar, levels_codes_scalar);
+}
+
+static void unpack_kv_levels_scalar(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits)
+{
+    const int most = (1 << bits) - 1;
+    for (size_t at = 0; at < n; at += part, in += part)
+        for (unsigned f = 0; f < 8 / bits; f++, out += part)
+            for (size_t i = 0; i < part; i++) out[i] = (int8_t)(2 * (in[i] >> f * bits & most) - most);
+}
+
 static void fp16_to_fp32_array_scalar(float *out, const uint16_t *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) out[i] = qsf_f16_to_f32(in[i]);
@@ -111,6 +158,8 @@ void qsf_convert_scalar(qsf_kernels *k)
     k->quantize_kv_4bit = quantize_kv_4bit_scalar;
     k->dequantize_kv_4bit = dequantize_kv_4bit_scalar;
     k->quantize_kv_8bit = quantize_kv_8bit_scalar;
+    k->quantize_kv_levels = quantize_kv_levels_scalar;
+    k->unpack_kv_levels = unpack_kv_levels_scalar;
     k->fp16_to_fp32_array = fp16_to_fp32_array_scalar;
     k->fp32_to_fp16_array = fp32_to_fp16_array_scalar;
     k->memset_pattern = memset_pattern_scalar;

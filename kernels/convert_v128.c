@@ -109,6 +109,68 @@ static void dequantize_kv_4bit_v128(float *out, const uint8_t *in, float scale, 
     }
 }
 
+/* ---- levels of 4 and 2 bits ---- */
+static void levels_reach_v128(float *top, float *sum, const float *x, size_t dim)
+{
+    v4f a = v4_set1(0), b = a, most = a;
+    for (size_t i = 0; i < dim; i += 8) {
+        const v4f low = v4_abs(v4_load(x + i)), high = v4_abs(v4_load(x + i + 4));
+        most = v4_max(high, v4_max(low, most));             /* NaN as first operand is passed over */
+        a += low;
+        b += high;
+    }
+    *top = v4_greatest(most);
+    *sum = v4_sum(a + b);
+}
+QSF_TEMPLATE v4i level_v128(const float *x, v4f inverse, v4f most)
+{
+    const v4f c = v4_load(x) * inverse + v4_set1(0.5f) * (most + v4_set1(1));
+    return v4_trunc(v4_min(v4_max(c, v4_set1(0)), most));
+}
+static void levels_fit_v128(float *with, float *of, const float *x, size_t dim, float inverse, float most)
+{
+    const v4f f = v4_set1(inverse), m = v4_set1(most);
+    v4f w[2] = { v4_set1(0), v4_set1(0) }, o[2] = { v4_set1(0), v4_set1(0) };
+    for (size_t i = 0; i < dim; i += 8)
+        QSF_UNROLL
+        for (int j = 0; j < 2; j++) {
+            const v4f v = v4_set1(2) * v4_float(level_v128(x + i + 4 * j, f, m)) - m;
+            w[j] += v * v4_load(x + i + 4 * j);
+            o[j] += v * v;
+        }
+    *with = v4_sum(w[0] + w[1]);
+    *of = v4_sum(o[0] + o[1]);
+}
+static void levels_codes_v128(uint8_t *out, const float *x, size_t dim, float inverse, float most)
+{
+    const v4f f = v4_set1(inverse), m = v4_set1(most);
+    for (size_t i = 0; i < dim; i += 16)
+        v16_store(out + i, v4_pack16(level_v128(x + i, f, m), level_v128(x + i + 4, f, m), level_v128(x + i + 8, f, m), level_v128(x + i + 12, f, m)));
+}
+static void quantize_kv_levels_v128(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
+{
+    qsf_quantize_levels(out, scale, in, n, bits, levels_reach_v128, levels_fit_v128, levels_codes_v128);
+}
+
+QSF_TEMPLATE void unpack_any_v128(int8_t *out, const uint8_t *in, size_t n, size_t part, int bits)
+{
+    const v16b most = v16_set1((1 << bits) - 1);
+    for (size_t at = 0; at < n; at += part, in += part, out += part * (8 / (size_t)bits))
+        for (size_t i = 0; i < part; i += 16) {
+            const v16b v = v16_fetch(in + i);
+            QSF_UNROLL
+            for (int f = 0; f < 8 / bits; f++) {
+                const v16b c = v16_cut(v16_shift(v, -f * bits), bits, f + 1 == 8 / bits);
+                v16_store(out + (size_t)f * part + i, v16_minus(v16_shift(c, 1), most));
+            }
+        }
+}
+static void unpack_kv_levels_v128(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits)
+{
+    if (bits == 4) unpack_any_v128(out, in, n, part, 4);
+    else unpack_any_v128(out, in, n, part, 2);
+}
+
 static void fp16_to_fp32_array_v128(float *out, const uint16_t *in, size_t n)
 {
     size_t i = 0;
@@ -144,6 +206,8 @@ void qsf_convert_v128(qsf_kernels *k)
     k->quantize_kv_8bit = quantize_kv_8bit_v128;
     k->quantize_kv_4bit = quantize_kv_4bit_v128;
     k->dequantize_kv_4bit = dequantize_kv_4bit_v128;
+    k->quantize_kv_levels = quantize_kv_levels_v128;
+    k->unpack_kv_levels = unpack_kv_levels_v128;
     k->fp16_to_fp32_array = fp16_to_fp32_array_v128;
     k->fp32_to_fp16_array = fp32_to_fp16_array_v128;
     k->memset_pattern = memset_pattern_v128;

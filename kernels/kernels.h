@@ -119,6 +119,9 @@ typedef struct qsf_kernels {
     void (*gelu_inplace)(float *x, size_t n);                              /* [16] tanh form */
     void (*gelu_fast_inplace)(float *x, size_t n);                         /* [17] table and interpolation, within 1e-3 of [16] */
     void (*relu_inplace)(float *x, size_t n);
+    /* Hadamard transform of x, x + apart, x + 2 * apart ... within blocks of the largest power of two that divides n; apart is a power of two.
+     * It keeps lengths and is its own inverse.  Exactly equal in every variant. */
+    void (*hadamard_inplace)(float *x, size_t n, size_t apart);
     void (*vec_add)(float *y, const float *a, const float *b, size_t n);   /* [18] y may be a */
     void (*vec_mul)(float *y, const float *a, const float *b, size_t n);   /* [19] y may be a */
     void (*vec_scale)(float *x, float f, size_t n);                        /* [20] */
@@ -138,6 +141,11 @@ typedef struct qsf_kernels {
     void (*quantize_kv_4bit)(uint8_t *out, float *scale, const float *in, size_t n);     /* [26] n even, value = scale * (nibble - 8), low nibble first */
     void (*dequantize_kv_4bit)(float *out, const uint8_t *in, float scale, size_t n);    /* [27] */
     void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);      /* scale = max|x| / 127 */
+    /* A code c of 4 or 2 bits stands for scale * (2c + 1 - 2^bits); scale is fp16, finite and not negative, about that of least squares.
+     * in, out: [qsf_kv_dim(n)], in with zeros behind n.  Exactly equal in every variant, here and below. */
+    void (*quantize_kv_levels)(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits);
+    /* n bytes with 8 / bits codes each become the numbers 2c + 1 - 2^bits: field f of a part (of 64 bytes; of 32 with 4 bits, 16 with 2) is the f-th part of its output. */
+    void (*unpack_kv_levels)(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits);
     void (*memset_pattern)(void *dst, uint32_t pattern, size_t bytes);     /* [28] little-endian pattern, any length */
 } qsf_kernels;
 

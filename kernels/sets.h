@@ -53,6 +53,31 @@ void qsf_super_avx512(qsf_kernels *k);
 /* Attention weights whose largest in a block is below this become zeros: 255 / it must be finite. */
 #define QSF_KV_LEAST 1e-30f
 
+QSF_TEMPLATE float qsf_hadamard_scale(size_t whole, size_t apart) { return whole > apart ? 1 / sqrtf((float)(whole / apart)) : 1; }
+
+/* quantize_kv_levels for a set: top and sum of |x|; the sums of level * x and of level^2, levels odd numbers up to most; codes. */
+typedef void qsf_levels_reach(float *top, float *sum, const float *x, size_t dim);
+typedef void qsf_levels_fit(float *with, float *of, const float *x, size_t dim, float inverse, float most);
+typedef void qsf_levels_codes(uint8_t *out, const float *x, size_t dim, float inverse, float most);
+QSF_TEMPLATE void qsf_quantize_levels(uint8_t *out, uint16_t *scale, const float *x, size_t n, unsigned bits, qsf_levels_reach *reach, qsf_levels_fit *fit, qsf_levels_codes *codes)
+{
+    const size_t dim = qsf_kv_dim(n);
+    const float most = (float)((1u << bits) - 1);
+    float top, sum, with, of;
+    reach(&top, &sum, x, dim);
+    /* Begins at what is best for a bell: 0.498 of its deviation with four levels, 0.168 with sixteen; a bell's deviation is its mean size times sqrt(pi / 2).  With sixteen
+     * the rounds move little, so there it is the mean with the scale that holds the largest. */
+    const float mean = sum / (float)n;
+    float d = bits == 2 ? 0.624f * mean : 0.5f * (0.21f * mean + top / most);
+    for (int round = 0; round < 3; round++) {
+        fit(&with, &of, x, dim, d > FLT_MIN ? 0.5f / d : 0, most);
+        d = with / (of - (float)(dim - n));     /* the level of a zero is 1 */
+    }
+    *scale = qsf_f32_to_f16(d > 0 ? QSF_MIN(d, 65504.0f) : 0);
+    const float rounded = qsf_f16_to_f32(*scale);
+    codes(out, x, dim, rounded > 0 ? 0.5f / rounded : 0, most);
+}
+
 /* The forms as numbers.  With a constant form these fold away. */
 QSF_TEMPLATE int qsf_form_bits(qsf_form f)
 {

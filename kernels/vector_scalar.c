@@ -62,6 +62,20 @@ static void gelu_fast_inplace_scalar(float *x, size_t n)
     }
 }
 
+static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
+{
+    const size_t whole = n & (~n + 1);
+    for (size_t half = apart; half < whole; half *= 2)
+        for (size_t i = 0; i < n; i += 2 * half)
+            for (size_t j = i; j < i + half; j++) {
+                const float a = x[j], b = x[j + half];
+                x[j] = a + b;
+                x[j + half] = a - b;
+            }
+    const float scale = qsf_hadamard_scale(whole, apart);
+    for (size_t i = 0; i < n; i++) x[i] *= scale;
+}
+
 static void vec_add_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i]; }
 static void vec_mul_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i]; }
 static void vec_scale_scalar(float *x, float f, size_t n) { for (size_t i = 0; i < n; i++) x[i] *= f; }
@@ -89,6 +103,7 @@ void qsf_vector_scalar(qsf_kernels *k)
     k->gelu_inplace = gelu_inplace_scalar;
     k->gelu_fast_inplace = gelu_fast_inplace_scalar;
     k->relu_inplace = relu_inplace_scalar;
+    k->hadamard_inplace = hadamard_inplace_scalar;
     k->vec_add = vec_add_scalar;
     k->vec_mul = vec_mul_scalar;
     k->vec_scale = vec_scale_scalar;

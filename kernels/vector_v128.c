@@ -117,6 +117,39 @@ static void rms_norm_v128(float *y, const float *x, const float *weight, size_t 
     for (; i < n; i++) y[i] = x[i] * f * (weight ? weight[i] : 1);
 }
 
+/* Channels one apart, then two apart, of eight. */
+QSF_TEMPLATE void hadamard8_v128(float *x)
+{
+    const v4f u = v4_load(x), v = v4_load(x + 4), e = v4_even(u, v), o = v4_odd(u, v), sum = e + o, less = e - o;
+    const v4f a = v4_even(sum, less), b = v4_odd(sum, less), s = a + b, d = a - b;      /* of u and v in turn */
+    v4_store(x, v4_even(s, d));
+    v4_store(x + 4, v4_odd(s, d));
+}
+/* Sums and differences of x[half] and what follows it. */
+QSF_TEMPLATE void hadamard_step_v128(float *x, size_t half)
+{
+    size_t i = 0;
+    for (; i + 4 <= half; i += 4) {
+        const v4f a = v4_load(x + i), b = v4_load(x + half + i);
+        v4_store(x + i, a + b);
+        v4_store(x + half + i, a - b);
+    }
+    for (; i < half; i++) {
+        const float a = x[i], b = x[half + i];
+        x[i] = a + b;
+        x[half + i] = a - b;
+    }
+}
+static void hadamard_inplace_v128(float *x, size_t n, size_t apart)
+{
+    const size_t whole = n & (~n + 1);
+    const bool eights = apart == 1 && whole >= 8;
+    for (size_t i = 0; eights && i < n; i += 8) hadamard8_v128(x + i);
+    for (size_t half = eights ? 4 : apart; half < whole; half *= 2)
+        for (size_t i = 0; i < n; i += 2 * half) hadamard_step_v128(x + i, half);
+    map_v128(V128_MUL, x, x, NULL, qsf_hadamard_scale(whole, apart), n);
+}
+
 /* ---- rotary positions ---- */
 static void rotate_halves_v128(float *x, size_t half, const float *cos, const float *sin)
 {
@@ -169,6 +202,7 @@ void qsf_vector_v128(qsf_kernels *k)
     k->gelu_inplace = gelu_inplace_v128;
     k->gelu_fast_inplace = gelu_fast_inplace_v128;
     k->relu_inplace = relu_inplace_v128;
+    k->hadamard_inplace = hadamard_inplace_v128;
     k->vec_add = vec_add_v128;
     k->vec_mul = vec_mul_v128;
     k->vec_scale = vec_scale_v128;

@@ -203,6 +203,26 @@ static void fp16_flushes(float *out, const uint16_t *in, size_t n)
 {
     for (size_t i = 0; i < n; i++) out[i] = in[i] & 0x7c00 ? qsf_f16_to_f32(in[i]) : 0;
 }
+static void levels_forget_padding(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
+{
+    sound.quantize_kv_levels(out, scale, in, qsf_kv_dim(n), bits);
+}
+static void levels_scale_beside(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
+{
+    sound.quantize_kv_levels(out, scale, in, n, bits);
+    if (*scale) *scale += 1;
+}
+static void unpack_other_field(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits)
+{
+    sound.unpack_kv_levels(out, in, n, part, bits);
+    for (size_t i = 0; bits == 2 && part == 16 && i < 4 * n; i += 64) {
+        int8_t fields[16];
+        memcpy(fields, out + i + 16, 16);
+        memcpy(out + i + 16, out + i + 32, 16);
+        memcpy(out + i + 32, fields, 16);
+    }
+}
+static void hadamard_tail_skipped(float *x, size_t n, size_t apart) { sound.hadamard_inplace(x, n > 64 ? 64 : n, apart); }
 static void memset_pattern_tail(void *dst, uint32_t pattern, size_t bytes) { sound.memset_pattern(dst, pattern, bytes & ~(size_t)3); }
 
 /* Puts one fault into the table and expects the check to see it. */
@@ -258,6 +278,10 @@ static int broken_kernels_caught(uint64_t seed)
     CAUGHT(argmax, argmax_last, check_argmax, 0);
     CAUGHT(quantize_act, quantize_act_away, check_quantize_act, 0);
     CAUGHT(quantize_act, quantize_act_dirty_tail, check_quantize_act, 0);
+    CAUGHT(quantize_kv_levels, levels_forget_padding, check_quantize_kv_levels, 0);
+    CAUGHT(quantize_kv_levels, levels_scale_beside, check_quantize_kv_levels, 0);
+    CAUGHT(unpack_kv_levels, unpack_other_field, check_unpack_kv_levels, 0);
+    CAUGHT(hadamard_inplace, hadamard_tail_skipped, check_hadamard, 0);
     CAUGHT(fp32_to_fp16_array, fp16_truncates, check_fp32_to_fp16, 0);
     CAUGHT(fp16_to_fp32_array, fp16_flushes, check_fp16_to_fp32, 0);
     CAUGHT(memset_pattern, memset_pattern_tail, check_memset_pattern, 0);

@@ -101,6 +101,55 @@ static void check_dequantize_kv_4bit(table_test *t, const qsf_kernels *ref, cons
     }
 }
 
+static void check_quantize_kv_levels(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 150) {
+        const size_t n = QSF_MAX(pick_size(t, 300), (size_t)1), dim = qsf_kv_dim(n);
+        const unsigned bits = t->round / 2 % 2 ? 4 : 2;
+        SHAPE(t, "n %zu, bits %u", n, bits);
+        float *x = guard_f32(t, dim);
+        fill_any_float(t, x, n);
+        for (size_t i = n; i < dim; i++) x[i] = 0;
+        uint8_t *a = guard_alloc(t, dim), *b = guard_alloc(t, dim);
+        uint16_t d[2];
+        ref->quantize_kv_levels(a, &d[0], x, n, bits);
+        var->quantize_kv_levels(b, &d[1], x, n, bits);
+        same_bytes(t, "out", a, b, dim);
+        same_bytes(t, "scale", &d[0], &d[1], 2);
+        if (d[1] >= 0x7c00) miss(t, "scale %04x", d[1]);
+        if (t->round % 7 == 1 || t->round % 6 == 5 || t->round % 5 == 4) continue;
+        const double scale = qsf_f16_to_f32(d[1]);           /* neither a much larger or smaller scale is better, nor another code */
+        double left = 0, other[2] = { 0, 0 };
+        for (size_t i = 0; i < n; i++) {
+            const int most = (1 << bits) - 1;
+            const double level = 2 * b[i] - most, miss_by = fabs(level * scale - x[i]), by = scale * (1 + 1e-4) + 1e-7;
+            if (b[i] > most || (miss_by > by && !(x[i] > 0 ? b[i] == most : b[i] == 0))) { miss(t, "x[%zu] = %g became %g * %g", i, x[i], level, scale); break; }
+            left += miss_by * miss_by;
+            for (int o = 0; o < 2; o++) other[o] += pow(level * scale * (o ? 1.5 : 0.7) - x[i], 2);
+        }
+        if (n > 1 && t->round % 7 != 6 && (left > other[0] * 1.001 || left > other[1] * 1.001)) miss(t, "scale %g leaves %g, beside it %g and %g", scale, left, other[0], other[1]);
+    }
+}
+static void check_unpack_kv_levels(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 60) {
+        const unsigned bits = t->round % 2 ? 4 : 2;
+        const size_t part = t->round / 2 % 2 ? 64 : 8 * bits, n = 64 * pick(t, 0, 9);
+        SHAPE(t, "n %zu, part %zu, bits %u", n, part, bits);
+        uint8_t *in = guard_alloc(t, n);
+        for (size_t i = 0; i < n; i++) in[i] = (uint8_t)(rng_next(t) >> 30);
+        int8_t *a = (int8_t *)guard_alloc(t, n * (8 / bits)), *b = (int8_t *)guard_alloc(t, n * (8 / bits));
+        ref->unpack_kv_levels(a, in, n, part, bits);
+        var->unpack_kv_levels(b, in, n, part, bits);
+        same_bytes(t, "out", a, b, n * (8 / bits));
+        for (size_t i = 0; i < n * (8 / bits); i++) {
+            const size_t whole = part * (8 / bits), in_part = i % whole;
+            const int c = in[i / whole * part + in_part % part] >> in_part / part * bits & ((1 << bits) - 1);
+            if (a[i] != 2 * c + 1 - (1 << bits)) { miss(t, "the reference is wrong"); break; }
+        }
+    }
+}
+
 static void check_fp16_to_fp32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 60) {

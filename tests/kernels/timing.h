@@ -120,6 +120,13 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("quantize_kv_8bit", D, k->quantize_kv_8bit(q, &m, a, D));
     TIME("quantize_kv_4bit", D, k->quantize_kv_4bit((uint8_t *)q, &m, a, D));
     TIME("dequantize_kv_4bit", D, k->dequantize_kv_4bit(y, (const uint8_t *)q, 0.1f, D));
+    TIME("quantize_kv_levels 4", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 4));
+    TIME("quantize_kv_levels 2", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 2));
+    TIME("unpack_kv_levels 4 keys", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 2, 64, 4));
+    TIME("unpack_kv_levels 4 values", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 2, 32, 4));
+    TIME("unpack_kv_levels 2 keys", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 4, 64, 2));
+    TIME("unpack_kv_levels 2 values", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 4, 16, 2));
+    TIME("hadamard_inplace", D, (memcpy(y, a, 4 * D), k->hadamard_inplace(y, D, 1)));
     TIME("memset_pattern", N, k->memset_pattern(y, 0x3f800000, 4 * N));
     if (sink == 1) printf("\n");
 }

@@ -85,6 +85,27 @@ static void check_gelu_fast(table_test *t, const qsf_kernels *ref, const qsf_ker
 }
 static void check_relu(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { inplace_rounds(t, ref->relu_inplace, var->relu_inplace, 0, 0); }
 
+static void check_hadamard(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    ROUNDS(t, 100) {
+        const size_t n = t->round % 3 ? 8 * pick(t, 1, 40) : pick_size(t, 300), apart = t->round % 4 ? 1 : (size_t)1 << pick(t, 0, 4);
+        SHAPE(t, "n %zu, apart %zu", n, apart);
+        float *x = guard_f32(t, n);
+        fill_f32(t, x, n, 30, 1e30f);
+        float *a = guard_f32_copy(t, x, n), *b = guard_f32_copy(t, x, n);
+        ref->hadamard_inplace(a, n, apart);
+        var->hadamard_inplace(b, n, apart);
+        near_f32(t, "x", a, b, n, 0, 0);
+        size_t whole = 1;                       /* the first channel is the sum of those that are mixed with it */
+        while (n && n % (2 * whole) == 0) whole *= 2;
+        double sum = 0;
+        for (size_t i = 0; i < whole && n; i += apart) sum += x[i];
+        if (n && whole > apart && fabs(a[0] - sum / sqrt((double)(whole / apart))) > 1e-5 * fabs(sum) + 1e-3) miss(t, "the reference is wrong");
+        ref->hadamard_inplace(a, n, apart);
+        same_f32(t, "x back", x, a, n, 1e-5);
+    }
+}
+
 /* y[n] from a[n] and b[n], y apart or over a. */
 typedef void binary_fn(float *, const float *, const float *, size_t);
 static void binary_rounds(table_test *t, binary_fn *ref, binary_fn *var, double tol, double floor, float extreme)
