@@ -48,7 +48,11 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
         b->sin[i] = CARVE(float, rows * half);
     }
     if (needs_strip) b->strip = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
-    b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp));
+    b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp, o->kv_type));
+    if (qsf_bias_apart(hp, o->kv_type)) {
+        b->bias_back = CARVE(float, qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) * 2 * half);
+        b->bias_steps = CARVE(uint16_t, QSF_KV_BLOCK * 2 * half);
+    }
     b->heat = CARVE(float, o->n_threads * qsf_heat_floats(hp, o));
     b->act.q = CARVE(int8_t, rows * act_cols);
     b->act.d = CARVE(float, rows * act_cols / 64);
@@ -171,6 +175,7 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
         if (!(c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
         if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx);
     }
+    qsf_bias_init(c);
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers), hp->n_kv_heads, hp->head_dim);
     return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);

@@ -58,6 +58,8 @@ typedef struct qsf_buffers {
     float *strip;         /* [threads][16][max cols] rows of weights as floats, or what the kernels of half floats need */
     float *attention;     /* [threads][qsf_attention_scratch] */
     float *heat;          /* [threads][qsf_heat_floats] */
+    float *bias_back;     /* [blocks of the context][2][half], and */
+    uint16_t *bias_steps; /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
     qsf_act act;          /* [rows][max cols] */
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;
 } qsf_buffers;
@@ -105,7 +107,7 @@ struct qsf_context {
 
 /* forward.c */
 /* Floats that a thread's attention needs. */
-size_t qsf_attention_scratch(const qsf_hparams *hp);
+size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type);
 /* kv_heat.c: where kv_heavy asks for it, the attention that blocks draw. */
 size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o);       /* for a thread; 0: nothing is counted */
 /* What a thread counts of the group under way. */
@@ -133,6 +135,19 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
 void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread);
 /* Tiles `tiles` of m, which stands for the head from c->head_row on: logits of the n rows from the j-th that asked on. */
 void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread);
+
+/* key_bias.c.  Takes what the rotation leaves in place of a key's bias off x, a rotated key of head_dim. */
+void qsf_bias_still(const qsf_context *c, float *x, const float *bias, const qsf_rope *r);
+/* Whether keys of this type are stored without the bias that they may have. */
+bool qsf_bias_apart(const qsf_hparams *hp, qsf_kv_type type);
+/* The bias that keys of this layer and head are stored without, NULL: none. */
+const float *qsf_bias_of(const qsf_context *c, uint32_t kv);
+/* Fills c->b.bias_back and bias_steps. */
+void qsf_bias_init(qsf_context *c);
+/* factors[vectors][head_dim] of what the bias adds to the scores of q[vectors][head_dim], which lose their mixture here. */
+void qsf_bias_factors(const qsf_context *c, float *factors, float *q, size_t vectors, const float *bias, float scale);
+/* Adds it to s[vectors][QSF_KV_BLOCK], scores of n positions of the block at place.  turned: [vectors][head_dim]; work: [vectors][QSF_KV_BLOCK], [head_dim]. */
+void qsf_bias_scores(const qsf_context *c, float *s, const float *factors, float *turned, float *work, size_t vectors, uint32_t place, size_t n);
 
 /* early_exit.c */
 void qsf_exit_begin(qsf_context *c);

@@ -121,41 +121,6 @@ static bool layer_windowed(const qsf_hparams *hp, uint32_t layer)
 /* Which of the two rotary tables a layer uses. */
 static int layer_rope(const qsf_hparams *hp, uint32_t layer) { return hp->rope_base_local > 0 && layer_windowed(hp, layer); }
 
-/* Key biases may be far larger than what tokens add to them (Qwen 2), and one scale must hold both.  A vector that is the same for
- * all positions changes no softmax, so the part of the bias that the rotation leaves in place is taken off again. */
-static void unbias_key(const qsf_context *c, float *x, const float *bias, const qsf_rope *r)
-{
-    const size_t half = r->half;
-    if (c->hp->rope == QSF_ROPE_NONE) {
-        for (size_t i = 0; i < c->hp->head_dim; i++) x[i] -= bias[i];
-    } else if (c->hp->rope == QSF_ROPE_PAIRS) {
-        for (size_t i = 2 * r->slow; i < 2 * half; i++) x[i] -= r->mscale * bias[i];
-    } else {
-        for (size_t i = r->slow; i < half; i++) {
-            x[i] -= r->mscale * bias[i];
-            x[half + i] -= r->mscale * bias[half + i];
-        }
-    }
-}
-
-/* Channels x, x + apart, x + 2 * apart ... are mixed by a Hadamard transform, in queries as in keys: it changes none of their products
- * and spreads the few large channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456). */
-static void mix_channels(float *x, size_t head_dim, size_t apart)
-{
-    size_t n = head_dim & (~head_dim + 1);      /* the largest power of two in it */
-    float scale = 1;
-    for (size_t half = apart; half < n; half *= 2) {
-        for (size_t i = 0; i < head_dim; i += 2 * half)
-            for (size_t j = i; j < i + half; j++) {
-                const float a = x[j], b = x[j + half];
-                x[j] = a + b;
-                x[j + half] = a - b;
-            }
-        scale *= 0.70710678f;
-    }
-    for (size_t i = 0; i < head_dim; i++) x[i] *= scale;
-}
-
 /* Norm, rotation and storing of one head of one row.  Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
 static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t head)
 {
@@ -163,7 +128,8 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
     const bool query = head < hp->n_heads;
     const uint32_t kv = head - hp->n_heads, hd = hp->head_dim;
     float *x = query ? c->b.q + row * c->b.ld_q + (size_t)head * hd : c->b.k + row * c->b.ld_kv + (size_t)kv * hd;
-    const float *weight = c->w->v[query ? QSF_K_Q_NORM : QSF_K_K_NORM];
+    const float *weight = c->w->v[query ? QSF_K_Q_NORM : QSF_K_K_NORM], *apart = query ? NULL : qsf_bias_of(c, kv);
+    for (size_t i = 0; apart && i < hd; i++) x[i] -= apart[i];
     if (weight) c->k.rms_norm(x, x, weight, hd, hp->norm_eps);
     if (hp->rope != QSF_ROPE_NONE) {
         const int r = layer_rope(hp, layer);
@@ -172,13 +138,15 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
     }
     if (c->kv.layout.k_bits) {
         const float *bias = c->w->v[QSF_K_ATTN_K_BIAS];
-        if (bias && !query && !weight) unbias_key(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
-        mix_channels(x, hd, bias || qsf_kv_packed(c->kv.layout.k_bits) ? 1 : 8);      /* eight apart is faster and does for 8 bits without biases */
+        if (bias && !query && !weight && !apart) qsf_bias_still(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
+        /* Mixed in queries as in keys, which changes none of their products and spreads the few large channels of a key, so that one scale fits all better
+         * (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
+        c->k.hadamard_inplace(x, hd, bias || qsf_kv_packed(c->kv.layout.k_bits) ? 1 : 8);
     }
     if (!query) {
         const qsf_batch_row *b = &c->rows[row];
         float *v = c->b.v + row * c->b.ld_kv + (size_t)kv * hd;
-        if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(v, hd, 1);               /* attend() takes it back from the sum */
+        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(v, hd, 1);        /* attend() takes it back from the sum */
         qsf_kv_store(&c->kv, &c->k, c->kv_layer, b->seq, b->pos, kv, x, v);
     }
 }
@@ -193,14 +161,16 @@ typedef struct attention_scratch {
     int8_t  *qc;                /* [rows * rep][dim] */
     uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
     uint8_t *unpacked;          /* [qsf_kv_scratch] */
+    float   *bias, *bias_work;  /* [rows * rep][head_dim], [rows * rep][QSF_KV_BLOCK] and [head_dim]: where keys are stored without their bias */
     qsf_heat heat;
 } attention_scratch;
 
-size_t qsf_attention_scratch(const qsf_hparams *hp)
+size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type)
 {
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     const size_t codes = vectors * (qsf_kv_dim(hp->head_dim) + QSF_KV_BLOCK) / sizeof(float);
-    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes + qsf_kv_scratch(hp->head_dim) / sizeof(float), 16);
+    const size_t bias = qsf_bias_apart(hp, type) ? vectors * (hp->head_dim + QSF_KV_BLOCK) + hp->head_dim : 0;
+    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes + bias + qsf_kv_scratch(hp->head_dim) / sizeof(float), 16);
 }
 
 /* rec is read where keys and values are floats, codes where they are codes. */
@@ -242,7 +212,7 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     const qsf_hparams *hp = c->hp;
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     attention_scratch a;
-    float *own = c->b.attention + thread * qsf_attention_scratch(hp);
+    float *own = c->b.attention + thread * qsf_attention_scratch(hp, c->o.kv_type);
     a.heat = (qsf_heat){ 0 };
     a.unpacked = (uint8_t *)own;
     a.q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
@@ -256,6 +226,8 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     a.qs = (int32_t *)(void *)(a.pd + vectors);
     a.qc = (int8_t *)(a.qs + vectors);
     a.pc = (uint8_t *)a.qc + vectors * qsf_kv_dim(hp->head_dim);
+    a.bias = (float *)(void *)(a.pc + vectors * QSF_KV_BLOCK);
+    a.bias_work = a.bias + vectors * hp->head_dim;
     return a;
 }
 
@@ -325,6 +297,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
     attention_scratch a = scratch_of(c, thread);
     const bool coded = c->kv.layout.k_bits > 0;
+    const float *bias = qsf_bias_of(c, kv);
 
     for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
     memset(a.o, 0, vectors * hd * sizeof(float));
@@ -333,6 +306,7 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         a.l[v] = 0;
     }
     if (coded) quantize_queries(c, &a, vectors);
+    if (bias) qsf_bias_factors(c, a.bias, a.q, vectors, bias, scale);
     a.heat = qsf_heat_begin(c, thread, rows[0].seq, vectors);
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
@@ -342,13 +316,14 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         const uint8_t *rec = qsf_kv_record(&c->kv, c->kv_layer, seq->blocks[e], kv);
         const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
         block_scores(c, &a, rec, &codes, n, vectors, scale);
+        if (bias) qsf_bias_scores(c, a.s, a.bias, a.q, a.bias_work, vectors, seq->places[e], n);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
         block_sum(c, &a, rec, &codes, n, vectors);
     }
     qsf_heat_end(&a.heat, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
         c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
-        if (qsf_kv_packed(c->kv.layout.v_bits)) mix_channels(a.o + v * hd, hd, 1);        /* its own inverse */
+        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(a.o + v * hd, hd, 1);        /* its own inverse */
     }
     for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));
 }

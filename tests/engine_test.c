@@ -527,6 +527,57 @@ static bool feed_long(bench *b, const qsf_context_options *o, size_t chunk, size
     return true;
 }
 
+/* As Qwen 2 has them: far larger than what tokens add, and turning with the position, at which few bits would fail. */
+TEST(large_biases_of_keys_take_no_codes)
+{
+    static const char *const names[] = { "halves", "pairs", "part of the head, YaRN", "odd head" };
+    for (int i = 0; i < 4; i += TEST_EVERY) {
+        tiny_options o = tiny_defaults();
+        qsf_context_options co = bench_options();
+        o.biases = true;
+        o.key_bias = 10;
+        if (i == 1) o.hp.rope = QSF_ROPE_PAIRS;
+        if (i == 2) o.hp.scaling = QSF_SCALING_YARN, o.hp.scaling_factor = 4, o.hp.scaling_orig_ctx = 32, o.hp.rope_dim = 8;
+        if (i == 3) o.hp.head_dim = 24;
+        co.f32 = true;
+        float *exact = logits_of(&o, &co);
+        co.f32 = false;
+        static const struct { qsf_kv_type type; double bound; } types[] = { { QSF_KV_F16, 0.1 }, { QSF_KV_Q4, 0.4 }, { QSF_KV_Q4V2, 0.9 } };
+        for (size_t t = 0; t < QSF_ARRAY_LEN(types); t++) {
+            co.kv_type = types[t].type;
+            float *other = logits_of(&o, &co);
+            const double d = exact && other ? bench_rms(exact, other, N * o.hp.n_vocab) : 9;
+            if (getenv("QSF_TEST_PRINT")) printf("%s type %d: %g\n", names[i], (int)types[t].type, d);
+            CHECK_NEAR(d, 0, types[t].bound);
+            free(other);
+        }
+        free(exact);
+    }
+}
+
+/* Where a text has left its window's memory behind, biases turn as they do in a context that holds all of it. */
+TEST(biases_of_keys_turn_on_beyond_the_context)
+{
+    bench b;
+    tiny_options o = tiny_defaults();
+    qsf_context_options co = bench_options();
+    o.biases = true;
+    o.key_bias = 10;
+    co.kv_type = QSF_KV_Q4;
+    co.kv_window = 40;
+    co.n_batch = 32;
+    if (!bench_write(&b, &o) || !bench_open(&b)) return;
+    float *out[3];
+    for (int i = 0; i < 3; i++) {
+        co.n_ctx = i ? 64 : LONG;
+        if (!(out[i] = bench_floats(&b, 20)) || !feed_long(&b, &co, i == 2 ? 7 : 32, 20, out[i])) return;
+    }
+    CHECK_NEAR(bench_distance(out[0], out[1], 20 * b.n_vocab), 0, EXACT);
+    CHECK_NEAR(bench_distance(out[0], out[2], 20 * b.n_vocab), 0, CLOSE);
+    for (int i = 0; i < 3; i++) free(out[i]);
+    bench_end(&b);
+}
+
 TEST(a_window_longer_than_the_text_changes_nothing)
 {
     static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_Q4 };
@@ -944,6 +995,8 @@ int main(int argc, char **argv)
     RUN(a_full_context_is_an_error_and_nothing_is_lost);
     RUN(packing_and_compression_do_not_change_a_bit);
     RUN(kv_types_and_float_arithmetic_are_close);
+    RUN(large_biases_of_keys_take_no_codes);
+    RUN(biases_of_keys_turn_on_beyond_the_context);
     RUN(a_window_longer_than_the_text_changes_nothing);
     RUN(heavy_hitters_stay_beside_the_window);
     RUN(a_window_without_sinks_is_the_models_window);

@@ -21,6 +21,7 @@ typedef struct tiny_options {
     uint8_t  packing;                       /* of what can be tiled */
     uint8_t  compression;
     bool     biases, qk_norms, post_norms;
+    float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
@@ -123,7 +124,7 @@ static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
         { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f },         { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_Q, true, q, embd, 0, 0.2f },            { QSF_K_ATTN_K, true, kv, embd, 0, 0.2f },      { QSF_K_ATTN_V, true, kv, embd, 0, 0.2f },
-        { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },     { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, 0.1f }, { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
+        { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },     { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, o->key_bias > 0 ? o->key_bias : 0.1f }, { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
         { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f }, { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
         { QSF_K_ATTN_OUT, true, embd, q, 0, out },           { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
