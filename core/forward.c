@@ -359,7 +359,7 @@ static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t threa
     const size_t ld[3] = { c->b.ld_q, c->b.ld_kv, c->b.ld_kv };
     size_t total = 0, at = 0;
     for (int i = 0; i < 3; i++) total += tiles_of(&c->w->m[kinds[i]]);
-    const qsf_share mine = qsf_share_of(total, thread, c->o.n_threads);
+    const qsf_share mine = qsf_share_of(total, thread, qsf_pool_size(c->pool));
     for (int i = 0; i < 3; i++) {
         const qsf_matrix *m = &c->w->m[kinds[i]];
         const qsf_share tiles = share_cut(mine, at, tiles_of(m));
@@ -372,7 +372,7 @@ static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t threa
 static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thread)
 {
     const qsf_matrix *up = &c->w->m[QSF_K_FFN_UP], *gate = &c->w->m[QSF_K_FFN_GATE];
-    const qsf_share tiles = qsf_share_of(tiles_of(up), thread, c->o.n_threads);
+    const qsf_share tiles = qsf_share_of(tiles_of(up), thread, qsf_pool_size(c->pool));
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
     multiply(c, up, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
     add_bias(c, c->w->v[QSF_K_FFN_UP_BIAS], up->t.rows, c->b.up, c->b.ld_ff, c->n_rows, tiles);
@@ -394,7 +394,7 @@ static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thre
 /* tmp = in . m + bias, shared by tiles. */
 static void project_out(const qsf_context *c, const qsf_matrix *m, const float *bias, const float *in, size_t ldin, const qsf_act *act, uint32_t thread)
 {
-    const qsf_share tiles = qsf_share_of(tiles_of(m), thread, c->o.n_threads);
+    const qsf_share tiles = qsf_share_of(tiles_of(m), thread, qsf_pool_size(c->pool));
     multiply(c, m, in, ldin, act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
     add_bias(c, bias, m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
 }
@@ -413,7 +413,7 @@ static void layer_thread(void *arg, uint32_t thread)
     qsf_context *c = run->c;
     const qsf_weights *w = c->w;
     const qsf_hparams *hp = c->hp;
-    const uint32_t n = c->n_rows, nt = c->o.n_threads;
+    const uint32_t n = c->n_rows, nt = qsf_pool_size(c->pool);
     const size_t n_embd = hp->n_embd, n_att = (size_t)hp->n_heads * hp->head_dim;
     const qsf_share rows = qsf_share_of(n, thread, nt);
     const qsf_act in = act_view(c, n_embd, n), att = act_view(c, n_att, n), ff = act_view(c, hp->n_ff, n);
@@ -524,7 +524,7 @@ static void head_thread(void *arg, uint32_t thread)
 {
     layer_run *run = arg;
     qsf_context *c = run->c;
-    qsf_forward_logits(c, c->head, 0, c->n_asked, qsf_share_of(tiles_of(c->head), thread, c->o.n_threads), thread);
+    qsf_forward_logits(c, c->head, 0, c->n_asked, qsf_share_of(tiles_of(c->head), thread, qsf_pool_size(c->pool)), thread);
     meet(run, thread, &c->stats.ns_head);
 }
 

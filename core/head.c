@@ -110,7 +110,7 @@ static void screen_make_thread(void *arg, uint32_t thread)
     const head_job *job = arg;
     qsf_context *c = job->c;
     const uint32_t rows = job->head->t.rows;
-    const qsf_share tiles = qsf_share_of(qsf_ceil_div(rows, QSF_TILE_ROWS), thread, c->o.n_threads);
+    const qsf_share tiles = qsf_share_of(qsf_ceil_div(rows, QSF_TILE_ROWS), thread, qsf_pool_size(c->pool));
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
         const uint32_t row = (uint32_t)t * QSF_TILE_ROWS;
@@ -139,7 +139,7 @@ static void screen_choose(qsf_context *c, uint32_t row)
 
 static void screen_thread(qsf_context *c, const qsf_matrix *head, uint32_t thread)
 {
-    const uint32_t nt = c->o.n_threads, n = c->n_asked;
+    const uint32_t nt = qsf_pool_size(c->pool), n = c->n_asked;
     qsf_forward_logits(c, &c->approx.small, 0, n, qsf_share_of(qsf_ceil_div(head->t.rows, QSF_TILE_ROWS), thread, nt), thread);
     qsf_pool_barrier(c->pool);
     for (uint32_t j = thread; j < n; j += nt) screen_choose(c, j);

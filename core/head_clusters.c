@@ -114,7 +114,7 @@ static void sort_thread(void *arg, uint32_t thread)
 
 void qsf_clusters_make(qsf_context *c, const qsf_matrix *head)
 {
-    sort_job job = { c, head, QSF_MIN(c->o.n_threads, 32) };        /* a float of scratch has bits for 32 */
+    sort_job job = { c, head, QSF_MIN(qsf_pool_size(c->pool), 32) };        /* a float of scratch has bits for 32 */
     qsf_pool_run(c->pool, sort_thread, &job);
 }
 
@@ -185,7 +185,7 @@ static void place_logits(qsf_context *c, float *logits)
 
 static void compute_tiles(const qsf_context *c, const qsf_matrix *head, uint32_t j, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    const qsf_share mine = qsf_share_of(end - begin, thread, c->o.n_threads);
+    const qsf_share mine = qsf_share_of(end - begin, thread, qsf_pool_size(c->pool));
     const uint32_t *tiles = c->approx.tiles + begin;
     for (size_t i = mine.begin; i < mine.end; i++) qsf_forward_logits(c, head, j, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
 }
@@ -195,7 +195,7 @@ void qsf_clusters_thread(qsf_context *c, const qsf_matrix *head, uint32_t thread
     qsf_head *h = &c->approx;
     for (uint32_t j = 0; j < c->n_asked; j++) {
         float *logits = c->b.logits + j * c->b.ld_vocab;
-        qsf_forward_product(c, &h->small, j, 1, h->promise, 0, qsf_share_of(n_tiles_of(h->small.t.rows), thread, c->o.n_threads), thread);
+        qsf_forward_product(c, &h->small, j, 1, h->promise, 0, qsf_share_of(n_tiles_of(h->small.t.rows), thread, qsf_pool_size(c->pool)), thread);
         qsf_pool_barrier(c->pool);
         if (thread == 0) choose_first(c, c->b.xn + j * c->b.ld_embd);
         qsf_pool_barrier(c->pool);

@@ -37,6 +37,31 @@ static void check_pool(uint32_t n)
     qsf_pool_free(w.pool);
 }
 
+/* Those that stay away come back: whatever number ran before, and whether they slept meanwhile. */
+static void check_use(uint32_t n)
+{
+    static work w;
+    w = (work){ .n = n };
+    CHECK_EQ(qsf_pool_new(qsf_platform_native(), n, &w.pool, NULL), QSF_OK);
+    for (uint32_t r = 0; r < 5 * ROUNDS; r++) {
+        w.n = 1 + r * r / 7 % n;
+        memset(w.marks, 0, sizeof w.marks);
+        qsf_pool_use(w.pool, w.n);
+        CHECK_EQ(qsf_pool_size(w.pool), w.n);
+        qsf_pool_run(w.pool, phases, &w);
+        for (uint32_t i = 0; i < n; i++) CHECK_EQ(w.marks[i], i < w.n ? (uint32_t)PHASES : 0);
+    }
+    CHECK(!w.wrong);
+    qsf_pool_free(w.pool);
+}
+
+TEST(pool_of_which_some_run)
+{
+    check_use(2);
+    check_use(3);
+    check_use(7);
+}
+
 TEST(pool_of_one) { check_pool(1); }
 TEST(pool_of_two) { check_pool(2); }
 TEST(pool_of_more_than_processors) { check_pool(7); }
@@ -78,6 +103,7 @@ int main(int argc, char **argv)
     RUN(pool_of_two);
     RUN(pool_of_more_than_processors);
     RUN(pool_of_the_most);
+    RUN(pool_of_which_some_run);
     RUN(pool_refuses_too_many);
     RUN(pool_ends_threads_when_one_cannot_start);
     return test_end();
