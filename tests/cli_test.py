@@ -148,11 +148,13 @@ class Options(unittest.TestCase):
         self.assertIn(b"memory", r.stderr)
 
     def test_budget_is_kept_and_said(self):
-        r = run(MODEL, "--ids", "5", "-n", "2", "--ram-budget", "3", "-c", "100000", "-v")
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertIn(b"context length 100000 -> ", r.stderr)
-        total = float(next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1])
-        self.assertLessEqual(total, 3.0)
+        with tempfile.TemporaryDirectory() as folder:
+            for more, said in (([], b"positions that stay 100000 -> "), (["--session", folder + "/s"], b"context length 100000 -> ")):      # a session is whole
+                r = run(MODEL, "--ids", "5", "-n", "2", "--ram-budget", "3", "-c", "100000", "-v", *more)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertIn(said, r.stderr)
+                total = float(next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1])
+                self.assertLessEqual(total, 3.0)
 
     def test_errors_help(self):
         self.assertIn(b"--temperature", run(MODEL, "--temprature", "1").stderr)
