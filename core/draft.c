@@ -3,8 +3,6 @@
  *
  * Text repeats itself: names, code, what a question quotes.  A guess costs a search; that it was right, one pass over the weights says
  * for all guesses together (prompt lookup decoding, Saxena 2023). */
-#include "ggml_tiles.h"
-#include "kernels.h"
 #include "model.h"
 
 enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };       /* tokens that have to be the same, and that are enough */
