@@ -75,156 +75,174 @@ uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t)
     return qsf_ggml_tile_type(t) < 0 ? t->bytes : qsf_ceil_div(t->rows, QSF_TILE_ROWS) * qsf_ggml_strip_bytes(t);
 }
 
-/* ---- a block's codes as quads: four columns' codes in the bytes of a 32-bit word ---- */
+/* ---- planes: fields of 1, 2 or 4 bits, four columns in the bytes of a 32-bit word ----
+ * Blocks and tiles hold the same words but for one thing: where field n of word i is column group n's in the block, it is column group i's in the
+ * tile.  So a set of 8 / bits words is turned like a matrix, the same way forth and back. */
 
-enum { QUAD_1 = 0x01010101, QUAD_2 = 0x03030303, QUAD_4 = 0x0f0f0f0f };
-
-/* Blocks of 32: byte i has columns i (low nibble) and i + 16; bit n of 32 is the high bit of column n. */
-GGML_TEMPLATE void quads32_read(uint32_t *restrict c, const uint8_t *restrict low, const uint8_t *restrict high)
+/* The words of some rows at once. */
+#if defined(__has_builtin) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#  if __has_builtin(__builtin_shufflevector)
+#    define GGML_ROWS 4
+#  endif
+#endif
+#ifdef GGML_ROWS
+typedef uint32_t row_words __attribute__((vector_size(16)));
+GGML_TEMPLATE row_words words_at(const uint8_t *p)
 {
-    for (uint32_t i = 0; i < 4; i++) {
-        c[i] = qsf_le32(low + 4 * i) & QUAD_4;
-        c[i + 4] = qsf_le32(low + 4 * i) >> 4 & QUAD_4;
-    }
-    if (!high) return;
-    const uint32_t bits = qsf_le32(high);
-    for (uint32_t i = 0; i < 8; i++) c[i] |= ((bits >> 4 * i & 15) * 0x204081 & QUAD_1) << 4;     /* bit b goes to byte b */
+    row_words w;
+    memcpy(&w, p, sizeof w);
+    return w;
 }
-GGML_TEMPLATE void quads32_write(const uint32_t *restrict c, uint8_t *restrict low, uint8_t *restrict high)
+GGML_TEMPLATE void words_put(uint8_t *p, row_words w) { memcpy(p, &w, sizeof w); }
+GGML_TEMPLATE row_words words_of_one(uint32_t w) { return (row_words){ w }; }
+GGML_TEMPLATE uint32_t words_first(row_words w) { return w[0]; }
+
+/* One word, and four words, of rows that are `stride` bytes apart. */
+GGML_TEMPLATE row_words rows_word(const uint8_t *p, size_t stride)
 {
-    for (uint32_t i = 0; i < 4; i++) qsf_put32(low + 4 * i, (c[i] & QUAD_4) | (c[i + 4] & QUAD_4) << 4);
-    if (!high) return;
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < 32; i++) bits |= (c[i / 4] >> 8 * (i % 4) >> 4 & 1) << i;
-    qsf_put32(high, bits);
+    return (row_words){ qsf_le32(p), qsf_le32(p + stride), qsf_le32(p + 2 * stride), qsf_le32(p + 3 * stride) };
 }
-
-/* Super-blocks: quad 8 * n + i has columns 32n + 4i ... of the block; word i of a plane's chunk holds their bits.  Nibbles of chunk h are
- * n = 2h and 2h + 1; Q6_K's are 4h, 4h + 2 and 4h + 1, 4h + 3; pairs of chunk h are n = 4h ... 4h + 3; bits are n = 0 ... 7. */
-GGML_TEMPLATE uint32_t nibble_shift(uint32_t kind, uint32_t n) { return 4 * (kind == GGML_Q6_K ? n / 2 % 2 : n % 2); }
-GGML_TEMPLATE uint32_t nibble_place(uint32_t kind, uint32_t n) { return 32 * (kind == GGML_Q6_K ? n / 4 * 2 + n % 2 : n / 2); }
-
-/* Where the bits of quads 8n ... stand in the two planes. */
-typedef struct quad_place { uint32_t low_at, low_shift, low_mask, high_at, high_shift, high_mask, high_to; } quad_place;
-GGML_TEMPLATE quad_place quad_place_of(uint32_t kind, const ggml_fields *f, uint32_t n)
+GGML_TEMPLATE void rows_words(const uint8_t *p, size_t stride, row_words *w)
 {
-    quad_place p = { .low_at = f->low, .high_at = f->high };
-    if (f->bits < 4) {
-        p.low_at += n / 4 * 32;
-        p.low_shift = 2 * (n % 4);
-        p.low_mask = QUAD_2;
-    } else {
-        p.low_at += nibble_place(kind, n);
-        p.low_shift = nibble_shift(kind, n);
-        p.low_mask = QUAD_4;
-    }
-    if (f->bits == 6) {
-        p.high_at += n / 4 * 32;
-        p.high_shift = 2 * (n % 4);
-        p.high_mask = QUAD_2;
-        p.high_to = 4;
-    } else if (f->bits == 3 || f->bits == 5) {
-        p.high_shift = n;
-        p.high_mask = QUAD_1;
-        p.high_to = f->bits - 1u;
-    }
-    return p;
+    const row_words a = words_at(p), b = words_at(p + stride), c = words_at(p + 2 * stride), d = words_at(p + 3 * stride);
+    const row_words ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const row_words cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    w[0] = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    w[1] = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    w[2] = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    w[3] = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
 }
-
-/* The quads of group n. */
-GGML_TEMPLATE void quads_read(uint32_t kind, const ggml_fields *f, const uint8_t *restrict from, uint32_t n, uint32_t *restrict c)
+#else
+#  define GGML_ROWS 1
+typedef uint32_t row_words;
+GGML_TEMPLATE void words_put(uint8_t *p, row_words w) { qsf_put32(p, w); }
+GGML_TEMPLATE row_words words_of_one(uint32_t w) { return w; }
+GGML_TEMPLATE uint32_t words_first(row_words w) { return w; }
+GGML_TEMPLATE row_words rows_word(const uint8_t *p, size_t stride) { return (void)stride, qsf_le32(p); }
+GGML_TEMPLATE void rows_words(const uint8_t *p, size_t stride, row_words *w)
 {
-    if (kind == GGML_Q8_0) {
-        for (uint32_t i = 0; i < 8; i++) c[i] = qsf_le32(from + f->low + 4 * i);
-    } else if (kind == GGML_IQ4_XS || f->n_scales == 0) {
-        quads32_read(c, from + f->low + 16 * n, f->bits == 5 ? from + f->high : NULL);
-    } else {
-        const quad_place p = quad_place_of(kind, f, n);
-        for (uint32_t i = 0; i < 8; i++) c[i] = qsf_le32(from + p.low_at + 4 * i) >> p.low_shift & p.low_mask;
-        for (uint32_t i = 0; p.high_mask && i < 8; i++) c[i] |= (qsf_le32(from + p.high_at + 4 * i) >> p.high_shift & p.high_mask) << p.high_to;
+    (void)stride;
+    for (uint32_t i = 0; i < 4; i++) w[i] = qsf_le32(p + 4 * i);
+}
+#endif
+
+/* Exchanges field n of word i with field i of word n in 8 / bits words. */
+GGML_TEMPLATE void words_turn(row_words *w, uint32_t bits)
+{
+    const uint32_t n = 8 / bits;
+    GGML_UNROLL
+    for (uint32_t step = n / 2; step; step /= 2) {
+        const uint32_t shift = step * bits, mask = shift == 4 ? 0x0f0f0f0f : shift == 2 ? 0x33333333 : 0x55555555;
+        GGML_UNROLL
+        for (uint32_t i = 0; i < n; i++) {
+            if (i & step) continue;
+            const row_words t = (w[i] >> shift ^ w[i + step]) & mask;
+            w[i + step] ^= t;
+            w[i] ^= t << shift;
+        }
     }
 }
 
-/* Adds to zeroed bytes. */
-GGML_TEMPLATE void quads_write(uint32_t kind, const ggml_fields *f, const uint32_t *restrict c, uint32_t n, uint8_t *restrict to)
+/* A word of single bits of blocks of 32: bit 4 i + b, column 4 i + b, becomes bit i of byte b.  Each step exchanges two digits of the bits' numbers. */
+GGML_TEMPLATE row_words bits_exchange(row_words w, uint32_t shift, uint32_t mask)
 {
-    if (kind == GGML_IQ4_XS || f->n_scales == 0) {
-        quads32_write(c, to + f->low + 16 * n, f->bits == 5 ? to + f->high : NULL);
+    const row_words t = (w >> shift ^ w) & mask;
+    return w ^ t ^ t << shift;
+}
+GGML_TEMPLATE row_words bits_to_tile(row_words w)
+{
+    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 14, 0xcccc), 7, 0xaa00aa), 2, 0x0c0c0c0c), 1, 0x22222222);
+}
+GGML_TEMPLATE row_words bits_to_block(row_words w)
+{
+    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 1, 0x22222222), 2, 0x0c0c0c0c), 7, 0xaa00aa), 14, 0xcccc);
+}
+
+/* A block's planes: all low bits, then the rest. */
+typedef struct ggml_plane {
+    uint32_t bits;       /* of a field; 0: no such plane */
+    uint32_t at;         /* in the block */
+    uint32_t first;      /* of a group's vectors in the tile */
+    uint32_t words;
+} ggml_plane;
+GGML_TEMPLATE ggml_plane plane_low(const ggml_fields *f, uint32_t groups)
+{
+    const uint32_t bits = f->bits == 8 ? 8 : f->bits < 4 ? 2 : 4;
+    return (ggml_plane){ bits, f->low, 0, groups * bits };
+}
+GGML_TEMPLATE ggml_plane plane_high(const ggml_fields *f, uint32_t groups)
+{
+    const uint32_t low = f->bits < 4 ? 2 : 4, bits = f->bits == 8 ? 0 : f->bits - low;
+    return (ggml_plane){ bits, f->high, low, groups * bits };
+}
+
+/* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of eight words is as many groups as a byte has
+ * fields (Q6_K's nibbles: every other one); in blocks of 32, and IQ4_XS, a chunk is the four words of one group. */
+GGML_TEMPLATE uint32_t plane_vector(uint32_t kind, const ggml_fields *f, const ggml_plane *p, uint32_t i)
+{
+    const uint32_t fields = 8 / p->bits;
+    if (p->bits == 8) return i;
+    if (kind == GGML_IQ4_XS || f->n_scales == 0) return i / 4 * f->bits + p->first + i % 4 / 2 + i % 2 * 2;
+    const uint32_t chunk = i / 8, n = i % fields;
+    const uint32_t group = kind == GGML_Q6_K && p->bits == 4 ? chunk / 2 * 4 + chunk % 2 + 2 * n : fields * chunk + n;
+    return group * f->bits + p->first + i % 8 / fields;
+}
+
+GGML_TEMPLATE void plane_to_tile(uint32_t kind, const ggml_fields *f, ggml_plane p, const uint8_t *restrict from, size_t stride, uint8_t *restrict to)
+{
+    const uint32_t once = p.bits == 1 ? 8 : 4;
+    if (p.words == 1) {
+        words_put(to + 64 * p.first, bits_to_tile(rows_word(from + p.at, stride)));
         return;
     }
-    const quad_place p = quad_place_of(kind, f, n);
-    for (uint32_t i = 0; i < 8; i++) {
-        uint8_t *low = to + p.low_at + 4 * i, *high = to + p.high_at + 4 * i;
-        qsf_put32(low, qsf_le32(low) | (c[i] & p.low_mask) << p.low_shift);
-        if (p.high_mask) qsf_put32(high, qsf_le32(high) | (c[i] >> p.high_to & p.high_mask) << p.high_shift);
+    GGML_UNROLL
+    for (uint32_t i = 0; i < p.words; i += once) {
+        row_words w[8];
+        for (uint32_t j = 0; j < once; j += 4) rows_words(from + p.at + 4 * (i + j), stride, w + j);
+        for (uint32_t j = 0; j < once; j += 8 / p.bits) words_turn(w + j, p.bits);
+        GGML_UNROLL
+        for (uint32_t j = 0; j < once; j++) words_put(to + 64 * plane_vector(kind, f, &p, i + j), w[j]);
     }
 }
 
-/* ---- a group of a tile: 32 columns of a row are one word of each vector ---- */
-
-/* A plane of `bits` wide fields, taken from bit `from` of the codes on: field f of vector j is quad 8 / bits * j + f. */
-GGML_TEMPLATE void plane_put(uint8_t *restrict to, const uint32_t *restrict c, uint32_t bits, uint32_t from)
+GGML_TEMPLATE void plane_to_block(uint32_t kind, const ggml_fields *f, ggml_plane p, const uint8_t *restrict from, uint8_t *restrict to)
 {
-    const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
-    for (uint32_t j = 0; j < bits; j++) {
-        uint32_t v = 0;
-        for (uint32_t f = 0; f < each; f++) v |= (c[each * j + f] >> from & mask) << bits * f;
-        qsf_put32(to + 64 * j, v);
+    if (p.words == 1) {
+        qsf_put32(to + p.at, words_first(bits_to_block(words_of_one(qsf_le32(from + 64 * p.first)))));
+        return;
     }
-}
-GGML_TEMPLATE void plane_get(const uint8_t *restrict from, uint32_t *restrict c, uint32_t bits, uint32_t to)
-{
-    const uint32_t each = 8 / bits, mask = ((1u << bits) - 1) * QUAD_1;
-    for (uint32_t j = 0; j < bits; j++) {
-        const uint32_t v = qsf_le32(from + 64 * j);
-        for (uint32_t f = 0; f < each; f++) c[each * j + f] |= (v >> bits * f & mask) << to;
+    for (uint32_t i = 0; i < p.words; i += 8 / p.bits) {
+        row_words w[8];
+        for (uint32_t j = 0; j < 8 / p.bits; j++) w[j] = words_of_one(qsf_le32(from + 64 * plane_vector(kind, f, &p, i + j)));
+        words_turn(w, p.bits);
+        for (uint32_t j = 0; j < 8 / p.bits; j++) qsf_put32(to + p.at + 4 * (i + j), words_first(w[j]));
     }
-}
-
-GGML_TEMPLATE void group_put(uint8_t *to, const uint32_t *c, uint32_t bits)
-{
-    if (bits == 8) plane_put(to, c, 8, 0);
-    else if (bits < 4) plane_put(to, c, 2, 0);
-    else plane_put(to, c, 4, 0);
-    if (bits == 3) plane_put(to + 64 * 2, c, 1, 2);
-    else if (bits == 5) plane_put(to + 64 * 4, c, 1, 4);
-    else if (bits == 6) plane_put(to + 64 * 4, c, 2, 4);
-}
-GGML_TEMPLATE void group_get(const uint8_t *from, uint32_t *c, uint32_t bits)
-{
-    memset(c, 0, 8 * sizeof *c);
-    if (bits < 4) plane_get(from, c, 2, 0);
-    else plane_get(from, c, 4, 0);
-    if (bits == 3) plane_get(from + 64 * 2, c, 1, 2);
-    else if (bits == 5) plane_get(from + 64 * 4, c, 1, 4);
-    else if (bits == 6) plane_get(from + 64 * 4, c, 2, 4);
 }
 
 /* ---- tiles ---- */
 
-GGML_TEMPLATE void block_to_tile(uint32_t kind, const ggml_fields *f, const uint8_t *from, uint32_t groups, uint8_t *tile, uint32_t r)
+/* 16 rows' blocks, `stride` bytes apart. */
+GGML_TEMPLATE void blocks_to_tile(uint32_t kind, uint32_t groups, const uint8_t *restrict from, size_t stride, uint8_t *restrict tile)
 {
-    memcpy(tile + 2 * r, from + f->first, 2);
-    tile += 2 * QSF_TILE_ROWS;
-    if (f->second != GGML_NONE) {
-        memcpy(tile + 2 * r, from + f->second, 2);
-        tile += 2 * QSF_TILE_ROWS;
+    const ggml_fields *f = fields_of(kind);
+    const bool two = f->second != GGML_NONE;
+    uint8_t *scales = tile + (two ? 4 : 2) * QSF_TILE_ROWS, *codes = scales + f->n_scales * QSF_TILE_ROWS;
+    for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
+        const uint8_t *b = from + r * stride;
+        memcpy(tile + 2 * r, b + f->first, 2);
+        if (two) memcpy(tile + 2 * QSF_TILE_ROWS + 2 * r, b + f->second, 2);
+        GGML_UNROLL
+        for (uint32_t i = 0; i < f->n_scales; i++) scales[i * QSF_TILE_ROWS + r] = b[f->scales + i];
     }
-    for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) tile[r] = from[f->scales + i];
-    tile += 4 * r;
-    GGML_UNROLL
-    for (uint32_t n = 0; n < groups; n++) {
-        uint32_t c[8];
-        quads_read(kind, f, from, n, c);
-        group_put(tile + n * 64 * f->bits, c, f->bits);
+    for (uint32_t r = 0; r < QSF_TILE_ROWS; r += GGML_ROWS) {
+        plane_to_tile(kind, f, plane_low(f, groups), from + r * stride, stride, codes + 4 * r);
+        if (plane_high(f, groups).bits) plane_to_tile(kind, f, plane_high(f, groups), from + r * stride, stride, codes + 4 * r);
     }
 }
 
-GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t *from, size_t blocks, size_t each, uint8_t *to)
+GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t *restrict from, size_t blocks, size_t each, uint8_t *restrict to)
 {
-    for (size_t b = 0; b < blocks; b++)
-        for (uint32_t r = 0; r < QSF_TILE_ROWS; r++)
-            block_to_tile(kind, fields_of(kind), from + (r * blocks + b) * each, groups, to + b * each * QSF_TILE_ROWS, r);
+    for (size_t b = 0; b < blocks; b++) blocks_to_tile(kind, groups, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
 }
 
 /* What the threads of a pool share: a part of each tensor's strips is each one's. */
@@ -286,7 +304,7 @@ void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool 
     }
 }
 
-GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *tile, uint32_t r, uint8_t *to)
+GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *restrict tile, uint32_t r, uint8_t *restrict to)
 {
     const ggml_fields *f = fields_of(kind);
     memcpy(to + f->first, tile + 2 * r, 2);
@@ -296,18 +314,12 @@ GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *
         tile += 2 * QSF_TILE_ROWS;
     }
     for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) to[f->scales + i] = tile[r];
-    tile += 4 * r;
-    GGML_UNROLL
-    for (uint32_t n = 0; n < groups; n++) {
-        uint32_t c[8];
-        group_get(tile + n * 64 * f->bits, c, f->bits);
-        quads_write(kind, f, c, n, to);
-    }
+    plane_to_block(kind, f, plane_low(f, groups), tile + 4 * r, to);
+    if (plane_high(f, groups).bits) plane_to_block(kind, f, plane_high(f, groups), tile + 4 * r, to);
 }
 
 void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
 {
-    memset(block, 0, qsf_type_get(type)->own_bytes);
     switch (type - QSF_T_GGML) {
 #define CASE(kind, groups) case kind: tile_to_block(kind, groups, tile, r, block); break;
     GGML_EACH_SMALL(CASE)
@@ -318,5 +330,6 @@ void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t 
 
 #undef GGML_TEMPLATE
 #undef GGML_UNROLL
+#undef GGML_ROWS
 #undef GGML_EACH_SMALL
 #undef GGML_EACH_SUPER
