@@ -195,7 +195,7 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     if ((st = context_options(m, opts, &c->o, &ctx_given, &c->k, err))) goto fail;
     c->f32 = c->o.f32;
     if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
-    c->few_threads = c->o.n_threads;
+    c->threads[0] = c->threads[1] = qsf_thread_count_of(c->o.n_threads);
     if ((st = context_weights(c, ctx_given, err))) goto fail;
     if ((st = context_buffers(c, err))) goto fail;
     qsf_context_reset_stats(c);
@@ -247,7 +247,6 @@ void qsf_context_reset_stats(qsf_context *c)
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
     c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
     c->loader.took = (qsf_load_times){ 0 };
-    c->begun_computed = c->begun_behind = 0;
 }
 
 /* ---- sequences ---- */
@@ -336,9 +335,11 @@ void qsf_batch_group(qsf_context *c)
 
 enum { FEW_ROWS = QSF_DRAFT_MOST + 1 };
 
-/* Computing, and what goes on behind it: reading, or preparing what was read, whichever takes longer. */
-static uint64_t computed_ns(const qsf_context *c) { return c->stats.ns_matmul + c->stats.ns_attention + c->stats.ns_head; }
-static uint64_t behind_ns(const qsf_context *c) { return QSF_MAX(c->loader.took.read, c->loader.took.prepare); }
+/* The count of threads that suits this batch; NULL: all. */
+static qsf_thread_count *batch_threads(qsf_context *c)
+{
+    return c->plan.n_slots && c->n_new <= FEW_ROWS ? &c->threads[c->n_new > 1] : NULL;
+}
 
 qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 {
@@ -368,21 +369,10 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     qsf_exit_begin(c);
     qsf_ends_begin(c);
     c->begun_ns = qsf_now(c->platform);
-    c->begun_computed = computed_ns(c);
-    c->begun_behind = behind_ns(c);
     c->waiting_ns = 0;
-    qsf_pool_use(c->pool, c->n_rows <= FEW_ROWS ? c->few_threads : c->o.n_threads);
+    const qsf_thread_count *threads = batch_threads(c);
+    qsf_pool_use(c->pool, threads ? qsf_thread_count_next(threads) : c->o.n_threads);
     return QSF_OK;
-}
-
-/* Where layers stream and few rows wait for bytes, threads that are woken for every layer, and spin between, take more time from reading than they
- * save: half of them stay away as long as the others compute in less than four fifths of the time that the bytes need. */
-static void context_threads(qsf_context *c)
-{
-    const uint64_t computed = computed_ns(c) - c->begun_computed, behind = behind_ns(c) - c->begun_behind;
-    if (!c->plan.n_slots || c->n_rows > FEW_ROWS) return;
-    if (2 * computed < behind / 5 * 4) c->few_threads = (c->few_threads + 1) / 2;
-    else if (computed > behind / 10 * 9) c->few_threads = QSF_MIN(2 * c->few_threads, c->o.n_threads);
 }
 
 static uint32_t next_layer(const qsf_context *c, uint32_t layer)
@@ -410,7 +400,7 @@ static void batch_done(qsf_context *c)
     c->active = false;
     qsf_heat_collect(c, true);
     qsf_exit_end(c);
-    context_threads(c);
+    if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
     if (c->n_new == c->n_asked) {
         c->stats.tokens_generated += c->n_new;
         c->stats.ns_generated += ns;

@@ -11,6 +11,7 @@
 #include "pool.h"
 #include "reserve.h"
 #include "rope.h"
+#include "thread_count.h"
 
 /* A row of the batch under way. */
 typedef struct qsf_batch_row {
@@ -90,7 +91,7 @@ struct qsf_context {
     bool           f32;
     const char    *io;               /* how the file is read */
     qsf_exit       left;
-    uint32_t       few_threads;      /* threads for few rows: see context_threads */
+    qsf_thread_count threads[2];     /* for a single row, and for a few, where layers stream */
 
     /* the batch under way */
     bool           active;
@@ -98,7 +99,6 @@ struct qsf_context {
     uint32_t       n_rows, n_asked;  /* rows, with those that early exit had left; rows that ask for logits */
     uint32_t       at;               /* 0 embedding, 1 + i layer i, 1 + n_layers + j part j of the head */
     uint64_t       begun_ns;
-    uint64_t       begun_computed, begun_behind;       /* computed_ns and behind_ns then */
     uint64_t       waiting_ns;       /* since when the caller waits by itself for bytes, 0: it does not */
     const qsf_weights *w;            /* of the layer being computed */
     uint32_t       kv_layer;         /* its place in the KV cache, which has none for layers that quality leaves out */

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "pool.h"
 #include "test.h"
+#include "thread_count.h"
 
 enum { ROUNDS = 200, PHASES = 5 };
 
@@ -96,6 +97,45 @@ TEST(pool_ends_threads_when_one_cannot_start)
     }
 }
 
+/* ---- how many threads suit few rows ---- */
+
+/* Passes of a machine where n threads take ns[n]; every 11th pass something else has the processor.  Returns threads in the end. */
+static uint32_t settles_at(qsf_thread_count *t, const uint64_t *ns, uint32_t passes, uint64_t *all)
+{
+    *all = 0;
+    for (uint32_t i = 0; i < passes; i++) {
+        const uint32_t n = qsf_thread_count_next(t);
+        CHECK(n >= 1 && n <= t->most);
+        const uint64_t took = i % 11 ? ns[n] + i % 3 : 9 * ns[n];
+        *all += ns[n];
+        qsf_thread_count_took(t, took);
+    }
+    return t->best;
+}
+
+TEST(thread_count_finds_what_is_fastest)
+{
+    static const uint64_t more[9] = { [1] = 8000, [2] = 4000, [3] = 2700, [4] = 2000, [6] = 1500, [8] = 1000 };
+    static const uint64_t fewer[9] = { [1] = 1000, [2] = 1800, [3] = 2000, [4] = 3000, [6] = 3500, [8] = 4000 };
+    static const uint64_t same[9] = { [1] = 1000, [2] = 1000, [3] = 1000, [4] = 1000, [6] = 1000, [8] = 1000 };
+    uint64_t all;
+    qsf_thread_count t = qsf_thread_count_of(8);
+    CHECK_EQ(settles_at(&t, more, 2000, &all), 8);
+    CHECK(all < 2000 * more[8] * 105 / 100);               /* trials are rare */
+    CHECK_EQ(settles_at(&t, fewer, 4000, &all), 1);        /* the machine has changed */
+    CHECK_EQ(settles_at(&t, fewer, 2000, &all), 1);
+    CHECK(all < 2000 * fewer[1] * 105 / 100);
+    CHECK_EQ(settles_at(&t, more, 4000, &all), 8);
+    t = qsf_thread_count_of(8);
+    CHECK_EQ(settles_at(&t, fewer, 20, &all), 1);          /* downhill without a pause */
+    t = qsf_thread_count_of(6);
+    CHECK_EQ(settles_at(&t, fewer, 20, &all), 1);          /* 6, 3, 2, 1 */
+    t = qsf_thread_count_of(8);
+    CHECK_EQ(settles_at(&t, same, 2000, &all), 8);
+    t = qsf_thread_count_of(1);
+    CHECK_EQ(settles_at(&t, same, 100, &all), 1);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -106,5 +146,6 @@ int main(int argc, char **argv)
     RUN(pool_of_which_some_run);
     RUN(pool_refuses_too_many);
     RUN(pool_ends_threads_when_one_cannot_start);
+    RUN(thread_count_finds_what_is_fastest);
     return test_end();
 }
