@@ -587,41 +587,31 @@ TEST(a_window_is_checked_on_its_first_pass_or_on_every)
     }
 }
 
-/* Few rows that wait for bytes are computed by fewer threads, and by all again when computing takes longer; whatever their number, the logits are the same. */
-static bool one_token(bench *b, int32_t id, uint64_t computing, uint64_t reading, float *out)
+/* However many threads compute a few rows, the logits are the same; what they take is timed where layers stream, and only there. */
+TEST(few_rows_are_computed_by_as_many_threads_as_suit)
 {
-    const qsf_row row = { 0, id, true };
-    CHECK_EQ(qsf_batch_begin(b->c, &row, 1), QSF_OK);
-    b->c->stats.ns_matmul += computing;
-    b->c->loader.took.read += reading;
-    qsf_status st;
-    while ((st = qsf_step(b->c, NULL)) == QSF_PENDING) CHECK(qsf_wait(b->c) == QSF_OK);
-    CHECK_EQ(st, QSF_OK);
-    memcpy(out, qsf_logits(b->c, 0), b->n_vocab * sizeof *out);
-    return st == QSF_OK;
-}
-
-TEST(few_rows_that_wait_are_computed_by_fewer_threads)
-{
-    static const uint32_t want[] = { 3, 2, 1, 1, 2, 4, 5, 5 };
-    const uint64_t hour = UINT64_C(3600000000000);
+    enum { THREADS = 5 };
     bench b, alone;
     int32_t ids[N];
     const tiny_options o = layered();
     qsf_context_options co = one_thread();
     co.kv_type = QSF_KV_Q4V2;               /* what the least budget leaves */
     if (!any_write(&b, &o) || !bench_open(&b) || !any_write(&alone, &o) || !bench_open(&alone) || !bench_context(&alone, &co)) return;
-    co.n_threads = 5;
+    co.n_threads = THREADS;
     if (!bench_least(&b, &co) || !bench_context(&b, &co)) return;
-    float *mine = bench_floats(&b, 1), *other = bench_floats(&b, 1);
+    float *mine = bench_floats(&b, N), *other = bench_floats(&b, N);
     bench_tokens(ids, N, b.n_vocab, 6);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(want); i++) {
-        const bool reads = i < 4;
-        if (!one_token(&b, ids[i], reads ? 0 : hour, reads ? hour : 0, mine) || !one_token(&alone, ids[i], 0, 0, other)) break;
-        CHECK_EQ(b.c->few_threads, want[i]);
+    for (uint32_t n = 1; n <= b.c->o.n_threads; n++) {
+        b.c->threads[0] = qsf_thread_count_of(THREADS);
+        b.c->threads[0].other = n;
+        CHECK_EQ(bench_feed(&b, 0, ids + n, 1, 1, mine), QSF_OK);
+        CHECK_EQ(b.c->threads[0].passes, 1);
+        CHECK_EQ(bench_feed(&alone, 0, ids + n, 1, 1, other), QSF_OK);
         CHECK(!memcmp(mine, other, b.n_vocab * sizeof *mine));
     }
-    CHECK_EQ(alone.c->few_threads, 1);
+    CHECK_EQ(alone.c->threads[0].passes, 0);
+    CHECK_EQ(bench_feed(&b, 1, ids, CHUNK, CHUNK, mine), QSF_OK);
+    CHECK_EQ(b.c->threads[1].passes, b.c->o.n_threads > 1);        /* eight rows are few still */
     free(mine);
     free(other);
     bench_end(&b);
@@ -880,7 +870,7 @@ int main(int argc, char **argv)
     RUN(a_head_without_tiles_through_windows_is_close);
     RUN(damage_under_a_window_is_found_and_survived);
     RUN(a_window_is_checked_on_its_first_pass_or_on_every);
-    RUN(few_rows_that_wait_are_computed_by_fewer_threads);
+    RUN(few_rows_are_computed_by_as_many_threads_as_suit);
     RUN(steps_never_block_and_say_when_they_wait);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
     RUN(waiting_between_steps_counts_but_not_that_before_another_batch);
