@@ -159,7 +159,8 @@ done:
     return st;
 }
 
-static qsf_status context_buffers(qsf_context *c, qsf_error *err)
+/* asked: the context's length before the plan, from which answers must not depend on what a budget left of it. */
+static qsf_status context_buffers(qsf_context *c, uint32_t asked, qsf_error *err)
 {
     const qsf_hparams *hp = c->hp;
     const qsf_platform *mem = &c->reserve.table;
@@ -173,7 +174,7 @@ static qsf_status context_buffers(qsf_context *c, qsf_error *err)
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
         if (!(c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
-        if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx);
+        if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx, asked);
     }
     qsf_bias_init(c);
     qsf_kv_layout l;
@@ -193,11 +194,12 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     c->platform = p;
     c->hp = &m->source->hp;
     if ((st = context_options(m, opts, &c->o, &ctx_given, &c->k, err))) goto fail;
+    const uint32_t asked = c->o.n_ctx;
     c->f32 = c->o.f32;
     if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
     c->threads[0] = c->threads[1] = qsf_thread_count_of(c->o.n_threads);
     if ((st = context_weights(c, ctx_given, err))) goto fail;
-    if ((st = context_buffers(c, err))) goto fail;
+    if ((st = context_buffers(c, asked, err))) goto fail;
     qsf_context_reset_stats(c);
     *out = c;
     return QSF_OK;

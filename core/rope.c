@@ -10,7 +10,7 @@ static double yarn_dim(const qsf_hparams *hp, double base, double n_dims, double
     return n_dims * log(hp->scaling_orig_ctx / (turns * 2 * rope_pi)) / (2 * log(base));
 }
 
-void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ctx)
+void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ctx, uint32_t asked)
 {
     const bool own_base = local && hp->rope_base_local > 0;
     const double base = own_base ? hp->rope_base_local : hp->rope_base;
@@ -42,7 +42,7 @@ void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ct
         r->freq[i] = f;
     }
     r->slow = r->half;
-    while (r->slow && r->freq[r->slow - 1] * n_ctx < 0.5) r->slow--;
+    while (r->slow && r->freq[r->slow - 1] * asked < 0.5) r->slow--;
 }
 
 void qsf_rope_angles(const qsf_rope *r, uint32_t pos, float *cos_out, float *sin_out)

@@ -8,13 +8,14 @@
 
 typedef struct qsf_rope {
     uint32_t half;          /* rotated pairs of a head */
-    uint32_t slow;          /* pairs from here on turn by less than half a radian over the whole context */
+    uint32_t slow;          /* pairs from here on turn by less than half a radian over the context that was asked for */
     double  *freq;          /* [half] radians a position */
     float    mscale;        /* multiplies sine and cosine */
 } qsf_rope;
 
-/* Fills freq[half] for global or windowed (local) layers.  n_ctx decides between longrope's two sets of factors. */
-void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ctx);
+/* Fills freq[half] for global or windowed (local) layers.  n_ctx decides between longrope's two sets of factors, the length that
+ * was asked for which pairs are slow. */
+void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ctx, uint32_t asked);
 /* cos[half], sin[half] of one position. */
 void qsf_rope_angles(const qsf_rope *r, uint32_t pos, float *cos_out, float *sin_out);
 

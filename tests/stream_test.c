@@ -358,6 +358,34 @@ TEST(a_context_length_that_nobody_asked_for_gives_way_before_bits_do)
     bench_end(&b);
 }
 
+/* Biases of keys are stored by how slowly they turn over the context: that which was asked for, whatever a budget leaves of it. */
+TEST(a_shorter_context_gives_the_same_logits)
+{
+    bench b;
+    qsf_plan plan;
+    int32_t ids[N];
+    tiny_options o = tiny_defaults();
+    o.hp.n_ctx_train = 4096;
+    o.biases = true;
+    o.key_bias = 10;
+    if (!bench_write(&b, &o) || !bench_open(&b)) return;
+    qsf_context_options co = one_thread();
+    co.n_ctx = 0;
+    float *whole = bench_floats(&b, N), *other = bench_floats(&b, N);
+    bench_tokens(ids, N, b.n_vocab, 5);
+    for (int i = 0; i < 2; i++) {
+        if (!bench_context(&b, &co)) break;
+        qsf_context_get_plan(b.c, &plan);
+        CHECK(plan.kv_type == QSF_KV_Q8 && (i ? plan.n_ctx < 1024 : plan.n_ctx == 4096));
+        CHECK_EQ(bench_feed(&b, 0, ids, N, CHUNK, i ? other : whole), QSF_OK);
+        co.ram_budget = plan.total - plan_bytes(&plan, "KV cache") * 7 / 8;
+    }
+    CHECK_NEAR(bench_distance(whole, other, N * b.n_vocab), 0, 0);
+    free(whole);
+    free(other);
+    bench_end(&b);
+}
+
 /* Where it may, a plan drops positions before a context that was asked for gets shorter, and before bits that cost more; the text goes to its end. */
 TEST(positions_are_dropped_before_an_asked_context_gives_way)
 {
@@ -864,6 +892,7 @@ int main(int argc, char **argv)
     RUN(a_plan_beforehand_is_the_plan_of_the_context);
     RUN(an_asked_context_length_gives_way_last_and_a_warning_says_so);
     RUN(a_context_length_that_nobody_asked_for_gives_way_before_bits_do);
+    RUN(a_shorter_context_gives_the_same_logits);
     RUN(positions_are_dropped_before_an_asked_context_gives_way);
     RUN(layers_through_two_buffers_or_one_give_the_resident_logits);
     RUN(embedding_and_head_through_windows_give_the_resident_logits);
