@@ -8,6 +8,8 @@ enum { PLAN_SLOTS = 3 };
 enum { PLAN_PIECES = 44, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB that a budget leaves to it. */
 enum { PLAN_PROGRAM = 1 << 20 };
+/* Pages of a file that is read from a mapping, as long as they are copied: those that the page cache has as one piece. */
+enum { PLAN_MAPPED = 9 << 18 };
 enum { PLAN_MIN_CTX = 128, PLAN_STACK = 128 * 1024, PLAN_MIN_PART = 1 << 20, PLAN_MAX_PART = 16 << 20, PLAN_KEPT = 256, PLAN_MIN_KEPT = 32 };
 enum { PLAN_MIN_DROPPING = 256 };       /* positions that stay where others are dropped */
 
@@ -108,9 +110,10 @@ static uint64_t plan_own(const qsf_source *s, const qsf_context_options *o)
     return sizeof(qsf_context) + qsf_pool_bytes(o->n_threads) + (s->n_units + 2) * (sizeof(uint64_t) + sizeof(int32_t));
 }
 static uint64_t plan_stacks(const qsf_source *s, const qsf_context_options *o) { return ((uint64_t)o->n_threads + qsf_loader_threaded(s)) * PLAN_STACK; }
+static uint64_t plan_program(const qsf_model *model) { return PLAN_PROGRAM + (model->io == QSF_IO_MMAP ? PLAN_MAPPED : 0); }
 static uint64_t plan_apart(const qsf_model *model, const qsf_context_options *o)
 {
-    return plan_description(model) + plan_own(model->source, o) + qsf_sampler_bytes(model->source->hp.n_vocab) + plan_stacks(model->source, o) + PLAN_PROGRAM;
+    return plan_description(model) + plan_own(model->source, o) + qsf_sampler_bytes(model->source->hp.n_vocab) + plan_stacks(model->source, o) + plan_program(model);
 }
 
 /* With a second staging buffer, bytes come in while others are decompressed; it goes when the second layer buffer does. */
@@ -140,7 +143,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
               qsf_rows_most(o) * (sizeof(qsf_batch_row) + sizeof(qsf_row_group)) + o->n_seqs * sizeof(uint32_t));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", plan_stacks(s, o));
-    plan_item(plan, "program", PLAN_PROGRAM);
+    plan_item(plan, "program", plan_program(model));
 }
 
 static uint64_t plan_needs(const qsf_plan *fixed, const plan_sizes *z, uint32_t n_slots)

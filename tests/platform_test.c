@@ -303,6 +303,25 @@ TEST(every_way_reads_every_part)
     os->mem_free(os->user, mem, LEN + 4096);
 }
 
+/* Pages that a mapping brought in, and those around them, do not stay the process's: a budget would be passed with rows from all over the file. */
+TEST(rows_from_a_mapping_leave_no_pages_behind)
+{
+#if defined(__linux__) && !defined(QSF_TEST_SLOW)
+    enum { LEN = 12 << 20, STEP = 128 << 10 };
+    qsf_usage before = { 0 }, after = { 0 };
+    const char *how;
+    uint8_t row[4000];
+    qsf_file *f;
+    CHECK_EQ(write_known(path, LEN, true), QSF_OK);
+    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
+    if (read_by(f, QSF_IO_MMAP, false, &how) && os->memory_used(os->user, &before)) {
+        for (uint64_t at = 0; at < LEN; at += STEP) CHECK_EQ(read_now(f, at, row, sizeof row), QSF_OK);
+        CHECK(os->memory_used(os->user, &after) && after.files < before.files + (1 << 20));
+    }
+    os->close(os->user, f);
+#endif
+}
+
 TEST(map_shows_the_file)
 {
     if (!os->map) return;
@@ -429,6 +448,7 @@ int main(int argc, char **argv)
     RUN(a_link_stays_a_link);
 #endif
     RUN(every_way_reads_every_part);
+    RUN(rows_from_a_mapping_leave_no_pages_behind);
     RUN(map_shows_the_file);
     RUN(memory_is_zeroed_and_aligned);
     RUN(too_much_memory_is_null);

@@ -14,7 +14,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define MMAP_CHUNK ((size_t)1 << 20)       /* pages that count as the process's at once */
+#define MMAP_CHUNK ((size_t)256 << 10)     /* pages that count as the process's at once, but touching one maps those around it: */
+#define MMAP_AROUND ((size_t)64 << 10)     /* so many, and */
+#define MMAP_FOLIO ((size_t)2 << 20)       /* up to so many where the page cache has them as one; the plan knows */
 
 typedef struct mmap_request {
     qsf_read  base;
@@ -28,6 +30,7 @@ typedef struct mmap_request {
 typedef struct mmap_state {
     uint8_t        *map;
     size_t          length, page;
+    pthread_mutex_t copying;               /* one at a time: the pages of two would count */
     pthread_mutex_t lock;                  /* over the list */
     mmap_request   *running;
 } mmap_state;
@@ -45,11 +48,28 @@ static qsf_status mmap_copy(const uint8_t *from, uint8_t *dst, size_t len)
     return QSF_OK;
 }
 
-/* Advice for the pages of [at, at+len). */
-static void mmap_advise(const mmap_state *s, uint64_t at, size_t len, int advice)
+/* Advice that the pages of [at, at+len) will be needed. */
+static void mmap_expect(const mmap_state *s, uint64_t at, size_t len)
 {
     const uint64_t begin = at / s->page * s->page;
-    (void)madvise(s->map + begin, (size_t)(at + len - begin), advice);
+    (void)madvise(s->map + begin, (size_t)(at + len - begin), MADV_WILLNEED);
+}
+
+/* Pages of [at, at+len), and what has been mapped around them, stay in the page cache, but are no longer counted as ours. */
+static void mmap_forget(const mmap_state *s, uint64_t at, size_t len)
+{
+    const uint64_t first = at / MMAP_FOLIO * MMAP_FOLIO, last = (at + len + MMAP_FOLIO - 1) / MMAP_FOLIO * MMAP_FOLIO;
+    const uint64_t begin = first ? first - MMAP_AROUND : 0, end = last + MMAP_AROUND < s->length ? last + MMAP_AROUND : s->length;
+    (void)madvise(s->map + begin, (size_t)(end - begin), MADV_DONTNEED);
+}
+
+static qsf_status mmap_take(mmap_state *s, uint64_t at, uint8_t *dst, size_t len)
+{
+    pthread_mutex_lock(&s->copying);
+    const qsf_status st = mmap_copy(s->map + at, dst, len);
+    mmap_forget(s, at, len);
+    pthread_mutex_unlock(&s->copying);
+    return st;
 }
 
 static qsf_status mmap_open(int fd, bool direct, void **state)
@@ -68,6 +88,7 @@ static qsf_status mmap_open(int fd, bool direct, void **state)
         return QSF_E_UNSUPPORTED;
     }
     s->map = map;
+    pthread_mutex_init(&s->copying, NULL);
     pthread_mutex_init(&s->lock, NULL);
     *state = s;
     return QSF_OK;
@@ -83,6 +104,7 @@ static void mmap_close(void *state)
     }
     munmap(s->map, s->length);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->copying);
     free(s);
 }
 
@@ -93,7 +115,7 @@ static qsf_status mmap_start(void *state, uint64_t at, void *dst, size_t len, qs
     mmap_request *r = malloc(sizeof *r);
     if (!r) return QSF_E_MEMORY;
     *r = (mmap_request){ { .reader = &native_reader_mmap }, s, NULL, at, dst, len };
-    if (len) mmap_advise(s, at, len, MADV_WILLNEED);
+    if (len) mmap_expect(s, at, len);
     pthread_mutex_lock(&s->lock);
     r->next = s->running;
     s->running = r;
@@ -107,10 +129,10 @@ static qsf_status mmap_wait(qsf_read *base)
     mmap_request *r = (mmap_request *)base;
     mmap_state *s = r->state;
     qsf_status st = QSF_OK;
-    for (size_t at = 0; !st && at < r->len; at += MMAP_CHUNK) {
-        const size_t n = r->len - at < MMAP_CHUNK ? r->len - at : MMAP_CHUNK;
-        st = mmap_copy(s->map + r->at + at, r->dst + at, n);
-        mmap_advise(s, r->at + at, n, MADV_DONTNEED);      /* they stay in the page cache, but are no longer counted as ours */
+    for (size_t at = 0, n; !st && at < r->len; at += n) {
+        n = MMAP_CHUNK - (size_t)((r->at + at) % MMAP_CHUNK);
+        if (n > r->len - at) n = r->len - at;
+        st = mmap_take(s, r->at + at, r->dst + at, n);
     }
     pthread_mutex_lock(&s->lock);
     mmap_request **place = &s->running;
@@ -125,6 +147,8 @@ static qsf_status mmap_wait(qsf_read *base)
 const native_reader native_reader_mmap = { "mmap", mmap_open, mmap_close, mmap_start, mmap_wait, mmap_wait };
 
 #undef MMAP_CHUNK
+#undef MMAP_AROUND
+#undef MMAP_FOLIO
 #else
 static qsf_status mmap_none_open(int fd, bool direct, void **state)
 {
