@@ -25,7 +25,8 @@ enum { TOKENS = 4, ROUNDS = 2 };
 static const qsf_platform *os;
 static char model_path[64], other_path[64];
 static tiny_options tiny;
-static uint64_t tight;              /* a budget in which layers stream */
+static uint64_t tight;              /* a budget in which layers stream, and */
+static uint64_t mapped;             /* what reading from a mapping takes beside */
 static float *right;                /* [n_vocab] logits behind the tokens, all in memory */
 static const int32_t tokens[TOKENS] = { 10, 200, 30, 4 };
 
@@ -122,6 +123,9 @@ static qsf_context_options file_options(uint64_t budget)
     return o;
 }
 
+static qsf_context_options tight_options(qsf_io io) { return file_options(tight + (io == QSF_IO_MMAP ? mapped : 0)); }
+
+/* o NULL: the model alone. */
 static qsf_status file_open(opened *f, const qsf_platform *p, qsf_io io, const qsf_context_options *o)
 {
     qsf_model_options mo;
@@ -130,7 +134,7 @@ static qsf_status file_open(opened *f, const qsf_platform *p, qsf_io io, const q
     mo.platform = p;
     mo.io = io;
     const qsf_status st = qsf_model_open(model_path, &mo, &f->m, &f->error);
-    return st ? st : qsf_context_new(f->m, o, &f->c, &f->error);
+    return st || !o ? st : qsf_context_new(f->m, o, &f->c, &f->error);
 }
 
 static void file_close(opened *f)
@@ -182,6 +186,11 @@ static bool make_model(void)
     for (int i = 0; i < TOKENS; i++) CHECK_EQ(qsf_feed(f.c, 0, &tokens[i], 1, &logits), QSF_OK);
     memcpy(right, logits, tiny.hp.n_vocab * sizeof *right);
     file_close(&f);
+    const uint64_t total = plan.total;
+    CHECK_EQ(file_open(&f, os, QSF_IO_MMAP, NULL), QSF_OK);
+    CHECK_EQ(qsf_context_plan(f.m, &o, &plan, &f.error), QSF_OK);
+    mapped = plan.total - total;
+    file_close(&f);
     return true;
 }
 
@@ -198,7 +207,7 @@ TEST(every_way_of_reading_gives_the_resident_logits)
             qsf_stats s;
             qsf_plan plan;
             bool same;
-            qsf_context_options o = file_options(tight);
+            qsf_context_options o = tight_options(ways[w]);
             o.check_every = every;
             const qsf_status st = file_open(&f, os, ways[w], &o);
             if (st == QSF_E_UNSUPPORTED && w > 0) {
@@ -373,7 +382,7 @@ TEST(a_file_that_changes_while_it_streams_is_an_error_and_one_that_is_replaced_i
             opened f;
             bool same = false;
             const qsf_row row = { 0, 10, true };
-            const qsf_context_options o = file_options(tight);
+            const qsf_context_options o = tight_options(ways[w]);
             if (!file_restore()) return;
             const qsf_status opening = file_open(&f, os, ways[w], &o);
             if (opening == QSF_E_UNSUPPORTED && w > 0) {
