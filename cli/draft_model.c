@@ -43,24 +43,38 @@ static int draft_model_check(const run_session *s, const draft_model *m)
     return EXIT_OK;
 }
 
-/* The small model gets what it needs, all in memory, and the large one what is left. */
-static int draft_model_budget(run_session *s, draft_model *m, qsf_context_options *mine, qsf_context_options *co)
+/* The small model gets what it needs of the budget, all in memory, and the large one what is left, in *co. */
+static qsf_status draft_model_share(const run_session *s, const draft_model *m, qsf_context_options *mine, qsf_context_options *co, qsf_plan *large, qsf_error *e)
 {
     qsf_model_info info;
-    qsf_plan large, small;
-    qsf_error e = { 0 }, why = { 0 };
+    qsf_plan small;
+    qsf_status st;
     qsf_model_get_info(m->model, &info);
-    if (qsf_context_plan(s->model, co, &large, &e)) return report(&e);
-    mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large.n_ctx ? info.n_ctx_train : large.n_ctx;
-    if (qsf_context_plan(m->model, mine, &small, &e)) return report(&e);
-    m->n_ctx = small.n_ctx;
-    if (!co->ram_budget) return EXIT_OK;
-    const uint64_t left = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
-    co->ram_budget = left;
-    if (!qsf_context_plan(s->model, co, &large, &why)) return EXIT_OK;
-    e.status = why.status;
-    snprintf(e.text, sizeof e.text, "the draft model takes %llu MB of the budget; of what is left: %.280s", (unsigned long long)(small.total / 1000000 + 1), why.text);
-    return report(&e);
+    if ((st = qsf_context_plan(s->model, co, large, e))) return st;
+    mine->n_ctx = info.n_ctx_train && info.n_ctx_train < large->n_ctx ? info.n_ctx_train : large->n_ctx;
+    if ((st = qsf_context_plan(m->model, mine, &small, e)) || !co->ram_budget) return st;
+    co->ram_budget = co->ram_budget > small.total ? co->ram_budget - small.total : 1;
+    return qsf_context_plan(s->model, co, large, e);
+}
+
+static int draft_model_budget(run_session *s, draft_model *m, qsf_context_options *mine, qsf_context_options *co)
+{
+    enum { MB = 1000000 };
+    qsf_plan plan;
+    qsf_error e = { 0 }, why = { 0 };
+    const qsf_context_options asked = *co;
+    qsf_status st = draft_model_share(s, m, mine, co, &plan, &e);
+    m->n_ctx = mine->n_ctx;
+    if (st != QSF_E_BUDGET) return st ? report(&e) : EXIT_OK;
+    for (uint64_t budget = asked.ram_budget / MB + 1; st == QSF_E_BUDGET; budget++) {
+        budget = plan.least / MB > budget ? plan.least / MB : budget;
+        *co = asked;
+        co->ram_budget = budget * MB;
+        st = draft_model_share(s, m, mine, co, &plan, &why);
+        snprintf(e.text, sizeof e.text, "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB", s->set->model, s->set->draft_model,
+                 (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
+    }
+    return report(st ? &why : &e);
 }
 
 int draft_model_open(run_session *s, qsf_context_options *co)

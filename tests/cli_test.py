@@ -96,7 +96,7 @@ class Answers(unittest.TestCase):
             self.assertIn(says, r.stderr)
         r = run(MODEL, "-p", "x", "--draft-model", MODEL, "--ram-budget", 4, "-c", 64)
         self.assertEqual(r.returncode, 4, r.stderr)
-        self.assertIn(b"draft model takes", r.stderr)
+        self.assertIn(b"with the draft model", r.stderr)
 
     def test_batch_sizes_agree(self):
         ids = ",".join(str(i % 250 + 5) for i in range(100))

@@ -32,6 +32,13 @@ with tempfile.TemporaryDirectory() as work:
     large = pathlib.Path(work) / "f16.qsf"
     subprocess.run([convert, "-q", "--quant-type", "f16", small, large], check=True)
     check(large)
+for budget in 1, 50:                            # the smallest that both need is named, and works
+    r = run(small, "-p", "x", "-n", "1", "--draft-model", small, "--ram-budget", budget)
+    least = re.search(r"needs at least (\d+) MB, the budget is %d MB" % budget, r.stderr)
+    assert r.returncode == 4 and least and int(least[1]) > 50, r
+for budget, code in (int(least[1]) - 1, 4), (int(least[1]), 0):
+    r = run(small, "-p", "x", "-n", "1", "--draft-model", small, "--ram-budget", budget)
+    assert r.returncode == code, (budget, r)
 r = run(small, "-p", "x", "--draft-model", other)
 assert r.returncode == 2 and "same vocabulary" in r.stderr, r
 print("ok")
