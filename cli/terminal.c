@@ -34,6 +34,9 @@ static void on_interrupt(int sig)
 void terminal_init(void)
 {
     signal(SIGINT, on_interrupt);
+#ifdef SIGXFSZ
+    signal(SIGXFSZ, SIG_IGN);           /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+#endif
 #ifdef _WIN32
     SetConsoleOutputCP(CP_UTF8);
     SetConsoleCP(CP_UTF8);

@@ -286,6 +286,18 @@ class Session(unittest.TestCase):
         self.assertIn("kept as q8", self.answer("Hello", str(f), "-ctk", "f16", code=2)[2])
         self.answer("Hello", str(pathlib.Path(WORK.name, "nowhere", "x")), code=5)
 
+    @unittest.skipIf(sys.platform == "win32", "no limits")
+    def test_a_file_too_large_to_write_leaves_the_old_one(self):
+        import resource
+        f = pathlib.Path(WORK.name, "full.session")
+        self.answer("Hello", str(f))
+        whole = f.read_bytes()
+        r = subprocess.run([QSF_RUN, MODEL, "-p", "Hello you", "-n", "6", "--session", str(f)], capture_output=True,
+                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)))
+        self.assertEqual((r.returncode, b"cannot write" in r.stderr), (5, True), r)
+        self.assertEqual(f.read_bytes(), whole)
+        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir() if p.name.startswith("full.session")], ["full.session"])
+
 
 class Chat(unittest.TestCase):
     def chat(self, lines, *args):
