@@ -178,7 +178,7 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
     session_header(c, n, own);
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8)) return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
     if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are kept as %s, the context's as %s",
+        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are kept as %s, the context's as %s: ask for the same",
                         qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE)) : "something else", qsf_kv_name(c->kv.layout.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
         return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys were made with another context length, window or quality");
