@@ -59,7 +59,7 @@ const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
-  const m = await load(model, {...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
+  const m = await load(model, {kvMayDrop: true, ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
   const ids = [];
   const options = {maxTokens: Number(o['max-tokens']), temperature: Number(o.temp), seed: Number(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
   const messages = [...(o.system === undefined ? [] : [{role: 'system', content: o.system}]), {role: 'user', content: o.prompt}];

@@ -10,7 +10,7 @@ const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
 const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'guesses'];
-const OPTIONS = ['memory', 'contextLength', 'batch', 'threads', 'kv', 'kvWindow', 'kvSinks', 'kvHeavy', 'head', 'quality', 'earlyExit', 'check'];
+const OPTIONS = ['memory', 'contextLength', 'batch', 'threads', 'kv', 'kvWindow', 'kvSinks', 'kvHeavy', 'head', 'quality', 'earlyExit', 'check', 'kvMayDrop'];
 
 const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */

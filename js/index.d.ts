@@ -42,6 +42,12 @@ export interface LoadOptions {
   /** With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay; default 0. What stays depends on how a prompt was cut into batches. */
   kvHeavy?: number;
   /**
+   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may choose `kvWindow` and `kvHeavy` before it takes 4 bits for keys and
+   * values, which costs less (docs/kv-cache.md). Not with `kvWindow` or `earlyExit`. What it chose is a warning. false (default), since a conversation then cannot be
+   * saved once something was dropped, and one that does not go on where the last answer ended is computed from its beginning.
+   */
+  kvMayDrop?: boolean;
+  /**
    * Which rows of the output head are computed for a token. 'exact' (default): all. 'screen': the best 256, found by a copy in few bits. 'clusters': those near the
    * hidden state, in files that were made with clusters. Both keep embedding and head in memory; docs/performance.md says how often the likeliest token is the same.
    */

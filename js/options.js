@@ -9,7 +9,7 @@ const whole = most => ({value: 0, most, whole: true});
 const OPTIONS = {
   memory: {value: 0, most: 1e7}, threads: whole(256), contextLength: whole(2 ** 24), batch: whole(65536),
   kv: {value: 'q8', words: WORDS.kv},
-  kvWindow: whole(2 ** 24), kvSinks: {...whole(65536), value: 4}, kvHeavy: whole(2 ** 24),
+  kvWindow: whole(2 ** 24), kvSinks: {...whole(65536), value: 4}, kvHeavy: whole(2 ** 24), kvMayDrop: {value: false, words: [true, false]},
   head: {value: 'exact', words: WORDS.head},
   quality: {value: 1, most: 1}, earlyExit: {value: 0, most: 1},
   check: {value: 'first', words: WORDS.check},

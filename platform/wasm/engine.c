@@ -9,7 +9,7 @@
 
 /* What JavaScript asks of a context: numbers only, in the order of js/engine.js. */
 typedef struct wasm_options {
-    double ram_budget, n_ctx, n_batch, n_threads, kv_type, kv_window, kv_sinks, kv_heavy, head, quality, early_exit, check_every;
+    double ram_budget, n_ctx, n_batch, n_threads, kv_type, kv_window, kv_sinks, kv_heavy, head, quality, early_exit, check_every, kv_may_drop;
 } wasm_options;
 
 static struct {
@@ -74,6 +74,7 @@ WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int p
     o.kv_window = (uint32_t)asked->kv_window;
     o.kv_sinks = (uint32_t)asked->kv_sinks;
     o.kv_heavy = (uint32_t)asked->kv_heavy;
+    o.kv_may_drop = asked->kv_may_drop > 0;
     o.head = (qsf_head_mode)(int)asked->head;
     o.quality = (float)asked->quality;
     o.early_exit = (float)asked->early_exit;
