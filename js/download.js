@@ -7,8 +7,8 @@
 import {QsfError} from './errors.js';
 import {Remote} from './http.js';
 
-const WAITING_BYTES = 64 << 20;     /* in memory, that nobody has read yet */
-const HEADER_BYTES = 256 << 10;     /* the same, where only the description is wanted */
+/* In memory, that nobody has read yet: where memory is no matter, inside a budget, and where only the description is wanted. */
+const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10;
 
 /* Bytes that came and were not read yet. */
 class Parts {
@@ -27,13 +27,15 @@ class Parts {
     for (const p of parts) {
       const from = Math.max(at, p.at);
       target.set(p.bytes.subarray(from - p.at, from - p.at + overlap(p)), from - at);
-      if (forget) p.left -= overlap(p);
+      p.left -= overlap(p);
     }
-    if (forget) {
-      this.#parts = this.#parts.filter(p => p.left > 0);
-      this.size = this.#parts.reduce((n, p) => n + p.bytes.length, 0);
-    }
+    if (forget) this.forget();
     return true;
+  }
+  /** Leaves what is still to be read. */
+  forget() {
+    this.#parts = this.#parts.filter(p => p.left > 0);
+    this.size = this.#parts.reduce((n, p) => n + p.bytes.length, 0);
   }
   clear() {
     this.#parts = [];
@@ -52,10 +54,11 @@ export class Download {
   #resume;                      // wakes a pump that rests
   #failure;
   #settled = false;             // the engine has told how it reads
-  #limit = Infinity;            // bytes that may wait in memory; until the engine has told, what it reads may be read again
+  #limit;                       // bytes that may wait in memory; until the engine has told, what it reads may be read again, and waits on
   #ranges = false;
 
-  constructor(url, {timeout, signal, onBytes, warn}) {
+  constructor(url, {frugal, timeout, signal, onBytes, warn}) {
+    this.#limit = frugal ? FRUGAL_BYTES : WAITING_BYTES;
     this.name = url;
     this.#signal = signal;
     this.#onBytes = onBytes;
@@ -63,9 +66,9 @@ export class Download {
     this.#remote = new Remote(url, {timeout});
   }
 
-  /** store: a Store, or undefined; how: true or 'reload'; header: only the description will be read.  Resolves when the file's length is known. */
-  static async open(url, {store, how, header, timeout, signal, onBytes, warn}) {
-    const self = new Download(url, {timeout, signal, onBytes, warn});
+  /** store: a Store, or undefined; how: true or 'reload'; header: only the description will be read; frugal: inside a budget.  Resolves when the file's length is known. */
+  static async open(url, {store, how, header, frugal, timeout, signal, onBytes, warn}) {
+    const self = new Download(url, {frugal, timeout, signal, onBytes, warn});
     let writer;
     if (store) {
       try {
@@ -137,6 +140,7 @@ export class Download {
       this.#entry = await this.#newEntry(store, writer, known);
     }
     this.length = known.length;
+    if (this.length === undefined) this.#limit = Infinity;
     const pumped = this.#pump(bytes);
     if (this.length === undefined) {            // a server that does not say: when all of it is here
       await pumped;
@@ -199,7 +203,7 @@ export class Download {
   /** The engine tells whether it reads everything once, or layers again and again. */
   settle({resident}) {
     this.#settled = true;
-    this.#limit = WAITING_BYTES;
+    this.#parts.forget();
     if (resident || this.#keeps) return;
     this.#parts.clear();
     this.#toRanges();
@@ -238,7 +242,7 @@ export class Download {
     return read;
   }
 
-  fetch(at, length, signal) { return this.#remote.range(at, length, signal); }
+  fetch(at, length, signal, take) { return this.#remote.range(at, length, signal, take); }
 
   /** What was read is not what it should be: the next load fetches it anew. */
   async spoil() {

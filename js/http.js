@@ -1,6 +1,7 @@
 /* A file on a server, by requests whose answers are checked, and made again where that can help.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
+import {own, reused} from './stream.js';
 
 const TRIES = 5, LONGEST_MS = 60_000;
 
@@ -31,6 +32,7 @@ export class Remote {
   /** {length, etag, modified} of the file once an answer said them. */
   known;
   #url; #timeout;
+  #spare = [];                  // for reused()
 
   constructor(url, {timeout = 30_000} = {}) {
     this.#url = url;
@@ -65,18 +67,18 @@ export class Remote {
     }
   }
 
-  /** Bytes [at, at + length). */
-  async range(at, length, signal) {
+  /** Calls take(part, offset) with bytes [at, at + length) in turn; a part is there until take returns.  What it throws ends the request. */
+  async range(at, length, signal, take) {
+    let done = 0;
     for (let attempt = 0; ; attempt++) {
       try {
-        const {parts} = await this.#ask(at, length, signal);
-        const whole = new Uint8Array(length);
-        let done = 0;
+        const {parts} = await this.#ask(at + done, length - done, signal);
         for await (const part of parts) {
-          whole.set(part, done);
+          take(part, done);
           done += part.length;
+          attempt = 0;
         }
-        if (done === length) return whole;
+        if (done === length) return;
         throw fault(this.#url, `${done} bytes came, ${length} were asked for`, {again: true});
       } catch (error) {
         await this.#again(error, attempt, signal);
@@ -111,7 +113,8 @@ export class Remote {
     await pause(patience(error.response, attempt), signal);
   }
 
-  /* One request.  length undefined: to the end; whole: the file from its beginning will do.  The answer's parts, and how many bytes of them come before `at`. */
+  /* One request.  length undefined: to the end; whole: the file from its beginning will do.  The answer's parts, and how many bytes of them come before `at`.
+   * Parts of a length that was asked for are there until the next one only. */
   async #ask(at, length, signal, whole = false) {
     signal?.throwIfAborted();
     const url = this.#url, controller = new AbortController();
@@ -124,7 +127,7 @@ export class Remote {
         headers: ranged ? {range: `bytes=${at}-${length === undefined ? '' : at + length - 1}`} : {}, signal: controller.signal, cache: 'no-store',
       }), 'no answer');
       const answer = this.#check(response, at, length, ranged, whole);
-      return {...answer, parts: this.#parts(response, answer.limit, finish), finish};
+      return {...answer, parts: this.#parts(length === undefined ? own(response.body) : reused(response.body, this.#spare), answer.limit, finish), finish};
     } catch (error) {
       finish();
       throw error;
@@ -190,16 +193,13 @@ export class Remote {
   }
 
   /* The body's parts; one that stalls or is longer than the answer's head said is an error. */
-  async * #parts(response, limit, finish) {
-    const reader = response.body.getReader();
+  async * #parts(stream, limit, finish) {
     let total = 0;
     try {
-      for (;;) {
-        const {done, value} = await this.#quick(reader.read(), 'no byte came');
-        if (done) return;
-        total += value.length;
+      for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {
+        total += part.length;
         if (total > limit) throw fault(this.#url, `more than the ${limit} bytes that the server promised`);
-        yield value;
+        yield part;
       }
     } finally {
       finish();

@@ -4,7 +4,7 @@
  * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that ends it, or undefined where somebody else has it that long;
  * openToRead(name) and openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
 
-const FOLDER = 'qsf';
+const FOLDER = 'qsf', MOST = 1 << 20;       /* bytes read at once where each read is a new array */
 
 /** Promises the backend; rejects where the browser has no such file system or does not give it to this page. */
 export async function opfs() {
@@ -16,7 +16,7 @@ export async function opfs() {
   /* A Blob's bytes, where the handle that would not lock others out is not to be had. */
   const reader = blob => ({
     read(target, {at}) {
-      const bytes = new Uint8Array(new FileReaderSync().readAsArrayBuffer(blob.slice(at, at + target.length)));
+      const bytes = new Uint8Array(new FileReaderSync().readAsArrayBuffer(blob.slice(at, at + Math.min(target.length, MOST))));
       target.set(bytes);
       return bytes.length;
     },

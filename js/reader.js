@@ -2,39 +2,58 @@
  * SPDX-License-Identifier: MIT
  *
  * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?, slot?}, {op: 'cancel', id}, {op: 'settle', resident},
- * {op: 'spoil'}, {op: 'close'}.  Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {progress}; {warning}; {spoiled}; {closed}.
+ * {op: 'back', buffer}, {op: 'spoil'}, {op: 'close'}.  Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {progress}; {warning}; {spoiled}; {closed}.
  *
  * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's words, and the reader takes that before it writes, so that
  * a read that the engine gave up writes nothing any more. */
 import {QsfError, pack} from './errors.js';
 import {Download} from './download.js';
 import {Store} from './store.js';
+import {reused} from './stream.js';
 
-/** A word of the ring: what became of a read.  The last word counts the reads that are done; the engine waits for that. */
-export const ASKED = 1, WRITING = 2, DONE = 0, GIVEN_UP = 3;
+/** A word of the ring: what becomes of a read.  The last word counts the reads that are done; the engine waits for that. */
+export const ASKED = 1, WRITING = 2, GIVEN_UP = 3;
 export const RING = 32;
 
-/* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or say by false that fetch(at, length, signal) has
- * to promise the bytes; close().  What knows no waiting has neither ready nor fetch. */
+const SPARE_LEAST = 64 << 10, SPARE_MS = 1000;
+
+/* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or say by false that fetch(at, length, signal, take) has
+ * to call take(part, offset) with all of them; close().  What knows no waiting has neither ready nor fetch. */
 function blobSource(blob) {
-  const source = {name: blob.name ?? 'blob', length: blob.size, close() {}};
-  if (typeof FileReaderSync === 'undefined') {
-    source.readNow = () => false;
-    source.fetch = async (at, length) => new Uint8Array(await blob.slice(at, at + length).arrayBuffer());
-  } else {
-    const sync = new FileReaderSync();
-    source.readNow = (at, target) => {
-      target.set(new Uint8Array(sync.readAsArrayBuffer(blob.slice(at, at + target.length))));
-      return true;
-    };
+  const spare = [];
+  return {
+    name: blob.name ?? 'blob', length: blob.size, close() {},
+    readNow: () => false,
+    async fetch(at, length, signal, take) {
+      const stream = reused(blob.slice(at, at + length).stream(), spare);
+      let done = 0;
+      for (let part; (part = await stream.read()); done += part.length) take(part, done);
+      if (done !== length) throw new QsfError('IO', `${this.name}: ${done} of ${length} bytes at ${at} are there`);
+    },
+  };
+}
+
+/* Memory for bytes that go by messages and comes back: left to the garbage collector, it would be a multiple of what is under way. */
+class Spare {
+  #buffers = []; #timer;
+  take(length) {
+    if (length < SPARE_LEAST) return new Uint8Array(length);
+    const fits = this.#buffers.filter(b => b.byteLength >= length).sort((a, b) => a.byteLength - b.byteLength)[0];
+    this.#buffers = this.#buffers.filter(b => b !== fits).slice(fits ? 0 : 1);          // what is too small gives way to what is not
+    return new Uint8Array(fits ?? length, 0, length);
   }
-  return source;
+  put(buffer) {
+    clearTimeout(this.#timer);
+    if (buffer.byteLength >= SPARE_LEAST) this.#buffers.push(buffer);
+    this.#timer = setTimeout(() => { this.#buffers = []; }, SPARE_MS);
+  }
 }
 
 /** host: post(message, transfer), openPath(path), backend() that promises what a Store takes */
 export function serveReader(host) {
   let source, memory, ring;
   const reads = new Map();      // id -> AbortController
+  const spare = new Spare();
   const life = new AbortController();
   let loaded = 0, told = 0;
 
@@ -46,7 +65,7 @@ export function serveReader(host) {
   };
 
   let opening;
-  async function open({from, options: {cache = true, header, timeout}}) {
+  async function open({from, options: {cache = true, header, frugal, timeout}}) {
     if (from.path !== undefined) source = host.openPath(from.path);
     else if (from.blob) source = blobSource(from.blob);
     else {
@@ -59,47 +78,41 @@ export function serveReader(host) {
           warn(`not stored: ${error.message}`);
         }
       }
-      source = await Download.open(from.url, {store, how: cache, header, timeout, signal: life.signal, onBytes: progress, warn});
+      source = await Download.open(from.url, {store, how: cache, header, frugal, timeout, signal: life.signal, onBytes: progress, warn});
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }
     host.post({opened: {name: source.name, length: source.length}});
   }
 
-  /* Straight into the engine's memory, unless the read has been given up; write(target) says whether it did. */
-  function deliver({slot, dst, length, state}, write) {
-    if (Atomics.compareExchange(ring, slot, ASKED, WRITING) !== ASKED) return true;
-    let done = false;
+  /* What write(target) returns, target being the engine's memory, unless the read has been given up. */
+  function deliver({slot, dst, length}, write) {
+    if (Atomics.compareExchange(ring, slot, ASKED, WRITING) !== ASKED) throw new QsfError('CANCELLED', 'given up');
     try {
-      done = write(new Uint8Array(memory.buffer, dst, length));
-      if (done) Atomics.store(new Int32Array(memory.buffer), state >>> 2, 0);
-      return done;
+      return write(new Uint8Array(memory.buffer, dst, length));
     } finally {
-      Atomics.store(ring, slot, done ? DONE : ASKED);
+      Atomics.store(ring, slot, ASKED);
       Atomics.notify(ring, slot);
     }
   }
 
   async function read(message) {
-    const {id, at, length, slot} = message, controller = new AbortController();
+    const {id, at, length, slot, state} = message, controller = new AbortController();
     reads.set(id, controller);
     try {
       if (at + length > source.length) throw new QsfError('IO', `${source.name}: cannot read ${length} bytes at ${at}`);
       await source.ready?.(at, length, controller.signal);
       controller.signal.throwIfAborted();
-      if (slot === undefined) {
-        const bytes = new Uint8Array(length), here = source.readNow(at, bytes) ? bytes : await source.fetch(at, length, controller.signal);
-        host.post({id, bytes: here}, [here.buffer]);
-        return;
-      }
-      if (!deliver(message, target => source.readNow(at, target))) {
-        const bytes = await source.fetch(at, length, controller.signal);
-        deliver(message, target => { target.set(bytes); return true; });
-      }
+      const bytes = slot === undefined ? spare.take(length) : undefined;
+      const fill = write => (bytes ? write(bytes) : deliver(message, write));
+      if (!fill(target => source.readNow(at, target)))
+        await source.fetch(at, length, controller.signal, (part, offset) => fill(target => target.set(part, offset)));
+      if (bytes) return host.post({id, bytes}, [bytes.buffer]);
+      fill(() => Atomics.store(new Int32Array(memory.buffer), state >>> 2, 0));
       Atomics.add(ring, RING, 1);
       Atomics.notify(ring, RING);
-      host.post({id, done: true});
+      return host.post({id, done: true});
     } catch (error) {
-      host.post({id, error: pack(error)});          // a read that was given up too: its word is free then
+      return host.post({id, error: pack(error)});   // a read that was given up too: its word is free then
     } finally {
       reads.delete(id);
     }
@@ -110,6 +123,7 @@ export function serveReader(host) {
     memory: message => { ({memory, ring} = message); },
     read,
     cancel: ({id}) => reads.get(id)?.abort(),
+    back: ({buffer}) => spare.put(buffer),
     settle: how => source.settle?.(how),
     spoil: async () => host.post({spoiled: await source.spoil?.() ?? false}),
     close: async () => {

@@ -5,11 +5,11 @@ import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
 
 export class RemoteSource {
   name; length;
-  #worker; #reads = new Map(); #next = 1;     // id -> {slot, settle}
+  #worker; #reads = new Map(); #next = 1;     // id -> {slot, settle, comesBack}: nobody keeps the bytes
   #ring; #free = []; #signals = {};
   #dead;
 
-  /** worker: post(message), onMessage(fn), onFailure(fn), terminate(); on: progress(p), warning(text). */
+  /** worker: post(message, transfer), onMessage(fn), onFailure(fn), terminate(); on: progress(p), warning(text). */
   constructor(worker, on) {
     this.#worker = worker;
     worker.onMessage(m => this.#take(m, on));
@@ -35,7 +35,8 @@ export class RemoteSource {
     const read = this.#reads.get(m.id);
     this.#reads.delete(m.id);
     if (read.slot !== undefined) this.#free.push(read.slot);
-    return read.settle(m.error && unpack(m.error), m.bytes);
+    read.settle(m.error && unpack(m.error), m.bytes);
+    return m.bytes && read.comesBack && this.#worker.post({op: 'back', buffer: m.bytes.buffer}, [m.bytes.buffer]);
   }
   #end(error) {
     this.#dead ??= error;
@@ -58,7 +59,8 @@ export class RemoteSource {
   read(at, length) {
     return new Promise((resolve, reject) => { this.#post({at, length}, undefined, (error, bytes) => error ? reject(error) : resolve(bytes)); });
   }
-  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error, bytes) hears of it.  Returns what cancel() takes. */
+  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error, bytes) hears of it, and has the bytes for that call.  Returns
+   * what cancel() takes. */
   start(at, length, dst, state, settle) {
     const slot = this.#free.pop();
     if (slot !== undefined) Atomics.store(this.#ring, slot, ASKED);
@@ -68,7 +70,7 @@ export class RemoteSource {
     const id = this.#next++;
     if (this.#dead) queueMicrotask(() => settle(this.#dead));
     else {
-      this.#reads.set(id, {slot, settle});
+      this.#reads.set(id, {slot, settle, comesBack: message.dst !== undefined});
       this.#worker.post({op: 'read', id, ...message, slot});
     }
     return id;
@@ -79,7 +81,7 @@ export class RemoteSource {
     if (!read) return;
     read.settle = () => {};
     const {slot} = read;
-    if (slot !== undefined && Atomics.compareExchange(this.#ring, slot, ASKED, GIVEN_UP) === WRITING) Atomics.wait(this.#ring, slot, WRITING);
+    while (slot !== undefined && Atomics.compareExchange(this.#ring, slot, ASKED, GIVEN_UP) === WRITING) Atomics.wait(this.#ring, slot, WRITING);
     this.#worker.post({op: 'cancel', id});
   }
 

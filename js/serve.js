@@ -32,7 +32,7 @@ export function serve(host) {
       host.post({progress: {phase: 'load', ...p}});
     };
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(), {progress, warning: warn});
-    await source.open?.(from, {cache: options.cache, timeout: options.timeout, header: !!options.estimate});
+    await source.open?.(from, {cache: options.cache, timeout: options.timeout, header: !!options.estimate, frugal: options.memory > 0});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,

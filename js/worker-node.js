@@ -40,7 +40,7 @@ function startReader() {
   const worker = new Worker(new URL(import.meta.url), {workerData: {reader: true}, execArgv: []});
   worker.unref();
   return {
-    post: message => worker.postMessage(message),
+    post: (message, transfer) => worker.postMessage(message, transfer),
     onMessage: fn => worker.on('message', fn),
     onFailure(fn) {
       worker.on('error', fn);

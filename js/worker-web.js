@@ -34,7 +34,7 @@ function startReader() {
   const worker = new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf reader'});
   worker.postMessage({reader: true});
   return {
-    post: message => worker.postMessage(message),
+    post: (message, transfer) => worker.postMessage(message, transfer),
     onMessage(fn) { worker.onmessage = event => fn(event.data); },
     onFailure(fn) { worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded')); },
     terminate: () => worker.terminate(),
