@@ -356,6 +356,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         c->old_length[s] = c->kv.seqs[s].length;
     }
     c->active = true;
+    c->loader.batch++;
     c->n_rows = c->n_new = (uint32_t)n;
     c->n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -412,6 +413,13 @@ static void batch_done(qsf_context *c)
     }
 }
 
+/* What else is on the way may fail too: the next batch does not hear of it. */
+static void batch_failed(qsf_context *c)
+{
+    batch_drop(c);
+    qsf_ends_forget(&c->ends);
+}
+
 static qsf_status step_compute(qsf_context *c)
 {
     const uint32_t n_layers = c->hp->n_layers;
@@ -446,7 +454,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
         return st;
     }
     if (!st) st = step_compute(c);
-    if (st && st != QSF_PENDING) batch_drop(c);
+    if (st && st != QSF_PENDING) batch_failed(c);
     return st;
 }
 
@@ -460,7 +468,7 @@ qsf_status qsf_wait(qsf_context *c)
     if (!c->active) return QSF_OK;
     const qsf_status st = step_fetch(c, true);
     if (st != QSF_E_UNSUPPORTED) c->waiting_ns = 0;
-    if (st && st != QSF_E_UNSUPPORTED) batch_drop(c);       /* a host that cannot wait may go on stepping */
+    if (st && st != QSF_E_UNSUPPORTED) batch_failed(c);     /* a host that cannot wait may go on stepping */
     return st;
 }
 

@@ -175,6 +175,13 @@ void qsf_ends_done(qsf_ends *e)
     if (e->embd_checked) qsf_dealloc(p, e->embd_checked, qsf_window_checked_bytes(s, qsf_unit_embd(s)));
 }
 
+void qsf_ends_forget(qsf_ends *e)
+{
+    qsf_window_forget(&e->vectors_window);
+    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_forget(&e->head_windows[i]);
+    qsf_window_forget(&e->embd_window);
+}
+
 /* ---- rows that are kept ---- */
 
 /* The place of a token's row, -1: it is not there. */

@@ -50,6 +50,7 @@ uint64_t   qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan);
 uint64_t   qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan);
 qsf_status qsf_ends_init(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err);
 void       qsf_ends_done(qsf_ends *e);         /* before the loader's */
+void       qsf_ends_forget(qsf_ends *e);       /* ends running reads */
 
 /* The batch's rows in the order of their tokens. */
 void       qsf_ends_begin(struct qsf_context *c);

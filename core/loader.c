@@ -264,6 +264,7 @@ static qsf_status slot_start(qsf_loader *l, uint32_t index, uint32_t unit, int32
     slot->stage = stage;
     slot->took = (qsf_load_times){ 0 };
     slot->begun = qsf_now(s->platform);
+    slot->batch = l->batch;
     l->slot_of[unit] = (int32_t)index;
     if (stage >= 0) l->staging[stage] = (int32_t)index;
     for (uint32_t i = 0; i < u->n_extents; i++) {
@@ -442,7 +443,14 @@ static qsf_status loader_advance(qsf_loader *l, uint32_t unit, bool wait, qsf_er
         assert(!"a unit without a slot");
     }
     qsf_slot *slot = &l->slots[l->slot_of[unit]];
-    return slot->state == QSF_SLOT_READY ? QSF_OK : slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
+    if (slot->state == QSF_SLOT_READY) return QSF_OK;
+    if (slot->batch == l->batch) return slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
+    /* Read ahead by a batch before this one.  A failure then is none of this one's: the read is made again. */
+    qsf_status st = slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
+    if (l->slot_of[unit] >= 0) return st;
+    if (err) *err = (qsf_error){ 0 };
+    st = qsf_loader_start(l, unit, -1, err);
+    return st ? st : QSF_PENDING;
 }
 
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err)

@@ -40,6 +40,7 @@ typedef struct qsf_slot {
     qsf_job   job;            /* while it is given, the thread ends the reads and prepares the unit, and all below is the thread's */
     qsf_load_times took;
     uint64_t  begun;          /* when the reads began */
+    uint32_t  batch;          /* and in which of the loader's */
     int32_t   stage;          /* of the staging buffers, the one that its bytes go to; -1: none */
     bool      pinned;         /* keeps its unit for good */
     uint32_t  unit;
@@ -66,6 +67,7 @@ typedef struct qsf_loader {
     uint64_t  strips_cap, strip_cap;
     qsf_worker *worker;       /* prepares layers, and parts of the head, while others are computed; NULL: the caller does it */
     uint64_t  read_until;     /* the thread's: when the reads of its last job were over */
+    uint32_t  batch;          /* counts them: the context's to change */
     uint8_t  *checked;        /* [n_units] its CRC has been compared */
     bool      check_every;    /* compare it each time */
     uint64_t  bytes_read, ns_wait;      /* these four count what windows read, too */

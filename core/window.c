@@ -61,6 +61,11 @@ static void window_stop(qsf_window *w)
     w->state = QSF_SLOT_EMPTY;
 }
 
+void qsf_window_forget(qsf_window *w)
+{
+    if (w->state == QSF_SLOT_READING) window_stop(w);
+}
+
 void qsf_window_done(qsf_window *w)
 {
     if (!w->loader) return;

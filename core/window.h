@@ -28,6 +28,7 @@ uint64_t   qsf_window_checked_bytes(const qsf_source *s, uint32_t unit);
 bool       qsf_window_possible(const qsf_source *s, uint32_t unit, uint64_t begin, uint64_t end);
 qsf_status qsf_window_init(qsf_window *w, qsf_loader *l, uint32_t unit, uint64_t len, qsf_error *err);
 void       qsf_window_done(qsf_window *w);       /* ends a running read; takes half-built */
+void       qsf_window_forget(qsf_window *w);     /* ends a running read, whatever comes of it */
 
 /* Begins to read the unit's bytes [begin, end), unless the window holds or awaits them.  tile: NULL, or a matrix that they begin with. */
 qsf_status qsf_window_start(qsf_window *w, uint64_t begin, uint64_t end, const qsf_tensor *tile, qsf_error *err);

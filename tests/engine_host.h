@@ -23,6 +23,7 @@ typedef struct engine_read {
     uint8_t  *dst;
     size_t    len;
     uint32_t  polls;       /* left */
+    bool      doomed;
 } engine_read;
 
 typedef struct engine_host {
@@ -31,6 +32,7 @@ typedef struct engine_host {
     uint64_t    n_allocs, n_reads;
     atomic_flag lock;                       /* over everything here, in the calls that threads share */
     bool        read_failed;                /* a fault of the mem_host met a read */
+    bool        doomed;                     /* reads that begin now fail when they end */
     int         running;                    /* reads */
     engine_read reads[ENGINE_READS];
 } engine_host;
@@ -72,7 +74,7 @@ static inline qsf_status engine_read_begin(void *user, qsf_file *qf, uint64_t at
     for (int i = 0; i < ENGINE_READS; i++) {
         engine_read *r = &h->reads[i];
         if (r->taken) continue;
-        *r = (engine_read){ true, f, at, dst, len, h->polls };
+        *r = (engine_read){ true, f, at, dst, len, h->polls, h->doomed };
         memset(dst, 0xa5, len);                 /* whoever looks too early sees it */
         h->n_reads++;
         h->running++;
@@ -95,7 +97,7 @@ static inline qsf_status engine_read_end(void *user, qsf_read *qr)
     if (!r->taken) abort();                     /* the read is over: its handle is gone */
     r->taken = false;
     h->running--;
-    if (engine_read_fails(h) || r->at > r->file->len || r->len > r->file->len - r->at) return QSF_E_IO;
+    if (engine_read_fails(h) || r->doomed || r->at > r->file->len || r->len > r->file->len - r->at) return QSF_E_IO;
     memcpy(r->dst, r->file->bytes + r->at, r->len);
     return QSF_OK;
 }
