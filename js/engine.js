@@ -45,6 +45,7 @@ export class Engine {
   #failure;                     // why the last read failed
   #tokens = [];                 // what the sequence holds
   #samplingMs = 0;
+  #save; #session;              // where a session goes to; the bytes that one comes from
 
   /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
   static async create({source, threads, relaxed, shared, maximum = 65536, compile, startThread, warn}) {
@@ -82,6 +83,8 @@ export class Engine {
         length: () => this.#source.length,
         read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
         cancel: state => this.#cancel(state >>> 0),
+        save: (at, length) => this.#save(this.#bytes(at, length >>> 0)),
+        load: (at, dst, length) => this.#bytes(dst, length >>> 0).set(this.#session.subarray(at, at + (length >>> 0))),
       },
     };
     this.#x = (await WebAssembly.instantiate(module, imports)).exports;
@@ -204,7 +207,7 @@ export class Engine {
   context(options) { this.#check(this.#context(options, 0)); }
   /* options: all of them, as options.js has checked them. */
   #context(options, planOnly) {
-    const numbers = {...options, memory: options.memory * 1e6};
+    const numbers = {...options, memory: Math.ceil(options.memory * 1e6)};        // a budget that is too small is no 0, which is none
     for (const [name, words] of Object.entries(WORDS)) numbers[name] = words.indexOf(options[name]);
     return this.#with(Float64Array.from(OPTIONS, name => numbers[name]), at => this.#x.context_new(at, planOnly));
   }
@@ -345,24 +348,31 @@ export class Engine {
   /** What the sequence holds, with its keys and values, as bytes. */
   saveSession() {
     this.#forgetGuesses();
-    const size = this.#x.session_bytes(), out = this.#alloc(size);
+    const session = new Uint8Array(this.#x.session_bytes());
+    let length = 0;
+    this.#save = bytes => {
+      session.set(bytes, length);
+      length += bytes.length;
+    };
     try {
-      this.#check(this.#with(Int32Array.from(this.#tokens), ids => this.#x.session_save(ids, this.#tokens.length, out)));
-      return this.#bytes(out, size).slice();
+      this.#check(this.#with(Int32Array.from(this.#tokens), ids => this.#x.session_save(ids, this.#tokens.length)));
     } finally {
-      this.#x.free(out, size);
+      this.#save = undefined;
     }
+    return session;
   }
   /** Makes the sequence what was saved; anything wrong with the bytes leaves it as it is.  Returns how many tokens that are. */
   loadSession(bytes) {
     const cap = this.#numbers(['contextLength']).contextLength, ids = this.#alloc(4 * cap);
     try {
-      this.#check(this.#with(bytes, at => this.#x.session_load(at, bytes.byteLength, ids, cap)));
+      this.#session = bytes;
+      this.#check(this.#x.session_load(bytes.byteLength, ids, cap));
       this.#tokens = [...new Int32Array(this.#memory.buffer, ids, this.#x.count())];
       this.#guess = [];
       this.#right = 0;
       return this.#tokens.length;
     } finally {
+      this.#session = undefined;
       this.#x.free(ids, 4 * cap);
     }
   }
@@ -461,7 +471,7 @@ export function stopPlace(text, stops) {
 export async function runThread({module, memory, index, stack}, ready) {
   const stranger = () => { throw new Error('only the engine reads'); };
   const {exports} = await WebAssembly.instantiate(module, {
-    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger},
+    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger, save: stranger, load: stranger},
   });
   exports.__stack_pointer.value = stack;
   ready();

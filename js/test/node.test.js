@@ -23,7 +23,7 @@ describe('the package', () => {
   test('has modules that import nothing but its own', async () => {
     for (const variant of ['simd', 'simd-threads']) {
       const module = await WebAssembly.compile(await readFile(packaged(`qsf-${variant}.wasm`)));
-      assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(), ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.now', 'qsf.read']);
+      assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(), ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.read', 'qsf.save']);
     }
   });
   test('answers in a terminal', async () => {

@@ -7,10 +7,11 @@ import {join} from 'node:path';
 import {after, before, test} from 'node:test';
 import {GGUF, QSF, QUESTION, QsfError, WORK, answer, collect, load} from './tools.js';
 
-let model, session, first;
+let model, session, first, memoryBytes;
 before(async () => {
   model = await load(QSF, {threads: 1, contextLength: 512});
   first = await answer(model);
+  ({memoryBytes} = await model.stats());
   session = await model.saveSession();
 });
 after(() => model.dispose());
@@ -43,6 +44,11 @@ test('it belongs to its model, kind of keys and length', async () => {
     await assert.rejects(other.loadSession(session), code(wanted));
     await other.dispose();
   }
+});
+test("neither way makes the module's memory larger", async () => {
+  assert.ok(session.length > 4 * 65536);
+  await model.loadSession(session);
+  assert.equal((await model.stats()).memoryBytes, memoryBytes);
 });
 test('not while an answer is under way', async () => {
   const one = model.generate('Once', {maxTokens: 200});

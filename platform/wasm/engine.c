@@ -162,27 +162,27 @@ WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name) { return q
 WASM_EXPORT("length") uint32_t wasm_seq_length(void) { return qsf_seq_length(session.context, 0); }
 WASM_EXPORT("truncate") int wasm_truncate(uint32_t n) { return qsf_seq_truncate(session.context, 0, n); }
 
-/* A session's bytes go to out, which has room for session_bytes() of them. */
+/* A session's bytes are JavaScript's: here they would make the memory larger for good. */
 static qsf_status session_put(void *user, const void *bytes, size_t len)
 {
-    uint8_t **to = user;
-    memcpy(*to, bytes, len);
-    *to += len;
+    (void)user;
+    wasm_js_save(bytes, len);
     return QSF_OK;
 }
 WASM_EXPORT("session_bytes") double wasm_session_bytes(void) { return (double)qsf_session_bytes(session.context, 0); }
-WASM_EXPORT("session_save") int wasm_session_save(const int32_t *ids, uint32_t n, uint8_t *out)
+WASM_EXPORT("session_save") int wasm_session_save(const int32_t *ids, uint32_t n)
 {
-    return qsf_session_save(session.context, 0, ids, n, session_put, &out, &session.error);
+    return qsf_session_save(session.context, 0, ids, n, session_put, NULL, &session.error);
 }
 static qsf_status session_get(void *user, uint64_t at, void *dst, size_t len)
 {
-    memcpy(dst, (const uint8_t *)user + at, len);
+    (void)user;
+    wasm_js_load((double)at, dst, len);
     return QSF_OK;
 }
-WASM_EXPORT("session_load") int wasm_session_load(uint8_t *bytes, size_t len, int32_t *ids, uint32_t cap)
+WASM_EXPORT("session_load") int wasm_session_load(double len, int32_t *ids, uint32_t cap)
 {
-    const qsf_custom_file from = { .user = bytes, .length = len, .read = session_get };
+    const qsf_custom_file from = { .length = (uint64_t)len, .read = session_get };
     return qsf_session_load(session.context, 0, &from, ids, cap, &session.count, &session.error);
 }
 

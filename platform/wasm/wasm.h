@@ -20,6 +20,10 @@ WASM_IMPORT("read") int wasm_js_read(double at, void *dst, size_t len, uint32_t 
 WASM_IMPORT("cancel") void wasm_js_cancel(uint32_t *state);
 /* Milliseconds, steady. */
 WASM_IMPORT("now") double wasm_js_now(void);
+/* The session that is being saved grows by these bytes. */
+WASM_IMPORT("save") void wasm_js_save(const void *bytes, size_t len);
+/* Bytes [at, at+len) of the session that is being loaded to dst. */
+WASM_IMPORT("load") void wasm_js_load(double at, void *dst, size_t len);
 /* Length of the model file. */
 WASM_IMPORT("length") double wasm_js_length(void);
 
