@@ -258,17 +258,49 @@ describe('a server that', () => {
     'changes the file': [(response, {send}) => send({headers: {etag: '"two"'}}), /changed/],
     "changes the file's length": [(response, {start, end, size}) => response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size + 1}`}).end(Buffer.alloc(end - start + 1)), /changed/],
     'sends nonsense for Content-Range': [(response, {send}) => send({headers: {'content-range': 'bytes all'}}), /answered with/],
+    'sends more than it promises': [(response, {start, end, size}) => response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`}).end(Buffer.alloc(end - start + 2)), /more than/],
+    'answers 503 for good': [response => response.writeHead(503, {'retry-after': '0'}).end(), /503/],
   };
-  for (const [name, [spoil, pattern]] of Object.entries(later))
-    test(`${name} half way gives an error, and the model works on`, () => {
-      let bad = false;
-      return served((request, response, range) => { if (!bad || !range.ranged) return false; spoil(response, range); return true; }, async server => {
-        const model = await load(server.url, {threads: 1, memory: 60, contextLength: 512, cache: false});
-        bad = true;
-        await assert.rejects(answer(model), code('HTTP', pattern));
-        bad = false;
-        assert.deepEqual((await answer(model)).ids, wanted);
+  const passing = [
+    (response, {send, start, end}) => send({bytes: (end - start + 1) >> 1}), (response, range, request) => request.socket.resetAndDestroy(),
+    response => response.writeHead(503, {'retry-after': '0'}).end(), () => {},
+  ];
+  for (const threads of [1, 2])
+    test(`goes wrong half way: an error where it stays so, and the model works on, ${threads} threads`, {timeout: 60_000}, () => {
+      let spoil;
+      return served((request, response, range) => range.ranged && !!spoil?.(response, range, request), async server => {
+        const model = await load(server.url, {threads, memory: 80, contextLength: 128, cache: false, timeout: 700});
+        const answers = async (n, name) => assert.deepEqual((await answer(model, {maxTokens: n})).ids, wanted.slice(0, n), name);
+        const always = how => (...args) => { how(...args); return true; };
+        await answers(1, 'at first');
+        for (const [name, [how, pattern]] of Object.entries(later)) {
+          spoil = always(how);
+          await assert.rejects(answer(model, {maxTokens: 1}), code('HTTP', pattern), name);
+          spoil = undefined;
+          await answers(1, name);
+        }
+        const faults = [...passing], begun = server.asked.length;
+        let n = 0, middle;
+        spoil = (response, range, request) => {
+          const fault = ++n % 3 === 0 && faults.shift();
+          if (!fault) return false;
+          middle ??= range.start + ((range.end - range.start + 1) >> 1);
+          fault(response, range, request);
+          return true;
+        };
+        await answers(4, 'what passes');
+        assert.deepEqual(faults, []);
+        assert.ok(server.asked.slice(begun).some(asked => asked.startsWith(`bytes=${middle}-`)), `${middle} is not where one of ${server.asked.slice(begun)} goes on`);
+
+        const stop = new AbortController(), reason = new Error('enough');
+        spoil = always(() => stop.abort(reason));           // and never answers
+        await assert.rejects(answer(model, {signal: stop.signal}), reason);
+        spoil = undefined;
+        await answers(1, 'an answer that was left');
+        const left = assert.rejects(answer(model), code('DISPOSED'));
+        await new Promise(resolve => { spoil = always(resolve); });
         await model.dispose();
+        await left;
       });
     });
   test('changes the file in the middle of the download gives an error, and the next load is right', () => {

@@ -88,7 +88,7 @@ describe('other options', () => {
       [{kvHeavy: 64}, /kvHeavy.* needs kvWindow/], [{earlyExit: 1.1}, /^earlyExit is 1.1; possible is a number from 0 to 1$/], [{earlyExit: 0.95, kvWindow: 64}, /earlyExit .*kvWindow/],
       [{check: 'never'}, /^check is "never"; possible are first, every$/], [{head: 'best'}, /exact, screen, clusters/], [{kv: 'q3'}, /f16, q8.*q2/], [{kv: null}, /kv is null/],
       [{memory: '24'}, /^memory is "24"/], [{memory: Infinity}, /memory/], [{contextLength: -5}, /contextLength/], [{threads: 2.5}, /threads/], [{batch: 1e9}, /batch/], [{quality: 2}, /quality/],
-      [{cache: 'yes'}, /cache/], [{relaxed: 1}, /relaxed/], [{ramBudget: 24}, /^no option is called ramBudget; there are memory, .*onProgress$/], [{toString: 1}, /toString/],
+      [{kvMayDrop: 1}, /^kvMayDrop is 1; possible are true, false$/], [{cache: 'yes'}, /cache/], [{relaxed: 1}, /relaxed/], [{ramBudget: 24}, /^no option is called ramBudget; there are memory, .*onProgress$/], [{toString: 1}, /toString/],
     ]) {
       await assert.rejects(load('/nowhere.qsf', options), code('ARGUMENT', pattern), JSON.stringify(options));
       await assert.rejects(estimate('/nowhere.qsf', options), code('ARGUMENT', pattern), JSON.stringify(options));
@@ -114,12 +114,19 @@ describe('estimate()', () => {
     assert.equal(new Set(all).size, all.length);
   });
   test('is what load() takes, with the same warnings', async () => {
-    for (const options of [{kvWindow: 256, kvHeavy: 64, memory: 24}, {earlyExit: 0.95, head: 'screen'}, {memory: 16, contextLength: 2048}]) {
+    for (const options of [{kvWindow: 256, kvHeavy: 64, memory: 24}, {earlyExit: 0.95, head: 'screen'}, {memory: 16, contextLength: 2048}, {memory: 14, contextLength: 512, kvMayDrop: true}]) {
       const guess = await estimate(QSF, {threads: 1, ...options}), info = await using(options, model => model.info);
       assert.equal(guess.memoryBytes, info.planBytes);
       assert.deepEqual(guess.plan, info.plan);
       assert.deepEqual(guess.warnings, info.warnings);
     }
+  });
+  test('knows what the plan may drop where it is allowed', async () => {
+    const little = {threads: 1, memory: 14, contextLength: 512}, [not, may] = [await estimate(QSF, little), await estimate(QSF, {...little, kvMayDrop: true})];
+    assert.match(not.warnings.join(), /keys and values q8 -> q4\b/);
+    assert.match(may.warnings.join(), /positions that stay 512 -> \d+, by attention, to stay within 14 MB/);
+    assert.doesNotMatch(not.warnings.join(), /positions/);
+    assert.doesNotMatch(may.warnings.join(), /q4\b/);
   });
   test('warns of what may show in the answers, and of nothing else', async () => {
     const little = await estimate(QSF, {threads: 1, memory: 24}), none = await estimate(QSF, {threads: 1, memory: 60, contextLength: 512});

@@ -3,7 +3,7 @@
 import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
 
 const options: LoadOptions = {
-  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4, kvHeavy: 64, head: 'screen', quality: 1, earlyExit: 0,
+  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4, kvHeavy: 64, kvMayDrop: true, head: 'screen', quality: 1, earlyExit: 0,
   check: 'every', relaxed: false, cache: 'reload', timeout: 1000,
   onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
   signal: AbortSignal.timeout(1000),
