@@ -37,10 +37,10 @@ typedef struct qsf_load_times {
 
 typedef struct qsf_slot {
     qsf_slot_state state;
+    uint32_t  batch;          /* of the loader's, in which its reads began */
     qsf_job   job;            /* while it is given, the thread ends the reads and prepares the unit, and all below is the thread's */
     qsf_load_times took;
     uint64_t  begun;          /* when the reads began */
-    uint32_t  batch;          /* and in which of the loader's */
     int32_t   stage;          /* of the staging buffers, the one that its bytes go to; -1: none */
     bool      pinned;         /* keeps its unit for good */
     uint32_t  unit;
