@@ -444,13 +444,13 @@ static qsf_status loader_advance(qsf_loader *l, uint32_t unit, bool wait, qsf_er
     }
     qsf_slot *slot = &l->slots[l->slot_of[unit]];
     if (slot->state == QSF_SLOT_READY) return QSF_OK;
-    if (slot->batch == l->batch) return slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
-    /* Read ahead by a batch before this one.  A failure then is none of this one's: the read is made again. */
-    qsf_status st = slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
-    if (l->slot_of[unit] >= 0) return st;
+    const bool ahead = slot->batch != l->batch;
+    const qsf_status st = slot_poll(l, (uint32_t)l->slot_of[unit], wait, err);
+    if (!st || l->slot_of[unit] >= 0 || !ahead) return st;
+    /* A batch before this one read it ahead.  That it failed then is none of this one's: the read is made again. */
     if (err) *err = (qsf_error){ 0 };
-    st = qsf_loader_start(l, unit, -1, err);
-    return st ? st : QSF_PENDING;
+    const qsf_status again = qsf_loader_start(l, unit, -1, err);
+    return again ? again : QSF_PENDING;
 }
 
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err)
