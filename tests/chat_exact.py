@@ -107,9 +107,9 @@ def main():
             sources[path.name] = path.read_text(encoding="utf-8")
     ggufs = sorted((pathlib.Path(o.shared) / "data" / "tokenizers").glob("*.gguf")) + (sorted(pathlib.Path(o.models).glob("*.gguf")) if o.models else [])
     if ggufs:
-        from gguf import GGUFReader
+        from gguf_reader import Reader
         for path in ggufs:
-            field = GGUFReader(path).fields.get("tokenizer.chat_template")
+            field = Reader(path).fields.get("tokenizer.chat_template")
             if field:
                 sources[path.name] = field.contents()
     failed = sum([check(o, name, source) for name, source in sources.items()])

@@ -58,6 +58,42 @@ static inline float tiny_normal(uint64_t *state)        /* near enough: twelve u
     return (float)sum;
 }
 
+/* Tests write the same few models over and over, and the search for scales takes most of it: rows once made stay. */
+typedef struct tiny_rows {
+    struct tiny_rows *next;
+    uint64_t seed, after;                       /* of the random numbers */
+    float mean, scale;
+    uint32_t type, block, rows, cols;
+    uint8_t *data;
+} tiny_rows;
+
+static tiny_rows *tiny_rows_made;
+
+/* *data: normal values times scale plus mean, row after row.  It stays the list's. */
+static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float scale, uint64_t *seed, const uint8_t **data, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    tiny_rows *m = tiny_rows_made;
+    while (m && (m->seed != *seed || m->type != t->type || m->block != t->block || m->rows != t->rows || m->cols != t->cols || m->mean != mean || m->scale != scale))
+        m = m->next;
+    if (!m) {
+        float *row = malloc(t->cols * sizeof *row);
+        m = malloc(sizeof *m);
+        *m = (tiny_rows){ .next = tiny_rows_made, .seed = *seed, .after = *seed, .mean = mean, .scale = scale, .type = t->type, .block = t->block,
+                          .rows = t->rows, .cols = t->cols, .data = malloc((size_t)t->bytes) };
+        for (uint32_t r = 0; r < t->rows && !st; r++) {
+            for (uint32_t c = 0; c < t->cols; c++) row[c] = mean + scale * tiny_normal(&m->after);
+            st = qsf_quantize_row(t->type, t->block, row, t->cols, NULL, m->data + t->bytes / t->rows * r, NULL, err);
+        }
+        free(row);
+        tiny_rows_made = m;
+        if (st) m->rows = 0;                    /* found by nobody */
+    }
+    *seed = m->after;
+    *data = m->data;
+    return st;
+}
+
 /* A tensor of normal values times scale plus mean; t->data is malloc's. */
 static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type, uint16_t block, uint8_t packing, uint32_t rows, uint32_t cols,
                                      float mean, float scale, uint64_t *seed, qsf_error *err)
@@ -66,15 +102,12 @@ static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type,
     if (!qsf_type_tiles(type)) packing = 0;
     *t = (qsf_tensor){ .kind = kind, .type = type, .block = qsf_type_tiles(type) ? block : 1, .rows = rows, .cols = cols };
     if ((st = qsf_tensor_bytes(type, 0, t->block, rows, cols, &t->bytes, err))) return st;
+    const uint8_t *made;
+    if ((st = tiny_rows_get(t, mean, scale, seed, &made, err))) return st;
     uint8_t *data = malloc((size_t)t->bytes);
-    float *row = malloc(cols * sizeof *row);
-    for (uint32_t r = 0; r < rows && !st; r++) {
-        for (uint32_t c = 0; c < cols; c++) row[c] = mean + scale * tiny_normal(seed);
-        st = qsf_quantize_row(type, t->block, row, cols, NULL, data + t->bytes / rows * r, NULL, err);
-    }
-    free(row);
+    memcpy(data, made, (size_t)t->bytes);
     t->data = data;
-    if (!st && packing) {
+    if (packing) {
         qsf_tensor rowwise = *t;
         t->packing = 1;
         st = qsf_tensor_bytes(type, 1, t->block, rows, cols, &t->bytes, err);

@@ -10,7 +10,11 @@ Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2.
 """
 import argparse, json, math, pathlib, sys
 import numpy as np
-from gguf import GGUFReader, dequantize
+from gguf import dequantize
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from gguf_reader import Reader
+from qsf_reader import QSF
 
 F = np.float32
 QSF_KINDS = dict(enumerate(["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm"]))
@@ -54,7 +58,7 @@ def outliers(data, rows, n, shape):
 
 class Model:
     def __init__(self, path):
-        reader = GGUFReader(path)
+        reader = Reader(path)
         self.kv = {k: f.contents() for k, f in reader.fields.items()}
         self.arch = self.kv["general.architecture"]
         if self.arch != "llama" and self.arch != "gpt2" and self.arch not in HALVES:
@@ -88,8 +92,6 @@ class Model:
 
     def use_qsf(self, path):
         """Takes the weights of a QSF file made from this model instead (read by ../qsf_reader.py)."""
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-        from qsf_reader import QSF
         q = QSF(path)
         self.cache, self.tensors = {}, {k: t for k, t in self.tensors.items() if k.startswith("rope_")}
         for t in q.tensors:
