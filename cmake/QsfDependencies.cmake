@@ -53,6 +53,9 @@ function(qsf_compile_sources target folder)
     list(TRANSFORM ARGN PREPEND "${QSF_DEPS_DIR}/${folder}/" OUTPUT_VARIABLE files)
     add_library(${target} OBJECT ${files})
     target_compile_options(${target} PRIVATE -w)
+    if(QSF_SANITIZE MATCHES "undefined")       # nor is their arithmetic, and it takes minutes to compile
+        target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+    endif()
     if(WASI)        # a module exports what is visible
         target_compile_options(${target} PRIVATE -DLZ4LIB_VISIBILITY= -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=)
     endif()

@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
 
 A template that is called known must give Jinja's text for every conversation that it does not itself refuse; one that is
 called unknown is only counted, except where it has to be known."""
-import argparse, os, pathlib, subprocess, sys
+import argparse, functools, os, pathlib, subprocess, sys
 import jinja2, jinja2.sandbox
 
 here = pathlib.Path(__file__).parent
@@ -47,12 +47,17 @@ def refuse(text):
     raise jinja2.TemplateError(text)
 
 
-def render(source, messages, generate, bos, eos):
+@functools.cache
+def template(source):
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
     env.globals["raise_exception"] = refuse
+    return env.from_string(source)
+
+
+def render(source, messages, generate, bos, eos):
     try:
-        text = env.from_string(source).render(messages=[{"role": r, "content": c} for r, c in messages], add_generation_prompt=generate,
-                                              bos_token=bos, eos_token=eos)
+        text = template(source).render(messages=[{"role": r, "content": c} for r, c in messages], add_generation_prompt=generate,
+                                       bos_token=bos, eos_token=eos)
     except (jinja2.TemplateError, TypeError, AttributeError):
         return None
     return text.removeprefix(bos)

@@ -548,7 +548,7 @@ TEST(failing_calls_leave_nothing_behind)
 {
     fault_platform fp;
     uint64_t n = 1;
-    for (bool done = false; !done && n < 1000000; n += 1 + n / 40) {
+    for (bool done = false; !done && n < 1000000; n += 1 + n * TEST_EVERY / 40) {
         fake f = { .spikes = true };
         input in;
         input *back = NULL;
@@ -695,7 +695,7 @@ TEST(calibration_that_fails_leaves_the_old_file)
         h.m.calls = 0;
         CHECK_EQ(convert_calibrate(p, "m", "text", "whole", &o, &bytes, &err), QSF_OK);
         const long calls = h.m.calls, live = h.m.live;
-        for (long n = 1; n <= calls; n += 1 + calls / 12) {
+        for (long n = 1; n <= calls; n += 1 + calls * TEST_EVERY / 12) {
             h.m.calls = 0;
             h.m.fail_at = n;
             CHECK(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err) != QSF_OK);

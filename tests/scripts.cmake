@@ -1,16 +1,22 @@
 # The tests that are scripts, with their arguments.  A line here makes one a test.
 # SPDX-License-Identifier: MIT
 
-set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert>)
+# One thread, as another test runs beside it; what threads could change, parity_tiny shows with two under "release" and "tsan".
+set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
-    qsf_script(parity_tiny 2400 ${parity} --only tiny)
+    qsf_script(parity_tiny 2400 ${parity} --only tiny --threads 2)
 elseif(QSF_TEST_VARIANT STREQUAL "asan")        # one network for each way through a layer
     qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3 --only gpt2 --only phi3)
-else()                                  # what other compilers and threads could change shows in two networks as well
+elseif(QSF_TEST_VARIANT STREQUAL "tsan")
+    qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3 --threads 2)
+else()                                  # what other compilers could change shows in two networks as well
     qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3)
+endif()
+if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no processor is waited for
+    set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 2)
 endif()
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} "${PROJECT_SOURCE_DIR}/include"
@@ -23,7 +29,11 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
         qsf_script(parity_hf 2400 ${parity} --only hf)
     endif()
     if(qsf_lz4 AND qsf_zstd AND NOT QSF_SANITIZE MATCHES "thread")
-        qsf_script(parity_files 2400 ${parity} --only files)
+        set(few "")
+        if(QSF_SANITIZE)                # every reader and kernel once, not every combination
+            set(few --quick)
+        endif()
+        qsf_script(parity_files 2400 ${parity} --only files ${few})
     endif()
     if(NOT QSF_SANITIZE)
         qsf_script(convert_atomic_test 1200 convert_atomic.py $<TARGET_FILE:qsf-convert> 6)
@@ -41,4 +51,14 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run> --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
+endif()
+
+# The longest begin first.
+foreach(name IN ITEMS parity_quantisers parity_perplexity parity_real parity_files head_topk convert_atomic_test tokenizer_exact)
+    if(TEST ${prefix}${name})
+        set_tests_properties(${prefix}${name} PROPERTIES COST 100)
+    endif()
+endforeach()
+if(TEST ${prefix}parity_quantisers)
+    set_tests_properties(${prefix}parity_quantisers PROPERTIES COST 200)
 endif()
