@@ -15,7 +15,7 @@ LEAST = 99.0
 MODELS = {"smollm2-135m-q4_1": 384, "gemma3-270m-q4_k_m": 2048, "qwen2.5-coder-0.5b-q4_k_m": 1200}     # clusters
 
 def agreements(a, model):
-    done = subprocess.run([a.qsf_bench, model, "--head-topk", a.text, "--positions", str(a.positions), "-n", "0", "--json"],
+    done = subprocess.run([a.qsf_bench, model, "--head-topk", a.text, "--positions", str(a.positions), "-n", "0", "-t", "1", "--json"],
                           capture_output=True, text=True, timeout=3600)
     if done.returncode: sys.exit(f"{model.name}: exit code {done.returncode}: {done.stderr.strip()}")
     return {r["test"].split()[1]: r["median"] for r in json.loads(done.stdout)["results"] if r["test"].startswith("top-1 ")}
