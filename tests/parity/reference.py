@@ -12,7 +12,7 @@ import argparse, json, math, pathlib, sys
 import numpy as np
 from gguf import dequantize
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 from gguf_reader import Reader
 from qsf_reader import QSF
 
