@@ -129,7 +129,7 @@ TEST(chat_expressions_are_found_across_blanks_and_quotes)
 enum { CHAT_START = BPE_TOKENS, CHAT_END };
 
 /* A model that is a vocabulary only: bytes, and the marks of ChatML and others. */
-typedef struct chat_model { small_vocab vocab; qsf_source source; qsf_model m; } chat_model;
+typedef struct chat_model { small_vocab vocab; qsf_source source; qsf_model m; char path[8]; } chat_model;
 
 static void chat_model_init(chat_model *c, uint8_t kind)
 {
@@ -142,7 +142,7 @@ static void chat_model_init(chat_model *c, uint8_t kind)
         if (kind == QSF_VOCAB_BPE || strcmp(marks[i], "<s>")) add_token(&c->vocab, marks[i], QSF_TOKEN_CONTROL, 0);
     c->source.vocab = c->vocab.v;
     c->source.vocab.add_bos = true;
-    c->source.path = (char[]){ "model" };
+    c->source.path = strcpy(c->path, "model");
     c->m = (qsf_model){ .platform = qsf_platform_native(), .source = &c->source };
     CHECK_EQ(qsf_tokenizer_new(c->m.platform, &c->source.vocab, &c->m.tokenizer, &err), QSF_OK);
 }
