@@ -4,13 +4,30 @@
  * SPDX-License-Identifier: MIT */
 #include "thread_count.h"
 
-enum { TURN = 4, PAUSE = 32, LONGEST_PAUSE = 512 };        /* passes */
+enum { TURN = 4, SOON = 2, PAUSE = 64, LONGEST_PAUSE = 1024 };      /* passes */
 
-qsf_thread_count qsf_thread_count_of(uint32_t most) { return (qsf_thread_count){ .most = most, .best = most, .pause = PAUSE }; }
+qsf_thread_count qsf_thread_count_of(uint32_t most)
+{
+    return (qsf_thread_count){ .most = most, .best = (most + 1) / 2, .up = true, .pause = PAUSE, .shortest = UINT64_MAX };
+}
 
 uint32_t qsf_thread_count_next(const qsf_thread_count *t) { return t->other ? t->other : t->best; }
 
 static uint32_t count_beside(const qsf_thread_count *t) { return t->up ? QSF_MIN(2 * t->best, t->most) : (t->best + 1) / 2; }
+
+/* A trial on the side of `up`, or on the other one where there is nothing; `sides` are left for it and further ones.  A pause where none is. */
+static void count_try(qsf_thread_count *t, uint32_t sides)
+{
+    t->sides = sides;
+    if (sides && count_beside(t) == t->best) {
+        t->sides--;
+        t->up = !t->up;
+    }
+    t->other = t->sides ? count_beside(t) : 0;
+    if (t->other) return;
+    t->rest = t->pause;
+    t->pause = QSF_MIN(2 * t->pause, LONGEST_PAUSE);
+}
 
 void qsf_thread_count_took(qsf_thread_count *t, uint64_t ns)
 {
@@ -21,24 +38,23 @@ void qsf_thread_count_took(qsf_thread_count *t, uint64_t ns)
     }
     t->ns += ns;
     t->longest = QSF_MAX(t->longest, ns);
-    if (++t->passes < TURN) return;
-    const uint64_t turn = t->ns - t->longest;              /* something else may have come between one of them */
+    t->shortest = QSF_MIN(t->shortest, ns);
+    t->passes++;
+    const bool worse = t->other && t->passes == SOON && t->shortest > t->best_ns + t->best_ns / 4;
+    if (t->passes < TURN && !worse) return;
+    const uint64_t mean = (t->ns - t->longest) / (TURN - 1);       /* something else may have come between one of them */
     t->ns = t->longest = t->passes = 0;
+    t->shortest = UINT64_MAX;
     if (!t->other) {
-        t->best_ns = turn;
-        if (count_beside(t) == t->best) t->up = !t->up;
-        t->other = count_beside(t);
-        return;
-    }
-    const bool better = turn < t->best_ns - t->best_ns / 16;
-    if (better) {
+        t->best_ns = mean;
+        count_try(t, 2);
+    } else if (worse || mean >= t->best_ns - t->best_ns / 16) {
+        t->up = !t->up;
+        count_try(t, t->sides - 1);
+    } else {
         t->best = t->other;
-        t->best_ns = turn;
+        t->best_ns = mean;
         t->pause = PAUSE;
-        if ((t->other = count_beside(t)) != t->best) return;
+        count_try(t, 1);
     }
-    t->up = !t->up;
-    t->other = 0;
-    t->rest = t->pause;
-    if (!better) t->pause = QSF_MIN(2 * t->pause, LONGEST_PAUSE);
 }
