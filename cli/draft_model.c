@@ -66,15 +66,17 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
     qsf_status st = draft_model_share(s, m, mine, co, &plan, &e);
     m->n_ctx = mine->n_ctx;
     if (st != QSF_E_BUDGET) return st ? report(&e) : EXIT_OK;
-    for (uint64_t budget = asked.ram_budget / MB + 1; st == QSF_E_BUDGET; budget++) {
-        budget = plan.least / MB > budget ? plan.least / MB : budget;
+    uint64_t budget = asked.ram_budget / MB;
+    do {
+        budget = plan.least / MB > budget ? plan.least / MB : budget + 1;
         *co = asked;
         co->ram_budget = budget * MB;
         st = draft_model_share(s, m, mine, co, &plan, &why);
-        snprintf(e.text, sizeof e.text, "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB", s->set->model, s->set->draft_model,
-                 (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
-    }
-    return report(st ? &why : &e);
+    } while (st == QSF_E_BUDGET);
+    if (st) return report(&why);
+    snprintf(e.text, sizeof e.text, "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB", s->set->model, s->set->draft_model,
+             (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
+    return report(&e);
 }
 
 int draft_model_open(run_session *s, qsf_context_options *co)

@@ -1,4 +1,4 @@
-/* The thread pool: every thread runs, barriers hold, errors leave nothing behind.
+/* The thread pool: every thread runs, barriers hold, errors leave nothing behind.  And how many threads a streamed pass settles at.
  * SPDX-License-Identifier: MIT */
 #include "pool.h"
 #include "test.h"

@@ -140,11 +140,11 @@ def check_tiny(r):
 
 def check_hf(r):
     """A Hugging Face directory, its GGUF twin, and the QSF files made of both."""
-    import make_hf_tiny
+    import make_hf_pair
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
     for shards, name in enumerate(n for n, m in make_tiny.models().items() if m["type"] == make_tiny.Q.F32):
         if not r.wanted("hf", f"hf-{name}"): continue
-        folder, gguf = make_hf_tiny.make(r.a.cache / "hf", name, 1 + shards % 3)
+        folder, gguf = make_hf_pair.make(r.a.cache / "hf", name, 1 + shards % 3)
         reference, n_ctx = Model(gguf), make_tiny.models()[name]["c"]
         r.check(f"hf {name}, GGUF, f32 logits", r.exact, gguf, reference, ids, n_ctx)
         answers = {"GGUF": r.generate(gguf, ids, 32, n_ctx, "--f32")} if name not in r.failed else {}

@@ -2,7 +2,7 @@
 """Writes a random tiny model twice: as a Hugging Face directory and as a GGUF file of the same 16-bit weights.
 SPDX-License-Identifier: MIT
 
-    make_hf_tiny.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
+    make_hf_pair.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
 
 Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's transposed ones,
 Gemma's norm weights less one.  Matrices are f16, vectors f32 (the final norm with values
