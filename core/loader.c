@@ -429,18 +429,19 @@ void qsf_loader_prefetch(qsf_loader *l, uint32_t layer)
 
 static qsf_status loader_advance(qsf_loader *l, uint32_t unit, bool wait, qsf_error *err)
 {
-    if (l->slot_of[unit] < 0) {
+    while (l->slot_of[unit] < 0) {
         const qsf_status st = qsf_loader_start(l, unit, -1, err);
         if (st) return st;
-    }
-    if (l->slot_of[unit] < 0) {
-        /* Every slot, or the staging buffer, is busy with another unit: that one first. */
-        for (uint32_t i = 0; i < l->n_slots; i++)
-            if (l->slots[i].state == QSF_SLOT_READING) {
-                const qsf_status st = slot_poll(l, i, wait, err);
-                return st ? st : QSF_PENDING;
-            }
-        assert(!"a unit without a slot");
+        if (l->slot_of[unit] >= 0) break;
+        /* Every slot, or the staging buffer, is busy with another unit: that one first.  Where its reads are
+         * over there may be room, and nothing to wait for; that they failed is none of this batch's where one
+         * before it began them. */
+        uint32_t i = 0;
+        while (i < l->n_slots && l->slots[i].state != QSF_SLOT_READING) i++;
+        assert(i < l->n_slots);
+        const bool before = l->slots[i].batch != l->batch;
+        const qsf_status other = slot_poll(l, i, wait, err);
+        if (other && !(before && l->slots[i].state == QSF_SLOT_EMPTY)) return other;
     }
     qsf_slot *slot = &l->slots[l->slot_of[unit]];
     if (slot->state == QSF_SLOT_READY) return QSF_OK;

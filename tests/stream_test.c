@@ -710,6 +710,51 @@ TEST(steps_never_block_and_say_when_they_wait)
     }
 }
 
+/* The bytes of all reads are here. */
+static void arrive(engine_host *h)
+{
+    for (int i = 0; i < ENGINE_READS; i++) h->reads[i].polls = 0;
+}
+/* An event loop sleeps until a read ends: one step that waits for none is the last.  Batches are left at every place. */
+TEST(a_step_that_waits_has_a_read_to_wait_for)
+{
+    enum { PLACES = 32 };
+    bench b;
+    qsf_plan plan;
+    const qsf_row row = { 0, 5, true };
+    tiny_options o = layered();
+    qsf_context_options co = one_thread();
+    co.kv_type = QSF_KV_F32;
+    if (have_codec(QSF_COMPRESS_ZSTD)) o.compression = QSF_COMPRESS_ZSTD;       /* needs the staging buffer besides */
+    if (!any_write(&b, &o)) return;
+    engine_host_never_wait(&b.h);
+    if (!bench_open(&b) || !bench_context(&b, &co)) return;
+    qsf_context_get_plan(b.c, &plan);
+    for (int least = 0; least < 2; least++) {
+        co.ram_budget = plan.total - 100000;
+        if (least ? !bench_least(&b, &co) : !bench_context(&b, &co)) return;
+        b.h.polls = 1000000;
+        for (int place = 0; place < 2 * PLACES; place++) {
+            qsf_status st = QSF_PENDING;
+            CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+            for (int steps = 0; st == QSF_PENDING && steps < (place % 2 ? 10000 : place / 2); steps++) {
+                bool waiting;
+                st = qsf_step(b.c, &waiting);
+                CHECK(!waiting || b.h.running > 0);
+                if (waiting && b.h.running == 0) return;
+                if (waiting) arrive(&b.h);
+            }
+            arrive(&b.h);
+            if (place % 2) {
+                CHECK_EQ(st, QSF_OK);
+                CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+            }
+        }
+        b.h.polls = 0;
+    }
+    bench_end(&b);
+}
+
 TEST(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on)
 {
     bench b;
@@ -901,6 +946,7 @@ int main(int argc, char **argv)
     RUN(a_window_is_checked_on_its_first_pass_or_on_every);
     RUN(few_rows_are_computed_by_as_many_threads_as_suit);
     RUN(steps_never_block_and_say_when_they_wait);
+    RUN(a_step_that_waits_has_a_read_to_wait_for);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
     RUN(waiting_between_steps_counts_but_not_that_before_another_batch);
     RUN(reads_under_way_are_ended_when_a_context_goes_or_turns_back);
