@@ -24,7 +24,7 @@ function startWorker() {
     onMessage(fn) {
       worker.on('message', m => {
         const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
-        if (over && --waiting <= 0) { waiting = 0; worker.unref(); }
+        if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }         // whoever ends it waits for that
         fn(m);
       });
     },
