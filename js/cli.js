@@ -34,7 +34,7 @@ const LOADING = {
   'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',
 };
 const SHORT = {context: {short: 'c'}, threads: {short: 't'}};
-const numberOr = text => (Number.isNaN(Number(text)) ? text : Number(text));
+const numberOr = text => (text === '' || Number.isNaN(Number(text)) ? text : Number(text));
 
 function arguments_() {
   try {
@@ -61,7 +61,7 @@ try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
   const m = await load(model, {kvMayDrop: true, ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
   const ids = [];
-  const options = {maxTokens: Number(o['max-tokens']), temperature: Number(o.temp), seed: Number(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
+  const options = {maxTokens: numberOr(o['max-tokens']), temperature: numberOr(o.temp), seed: numberOr(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
   const messages = [...(o.system === undefined ? [] : [{role: 'system', content: o.system}]), {role: 'user', content: o.prompt}];
   const chat = !o.raw && m.info.chatTemplate;
   const answer = chat ? m.chat(messages, options) : m.generate(o.prompt, options);

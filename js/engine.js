@@ -137,9 +137,9 @@ export class Engine {
   /* A status as an exception. */
   #check(status, text = this.#x.error) {
     if (status === OK) return;
-    const cause = this.#failure;
-    this.#failure = undefined;
-    if (cause instanceof QsfError && status === E_IO) throw cause;
+    const cause = status === E_IO ? this.#failure : undefined;          // other calls may fail while a read has
+    if (cause) this.#failure = undefined;
+    if (cause instanceof QsfError) throw cause;
     throw new QsfError(STATUS[status] ?? 'UNKNOWN', this.#string(text()) || STATUS[status], cause && {cause});
   }
 
@@ -271,11 +271,7 @@ export class Engine {
   }
   /* write() fills cap elements of so many bytes; where they are too few it runs again with the number it counted. */
   #chat(messages, template, size, write, read) {
-    const texts = encoder.encode(messages.map(m => {
-      if (typeof m?.role !== 'string' || typeof m?.content !== 'string') throw new QsfError('ARGUMENT', 'a message has a role and a content, both strings');
-      if ((m.role + m.content).includes('\0')) throw new QsfError('ARGUMENT', 'a message contains a zero byte');
-      return `${m.role}\0${m.content}\0`;
-    }).join(''));
+    const texts = encoder.encode(messages.map(m => `${m.role}\0${m.content}\0`).join(''));
     return this.#named(template, name => this.#with(texts, at => {
       for (let cap = texts.length + 64 * messages.length + 256; ; cap = this.#x.count() + 1) {
         const out = this.#alloc(size * cap);
@@ -406,7 +402,7 @@ export class Engine {
   }
 
   /** Yields {id, text} until a token or a text ends the answer; returns why. */
-  async * generate(ids, {maxTokens, sampling: s, stop, ignoreEnd}, signal, progress) {
+  async * generate(ids, {maxTokens, stop, ignoreEnd, ...s}, signal, progress) {
     if (!ids.length) throw new QsfError('ARGUMENT', 'the prompt is empty and the model has no token that begins a text');
     this.#check(this.#x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP, s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
     for (const id of ids) this.#x.accept(id);

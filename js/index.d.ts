@@ -1,11 +1,14 @@
 /* Language models from QSF and GGUF files, in browsers and in Node.js.
  * SPDX-License-Identifier: MIT */
 
+/* Symbol.asyncDispose where TypeScript's library knows it (lib "esnext.disposable"); nothing elsewhere. */
+type AsyncDispose = SymbolConstructor extends {readonly asyncDispose: infer S extends symbol} ? S : never;
+
 /** What went wrong; a stable word. */
 export type ErrorCode =
   | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
   | 'HTTP'       // a server's answer
-  | 'BUSY'       // another answer of this model is under way; a file of the cache is in use
+  | 'BUSY'       // another answer of this model is under way (see Model); a file of the cache is in use
   | 'WORKER'     // the engine's worker ended by itself
   | 'DISPOSED';  // used after dispose()
 
@@ -63,7 +66,11 @@ export interface LoadOptions {
   check?: 'first' | 'every';
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
-  onProgress?: (progress: Progress) => void;
+  /**
+   * What it throws, and what a promise that it returns rejects with, rejects the call that it is told of: load() or estimate(), an answer whose prompt is computed. Where
+   * no call is under way, while a file is still being fetched, the next answer rejects with it. load() and answers end when such promises are settled.
+   */
+  onProgress?: (progress: Progress) => unknown;
   /**
    * Whether the bytes behind a URL are kept: in the origin private file system of a page, in a folder in Node.js ($QSF_CACHE/urls, else ~/.cache/qsf/urls).
    * true (default): used where they are, kept as they come; an interrupted download goes on where it stopped. 'reload': fetched anew. false: neither.
@@ -95,32 +102,34 @@ export declare const cache: {
   delete(url?: string | URL): Promise<number>;
 };
 
+/** What is of no use is an error with code ARGUMENT that names the option and its value; an option that is undefined has its default. */
 export interface GenerateOptions {
-  /** Default 256; Infinity: until the model or the context ends. */
+  /** Default 256, a whole number; Infinity: until the model or the context ends. */
   maxTokens?: number;
-  /** Default 0.7; 0 takes the likeliest token. */
+  /** 0 to 1000, default 0.7; 0 takes the likeliest token. */
   temperature?: number;
-  /** Default 40; 0: off. */
+  /** A whole number, default 40; 0: off. */
   topK?: number;
-  /** Default 0.9; 1: off. */
+  /** 0 to 1, default 0.9; 1: off. */
   topP?: number;
-  /** Default 0: off. */
+  /** 0 to 1, default 0: off. */
   minP?: number;
   /** 1 to 2^53; 0 (default): a new one each time. */
   seed?: number;
-  /** Default 1: off. */
+  /** 0.01 to 100, default 1: off. */
   repeatPenalty?: number;
+  /** This and the next: -100 to 100, default 0: off. */
   frequencyPenalty?: number;
   presencePenalty?: number;
-  /** Tokens that the penalties look back on; default 64. */
+  /** Tokens that the penalties look back on, 2^20 at most; default 64. */
   repeatLastN?: number;
   /** The answer ends before these. */
   stop?: string | readonly string[];
   /** Go on after tokens that end a text; default false. */
   ignoreEnd?: boolean;
-  /** Is told the id of every token. */
-  onToken?: (id: number) => void;
-  /** Ends the answer; the iterator rejects with its reason. */
+  /** Is told the id of every token. What it throws, and what a promise that it returns rejects with, rejects the answer, which ends when such promises are settled. */
+  onToken?: (id: number) => unknown;
+  /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects with its reason. */
   signal?: AbortSignal;
 }
 
@@ -214,11 +223,18 @@ export interface Stats {
   readonly memoryBytes: number;
 }
 
-export interface Model {
+/**
+ * One answer at a time. An answer that is under way, or waits for its turn, ends when it is read to its end or left: by break, return() or its signal. Until then another
+ * answer, saveSession() and loadSession() reject with code BUSY. What ends by itself is waited for, in the order of the calls: answers that were left, sessions that are
+ * saved or loaded. So who stops an answer may ask again at once; of two who then ask at once, the first is answered. Everything else works at any time.
+ *
+ * `await using model = await load(...)` disposes of the model where its block ends.
+ */
+export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   readonly info: ModelInfo;
   /**
-   * Continues a text, or tokens. One answer at a time; leaving the loop stops the work.
-   * The iterator's return value says why the answer ended.
+   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the call; what is wrong with them rejects then. Leaving the loop stops the
+   * work. The iterator's return value says why the answer ended; undefined: it was left.
    */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string, EndReason, void>;
   /**
@@ -234,7 +250,7 @@ export interface Model {
   stats(): Promise<Stats>;
   /**
    * The tokens of the last prompt and answer with their keys and values, to go on from them later without computing them again.
-   * The size is about `info.plan`'s KV cache times the share of the context that is used. An answer under way: an error with code BUSY.
+   * The size is about `info.plan`'s KV cache times the share of the context that is used.
    */
   saveSession(): Promise<Uint8Array>;
   /**

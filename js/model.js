@@ -1,7 +1,7 @@
 /* A model as its user sees it; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {QsfError, unpack} from './errors.js';
-import {checked} from './options.js';
+import {checked, checkedBytes, checkedIds, checkedMessages, checkedText} from './options.js';
 
 const LEAVE_MS = 2000;
 
@@ -29,7 +29,7 @@ class Port {
     else call?.resolve(m.value);
   }
   call(op, message) {
-    if (this.#dead) return Promise.reject(this.#dead);
+    if (this.#dead) return Promise.reject(this.#dead.error);
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#calls.set(id, {resolve, reject});
@@ -39,18 +39,26 @@ class Port {
   send(message) { if (!this.#dead) this.#worker.post(message); }
   /** Returns the turn's number; listen hears its messages until forget(number). */
   turn(listen) {
-    if (this.#dead) throw this.#dead;
+    if (this.#dead) throw this.#dead.error;
     const number = this.#next++;
     this.#turns.set(number, listen);
     return number;
   }
   forget(number) { this.#turns.delete(number); }
+  /** What promise gives, unless the port is closed before. */
+  until(promise) {
+    let turn;
+    return new Promise((resolve, reject) => {
+      turn = this.turn(m => reject(m.failure));
+      promise.then(resolve, reject);
+    }).finally(() => this.forget(turn));
+  }
   /** Everybody who waits hears error, and the worker is gone when the promise resolves. */
   close(error, patience = LEAVE_MS) {
     return this.#gone ??= this.#leave(error, patience);
   }
   async #leave(error, patience) {
-    this.#dead = error;
+    this.#dead = {error};       // an abort's reason may be anything, also null
     for (const {reject} of this.#calls.values()) reject(error);
     for (const listen of this.#turns.values()) listen({failure: error});
     this.#calls.clear();
@@ -68,10 +76,52 @@ class Port {
   }
 }
 
-const SAMPLING = {seed: 0, temperature: 0.7, topK: 40, topP: 0.9, minP: 0, repeatPenalty: 1, frequencyPenalty: 0, presencePenalty: 0, repeatLastN: 64};
+/* Calls functions of the caller's.  What one throws, or the promise that it gives rejects with, is told to failed(error). */
+class Callbacks {
+  #failed; #waiting = new Set();
+  constructor(failed) { this.#failed = failed; }
+  call(fn, value) {
+    try {
+      const result = fn?.(value);
+      if (typeof result?.then !== 'function') return;
+      const over = Promise.resolve(result).catch(error => this.#failed(error)).then(() => this.#waiting.delete(over));
+      this.#waiting.add(over);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+  get waiting() { return this.#waiting.size > 0; }
+  /** Every promise that a function gave has been kept or broken. */
+  async over() { while (this.waiting) await Promise.all(this.#waiting); }
+}
+
+const LEFT = Symbol('left');
+
+/* What an answer hears, in order; but the first failure on this side comes before everything that waits, and onFailure() is called at once: the reader may be busy. */
+class Inbox {
+  #messages = []; #failure; #wake;
+  onFailure;
+  put(message) { this.#messages.push(message); this.#wake?.(); }
+  fail(error) {
+    if (this.#failure) return;
+    this.#failure = {error};
+    this.onFailure?.();
+    this.#wake?.();
+  }
+  check() { if (this.#failure) throw this.#failure.error; }
+  async take() {
+    for (;;) {
+      this.check();
+      if (this.#messages.length) return this.#messages.shift();
+      await new Promise(resolve => { this.#wake = resolve; });
+    }
+  }
+}
 
 export class Model {
   #port; #info; #onProgress;
+  #answers = new Set();         // inboxes
+  #late;                        // what onProgress threw while nobody waited
 
   constructor(port, info, onProgress) {
     this.#port = port;
@@ -83,92 +133,120 @@ export class Model {
       warn(text);
     };
     this.#onProgress = onProgress;
+    const callbacks = new Callbacks(error => {
+      if (this.#answers.size) for (const inbox of this.#answers) inbox.fail(error);
+      else this.#late ??= {error};
+    });
+    port.onProgress = progress => callbacks.call(onProgress, progress);         // of a file that is still being fetched
   }
 
   get info() { return this.#info; }
 
   /** @type {import('./index.d.ts').Model['generate']} */
-  generate(prompt, options) { return this.#turn(typeof prompt === 'string' ? {prompt} : {prompt: Array.from(prompt)}, options); }
+  generate(prompt, options) {
+    return this.#answer('generate', options, () => ({prompt: typeof prompt === 'string' ? prompt : checkedIds(prompt, this.#info.vocabulary)}));
+  }
   /** @type {import('./index.d.ts').Model['chat']} */
-  chat(messages, options) { return this.#turn({messages}, options); }
+  chat(messages, options) { return this.#answer('chat', options, () => ({messages: checkedMessages(messages)})); }
 
-  async * #turn(what, {maxTokens = 256, stop = [], ignoreEnd = false, template, signal, onToken, ...rest} = {}) {
-    signal?.throwIfAborted();
-    const sampling = {...SAMPLING};
-    for (const [name, value] of Object.entries(rest)) {
-      if (!(name in SAMPLING)) throw new QsfError('ARGUMENT', `no option is called ${name}`);
-      if (value !== undefined) sampling[name] = value;
+  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is the loop's to hear. */
+  #answer(call, options, what) {
+    const inbox = new Inbox();
+    let asked;
+    try {
+      asked = {...what(), options: checked(call, options)};
+    } catch (error) {
+      inbox.fail(error);
     }
-    if (!sampling.seed) sampling.seed = 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
-    const options = {maxTokens: maxTokens === Infinity ? -1 : maxTokens, stop: typeof stop === 'string' ? [stop] : [...stop], ignoreEnd, template, sampling};
+    const answer = this.#turn(inbox, asked);
+    for (const way of ['return', 'throw'])      // an answer is left at once, also while its next part is waited for
+      answer[way] = value => {
+        inbox.fail(LEFT);
+        return Object.getPrototypeOf(answer)[way].call(answer, value);
+      };
+    return answer;
+  }
 
-    const queue = [];
-    let wake;
-    const hear = m => { queue.push(m); wake?.(); };
-    const turn = this.#port.turn(hear);
-    const abort = () => hear({failure: signal.reason});
+  async * #turn(inbox, asked) {
+    inbox.check();
+    const {options: {signal, onToken, ...options}, ...what} = asked;
+    signal?.throwIfAborted();
+    const late = this.#late;
+    this.#late = undefined;
+    if (late) throw late.error;
+    options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
+
+    const callbacks = new Callbacks(error => inbox.fail(error));
+    const abort = () => inbox.fail(signal.reason);
+    const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
+    inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // does nothing where the turn has ended
+    this.#answers.add(inbox);
     signal?.addEventListener('abort', abort, {once: true});
     try {
       this.#port.send({op: 'generate', turn, ...what, options});
       for (;;) {
-        while (!queue.length) await new Promise(resolve => { wake = resolve; });
-        const m = queue.shift();
-        signal?.throwIfAborted();
-        if ('failure' in m) throw m.failure;
+        const m = await inbox.take();
         if (m.error) throw unpack(m.error);
-        if (m.progress) this.#onProgress?.(m.progress);
-        else if (m.done !== undefined) return m.done;
+        if (m.done !== undefined) {
+          if (callbacks.waiting) {
+            void callbacks.over().then(() => inbox.put({}));
+            await inbox.take();
+          }
+          inbox.check();
+          return m.done;
+        }
+        if (m.progress) callbacks.call(this.#onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
-          if (m.id !== undefined) onToken?.(m.id);
-          if (m.text) yield m.text;
+          if (m.id !== undefined) callbacks.call(onToken, m.id);
         }
+        inbox.check();
+        if (m.text) yield m.text;
       }
+    } catch (error) {
+      if (error !== LEFT) throw error;
+      return undefined;
     } finally {
       signal?.removeEventListener('abort', abort);
+      this.#answers.delete(inbox);
       this.#port.forget(turn);
-      this.#port.send({op: 'abort', turn});       // does nothing where the turn has ended
+      inbox.fail(LEFT);
     }
   }
 
-  tokenize(text, options) { return this.#port.call('tokenize', {text, options}); }
-  detokenize(ids, options) { return this.#port.call('detokenize', {ids: Array.from(ids), options}); }
-  render(messages, options) { return this.#port.call('render', {messages, options}); }
+  async tokenize(text, options) { return this.#port.call('tokenize', {text: checkedText(text), options: checked('tokenize', options)}); }
+  async detokenize(ids, options) { return this.#port.call('detokenize', {ids: checkedIds(ids, this.#info.vocabulary), options: checked('detokenize', options)}); }
+  async render(messages, options) { return this.#port.call('render', {messages: checkedMessages(messages), options: checked('render', options)}); }
   stats() { return this.#port.call('stats'); }
   saveSession() { return this.#port.call('saveSession'); }
-  async loadSession(from) {
-    if (!ArrayBuffer.isView(from) && !(from instanceof ArrayBuffer)) throw new QsfError('ARGUMENT', 'a session is loaded from a buffer');
-    const bytes = ArrayBuffer.isView(from) ? new Uint8Array(from.buffer, from.byteOffset, from.byteLength) : new Uint8Array(from);
-    return this.#port.call('loadSession', {bytes: bytes.slice()});      // a message would carry all of a larger buffer
-  }
+  async loadSession(bytes) { return this.#port.call('loadSession', {bytes: checkedBytes(bytes)}); }
 
   async dispose() { await this.#port.close(new QsfError('DISPOSED', 'the model has been disposed of')); }
   async [Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose')]() { await this.dispose(); }
 }
 
 /** startWorker() gives what Port takes; from: {path}, {url}, {blob} or {bytes}. */
-export async function loadIn(startWorker, from, {onProgress, ...options} = {}) {
-  return open(startWorker, from, {...options, onProgress}, (port, info) => new Model(port, info, onProgress));
-}
+export const loadIn = (startWorker, from, options) => open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
 
 /** The same for what is to be known before loading. */
-export async function estimateIn(startWorker, from, options) {
-  return open(startWorker, from, options, async (port, estimate) => {
-    await port.close(new QsfError('DISPOSED', 'the estimate is made'));
-    return Object.freeze(estimate);
-  }, true);
-}
+export const estimateIn = (startWorker, from, options) => open(startWorker, from, options, async (port, estimate) => {
+  await port.close(new QsfError('DISPOSED', 'the estimate is made'));
+  return Object.freeze(estimate);
+}, true);
 
-async function open(startWorker, from, {signal, onProgress, ...rest} = {}, use, estimate = false) {
+async function open(startWorker, from, asked, use, estimate = false) {
+  const {signal, onProgress, ...options} = checked('load', asked);
   signal?.throwIfAborted();
-  const options = {...checked(rest), estimate};
   const port = new Port(await startWorker());
   const abort = () => port.close(signal.reason);
   signal?.addEventListener('abort', abort, {once: true});
-  port.onProgress = onProgress;
+  const callbacks = new Callbacks(error => port.close(error));
+  port.onProgress = progress => callbacks.call(onProgress, progress);
   try {
     signal?.throwIfAborted();   // the port did not listen yet
-    return await use(port, await port.call('open', {from, options}));
+    const opened = await port.call('open', {from, options: {...options, estimate}});
+    await port.until(callbacks.over());
+    return await use(port, opened, onProgress);
   } catch (error) {
     await port.close(error);
     throw error;

@@ -19,7 +19,8 @@ class Stop {
 
 /** host: post(message), startReader(), compile(variant), startThread(init), canShare, processors */
 export function serve(host) {
-  let engine, source, turn, warnings, stored = 0;
+  let engine, source, warnings, stored = 0;
+  const answers = new Map();    // by their turns' numbers: the one under way, and those whose turn will come
 
   /* A model's bytes, the engine over them, the memory that it needs. */
   async function start(from, options) {
@@ -54,7 +55,7 @@ export function serve(host) {
   /* The threads and the reader are ended with this worker, by who ends that.  Chromium may keep this worker for good where it is ended in the
    * moment after they were. */
   async function end() {
-    turn?.stop.abort();
+    for (const {stop} of answers.values()) stop.abort();
     engine?.end();
     await source?.close();
   }
@@ -88,44 +89,69 @@ export function serve(host) {
     }
   }
 
-  /* The sequence is nobody's while no answer is under way; one that was left is waited for. */
-  async function free() {
-    while (turn) {
-      if (!turn.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
-      await turn.ended;
+  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.  Claiming it is this one step, in which nothing is waited for; the claim's
+   * turn comes when all those before have ended.  That is only a matter of time where they end by themselves, as answers do that were left; one that is read may
+   * never end, so who comes then is sent away. */
+  let last = Promise.resolve(), read;           // the end of the last claim; the answer that is read, or will be when its turn comes
+  function claim(answer) {
+    if (read && !read.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
+    read = answer;
+    const before = last;
+    let end;
+    last = new Promise(resolve => { end = resolve; });
+    return {
+      before,
+      end() {
+        if (read === answer) read = undefined;
+        end();
+      },
+    };
+  }
+  async function alone(use) {
+    const {before, end} = claim();
+    try {
+      await before;
+      return use();
+    } finally {
+      end();
     }
   }
 
-  async function generate({turn: number, prompt, messages, options}) {
-    await free();
-    const stop = new Stop();
-    let end, wanted = AHEAD, wake;
-    turn = {number, stop, ended: new Promise(resolve => { end = resolve; }), more: n => { wanted += n; wake?.(); }};
-    let last = {done: 'aborted'};       // the port has forgotten that turn; the worker's host counts it
+  async function generate({turn, ...asked}) {
+    const answer = {stop: new Stop(), wanted: AHEAD, wake: undefined};
+    let claimed, last = {done: 'aborted'};      // the port has forgotten that turn; the worker's host counts it
     try {
-      const ids = messages ? engine.tokenizeChat(messages, options.template)
-        : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
-      const stops = [...options.stop];
-      if (messages) stops.push(engine.turnEnd(options.template) ?? '');
-      const told = progress => host.post({turn: number, progress: {phase: 'prompt', ...progress}});
-      const tokens = engine.generate(ids, {...options, stop: stops}, stop, told);
+      claimed = claim(answer);
+      answers.set(turn, answer);
+      await claimed.before;
+      if (!answer.stop.aborted) last = {done: await speak(asked, answer, message => host.post({turn, ...message}))};
+    } catch (error) {
+      if (error !== answer.stop.error) last = {error: packed(await explain(error))};
+    } finally {
+      answer.stop.abort();
+      answers.delete(turn);
+      host.post({turn, ...last});
+      claimed?.end();
+    }
+  }
+
+  /* Posts the parts of an answer; why it ended. */
+  async function speak({prompt, messages, options}, answer, post) {
+    const {stop} = answer;
+    const ids = messages ? engine.tokenizeChat(messages, options.template)
+      : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
+    const stops = messages ? [...options.stop, engine.turnEnd(options.template) ?? ''] : options.stop;
+    const tokens = engine.generate(ids, {...options, stop: stops}, stop, progress => post({progress: {phase: 'prompt', ...progress}}));
+    try {
       for (;;) {
         const {done, value} = await tokens.next();
-        if (done) {
-          last = {done: value};
-          break;
-        }
-        host.post({turn: number, ...value});
-        for (wanted--; wanted <= 0 && !stop.aborted;) await Promise.race([new Promise(resolve => { wake = resolve; }), stop.promise]);
-        if (stop.aborted) break;
+        if (done) return value;
+        post(value);
+        for (answer.wanted--; answer.wanted <= 0 && !stop.aborted;) await Promise.race([new Promise(resolve => { answer.wake = resolve; }), stop.promise]);
+        if (stop.aborted) throw stop.error;
       }
-    } catch (error) {
-      if (error !== stop.error) last = {error: packed(await explain(error))};
     } finally {
-      stop.abort();
-      turn = undefined;
-      end();
-      host.post({turn: number, ...last});
+      await tokens.return();
     }
   }
 
@@ -137,28 +163,29 @@ export function serve(host) {
 
   const ops = {
     open,
-    generate: message => { void generate(message).catch(error => host.post({turn: message.turn, error: pack(error)})); },
     tokenize: ({text, options}) => engine.tokenize(text, options),
     detokenize: ({ids, options}) => engine.detokenize(ids, options),
     render: ({messages, options}) => engine.render(messages, options?.template),
     stats: () => engine.stats(),
-    saveSession: async () => { await free(); return engine.saveSession(); },
-    loadSession: async ({bytes}) => { await free(); return engine.loadSession(bytes); },
+    saveSession: () => alone(() => engine.saveSession()),
+    loadSession: ({bytes}) => alone(() => engine.loadSession(bytes)),
     end,
   };
 
   return async message => {
-    if (message.op === 'more' || message.op === 'abort') {
-      if (turn?.number !== message.turn) return;
-      if (message.op === 'more') turn.more(message.n);
-      else turn.stop.abort();
-      return;
+    const answer = answers.get(message.turn);
+    if (message.op === 'generate') return generate(message);
+    if (message.op === 'more') {
+      if (answer) answer.wanted += message.n;
+      return answer?.wake?.();
     }
+    if (message.op === 'abort') return answer?.stop.abort();
     try {
       const value = await ops[message.op](message);
       host.post(message.op === 'end' ? {ended: true} : {id: message.id, value});
     } catch (error) {
       host.post({id: message.id, error: packed(error)});
     }
+    return undefined;
   };
 }

@@ -88,7 +88,7 @@ describe('other options', () => {
       [{kvHeavy: 64}, /kvHeavy.* needs kvWindow/], [{earlyExit: 1.1}, /^earlyExit is 1.1; possible is a number from 0 to 1$/], [{earlyExit: 0.95, kvWindow: 64}, /earlyExit .*kvWindow/],
       [{check: 'never'}, /^check is "never"; possible are first, every$/], [{head: 'best'}, /exact, screen, clusters/], [{kv: 'q3'}, /f16, q8.*q2/], [{kv: null}, /kv is null/],
       [{memory: '24'}, /^memory is "24"/], [{memory: Infinity}, /memory/], [{contextLength: -5}, /contextLength/], [{threads: 2.5}, /threads/], [{batch: 1e9}, /batch/], [{quality: 2}, /quality/],
-      [{kvMayDrop: 1}, /^kvMayDrop is 1; possible are true, false$/], [{cache: 'yes'}, /cache/], [{relaxed: 1}, /relaxed/], [{ramBudget: 24}, /^no option is called ramBudget; there are memory, .*onProgress$/], [{toString: 1}, /toString/],
+      [{kvMayDrop: 1}, /^kvMayDrop is 1; possible are true, false$/], [{cache: 'yes'}, /cache/], [{relaxed: 1}, /relaxed/], [{ramBudget: 24}, /^no option of load\(\) is called ramBudget; there are memory, .*onProgress$/], [{toString: 1}, /toString/],
     ]) {
       await assert.rejects(load('/nowhere.qsf', options), code('ARGUMENT', pattern), JSON.stringify(options));
       await assert.rejects(estimate('/nowhere.qsf', options), code('ARGUMENT', pattern), JSON.stringify(options));

@@ -26,7 +26,7 @@ mkdir -p "$work/user"
 (cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
 (cd "$work/user" && echo '{"private": true, "type": "module"}' >package.json && npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz)
 cp js/test/types/* "$work/user"
-"$tools/node_modules/.bin/tsc" -p "$work/user"
+for config in tsconfig.json tsconfig.older.json; do "$tools/node_modules/.bin/tsc" -p "$work/user/$config"; done
 
 gguf=$(tools/get-model.sh smollm2-135m-q4_1)
 [ "$work/smollm2.qsf" -nt "$native/qsf-convert" ] || "$native/qsf-convert" --quant-type 4bit "$gguf" "$work/smollm2.qsf" >"$work/convert.log"

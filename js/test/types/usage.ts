@@ -47,6 +47,13 @@ try {
 const times: number = stats.readNs + stats.waitNs + stats.checkNs + stats.decompressNs + stats.matmulNs + stats.attentionNs + stats.headNs + stats.samplingNs;
 console.log(onProgress, warned, times / stats.overlap, stats.layersLeft, loaded, first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
+{
+  await using short = await load('model.qsf', {onProgress: async p => { await Promise.resolve(p); }});
+  for await (const part of short.generate('x', {onToken: async id => { await Promise.resolve(id); }})) part.length;
+}
+const disposable: AsyncDisposable = model;
+await disposable[Symbol.asyncDispose]();
+
 // @ts-expect-error  a prompt is needed
 model.generate();
 // @ts-expect-error  not a kind of keys and values

@@ -1,0 +1,89 @@
+/* A model so small that hundreds of answers take a second: random weights, a vocabulary of single characters, as a GGUF file.
+ * SPDX-License-Identifier: MIT */
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+export function random(seed) {
+  return () => {
+    seed = seed + 0x6d2b79f5 | 0;
+    let x = Math.imul(seed ^ seed >>> 15, seed | 1);
+    x ^= x + Math.imul(x ^ x >>> 7, x | 61);
+    return ((x ^ x >>> 14) >>> 0) / 2 ** 32;
+  };
+}
+
+const U32 = 4, I32 = 5, F32 = 6, STRING = 8, ARRAY = 9;
+
+/** layers: each of them takes 168 KB. */
+export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
+  const embedding = 64, forward = 128, next = random(seed);
+  const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581', ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
+  const types = tokens.map((_, i) => (i === 0 ? 2 : i < 3 ? 3 : i === 3 ? 6 : 1));       // unknown, control, byte, normal
+  const tensors = [];
+  const tensor = (name, columns, rows, width) => tensors.push({name, dims: rows ? [columns, rows] : [columns],
+    values: Float32Array.from({length: columns * (rows ?? 1)}, () => (width === undefined ? 1 : (2 * next() - 1) * width))});
+  tensor('token_embd.weight', embedding, tokens.length, 1);
+  for (let i = 0; i < layers; i++) {
+    tensor(`blk.${i}.attn_norm.weight`, embedding);
+    for (const name of ['q', 'k', 'v', 'output']) tensor(`blk.${i}.attn_${name}.weight`, embedding, embedding, 0.4);
+    tensor(`blk.${i}.ffn_norm.weight`, embedding);
+    for (const name of ['gate', 'up']) tensor(`blk.${i}.ffn_${name}.weight`, embedding, forward, 0.3);
+    tensor(`blk.${i}.ffn_down.weight`, forward, embedding, 0.3);
+  }
+  tensor('output_norm.weight', embedding);
+  tensor('output.weight', embedding, tokens.length, 1);
+  const keys = [
+    ['general.architecture', STRING, 'llama'], ['general.name', STRING, 'tiny'], ['llama.context_length', U32, context], ['llama.embedding_length', U32, embedding],
+    ['llama.block_count', U32, layers], ['llama.feed_forward_length', U32, forward], ['llama.attention.head_count', U32, 2], ['llama.attention.head_count_kv', U32, 2],
+    ['llama.rope.dimension_count', U32, 32], ['llama.attention.layer_norm_rms_epsilon', F32, 1e-5], ['tokenizer.ggml.model', STRING, 'llama'],
+    ['tokenizer.ggml.tokens', ARRAY, tokens, STRING], ['tokenizer.ggml.scores', ARRAY, tokens.map(() => 0), F32], ['tokenizer.ggml.token_type', ARRAY, types, I32],
+    ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
+  ];
+
+  const parts = [];
+  let length = 0;
+  const put = bytes => {
+    parts.push(bytes);
+    length += bytes.byteLength;
+  };
+  const numbers = (list, Type) => put(new Uint8Array(Type.from(list).buffer));
+  const u64 = n => numbers([BigInt(n)], BigUint64Array);
+  const string = text => {
+    const bytes = new TextEncoder().encode(text);
+    u64(bytes.length);
+    put(bytes);
+  };
+  const one = (type, value) => (type === STRING ? string(value) : numbers([value], {[U32]: Uint32Array, [I32]: Int32Array, [F32]: Float32Array}[type]));
+  const align = () => put(new Uint8Array(-length & 31));
+  put(new TextEncoder().encode('GGUF'));
+  numbers([3], Uint32Array);
+  u64(tensors.length);
+  u64(keys.length);
+  for (const [name, type, value, of] of keys) {
+    string(name);
+    numbers([type], Uint32Array);
+    if (type !== ARRAY) one(type, value);
+    else {
+      numbers([of], Uint32Array);
+      u64(value.length);
+      for (const element of value) one(of, element);
+    }
+  }
+  let at = 0;
+  for (const {name, dims, values} of tensors) {
+    string(name);
+    numbers([dims.length], Uint32Array);
+    for (const n of dims) u64(n);
+    numbers([0], Uint32Array);          // F32
+    u64(at);
+    at += values.byteLength;
+  }
+  align();
+  for (const {values} of tensors) put(new Uint8Array(values.buffer));
+  const file = new Uint8Array(length);
+  let end = 0;
+  for (const part of parts) {
+    file.set(part, end);
+    end += part.byteLength;
+  }
+  return file;
+}
