@@ -67,8 +67,9 @@ export interface LoadOptions {
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
   /**
-   * What it throws, and what a promise that it returns rejects with, rejects the call that it is told of: load() or estimate(), an answer whose prompt is computed. Where
-   * no call is under way, while a file is still being fetched, the next answer rejects with it. load() and answers end when such promises are settled.
+   * What it throws, and what a promise that it returns rejects with, rejects the call that it is told of: load()
+   * or estimate(), an answer whose prompt is computed. Where no call is under way, while a file is still being
+   * fetched, the next answer rejects with it. load() and answers end when such promises are settled.
    */
   onProgress?: (progress: Progress) => unknown;
   /**
@@ -102,7 +103,10 @@ export declare const cache: {
   delete(url?: string | URL): Promise<number>;
 };
 
-/** What is of no use is an error with code ARGUMENT that names the option and its value; an option that is undefined has its default. */
+/**
+ * What is of no use is an error with code ARGUMENT that names the option and its value; an option that is undefined
+ * has its default.
+ */
 export interface GenerateOptions {
   /** Default 256, a whole number; Infinity: until the model or the context ends. */
   maxTokens?: number;
@@ -127,7 +131,10 @@ export interface GenerateOptions {
   stop?: string | readonly string[];
   /** Go on after tokens that end a text; default false. */
   ignoreEnd?: boolean;
-  /** Is told the id of every token. What it throws, and what a promise that it returns rejects with, rejects the answer, which ends when such promises are settled. */
+  /**
+   * Is told the id of every token. What it throws, and what a promise that it returns rejects with, rejects the
+   * answer, which ends when such promises are settled.
+   */
   onToken?: (id: number) => unknown;
   /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects with its reason. */
   signal?: AbortSignal;
@@ -224,17 +231,20 @@ export interface Stats {
 }
 
 /**
- * One answer at a time. An answer that is under way, or waits for its turn, ends when it is read to its end or left: by break, return() or its signal. Until then another
- * answer, saveSession() and loadSession() reject with code BUSY. What ends by itself is waited for, in the order of the calls: answers that were left, sessions that are
- * saved or loaded. So who stops an answer may ask again at once; of two who then ask at once, the first is answered. Everything else works at any time.
+ * One answer at a time. An answer that is under way, or waits for its turn, ends when it is read to its end or left:
+ * by break, return() or its signal. Until then another answer, saveSession() and loadSession() reject with code
+ * BUSY. What ends by itself is waited for, in the order of the calls: answers that were left, sessions that are
+ * saved or loaded. So who stops an answer may ask again at once; of two who then ask at once, the first is
+ * answered. Everything else works at any time.
  *
  * `await using model = await load(...)` disposes of the model where its block ends.
  */
 export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   readonly info: ModelInfo;
   /**
-   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the call; what is wrong with them rejects then. Leaving the loop stops the
-   * work. The iterator's return value says why the answer ended; undefined: it was left.
+   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the call; what is
+   * wrong with them rejects then. Leaving the loop stops the work. The iterator's return value says why the answer
+   * ended; undefined: it was left.
    */
   generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string, EndReason, void>;
   /**

@@ -76,7 +76,8 @@ class Port {
   }
 }
 
-/* Calls functions of the caller's.  What one throws, or the promise that it gives rejects with, is told to failed(error). */
+/* Calls functions of the caller's.  What one throws, or the promise that it gives rejects with, is told to
+ * failed(error). */
 class Callbacks {
   #failed; #waiting = new Set();
   constructor(failed) { this.#failed = failed; }
@@ -84,7 +85,9 @@ class Callbacks {
     try {
       const result = fn?.(value);
       if (typeof result?.then !== 'function') return;
-      const over = Promise.resolve(result).catch(error => this.#failed(error)).then(() => this.#waiting.delete(over));
+      const over = Promise.resolve(result)
+        .catch(error => this.#failed(error))
+        .then(() => this.#waiting.delete(over));
       this.#waiting.add(over);
     } catch (error) {
       this.#failed(error);
@@ -97,7 +100,8 @@ class Callbacks {
 
 const LEFT = Symbol('left');
 
-/* What an answer hears, in order; but the first failure on this side comes before everything that waits, and onFailure() is called at once: the reader may be busy. */
+/* What an answer hears, in order; but the first failure on this side comes before everything that waits, and
+ * onFailure() is called at once: the reader may be busy. */
 class Inbox {
   #messages = []; #failure; #wake;
   onFailure;
@@ -137,19 +141,23 @@ export class Model {
       if (this.#answers.size) for (const inbox of this.#answers) inbox.fail(error);
       else this.#late ??= {error};
     });
-    port.onProgress = progress => callbacks.call(onProgress, progress);         // of a file that is still being fetched
+    port.onProgress = progress => callbacks.call(onProgress, progress);         // of a file that still comes
   }
 
   get info() { return this.#info; }
 
   /** @type {import('./index.d.ts').Model['generate']} */
   generate(prompt, options) {
-    return this.#answer('generate', options, () => ({prompt: typeof prompt === 'string' ? prompt : checkedIds(prompt, this.#info.vocabulary)}));
+    const checkedPrompt = () => (typeof prompt === 'string' ? prompt : checkedIds(prompt, this.#info.vocabulary));
+    return this.#answer('generate', options, () => ({prompt: checkedPrompt()}));
   }
   /** @type {import('./index.d.ts').Model['chat']} */
-  chat(messages, options) { return this.#answer('chat', options, () => ({messages: checkedMessages(messages)})); }
+  chat(messages, options) {
+    return this.#answer('chat', options, () => ({messages: checkedMessages(messages)}));
+  }
 
-  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is the loop's to hear. */
+  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is the loop's to
+   * hear. */
   #answer(call, options, what) {
     const inbox = new Inbox();
     let asked;
@@ -159,7 +167,7 @@ export class Model {
       inbox.fail(error);
     }
     const answer = this.#turn(inbox, asked);
-    for (const way of ['return', 'throw'])      // an answer is left at once, also while its next part is waited for
+    for (const way of ['return', 'throw'])      // left at once, also while the next part is waited for
       answer[way] = value => {
         inbox.fail(LEFT);
         return Object.getPrototypeOf(answer)[way].call(answer, value);
@@ -179,7 +187,7 @@ export class Model {
     const callbacks = new Callbacks(error => inbox.fail(error));
     const abort = () => inbox.fail(signal.reason);
     const turn = this.#port.turn(m => ('failure' in m ? inbox.fail(m.failure) : inbox.put(m)));
-    inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // does nothing where the turn has ended
+    inbox.onFailure = () => this.#port.send({op: 'abort', turn});       // nothing where the turn has ended
     this.#answers.add(inbox);
     signal?.addEventListener('abort', abort, {once: true});
     try {
@@ -214,9 +222,12 @@ export class Model {
     }
   }
 
-  async tokenize(text, options) { return this.#port.call('tokenize', {text: checkedText(text), options: checked('tokenize', options)}); }
-  async detokenize(ids, options) { return this.#port.call('detokenize', {ids: checkedIds(ids, this.#info.vocabulary), options: checked('detokenize', options)}); }
-  async render(messages, options) { return this.#port.call('render', {messages: checkedMessages(messages), options: checked('render', options)}); }
+  async #ask(call, what, options) { return this.#port.call(call, {...what, options: checked(call, options)}); }
+  async tokenize(text, options) { return this.#ask('tokenize', {text: checkedText(text)}, options); }
+  async detokenize(ids, options) {
+    return this.#ask('detokenize', {ids: checkedIds(ids, this.#info.vocabulary)}, options);
+  }
+  async render(messages, options) { return this.#ask('render', {messages: checkedMessages(messages)}, options); }
   stats() { return this.#port.call('stats'); }
   saveSession() { return this.#port.call('saveSession'); }
   async loadSession(bytes) { return this.#port.call('loadSession', {bytes: checkedBytes(bytes)}); }
@@ -226,13 +237,18 @@ export class Model {
 }
 
 /** startWorker() gives what Port takes; from: {path}, {url}, {blob} or {bytes}. */
-export const loadIn = (startWorker, from, options) => open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
+export function loadIn(startWorker, from, options) {
+  return open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
+}
 
 /** The same for what is to be known before loading. */
-export const estimateIn = (startWorker, from, options) => open(startWorker, from, options, async (port, estimate) => {
-  await port.close(new QsfError('DISPOSED', 'the estimate is made'));
-  return Object.freeze(estimate);
-}, true);
+export function estimateIn(startWorker, from, options) {
+  const use = async (port, estimate) => {
+    await port.close(new QsfError('DISPOSED', 'the estimate is made'));
+    return Object.freeze(estimate);
+  };
+  return open(startWorker, from, options, use, true);
+}
 
 async function open(startWorker, from, asked, use, estimate = false) {
   const {signal, onProgress, ...options} = checked('load', asked);

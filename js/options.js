@@ -1,4 +1,5 @@
-/* What each call may be asked for, and in which words: what is of no use is an error that names it, shows it and says what would be.
+/* What each call may be asked for, and in which words: what is of no use is an error that names it, shows it and
+ * says what would be.
  * SPDX-License-Identifier: MIT */
 import {QsfError} from './errors.js';
 
@@ -8,22 +9,29 @@ export const WORDS = {kv: ['f16', 'q8', 'f32', 'q4', 'q2', 'q8v4', 'q4v2'], head
 /* An option: its default, take(what was given), which is undefined where that is of no use, and what would be. */
 const kind = (value, take, possible) => ({value, take, possible});
 const only = test => value => (test(value) ? value : undefined);
-const number = (value, most, least = 0) => kind(value, only(v => typeof v === 'number' && v >= least && v <= most), `possible is a number from ${least} to ${most}`);
-const whole = (value, most) => kind(value, only(v => Number.isInteger(v) && v >= 0 && v <= most), `possible is a whole number from 0 to ${most}`);
+const isWhole = most => v => Number.isInteger(v) && v >= 0 && v <= most;
+const number = (value, most, least = 0) =>
+  kind(value, only(v => typeof v === 'number' && v >= least && v <= most), `possible is a number from ${least} to ${most}`);
+const whole = (value, most) => kind(value, only(isWhole(most)), `possible is a whole number from 0 to ${most}`);
 const word = (value, words) => kind(value, only(v => words.includes(v)), `possible are ${words.join(', ')}`);
 const flag = value => word(value, [true, false]);
 const callback = kind(undefined, only(v => typeof v === 'function'), 'possible is a function');
 /* Not by its class: pages have several, one a frame. */
-const signal = kind(undefined, only(v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function'), 'possible is an AbortSignal');
-const template = kind(undefined, only(v => typeof v === 'string' && v !== '' && !v.includes('\0')), "possible is a template's name");
+const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function';
+const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
+const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
+const template = kind(undefined, only(isName), "possible is a template's name");
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
-const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? only(all => all.every(text => typeof text === 'string'))([...v]) : undefined),
+const allTexts = only(all => all.every(text => typeof text === 'string'));
+const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
   'possible is a text or a list of texts');
 
 const GENERATE = {
-  maxTokens: kind(256, v => (v === Infinity ? -1 : only(n => Number.isSafeInteger(n) && n >= 0)(v)), 'possible is a whole number, or Infinity'),
-  temperature: number(0.7, 1000), topK: whole(40, 1e9), topP: number(0.9, 1), minP: number(0, 1), seed: whole(0, 2 ** 53),
-  repeatPenalty: number(1, 100, 0.01), frequencyPenalty: number(0, 100, -100), presencePenalty: number(0, 100, -100), repeatLastN: whole(64, 2 ** 20),
+  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)), 'possible is a whole number, or Infinity'),
+  temperature: number(0.7, 1000), topK: whole(40, 1e9), topP: number(0.9, 1), minP: number(0, 1),
+  seed: whole(0, 2 ** 53),
+  repeatPenalty: number(1, 100, 0.01), frequencyPenalty: number(0, 100, -100),
+  presencePenalty: number(0, 100, -100), repeatLastN: whole(64, 2 ** 20),
   stop: texts, ignoreEnd: flag(false), onToken: callback, signal,
 };
 const OPTIONS = {
@@ -54,10 +62,12 @@ function shown(value) {
 
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) refuse(`the options of ${call}() are ${shown(options)}; possible is an object`);
-  const table = OPTIONS[call], all = Object.fromEntries(Object.entries(table).map(([name, {value}]) => [name, value]));
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    refuse(`the options of ${call}() are ${shown(options)}; possible is an object`);
+  const table = OPTIONS[call], names = Object.keys(table);
+  const all = Object.fromEntries(names.map(name => [name, table[name].value]));
   for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(table, name)) refuse(`no option of ${call}() is called ${name}; there are ${Object.keys(table).join(', ')}`);
+    if (!names.includes(name)) refuse(`no option of ${call}() is called ${name}; there are ${names.join(', ')}`);
     if (value === undefined) continue;
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
@@ -66,24 +76,30 @@ export function checked(call, options = {}) {
   return all;
 }
 
-export function checkedText(text) { return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`); }
+export function checkedText(text) {
+  return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);
+}
 
 /** A list of its own, of a model of so many tokens. */
 export function checkedIds(ids, vocabulary) {
   if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; possible is a list of token ids`);
   const all = [...ids], wrong = all.findIndex(id => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
-  if (wrong >= 0) refuse(`token ${wrong} is ${shown(all[wrong])}; the model's are whole numbers from 0 to ${vocabulary - 1}`);
+  if (wrong >= 0)
+    refuse(`token ${wrong} is ${shown(all[wrong])}; the model's are whole numbers from 0 to ${vocabulary - 1}`);
   return all;
 }
 
 /** A list of its own: what else a message has stays here. */
 export function checkedMessages(messages) {
-  if (!Array.isArray(messages)) refuse(`the messages are ${shown(messages)}; possible is a list of {role, content}`);
+  if (!Array.isArray(messages))
+    refuse(`the messages are ${shown(messages)}; possible is a list of {role, content}`);
   return Array.from(messages, (message, i) => {
-    if (typeof message !== 'object' || message === null) refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
+    if (typeof message !== 'object' || message === null)
+      refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
     for (const name of ['role', 'content']) {
-      if (typeof message[name] !== 'string') refuse(`the ${name} of message ${i} is ${shown(message[name])}; possible is a string`);
-      if (message[name].includes('\0')) refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+      const text = message[name];
+      if (typeof text !== 'string') refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string`);
+      if (text.includes('\0')) refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
     }
     return {role: message.role, content: message.content};
   });
@@ -92,10 +108,11 @@ export function checkedMessages(messages) {
 /** A copy: a message would carry all of a larger buffer. */
 export function checkedBytes(bytes) {
   try {
-    if (ArrayBuffer.isView(bytes)) return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice();
+    if (ArrayBuffer.isView(bytes))
+      return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice();
     if (Object.prototype.toString.call(bytes).endsWith('ArrayBuffer]')) return new Uint8Array(bytes).slice();
   } catch (cause) {
-    throw new QsfError('ARGUMENT', "the session's buffer has no bytes any more: it has been sent elsewhere", {cause});
+    throw new QsfError('ARGUMENT', "the session's buffer has no bytes any more: it was sent elsewhere", {cause});
   }
   return refuse(`the session is ${shown(bytes)}; possible is a buffer`);
 }

@@ -89,12 +89,15 @@ export function serve(host) {
     }
   }
 
-  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.  Claiming it is this one step, in which nothing is waited for; the claim's
-   * turn comes when all those before have ended.  That is only a matter of time where they end by themselves, as answers do that were left; one that is read may
-   * never end, so who comes then is sent away. */
-  let last = Promise.resolve(), read;           // the end of the last claim; the answer that is read, or will be when its turn comes
+  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.  Claiming it is this one
+   * step, in which nothing is waited for; the claim's turn comes when all those before have ended.  That is only a
+   * matter of time where they end by themselves, as answers do that were left; one that is read may never end, so
+   * who comes then is sent away. */
+  let last = Promise.resolve();         // the end of the last claim
+  let read;                             // the answer that is read, or will be when its turn comes
   function claim(answer) {
-    if (read && !read.stop.aborted) throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
+    if (read && !read.stop.aborted)
+      throw new QsfError('BUSY', 'an answer is under way: read it to its end, or leave its loop');
     read = answer;
     const before = last;
     let end;
@@ -124,7 +127,8 @@ export function serve(host) {
       claimed = claim(answer);
       answers.set(turn, answer);
       await claimed.before;
-      if (!answer.stop.aborted) last = {done: await speak(asked, answer, message => host.post({turn, ...message}))};
+      const post = message => host.post({turn, ...message});
+      if (!answer.stop.aborted) last = {done: await speak(asked, answer, post)};
     } catch (error) {
       if (error !== answer.stop.error) last = {error: packed(await explain(error))};
     } finally {
@@ -141,13 +145,15 @@ export function serve(host) {
     const ids = messages ? engine.tokenizeChat(messages, options.template)
       : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
     const stops = messages ? [...options.stop, engine.turnEnd(options.template) ?? ''] : options.stop;
-    const tokens = engine.generate(ids, {...options, stop: stops}, stop, progress => post({progress: {phase: 'prompt', ...progress}}));
+    const told = progress => post({progress: {phase: 'prompt', ...progress}});
+    const tokens = engine.generate(ids, {...options, stop: stops}, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
         if (done) return value;
         post(value);
-        for (answer.wanted--; answer.wanted <= 0 && !stop.aborted;) await Promise.race([new Promise(resolve => { answer.wake = resolve; }), stop.promise]);
+        for (answer.wanted--; answer.wanted <= 0 && !stop.aborted;)
+          await Promise.race([new Promise(resolve => { answer.wake = resolve; }), stop.promise]);
         if (stop.aborted) throw stop.error;
       }
     } finally {
