@@ -1,0 +1,33 @@
+/* Who may use the model: answers, sessions and small calls in random order, in Chromium.
+ * SPDX-License-Identifier: MIT */
+import assert from 'node:assert/strict';
+import {createRequire} from 'node:module';
+import {join} from 'node:path';
+import {test} from 'node:test';
+import {fileURLToPath} from 'node:url';
+import {serve} from '../../demo/serve.mjs';
+import {PACKAGE} from './tools.js';
+
+const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
+const here = fileURLToPath(new URL('.', import.meta.url));
+
+test('15 rounds each, one thread and two', {timeout: 120_000}, async t => {
+  const executablePath = process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium';
+  const browser = await chromium.launch({executablePath, args: ['--no-sandbox']});
+  t.after(() => browser.close());
+  const server = await serve([['/tests', here], ['/js', PACKAGE]], {isolation: true});
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const page = await browser.newPage(), errors = [];
+  page.on('pageerror', error => errors.push(error.message));          // an unhandled rejection too
+  await page.goto(`http://127.0.0.1:${server.address().port}/tests/browser/empty.html`);
+  for (const threads of [1, 2])
+    t.diagnostic(`seed ${await page.evaluate(async ([seed, threads]) => {
+      const {load} = await import('/js/browser.js'), {rounds} = await import('/tests/rounds.js');
+      const bytes = (await import('/tests/tiny.js')).tinyModel();
+      return rounds(() => load(bytes, {threads}), 15, seed);
+    }, [process.env.QSF_TEST_SEED ? Number(process.env.QSF_TEST_SEED) : undefined, threads])}`);
+  assert.deepEqual(errors, []);
+});
