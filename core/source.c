@@ -84,8 +84,7 @@ qsf_status qsf_source_add_file(qsf_source *s, const char *path, qsf_error *err)
 static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
 {
     uint8_t magic[4];
-    if (s->lengths[0] < sizeof magic)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu bytes are no model file", s->path, (unsigned long long)s->lengths[0]);
+    if (s->lengths[0] < sizeof magic) return qsf_source_stranger(s, err);
     const qsf_status st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err);
     if (st) return st;
     if (!memcmp(magic, "GGUF", 4)) {
@@ -96,8 +95,7 @@ static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
         s->format = "QSF";
         return qsf_qsf_open(s, err);
     }
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: neither a QSF nor a GGUF file: it begins with %02x %02x %02x %02x", s->path, (unsigned)magic[0],
-                    (unsigned)magic[1], (unsigned)magic[2], (unsigned)magic[3]);
+    return qsf_source_stranger(s, err);
 }
 
 /* Everything before the first byte is read.  A custom file becomes s's once s->n_files is 1. */

@@ -12,6 +12,8 @@
 
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err);        /* core/gguf_read.c */
 qsf_status qsf_qsf_open(qsf_source *s, qsf_error *err);         /* core/qsf_read.c */
+/* Of a file that is neither: an error that says what it is (core/source_stranger.c). */
+qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err);
 /* qsf_unit_check_timed for QSF files. */
 qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err);
 

@@ -768,6 +768,38 @@ TEST(gguf_rejects_what_is_no_model)
     mem_host_done(&host);
 }
 
+TEST(source_says_what_a_stranger_is)
+{
+    static const struct { const char *bytes; size_t len; const char *word; } strangers[] = {
+#define STRANGER(bytes, word) { bytes, sizeof(bytes) - 1, word }
+        STRANGER("", "empty"),
+        STRANGER("<!DOCTYPE html><html>", "a web page: take the address that downloads"),
+        STRANGER("\xef\xbb\xbf\n<html lang=en>", "a web page"),
+        STRANGER("<?xml version='1.0'?>", "a web page"),
+        STRANGER("version https://git-lfs.github.com/spec/v1\noid", "a Git LFS pointer"),
+        STRANGER("{\"error\":\n \"not  found\"}", "JSON, perhaps a server's answer in the file's place: \"{\"error\": \"not found\"}\""),
+        STRANGER("\x02\0\0\0\0\0\0\0{}", "a safetensors file: qsf-convert"),
+        STRANGER("PK\3\4--archive/data.pkl", "a PyTorch checkpoint: qsf-convert"),
+        STRANGER("PK\3\4--model/readme", "a ZIP archive: unpack"),
+        STRANGER("\x1f\x8b\x08\0\0", "gzip: unpack"),
+        STRANGER("QSFS\1\0\0\0", "a saved session"),
+        STRANGER("tjgg\3\0\0\0", "from before GGUF"),
+        STRANGER("MZ\x90\0\3", "a program"),
+        STRANGER("Entry not found", "a text, perhaps a server's answer in the file's place: \"Entry not found\""),
+        STRANGER("abc", "a text"),
+        STRANGER("\0\0\0\0\0\0\0\0", "begins with zeros"),
+        STRANGER("\1", "begins with 01 00 00 00"),
+        STRANGER("\xde\xad\xbe\xef\1", "begins with de ad be ef"),
+#undef STRANGER
+    };
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        qsf_source *s = NULL;
+        CHECK_EQ(open_bytes(strangers[i].bytes, strangers[i].len, false, &s), QSF_E_CORRUPT);
+        if (!strstr(err.text, strangers[i].word)) fprintf(stderr, "%s\n", err.text);
+        CHECK(strstr(err.text, strangers[i].word) != NULL);
+    }
+}
+
 /* ---- every call fails once ---- */
 
 TEST(gguf_leaks_nothing_where_any_call_fails)
@@ -827,6 +859,7 @@ int main(int argc, char **argv)
     RUN(gguf_rejects_a_missing_tensor_by_name);
     RUN(gguf_rejects_missing_and_wrong_keys);
     RUN(gguf_rejects_what_is_no_model);
+    RUN(source_says_what_a_stranger_is);
     RUN(gguf_leaks_nothing_where_any_call_fails);
     return test_end();
 }
