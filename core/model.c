@@ -116,13 +116,29 @@ const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
 /* What a conversation is written with. */
 typedef struct chat_choice { qsf_chat kind; const char *jinja; } chat_choice;
 
+/* All names, for messages. */
+static void chat_list(char *out, size_t cap)
+{
+    size_t len = 0;
+    for (const char *const *name = qsf_chat_names(); *name && len < cap; name++) {
+        qsf_format(out + len, cap - len, "%s%s", len ? ", " : "", *name);
+        len += strlen(out + len);
+    }
+}
+
 static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice *out, qsf_error *err)
 {
     const qsf_vocab *v = &m->source->vocab;
     *out = (chat_choice){ .kind = name ? qsf_chat_by_name(name) : m->chat };
-    if (out->kind == QSF_CHAT_UNKNOWN && name) return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%s\"", name);
-    if (out->kind == QSF_CHAT_UNKNOWN)
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model's chat template is %s; choose one by name", m->source->path, v->chat_template ? "unknown" : "missing");
+    if (out->kind == QSF_CHAT_UNKNOWN) {
+        char names[120];
+        chat_list(names, sizeof names);
+        if (name)
+            return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%.40s\"; there are %s", name, names);
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model has %s; choose one that it was trained with (%s), or give it "
+                        "plain text", m->source->path,
+                        v->chat_template ? "a chat template that is not known" : "no chat template", names);
+    }
     /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
     out->jinja = out->kind == m->chat ? v->chat_template : NULL;
     return QSF_OK;

@@ -208,7 +208,9 @@ TEST(chat_content_holds_no_control_tokens)
     CHECK_EQ(qsf_chat_encode(&c.m, "chatml", sly, 3, true, again, n, &m, &err), QSF_OK);
     CHECK(!memcmp(ids, again, n * sizeof *ids));
     CHECK_EQ(qsf_chat_encode(&c.m, NULL, sly, 3, true, ids, 512, &n, &err), QSF_E_NOT_FOUND);
+    CHECK(strstr(err.text, "no chat template; choose one that it was trained with (chatml, ") != NULL);
     CHECK_EQ(qsf_chat_encode(&c.m, "nonsense", sly, 3, true, ids, 512, &n, &err), QSF_E_NOT_FOUND);
+    CHECK(strstr(err.text, "\"nonsense\"; there are chatml, llama2, ") != NULL && strstr(err.text, ", plain") != NULL);
     CHECK_EQ(n, 0);
     qsf_tokenizer_free(c.m.tokenizer);
     c.m.tokenizer = NULL;
