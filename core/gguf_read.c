@@ -163,6 +163,18 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
 
 /* ---- units ---- */
 
+/* Reads begin in the order of the file: a server, or a disk, then has to go one way only. */
+static void sort_extents(qsf_extent *x, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j; j--) {
+            if (x[j].file > x[j - 1].file || (x[j].file == x[j - 1].file && x[j].at > x[j - 1].at)) break;
+            const qsf_extent t = x[j];
+            x[j] = x[j - 1];
+            x[j - 1] = t;
+        }
+}
+
 /* A role table's tensors that are there become the unit's, in the table's order. */
 static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role *roles, size_t n, qsf_error *err)
 {
@@ -196,6 +208,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
         s->n_params += (uint64_t)p->rows * p->cols;
         s->weight_bytes += p->bytes;
     }
+    sort_extents(s->extents + u->first_extent, u->n_extents);
     return QSF_OK;
 }
 
