@@ -3,38 +3,46 @@
  *
  * The first visit makes one request.  Its bytes go to the store as they come, and whoever asked for some of them has them as soon as they are here.
  * Where nothing can be stored they wait in memory until they have been read once; the request rests while too many wait.  A file that has to be read
- * again and again (layers stream) and cannot be stored is read by ranges instead. */
+ * again and again (layers stream) and cannot be stored is read by ranges instead (lanes.js). */
 import {QsfError} from './errors.js';
-import {Remote} from './http.js';
+import {Remote, difference, shown} from './http.js';
+import {Lanes} from './lanes.js';
 
 /* In memory, that nobody has read yet: where memory is no matter, inside a budget, and where only the description is wanted. */
 const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10;
 
+/* What every model file begins with.  Anything else is not kept, to be there again at the next visit. */
+const MAGICS = ['QSF1', 'GGUF'];
+
 /* Bytes that came and were not read yet. */
 class Parts {
-  #parts = [];                  // {at, bytes, left}
+  #parts = [];                  // {at, bytes, left: places [from, to) in bytes that are still to be read}
   size = 0;
 
   add(at, bytes) {
-    this.#parts.push({at, bytes, left: bytes.length});
+    this.#parts.push({at, bytes, left: [[0, bytes.length]]});
     this.size += bytes.length;
   }
   /** false: not all of them are here any more. */
-  read(at, target, forget) {
+  read(at, target) {
     const end = at + target.length, parts = this.#parts.filter(p => p.at < end && at < p.at + p.bytes.length);
     const overlap = p => Math.min(end, p.at + p.bytes.length) - Math.max(at, p.at);
     if (parts.reduce((n, p) => n + overlap(p), 0) !== target.length) return false;
     for (const p of parts) {
       const from = Math.max(at, p.at);
       target.set(p.bytes.subarray(from - p.at, from - p.at + overlap(p)), from - at);
-      p.left -= overlap(p);
     }
-    if (forget) this.forget();
     return true;
   }
-  /** Leaves what is still to be read. */
-  forget() {
-    this.#parts = this.#parts.filter(p => p.left > 0);
+  /** Nobody will read [at, end) any more. */
+  forget(at, end) {
+    for (const p of this.#parts) {
+      const from = at - p.at, to = end - p.at;
+      if (to <= 0 || from >= p.bytes.length) continue;
+      const around = ([a, b]) => [[a, Math.min(b, from)], [Math.max(a, to), b]];
+      p.left = p.left.flatMap(around).filter(([a, b]) => a < b);
+    }
+    this.#parts = this.#parts.filter(p => p.left.length);
     this.size = this.#parts.reduce((n, p) => n + p.bytes.length, 0);
   }
   clear() {
@@ -46,29 +54,38 @@ class Parts {
 export class Download {
   name; length;
   stored = 0;                   // bytes that came from the store
-  #remote; #entry; #signal; #warn; #onBytes;
+  #remote; #lanes; #entry; #signal; #warn; #onBytes; #how;
   #at = 0;                      // bytes [0, at) have come
   #parts = new Parts();
   #partsFrom = 0;               // what is before is in the entry
   #waiting = new Set();         // {end, resolve, reject}
   #resume;                      // wakes a pump that rests
   #failure;
-  #settled = false;             // the engine has told how it reads
-  #limit;                       // bytes that may wait in memory; until the engine has told, what it reads may be read again, and waits on
+  #early = new Map();           // place -> length of what was read before that; some of it is weights, so it stays
+  #settled = false;
+  #budget;                      // bytes that a model may take; undefined: any
+  #limit;                       // bytes that may wait in memory
   #ranges = false;
+  #dropped;                     // an entry on its way out
 
-  constructor(url, {frugal, timeout, signal, onBytes, warn}) {
-    this.#limit = frugal ? FRUGAL_BYTES : WAITING_BYTES;
-    this.name = url;
+  constructor(url, {how, memory, timeout, signal, onBytes, onWait, warn}) {
+    this.#budget = memory ? memory * 1e6 : undefined;
+    this.#limit = memory ? FRUGAL_BYTES : WAITING_BYTES;
+    this.#how = how;
+    this.name = shown(url);
     this.#signal = signal;
     this.#onBytes = onBytes;
     this.#warn = warn;
-    this.#remote = new Remote(url, {timeout});
+    this.#remote = new Remote(url, {timeout, onWait});
   }
 
-  /** store: a Store, or undefined; how: true or 'reload'; header: only the description will be read; frugal: inside a budget.  Resolves when the file's length is known. */
-  static async open(url, {store, how, header, frugal, timeout, signal, onBytes, warn}) {
-    const self = new Download(url, {frugal, timeout, signal, onBytes, warn});
+  /**
+   * store: a Store, or undefined; how: load()'s cache; header: only the description will be read; memory: the budget
+   * in MB, 0 for none; onWait: see Remote.
+   * Resolves when the file's length is known.
+   */
+  static async open(url, {store, how, header, ...options}) {
+    const self = new Download(url, {how, ...options}), {warn} = options;
     let writer;
     if (store) {
       try {
@@ -95,14 +112,16 @@ export class Download {
 
   /* Nothing but what is asked for, where the server can. */
   async #byRanges() {
-    const {ranges, ...known} = await this.#remote.head(this.#signal);
-    if (!ranges || known.length === undefined) {
+    const known = await this.#remote.head(this.#signal);
+    if (!this.#remote.ranges || known.length === undefined) {
       this.#limit = HEADER_BYTES;
       return false;
     }
     this.#remote.known = known;
     this.length = known.length;
     this.#ranges = true;
+    this.#lanes = new Lanes(this.#remote, this.length);
+    this.#lanes.exact();
     return true;
   }
 
@@ -126,34 +145,49 @@ export class Download {
       bytes = this.#remote.from(0, this.#signal);
       try {
         await bytes.next();
+        if (this.#remote.known.length === undefined) await this.#askLength();
       } catch (error) {
         await writer?.abandon();
         throw error;
       }
     }
-    const {known} = this.#remote;
+    this.length = this.#remote.known.length;
     if (kept) {
       this.#entry = kept;
       this.#at = this.#partsFrom = this.stored = kept.stored;
       this.#onBytes(kept.stored);
     } else if (writer) {
-      this.#entry = await this.#newEntry(store, writer, known);
+      this.#entry = await this.#newEntry(store, writer);
     }
-    this.length = known.length;
-    if (this.length === undefined) this.#limit = Infinity;
     const pumped = this.#pump(bytes);
-    if (this.length === undefined) {            // a server that does not say: when all of it is here
-      await pumped;
-      if (this.#failure) throw this.#failure;
-      this.length = this.#at;
+    if (this.length !== undefined) return;
+    await pumped;               // the file's end is its length
+    if (this.#failure || !this.#at) {
+      await this.#entry?.drop();
+      this.#entry = undefined;
+    }
+    if (this.#failure) throw this.#failure;
+    this.length = this.#at;
+    if (this.#keeps) this.#entry.finish();
+  }
+
+  /* A server that does not say the length with the file says it with a range of it, or never. */
+  async #askLength() {
+    const {known} = this.#remote;
+    try {
+      const now = await this.#remote.head(this.#signal);
+      if (!difference(known, now)) known.length = now.length;
+    } catch {
+      this.#signal.throwIfAborted();
     }
   }
 
-  async #newEntry(store, writer, known) {
+  async #newEntry(store, writer) {
     try {
-      if (known.length === undefined) throw new Error('the server does not say how long it is');
-      if (await store.room() < known.length * 1.02 + (1 << 20)) throw new Error('there is no room for it');
-      return writer.start(known);
+      const {length = 0} = this;
+      if (this.length === 0) throw new Error('it is empty');
+      if (await store.room() < length * 1.02 + (1 << 20)) throw new Error('there is no room for it');
+      return writer.start({...this.#remote.known, length});
     } catch (error) {
       this.#warn(`not stored: ${error.message}`);
       await writer.abandon().catch(() => {});
@@ -169,7 +203,10 @@ export class Download {
         this.#keep(part);
         this.#onBytes(part.length);
         for (const w of this.#waiting) if (w.end <= this.#at) this.#answer(w);
-        while (this.#parts.size > this.#limit && !this.#waiting.size && !this.#ranges) await new Promise(resolve => { this.#resume = resolve; });
+        const unknown = this.length === undefined;
+        if (unknown && this.#parts.size > this.#budget) throw this.#refusal('the server does not say how long it is');
+        while (!unknown && this.#parts.size > this.#limit && !this.#waiting.size && !this.#ranges)
+          await new Promise(resolve => { this.#resume = resolve; });
         if (this.#ranges) return;
       }
     } catch (error) {
@@ -178,6 +215,10 @@ export class Download {
     }
   }
   #keep(part) {
+    if (!this.#at && part.length >= 4 && !MAGICS.includes(String.fromCharCode(...part.subarray(0, 4)))) {
+      this.#dropped = this.#entry?.drop();
+      this.#entry = undefined;
+    }
     if (this.#entry && this.#partsFrom === this.#at) {
       try {
         this.#entry.append(part);
@@ -200,13 +241,21 @@ export class Download {
   /* Whether all of it is stored, or will be. */
   get #keeps() { return !!this.#entry && this.#partsFrom === this.#at; }
 
-  /** The engine tells whether it reads everything once, or layers again and again. */
-  settle({resident}) {
+  /** The engine tells whether it will read the same bytes again and again.  Rejects where it cannot. */
+  async settle({again}) {
     this.#settled = true;
-    this.#parts.forget();
-    if (resident || this.#keeps) return;
+    for (const length of this.#early.values()) this.#limit += length;
+    if (!again || this.#keeps || this.#ranges) return;
+    if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
+    if (!this.#remote.ranges) throw this.#refusal('the server does not answer ranges');
     this.#parts.clear();
     this.#toRanges();
+  }
+  #refusal(why) {
+    const never = this.#how === false, unkept = never ? 'cache: false keeps no file' : 'the file could not be stored';
+    return new QsfError('HTTP', `${this.name}: memory: ${this.#budget / 1e6} does not hold the model; its layers would be read ` +
+      `from the file again and again, but ${why}, and ${unkept}; raise memory${never ? ', leave out cache: false' : ''}, ` +
+      'or take it from a server with ranges');
   }
   #toRanges() {
     this.#ranges = true;
@@ -219,7 +268,11 @@ export class Download {
     if (!this.#ranges && at + length > this.#at) await this.#arrival(at + length, signal);
   }
   #arrival(end, signal) {
-    if (this.#failure) throw this.#failure;
+    if (this.#failure?.changed) throw this.#failure;
+    if (this.#failure) {        // the server may be there again
+      this.#failure = undefined;
+      void this.#pump(this.#remote.from(this.#at, this.#signal));
+    }
     return new Promise((resolve, reject) => {
       const waiting = {end, resolve, reject};
       this.#waiting.add(waiting);
@@ -237,16 +290,25 @@ export class Download {
       return false;
     }
     if (inEntry === target.length) return true;
-    const read = this.#parts.read(at + inEntry, target.subarray(inEntry), this.#settled);
+    const found = this.#parts.read(at + inEntry, target.subarray(inEntry));
+    if (this.#settled) this.#parts.forget(at, at + target.length);
+    else this.#early.set(at, target.length);
     this.#resume?.();
-    return read;
+    return found;
   }
 
-  fetch(at, length, signal, take) { return this.#remote.range(at, length, signal, take); }
+  /** Bytes that are not here any more.  Where the server has no ranges they come with the whole file. */
+  async fetch(at, length, signal, take) {
+    if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
+    this.#lanes ??= new Lanes(this.#remote, this.length);
+    if (!this.#remote.ranges) this.#lanes.whole();
+    return this.#lanes.read(at, length, signal, take);
+  }
 
-  /** What was read is not what it should be: the next load fetches it anew. */
+  /** What was read is not what it should be: the next read asks again, the next load fetches anew what was stored. */
   async spoil() {
     const entry = this.#entry;
+    this.#lanes?.close();
     if (!entry) return false;
     this.#entry = undefined;
     this.#partsFrom = 0;
@@ -257,9 +319,11 @@ export class Download {
 
   async close() {
     this.#toRanges();
+    this.#lanes?.close();
     const entry = this.#entry;
     this.#entry = undefined;
     if (entry && this.#partsFrom < this.length && this.#partsFrom < this.#at) await entry.drop();     // there was no room for the rest
     else entry?.close();
+    await this.#dropped;
   }
 }

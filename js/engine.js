@@ -237,6 +237,11 @@ export class Engine {
     return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions, fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
+  /** Whether parts of the file are read for every pass: layers, or the head and the embedding. */
+  get readsAgain() {
+    const {resident, plan} = this.info();
+    return !resident || plan.some(({name}) => name.startsWith('window'));
+  }
   stats() {
     return {...this.#numbers(STATS), samplingNs: Math.round(this.#samplingMs * 1e6), cachedTokens: this.#tokens.length, memoryBytes: this.memoryBytes};
   }

@@ -3,7 +3,10 @@
 import {QsfError} from './errors.js';
 import {own, reused} from './stream.js';
 
-const TRIES = 5, LONGEST_MS = 60_000;
+const MANY = 5, FEW = 3;                /* tries: of what may well pass, and of what hardly will */
+const LONGEST_MS = 60_000;              /* a server that asks for more patience is an error */
+const WORDS = 2000, WORDS_MS = 1000;    /* of a refusal's body */
+const SHOWN = 200;                      /* letters of an address, or of such words, in a message */
 
 /* Waits, but not longer than the signal. */
 const pause = (ms, signal) => new Promise((resolve, reject) => {
@@ -13,121 +16,218 @@ const pause = (ms, signal) => new Promise((resolve, reject) => {
   signal?.addEventListener('abort', abort, {once: true});
 });
 
-/* How long to wait before the next try: what the server says in seconds or as a date, else longer each time. */
-function patience(response, attempt) {
-  const text = response?.headers.get('retry-after') ?? '';
-  const ms = /^[\d.]+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
-  return ms >= 0 ? Math.min(ms, LONGEST_MS) : 200 * 3 ** attempt;
+/** A URL as messages show it: no password, and no query, which may be a key. */
+export function shown(url) {
+  const {protocol, origin, pathname, search} = new URL(url);
+  const place = /^https?:$/.test(protocol) ? origin + pathname : url.split(/[?#]/)[0];
+  return `${place.slice(0, SHOWN)}${search && '?...'}`;
 }
 
-/** An error of a server's answer.  again: another try may go better; changed: the file is not the one that it was. */
-function fault(url, message, {again = false, changed = false, response, cause} = {}) {
-  return Object.assign(new QsfError('HTTP', `${url}: ${message}`, cause && {cause}), {again, changed, response});
+/* Something that went wrong.  tries: how many make sense; changed: the file is not the one that it was; wait: ms that
+ * the server asks for. */
+class Fault {
+  constructor(message, {tries = 1, changed = false, advice, wait, cause} = {}) {
+    Object.assign(this, {message, tries, changed, advice, wait, cause});
+  }
+  error(place, attempt, ms) {
+    const times = attempt ? `, ${attempt + 1} times in ${(ms / 1000).toFixed(1)} s` : '';
+    const text = `${place}: ${this.message}${times}${this.advice ? `; ${this.advice}` : ''}`;
+    return Object.assign(new QsfError('HTTP', text, this.cause && {cause: this.cause}), {changed: this.changed});
+  }
 }
+
+/* What the server asks for, in seconds or as a date; undefined: nothing. */
+function retryAfter(response) {
+  const text = response.headers.get('retry-after') ?? '';
+  const ms = /^[\d.]+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now();
+  return ms >= 0 ? ms : undefined;
+}
+
+const REASONS = {
+  ENOTFOUND: 'no server has this name',
+  EAI_AGAIN: 'the name could not be looked up; is there a network?',
+  ECONNREFUSED: 'nothing listens there',
+  ECONNRESET: 'the server, or something before it, broke the connection off',
+  UND_ERR_SOCKET: 'the server broke the connection off',
+  UND_ERR_CONNECT_TIMEOUT: 'the server does not answer',
+  EHOSTUNREACH: 'there is no way to this machine',
+  ENETUNREACH: 'there is no network',
+};
+/* What fetch() threw: engines other than browsers say the reason in a cause of a cause. */
+function disconnected(error, url, answered) {
+  let inner = error;
+  for (let next = error; next instanceof Error; next = next.errors?.[0] ?? next.cause) inner = next;
+  const cause = error, {code = ''} = inner;
+  if (globalThis.location !== undefined && !globalThis.process?.versions?.node) {       // a page: no reason is told
+    const {origin, protocol} = new URL(url), advice = ['the server may not be there'];
+    if (globalThis.navigator?.onLine === false) advice.unshift('this device is offline');
+    if (origin !== location.origin) advice.push('its CORS headers do not allow this page (Access-Control-Allow-Origin)');
+    if (protocol === 'http:' && location.protocol === 'https:') advice.push('a page of https may not read from http');
+    const tries = answered ? MANY : FEW;
+    return new Fault(`there is no connection (${error.message})`, {tries, advice: advice.join(', or '), cause});
+  }
+  const isFinal = /CERT|SELF_SIGNED|^ERR_|UNABLE_TO/.test(code) || (!answered && (!code || code === 'ENOTFOUND'));
+  const reason = REASONS[code] ? ` (${REASONS[code]})` : '';
+  const text = inner.message.includes(code) ? inner.message : `${code} ${inner.message}`;
+  const advice = answered ? undefined : 'is the address right, and its server running?';
+  return new Fault(`${answered ? 'the connection failed' : 'there is no connection'}: ${text}${reason}`,
+    {tries: isFinal ? 1 : answered ? MANY : FEW, advice, cause});
+}
+
+/* What a server says of its refusal. */
+async function wordsOf({headers, body, statusText}) {
+  let text = headers.get('x-error-message') ?? '';
+  if (!text && body && /^text\/plain|json/.test(headers.get('content-type') ?? '')) {
+    const reader = body.getReader(), decoder = new TextDecoder(), leave = () => void reader.cancel().catch(() => {});
+    const timer = setTimeout(leave, WORDS_MS);
+    try {
+      while (text.length < WORDS) {
+        const {done, value} = await reader.read();
+        if (done) break;
+        text += decoder.decode(value, {stream: true});
+      }
+    } catch { /* what came will do */ }
+    clearTimeout(timer);
+    leave();
+    try {
+      const {error, message, detail} = JSON.parse(text);
+      text = [error?.message, error, message, detail].find(t => typeof t === 'string') ?? text;
+    } catch { /* no JSON */ }
+  }
+  text = text.replace(/[\s\x00-\x1f\x7f]+/g, ' ').trim();
+  if (text.length > SHOWN) text = `${text.slice(0, SHOWN)}...`;
+  return `${statusText && ` ${statusText}`}${text && `: "${text}"`}`;
+}
+const ADVICE = {401: 'it wants to know who asks', 404: 'is the address right?', 410: 'is the address right?'};
 
 /** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined where nothing does that both say. */
 export const difference = (known, now) => ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
 
+/* An address's user name and password as a header. */
+function basic(...who) {
+  const plain = text => text.replace(/(%[\da-f]{2})+/gi, bytes => {
+    try {
+      return decodeURIComponent(bytes);
+    } catch {
+      return bytes;
+    }
+  });
+  return `Basic ${btoa(String.fromCharCode(...new TextEncoder().encode(who.map(plain).join(':'))))}`;
+}
+
 export class Remote {
   /** {length, etag, modified} of the file once an answer said them. */
   known;
-  #url; #timeout;
+  /** Whether ranges are answered; undefined until one was asked for. */
+  ranges;
+  #url; #headers = {'accept-encoding': 'identity'}; #place; #timeout; #onWait;
+  #answered = false;
   #spare = [];                  // for reused()
 
-  constructor(url, {timeout = 30_000} = {}) {
-    this.#url = url;
+  /** onWait({ms, reason}) is told before it waits that long. */
+  constructor(url, {timeout = 30_000, onWait} = {}) {
+    const plain = new URL(url), {username, password} = plain;
+    if (username || password) this.#headers.authorization = basic(username, password);
+    plain.username = plain.password = '';
+    this.#url = plain.href;
+    this.#place = shown(url);
     this.#timeout = timeout;
+    this.#onWait = onWait;
   }
 
-  /** The file's bytes from `at` to its end, in parts, in one request if nothing fails.  The first part is empty and says that known is set. */
-  async * from(at, signal) {
-    for (let attempt = 0; ; attempt++) {
+  /**
+   * The file's bytes from `at` to its end, in parts, in one request if nothing fails.  The first part is empty and says
+   * that known is set.  A server without ranges sends the file from its beginning; what comes before `at` is passed over.
+   */
+  from(at, signal) { return this.#bytes(at, undefined, signal, own); }
+  /** Bytes [at, end), or without `end` as from() does; a part is there until the next one is asked for. */
+  range(at, end, signal) { return this.#bytes(at, end, signal, stream => reused(stream, this.#spare)); }
+
+  async * #bytes(at, end, signal, read) {
+    const tries = this.#tries(signal);
+    for (;;)
       try {
-        const {parts, skip, finish} = await this.#ask(at, undefined, signal);
-        let left = skip;
+        const {body, skip, limit, finish} = await this.#ask(at, end, signal);
         try {
+          let left = skip;
           yield new Uint8Array(0);
-          for await (const part of parts) {
+          for await (const part of this.#parts(read(body), limit)) {
             const rest = part.subarray(Math.min(left, part.length));
             left -= part.length - rest.length;
             if (!rest.length) continue;
-            attempt = 0;
+            tries.progress();
             at += rest.length;
             yield rest;
           }
         } finally {
           finish();
         }
-        if (this.known.length === undefined) this.known.length = at;
-        if (at === this.known.length) return;
-        throw fault(this.#url, `the connection ended after ${at} of ${this.known.length} bytes`, {again: true});
+        if (end === undefined && this.known.length === undefined) this.known.length = at;
+        if (at === (end ?? this.known.length)) return;
+        throw new Fault(`the connection ended at ${at} of ${end ?? this.known.length} bytes`, {tries: MANY});
       } catch (error) {
-        await this.#again(error, attempt, signal);
+        if (at === end) return;         // what came behind it is of no use
+        await tries.again(error);
       }
-    }
   }
 
-  /** Calls take(part, offset) with bytes [at, at + length) in turn; a part is there until take returns.  What it throws ends the request. */
-  async range(at, length, signal, take) {
-    let done = 0;
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const {parts} = await this.#ask(at + done, length - done, signal);
-        for await (const part of parts) {
-          take(part, done);
-          done += part.length;
-          attempt = 0;
-        }
-        if (done === length) return;
-        throw fault(this.#url, `${done} bytes came, ${length} were asked for`, {again: true});
-      } catch (error) {
-        await this.#again(error, attempt, signal);
-      }
-    }
-  }
-
-  /** What the server says of the file now, by a request for one byte; ranges: whether it answers them. */
+  /** What the server says of the file now, by a request for one byte. */
   async head(signal) {
-    for (let attempt = 0; ; attempt++) {
+    const tries = this.#tries(signal), {known} = this;
+    for (;;)
       try {
-        const known = this.known;
         this.known = undefined;
-        try {
-          const {finish, ranges} = await this.#ask(0, 1, signal, true);
-          finish();
-          return {...this.known, ranges};
-        } finally {
-          this.known = known;
-        }
+        const {finish} = await this.#ask(0, 1, signal, true);
+        finish();
+        return this.known;
       } catch (error) {
-        await this.#again(error, attempt, signal);
+        await tries.again(error);
+      } finally {
+        this.known = known;
       }
-    }
   }
 
-  async #again(error, attempt, signal) {
-    signal?.throwIfAborted();
-    const ours = error instanceof QsfError;
-    if (ours && (!error.again || attempt + 1 >= TRIES)) throw error;
-    if (attempt + 1 >= TRIES) throw fault(this.#url, `${error.message}; there is no connection, or the server's CORS headers do not allow this page`, {cause: error});
-    await pause(patience(error.response, attempt), signal);
+  /* Counts tries: progress() begins anew, again(error) waits for the next or throws. */
+  #tries(signal) {
+    let attempt = 0, began = performance.now();
+    return {
+      progress() {
+        attempt = 0;
+        began = performance.now();
+      },
+      again: async error => {
+        signal?.throwIfAborted();
+        if (error instanceof QsfError) throw error;
+        const fault = error instanceof Fault ? error : disconnected(error, this.#url, this.#answered);
+        const ms = fault.wait ?? (fault.tries > FEW ? 200 : 100) * 3 ** attempt;
+        if (ms > LONGEST_MS) {
+          fault.message += `, and asks to wait ${Math.ceil(ms / 1000)} s`;
+          fault.advice = 'load it again then';
+        }
+        if (ms > LONGEST_MS || attempt + 1 >= fault.tries) throw fault.error(this.#place, attempt, performance.now() - began);
+        this.#onWait?.({ms, reason: `${this.#place}: ${fault.message}`});
+        await pause(ms, signal);
+        attempt++;
+      },
+    };
   }
 
-  /* One request.  length undefined: to the end; whole: the file from its beginning will do.  The answer's parts, and how many bytes of them come before `at`.
-   * Parts of a length that was asked for are there until the next one only. */
-  async #ask(at, length, signal, whole = false) {
+  /* One request.  end undefined: to the file's end; whole: the file from its beginning will do.  skip: how many bytes of
+   * the answer come before `at`. */
+  async #ask(at, end, signal, whole = false) {
     signal?.throwIfAborted();
-    const url = this.#url, controller = new AbortController();
+    const controller = new AbortController();
     const abort = () => controller.abort(signal.reason);
     signal?.addEventListener('abort', abort, {once: true});
     const finish = () => { signal?.removeEventListener('abort', abort); controller.abort(); };
-    const ranged = at > 0 || length !== undefined;
+    const ranged = at > 0 || end !== undefined;
     try {
-      const response = await this.#quick(fetch(url, {
-        headers: ranged ? {range: `bytes=${at}-${length === undefined ? '' : at + length - 1}`} : {}, signal: controller.signal, cache: 'no-store',
-      }), 'no answer');
-      const answer = this.#check(response, at, length, ranged, whole);
-      return {...answer, parts: this.#parts(length === undefined ? own(response.body) : reused(response.body, this.#spare), answer.limit, finish), finish};
+      const headers = {...this.#headers, ...(ranged && {range: `bytes=${at}-${end === undefined ? '' : end - 1}`})};
+      const asked = fetch(this.#url, {headers, signal: controller.signal, cache: 'no-store'});
+      const response = await this.#quick(asked, 'no answer');
+      this.#answered = true;
+      if (!response.ok) await this.#refuse(response);
+      return {...this.#check(response, at, end, ranged, whole), body: response.body, finish};
     } catch (error) {
       finish();
       throw error;
@@ -138,7 +238,8 @@ export class Remote {
   async #quick(promise, what) {
     let timer;
     const late = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(fault(this.#url, `${what} for ${this.#timeout / 1000} seconds`, {again: true})), this.#timeout);
+      const fault = new Fault(`${what} for ${this.#timeout / 1000} seconds`, {tries: FEW});
+      timer = setTimeout(() => reject(fault), this.#timeout);
     });
     try {
       return await Promise.race([promise, late]);
@@ -147,62 +248,70 @@ export class Remote {
     }
   }
 
-  /* Throws unless the answer has the bytes that were asked for, of the file that is known. */
-  #check(response, at, length, ranged, whole) {
-    const url = this.#url, {status, headers} = response, text = name => headers.get(name) ?? undefined;
-    const fail = (message, options) => { throw fault(url, message, {response, ...options}); };
+  async #refuse(response) {
+    const {status, redirected} = response, message = `the server answered ${status}${await wordsOf(response)}`;
+    if (status === 416) throw new Fault(`${message}: the file is shorter than it was`, {changed: true});
+    if (status === 429 || status >= 500)
+      throw new Fault(message, {tries: MANY, wait: retryAfter(response), advice: 'load it again later'});
     /* A redirection may have led to a place that is not valid any more; asking again leads to another. */
-    if (status === 429 || status >= 500 || (response.redirected && [401, 403, 410].includes(status))) fail(`the server answered ${status}`, {again: true});
-    if (status === 416) fail('the file is shorter than it was', {changed: true});
-    if (!response.ok) fail(`the server answered ${status}`);
+    const tries = redirected && [401, 403, 410].includes(status) ? MANY : 1;
+    throw new Fault(message, {tries, advice: ADVICE[status]});
+  }
+
+  /* Throws unless the answer has the bytes that were asked for, of the file that is known. */
+  #check(response, at, end, ranged, whole) {
+    const {status, headers} = response, text = name => headers.get(name) ?? undefined;
+    const fail = (message, options) => { throw new Fault(message, options); };
     const encoding = text('content-encoding');
     if (encoding && encoding !== 'identity') fail(`the server compresses (${encoding}); model files must come as they are`);
 
     const now = {etag: text('etag'), modified: text('last-modified')};
     let limit = Infinity, skip = 0;
     if (status === 206) {
-      if (!ranged) fail('the server answered a part of the file without being asked for one');
+      if (!ranged) fail('the server answered a part of the file without being asked for one', {tries: FEW});
       /* Without Access-Control-Expose-Headers a page does not see Content-Range: then the lengths have to do. */
       const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(text('content-range') ?? '');
-      if (text('content-range') && !range) fail(`the server answered with "${text('content-range')}"`);
+      if (text('content-range') && !range) fail(`the server answered with "${text('content-range')}"`, {tries: FEW});
       if (range) {
         now.length = Number(range[3]);
-        const end = length === undefined ? now.length : at + length;
-        if (Number(range[1]) !== at || Number(range[2]) !== end - 1)
-          fail(`the server answered with ${range[0]}`, {changed: !!this.known?.length && now.length !== this.known.length});
-        limit = end - at;
+        const last = (end ?? now.length) - 1;
+        const changed = !!this.known?.length && now.length !== this.known.length, tries = changed ? 1 : FEW;
+        if (Number(range[1]) !== at || Number(range[2]) !== last)
+          fail(`the server answered with ${range[0]}, asked for bytes ${at}-${last}`, {changed, tries});
+        limit = last + 1 - at;
       } else {
         const sent = text('content-length');
-        if (length === undefined && sent !== undefined) now.length = at + Number(sent);
-        limit = length ?? (this.known?.length ?? Infinity) - at;
+        if (end === undefined && sent !== undefined) now.length = at + Number(sent);
+        limit = (end ?? this.known?.length ?? Infinity) - at;
       }
     } else if (status === 200) {
       const sent = text('content-length');
       if (sent !== undefined) now.length = Number(sent);
-      if (length !== undefined && !whole) fail('the server does not answer ranges');
+      if (end !== undefined && !whole) fail('the server does not answer ranges', {tries: this.ranges ? FEW : 1});
       limit = now.length ?? this.known?.length ?? Infinity;
       skip = at;
     } else {
       fail(`the server answered ${status}`);
     }
-    if (this.known && difference(this.known, now)) fail('the file has changed meanwhile; load it again', {changed: true});
+    const mark = this.known && difference(this.known, now);
+    if (mark)
+      fail(`the file has changed meanwhile (${mark} ${this.known[mark]}, now ${now[mark]}); load it again`, {changed: true});
     /* From its beginning again, and nothing says that it is the same. */
-    if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified)) fail('the connection ended, and the server does not answer ranges', {changed: true});
+    if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified))
+      fail('the connection ended, the server does not answer ranges, and no ETag or Last-Modified says that the file is ' +
+        'still the same', {changed: true, advice: 'load it again'});
+    if (ranged) this.ranges = status === 206;
     this.known = {length: this.known?.length ?? now.length, etag: this.known?.etag ?? now.etag, modified: this.known?.modified ?? now.modified};
-    return {limit, skip, ranges: status === 206};
+    return {limit, skip};
   }
 
   /* The body's parts; one that stalls or is longer than the answer's head said is an error. */
-  async * #parts(stream, limit, finish) {
+  async * #parts(stream, limit) {
     let total = 0;
-    try {
-      for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {
-        total += part.length;
-        if (total > limit) throw fault(this.#url, `more than the ${limit} bytes that the server promised`);
-        yield part;
-      }
-    } finally {
-      finish();
+    for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {
+      total += part.length;
+      if (total > limit) throw new Fault(`more than the ${limit} bytes that the server promised came`, {tries: FEW});
+      yield part;
     }
   }
 }

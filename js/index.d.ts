@@ -18,8 +18,12 @@ export declare class QsfError extends Error {
 }
 
 export type Progress =
-  /** Bytes of the file that are here, and how many of them were kept from an earlier visit; total is 0 while it is unknown. */
-  | {phase: 'load', loaded: number, total: number, stored: number}
+  /**
+   * Bytes of the file that are here, and how many of them were kept from an earlier visit; total is 0 while it is
+   * unknown. waiting: a request failed, or the server asked for patience, and the next one is made after so many
+   * milliseconds; a server that wants more than a minute is an error at once.
+   */
+  | {phase: 'load', loaded: number, total: number, stored: number, waiting?: {ms: number, reason: string}}
   /** Rows of the prompt that are computed, and of the batch of rows under way the layers that are. Told every 50 ms at most, and at each batch's end. */
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
 

@@ -1,8 +1,10 @@
 /* The reader's worker: brings bytes of the model file to where the engine wants them, while that computes.
  * SPDX-License-Identifier: MIT
  *
- * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?, slot?}, {op: 'cancel', id}, {op: 'settle', resident},
- * {op: 'back', buffer}, {op: 'spoil'}, {op: 'close'}.  Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {progress}; {warning}; {spoiled}; {closed}.
+ * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?, slot?},
+ * {op: 'cancel', id}, {op: 'settle', again}, {op: 'back', buffer}, {op: 'spoil'}, {op: 'close'}.
+ * Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {settled: {error?}}; {progress}; {warning};
+ * {spoiled}; {closed}.
  *
  * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's words, and the reader takes that before it writes, so that
  * a read that the engine gave up writes nothing any more. */
@@ -16,6 +18,7 @@ export const ASKED = 1, WRITING = 2, GIVEN_UP = 3;
 export const RING = 32;
 
 const SPARE_LEAST = 64 << 10, SPARE_MS = 1000;
+const SILENT_MS = 3000;         /* a wait for a server that is longer is a warning */
 
 /* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or say by false that fetch(at, length, signal, take) has
  * to call take(part, offset) with all of them; close().  What knows no waiting has neither ready nor fetch. */
@@ -64,8 +67,18 @@ export function serveReader(host) {
     host.post({progress: {loaded, total: source?.length ?? 0, stored: source?.stored ?? 0}});
   };
 
+  /* A server's answer made us wait before we ask again. */
+  const warned = new Set();
+  function waiting({ms, reason}) {
+    const {length: total = 0, stored = 0} = source ?? {};
+    host.post({progress: {loaded, total, stored, waiting: {ms, reason}}});
+    if (ms < SILENT_MS || warned.has(reason)) return;
+    warned.add(reason);
+    host.post({warning: `${reason}; asked again after ${Math.ceil(ms / 1000)} s`});
+  }
+
   let opening;
-  async function open({from, options: {cache = true, header, frugal, timeout}}) {
+  async function open({from, options: {cache = true, header, memory, timeout}}) {
     if (from.path !== undefined) source = host.openPath(from.path);
     else if (from.blob) source = blobSource(from.blob);
     else {
@@ -78,7 +91,8 @@ export function serveReader(host) {
           warn(`not stored: ${error.message}`);
         }
       }
-      source = await Download.open(from.url, {store, how: cache, header, frugal, timeout, signal: life.signal, onBytes: progress, warn});
+      const told = {signal: life.signal, onBytes: progress, onWait: waiting, warn};
+      source = await Download.open(from.url, {store, how: cache, header, memory, timeout, ...told});
       host.post({progress: {loaded, total: source.length, stored: source.stored}});
     }
     host.post({opened: {name: source.name, length: source.length}});
@@ -124,7 +138,14 @@ export function serveReader(host) {
     read,
     cancel: ({id}) => reads.get(id)?.abort(),
     back: ({buffer}) => spare.put(buffer),
-    settle: how => source.settle?.(how),
+    settle: async how => {
+      try {
+        await source.settle?.(how);
+        host.post({settled: {}});
+      } catch (error) {
+        host.post({settled: {error: pack(error)}});
+      }
+    },
     spoil: async () => host.post({spoiled: await source.spoil?.() ?? false}),
     close: async () => {
       life.abort(new QsfError('CANCELLED', 'closed'));

@@ -85,7 +85,11 @@ export class RemoteSource {
     this.#worker.post({op: 'cancel', id});
   }
 
-  settle(how) { this.#worker.post({op: 'settle', ...how}); }
+  /** again: the same bytes will be read again and again.  Rejects where that is not possible. */
+  async settle(how) {
+    const {error} = await this.#ask('settled', {op: 'settle', ...how});
+    if (error) throw unpack(error);
+  }
   /** Promises whether there was something stored, which is not any more. */
   spoil() { return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false); }
   /** Its files are closed when the promise resolves. */

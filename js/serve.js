@@ -33,21 +33,22 @@ export function serve(host) {
       host.post({progress: {phase: 'load', ...p}});
     };
     source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(), {progress, warning: warn});
-    await source.open?.(from, {cache: options.cache, timeout: options.timeout, header: !!options.estimate, frugal: options.memory > 0});
+    const {cache, timeout, memory, estimate} = options;
+    await source.open?.(from, {cache, timeout, memory, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
     await engine.open();
-    if (options.estimate) {
-      const estimate = engine.estimate({...options, threads: 0});
+    if (estimate) {
+      const estimated = engine.estimate({...options, threads: 0});
       warnings.push(...engine.warnings);
-      return estimate;
+      return estimated;
     }
     engine.context({...options, threads: 0});
     warnings.push(...engine.warnings);
     const info = engine.info();
-    source.settle?.({resident: info.resident});
+    await source.settle?.({again: engine.readsAgain});
     if (!info.resident) engine.share();
     early = false;
     return info;

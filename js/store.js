@@ -92,6 +92,11 @@ class Entry {
     this.#metaFile.write(writePlace(this.#meta), {at: PLACE * (this.#meta.turn % 2)});
     this.#metaFile.flush();
   }
+  /** All of a file that began without its length: an entry that holds more than its length is nothing until then. */
+  finish() {
+    this.#meta.length = this.stored;
+    this.#save();
+  }
   /** Written before the first byte. */
   begin() {
     this.#data.truncate(0);

@@ -82,17 +82,22 @@ describe('a visit', () => {
   test('inside a budget, without storing, streams by ranges', () => served(undefined, async server => {
     const {info} = await check(server.url, {memory: 60, cache: false});
     assert.equal(info.resident, false);
-    assert.ok(server.asked.length > 30 && server.asked[0] === 'all' && server.asked.slice(1).every(r => r.startsWith('bytes=')));
+    assert.ok(server.asked.length > 2 && server.asked[0] === 'all');
+    assert.ok(server.asked.slice(1).every(r => r.startsWith('bytes=')));
   }));
   test('of two at the same time stores once', () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
     const [a, b] = await Promise.all([check(server.url), check(server.url)]);
     assert.deepEqual([a, b].map(r => r.info.warnings.filter(w => /not stored/.test(w)).length).sort(), [0, 1]);
     assert.equal((await cache.list())[0].complete, true);
   }));
-  test("of a server that does not say the file's length", () => served((request, response, {send}) => { send({headers: {'content-length': undefined}}); return true; }, async server => {
-    const {info} = await check(server.url);
-    assert.ok(info.warnings.some(w => /not stored/.test(w)));
-  }));
+  test("of a server that says the file's length with ranges only", () => {
+    const spoil = (request, response, {send}) => { send({headers: {'content-length': undefined}}); return true; };
+    return served(spoil, async server => {
+      await check(server.url);
+      assert.deepEqual(server.asked, ['all', 'bytes=0-0']);
+      assert.equal((await cache.list())[0].complete, true);
+    });
+  });
   test('that stores nothing, where it cannot', async () => {
     await writeFile(join(WORK, 'no-folder'), '');
     process.env.QSF_CACHE = join(WORK, 'no-folder');
@@ -258,7 +263,8 @@ describe('a server that', () => {
     'changes the file': [(response, {send}) => send({headers: {etag: '"two"'}}), /changed/],
     "changes the file's length": [(response, {start, end, size}) => response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size + 1}`}).end(Buffer.alloc(end - start + 1)), /changed/],
     'sends nonsense for Content-Range': [(response, {send}) => send({headers: {'content-range': 'bytes all'}}), /answered with/],
-    'sends more than it promises': [(response, {start, end, size}) => response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`}).end(Buffer.alloc(end - start + 2)), /more than/],
+    'sends other bytes': [(response, {start, end, size}) =>
+      response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`}).end(Buffer.alloc(end - start + 2)), /layer/, 'CORRUPT'],
     'answers 503 for good': [response => response.writeHead(503, {'retry-after': '0'}).end(), /503/],
   };
   const passing = [
@@ -269,36 +275,40 @@ describe('a server that', () => {
     test(`goes wrong half way: an error where it stays so, and the model works on, ${threads} threads`, {timeout: 60_000}, () => {
       let spoil;
       return served((request, response, range) => range.ranged && !!spoil?.(response, range, request), async server => {
-        const model = await load(server.url, {threads, memory: 80, contextLength: 128, cache: false, timeout: 700});
+        const model = await load(server.url, {threads, memory: 60, contextLength: 128, cache: false, timeout: 700});
         const answers = async (n, name) => assert.deepEqual((await answer(model, {maxTokens: n})).ids, wanted.slice(0, n), name);
         const always = how => (...args) => { how(...args); return true; };
+        const set = how => {
+          spoil = how;
+          server.drop();        // else a request that is under way would go on being answered well
+        };
         await answers(1, 'at first');
-        for (const [name, [how, pattern]] of Object.entries(later)) {
-          spoil = always(how);
-          await assert.rejects(answer(model, {maxTokens: 1}), code('HTTP', pattern), name);
+        for (const [name, [how, pattern, kind = 'HTTP']] of Object.entries(later)) {
+          set(always(how));
+          await assert.rejects(answer(model, {maxTokens: 1}), code(kind, pattern), name);
           spoil = undefined;
           await answers(1, name);
         }
         const faults = [...passing], begun = server.asked.length;
         let n = 0, middle;
         spoil = (response, range, request) => {
-          const fault = ++n % 3 === 0 && faults.shift();
+          const fault = ++n % 2 === 0 && faults.shift();
           if (!fault) return false;
           middle ??= range.start + ((range.end - range.start + 1) >> 1);
           fault(response, range, request);
           return true;
         };
-        await answers(4, 'what passes');
+        await answers(8, 'what passes');
         assert.deepEqual(faults, []);
         assert.ok(server.asked.slice(begun).some(asked => asked.startsWith(`bytes=${middle}-`)), `${middle} is not where one of ${server.asked.slice(begun)} goes on`);
 
         const stop = new AbortController(), reason = new Error('enough');
-        spoil = always(() => stop.abort(reason));           // and never answers
+        set(always(() => stop.abort(reason)));              // and never answers
         await assert.rejects(answer(model, {signal: stop.signal}), reason);
         spoil = undefined;
         await answers(1, 'an answer that was left');
         const left = assert.rejects(answer(model), code('DISPOSED'));
-        await new Promise(resolve => { spoil = always(resolve); });
+        await new Promise(resolve => { set(always(resolve)); });
         await model.dispose();
         await left;
       });

@@ -73,6 +73,7 @@ export async function fileServer(file, spoil = () => false) {
     url: `http://127.0.0.1:${server.address().port}/model`,
     asked,                                      // 'all', or the Range header
     get sent() { return sent; },
+    drop: () => server.closeAllConnections(),
     close: () => { server.closeAllConnections(); server.close(); },
   };
 }
