@@ -10,7 +10,9 @@
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c kernels/*.c platform/wasm/*.c)
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
+file(MAKE_DIRECTORY "${qsf_package}")           # Ninja makes the folders of a command's outputs, make does not
 set(qsf_modules "")
+set(qsf_engine_targets "")
 
 # Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
 set(qsf_small ${qsf_wasm_sources})
@@ -37,6 +39,7 @@ function(qsf_engine variant)
     qsf_engine_objects(${name}_fast FLAGS -O3 ${flags} SOURCES ${qsf_fast})
     qsf_engine_objects(${name}_small FLAGS -Os ${flags} SOURCES ${qsf_small})
     set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>)
+    set(targets ${name}_fast ${name}_small)
     foreach(library IN ITEMS lz4 zstd)
         if(qsf_${library})
             file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
@@ -47,6 +50,7 @@ function(qsf_engine variant)
             target_compile_options(${name}_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0 -DHUF_FORCE_DECOMPRESS_X1
                 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${flags})
             list(APPEND objects $<TARGET_OBJECTS:${name}_${library}>)
+            list(APPEND targets ${name}_${library})
         endif()
     endforeach()
     set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory --initial-memory=4194304
@@ -58,6 +62,7 @@ function(qsf_engine variant)
     add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link} -o "${module}"
         DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
+    set(qsf_engine_targets ${qsf_engine_targets} ${targets} PARENT_SCOPE)
 endfunction()
 
 qsf_engine(simd)
@@ -74,6 +79,7 @@ foreach(script IN LISTS qsf_scripts)
 endforeach()
 add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)
 add_custom_target(js_package ALL DEPENDS ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE")
+add_dependencies(js_package ${qsf_engine_targets})      # make knows the objects' rules only in the targets that compile them
 
 # The page with the package, ready to be copied to a web server.
 file(GLOB qsf_page CONFIGURE_DEPENDS demo/*)
@@ -81,3 +87,4 @@ add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/demo/sw.js" COMMAND ${CMAKE_COMMA
     -DOUT=${CMAKE_BINARY_DIR}/demo -P "${PROJECT_SOURCE_DIR}/cmake/DemoFolder.cmake"
     DEPENDS ${qsf_page} ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE" cmake/DemoFolder.cmake VERBATIM COMMENT "Joining page and package")
 add_custom_target(demo_folder ALL DEPENDS "${CMAKE_BINARY_DIR}/demo/sw.js")
+add_dependencies(demo_folder js_package)        # else make -j links the modules in both targets at once
