@@ -9,7 +9,7 @@ export type ErrorCode =
   | 'ARGUMENT' | 'MEMORY' | 'IO' | 'CORRUPT' | 'UNSUPPORTED' | 'BUDGET' | 'FULL' | 'CANCELLED' | 'NOT_FOUND'
   | 'HTTP'       // a server's answer
   | 'BUSY'       // another answer of this model is under way (see Model); a file of the cache is in use
-  | 'WORKER'     // the engine's worker ended by itself
+  | 'WORKER'     // the engine's worker could not start, or ended by itself
   | 'DISPOSED';  // used after dispose()
 
 export declare class QsfError extends Error {
@@ -83,6 +83,14 @@ export interface LoadOptions {
   cache?: boolean | 'reload';
   /** Milliseconds that a server may be silent before it is asked again; default 30000. */
   timeout?: number;
+  /**
+   * Where worker-web.js is, relative to the page (in Node.js: where worker-node.js is, a path or a file: URL).
+   * Default: beside the package's other scripts. Bundlers that do not see workers, and other origins:
+   * docs/bundlers.md. A script of another origin starts through a blob: URL; its server has to allow CORS.
+   */
+  workerUrl?: string | URL;
+  /** Where the .wasm files are: their folder, or an address for each. Default: beside worker-web.js. */
+  wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'], string | URL>>;
   /** Ends loading; load() rejects with its reason. */
   signal?: AbortSignal;
 }

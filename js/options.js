@@ -21,6 +21,7 @@ const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEve
 const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
 const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
 const template = kind(undefined, only(isName), "possible is a template's name");
+const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
 const allTexts = only(all => all.every(text => typeof text === 'string'));
 const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
@@ -43,6 +44,7 @@ const OPTIONS = {
     quality: number(1, 1), earlyExit: number(0, 1),
     check: word('first', WORDS.check),
     cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
+    workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     signal, onProgress: callback,
   },
   generate: GENERATE,

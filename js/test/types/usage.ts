@@ -5,11 +5,12 @@ import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type E
 const options: LoadOptions = {
   memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4, kvHeavy: 64, kvMayDrop: true, head: 'screen', quality: 1, earlyExit: 0,
   check: 'every', relaxed: false, cache: 'reload', timeout: 1000,
+  workerUrl: '/qsf/worker-web.js', wasmPaths: {'simd-threads': new URL('https://example.org/qsf-simd-threads.wasm')},
   onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
   signal: AbortSignal.timeout(1000),
 };
 const model: Model = await load(new URL('https://example.org/model.qsf'), options);
-await load('model.gguf');
+await load('model.gguf', {wasmPaths: '/qsf/'});
 await load(new Blob([]));
 await load(new Uint8Array(8));
 await load(new ArrayBuffer(8));
