@@ -64,6 +64,7 @@ export class Engine {
         warn(`${variant}: ${error.message}`);
       }
     }
+    if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
   }
 
