@@ -3,21 +3,61 @@
 import {QsfError} from './errors.js';
 import {estimateIn, loadIn} from './model.js';
 import {opfs} from './opfs.js';
+import {addressed} from './paths.js';
 import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
 
-function startWorker() {
-  const worker = new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module'});
+/* Written out, so that bundlers see the file. */
+const ownWorker = () => new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf'});
+/* The same address in words that no bundler replaces; undefined where one has made something else of it. */
+const here = String(import.meta.url).replace(/[?#].*/, '');
+const beside = /^https?:/.test(here) ? new URL('worker-web.js', here).href : undefined;
+
+const isForeign = address => /^https?:/.test(address) && new URL(address).origin !== self.origin;
+const blobs = new Map();        // address -> blob:
+
+/* A worker has to be of the page's own origin; what it imports does not, if its server allows it (CORS). */
+function foreignWorker(address) {
+  const script = new Blob([`import ${JSON.stringify(address)};`], {type: 'text/javascript'});
+  if (!blobs.has(address)) blobs.set(address, URL.createObjectURL(script));
+  return new Worker(blobs.get(address), {type: 'module', name: 'qsf'});
+}
+
+/* Starts worker-web.js, from address or from beside this file. */
+function startScript(address) {
+  const where = address ?? beside ?? 'its place in the bundle', foreign = isForeign(where);
+  const advice = 'the option workerUrl says where worker-web.js is (docs/bundlers.md)';
+  const fail = (why, cause) => new QsfError('WORKER', `no worker from ${where}: ${why}; ${advice}`, {cause});
+  let worker;
+  try {
+    if (foreign) worker = foreignWorker(where);
+    else worker = address ? new Worker(address, {type: 'module', name: 'qsf'}) : ownWorker();
+  } catch (error) {
+    throw fail(error.message, error);
+  }
   return {
-    post: message => worker.postMessage(message),
+    post: (message, transfer) => worker.postMessage(message, transfer),
     onMessage(fn) { worker.onmessage = event => fn(event.data); },
     onFailure(fn) {
-      worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded'));
+      /* A script that could not be had is told by an event without a message. */
+      const far = '; it is of another origin: that server has to allow CORS, ' +
+        "this page's policy worker-src blob:";
+      const unread = fail(`its script could not be loaded${foreign ? far : ''}`);
+      worker.onerror = event => fn(event.message ? new Error(event.message) : unread);
       worker.onmessageerror = () => fn(new Error('a message could not be read'));
     },
     terminate: () => worker.terminate(),
   };
+}
+
+/* Where the engine runs: in a worker, else in this thread if it is no page's. */
+async function startEngine({workerUrl, wasmPaths}) {
+  if (typeof Worker !== 'undefined') return startScript(workerUrl);
+  if (typeof SharedWorkerGlobalScope === 'undefined')
+    throw new QsfError('UNSUPPORTED', 'no worker can be started here (a service worker is ended while it ' +
+      'computes): load the model in a page, a worker or a shared worker');
+  return (await import('./local.js')).startHere(wasmPaths);
 }
 
 const absolute = url => new URL(url, globalThis.document?.baseURI ?? location.href).href;
@@ -34,7 +74,11 @@ function place(from) {
 export const cache = cacheOver(opfs, absolute);
 const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);        // a FileSystemFileHandle
 
+async function begin(how, from, options) {
+  const all = addressed(options, absolute);
+  return how(() => startEngine(all), place(await file(from)), all);
+}
 /** @type {import('./index.d.ts').load} */
-export const load = async (from, options) => loadIn(startWorker, place(await file(from)), options);
+export const load = (from, options) => begin(loadIn, from, options);
 /** @type {import('./index.d.ts').estimate} */
-export const estimate = async (from, options) => estimateIn(startWorker, place(await file(from)), options);
+export const estimate = (from, options) => begin(estimateIn, from, options);

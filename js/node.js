@@ -1,17 +1,19 @@
 /* The package's entry in Node.js.
  * SPDX-License-Identifier: MIT */
-import {fileURLToPath} from 'node:url';
 import {resolve} from 'node:path';
+import {fileURLToPath, pathToFileURL} from 'node:url';
 import {Worker} from 'node:worker_threads';
 import {QsfError} from './errors.js';
 import {folder} from './folder.js';
 import {estimateIn, loadIn} from './model.js';
+import {addressed} from './paths.js';
 import {cacheOver} from './store.js';
 
 export {QsfError} from './errors.js';
 
-function startWorker() {
-  const worker = new Worker(new URL('./worker-node.js', import.meta.url), {execArgv: []});
+function startWorker({workerUrl, wasmPaths}) {
+  const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
+  const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths}});
   let ended = false;
   worker.unref();               // a model that was forgotten does not keep the process; calls below do while they wait
   let waiting = 0;
@@ -60,7 +62,18 @@ async function place(from) {
 /** @type {import('./index.d.ts').cache} */
 export const cache = cacheOver(folder, url => new URL(url).href);
 
+/* What begins a path on Windows is no scheme. */
+function absolute(text) {
+  if (/^[a-z]{2,}:/i.test(text) && new URL(text).protocol !== 'file:')
+    throw new QsfError('ARGUMENT', 'possible is a path or a file: URL');
+  return (text.startsWith('file:') ? new URL(text) : pathToFileURL(text)).href;
+}
+
+async function begin(how, from, options) {
+  const all = addressed(options, absolute);
+  return how(() => startWorker(all), await place(from), all);
+}
 /** @type {import('./index.d.ts').load} */
-export const load = async (from, options) => loadIn(startWorker, await place(from), options);
+export const load = (from, options) => begin(loadIn, from, options);
 /** @type {import('./index.d.ts').estimate} */
-export const estimate = async (from, options) => estimateIn(startWorker, await place(from), options);
+export const estimate = (from, options) => begin(estimateIn, from, options);

@@ -3,10 +3,12 @@
 import {closeSync, fstatSync, openSync, readSync} from 'node:fs';
 import {readFile} from 'node:fs/promises';
 import {availableParallelism} from 'node:os';
+import {fileURLToPath} from 'node:url';
 import {Worker, parentPort, workerData} from 'node:worker_threads';
 import {runThread} from './engine.js';
 import {QsfError} from './errors.js';
 import {folder} from './folder.js';
+import {moduleAt} from './paths.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
@@ -60,6 +62,15 @@ function startThread(init) {
   });
 }
 
+async function compile(variant) {
+  const url = new URL(moduleAt(variant, workerData?.wasmPaths) ?? `./qsf-${variant}.wasm`, import.meta.url);
+  const bytes = await readFile(url).catch(error => {
+    const why = `${fileURLToPath(url)}: ${error.code ?? error.message}`;
+    throw new QsfError('IO', `${why}; the option wasmPaths says where the .wasm files are`, {cause: error});
+  });
+  return WebAssembly.compile(bytes);
+}
+
 if (workerData?.thread) {
   await runThread(workerData.thread, () => parentPort.postMessage('ready'));
 } else if (workerData?.reader) {
@@ -68,7 +79,7 @@ if (workerData?.thread) {
   parentPort.on('message', serve({
     post: message => parentPort.postMessage(message),
     startReader,
-    compile: async variant => WebAssembly.compile(await readFile(new URL(`./qsf-${variant}.wasm`, import.meta.url))),
+    compile,
     startThread,
     canShare: true,
     processors: availableParallelism(),

@@ -2,27 +2,24 @@
  * SPDX-License-Identifier: MIT */
 import {runThread} from './engine.js';
 import {QsfError} from './errors.js';
+import {compile} from './modules.js';
 import {opfs} from './opfs.js';
 import {serveReader} from './reader.js';
 import {serve} from './serve.js';
 
-/* Written out, so that bundlers see the files. */
-const MODULES = {
-  'simd': new URL('./qsf-simd.wasm', import.meta.url),
-  'relaxed': new URL('./qsf-relaxed.wasm', import.meta.url),
-  'simd-threads': new URL('./qsf-simd-threads.wasm', import.meta.url),
-  'relaxed-threads': new URL('./qsf-relaxed-threads.wasm', import.meta.url),
-};
-
-async function compile(variant) {
-  const response = await fetch(MODULES[variant]);
-  if (!response.ok) throw new QsfError('HTTP', `${response.url}: the server answered ${response.status}`);
-  if (response.headers.get('content-type')?.startsWith('application/wasm')) return WebAssembly.compileStreaming(response);
-  return WebAssembly.compile(await response.arrayBuffer());     // the type that compileStreaming asks for is not every server's
-}
+/* This script once more, which bundlers may have put anywhere and made a classic one of. */
+const type = (() => {
+  try {
+    importScripts();
+    return 'classic';
+  } catch {
+    return 'module';
+  }
+})();
+const again = name => new Worker(self.location.href, {type, name});
 
 function startThread(init) {
-  const worker = new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf thread'});
+  const worker = again('qsf thread');
   return new Promise((resolve, reject) => {
     worker.onmessage = () => resolve({terminate: () => worker.terminate()});
     worker.onerror = event => reject(new QsfError('WORKER', `a thread could not start: ${event.message ?? 'no script'}`));
@@ -31,7 +28,7 @@ function startThread(init) {
 }
 
 function startReader() {
-  const worker = new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf reader'});
+  const worker = again('qsf reader');
   worker.postMessage({reader: true});
   return {
     post: (message, transfer) => worker.postMessage(message, transfer),
@@ -41,10 +38,10 @@ function startReader() {
   };
 }
 
-const engine = () => serve({
+const engine = wasmPaths => serve({
   post: message => postMessage(message),
   startReader,
-  compile,
+  compile: variant => compile(variant, wasmPaths),
   startThread,
   canShare: self.crossOriginIsolated === true,
   processors: Math.min(navigator.hardwareConcurrency || 1, 16),
@@ -58,7 +55,7 @@ const reader = () => serveReader({
 /* The first message says what this worker is. */
 self.onmessage = ({data}) => {
   if (data.thread) return runThread(data.thread, () => postMessage('ready'));
-  const take = data.reader ? reader() : engine();
+  const take = data.reader ? reader() : engine(data.options?.wasmPaths);
   self.onmessage = event => take(event.data);
   return data.reader ? undefined : take(data);
 };

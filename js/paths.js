@@ -1,0 +1,41 @@
+/* The options that say where the package's own files are.
+ * SPDX-License-Identifier: MIT */
+import {QsfError} from './errors.js';
+
+const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
+
+/** options, with workerUrl and wasmPaths as a worker understands them; absolute(text) is its address. */
+export function addressed(options = {}, absolute) {
+  const {workerUrl, wasmPaths} = options;
+  const address = (name, value) => {
+    const refuse = cause => {
+      const shown = typeof value === 'string' ? `"${value}"` : String(value);
+      throw new QsfError('ARGUMENT', `${name} is ${shown}; ${cause?.message ?? 'possible is an address'}`, {cause});
+    };
+    if (value === '' || !(typeof value === 'string' || value instanceof URL)) refuse();
+    try {
+      return absolute(String(value));
+    } catch (error) {
+      return refuse(error);
+    }
+  };
+  const paths = () => {
+    if (typeof wasmPaths === 'string' || wasmPaths instanceof URL)
+      return address('wasmPaths', String(wasmPaths).replace(/[^/]$/, '$&/'));
+    const refuse = text => { throw new QsfError('ARGUMENT', text); };
+    if (typeof wasmPaths !== 'object' || !wasmPaths)
+      refuse(`wasmPaths is ${wasmPaths}; possible is a folder's address, or an object of addresses`);
+    const each = Object.entries(wasmPaths), unknown = each.find(([name]) => !VARIANTS.includes(name));
+    if (unknown) refuse(`wasmPaths has ${unknown[0]}; possible are ${VARIANTS.join(', ')}`);
+    return Object.fromEntries(each.map(([name, value]) => [name, address(`wasmPaths.${name}`, value)]));
+  };
+  return {
+    ...options,
+    ...(workerUrl !== undefined && {workerUrl: address('workerUrl', workerUrl)}),
+    ...(wasmPaths !== undefined && {wasmPaths: paths()}),
+  };
+}
+
+/** Where paths, which addressed() made of wasmPaths, have a module; undefined: where the package has it. */
+export const moduleAt = (variant, paths) =>
+  (typeof paths === 'string' ? `${paths}qsf-${variant}.wasm` : paths?.[variant]);
