@@ -18,7 +18,7 @@ set(qsf_engine_targets "")
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|crc)\\.c$")
-list(FILTER qsf_fast EXCLUDE REGEX "_scalar\\.c$")
+list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 
 # qsf_engine_objects(target optimisation flags... SOURCES files...)

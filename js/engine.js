@@ -16,6 +16,7 @@ const PAGE = 65536, FIRST_PAGES = 64;
 const WAITING = 256;            /* step(): bytes are missing */
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const TELL_MS = 50;
+const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
 const YIELD_MS = 12;            /* the longest that a message to the worker waits, but for one layer's computing */
 
 /* (v128.const, three times; i32x4.relaxed_dot_i8x16_i7x16_add_s; drop) */
@@ -47,31 +48,42 @@ export class Engine {
   #samplingMs = 0;
   #save; #session;              // where a session goes to; the bytes that one comes from
 
-  /** Tries variants in turn; `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
-  static async create({source, threads, relaxed, shared, maximum = 65536, compile, startThread, warn}) {
+  #variants; #host;             // those that are left to try; create()'s functions and numbers for them
+  #batches = 0;
+
+  /** Takes the first variant that starts; open() takes the next one where its sums are wrong.  `compile(variant)` promises a
+   * module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
+  static async create({source, relaxed, shared, ...host}) {
     const variants = [];
-    if (shared && threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
+    if (shared && host.threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
     variants.push(...(relaxed ? ['relaxed'] : []), 'simd');
+    const engine = new Engine(source, variants, host);
+    await engine.#next();
+    return engine;
+  }
+
+  constructor(source, variants, host) {
+    this.#source = source;
+    this.#variants = variants;
+    this.#host = host;
+    this.#expect();
+  }
+
+  async #next() {
+    const {threads, maximum = 65536, compile, startThread, warn} = this.#host;
     let last;
-    for (const variant of variants) {
-      const engine = new Engine(source, variant);
+    while (this.#variants.length) {
+      const variant = this.variant = this.#variants.shift();
       try {
-        await engine.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
-        return engine;
+        return await this.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
       } catch (error) {
-        engine.terminate();
+        this.terminate();
         last = error;
         warn(`${variant}: ${error.message}`);
       }
     }
     if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
     throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
-  }
-
-  constructor(source, variant) {
-    this.#source = source;
-    this.variant = variant;
-    this.#expect();
   }
 
   async #start(module, threads, maximum, startThread) {
@@ -89,7 +101,7 @@ export class Engine {
       },
     };
     this.#x = (await WebAssembly.instantiate(module, imports)).exports;
-    if (!this.#x.works()) throw new QsfError('UNSUPPORTED', 'the relaxed dot product gives wrong sums here');
+    this.#x.start();
     if (!shared) return;
     const n = this.#x.threads(threads - 1);
     const started = [];
@@ -184,22 +196,32 @@ export class Engine {
   }
 
   /* ---- life ---- */
-  /** Opens the model.  A source that cannot answer at once makes opening stop; it begins again when the bytes are here. */
+  /** Opens the model, in the first variant that multiplies its matrices as it should. */
   async open() {
-    const {name} = this.#source;
     this.#opening = true;
-    for (;;) {
-      this.#missing = undefined;
-      const status = this.#with(encoder.encode(name + '\0'), at => this.#x.model_open(at, 0));
-      if (!this.#missing || status !== E_CANCELLED) {
-        this.#check(status);
-        break;
-      }
-      const {at, length} = this.#missing;
-      this.#held.push({at, bytes: await this.#source.read(at, length)});
+    for (await this.#open(); !this.#x.works(); await this.#open()) {
+      this.#host.warn(`${this.variant}: relaxed SIMD gives wrong sums in this engine`);
+      this.terminate();
+      await this.#next();
     }
     this.#opening = false;
     this.#held = [];
+  }
+  /* A source that cannot answer at once makes opening stop; it begins again when the bytes are here. */
+  async #open() {
+    const {name} = this.#source;
+    for (;;) {
+      this.#missing = undefined;
+      const status = this.#with(encoder.encode(name + '\0'), at => this.#x.model_open(at, 0));
+      if (!this.#missing || status !== E_CANCELLED) return this.#check(status);
+      const {at, length} = this.#missing;
+      this.#held.push({at, bytes: await this.#source.read(at, length)});
+    }
+  }
+  /* The engine optimises its code while that runs, and what it was once told of the sums is no promise for the new code. */
+  #stillWorks() {
+    if (!this.#x.works())
+      throw new QsfError('UNSUPPORTED', `${this.variant}: relaxed SIMD gives wrong sums since this engine has optimised it; load with relaxed: false`);
   }
 
   /** Layers will stream: the reader writes them to shared memory itself.  Not for what is read once, since browsers count the memory once more for it. */
@@ -298,6 +320,7 @@ export class Engine {
   /* ---- computing ---- */
   /* One batch, whose last `logits` rows get logits; other messages of the worker are heard meanwhile.  Not stepping on is all that cancelling takes. */
   async #compute(ids, logits, signal, stepped) {
+    if (this.#batches++ % CHECK_BATCHES === 0) this.#stillWorks();
     const rows = this.#alloc(ids.length * this.#x.row_bytes());
     try {
       this.#check(this.#with(Int32Array.from(ids), at => this.#x.begin(at, ids.length, logits, rows)), this.#x.context_error);

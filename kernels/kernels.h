@@ -165,8 +165,9 @@ void qsf_kernels_avx512(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);
-/* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it should. */
-uint32_t qsf_cpu_wasm(void);
+/* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it should, with tiles of these
+ * forms (bits).  The answer may change when the engine has optimised the code that gave it. */
+uint32_t qsf_cpu_wasm(uint32_t forms);
 
 /* Begin and end of a part of a file that may use an instruction set the rest of the program does not. */
 #if defined(__clang__)

@@ -2,7 +2,8 @@
  * long as they fit.
  * SPDX-License-Identifier: MIT
  *
- * As in matmul_wasm_dot.c codes have 7 bits. */
+ * As in matmul_wasm_dot.c codes have 7 bits.  This set is also what is left where the product of four bytes is wrong, so it
+ * must not contain it: compilers make one of a product of two bytes, a widening and an addition. */
 #include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
@@ -30,7 +31,8 @@ QSF_TEMPLATE sum_of_wasm_pairs zero_wasm_pairs(void)
 QSF_TEMPLATE void add_wasm_pairs(sum_of_wasm_pairs *s, const v128_t c[2], v128_t q, int j, int n, bool fresh, int bits)
 {
     const int full = QSF_MIN(sums16_wasm_pairs(bits), n);
-    const v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(q, c[0]);
+    v128_t two = wasm_i16x8_relaxed_dot_i8x16_i7x16(q, c[0]);
+    if (full == 1) __asm__("" : "+r"(two));     /* keeps the three apart */
     s->s16 = j % full == 0 ? two : wasm_i16x8_add(s->s16, two);
     if (j % full == full - 1) {
         const v128_t wide = wasm_i32x4_extadd_pairwise_i16x8(s->s16);

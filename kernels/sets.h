@@ -24,6 +24,9 @@ void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
+/* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms (bits) as the scalar set does. */
+bool qsf_wasm_agrees(uint32_t cpu, uint32_t forms);
+
 /* The super-block forms' part of matmul. */
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);

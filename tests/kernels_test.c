@@ -43,7 +43,7 @@ static uint32_t host_cpu(void)
     if (getauxval(AT_HWCAP2) >> 13 & 1) cpu |= QSF_CPU_I8MM;
 #  endif
 #elif defined(__wasm_simd128__)
-    cpu = qsf_cpu_wasm();
+    cpu = qsf_cpu_wasm(UINT32_MAX);
     if (cpu & QSF_CPU_WASM_RELAXED) cpu |= QSF_CPU_WASM_DOT;       /* slow or not, it has to be right */
 #endif
     return cpu;

@@ -189,7 +189,7 @@ static uint32_t wasi_cpu_features(void *user)
 {
     (void)user;
 #if defined(__wasm_simd128__)
-    return qsf_cpu_wasm();
+    return qsf_cpu_wasm(UINT32_MAX);
 #else
     return 0;
 #endif

@@ -3,6 +3,7 @@
  *
  * js/engine.js is the other side; the orders of numbers and texts here are its lists' orders. */
 #include "context.h"
+#include "ggml_tiles.h"
 #include "wasm.h"
 
 #include <string.h>
@@ -26,15 +27,33 @@ static struct {
 
 WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }
 WASM_EXPORT("free") void wasm_free(void *p, size_t size) { wasm_mem_free(NULL, p, size); }
-/* Called first of all.  The module's file says what it was compiled for; this says whether the engine under it keeps to that. */
+WASM_EXPORT("start") void wasm_start(void) { wasm_crc_table(); }
+
+/* The forms of tiles that the model's matrices have or come to have, as bits. */
+static uint32_t model_forms(const qsf_source *s)
+{
+    uint32_t forms = 1u << QSF_F_3;             /* the head's screen */
+    for (uint32_t i = 0; i < s->n_tensors; i++) {
+        const int ggml = qsf_ggml_tile_type(&s->tensors[i]), form = qsf_form_of_type(ggml < 0 ? s->tensors[i].type : (uint32_t)ggml);
+        if (form >= 0) forms |= 1u << form;
+    }
+    if (s->clusters) forms |= 1u << QSF_F_8;
+    return forms;
+}
+
+/* The module's file says what it was compiled for; this says whether the engine under it computes the model's products as it
+ * should.  Asked when the model is open, and now and then later, when the engine has other code for the same kernels. */
+uint32_t wasm_cpu = QSF_CPU_WASM;
 WASM_EXPORT("works") bool wasm_works(void)
 {
-    wasm_crc_table();
+    static bool asked;
+    const uint32_t cpu = qsf_cpu_wasm(model_forms(session.model->source));
 #if defined(__wasm_relaxed_simd__)
-    return qsf_cpu_wasm() & QSF_CPU_WASM_RELAXED;
-#else
-    return true;
+    if (!(cpu & QSF_CPU_WASM_RELAXED)) return false;
 #endif
+    if (!asked) wasm_cpu = cpu;
+    asked = true;
+    return cpu == wasm_cpu;
 }
 WASM_EXPORT("error") const char *wasm_error(void) { return session.error.text; }
 WASM_EXPORT("count") size_t wasm_count(void) { return session.count; }

@@ -11,7 +11,7 @@ static uint64_t wasm_now_ns(void *user)
 static uint32_t wasm_cpu_features(void *user)
 {
     (void)user;
-    return qsf_cpu_wasm();
+    return wasm_cpu;
 }
 
 const qsf_platform *qsf_platform_native(void)

@@ -27,6 +27,9 @@ WASM_IMPORT("load") void wasm_js_load(double at, void *dst, size_t len);
 /* Length of the model file. */
 WASM_IMPORT("length") double wasm_js_length(void);
 
+/* ---- engine.c ---- */
+extern uint32_t wasm_cpu;           /* QSF_CPU_WASM*, as works() found it */
+
 /* ---- memory.c ---- */
 void *wasm_mem_alloc(void *user, size_t size);
 void  wasm_mem_free(void *user, void *p, size_t size);
