@@ -18,6 +18,7 @@ static size_t same_before(const int32_t *ids, size_t a, size_t b)
 size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     size_t best = 0, best_same = DRAFT_LEAST - 1;
+    if (n > PTRDIFF_MAX / sizeof *ids || cap > PTRDIFF_MAX / sizeof *out) return 0;      /* no memory holds so many */
     for (size_t at = n ? n - 1 : 0; at > 0 && best_same < DRAFT_LONG; at--) {
         const size_t same = same_before(ids, at, n);
         if (same <= best_same) continue;

@@ -126,6 +126,13 @@ static void chat_list(char *out, size_t cap)
     }
 }
 
+/* A count of messages that no memory can hold is an error rather than the end of this program. */
+static qsf_status chat_count(size_t n, qsf_error *err)
+{
+    if (n <= PTRDIFF_MAX / sizeof(qsf_message)) return QSF_OK;
+    return qsf_fail(err, QSF_E_ARGUMENT, "%llu messages: no memory holds so many", (unsigned long long)n);
+}
+
 static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice *out, qsf_error *err)
 {
     const qsf_vocab *v = &m->source->vocab;
@@ -149,7 +156,8 @@ qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_messa
 {
     chat_choice c;
     *len = 0;
-    const qsf_status st = chat_choose(m, name, &c, err);
+    qsf_status st = chat_count(n, err);
+    if (!st) st = chat_choose(m, name, &c, err);
     return st ? st : qsf_chat_write(c.kind, c.jinja, msgs, n, generate, out, cap, len, err);
 }
 
@@ -163,7 +171,7 @@ qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_messa
     qsf_status st;
     *n_ids = 0;
     if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
-    if ((st = chat_choose(m, name, &c, err))) return st;
+    if ((st = chat_count(n, err)) || (st = chat_choose(m, name, &c, err))) return st;
     (void)qsf_chat_write_spans(c.kind, c.jinja, NULL, msgs, n, generate, NULL, 0, &room, NULL, 0, &span_room, NULL);     /* only counts */
     st = QSF_E_MEMORY;
     if (!(text = qsf_alloc(m->platform, (uint64_t)room + 1, "a conversation", err))) goto done;

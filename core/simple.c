@@ -126,6 +126,10 @@ char *qsf_detokenize(QSFEngine *e, const int *tokens, int num_tokens)
     uint64_t len = 0;
     const char *piece;
     e->error = (qsf_error){ 0 };
+    if (num_tokens < 0 || (size_t)num_tokens > PTRDIFF_MAX / sizeof *tokens) {
+        qsf_fail(&e->error, QSF_E_ARGUMENT, "%d tokens: no memory holds so many", num_tokens);
+        return NULL;
+    }
     for (int i = 0; i < num_tokens; i++) len += qsf_token_piece(e->model, tokens[i], false, &piece);
     char *text = result_new(e, len + 1, "text");
     if (!text) return NULL;
@@ -195,7 +199,7 @@ done:
 
 int qsf_sample(const float *logits, int vocab_size, float temperature, float top_p)
 {
-    if (vocab_size <= 0) return -1;
+    if (vocab_size <= 0 || (size_t)vocab_size > PTRDIFF_MAX / sizeof *logits) return -1;
     uint64_t seed = 0;
     int best = 0;
     for (int i = 0; i < vocab_size; i++) {

@@ -174,6 +174,7 @@ static void *wasi_mem_alloc(void *user, size_t size)
 {
     void *p;
     (void)user;
+    if (size > PTRDIFF_MAX) return NULL;        /* some C libraries add the alignment first, and wrap */
     if (posix_memalign(&p, WASI_ALIGN, size ? size : 1)) return NULL;
     memset(p, 0, size);
     return p;

@@ -161,7 +161,7 @@ WASM_EXPORT("token_is_end") bool wasm_token_is_end(int32_t id) { return qsf_toke
 WASM_EXPORT("chat")
 int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_t *ids, size_t cap)
 {
-    qsf_message *m = wasm_mem_alloc(NULL, n * sizeof *m);
+    qsf_message *m = n > SIZE_MAX / sizeof *m ? NULL : wasm_mem_alloc(NULL, n * sizeof *m);
     session.count = 0;
     if (!m) return qsf_fail(&session.error, QSF_E_MEMORY, "out of memory for %u messages", (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {

@@ -31,6 +31,9 @@ node -e 'const names = WebAssembly.Module.exports(new WebAssembly.Module(require
 const strange = names.filter(n => !/^(qsf_|memory$|malloc$|free$|_initialize$|__stack_pointer$)/.test(n));
 if (strange.length || !names.includes("qsf_generate")) { console.log("exports: " + strange.join(" ")); process.exit(1); }' "$wasm/qsf.wasm"
 
+# Sizes that nothing can have.
+node --no-warnings tests/wasm/reactor.mjs "$wasm/qsf.wasm" "$model"
+
 # Both under wasmtime, from Python.
 python=${QSF_PYTHON:-python3}
 folder=$(dirname "$model") name=$(basename "$model")
