@@ -36,9 +36,21 @@ function target(text, at) {
   return href ? {href, length: found[0].length} : undefined;
 }
 
+/* Where a formula that begins at i ends, 0: none does.  Formulas are shown as they came: nothing in them is Markdown, and
+ * their backslashes are no escapes.  none: closing marks that the rest of the text does not have. */
+function formula(text, i, none) {
+  const [mark, close] = text[i] === '\\' ? [2, text[i + 1] === '(' ? '\\)' : '\\]'] : text[i + 1] === '$' ? [2, '$$'] : [1, '$'];
+  const end = none.has(close) ? -1 : text.indexOf(close, i + mark);
+  if (end < 0) none.add(close);
+  if (end <= i + mark) return 0;
+  /* "$5 and $6", "$5/$6" are money. */
+  if (mark === 1 && (isSpace(text[i + 1]) || isSpace(text[end - 1]) || /\d/.test(text[end + 1] ?? ''))) return 0;
+  return end + close.length;
+}
+
 /* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass.  Delimiters wait on a stack for their other half. */
 function pieces(text) {
-  const out = [], fences = new Map(), waiting = {'*': 0, '_': 0, '~': 0, '[': 0};
+  const out = [], fences = new Map(), none = new Set(), waiting = {'*': 0, '_': 0, '~': 0, '[': 0};
   let stack = [];
   for (const {0: run, index} of text.matchAll(/`+/g)) {         /* where runs of each length are, so that none is searched for twice */
     if (!fences.has(run.length)) fences.set(run.length, {at: [], next: 0});
@@ -81,7 +93,12 @@ function pieces(text) {
 
   for (let i = 0; i < text.length;) {
     const c = text[i];
-    if (c === '\\' && i + 1 < text.length && isPunctuation(text[i + 1])) {
+    const after = c === '$' || (c === '\\' && (text[i + 1] === '(' || text[i + 1] === '[')) ? formula(text, i, none) : 0;
+    if (after) {
+      flush();
+      out.push({text: text.slice(i, after)});
+      i = after;
+    } else if (c === '\\' && i + 1 < text.length && isPunctuation(text[i + 1])) {
       plain += text[i + 1];
       i += 2;
     } else if (c === '`') {
@@ -101,17 +118,22 @@ function pieces(text) {
       }
     } else if (c === '*' || c === '_' || c === '~') {
       i = emphasis(i, c);
-    } else if (c === '[') {
+    } else if (c === '[' || (c === '!' && text[i + 1] === '[')) {
+      const image = c === '!';
       flush();
-      put({c, left: 1, tags: []});
-      i++;
+      put({c: '[', left: 1, tags: [], image});
+      i += image ? 2 : 1;
     } else if (c === ']' && waiting['[']) {
       let at = stack.length - 1;
       while (stack[at].c !== '[') at--;
-      const from = stack[at], link = target(text, i + 1);
+      const from = stack[at], link = target(text, i + 1), within = waiting['['] > 1;
+      if (link && from.image && out.at(-1) === from && !plain) plain = 'image';
       flush();
       drop(at);
-      if (link) {
+      if (link && from.image && within) {                       /* an image in a link is its words */
+        from.left = 0;
+        i += 1 + link.length;
+      } else if (link) {
         from.left = 0;
         from.tags = ['a'];
         from.href = link.href;
@@ -158,7 +180,7 @@ export function inline(text, parent, doc) {
     else if (piece.code !== undefined) add(doc, nest.at(-1), 'code', {}, piece.code);
     else if (piece.close) nest.pop();
     else {
-      if (piece.left) write(piece.c.repeat(piece.left));
+      if (piece.left) write((piece.image ? '!' : '') + piece.c.repeat(piece.left));
       for (const tag of piece.tags) nest.push(add(doc, nest.at(-1), tag, piece.href && {href: piece.href, rel: 'noopener noreferrer', target: '_blank'}));
     }
   }
@@ -170,17 +192,23 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*))?$/;
 const RULE = /^ {0,3}(?:\*[ \t]*){3,}$|^ {0,3}(?:-[ \t]*){3,}$|^ {0,3}(?:_[ \t]*){3,}$/;
 const QUOTE = /^ {0,3}> ?/;
+const FORMULA = /^ {0,3}(\\\[|\$\$)/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( {1,4}(?=\S)| |$)/;
 
 const cells = line => line.trim().replace(/^\|/, '').replace(/\|$/, '').split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll('\\|', '|'));
 const isDelimiter = line => line.includes('-') && line.includes('|') && cells(line).every(cell => /^:?-+:?$/.test(cell));
 
+const ENDS = {'\\[': '\\]', '$$': '$$'};
+const REGION = {tabindex: 0};   /* it scrolls: by keys, too */
+
 class Blocks {
   #doc; #open; #leaf; #text = [];
 
-  constructor(root, doc) {
+  /** level: of the last heading before. */
+  constructor(root, doc, level) {
     this.#doc = doc;
     this.#open = [{node: root}];
+    this.level = level;
   }
   get #top() { return this.#open.at(-1); }
   /** Whether a blank line here ends a block of the outermost level. */
@@ -203,6 +231,7 @@ class Blocks {
     }
     const inside = depth === this.#open.length;
     if (this.#leaf?.kind === 'fence' && inside) return this.#code(line);
+    if (this.#leaf?.end && inside && line.trim()) return this.#formula(line);
     if (!inside) {
       if (this.#leaf?.kind === 'p' && this.#isText(line)) return void this.#text.push(line);
       this.#close();
@@ -246,10 +275,15 @@ class Blocks {
       this.#close();
     }
     if ((match = FENCE.exec(line))) return this.#fence(match);
+    if (!this.#leaf && (match = FORMULA.exec(line)) && !line.includes(ENDS[match[1]], match[0].length)) {
+      this.#top.list = undefined;
+      this.#leaf = {kind: 'p', end: ENDS[match[1]], node: this.#add('p')};
+    }
     if ((match = HEADING.exec(line))) {
       this.#close();
       this.#top.list = undefined;
-      return inline((match[2] ?? '').trimEnd().replace(/ #+$/, ''), this.#add(`h${Math.min(6, match[1].length + 2)}`), this.#doc);
+      this.level = Math.min(6, match[1].length + 2, this.level + 1);            /* answers leave levels out */
+      return inline((match[2] ?? '').trimEnd().replace(/ #+$/, ''), this.#add(`h${this.level}`), this.#doc);
     }
     if (RULE.test(line)) {
       this.#close();
@@ -264,13 +298,18 @@ class Blocks {
     this.#text.push(line);
   }
 
+  /* Lines of a formula, whatever they look like, up to its end or a blank line. */
+  #formula(line) {
+    this.#text.push(line);
+    if (line.includes(this.#leaf.end)) this.#close();
+  }
   #fence([line, fence, word]) {
     this.#close();
     this.#top.list = undefined;
     const figure = this.#add('figure', {class: 'code'}), head = this.#add('figcaption', {}, figure);
     this.#add('span', {}, head, word.trim().split(/\s/)[0].slice(0, 30));
     this.#add('button', {type: 'button', class: 'copy'}, head, 'Copy');
-    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/), node: this.#add('code', {}, this.#add('pre', {}, figure))};
+    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/), node: this.#add('code', {}, this.#add('pre', REGION, figure))};
   }
   #code(line) {
     const {fence, indent} = this.#leaf, bare = line.trim();
@@ -280,7 +319,7 @@ class Blocks {
   #table(line) {
     const head = this.#text.pop(), align = cells(line).map(cell => (cell.endsWith(':') ? cell.startsWith(':') ? 'center' : 'right' : ''));
     this.#leaf.node.remove();
-    this.#leaf = {kind: 'table', align, node: this.#add('table', {}, this.#add('div', {class: 'table'}))};        /* the div scrolls */
+    this.#leaf = {kind: 'table', align, node: this.#add('table', {}, this.#add('div', {class: 'table', ...REGION}))};
     this.#row(head, 'th');
   }
   #row(line, tag) {
@@ -301,7 +340,7 @@ class Blocks {
 
 /** Renders text that grows.  What ends before the last blank line between blocks is built once; only the rest is built anew. */
 export class Markdown {
-  #root; #doc; #done = 0; #kept = 0; #text = '';
+  #root; #doc; #done = 0; #kept = 0; #level = 2; #text = '';
 
   constructor(root, doc = root.ownerDocument) {
     this.#root = root;
@@ -311,7 +350,7 @@ export class Markdown {
   update(text) {
     this.#text = text;
     while (this.#root.childNodes.length > this.#kept) this.#root.lastChild.remove();
-    const blocks = new Blocks(this.#root, this.#doc);
+    const blocks = new Blocks(this.#root, this.#doc, this.#level);
     for (let at = this.#done; at < text.length;) {
       const end = text.indexOf('\n', at);
       blocks.line(text.slice(at, end < 0 ? text.length : end).replace(/\r$/, ''));
@@ -319,6 +358,7 @@ export class Markdown {
       if (blocks.between && end >= 0) {
         this.#done = at;
         this.#kept = this.#root.childNodes.length;
+        this.#level = blocks.level;
       }
     }
     blocks.end();

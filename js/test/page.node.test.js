@@ -51,25 +51,31 @@ const html = text => render(text).inner;
 describe('Markdown', () => {
   const cases = {
     'paragraphs and breaks': ['a\nb\n\nc  \nd', '<p>a\nb</p><p>c<br>d</p>'],
-    'headings': ['# A #\n\n###### b', '<h3>A</h3><h6>b</h6>'],
+    'headings, none left out': ['## A #\n\n###### b\n\n## c', '<h3>A</h3><h4>b</h4><h4>c</h4>'],
     'emphasis': ['*a* **b** ***c*** ~~d~~ _e_ __f__', '<p><em>a</em> <strong>b</strong> <em><strong>c</strong></em> <del>d</del> <em>e</em> <strong>f</strong></p>'],
     'emphasis inside emphasis': ['**a *b* c**', '<p><strong>a <em>b</em> c</strong></p>'],
     'no emphasis': ['2 * 3 * 4, snake_case_name, **open, a *b', '<p>2 * 3 * 4, snake_case_name, **open, a *b</p>'],
     'code': ['`a*b*` ``c`d`` `open', '<p><code>a*b*</code> <code>c`d</code> `open</p>'],
     'escapes': ['\\*a\\* \\`b\\` \\[c](http://x.y)', '<p>*a* `b` [c](<a href="http://x.y/">http://x.y</a>)</p>'],
+    'formulas as they came': ['\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$', '<p>\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$</p>'],
+    'formulas of several lines': ['\\[\n- a_1\n+ b_1\n\\]\nso\n\n$$\n# x\n$$\n\n$$\n1. never\n\n- ends', '<p>\\[\n- a_1\n+ b_1\n\\]</p><p>so</p><p>$$\n# x\n$$</p><p>$$\n1. never</p><ul><li><p>ends</p></li></ul>'],
+    'money, and formulas that do not end': ['*$5* and *$6*, $7/$8, \\)c, \\(a *b*, \\[d', '<p><em>$5</em> and <em>$6</em>, $7/$8, )c, (a <em>b</em>, [d</p>'],
+    'escapes of every mark': ['\\!\\"\\#\\$\\%\\&\\*\\+\\-\\.\\<\\=\\>\\_\\|\\~\\\\ \\a', '<p>!"#$%&amp;*+-.&lt;=&gt;_|~\\ \\a</p>'],
+    'images are links': ['![a *b*](https://x.y/i.png) ![](https://x.y) ![c] ![d](e.png) ! [f]', '<p><a href="https://x.y/i.png">a <em>b</em></a> <a href="https://x.y/">image</a> ![c] ![d](e.png) ! [f]</p>'],
+    'an image in a link': ['[![a](https://x.y/i.png)](https://x.y)', '<p><a href="https://x.y/">a</a></p>'],
     'lists': ['- a\n- b\n  - c\n- d\n\n3. x\n4. y', '<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul></li><li><p>d</p></li></ul><ol start="3"><li><p>x</p></li><li><p>y</p></li></ol>'],
     'a list under a number': ['1. a\n  - b\n2. c', '<ol><li><p>a</p><ul><li><p>b</p></li></ul></li><li><p>c</p></li></ol>'],
     'a loose list': ['- a\n\n  more\n\n- b\n\nend', '<ul><li><p>a</p><p>more</p></li><li><p>b</p></li></ul><p>end</p>'],
     'a year is no list': ['born in\n1999. Yes', '<p>born in\n1999. Yes</p>'],
     'quotes': ['> a\nb\n> - c\n\nd', '<blockquote><p>a\nb</p><ul><li><p>c</p></li></ul></blockquote><p>d</p>'],
     'rules': ['a\n\n---\n\nb', '<p>a</p><hr><p>b</p>'],
-    'tables': ['| a | b |\n|---|--:|\n| 1 | **2** |\n| 3 |\n\nx', '<div class="table"><table><tr><th>a</th><th class="right">b</th></tr><tr><td>1</td><td class="right"><strong>2</strong></td></tr><tr><td>3</td></tr></table></div><p>x</p>'],
+    'tables': ['| a | b |\n|---|--:|\n| 1 | **2** |\n| 3 |\n\nx', '<div class="table" tabindex="0"><table><tr><th>a</th><th class="right">b</th></tr><tr><td>1</td><td class="right"><strong>2</strong></td></tr><tr><td>3</td></tr></table></div><p>x</p>'],
     'links': ['[a *b*](https://x.y/z "t") <https://x.y> see https://x.y/a_(b).', '<p><a href="https://x.y/z">a <em>b</em></a> <a href="https://x.y/">https://x.y</a> see <a href="https://x.y/a_(b)">https://x.y/a_(b)</a>.</p>'],
   };
   for (const [name, [text, want]] of Object.entries(cases)) test(name, () => assert.equal(html(text), want));
 
   test('fences', () => {
-    const figure = (word, code) => `<figure class="code"><figcaption><span>${word}</span><button class="copy">Copy</button></figcaption><pre><code>${code}</code></pre></figure>`;
+    const figure = (word, code) => `<figure class="code"><figcaption><span>${word}</span><button class="copy">Copy</button></figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
     assert.equal(html('```py\nif a:\n\tb()\n\n# c\n```\nend'), `${figure('py', 'if a:\n\tb()\n\n# c\n')}<p>end</p>`);
     assert.equal(html('~~~\n```\n<b>'), figure('', '```\n&lt;b&gt;\n'));
     assert.equal(html('- a\n  ```\n  x\n  ```\n- b'), `<ul><li><p>a</p>${figure('', 'x\n')}</li><li><p>b</p></li></ul>`);
@@ -94,7 +100,7 @@ describe('Markdown', () => {
   });
   test('hostile text takes time in proportion, and no deep tree', () => {
     const n = 40_000, began = performance.now();
-    for (const part of ['*', '_', '**a ', '*a_b', '[', '[a](', '[a](b', '![', ']', '`', '`a', '~~', '<', 'http://', 'https://a', '\\', '> ', '>', '- ', '1. ', '#', '# ', '|', '|-', '| a ', ' ', '\t', '  \n', '> - ', '```', '``` ', '- a\n  ', '> a\n', '*[a_', '(', '[a](http://x.y/', '* _ ', '*a**b***c', '``` `', '-', '=', '\0', '\u202e', '\ud800', '&amp;']) {
+    for (const part of ['*', '_', '**a ', '*a_b', '[', '[a](', '[a](b', '![', '![a](http://x.y)', '[![', '$', '$$', '$a', '$ ', '\\(', '\\[', '\\(a\\', '\\[\n', '$$\n', ']', '`', '`a', '~~', '<', 'http://', 'https://a', '\\', '> ', '>', '- ', '1. ', '#', '# ', '|', '|-', '| a ', ' ', '\t', '  \n', '> - ', '```', '``` ', '- a\n  ', '> a\n', '*[a_', '(', '[a](http://x.y/', '* _ ', '*a**b***c', '``` `', '-', '=', '\0', '\u202e', '\ud800', '&amp;']) {
       const text = part.repeat(Math.ceil(n / part.length)), before = performance.now(), root = render(text), ms = performance.now() - before;
       assert.ok(ms < 1500, `${JSON.stringify(part)}: ${ms.toFixed(0)} ms`);
       assert.ok(root.depth < 80, `${JSON.stringify(part)}: ${root.depth} deep`);
