@@ -62,7 +62,7 @@ export class Chat {
   /** A question and its answer, or a text and how it goes on (raw). */
   ask(text, raw) {
     const turn = {text, raw, node: make('article', {className: raw ? 'turn raw' : 'turn'})};
-    turn.node.append(make('h3', {className: 'hidden', textContent: raw ? 'Text' : 'You'}), make('div', {className: raw ? 'given' : 'user', textContent: text}));
+    turn.node.append(make('h2', {className: 'hidden', textContent: raw ? 'Text' : 'You'}), make('div', {className: raw ? 'given' : 'user', textContent: text}));
     this.#turns.push(turn);
     this.#talk.append(turn.node);
     return this.#answer(turn);
@@ -80,7 +80,7 @@ export class Chat {
     turn.answer = '';
     turn.reply?.forEach(node => node.remove());
     for (const button of this.#talk.querySelectorAll('.again')) button.remove();          // only the last answer can be asked for again
-    turn.reply = [make('h3', {className: 'hidden', textContent: 'Answer'}), body, foot];
+    turn.reply = [make('h2', {className: 'hidden', textContent: 'Answer'}), body, foot];
     turn.node.append(...turn.reply);
     body.classList.add('waiting');
     foot.scrollIntoView({block: 'nearest'});

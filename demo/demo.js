@@ -8,7 +8,15 @@ import {bindSettings} from './settings.js';
 const $ = id => document.getElementById(id);
 const on = (id, type, act) => $(id).addEventListener(type, act);
 const announce = text => { $('state').textContent = text; };
-const lastPart = url => decodeURIComponent(new URL(url).pathname.split('/').pop()) || url;
+/** An address's last part as people read it; the address where it has none. */
+function lastPart(url) {
+  const part = url.split(/[?#]/)[0].split('/').pop();
+  try {
+    return decodeURIComponent(part) || url;
+  } catch {
+    return part;
+  }
+}
 const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
 function note(id, texts) {
   $(id).replaceChildren(...texts.map(text => make('li', {textContent: text})));
@@ -24,6 +32,16 @@ const {settings, reset} = bindSettings([$('choose'), $('answering')], () => { if
 const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength, threads: settings.threads, kv: settings.kv});
 
 let qsf, model, opening, again, outdated = false, listed = [];
+
+/** Absolute, or relative to this page; undefined: it is neither, or no address of the web. */
+function addressOf(text) {
+  try {
+    const url = new URL(text, document.baseURI);
+    return ['http:', 'https:', 'blob:', 'data:'].includes(url.protocol) ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /* ---- what went wrong ---- */
 
@@ -99,8 +117,15 @@ function view(which) {
 
 async function open(from, extra = {}) {
   if (outdated) return complain('A newer version of this page is there', new Error('Its files do not go with the ones that this page began with.'), reload);
+  if (typeof from === 'string') {
+    const url = addressOf(from);
+    if (!url) {
+      view('start');
+      return complain('That is no address', new Error(`“${from.slice(0, 200)}” is no address of a file`), {'Choose another': () => $('url').focus()});
+    }
+    from = url.href;
+  }
   opening?.stop.abort();
-  if (typeof from === 'string') from = new URL(from, document.baseURI).href;
   const stop = new AbortController(), name = from.name ?? lastPart(from), mine = opening = {name, stop}, before = model;
   again = () => void open(from, extra);
   model = undefined;
@@ -169,7 +194,7 @@ async function list() {
   const entries = await kept();
   try {
     const {models} = await (await fetch('models.json', {cache: 'no-cache'})).json();
-    listed = models.map(one => ({...one, url: new URL(one.url, document.baseURI).href}));
+    listed = models.map(one => ({...one, url: addressOf(one.url)?.href})).filter(one => one.url);
   } catch { /* none are listed, or those of before */ }
   await Promise.all(listed.map(async one => {
     one.here = entries.some(({url, complete}) => url === one.url && complete);
@@ -320,6 +345,26 @@ function showNotes() {
 const packageReady = import('./js/browser.js').then(module => { qsf = module; });
 packageReady.catch(error => complain('The package is not here', new Error(`js/browser.js: ${error.message}`), reload));
 
+/* A link may name a model, but only this site's own and those that it lists are loaded without a question: who made the link
+ * is not who sits here.  Nothing is asked of the other site before. */
+function consider(text) {
+  const url = addressOf(text);
+  const load = () => {
+    $('url').value = text;
+    $('pick-url').checked = true;
+    void open(text);
+  };
+  if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
+  const other = () => $('choose').querySelector('input:checked')?.focus();
+  if (!url.protocol.startsWith('http')) return complain('This link names no model', new Error(`A link cannot hand over a model by ${url.protocol}`), {'Choose another': other});
+  $('asked-host').textContent = url.host;
+  $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
+  const answer = act => () => { $('asked').hidden = true; act(); };
+  $('asked-buttons').replaceChildren(button('Load', answer(load), {className: 'main'}), button('Do not load', answer(other)));
+  $('asked').hidden = false;
+  return $('asked-buttons').lastChild.focus();
+}
+
 const asked = new URLSearchParams(location.search).get('model');
 const offline = keepOffline({
   busy: () => opening || model || $('url').value || $('file').files.length,
@@ -328,12 +373,10 @@ const offline = keepOffline({
 });
 globalThis.qsfDemo = {open, ask, settings, get model() { return model; }};
 void Promise.race([offline, pause(3000)]).then(showNotes);       // not at once: isolation may be a moment away
-if (asked) {
-  if (!crossOriginIsolated) await Promise.race([offline, pause(5000)]);
-  $('url').value = asked;
-  $('pick-url').checked = true;
-  void open(asked);
-} else {
-  await packageReady.catch(() => {});
-  void list();
+if (asked && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
+await packageReady.catch(() => {});
+if (!asked) void list();
+else {
+  if (addressOf(asked)?.origin !== location.origin) await list();
+  consider(asked);
 }

@@ -38,8 +38,14 @@ async function keep() {
     if ([...digest].map(byte => byte.toString(16).padStart(2, '0')).join('') !== sum) throw new Error(`${name} is not the file of this version`);
     await cache.put(BASE + name, copy);
   }
+  await keepList(cache);
   await cache.put(BASE + MARK, new Response(VERSION));
   kept = cache;
+}
+/* Not of the version: the first visit's page has read it before anything was kept, and a site may have none. */
+async function keepList(cache) {
+  const list = await fetch(BASE + LISTED, {cache: 'no-cache'}).catch(() => undefined);
+  if (list?.ok) await cache.put(BASE + LISTED, list);
 }
 
 function isolated(response) {

@@ -4,15 +4,17 @@
  * QSF_TEST_WASM/demo is the folder that a site would serve.  Screenshots go to QSF_TEST_WORK. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {appendFileSync, cpSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {appendFileSync, cpSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {createServer} from 'node:http';
 import {createRequire} from 'node:module';
 import {join} from 'node:path';
-import {after, before, describe, test} from 'node:test';
+import {after, before, beforeEach, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
 import {QSF, WORK} from './tools.js';
 
-const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
+const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js')), {chromium} = tools('playwright-core');
+const axe = readFileSync(tools.resolve('axe-core/axe.min.js'), 'utf8');
 const root = fileURLToPath(new URL('../..', import.meta.url)), folder = join(process.env.QSF_TEST_WASM, 'demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000, polling: 50};       // by time: a page that is not in front may draw no frame
@@ -24,8 +26,8 @@ before(async () => {
 after(() => browser?.close());
 
 /** A site and a page of it. `expected` matches messages of the console that are no fault. */
-async function visit({isolation = true, mounts = [], site = folder, query = '', expected, ...context} = {}) {
-  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp: CSP}), {port} = server.address();
+async function visit({isolation = true, mounts = [], site = folder, query = '', expected, csp = CSP, ...context} = {}) {
+  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp}), {port} = server.address();
   const person = await browser.newContext({viewport: {width: 1100, height: 800}, ...context});
   const errors = [];
   let loads = 0;
@@ -271,21 +273,89 @@ test('says what it needs, how far it is, and what is kept', async t => {
   await shot(page, 'gone');
 });
 
-test('works without a network after the first visit', async t => {
+test('works without a network after the first visit, with the models that are kept', async t => {
   const tab = await visit({isolation: false}), {page, person} = tab;
   t.after(() => tab.close());
   await kept(page);
+  await page.waitForFunction(() => crossOriginIsolated, undefined, SLOW);
+  await page.waitForSelector('#pick-0:checked', SLOW);
+  await page.click('#load');
+  await ready(page);
+  await page.evaluate(async () => {
+    const {cache} = await import('./js/browser.js');
+    while (!(await cache.list()).some(({complete}) => complete)) await new Promise(resolve => { setTimeout(resolve, 50); });
+  });
   await person.setOffline(true);
   await tab.end();
   const again = await tab.open('/sub/page/index.html?x=1');
   await again.waitForFunction(() => globalThis.qsfDemo && crossOriginIsolated, undefined, SLOW);
-  await again.setInputFiles('#file', QSF);
+  await again.waitForSelector('#pick-0:checked', SLOW);
+  assert.match(await again.textContent('#list .choice:nth-child(1)'), /on this device/);
+  assert.match(await again.textContent('#list .choice:nth-child(2)'), /not here/);
   await again.click('#load');
   await ready(again);
   await again.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 16}));
   await ask(again, 'What is the capital of France?');
   assert.match(await again.textContent('.assistant'), /Paris/);
   await shot(again, 'offline');
+  await again.click('#models');
+  await again.setInputFiles('#file', QSF);
+  await again.click('#load');
+  await again.waitForSelector('#work', {state: 'hidden', ...SLOW});
+  await ready(again);
+});
+
+describe('a link that names a model', () => {
+  let other, asked;
+  before(async () => {
+    other = createServer((request, response) => {
+      asked.push(request.method);
+      response.writeHead(404, {'access-control-allow-origin': '*', 'cross-origin-resource-policy': 'cross-origin'}).end();
+    });
+    await new Promise(resolve => other.listen(0, '127.0.0.1', resolve));
+  });
+  after(() => other.close());
+  beforeEach(() => { asked = []; });
+
+  test('of another site is asked about, and nothing is fetched before', async t => {
+    const host = `127.0.0.1:${other.address().port}`, address = `http://${host}/${'a'.repeat(300)}/m.qsf`;
+    const tab = await visit({csp: '', query: `?model=${encodeURIComponent(address)}`, viewport: {width: 320, height: 740}}), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForSelector('#asked:not([hidden])', SLOW);
+    assert.equal(await page.textContent('#asked-host'), host);
+    assert.equal(await page.textContent('#asked-url'), address);
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Do not load');
+    await page.waitForTimeout(500);             // longer than the page waits before it asks for an estimate
+    assert.deepEqual(asked, []);
+    await fits(page);
+    await shot(page, 'asked');
+    await page.keyboard.press('Enter');
+    assert.equal(await page.isHidden('#asked'), true);
+    assert.equal(await page.inputValue('#url'), '');
+    await page.reload();
+    await page.click('#asked-buttons .main');
+    await page.waitForSelector('#error:not([hidden])', SLOW);
+    assert.match(await page.textContent('#error'), /m\.qsf could not be loaded/);
+    assert.ok(asked.length > 0);
+  });
+  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /no address/, 'javascript%3Aalert(1)': /no address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /no address/,
+    'data%3A%2Cx': /cannot hand over/, '%00': /could not be loaded/};
+  test('wrongly is told so', async t => {
+    const tab = await visit(), {page} = tab;
+    t.after(() => tab.close());
+    for (const [query, what] of Object.entries(wrong)) {
+      const next = await tab.open(`/sub/page/?model=${query}`);
+      await next.waitForSelector('#error:not([hidden])', SLOW);
+      assert.match(await next.textContent('#error'), what, query);
+      await next.click('#error button:last-child');
+      await next.close();
+    }
+    await page.waitForSelector('#pick-0:checked', SLOW);
+    await page.fill('#url', 'http://[');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#error:not([hidden])', SLOW);
+    assert.match(await page.textContent('#error'), /no address/);
+  });
 });
 
 describe('the service worker', () => {
@@ -343,23 +413,86 @@ describe('the service worker', () => {
   });
 });
 
+/* Of everything that is seen, nothing reaches beyond the window or, where it does not scroll, beyond what it is in. */
+async function fits(page) {
+  const wide = await page.evaluate(() => {
+    const scrolls = node => node && (/auto|scroll|hidden|clip/.test(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
+    const found = [...document.body.querySelectorAll('*')].filter(node => {
+      const {left, right, width} = node.getBoundingClientRect();
+      return width > 1 && node.checkVisibility() && (left < -.5 || right > innerWidth + .5) && !node.closest('.hidden, svg') && !scrolls(node.parentElement);
+    });
+    const [ask, tools] = ['#ask', '#ask .tools'].map(name => document.querySelector(name));
+    const over = [...tools.children].filter(node => node.getBoundingClientRect().right > ask.getBoundingClientRect().right);
+    return [...found, ...over].map(node => `${node.tagName}#${node.id}.${node.className}`).concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []);
+  });
+  assert.deepEqual(wide, [], `at ${page.viewportSize().width}`);
+}
+async function accessible(page, where) {
+  if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe);
+  const {violations} = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
+  assert.deepEqual(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => `${node.html.slice(0, 120)} (${node.failureSummary})`).join('; ')}`), [], where);
+}
+
+const LONG = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(3);
+const RICH = `# One\n\nWords, **weight** and \`code\`.\n\n### Three\n\n\`\`\`python\nprint("${'x'.repeat(200)}")\n\`\`\`\n\n| a | b |\n|---|--:|\n| 1 | ${LONG} |\n\n`
+  + `- one\n- [two](https://example.org/${'a'.repeat(150)})\n\n${LONG}\n\nمرحبا بالعالم، كيف حالك اليوم؟\n\n> quoted\n\n\\(x_1\\)`;
+
 describe('looks', () => {
-  for (const [name, context] of [['narrow', {viewport: {width: 360, height: 740}, hasTouch: true}], ['dark', {colorScheme: 'dark'}]])
-    test(name, async t => {
-      const tab = await visit(context), {page} = tab;
+  const quick = join(WORK, 'quick.js');
+  before(() => {
+    const fake = FAKE.replace('await wait(100, signal)', 'await wait(1, signal)').replace(/const talk = [^]*?\n  \};/, `const talk = async function * () { yield ${JSON.stringify(RICH)}; return 'end'; };`);
+    writeFileSync(quick, fake);
+  });
+  for (const colorScheme of ['light', 'dark'])
+    test(`${colorScheme}, from 280 to 2560 pixels`, async t => {
+      const tab = await visit({mounts: [['/sub/page/js/browser.js', quick]], colorScheme, viewport: {width: 320, height: 740}}), {page} = tab;
       t.after(() => tab.close());
-      const fits = async () => assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'wider than the window');
-      await page.waitForSelector('#pick-0:checked', SLOW);
-      await kept(page);
-      await fits();
-      await shot(page, `${name}-start`);
+      const all = async name => {
+        for (const width of [280, 320, 360, 1280, 2560]) {
+          await page.setViewportSize({width, height: 740});
+          await fits(page);
+          if (width === 320 || width === 1280) {
+            await accessible(page, `${name}, ${width}`);
+            await shot(page, `${name}-${colorScheme}-${width}`);
+          }
+        }
+      };
+      await page.waitForFunction(() => document.querySelector('#need-map').firstChild, undefined, SLOW);
+      await all('start');
+      await page.click('#options');
+      await all('settings');
+      await page.keyboard.press('Escape');
       await page.click('#load');
       await ready(page);
-      await fits();
-      await shot(page, `${name}-ready`);
-      await page.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 120}));
-      await ask(page, 'Show me a loop in Python, and explain it in three points.');
-      await fits();
-      await shot(page, `${name}-chat`);
+      await all('ready');
+      await page.fill('#text', `${LONG}\n\nשלום`);
+      await page.keyboard.press('Enter');
+      await answered(page);
+      await all('chat');
+      assert.equal(await page.evaluate(() => {
+        const words = [...document.querySelectorAll('.assistant p')].find(p => p.textContent.startsWith('مرحبا')), first = document.createRange();
+        first.setStart(words.firstChild, 0);
+        first.setEnd(words.firstChild, 1);
+        return words.getBoundingClientRect().right - first.getBoundingClientRect().right < 2;
+      }), true, 'Arabic begins at the right');
+      await page.click('label[for=mode-text]');
+      await all('text');
+      await page.setViewportSize({width: 320, height: 740});
+      await page.focus('.assistant pre');
+      await page.keyboard.press('ArrowRight');
+      await page.waitForFunction(() => document.querySelector('.assistant pre').scrollLeft > 0, undefined, SLOW);
     });
+  test('with a model', async t => {
+    const tab = await visit({viewport: {width: 360, height: 740}, hasTouch: true}), {page} = tab;
+    t.after(() => tab.close());
+    await page.waitForSelector('#pick-0:checked', SLOW);
+    await kept(page);
+    await page.click('#load');
+    await ready(page);
+    await fits(page);
+    await page.evaluate(() => Object.assign(qsfDemo.settings, {temperature: 0, maxTokens: 60}));
+    await ask(page, 'Show me a loop in Python, and explain it in three points.');
+    await fits(page);
+    await shot(page, 'narrow-chat');
+  });
 });
