@@ -285,6 +285,7 @@ test('works without a network after the first visit, with the models that are ke
     const {cache} = await import('./js/browser.js');
     while (!(await cache.list()).some(({complete}) => complete)) await new Promise(resolve => { setTimeout(resolve, 50); });
   });
+  await page.close();
   await person.setOffline(true);
   await tab.end();
   const again = await tab.open('/sub/page/index.html?x=1');
