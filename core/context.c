@@ -285,6 +285,21 @@ uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
     return s >= 0 && (uint32_t)s < c->o.n_seqs ? (c->active ? c->old_length[s] : c->kv.seqs[s].length) : 0;
 }
 
+/* With a window no token has to be the last, but a position must stay a number that rotation can tell from
+ * its neighbours. */
+static uint32_t seq_end(const qsf_context *c)
+{
+    return c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
+}
+
+uint32_t qsf_seq_room(const qsf_context *c, qsf_seq s)
+{
+    if (s < 0 || (uint32_t)s >= c->o.n_seqs) return 0;
+    const uint32_t length = c->kv.seqs[s].length, end = seq_end(c), room = length < end ? end - length : 0;
+    /* A window makes its own room. */
+    return c->o.kv_window ? room : QSF_MIN(room, qsf_kv_room(&c->kv, (uint32_t)s));
+}
+
 qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
 {
     qsf_status st = seq_check(c, s);
@@ -349,8 +364,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
     c->error = (qsf_error){ 0 };
     batch_drop(c);
     if ((st = batch_rows(c, rows, n))) return st;
-    /* With a window no token has to be the last, but a position must stay a number that rotation can tell from its neighbours. */
-    const uint32_t end = c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
+    const uint32_t end = seq_end(c);
     for (uint32_t s = 0; s < c->o.n_seqs; s++) {
         if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
         c->old_length[s] = c->kv.seqs[s].length;
@@ -490,11 +504,18 @@ qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, con
     const size_t most = QSF_MIN(c->o.n_batch, QSF_ARRAY_LEN(rows));
     if (logits) *logits = NULL;
     if (n == 0) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no tokens were given");
+    qsf_status st = seq_check(c, s);
+    if (st) return st;
+    batch_drop(c);
+    const uint32_t room = qsf_seq_room(c, s);
+    if (n > room && room)
+        return qsf_fail(&c->error, QSF_E_FULL,
+                        "%llu tokens do not fit: the context of %u positions has room for %u more",
+                        (unsigned long long)n, (unsigned)seq_end(c), (unsigned)room);
     for (size_t at = 0; at < n;) {
         const size_t len = QSF_MIN(most, n - at);
         for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], logits && at + i == n - 1 };
-        const qsf_status st = qsf_compute(c, rows, len);
-        if (st) return st;
+        if ((st = qsf_compute(c, rows, len))) return st;
         at += len;
     }
     if (logits) *logits = qsf_logits(c, 0);

@@ -108,6 +108,16 @@ qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n)
     return QSF_OK;
 }
 
+uint32_t qsf_kv_room(const qsf_kv *kv, uint32_t s)
+{
+    const qsf_kv_seq *q = &kv->seqs[s];
+    const uint32_t used = q->length % QSF_KV_BLOCK;
+    if (!used) return kv->n_free * QSF_KV_BLOCK;
+    if (kv->refs[q->blocks[q->n - 1]] == 1) return QSF_KV_BLOCK - used + kv->n_free * QSF_KV_BLOCK;
+    /* One takes the copy. */
+    return kv->n_free ? QSF_KV_BLOCK - used + (kv->n_free - 1) * QSF_KV_BLOCK : 0;
+}
+
 /* How many positions from the first on are there without a gap. */
 static uint32_t kv_prefix(const qsf_kv_seq *q)
 {

@@ -56,6 +56,8 @@ void       qsf_kv_done(qsf_kv *kv);
 
 /* Makes room for n more positions of sequence s: takes blocks, copies a shared last block.  QSF_E_FULL changes nothing. */
 qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
+/* The largest n that qsf_kv_grow has room for. */
+uint32_t   qsf_kv_room(const qsf_kv *kv, uint32_t s);
 void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
 void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
 /* Drops blocks behind the first `sinks` and before the last `window` positions, but for the hottest, of `heavy` positions. */

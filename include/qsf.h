@@ -285,6 +285,9 @@ typedef int32_t qsf_seq;   /* 0 .. n_seqs-1 */
 
 /* A sequence is a list of tokens whose keys and values are cached.  All start empty. */
 QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
+/* How many tokens more fit: what n_ctx and the other sequences leave, or with kv_window what is left of
+ * its far end.  A batch under way counts as done. */
+QSF_API uint32_t   qsf_seq_room(const qsf_context *c, qsf_seq s);
 /* Cuts to n positions (0: empty).  n above the length is QSF_E_ARGUMENT, and with kv_window one whose next token would see what was dropped;
  * back to the beginning of the last batch always goes. */
 QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
@@ -333,8 +336,9 @@ QSF_API qsf_status qsf_wait(qsf_context *c);
 QSF_API uint32_t   qsf_batch_layer(const qsf_context *c);
 /* Begin, step and wait to the end. */
 QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
-/* The whole way for n tokens of one sequence, in as many batches as it takes; *logits (may be NULL) are the last one's.
- * An error leaves the sequence with the batches that were done. */
+/* The whole way for n tokens of one sequence, in as many batches as it takes; *logits (may be NULL) are
+ * the last one's. Where they do not all fit (qsf_seq_room), nothing is computed: QSF_E_FULL.  Another
+ * error leaves the sequence with the batches that were done. */
 QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits);
 /* float[vocab] of the i-th row of the last finished batch that asked for logits; valid until the next batch.  -INFINITY for
  * tokens that qsf_head_mode left out. */

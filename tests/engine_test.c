@@ -434,12 +434,28 @@ TEST(a_full_context_is_an_error_and_nothing_is_lost)
     CHECK_EQ(bench_feed(&b, 1, ids, 1, 1, NULL), QSF_E_FULL);
     CHECK_EQ(qsf_seq_truncate(b.c, 0, 32), QSF_OK);
     CHECK_EQ(bench_feed(&b, 1, ids, 1, 1, NULL), QSF_OK);
-    /* feed keeps what was done before the context was full. */
+    /* feed computes nothing of what does not fit whole, and says how much does. */
     CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
     CHECK_EQ(qsf_seq_truncate(b.c, 1, 0), QSF_OK);
+    CHECK_EQ(qsf_seq_room(b.c, 0), 64);
     CHECK_EQ(qsf_feed(b.c, 0, ids, 40, NULL), QSF_OK);
+    CHECK_EQ(qsf_seq_room(b.c, 0), 24);
+    qsf_stats before, after;
+    qsf_context_get_stats(b.c, &before);
     CHECK_EQ(qsf_feed(b.c, 0, ids, 40, NULL), QSF_E_FULL);
+    CHECK(strstr(qsf_last_error(b.c), "40 tokens") && strstr(qsf_last_error(b.c), "64 positions") &&
+        strstr(qsf_last_error(b.c), "24 more"));
+    qsf_context_get_stats(b.c, &after);
+    CHECK_EQ(after.tokens_prompt, before.tokens_prompt);
     CHECK_EQ(qsf_seq_length(b.c, 0), 40);
+    /* What another sequence has taken is no room, and a shared block that must be copied takes one. */
+    CHECK_EQ(qsf_seq_room(b.c, 1), 32);
+    CHECK_EQ(qsf_seq_share(b.c, 1, 0, 40), QSF_OK);
+    CHECK_EQ(qsf_seq_room(b.c, 1), 24);
+    CHECK_EQ(qsf_feed(b.c, 1, ids, 24, NULL), QSF_OK);
+    CHECK_EQ(qsf_seq_room(b.c, 1), 0);
+    CHECK_EQ(qsf_seq_room(b.c, 2), 0);
+    CHECK_EQ(qsf_feed(b.c, 2, ids, 1, NULL), QSF_E_ARGUMENT);
     free(fresh);
     free(again);
     bench_end(&b);
