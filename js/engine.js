@@ -354,6 +354,8 @@ export class Engine {
     if (this.#x.truncate(keep) === OK) this.#tokens.length = keep;
     else this.#cut(keep = 0);   // a window has dropped what is seen from there
     const {batch: most, layers} = this.#numbers(['batch', 'layers']);
+    if (ids.length - keep > this.#x.room())
+      throw new QsfError('FULL', `the prompt has ${ids.length} tokens, the context ${this.#numbers(PLAN).contextLength} positions`);
     let told = -Infinity;
     const tell = (done, layer) => {
       told = performance.now();

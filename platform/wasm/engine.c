@@ -179,6 +179,7 @@ WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name) { return q
 /* ---- computing ---- */
 
 WASM_EXPORT("length") uint32_t wasm_seq_length(void) { return qsf_seq_length(session.context, 0); }
+WASM_EXPORT("room") uint32_t wasm_seq_room(void) { return qsf_seq_room(session.context, 0); }
 WASM_EXPORT("truncate") int wasm_truncate(uint32_t n) { return qsf_seq_truncate(session.context, 0, n); }
 
 /* A session's bytes are JavaScript's: here they would make the memory larger for good. */
