@@ -1,0 +1,56 @@
+/* Text under its writer's hands: keys go in, the text and what the screen must show come out.  Knows no
+ * terminal.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_EDIT_H
+#define QSF_CLI_EDIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct edit_bytes { char *p; size_t len, cap; } edit_bytes;
+typedef struct edit_place { size_t row, col; } edit_place;
+typedef enum edit_state { EDIT_KEYS, EDIT_ESCAPE, EDIT_SEQUENCE, EDIT_FUNCTION, EDIT_PASTE } edit_state;
+typedef enum edit_result { EDIT_MORE, EDIT_DONE, EDIT_END } edit_result;
+
+/* Zero-initialise, then edit_resize. */
+typedef struct editor {
+    edit_bytes  text;             /* any bytes but 0; "\n" between its lines */
+    size_t      at;               /* the cursor, between two characters */
+    const char *prompt, *prompt_on, *prompt_off;      /* on, off: what makes the prompt bold, and ends it */
+
+    edit_state  state;            /* of the keys: within ESC ..., ESC [ ..., ESC O ..., pasted text */
+    /* the bytes of a sequence, of an unfinished character, or of what may be the end of a paste */
+    char        held[32];
+    size_t      n_held;
+    bool        after_cr;         /* pasted: "\r\n" is one line end */
+
+    /* what was entered, oldest first; the last one while editing: the text that was begun */
+    edit_bytes *history;
+    size_t      n_history, at_history;
+
+    edit_bytes  out;              /* what must go to the screen; the caller empties it */
+    edit_bytes  frame, next;      /* what the screen shows, rows with "\n" between them, and what it shall */
+    edit_place  cursor;           /* on the screen, from the frame's beginning */
+    size_t      top;              /* the first row of the text that is on the screen */
+    size_t      cols, rows;       /* of the screen that may be used */
+} editor;
+
+void        edit_free(editor *e);
+/* An empty text behind this prompt, at the beginning of a row of the screen. */
+void        edit_begin(editor *e, const char *prompt);
+/* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
+edit_result edit_key(editor *e, char byte);
+/* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that nothing
+ * followed for what it is. */
+static inline bool edit_waits(const editor *e) { return e->state == EDIT_ESCAPE; }
+void        edit_settle(editor *e);
+/* Brings the screen to the text, through e->out. */
+void        edit_draw(editor *e);
+/* Leaves the whole text on the screen and goes to the row below. */
+void        edit_finish(editor *e);
+/* The screen's row is empty, the cursor at its beginning. */
+void        edit_forget(editor *e);
+void        edit_resize(editor *e, size_t cols, size_t rows);
+void        edit_remember(editor *e);               /* the text becomes the history's latest */
+
+#endif
