@@ -14,13 +14,23 @@ typedef struct conversation {
     size_t       n_cached;
 } conversation;
 
+/* A message ends at a zero byte.  Where a model gives one in an answer, the character for what is none
+ * takes its place. */
 static char *text_copy(const char *text, size_t len)
 {
-    char *copy = malloc(len + 1);
-    if (copy) {
-        memcpy(copy, text, len);
-        copy[len] = 0;
+    static const char instead[] = "\xef\xbf\xbd";
+    size_t n = 0, zeros = 0;
+    for (size_t i = 0; i < len; i++) zeros += !text[i];
+    char *copy = malloc(len + zeros * (sizeof instead - 2) + 1);
+    for (size_t i = 0; copy && i < len; i++) {
+        if (text[i]) {
+            copy[n++] = text[i];
+            continue;
+        }
+        memcpy(copy + n, instead, sizeof instead - 1);
+        n += sizeof instead - 1;
     }
+    if (copy) copy[n] = 0;
     return copy;
 }
 
@@ -74,11 +84,14 @@ static int chat_feed(conversation *c, int32_t *ids, size_t n, const float **logi
 {
     run_session *s = c->s;
     const size_t same = session_prefix(s, c->cached, c->n_cached, ids, n);
-    for (size_t i = same; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
     free(c->cached);
     c->cached = ids;
     c->n_cached = n;
-    return feed_prompt(s, ids, same, n, "the conversation no longer fits the context; /reset begins a new one, -c N makes room for a longer one", logits);
+    const bool fits = n - same <= qsf_seq_room(s->context, 0);
+    for (size_t i = same; fits && i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
+    const int code = feed_prompt(s, ids, same, n, "with this message the conversation", logits);
+    if (!fits && c->n > 2) fprintf(stderr, "/reset begins a new conversation\n");
+    return code;
 }
 
 /* Notes the answer's tokens as part of the cache, so that the next turn finds them. */
@@ -91,13 +104,14 @@ static void chat_note(conversation *c, const answer *a)
     c->n_cached += a->n_ids;
 }
 
-static int chat_turn(conversation *c, const char *text)
+static int chat_turn(conversation *c, const char *text, size_t len)
 {
     answer a = { 0 };
     const float *logits = NULL;
     size_t n;
     interrupt_clear();
-    if (!chat_add(c, "user", text, strlen(text))) return EXIT_NO_MEMORY;
+    if (!session_is_message(c->s, text, len)) return report(&c->s->error);
+    if (!chat_add(c, "user", text, len)) return EXIT_NO_MEMORY;
     int32_t *ids = chat_tokens(c, &n);
     if (!ids) {
         chat_drop_last(c);
@@ -108,9 +122,10 @@ static int chat_turn(conversation *c, const char *text)
     if (a.n_ids) chat_note(c, &a);
     if (!code && !chat_add(c, "assistant", a.text ? a.text : "", a.len)) code = EXIT_NO_MEMORY;
     else if (code) chat_drop_last(c);
-    if (!a.len || a.text[a.len - 1] != '\n') putchar('\n');
-    fflush(stdout);
-    if (a.full) fprintf(stderr, "the context is full; /reset begins a new conversation, -c N makes room for a longer one\n");
+    if (n && code != EXIT_FAILED && (!a.len || a.text[a.len - 1] != '\n')) putchar('\n');
+    if (!output_flush() && !code) code = EXIT_IO;
+    if (a.full)
+        fprintf(stderr, "the context is full: /reset begins a new conversation; %s\n", session_longer(c->s));
     if (a.stopped || interrupted()) fprintf(stderr, "(stopped)\n");
     interrupt_clear();
     answer_free(&a);
@@ -148,10 +163,13 @@ static bool chat_load_one(conversation *c, const char **at, const char *end)
     const char *space = memchr(*at, ' ', (size_t)(end - *at));
     const char *role = space ? chat_role(*at, (size_t)(space - *at)) : NULL;
     if (!role) return false;
+    if (space[1] < '0' || space[1] > '9') return false;
     const unsigned long long len = strtoull(space + 1, &number_end, 10);
-    if (*number_end != '\n' || len + 1 > (size_t)(end - number_end - 1) || number_end[1 + len] != '\n') return false;
-    *at = number_end + 1 + len + 1;
-    return chat_add(c, role, number_end + 1, (size_t)len);
+    const char *text = number_end + 1;
+    if (*number_end != '\n' || len >= (size_t)(end - text) || text[len] != '\n') return false;
+    if (memchr(text, 0, (size_t)len)) return false;
+    *at = text + len + 1;
+    return chat_add(c, role, text, (size_t)len);
 }
 
 static void chat_load(conversation *c, const char *path)
@@ -180,70 +198,100 @@ static void chat_help(void)
           "  /save FILE   write the conversation\n"
           "  /load FILE   go on with a saved one\n"
           "  /exit        leave (also Ctrl-D)\n"
-          "  Ctrl-C stops an answer; pressed again it ends the program.  A line that ends in \\ goes on in the next.\n", stderr);
+          "  Ctrl-C stops an answer, and drops a line; pressed again it ends the program.\n"
+          "  A line that ends in \\ goes on in the next; so it does with Alt-Enter.  What is pasted is one message.\n",
+          stderr);
 }
 
 /* True where the line was a command. */
-static bool chat_command(conversation *c, const char *line, bool *leave)
+static bool chat_command(conversation *c, char *line, bool *leave)
 {
-    if (line[0] != '/') return false;
+    if (line[0] != '/' || strchr(line, '\n')) return false;      /* of several lines: somebody's text */
+    for (size_t n = strlen(line); n && line[n - 1] == ' ';) line[--n] = 0;
     const size_t len = strcspn(line, " ");
     const char *arg = line + len + strspn(line + len, " ");
 #define IS(name) (len == strlen(name) && !memcmp(line, name, len))
     if (IS("/help")) chat_help();
     else if (IS("/reset")) chat_reset(c);
     else if (IS("/stats")) print_memory(c->s), print_times(c->s);
-    else if (IS("/save") && *arg) chat_save(c, arg);
-    else if (IS("/load") && *arg) chat_load(c, arg);
+    else if ((IS("/save") || IS("/load")) && !*arg)
+        fprintf(stderr, "which file? %.*s FILE\n", (int)len, line);
+    else if (IS("/save")) chat_save(c, arg);
+    else if (IS("/load")) chat_load(c, arg);
     else if (IS("/exit") || IS("/quit")) *leave = true;
-    else fprintf(stderr, "unknown command; /help lists them\n");
+    else fprintf(stderr, "unknown command %.*s; /help lists them\n", (int)len, line);
 #undef IS
     return true;
 }
 
 /* A message of one or more lines. */
-static char *chat_read(const char *prompt)
+static line_result chat_read(const char *prompt, char **text, size_t *len)
 {
-    char *all = line_read(prompt);
-    for (size_t len; all && (len = strlen(all)) && all[len - 1] == '\\';) {
-        char *more = line_read("... ");
-        char *joined = more ? realloc(all, len + strlen(more) + 1) : NULL;
-        if (!joined) {
-            free(more);
-            return all;
+    line_result r = line_read(prompt, text, len);
+    while (r == LINE_TEXT && *len && (*text)[*len - 1] == '\\') {
+        char *more;
+        size_t more_len;
+        r = line_read("... ", &more, &more_len);
+        if (r == LINE_END) return LINE_TEXT;
+        char *joined = r == LINE_TEXT ? realloc(*text, *len + more_len + 1) : NULL;
+        if (joined) {
+            joined[*len - 1] = '\n';
+            memcpy(joined + *len, more, more_len + 1);
+            *len += more_len;
+            *text = joined;
+        } else {
+            free(*text);
+            *text = NULL;
+            if (r == LINE_TEXT) r = LINE_END;     /* out of memory */
         }
-        all = joined;
-        all[len - 1] = '\n';
-        memcpy(all + len, more, strlen(more) + 1);
         free(more);
     }
-    return all;
+    return r;
 }
 
-int run_chat(run_session *s, const char *first)
+/* Lines, until one of them, or their end, ends the chat.  *stopped: it was Ctrl-C. */
+static int chat_lines(conversation *c, int code, bool *stopped)
 {
-    conversation c = { .s = s };
-    bool leave = false;
-    chat_reset(&c);
-    int code = session_resume(s, &c.cached, &c.n_cached);
-    if (code) leave = true;
-    if (terminal_is(stdin) && !leave) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
-    if (first && *first && !leave) code = chat_turn(&c, first);
+    bool leave = false, asked = false;            /* asked: Ctrl-C was pressed at an empty line */
     while (!leave && (code == EXIT_OK || code == EXIT_FAILED || code == EXIT_INTERRUPTED)) {
-        char prompt[32];
-        snprintf(prompt, sizeof prompt, "%s> %s", colour(stderr, "\033[1m"), colour(stderr, "\033[0m"));
-        char *line = chat_read(terminal_is(stdin) ? prompt : "");
-        if (!line) break;
+        char *line;
+        size_t len;
+        const line_result r = chat_read(terminal_is(stdin) ? "> " : "", &line, &len);
+        if (r == LINE_END) break;
+        if (r == LINE_FAILED) return EXIT_IO;
+        if (r == LINE_INTERRUPT) {
+            interrupt_clear();
+            *stopped = !terminal_is(stdin) || (!len && asked);
+            if (*stopped) break;
+            asked = !len;
+            if (asked) fprintf(stderr, "(Ctrl-C again or Ctrl-D ends)\n");
+            continue;
+        }
+        asked = false;
         code = EXIT_OK;
-        if (*line && !chat_command(&c, line, &leave)) code = chat_turn(&c, line);
+        if (len && !chat_command(c, line, &leave)) code = chat_turn(c, line, len);
         free(line);
     }
-    if (terminal_is(stdin)) fputc('\n', stderr);
-    if (code == EXIT_INTERRUPTED) code = EXIT_OK;
-    if (code == EXIT_OK) code = session_keep(s, c.cached, c.n_cached);
+    return code;
+}
+
+int run_chat(run_session *s, const char *first, size_t len)
+{
+    conversation c = { .s = s };
+    bool stopped = false;
+    if (terminal_is(stdin)) line_begin();
+    chat_reset(&c);
+    int code = session_resume(s, &c.cached, &c.n_cached);
+    if (!code) {
+        if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
+        if (first && len) code = chat_turn(&c, first, len);
+        code = chat_lines(&c, code, &stopped);
+        if (code == EXIT_INTERRUPTED) code = EXIT_OK;
+        if (code == EXIT_OK) code = session_keep(s, c.cached, c.n_cached);
+    }
     while (c.n) chat_drop_last(&c);
     free(c.msgs);
     free(c.cached);
     line_done();
-    return code;
+    return code == EXIT_OK && stopped ? EXIT_INTERRUPTED : code;
 }

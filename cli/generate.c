@@ -66,13 +66,26 @@ static size_t text_safe(const run_session *s, const answer *a, size_t from, bool
     return safe;
 }
 
-static void answer_show(answer *a, size_t *shown, size_t until, bool print)
+/* A terminal obeys control characters: those of an answer are shown there as ^X, and obeyed by nobody. */
+static void print_shown(const char *text, size_t n)
 {
-    if (print && until > *shown) {
-        fwrite(a->text + *shown, 1, until - *shown, stdout);
-        fflush(stdout);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool c1 = c == 0xc2 && i + 1 < n && (unsigned char)text[i + 1] < 0xa0;
+        if (c1) fputs("\xef\xbf\xbd", stdout), i++;
+        else if ((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t') putchar(c);
+        else if (c != '\r') printf("^%c", c ^ 0x40);
     }
-    if (until > *shown) *shown = until;
+}
+
+/* False: nobody can see it any more. */
+static bool answer_show(answer *a, size_t *shown, size_t until, bool print)
+{
+    if (until <= *shown) return true;
+    if (print && terminal_is(stdout)) print_shown(a->text + *shown, until - *shown);
+    else if (print) fwrite(a->text + *shown, 1, until - *shown, stdout);
+    *shown = until;
+    return !print || output_flush();
 }
 
 int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const float *logits, bool print, answer *a)
@@ -100,7 +113,10 @@ int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const floa
         a->ids[a->n_ids++] = id;
         a->len += qsf_utf8_push(&tail, piece, n, a->text + a->len);
         const size_t safe = text_safe(s, a, shown, &found);
-        answer_show(a, &shown, safe, print);
+        if (!answer_show(a, &shown, safe, print)) {
+            code = EXIT_IO;
+            break;
+        }
         if (found) {
             a->len = safe;
             break;
@@ -122,21 +138,30 @@ int generate_answer(run_session *s, const int32_t *ids, size_t n_ids, const floa
     }
     draft_end(&d, s);
     if (code) return code;
-    if (!found) answer_show(a, &shown, a->len, print);
+    if (!found && !answer_show(a, &shown, a->len, print)) code = EXIT_IO;
     if (a->text) a->text[a->len] = 0;
-    return EXIT_OK;
+    return code;
 }
 
-int feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *full, const float **logits)
+int feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *what,
+    const float **logits)
 {
     const size_t part = qsf_context_batch(s->context);
+    qsf_error e = { .status = n ? QSF_E_FULL : QSF_E_ARGUMENT };
+    qsf_plan plan;
+    if (n == 0) {
+        snprintf(e.text, sizeof e.text, "%s is empty and the model has no token that begins a text", what);
+        return report(&e);
+    }
+    if (n - from > qsf_seq_room(s->context, 0)) {
+        qsf_context_get_plan(s->context, &plan);
+        snprintf(e.text, sizeof e.text, "%s has %zu tokens, the context %u positions; %s", what, n,
+            (unsigned)plan.n_ctx, session_longer(s));
+        return report(&e);
+    }
     for (size_t at = from; at < n; at += part) {
         const size_t len = n - at < part ? n - at : part;
         const qsf_status st = qsf_feed(s->context, 0, ids + at, len, at + len == n ? logits : NULL);
-        if (st == QSF_E_FULL && full) {
-            fprintf(stderr, "%s\n", full);
-            return EXIT_FAILED;
-        }
         if (st) return report_context(s->context, st);
         if (interrupted()) return EXIT_INTERRUPTED;
         if (s->set->verbose && terminal_is(stderr) && at + len < n) fprintf(stderr, "\rprompt %zu of %zu tokens", at + len, n);
@@ -171,17 +196,14 @@ int run_once(run_session *s, const char *prompt, size_t len)
     int32_t *kept, *ids = session_prompt(s, prompt, len, &n);
     if (!ids) return report(&s->error);
     int code = session_resume(s, &kept, &n_kept);
-    if (!code && n == 0) {
-        qsf_error e = { QSF_E_ARGUMENT, "the prompt is empty and the model has no token that begins a text" };
-        code = report(&e);
-    }
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
-    if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n, NULL, &logits);
+    if (!code) code = feed_prompt(s, ids, s->set->session ? session_prefix(s, kept, n_kept, ids, n) : 0, n,
+        "the prompt", &logits);
     free(kept);
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, ids, n, logits, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
     else if (a.len && a.text[a.len - 1] != '\n') putchar('\n');
-    if (a.full) fprintf(stderr, "the context is full; -c N makes it longer\n");
+    if (a.full) fprintf(stderr, "the context is full; %s\n", session_longer(s));
     if (!code) code = keep_both(s, ids, n, &a);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
     answer_free(&a);

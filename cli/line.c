@@ -1,90 +1,161 @@
-/* A line from the user: edited with libedit where it was found and a terminal is there, plain otherwise.
+/* A line from the user: edited where a terminal is there, plain otherwise.
  * SPDX-License-Identifier: MIT */
+#include "edit.h"
 #include "run.h"
+#include "tty.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads up to the end of the line, whatever its length. */
-static char *line_plain(const char *prompt)
+/* ---- plain ---- */
+
+static size_t line_pos;       /* bytes of standard input that were read */
+
+static bool line_room(char **text, size_t *cap, size_t len, size_t more)
 {
-    size_t cap = 256, n = 0;
-    char *text = malloc(cap);
+    if (*text && len + more < *cap) return true;
+    char *larger = realloc(*text, *cap = 2 * (len + more) + 256);
+    if (larger) *text = larger;
+    return larger != NULL;
+}
+
+/* Reads up to the end of the line, whatever its length. */
+static line_result line_plain(const char *prompt, char **text, size_t *len)
+{
+    size_t cap = 0, n = 0;
+    const size_t begin = line_pos;
+    bool whole = false;
+    *text = NULL;
     if (terminal_is(stdin)) {
         fputs(prompt, stderr);
         fflush(stderr);
     }
-    for (int c; text && (c = getchar()) != '\n';) {
-        if (c == EOF) {
-            if (n && !interrupted()) break;
-            free(text);
-            return NULL;
+    while (!whole) {
+        if (!line_room(text, &cap, n, 768)) break;
+        if (tty_has_lines()) {
+            size_t part;
+            if (!tty_line(*text + n, cap - n, &part)) break;
+            n += part;
+            whole = n && (*text)[n - 1] == '\n';
+            n -= whole;
+            continue;
         }
-        if (n + 2 > cap) {
-            char *more = realloc(text, cap *= 2);
-            if (!more) free(text);
-            text = more;
-            if (!text) return NULL;
-        }
-        text[n++] = (char)c;
+        const int c = getchar();
+        if (c == EOF) break;
+        line_pos++;
+        whole = c == '\n';
+        if (!whole) (*text)[n++] = (char)c;
     }
-    if (text) text[n] = 0;
-    return text;
+    const bool failed = !tty_has_lines() && ferror(stdin) && errno != EINTR;
+    const int error = errno;
+    clearerr(stdin);
+    *len = n;
+    if (!whole && terminal_is(stdin)) fputc('\n', stderr);         /* from behind the prompt */
+    if (interrupted()) return LINE_INTERRUPT;
+    if (failed) {
+        fprintf(stderr, "cannot read standard input: %s\n", strerror(error));
+        return LINE_FAILED;
+    }
+    if (!*text || (!whole && !n)) return LINE_END;
+    if (n && (*text)[n - 1] == '\r') n--;
+    const char *zero = memchr(*text, 0, n);
+    if (zero) {
+        fprintf(stderr, "standard input: byte %zu is zero; a message is text without zero bytes\n",
+            begin + (size_t)(zero - *text));
+        return LINE_FAILED;
+    }
+    (*text)[*len = n] = 0;
+    return LINE_TEXT;
 }
 
-#ifdef QSF_HAVE_LIBEDIT
+/* ---- edited ---- */
 
-#include <histedit.h>
+static editor line_editor;
+/* Keys that came with others and are not taken yet: those behind an Enter wait for the next line. */
+static struct { char bytes[4096]; size_t at, n; } line_ahead;
 
-static EditLine *line_editor;
-static History *line_history;
-static const char *line_prompt_text = "";
-
-static char *line_prompt(EditLine *e)
+static void line_show(void)
 {
-    (void)e;
-    return (char *)(size_t)line_prompt_text;
+    edit_draw(&line_editor);
+    tty_write(line_editor.out.p, line_editor.out.len);
+    line_editor.out.len = 0;
 }
 
-char *line_read(const char *prompt)
+static void line_fit(void)
 {
-    if (!terminal_is(stdin)) return line_plain(prompt);
-    if (!line_editor) {
-        HistEvent event;
-        line_editor = el_init("qsf-run", stdin, stderr, stderr);
-        line_history = history_init();
-        if (!line_editor || !line_history) return line_plain(prompt);
-        history(line_history, &event, H_SETSIZE, 1000);
-        el_set(line_editor, EL_PROMPT, line_prompt);
-        el_set(line_editor, EL_EDITOR, "emacs");
-        el_set(line_editor, EL_SIGNAL, 0);
-        el_set(line_editor, EL_HIST, history, line_history);
+    size_t cols, rows;
+    tty_size(&cols, &rows);
+    edit_resize(&line_editor, cols, rows);
+}
+
+/* Takes keys until they end the line; the screen is brought to the text when no more are there at once. */
+static line_result line_keys(void)
+{
+    enum { ESCAPE_MS = 100 };
+    editor *e = &line_editor;
+    for (bool shown = false;;) {
+        while (line_ahead.at < line_ahead.n) {
+            const edit_result r = edit_key(e, line_ahead.bytes[line_ahead.at++]);
+            if (r != EDIT_MORE) return r == EDIT_DONE ? LINE_TEXT : LINE_END;
+            shown = false;
+        }
+        line_ahead.at = 0;
+        const int wait = !shown ? 0 : edit_waits(e) ? ESCAPE_MS : -1;
+        switch (tty_read(line_ahead.bytes, sizeof line_ahead.bytes, &line_ahead.n, wait)) {
+        case TTY_BYTES: break;
+        case TTY_PAUSE:
+            if (shown) edit_settle(e);
+            line_show();
+            shown = true;
+            break;
+        case TTY_INTERRUPT: return LINE_INTERRUPT;
+        case TTY_REDRAW: edit_forget(e); /* fall through */
+        case TTY_RESIZE:
+            line_fit();
+            shown = false;
+            break;
+        case TTY_END: return LINE_END;
+        }
     }
-    int n = 0;
-    HistEvent event;
-    line_prompt_text = prompt;
-    const char *text = el_gets(line_editor, &n);
-    if (!text || n <= 0) return NULL;
-    if (n > 1) history(line_history, &event, H_ENTER, text);
-    if (text[n - 1] == '\n') n--;
-    char *copy = malloc((size_t)n + 1);
-    if (!copy) return NULL;
-    memcpy(copy, text, (size_t)n);
-    copy[n] = 0;
-    return copy;
+}
+
+static line_result line_edited(const char *prompt, char **text, size_t *len)
+{
+    editor *e = &line_editor;
+    *text = NULL;
+    e->prompt_on = colour(stderr, "\033[1m");
+    e->prompt_off = colour(stderr, "\033[0m");
+    fflush(stdout);
+    edit_begin(e, prompt);
+    line_fit();
+    const line_result r = line_keys();
+    edit_finish(e);
+    tty_write(e->out.p, e->out.len);
+    e->out.len = 0;
+    if (r == LINE_INTERRUPT) *len = e->text.len;
+    if (r != LINE_TEXT) return r;
+    edit_remember(e);
+    if (!(*text = malloc(e->text.len + 1))) return LINE_END;
+    if (e->text.len) memcpy(*text, e->text.p, e->text.len);
+    (*text)[*len = e->text.len] = 0;
+    return LINE_TEXT;
+}
+
+void line_begin(void) { (void)tty_open(); }
+
+line_result line_read(const char *prompt, char **text, size_t *len)
+{
+    *len = 0;
+    const line_result r = tty_open() ? line_edited(prompt, text, len) : line_plain(prompt, text, len);
+    if (r == LINE_TEXT) return r;
+    free(*text);
+    *text = NULL;
+    return r;
 }
 
 void line_done(void)
 {
-    if (line_history) history_end(line_history);
-    if (line_editor) el_end(line_editor);
-    line_history = NULL;
-    line_editor = NULL;
+    tty_close();
+    edit_free(&line_editor);
 }
-
-#else
-
-char *line_read(const char *prompt) { return line_plain(prompt); }
-void  line_done(void) { }
-
-#endif

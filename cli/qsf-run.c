@@ -110,7 +110,7 @@ static int run_mode(const run_settings *set)
             goto done;
         }
         if (prompt && !owned) len = strlen(prompt);
-        if (chat) code = run_chat(&s, prompt);
+        if (chat) code = run_chat(&s, prompt, len);
         else if (set->logits) code = run_logits(&s, prompt ? prompt : "", len);
         else code = run_once(&s, prompt ? prompt : "", len);
     }
@@ -118,8 +118,7 @@ static int run_mode(const run_settings *set)
 done:
     free(owned);
     session_close(&s);
-    if (fflush(stdout) && !code) code = EXIT_IO;
-    return code;
+    return output_end(code);
 }
 
 int main(int argc, char **argv)
@@ -131,9 +130,9 @@ int main(int argc, char **argv)
     option_list rest;
     terminal_init();
     if (!options_parse(run_options, N_RUN_OPTIONS, "QSF_", &set, argc, argv, &rest)) return EXIT_USAGE;
-    if (set.help) return print_help(), EXIT_OK;
-    if (set.version) return printf("qsf-run %s\n", qsf_version()), EXIT_OK;
-    if (set.completion) return options_names(run_options, N_RUN_OPTIONS, stdout), EXIT_OK;
+    if (set.help) return print_help(), output_end(EXIT_OK);
+    if (set.version) return printf("qsf-run %s\n", qsf_version()), output_end(EXIT_OK);
+    if (set.completion) return options_names(run_options, N_RUN_OPTIONS, stdout), output_end(EXIT_OK);
     if (!set.model && rest.n) {
         set.model = rest.items[0];
         memmove(rest.items, rest.items + 1, --rest.n * sizeof rest.items[0]);

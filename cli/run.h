@@ -38,22 +38,29 @@ typedef struct run_session {
     const run_settings *set;
     qsf_model   *model;
     qsf_context *context;
+    qsf_context_options asked;    /* what the context was made with */
     qsf_sampler *sampler;
     const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
     uint32_t     draft;           /* most guesses a pass */
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     uint64_t     n_guessed, n_right;
     uint64_t     ns_sampling;
+    char         longer[96];      /* session_longer's */
     qsf_error    error;
 } run_session;
 
-/* ---- terminal.c: signals, colours, whole files ---- */
+/* ---- terminal.c: signals, colours, output, whole files ---- */
 void terminal_init(void);
 bool terminal_is(FILE *f);                          /* a person is at the other end */
 bool interrupted(void);                             /* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
 void interrupt_clear(void);
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
+/* Brings what was printed to standard output; false where some of it is lost, which is said once (not of a
+ * pipe whose reader has gone). */
+bool output_flush(void);
+/* The program's exit code: EXIT_IO in EXIT_OK's place where output was lost. */
+int  output_end(int code);
 /* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.  The caller frees. */
 char *read_whole(const char *path, size_t *len);
 int   exit_code(qsf_status st);
@@ -65,6 +72,15 @@ int   report_context(qsf_context *c, qsf_status st);
 qsf_io io_named(const char *name);                  /* of --io */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
 void session_close(run_session *s);
+/* What could be done about the context's length, as the end of a sentence: "-c N makes it longer, up to
+ * 8192" only where that is so. */
+const char *session_longer(run_session *s);
+/* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages end at a
+ * zero byte. */
+bool session_is_message(run_session *s, const char *text, size_t len);
+/* The numbers of text[0..len), of tokens, with single commas or white space between them, maybe within
+ * [].  NULL: reported in s->error, with what the list is called.  The caller frees. */
+int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
 /* The prompt's ids as the settings say: --ids, or the text through the template or as it is. */
@@ -115,14 +131,21 @@ typedef struct answer {
 int  generate_answer(run_session *s, const int32_t *ids, size_t n, const float *logits, bool print, answer *a);
 void answer_free(answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
-/* Feeds tokens [from, n) to sequence 0, in parts, so that Ctrl-C ends a long prompt soon; full: what to say where they do not fit, NULL: the error. */
-int  feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *full, const float **logits);
+/* Feeds tokens [from, n) to sequence 0, in parts, so that Ctrl-C ends a long prompt soon.  Nothing is
+ * computed where they do not all fit: what (the prompt, the conversation) is too long then. */
+int  feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *what,
+    const float **logits);
 
 /* ---- chat_loop.c, line.c ---- */
-int   run_chat(run_session *s, const char *first);
-/* One line from the user without its end; NULL at the end of input.  The caller frees. */
-char *line_read(const char *prompt);
-void  line_done(void);
+int  run_chat(run_session *s, const char *first, size_t len);
+typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
+/* One line from the user without its end, and without zero bytes; pasted text may be several.  The caller
+ * frees *text, NULL but for LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was
+ * reported. */
+line_result line_read(const char *prompt, char **text, size_t *len);
+/* Where lines are edited: from here on what is typed waits for line_read, unseen. */
+void line_begin(void);
+void line_done(void);
 
 /* ---- measure.c, bench.c, tokens.c ---- */
 int run_perplexity(run_session *s);

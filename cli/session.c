@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +60,38 @@ static uint32_t session_draft(run_session *s, qsf_context_options *co)
     return most;
 }
 
+static void warn_of_length(const run_session *s)
+{
+    qsf_model_info info;
+    qsf_model_get_info(s->model, &info);
+    if (info.n_ctx_train && s->set->n_ctx > (long long)info.n_ctx_train)
+        fprintf(stderr, "%swarning:%s -c %lld is beyond the %u positions that the model was trained on; "
+                "what comes behind them may make no sense\n",
+                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), s->set->n_ctx, (unsigned)info.n_ctx_train);
+}
+
+const char *session_longer(run_session *s)
+{
+    qsf_model_info info;
+    qsf_plan plan, longer;
+    qsf_error e;
+    qsf_context_options co = s->asked;
+    qsf_model_get_info(s->model, &info);
+    qsf_context_get_plan(s->context, &plan);
+    co.n_ctx = info.n_ctx_train;
+    if (info.n_ctx_train && info.n_ctx_train <= plan.n_ctx)
+        snprintf(s->longer, sizeof s->longer, "the model was trained on %u positions",
+            (unsigned)info.n_ctx_train);
+    else if (!info.n_ctx_train && !s->set->ram_budget)
+        snprintf(s->longer, sizeof s->longer, "-c N makes it longer");
+    else if (!qsf_context_plan(s->model, &co, &longer, &e) && longer.n_ctx > plan.n_ctx)
+        snprintf(s->longer, sizeof s->longer, "-c N makes it longer, up to %u", (unsigned)longer.n_ctx);
+    else
+        snprintf(s->longer, sizeof s->longer, "a longer one does not fit --ram-budget %lld",
+            s->set->ram_budget);
+    return s->longer;
+}
+
 int session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits)
 {
     qsf_model_options mo;
@@ -96,6 +127,8 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
     if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
+    s->asked = co;
+    warn_of_length(s);
     if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
 
     qsf_sampler_defaults(&so);
@@ -137,20 +170,70 @@ int32_t *session_encode(run_session *s, const char *text, size_t len, int flags,
     return ids;
 }
 
-static int32_t *parse_ids(run_session *s, const char *text, size_t *n)
+bool session_is_message(run_session *s, const char *text, size_t len)
 {
-    int32_t *ids = malloc((strlen(text) + 1) * sizeof *ids);
+    char why[160];
+    const char *zero = len ? memchr(text, 0, len) : NULL;
+    if (!zero) return true;
+    snprintf(why, sizeof why, "byte %zu of the prompt is zero: a message is text without zero bytes; "
+             "--raw takes the prompt as it is", (size_t)(zero - text));
+    fail(s, QSF_E_ARGUMENT, why);
+    return false;
+}
+
+static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* One number at *at, which moves behind it; -1: there is none, or none that is a token. */
+static int32_t id_at(const char *text, size_t len, size_t *at, uint32_t n_vocab)
+{
+    uint64_t v = 0;
+    const size_t begin = *at;
+    for (; *at < len && text[*at] >= '0' && text[*at] <= '9'; ++*at)
+        if (v < n_vocab) v = 10 * v + (uint64_t)(text[*at] - '0');
+    const bool ends = *at == len || is_blank(text[*at]) || text[*at] == ',' || text[*at] == ']';
+    return *at > begin && ends && v < n_vocab ? (int32_t)v : -1;
+}
+
+int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n)
+{
+    qsf_model_info info;
+    char why[240];
+    size_t at = 0;
+    int32_t *ids = malloc((len + 1) * sizeof *ids);
     *n = 0;
-    for (const char *p = text; ids;) {
-        char *end;
-        while (*p == ',' || isspace((unsigned char)*p)) p++;
-        if (!*p) return ids;
-        const long v = strtol(p, &end, 10);
-        if (end == p || v < 0 || v > INT32_MAX) break;
-        ids[(*n)++] = (int32_t)v;
-        p = end;
+    if (!ids) {
+        fail(s, QSF_E_MEMORY, "out of memory for the token ids");
+        return NULL;
     }
-    fail(s, ids ? QSF_E_ARGUMENT : QSF_E_MEMORY, ids ? "--ids takes numbers with commas between them" : "out of memory");
+    qsf_model_get_info(s->model, &info);
+    while (len && is_blank(text[len - 1])) len--;
+    while (at < len && is_blank(text[at])) at++;
+    const bool list = at < len && text[at] == '[' && text[len - 1] == ']';
+    if (list) at++, len--;
+    while (len > at && is_blank(text[len - 1])) len--;
+    if (at == len && list) return ids;                    /* [] */
+    if (at == len) snprintf(why, sizeof why, "%s: no number is there", what);
+    while (at < len) {
+        while (at < len && is_blank(text[at])) at++;
+        const size_t begin = at;
+        const int32_t id = id_at(text, len, &at, info.n_vocab);
+        if (id < 0) {
+            size_t end = begin;
+            while (end < len && !is_blank(text[end]) && text[end] != ',') end++;
+            const int shown = end - begin < 40 ? (int)(end - begin) : 40;
+            const char *quote = shown ? "\"" : "";
+            snprintf(why, sizeof why, "%s: number %zu is %s%s%.*s%s; it takes token ids from 0 to %u with "
+                     "commas between them", what, *n + 1, shown ? "" : "missing", quote, shown, text + begin, quote,
+                     (unsigned)info.n_vocab - 1);
+            break;
+        }
+        ids[(*n)++] = id;
+        while (at < len && is_blank(text[at])) at++;
+        if (at == len) return ids;
+        if (text[at] == ',' && ++at == len)
+            snprintf(why, sizeof why, "%s: a number is missing behind the last comma", what);
+    }
+    fail(s, QSF_E_ARGUMENT, why);
     free(ids);
     return NULL;
 }
@@ -173,8 +256,9 @@ int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t 
 
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 {
-    if (s->set->ids) return parse_ids(s, s->set->ids, n);
+    if (s->set->ids) return session_ids(s, s->set->ids, strlen(s->set->ids), "--ids", n);
     if (!s->template_name) return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
+    if (!session_is_message(s, text, len)) return NULL;
     qsf_message msgs[2];
     size_t n_msgs = 0;
     if (s->set->system) msgs[n_msgs++] = (qsf_message){ "system", s->set->system };

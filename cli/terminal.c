@@ -1,12 +1,13 @@
 /* The terminal around qsf-run: Ctrl-C, colours, files, exit codes.
  * SPDX-License-Identifier: MIT */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE) && !defined(_POSIX_C_SOURCE)
-#  define _POSIX_C_SOURCE 200809L       /* fileno, isatty */
+#  define _POSIX_C_SOURCE 200809L       /* fileno, isatty, sigaction */
 #endif
 
 #include "run.h"
 
 #include "platform.h"
+#include "tty.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 #  include <windows.h>
 #  define terminal_fd(f) _isatty(_fileno(f))
 #else
+#  include <fcntl.h>
 #  include <unistd.h>
 #  define terminal_fd(f) isatty(fileno(f))
 #endif
@@ -27,13 +29,53 @@ static volatile sig_atomic_t interrupt_count;
 
 static void on_interrupt(int sig)
 {
-    signal(sig, on_interrupt);          /* some systems reset it */
-    if (++interrupt_count > 1) _exit(EXIT_INTERRUPTED);
+#ifdef _WIN32
+    signal(sig, on_interrupt);          /* it is reset there */
+#else
+    (void)sig;
+#endif
+    if (++interrupt_count <= 1) return;
+    tty_restore();
+    _exit(EXIT_INTERRUPTED);
 }
+
+#if !defined(_WIN32) && !defined(__wasi__)
+/* Where the program was started without one of the three, the next file that it opens would get its
+ * number, and what is printed.  /dev/null takes the place, opened so that using it is an error. */
+static void terminal_reserve(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            if (open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != fd) return;
+}
+#endif
+
+#ifdef _WIN32
+static bool terminal_has_colours = true;
+
+/* The console of older systems shows what should be colours as letters. */
+static void terminal_colours(DWORD which)
+{
+    const DWORD vt = 0x0004;            /* ENABLE_VIRTUAL_TERMINAL_PROCESSING, which old headers lack */
+    DWORD mode;
+    HANDLE h = GetStdHandle(which);
+    if (GetConsoleMode(h, &mode) && !SetConsoleMode(h, mode | vt)) terminal_has_colours = false;
+}
+#else
+static const bool terminal_has_colours = true;
+#endif
 
 void terminal_init(void)
 {
+#if defined(_WIN32) || defined(__wasi__)
     signal(SIGINT, on_interrupt);
+#else
+    /* without SA_RESTART: who waits for a line hears of it */
+    struct sigaction interrupt = { .sa_handler = on_interrupt };
+    sigemptyset(&interrupt.sa_mask);
+    sigaction(SIGINT, &interrupt, NULL);
+    terminal_reserve();
+#endif
 #ifdef SIGXFSZ
     signal(SIGXFSZ, SIG_IGN);           /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
 #endif
@@ -42,6 +84,8 @@ void terminal_init(void)
     SetConsoleCP(CP_UTF8);
     _setmode(_fileno(stdin), _O_BINARY);
     _setmode(_fileno(stdout), _O_BINARY);
+    terminal_colours(STD_OUTPUT_HANDLE);
+    terminal_colours(STD_ERROR_HANDLE);
 #endif
 }
 
@@ -58,9 +102,23 @@ uint64_t clock_ns(void)
 const char *colour(FILE *f, const char *code)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    if ((no && *no) || (term && !strcmp(term, "dumb")) || !terminal_is(f)) return "";
+    if ((no && *no) || (term && !strcmp(term, "dumb")) || !terminal_is(f) || !terminal_has_colours) return "";
     return code;
 }
+
+bool output_flush(void)
+{
+    static bool lost;
+    if (lost) return false;
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) return true;
+    lost = true;
+    if (errno == EPIPE) return false;
+    fprintf(stderr, "cannot write standard output: %s\n", errno ? strerror(errno) : "a part of it was lost");
+    return false;
+}
+
+int output_end(int code) { return output_flush() || code ? code : EXIT_IO; }
 
 char *read_whole(const char *path, size_t *len)
 {

@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,27 +27,18 @@ int run_tokenize(run_session *s)
 
 int run_detokenize(run_session *s)
 {
-    size_t len;
+    size_t len, n;
     char *text = read_whole(s->set->file ? s->set->file : "-", &len);
     if (!text) return EXIT_IO;
-    for (char *p = text; *p;) {
-        const char *piece;
-        char *end;
-        if (isspace((unsigned char)*p) || strchr("[],", *p)) {
-            p++;
-            continue;
-        }
-        const long id = strtol(p, &end, 10);
-        if (end == p || id < 0 || id > INT32_MAX) {
-            fprintf(stderr, "--detokenize reads token ids with spaces or commas between them, not \"%.20s\"\n", p);
-            free(text);
-            return EXIT_USAGE;
-        }
-        const size_t n = qsf_token_piece(s->model, (int32_t)id, true, &piece);
-        fwrite(piece, 1, n, stdout);
-        p = end;
-    }
+    int32_t *ids = session_ids(s, text, len, "--detokenize", &n);
     free(text);
+    if (!ids) return report(&s->error);
+    for (size_t i = 0; i < n; i++) {
+        const char *piece;
+        const size_t bytes = qsf_token_piece(s->model, ids[i], true, &piece);
+        fwrite(piece, 1, bytes, stdout);
+    }
+    free(ids);
     return EXIT_OK;
 }
 
@@ -59,9 +49,9 @@ int run_logits(run_session *s, const char *prompt, size_t len)
     size_t n;
     int32_t *ids = session_prompt(s, prompt, len, &n);
     if (!ids) return report(&s->error);
-    const qsf_status st = qsf_feed(s->context, 0, ids, n, &logits);
+    const int code = feed_prompt(s, ids, 0, n, "the prompt", &logits);
     free(ids);
-    if (st) return report_context(s->context, st);
+    if (code) return code;
     qsf_model_get_info(s->model, &info);
     putchar('[');
     for (uint32_t i = 0; i < info.n_vocab; i++) {

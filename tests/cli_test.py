@@ -125,7 +125,96 @@ class Answers(unittest.TestCase):
         self.assertGreater(len(r.stdout), 1)
 
 
+class Lengths(unittest.TestCase):
+    """A prompt that does not fit is refused before it is computed, and what could be done about it is true."""
+
+    @staticmethod
+    def trained(length):
+        """The model, with another length in its description."""
+        file = pathlib.Path(WORK.name, f"llama-{length}.gguf")
+        if not file.exists():
+            data = bytearray(pathlib.Path(MODEL).read_bytes())
+            key = b"llama.context_length"
+            at = data.index(key) + len(key) + 4             # behind the type of the value
+            data[at:at + 4] = length.to_bytes(4, "little")
+            file.write_bytes(data)
+        return file
+
+    def refused(self, *args, ids=100, code=1, stdin=None, model=MODEL):
+        given = ("--ids", ",".join(["7"] * ids)) if ids else ()
+        r = run(model, *given, "-n", "2", "-v", *args, **({"stdin": stdin} if stdin else {}))
+        self.assertEqual(r.returncode, code, r.stderr)
+        said = r.stderr.decode()
+        self.assertRegex(said, r"prompt +0 tokens" if not stdin else "")      # nothing was computed
+        return [l for l in said.splitlines() if "positions;" in l][0]
+
+    def test_the_numbers_are_said(self):
+        model = self.trained(128)
+        self.assertIn("the prompt has 100 tokens, the context 64 positions; -c N makes it longer, up to 128",
+            self.refused("-c", 64, model=model))
+        self.assertIn("the prompt has 100 tokens", self.refused("-c", 64, "--logits", model=model))
+        self.assertIn("the prompt has 200 tokens, the context 128 positions; the model was trained on 128 positions", self.refused(ids=200, model=model))
+        self.assertIn("the model was trained on 128 positions", self.refused("-c", 160, ids=200, model=model))
+
+    def test_a_budget_may_have_no_room_for_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            said = self.refused("--ram-budget", 3, "--session", folder + "/s", ids=4000,
+                model=self.trained(1000000))
+            self.assertRegex(said,
+                r"the prompt has 4000 tokens, the context \d+ positions; (a longer one does not fit --ram-budget 3|-c N makes it longer, up to \d+)$")
+            more = int(said.split()[-1]) if "up to" in said else 0
+            if more:                                        # then it is true
+                r = run(self.trained(1000000), "--ids", "7", "-n", "1", "--ram-budget", 3, "--session",
+                    folder + "/t", "-c", more, "-v")
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertNotIn(b"context length", r.stderr)
+
+    def test_a_window_takes_any_length(self):
+        r = run(MODEL, "--ids", ",".join(["7"] * 300), "-n", "2", "-c", 64, "--kv-window", 32)
+        self.assertEqual(r.returncode, 0, r.stderr)
+
+    def test_a_chat_refuses_the_turn_and_goes_on(self):
+        talk = ("Hello", "many words " * 60, "/stats", "Bye")
+        r = run(MODEL, "-i", "-n", "4", "-c", 128, "--temp", "0", "--template", "chatml", "--ignore-eos",
+            "-v", stdin="\n".join(talk).encode() + b"\n")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stderr.decode(),
+            r"with this message the conversation has \d{3} tokens, the context 128 positions; ")
+        kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "kept from before" in l]
+        self.assertGreater(kept[2], 5)                      # the refused turn has cost nothing
+
+    def test_the_context_that_fills_up(self):
+        r = run(self.trained(64), "--ids", "7", "-n", "-1", "--ignore-eos")
+        self.assertIn(b"the context is full; the model was trained on 64 positions", r.stderr)
+        r = run(self.trained(64), "--ids", "7", "-n", "-1", "--ignore-eos", "-c", "32")
+        self.assertIn(b"the context is full; -c N makes it longer, up to 64", r.stderr)
+
+    def test_beyond_what_was_trained(self):
+        r = run(self.trained(64), "--ids", "7", "-n", "1", "-c", "65")
+        self.assertEqual(r.returncode, 0)
+        self.assertRegex(r.stderr.decode(), "warning: -c 65 is beyond the 64 positions")
+        self.assertEqual(run(self.trained(64), "--ids", "7", "-n", "1", "-c", "64").stderr, b"")
+
+
 class Options(unittest.TestCase):
+    def test_malformed_lists_of_ids_are_refused(self):
+        for ids, says in (
+                ("1,,2", "number 2 is missing"), (",1", "number 1 is missing"), ("1,2,", "behind the last comma"),
+                ("", "no number"), (" ", "no number"), ("[]", "empty"), ("[1,2", '"[1"'), ("1,2]", '"]"'),
+                ("1,-2", '"-2"'), ("+1", '"+1"'), ("1,0x5", '"0x5"'), ("1.5", '"1.5"'), ("1;2", '"1;2"'),
+                ("1 2 three", '"three"'), ("2147483647", "2147483647"), ("4294967297", "4294967297"),
+                ("99999999999999999999", "99999999999999999999")):
+            for args, stdin in ((("--ids=" + ids, "-n", "1"), b""), (("--detokenize",), ids.encode())):
+                r = run(MODEL, *args, stdin=stdin)
+                if ids == "[]" and stdin:
+                    self.assertEqual((r.returncode, r.stdout), (0, b""))
+                    continue
+                self.assertEqual((r.returncode, r.stdout), (2, b""), (ids, r.stderr))
+                self.assertIn(says, r.stderr.decode(), ids)
+        outs = {run(MODEL, "--ids", ids, "-n", "4", "--temp", "0", "--json").stdout for ids in ("5,6,7",
+            "5, 6 ,7", " 5 6 7\n", "[5,6,7]", "[ 5 6,7 ]")}
+        self.assertEqual(len(outs), 1)
+
     def test_exit_codes(self):
         bad = pathlib.Path(WORK.name, "bad.gguf")
         bad.write_bytes(b"GGUF" + bytes(100))
@@ -241,8 +330,54 @@ class Interrupts(unittest.TestCase):
         p.communicate(timeout=20)
         self.assertEqual(p.returncode, 130)
 
+    @staticmethod
+    def shell(line, *args):
+        return subprocess.run(["sh", "-c", line, "sh", QSF_RUN, MODEL, *args], stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=120)
+
+    def test_lost_output_is_said_and_ends_the_program(self):
+        for more in (("--ids", "5", "-n", "4", "--ignore-eos"), ("--ids", "5", "-n", "4", "--json"), ("--ids",
+            "5", "--logits"), ("--help",), ("--version",),
+                     ("--tokenize", "-p", "x"), ("--completion-names",)):
+            for line, says in (('"$@" >&-', "Bad file descriptor"), ('"$@" >/dev/full', "No space left")):
+                r = self.shell(line, *more)
+                self.assertEqual(r.returncode, 5, (more, line, r.stderr))
+                self.assertEqual(r.stderr.decode().count("cannot write standard output: " + says), 1, (more,
+                    r.stderr))
+        # not after all of the answer
+        r = self.shell('"$@" >/dev/full', "--ids", "5", "-n", "-1", "-c", "1000000", "--ignore-eos")
+        self.assertEqual(r.returncode, 5, r.stderr)
+        r = self.shell('echo hello | "$@" >/dev/full', "-i", "-n", "2", "--ignore-eos")
+        self.assertEqual(r.returncode, 5, r.stderr)
+
+    def test_no_file_takes_a_closed_descriptor(self):
+        base = pathlib.Path(WORK.name, "closed.kl")
+        text = pathlib.Path(WORK.name, "closed.txt")
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 20)
+        args = ("--perplexity", str(text), "-c", "64", "--chunks", "1", "--kl-base")
+        self.shell('"$@"', *args, str(base) + "2")
+        r = self.shell('"$@" >&-', *args, str(base))
+        self.assertEqual(r.returncode, 5, r.stderr)
+        self.assertEqual(base.read_bytes(), pathlib.Path(str(base) + "2").read_bytes())
+        r = self.shell('"$@" 2>&-', "--ids", "5", "-n", "4", "-v")
+        self.assertEqual(r.returncode, 0)
+        for args in (("-f", "-"), ("-i",)):
+            r = self.shell('"$@" <&-', *args)
+            self.assertEqual(r.returncode, 5, r.stderr)
+            self.assertIn(b"cannot read standard input: Bad file descriptor", r.stderr)
+
+    def test_a_broken_pipe_is_quiet(self):
+        for trap in ("", "trap '' PIPE; "):
+            line = trap + '{ "$@" 2>"$0.err"; echo $? >"$0.code"; } | head -c 1'
+            name = str(pathlib.Path(WORK.name, "pipe"))
+            subprocess.run(["sh", "-c", line, name, QSF_RUN, MODEL, "--ids", "5", "-n", "-1", "-c", "1000000",
+                "--ignore-eos", "-t", "1"], capture_output=True, timeout=120)
+            said = pathlib.Path(name + ".err").read_text().replace("warning: -c 1000000", "")
+            self.assertNotEqual(pathlib.Path(name + ".code").read_text().strip(), "0")
+            self.assertNotIn("standard output", said)
+
     def test_closed_reader_ends_quietly(self):
-        p = self.start("--raw", "-p", "Hello", "-n", "2000", "-c", "4096", "--ignore-eos", "-t", "1")
+        p = self.start("--raw", "-p", "Hello", "-n", "2000", "-c", "1024", "--ignore-eos", "-t", "1")
         p.stdout.read(4)
         p.stdout.close()
         p.stdin.close()
@@ -326,9 +461,36 @@ class Chat(unittest.TestCase):
         self.assertIn(b"damaged", self.chat([f"/load {damaged}"]).stderr)
         self.assertIn(b"not a saved", self.chat([f"/load {MODEL}"]).stderr)
 
+    def test_a_zero_byte_is_refused_and_not_an_end(self):
+        f = pathlib.Path(WORK.name, "zero.txt")
+        f.write_bytes(b"Hello\0there")
+        chat = ("-n", "4", "--temp", "0", "--template", "chatml")
+        for args, stdin, says in ((("-f", f, *chat), b"", b"byte 5 of the prompt"), (chat, f.read_bytes(),
+            b"byte 5 of the prompt"),
+                                  (("-f", f, "--logits", *chat), b"", b"byte 5 of the prompt"), (("-i", "-f",
+                                      f, *chat), b"", b"byte 5 of the prompt"),
+                                  (("--detokenize",), b"5,\0006", b"number 2")):
+            r = run(MODEL, *args, stdin=stdin)
+            self.assertEqual((r.returncode, r.stdout), (2, b""), (args, r.stderr))
+            self.assertIn(says, r.stderr)
+        r = run(MODEL, "-i", *chat, stdin=b"Hello\nHello\0there\n")
+        self.assertEqual(r.returncode, 5)
+        self.assertIn(b"standard input: byte 11 is zero", r.stderr)
+        raw = [run(MODEL, "--raw", "-f", f, "--logits").stdout, run(MODEL, "--raw", "-p", "Hello",
+            "--logits").stdout]
+        self.assertNotEqual(*raw)
+
+    def test_damaged_conversations(self):
+        f = pathlib.Path(WORK.name, "bad-talk.txt")
+        for body in (b"user 18446744073709551615\nx\n", b"user -1\nx\n", b"user 3\na\0b\n", b"user 5\nab\n",
+            b"user  2\nab\n", b"cook 2\nab\n", b"user 2", b"user 2\n"):
+            f.write_bytes(b"qsf-chat 1\n" + body)
+            self.assertIn(b"is damaged after 0 messages", self.chat([f"/load {f}"]).stderr, body)
+
     def test_commands(self):
-        r = self.chat(["/help", "/stats", "/nonsense", "/exit", "never read"])
-        for word in (b"/reset", b"KV cache", b"unknown command"):
+        r = self.chat(["/help", "/stats", "/nonsense", "/save", "/load ", "/exit", "never read"])
+        for word in (b"/reset", b"KV cache", b"unknown command /nonsense", b"which file? /save FILE",
+            b"which file? /load FILE"):
             self.assertIn(word, r.stderr)
         self.assertEqual(r.stdout, b"")
 

@@ -5,6 +5,9 @@
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|minimal|asan)$")
+    qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
+endif()
 qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(parity_tiny 2400 ${parity} --only tiny --threads 2)

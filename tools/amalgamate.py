@@ -3,8 +3,8 @@
 SPDX-License-Identifier: MIT
 
 Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert and qsf-bench) in that order; our own headers are put in
-where they are first included, the system's stay as they are.  No third-party code, so no compression and no line
-editing: -DQSF_HAVE_LZ4 -llz4 and so on bring them back.
+where they are first included, the system's stay as they are.  No third-party code, so no compression: -DQSF_HAVE_LZ4 -llz4 and
+so on bring it back.
 """
 import pathlib, re, sys
 

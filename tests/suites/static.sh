@@ -1,5 +1,5 @@
 #!/bin/sh
-# -DQSF_STATIC=ON gives programs without any shared library, which convert and answer.
+# -DQSF_STATIC=ON gives programs without any shared library, which convert, answer and take any text in a terminal.
 # SPDX-License-Identifier: MIT
 #
 #   static.sh BUILD_FOLDER
@@ -15,3 +15,4 @@ model=$(tools/get-model.sh smollm2-135m-q4_1)
 "$build/qsf-convert" --quant-type 8bit --compress zstd "$model" "$build/static-test.qsf"
 "$build/qsf-run" -m "$build/static-test.qsf" -p "What is the capital of France?" -n 16 --temp 0 | grep Paris
 rm -f "$build/static-test.qsf"
+"${QSF_PYTHON:-python3}" tests/terminal_test.py "$build/qsf-run" Typing Pasting

@@ -17,7 +17,7 @@ run -m "$model" -p "$ask" -n 16 --temp 0 --ram-budget 80 -c 256 | grep "largest 
 
 # Prompt and answer are longer than this context: with a window over keys and values, here one that reaches back to the first, the text goes on.
 if run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 2>"$work/error.txt"; then exit 1; fi
-grep 'context of 32 positions is full' "$work/error.txt"
+grep 'tokens, the context 32 positions; -c N makes it longer' "$work/error.txt"
 run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 --kv-window 64 --check every --json >"$work/window.json"
 cmp "$work/window.json" "$work/native.json"
 if run -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
