@@ -37,7 +37,7 @@ qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out
     if ((st = p->open(p->user, path, out))) {
         *out = NULL;
         if (st == QSF_E_NOT_FOUND) return qsf_fail(err, st, "%s: no such file", path);
-        return qsf_fail(err, st, "%s: cannot be opened: %s", path, qsf_status_text(st));
+        return qsf_fail(err, st, "%s: cannot be opened: %s", path, qsf_host_why(p, path, false, st));
     }
     if ((st = p->length(p->user, *out, length))) {
         p->close(p->user, *out);
@@ -45,6 +45,17 @@ qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out
         return qsf_fail(err, st, "%s: its length cannot be told: %s", path, qsf_status_text(st));
     }
     return QSF_OK;
+}
+
+bool qsf_host_same(const qsf_platform *p, const char *a, const char *b)
+{
+    return HOST_HAS(p, same) ? p->same(p->user, a, b) : !strcmp(a, b);
+}
+
+const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, qsf_status st)
+{
+    const char *why = HOST_HAS(p, why) && st != QSF_E_MEMORY ? p->why(p->user, path, writing) : NULL;
+    return why ? why : qsf_status_text(st);
 }
 
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err)

@@ -14,6 +14,11 @@ void *qsf_alloc_array(const qsf_platform *p, uint64_t n, uint64_t size, const ch
 void  qsf_dealloc(const qsf_platform *p, void *mem, uint64_t size);
 
 qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length, qsf_error *err);
+/* Whether both name one file; hosts that cannot say compare the names. */
+bool       qsf_host_same(const qsf_platform *p, const char *a, const char *b);
+/* Why path could not be opened (writing: created), in words that follow its name; what st says where the host
+ * knows no more. */
+const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, qsf_status st);
 /* Reads [at, at+len) whole, waiting for it. */
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err);
 void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);       /* zeros where the host does not say */

@@ -80,6 +80,12 @@ struct qsf_platform {
     /* Optional (NULL): how f is read from now on; while reads are under way, io is what it was.  streams: much of it will be read again and again, and memory is
      * short.  *how says it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f is read as before. */
     qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
+    /* Optional (NULL): whether a and b name one file or one directory, through links too; false where one of
+     * them is not there. */
+    bool        (*same)(void *user, const char *a, const char *b);
+    /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name: "is a
+     * directory", "permission denied".  NULL: it is not known. */
+    const char *(*why)(void *user, const char *path, bool writing);
 };
 
 #endif

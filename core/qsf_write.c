@@ -384,7 +384,7 @@ qsf_status qsf_writer_new(const qsf_platform *p, const char *path, const qsf_hpa
     w->hp.rope_factors = w->hp.rope_factors_long = NULL;      /* the caller's; they are written by now */
     if ((st = p->create(p->user, path, &w->out))) {
         w->out = NULL;
-        st = qsf_fail(err, st, "%s: cannot be written: %s", path, qsf_status_text(st));
+        st = qsf_fail(err, st, "%s: cannot be written: %s", path, qsf_host_why(p, path, true, st));
         goto fail;
     }
     *out = w;

@@ -84,7 +84,7 @@ TEST(table_is_whole)
     CHECK(os->open && os->close && os->length && os->read_start && os->read_poll && os->read_wait);
     CHECK(os->create && os->write && os->commit && os->abort && os->mem_alloc && os->mem_free);
     CHECK(os->cpu_count && os->thread_start && os->thread_join && os->thread_pin && os->wait32 && os->wake32);
-    CHECK(os->now_ns && os->cpu_features && os->env);
+    CHECK(os->now_ns && os->cpu_features && os->env && os->same && os->why);
 }
 
 TEST(open_says_what_is_wrong)
@@ -130,6 +130,81 @@ TEST(create_refuses_what_is_no_place_for_a_file)
 #if !defined(_WIN32)
     CHECK(os->create(os->user, "/dev/null", &o) != QSF_OK);         /* a rename would replace the device */
 #endif
+}
+
+static void write_bytes(const char *name, const char *text)
+{
+#if defined(_WIN32)
+    wchar_t *w = native_wide(name);
+    FILE *f = _wfopen(w, L"wb");
+    free(w);
+#else
+    FILE *f = fopen(name, "wb");
+#endif
+    CHECK(f != NULL);
+    if (!f) return;
+    fputs(text, f);
+    fclose(f);
+}
+
+TEST(a_path_is_told_from_another_and_explained)
+{
+        write_bytes(path, "a");
+    write_bytes(other, "a");
+    CHECK(os->same(os->user, path, path) && !os->same(os->user, path, other) && os->same(os->user, dir, dir));
+    CHECK(!os->same(os->user, path, "no/such/file") && !os->same(os->user, "no/such/file", "no/such/file"));
+    CHECK(os->why(os->user, path, false) == NULL && os->why(os->user, path, true) == NULL);
+    CHECK_STR(os->why(os->user, dir, false), "is a directory");
+    CHECK_STR(os->why(os->user, dir, true), "is a directory");
+    CHECK_STR(os->why(os->user, "no/such/file", false), "no such file or directory");
+    CHECK_STR(os->why(os->user, "no/such/file", true), "its directory does not exist");
+#if !defined(_WIN32)
+    remove_file(other);
+    CHECK_EQ(symlink(strrchr(path, '/') + 1, other), 0);
+    CHECK(os->same(os->user, path, other) && os->same(os->user, other, path));
+    remove_file(other);
+    CHECK_EQ(link(path, other), 0);
+    CHECK(os->same(os->user, path, other));
+    remove_file(other);
+    CHECK_EQ(mkfifo(other, 0600), 0);
+    CHECK_STR(os->why(os->user, other, false), "is a FIFO (a pipe), not a file");
+    CHECK_STR(os->why(os->user, "/dev/null", true), "is a device, not a file");
+#endif
+    remove_file(other);
+    remove_file(path);
+}
+
+/* What a killed process left goes with the next file of that name; what is being written, and what is not
+ * ours, stays. */
+TEST(create_clears_what_nobody_writes)
+{
+    static const struct { const char *end; bool goes; } left[] = {
+        { ".2000000000-0.tmp", true }, { ".2000000000-12.tmp", true }, { ".2000000000-0.unmeasured", true },
+        { ".2000000000-0.unmeasured.2000000000-0.tmp", true },
+        { ".0-0.tmp", false }, { ".tmp", false }, { ".7.tmp", false }, { ".7-0.tmp.old", false },
+        { ".7-x.tmp", false }, { ".99999999999-0.tmp", false },
+        { "2.2000000000-0.tmp", false }, { ".7-0.unmeasured.x", false },
+    };
+    char name[200];
+    qsf_out *a, *b;
+    CHECK_EQ(os->create(os->user, path, &a), QSF_OK);
+    CHECK_EQ(os->write(os->user, a, 0, "first", 5), QSF_OK);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        snprintf(name, sizeof name, "%s%s", path, left[i].end);
+        write_bytes(name, "left");
+    }
+    CHECK_EQ(os->create(os->user, path, &b), QSF_OK);
+    CHECK_EQ(os->write(os->user, b, 0, "second", 6), QSF_OK);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        snprintf(name, sizeof name, "%s%s", path, left[i].end);
+        if (exists(name) != !left[i].goes) printf("      %s\n", left[i].end);
+        CHECK_EQ(exists(name), !left[i].goes);
+        if (exists(name)) remove_file(name);
+    }
+    CHECK_EQ(os->commit(os->user, b), QSF_OK);
+    CHECK_EQ(os->commit(os->user, a), QSF_OK);          /* nobody took it away */
+    CHECK(exists(path));
+    remove_file(path);
 }
 
 TEST(reads_in_any_order)
@@ -439,6 +514,8 @@ int main(int argc, char **argv)
     RUN(open_says_what_is_wrong);
     RUN(commit_makes_the_file_and_abort_does_not);
     RUN(create_refuses_what_is_no_place_for_a_file);
+    RUN(a_path_is_told_from_another_and_explained);
+    RUN(create_clears_what_nobody_writes);
     RUN(reads_in_any_order);
     RUN(a_read_past_the_end_is_an_error);
     RUN(close_ends_running_reads);

@@ -42,6 +42,8 @@ const qsf_platform *qsf_platform_native(void)
         .cached = native_cached,
         .reads_cross_threads = true,
         .read_by = native_read_by,
+        .same = native_same,
+        .why = native_why,
     };
     return &table;
 }

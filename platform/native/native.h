@@ -70,11 +70,20 @@ enum { NATIVE_DIRECT_ALIGN = 4096 };
 int      native_direct_open(int fd);       /* the same file; -1: not possible here */
 uint64_t native_free_memory(void);         /* bytes that this process may still fill; UINT64_MAX: not known */
 
-/* ---- files for writing: out_*.c ---- */
+/* ---- files for writing: out_*.c; what a killed process leaves of them: leftover.c ---- */
 qsf_status native_create(void *user, const char *path, qsf_out **out);
 qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
 qsf_status native_commit(void *user, qsf_out *o);
 void       native_abort(void *user, qsf_out *o);
+/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", one that
+ * qsf-convert has written for itself and goes on with.  PID is the process's number. */
+typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
+                               NATIVE_LEFT_BETWEEN } native_leftover;
+native_leftover native_leftover_of(const char *base, const char *name, long *pid);
+
+/* ---- what a path names: path_*.c ---- */
+bool        native_same(void *user, const char *a, const char *b);
+const char *native_why(void *user, const char *path, bool writing);
 
 /* ---- memory: memory_*.c ---- */
 void *native_mem_alloc(void *user, size_t size);

@@ -2,15 +2,21 @@
  * SPDX-License-Identifier: MIT
  *
  * At every moment the old file or the new one stands under the name, also after a power cut: the bytes are on the disk
- * before the name moves, and the directory is synced after it. */
+ * before the name moves, and the directory is synced after it.
+ *
+ * A process that is killed leaves its temporary file.  While one is being written its writer holds a lock on
+ * it, which the system drops with the process: the next file of that name removes those that nobody holds. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +42,7 @@ static void out_free(qsf_out *o)
 static qsf_status out_resolve(qsf_out *o, const char *path, mode_t *mode)
 {
     struct stat s;
+    if (!*path) return QSF_E_NOT_FOUND;
     if (stat(path, &s)) {
         if (errno != ENOENT) return out_status_of(errno);
         *mode = 0666;
@@ -48,6 +55,50 @@ static qsf_status out_resolve(qsf_out *o, const char *path, mode_t *mode)
     return o->path ? QSF_OK : QSF_E_MEMORY;
 }
 
+/* ---- what killed processes have left ---- */
+
+static bool out_gone(long pid) { return kill((pid_t)pid, 0) != 0 && errno == ESRCH; }
+
+/* Whether nobody writes the file any more.  A file system without locks leaves the process's number to go by.
+ * */
+static bool out_abandoned(int dir, const char *name, long pid)
+{
+    struct stat s;
+    const int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool abandoned = !fstat(fd, &s) && S_ISREG(s.st_mode) && s.st_uid == geteuid();
+    if (abandoned && flock(fd, LOCK_EX | LOCK_NB)) abandoned = errno != EWOULDBLOCK && out_gone(pid);
+    close(fd);
+    return abandoned;
+}
+
+/* Removes "NAME.PID-N.tmp" of processes that are gone, and what they had between two steps (native.h). */
+static void out_clear(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char *folder = slash ? strdup(path) : strdup(".");
+    if (folder && slash) folder[slash == path ? 1 : slash - path] = 0;
+    DIR *dir = folder ? opendir(folder) : NULL;
+    free(folder);
+    if (!dir) return;
+    for (const struct dirent *e; (e = readdir(dir)); ) {
+        long pid;
+        const native_leftover kind = native_leftover_of(base, e->d_name, &pid);
+        if (kind == NATIVE_LEFT_TEMPORARY && !out_abandoned(dirfd(dir), e->d_name, pid)) continue;
+        if (kind == NATIVE_LEFT_BETWEEN && !out_gone(pid)) continue;
+        if (kind != NATIVE_LEFT_NOTHING) unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    closedir(dir);
+}
+
+/* Another process that clears up may have taken the file in the moment before it was locked. */
+static bool out_lock(int fd)
+{
+    struct stat s;
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return false;
+    return !fstat(fd, &s) && s.st_nlink > 0;
+}
+
 static qsf_status out_open_temporary(qsf_out *o, mode_t mode)
 {
     const size_t room = strlen(o->path) + 48;
@@ -55,8 +106,10 @@ static qsf_status out_open_temporary(qsf_out *o, mode_t mode)
     for (unsigned i = 0; i < 100; i++) {
         snprintf(o->temporary, room, "%s.%ld-%u.tmp", o->path, (long)getpid(), i);
         o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (o->fd >= 0) return QSF_OK;
-        if (errno != EEXIST) return out_status_of(errno);
+        if (o->fd >= 0 && out_lock(o->fd)) return QSF_OK;
+        if (o->fd < 0 && errno != EEXIST) return out_status_of(errno);
+        if (o->fd >= 0) close(o->fd);
+        o->fd = -1;
     }
     return QSF_E_IO;
 }
@@ -70,7 +123,12 @@ qsf_status native_create(void *user, const char *path, qsf_out **out)
     o->fd = -1;
     mode_t mode;
     qsf_status st;
-    if ((st = out_resolve(o, path, &mode)) || (st = out_open_temporary(o, mode))) {
+    if (!(st = out_resolve(o, path, &mode))) {
+        out_clear(o->path);
+        if (strcmp(path, o->path)) out_clear(path);         /* a link's own directory */
+        st = out_open_temporary(o, mode);
+    }
+    if (st) {
         out_free(o);
         return st;
     }

@@ -1,5 +1,8 @@
 /* Files for writing on Windows: a temporary name beside the last one, flushed, then moved over it.
- * SPDX-License-Identifier: MIT */
+ * SPDX-License-Identifier: MIT
+ *
+ * What a killed process has left is removed with the next file of that name: one that is being written cannot
+ * be deleted. */
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)
@@ -20,11 +23,70 @@ static void out_free_windows(qsf_out *o)
     free(o);
 }
 
+static bool out_gone_windows(long pid)
+{
+    const HANDLE h = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
+    DWORD code = STILL_ACTIVE;
+    if (!h) return GetLastError() == ERROR_INVALID_PARAMETER;
+    const bool ended = GetExitCodeProcess(h, &code) && code != STILL_ACTIVE;
+    CloseHandle(h);
+    return ended;
+}
+
+/* UTF-16 as UTF-8, for names; the caller frees. */
+static char *out_narrow(const wchar_t *wide)
+{
+    const int room = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+    char *utf8 = room > 0 ? malloc((size_t)room) : NULL;
+    if (utf8) WideCharToMultiByte(CP_UTF8, 0, wide, -1, utf8, room, NULL, NULL);
+    return utf8;
+}
+
+static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *base, const wchar_t *name)
+{
+    long pid;
+    char *utf8 = out_narrow(name);
+    const native_leftover kind = utf8 ? native_leftover_of(base, utf8, &pid) : NATIVE_LEFT_NOTHING;
+    free(utf8);
+    if (kind == NATIVE_LEFT_NOTHING || (kind == NATIVE_LEFT_BETWEEN && !out_gone_windows(pid))) return;
+    const size_t room = folder_len + wcslen(name) + 1;
+    wchar_t *path = malloc(room * sizeof *path);
+    if (!path) return;
+    swprintf(path, room, L"%.*ls%ls", (int)folder_len, folder, name);
+    DeleteFileW(path);
+    free(path);
+}
+
+/* Removes "NAME.PID-N.tmp" of processes that are gone, and what they had between two steps (native.h). */
+static void out_clear_windows(const wchar_t *path)
+{
+    size_t folder = wcslen(path);
+    while (folder && !wcschr(L"/\\:", path[folder - 1])) folder--;
+    const size_t room = wcslen(path) + 3;
+    wchar_t *pattern = malloc(room * sizeof *pattern);
+    char *base = out_narrow(path + folder);
+    WIN32_FIND_DATAW found;
+    HANDLE h = INVALID_HANDLE_VALUE;
+    if (pattern && base) {
+        swprintf(pattern, room, L"%ls.*", path);
+        h = FindFirstFileW(pattern, &found);
+    }
+    if (h != INVALID_HANDLE_VALUE) {
+        do out_clear_one(path, folder, base, found.cFileName);
+        while (FindNextFileW(h, &found));
+        FindClose(h);
+    }
+    free(pattern);
+    free(base);
+}
+
 static qsf_status out_open_windows(qsf_out *o)
 {
     const size_t room = wcslen(o->path) + 48;
     const DWORD there = GetFileAttributesW(o->path);
+    if (!*o->path) return QSF_E_NOT_FOUND;
     if (there != INVALID_FILE_ATTRIBUTES && there & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) return QSF_E_IO;
+    out_clear_windows(o->path);
     if (!(o->temporary = malloc(room * sizeof *o->temporary))) return QSF_E_MEMORY;
     for (unsigned i = 0; i < 100; i++) {
         swprintf(o->temporary, room, L"%ls.%lu-%u.tmp", o->path, (unsigned long)GetCurrentProcessId(), i);
