@@ -75,15 +75,32 @@ qsf_status qsf_source_add_file(qsf_source *s, const char *path, qsf_error *err)
 {
     if (s->n_files == QSF_MAX_SPLITS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: more than %d files", s->path, QSF_MAX_SPLITS);
     const qsf_status st = qsf_host_open(s->io, path, &s->files[s->n_files], &s->lengths[s->n_files], err);
-    if (!st) s->n_files++;
-    return st;
+    if (st) return st;
+    const char *name = qsf_arena_text(s->arena, path, strlen(path), err);
+    s->paths[s->n_files++] = name;
+    return name ? QSF_OK : QSF_E_MEMORY;
 }
 
 /* ---- opening ---- */
 
+/* A directory is no model file; one with a config.json can become one.  Else the message stays as it is. */
+static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *err)
+{
+    char config[1024];
+    qsf_file *f;
+    if (!s->io->open || qsf_format(config, sizeof config, "%s/config.json", s->path) >= sizeof config)
+        return st;
+    if (s->io->open(s->io->user, config, &f)) return st;
+    s->io->close(s->io->user, f);
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    "%s: is a directory with a Hugging Face model, not a model file; make one of it: "
+                    "qsf-convert %s model.qsf", s->path, s->path);
+}
+
 static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
 {
     uint8_t magic[4];
+    if (!s->lengths[0]) return qsf_fail(err, QSF_E_CORRUPT, "%s: is empty", s->path);
     if (s->lengths[0] < sizeof magic) return qsf_source_stranger(s, err);
     const qsf_status st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err);
     if (st) return st;
@@ -108,15 +125,19 @@ static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_cust
     if (!(s->path = qsf_arena_text(s->arena, path, strlen(path), err))) return QSF_E_MEMORY;
     if (!(s->files = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->files, "a list of files", err))) return QSF_E_MEMORY;
     if (!(s->lengths = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->lengths, "a list of files", err))) return QSF_E_MEMORY;
+    if (!(s->paths = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->paths, "a list of files", err)))
+        return QSF_E_MEMORY;
     s->io = io;
     if (!custom) {
         io_of_platform(s->platform, io);
-        return qsf_source_add_file(s, s->path, err);
+        const qsf_status st = qsf_source_add_file(s, s->path, err);
+        return st ? source_refuse(s, st, err) : QSF_OK;
     }
     *own = *custom;
     io_of_custom(own, io);
     s->files[0] = (qsf_file *)(void *)own;       /* never looked into, but not NULL */
     s->lengths[0] = own->length;
+    s->paths[0] = s->path;
     s->n_files = 1;
     return QSF_OK;
 }

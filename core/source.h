@@ -117,6 +117,7 @@ typedef struct qsf_source {
     uint32_t      n_files;
     qsf_file    **files;
     uint64_t     *lengths;        /* [n_files] */
+    const char  **paths;          /* [n_files] */
     /* units: 0 .. n_layers-1 the layers, then QSF_UNIT_EMBD and QSF_UNIT_FINAL */
     uint32_t      n_units;
     qsf_unit     *units;

@@ -111,7 +111,9 @@ QSF_API void qsf_model_defaults(qsf_model_options *o);
 
 /* Opens a QSF or GGUF file (found by its magic) and checks all of its description.  Weights are read when a context
  * needs them.  On an error *out is NULL.  opts may be NULL.
- * QSF_E_NOT_FOUND, QSF_E_IO, QSF_E_CORRUPT, QSF_E_UNSUPPORTED (names the architecture, type or feature), QSF_E_MEMORY */
+ * QSF_E_NOT_FOUND, QSF_E_IO (the message says what path is instead: a directory, a FIFO, not readable),
+ * QSF_E_CORRUPT, QSF_E_UNSUPPORTED
+ * (names the architecture, type or feature; a Hugging Face directory is to be converted), QSF_E_MEMORY */
 QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err);
 QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; contexts of it must be gone */
 
