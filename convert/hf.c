@@ -7,6 +7,7 @@
 #ifdef QSF_HAVE_YYJSON
 
 typedef struct hf_input {
+    const char *dir;
     hf_weights weights;
     hf_place  *places;
 } hf_input;
@@ -38,6 +39,47 @@ static qsf_status hf_rows(input *in, uint32_t i, uint32_t row, uint32_t n, float
     return hf_weights_rows(in->platform, &own->weights, &own->places[i], in->tensors[i].cols, row, n, out, err);
 }
 
+/* Beside the weights. */
+static const char *const hf_texts[] = {
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
+    "added_tokens.json",
+    "chat_template.jinja", "chat_template.json", "model.safetensors.index.json",
+    "pytorch_model.bin.index.json",
+};
+
+static bool hf_is_file(const input *in, const char *name, const char *path)
+{
+    char own[4096];
+    const char *dir = ((const hf_input *)in->own)->dir;
+    return qsf_format(own, sizeof own, "%s/%s", dir, name) < sizeof own &&
+        qsf_host_same(in->platform, own, path);
+}
+
+static bool hf_is_qsf(const qsf_platform *p, const char *path)
+{
+    uint8_t magic[4] = { 0 };
+    qsf_file *f;
+    uint64_t len;
+    if (qsf_host_open(p, path, &f, &len, NULL)) return false;
+    const bool qsf = len >= sizeof magic && !qsf_read_all(p, f, 0, magic, sizeof magic, NULL) &&
+        !memcmp(magic, "QSF1", 4);
+    p->close(p->user, f);
+    return qsf;
+}
+
+/* Any file of the directory but a QSF file, which an earlier conversion has left there. */
+static bool hf_reads(input *in, const char *path)
+{
+    const hf_input *own = in->own;
+    const char *name = path + strlen(path);
+    while (name > path && name[-1] != '/' && name[-1] != '\\') name--;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_texts); i++)
+        if (hf_is_file(in, hf_texts[i], path)) return true;
+    for (uint32_t i = 0; i < own->weights.n_files; i++)
+        if (qsf_host_same(in->platform, own->weights.files[i].path, path)) return true;
+    return hf_is_file(in, name, path) && !hf_is_qsf(in->platform, path);
+}
+
 static void hf_close(input *in)
 {
     hf_input *own = in->own;
@@ -60,20 +102,50 @@ static qsf_status hf_add_meta(input *in, const char *key, const char *value, qsf
     return QSF_OK;
 }
 
-static qsf_status hf_generation_meta(input *in, yyjson_val *root, qsf_error *err)
+static qsf_status hf_add_count(input *in, const char *key, uint32_t n, qsf_error *err)
 {
-    static const char *const keys[][2] = {
-        { "temperature", "generation.temperature" }, { "top_p", "generation.top_p" }, { "top_k", "generation.top_k" },
-        { "min_p", "generation.min_p" }, { "repetition_penalty", "generation.repetition_penalty" },
+    char text[16];
+    qsf_format(text, sizeof text, "%u", (unsigned)n);
+    return n ? hf_add_meta(in, key, text, err) : QSF_OK;
+}
+
+/* Sampling defaults.  -1 is written for "no top_k". */
+static qsf_status hf_generation_meta(input *in, yyjson_val *root, const char *what, qsf_error *err)
+{
+    static const struct { const char *key, *meta; double lo, hi; } known[] = {
+        { "temperature", "generation.temperature", 0, 1e9 }, { "top_p", "generation.top_p", 0, 1 },
+        { "top_k", "generation.top_k", -1, 1e9 },
+        { "min_p", "generation.min_p", 0, 1 },
+        { "repetition_penalty", "generation.repetition_penalty", 0, 1e9 },
     };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(keys); i++) {
-        yyjson_val *v = json_get(root, keys[i][0]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {
         char text[32];
-        if (!yyjson_is_num(v)) continue;
-        qsf_format(text, sizeof text, "%g", yyjson_get_num(v));
-        const qsf_status st = hf_add_meta(in, keys[i][1], text, err);
+        float v;
+        qsf_status st = json_get_number(root, what, known[i].key, 0, known[i].lo, known[i].hi, &v, err);
+        if (!st && !strcmp(known[i].key, "top_k") && v != floorf(v))
+            st = json_refuse(json_get(root, "top_k"), what, "top_k", "a whole number", err);
         if (st) return st;
+        if (!json_get(root, known[i].key)) continue;
+        qsf_format(text, sizeof text, "%g", yyjson_get_num(json_get(root, known[i].key)));
+        if ((st = hf_add_meta(in, known[i].meta, text, err))) return st;
     }
+    return QSF_OK;
+}
+
+static qsf_status hf_generation_parse(input *in, yyjson_val *root, const char *what, hf_config *cfg,
+                                      qsf_error *err)
+{
+    hf_config more = { .bos = -1, .eos = -1, .pad = -1 };
+    qsf_status st;
+    if ((st = json_check_object(root, what, err)) || (st = hf_config_tokens(root, what, &more, err)) ||
+        (st = hf_check_tokens(&more, what, in->hp.n_vocab, err)) ||
+        (st = hf_generation_meta(in, root, what, err))) return st;
+    if (cfg->bos < 0) cfg->bos = more.bos;
+    if (cfg->eos < 0) cfg->eos = more.eos;
+    if (cfg->pad < 0) cfg->pad = more.pad;
+    if (!more.n_more_eos && (st = hf_add_end(&more, what, more.eos, err))) return st;
+    for (uint32_t i = 0; i < more.n_more_eos; i++)
+        if ((st = hf_add_end(cfg, what, more.more_eos[i], err))) return st;
     return QSF_OK;
 }
 
@@ -82,22 +154,15 @@ static qsf_status hf_generation(const char *dir, input *in, hf_config *cfg, qsf_
 {
     static const char name[] = "generation_config.json";
     const qsf_platform *p = in->platform;
-    hf_config more = { .bos = -1, .eos = -1, .pad = -1 };
     char *text;
     uint64_t len;
     json_text j = { 0 };
     qsf_status st = hf_read_text(p, dir, name, 1 << 20, &text, &len, err);
     if (st) return st == QSF_E_NOT_FOUND ? QSF_OK : st;
-    if (!(st = json_parse(p, text, (size_t)len, name, &j, err)) && !(st = hf_config_tokens(j.root, name, &more, err)))
-        st = hf_generation_meta(in, j.root, err);
+    if (!(st = json_parse(p, text, (size_t)len, name, &j, err)))
+        st = hf_generation_parse(in, j.root, name, cfg, err);
     json_free(&j);
     qsf_dealloc(p, text, len + 1);
-    if (cfg->bos < 0) cfg->bos = more.bos;
-    if (cfg->eos < 0) cfg->eos = more.eos;
-    if (cfg->pad < 0) cfg->pad = more.pad;
-    if (!more.n_more_eos && more.eos >= 0) more.more_eos[more.n_more_eos++] = more.eos;
-    for (uint32_t i = 0; i < more.n_more_eos && cfg->n_more_eos < QSF_ARRAY_LEN(cfg->more_eos); i++)
-        cfg->more_eos[cfg->n_more_eos++] = more.more_eos[i];
     return st;
 }
 
@@ -131,19 +196,20 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
     hf_input *own = in->own;
     hf_config cfg;
     const char *format = NULL;
-    char count[16];
-    uint32_t ignored;
+    uint32_t tensors = 0, tokens = 0;
     qsf_status st;
+    if (!(own->dir = qsf_arena_text(in->arena, dir, strlen(dir), err))) return QSF_E_MEMORY;
     if ((st = hf_read_config(dir, in, &cfg, err)) ||
         (st = hf_weights_open(in->platform, dir, in->arena, &own->weights, &format, err)) ||
-        (st = hf_map_tensors(&own->weights, &cfg, in, &own->places, &ignored, err)) ||
+        (st = hf_map_tensors(&own->weights, &cfg, in, &own->places, &tensors, err)) ||
+        (st = hf_check_tokens(&cfg, "config.json", in->hp.n_vocab, err)) ||
         (st = hf_add_meta(in, "source.format", format, err)) ||
         (st = hf_add_meta(in, "source.model_type", cfg.model_type, err)) ||
-        (st = hf_generation(dir, in, &cfg, err))) return st;
+        (st = hf_generation(dir, in, &cfg, err)) || (st = hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
+        (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
+        (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;
     hf_name(dir, &in->hp);
-    qsf_format(count, sizeof count, "%u", (unsigned)ignored);
-    if (ignored && (st = hf_add_meta(in, "source.ignored_tensors", count, err))) return st;
-    return hf_vocab_read(dir, &cfg, in, err);
+    return QSF_OK;
 }
 
 qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qsf_error *err)
@@ -162,6 +228,7 @@ qsf_status input_open_hf(const qsf_platform *p, const char *dir, input **out, qs
     in->platform = p;
     in->arena = arena;
     in->read = hf_rows;
+    in->reads = hf_reads;
     in->close = hf_close;
     if ((st = hf_open_all(dir, in, err))) {
         hf_close(in);

@@ -128,21 +128,28 @@ static qsf_status bpe_metaspace(yyjson_val *v, qsf_vocab *out, qsf_error *err)
 
 static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
 {
-    yyjson_val *model = json_get(root, "model"), *pre = json_get(root, "pre_tokenizer");
-    const char *type = json_get_str(model, "type"), *prefix = json_get_str(model, "continuing_subword_prefix"),
-               *suffix = json_get_str(model, "end_of_word_suffix");
+    static const char what[] = FILE_NAME ": model";
+    yyjson_val *model, *pre, *normalizer, *post;
+    const char *type, *prefix, *suffix;
     qsf_vocab *out = b->out;
     bool spm, ignore_merges;
     qsf_status st;
 
+    if ((st = json_get_obj(root, FILE_NAME, "model", &model, err)) ||
+        (st = json_get_obj(root, FILE_NAME, "pre_tokenizer", &pre, err)) ||
+        (st = json_get_obj(root, FILE_NAME, "normalizer", &normalizer, err)) ||
+        (st = json_get_obj(root, FILE_NAME, "post_processor", &post, err)) ||
+        (st = json_get_text(model, what, "type", &type, err)) ||
+        (st = json_get_text(model, what, "continuing_subword_prefix", &prefix, err)) ||
+        (st = json_get_text(model, what, "end_of_word_suffix", &suffix, err))) return st;
     if (type ? strcmp(type, "BPE") != 0 : !json_get(model, "merges"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": model of type %s (supported: BPE)", type ? type : "(none)");
     if ((prefix && *prefix) || (suffix && *suffix))
         return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE with continuing_subword_prefix or end_of_word_suffix");
-    if ((st = json_get_bool(model, FILE_NAME, "byte_fallback", false, &spm, err)) ||
-        (st = json_get_bool(model, FILE_NAME, "ignore_merges", false, &ignore_merges, err))) return st;
+    if ((st = json_get_bool(model, what, "byte_fallback", false, &spm, err)) ||
+        (st = json_get_bool(model, what, "ignore_merges", false, &ignore_merges, err))) return st;
     out->kind = spm ? QSF_VOCAB_SPM : QSF_VOCAB_BPE;
-    if ((st = bpe_normalizer(json_get(root, "normalizer"), spm, out, err))) return st;
+    if ((st = bpe_normalizer(normalizer, spm, out, err))) return st;
     if (!spm && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE without a pre-tokenizer");
     st = spm ? bpe_metaspace(pre, out, err) : hf_pretokenizer(b->platform, pre, ignore_merges, out->pre, err);
     if (st) return st;
@@ -154,11 +161,11 @@ static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
 qsf_status hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err)
 {
     size_t i, n;
-    yyjson_val *e;
+    yyjson_val *e, *added;
     qsf_status st;
-    if (!yyjson_is_obj(root)) return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": no JSON object");
-    if (!pieces && (st = bpe_model(b, root, err))) return st;
-    yyjson_arr_foreach(json_get(root, "added_tokens"), i, n, e) {
+    if ((st = json_get_arr(root, FILE_NAME, "added_tokens", &added, err)) ||
+        (!pieces && (st = bpe_model(b, root, err)))) return st;
+    yyjson_arr_foreach(added, i, n, e) {
         uint64_t id;
         size_t len;
         bool special;

@@ -7,6 +7,8 @@ const char hf_supported[] = "llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, 
 #ifdef QSF_HAVE_YYJSON
 
 #define CONFIG "config.json"
+#define CONFIG_MOST 1e12        /* no base, factor or cap of a network comes near */
+enum { CONFIG_WHAT = 64 };
 
 /* What a model type means where config.json is silent. */
 typedef struct hf_defaults {
@@ -33,46 +35,59 @@ static const hf_defaults hf_types[] = {
 
 static bool config_is_gemma(const hf_defaults *d) { return d->family == HF_GEMMA || d->family == HF_GEMMA2 || d->family == HF_GEMMA3; }
 
-static const hf_defaults *config_type(yyjson_val *root, const char **said)
+static qsf_status config_type(yyjson_val *root, const hf_defaults **out, qsf_error *err)
 {
-    const char *type = json_get_str(root, "model_type");
-    const char *cls = json_str(yyjson_arr_get_first(json_get(root, "architectures")), NULL);
-    *said = type ? type : cls ? cls : "(none)";
+    const char *type, *cls;
+    yyjson_val *classes;
+    qsf_status st;
+    if ((st = json_get_text(root, CONFIG, "model_type", &type, err)) ||
+        (st = json_get_arr(root, CONFIG, "architectures", &classes, err))) return st;
+    cls = json_str(yyjson_arr_get_first(classes), NULL);
+    if (yyjson_arr_size(classes) && !cls)
+        return json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
     for (size_t i = 0; i < QSF_ARRAY_LEN(hf_types); i++)
-        if (type ? !strcmp(type, hf_types[i].type) : cls && !strcmp(cls, hf_types[i].class_name)) return &hf_types[i];
-    return NULL;
+        if (type ? !strcmp(type, hf_types[i].type) : cls && !strcmp(cls, hf_types[i].class_name))
+            return *out = &hf_types[i], QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)",
+                    type ? type : cls ? cls : "(none)", hf_supported);
 }
 
 /* ---- rotary embedding -------------------------------------------------------------------------------------------- */
 
-static qsf_status config_floats(yyjson_val *v, const char *name, uint32_t n, qsf_arena *arena, float **out, qsf_error *err)
+static qsf_status config_floats(yyjson_val *rope, const char *what, const char *name, uint32_t n,
+                                qsf_arena *arena, float **out, qsf_error *err)
 {
     size_t i, count;
-    yyjson_val *e;
+    yyjson_val *v, *e;
+    const qsf_status st = json_get_arr(rope, what, name, &v, err);
+    if (st) return st;
     if (yyjson_arr_size(v) != n)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" has %zu numbers, expected %u", name, yyjson_arr_size(v), (unsigned)n);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" has %zu numbers, expected %u", what, name,
+                        yyjson_arr_size(v), (unsigned)n);
     if (!(*out = qsf_arena_array(arena, n, sizeof(float), name, err))) return QSF_E_MEMORY;
     yyjson_arr_foreach(v, i, count, e) {
         const double d = yyjson_get_num(e);
         if (!yyjson_is_num(e) || !(d > 0 && d <= FLT_MAX))
-            return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\"[%zu] is no positive number", name, i);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\"[%zu] is no positive number", what, name, i);
         (*out)[i] = (float)d;
     }
     return QSF_OK;
 }
 
 /* Llama 3: slow frequencies are divided by factor, fast ones stay, between them a straight line over the wavelength. */
-static qsf_status config_llama3(yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_llama3(yyjson_val *rope, const char *what, qsf_arena *arena, qsf_hparams *hp,
+                                qsf_error *err)
 {
     const uint32_t dim = hp->rope_dim;
     float factor, low, high, orig;
     qsf_status st;
-    if ((st = json_get_f32(rope, CONFIG, "factor", 8, &factor, err)) ||
-        (st = json_get_f32(rope, CONFIG, "low_freq_factor", 1, &low, err)) ||
-        (st = json_get_f32(rope, CONFIG, "high_freq_factor", 4, &high, err)) ||
-        (st = json_get_f32(rope, CONFIG, "original_max_position_embeddings", 8192, &orig, err))) return st;
+    if ((st = json_get_f32(rope, what, "factor", 8, &factor, err)) ||
+        (st = json_get_f32(rope, what, "low_freq_factor", 1, &low, err)) ||
+        (st = json_get_f32(rope, what, "high_freq_factor", 4, &high, err)) ||
+        (st = json_get_f32(rope, what, "original_max_position_embeddings", 8192, &orig, err))) return st;
     if (!(factor >= 1 && low > 0 && high > low && orig > 0))
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling of type llama3 with factor %g, low %g, high %g", (double)factor, (double)low, (double)high);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: type llama3 with factor %g, low %g, high %g", what,
+                        (double)factor, (double)low, (double)high);
     if (!(hp->rope_factors = qsf_arena_array(arena, dim / 2, sizeof(float), "rope factors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < dim / 2; i++) {
         const double wavelen = 2 * 3.14159265358979323846 * pow(hp->rope_base, 2.0 * i / dim);
@@ -87,23 +102,24 @@ static qsf_status config_llama3(yyjson_val *rope, qsf_arena *arena, qsf_hparams 
 static double config_mscale(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1; }
 
 /* The engine multiplies sine and cosine by yarn_attn_factor * (1 + 0.1 ln factor), Transformers by attention_factor. */
-static qsf_status config_yarn(yyjson_val *rope, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_yarn(yyjson_val *rope, const char *what, qsf_hparams *hp, qsf_error *err)
 {
     float attn, mscale, mscale_all;
     bool truncate;
     qsf_status st;
     hp->scaling = QSF_SCALING_YARN;
-    if ((st = json_get_f32(rope, CONFIG, "factor", 0, &hp->scaling_factor, err)) ||
-        (st = json_get_u32(rope, CONFIG, "original_max_position_embeddings", hp->n_ctx_train, 1, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
-        (st = json_get_f32(rope, CONFIG, "beta_fast", 32, &hp->yarn_beta_fast, err)) ||
-        (st = json_get_f32(rope, CONFIG, "beta_slow", 1, &hp->yarn_beta_slow, err)) ||
-        (st = json_get_f32(rope, CONFIG, "attention_factor", 0, &attn, err)) ||
-        (st = json_get_f32(rope, CONFIG, "mscale", 0, &mscale, err)) ||
-        (st = json_get_f32(rope, CONFIG, "mscale_all_dim", 0, &mscale_all, err)) ||
-        (st = json_get_bool(rope, CONFIG, "truncate", true, &truncate, err))) return st;
+    if ((st = json_get_f32(rope, what, "factor", 0, &hp->scaling_factor, err)) ||
+        (st = json_get_u32(rope, what, "original_max_position_embeddings", hp->n_ctx_train, 1, INT32_MAX,
+                           &hp->scaling_orig_ctx, err)) ||
+        (st = json_get_f32(rope, what, "beta_fast", 32, &hp->yarn_beta_fast, err)) ||
+        (st = json_get_f32(rope, what, "beta_slow", 1, &hp->yarn_beta_slow, err)) ||
+        (st = json_get_number(rope, what, "attention_factor", 0, 0, CONFIG_MOST, &attn, err)) ||
+        (st = json_get_number(rope, what, "mscale", 0, 0, CONFIG_MOST, &mscale, err)) ||
+        (st = json_get_number(rope, what, "mscale_all_dim", 0, 0, CONFIG_MOST, &mscale_all, err)) ||
+        (st = json_get_bool(rope, what, "truncate", true, &truncate, err))) return st;
     if (!(hp->scaling_factor >= 1) || !(hp->yarn_beta_fast > 0) || !(hp->yarn_beta_slow > 0))
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling of type yarn with factor %g", (double)hp->scaling_factor);
-    if (!truncate) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling of type yarn without truncation");
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: type yarn with factor %g", what, (double)hp->scaling_factor);
+    if (!truncate) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type yarn without truncation", what);
     const double want = attn > 0 ? (double)attn
                       : mscale > 0 && mscale_all > 0 ? config_mscale(hp->scaling_factor, mscale) / config_mscale(hp->scaling_factor, mscale_all)
                       : config_mscale(hp->scaling_factor, 1);
@@ -112,18 +128,22 @@ static qsf_status config_yarn(yyjson_val *rope, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
-static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, const char *what, qsf_arena *arena,
+                                  qsf_hparams *hp, qsf_error *err)
 {
     const uint32_t n = hp->rope_dim / 2;
     yyjson_val *orig_of = json_get(root, "original_max_position_embeddings") ? root : rope;
     float factor;
     qsf_status st;
     hp->scaling = QSF_SCALING_LONGROPE;
-    if ((st = json_get_u32(orig_of, CONFIG, "original_max_position_embeddings", hp->n_ctx_train, 2, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
-        (st = json_get_f32(rope, CONFIG, "attention_factor", 0, &hp->rope_attn_factor, err)) ||
-        (st = json_get_f32(rope, CONFIG, "factor", (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx, &factor, err)) ||
-        (st = config_floats(json_get(rope, "short_factor"), "short_factor", n, arena, &hp->rope_factors, err)) ||
-        (st = config_floats(json_get(rope, "long_factor"), "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
+    if ((st = json_get_u32(orig_of, orig_of == root ? CONFIG : what, "original_max_position_embeddings",
+                           hp->n_ctx_train, 2, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
+        (st = json_get_number(rope, what, "attention_factor", 0, 0, CONFIG_MOST, &hp->rope_attn_factor,
+                              err)) ||
+        (st = json_get_f32(rope, what, "factor", (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx,
+                           &factor, err)) ||
+        (st = config_floats(rope, what, "short_factor", n, arena, &hp->rope_factors, err)) ||
+        (st = config_floats(rope, what, "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
     /* Where the config says the original length beside the extended one, their ratio is the factor.  It only counts in the
      * attention's factor: the frequencies have their own. */
     if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
@@ -132,35 +152,64 @@ static qsf_status config_longrope(yyjson_val *root, yyjson_val *rope, qsf_arena 
     return QSF_OK;
 }
 
-/* rope_parameters (Transformers 5) or rope_scaling; Gemma 3's newer form has one object for each kind of layer. */
-static yyjson_val *config_rope_of(yyjson_val *root, const char *layers)
+/* rope_parameters (Transformers 5) or rope_scaling; Gemma 3's newer form has one object for each kind of
+ * layer.  *out NULL: nothing said. */
+static qsf_status config_rope_of(yyjson_val *root, const char *layers, char what[CONFIG_WHAT],
+                                 yyjson_val **out, qsf_error *err)
 {
-    yyjson_val *rope = json_get(root, "rope_parameters");
-    if (!rope) rope = json_get(root, "rope_scaling");
-    yyjson_val *part = json_get(rope, layers);
-    return part ? part : json_get(rope, "full_attention") || json_get(rope, "sliding_attention") ? NULL : rope;
+    yyjson_val *newer, *older, *full, *sliding;
+    qsf_status st;
+    if ((st = json_get_obj(root, CONFIG, "rope_parameters", &newer, err)) ||
+        (st = json_get_obj(root, CONFIG, "rope_scaling", &older, err))) return st;
+    qsf_format(what, CONFIG_WHAT, CONFIG ": %s", newer ? "rope_parameters" : "rope_scaling");
+    yyjson_val *rope = newer ? newer : older;
+    if ((st = json_get_obj(rope, what, "full_attention", &full, err)) ||
+        (st = json_get_obj(rope, what, "sliding_attention", &sliding, err))) return st;
+    *out = full || sliding ? json_get(rope, layers) : rope;
+    if (full || sliding)
+        qsf_format(what, CONFIG_WHAT, CONFIG ": %s.%s", newer ? "rope_parameters" : "rope_scaling", layers);
+    return QSF_OK;
+}
+
+/* "rope_type", or "type" as it was called; NULL: not said. */
+static qsf_status config_rope_type(yyjson_val *rope, const char *what, const char **type, qsf_error *err)
+{
+    const qsf_status st = json_get_text(rope, what, "rope_type", type, err);
+    if (st || *type) return st;
+    return json_get_text(rope, what, "type", type, err);
 }
 
 static qsf_status config_rope(yyjson_val *root, const hf_defaults *d, qsf_arena *arena, qsf_hparams *hp, qsf_error *err)
 {
-    yyjson_val *rope = config_rope_of(root, "full_attention"), *local = config_rope_of(root, "sliding_attention");
-    const char *type = json_get_str(rope, "rope_type");
+    char what[CONFIG_WHAT], what_local[CONFIG_WHAT];
+    yyjson_val *rope, *local;
+    const char *type, *local_type;
     float partial;
     qsf_status st;
 
-    if (!type) type = json_get_str(rope, "type");
-    if ((st = json_get_f32(json_get(rope, "rope_theta") ? rope : root, CONFIG, "rope_theta", d->rope_base, &hp->rope_base, err))) return st;
+    if ((st = config_rope_of(root, "full_attention", what, &rope, err)) ||
+        (st = config_rope_of(root, "sliding_attention", what_local, &local, err)) ||
+        (st = config_rope_type(rope, what, &type, err)) ||
+        (st = config_rope_type(local, what_local, &local_type, err))) return st;
+    if (!type && json_get(rope, "factor"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
+    const bool inner = json_get(rope, "rope_theta") != NULL;
+    if ((st = json_get_number(inner ? rope : root, inner ? what : CONFIG, "rope_theta", d->rope_base, 1,
+                              CONFIG_MOST, &hp->rope_base, err))) return st;
     if (d->family == HF_GEMMA3 && hp->window) {
         const bool own = local && local != rope && json_get(local, "rope_theta");
-        if ((st = own ? json_get_f32(local, CONFIG, "rope_theta", 10000, &hp->rope_base_local, err)
-                      : json_get_f32(root, CONFIG, "rope_local_base_freq", 10000, &hp->rope_base_local, err))) return st;
-        const char *local_type = own ? json_get_str(local, "rope_type") : NULL;
-        if (local_type && strcmp(local_type, "default"))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_parameters of sliding_attention of type %s", local_type);
+        if ((st = own ? json_get_number(local, what_local, "rope_theta", 10000, 1, CONFIG_MOST,
+                                        &hp->rope_base_local, err)
+                      : json_get_number(root, CONFIG, "rope_local_base_freq", 10000, 1, CONFIG_MOST,
+                                        &hp->rope_base_local, err))) return st;
+        if (local != rope && local_type && strcmp(local_type, "default"))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type %s", what_local, local_type);
         if (!(hp->rope_base_local > 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
     }
     if (!(hp->rope_base > 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_theta is %g", (double)hp->rope_base);
-    if ((st = json_get_f32(json_get(rope, "partial_rotary_factor") ? rope : root, CONFIG, "partial_rotary_factor", 1, &partial, err))) return st;
+    const bool part_inner = json_get(rope, "partial_rotary_factor") != NULL;
+    if ((st = json_get_f32(part_inner ? rope : root, part_inner ? what : CONFIG, "partial_rotary_factor", 1,
+                           &partial, err))) return st;
     if (partial != 1 && d->family != HF_PHI3)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model", (double)partial, d->type);
     if (!(partial > 0 && partial <= 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": partial_rotary_factor is %g", (double)partial);
@@ -168,16 +217,20 @@ static qsf_status config_rope(yyjson_val *root, const hf_defaults *d, qsf_arena 
     if (hp->head_dim % 2 || hp->rope_dim % 2 || !hp->rope_dim) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions, or none");
 
     if (!type || !strcmp(type, "default")) return QSF_OK;
-    if (!strcmp(type, "llama3")) return config_llama3(rope, arena, hp, err);
-    if (!strcmp(type, "longrope") || !strcmp(type, "su")) return config_longrope(root, rope, arena, hp, err);
-    if (!strcmp(type, "yarn") && !json_get(rope, "long_factor")) return config_yarn(rope, hp, err);
+    if (!strcmp(type, "llama3")) return config_llama3(rope, what, arena, hp, err);
+    if (!strcmp(type, "longrope") || !strcmp(type, "su"))
+        return config_longrope(root, rope, what, arena, hp, err);
+    if (!strcmp(type, "yarn") && !json_get(rope, "long_factor")) return config_yarn(rope, what, hp, err);
     if (!strcmp(type, "linear")) {
         hp->scaling = QSF_SCALING_LINEAR;
-        if ((st = json_get_f32(rope, CONFIG, "factor", 0, &hp->scaling_factor, err))) return st;
-        if (!(hp->scaling_factor >= 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_scaling factor is %g", (double)hp->scaling_factor);
+        if ((st = json_get_f32(rope, what, "factor", 0, &hp->scaling_factor, err))) return st;
+        if (!(hp->scaling_factor >= 1))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: factor is %g, expected 1 or more", what,
+                            (double)hp->scaling_factor);
         return QSF_OK;
     }
-    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": rope_scaling of type \"%s\" (supported: linear, llama3, yarn, longrope)", type);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type \"%s\" (supported: linear, llama3, yarn, longrope)",
+                    what, type);
 }
 
 /* ---- sliding windows --------------------------------------------------------------------------------------------- */
@@ -191,14 +244,35 @@ static bool config_windowed(yyjson_val *types, const hf_defaults *d, uint32_t i,
     return i >= full_layers;
 }
 
+/* One of two words for each layer. */
+static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson_val **types, qsf_error *err)
+{
+    size_t i, n;
+    yyjson_val *e;
+    const qsf_status st = json_get_arr(root, CONFIG, "layer_types", types, err);
+    if (st || !*types) return st;
+    if (yyjson_arr_size(*types) != n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": layer_types has %zu entries for %u layers",
+                        yyjson_arr_size(*types), (unsigned)n_layers);
+    yyjson_arr_foreach(*types, i, n, e) {
+        const char *t = json_str(e, NULL);
+        if (!t) return json_refuse(e, CONFIG, "layer_types", "a list of texts", err);
+        if (strcmp(t, "sliding_attention") && strcmp(t, "full_attention"))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": layer %zu is of type \"%s\" (supported: "
+                            "full_attention, sliding_attention)", i, t);
+    }
+    return QSF_OK;
+}
+
 static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
 {
     const bool qwen = !strncmp(d->type, "qwen", 4);
-    yyjson_val *types = json_get(root, "layer_types"), *v = yyjson_obj_get(root, "sliding_window");
+    yyjson_val *types, *v = yyjson_obj_get(root, "sliding_window");
     uint32_t pattern = d->family == HF_GEMMA2 ? 2 : 6, full_layers = 0, period = 0, n_local = 0;
     bool use = true;
     qsf_status st;
 
+    if ((st = config_layer_types(root, hp->n_layers, &types, err))) return st;
     if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
     if ((st = json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
         (st = json_get_bool(root, CONFIG, "use_sliding_window", !qwen, &use, err)) ||
@@ -207,8 +281,6 @@ static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hpar
                                     : "_sliding_window_pattern", 6, 0, UINT16_MAX, &pattern, err)))) return st;
     if (!use) hp->window = 0;
     if (!hp->window) return QSF_OK;
-    if (types && yyjson_arr_size(types) < hp->n_layers)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": layer_types has %zu entries for %u layers", yyjson_arr_size(types), (unsigned)hp->n_layers);
     for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
         const bool local = config_windowed(types, d, i, pattern, full_layers);
         n_local += local;
@@ -229,12 +301,17 @@ static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hpar
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
-static qsf_status config_activation(const char *name, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_activation(yyjson_val *root, const char *key, const char *absent, qsf_hparams *hp,
+                                    qsf_error *err)
 {
     static const struct { const char *name; uint8_t act; } known[] = {
         { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU }, { "gelu_new", QSF_ACT_GELU },
         { "gelu_pytorch_tanh", QSF_ACT_GELU }, { "gelu_fast", QSF_ACT_GELU },
     };
+    const char *name;
+    const qsf_status st = json_get_text(root, CONFIG, key, &name, err);
+    if (st) return st;
+    if (!name) name = absent;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (!strcmp(name, known[i].name)) {
             hp->act = known[i].act;
@@ -248,7 +325,6 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparam
     static const struct { const char *key; bool value; } fixed[] = {
         { "scale_attn_weights", true }, { "scale_attn_by_inverse_layer_idx", false }, { "add_cross_attention", false },
     };
-    const char *act = json_get_str(root, "activation_function");
     qsf_status st;
     hp->norm = QSF_NORM_LAYER;
     hp->learned_pos = true;
@@ -265,13 +341,12 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparam
         (st = json_get_u32(root, CONFIG, json_get(root, "n_positions") ? "n_positions" : "n_ctx", d->ctx, 1, INT32_MAX, &hp->n_ctx_train, err)) ||
         (st = json_get_f32(root, CONFIG, "layer_norm_epsilon", d->eps, &hp->norm_eps, err))) return st;
     hp->n_kv_heads = hp->n_heads;
-    return config_activation(act ? act : "gelu_new", hp, err);
+    return config_activation(root, "activation_function", "gelu_new", hp, err);
 }
 
 static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
 {
     const bool gemma = config_is_gemma(d);
-    const char *act = json_get_str(root, gemma ? "hidden_activation" : "hidden_act");
     qsf_status st;
     hp->norm = QSF_NORM_RMS;
     hp->gated = true;
@@ -283,7 +358,8 @@ static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hpar
         (st = json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
         (st = json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX, &hp->n_ctx_train, err)) ||
         (st = json_get_f32(root, CONFIG, "rms_norm_eps", d->eps, &hp->norm_eps, err))) return st;
-    return config_activation(act ? act : gemma ? "gelu_pytorch_tanh" : "silu", hp, err);
+    return gemma ? config_activation(root, "hidden_activation", "gelu_pytorch_tanh", hp, err)
+        : config_activation(root, "hidden_act", "silu", hp, err);
 }
 
 static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
@@ -292,15 +368,17 @@ static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hpara
     float scalar = (float)hp->head_dim;         /* the first Gemma has no setting for it */
     bool bidirectional;
     qsf_status st;
+    const float attn = two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0;
+    const float final = two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0;
     hp->embd_scale = sqrtf((float)hp->n_embd);
     if (d->family == HF_GEMMA) return QSF_OK;
-    if ((st = json_get_f32(root, CONFIG, "query_pre_attn_scalar", 256, &scalar, err)) ||
-        (st = json_get_f32(root, CONFIG, "attn_logit_softcapping", two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0, &hp->attn_softcap, err)) ||
-        (st = json_get_f32(root, CONFIG, "final_logit_softcapping", two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0, &hp->final_softcap, err)) ||
+    if ((st = json_get_number(root, CONFIG, "query_pre_attn_scalar", 256, 1e-6, CONFIG_MOST, &scalar, err)) ||
+        (st = json_get_number(root, CONFIG, "attn_logit_softcapping", attn, 0, CONFIG_MOST,
+                              &hp->attn_softcap, err)) ||
+        (st = json_get_number(root, CONFIG, "final_logit_softcapping", final, 0, CONFIG_MOST,
+                              &hp->final_softcap, err)) ||
         (st = json_get_bool(root, CONFIG, "use_bidirectional_attention", false, &bidirectional, err))) return st;
     if (bidirectional) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention (an embedding model)");
-    if (!(scalar > 0) || hp->attn_softcap < 0 || hp->final_softcap < 0)
-        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": query_pre_attn_scalar or a softcap is not positive");
     if (scalar != (float)hp->head_dim) hp->attn_scale = 1 / sqrtf(scalar);
     return QSF_OK;
 }
@@ -317,14 +395,33 @@ static qsf_status config_biases(yyjson_val *root, const hf_defaults *d, hf_confi
     return QSF_OK;
 }
 
+/* -1 is written for "none". */
+static qsf_status config_id(yyjson_val *v, const char *what, const char *key, int32_t *id, qsf_error *err)
+{
+    uint64_t n;
+    if (yyjson_is_sint(v) && yyjson_get_sint(v) == -1) return *id = -1, QSF_OK;
+    if (!json_u64(v, &n) || n > INT32_MAX) return json_refuse(v, what, key, "a token's id", err);
+    *id = (int32_t)n;
+    return QSF_OK;
+}
+
+/* A number, or a list whose first counts. */
 static qsf_status config_ids(yyjson_val *root, const char *what, const char *key, int32_t *id, qsf_error *err)
 {
     yyjson_val *v = json_get(root, key);
-    uint64_t n;
     if (yyjson_is_arr(v)) v = yyjson_arr_get_first(v);
-    if (!v || (yyjson_is_int(v) && yyjson_get_sint(v) < 0)) return QSF_OK;      /* -1 is written for "none" */
-    if (!json_u64(v, &n) || n > INT32_MAX) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no token id", what, key);
-    *id = (int32_t)n;
+    return v ? config_id(v, what, key, id, err) : QSF_OK;
+}
+
+qsf_status hf_add_end(hf_config *cfg, const char *what, int32_t id, qsf_error *err)
+{
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++)
+        if (cfg->more_eos[i] == id) return QSF_OK;
+    if (id < 0) return QSF_OK;
+    if (cfg->n_more_eos == QSF_ARRAY_LEN(cfg->more_eos))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: more than %d end tokens (\"eos_token_id\")", what,
+                        (int)QSF_ARRAY_LEN(cfg->more_eos));
+    cfg->more_eos[cfg->n_more_eos++] = id;
     return QSF_OK;
 }
 
@@ -338,10 +435,28 @@ qsf_status hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, 
         (st = config_ids(root, what, "pad_token_id", &cfg->pad, err))) return st;
     if (!yyjson_is_arr(list)) return QSF_OK;
     yyjson_arr_foreach(list, i, n, v) {
-        uint64_t id;
-        if (!json_u64(v, &id) || id > INT32_MAX) return qsf_fail(err, QSF_E_CORRUPT, "%s: eos_token_id[%zu] is no token id", what, i);
-        if (cfg->n_more_eos < QSF_ARRAY_LEN(cfg->more_eos)) cfg->more_eos[cfg->n_more_eos++] = (int32_t)id;
+        int32_t id = -1;
+        if ((st = config_id(v, what, "eos_token_id", &id, err)) || (st = hf_add_end(cfg, what, id, err)))
+            return st;
     }
+    return QSF_OK;
+}
+
+qsf_status hf_check_tokens(const hf_config *cfg, const char *what, uint32_t n_vocab, qsf_error *err)
+{
+    const struct { const char *key; int32_t id; } ids[] = { { "bos_token_id", cfg->bos },
+                                                            { "eos_token_id", cfg->eos },
+                                                            { "pad_token_id", cfg->pad } };
+    static const char beyond[] = "%s: \"%s\" is %d, but the embedding has %u rows: the first is token 0, the "
+        "last token %u";
+    for (size_t i = 0; i < QSF_ARRAY_LEN(ids); i++)
+        if (ids[i].id >= 0 && (uint32_t)ids[i].id >= n_vocab)
+            return qsf_fail(err, QSF_E_CORRUPT, beyond, what, ids[i].key, (int)ids[i].id, (unsigned)n_vocab,
+                            (unsigned)n_vocab - 1);
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++)
+        if ((uint32_t)cfg->more_eos[i] >= n_vocab)
+            return qsf_fail(err, QSF_E_CORRUPT, beyond, what, "eos_token_id", (int)cfg->more_eos[i],
+                            (unsigned)n_vocab, (unsigned)n_vocab - 1);
     return QSF_OK;
 }
 
@@ -351,7 +466,8 @@ static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hpara
     qsf_status st;
     if ((st = json_get_u32(root, CONFIG, "vocab_size", d->vocab, 1, 1 << 24, &hp->n_vocab, err))) return st;
     if (!own) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": more attention heads than channels");
-    if ((st = json_get_u32(root, CONFIG, "head_dim", own, 1, 1 << 12, &hp->head_dim, err))) return st;
+    if ((st = json_get_u32(root, CONFIG, "head_dim", own, 1, QSF_MAX_HEAD_DIM, &hp->head_dim, err)))
+        return st;
     if (hp->n_heads % hp->n_kv_heads)
         return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u attention heads do not divide into %u key-value heads", (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
     if (!(hp->norm_eps > 0 && hp->norm_eps < 1)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": the norm's epsilon is %g", (double)hp->norm_eps);
@@ -360,20 +476,22 @@ static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hpara
 
 qsf_status hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg, qsf_error *err)
 {
-    const char *said;
+    const hf_defaults *d = NULL;
+    yyjson_val *text, *quantised;
+    const char *method;
     qsf_status st;
     memset(hp, 0, sizeof *hp);
     memset(cfg, 0, sizeof *cfg);
     cfg->bos = cfg->eos = cfg->pad = -1;
-    if (!yyjson_is_obj(top)) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": no JSON object");
-    const hf_defaults *d = config_type(top, &said);
-    if (!d) return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)", said, hf_supported);
-    if (json_get(top, "quantization_config")) {
-        const char *method = json_get_str(json_get(top, "quantization_config"), "quant_method");
+    if ((st = json_check_object(top, CONFIG, err)) || (st = config_type(top, &d, err)) ||
+        (st = json_get_obj(top, CONFIG, "quantization_config", &quantised, err)) ||
+        (st = json_get_text(quantised, CONFIG ": quantization_config", "quant_method", &method, err)) ||
+        (st = json_get_obj(top, CONFIG, "text_config", &text, err))) return st;
+    if (quantised)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": the weights are already quantised (%s); convert the 16-bit original", method ? method : "unknown method");
-    }
     /* A model with pictures keeps the text part's settings in an object of its own. */
-    yyjson_val *text = json_get(top, "text_config"), *root = text ? text : top;
+    yyjson_val *root = text ? text : top;
+    cfg->pictures = text != NULL;
     cfg->family = d->family;
     qsf_format(cfg->model_type, sizeof cfg->model_type, "%s", d->type);
     qsf_format(hp->arch, sizeof hp->arch, "%s", d->arch);
@@ -393,4 +511,5 @@ qsf_status hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf
 }
 
 #undef CONFIG
+#undef CONFIG_MOST
 #endif

@@ -183,16 +183,29 @@ static bool hf_needed(const hf_config *cfg, uint8_t need)
     return false;
 }
 
+/* "3 x 4", for messages. */
+static void hf_shape_text(const weights_tensor *t, char *out, size_t cap)
+{
+    size_t len = 0;
+    out[0] = 0;
+    for (uint32_t i = 0; i < t->n_dims && i < WEIGHTS_MAX_DIMS; i++)
+        len += qsf_format(out + len, cap - len, "%s%llu", i ? " x " : "", (unsigned long long)t->shape[i]);
+    if (t->n_dims > WEIGHTS_MAX_DIMS)
+        qsf_format(out + len, cap - len, " x ... (%u dimensions)", (unsigned)t->n_dims);
+}
+
 /* Whether t's shape is that of the rule; stored [a][b], or one dimension. */
 static qsf_status hf_check_shape(const weights_tensor *t, bool vector, uint64_t a, uint64_t b, qsf_error *err)
 {
+    char shape[128];        /* four numbers of 64 bits fit */
     if (vector && t->n_dims == 1 && t->shape[0] == b) return QSF_OK;
     if (!vector && t->n_dims == 2 && t->shape[0] == a && t->shape[1] == b) return QSF_OK;
-    if (t->n_dims == 1)
-        return qsf_fail(err, QSF_E_CORRUPT, "tensor %s has %llu values, config.json asks for %llu x %llu", t->name,
-                        (unsigned long long)t->shape[0], (unsigned long long)a, (unsigned long long)b);
-    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s has %u dimensions and begins with %llu x %llu, config.json asks for %llu x %llu", t->name,
-                    (unsigned)t->n_dims, (unsigned long long)t->shape[0], (unsigned long long)t->shape[1], (unsigned long long)a, (unsigned long long)b);
+    hf_shape_text(t, shape, sizeof shape);
+    return vector ? qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of shape [%s], config.json asks for [%llu]",
+                             t->name, shape, (unsigned long long)b)
+                  : qsf_fail(err, QSF_E_CORRUPT,
+                             "tensor %s is of shape [%s], config.json asks for [%llu x %llu]", t->name, shape,
+                             (unsigned long long)a, (unsigned long long)b);
 }
 
 /* The converter's name: the file's, and which part of it. */
@@ -273,32 +286,47 @@ static bool hf_has_suffix(const char *s, const char *suffix)
     return n >= m && !strcmp(s + n - m, suffix);
 }
 
-/* Tensors that no result depends on: masks and frequencies that are computed. */
-static bool hf_harmless(const char *name)
+static bool hf_has_prefix(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
+
+/* Tensors that no text depends on: masks and frequencies, which are computed, a copy of the embedding where
+ * the head is tied to it, and what a model with pictures has for those. */
+static bool hf_harmless(const hf_mapper *m, const char *name)
 {
-    static const char *const suffixes[] = { "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".position_ids" };
+    static const char *const suffixes[] = { "rotary_emb.inv_freq", "rotary_emb.cos_cached",
+                                            "rotary_emb.sin_cached", ".attn.bias", ".attn.masked_bias",
+                                            ".position_ids" };
+    static const char *const parts[] = { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+                                         "model.multi_modal_projector." };
     for (size_t i = 0; i < QSF_ARRAY_LEN(suffixes); i++)
         if (hf_has_suffix(name, suffixes[i])) return true;
-    return false;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(parts); i++)
+        if (m->cfg->pictures && hf_has_prefix(name, parts[i])) return true;
+    const size_t head = strlen(m->head);
+    return m->in->hp.tied && !strncmp(name, m->head, head) && !strcmp(name + head, hf_head.name);
 }
 
-/* A tensor that was not used changes the result where it belongs to the text model: one inside its layers, or one
- * beside them that marks a different architecture. */
+/* A tensor that was not used would be lost without a word: only those that are known to be harmless may. */
 static qsf_status hf_check_rest(const hf_mapper *m, uint32_t *ignored, qsf_error *err)
 {
-    static const char *const foreign[] = { ".experts.", "block_sparse_moe", ".qweight", ".weight_scale", "lora_", ".router.", "lm_head.bias" };
-    char layers[64];
+    char layers[64], *end;
     qsf_format(layers, sizeof layers, "%s%s", m->body, m->rules->layers);
     *ignored = 0;
     for (uint32_t i = 0; i < m->w->n; i++) {
         const weights_tensor *t = m->w->by_name[i];
-        if (t->used || hf_harmless(t->name)) continue;
-        bool refuse = !strncmp(t->name, layers, strlen(layers)) &&
-                      strtoul(t->name + strlen(layers), NULL, 10) < m->in->hp.n_layers;
-        for (size_t k = 0; k < QSF_ARRAY_LEN(foreign); k++) refuse |= strstr(t->name, foreign[k]) != NULL;
-        if (refuse)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s has no place in a %s model as this converter knows it", t->name, m->cfg->model_type);
-        (*ignored)++;
+        if (t->used) continue;
+        if (hf_harmless(m, t->name)) {
+            (*ignored)++;
+            continue;
+        }
+        const char *number = hf_has_prefix(t->name, layers) ? t->name + strlen(layers) : "";
+        const unsigned long layer = strtoul(number, &end, 10);
+        if (end > number && *end == '.' && layer >= m->in->hp.n_layers)
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s belongs to layer %lu, but config.json has %u "
+                            "layers (the first is layer 0); "
+                            "is this its config.json?", t->name, layer, (unsigned)m->in->hp.n_layers);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "tensor %s has no place in a %s model as this converter knows it", t->name,
+                        m->cfg->model_type);
     }
     return QSF_OK;
 }
@@ -322,8 +350,13 @@ static qsf_status hf_vocab_size(hf_mapper *m, qsf_error *err)
     char name[128];
     qsf_format(name, sizeof name, "%s%s", m->body, m->rules->embd[0].name);
     const weights_tensor *t = hf_weights_find(m->w, name);
-    if (t->n_dims != 2 || !t->shape[0] || t->shape[0] > 1 << 24)
-        return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is no table of token embeddings", name);
+    if (t->n_dims != 2 || !t->shape[0] || t->shape[0] > 1 << 24) {
+        char shape[128];
+        hf_shape_text(t, shape, sizeof shape);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "tensor %s is of shape [%s], expected one row for each token, at most 2^24", name,
+                        shape);
+    }
     m->in->hp.n_vocab = (uint32_t)t->shape[0];
     return QSF_OK;
 }

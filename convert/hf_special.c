@@ -5,22 +5,31 @@
 
 #ifdef QSF_HAVE_YYJSON
 
+#define SPECIAL_CONFIG "tokenizer_config.json"
+
 /* "<s>" or {"content": "<s>", ...}. */
-static const char *special_text(yyjson_val *config, const char *key)
+static qsf_status special_text(yyjson_val *config, const char *key, const char **out, qsf_error *err)
 {
     yyjson_val *v = json_get(config, key);
-    return json_str(yyjson_is_obj(v) ? json_get(v, "content") : v, NULL);
+    *out = json_str(yyjson_is_obj(v) ? json_get(v, "content") : v, NULL);
+    return !v || *out ? QSF_OK
+        : json_refuse(v, SPECIAL_CONFIG, key, "a text, or an object with a text as its \"content\"", err);
 }
 
 static int32_t special_find(const vocab_build *b, const char *text) { return text && *text ? vocab_scan(b, text, strlen(text)) : -1; }
 
 /* Tokenizer_config's text counts before config.json's number, and that before what the SentencePiece model said. */
-static void special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number, int32_t *id)
+static qsf_status special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number,
+                              int32_t *id, qsf_error *err)
 {
-    const int32_t found = special_find(b, special_text(config, key));
+    const char *text;
+    const qsf_status st = special_text(config, key, &text, err);
+    if (st) return st;
+    const int32_t found = special_find(b, text);
     if (found >= 0) *id = found;
     else if (number >= 0 && (uint32_t)number < b->n) *id = number;
     else if (*id >= 0 && (uint32_t)*id >= b->n) *id = -1;
+    return QSF_OK;
 }
 
 /* ---- added by themselves? ---------------------------------------------------------------------------------------- */
@@ -65,8 +74,9 @@ static qsf_status special_adding(vocab_build *b, yyjson_val *tokenizer, yyjson_v
     special_adds adds = { -1, -1 };
     qsf_status st;
     special_processors(b, tokenizer, &adds);
-    if ((st = json_get_bool(config, "tokenizer_config.json", "add_bos_token", by_default, &b->out->add_bos, err)) ||
-        (st = json_get_bool(config, "tokenizer_config.json", "add_eos_token", false, &b->out->add_eos, err))) return st;
+    if ((st = json_get_bool(config, SPECIAL_CONFIG, "add_bos_token", by_default, &b->out->add_bos, err)) ||
+        (st = json_get_bool(config, SPECIAL_CONFIG, "add_eos_token", false, &b->out->add_eos,
+                            err))) return st;
     if (adds.bos >= 0) b->out->add_bos = adds.bos;
     if (adds.eos >= 0) b->out->add_eos = adds.eos;
     if (b->out->bos < 0) b->out->add_bos = false;
@@ -123,11 +133,11 @@ qsf_status hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *
 {
     qsf_vocab *v = b->out;
     qsf_status st;
-    special_set(b, config, "bos_token", cfg->bos, &v->bos);
-    special_set(b, config, "eos_token", cfg->eos, &v->eos);
-    special_set(b, config, "pad_token", cfg->pad, &v->pad);
-    special_set(b, config, "unk_token", -1, &v->unk);
-    if ((st = special_adding(b, tokenizer, config, err))) return st;
+    if ((st = special_set(b, config, "bos_token", cfg->bos, &v->bos, err)) ||
+        (st = special_set(b, config, "eos_token", cfg->eos, &v->eos, err)) ||
+        (st = special_set(b, config, "pad_token", cfg->pad, &v->pad, err)) ||
+        (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
+        (st = special_adding(b, tokenizer, config, err))) return st;
     special_ends(b, cfg);
     return QSF_OK;
 }
@@ -135,35 +145,39 @@ qsf_status hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *
 /* ---- chat template ------------------------------------------------------------------------------------------------- */
 
 /* A text, or a list of {"name": ..., "template": ...}: the one called default, else the first. */
-static const char *template_text(yyjson_val *v)
+static qsf_status template_text(yyjson_val *config, const char *what, const char **out, qsf_error *err)
 {
-    yyjson_val *e, *first = yyjson_arr_get_first(v);
+    yyjson_val *e, *v = json_get(config, "chat_template"), *best = yyjson_arr_get_first(v);
     size_t i, n;
-    if (!yyjson_is_arr(v)) return json_str(v, NULL);
     yyjson_arr_foreach(v, i, n, e) {
         const char *name = json_get_str(e, "name");
-        if (name && !strcmp(name, "default")) return json_get_str(e, "template");
+        if (name && !strcmp(name, "default")) best = e;
     }
-    return json_get_str(first, "template");
+    *out = yyjson_is_arr(v) ? json_get_str(best, "template") : json_str(v, NULL);
+    return !v || *out || (yyjson_is_arr(v) && !best) ? QSF_OK
+         : json_refuse(v, what, "chat_template", "a text, or a list of objects with a \"template\"", err);
 }
 
 /* chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
 qsf_status hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err)
 {
     const qsf_platform *p = b->platform;
-    const char *found = template_text(json_get(config, "chat_template"));
+    const char *found;
     char *text = NULL;
     uint64_t len = 0;
     json_text j = { 0 };
     bool is_json = false;
-    qsf_status st = hf_read_text(p, dir, "chat_template.jinja", 4 << 20, &text, &len, err);
+    qsf_status st = template_text(config, SPECIAL_CONFIG, &found, err);
+    if (st) return st;
+    st = hf_read_text(p, dir, "chat_template.jinja", 4 << 20, &text, &len, err);
     if (st == QSF_E_NOT_FOUND && !found) {
         is_json = true;
         st = hf_read_text(p, dir, "chat_template.json", 4 << 20, &text, &len, err);
     }
     if (st == QSF_E_NOT_FOUND) st = QSF_OK;
-    if (!st && text && is_json && !(st = json_parse(p, text, (size_t)len, "chat_template.json", &j, err)))
-        found = template_text(json_get(j.root, "chat_template"));
+    if (!st && text && is_json && !(st = json_parse(p, text, (size_t)len, "chat_template.json", &j, err)) &&
+        !(st = json_check_object(j.root, "chat_template.json", err)))
+        st = template_text(j.root, "chat_template.json", &found, err);
     if (!st && text && !is_json) found = text;
     if (!st && found && !(b->out->chat_template = qsf_arena_text(b->arena, found, strlen(found), err))) st = QSF_E_MEMORY;
     json_free(&j);
@@ -171,4 +185,5 @@ qsf_status hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config,
     return st;
 }
 
+#undef SPECIAL_CONFIG
 #endif

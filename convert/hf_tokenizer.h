@@ -19,7 +19,7 @@ typedef struct vocab_build {
     vocab_token *tokens;
     uint32_t    *slots;     /* hash of texts: id + 1, 0 free */
     uint32_t     n_slots;
-    uint32_t     ignored;   /* tokens beyond the embedding */
+    uint32_t     ignored;   /* control tokens beyond the embedding */
     qsf_vocab   *out;
 } vocab_build;
 
@@ -28,7 +28,8 @@ void       vocab_build_free(vocab_build *b);        /* takes an empty one */
 
 /* A token of the base vocabulary.  text must live until vocab_finish.  An id beyond the embedding or used twice is QSF_E_CORRUPT. */
 qsf_status vocab_add(vocab_build *b, uint64_t id, const char *text, size_t len, uint8_t type, float score, qsf_error *err);
-/* A token added later, which replaces what the id had; beyond the embedding it is counted and left out. */
+/* A token added later, which replaces what the id had.  Beyond the embedding a control token is counted and
+ * left out. */
 qsf_status vocab_add_special(vocab_build *b, uint64_t id, const char *text, size_t len, bool special, qsf_error *err);
 /* Builds the hash over all texts there are now. */
 qsf_status vocab_index(vocab_build *b, qsf_error *err);

@@ -21,10 +21,15 @@ void vocab_build_free(vocab_build *b)
     b->slots = NULL;
 }
 
+static qsf_status vocab_beyond(const vocab_build *b, uint64_t id, const char *text, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_CORRUPT, "token %llu \"%.40s\" is beyond the embedding of %u rows",
+                    (unsigned long long)id, text, (unsigned)b->n);
+}
+
 qsf_status vocab_add(vocab_build *b, uint64_t id, const char *text, size_t len, uint8_t type, float score, qsf_error *err)
 {
-    if (id >= b->n)
-        return qsf_fail(err, QSF_E_CORRUPT, "token %llu \"%.40s\" is beyond the embedding of %u rows", (unsigned long long)id, text, (unsigned)b->n);
+    if (id >= b->n) return vocab_beyond(b, id, text, err);
     if (b->tokens[id].text) return qsf_fail(err, QSF_E_CORRUPT, "token %llu is there twice", (unsigned long long)id);
     if (len > UINT16_MAX) return qsf_fail(err, QSF_E_CORRUPT, "token %llu has %zu bytes", (unsigned long long)id, len);
     b->tokens[id] = (vocab_token){ .text = text, .len = (uint32_t)len, .type = type, .score = score };
@@ -69,10 +74,8 @@ static qsf_status vocab_user_text(vocab_build *b, const char *text, size_t len, 
 qsf_status vocab_add_special(vocab_build *b, uint64_t id, const char *text, size_t len, bool special, qsf_error *err)
 {
     if (len > UINT16_MAX) return qsf_fail(err, QSF_E_CORRUPT, "added token %llu has %zu bytes", (unsigned long long)id, len);
-    if (id >= b->n) {
-        b->ignored++;
-        return QSF_OK;
-    }
+    if (id >= b->n && !special && !vocab_looks_special(text, len)) return vocab_beyond(b, id, text, err);
+    if (id >= b->n) return b->ignored++, QSF_OK;
     vocab_token *t = &b->tokens[id];
     t->score = -1000;
     if (special || vocab_looks_special(text, len)) {
@@ -160,6 +163,7 @@ qsf_status vocab_finish(vocab_build *b, bool with_scores, qsf_error *err)
 
 /* ---- which files ------------------------------------------------------------------------------------------------- */
 
+#define VOCAB_CONFIG "tokenizer_config.json"
 enum { VOCAB_MAX_FILE = 256 << 20 };
 
 /* The files a tokenizer may be spread over; those that are not there stay empty. */
@@ -175,7 +179,8 @@ static qsf_status vocab_read_file(const qsf_platform *p, const char *dir, const 
     qsf_status st = hf_read_text(p, dir, name, VOCAB_MAX_FILE, text, len, err);
     if (st == QSF_E_NOT_FOUND) return QSF_OK;
     if (st || !j) return st;
-    return json_parse(p, *text, (size_t)*len, name, j, err);
+    st = json_parse(p, *text, (size_t)*len, name, j, err);
+    return st ? st : json_check_object(j->root, name, err);
 }
 
 static void vocab_files_free(const qsf_platform *p, vocab_files *f)
@@ -190,10 +195,10 @@ static void vocab_files_free(const qsf_platform *p, vocab_files *f)
 }
 
 /* added_tokens.json: {"text": id}; tokenizer_config.json: {"added_tokens_decoder": {"id": {"content": ...}}}. */
-static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, qsf_error *err)
+static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson_val *decoder, qsf_error *err)
 {
     size_t i, n;
-    yyjson_val *key, *val, *decoder = json_get(f->config.root, "added_tokens_decoder");
+    yyjson_val *key, *val;
     qsf_status st;
     json_members(f->added.root, i, n, key, val) {
         uint64_t id;
@@ -208,8 +213,10 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, qsf_er
         uint64_t id = 0;
         bool special;
         while (s && s[digits] >= '0' && s[digits] <= '9' && digits < 10) id = id * 10 + (uint64_t)(s[digits++] - '0');
-        if (!text || !digits || s[digits]) return qsf_fail(err, QSF_E_CORRUPT, "tokenizer_config.json: an entry of added_tokens_decoder is no token");
-        if ((st = json_get_bool(val, "tokenizer_config.json", "special", false, &special, err)) ||
+        if (!text || !digits || s[digits])
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            VOCAB_CONFIG ": an entry of added_tokens_decoder is no token");
+        if ((st = json_get_bool(val, VOCAB_CONFIG, "special", false, &special, err)) ||
             (st = vocab_add_special(b, id, text, len, special, err))) return st;
     }
     return QSF_OK;
@@ -222,21 +229,24 @@ static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info,
 {
     if (!f->spm_text) return QSF_OK;            /* tokenizer.json alone: hf_tokenizer_json has said it */
     if (vocab_is_gemma(in)) return v->add_space_prefix = false, QSF_OK;
-    return json_get_bool(f->config.root, "tokenizer_config.json", "add_prefix_space", info->add_dummy_prefix, &v->add_space_prefix, err);
+    return json_get_bool(f->config.root, VOCAB_CONFIG, "add_prefix_space", info->add_dummy_prefix,
+                         &v->add_space_prefix, err);
 }
 
 static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const hf_config *cfg, input *in, vocab_build *b, qsf_error *err)
 {
     spm_info info = { .add_dummy_prefix = true, .unk = -1, .bos = -1, .eos = -1, .pad = -1 };
     qsf_vocab *v = &in->vocab;
-    qsf_status st;
+    yyjson_val *decoder;
+    qsf_status st = json_get_obj(f->config.root, VOCAB_CONFIG, "added_tokens_decoder", &decoder, err);
+    if (st) return st;
     v->bos = v->eos = v->eot = v->unk = v->pad = -1;
     if (f->spm_text) {
         v->kind = QSF_VOCAB_SPM;
         qsf_format(v->pre, sizeof v->pre, "default");
         if ((st = spm_read(b, f->spm_text, (size_t)f->spm_len, &info, err))) return st;
         v->unk = info.unk, v->bos = info.bos, v->eos = info.eos, v->pad = info.pad;
-        if ((st = vocab_added_files(b, f, err))) return st;
+        if ((st = vocab_added_files(b, f, decoder, err))) return st;
     }
     if (f->json.root && (st = hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, err))) return st;
     if ((st = vocab_space_prefix(f, &info, in, v, err)) ||
@@ -245,7 +255,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
     return vocab_finish(b, v->kind == QSF_VOCAB_SPM, err);
 }
 
-qsf_status hf_vocab_read(const char *dir, const hf_config *cfg, input *in, qsf_error *err)
+qsf_status hf_vocab_read(const char *dir, const hf_config *cfg, input *in, uint32_t *ignored, qsf_error *err)
 {
     const qsf_platform *p = in->platform;
     vocab_files f = { 0 };
@@ -253,14 +263,16 @@ qsf_status hf_vocab_read(const char *dir, const hf_config *cfg, input *in, qsf_e
     qsf_status st;
     if (!(st = vocab_read_file(p, dir, "tokenizer.model", &f.spm_text, &f.spm_len, NULL, err)) &&
         !(st = vocab_read_file(p, dir, "tokenizer.json", &f.json_text, &f.json_len, &f.json, err)) &&
-        !(st = vocab_read_file(p, dir, "tokenizer_config.json", &f.config_text, &f.config_len, &f.config, err)) &&
+        !(st = vocab_read_file(p, dir, VOCAB_CONFIG, &f.config_text, &f.config_len, &f.config, err)) &&
         !(st = vocab_read_file(p, dir, "added_tokens.json", &f.added_text, &f.added_len, &f.added, err))) {
         if (!f.spm_text && !f.json_text) st = qsf_fail(err, QSF_E_NOT_FOUND, "%s: neither tokenizer.json nor tokenizer.model", dir);
         else if (!(st = vocab_build_new(&b, p, in->arena, in->hp.n_vocab, &in->vocab, err))) st = vocab_from_files(dir, &f, cfg, in, &b, err);
     }
+    *ignored = b.ignored;
     vocab_build_free(&b);
     vocab_files_free(p, &f);
     return st;
 }
 
+#undef VOCAB_CONFIG
 #endif

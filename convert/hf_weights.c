@@ -113,8 +113,11 @@ static qsf_status hf_open_index(const qsf_platform *p, const char *dir, const ch
     json_text j = { 0 };
     qsf_status st = hf_read_text(p, dir, index, 64 << 20, &text, &len, err);
     if (st) return st;
-    if (!(st = json_parse(p, text, (size_t)len, index, &j, err)))
-        st = hf_open_shards(p, dir, index, json_get(j.root, "weight_map"), pickled, arena, w, err);
+    yyjson_val *map = NULL;
+    if (!(st = json_parse(p, text, (size_t)len, index, &j, err)) &&
+        !(st = json_check_object(j.root, index, err)) &&
+        !(st = json_get_obj(j.root, index, "weight_map", &map, err)))
+        st = hf_open_shards(p, dir, index, map, pickled, arena, w, err);
     json_free(&j);
     qsf_dealloc(p, text, len + 1);
     return st;

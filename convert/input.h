@@ -26,6 +26,8 @@ struct input {
     qsf_meta     *meta;         /* provenance and generation defaults worth keeping */
     /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
     qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
+    /* whether path names a file of the input; NULL: the input has none */
+    bool        (*reads)(input *in, const char *path);
     void        (*close)(input *in);    /* frees in too */
     bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */

@@ -108,35 +108,98 @@ bool json_u64(yyjson_val *v, uint64_t *out)
     return false;
 }
 
+/* What a value is, in words. */
+static void json_describe(yyjson_val *v, char *out, size_t cap)
+{
+    if (!v) qsf_format(out, cap, "missing");
+    else if (yyjson_is_null(v)) qsf_format(out, cap, "null");
+    else if (yyjson_is_bool(v)) qsf_format(out, cap, yyjson_get_bool(v) ? "true" : "false");
+    else if (yyjson_is_uint(v))
+        qsf_format(out, cap, "the number %llu", (unsigned long long)yyjson_get_uint(v));
+    else if (yyjson_is_sint(v)) qsf_format(out, cap, "the number %lld", (long long)yyjson_get_sint(v));
+    else if (yyjson_is_num(v)) qsf_format(out, cap, "the number %g", yyjson_get_num(v));
+    else if (yyjson_is_str(v))
+        qsf_format(out, cap, "the text \"%.*s\"", (int)QSF_MIN(yyjson_get_len(v), 40), yyjson_get_str(v));
+    else if (yyjson_is_arr(v)) qsf_format(out, cap, "a list");
+    else qsf_format(out, cap, "an object");
+}
+
+qsf_status json_refuse(yyjson_val *v, const char *what, const char *key, const char *expected, qsf_error *err)
+{
+    char found[80];
+    json_describe(v, found, sizeof found);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is %s, expected %s", what, key, found, expected);
+}
+
+qsf_status json_check_object(yyjson_val *root, const char *what, qsf_error *err)
+{
+    char found[80];
+    if (yyjson_is_obj(root)) return QSF_OK;
+    json_describe(root, found, sizeof found);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: is %s, expected an object", what, found);
+}
+
+qsf_status json_get_obj(yyjson_val *obj, const char *what, const char *key, yyjson_val **out, qsf_error *err)
+{
+    *out = json_get(obj, key);
+    return !*out || yyjson_is_obj(*out) ? QSF_OK : json_refuse(*out, what, key, "an object", err);
+}
+
+qsf_status json_get_arr(yyjson_val *obj, const char *what, const char *key, yyjson_val **out, qsf_error *err)
+{
+    *out = json_get(obj, key);
+    return !*out || yyjson_is_arr(*out) ? QSF_OK : json_refuse(*out, what, key, "a list", err);
+}
+
+qsf_status json_get_text(yyjson_val *obj, const char *what, const char *key, const char **out, qsf_error *err)
+{
+    yyjson_val *v = json_get(obj, key);
+    *out = json_str(v, NULL);
+    return !v || *out ? QSF_OK : json_refuse(v, what, key, "a text", err);
+}
+
 qsf_status json_get_u32(yyjson_val *obj, const char *what, const char *key, uint32_t absent, uint32_t lo, uint32_t hi,
                         uint32_t *out, qsf_error *err)
 {
     yyjson_val *v = json_get(obj, key);
     uint64_t n = absent;
-    if (v && !json_u64(v, &n)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no whole number", what, key);
-    if (n < lo || n > hi)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is %llu, expected %u to %u", what, key, (unsigned long long)n,
-                        (unsigned)lo, (unsigned)hi);
+    char expected[64];
+    if ((v && !json_u64(v, &n)) || n < lo || n > hi) {
+        qsf_format(expected, sizeof expected, "a whole number from %u to %u", (unsigned)lo, (unsigned)hi);
+        return json_refuse(v, what, key, expected, err);
+    }
     *out = (uint32_t)n;
     return QSF_OK;
 }
 
-qsf_status json_get_f32(yyjson_val *obj, const char *what, const char *key, float absent, float *out, qsf_error *err)
+qsf_status json_get_number(yyjson_val *obj, const char *what, const char *key, float absent, double lo,
+                           double hi, float *out, qsf_error *err)
 {
     yyjson_val *v = json_get(obj, key);
     const double d = v ? yyjson_get_num(v) : (double)absent;
-    if (v && !yyjson_is_num(v)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is no number", what, key);
-    if (!(fabs(d) <= FLT_MAX)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is out of range", what, key);
+    char expected[64];
+    if (v && (!yyjson_is_num(v) || !(d >= lo && d <= hi))) {
+        if (hi < (double)FLT_MAX) qsf_format(expected, sizeof expected, "a number from %g to %g", lo, hi);
+        else if (lo > -(double)FLT_MAX)
+            qsf_format(expected, sizeof expected, "a number from %g, in a float's range", lo);
+        else qsf_format(expected, sizeof expected, "a number in a float's range");
+        return json_refuse(v, what, key, expected, err);
+    }
     *out = (float)d;
     return QSF_OK;
+}
+
+qsf_status json_get_f32(yyjson_val *obj, const char *what, const char *key, float absent, float *out,
+                        qsf_error *err)
+{
+    return json_get_number(obj, what, key, absent, -(double)FLT_MAX, (double)FLT_MAX, out, err);
 }
 
 qsf_status json_get_bool(yyjson_val *obj, const char *what, const char *key, bool absent, bool *out, qsf_error *err)
 {
     yyjson_val *v = json_get(obj, key);
     *out = v ? yyjson_get_bool(v) : absent;
-    if (v && !yyjson_is_bool(v)) return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" is neither true nor false", what, key);
-    return QSF_OK;
+    return !v || yyjson_is_bool(v) ? QSF_OK : json_refuse(v, what, key, "true or false", err);
 }
 
 #endif

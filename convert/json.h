@@ -31,11 +31,23 @@ const char *json_get_str(yyjson_val *obj, const char *key);
 /* Each key and value of an object; nothing where obj is none (yyjson's own loop steps from NULL then). */
 #define json_members(obj, idx, max, key, val) if (yyjson_obj_size(obj)) yyjson_obj_foreach(obj, idx, max, key, val)
 
-/* Members with a default.  A value of another type, or an integer out of [lo, hi], is QSF_E_CORRUPT. */
+/* Members with a default, or NULL where they are absent or null.  what is the file, and the object in it:
+ * "config.json: rope_scaling".  A value of another type, or a number out of [lo, hi], is QSF_E_CORRUPT. */
+qsf_status json_get_obj(yyjson_val *obj, const char *what, const char *key, yyjson_val **out, qsf_error *err);
+qsf_status json_get_arr(yyjson_val *obj, const char *what, const char *key, yyjson_val **out, qsf_error *err);
+qsf_status json_get_text(yyjson_val *obj, const char *what, const char *key, const char **out,
+                         qsf_error *err);
 qsf_status json_get_u32(yyjson_val *obj, const char *what, const char *key, uint32_t absent, uint32_t lo, uint32_t hi,
                         uint32_t *out, qsf_error *err);
 qsf_status json_get_f32(yyjson_val *obj, const char *what, const char *key, float absent, float *out, qsf_error *err);
+qsf_status json_get_number(yyjson_val *obj, const char *what, const char *key, float absent, double lo,
+                           double hi, float *out, qsf_error *err);
 qsf_status json_get_bool(yyjson_val *obj, const char *what, const char *key, bool absent, bool *out, qsf_error *err);
+/* "what: "key" is the text "abc", expected ...": QSF_E_CORRUPT.  v may be NULL. */
+qsf_status json_refuse(yyjson_val *v, const char *what, const char *key, const char *expected,
+                       qsf_error *err);
+/* A file's outermost value is an object. */
+qsf_status json_check_object(yyjson_val *root, const char *what, qsf_error *err);
 /* The value as a whole number: also 2.0.  False where it is none, or below 0 or above 2^53. */
 bool       json_u64(yyjson_val *v, uint64_t *out);
 

@@ -42,7 +42,7 @@ typedef struct pickle_storage { const pickle_global *type; const char *key; uint
 typedef struct pickle_tensor {
     const pickle_storage *storage;
     uint64_t offset, shape[WEIGHTS_MAX_DIMS], stride[WEIGHTS_MAX_DIMS];
-    uint8_t  n_dims;
+    uint32_t n_dims;
 } pickle_tensor;
 
 struct pickle_value {
@@ -244,7 +244,7 @@ static qsf_status pickle_make_tensor(pickle_machine *m, const pickle_chain *args
     if (storage->v.kind != PV_STORAGE || !pickle_u64(&offset->v, &t->offset) || !pickle_sizes(&shape->v, t->shape, &n_shape) ||
         !pickle_sizes(&stride->v, t->stride, &n_stride) || n_shape != n_stride) return pickle_bad(m, "a tensor of the wrong parts");
     t->storage = storage->v.u.storage;
-    t->n_dims = n_shape <= WEIGHTS_MAX_DIMS ? (uint8_t)n_shape : 255;
+    t->n_dims = n_shape;
     return pickle_push(m, (pickle_value){ .kind = PV_TENSOR, .u.tensor = t });
 }
 
@@ -495,7 +495,8 @@ static qsf_status pickle_place(const pickle_archive *a, const pickle_tensor *t, 
     if (qsf_mul_u64(s->n, s->type->size, &bytes) || bytes > e->size)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: entry %s has %llu bytes, its %llu values need more", a->f->path, w->name, name,
                         (unsigned long long)e->size, (unsigned long long)s->n);
-    if (t->n_dims == 255) return w->type = WEIGHTS_NO_TYPE, QSF_OK;    /* refused where it is needed */
+    if (t->n_dims > WEIGHTS_MAX_DIMS)
+        return w->type = WEIGHTS_NO_TYPE, QSF_OK;    /* refused where it is needed */
     if (!pickle_layout(t, &count, &w->transposed))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor %s is neither dense nor transposed (strides %llu, %llu)", a->f->path, w->name,
                         (unsigned long long)t->stride[0], (unsigned long long)t->stride[1]);

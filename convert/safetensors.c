@@ -38,7 +38,7 @@ static qsf_status safetensors_shape(yyjson_val *v, const weights_file *f, weight
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor %s: shape is no list of sizes, or overflows", f->path, t->name);
         if (i < WEIGHTS_MAX_DIMS) t->shape[i] = d;
     }
-    t->n_dims = yyjson_arr_size(v) <= WEIGHTS_MAX_DIMS ? (uint8_t)yyjson_arr_size(v) : 255;
+    t->n_dims = (uint32_t)QSF_MIN(yyjson_arr_size(v), UINT32_MAX);
     return QSF_OK;
 }
 

@@ -77,10 +77,7 @@ static qsf_status spm_piece(vocab_build *b, spm_bytes m, uint64_t id, qsf_error 
     if (!(fabsf(score) <= FLT_MAX)) return qsf_fail(err, QSF_E_CORRUPT, "tokenizer.model: piece %llu has no number as its score", (unsigned long long)id);
     if (type < QSF_TOKEN_NORMAL || type > QSF_TOKEN_BYTE || memchr(text, 0, len))
         return qsf_fail(err, QSF_E_CORRUPT, "tokenizer.model: piece %llu has type %llu, or a 0 in its text", (unsigned long long)id, (unsigned long long)type);
-    if (id >= b->n) {
-        b->ignored++;
-        return QSF_OK;
-    }
+    if (id >= b->n && (type == QSF_TOKEN_CONTROL || type == QSF_TOKEN_UNUSED)) return b->ignored++, QSF_OK;
     if (type == QSF_TOKEN_USER) return vocab_add_special(b, id, text, len, false, err);
     return vocab_add(b, id, text, len, (uint8_t)type, score, err);
 }

@@ -21,8 +21,9 @@ typedef struct weights_tensor {
     uint8_t     type;       /* QSF_T_F16, QSF_T_BF16, QSF_T_F32; WEIGHTS_NO_TYPE: another one, refused when it is needed */
     bool        transposed; /* two dimensions, and the first one is the dense one */
     bool        used;
-    uint8_t     n_dims;
-    uint64_t    shape[WEIGHTS_MAX_DIMS];   /* slowest first; more dimensions than these are refused when needed (n_dims 255) */
+    uint32_t    n_dims;
+    /* slowest first; a tensor of more dimensions is refused when it is needed */
+    uint64_t    shape[WEIGHTS_MAX_DIMS];
     uint32_t    file;       /* index among the opened ones */
     uint64_t    at, bytes;  /* in that file */
 } weights_tensor;

@@ -10,7 +10,7 @@ the published meaning of the files, not from the reader under test.
 
 SPDX-License-Identifier: MIT
 """
-import copy, io, json, math, pathlib, pickle, random, shutil, struct, sys, types, zlib
+import copy, io, json, math, pathlib, pickle, random, re, shutil, struct, sys, types, zlib
 
 MARK = "\u2581"
 
@@ -368,7 +368,10 @@ def good_cases():
     three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
     yield "llama", Case({"model_type": "llama", "architectures": ["LlamaForCausalLM"], **COMMON, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
                          "rope_scaling": three, "tie_word_embeddings": True, "eos_token_id": [263, 262]},
-                        {"arch": "llama", "tied": 1, "norm_eps": 1e-5, "rope_base": 500000}, llama(1, "BF16", tied=True), bpe("llama-bpe", template=True),
+                        {"arch": "llama", "tied": 1, "norm_eps": 1e-5,
+                         "rope_base": 500000}, aside(llama(1, "BF16",
+                                                           tied=True)), unreachable(bpe("llama-bpe",
+                                                               template=True)),
                         llama3_factors(500000, 8, 1, 4, 64), generation={"eos_token_id": [263, 262, 5], "temperature": 0.6, "top_p": 0.9}, eog=(5,)).weights()
     biased = lambda seed, **kw: llama(seed, "F32", biases=("qkv", "o", "mlp"), **kw)
     bias_config = {"model_type": "llama", **COMMON, "attention_bias": True, "mlp_bias": True, "rope_scaling": {"type": "linear", "factor": 4.0}}
@@ -419,6 +422,18 @@ def gemma_tokenizer():
     want["special"]["add_space_prefix"] = 0             # Gemma's texts begin as they are
     return files, want
 
+def aside(m):
+    """What no text depends on: computed frequencies, and a copy of the embedding that the head is tied to."""
+    m.add("model.layers.0.self_attn.rotary_emb.inv_freq", [HD // 2]); m.add("lm_head.weight", [N_VOCAB, D])
+    return m
+
+def unreachable(tokenizer):
+    """A control token without a row, as Gemma 3 has one."""
+    files, want = tokenizer
+    t = json.loads(files["tokenizer.json"])
+    t["added_tokens"].append({"id": N_VOCAB, "content": "<picture>", "special": True})
+    return {**files, "tokenizer.json": json.dumps(t)}, want
+
 def pictures(m):
     m.add("vision_tower.vision_model.x.weight", [2, 2]); m.add("multi_modal_projector.y", [3])
     return m
@@ -445,6 +460,53 @@ def bad_cases():
     yield "config-act", with_config(hidden_act="gelu"), "QSF_E_UNSUPPORTED", "\"gelu\""
     yield "config-heads", with_config(num_key_value_heads=3), "QSF_E_CORRUPT", "do not divide"
     yield "config-number", with_config(hidden_size="big"), "QSF_E_CORRUPT", "hidden_size"
+    # values of another type, or out of range
+    beyond = "but the embedding has 272 rows"
+    for key, value, says in (
+            ("rope_scaling", 5, "the number 5, expected an object"), ("rope_parameters", [1],
+                                                                      "a list, expected an object"),
+            ("num_hidden_layers", -2, "the number -2"), ("num_hidden_layers", 0, "the number 0"),
+            ("num_hidden_layers", 2.5, "the number 2.5"), ("num_attention_heads", "4",
+                                                           'the text "4", expected a whole'),
+            ("head_dim", 1 << 20, "expected a whole number from 1 to 1024"), ("hidden_size", True,
+                "true, expected"),
+            ("rms_norm_eps", "small", "expected a number"), ("rms_norm_eps", 1e300, "the number 1e+300"),
+            ("rope_theta", -1.0, "the number -1"), ("hidden_act", 5, "expected a text"),
+            ("tie_word_embeddings", 1, "expected true or false"), ("attention_bias", "yes",
+                                                                   "expected true or false"),
+            ("model_type", 5, "expected a text"), ("architectures", "x", "expected a list"),
+            ("text_config", [], "expected an object"), ("quantization_config", 4, "expected an object"),
+            ("layer_types", "full", "expected a list"), ("layer_types", [1, 2], "expected a list of texts"),
+            ("eos_token_id", "x", "expected a token's id"), ("eos_token_id", [1, None], "null, expected"),
+            ("bos_token_id", 1.5, "the number 1.5"), ("bos_token_id", -5, "the number -5"),
+            ("eos_token_id", N_VOCAB, beyond), ("eos_token_id", [1, 1 << 30], beyond), ("pad_token_id",
+                999999, beyond)):
+        name = re.sub(r"\W", "", str(value))[:12]
+        yield f"config-{key}-{name}", with_config(**{key: value}), "QSF_E_CORRUPT", says
+    for name, rope, says in (
+            ("factor", {}, "rope_scaling: a factor without"),
+            ("member", {"type": "linear", "factor": "2"},
+             'rope_scaling: "factor" is the text "2", expected a number'),
+            ("attention", {"type": "yarn", "attention_factor": -1.0}, '"attention_factor" is the number -1')):
+        yield f"config-rope-{name}", with_config(rope_scaling={"factor": 2.0, **rope}), "QSF_E_CORRUPT", says
+    yield "config-layer-type", with_config(layer_types=["full_attention",
+                                                        "x"]), "QSF_E_UNSUPPORTED", 'of type "x"'
+    with_nan = lambda s: s.replace("{", '{"rope_theta": NaN, ', 1)
+    yield "config-nan", file("config.json", with_nan), "QSF_E_CORRUPT", "not JSON"
+    yield "config-ends", with_config(eos_token_id=list(range(17))), "QSF_E_UNSUPPORTED", "more than 16 end"
+    def beside(name, text): c = case(); c.files[name] = text; return c
+    for i, (text, says) in enumerate((
+            ("[]", "generation_config.json: is a list, expected an object"), ('{"temperature": "hot"}',
+                'is the text "hot"'),
+            ('{"top_p": 2}', '"top_p" is the number 2'), ('{"top_k": 1.5}', '"top_k" is the number 1.5'),
+            ('{"eos_token_id": [3, 5000]}', "is 5000, " + beyond))):
+        yield f"generation-{i}", beside("generation_config.json", text), "QSF_E_CORRUPT", says
+    for i, (text, says) in enumerate((
+            ("[]", "tokenizer_config.json: is a list"), ('{"bos_token": 5}', '"bos_token" is the number 5'),
+            ('{"chat_template": {}}', '"chat_template" is an object'), ('{"added_tokens_decoder": []}',
+                "is a list"),
+            ('{"add_bos_token": "no"}', "expected true or false"))):
+        yield f"tokenizer-config-{i}", beside("tokenizer_config.json", text), "QSF_E_CORRUPT", says
     yield "config-layers", with_config(num_hidden_layers=4000), "QSF_E_CORRUPT", "4000 layers"
     yield "config-huge", with_config(num_hidden_layers=1e300), "QSF_E_CORRUPT", "num_hidden_layers"
     yield "config-window", case({**plain, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
@@ -467,6 +529,15 @@ def bad_cases():
     yield "st-missing", case(model=m), "QSF_E_CORRUPT", "model.layers.1.mlp.up_proj.weight is missing"
     m = llama(24, "F16"); m.add("model.layers.1.mlp.experts.0.w1.weight", [4, 4])
     yield "st-unknown", case(model=m), "QSF_E_UNSUPPORTED", "experts.0.w1"
+    m = llama(29, "F16"); m.add("model.layers.2.mlp.up_proj.weight", [FF, D])
+    says = "model.layers.2.mlp.up_proj.weight belongs to layer 2, but config.json has 2 layers"
+    yield "st-more-layers", case(model=m), "QSF_E_CORRUPT", says
+    m = llama(30, "F16"); m.add("score.weight", [2, D])
+    yield "st-head-of-another-kind", case(model=m), "QSF_E_UNSUPPORTED", "score.weight has no place"
+    yield "st-pictures", case(model=pictures(llama(31, "F16"))), "QSF_E_UNSUPPORTED", "multi_modal_projector"
+    yield "st-dimensions", head(setof("shape", [1] * 9 + [N_VOCAB, D])), "QSF_E_CORRUPT", "(11 dimensions)"
+    yield "st-one-dimension", head(setof("shape",
+                                         [N_VOCAB * D])), "QSF_E_CORRUPT", "expected one row for each token"
     m = llama(25, "F16", qk=True)
     yield "st-qk-norm", case(model=m), "QSF_E_UNSUPPORTED", "k_norm"
     m = llama(26, "F16"); m.files["model.norm.weight"] = Tensor(m.rng, [D + 1], "F16")
@@ -476,6 +547,11 @@ def bad_cases():
         yield f"index-path-{len(bad)}", c, "QSF_E_CORRUPT", "plain name"
     c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"]["model.nothing"] = "model-00001-of-00002.safetensors"; c.files[st + ".index.json"] = json.dumps(i)
     yield "index-missing", c, "QSF_E_CORRUPT", "model.nothing"
+    c = case(shards=2); names = list(c.model.files)[1::2] + [first]
+    c.files["model-00002-of-00002.safetensors"] = safetensors({n: c.model.files[n] for n in names})
+    yield "index-two-shards", c, "QSF_E_CORRUPT", "model.embed_tokens.weight is in"
+    c = case(shards=2); c.files[st + ".index.json"] = "[]"
+    yield "index-list", c, "QSF_E_CORRUPT", "is a list, expected an object"
     yield "shard-missing", drop(case(shards=2), "model-00002-of-00002.safetensors"), "QSF_E_NOT_FOUND", "model-00002"
     # pickles
     def bin_with(pkl, **kw): c = drop(case(), st); c.files["pytorch_model.bin"] = torch_zip(pkl, {}, **kw); return c
@@ -515,6 +591,10 @@ def bad_cases():
     yield "tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT", "no pair"
     yield "tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT", "beyond the embedding"
     yield "tok-id-twice", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", 3)), "QSF_E_CORRUPT", "twice"
+    added = {"id": N_VOCAB + 3, "content": "word", "special": False}
+    yield "tok-added", with_tok(lambda t: t["added_tokens"].append(added)), "QSF_E_CORRUPT", "beyond the"
+    yield "tok-model", with_tok(lambda t: t.__setitem__("model",
+                                                        5)), "QSF_E_CORRUPT", '"model" is the number 5'
     yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
     yield "spm-unigram", case(tok=spm_model(trainer=1)), "QSF_E_UNSUPPORTED", "unigram"
     files, want = spm_model()

@@ -38,7 +38,10 @@ static void fuzz_config(mem_host *h, const char *text, size_t len)
     qsf_error err;
     if (qsf_arena_new(&h->p, &arena, NULL)) return;
     if (!json_parse(&h->p, text, len, "config.json", &j, &err)) {
-        if (!hf_config_read(j.root, arena, &hp, &cfg, &err)) check_config(&hp);
+        if (!hf_config_read(j.root, arena, &hp, &cfg, &err)) {
+            check_config(&hp);
+            hf_check_tokens(&cfg, "config.json", 300, &err);
+        }
         json_free(&j);
     }
     qsf_arena_free(arena);
@@ -48,11 +51,12 @@ static void fuzz_vocab(mem_host *h, const hf_config *cfg)
 {
     enum { N = 300 };
     input in = { .platform = &h->p };
+    uint32_t ignored;
     qsf_error err;
     in.hp.n_vocab = N;
     qsf_format(in.hp.arch, sizeof in.hp.arch, "llama");
     if (qsf_arena_new(&h->p, &in.arena, NULL)) return;
-    if (!hf_vocab_read("d", cfg, &in, &err)) check_vocab(&in.vocab, N);
+    if (!hf_vocab_read("d", cfg, &in, &ignored, &err)) check_vocab(&in.vocab, N);
     qsf_arena_free(in.arena);
 }
 
