@@ -8,10 +8,13 @@
 #include <string.h>
 #ifdef _WIN32
 #  include <io.h>
+#  include <process.h>
 #  define convert_isatty _isatty
+#  define convert_getpid _getpid
 #else
 #  include <unistd.h>
 #  define convert_isatty isatty
+#  define convert_getpid getpid
 #endif
 
 enum { CODE_OK = 0, CODE_FAILED = 1, CODE_USAGE = 2, CODE_MODEL = 3, CODE_MEMORY = 4, CODE_IO = 5, CODE_INTERRUPTED = 130 };
@@ -170,7 +173,23 @@ static bool write_json(const convert_cli *cli, const input *in, const convert_op
     return ok;
 }
 
-static int run_conversion(const convert_cli *cli, const convert_options *o, const char *from, const char *to)
+/* Before the work: nothing that is read is written, and nothing twice. */
+static qsf_status check_files(const convert_cli *cli, input *in, const char *to, qsf_error *err)
+{
+    const qsf_platform *p = in->platform;
+    const char *report = cli->json && strcmp(cli->json, "-") ? cli->json : NULL;
+    qsf_status st = convert_check_output(in, to, err);
+    if (!st && cli->calibration) st = convert_check_calibration(p, cli->calibration, to, err);
+    if (!st && report) st = convert_check_unread(in, report, err);
+    if (!st && report) st = convert_check_apart(p, report, "also the output", to, err);
+    if (!st && report && cli->calibration)
+        st = convert_check_apart(p, report, "the text to measure with", cli->calibration, err);
+    return st;
+}
+
+/* to: what is written now; output: what it becomes in the end. */
+static int run_conversion(const convert_cli *cli, const convert_options *o, const char *from, const char *to,
+                          const char *output)
 {
     convert_report r;
     qsf_error err = { 0 };
@@ -178,6 +197,10 @@ static int run_conversion(const convert_cli *cli, const convert_options *o, cons
     int code = CODE_OK;
     qsf_status st = input_open(qsf_platform_native(), from, &in, &err);
     if (st) return fail(st, &err);
+    if ((st = check_files(cli, in, output, &err))) {
+        in->close(in);
+        return fail(st, &err);
+    }
     st = convert_run(in, o, to, &r, &err);
     if (o->progress) fprintf(stderr, "\r\033[K");
     if (st) code = fail(st, &err);
@@ -212,14 +235,14 @@ static int calibrate(const convert_cli *cli, const convert_options *o, const cha
     return CODE_OK;
 }
 
-/* The file to be is made beside its place, measured, and then written with what was measured: never there by half.  What a kill leaves of it has
- * always the same name, so that the next run overwrites and removes it. */
+/* The file to be is made beside its place, measured, and then written with what was measured: never there by
+ * half.  The next run knows by its name what a kill leaves of it (platform/native/leftover.c). */
 static int run_calibrated(const convert_cli *cli, const convert_options *o, const char *from, const char *to)
 {
-    char *between = malloc(strlen(to) + 20);
+    char *between = malloc(strlen(to) + 48);
     if (!between) return CODE_MEMORY;
-    sprintf(between, "%s.unmeasured.tmp", to);
-    int code = run_conversion(cli, o, from, between);
+    sprintf(between, "%s.%ld-0.unmeasured", to, (long)convert_getpid());
+    int code = run_conversion(cli, o, from, between, to);
     if (!code) code = calibrate(cli, o, between, to);
     remove(between);
     free(between);
@@ -268,6 +291,7 @@ int main(int argc, char **argv)
     signal(SIGTERM, on_interrupt);
 #endif
     const char *from = rest.items[0], *to = rest.items[1];
-    const int code = !cli.calibration ? run_conversion(&cli, &o, from, to) : only_calibrates(&cli, from) ? calibrate(&cli, &o, from, to) : run_calibrated(&cli, &o, from, to);
+    const int code = !cli.calibration ? run_conversion(&cli, &o, from, to, to) : only_calibrates(&cli, from)
+        ? calibrate(&cli, &o, from, to) : run_calibrated(&cli, &o, from, to);
     return fflush(stdout) ? CODE_IO : code;
 }

@@ -179,6 +179,7 @@ qsf_status convert_run(input *in, const convert_options *o, const char *path, co
     qsf_status st;
 
     memset(r, 0, sizeof *r);
+    if ((st = convert_check_output(in, path, err))) return st;
     if (o->embd_clusters && (st = input_untie(in, err))) return st;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         r->n_weights += (uint64_t)in->tensors[i].rows * in->tensors[i].cols;

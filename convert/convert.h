@@ -1,6 +1,6 @@
-/* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c,
- * outliers.c, clusters.c, activations.c, untie.c), making it (convert.c, strip.c), trying it without layers (importance.c), telling about it (report.c,
- * inspect.c).
+/* The converter: what to make of each tensor (choose.c, budget.c), preparing it (equalize.c, outliers.c,
+ * clusters.c, activations.c, untie.c), making it (convert.c, strip.c), where to (output.c), trying it
+ * without layers (importance.c), telling about it (report.c, inspect.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_H
 #define QSF_CONVERT_H
@@ -134,14 +134,26 @@ qsf_status convert_activations(const input *in, const convert_options *o, float 
  * whole or not at all (importance.c).  Of o it takes threads, memory, progress and the flag. */
 qsf_status convert_calibrate(const qsf_platform *p, const char *from, const char *text, const char *to, const convert_options *o, uint64_t *bytes, qsf_error *err);
 
+/* Whether path may be written (output.c).  QSF_E_ARGUMENT: it is `other` or, through links too, a file that
+ * is read; what is no place for a file is as with a writer. */
+qsf_status convert_check_output(input *in, const char *path, qsf_error *err);
+qsf_status convert_check_place(const qsf_platform *p, const char *path,
+                               qsf_error *err);     /* only that a file can be written there */
+qsf_status convert_check_unread(input *in, const char *path,
+                                qsf_error *err);        /* that it is none of the input's files */
+qsf_status convert_check_apart(const qsf_platform *p, const char *path, const char *what, const char *other,
+                               qsf_error *err);
+qsf_status convert_check_calibration(const qsf_platform *p, const char *text, const char *path,
+                                     qsf_error *err);   /* and that text is there */
+
 /* Runs fn(user, i) for i in [0, n) on the platform's threads; the error with the lowest i is reported. */
 typedef qsf_status (*convert_job)(void *user, uint32_t i, uint32_t thread, qsf_error *err);
 qsf_status convert_parallel(const qsf_platform *p, uint32_t n_threads, uint32_t n, convert_job fn, void *user,
                             const atomic_int *cancelled, qsf_error *err);
 uint32_t   convert_threads(const qsf_platform *p, const convert_options *o);
 
-/* Plans, converts, writes path whole or not at all.  QSF_E_CANCELLED: the flag was set.  On success r tells what was done.  With embd_clusters
- * in is untied first and stays so. */
+/* Plans, converts, writes path whole or not at all; path is none of the input's files.  QSF_E_CANCELLED: the
+ * flag was set.  On success r tells what was done.  With embd_clusters in is untied first and stays so. */
 qsf_status convert_run(input *in, const convert_options *o, const char *path, convert_report *r, qsf_error *err);
 
 #endif

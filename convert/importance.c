@@ -330,8 +330,9 @@ qsf_status convert_calibrate(const qsf_platform *p, const char *from, const char
     char note[64];
     qsf_model_defaults(&mo);
     mo.platform = p;
-    qsf_status st = qsf_model_open(from, &mo, &m, err);
-    if (st) return st;
+    qsf_status st = convert_check_apart(p, to, "the input", from, err);
+    if (st || (st = convert_check_calibration(p, text, to, err)) || (st = convert_check_place(p, to, err)) ||
+        (st = qsf_model_open(from, &mo, &m, err))) return st;
     const uint32_t n_layers = m->source->hp.n_layers;
     float *importance = qsf_alloc_array(p, n_layers, sizeof *importance, "layers", err);
     if (!importance) st = QSF_E_MEMORY;

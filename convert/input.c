@@ -23,6 +23,25 @@ static bool input_ends_with(const char *s, const char *end)
     return n >= m && !strcmp(s + n - m, end);
 }
 
+static bool input_has_config(const qsf_platform *p, const char *dir)
+{
+    char path[4096];
+    qsf_file *f;
+    if (qsf_format(path, sizeof path, "%s/config.json", dir) >= sizeof path || !p->open ||
+        p->open(p->user, path, &f)) return false;
+    p->close(p->user, f);
+    return true;
+}
+
+/* Neither a file nor a model's directory; *err says already that it could not be opened. */
+static qsf_status input_refuse(const qsf_platform *p, const char *path, qsf_status st, qsf_error *err)
+{
+    const char *why = st == QSF_E_IO ? qsf_host_why(p, path, false, st) : "";
+    if (strncmp(why, "is a ", 5)) return st;
+    return qsf_fail(err, st, "%s: %s; the input is a GGUF or QSF file, or a Hugging Face directory with "
+                    "config.json, tokenizer and weights", path, why);
+}
+
 qsf_status input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err)
 {
     qsf_file *f = NULL;
@@ -31,16 +50,17 @@ qsf_status input_open(const qsf_platform *p, const char *path, input **out, qsf_
     *out = NULL;
     if (input_ends_with(path, ".safetensors") || input_ends_with(path, ".bin"))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: give the model's directory (with config.json and tokenizer.json), not a weight file", path);
-    /* A directory cannot be opened and read as a file on any system: what cannot is left to the directory reader. */
-    if (qsf_host_open(p, path, &f, &len, err) == QSF_OK) {
-        const qsf_status st = len >= sizeof magic ? qsf_read_all(p, f, 0, magic, sizeof magic, NULL) : QSF_E_CORRUPT;
-        p->close(p->user, f);
-        if (st == QSF_OK && (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4)))
-            return input_open_source(p, path, out, err);
-        if (st == QSF_OK || st == QSF_E_CORRUPT)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: neither a GGUF or QSF file nor a Hugging Face directory", path);
-    }
-    return input_open_hf(p, path, out, err);
+    /* A directory cannot be opened and read as a file on any system. */
+    qsf_status st = qsf_host_open(p, path, &f, &len, err);
+    if (st) return input_has_config(p, path) ? input_open_hf(p, path, out, err)
+        : input_refuse(p, path, st, err);
+    st = len >= sizeof magic ? qsf_read_all(p, f, 0, magic, sizeof magic, err) : QSF_OK;
+    p->close(p->user, f);
+    if (st) return st;
+    if (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4))
+        return input_open_source(p, path, out, err);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s", path,
+                    len ? "neither a GGUF or QSF file nor a Hugging Face directory" : "is empty");
 }
 
 /* ---- reading ---- */
@@ -188,6 +208,14 @@ static qsf_status input_check(const qsf_source *s, qsf_error *err)
     return st;
 }
 
+static bool input_source_reads(input *in, const char *path)
+{
+    const qsf_source *s = ((const input_source *)in->own)->src;
+    for (uint32_t i = 0; i < s->n_files; i++)
+        if (qsf_host_same(in->platform, s->paths[i], path)) return true;
+    return false;
+}
+
 static void input_source_close(input *in)
 {
     if (!in) return;
@@ -288,6 +316,7 @@ qsf_status input_open_source(const qsf_platform *p, const char *path, input **ou
     if (!in) return QSF_E_MEMORY;
     in->platform = p;
     in->read = input_source_read;
+    in->reads = input_source_reads;
     in->close = input_source_close;
     if ((st = qsf_arena_new(p, &in->arena, err))) goto fail;
     input_source *own = qsf_arena_alloc(in->arena, sizeof *own, "input", err);
