@@ -35,6 +35,13 @@ static int keep_failed(run_session *s, const char *what, qsf_status st, const ch
     return report(&e);
 }
 
+/* Why the system did not open or create the file. */
+static int keep_refused(run_session *s, const keep_file *k, bool writing, qsf_status st)
+{
+    const char *why = k->p->why ? k->p->why(k->p->user, s->set->session, writing) : NULL;
+    return keep_failed(s, writing ? "cannot write" : "cannot open", st, why ? why : qsf_status_text(st));
+}
+
 int session_resume(run_session *s, int32_t **ids, size_t *n)
 {
     keep_file k = { .p = qsf_platform_native() };
@@ -47,7 +54,7 @@ int session_resume(run_session *s, int32_t **ids, size_t *n)
     if (!st) st = k.p->length(k.p->user, k.in, &from.length);
     if (st) {
         k.p->close(k.p->user, k.in);
-        return keep_failed(s, "cannot open", st, qsf_status_text(st));
+        return keep_refused(s, &k, false, st);
     }
     qsf_plan plan;
     qsf_context_get_plan(s->context, &plan);
@@ -70,7 +77,7 @@ int session_keep(run_session *s, const int32_t *ids, size_t n)
     if (n == 0) return EXIT_OK;
     qsf_seq_truncate(s->context, 0, (uint32_t)n);
     qsf_status st = k.p->create(k.p->user, s->set->session, &k.out);
-    if (st) return keep_failed(s, "cannot write", st, qsf_status_text(st));
+    if (st) return keep_refused(s, &k, true, st);
     if ((st = qsf_session_save(s->context, 0, ids, n, keep_write, &k, &s->error))) {
         k.p->abort(k.p->user, k.out);
         return keep_failed(s, "cannot write", st, s->error.text);
