@@ -20,8 +20,34 @@ else()
     string(APPEND QSF_PC_PRIVATE " -lm -pthread")
 endif()
 
-configure_file(cmake/qsf.pc.in qsf.pc @ONLY)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Without a shared library every program links the static one, and needs what that needs.
+if(TARGET qsf_shared)
+    set(QSF_PC_LIBS "-lqsf\nLibs.private:${QSF_PC_PRIVATE}")
+else()
+    set(QSF_PC_LIBS "-lqsf${QSF_PC_PRIVATE}")
+endif()
+
+# qsf.pc and qsf-config.cmake find everything from where they lie, so that an installation works wherever it
+# is put or moved to.  Only a folder that was given as an absolute path stays that path; and where the
+# libraries' folder is one, the way from there to the headers is known no sooner than the prefix is: when it
+# is installed.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(QSF_PC_PREFIX "@QSF_INSTALL_PREFIX@")
+    set(QSF_PC_LIBDIR "\${pcfiledir}/..")
+    set(QSF_CMAKE_PREFIX "@QSF_INSTALL_PREFIX@")
+else()
+    file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(QSF_CMAKE_PREFIX "\${qsf_here}/../${up}")      # cmake/qsf is one folder more
+    set(QSF_PC_PREFIX "\${pcfiledir}/${up}")
+    set(QSF_PC_LIBDIR "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(QSF_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
+else()
+    set(QSF_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(cmake/qsf.pc.in qsf.pc.half @ONLY)
 
 # The libraries' names and not the builder's paths, so that the package can be moved to another machine.
 set(QSF_CMAKE_STATIC_LIBS "")
@@ -31,14 +57,19 @@ foreach(name IN ITEMS lz4 zstd uring)
     endif()
 endforeach()
 if(TARGET qsf_shared)
-    get_target_property(qsf_name qsf_shared OUTPUT_NAME)
     set(QSF_CMAKE_SHARED TRUE)
 else()
     set(QSF_CMAKE_SHARED FALSE)
 endif()
-configure_package_config_file(cmake/qsf-config.cmake.in qsf-config.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qsf
-    PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR)
+configure_file(cmake/qsf-config.cmake.in qsf-config.cmake.half @ONLY)
 write_basic_package_version_file(qsf-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(CODE "
+    set(QSF_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
+    set(from \"${CMAKE_CURRENT_BINARY_DIR}\")
+    foreach(name IN ITEMS qsf.pc qsf-config.cmake)
+        configure_file(\"\${from}/\${name}.half\" \"\${from}/\${name}\" @ONLY)
+    endforeach()" COMPONENT package)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc"
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT package)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf-config.cmake" "${CMAKE_CURRENT_BINARY_DIR}/qsf-config-version.cmake"
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qsf)
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qsf COMPONENT package)

@@ -1,5 +1,7 @@
 #!/bin/sh
-# What cmake --install leaves is enough for others: a program by pkg-config and one by CMake, static and shared.
+# What cmake --install leaves is enough for others: README's example and a program of ours by pkg-config and
+# by CMake, static and shared,
+# wherever it was installed and after it was moved.
 # SPDX-License-Identifier: MIT
 #
 #   install.sh BUILD_FOLDER WORK_FOLDER
@@ -8,28 +10,93 @@ build=$1 work=$2
 rm -rf "$work"
 mkdir -p "$work"
 here=$(pwd)
+fail() { echo "$*"; exit 1; }
+
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 for file in include/qsf.h include/qsf_platform.h bin/qsf-run bin/qsf-convert; do
-    [ -f "$work/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
+    [ -f "$work/prefix/$file" ] || fail "not installed: $file"
 done
 
-# The whole installation moves: what names its first place does not find it.
-mv "$work/prefix" "$work/moved"
-lib=$(dirname "$(find "$work/moved" -name libqsf.a)")
-PKG_CONFIG_PATH=$lib/pkgconfig
-export PKG_CONFIG_PATH
-config="pkg-config --define-variable=prefix=$work/moved"
-cc $here/tests/suites/consumer/consumer.c -o "$work/by_pkg_config" $($config --cflags --libs qsf) -Wl,-rpath,"$lib"
-"$work/by_pkg_config"
-ldd "$work/by_pkg_config" | grep -q "$lib/libqsf.so" || { echo "the shared library is not what was linked"; exit 1; }
-cc $here/tests/suites/consumer/consumer.c -o "$work/by_pkg_config_static" $($config --cflags qsf) "$lib/libqsf.a" $($config --static --libs-only-l --libs-only-other qsf | sed 's/-lqsf//')
-"$work/by_pkg_config_static"
+# README's C program, as it stands there.
+awk '/^```/ { if (inside) exit; inside = $0 == "```c"; next } inside' README.md >"$work/example.c"
+grep -q 'int main' "$work/example.c" || fail "README has no C example"
 
-cmake -S tests/suites/consumer -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/moved" >"$work/consumer.log"
-cmake --build "$work/consumer" >>"$work/consumer.log"
-"$work/consumer/consumer_static"
-"$work/consumer/consumer_shared"
+# The example says which file is missing, and ends well.
+says() {
+    (cd "$work" && "$1" >"$1.log" 2>&1) || fail "$1 failed: $(cat "$1.log")"
+    grep -q '^model.qsf: no such file' "$1.log" || fail "$1: $(cat "$1.log")"
+}
+
+# prefix: builds everything against what is installed there, and nowhere else.
+consumers() {
+    prefix=$1 out=$2
+    mkdir -p "$out"
+    lib=$(dirname "$(find "$prefix" -name libqsf.a)")
+    forms=static
+    [ -e "$lib/libqsf.so" ] && forms="static;shared"
+    config="env PKG_CONFIG_PATH=$lib/pkgconfig pkg-config"
+    says=$($config --variable=prefix qsf)
+    [ "$(realpath "$says")" = "$(realpath "$prefix")" ] || fail "qsf.pc: the prefix is $says"
+    if [ -e "$lib/libqsf.so" ]; then
+        for source in "$here/tests/suites/consumer/consumer.c" "$work/example.c"; do
+            name=$(basename "$source" .c)
+            cc "$source" -o "$out/$name" $($config --cflags --libs qsf) -Wl,-rpath,"$lib"
+            ldd "$out/$name" | grep -q "$lib/libqsf.so" || fail "the shared library is not what was linked"
+        done
+        cc "$work/example.c" -o "$out/example_static" $($config --cflags qsf) "$lib/libqsf.a" \
+            $($config --static --libs-only-l --libs-only-other qsf | sed 's/-lqsf//')
+    else                        # nothing but the static library is there: no --static is needed
+        cc "$here/tests/suites/consumer/consumer.c" -o "$out/consumer" $($config --cflags --libs qsf)
+        cc "$work/example.c" -o "$out/example" $($config --cflags --libs qsf)
+        cc "$work/example.c" -static -o "$out/example_static" $($config --static --cflags --libs qsf)
+    fi
+    "$out/consumer"
+    says "$out/example"
+    says "$out/example_static"
+
+    cmake -S tests/suites/consumer -B "$out/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$work/example.c" \
+        -DFORMS="$forms" >"$out/cmake.log"
+    cmake --build "$out/cmake" >>"$out/cmake.log" || fail "$(tail -20 "$out/cmake.log")"
+    for form in $(echo "$forms" | tr ';' ' '); do
+        "$out/cmake/consumer_$form"
+        says "$out/cmake/example_$form"
+    done
+    says "$out/cmake/example_default"
+}
+consumers "$work/prefix" "$work/first"
+mv "$work/prefix" "$work/moved"             # what names its first place does not find it
+consumers "$work/moved" "$work/second"
+
+# Where distributions put libraries: the way back to the prefix is longer, or there is none.  Only the
+# package's own files are looked at.
+places() {
+    rm -rf "$work/places"
+    cmake -S . -B "$work/places" -DBUILD_TESTING=OFF -DQSF_STATIC=ON -DQSF_WITH_LZ4=OFF -DQSF_WITH_ZSTD=OFF \
+        -DQSF_WITH_YYJSON=OFF -DQSF_WITH_URING=OFF -DQSF_WITH_EDIT=OFF -DCMAKE_INSTALL_PREFIX=/nowhere "$@" \
+        >"$work/places.log" 2>&1 || fail "$(tail "$work/places.log")"
+    cmake --install "$work/places" --component package --prefix "$work/placed" >>"$work/places.log"
+}
+place_is() {
+    found=$(env PKG_CONFIG_PATH="$1/pkgconfig" pkg-config --dont-define-prefix --cflags --libs-only-L qsf)
+    for path in $found; do
+        path=${path#-[IL]}
+        mkdir -p "$path"
+        path=$(realpath "$path")
+        [ "$path" = "$1" ] || [ "$path" = "$2" ] || fail "qsf.pc in $1 names $path"
+    done
+    grep -q /nowhere "$1/pkgconfig/qsf.pc" "$1/cmake/qsf/qsf-config.cmake" && fail "$1: the prefix of before"
+    cmake -DFOLDER="$1" -DINCLUDES="$2" -P tests/suites/consumer/places.cmake || fail "the package in $1"
+}
+places -DCMAKE_INSTALL_LIBDIR=lib/x86_64-linux-gnu
+place_is "$work/placed/lib/x86_64-linux-gnu" "$work/placed/include"
+places -DCMAKE_INSTALL_LIBDIR="$work/absolute/lib64"
+place_is "$work/absolute/lib64" "$work/placed/include"
+places -DCMAKE_INSTALL_LIBDIR="$work/absolute/lib64" -DCMAKE_INSTALL_INCLUDEDIR="$work/absolute/include"
+place_is "$work/absolute/lib64" "$work/absolute/include"
 
 # Only what the header declares leaves the shared library.
-nm -D --defined-only "$lib/libqsf.so" | awk '{ print $3 }' | grep -v '^qsf_' && { echo "these names should be hidden"; exit 1; }
+lib=$(dirname "$(find "$work/moved" -name libqsf.a)")
+if [ -e "$lib/libqsf.so" ]; then
+    nm -D --defined-only "$lib/libqsf.so" | awk '{ print $3 }' | grep -v '^qsf_' && fail "not to be seen"
+fi
 echo ok
