@@ -100,7 +100,6 @@ static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *e
 static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
 {
     uint8_t magic[4];
-    if (!s->lengths[0]) return qsf_fail(err, QSF_E_CORRUPT, "%s: is empty", s->path);
     if (s->lengths[0] < sizeof magic) return qsf_source_stranger(s, err);
     const qsf_status st = qsf_source_read(s, 0, 0, magic, sizeof magic, "the first bytes", err);
     if (st) return st;
