@@ -2,6 +2,7 @@
  * expressions that make the difference.
  * SPDX-License-Identifier: MIT */
 #include "chat.h"
+#include "unicode.h"
 
 typedef struct chat_out {
     const char    *jinja, *eos;
@@ -27,24 +28,33 @@ static void chat_bytes(chat_out *o, const char *text, size_t n, bool is_template
 static void put(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), true); }
 static void put_content(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), false); }
 
-/* A piece of text; strip takes characters of a set from its ends. */
+/* A piece of text; strip takes lines (one kind of character) or all white space from its ends. */
 typedef struct chat_text { const char *p; size_t n; } chat_text;
-static const char chat_blanks[] = " \t\n\v\f\r";
 static chat_text whole(const char *text) { return (chat_text){ text, strlen(text) }; }
-static chat_text lstrip(chat_text t, const char *set)
+static bool chat_blank(const char *p, size_t n, bool only_lines, size_t *used)
 {
-    while (t.n && strchr(set, *t.p)) t.p++, t.n--;
+    const uint32_t c = qsf_utf8_decode(p, n, used);
+    return only_lines ? c == '\n' : qsf_is_space(c) || (c >= 0x1c && c <= 0x1f);          /* as Python's strip() */
+}
+static chat_text lstrip(chat_text t, bool only_lines)
+{
+    for (size_t used; t.n && chat_blank(t.p, t.n, only_lines, &used); t.n -= used) t.p += used;
     return t;
 }
-static chat_text rstrip(chat_text t, const char *set)
+static chat_text rstrip(chat_text t, bool only_lines)
 {
-    while (t.n && strchr(set, t.p[t.n - 1])) t.n--;
+    while (t.n) {
+        size_t at = t.n - 1, used;
+        while (at && t.n - at < 4 && (t.p[at] & 0xc0) == 0x80) at--;
+        if (!chat_blank(t.p + at, t.n - at, only_lines, &used) || at + used != t.n) break;
+        t.n = at;
+    }
     return t;
 }
-static chat_text strip(chat_text t, const char *set) { return rstrip(lstrip(t, set), set); }
+static chat_text strip(chat_text t, bool only_lines) { return rstrip(lstrip(t, only_lines), only_lines); }
 static void put_trimmed(chat_out *o, const char *text)
 {
-    const chat_text t = strip(whole(text), chat_blanks);
+    const chat_text t = strip(whole(text), false);
     chat_bytes(o, t.p, t.n, false);
 }
 
@@ -53,6 +63,33 @@ static bool is(const qsf_message *m, const char *role) { return !strcmp(m->role,
 static void put_role(chat_out *o, const qsf_message *m)
 {
     chat_bytes(o, m->role, strlen(m->role), is(m, "system") || is(m, "user") || is(m, "assistant"));
+}
+
+/* The next character of Jinja source that counts, as a single quote where it is a double one; 0 at the end. */
+static char chat_next(const char **at)
+{
+    const char *p = *at;
+    for (;; p++) {
+        if (*p == '\\' && p[1] == 'n') p++;
+        else if (!(*p == ' ' || (*p >= 9 && *p <= 13))) break;
+    }
+    *at = *p ? p + 1 : p;
+    return *p == '"' ? '\'' : *p;
+}
+
+/* Whether Jinja source has this expression, written without white space and line ends (also "\n" in strings) and with single quotes;
+ * the source may have them, and double quotes.  What is read wrongly like this differs from what the template writes, and chat_probe.c
+ * sees that. */
+static bool chat_has(const char *jinja, const char *expression)
+{
+    if (!jinja) return false;
+    for (const char *begin = jinja; *begin; begin++) {
+        if (*begin != *expression && !(*begin == '"' && *expression == '\'')) continue;
+        const char *at = begin, *e = expression;
+        while (*e && chat_next(&at) == *e) e++;
+        if (!*e) return true;
+    }
+    return false;
 }
 static bool chat_contains(const char *jinja, const char *mark) { return jinja && strstr(jinja, mark); }
 /* Templates without this switch always begin the answer. */
@@ -105,13 +142,13 @@ static void put_thoughts(chat_out *o, const qsf_message *m, bool after_question,
     const char *end = strstr(m->content, "</think>");
     chat_text content = whole(m->content), thought = { m->content, 0 };
     if (end) {
-        content = lstrip(after_last(content, "</think>"), "\n");
+        content = lstrip(after_last(content, "</think>"), true);
         thought.n = (size_t)(end - m->content);
-        thought = lstrip(after_last(rstrip(thought, "\n"), "<think>"), "\n");
+        thought = lstrip(after_last(rstrip(thought, true), "<think>"), true);
     }
     if (after_question && (last || thought.n)) {
-        thought = strip(thought, "\n");
-        content = lstrip(content, "\n");
+        thought = strip(thought, true);
+        content = lstrip(content, true);
         put(o, "<think>\n");
         chat_bytes(o, thought.p, thought.n, false);
         put(o, "\n</think>\n\n");
@@ -142,12 +179,12 @@ static void write_chatml(chat_out *o, const qsf_message *m, size_t n, bool gener
         else put_content(o, m[i].content);
         put(o, "<|im_end|>\n");
     }
-    if (begins_answer(o, generate)) put(o, qsf_chat_has(o->jinja, "'<|im_start|>assistant<think>'}}") ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");
+    if (begins_answer(o, generate)) put(o, chat_has(o->jinja, "'<|im_start|>assistant<think>'}}") ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");
 }
 
 /* ---- [INST] ---- */
 
-/* <s>[INST] <<SYS>>\n system \n<</SYS>>\n\n user [/INST] answer </s>, what is between the marks trimmed as a whole. */
+/* Only the first system message counts.  <s>[INST] <<SYS>>\n system \n<</SYS>>\n\n user [/INST] answer </s>, what is between the marks trimmed as a whole. */
 static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
 {
     const char *system = n && is(&m[0], "system") ? m[0].content : NULL;
@@ -160,9 +197,10 @@ static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
             put(o, o->eos);
             continue;
         }
+        if (!is(&m[i], "user")) continue;
         put(o, i > first ? "<s>[INST] " : "[INST] ");
         if (i == first && system) {
-            const chat_text user = rstrip(whole(m[i].content), chat_blanks);
+            const chat_text user = rstrip(whole(m[i].content), false);
             put(o, "<<SYS>>\n");
             put_content(o, system);
             put(o, user.n ? "\n<</SYS>>\n\n" : "\n<</SYS>>");
@@ -191,8 +229,8 @@ static void write_mistral(chat_out *o, const qsf_message *m, size_t n)
     const char *j = o->jinja, *system = NULL;
     const char *open = has_string(j, " [INST] ", true) ? " [INST] " : !j || has_string(j, "[INST] ", true) ? "[INST] " : "[INST]";
     const char *close = !j || has_string(j, " [/INST]", false) ? " [/INST]" : "[/INST]";
-    const bool own_role = chat_contains(j, "[SYSTEM_PROMPT]"), to_last = qsf_chat_has(j, "loop.lastandsystem_messageisdefined");
-    const bool spaced = chat_contains(j, "' ' + message") || chat_contains(j, "\" \" + message"), trim = qsf_chat_has(j, "message['content']|trim+eos_token");
+    const bool own_role = chat_contains(j, "[SYSTEM_PROMPT]"), to_last = chat_has(j, "loop.lastandsystem_messageisdefined");
+    const bool spaced = chat_contains(j, "' ' + message") || chat_contains(j, "\" \" + message"), trim = chat_has(j, "message['content']|trim+eos_token");
     size_t first = 0;
     if (n && is(&m[0], "system") && !own_role) system = m[first++].content;
     for (size_t i = first; i < n; i++) {
@@ -241,8 +279,8 @@ static void write_llama3(chat_out *o, const qsf_message *m, size_t n, bool gener
 /* The first models' templates open the answer with every question and have no system message; here it goes before the first one. */
 static void write_phi3(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
-    const bool opened = qsf_chat_has(o->jinja, "'<|end|>'+''+'<|assistant|>'"), roles = !opened && o->jinja && !strstr(o->jinja, "<|user|>");
-    const bool filled = qsf_chat_has(o->jinja, "=='system'andmessage['content']");
+    const bool opened = chat_has(o->jinja, "'<|end|>'+''+'<|assistant|>'"), roles = !opened && o->jinja && !strstr(o->jinja, "<|user|>");
+    const bool filled = chat_has(o->jinja, "=='system'andmessage['content']");
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "system") && (opened || (filled && !m[i].content[0]))) continue;
         if (!(opened && is(&m[i], "assistant"))) {
@@ -256,9 +294,9 @@ static void write_phi3(chat_out *o, const qsf_message *m, size_t n, bool generat
         if (opened && is(&m[i], "user")) put(o, "<|assistant|>\n");
     }
     if (opened) return;
-    const bool answered = n && is(&m[n - 1], "assistant") && qsf_chat_has(o->jinja, "messages[-1]['role']!='assistant'");
+    const bool answered = n && is(&m[n - 1], "assistant") && chat_has(o->jinja, "messages[-1]['role']!='assistant'");
     if (generate && !answered) put(o, "<|assistant|>\n");
-    if (!generate && qsf_chat_has(o->jinja, "{%else%}{{eos_token}}")) put(o, o->eos);
+    if (!generate && chat_has(o->jinja, "{%else%}{{eos_token}}")) put(o, o->eos);
 }
 
 static void write_gemma(chat_out *o, const qsf_message *m, size_t n, bool generate)
@@ -295,6 +333,7 @@ static void write_zephyr(chat_out *o, const qsf_message *m, size_t n, bool gener
 static void write_command_r(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
     for (size_t i = 0; i < n; i++) {
+        if (is(&m[i], "system") ? i > 0 : !is(&m[i], "user") && !is(&m[i], "assistant")) continue;
         put(o, "<|START_OF_TURN_TOKEN|>");
         if (is(&m[i], "system")) {
             put(o, "<|SYSTEM_TOKEN|>");
@@ -329,7 +368,7 @@ static void write_deepseek2(chat_out *o, const qsf_message *m, size_t n, bool ge
 /* V2.5, V3, R1: the last system message, or all of them, stand before everything. */
 static void write_deepseek3(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
-    const bool all = qsf_chat_has(o->jinja, "ns.system_prompt+''+message['content']"), cuts = chat_contains(o->jinja, "split('</think>')");
+    const bool all = chat_has(o->jinja, "ns.system_prompt+''+message['content']"), cuts = chat_contains(o->jinja, "split('</think>')");
     size_t last = n, written = 0;
     for (size_t i = 0; i < n; i++)
         if (is(&m[i], "system")) last = i;
@@ -369,8 +408,7 @@ static void write_plain(chat_out *o, const qsf_message *m, size_t n, bool genera
 qsf_status qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m, size_t n, bool generate,
                                 char *out, size_t cap, size_t *len, qsf_chat_span *spans, size_t span_cap, size_t *n_spans, qsf_error *err)
 {
-    chat_out o = { .jinja = jinja, .eos = eos, .text = out, .cap = cap, .spans = spans, .span_cap = span_cap };
-    if (!eos) o.eos = c == QSF_CHAT_PHI3 ? "<|endoftext|>" : c == QSF_CHAT_DEEPSEEK ? DS_END : "</s>";
+    chat_out o = { .jinja = jinja, .eos = eos ? eos : qsf_chat_eos_text(c), .text = out, .cap = cap, .spans = spans, .span_cap = span_cap };
     *len = *n_spans = 0;
     switch (c) {
     case QSF_CHAT_CHATML: write_chatml(&o, m, n, generate); break;
@@ -395,10 +433,11 @@ qsf_status qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, 
     return QSF_OK;
 }
 
-qsf_status qsf_chat_write(qsf_chat c, const char *jinja, const qsf_message *m, size_t n, bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
+qsf_status qsf_chat_write(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m, size_t n, bool generate,
+                          char *out, size_t cap, size_t *len, qsf_error *err)
 {
     size_t n_spans;
-    return qsf_chat_write_spans(c, jinja, NULL, m, n, generate, out, cap, len, NULL, 0, &n_spans, err);
+    return qsf_chat_write_spans(c, jinja, eos, m, n, generate, out, cap, len, NULL, 0, &n_spans, err);
 }
 
 #undef DS_USER

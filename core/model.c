@@ -31,6 +31,16 @@ static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qs
     return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO is one of auto, uring, pread and mmap, not \"%s\"", word);
 }
 
+static void special_text(const qsf_model *m, int32_t id, char *out, size_t cap)
+{
+    const char *piece;
+    const size_t n = qsf_token_piece(m, id, true, &piece);
+    if (n >= cap) return;
+    memcpy(out, piece, n);
+    out[n] = 0;
+}
+static const char *own_text(const char *text) { return text[0] ? text : NULL; }
+
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
 {
     qsf_status st;
@@ -55,7 +65,9 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)
         if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
-    m->chat = qsf_chat_detect(m->source->vocab.chat_template);
+    special_text(m, m->source->vocab.bos, m->bos, sizeof m->bos);
+    special_text(m, m->source->vocab.eos, m->eos, sizeof m->eos);
+    if ((st = qsf_chat_detect(p, m->source->vocab.chat_template, own_text(m->bos), own_text(m->eos), &m->chat, err))) goto fail;
     *out = m;
     return QSF_OK;
 fail:
@@ -114,7 +126,7 @@ const char *qsf_chat_template(const qsf_model *m) { return m->chat == QSF_CHAT_U
 const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
 
 /* What a conversation is written with. */
-typedef struct chat_choice { qsf_chat kind; const char *jinja; } chat_choice;
+typedef struct chat_choice { qsf_chat kind; const char *jinja, *eos; } chat_choice;
 
 /* All names, for messages. */
 static void chat_list(char *out, size_t cap)
@@ -148,6 +160,7 @@ static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice 
     }
     /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
     out->jinja = out->kind == m->chat ? v->chat_template : NULL;
+    out->eos = out->jinja ? own_text(m->eos) : NULL;
     return QSF_OK;
 }
 
@@ -158,7 +171,7 @@ qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_messa
     *len = 0;
     qsf_status st = chat_count(n, err);
     if (!st) st = chat_choose(m, name, &c, err);
-    return st ? st : qsf_chat_write(c.kind, c.jinja, msgs, n, generate, out, cap, len, err);
+    return st ? st : qsf_chat_write(c.kind, c.jinja, c.eos, msgs, n, generate, out, cap, len, err);
 }
 
 qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
@@ -172,11 +185,11 @@ qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_messa
     *n_ids = 0;
     if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
     if ((st = chat_count(n, err)) || (st = chat_choose(m, name, &c, err))) return st;
-    (void)qsf_chat_write_spans(c.kind, c.jinja, NULL, msgs, n, generate, NULL, 0, &room, NULL, 0, &span_room, NULL);     /* only counts */
+    (void)qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, NULL, 0, &room, NULL, 0, &span_room, NULL);     /* only counts */
     st = QSF_E_MEMORY;
     if (!(text = qsf_alloc(m->platform, (uint64_t)room + 1, "a conversation", err))) goto done;
     if (!(spans = qsf_alloc_array(m->platform, span_room, sizeof *spans, "a conversation", err))) goto done;
-    if ((st = qsf_chat_write_spans(c.kind, c.jinja, NULL, msgs, n, generate, text, room + 1, &len, spans, span_room, &n_spans, err))) goto done;
+    if ((st = qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, text, room + 1, &len, spans, span_room, &n_spans, err))) goto done;
     st = qsf_tokenizer_encode_chat(m->tokenizer, text, len, spans, n_spans, true, ids, cap, n_ids, err);
 done:
     qsf_dealloc(m->platform, spans, span_room * sizeof *spans);

@@ -13,6 +13,7 @@ struct qsf_model {
     qsf_source    *source;
     qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
     qsf_chat       chat;
+    char           bos[64], eos[64];      /* the texts of these tokens, as a template writes them; "": none */
     qsf_io         io;
     qsf_log_fn     log;
     void          *log_user;

@@ -1,7 +1,7 @@
-/* Chat templates: found by their marks, written as the models expect them.  chat_exact.py compares with Jinja.
+/* Chat templates: found by what they write, written as the models expect them.  chat_exact.py compares with Jinja.
  * SPDX-License-Identifier: MIT
  *
- *   chat_test --render TEMPLATE.jinja GENERATE [ROLE CONTENT]...     for chat_exact.py: the kind, a line end, the text */
+ *   chat_test --render FILE       for chat_exact.py: templates and conversations to kinds and texts */
 #include "model.h"
 #include "small_vocab.h"
 #include "test.h"
@@ -13,8 +13,15 @@ static const char *written(qsf_chat c, const char *jinja, const qsf_message *msg
     static char out[4096];
     static qsf_error err;
     size_t len;
-    if (qsf_chat_write(c, jinja, msgs, n, generate, out, sizeof out, &len, &err)) return err.text;
+    if (qsf_chat_write(c, jinja, NULL, msgs, n, generate, out, sizeof out, &len, &err)) return err.text;
     return strlen(out) == len ? out : "wrong length";
+}
+
+static qsf_chat detected(const char *jinja)
+{
+    qsf_chat c;
+    CHECK_EQ(qsf_chat_detect(qsf_platform_native(), jinja, "<s>", NULL, &c, NULL), QSF_OK);
+    return c;
 }
 
 TEST(chat_names_go_both_ways)
@@ -54,7 +61,7 @@ TEST(chat_default_system_message_is_the_templates_own)
     static const char jinja[] = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
         "{{ '<|im_start|>system\\nIt\\'s a\\ntest<|im_end|>\\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
         "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
-    CHECK_EQ(qsf_chat_detect(jinja), QSF_CHAT_CHATML);
+    CHECK_EQ(detected(jinja), QSF_CHAT_CHATML);
     CHECK_STR(written(QSF_CHAT_CHATML, jinja, talk + 3, 1, true), "<|im_start|>system\nIt's a\ntest<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n");
     CHECK_STR(written(QSF_CHAT_CHATML, jinja, talk, 1, false), "<|im_start|>system\nBe brief.<|im_end|>\n");
 }
@@ -66,9 +73,9 @@ TEST(chat_unknown_templates_are_unknown)
     qsf_error err;
     char out[8];
     size_t len;
-    CHECK_EQ(qsf_chat_detect(NULL), QSF_CHAT_UNKNOWN);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(unknown); i++) CHECK_EQ(qsf_chat_detect(unknown[i]), QSF_CHAT_UNKNOWN);
-    CHECK_EQ(qsf_chat_write(QSF_CHAT_UNKNOWN, NULL, talk, 4, true, out, sizeof out, &len, &err), QSF_E_NOT_FOUND);
+    CHECK_EQ(detected(NULL), QSF_CHAT_UNKNOWN);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(unknown); i++) CHECK_EQ(detected(unknown[i]), QSF_CHAT_UNKNOWN);
+    CHECK_EQ(qsf_chat_write(QSF_CHAT_UNKNOWN, NULL, NULL, talk, 4, true, out, sizeof out, &len, &err), QSF_E_NOT_FOUND);
 }
 
 TEST(chat_spans_tell_content_from_template)
@@ -103,25 +110,17 @@ TEST(chat_says_how_much_room_it_needs)
     size_t want, len;
     qsf_error err;
     for (int c = 1; c < QSF_N_CHATS; c++) {
-        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, talk, 4, true, out, sizeof out, &want, &err), QSF_OK);
+        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, NULL, talk, 4, true, out, sizeof out, &want, &err), QSF_OK);
         for (size_t cap = 0; cap <= want; cap++) {
             memset(out, 'x', sizeof out);
-            CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, talk, 4, true, out, cap, &len, &err), QSF_E_ARGUMENT);
+            CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, NULL, talk, 4, true, out, cap, &len, &err), QSF_E_ARGUMENT);
             CHECK_EQ(len, want);
             CHECK_EQ(out[cap], 'x');
         }
-        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, talk, 4, true, out, want + 1, &len, &err), QSF_OK);
+        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, NULL, talk, 4, true, out, want + 1, &len, &err), QSF_OK);
         CHECK_EQ(out[want], 0);
-        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, NULL, 0, false, out, sizeof out, &len, &err), QSF_OK);
+        CHECK_EQ(qsf_chat_write((qsf_chat)c, NULL, NULL, NULL, 0, false, out, sizeof out, &len, &err), QSF_OK);
     }
-}
-
-TEST(chat_expressions_are_found_across_blanks_and_quotes)
-{
-    CHECK(qsf_chat_has("x {{- \"a\" +\n 'b\\n' }}", "'a'+'b'}}"));
-    CHECK(!qsf_chat_has("'a' + 'c'", "'a'+'b'"));
-    CHECK(!qsf_chat_has(NULL, "a") && !qsf_chat_has("", "a") && !qsf_chat_has("", "b"));
-    CHECK(qsf_chat_has("aab", "ab"));
 }
 
 /* ---- tokens ---- */
@@ -217,27 +216,45 @@ TEST(chat_content_holds_no_control_tokens)
     CHECK_EQ(qsf_chat_encode(&c.m, "chatml", sly, 3, true, ids, 512, &n, &err), QSF_E_UNSUPPORTED);
 }
 
-static int print_rendered(int argc, char **argv)
+/* Records of fields that each end with a zero byte: a template, the texts of bos and eos ("": the usual one), 1 or 0 to begin an answer,
+ * how many messages, and their roles and contents; writes the kind and the text in the same form. */
+static int print_rendered(const char *path)
 {
-    static char jinja[1 << 20], out[1 << 20];
+    static char text[16 << 20], out[1 << 20];
     qsf_message msgs[64];
-    qsf_error err;
-    size_t n = 0, len;
-    FILE *f = fopen(argv[2], "rb");
+    FILE *f = fopen(path, "rb");
     if (!f) return 1;
-    jinja[fread(jinja, 1, sizeof jinja - 1, f)] = 0;
+    char *end = text + fread(text, 1, sizeof text, f), *before = NULL;
     fclose(f);
-    for (int i = 4; i + 1 < argc && n < 64; i += 2) msgs[n++] = (qsf_message){ argv[i], argv[i + 1] };
-    const qsf_chat c = qsf_chat_detect(jinja);
-    printf("%s\n", qsf_chat_name(c));
-    if (qsf_chat_write(c, jinja, msgs, n, argv[3][0] == '1', out, sizeof out, &len, &err)) return 1;
-    fwrite(out, 1, len, stdout);
+    qsf_chat c = QSF_CHAT_UNKNOWN;
+    size_t known = 0;
+    for (char *at = text; at < end;) {
+        char *field[5];
+        size_t len = 0;
+        for (int i = 0; i < 5; i++, at += strlen(at) + 1) field[i] = at;
+        const size_t n = (size_t)atoi(field[4]);
+        if (n > QSF_ARRAY_LEN(msgs)) return 1;
+        for (size_t i = 0; i < n; i++) {
+            msgs[i].role = at;
+            msgs[i].content = at += strlen(at) + 1;
+            at += strlen(at) + 1;
+        }
+        const char *eos = field[2][0] ? field[2] : NULL;
+        if (!before || (size_t)(field[3] - field[0]) != known || memcmp(before, field[0], known))
+            if (qsf_chat_detect(qsf_platform_native(), field[0], field[1], eos, &c, NULL)) return 1;
+        before = field[0];
+        known = (size_t)(field[3] - field[0]);
+        printf("%s%c", qsf_chat_name(c), 0);
+        if (c && qsf_chat_write(c, field[0], eos, msgs, n, field[3][0] == '1', out, sizeof out, &len, NULL)) return 1;
+        fwrite(out, 1, len, stdout);
+        putchar(0);
+    }
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 3 && !strcmp(argv[1], "--render")) return print_rendered(argc, argv);
+    if (argc == 3 && !strcmp(argv[1], "--render")) return print_rendered(argv[2]);
     test_begin(argc, argv);
     RUN(chat_names_go_both_ways);
     RUN(chat_kinds_write_their_marks);
@@ -245,7 +262,6 @@ int main(int argc, char **argv)
     RUN(chat_unknown_templates_are_unknown);
     RUN(chat_spans_tell_content_from_template);
     RUN(chat_says_how_much_room_it_needs);
-    RUN(chat_expressions_are_found_across_blanks_and_quotes);
     RUN(chat_tokens_are_those_of_the_whole_text);
     RUN(chat_content_holds_no_control_tokens);
     return test_end();

@@ -20,7 +20,7 @@ static void fuzz_chat_write(qsf_chat c, const char *jinja)
                 if (c && len < sizeof out) abort();
                 continue;
             }
-            if (qsf_chat_write(c, jinja, talk, n, generate, again, len + 1, &same, &err) || same != len || memcmp(out, again, len)) abort();
+            if (qsf_chat_write(c, jinja, NULL, talk, n, generate, again, len + 1, &same, &err) || same != len || memcmp(out, again, len)) abort();
             if (n_spans > 4 * n + 2) abort();
             for (size_t i = 0; i < n_spans; at += spans[i++].len) {
                 if (spans[i].at != at) abort();
@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *jinja = malloc(size + 1);
     if (size) memcpy(jinja, data, size);
     jinja[size] = 0;
-    const qsf_chat c = qsf_chat_detect(jinja);
+    qsf_chat c;
+    if (qsf_chat_detect(qsf_platform_native(), jinja, size % 3 ? "<s>" : NULL, NULL, &c, NULL)) abort();
     fuzz_chat_write(c, jinja);
     fuzz_chat_write((qsf_chat)(1 + (size ? data[0] : 0) % (QSF_N_CHATS - 1)), size % 2 ? jinja : NULL);
     free(jinja);
