@@ -156,7 +156,8 @@ QSF_API size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len,
 typedef struct qsf_message { const char *role, *content; } qsf_message;   /* role: "system", "user", "assistant" */
 
 /* Name of the known template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, plain) that
- * the model's own Jinja text is, or NULL: the model has none (see info.chat_template) or an unknown one. */
+ * the model's own Jinja text is, or NULL: the model has none (see info.chat_template) or an unknown one.  Known means
+ * that it writes, byte for byte, what this kind does. */
 QSF_API const char *qsf_chat_template(const qsf_model *m);
 QSF_API const char *const *qsf_chat_template_names(void);   /* NULL-terminated */
 
