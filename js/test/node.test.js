@@ -11,11 +11,11 @@ import {gzipSync} from 'node:zlib';
 import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens, packaged} from './tools.js';
 
 describe('the package', () => {
-  test('has modules of at most 250 KB and scripts of at most 56 KB, compressed', async () => {
+  test('has modules of at most 275 KB and scripts of at most 56 KB, compressed', async () => {
     let scripts = 0;
     for (const file of await readdir(PACKAGE)) {
       const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)), {level: 9}).length : 0;
-      if (file.endsWith('.wasm')) assert.ok(size <= 250_000, `${file}: ${size} bytes`);
+      if (file.endsWith('.wasm')) assert.ok(size <= 275_000, `${file}: ${size} bytes`);
       else scripts += size;
     }
     assert.ok(scripts > 1000 && scripts <= 56_000, `${scripts} bytes of scripts`);
