@@ -62,7 +62,8 @@ typedef struct probe_work {
     char        theirs[PROBE_OUT], ours[PROBE_OUT];
 } probe_work;
 
-static qsf_status probe_render(probe_work *w, const struct probe *c, const char *eos, bool generate, size_t *len)
+static qsf_status probe_render(probe_work *w, const struct probe *c, const char *eos, bool generate,
+                               size_t *len)
 {
     qsf_jinja_value fields[PROBE_TURNS][4], messages[PROBE_TURNS];
     for (size_t i = 0; i < c->n; i++) {
@@ -74,17 +75,23 @@ static qsf_status probe_render(probe_work *w, const struct probe *c, const char 
     }
     const qsf_jinja_value none = { .type = QSF_JINJA_NONE };
     const qsf_jinja_var vars[] = {
-        { "messages", qsf_jinja_list(messages, c->n) }, { "add_generation_prompt", qsf_jinja_bool(generate) }, { "tools", none }, { "documents", none },
-        { "eos_token", qsf_jinja_text(eos) }, { "bos_token", qsf_jinja_text(w->bos ? w->bos : "") },
+        { "messages", qsf_jinja_list(messages, c->n) },
+        { "add_generation_prompt", qsf_jinja_bool(generate) },
+        { "tools", none },
+        { "documents", none },
+        { "eos_token", qsf_jinja_text(eos) },
+        { "bos_token", qsf_jinja_text(w->bos ? w->bos : "") },
     };
     /* No clock: a date in the text would be another one tomorrow.  Templates that ask for one say what they write without. */
-    return qsf_jinja_render(w->t, vars, QSF_ARRAY_LEN(vars) - !w->bos, 0, PROBE_STEPS, w->theirs, sizeof w->theirs, len, NULL);
+    return qsf_jinja_render(w->t, vars, QSF_ARRAY_LEN(vars) - !w->bos, 0, PROBE_STEPS, w->theirs,
+                            sizeof w->theirs, len, NULL);
 }
 
 /* Whether a template may refuse this conversation although it is of this kind. */
 static bool probe_may_refuse(qsf_chat kind, const struct probe *c)
 {
-    return c->form == PROBE_ODD || (c->form == PROBE_SYSTEM && (kind == QSF_CHAT_GEMMA || kind == QSF_CHAT_MISTRAL));
+    return c->form == PROBE_ODD ||
+           (c->form == PROBE_SYSTEM && (kind == QSF_CHAT_GEMMA || kind == QSF_CHAT_MISTRAL));
 }
 
 static bool probe_same(probe_work *w, qsf_chat kind, const struct probe *c, bool generate)
@@ -94,8 +101,10 @@ static bool probe_same(probe_work *w, qsf_chat kind, const struct probe *c, bool
     const qsf_status st = probe_render(w, c, eos, generate, &their_len);
     if (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) return probe_may_refuse(kind, c);
     if (st) return false;
-    if (their_len >= bos && bos && !memcmp(theirs, w->bos, bos)) theirs += bos, their_len -= bos;    /* the tokenizer puts it there */
-    if (qsf_chat_write(kind, w->jinja, eos, c->m, c->n, generate, w->ours, sizeof w->ours, &our_len, NULL)) return false;
+    if (their_len >= bos && bos && !memcmp(theirs, w->bos, bos))
+        theirs += bos, their_len -= bos; /* the tokenizer puts it there */
+    if (qsf_chat_write(kind, w->jinja, eos, c->m, c->n, generate, w->ours, sizeof w->ours, &our_len, NULL))
+        return false;
     return our_len == their_len && !memcmp(w->ours, theirs, our_len);
 }
 
@@ -106,7 +115,8 @@ static bool probe_kind(probe_work *w, qsf_chat kind)
     return true;
 }
 
-qsf_status qsf_chat_detect(const qsf_platform *p, const char *jinja, const char *bos, const char *eos, qsf_chat *out, qsf_error *err)
+qsf_status qsf_chat_detect(const qsf_platform *p, const char *jinja, const char *bos, const char *eos,
+                           qsf_chat *out, qsf_error *err)
 {
     const size_t len = jinja ? strlen(jinja) : 0, mem_size = (96 << 10) + 20 * len;
     *out = QSF_CHAT_UNKNOWN;

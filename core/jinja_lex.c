@@ -67,7 +67,9 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
     for (; at < l->len; at++)
         if (raw) {
             uint32_t end;
-            if (lex_is(l, at, "{%") && (end = lex_raw(l, at, "endraw")) && (close = lex_close(l, end, "%}", true))) break;
+            if (lex_is(l, at, "{%") && (end = lex_raw(l, at, "endraw")) &&
+                (close = lex_close(l, end, "%}", true)))
+                break;
         } else if (l->src[at] == '{' && at + 1 < l->len && strchr("{%#", l->src[at + 1]) && l->src[at + 1]) {
             break;
         }
@@ -91,7 +93,8 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
         } else {
             lex_move(l, close);
         }
-    } else if (mark == '%' && (close = lex_raw(l, at, "raw")) && (lex_is(l, close, "%}") || lex_is(l, close, "-%}"))) {
+    } else if (mark == '%' && (close = lex_raw(l, at, "raw")) &&
+               (lex_is(l, close, "%}") || lex_is(l, close, "-%}"))) {
         lex_move(l, lex_is(l, close, "%}") ? close + 2 : lex_spaces(l, close + 3));
         l->state = 'r';
     } else {
@@ -102,7 +105,11 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
     return out->n > 0;
 }
 
-static bool lex_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80); }
+static bool lex_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           (c & 0x80);
+}
 static bool lex_digit(char c) { return c >= '0' && c <= '9'; }
 static uint32_t lex_digits(const jinja_lexer *l, uint32_t at)
 {
@@ -116,7 +123,8 @@ static void lex_number(jinja_lexer *l, jinja_token *out)
     out->kind = JINJA_NUMBER;
     if (l->at && l->src[l->at - 1] == '.') { }          /* x.0 is an item, and so is what follows it */
     else {
-        if (lex_char(l, at) == '.' && lex_digit(lex_char(l, at + 1))) out->kind = JINJA_REAL, at = lex_digits(l, at + 1);
+        if (lex_char(l, at) == '.' && lex_digit(lex_char(l, at + 1)))
+            out->kind = JINJA_REAL, at = lex_digits(l, at + 1);
         if (lex_char(l, at) == 'e' || lex_char(l, at) == 'E') {
             const uint32_t e = at + 1 + (lex_char(l, at + 1) == '+' || lex_char(l, at + 1) == '-');
             if (lex_digit(lex_char(l, e))) out->kind = JINJA_REAL, at = lex_digits(l, e);
@@ -143,7 +151,8 @@ static void lex_string(jinja_lexer *l, jinja_token *out)
 static void lex_sign(jinja_lexer *l, jinja_token *out)
 {
     static const struct { char text[3]; uint8_t sign; } twos[] = {
-        { "==", JINJA_EQ }, { "!=", JINJA_NE }, { "<=", JINJA_LE }, { ">=", JINJA_GE }, { "**", JINJA_POW }, { "//", JINJA_FLOOR },
+        { "==", JINJA_EQ }, { "!=", JINJA_NE },  { "<=", JINJA_LE },
+        { ">=", JINJA_GE }, { "**", JINJA_POW }, { "//", JINJA_FLOOR },
     };
     const char c = l->src[l->at];
     out->kind = JINJA_SIGN;

@@ -8,7 +8,8 @@ typedef struct jinja_parser {
     jinja_token tok;
     qsf_status  st;
     qsf_error  *err;
-    uint32_t    depth, next, breaks;    /* of the innermost loop: where it goes on, and the chain of jumps out of it */
+    uint32_t    depth;
+    uint32_t    next, breaks;       /* of the innermost loop: where it goes on; the chain of jumps out of it */
     bool        in_loop, in_macro;
 } jinja_parser;
 
@@ -33,18 +34,26 @@ void jinja_place(const qsf_jinja *t, uint32_t at, uint32_t *line, uint32_t *colu
 }
 
 /* From here on every token is the end, so that all that is half read returns. */
-static void parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what, const char *name, size_t n)
+static void parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what, const char *name,
+                       size_t n)
 {
     uint32_t line, column;
     if (p->st) return;
     jinja_place(p->t, at, &line, &column);
-    p->st = qsf_fail(p->err, st, "chat template, line %u, column %u: %s%.*s", (unsigned)line, (unsigned)column, what, (int)QSF_MIN(n, 60), name);
+    p->st = qsf_fail(p->err, st, "chat template, line %u, column %u: %s%.*s", (unsigned)line,
+                     (unsigned)column, what, (int)QSF_MIN(n, 60), name);
     p->lex.error = what;
     p->tok = (jinja_token){ .kind = JINJA_END, .at = at };
 }
-static void parse_error(jinja_parser *p, const char *what) { parse_fail(p, QSF_E_ARGUMENT, p->tok.at, what, "", 0); }
+static void parse_error(jinja_parser *p, const char *what)
+{
+    parse_fail(p, QSF_E_ARGUMENT, p->tok.at, what, "", 0);
+}
 static const char *tok_text(const jinja_parser *p) { return p->t->src + p->tok.at; }
-static void parse_unknown(jinja_parser *p, const char *what) { parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, what, tok_text(p), p->tok.n); }
+static void parse_unknown(jinja_parser *p, const char *what)
+{
+    parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, what, tok_text(p), p->tok.n);
+}
 
 static void advance(jinja_parser *p)
 {
@@ -116,7 +125,10 @@ static uint16_t symbol(jinja_parser *p, const char *text, size_t n)
 
 /* ---- tokens that are expected ---- */
 
-static bool at_sign(const jinja_parser *p, int sign) { return p->tok.kind == JINJA_SIGN && p->tok.sign == sign; }
+static bool at_sign(const jinja_parser *p, int sign)
+{
+    return p->tok.kind == JINJA_SIGN && p->tok.sign == sign;
+}
 static bool at_name(const jinja_parser *p, const char *name)
 {
     return p->tok.kind == JINJA_NAME && p->tok.n == strlen(name) && !memcmp(tok_text(p), name, p->tok.n);
@@ -144,7 +156,8 @@ static void expect_tag_end(jinja_parser *p)
 }
 static uint16_t expect_symbol(jinja_parser *p)
 {
-    static const char *const reserved[] = { "and", "or", "not", "if", "else", "elif", "in", "is", "true", "false", "none", "True", "False", "None" };
+    static const char *const reserved[] = { "and", "or",   "not",   "if",   "else", "elif",  "in",
+                                            "is",  "true", "false", "none", "True", "False", "None" };
     for (size_t i = 0; i < QSF_ARRAY_LEN(reserved); i++)
         if (at_name(p, reserved[i])) parse_error(p, "a name is missing here");
     if (p->tok.kind != JINJA_NAME) parse_error(p, "a name is missing here");
@@ -155,7 +168,10 @@ static uint16_t expect_symbol(jinja_parser *p)
 
 /* ---- expressions ---- */
 
-enum { LEVEL_IF, LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_ADD, LEVEL_CONCAT, LEVEL_MUL, LEVEL_POW, LEVEL_UNARY };
+enum {
+    LEVEL_IF, LEVEL_OR, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_ADD, LEVEL_CONCAT, LEVEL_MUL,
+    LEVEL_POW, LEVEL_UNARY
+};
 
 static void expression(jinja_parser *p, int level);
 static void unary(jinja_parser *p, bool filters);
@@ -172,7 +188,8 @@ static void tuple(jinja_parser *p, int level, char end)
 {
     size_t n = 0;
     bool comma = false;
-    while (!(end && at_sign(p, end)) && p->tok.kind != JINJA_VAR_END && p->tok.kind != JINJA_TAG_END && p->tok.kind != JINJA_END) {
+    while (!(end && at_sign(p, end)) && p->tok.kind != JINJA_VAR_END && p->tok.kind != JINJA_TAG_END &&
+           p->tok.kind != JINJA_END) {
         if (n && !comma) break;
         expression(p, level);
         n++;
@@ -183,7 +200,13 @@ static void tuple(jinja_parser *p, int level, char end)
     if (n != 1 || comma) emit(p, JOP_TUPLE, n, 0, 0);
 }
 
-static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
 
 /* A string of the source with its escapes resolved, as Python has them, appended to out; returns its bytes. */
 static size_t unescape(jinja_parser *p, const char *s, size_t n, char *out)
@@ -203,13 +226,17 @@ static size_t unescape(jinja_parser *p, const char *s, size_t n, char *out)
         if (c == '\n') { }
         else if (k + 1 < sizeof plain) *to++ = plain[k + 1];
         else if (hex) {
-            for (k = 0; k < hex && i + 1 < n && hex_digit(s[i + 1]) >= 0; k++) code = code * 16 + (uint32_t)hex_digit(s[++i]);
-            if (k < hex || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) parse_error(p, "a string has an escape that is no character");
+            for (k = 0; k < hex && i + 1 < n && hex_digit(s[i + 1]) >= 0; k++)
+                code = code * 16 + (uint32_t)hex_digit(s[++i]);
+            if (k < hex || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+                parse_error(p, "a string has an escape that is no character");
             else to += qsf_utf8_encode(code, to);
         } else if (c >= '0' && c <= '7') {
-            for (i--, k = 0; k < 3 && i + 1 < n && s[i + 1] >= '0' && s[i + 1] <= '7'; k++) code = code * 8 + (uint32_t)(s[++i] - '0');
+            for (i--, k = 0; k < 3 && i + 1 < n && s[i + 1] >= '0' && s[i + 1] <= '7'; k++)
+                code = code * 8 + (uint32_t)(s[++i] - '0');
             to += qsf_utf8_encode(code, to);
-        } else if (c == 'N') parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, "characters by name are not known here", "", 0);
+        } else if (c == 'N')
+            parse_fail(p, QSF_E_UNSUPPORTED, p->tok.at, "characters by name are not known here", "", 0);
         else *to++ = '\\', *to++ = c;
     }
     return (size_t)(to - out);
@@ -222,7 +249,8 @@ static jinja_value string(jinja_parser *p)
     while (p->tok.kind == JINJA_STRING) {
         char *out = jinja_take(&p->t->mem, v.n + p->tok.n);
         if (!out) {
-            parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it", "", 0);
+            parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it", "",
+                       0);
             break;
         }
         if (v.n) memcpy(out, v.as.text, v.n);
@@ -234,7 +262,8 @@ static jinja_value string(jinja_parser *p)
 
 static jinja_value number(jinja_parser *p)
 {
-    static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     const char *s = tok_text(p);
     uint64_t m = 0;
     int e = 0, more = 0, sign = 1;
@@ -254,7 +283,8 @@ static jinja_value number(jinja_parser *p)
     e += sign * more;
     const bool real = p->tok.kind == JINJA_REAL;
     if (!real && p->tok.n > 1 && s[0] == '0' && m) parse_error(p, "a number does not begin with 0");
-    if (big || (real && (m > (1ull << 53) || e > 22 || e < -22))) parse_unknown(p, "this number is too long: ");   /* below both powers are exact */
+    if (big || (real && (m > (1ull << 53) || e > 22 || e < -22)))
+        parse_unknown(p, "this number is too long: "); /* below both powers are exact */
     advance(p);
     if (!real) return qsf_jinja_int((int64_t)m);
     const double f = e < 0 ? (double)m / tens[QSF_MIN(-e, 22)] : (double)m * tens[QSF_MIN(e, 22)];
@@ -267,7 +297,8 @@ static void arguments(jinja_parser *p, size_t *n, size_t *n_kw)
     *n = *n_kw = 0;
     advance(p);
     while (!at_sign(p, ')') && !p->st) {
-        if (at_sign(p, '*') || at_sign(p, JINJA_POW)) parse_unknown(p, "arguments out of a list are not known here: ");
+        if (at_sign(p, '*') || at_sign(p, JINJA_POW))
+            parse_unknown(p, "arguments out of a list are not known here: ");
         const jinja_lexer before = p->lex;
         const jinja_token name = p->tok;
         if (name.kind == JINJA_NAME) advance(p);
@@ -321,8 +352,9 @@ static void test(jinja_parser *p)
     if (id < 0) parse_unknown(p, "no test is known here by the name ");
     advance(p);
     if (at_sign(p, '(')) arguments(p, &n, &n_kw);
-    else if (((p->tok.kind == JINJA_NAME && !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and")) || p->tok.kind == JINJA_STRING ||
-              p->tok.kind == JINJA_NUMBER || p->tok.kind == JINJA_REAL || at_sign(p, '[') || at_sign(p, '{'))) {
+    else if (((p->tok.kind == JINJA_NAME && !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and")) ||
+              p->tok.kind == JINJA_STRING || p->tok.kind == JINJA_NUMBER || p->tok.kind == JINJA_REAL ||
+              at_sign(p, '[') || at_sign(p, '{'))) {
         if (at_name(p, "is")) parse_error(p, "tests cannot be chained with \"is\"");
         primary(p);
         postfix(p);
@@ -380,10 +412,14 @@ static void primary(jinja_parser *p)
     else if (at_name(p, "true") || at_name(p, "True") || at_name(p, "false") || at_name(p, "False")) {
         emit_const(p, qsf_jinja_bool(tok_text(p)[0] == 't' || tok_text(p)[0] == 'T'));
         advance(p);
-    } else if (skip_name(p, "none") || skip_name(p, "None")) emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
+    } else if (skip_name(p, "none") || skip_name(p, "None"))
+        emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
     else if (p->tok.kind == JINJA_NAME) {
-        if (p->in_macro && (at_name(p, "varargs") || at_name(p, "kwargs"))) parse_unknown(p, "not known here: ");
-        if (at_name(p, "self") || at_name(p, "super") || at_name(p, "cycler") || at_name(p, "joiner") || at_name(p, "lipsum")) parse_unknown(p, "not known here: ");
+        if (p->in_macro && (at_name(p, "varargs") || at_name(p, "kwargs")))
+            parse_unknown(p, "not known here: ");
+        if (at_name(p, "self") || at_name(p, "super") || at_name(p, "cycler") || at_name(p, "joiner") ||
+            at_name(p, "lipsum"))
+            parse_unknown(p, "not known here: ");
         const jinja_token name = p->tok;
         const uint16_t s = expect_symbol(p);
         const uint32_t i = emit(p, JOP_LOAD, 0, s, 0);
@@ -409,7 +445,9 @@ static void primary(jinja_parser *p)
         if (n > 127) parse_error(p, "a dict of more than 127 items");
         emit(p, JOP_DICT, n, 0, 0);
         expect_sign(p, '}', "\"}\" is missing here");
-    } else parse_error(p, p->tok.kind == JINJA_END ? "the template ends too early" : "an expression is missing here");
+    } else
+        parse_error(p, p->tok.kind == JINJA_END ? "the template ends too early"
+                                                : "an expression is missing here");
 }
 
 static void unary(jinja_parser *p, bool filters)
@@ -434,11 +472,15 @@ static void unary(jinja_parser *p, bool filters)
 /* The operator of two sides that stands here, and its level; JOP_STOP: there is none. */
 static jinja_op binary(const jinja_parser *p, int *level)
 {
-    static const struct { uint8_t sign, op, level; } signs[] = {
-        { JINJA_EQ, JOP_EQ, LEVEL_COMPARE }, { JINJA_NE, JOP_NE, LEVEL_COMPARE }, { '<', JOP_LT, LEVEL_COMPARE }, { JINJA_LE, JOP_LE, LEVEL_COMPARE },
-        { '>', JOP_GT, LEVEL_COMPARE }, { JINJA_GE, JOP_GE, LEVEL_COMPARE }, { '+', JOP_ADD, LEVEL_ADD }, { '-', JOP_SUB, LEVEL_ADD },
-        { '~', JOP_CONCAT, LEVEL_CONCAT }, { '*', JOP_MUL, LEVEL_MUL }, { '/', JOP_DIV, LEVEL_MUL }, { JINJA_FLOOR, JOP_FLOOR, LEVEL_MUL },
-        { '%', JOP_MOD, LEVEL_MUL }, { JINJA_POW, JOP_POW, LEVEL_POW },
+    static const struct { uint8_t sign, op, level;
+    } signs[] = {
+        { JINJA_EQ, JOP_EQ, LEVEL_COMPARE }, { JINJA_NE, JOP_NE, LEVEL_COMPARE },
+        { '<', JOP_LT, LEVEL_COMPARE },      { JINJA_LE, JOP_LE, LEVEL_COMPARE },
+        { '>', JOP_GT, LEVEL_COMPARE },      { JINJA_GE, JOP_GE, LEVEL_COMPARE },
+        { '+', JOP_ADD, LEVEL_ADD },         { '-', JOP_SUB, LEVEL_ADD },
+        { '~', JOP_CONCAT, LEVEL_CONCAT },   { '*', JOP_MUL, LEVEL_MUL },
+        { '/', JOP_DIV, LEVEL_MUL },         { JINJA_FLOOR, JOP_FLOOR, LEVEL_MUL },
+        { '%', JOP_MOD, LEVEL_MUL },         { JINJA_POW, JOP_POW, LEVEL_POW },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(signs); i++)
         if (at_sign(p, signs[i].sign)) {
@@ -512,7 +554,7 @@ static void expression(jinja_parser *p, int level)
     }
     const uint32_t start = emit(p, JOP_JUMP, 0, 0, here(p) + 1);
     operators(p, LEVEL_OR);
-    if (!p->st && here(p) == start + 2 && !at_name(p, "if")) {      /* a single operation needs no way around it */
+    if (!p->st && here(p) == start + 2 && !at_name(p, "if")) { /* a single operation needs no way around it */
         p->t->code[start] = p->t->code[start + 1];
         p->t->n_code--;
     }
@@ -534,12 +576,14 @@ static void expression(jinja_parser *p, int level)
 /* ---- statements ---- */
 
 typedef enum tag_word {
-    TAG_OTHER, TAG_IF, TAG_ELIF, TAG_ELSE, TAG_ENDIF, TAG_FOR, TAG_ENDFOR, TAG_SET, TAG_ENDSET, TAG_MACRO, TAG_ENDMACRO, TAG_CALL, TAG_ENDCALL,
-    TAG_FILTER, TAG_ENDFILTER, TAG_WITH, TAG_ENDWITH, TAG_GENERATION, TAG_ENDGENERATION, TAG_BREAK, TAG_CONTINUE, N_TAG_WORDS
+    TAG_OTHER, TAG_IF, TAG_ELIF, TAG_ELSE, TAG_ENDIF, TAG_FOR, TAG_ENDFOR, TAG_SET, TAG_ENDSET, TAG_MACRO,
+    TAG_ENDMACRO, TAG_CALL, TAG_ENDCALL, TAG_FILTER, TAG_ENDFILTER, TAG_WITH, TAG_ENDWITH, TAG_GENERATION,
+    TAG_ENDGENERATION, TAG_BREAK, TAG_CONTINUE, N_TAG_WORDS
 } tag_word;
 static const char *const tag_words[N_TAG_WORDS] = {
-    "", "if", "elif", "else", "endif", "for", "endfor", "set", "endset", "macro", "endmacro", "call", "endcall",
-    "filter", "endfilter", "with", "endwith", "generation", "endgeneration", "break", "continue"
+    "",          "if",     "elif",    "else",       "endif",         "for",     "endfor",
+    "set",       "endset", "macro",   "endmacro",   "call",          "endcall", "filter",
+    "endfilter", "with",   "endwith", "generation", "endgeneration", "break",   "continue"
 };
 
 static tag_word word(const jinja_parser *p)
@@ -574,7 +618,9 @@ static tag_word body(jinja_parser *p, tag_word a, tag_word b, tag_word c)
             if (found == TAG_OTHER) statement(p, w);
             else advance(p);
         } else {
-            if (a) parse_fail(p, QSF_E_ARGUMENT, p->tok.at, "the template ends without ", tag_words[a], strlen(tag_words[a]));
+            if (a)
+                parse_fail(p, QSF_E_ARGUMENT, p->tok.at, "the template ends without ", tag_words[a],
+                           strlen(tag_words[a]));
             break;
         }
     }
@@ -845,14 +891,16 @@ static void statement(jinja_parser *p, tag_word w)
     }
 }
 
-qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out, qsf_error *err)
+qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out,
+                           qsf_error *err)
 {
     jinja_mem m = { mem, 0, size };
     qsf_jinja *t = jinja_take(&m, sizeof *t);
     char *src = len < UINT32_MAX / 2 ? jinja_take(&m, len + 1) : NULL;
     uint32_t n = 0;
     *out = NULL;
-    if (!t || !src) return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
+    if (!t || !src)
+        return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
     for (size_t i = 0; i < len; i++) {          /* every line ends with "\n", and the last one without */
         if (text[i] == '\r' && i + 1 < len && text[i + 1] == '\n') continue;
         src[n++] = text[i] == '\r' ? '\n' : text[i];
@@ -861,7 +909,10 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
     src[n] = 0;
     *t = (qsf_jinja){ .mem = m, .src = src, .len = n };
     memset(t->hashes, 0xff, sizeof t->hashes);
-    jinja_parser p = { .t = t, .lex = { .src = src, .len = n, .state = 'd', .line_start = true }, .err = err, .breaks = JINJA_NO_JUMP };
+    jinja_parser p = { .t = t,
+                       .lex = { .src = src, .len = n, .state = 'd', .line_start = true },
+                       .err = err,
+                       .breaks = JINJA_NO_JUMP };
     t->loop = symbol(&p, "loop", 4);
     advance(&p);
     body(&p, TAG_OTHER, TAG_OTHER, TAG_OTHER);

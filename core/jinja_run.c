@@ -36,7 +36,8 @@ bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...)
     qsf_vformat(text, sizeof text, fmt, args);
     va_end(args);
     jinja_place(r->t, r->at, &line, &column);
-    r->st = qsf_fail(r->err, st, "chat template, line %u, column %u: %s", (unsigned)line, (unsigned)column, text);
+    r->st =
+        qsf_fail(r->err, st, "chat template, line %u, column %u: %s", (unsigned)line, (unsigned)column, text);
     return false;
 }
 
@@ -97,7 +98,8 @@ static jinja_value run_load(const run_state *s, uint32_t symbol)
             if (c->loop) return (jinja_value){ .type = QSF_JINJA_LOOP, .as.own = c->loop };
     const jinja_symbol *y = &s->r.t->symbols[symbol];
     const int id = jinja_function_id(y->text, y->n);
-    if (id && (s->r.now || id != jinja_function_id("strftime_now", 12))) return (jinja_value){ .type = QSF_JINJA_FUNCTION, .id = (uint16_t)id };
+    if (id && (s->r.now || id != jinja_function_id("strftime_now", 12)))
+        return (jinja_value){ .type = QSF_JINJA_FUNCTION, .id = (uint16_t)id };
     return (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = y->n, .as.text = y->text };
 }
 
@@ -105,7 +107,8 @@ static bool run_store_space(run_state *s, uint32_t symbol, uint32_t attribute, j
 {
     const jinja_value space = run_load(s, symbol);
     const jinja_symbol *y = &s->r.t->symbols[attribute];
-    if (space.type != QSF_JINJA_SPACE) return jinja_fail(&s->r, QSF_E_ARGUMENT, "only a namespace can be given attributes");
+    if (space.type != QSF_JINJA_SPACE)
+        return jinja_fail(&s->r, QSF_E_ARGUMENT, "only a namespace can be given attributes");
     jinja_space *o = space.as.own;
     for (uint32_t i = 0; i < o->n; i++)
         if (o->pairs[2 * i].n == y->n && !memcmp(o->pairs[2 * i].as.text, y->text, y->n)) {
@@ -130,7 +133,8 @@ static bool run_for_begin(run_state *s, bool picks, const jinja_value *items)
 {
     run_for *f = &s->f[s->fors];
     jinja_value list;
-    if (s->fors == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "loops lie too deep in each other");
+    if (s->fors == QSF_JINJA_DEPTH)
+        return jinja_fail(&s->r, QSF_E_BUDGET, "loops lie too deep in each other");
     if (!jinja_iterate(&s->r, items, &list)) return false;
     *f = (run_for){ .scope = s->scope, .captures = s->captures, .stack = s->n };
     if (!(f->loop = jinja_room(&s->r, sizeof *f->loop))) return false;
@@ -154,7 +158,8 @@ static void run_unwind(run_state *s)
 
 static bool run_capture(run_state *s)
 {
-    if (s->captures == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "blocks and calls lie too deep in each other");
+    if (s->captures == QSF_JINJA_DEPTH)
+        return jinja_fail(&s->r, QSF_E_BUDGET, "blocks and calls lie too deep in each other");
     s->capture[s->captures++] = s->r.out.len;
     return true;
 }
@@ -174,7 +179,8 @@ static bool run_unpack(run_state *s, uint32_t n)
 {
     jinja_value list;
     if (!jinja_iterate(&s->r, &s->stack[s->n - 1], &list)) return false;
-    if (list.n != n) return jinja_fail(&s->r, QSF_E_ARGUMENT, "%u values for %u names", (unsigned)list.n, (unsigned)n);
+    if (list.n != n)
+        return jinja_fail(&s->r, QSF_E_ARGUMENT, "%u values for %u names", (unsigned)list.n, (unsigned)n);
     if (s->n + n > RUN_STACK) return jinja_fail(&s->r, QSF_E_BUDGET, "an expression takes too many values");
     s->n--;
     for (uint32_t i = 0; i < n; i++) s->stack[s->n++] = list.as.items[n - 1 - i];
@@ -182,28 +188,44 @@ static bool run_unpack(run_state *s, uint32_t n)
 }
 
 /* args: n values, then n_kw pairs.  On success the program goes on in the macro. */
-static bool run_macro(run_state *s, const jinja_closure *c, const jinja_value *args, uint32_t n, uint32_t n_kw, uint32_t *ip)
+static bool run_macro(run_state *s, const jinja_closure *c, const jinja_value *args, uint32_t n,
+                      uint32_t n_kw, uint32_t *ip)
 {
     const jinja_macro *m = c->macro;
     const jinja_symbol *symbols = s->r.t->symbols;
-    if (s->calls == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "macros call each other too deep");
-    if (n > m->n_params) return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro takes %u arguments, not %u", (unsigned)m->n_params, (unsigned)n);
+    if (s->calls == QSF_JINJA_DEPTH)
+        return jinja_fail(&s->r, QSF_E_BUDGET, "macros call each other too deep");
+    if (n > m->n_params)
+        return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro takes %u arguments, not %u", (unsigned)m->n_params,
+                          (unsigned)n);
     if (!run_capture(s)) return false;
     s->call[s->calls++] = (run_call){ s->scope, *ip, s->fors };
     if (!run_scope(s, c->scope, NULL)) return false;
     for (uint32_t i = 0; i < m->n_params; i++) {        /* id 1: nothing was given */
         const jinja_symbol *y = &symbols[m->params[i]];
-        if (!run_store(s, m->params[i], i < n ? args[i] : (jinja_value){ .type = QSF_JINJA_UNDEFINED, .id = 1, .n = y->n, .as.text = y->text })) return false;
+        if (!run_store(
+                s, m->params[i],
+                i < n ? args[i]
+                      : (jinja_value){ .type = QSF_JINJA_UNDEFINED, .id = 1, .n = y->n, .as.text = y->text }))
+            return false;
     }
     for (uint32_t k = 0; k < n_kw; k++) {
         const jinja_value *name = &args[n + 2 * k];
         uint32_t i = 0, symbol = 0;
-        while (i < m->n_params && !(symbols[m->params[i]].n == name->n && !memcmp(symbols[m->params[i]].text, name->as.text, name->n))) i++;
-        if (i < n) return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro gets its argument %.*s twice", (int)name->n, name->as.text);
+        while (i < m->n_params && !(symbols[m->params[i]].n == name->n &&
+                                    !memcmp(symbols[m->params[i]].text, name->as.text, name->n)))
+            i++;
+        if (i < n)
+            return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro gets its argument %.*s twice", (int)name->n,
+                              name->as.text);
         if (i < m->n_params) symbol = m->params[i];
         else if (jinja_text_is(name, "caller")) {
-            while (symbol < s->r.t->n_symbols && !(symbols[symbol].n == 6 && !memcmp(symbols[symbol].text, "caller", 6))) symbol++;
-        } else return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro has no argument %.*s", (int)name->n, name->as.text);
+            while (symbol < s->r.t->n_symbols &&
+                   !(symbols[symbol].n == 6 && !memcmp(symbols[symbol].text, "caller", 6)))
+                symbol++;
+        } else
+            return jinja_fail(&s->r, QSF_E_ARGUMENT, "a macro has no argument %.*s", (int)name->n,
+                              name->as.text);
         if (!run_store(s, symbol, args[n + 2 * k + 1])) return false;
     }
     *ip = m->entry;
@@ -223,13 +245,16 @@ static bool run_call_op(run_state *s, const jinja_code *c, uint32_t *ip)
         s->n -= args + 1;
         return true;
     case QSF_JINJA_METHOD:
-        if (!jinja_method(r, v->id, v->as.items, &a, &result) || !jinja_args_done(r, &a, "a method")) return false;
+        if (!jinja_method(r, v->id, v->as.items, &a, &result) || !jinja_args_done(r, &a, "a method"))
+            return false;
         break;
     case QSF_JINJA_FUNCTION:
         if (!jinja_function(r, v->id, &a, &result) || !jinja_args_done(r, &a, "a function")) return false;
         break;
-    case QSF_JINJA_LOOP: return jinja_fail(r, QSF_E_UNSUPPORTED, "a loop that calls itself is not known here");
-    case QSF_JINJA_UNDEFINED: return jinja_fail(r, QSF_E_ARGUMENT, "%.*s is not defined", (int)v->n, v->as.text);
+    case QSF_JINJA_LOOP:
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "a loop that calls itself is not known here");
+    case QSF_JINJA_UNDEFINED:
+        return jinja_fail(r, QSF_E_ARGUMENT, "%.*s is not defined", (int)v->n, v->as.text);
     default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s cannot be called", jinja_type_name(v));
     }
     s->n -= args;
@@ -246,7 +271,8 @@ static bool run_dict(run_state *s, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = 0;
         bool same = false;
-        if (from[2 * i].type == QSF_JINJA_LIST || from[2 * i].type == QSF_JINJA_DICT) return jinja_fail(&s->r, QSF_E_ARGUMENT, "a list is no key");
+        if (from[2 * i].type == QSF_JINJA_LIST || from[2 * i].type == QSF_JINJA_DICT)
+            return jinja_fail(&s->r, QSF_E_ARGUMENT, "a list is no key");
         for (; k < used; k++)
             if (!jinja_equal(&s->r, &pairs[2 * k], &from[2 * i], &same)) return false;
             else if (same) break;
@@ -271,8 +297,9 @@ static bool run_list(run_state *s, uint32_t n, qsf_jinja_type type)
 static bool run_negate(run_state *s, jinja_value *v, bool minus)
 {
     if (!jinja_is_number(v)) {
-        return v->type == QSF_JINJA_UNDEFINED ? jinja_fail(&s->r, QSF_E_ARGUMENT, "%.*s is not defined", (int)v->n, v->as.text)
-                                              : jinja_fail(&s->r, QSF_E_ARGUMENT, "a value of type %s has no sign", jinja_type_name(v));
+        return v->type == QSF_JINJA_UNDEFINED
+                   ? jinja_fail(&s->r, QSF_E_ARGUMENT, "%.*s is not defined", (int)v->n, v->as.text)
+                   : jinja_fail(&s->r, QSF_E_ARGUMENT, "a value of type %s has no sign", jinja_type_name(v));
     }
     if (v->type == QSF_JINJA_FLOAT) v->as.f = minus ? -v->as.f : v->as.f;
     else if (v->as.i == INT64_MIN) return jinja_fail(&s->r, QSF_E_UNSUPPORTED, "a number is too large");
@@ -288,7 +315,9 @@ static bool run_filter_op(run_state *s, const jinja_code *c)
     jinja_value *v = &s->stack[s->n - args - 1], result;
     jinja_args a = { v + 1, c->n, c->x, 0 };
     bool is = false;
-    if (c->op == JOP_FILTER ? !jinja_filter(&s->r, (int)c->arg, v, &a, &result) : !jinja_test(&s->r, (int)c->arg, v, &a, &is)) return false;
+    if (c->op == JOP_FILTER ? !jinja_filter(&s->r, (int)c->arg, v, &a, &result)
+                            : !jinja_test(&s->r, (int)c->arg, v, &a, &is))
+        return false;
     if (!jinja_args_done(&s->r, &a, c->op == JOP_FILTER ? "a filter" : "a test")) return false;
     *v = c->op == JOP_FILTER ? result : qsf_jinja_bool(is);
     s->n -= args;
@@ -374,7 +403,14 @@ static bool run_program(run_state *s)
         case JOP_CONCAT:
             if (!run_concat(s)) return false;
             break;
-        case JOP_EQ: case JOP_NE: case JOP_LT: case JOP_LE: case JOP_GT: case JOP_GE: case JOP_IN: case JOP_NOT_IN:
+        case JOP_EQ:
+        case JOP_NE:
+        case JOP_LT:
+        case JOP_LE:
+        case JOP_GT:
+        case JOP_GE:
+        case JOP_IN:
+        case JOP_NOT_IN:
             if (!jinja_compare(r, (jinja_op)c->op, &top[-1], top, &is)) return false;
             s->n--;
             top[-1] = qsf_jinja_bool(is);
@@ -469,8 +505,8 @@ static bool run_program(run_state *s)
     }
 }
 
-qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now, uint32_t steps,
-                            char *out, size_t cap, size_t *len, qsf_error *err)
+qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
+                            uint32_t steps, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
@@ -479,12 +515,15 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
         return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
     }
     memset(s, 0, offsetof(run_state, f));
-    s->r = (jinja_run){ .t = t, .mem = &t->mem, .out = { out, 0, cap - 1 }, .err = err, .steps = steps, .now = now };
+    s->r = (jinja_run){
+        .t = t, .mem = &t->mem, .out = { out, 0, cap - 1 }, .err = err, .steps = steps, .now = now
+    };
     bool ok = run_scope(s, NULL, NULL);
     for (size_t i = 0; ok && i < n_vars; i++) {
         const size_t n = strlen(vars[i].name);
         for (uint32_t y = 0; ok && y < t->n_symbols; y++)
-            if (t->symbols[y].n == n && !memcmp(t->symbols[y].text, vars[i].name, n)) ok = run_store(s, y, vars[i].value);
+            if (t->symbols[y].n == n && !memcmp(t->symbols[y].text, vars[i].name, n))
+                ok = run_store(s, y, vars[i].value);
     }
     if (ok) (void)run_program(s);
     const qsf_status st = s->r.st;

@@ -35,12 +35,16 @@ static bool text_starts(const jinja_value *v, const jinja_value *with, bool end)
 }
 
 /* A text or a tuple of them. */
-static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_value *with, bool end, jinja_value *out)
+static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_value *with, bool end,
+                            jinja_value *out)
 {
     const bool one = with->type == QSF_JINJA_TEXT;
     bool is = one && text_starts(v, with, end);
-    if (!one && with->type != QSF_JINJA_TUPLE) return jinja_fail(r, QSF_E_ARGUMENT, "a text or a tuple of texts is needed, not %s", jinja_type_name(with));
-    for (uint32_t i = 0; !one && i < with->n && !is; i++) is = with->as.items[i].type == QSF_JINJA_TEXT && text_starts(v, &with->as.items[i], end);
+    if (!one && with->type != QSF_JINJA_TUPLE)
+        return jinja_fail(r, QSF_E_ARGUMENT, "a text or a tuple of texts is needed, not %s",
+                          jinja_type_name(with));
+    for (uint32_t i = 0; !one && i < with->n && !is; i++)
+        is = with->as.items[i].type == QSF_JINJA_TEXT && text_starts(v, &with->as.items[i], end);
     *out = qsf_jinja_bool(is);
     return true;
 }
@@ -58,14 +62,18 @@ static int64_t text_find(const jinja_value *v, const jinja_value *what, uint32_t
         }
     return found;
 }
-static jinja_value text_part(const jinja_value *v, size_t from, size_t to) { return qsf_jinja_text_n(v->as.text + from, to - from); }
+static jinja_value text_part(const jinja_value *v, size_t from, size_t to)
+{
+    return qsf_jinja_text_n(v->as.text + from, to - from);
+}
 
 static bool text_list(jinja_run *r, jinja_value **items, uint32_t most)
 {
     return (*items = jinja_room(r, (size_t)most * sizeof **items)) != NULL;
 }
 
-static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value *at, int64_t most, bool last, jinja_value *out)
+static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value *at, int64_t most, bool last,
+                          jinja_value *out)
 {
     jinja_value *items, rest = *v;
     uint32_t n = 0, pieces = 1;
@@ -94,7 +102,8 @@ static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, j
     if (!text_list(r, &items, v->n / 2 + 1)) return false;
     while (rest.n) {
         size_t end = 0, used;
-        while (end < rest.n && !jinja_is_space(qsf_utf8_decode(rest.as.text + end, rest.n - end, &used))) end += used;
+        while (end < rest.n && !jinja_is_space(qsf_utf8_decode(rest.as.text + end, rest.n - end, &used)))
+            end += used;
         if (most >= 0 && n == most) end = rest.n;
         items[n++] = text_part(&rest, 0, end);
         if (most >= 0 && n > most) break;
@@ -105,7 +114,10 @@ static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, j
     return true;
 }
 
-static bool text_line_end(uint32_t c) { return (c >= 10 && c <= 13) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029; }
+static bool text_line_end(uint32_t c)
+{
+    return (c >= 10 && c <= 13) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
 
 static bool text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out)
 {
@@ -138,13 +150,16 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
     return true;
 }
 
-static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *old, const jinja_value *by, int64_t most, jinja_value *out)
+static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *old, const jinja_value *by,
+                         int64_t most, jinja_value *out)
 {
     jinja_value rest = *v;
     if (!old->n) return jinja_fail(r, QSF_E_UNSUPPORTED, "to replace nothing is not known here");
     jinja_sink s = jinja_begin_text(r);
     for (int64_t i, k = 0; (most < 0 || k < most) && (i = text_find(&rest, old, 0, false)) >= 0; k++) {
-        if (!jinja_put(r, &s, rest.as.text, (size_t)i) || !jinja_put(r, &s, by->as.text, by->n) || !jinja_charge(r, 0)) return false;
+        if (!jinja_put(r, &s, rest.as.text, (size_t)i) || !jinja_put(r, &s, by->as.text, by->n) ||
+            !jinja_charge(r, 0))
+            return false;
         rest = text_part(&rest, (size_t)i + old->n, rest.n);
     }
     if (!jinja_put(r, &s, rest.as.text, rest.n)) return false;
@@ -154,7 +169,10 @@ static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *
 
 /* ---- letters ---- */
 
-static char text_case(char c, bool up) { return up ? (c >= 'a' && c <= 'z' ? (char)(c - 32) : c) : c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+static char text_case(char c, bool up)
+{
+    return up ? (c >= 'a' && c <= 'z' ? (char)(c - 32) : c) : c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
 
 static bool text_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
 {
@@ -162,7 +180,8 @@ static bool text_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
-        if (c & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "upper and lower case are known here for ASCII only");
+        if (c & 0x80)
+            return jinja_fail(r, QSF_E_UNSUPPORTED, "upper and lower case are known here for ASCII only");
         const char as = text_case(c, id == JM_UPPER || (id != JM_LOWER && !inside));
         if (!jinja_put(r, &s, &as, 1)) return false;
         inside = id == JM_CAPITALIZE || text_case(c, true) != text_case(c, false);
@@ -181,15 +200,19 @@ static bool text_all(const jinja_value *v, bool digits)
     return v->n > 0;
 }
 
-bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type, jinja_value *out)
+bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
+                     jinja_value *out)
 {
     jinja_value items;
     if (!jinja_iterate(r, list, &items)) return false;
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < items.n; i++) {
         const jinja_value *v = &items.as.items[i];
-        if (!any_type && v->type != QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_ARGUMENT, "only texts can be joined, not %s", jinja_type_name(v));
-        if (!jinja_charge(r, 0) || (i && !jinja_put(r, &s, between->as.text, between->n)) || !jinja_print(r, &s, v)) return false;
+        if (!any_type && v->type != QSF_JINJA_TEXT)
+            return jinja_fail(r, QSF_E_ARGUMENT, "only texts can be joined, not %s", jinja_type_name(v));
+        if (!jinja_charge(r, 0) || (i && !jinja_put(r, &s, between->as.text, between->n)) ||
+            !jinja_print(r, &s, v))
+            return false;
     }
     *out = jinja_end_text(r, &s);
     return true;
@@ -198,12 +221,15 @@ bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value
 /* Lines get so many blanks before them: all but the first one and empty ones, unless asked for. */
 bool jinja_text_indent(jinja_run *r, const jinja_value *text, jinja_args *a, jinja_value *out)
 {
-    const jinja_value *width = jinja_arg(a, 0, "width"), *first = jinja_arg(a, 1, "first"), *blank = jinja_arg(a, 2, "blank");
+    const jinja_value *width = jinja_arg(a, 0, "width"), *first = jinja_arg(a, 1, "first"),
+                      *blank = jinja_arg(a, 2, "blank");
     const bool of_text = width && width->type == QSF_JINJA_TEXT;
     const int64_t n = width && width->type == QSF_JINJA_INT ? width->as.i : 4;
     jinja_value lines;
-    if (width && !of_text && width->type != QSF_JINJA_INT) return jinja_fail(r, QSF_E_ARGUMENT, "a width is a number or a text");
-    if (n > 1000 || !text_lines(r, text, false, &lines)) return jinja_fail(r, QSF_E_BUDGET, "a line is moved too far");
+    if (width && !of_text && width->type != QSF_JINJA_INT)
+        return jinja_fail(r, QSF_E_ARGUMENT, "a width is a number or a text");
+    if (n > 1000 || !text_lines(r, text, false, &lines))
+        return jinja_fail(r, QSF_E_BUDGET, "a line is moved too far");
     const char *end = text->as.text + text->n;
     const bool open = !text->n || text_line_end((uint8_t)end[-1]);      /* the last line is an empty one */
     jinja_sink s = jinja_begin_text(r);
@@ -230,7 +256,10 @@ static bool text_needs(jinja_run *r, const jinja_value *v, const char *what)
 
 bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
 {
-    const jinja_value *x = jinja_arg(a, 0, id == JM_SPLIT || id == JM_RSPLIT ? "sep" : id == JM_SPLITLINES ? "keepends" : "");
+    const jinja_value *x = jinja_arg(a, 0,
+                                     id == JM_SPLIT || id == JM_RSPLIT ? "sep"
+                                     : id == JM_SPLITLINES             ? "keepends"
+                                                                       : "");
     int64_t most = -1;
     if (!jinja_charge(r, v->n)) return false;
     switch (id) {
@@ -246,9 +275,12 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
     case JM_SPLIT: case JM_RSPLIT: {
         const jinja_value *n = jinja_arg(a, 1, "maxsplit");
         if (n) most = n->as.i;
-        if (n && n->type != QSF_JINJA_INT) return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
-        if (x && x->type != QSF_JINJA_NONE) return text_needs(r, x, "split") && text_split_at(r, v, x, most, id == JM_RSPLIT, out);
-        if (id == JM_RSPLIT && most >= 0) return jinja_fail(r, QSF_E_UNSUPPORTED, "rsplit at white space is not known here");
+        if (n && n->type != QSF_JINJA_INT)
+            return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
+        if (x && x->type != QSF_JINJA_NONE)
+            return text_needs(r, x, "split") && text_split_at(r, v, x, most, id == JM_RSPLIT, out);
+        if (id == JM_RSPLIT && most >= 0)
+            return jinja_fail(r, QSF_E_UNSUPPORTED, "rsplit at white space is not known here");
         return text_split_words(r, v, most, out);
     }
     case JM_SPLITLINES: return text_lines(r, v, x && jinja_true(x), out);
@@ -256,7 +288,8 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
     case JM_REPLACE: {
         const jinja_value *by = jinja_arg(a, 1, ""), *n = jinja_arg(a, 2, "count");
         if (n && n->type == QSF_JINJA_INT) most = n->as.i;
-        return text_needs(r, x, "replace") && text_needs(r, by, "replace") && text_replace(r, v, x, by, most, out);
+        return text_needs(r, x, "replace") && text_needs(r, by, "replace") &&
+               text_replace(r, v, x, by, most, out);
     }
     case JM_FIND: case JM_RFIND: case JM_INDEX: {
         if (!text_needs(r, x, "find")) return false;
@@ -285,7 +318,8 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
         return jinja_text_join(r, v, x, false, out);
     case JM_ISDIGIT: case JM_ISSPACE:
         for (uint32_t i = 0; id == JM_ISDIGIT && i < v->n; i++)
-            if (v->as.text[i] & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "isdigit is known here for ASCII only");
+            if (v->as.text[i] & 0x80)
+                return jinja_fail(r, QSF_E_UNSUPPORTED, "isdigit is known here for ASCII only");
         *out = qsf_jinja_bool(text_all(v, id == JM_ISDIGIT));
         return true;
     default: return text_cased(r, id, v, out);
@@ -296,11 +330,17 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
 
 bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
 {
-    static const char *const months[] = { "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December" };
-    static const char *const days[] = { "Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday" };
-    const int64_t seconds = r->now, day = seconds / 86400, z = day + 719468;    /* from 1970 on; z counts from 0000-03-01 */
-    const int64_t era = z / 146097, of_era = z % 146097, year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    const int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100), m = (5 * of_year + 2) / 153;
+    static const char *const months[] = { "January",   "February", "March",    "April",
+                                          "May",       "June",     "July",     "August",
+                                          "September", "October",  "November", "December" };
+    static const char *const days[] = { "Thursday", "Friday",  "Saturday", "Sunday",
+                                        "Monday",   "Tuesday", "Wednesday" };
+    const int64_t seconds = r->now, day = seconds / 86400,
+                  z = day + 719468; /* from 1970 on; z counts from 0000-03-01 */
+    const int64_t era = z / 146097, of_era = z % 146097,
+                  year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    const int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100),
+                  m = (5 * of_year + 2) / 153;
     const int month = (int)(m < 10 ? m + 3 : m - 9), date = (int)(of_year - (153 * m + 2) / 5 + 1);
     const int year = (int)(year_of_era + era * 400 + (month <= 2)), hour = (int)(seconds / 3600 % 24);
     if (!text_needs(r, format, "strftime_now")) return false;

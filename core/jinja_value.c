@@ -6,11 +6,16 @@ bool jinja_is_space(uint32_t c) { return qsf_is_space(c) || (c >= 0x1c && c <= 0
 
 const char *jinja_type_name(const jinja_value *v)
 {
-    static const char *const names[] = { "undefined", "None", "bool", "int", "float", "str", "list", "tuple", "dict", "namespace", "loop", "macro", "method", "function" };
+    static const char *const names[] = { "undefined", "None",  "bool",   "int",     "float",
+                                         "str",       "list",  "tuple",  "dict",    "namespace",
+                                         "loop",      "macro", "method", "function" };
     return names[v->type];
 }
 
-static bool value_undefined(jinja_run *r, const jinja_value *v) { return jinja_fail(r, QSF_E_ARGUMENT, "%.*s is not defined", (int)QSF_MIN(v->n, 60), v->as.text); }
+static bool value_undefined(jinja_run *r, const jinja_value *v)
+{
+    return jinja_fail(r, QSF_E_ARGUMENT, "%.*s is not defined", (int)QSF_MIN(v->n, 60), v->as.text);
+}
 
 bool jinja_true(const jinja_value *v)
 {
@@ -23,9 +28,18 @@ bool jinja_true(const jinja_value *v)
     }
 }
 
-bool jinja_is_number(const jinja_value *v) { return v->type == QSF_JINJA_BOOL || v->type == QSF_JINJA_INT || v->type == QSF_JINJA_FLOAT; }
-static bool value_is_list(const jinja_value *v) { return v->type == QSF_JINJA_LIST || v->type == QSF_JINJA_TUPLE; }
-static double value_float(const jinja_value *v) { return v->type == QSF_JINJA_FLOAT ? v->as.f : (double)v->as.i; }
+bool jinja_is_number(const jinja_value *v)
+{
+    return v->type == QSF_JINJA_BOOL || v->type == QSF_JINJA_INT || v->type == QSF_JINJA_FLOAT;
+}
+static bool value_is_list(const jinja_value *v)
+{
+    return v->type == QSF_JINJA_LIST || v->type == QSF_JINJA_TUPLE;
+}
+static double value_float(const jinja_value *v)
+{
+    return v->type == QSF_JINJA_FLOAT ? v->as.f : (double)v->as.i;
+}
 bool jinja_text_is(const jinja_value *v, const char *text)
 {
     return v->type == QSF_JINJA_TEXT && v->n == strlen(text) && !memcmp(v->as.text, text, v->n);
@@ -44,7 +58,8 @@ bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool 
     *out = false;
     if (!jinja_charge(r, 0)) return false;
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        *out = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT ? a->as.i == b->as.i : value_float(a) == value_float(b);
+        *out = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT ? a->as.i == b->as.i
+                                                                        : value_float(a) == value_float(b);
         return true;
     }
     if (a->type != b->type) return true;
@@ -84,7 +99,8 @@ bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *
     if (a->type == QSF_JINJA_UNDEFINED) return value_undefined(r, a);
     if (b->type == QSF_JINJA_UNDEFINED) return value_undefined(r, b);
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        *out = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT ? a->as.i < b->as.i : value_float(a) < value_float(b);
+        *out = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT ? a->as.i < b->as.i
+                                                                        : value_float(a) < value_float(b);
         return true;
     }
     if (a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT) {
@@ -115,12 +131,15 @@ bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in
     switch (in->type) {
     case QSF_JINJA_UNDEFINED: return true;
     case QSF_JINJA_TEXT:
-        if (what->type != QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_ARGUMENT, "only a text is in a text, not %s", jinja_type_name(what));
-        for (uint32_t i = 0; i + what->n <= in->n && !*out; i++) *out = !memcmp(in->as.text + i, what->as.text, what->n);
+        if (what->type != QSF_JINJA_TEXT)
+            return jinja_fail(r, QSF_E_ARGUMENT, "only a text is in a text, not %s", jinja_type_name(what));
+        for (uint32_t i = 0; i + what->n <= in->n && !*out; i++)
+            *out = !memcmp(in->as.text + i, what->as.text, what->n);
         return jinja_charge(r, in->n + (size_t)in->n * (what->n > 64 ? what->n / 16 : 0));
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_DICT:
         for (uint32_t i = 0; i < in->n && !*out; i++)
-            if (!jinja_equal(r, what, &in->as.items[in->type == QSF_JINJA_DICT ? 2 * i : i], out)) return false;
+            if (!jinja_equal(r, what, &in->as.items[in->type == QSF_JINJA_DICT ? 2 * i : i], out))
+                return false;
         return true;
     default: return jinja_fail(r, QSF_E_ARGUMENT, "nothing is in a value of type %s", jinja_type_name(in));
     }
@@ -137,7 +156,8 @@ bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_
     case JOP_LT: return jinja_less(r, a, b, out);
     case JOP_GT: return jinja_less(r, b, a, out);
     default:
-        if (!jinja_less(r, op == JOP_LE ? a : b, op == JOP_LE ? b : a, out) || !jinja_equal(r, a, b, &same)) return false;
+        if (!jinja_less(r, op == JOP_LE ? a : b, op == JOP_LE ? b : a, out) || !jinja_equal(r, a, b, &same))
+            return false;
         *out |= same;
         return true;
     }
@@ -152,10 +172,12 @@ static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinj
     const size_t unit = v->type == QSF_JINJA_TEXT ? 1 : sizeof *v;
     uint64_t n;
     if (times < 0) times = 0;
-    if (qsf_mul_u64(v->n, (uint64_t)times, &n) || n > UINT32_MAX / sizeof *v) return jinja_fail(r, QSF_E_BUDGET, "a text or list is too long");
+    if (qsf_mul_u64(v->n, (uint64_t)times, &n) || n > UINT32_MAX / sizeof *v)
+        return jinja_fail(r, QSF_E_BUDGET, "a text or list is too long");
     char *to = jinja_room(r, (size_t)n * unit);
     if (!to || !jinja_charge(r, (size_t)n * unit + (size_t)times)) return false;
-    if (v->n) for (int64_t i = 0; i < times; i++) memcpy(to + (size_t)i * v->n * unit, v->as.text, v->n * unit);
+    if (v->n)
+        for (int64_t i = 0; i < times; i++) memcpy(to + (size_t)i * v->n * unit, v->as.text, v->n * unit);
     *out = *v;
     out->n = (uint32_t)n;
     out->as.text = to;
@@ -195,7 +217,12 @@ static bool put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
     if (v->safe) return jinja_put(r, s, v->as.text, v->n);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
-        const char *as = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '\'' ? "&#39;" : c == '"' ? "&#34;" : NULL;
+        const char *as = c == '&'    ? "&amp;"
+                         : c == '<'  ? "&lt;"
+                         : c == '>'  ? "&gt;"
+                         : c == '\'' ? "&#39;"
+                         : c == '"'  ? "&#34;"
+                                     : NULL;
         if (as ? !jinja_put(r, s, as, strlen(as)) : !jinja_put(r, s, &c, 1)) return false;
     }
     return jinja_charge(r, v->n);
@@ -206,10 +233,13 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
     if (a->type == QSF_JINJA_UNDEFINED) return value_undefined(r, a);
     if (b->type == QSF_JINJA_UNDEFINED) return value_undefined(r, b);
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        if (op != JOP_DIV && a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT) return value_whole(r, op, a->as.i, b->as.i, out);
+        if (op != JOP_DIV && a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT)
+            return value_whole(r, op, a->as.i, b->as.i, out);
         const double x = value_float(a), y = value_float(b);
-        if ((op == JOP_DIV || op == JOP_FLOOR || op == JOP_MOD) && y == 0) return jinja_fail(r, QSF_E_ARGUMENT, "division by zero");
-        if (op == JOP_FLOOR || op == JOP_MOD || op == JOP_POW) return jinja_fail(r, QSF_E_UNSUPPORTED, "this operation is not known here for float");
+        if ((op == JOP_DIV || op == JOP_FLOOR || op == JOP_MOD) && y == 0)
+            return jinja_fail(r, QSF_E_ARGUMENT, "division by zero");
+        if (op == JOP_FLOOR || op == JOP_MOD || op == JOP_POW)
+            return jinja_fail(r, QSF_E_UNSUPPORTED, "this operation is not known here for float");
         const double f = op == JOP_ADD ? x + y : op == JOP_SUB ? x - y : op == JOP_MUL ? x * y : x / y;
         *out = (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f };
         return true;
@@ -221,7 +251,9 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
         out->safe = 1;
         return true;
     }
-    if (a->safe || b->safe) return jinja_fail(r, QSF_E_UNSUPPORTED, "an operation on what went through \"safe\" is not known here");
+    if (a->safe || b->safe)
+        return jinja_fail(r, QSF_E_UNSUPPORTED,
+                          "an operation on what went through \"safe\" is not known here");
     if (op == JOP_ADD && a->type == b->type && (a->type == QSF_JINJA_TEXT || value_is_list(a))) {
         const size_t unit = a->type == QSF_JINJA_TEXT ? 1 : sizeof *a;
         char *to = jinja_room(r, ((size_t)a->n + b->n) * unit);
@@ -231,11 +263,16 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
         *out = (jinja_value){ .type = a->type, .n = a->n + b->n, .as.text = to };
         return true;
     }
-    const bool times_b = b->type == QSF_JINJA_INT || b->type == QSF_JINJA_BOOL, times_a = a->type == QSF_JINJA_INT || a->type == QSF_JINJA_BOOL;
-    if (op == JOP_MUL && times_b && (a->type == QSF_JINJA_TEXT || value_is_list(a))) return value_repeat(r, a, b->as.i, out);
-    if (op == JOP_MUL && times_a && (b->type == QSF_JINJA_TEXT || value_is_list(b))) return value_repeat(r, b, a->as.i, out);
-    if (op == JOP_MOD && a->type == QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_UNSUPPORTED, "formatting with %% is not known here");
-    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s do not go together here", jinja_type_name(a), jinja_type_name(b));
+    const bool times_b = b->type == QSF_JINJA_INT || b->type == QSF_JINJA_BOOL,
+               times_a = a->type == QSF_JINJA_INT || a->type == QSF_JINJA_BOOL;
+    if (op == JOP_MUL && times_b && (a->type == QSF_JINJA_TEXT || value_is_list(a)))
+        return value_repeat(r, a, b->as.i, out);
+    if (op == JOP_MUL && times_a && (b->type == QSF_JINJA_TEXT || value_is_list(b)))
+        return value_repeat(r, b, a->as.i, out);
+    if (op == JOP_MOD && a->type == QSF_JINJA_TEXT)
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "formatting with %% is not known here");
+    return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s do not go together here", jinja_type_name(a),
+                      jinja_type_name(b));
 }
 
 /* ---- as text ---- */
@@ -247,7 +284,10 @@ bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n)
     s->len += n;
     return n < 64 || jinja_charge(r, n);
 }
-static bool put_word(jinja_run *r, jinja_sink *s, const char *text) { return jinja_put(r, s, text, strlen(text)); }
+static bool put_word(jinja_run *r, jinja_sink *s, const char *text)
+{
+    return jinja_put(r, s, text, strlen(text));
+}
 
 jinja_sink jinja_begin_text(jinja_run *r)
 {
@@ -266,7 +306,8 @@ static bool put_float(jinja_run *r, jinja_sink *s, double f)
 {
     char text[64];
     const double x = fabs(f);
-    if (f != f || x > 1e15 || (x < 1e-4 && x != 0)) return jinja_fail(r, QSF_E_UNSUPPORTED, "this float cannot be written here");
+    if (f != f || x > 1e15 || (x < 1e-4 && x != 0))
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "this float cannot be written here");
     for (int digits = 1; digits <= 17; digits++) {
         double power = 1, whole = x;
         size_t n = qsf_format(text, sizeof text, "%.*f", digits, f);
@@ -309,11 +350,22 @@ static bool put_repr_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
     for (uint32_t i = 0; i < v->n;) {
         size_t used;
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
-        const char *const two = c == '\n' ? "\\n" : c == '\r' ? "\\r" : c == '\t' ? "\\t" : c == '\\' ? "\\\\" : c == '\'' && single ? "\\'" : NULL;
-        if (c >= 127 && (c < 0xa1 || c == 0xad || qsf_is_space(c) || qsf_class_of(c) == QSF_C_OTHER || qsf_class_of(c) == QSF_C_SEPARATOR)) {
-            if (c > 0xff) return jinja_fail(r, QSF_E_UNSUPPORTED, "a character that is not written as itself in a list");
+        const char *const two = c == '\n'             ? "\\n"
+                                : c == '\r'           ? "\\r"
+                                : c == '\t'           ? "\\t"
+                                : c == '\\'           ? "\\\\"
+                                : c == '\'' && single ? "\\'"
+                                                      : NULL;
+        if (c >= 127 && (c < 0xa1 || c == 0xad || qsf_is_space(c) || qsf_class_of(c) == QSF_C_OTHER ||
+                         qsf_class_of(c) == QSF_C_SEPARATOR)) {
+            if (c > 0xff)
+                return jinja_fail(r, QSF_E_UNSUPPORTED,
+                                  "a character that is not written as itself in a list");
             if (!put_hex(r, s, "\\x", c, 2)) return false;
-        } else if (two ? !put_word(r, s, two) : c < 32 ? !put_hex(r, s, "\\x", c, 2) : !jinja_put(r, s, v->as.text + i, used)) return false;
+        } else if (two      ? !put_word(r, s, two)
+                   : c < 32 ? !put_hex(r, s, "\\x", c, 2)
+                            : !jinja_put(r, s, v->as.text + i, used))
+            return false;
         i += (uint32_t)used;
     }
     return jinja_charge(r, v->n) && jinja_put(r, s, &quote, 1);
@@ -324,19 +376,25 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     char text[32];
     switch (v->type) {
     case QSF_JINJA_NONE: return put_word(r, s, json ? "null" : "None");
-    case QSF_JINJA_BOOL: return put_word(r, s, json ? v->as.i ? "true" : "false" : v->as.i ? "True" : "False");
-    case QSF_JINJA_INT: return jinja_put(r, s, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i));
+    case QSF_JINJA_BOOL:
+        return put_word(r, s, json ? v->as.i ? "true" : "false" : v->as.i ? "True" : "False");
+    case QSF_JINJA_INT:
+        return jinja_put(r, s, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i));
     case QSF_JINJA_FLOAT: return put_float(r, s, v->as.f);
     case QSF_JINJA_UNDEFINED: return json ? value_undefined(r, v) : put_word(r, s, "Undefined");
-    default: return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s has no JSON", jinja_type_name(v))
-                         : jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s has no text here", jinja_type_name(v));
+    default:
+        return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s has no JSON", jinja_type_name(v))
+                    : jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s has no text here",
+                                 jinja_type_name(v));
     }
 }
 
 bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     const bool dict = v->type == QSF_JINJA_DICT;
-    if (v->type == QSF_JINJA_TEXT) return v->safe ? jinja_fail(r, QSF_E_UNSUPPORTED, "\"safe\" in a list is not known here") : put_repr_text(r, s, v);
+    if (v->type == QSF_JINJA_TEXT)
+        return v->safe ? jinja_fail(r, QSF_E_UNSUPPORTED, "\"safe\" in a list is not known here")
+                       : put_repr_text(r, s, v);
     if (!value_is_list(v) && !dict) return put_plain(r, s, v, false);
     if (!value_deeper(r) || !put_word(r, s, dict ? "{" : v->type == QSF_JINJA_LIST ? "[" : "(")) return false;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -375,7 +433,8 @@ bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, i
         if (dict) {
             const jinja_value *key = &v->as.items[2 * i];
             const bool quoted = key->type == QSF_JINJA_TEXT;
-            if (key->type > QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_ARGUMENT, "%s is no key in JSON", jinja_type_name(key));
+            if (key->type > QSF_JINJA_TEXT)
+                return jinja_fail(r, QSF_E_ARGUMENT, "%s is no key in JSON", jinja_type_name(key));
             if (!quoted && !put_word(r, s, "\"")) return false;
             if (!jinja_json(r, s, key, -1, 0) || !put_word(r, s, quoted ? ": " : "\": ")) return false;
         }
@@ -406,11 +465,13 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
     case QSF_JINJA_UNDEFINED: *out = qsf_jinja_list(NULL, 0); return true;
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: *out = *v; return true;
     case QSF_JINJA_DICT:
-        if (!(items = jinja_room(r, v->n * sizeof *items)) || !jinja_charge(r, v->n * sizeof *items)) return false;
+        if (!(items = jinja_room(r, v->n * sizeof *items)) || !jinja_charge(r, v->n * sizeof *items))
+            return false;
         for (; n < v->n; n++) items[n] = v->as.items[2 * n];
         break;
     case QSF_JINJA_TEXT:
-        if (!(items = jinja_room(r, v->n * sizeof *items)) || !jinja_charge(r, v->n * sizeof *items)) return false;
+        if (!(items = jinja_room(r, v->n * sizeof *items)) || !jinja_charge(r, v->n * sizeof *items))
+            return false;
         for (size_t at = 0, used; at < v->n; at += used) {
             (void)qsf_utf8_decode(v->as.text + at, v->n - at, &used);
             items[n++] = qsf_jinja_text_n(v->as.text + at, used);
@@ -433,7 +494,8 @@ const jinja_value *jinja_lookup(const jinja_value *dict, const char *key, size_t
 
 static bool loop_attribute(const jinja_loop *l, const char *name, size_t n, jinja_value *out)
 {
-    static const char *const names[] = { "index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem", "depth", "depth0" };
+    static const char *const names[] = { "index",     "index0",   "first",    "last",  "length", "revindex",
+                                         "revindex0", "previtem", "nextitem", "depth", "depth0" };
     const int64_t at = l->at, len = l->items.n;
     size_t k = 0;
     while (k < QSF_ARRAY_LEN(names) && !(strlen(names[k]) == n && !memcmp(names[k], name, n))) k++;
@@ -463,7 +525,8 @@ static bool value_method(jinja_run *r, const jinja_value *v, int method, jinja_v
 }
 
 /* v.name: a method, or else what is in it by that name. */
-bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method, jinja_value *out)
+bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
+                     jinja_value *out)
 {
     const jinja_value *found = NULL;
     *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = (uint32_t)n, .as.text = name };
@@ -498,7 +561,9 @@ size_t jinja_length(const jinja_value *v)
 bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out)
 {
     const jinja_value k = *key;
-    *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = k.type == QSF_JINJA_TEXT ? k.n : 7, .as.text = k.type == QSF_JINJA_TEXT ? k.as.text : "an item" };
+    *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED,
+                          .n = k.type == QSF_JINJA_TEXT ? k.n : 7,
+                          .as.text = k.type == QSF_JINJA_TEXT ? k.as.text : "an item" };
     if (v->type == QSF_JINJA_UNDEFINED) return value_undefined(r, v);
     if (v->type == QSF_JINJA_DICT) {
         for (uint32_t i = 0; i < v->n; i++) {
@@ -508,7 +573,8 @@ bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinj
             *out = v->as.items[2 * i + 1];
             return true;
         }
-    } else if ((value_is_list(v) || v->type == QSF_JINJA_TEXT) && (k.type == QSF_JINJA_INT || k.type == QSF_JINJA_BOOL)) {
+    } else if ((value_is_list(v) || v->type == QSF_JINJA_TEXT) &&
+               (k.type == QSF_JINJA_INT || k.type == QSF_JINJA_BOOL)) {
         const int64_t n = (int64_t)jinja_length(v), i = k.as.i < 0 ? k.as.i + n : k.as.i;
         if (!jinja_charge(r, v->type == QSF_JINJA_TEXT ? v->n : 0)) return false;
         if (i < 0 || i >= n) return true;
@@ -520,17 +586,20 @@ bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinj
         return true;
     }
     if (k.type != QSF_JINJA_TEXT) return true;
-    const int method = jinja_method_id(k.as.text, k.n);     /* v["strip"] is v.strip where there is no such item */
+    const int method =
+        jinja_method_id(k.as.text, k.n); /* v["strip"] is v.strip where there is no such item */
     if (v->type == QSF_JINJA_DICT && !(method && jinja_has_method(v, method))) return true;
     return jinja_attribute(r, v, k.as.text, k.n, method, out);
 }
 
 /* A bound of a slice as Python reads it, into [least, most]. */
-static bool slice_bound(jinja_run *r, const jinja_value *b, int64_t n, int64_t least, int64_t most, int64_t unset, int64_t *out)
+static bool slice_bound(jinja_run *r, const jinja_value *b, int64_t n, int64_t least, int64_t most,
+                        int64_t unset, int64_t *out)
 {
     *out = unset;
     if (b->type == QSF_JINJA_NONE) return true;
-    if (b->type != QSF_JINJA_INT && b->type != QSF_JINJA_BOOL) return jinja_fail(r, QSF_E_UNSUPPORTED, "a slice goes from number to number");
+    if (b->type != QSF_JINJA_INT && b->type != QSF_JINJA_BOOL)
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "a slice goes from number to number");
     *out = b->as.i < 0 ? (b->as.i < -n ? least : b->as.i + n) : b->as.i;
     *out = QSF_MAX(QSF_MIN(*out, most), least);
     return true;
@@ -547,7 +616,8 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
     }
     const int64_t n = (int64_t)jinja_length(v);
     if (bounds[2].type == QSF_JINJA_INT) step = bounds[2].as.i;
-    else if (bounds[2].type != QSF_JINJA_NONE) return jinja_fail(r, QSF_E_UNSUPPORTED, "a slice goes from number to number");
+    else if (bounds[2].type != QSF_JINJA_NONE)
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "a slice goes from number to number");
     if (!step) return jinja_fail(r, QSF_E_ARGUMENT, "a slice of step 0");
     step = QSF_MAX(QSF_MIN(step, n + 1), -n - 1);
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
