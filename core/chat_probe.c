@@ -101,10 +101,12 @@ static bool probe_same(probe_work *w, qsf_chat kind, const struct probe *c, bool
     const qsf_status st = probe_render(w, c, eos, generate, &their_len);
     if (st == QSF_E_CANCELLED || st == QSF_E_ARGUMENT) return probe_may_refuse(kind, c);
     if (st) return false;
-    if (their_len >= bos && bos && !memcmp(theirs, w->bos, bos))
-        theirs += bos, their_len -= bos; /* the tokenizer puts it there */
     if (qsf_chat_write(kind, w->jinja, eos, c->m, c->n, generate, w->ours, sizeof w->ours, &our_len, NULL))
         return false;
+    if (their_len == our_len + bos && bos && !memcmp(theirs, w->bos, bos)) {        /* the tokenizer puts it there */
+        theirs += bos;
+        their_len -= bos;
+    }
     return our_len == their_len && !memcmp(w->ours, theirs, our_len);
 }
 

@@ -152,13 +152,12 @@ def variants():
 
 
 def render(source, messages, generate, bos, eos):
-    """The text without bos at its beginning, which the tokenizer puts there; None: the template refuses.  There is no clock, as in the core."""
+    """The text; None: the template refuses.  There is no clock, as in the core."""
     try:
-        text = template(source, clock=False).render(messages=[{"role": r, "content": c} for r, c in messages], add_generation_prompt=generate,
+        return template(source, clock=False).render(messages=[{"role": r, "content": c} for r, c in messages], add_generation_prompt=generate,
                                                     tools=None, documents=None, bos_token=bos, eos_token=eos)
     except Exception:
         return None
-    return text.removeprefix(bos)
 
 
 def ours(o, records):
@@ -176,7 +175,7 @@ def check(o, name, source, kind):
     want = next((k for n, k in REQUIRED.items() if n in name), OWN.get(name) and name.split()[0])
     bad = [f"is {kind}, not {want}"] if want and kind != want else []
     records, expected = [], []
-    bos, eos = TEXT_TOKENS.get(kind, ("<s>", "</s>"))
+    bos, eos = ("<|im_start|>", "<|im_end|>") if "smollm2" in name else TEXT_TOKENS.get(kind, ("<s>", "</s>"))
     if kind != "unknown":
         for what, messages in CONVERSATIONS.items():
             for generate in (True, False):
@@ -185,7 +184,7 @@ def check(o, name, source, kind):
                     records.append((source, bos, eos, generate, messages))
                     expected.append((f"{what}, generate={generate}", theirs))
         for (what, theirs), (again, text) in zip(expected, ours(o, records)):
-            if (again, text) != (kind, theirs):
+            if again != kind or theirs not in (text, bos + text):       # the tokenizer puts bos there
                 bad.append(f"{what}: {again}\n      ours   {text!r}\n      theirs {theirs!r}")
         if not records:
             bad.append("nothing was compared")
