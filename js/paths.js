@@ -6,6 +6,7 @@ const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 
 /** options, with workerUrl and wasmPaths as a worker understands them; absolute(text) is its address. */
 export function addressed(options = {}, absolute) {
+  if (typeof options !== 'object' || options === null) return options;        // options.js says what is wrong
   const {workerUrl, wasmPaths} = options;
   const address = (name, value) => {
     const refuse = cause => {
