@@ -107,15 +107,14 @@ BLOCKS = {
     ("README.md", "#include <qsf.h>"): C(name="example.c"),
     ("README.md", "cmake --install"): Run(
         ("/usr/local", '"$PWD/prefix"'),
-        ("pkg-config", 'pkg-config --define-variable=prefix="$PWD/prefix"'),
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig LD_LIBRARY_PATH=$PWD/prefix/lib; export PKG_CONFIG_PATH LD_LIBRARY_PATH',
         after="./a.out | grep .",
     ),
     # ---- docs/embedding.md
     ("docs/embedding.md", "cc example.c"): Run(
-        ("pkg-config", 'pkg-config --define-variable=prefix="$PWD/prefix"'),
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH',
     ),
+    ("docs/embedding.md", "find_package(qsf"): Tried("tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
     ("docs/embedding.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "embedding.md"),
     ("docs/embedding.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
@@ -144,6 +143,8 @@ BLOCKS = {
         ("-n 64", "-n 8"),
         ("--json", "-p 8 -n 8 --json"),
         ("--compare then.json", "-p 8 -n 8 --compare then.json --tolerance 100"),
+        ("--limits", "-p 8 -n 8 --limits --buffer 16"),
+        ("--parts", "-n 8 --parts"),
     ),
     ("docs/performance.md", "build/release/qsf-bench --kernels "): Run(
         ("build/release/qsf-bench --kernels\n", ": all of it takes minutes\n"),
@@ -153,6 +154,10 @@ BLOCKS = {
         "docs/performance.md",
         'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" --threads 2 --rounds 5',
     ): Listed(PEERS),
+    ("docs/performance.md", "tests/bench/busy.py"): Run(
+        ('--llama "$smollm2"', "--busy 0 --rounds 1 --prompt 8 --answer 8"),
+        ("tests/bench/busy.py smollm2-4bit.qsf --where", ": not --where"),
+    ),
     ("docs/performance.md", "cmake --build build/wasm && "): Listed(
         PEERS + "; the builds are those of docs/wasm.md and README.md"
     ),
@@ -195,6 +200,7 @@ BLOCKS = {
         ("maxTokens: 200", "maxTokens: 16"),
         ("contextLength: 2048", "contextLength: 2048, threads: 1"),
     ),
+    ("js/README.md", "stop.abort();"): Listed("a fragment; js/test/turns.node.test.js leaves answers in every order"),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
     # ---- docs/bundlers.md
