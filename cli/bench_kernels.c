@@ -2,8 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "bench_kernels.h"
 
-#include "bench_peak.h"
-#include "pool.h"
+#include "bench_machine.h"
 #include "types.h"
 
 #include <stdlib.h>
@@ -13,7 +12,7 @@ enum { KB_NEAR = 256 << 10 };
 
 /* ---- time ---- */
 
-double bench_seconds(const kernel_bench *kb) { return 1e-9 * (double)kb->p->now_ns(kb->p->user); }
+double bench_seconds(const kernel_bench *kb) { return bench_clock(kb->p); }
 
 bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test)
 {
@@ -52,104 +51,6 @@ void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_sampl
     for (long long i = 0; i < kb->set->reps; i++) out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
 }
 
-/* shares: one, or each repetition's, whose median counts; NULL where there is nothing to hold the row against. */
-static void kernel_row(kernel_bench *kb, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
-                       const char *share_of)
-{
-    bench_row r = { .threads = threads, .share = -1, .share_of = share_of }, middle;
-    snprintf(r.test, sizeof r.test, "%s", test);
-    snprintf(r.isa, sizeof r.isa, "%s", isa);
-    snprintf(r.unit, sizeof r.unit, "%s", unit);
-    bench_row_figures(&r, s);
-    if (shares) {
-        bench_row_figures(&middle, shares);
-        r.share = middle.median;
-    }
-    bench_report_row(kb->report, &r);
-}
-
-/* ---- the machine ---- */
-
-/* Work that a pool's threads share; the parts are 1 KB, tiles or whole peak loops. */
-typedef struct shared_work {
-    kernel_bench *kb;
-    qsf_pool     *pool;
-    uint32_t      threads;
-    const uint8_t *w;
-    size_t        parts;         /* to be shared out */
-    uint64_t    (*read)(const uint8_t *p, size_t n);
-    uint64_t    (*peak)(uint64_t least);
-    uint64_t      madds;         /* of each thread's peak loop */
-    qsf_form      form;
-    uint32_t      block;
-} shared_work;
-
-static void shared_range(const shared_work *s, uint32_t thread, size_t *from, size_t *n)
-{
-    *from = s->parts * thread / s->threads;
-    *n = s->parts * (thread + 1) / s->threads - *from;
-}
-
-static void read_part(void *arg, uint32_t thread)
-{
-    const shared_work *s = arg;
-    size_t from, n;
-    shared_range(s, thread, &from, &n);
-    volatile uint64_t sum = s->read(s->w + from * 1024, n * 1024);
-    (void)sum;
-}
-
-static void peak_part(void *arg, uint32_t thread)
-{
-    const shared_work *s = arg;
-    (void)thread;
-    s->peak(s->madds);
-}
-
-static double shared_run(shared_work *s, void (*part)(void *arg, uint32_t thread))
-{
-    const double begin = bench_seconds(s->kb);
-    qsf_pool_run(s->pool, part, s);
-    return bench_seconds(s->kb) - begin;
-}
-
-/* The best reader of this processor over len bytes of w. */
-static bench_reader measure_read(kernel_bench *kb, qsf_pool *pool, const uint8_t *w, size_t len, const char *test)
-{
-    bench_reader readers[4], reader = { "", NULL };
-    bench_samples best = { .n = 0 };
-    double top = 0;
-    const size_t n = bench_readers(kb->p->cpu_features(kb->p->user), readers);
-    for (size_t i = 0; i < n; i++) {
-        shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .w = w, .parts = len / 1024, .read = readers[i].run };
-        bench_samples got = { .n = 0 };
-        double most = 0;
-        shared_run(&s, read_part);
-        for (long long r = 0; r < kb->set->reps; r++) {
-            got.v[got.n++] = 1e-9 * (double)len / shared_run(&s, read_part);
-            if (got.v[got.n - 1] > most) most = got.v[got.n - 1];
-        }
-        if (most > top) top = most, best = got, reader = readers[i];
-    }
-    kernel_row(kb, test, "", qsf_pool_size(pool), "GB/s", &best, NULL, NULL);     /* which one was best changes from run to run */
-    return reader;
-}
-
-static void measure_peak(kernel_bench *kb, qsf_pool *pool)
-{
-    const bench_peak peak = bench_peak_of(kb->k.isa);
-    shared_work s = { .kb = kb, .pool = pool, .threads = qsf_pool_size(pool), .peak = peak.run, .madds = 1000000 };
-    bench_samples got = { .n = 0 };
-    bench_row figures;
-    while (shared_run(&s, peak_part) < 5e-3) s.madds *= 2;
-    for (long long r = 0; r < kb->set->reps; r++) got.v[got.n++] = 1e-9 * (double)s.madds * s.threads / shared_run(&s, peak_part);
-    kernel_row(kb, "peak", kb->k.isa, s.threads, "G madds/s", &got, NULL, NULL);
-    if (s.threads > 1) return;
-    bench_row_figures(&figures, &got);
-    kb->peak = 1e9 * figures.max;
-    kb->peak_run = peak.run;
-}
-
 /* ---- products with weights in cache, one thread ---- */
 
 typedef struct near_work { kernel_bench *kb; qsf_form form; uint32_t block; size_t tiles, blocks; } near_work;
@@ -185,21 +86,22 @@ static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint
         s.v[s.n++] = 1e-9 * speed;
     }
     share.v[0] = best / kb->peak;
-    kernel_row(kb, test, kb->k.isa, 1, n == 1 ? "G weights/s" : "G madds/s", &s, &share, "peak");
+    bench_row_of(kb->report, test, kb->k.isa, 1, n == 1 ? "G weights/s" : "G madds/s", &s, &share, "peak");
 }
 
 /* ---- one row of activations, weights from memory ---- */
 
-static void far_part(void *arg, uint32_t thread)
-{
-    const shared_work *s = arg;
-    size_t from, n;
-    shared_range(s, thread, &from, &n);
-    const size_t row = KB_COLS / s->block * qsf_tile_bytes(s->form, s->block);
-    s->kb->k.matvec[s->form](s->kb->y + 16 * from, s->w + from * row, &s->kb->x, n, KB_COLS / s->block, s->block);
-}
+typedef struct far_work { bench_shared shared; const kernel_bench *kb; qsf_form form; uint32_t block; } far_work;
 
-typedef struct bench_team { qsf_pool *pool; bench_reader reader; } bench_team;
+static void far_part(void *arg, uint32_t thread, uint32_t piece)
+{
+    const far_work *f = arg;
+    const kernel_bench *kb = f->kb;
+    const qsf_share mine = bench_shared_part(&f->shared, piece);
+    const size_t row = KB_COLS / f->block * qsf_tile_bytes(f->form, f->block);
+    (void)thread;
+    kb->k.matvec[f->form](kb->y + 16 * mine.begin, f->shared.bytes + mine.begin * row, &kb->x, mine.end - mine.begin, KB_COLS / f->block, f->block);
+}
 
 /* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again.  The same bytes' plain reading is
  * measured behind each. */
@@ -210,23 +112,23 @@ static void measure_far(kernel_bench *kb, const bench_team *team, const char *te
     bench_samples s = { .n = 0 }, shares = { .n = 0 };
     near_work near = near_begin(kb, form, block, 1);
     const double tile_seconds = bench_calls(kb, near_call, &near, 1) / (double)near.tiles, tiles = 0.05 * threads / tile_seconds;
-    shared_work work = { .kb = kb, .pool = team->pool, .threads = threads, .parts = kb->w_bytes / row, .form = form, .block = block };
-    if (tiles < (double)work.parts) work.parts = tiles < threads ? threads : (size_t)tiles;
-    shared_work read = { .kb = kb, .pool = team->pool, .threads = threads, .parts = work.parts * row / 1024, .read = team->reader.run };
+    size_t parts = kb->w_bytes / row;
+    if (tiles < (double)parts) parts = tiles < threads ? threads : (size_t)tiles;
+    far_work work = { .shared = { .p = kb->p, .pool = team->pool, .parts = parts }, .kb = kb, .form = form, .block = block };
     for (long long r = -1; r < kb->set->reps; r++) {
         double seconds[2];
         for (int i = 0; i < 2; i++) {
-            shared_work *pass = i ? &read : &work;
-            if (kb->w_at + work.parts * row > kb->w_bytes) kb->w_at = 0;
-            pass->w = kb->w + kb->w_at;
-            kb->w_at += (size_t)qsf_round_up(work.parts * row, 1024);
-            seconds[i] = shared_run(pass, i ? read_part : far_part);
+            const size_t len = parts * row / 1024 * 1024;
+            if (kb->w_at + parts * row > kb->w_bytes) kb->w_at = 0;
+            work.shared.bytes = kb->w + kb->w_at;
+            seconds[i] = i ? bench_read_once(kb->p, team->pool, &team->reader, work.shared.bytes, len) : bench_shared_run(&work.shared, far_part, &work);
+            kb->w_at += (size_t)qsf_round_up(parts * row, 1024);
         }
         if (r < 0) continue;
-        s.v[s.n++] = 16e-9 * KB_COLS * (double)work.parts / seconds[0];
-        shares.v[shares.n++] = (double)(work.parts * row) / seconds[0] / ((double)read.parts * 1024 / seconds[1]);
+        s.v[s.n++] = 16e-9 * KB_COLS * (double)parts / seconds[0];
+        shares.v[shares.n++] = (double)(parts * row) / seconds[0] / ((double)(parts * row / 1024 * 1024) / seconds[1]);
     }
-    kernel_row(kb, test, kb->k.isa, threads, "G weights/s", &s, &shares, "read");
+    bench_row_of(kb->report, test, kb->k.isa, threads, "G weights/s", &s, &shares, "read");
 }
 
 /* ---- all forms of a set ---- */
@@ -323,21 +225,32 @@ static void kernel_close(kernel_bench *kb)
 }
 
 /* Reading speed in the engine's pages, and in the smallest ones where the system lets us choose. */
-static void bench_machine(kernel_bench *kb, bench_team *teams, size_t n)
+static void bench_reading(kernel_bench *kb, bench_team *teams, size_t n)
 {
-    for (size_t t = 0; t < n; t++) teams[t].reader = measure_read(kb, teams[t].pool, kb->w, kb->w_bytes, "read");
+    for (size_t t = 0; t < n; t++) teams[t].reader = bench_read(kb->set, kb->report, teams[t].pool, kb->w, kb->w_bytes, "read");
     uint8_t *small = bench_small_pages(kb->w_bytes);
     if (!small) return;
     memset(small, 1, kb->w_bytes);
-    for (size_t t = 0; t < n; t++) measure_read(kb, teams[t].pool, small, kb->w_bytes, "read, small pages");
+    for (size_t t = 0; t < n; t++) bench_read(kb->set, kb->report, teams[t].pool, small, kb->w_bytes, "read, small pages");
     bench_small_pages_free(small, kb->w_bytes);
+}
+
+/* By one thread it is what kernels are held against. */
+static void bench_peaks(kernel_bench *kb, const bench_team *teams, size_t n)
+{
+    for (size_t t = 0; t < n; t++) {
+        const double most = bench_madds(kb->set, kb->report, teams[t].pool, kb->k.isa);
+        if (qsf_pool_size(teams[t].pool) > 1) continue;
+        kb->peak = most;
+        kb->peak_run = bench_peak_of(kb->k.isa).run;
+    }
 }
 
 static int bench_set(kernel_bench *kb, const char *isa, const bench_team *teams, size_t n)
 {
     qsf_error err;
     if (qsf_kernels_init(&kb->k, kb->p->cpu_features(kb->p->user), isa, &err)) return report(&err);
-    for (size_t t = 0; t < n; t++) measure_peak(kb, teams[t].pool);
+    bench_peaks(kb, teams, n);
     const int code = bench_products(kb, teams, n);
     return code ? code : bench_entries(kb);
 }
@@ -364,7 +277,7 @@ int bench_all_kernels(const bench_settings *set, bench_report *rep)
     }
     if (!isas.n && getenv("QSF_ISA") && *getenv("QSF_ISA")) snprintf(isas.v[isas.n++], sizeof isas.v[0], "%s", getenv("QSF_ISA"));
     if (!isas.n) bench_all_sets(&isas);
-    if (!code) bench_machine(&kb, teams, n);
+    if (!code) bench_reading(&kb, teams, n);
     for (size_t i = 0; !code && i < isas.n; i++) code = bench_set(&kb, isas.v[i], teams, n);
     for (size_t i = 0; i < n; i++) qsf_pool_free(teams[i].pool);
     kernel_close(&kb);

@@ -1,11 +1,14 @@
 /* Prefill, decode and loading of whole models through the public interface, as a user gets them.
  * SPDX-License-Identifier: MIT */
-#include "benchmark.h"
-
-#include "platform.h"
+#include "bench_machine.h"
+#include "kernels.h"
+#include "model.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* What a token takes at the least: bytes of weights that one by itself reads, and multiply-adds of one in a prompt, without the head. */
+typedef struct model_work { double bytes, madds; } model_work;
 
 /* One model in one setting of threads and instruction set. */
 typedef struct model_bench {
@@ -17,6 +20,8 @@ typedef struct model_bench {
     int32_t      *ids;           /* of the longest prompt or depth */
     uint32_t      n_vocab;
     bench_row     row;           /* what all rows of the setting have in common */
+    bench_limits  limits;        /* of the machine; zeros where nobody asked */
+    model_work    work;
     qsf_error     error;
 } model_bench;
 
@@ -50,6 +55,20 @@ void bench_row_model(bench_row *r, const char *path)
     r->share = -1;
 }
 
+/* The embedding is read by rows, unless it is the head too. */
+static model_work bench_work_of(const qsf_model *m)
+{
+    const qsf_source *s = m->source;
+    model_work w = { 0 };
+    for (uint32_t u = 0; u < s->n_units; u++)
+        for (uint32_t i = s->units[u].first_tensor; i < s->units[u].first_tensor + s->units[u].n_tensors; i++) {
+            const qsf_tensor *t = &s->tensors[i];
+            if (u != qsf_unit_embd(s) || (s->hp.tied && t->kind == QSF_K_TOKEN_EMBD)) w.bytes += (double)t->bytes;
+            if (u < s->hp.n_layers && t->rows > 1) w.madds += (double)t->rows * t->cols;
+        }
+    return w;
+}
+
 static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_model_options mo;
@@ -74,6 +93,7 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     qsf_context_get_stats(b->context, &st);
     qsf_context_get_plan(b->context, &plan);
     b->n_vocab = info.n_vocab;
+    b->work = bench_work_of(b->model);
     b->row.threads = st.n_threads;
     b->row.memory = plan.total;
     snprintf(b->row.isa, sizeof b->row.isa, "%s", st.isa);
@@ -100,17 +120,30 @@ static void bench_emit(model_bench *b, bench_samples *s, const char *unit)
 /* Any tokens do: the time of none depends on which it is. */
 static int32_t bench_token(const model_bench *b, uint32_t i) { return (int32_t)((i * 7919u + 13) % b->n_vocab); }
 
-/* n tokens one after another, each with its logits, as a chat makes them. */
-static qsf_status bench_decode_tokens(model_bench *b, uint32_t n)
+/* n tokens one after another, each with its logits, as a chat makes them.  ms: [n] what each took, or NULL. */
+static qsf_status bench_decode_tokens(model_bench *b, uint32_t n, double *ms)
 {
     const float *logits;
     qsf_status st = QSF_OK;
     for (uint32_t i = 0; !st && i < n; i++) {
         if (interrupted()) return QSF_E_CANCELLED;
         const int32_t id = bench_token(b, i * 31 + 7);
+        const double begin = bench_now_ms();
         st = qsf_feed(b->context, 0, &id, 1, &logits);
+        if (ms) ms[i] = bench_now_ms() - begin;
     }
     return st;
+}
+
+/* Tokens a second as a share of a limit for one of them; unknown where it was not measured. */
+static void bench_emit_share(model_bench *b, bench_samples *s, double limit, double of_token, const char *name)
+{
+    bench_samples sorted = *s;
+    bench_row_figures(&b->row, &sorted);
+    b->row.share = limit > 0 ? b->row.median * of_token / limit : -1;
+    b->row.share_of = name;
+    bench_emit(b, s, "tok/s");
+    b->row.share = -1;
 }
 
 /* The prompt's logits are computed for its last token, as for an answer. */
@@ -127,7 +160,7 @@ static int bench_prefill(model_bench *b, uint32_t n)
         if (interrupted()) return EXIT_INTERRUPTED;
     }
     snprintf(b->row.test, sizeof b->row.test, "pp%u", (unsigned)n);
-    bench_emit(b, &s, "tok/s");
+    bench_emit_share(b, &s, b->limits.madds, b->work.madds, "peak");
     return EXIT_OK;
 }
 
@@ -159,25 +192,47 @@ static void bench_parts(model_bench *b, const char *test)
     }
 }
 
+/* Of all tokens: the median's and the 99th percentile's time. */
+static void bench_token_times(model_bench *b, const char *test, double *ms, size_t n)
+{
+    static const struct { const char *name; double share; } rows[] = { { "token", 0.5 }, { "token p99", 0.99 } };
+    if (!b->set->parts || !n) return;
+    bench_sort(ms, n);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench_samples s = { .v = { ms[(size_t)(rows[i].share * (double)(n - 1) + 0.5)] }, .n = 1 };
+        snprintf(b->row.test, sizeof b->row.test, "%s %s", test, rows[i].name);
+        bench_emit(b, &s, "ms");
+    }
+}
+
 static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 {
     char test[32];
     bench_samples s = { .n = 0 };
+    double *ms = malloc(((size_t)b->set->reps * n + 1) * sizeof *ms);
+    if (!ms) {
+        fputs("out of memory for the tokens' times\n", stderr);
+        return EXIT_NO_MEMORY;
+    }
     qsf_seq_truncate(b->context, 0, 0);
     qsf_status st = depth ? qsf_feed(b->context, 0, b->ids, depth, NULL) : QSF_OK;
     qsf_context_reset_stats(b->context);
     for (long long i = 0; !st && i < b->set->reps; i++) {
         qsf_seq_truncate(b->context, 0, depth);
         const double begin = bench_now_ms();
-        st = bench_decode_tokens(b, n);
+        st = bench_decode_tokens(b, n, ms + (size_t)i * n);
         bench_samples_add(&s, 1e3 * n / (bench_now_ms() - begin));
     }
-    if (st == QSF_E_CANCELLED) return EXIT_INTERRUPTED;
-    if (st) return report_context(b->context, st);
+    if (st) {
+        free(ms);
+        return st == QSF_E_CANCELLED ? EXIT_INTERRUPTED : report_context(b->context, st);
+    }
     if (depth) snprintf(test, sizeof test, "tg%u@%u", (unsigned)n, (unsigned)depth);
     else snprintf(test, sizeof test, "tg%u", (unsigned)n);
     snprintf(b->row.test, sizeof b->row.test, "%s", test);
-    bench_emit(b, &s, "tok/s");
+    bench_emit_share(b, &s, b->limits.read, b->work.bytes, "read");
+    bench_token_times(b, test, ms, (size_t)b->set->reps * n);
+    free(ms);
     bench_parts(b, test);
     return EXIT_OK;
 }
@@ -195,7 +250,7 @@ static int bench_speeds(model_bench *b)
     for (uint32_t i = 0; i < bench_positions(set); i++) b->ids[i] = bench_token(b, i);
     /* The first batch reads the weights. */
     qsf_status st = qsf_feed(b->context, 0, b->ids, n_warm, NULL);
-    if (!st) st = bench_decode_tokens(b, 1);
+    if (!st) st = bench_decode_tokens(b, 1, NULL);
     if (st == QSF_E_CANCELLED) code = EXIT_INTERRUPTED;
     else if (st) code = report_context(b->context, st);
     for (size_t i = 0; !code && i < set->prompts.n; i++)
@@ -217,12 +272,12 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
         const double begin = bench_now_ms();
         const int code = bench_open(b, threads, isa);
         if (code) return code;
-        qsf_status st = bench_decode_tokens(b, 1);
+        qsf_status st = bench_decode_tokens(b, 1, NULL);
         const double loaded = bench_now_ms() - begin;
         double token = 1e30;
         for (int t = 0; !st && t < 5; t++) {
             const double from = bench_now_ms();
-            st = bench_decode_tokens(b, 1);
+            st = bench_decode_tokens(b, 1, NULL);
             const double took = bench_now_ms() - from;
             if (took < token) token = took;
         }
@@ -236,10 +291,20 @@ static int bench_load(model_bench *b, uint32_t threads, const char *isa)
     return EXIT_OK;
 }
 
+/* The model says which instruction set it chose; the limits are measured without it in memory. */
+static int bench_machine_of(model_bench *b, uint32_t threads, const char *isa)
+{
+    qsf_kernels k;
+    const qsf_platform *p = qsf_platform_native();
+    if (qsf_kernels_init(&k, p->cpu_features(p->user), isa ? isa : getenv("QSF_ISA"), &b->error)) return report(&b->error);
+    return bench_machine(b->set, b->report, threads, k.isa, &b->limits);
+}
+
 static int bench_setting(model_bench *b, uint32_t threads, const char *isa)
 {
     bench_row_model(&b->row, b->path);
-    int code = b->set->load ? bench_load(b, threads, isa) : EXIT_OK;
+    int code = b->set->limits ? bench_machine_of(b, threads, isa) : EXIT_OK;
+    if (!code && b->set->load) code = bench_load(b, threads, isa);
     if (!code && (bench_largest(&b->set->prompts) || bench_largest(&b->set->decodes)) && !(code = bench_open(b, threads, isa))) code = bench_speeds(b);
     bench_close(b);
     return code;

@@ -189,10 +189,10 @@ size_t bench_readers(uint32_t cpu, bench_reader out[4])
 {
     size_t n = 0;
     (void)cpu;
-    out[n++] = (bench_reader){ "scalar", read_plain };
+    out[n++] = (bench_reader){ .isa = "scalar", .run = read_plain };
 #if defined(__x86_64__)
-    if (cpu & QSF_CPU_AVX2) out[n++] = (bench_reader){ "avx2", read_avx2 };
-    if (cpu & QSF_CPU_AVX512) out[n++] = (bench_reader){ "avx512", read_avx512 };
+    if (cpu & QSF_CPU_AVX2) out[n++] = (bench_reader){ .isa = "avx2", .run = read_avx2 };
+    if (cpu & QSF_CPU_AVX512) out[n++] = (bench_reader){ .isa = "avx512", .run = read_avx512 };
 #endif
     return n;
 }

@@ -8,7 +8,11 @@
 #include <stdint.h>
 
 /* Reads all bytes of p (64-byte aligned, n a multiple of 1024) and does almost nothing with them. */
-typedef struct bench_reader { const char *isa; uint64_t (*run)(const uint8_t *p, size_t n); } bench_reader;
+typedef struct bench_reader {
+    const char *isa;
+    uint64_t  (*run)(const uint8_t *p, size_t n);
+    double      best;        /* bytes a second, where they have been measured */
+} bench_reader;
 /* The readers of this processor, by its QSF_CPU_* flags; returns their number, at most 4. */
 size_t bench_readers(uint32_t cpu, bench_reader out[4]);
 

@@ -12,10 +12,12 @@ static int bench_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bench_sort(double *v, size_t n) { qsort(v, n, sizeof *v, bench_order); }
+
 void bench_row_figures(bench_row *r, bench_samples *s)
 {
     double sum = 0, squares = 0;
-    qsort(s->v, s->n, sizeof s->v[0], bench_order);
+    bench_sort(s->v, s->n);
     for (size_t i = 0; i < s->n; i++) sum += s->v[i];
     const double mean = sum / (double)s->n;
     for (size_t i = 0; i < s->n; i++) squares += (s->v[i] - mean) * (s->v[i] - mean);
@@ -24,6 +26,21 @@ void bench_row_figures(bench_row *r, bench_samples *s)
     r->max = s->v[s->n - 1];
     r->median = (s->v[(s->n - 1) / 2] + s->v[s->n / 2]) / 2;
     r->stdev = s->n > 1 ? sqrt(squares / (double)(s->n - 1)) : 0;
+}
+
+void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
+                  const char *share_of)
+{
+    bench_row r = { .threads = threads, .share = -1, .share_of = share_of }, middle;
+    snprintf(r.test, sizeof r.test, "%s", test);
+    snprintf(r.isa, sizeof r.isa, "%s", isa);
+    snprintf(r.unit, sizeof r.unit, "%s", unit);
+    bench_row_figures(&r, s);
+    if (shares) {
+        bench_row_figures(&middle, shares);
+        r.share = middle.median;
+    }
+    bench_report_row(rep, &r);
 }
 
 /* ---- beside an earlier run ---- */

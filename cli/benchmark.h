@@ -18,7 +18,7 @@ typedef struct bench_settings {
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
     long long     reps, n_batch, buffer_mb, positions, ram_budget;
     double        tolerance;
-    bool          load, parts, kernels, json, csv, help, version, completion;
+    bool          load, parts, kernels, limits, json, csv, help, version, completion;
 } bench_settings;
 
 /* ---- bench_report.c ---- */
@@ -39,6 +39,7 @@ typedef struct bench_row {
     uint64_t memory;             /* bytes that the model takes; 0: not said */
 } bench_row;
 
+void bench_sort(double *v, size_t n);
 /* Median, smallest, largest and standard deviation of the samples (which are put in order). */
 void bench_row_figures(bench_row *r, bench_samples *s);
 
@@ -48,6 +49,10 @@ typedef struct bench_report {
     bool      *used;
     size_t     n_before, n_rows, n_compared, n_slower;
 } bench_report;
+
+/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts; NULL where there is nothing to hold the row against. */
+void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
+                  const char *share_of);
 
 /* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
 int  bench_report_begin(bench_report *rep, const bench_settings *set);

@@ -43,6 +43,14 @@ static inline float    qsf_f32_from_bits(uint32_t u) { float f; memcpy(&f, &u, 4
 static inline uint32_t qsf_f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 static inline float    qsf_lef32(const void *p) { return qsf_f32_from_bits(qsf_le32(p)); }
 
+/* Neither an infinity nor NaN among them. */
+static inline bool qsf_all_finite(const float *x, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) bad |= (qsf_f32_bits(x[i]) & 0x7f800000) == 0x7f800000;
+    return !bad;
+}
+
 /* ---- half floats (IEEE 754 binary16) and bfloat16; round to nearest even ---- */
 static inline float qsf_f16_to_f32(uint16_t h)
 {

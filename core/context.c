@@ -348,6 +348,9 @@ void qsf_batch_group(qsf_context *c)
         if (g && g->n < QSF_ATTENTION_ROWS && c->rows[g->first].seq == c->rows[r].seq) g->n++;
         else c->groups[c->n_groups++] = (qsf_row_group){ r, 1 };
     }
+    c->groups_apart = c->n_groups <= 64;            /* beyond that, nothing would be gained by knowing */
+    for (uint32_t i = 1; i < c->n_groups && c->groups_apart; i++)
+        for (uint32_t j = 0; j < i; j++) c->groups_apart &= c->rows[c->groups[i].first].seq != c->rows[c->groups[j].first].seq;
 }
 
 enum { FEW_ROWS = QSF_DRAFT_MOST + 1 };
@@ -382,6 +385,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         }
     }
     c->at = 0;
+    atomic_store_explicit(&c->not_finite, false, memory_order_relaxed);
     qsf_batch_group(c);
     qsf_exit_begin(c);
     qsf_ends_begin(c);
@@ -434,8 +438,32 @@ static void batch_failed(qsf_context *c)
     qsf_ends_forget(&c->ends);
 }
 
+/* Weights that were damaged, or are of another type than the file says, make numbers that are none; they would only spread.  where: a layer, from 0;
+ * n_layers: the head. */
+static qsf_status step_finite(qsf_context *c, uint32_t where)
+{
+    const char *path = c->model->source->path;
+    if (!atomic_load_explicit(&c->not_finite, memory_order_relaxed)) return QSF_OK;
+    if (where == c->hp->n_layers)
+        return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: the output head computes logits that are not finite: its weights are damaged; get or convert the file again", path);
+    return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: layer %u of 0 to %u computes values that are not finite: its weights, or those before it, are damaged or of another type than the "
+                    "file says; get or convert the file again", path, (unsigned)where, (unsigned)c->hp->n_layers - 1);
+}
+
+/* Logits of an approximate head are -infinity where they were not computed. */
+static void check_logits(qsf_context *c)
+{
+    for (uint32_t i = 0; i < c->n_asked; i++) {
+        const float *logits = c->b.logits + i * c->b.ld_vocab;
+        uint32_t bad = 0;
+        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(logits[t] < INFINITY);
+        if (bad) atomic_store_explicit(&c->not_finite, true, memory_order_relaxed);
+    }
+}
+
 static qsf_status step_compute(qsf_context *c)
 {
+    qsf_status st;
     const uint32_t n_layers = c->hp->n_layers;
     if (c->at == 0) {
         if (qsf_ends_embed(c)) c->at = 1 + next_layer(c, 0);
@@ -445,12 +473,15 @@ static qsf_status step_compute(qsf_context *c)
         qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
         if (layer + 2 >= n_layers) qsf_ends_ahead(c);
         qsf_forward_layer(c, layer, c->w);
+        if ((st = step_finite(c, layer))) return st;
         c->at = 1 + qsf_exit_next(c, layer, next);
     } else {
         qsf_ends_head(c, c->at - n_layers - 1);
         c->at++;
     }
     if (c->at <= n_layers || (c->n_asked && c->at <= n_layers + c->ends.n_parts)) return QSF_PENDING;
+    check_logits(c);
+    if ((st = step_finite(c, n_layers))) return st;
     batch_done(c);
     return QSF_OK;
 }

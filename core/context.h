@@ -13,6 +13,8 @@
 #include "rope.h"
 #include "thread_count.h"
 
+#include <stdatomic.h>
+
 /* A row of the batch under way. */
 typedef struct qsf_batch_row {
     uint32_t seq, pos;
@@ -23,13 +25,6 @@ typedef struct qsf_batch_row {
 /* Neighbouring rows of one sequence, whose attention is computed together. */
 enum { QSF_ATTENTION_ROWS = 8 };
 typedef struct qsf_row_group { uint32_t first, n; } qsf_row_group;
-
-/* What one thread does of [0, n). */
-typedef struct qsf_share { size_t begin, end; } qsf_share;
-static inline qsf_share qsf_share_of(size_t n, uint32_t thread, uint32_t n_threads)
-{
-    return (qsf_share){ n * thread / n_threads, n * (thread + 1) / n_threads };
-}
 
 /* Rows that early exit has left on the way (early_exit.c). */
 enum { QSF_EXIT_MOST = 7, QSF_EXIT_EVERY = 2 };
@@ -58,7 +53,7 @@ typedef struct qsf_buffers {
     float *cos[2], *sin[2];      /* [rows][half], global and local */
     float *strip;         /* [threads][16][max cols] rows of weights as floats, or what the kernels of half floats need */
     float *attention;     /* [threads][qsf_attention_scratch] */
-    float *heat;          /* [threads][qsf_heat_floats] */
+    float *heat;          /* [threads][qsf_heat_floats], see kv_heat.c */
     float *bias_back;     /* [blocks of the context][2][half], and */
     uint16_t *bias_steps; /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
     qsf_act act;          /* [rows][max cols] */
@@ -83,6 +78,7 @@ struct qsf_context {
     qsf_batch_row *rows;
     qsf_row_group *groups;
     uint32_t       n_groups;
+    bool           groups_apart;     /* no two of them are of one sequence */
     uint32_t      *old_length;       /* [n_seqs] lengths before the batch, to take it back */
     qsf_context_options o;           /* as granted */
     qsf_plan       plan;
@@ -105,6 +101,7 @@ struct qsf_context {
     const qsf_weights *w_embd, *w_final;
     const qsf_matrix  *head;         /* the head, or the part of it whose first row is head_row */
     uint32_t       head_row;
+    atomic_bool    not_finite;       /* a row left a layer, or the head, as something that is no number */
 };
 
 /* forward.c */
@@ -114,7 +111,7 @@ size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type);
 size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o);       /* for a thread; 0: nothing is counted */
 /* What a thread counts of the group under way. */
 typedef struct qsf_heat {
-    float   *of;          /* [entries] heat of the sequence's blocks; NULL: nothing is counted */
+    uint64_t *of;         /* [entries] heat of the sequence's blocks; NULL: nothing is counted */
     float   *sums, *tops; /* [vectors][n_blocks] of each step of the online softmax */
     uint32_t n_blocks, entries;
     size_t   vectors;
@@ -135,7 +132,9 @@ void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first);
 /* y[n][ldy] = tiles `tiles` of m times the n normed rows from the j-th that asked on. */
 void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread);
-/* Tiles `tiles` of m, which stands for the head from c->head_row on: logits of the n rows from the j-th that asked on. */
+/* All tiles of m, which stands for the head from c->head_row on: logits of the first n rows that asked. */
+void qsf_forward_logits_run(const qsf_context *c, const qsf_matrix *m, uint32_t n);
+/* The same for tiles `tiles`, and n rows from the j-th that asked on: a piece of it. */
 void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread);
 
 /* key_bias.c.  Takes what the rotation leaves in place of a key's bias off x, a rotated key of head_dim. */

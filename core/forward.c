@@ -1,5 +1,5 @@
-/* The arithmetic of one step: embedding, a transformer layer, the head.  All threads of the pool run these functions together and
- * meet at barriers; each works on its share of rows, tiles or heads.
+/* The arithmetic of one step: embedding, a transformer layer, the head.  A layer is a row of jobs; the pool's threads take pieces of each, which are
+ * rows, tiles or heads.
  * SPDX-License-Identifier: MIT
  *
  *   x -> norm -> q, k, v -> rotate, append to the KV cache -> attention -> output -> + x
@@ -330,54 +330,171 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
 
 /* ---- a layer ---- */
 
+/* What the pieces of a layer's jobs know. */
 typedef struct layer_run {
     qsf_context *c;
     uint32_t     layer;
-    uint64_t     clock;     /* thread 0's, for the statistics */
+    uint64_t     clock;         /* for the statistics */
+    qsf_act      in, att, ff;   /* the rows' activations: of n_embd, heads, n_ff columns */
+    size_t       items;         /* of the job under way, which its pieces share */
+    uint32_t     n_pieces;
+    float       *out_of;        /* project_out: input, */
+    size_t       ld_out_of;
+    qsf_act     *out_act;       /* the same quantised, */
+    int          out, out_bias; /* matrix and bias */
 } layer_run;
 
-/* A barrier; thread 0 books the time since the last one. */
-static void meet(layer_run *run, uint32_t thread, uint64_t *account)
+/* The time since the last call goes to the account. */
+static void book(layer_run *run, uint64_t *account)
 {
-    qsf_pool_barrier(run->c->pool);
-    if (thread != 0) return;
     const uint64_t now = qsf_now(run->c->platform);
     *account += now - run->clock;
     run->clock = now;
 }
+
+/* A job of so many items; nothing of it is still under way when this returns. */
+static void share_out(layer_run *run, size_t items, void (*fn)(void *, uint32_t, uint32_t), uint64_t *account)
+{
+    const qsf_context *c = run->c;
+    const uint32_t most = 4 * qsf_pool_pieces(c->pool, items);
+    run->items = items;
+    run->n_pieces = qsf_pool_pieces(c->pool, items);
+    if (c->n_rows > QSF_ATTENTION_ROWS) run->n_pieces = (uint32_t)QSF_MIN(QSF_MIN(most, items), QSF_POOL_PIECES);     /* a piece of a prompt is long */
+    qsf_pool_run(c->pool, run->n_pieces, c->n_rows, fn, run);
+    book(run, account);
+}
+static qsf_share share_mine(const layer_run *run, uint32_t piece) { return qsf_share_of(run->items, piece, run->n_pieces); }
 
 static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, qsf_share rows)
 {
     for (size_t r = rows.begin; r < rows.end; r++) c->k.quantize_act((qsf_act *)a, r, x + r * ldx, cols);
 }
 
-static void project_qkv(const qsf_context *c, const qsf_act *act, uint32_t thread)
+static void attention_norm(void *arg, uint32_t thread, uint32_t piece)
 {
-    static const int kinds[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    const qsf_weights *w = c->w;
+    const qsf_share rows = share_mine(run, piece);
+    const size_t n_embd = c->hp->n_embd;
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_ATTN_NORM], w->v[QSF_K_ATTN_NORM_BIAS], n_embd);
+    if (uses_act(c, &w->m[QSF_K_ATTN_Q]) || uses_act(c, &w->m[QSF_K_ATTN_K]) || uses_act(c, &w->m[QSF_K_ATTN_V]))
+        quantize_rows(c, &run->in, c->b.xn, c->b.ld_embd, n_embd, rows);
+}
+
+static const int QKV[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+
+static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
+{
     static const int biases[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
     float *const out[3] = { c->b.q, c->b.k, c->b.v };
     const size_t ld[3] = { c->b.ld_q, c->b.ld_kv, c->b.ld_kv };
-    size_t total = 0, at = 0;
-    for (int i = 0; i < 3; i++) total += tiles_of(&c->w->m[kinds[i]]);
-    const qsf_share mine = qsf_share_of(total, thread, qsf_pool_size(c->pool));
+    const qsf_share mine = share_mine(run, piece);
+    size_t at = 0;
     for (int i = 0; i < 3; i++) {
-        const qsf_matrix *m = &c->w->m[kinds[i]];
+        const qsf_matrix *m = &c->w->m[QKV[i]];
         const qsf_share tiles = share_cut(mine, at, tiles_of(m));
-        multiply(c, m, c->b.xn, c->b.ld_embd, act, c->n_rows, out[i], ld[i], tiles, thread);
+        multiply(c, m, c->b.xn, c->b.ld_embd, &run->in, c->n_rows, out[i], ld[i], tiles, thread);
         add_bias(c, c->w->v[biases[i]], m->t.rows, out[i], ld[i], c->n_rows, tiles);
         at += tiles_of(m);
     }
 }
 
-static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thread)
+static void place_heads(void *arg, uint32_t thread, uint32_t piece)
 {
+    const layer_run *run = arg;
+    const qsf_hparams *hp = run->c->hp;
+    const size_t heads = hp->n_heads + hp->n_kv_heads;
+    const qsf_share mine = share_mine(run, piece);
+    (void)thread;
+    for (size_t i = mine.begin; i < mine.end; i++) place_head(run->c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
+}
+
+/* Later groups see more: they come first. */
+static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    const qsf_share mine = share_mine(run, run->n_pieces - 1 - piece);
+    for (size_t i = mine.begin; i < mine.end; i++)
+        attend(c, run->layer, c->groups[i / c->hp->n_kv_heads], (uint32_t)(i % c->hp->n_kv_heads), thread);
+}
+
+/* Both at once, where a group sees no key of another one of the batch. */
+static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    const uint32_t n_kv = c->hp->n_kv_heads, rep = c->hp->n_heads / n_kv;
+    const qsf_share mine = share_mine(run, piece);
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const qsf_row_group g = c->groups[i / n_kv];
+        const uint32_t kv = (uint32_t)(i % n_kv);
+        for (uint32_t r = g.first; r < g.first + g.n; r++) {
+            for (uint32_t h = 0; h < rep; h++) place_head(c, run->layer, r, kv * rep + h);
+            place_head(c, run->layer, r, c->hp->n_heads + kv);
+        }
+        attend(c, run->layer, g, kv, thread);
+    }
+}
+
+static void quantize_attention(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    (void)thread;
+    quantize_rows(c, &run->att, c->b.att, c->b.ld_q, (size_t)c->hp->n_heads * c->hp->head_dim, share_mine(run, piece));
+}
+
+/* tmp = in . m + bias. */
+static void project_out(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    const qsf_matrix *m = &c->w->m[run->out];
+    const qsf_share tiles = share_mine(run, piece);
+    multiply(c, m, run->out_of, run->ld_out_of, run->out_act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
+    add_bias(c, c->w->v[run->out_bias], m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
+}
+
+/* x += tmp, through the post norm where the model has one. */
+static void add_residual(const qsf_context *c, size_t row, const float *post_norm)
+{
+    float *x = c->b.x + row * c->b.ld_embd, *t = c->b.tmp + row * c->b.ld_embd;
+    if (post_norm) norm(c, t, t, post_norm, NULL, c->hp->n_embd);
+    c->k.vec_add(x, x, t, c->hp->n_embd);
+}
+
+static void feed_forward_norm(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    const qsf_weights *w = c->w;
+    const qsf_share rows = share_mine(run, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        add_residual(c, r, w->v[QSF_K_ATTN_POST_NORM]);
+        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_FFN_NORM], w->v[QSF_K_FFN_NORM_BIAS], c->hp->n_embd);
+    }
+    if (uses_act(c, &w->m[QSF_K_FFN_UP]) || uses_act(c, &w->m[QSF_K_FFN_GATE]))
+        quantize_rows(c, &run->in, c->b.xn, c->b.ld_embd, c->hp->n_embd, rows);
+}
+
+static void feed_forward(void *arg, uint32_t thread, uint32_t piece)
+{
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
     const qsf_matrix *up = &c->w->m[QSF_K_FFN_UP], *gate = &c->w->m[QSF_K_FFN_GATE];
-    const qsf_share tiles = qsf_share_of(tiles_of(up), thread, qsf_pool_size(c->pool));
+    const qsf_share tiles = share_mine(run, piece);
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
-    multiply(c, up, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
+    multiply(c, up, c->b.xn, c->b.ld_embd, &run->in, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
     add_bias(c, c->w->v[QSF_K_FFN_UP_BIAS], up->t.rows, c->b.up, c->b.ld_ff, c->n_rows, tiles);
     if (c->hp->gated) {
-        multiply(c, gate, c->b.xn, c->b.ld_embd, act, c->n_rows, c->b.gate, c->b.ld_ff, tiles, thread);
+        multiply(c, gate, c->b.xn, c->b.ld_embd, &run->in, c->n_rows, c->b.gate, c->b.ld_ff, tiles, thread);
         add_bias(c, c->w->v[QSF_K_FFN_GATE_BIAS], gate->t.rows, c->b.gate, c->b.ld_ff, c->n_rows, tiles);
     }
     for (size_t j = 0; begin < end && j < c->n_rows; j++) {
@@ -391,83 +508,77 @@ static void feed_forward(const qsf_context *c, const qsf_act *act, uint32_t thre
     }
 }
 
-/* tmp = in . m + bias, shared by tiles. */
-static void project_out(const qsf_context *c, const qsf_matrix *m, const float *bias, const float *in, size_t ldin, const qsf_act *act, uint32_t thread)
+static void quantize_feed_forward(void *arg, uint32_t thread, uint32_t piece)
 {
-    const qsf_share tiles = qsf_share_of(tiles_of(m), thread, qsf_pool_size(c->pool));
-    multiply(c, m, in, ldin, act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
-    add_bias(c, bias, m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
+    const layer_run *run = arg;
+    const qsf_context *c = run->c;
+    (void)thread;
+    quantize_rows(c, &run->ff, c->b.gate, c->b.ld_ff, c->hp->n_ff, share_mine(run, piece));
 }
 
-/* x += tmp, through the post norm where the model has one. */
-static void add_residual(const qsf_context *c, size_t row, const float *post_norm)
+static void layer_residual(void *arg, uint32_t thread, uint32_t piece)
 {
-    float *x = c->b.x + row * c->b.ld_embd, *t = c->b.tmp + row * c->b.ld_embd;
-    if (post_norm) norm(c, t, t, post_norm, NULL, c->hp->n_embd);
-    c->k.vec_add(x, x, t, c->hp->n_embd);
-}
-
-static void layer_thread(void *arg, uint32_t thread)
-{
-    layer_run *run = arg;
+    const layer_run *run = arg;
     qsf_context *c = run->c;
-    const qsf_weights *w = c->w;
+    const qsf_share rows = share_mine(run, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++) {
+        add_residual(c, r, c->w->v[QSF_K_FFN_POST_NORM]);
+        if (!qsf_all_finite(c->b.x + r * c->b.ld_embd, c->hp->n_embd)) atomic_store_explicit(&c->not_finite, true, memory_order_relaxed);
+    }
+}
+
+static void layer_attention(layer_run *run)
+{
+    qsf_context *c = run->c;
     const qsf_hparams *hp = c->hp;
-    const uint32_t n = c->n_rows, nt = qsf_pool_size(c->pool);
-    const size_t n_embd = hp->n_embd, n_att = (size_t)hp->n_heads * hp->head_dim;
-    const qsf_share rows = qsf_share_of(n, thread, nt);
-    const qsf_act in = act_view(c, n_embd, n), att = act_view(c, n_att, n), ff = act_view(c, hp->n_ff, n);
     uint64_t *const matmul = &c->stats.ns_matmul, *const attention = &c->stats.ns_attention, *const other = &c->stats.ns_other;
-    const float *const *v = w->v;
+    size_t tiles = 0;
+    for (int i = 0; i < 3; i++) tiles += tiles_of(&c->w->m[QKV[i]]);
+    share_out(run, c->n_rows, attention_norm, other);
+    share_out(run, tiles, project_qkv, matmul);
+    if (c->groups_apart) {
+        share_out(run, (size_t)c->n_groups * hp->n_kv_heads, place_and_attend, attention);
+    } else {
+        share_out(run, (size_t)c->n_rows * (hp->n_heads + hp->n_kv_heads), place_heads, other);
+        share_out(run, (size_t)c->n_groups * hp->n_kv_heads, attend_heads, attention);
+    }
+    if (uses_act(c, &c->w->m[QSF_K_ATTN_OUT])) share_out(run, c->n_rows, quantize_attention, other);
+    run->out = QSF_K_ATTN_OUT;
+    run->out_bias = QSF_K_ATTN_OUT_BIAS;
+    run->out_of = c->b.att;
+    run->ld_out_of = c->b.ld_q;
+    run->out_act = &run->att;
+    share_out(run, tiles_of(&c->w->m[QSF_K_ATTN_OUT]), project_out, matmul);
+}
 
-    for (size_t r = rows.begin; r < rows.end; r++) {
-        float *xn = c->b.xn + r * c->b.ld_embd;
-        norm(c, xn, c->b.x + r * c->b.ld_embd, v[QSF_K_ATTN_NORM], v[QSF_K_ATTN_NORM_BIAS], n_embd);
-    }
-    if (uses_act(c, &w->m[QSF_K_ATTN_Q]) || uses_act(c, &w->m[QSF_K_ATTN_K]) || uses_act(c, &w->m[QSF_K_ATTN_V]))
-        quantize_rows(c, &in, c->b.xn, c->b.ld_embd, n_embd, rows);
-    meet(run, thread, other);
-    project_qkv(c, &in, thread);
-    meet(run, thread, matmul);
-
-    const size_t heads = hp->n_heads + hp->n_kv_heads;
-    const qsf_share places = qsf_share_of(n * heads, thread, nt);
-    for (size_t i = places.begin; i < places.end; i++) place_head(c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
-    meet(run, thread, other);
-    for (size_t i = thread; i < (size_t)c->n_groups * hp->n_kv_heads; i += nt)      /* later rows see more: dealt out in turn */
-        attend(c, run->layer, c->groups[i / hp->n_kv_heads], (uint32_t)(i % hp->n_kv_heads), thread);
-    meet(run, thread, attention);
-    if (uses_act(c, &w->m[QSF_K_ATTN_OUT])) {
-        quantize_rows(c, &att, c->b.att, c->b.ld_q, n_att, rows);
-        meet(run, thread, other);
-    }
-    project_out(c, &w->m[QSF_K_ATTN_OUT], v[QSF_K_ATTN_OUT_BIAS], c->b.att, c->b.ld_q, &att, thread);
-    meet(run, thread, matmul);
-
-    for (size_t r = rows.begin; r < rows.end; r++) {
-        add_residual(c, r, v[QSF_K_ATTN_POST_NORM]);
-        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, v[QSF_K_FFN_NORM], v[QSF_K_FFN_NORM_BIAS], n_embd);
-    }
-    if (uses_act(c, &w->m[QSF_K_FFN_UP]) || uses_act(c, &w->m[QSF_K_FFN_GATE]))
-        quantize_rows(c, &in, c->b.xn, c->b.ld_embd, n_embd, rows);
-    meet(run, thread, other);
-    feed_forward(c, &in, thread);
-    meet(run, thread, matmul);
-    if (uses_act(c, &w->m[QSF_K_FFN_DOWN])) {
-        quantize_rows(c, &ff, c->b.gate, c->b.ld_ff, hp->n_ff, rows);
-        meet(run, thread, other);
-    }
-    project_out(c, &w->m[QSF_K_FFN_DOWN], v[QSF_K_FFN_DOWN_BIAS], c->b.gate, c->b.ld_ff, &ff, thread);
-    meet(run, thread, matmul);
-    for (size_t r = rows.begin; r < rows.end; r++) add_residual(c, r, v[QSF_K_FFN_POST_NORM]);
+static void layer_feed_forward(layer_run *run)
+{
+    qsf_context *c = run->c;
+    uint64_t *const matmul = &c->stats.ns_matmul, *const other = &c->stats.ns_other;
+    share_out(run, c->n_rows, feed_forward_norm, other);
+    share_out(run, tiles_of(&c->w->m[QSF_K_FFN_UP]), feed_forward, matmul);
+    if (uses_act(c, &c->w->m[QSF_K_FFN_DOWN])) share_out(run, c->n_rows, quantize_feed_forward, other);
+    run->out = QSF_K_FFN_DOWN;
+    run->out_bias = QSF_K_FFN_DOWN_BIAS;
+    run->out_of = c->b.gate;
+    run->ld_out_of = c->b.ld_ff;
+    run->out_act = &run->ff;
+    share_out(run, tiles_of(&c->w->m[QSF_K_FFN_DOWN]), project_out, matmul);
+    share_out(run, c->n_rows, layer_residual, other);
 }
 
 void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w)
 {
+    const qsf_hparams *hp = c->hp;
     layer_run run = { .c = c, .layer = layer, .clock = qsf_now(c->platform) };
     c->w = w;
     c->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
-    qsf_pool_run(c->pool, layer_thread, &run);
+    run.in = act_view(c, hp->n_embd, c->n_rows);
+    run.att = act_view(c, (size_t)hp->n_heads * hp->head_dim, c->n_rows);
+    run.ff = act_view(c, hp->n_ff, c->n_rows);
+    layer_attention(&run);
+    layer_feed_forward(&run);
 }
 
 /* ---- the two ends ---- */
@@ -520,17 +631,27 @@ void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, u
         c->k.softcap_inplace(logits + i * c->b.ld_vocab + begin, c->hp->final_softcap, end - begin);
 }
 
-static void head_thread(void *arg, uint32_t thread)
+typedef struct logits_run {
+    const qsf_context *c;
+    const qsf_matrix  *m;
+    uint32_t           n, n_pieces;
+} logits_run;
+
+static void logits_piece(void *arg, uint32_t thread, uint32_t piece)
 {
-    layer_run *run = arg;
-    qsf_context *c = run->c;
-    qsf_forward_logits(c, c->head, 0, c->n_asked, qsf_share_of(tiles_of(c->head), thread, qsf_pool_size(c->pool)), thread);
-    meet(run, thread, &c->stats.ns_head);
+    const logits_run *run = arg;
+    qsf_forward_logits(run->c, run->m, 0, run->n, qsf_share_of(tiles_of(run->m), piece, run->n_pieces), thread);
+}
+
+void qsf_forward_logits_run(const qsf_context *c, const qsf_matrix *m, uint32_t n)
+{
+    logits_run run = { c, m, n, qsf_pool_pieces(c->pool, tiles_of(m)) };
+    qsf_pool_run(c->pool, run.n_pieces, n, logits_piece, &run);
 }
 
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first)
 {
-    layer_run run = { .c = c, .clock = qsf_now(c->platform) };
+    const uint64_t begin = qsf_now(c->platform);
     const qsf_weights *w = c->w_final;
     const bool approximate = qsf_head_wanted(c);
     uint32_t j = 0;
@@ -547,7 +668,8 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
     if (approximate) {
         qsf_head_run(c, head);
     } else {
-        qsf_pool_run(c->pool, head_thread, &run);
+        qsf_forward_logits_run(c, head, c->n_asked);
+        c->stats.ns_head += qsf_now(c->platform) - begin;
         qsf_head_order(c);
     }
 }

@@ -245,11 +245,11 @@ GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t 
     for (size_t b = 0; b < blocks; b++) blocks_to_tile(kind, groups, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
 }
 
-/* What the threads of a pool share: a part of each tensor's strips is each one's. */
+/* What the threads of a pool share: a part of each tensor's strips is a piece. */
 typedef struct tiles_run {
     qsf_tensor *const *t;
-    uint32_t n, n_threads;
-    uint8_t *strips;
+    uint32_t n, n_pieces;
+    uint8_t *strips;                /* [threads][strip_room] */
     size_t   strip_room;
 } tiles_run;
 
@@ -271,29 +271,30 @@ static void tensor_to_tiles(const qsf_tensor *t, uint64_t from, uint64_t until, 
     }
 }
 
-static void tiles_thread(void *arg, uint32_t thread)
+static void tiles_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const tiles_run *run = arg;
     for (uint32_t i = 0; i < run->n; i++) {
         const uint64_t strips = qsf_ceil_div(run->t[i]->rows, QSF_TILE_ROWS);
-        tensor_to_tiles(run->t[i], strips * thread / run->n_threads, strips * (thread + 1) / run->n_threads, run->strips + thread * run->strip_room);
+        const qsf_share mine = qsf_share_of((size_t)strips, piece, run->n_pieces);
+        tensor_to_tiles(run->t[i], mine.begin, mine.end, run->strips + thread * run->strip_room);
     }
 }
 
 void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool)
 {
     enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
-    tiles_run run = { .t = t, .n = n, .n_threads = 1, .strips = strips };
+    tiles_run run = { .t = t, .n = n, .n_pieces = 1, .strips = strips };
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         run.strip_room = QSF_MAX(run.strip_room, qsf_ggml_strip_bytes(t[i]));
         bytes += t[i]->bytes;
     }
     if (pool && bytes > ALONE) {
-        run.n_threads = qsf_pool_size(pool);
-        qsf_pool_run(pool, tiles_thread, &run);
+        run.n_pieces = qsf_pool_pieces(pool, UINT32_MAX);
+        qsf_pool_run(pool, run.n_pieces, t[0]->rows, tiles_piece, &run);
     } else {
-        tiles_thread(&run, 0);
+        tiles_piece(&run, 0, 0);
     }
     for (uint32_t i = 0; i < n; i++) {
         const int type = qsf_ggml_tile_type(t[i]);

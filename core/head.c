@@ -70,6 +70,7 @@ void qsf_head_done(qsf_head *h)
 typedef struct head_job {
     qsf_context      *c;
     const qsf_matrix *head;
+    uint32_t          row, n_pieces;     /* of the best rows: whose tiles they are */
 } head_job;
 
 /* The codes of one block of a row; returns its scale.  The value that is largest in size gets the code at the end of the grid that no other sign
@@ -105,17 +106,23 @@ static void screen_tile_row(qsf_context *c, const qsf_matrix *head, uint32_t row
         }
 }
 
-static void screen_make_thread(void *arg, uint32_t thread)
+static void screen_make_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const head_job *job = arg;
     qsf_context *c = job->c;
     const uint32_t rows = job->head->t.rows;
-    const qsf_share tiles = qsf_share_of(qsf_ceil_div(rows, QSF_TILE_ROWS), thread, qsf_pool_size(c->pool));
+    const qsf_share tiles = qsf_share_of(qsf_ceil_div(rows, QSF_TILE_ROWS), piece, job->n_pieces);
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
         const uint32_t row = (uint32_t)t * QSF_TILE_ROWS;
         screen_tile_row(c, job->head, row, QSF_MIN(QSF_TILE_ROWS, rows - row), strip);
     }
+}
+
+static void screen_make(qsf_context *c, const qsf_matrix *head)
+{
+    head_job job = { .c = c, .head = head, .n_pieces = qsf_pool_pieces(c->pool, qsf_ceil_div(head->t.rows, QSF_TILE_ROWS)) };
+    qsf_pool_run(c->pool, job.n_pieces, 1, screen_make_piece, &job);
 }
 
 /* ---- using it ---- */
@@ -137,35 +144,46 @@ static void screen_choose(qsf_context *c, uint32_t row)
     c->approx.n_tiles[row] = n;
 }
 
-static void screen_thread(qsf_context *c, const qsf_matrix *head, uint32_t thread)
+static void screen_choose_piece(void *arg, uint32_t thread, uint32_t piece)
 {
-    const uint32_t nt = qsf_pool_size(c->pool), n = c->n_asked;
-    qsf_forward_logits(c, &c->approx.small, 0, n, qsf_share_of(qsf_ceil_div(head->t.rows, QSF_TILE_ROWS), thread, nt), thread);
-    qsf_pool_barrier(c->pool);
-    for (uint32_t j = thread; j < n; j += nt) screen_choose(c, j);
-    qsf_pool_barrier(c->pool);
-    for (uint32_t j = 0; j < n; j++) {
-        const uint32_t *tiles = c->approx.tiles + (size_t)j * c->approx.room;
-        const qsf_share mine = qsf_share_of(c->approx.n_tiles[j], thread, nt);
-        for (size_t i = mine.begin; i < mine.end; i++) qsf_forward_logits(c, head, j, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
+    (void)thread;
+    screen_choose(((const head_job *)arg)->c, piece);
+}
+
+static void screen_best_piece(void *arg, uint32_t thread, uint32_t piece)
+{
+    const head_job *job = arg;
+    qsf_head *h = &job->c->approx;
+    qsf_head_tiles(job->c, job->head, job->row, h->tiles + (size_t)job->row * h->room, qsf_share_of(h->n_tiles[job->row], piece, job->n_pieces), thread);
+}
+
+static void screen_run(qsf_context *c, const qsf_matrix *head)
+{
+    head_job job = { .c = c, .head = head };
+    qsf_forward_logits_run(c, &c->approx.small, c->n_asked);
+    qsf_pool_run(c->pool, c->n_asked, 1, screen_choose_piece, &job);
+    for (; job.row < c->n_asked; job.row++) {
+        job.n_pieces = qsf_pool_pieces(c->pool, c->approx.n_tiles[job.row]);
+        qsf_pool_run(c->pool, job.n_pieces, 1, screen_best_piece, &job);
     }
 }
 
-static void approximate_thread(void *arg, uint32_t thread)
+void qsf_head_tiles(const qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread)
 {
-    const head_job *job = arg;
-    if (job->c->approx.mode == QSF_HEAD_SCREEN) screen_thread(job->c, job->head, thread);
-    else qsf_clusters_thread(job->c, job->head, thread);
+    for (size_t i = which.begin; i < which.end; i++) qsf_forward_logits(c, head, row, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
 }
 
 void qsf_head_run(qsf_context *c, const qsf_matrix *head)
 {
-    head_job job = { c, head };
-    if (!c->approx.ready && c->approx.mode == QSF_HEAD_SCREEN) qsf_pool_run(c->pool, screen_make_thread, &job);
-    if (!c->approx.ready && c->approx.mode == QSF_HEAD_CLUSTERS) qsf_clusters_make(c, head);
+    const bool screen = c->approx.mode == QSF_HEAD_SCREEN;
+    if (!c->approx.ready) {
+        if (screen) screen_make(c, head);
+        else qsf_clusters_make(c, head);
+    }
     c->approx.ready = true;
     const uint64_t begin = qsf_now(c->platform);
-    qsf_pool_run(c->pool, approximate_thread, &job);
+    if (screen) screen_run(c, head);
+    else qsf_clusters_run(c, head);
     c->stats.ns_head += qsf_now(c->platform) - begin;
 }
 

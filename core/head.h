@@ -35,6 +35,8 @@ void       qsf_head_done(qsf_head *h);          /* takes half-built */
 bool qsf_head_wanted(const struct qsf_context *c);
 /* Logits of the rows that asked, which are normed and quantised; head: all of it, in memory. */
 void qsf_head_run(struct qsf_context *c, const qsf_matrix *head);
+/* Logits of those `which` of the listed tiles, for the row-th row that asked. */
+void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread);
 /* After a batch that was computed whole: brings its logits into the vocabulary's order. */
 void qsf_head_order(struct qsf_context *c);
 /* The row of the embedding that is a token's. */
@@ -46,7 +48,7 @@ qsf_status qsf_clusters_init(qsf_head *h, qsf_error *err);
 void       qsf_clusters_done(qsf_head *h);
 /* Puts the head in memory in the clusters' order. */
 void       qsf_clusters_make(struct qsf_context *c, const qsf_matrix *head);
-void       qsf_clusters_thread(struct qsf_context *c, const qsf_matrix *head, uint32_t thread);
+void       qsf_clusters_run(struct qsf_context *c, const qsf_matrix *head);
 void       qsf_clusters_unsort(struct qsf_context *c);
 
 #endif

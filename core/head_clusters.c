@@ -55,10 +55,11 @@ void qsf_clusters_done(qsf_head *h)
 
 /* ---- sorting the head ---- */
 
+enum { SORT_PIECES = 32 };          /* a float of scratch has bits for that many */
 typedef struct sort_job {
     qsf_context      *c;
     const qsf_matrix *head;
-    uint32_t          n_workers;
+    uint32_t          n_pieces;
 } sort_job;
 
 /* What row r of a tile has: scale, maybe zero, 4 bytes of each vector. */
@@ -97,25 +98,25 @@ static void sort_column(uint8_t *column, size_t apart, tile_shape shape, const q
     }
 }
 
-static void sort_thread(void *arg, uint32_t thread)
+static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const sort_job *job = arg;
     qsf_context *c = job->c;
     const qsf_tensor *t = &job->head->t;
-    if (thread >= job->n_workers) return;
+    (void)thread;
     const size_t each = (size_t)qsf_block_bytes(t->type, t->block) * QSF_TILE_ROWS;
     tile_shape shape = { .halves = qsf_type_get(t->type)->has_zero ? 2 : 1 };
     shape.vectors = (uint32_t)((each - 2 * QSF_TILE_ROWS * shape.halves) / 64);
-    uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)thread * qsf_ceil_div(t->rows, 8);
-    const qsf_share blocks = qsf_share_of(job->head->blocks, thread, job->n_workers);
+    uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)piece * qsf_ceil_div(t->rows, 8);
+    const qsf_share blocks = qsf_share_of(job->head->blocks, piece, job->n_pieces);
     for (size_t b = blocks.begin; b < blocks.end; b++)
         sort_column((uint8_t *)(size_t)t->data + b * each, job->head->blocks * each, shape, c->approx.source->clusters, t->rows, done);
 }
 
 void qsf_clusters_make(qsf_context *c, const qsf_matrix *head)
 {
-    sort_job job = { c, head, QSF_MIN(qsf_pool_size(c->pool), 32) };        /* a float of scratch has bits for 32 */
-    qsf_pool_run(c->pool, sort_thread, &job);
+    sort_job job = { c, head, QSF_MIN(qsf_pool_pieces(c->pool, head->blocks), SORT_PIECES) };
+    qsf_pool_run(c->pool, job.n_pieces, 1, sort_piece, &job);
 }
 
 /* ---- a token ---- */
@@ -183,29 +184,39 @@ static void place_logits(qsf_context *c, float *logits)
         for (uint32_t r = h->tiles[i] * QSF_TILE_ROWS; r < QSF_MIN((h->tiles[i] + 1) * QSF_TILE_ROWS, rows); r++) logits[order[r]] = h->scratch[r];
 }
 
-static void compute_tiles(const qsf_context *c, const qsf_matrix *head, uint32_t j, uint32_t begin, uint32_t end, uint32_t thread)
+/* Tiles [begin, end) of the list, or (head NULL) of the centroids: of the row-th row that asked. */
+typedef struct cluster_job {
+    qsf_context      *c;
+    const qsf_matrix *head;
+    uint32_t          row, begin, end, n_pieces;
+} cluster_job;
+
+static void cluster_piece(void *arg, uint32_t thread, uint32_t piece)
 {
-    const qsf_share mine = qsf_share_of(end - begin, thread, qsf_pool_size(c->pool));
-    const uint32_t *tiles = c->approx.tiles + begin;
-    for (size_t i = mine.begin; i < mine.end; i++) qsf_forward_logits(c, head, j, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
+    const cluster_job *job = arg;
+    qsf_head *h = &job->c->approx;
+    const qsf_share mine = qsf_share_of(job->end - job->begin, piece, job->n_pieces);
+    if (job->head) qsf_head_tiles(job->c, job->head, job->row, h->tiles + job->begin, mine, thread);
+    else qsf_forward_product(job->c, &h->small, job->row, 1, h->promise, 0, mine, thread);
 }
 
-void qsf_clusters_thread(qsf_context *c, const qsf_matrix *head, uint32_t thread)
+static void compute_tiles(cluster_job job)
+{
+    job.n_pieces = qsf_pool_pieces(job.c->pool, job.end - job.begin);
+    qsf_pool_run(job.c->pool, job.n_pieces, job.end - job.begin, cluster_piece, &job);
+}
+
+void qsf_clusters_run(qsf_context *c, const qsf_matrix *head)
 {
     qsf_head *h = &c->approx;
     for (uint32_t j = 0; j < c->n_asked; j++) {
         float *logits = c->b.logits + j * c->b.ld_vocab;
-        qsf_forward_product(c, &h->small, j, 1, h->promise, 0, qsf_share_of(n_tiles_of(h->small.t.rows), thread, qsf_pool_size(c->pool)), thread);
-        qsf_pool_barrier(c->pool);
-        if (thread == 0) choose_first(c, c->b.xn + j * c->b.ld_embd);
-        qsf_pool_barrier(c->pool);
-        compute_tiles(c, head, j, 0, h->n_tiles[0], thread);
-        qsf_pool_barrier(c->pool);
-        if (thread == 0) choose_rest(c, logits);
-        qsf_pool_barrier(c->pool);
-        compute_tiles(c, head, j, h->n_tiles[0], h->n_tiles[1], thread);
-        qsf_pool_barrier(c->pool);
-        if (thread == 0) place_logits(c, logits);
+        compute_tiles((cluster_job){ .c = c, .row = j, .end = n_tiles_of(h->small.t.rows) });
+        choose_first(c, c->b.xn + j * c->b.ld_embd);
+        compute_tiles((cluster_job){ .c = c, .head = head, .row = j, .end = h->n_tiles[0] });
+        choose_rest(c, logits);
+        compute_tiles((cluster_job){ .c = c, .head = head, .row = j, .begin = h->n_tiles[0], .end = h->n_tiles[1] });
+        place_logits(c, logits);
     }
 }
 

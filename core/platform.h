@@ -61,7 +61,6 @@ struct qsf_platform {
     uint32_t   (*cpu_count)(void *user);                           /* processors this process may use */
     qsf_status (*thread_start)(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
     void       (*thread_join)(void *user, qsf_thread *t);
-    void       (*thread_pin)(void *user, uint32_t cpu);            /* the calling thread; may do nothing */
     /* Sleeps while *word == expected, at most ns nanoseconds; may return early. */
     void       (*wait32)(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
     void       (*wake32)(void *user, uint32_t *word, uint32_t count);

@@ -1,114 +1,270 @@
-/* The thread pool: spinning barriers that give the processor back after about a millisecond.
- * SPDX-License-Identifier: MIT */
+/* The thread pool.  Nobody waits for a thread, only for pieces that one has begun.
+ * SPDX-License-Identifier: MIT
+ *
+ * A job is a counter of pieces.  The caller claims them too, and goes on as soon as all are done, whoever did
+ * them: a thread that the system does not run delays what it has in hand, and nothing else.  Where other
+ * programs want the processors that is still too often: such a thread is stopped in the middle of a piece
+ * whenever its turn is over, for some milliseconds.  So the caller notices pieces that are late, and finds
+ * out whether it is faster without their threads (pool_rest.c).
+ *
+ * Who waits spins first, because waking takes longer than most waits.  How long is learned from the waits
+ * before; and where the clock jumps while a thread spins, somebody else has had its processor, who could have
+ * had it sooner. */
 #include "pool.h"
+#include "pool_rest.h"
 
 #include <stdatomic.h>
 
-/* How often a waiting thread looks before it sleeps: for about a millisecond.  WebAssembly has no pause, and waking is dear there. */
+/* WebAssembly has no pause, and asking for the time is dear there. */
 #if defined(__x86_64__) || defined(__i386__)
 #  define POOL_RELAX() __builtin_ia32_pause()
-enum { POOL_SPINS = 20000 };
+enum { POOL_LOOKS = 64 };
 #elif defined(__aarch64__)
 #  define POOL_RELAX() __asm__ volatile("yield")
-enum { POOL_SPINS = 20000 };
+enum { POOL_LOOKS = 64 };
 #else
 #  define POOL_RELAX() ((void)0)
-enum { POOL_SPINS = 1000000 };
+enum { POOL_LOOKS = 4096 };
 #endif
 
-/* A word that threads wait on.  The low bit of sleepers would be enough for waking; the count spares needless calls. */
-typedef struct pool_word {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
-} pool_word;
+/* Nanoseconds. */
+enum {
+    SPIN_LEAST = 20000,   /* a thread for the next job, at least */
+    SPIN_MOST = 1000000,  /* and at most */
+    SPIN_CALLER = 50000,  /* the caller for the last pieces, or as long as two pieces take */
+    STALL_LEAST = 300000, /* a piece that is so late was stopped, if it is late by several pieces as well */
+    JUMP = 250000,        /* POOL_LOOKS looks take a thousandth of it */
+    WAKE_EVERY = 500000   /* a thread that sleeps again and again is not woken for each job */
+};
+enum { WAKES_OFTEN = 6 }; /* one after another, at most 4 WAKE_EVERY apart: somebody else has its processor */
 
 typedef struct pool_worker {
-    qsf_pool   *pool;
-    uint32_t    index;
+    _Alignas(64) _Atomic uint32_t resting; /* sleeps on it while it is 1 */
+    _Atomic uint32_t working, asleep;      /* has a piece in hand; waits for the bell */
+    qsf_pool *pool;
+    uint32_t index;
     qsf_thread *thread;
+    uint64_t usual;       /* its waits for a job, where they are short: the longest, forgotten slowly */
+    bool rests, was_late; /* the caller's: it is to rest; it did so before the trial */
 } pool_worker;
 
 struct qsf_pool {
-    pool_word region;       /* counts regions from bit 8 on, below is the last thread that runs; workers begin when it moves */
-    pool_word rest;         /* moves when more threads run than in the region before; those that do not run wait for it */
-    pool_word phase;        /* counts barriers */
-    _Alignas(64) _Atomic uint32_t arrived;
-    _Alignas(64) void (*fn)(void *, uint32_t);
-    void     *arg;
+    _Alignas(64) _Atomic uint32_t ticket;   /* pieces << 16 | next to claim; may count beyond the last */
+    void (*fn)(void *, uint32_t, uint32_t); /* of the job; stays until its last piece is done */
+    void *arg;
+    _Alignas(64) _Atomic uint32_t left; /* pieces that are not done; the caller sleeps on it */
+    _Atomic uint32_t caller_sleeps;
+    _Alignas(64) _Atomic uint32_t bell; /* workers sleep on it */
+    _Atomic uint32_t sleepers;
     _Atomic bool stop;
-    uint32_t  n, active, spins;
+    _Alignas(64) uint32_t n, active;
+    uint32_t n_resting; /* of the active ones */
+    qsf_rest rest;
+    uint64_t woken; /* when somebody was woken last */
+    uint32_t wakes; /* shortly after one another */
+    bool crowded;   /* more threads than processors: whoever spins keeps a thread from working */
     const qsf_platform *platform;
-    pool_worker workers[];
+    pool_worker workers[]; /* [0] is nobody */
 };
 
-/* Waits until w->value is no longer old. */
-static uint32_t pool_wait(const qsf_pool *pool, pool_word *w, uint32_t old)
+/* ---- pieces ---- */
+
+/* The next piece of the job under way, -1: all are claimed. */
+static int32_t pool_claim(qsf_pool *pool)
 {
-    uint32_t now;
-    for (uint32_t i = 0; i < pool->spins; i++) {
-        if ((now = atomic_load_explicit(&w->value, memory_order_acquire)) != old) return now;
+    uint32_t t = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
+    if ((t & 0xffff) >= t >> 16) return -1;
+    /* By now it may be the job after: then it is a piece of that. */
+    t = atomic_fetch_add_explicit(&pool->ticket, 1, memory_order_acquire);
+    return (t & 0xffff) < t >> 16 ? (int32_t)(t & 0xffff) : -1;
+}
+
+/* ---- the workers ---- */
+
+static void helper_learn(pool_worker *w, uint64_t waited)
+{
+    if (waited > SPIN_MOST) return; /* between two answers: no reason to spin longer */
+    w->usual -= w->usual / 256;
+    w->usual = QSF_MAX(w->usual, waited);
+}
+
+/* Spins, then sleeps, until there is a job. */
+static void helper_wait(pool_worker *w)
+{
+    qsf_pool *pool = w->pool;
+    const qsf_platform *p = pool->platform;
+    const uint64_t begin = qsf_now(p);
+    const uint64_t most = pool->crowded ? 0 : QSF_MIN(QSF_MAX(2 * w->usual, SPIN_LEAST), SPIN_MOST);
+    uint64_t last = begin;
+    for (uint32_t i = 1;; i++) {
+        const uint32_t t = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
+        if ((t & 0xffff) < t >> 16 || atomic_load_explicit(&w->resting, memory_order_relaxed) ||
+            atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
+            if (i > POOL_LOOKS) helper_learn(w, last - begin);
+            return;
+        }
         POOL_RELAX();
+        if (i % POOL_LOOKS) continue;
+        const uint64_t now = qsf_now(p);
+        if (now - last > JUMP) {
+            w->usual = 0;
+            break;
+        }
+        last = now;
+        if (now - begin >= most || !now) break; /* 0: the host has no clock */
     }
-    atomic_fetch_add(&w->sleepers, 1);
-    while ((now = atomic_load(&w->value)) == old)
-        pool->platform->wait32(pool->platform->user, (uint32_t *)&w->value, old, 1000000000u);
-    atomic_fetch_sub(&w->sleepers, 1);
-    return now;
+    const uint32_t bell = atomic_load(&pool->bell);
+    atomic_store_explicit(&w->asleep, 1, memory_order_relaxed);
+    atomic_fetch_add(&pool->sleepers, 1);
+    const uint32_t t = atomic_load(&pool->ticket);
+    if ((t & 0xffff) >= t >> 16 && !atomic_load(&pool->stop) && !atomic_load(&w->resting))
+        p->wait32(p->user, (uint32_t *)&pool->bell, bell, 1000000000u);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
+    helper_learn(w, qsf_now(p) - begin);
 }
 
-static void pool_set(const qsf_pool *pool, pool_word *w, uint32_t value)
-{
-    atomic_store(&w->value, value);                /* sequentially consistent with the sleeper's count */
-    if (atomic_load(&w->sleepers)) pool->platform->wake32(pool->platform->user, (uint32_t *)&w->value, UINT32_MAX);
-}
-
-/* A region of the threads that run now. */
-static uint32_t pool_region(const qsf_pool *pool, uint32_t before) { return ((before >> 8) + 1) << 8 | (pool->active - 1); }
-static uint32_t pool_last(uint32_t region) { return region & 255; }
-
-void qsf_pool_barrier(qsf_pool *pool)
-{
-    const uint32_t last = pool->active - 1;         /* read before the last one arrives: then it may change */
-    if (!last) return;
-    const uint32_t phase = atomic_load_explicit(&pool->phase.value, memory_order_relaxed);
-    if (atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_acq_rel) == last) {
-        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        pool_set(pool, &pool->phase, phase + 1);
-    } else {
-        pool_wait(pool, &pool->phase, phase);
-    }
-}
-
-static void pool_worker_main(void *arg)
+static void helper_main(void *arg)
 {
     pool_worker *w = arg;
     qsf_pool *pool = w->pool;
-    if (pool->platform->thread_pin) pool->platform->thread_pin(pool->platform->user, w->index);
-    uint32_t region = pool->n - 1;                  /* as it was made */
-    for (;;) {
-        const uint32_t rest = atomic_load(&pool->rest.value);       /* before the region: what comes after it moves this word too */
-        if (w->index <= pool_last(region) || region != atomic_load(&pool->region.value)) region = pool_wait(pool, &pool->region, region);
-        else (void)pool_wait(pool, &pool->rest, rest);
-        if (atomic_load(&pool->stop)) return;
-        if (w->index > pool_last(region)) continue;
-        pool->fn(pool->arg, w->index);
-        qsf_pool_barrier(pool);
+    const qsf_platform *p = pool->platform;
+    while (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
+        if (atomic_load_explicit(&w->resting, memory_order_relaxed)) {
+            p->wait32(p->user, (uint32_t *)&w->resting, 1, 1000000000u);
+            continue;
+        }
+        const int32_t piece = pool_claim(pool);
+        if (piece < 0) {
+            helper_wait(w);
+            continue;
+        }
+        atomic_store_explicit(&w->working, 1, memory_order_relaxed);
+        pool->fn(pool->arg, w->index, (uint32_t)piece);
+        atomic_store_explicit(&w->working, 0, memory_order_relaxed);
+        if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->caller_sleeps))
+            p->wake32(p->user, (uint32_t *)&pool->left, 1);
     }
 }
 
-void qsf_pool_run(qsf_pool *pool, void (*fn)(void *, uint32_t), void *arg)
+/* ---- the caller ---- */
+
+static void helper_rest(pool_worker *w, bool rest)
 {
-    if (pool->active == 1) {
-        fn(arg, 0);
-        return;
+    const qsf_platform *p = w->pool->platform;
+    if (atomic_load_explicit(&w->resting, memory_order_relaxed) == rest) return;
+    atomic_store(&w->resting, rest);
+    if (!rest) p->wake32(p->user, (uint32_t *)&w->resting, 1);
+}
+
+/* Those that rest and those that run, after somebody was late or a rest is over. */
+static void pool_rest(qsf_pool *pool)
+{
+    pool->n_resting = 0;
+    for (uint32_t i = 1; i < pool->n; i++) {
+        pool_worker *w = &pool->workers[i];
+        pool->n_resting += i < pool->active && w->rests;
+        helper_rest(w, i >= pool->active || w->rests);
     }
+}
+
+/* A piece came far too late, or somebody falls asleep again and again: such threads may have to rest. */
+static void pool_late(qsf_pool *pool, uint64_t now)
+{
+    if (!qsf_rest_late(&pool->rest, now)) return;
+    for (uint32_t i = 1; i < pool->active; i++) {
+        pool_worker *w = &pool->workers[i];
+        w->rests |= atomic_load_explicit(&w->working, memory_order_relaxed) ||
+                    atomic_load_explicit(&w->asleep, memory_order_relaxed);
+    }
+    pool_rest(pool);
+}
+
+static void pool_wake(qsf_pool *pool, uint64_t now)
+{
+    const qsf_platform *p = pool->platform;
+    if (now && now - pool->woken < WAKE_EVERY) return;
+    pool->wakes = now - pool->woken < 4 * WAKE_EVERY ? pool->wakes + 1 : 0;
+    pool->woken = now;
+    atomic_fetch_add(&pool->bell, 1);
+    p->wake32(p->user, (uint32_t *)&pool->bell, UINT32_MAX);
+    if (pool->wakes < WAKES_OFTEN) return;
+    pool->wakes = 0;
+    pool_late(pool, now);
+}
+
+/* Those that have been late come back for a trial, or rest again after one. */
+static void pool_job_done(qsf_pool *pool, uintptr_t kind, uint64_t begin)
+{
+    if (!qsf_rest_job(&pool->rest, kind, begin, qsf_now(pool->platform))) return;
+    for (uint32_t i = 1; i < pool->n; i++) {
+        pool_worker *w = &pool->workers[i];
+        if (pool->rest.state != QSF_REST_ALONE) w->was_late = w->rests;
+        w->rests = pool->rest.state == QSF_REST_ALONE && w->was_late;
+    }
+    pool_rest(pool);
+}
+
+/* Waits for the pieces that others have in hand.  begin: when the job began; own: pieces that it did. */
+static void pool_finish(qsf_pool *pool, uint64_t begin, uint32_t own)
+{
+    const qsf_platform *p = pool->platform;
+    for (uint32_t i = 0; i < POOL_LOOKS; i++) {
+        if (!atomic_load_explicit(&pool->left, memory_order_acquire)) return;
+        POOL_RELAX();
+    }
+    const uint64_t since = qsf_now(p), piece = (since - begin) / QSF_MAX(own, 1);
+    const uint64_t spin = QSF_MAX(SPIN_CALLER, 2 * piece), late = QSF_MAX(STALL_LEAST, 4 * piece);
+    bool stalled = false;
+    uint64_t now = since, last = since;
+    for (;;) {
+        for (uint32_t i = 0; i < POOL_LOOKS; i++) {
+            if (!atomic_load_explicit(&pool->left, memory_order_acquire)) return;
+            POOL_RELAX();
+        }
+        now = qsf_now(p);
+        if (!stalled && now - since > late) pool_late(pool, now), stalled = true;
+        if (pool->crowded || now - since > spin || now - last > JUMP || !now) break;
+        last = now;
+    }
+    atomic_store(&pool->caller_sleeps, 1);
+    for (uint32_t left; (left = atomic_load(&pool->left));) {
+        p->wait32(p->user, (uint32_t *)&pool->left, left, stalled ? 1000000000u : late);
+        now = qsf_now(p);
+        if (!stalled && atomic_load(&pool->left) && now - since > late) pool_late(pool, now), stalled = true;
+    }
+    atomic_store_explicit(&pool->caller_sleeps, 0, memory_order_relaxed);
+}
+
+static void pool_share(qsf_pool *pool, uint32_t n, void (*fn)(void *, uint32_t, uint32_t), void *arg,
+                       uint64_t begin)
+{
     pool->fn = fn;
     pool->arg = arg;
-    const uint32_t before = atomic_load_explicit(&pool->region.value, memory_order_relaxed);
-    pool_set(pool, &pool->region, pool_region(pool, before));
-    if (pool->active - 1 > pool_last(before)) pool_set(pool, &pool->rest, atomic_load_explicit(&pool->rest.value, memory_order_relaxed) + 1);
-    fn(arg, 0);
-    qsf_pool_barrier(pool);
+    atomic_store_explicit(&pool->left, n, memory_order_relaxed);
+    atomic_store(&pool->ticket, n << 16); /* sequentially consistent with the sleepers' count */
+    if (atomic_load(&pool->sleepers)) pool_wake(pool, begin);
+    uint32_t own = 0;
+    for (int32_t i; (i = pool_claim(pool)) >= 0; own++) fn(arg, 0, (uint32_t)i);
+    if (atomic_fetch_sub_explicit(&pool->left, own, memory_order_acq_rel) != own)
+        pool_finish(pool, begin, own);
+}
+
+void qsf_pool_run(qsf_pool *pool, uint32_t n, uint32_t size, void (*fn)(void *, uint32_t, uint32_t),
+                  void *arg)
+{
+    assert(n <= QSF_POOL_PIECES);
+    if (pool->active == 1 || n <= 1) {
+        for (uint32_t i = 0; i < n; i++) fn(arg, 0, i);
+        return;
+    }
+    const uint64_t begin = qsf_now(pool->platform);
+    const uintptr_t kind = (uintptr_t)fn + 8191 * (uintptr_t)n + 131 * (uintptr_t)size;
+    if (pool->active == pool->n_resting + 1)
+        for (uint32_t i = 0; i < n; i++) fn(arg, 0, i);
+    else
+        pool_share(pool, n, fn, arg, begin);
+    if (qsf_rest_wants(&pool->rest, kind)) pool_job_done(pool, kind, begin);
 }
 
 uint32_t qsf_pool_size(const qsf_pool *pool) { return pool->active; }
@@ -116,7 +272,15 @@ uint32_t qsf_pool_size(const qsf_pool *pool) { return pool->active; }
 void qsf_pool_use(qsf_pool *pool, uint32_t n)
 {
     assert(n >= 1 && n <= pool->n);
+    if (n == pool->active) return;
     pool->active = n;
+    pool_rest(pool);
+}
+
+uint32_t qsf_pool_pieces(const qsf_pool *pool, size_t n)
+{
+    const uint32_t most = pool->active == 1 ? 1 : QSF_MIN(4 * pool->active, QSF_POOL_PIECES);
+    return n < most ? (uint32_t)n : most;
 }
 
 uint64_t qsf_pool_bytes(uint32_t n) { return sizeof(qsf_pool) + (uint64_t)n * sizeof(pool_worker); }
@@ -132,7 +296,9 @@ uint32_t qsf_pool_threads(const qsf_platform *p, uint32_t n)
 qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_error *err)
 {
     *out = NULL;
-    if (n > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n, (unsigned)QSF_MAX_THREADS);
+    if (n > QSF_MAX_THREADS)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to %u are possible", (unsigned)n,
+                        (unsigned)QSF_MAX_THREADS);
     const uint32_t cpus = pool_cpus(p);
     n = qsf_pool_threads(p, n);
 
@@ -140,17 +306,17 @@ qsf_status qsf_pool_new(const qsf_platform *p, uint32_t n, qsf_pool **out, qsf_e
     if (!pool) return QSF_E_MEMORY;
     pool->platform = p;
     pool->n = pool->active = n;
-    atomic_store_explicit(&pool->region.value, n - 1, memory_order_relaxed);
-    pool->spins = n > cpus ? 64 : POOL_SPINS;           /* more threads than processors: whoever spins keeps a worker from working */
+    pool->crowded = n > cpus;
     for (uint32_t i = 1; i < n; i++) {
         pool_worker *w = &pool->workers[i];
         w->pool = pool;
         w->index = i;
-        const qsf_status st = p->thread_start(p->user, pool_worker_main, w, &w->thread);
+        const qsf_status st = p->thread_start(p->user, helper_main, w, &w->thread);
         if (st) {
             w->thread = NULL;
             qsf_pool_free(pool);
-            return qsf_fail(err, st, "cannot start thread %u of %u; fewer threads may do", (unsigned)i, (unsigned)n);
+            return qsf_fail(err, st, "cannot start thread %u of %u; fewer threads may do", (unsigned)i,
+                            (unsigned)n);
         }
     }
     *out = pool;
@@ -162,10 +328,12 @@ void qsf_pool_free(qsf_pool *pool)
     if (!pool) return;
     const qsf_platform *p = pool->platform;
     atomic_store(&pool->stop, true);
-    pool_set(pool, &pool->region, pool_region(pool, atomic_load(&pool->region.value)));
-    pool_set(pool, &pool->rest, atomic_load(&pool->rest.value) + 1);
-    for (uint32_t i = 1; i < pool->n; i++)
-        if (pool->workers[i].thread) p->thread_join(p->user, pool->workers[i].thread);
+    atomic_fetch_add(&pool->bell, 1);
+    if (pool->n > 1) p->wake32(p->user, (uint32_t *)&pool->bell, UINT32_MAX);       /* NULL without threads */
+    for (uint32_t i = 1; i < pool->n && pool->workers[i].thread; i++) {
+        helper_rest(&pool->workers[i], false);
+        p->thread_join(p->user, pool->workers[i].thread);
+    }
     qsf_dealloc(p, pool, qsf_pool_bytes(pool->n));
 }
 

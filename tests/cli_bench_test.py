@@ -67,8 +67,19 @@ class Models(unittest.TestCase):
 
     def test_parts_of_a_token(self):
         rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto", "--ram-budget", "1000")
-        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 matmul", "tg3 attention", "tg3 head", "tg3 other"])
+        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 token", "tg3 token p99", "tg3 matmul", "tg3 attention",
+                                                     "tg3 head", "tg3 other"])
         self.assertEqual({r["unit"] for r in rows[1:]}, {"ms"})
+        self.assertLessEqual(rows[1]["median"], rows[2]["median"])
+
+    def test_limits_of_the_machine(self):
+        rows = self.rows(MODEL, "-p", "8", "-n", "2", "-r", "2", "-t", "1", "--limits", "--buffer", "16")
+        self.assertEqual([r["test"] for r in rows], ["read", "peak", "pp8", "tg2"])
+        self.assertEqual([r["unit"] for r in rows], ["GB/s", "G madds/s", "tok/s", "tok/s"])
+        self.assertTrue(all(r["median"] > 0 for r in rows))
+        self.assertEqual([r.get("share_of") for r in rows], [None, None, "peak", "read"])
+        for r in rows[2:]:
+            self.assertGreater(r["share"], 0)
 
     def test_batches_and_kinds_of_keys(self):
         for kv in ("q8", "f16", "f32"):

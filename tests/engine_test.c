@@ -816,6 +816,41 @@ TEST(damage_found_while_running_is_an_error_and_the_context_lives_on)
     }
 }
 
+/* Scales that are no numbers, in a file whose checksums are right: the error names where they show, and nothing is lost. */
+TEST(numbers_that_are_none_are_an_error_that_names_the_layer)
+{
+    static const uint16_t bad[] = { 0x7e00, 0x7c00, 0xfc00 };       /* NaN and the infinities as halves */
+    bench b;
+    int32_t ids[N];
+    tiny_options o = tiny_defaults();
+    o.hp.n_layers = 4;
+    o.hp.tied = false;
+    if (!bench_begin(&b, &o)) return;
+    float *right = bench_floats(&b, N), *again = bench_floats(&b, N);
+    bench_tokens(ids, N, b.n_vocab, 100);
+    CHECK_EQ(bench_feed(&b, 0, ids, N, 15, right), QSF_OK);
+    for (uint32_t layer = 0; layer <= o.hp.n_layers; layer++)
+        for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
+            const qsf_weights *w;
+            char where[32];
+            const bool head = layer == o.hp.n_layers;
+            CHECK_EQ(qsf_loader_get(&b.c->loader, head ? qsf_unit_final(b.m->source) : layer, &w, NULL), QSF_OK);
+            uint8_t *scale = (uint8_t *)(uintptr_t)w->m[head ? QSF_K_OUTPUT : QSF_K_FFN_DOWN].t.data;      /* of a tile's first row */
+            const uint16_t old = qsf_le16(scale);
+            qsf_put16(scale, bad[i]);
+            CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+            CHECK_EQ(bench_feed(&b, 0, ids, N, 15, again), QSF_E_CORRUPT);
+            snprintf(where, sizeof where, head ? "output head" : "layer %u ", (unsigned)layer);
+            CHECK(strstr(qsf_last_error(b.c), where) && strstr(qsf_last_error(b.c), "not finite"));
+            qsf_put16(scale, old);
+            CHECK_EQ(bench_feed(&b, 0, ids, N, 15, again), QSF_OK);
+            CHECK(!memcmp(right, again, (size_t)N * b.n_vocab * sizeof *right));
+        }
+    free(right);
+    free(again);
+    bench_end(&b);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -841,5 +876,6 @@ int main(int argc, char **argv)
     RUN(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory);
     RUN(outliers_are_added_to_their_matrix);
     RUN(damage_found_while_running_is_an_error_and_the_context_lives_on);
+    RUN(numbers_that_are_none_are_an_error_that_names_the_layer);
     return test_end();
 }

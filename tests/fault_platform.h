@@ -145,7 +145,6 @@ static inline qsf_status fault_thread_start(void *user, void (*fn)(void *), void
     return fault_now(f) ? QSF_E_MEMORY : f->below->thread_start(f->below->user, fn, arg, out);
 }
 static inline void fault_thread_join(void *user, qsf_thread *t) { fault_platform *f = user; f->below->thread_join(f->below->user, t); }
-static inline void fault_thread_pin(void *user, uint32_t cpu) { fault_platform *f = user; f->below->thread_pin(f->below->user, cpu); }
 static inline void fault_wait32(void *user, uint32_t *w, uint32_t e, uint64_t ns) { fault_platform *f = user; f->below->wait32(f->below->user, w, e, ns); }
 static inline void fault_wake32(void *user, uint32_t *w, uint32_t n) { fault_platform *f = user; f->below->wake32(f->below->user, w, n); }
 static inline uint64_t fault_now_ns(void *user) { fault_platform *f = user; return f->below->now_ns(f->below->user); }
@@ -170,7 +169,7 @@ static inline void fault_init_over(fault_platform *f, const qsf_platform *below)
 #define FAULT_COVER(member) if (below->member) f->table.member = fault_##member
     FAULT_COVER(open); FAULT_COVER(close); FAULT_COVER(length); FAULT_COVER(read_start); FAULT_COVER(read_poll); FAULT_COVER(read_wait);
     FAULT_COVER(create); FAULT_COVER(write); FAULT_COVER(commit); FAULT_COVER(abort);
-    FAULT_COVER(cpu_count); FAULT_COVER(thread_start); FAULT_COVER(thread_join); FAULT_COVER(thread_pin); FAULT_COVER(wait32); FAULT_COVER(wake32);
+    FAULT_COVER(cpu_count); FAULT_COVER(thread_start); FAULT_COVER(thread_join); FAULT_COVER(wait32); FAULT_COVER(wake32);
     FAULT_COVER(now_ns); FAULT_COVER(cpu_features); FAULT_COVER(env);
 #undef FAULT_COVER
 }

@@ -83,7 +83,7 @@ TEST(table_is_whole)
     CHECK_EQ(os->size, sizeof(qsf_platform));
     CHECK(os->open && os->close && os->length && os->read_start && os->read_poll && os->read_wait);
     CHECK(os->create && os->write && os->commit && os->abort && os->mem_alloc && os->mem_free);
-    CHECK(os->cpu_count && os->thread_start && os->thread_join && os->thread_pin && os->wait32 && os->wake32);
+    CHECK(os->cpu_count && os->thread_start && os->thread_join && os->wait32 && os->wake32);
     CHECK(os->now_ns && os->cpu_features && os->env && os->same && os->why);
 }
 
@@ -441,7 +441,6 @@ static _Atomic uint32_t word, woken;
 static void sleeper(void *arg)
 {
     (void)arg;
-    os->thread_pin(os->user, 1);
     while (atomic_load(&word) == 0) os->wait32(os->user, (uint32_t *)&word, 0, 1000000000u);
     woken++;
 }

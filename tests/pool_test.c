@@ -1,39 +1,66 @@
-/* The thread pool: every thread runs, barriers hold, errors leave nothing behind.  And how many threads a streamed pass settles at.
+/* The thread pool: every piece is done once, threads that are late hold up little, errors leave nothing behind.  And how many threads a streamed pass
+ * settles at.
  * SPDX-License-Identifier: MIT */
 #include "pool.h"
+#include "pool_rest.h"
 #include "test.h"
 #include "thread_count.h"
 
-enum { ROUNDS = 200, PHASES = 5 };
+#include <stdatomic.h>
+
+enum { ROUNDS = 200, MOST = 300 };
 
 typedef struct work {
     qsf_pool *pool;
-    uint32_t  n;
-    uint32_t  marks[QSF_MAX_THREADS];   /* phases each thread has finished */
-    bool      wrong;
+    uint32_t  n, job;
+    _Atomic uint32_t done[MOST];            /* the last job that did this piece */
+    _Atomic uint32_t busy[QSF_MAX_THREADS]; /* calls under way with this thread's number */
+    _Atomic uint32_t ran;                   /* bits of the threads that did anything */
+    _Atomic bool wrong;
+    uint32_t  threads;
+    uint32_t  late_thread, late_ms;         /* this one sleeps in every piece */
 } work;
 
-static void phases(void *arg, uint32_t thread)
+static void nap(uint32_t ms)
+{
+    const qsf_platform *p = qsf_platform_native();
+    uint32_t word = 0;
+    const uint64_t end = p->now_ns(p->user) + ms * 1000000ull;
+    while (p->now_ns(p->user) < end) p->wait32(p->user, &word, 0, end - p->now_ns(p->user));
+}
+
+static void work_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     work *w = arg;
-    for (uint32_t p = 1; p <= PHASES; p++) {
-        w->marks[thread]++;
-        qsf_pool_barrier(w->pool);
-        for (uint32_t i = 0; i < w->n; i++)              /* behind the barrier everybody has finished this phase */
-            if (w->marks[i] != w->marks[thread]) w->wrong = true;
-        qsf_pool_barrier(w->pool);
+    if (thread >= w->threads || piece >= w->n || atomic_fetch_add(&w->busy[thread], 1)) w->wrong = true;
+    if (atomic_exchange(&w->done[piece], w->job) != w->job - 1) w->wrong = true;
+    atomic_fetch_or(&w->ran, 1u << thread % 32);
+    if (w->late_ms && thread == w->late_thread) nap(w->late_ms);
+    atomic_fetch_sub(&w->busy[thread], 1);
+}
+
+/* Every piece of every job is done once, before the run returns, and no two calls have one thread's number at once. */
+static void check_jobs(work *w, uint32_t jobs)
+{
+    for (uint32_t j = 0; j < jobs; j++) {
+        w->n = j % 7 ? 1 + j * 37 % MOST : MOST;
+        for (uint32_t i = 0; i < w->n; i++) w->done[i] = w->job;
+        w->job++;
+        qsf_pool_run(w->pool, w->n, 1, work_piece, w);
+        for (uint32_t i = 0; i < w->n; i++)
+            if (w->done[i] != w->job) w->wrong = true;
     }
+    CHECK(!w->wrong);
 }
 
 static void check_pool(uint32_t n)
 {
     static work w;
-    w = (work){ .n = n };
+    w = (work){ .threads = n };
     CHECK_EQ(qsf_pool_new(qsf_platform_native(), n, &w.pool, NULL), QSF_OK);
     CHECK_EQ(qsf_pool_size(w.pool), n);
-    const int rounds = n > 8 ? 5 : ROUNDS;
-    for (int r = 0; r < rounds; r++) qsf_pool_run(w.pool, phases, &w);
-    for (uint32_t i = 0; i < n; i++) CHECK_EQ(w.marks[i], (uint32_t)rounds * PHASES);
+    check_jobs(&w, n > 8 ? 20 : ROUNDS);
+    qsf_pool_run(w.pool, 0, 1, work_piece, &w);              /* nothing to do */
     CHECK(!w.wrong);
     qsf_pool_free(w.pool);
 }
@@ -42,17 +69,55 @@ static void check_pool(uint32_t n)
 static void check_use(uint32_t n)
 {
     static work w;
-    w = (work){ .n = n };
+    w = (work){ .threads = n };
     CHECK_EQ(qsf_pool_new(qsf_platform_native(), n, &w.pool, NULL), QSF_OK);
-    for (uint32_t r = 0; r < 5 * ROUNDS; r++) {
-        w.n = 1 + r * r / 7 % n;
-        memset(w.marks, 0, sizeof w.marks);
-        qsf_pool_use(w.pool, w.n);
-        CHECK_EQ(qsf_pool_size(w.pool), w.n);
-        qsf_pool_run(w.pool, phases, &w);
-        for (uint32_t i = 0; i < n; i++) CHECK_EQ(w.marks[i], i < w.n ? (uint32_t)PHASES : 0);
+    for (uint32_t r = 0; r < ROUNDS; r++) {
+        const uint32_t some = 1 + r * r / 7 % n;
+        qsf_pool_use(w.pool, some);
+        CHECK_EQ(qsf_pool_size(w.pool), some);
+        if (r % 50 == 49) nap(3);
+        check_jobs(&w, 8);
+    }
+    qsf_pool_free(w.pool);
+}
+
+/* Threads take part at all: while each piece sleeps, somebody else must take the next. */
+TEST(pool_shares_its_pieces)
+{
+    static work w;
+    w = (work){ .threads = 3, .n = 12 };
+    CHECK_EQ(qsf_pool_new(qsf_platform_native(), 3, &w.pool, NULL), QSF_OK);
+    for (uint32_t r = 0; r < 100 && w.ran != 7; r++)
+        for (w.late_thread = 0; w.late_thread < 3; w.late_thread++) {
+            w.late_ms = 2;
+            for (uint32_t i = 0; i < w.n; i++) w.done[i] = w.job;
+            w.job++;
+            qsf_pool_run(w.pool, w.n, 1, work_piece, &w);
+        }
+    CHECK_EQ(w.ran, 7);
+    CHECK(!w.wrong);
+    qsf_pool_free(w.pool);
+}
+
+/* A thread that is stopped in each of its pieces for 20 ms, as on a machine that others keep busy: it is sent to rest, so that a job's usual time is not its own. */
+TEST(pool_goes_on_without_a_thread_that_is_late)
+{
+    static work w;
+    const qsf_platform *p = qsf_platform_native();
+    w = (work){ .threads = 2, .n = 8, .late_thread = 1, .late_ms = 20 };
+    CHECK_EQ(qsf_pool_new(p, 2, &w.pool, NULL), QSF_OK);
+    const uint64_t begin = p->now_ns(p->user);
+    uint32_t slow = 0, jobs = 0;
+    while (p->now_ns(p->user) - begin < 600000000u) {
+        const uint64_t from = p->now_ns(p->user);
+        for (uint32_t i = 0; i < w.n; i++) w.done[i] = w.job;
+        w.job++;
+        qsf_pool_run(w.pool, w.n, 1, work_piece, &w);
+        slow += p->now_ns(p->user) - from > 15000000u;
+        jobs++;
     }
     CHECK(!w.wrong);
+    CHECK(jobs > 5 * slow);                 /* thirty slow jobs would fill the time */
     qsf_pool_free(w.pool);
 }
 
@@ -74,6 +139,19 @@ TEST(pool_refuses_too_many)
     qsf_error e = { 0 };
     CHECK_EQ(qsf_pool_new(qsf_platform_native(), QSF_MAX_THREADS + 1, &pool, &e), QSF_E_ARGUMENT);
     CHECK(!pool && strstr(e.text, "257"));
+}
+
+TEST(pool_on_a_host_without_threads)
+{
+    static work w;
+    qsf_platform p = *qsf_platform_native();
+    p.thread_start = NULL;
+    p.wait32 = NULL;
+    p.wake32 = NULL;
+    w = (work){ .threads = 1 };
+    CHECK_EQ(qsf_pool_new(&p, 0, &w.pool, NULL), QSF_OK);
+    check_jobs(&w, 3);
+    qsf_pool_free(w.pool);
 }
 
 static int starts_left;
@@ -139,6 +217,37 @@ TEST(thread_count_finds_what_is_fastest)
     CHECK_EQ(settles_at(&t, same, 100, &all), 1);
 }
 
+/* ---- whether threads that are late help ---- */
+
+/* A second of jobs of 100 us each, alone; with the others, a job takes with_us.  Returns for how many ms the others ran. */
+static uint32_t rest_second(qsf_rest *r, uint64_t *now, uint64_t with_us)
+{
+    uint32_t with = 0;
+    for (const uint64_t end = *now + 1000000000u; *now < end;) {
+        const uint64_t begin = *now;
+        const bool alone = r->state == QSF_REST_ALONE;
+        *now += 1000 * (alone ? 100 : with_us);
+        with += alone ? 0 : (uint32_t)with_us;
+        if (!alone && with_us > 40) qsf_rest_late(r, *now);
+        if (qsf_rest_wants(r, 77)) qsf_rest_job(r, 77, begin, *now);
+    }
+    return with / 1000;
+}
+
+TEST(rest_follows_what_the_machine_gives)
+{
+    qsf_rest r = { .state = QSF_REST_NONE };
+    uint64_t now = 1000000000u;
+    CHECK_EQ(rest_second(&r, &now, 40), 1000);             /* nobody is late: nothing is tried */
+    CHECK(rest_second(&r, &now, 300) < 100);               /* three times as slow with them */
+    CHECK(rest_second(&r, &now, 300) < 30);
+    CHECK(rest_second(&r, &now, 300) < 30);
+    CHECK(rest_second(&r, &now, 40) > 0);                  /* the neighbours have gone: found out within the second */
+    CHECK(rest_second(&r, &now, 40) > 950);
+    CHECK(rest_second(&r, &now, 60) > 850);                /* late at times, and still faster with them */
+    CHECK(rest_second(&r, &now, 60) > 850);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -147,8 +256,12 @@ int main(int argc, char **argv)
     RUN(pool_of_more_than_processors);
     RUN(pool_of_the_most);
     RUN(pool_of_which_some_run);
+    RUN(pool_shares_its_pieces);
+    RUN(pool_goes_on_without_a_thread_that_is_late);
+    RUN(pool_on_a_host_without_threads);
     RUN(pool_refuses_too_many);
     RUN(pool_ends_threads_when_one_cannot_start);
     RUN(thread_count_finds_what_is_fastest);
+    RUN(rest_follows_what_the_machine_gives);
     return test_end();
 }

@@ -32,7 +32,6 @@ const qsf_platform *qsf_platform_native(void)
         .cpu_count = native_cpu_count,
         .thread_start = native_thread_start,
         .thread_join = native_thread_join,
-        .thread_pin = native_thread_pin,
         .wait32 = native_wait32,
         .wake32 = native_wake32,
         .now_ns = native_now_ns,

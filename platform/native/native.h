@@ -96,11 +96,10 @@ bool  native_cached(void *user, qsf_file *f, uint64_t *bytes);
 bool  native_fd_cached(int fd, uint64_t length, uint64_t *bytes);
 #endif
 
-/* ---- threads and clock: thread_*.c (also pin and count), wait_*.c ---- */
+/* ---- threads and clock: thread_*.c (also their count), wait_*.c ---- */
 uint32_t   native_cpu_count(void *user);
 qsf_status native_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_thread **out);
 void       native_thread_join(void *user, qsf_thread *t);
-void       native_thread_pin(void *user, uint32_t cpu);
 void       native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
 void       native_wake32(void *user, uint32_t *word, uint32_t count);
 uint64_t   native_now_ns(void *user);

@@ -75,16 +75,6 @@ void native_thread_join(void *user, qsf_thread *t)
     free(t);
 }
 
-/* cpu counts the allowed processors only, and begins again where there are fewer. */
-void native_thread_pin(void *user, uint32_t cpu)
-{
-    DWORD_PTR mine, all;
-    const uint32_t n = native_cpu_count(user);
-    if (n < 2 || !GetProcessAffinityMask(GetCurrentProcess(), &mine, &all)) return;
-    for (uint32_t left = cpu % n; left; left--) mine &= mine - 1;
-    SetThreadAffinityMask(GetCurrentThread(), mine & (~mine + 1));
-}
-
 void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;

@@ -1,4 +1,4 @@
-/* Which processors this process may use on Linux, pinning to one of them, and futexes.
+/* How many processors this process may use on Linux, and futexes.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -33,24 +33,6 @@ uint32_t native_cpu_count(void *user)
     }
     const uint32_t n = (uint32_t)CPU_COUNT(&allowed), quota = linux_cpu_quota();
     return n < 1 ? 1 : n < quota ? n : quota;
-}
-
-/* cpu counts the allowed processors only, and begins again where there are fewer. */
-void native_thread_pin(void *user, uint32_t cpu)
-{
-    (void)user;
-    cpu_set_t allowed, one;
-    if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
-    const int n = CPU_COUNT(&allowed);
-    if (n < 2) return;
-    int left = (int)(cpu % (uint32_t)n);
-    for (int i = 0; i < CPU_SETSIZE; i++) {
-        if (!CPU_ISSET(i, &allowed) || left--) continue;
-        CPU_ZERO(&one);
-        CPU_SET(i, &one);
-        (void)sched_setaffinity(0, sizeof one, &one);
-        return;
-    }
 }
 
 void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)

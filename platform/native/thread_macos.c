@@ -22,13 +22,6 @@ uint32_t native_cpu_count(void *user)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-/* macOS has no pinning. */
-void native_thread_pin(void *user, uint32_t cpu)
-{
-    (void)user;
-    (void)cpu;
-}
-
 void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 {
     (void)user;
