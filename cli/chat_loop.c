@@ -1,8 +1,8 @@
 /* The conversation: lines from the user, answers from the model, the KV cache kept between turns.
  * SPDX-License-Identifier: MIT */
+#include "platform.h"
 #include "run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,15 +137,44 @@ static int chat_turn(conversation *c, const char *text, size_t len)
 /* "role length\ntext\n" for each message behind one line that names the format. */
 static const char chat_file_head[] = "qsf-chat 1\n";
 
+typedef struct chat_file {
+    const qsf_platform *p;
+    qsf_out  *out;
+    uint64_t  at;
+} chat_file;
+
+static qsf_status chat_write(chat_file *f, const char *text)
+{
+    const size_t len = strlen(text);
+    const qsf_status st = f->p->write(f->p->user, f->out, f->at, text, len);
+    f->at += len;
+    return st;
+}
+
+static qsf_status chat_write_one(chat_file *f, const qsf_message *m)
+{
+    char head[64];
+    snprintf(head, sizeof head, "%s %zu\n", m->role, strlen(m->content));
+    qsf_status st = chat_write(f, head);
+    if (!st) st = chat_write(f, m->content);
+    return st ? st : chat_write(f, "\n");
+}
+
+/* The file is there whole or not at all: what it held before stays where this fails. */
 static void chat_save(const conversation *c, const char *path)
 {
-    FILE *f = fopen(path, "wb");
-    bool ok = f && fputs(chat_file_head, f) >= 0;
-    for (size_t i = 0; ok && i < c->n; i++)
-        ok = fprintf(f, "%s %zu\n%s\n", c->msgs[i].role, strlen(c->msgs[i].content), c->msgs[i].content) > 0;
-    if (f && fclose(f)) ok = false;
-    if (ok) fprintf(stderr, "%zu messages saved to %s\n", c->n, path);
-    else fprintf(stderr, "cannot write %s: %s\n", path, strerror(errno));
+    chat_file f = { .p = qsf_platform_native() };
+    const char *why = NULL;
+    qsf_status st = f.p->create(f.p->user, path, &f.out);
+    if (st && f.p->why) why = f.p->why(f.p->user, path, true);
+    if (!st) {
+        st = chat_write(&f, chat_file_head);
+        for (size_t i = 0; !st && i < c->n; i++) st = chat_write_one(&f, &c->msgs[i]);
+        if (st) f.p->abort(f.p->user, f.out);
+        else st = f.p->commit(f.p->user, f.out);
+    }
+    if (st) fprintf(stderr, "cannot write %s: %s\n", path, why ? why : qsf_status_text(st));
+    else fprintf(stderr, "%zu messages saved to %s\n", c->n, path);
 }
 
 static const char *chat_role(const char *text, size_t len)

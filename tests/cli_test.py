@@ -460,6 +460,10 @@ class Chat(unittest.TestCase):
         damaged.write_bytes(f.read_bytes()[:-5])
         self.assertIn(b"damaged", self.chat([f"/load {damaged}"]).stderr)
         self.assertIn(b"not a saved", self.chat([f"/load {MODEL}"]).stderr)
+        folder = pathlib.Path(WORK.name, "no such folder", "talk.txt")
+        self.assertIn(b"cannot write", self.chat(["Hello", f"/save {folder}"]).stderr)
+        self.assertIn(b"is a directory", self.chat(["Hello", f"/save {WORK.name}"]).stderr)
+        self.assertEqual([p.name for p in f.parent.glob("*.tmp")], [])      # written beside it, then renamed
 
     def test_a_zero_byte_is_refused_and_not_an_end(self):
         f = pathlib.Path(WORK.name, "zero.txt")

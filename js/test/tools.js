@@ -57,11 +57,11 @@ export async function fileServer(file, spoil = () => false) {
   const server = createServer((request, response) => {
     const found = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''), ranged = !!found;
     const start = found ? Number(found[1]) : 0, end = found?.[2] ? Math.min(Number(found[2]), size - 1) : size - 1;
-    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = end - start + 1, rate = Infinity} = {}) => {
+    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = end - start + 1, rate = Infinity, hold} = {}) => {
       const own = {'content-length': end - start + 1, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
       const all = Object.fromEntries(Object.entries({...own, ...headers}).filter(([, value]) => value !== undefined));
       response.writeHead(status, all);
-      void pour(createReadStream(file, {start, end: start + bytes - 1}), response, rate, n => { sent += n; })
+      void pour(createReadStream(file, {start, end: start + bytes - 1}), response, {rate, hold}, n => { sent += n; })
         .then(() => bytes < end - start + 1 ? request.socket.destroySoon() : response.end());
     };
     const range = {n: asked.length, ranged, start, end, size, send};
@@ -78,13 +78,19 @@ export async function fileServer(file, spoil = () => false) {
   };
 }
 
-/* A stream's bytes to a response, not faster than rate or than they are taken. */
-async function pour(stream, response, rate, count) {
+/* A stream's bytes to a response, not faster than rate or than they are taken; from byte hold.at on they wait for
+ * hold.until. */
+async function pour(stream, response, {rate, hold}, count) {
   const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
-  let due = performance.now();
+  let due = performance.now(), at = 0;
   for await (const part of stream) {
+    if (hold && at + part.length > hold.at) {
+      await Promise.race([hold.until, once(response, 'close')]);
+      hold = undefined;
+    }
     if (response.destroyed) return;
     count(part.length);
+    at += part.length;
     if (!response.write(part)) {
       const either = new AbortController(), {signal} = either;
       await Promise.race([once(response, 'drain', {signal}), once(response, 'close', {signal})]).catch(() => {});
