@@ -1,11 +1,12 @@
 /* The thread pool.  Nobody waits for a thread, only for pieces that one has begun.
  * SPDX-License-Identifier: MIT
  *
- * A job is a counter of pieces.  The caller claims them too, and goes on as soon as all are done, whoever did
- * them: a thread that the system does not run delays what it has in hand, and nothing else.  Where other
+ * Each thread has a range of a job's pieces, which are neighbours in memory, and claims them one after another;
+ * then it claims what others have left.  The caller does so too, and goes on as soon as all are done, whoever
+ * did them: a thread that the system does not run delays what it has in hand, and nothing else.  Where other
  * programs want the processors that is still too often: such a thread is stopped in the middle of a piece
- * whenever its turn is over, for some milliseconds.  So the caller notices pieces that are late, and finds
- * out whether it is faster without their threads (pool_rest.c).
+ * whenever its turn is over, for some milliseconds.  So the caller notices pieces that are late, and finds out
+ * whether it is faster without their threads (pool_rest.c).
  *
  * Who waits spins first, because waking takes longer than most waits.  How long is learned from the waits
  * before; and where the clock jumps while a thread spins, somebody else has had its processor, who could have
@@ -38,9 +39,17 @@ enum {
 };
 enum { WAKES_OFTEN = 6 }; /* one after another, at most 4 WAKE_EVERY apart: somebody else has its processor */
 
+/* A job in a word: its number (they only grow) << 21 | threads - 1 << 13 | pieces.  The same with the pieces of
+ * a range that are claimed: number << 21 | pieces. */
+enum { JOB_PIECES = 13, JOB_NUMBER = 21 };
+static uint32_t job_pieces(uint64_t job) { return job & ((1u << JOB_PIECES) - 1); }
+static uint32_t job_threads(uint64_t job) { return (job >> JOB_PIECES & (QSF_MAX_THREADS - 1)) + 1; }
+
 typedef struct pool_worker {
+    _Alignas(64) _Atomic uint64_t claimed; /* of its range */
     _Alignas(64) _Atomic uint32_t resting; /* sleeps on it while it is 1 */
-    _Atomic uint32_t working, asleep;      /* has a piece in hand; waits for the bell */
+    _Atomic uint32_t working, asleep;      /* may have a piece in hand; waits for the bell */
+    uint64_t seen;                         /* the job of which it found nothing more to claim */
     qsf_pool *pool;
     uint32_t index;
     qsf_thread *thread;
@@ -49,7 +58,7 @@ typedef struct pool_worker {
 } pool_worker;
 
 struct qsf_pool {
-    _Alignas(64) _Atomic uint32_t ticket;   /* pieces << 16 | next to claim; may count beyond the last */
+    _Alignas(64) _Atomic uint64_t job;      /* the one under way, or the last one */
     void (*fn)(void *, uint32_t, uint32_t); /* of the job; stays until its last piece is done */
     void *arg;
     _Alignas(64) _Atomic uint32_t left; /* pieces that are not done; the caller sleeps on it */
@@ -64,19 +73,38 @@ struct qsf_pool {
     uint32_t wakes; /* shortly after one another */
     bool crowded;   /* more threads than processors: whoever spins keeps a thread from working */
     const qsf_platform *platform;
-    pool_worker workers[]; /* [0] is nobody */
+    pool_worker workers[]; /* [0]: the caller's range */
 };
 
 /* ---- pieces ---- */
 
-/* The next piece of the job under way, -1: all are claimed. */
-static int32_t pool_claim(qsf_pool *pool)
+/* The next piece of a thread's range, -1: all are claimed.  While one is not, the job is under way. */
+static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_share range)
 {
-    uint32_t t = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
-    if ((t & 0xffff) >= t >> 16) return -1;
-    /* By now it may be the job after: then it is a piece of that. */
-    t = atomic_fetch_add_explicit(&pool->ticket, 1, memory_order_acquire);
-    return (t & 0xffff) < t >> 16 ? (int32_t)(t & 0xffff) : -1;
+    const uint64_t none = job >> JOB_NUMBER << JOB_NUMBER;
+    uint64_t at = atomic_load_explicit(&of->claimed, memory_order_relaxed);
+    for (;;) {
+        const uint64_t from = QSF_MAX(at, none); /* what was claimed of an earlier job says nothing */
+        const uint64_t piece = range.begin + (from - none);
+        if (piece >= range.end) return -1; /* also where a later job has begun */
+        if (atomic_compare_exchange_weak_explicit(&of->claimed, &at, from + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return (int32_t)piece;
+    }
+}
+
+/* Does pieces until all are claimed; returns how many.  The job cannot end before they are taken off. */
+static uint32_t pool_work(qsf_pool *pool, uint32_t thread, uint64_t job)
+{
+    const uint32_t threads = job_threads(job);
+    uint32_t done = 0;
+    for (uint32_t k = 0; k < threads; k++) {
+        const uint32_t of = (thread + k) % threads;
+        const qsf_share range = qsf_share_of(job_pieces(job), of, threads);
+        for (int32_t piece; (piece = pool_claim(&pool->workers[of], job, range)) >= 0; done++)
+            pool->fn(pool->arg, thread, (uint32_t)piece);
+    }
+    return done;
 }
 
 /* ---- the workers ---- */
@@ -97,8 +125,8 @@ static void helper_wait(pool_worker *w)
     const uint64_t most = pool->crowded ? 0 : QSF_MIN(QSF_MAX(2 * w->usual, SPIN_LEAST), SPIN_MOST);
     uint64_t last = begin;
     for (uint32_t i = 1;; i++) {
-        const uint32_t t = atomic_load_explicit(&pool->ticket, memory_order_relaxed);
-        if ((t & 0xffff) < t >> 16 || atomic_load_explicit(&w->resting, memory_order_relaxed) ||
+        if (atomic_load_explicit(&pool->job, memory_order_relaxed) != w->seen ||
+            atomic_load_explicit(&w->resting, memory_order_relaxed) ||
             atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
             if (i > POOL_LOOKS) helper_learn(w, last - begin);
             return;
@@ -116,8 +144,7 @@ static void helper_wait(pool_worker *w)
     const uint32_t bell = atomic_load(&pool->bell);
     atomic_store_explicit(&w->asleep, 1, memory_order_relaxed);
     atomic_fetch_add(&pool->sleepers, 1);
-    const uint32_t t = atomic_load(&pool->ticket);
-    if ((t & 0xffff) >= t >> 16 && !atomic_load(&pool->stop) && !atomic_load(&w->resting))
+    if (atomic_load(&pool->job) == w->seen && !atomic_load(&pool->stop) && !atomic_load(&w->resting))
         p->wait32(p->user, (uint32_t *)&pool->bell, bell, 1000000000u);
     atomic_fetch_sub(&pool->sleepers, 1);
     atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
@@ -134,15 +161,16 @@ static void helper_main(void *arg)
             p->wait32(p->user, (uint32_t *)&w->resting, 1, 1000000000u);
             continue;
         }
-        const int32_t piece = pool_claim(pool);
-        if (piece < 0) {
+        const uint64_t job = atomic_load_explicit(&pool->job, memory_order_acquire);
+        if (job == w->seen) {
             helper_wait(w);
             continue;
         }
         atomic_store_explicit(&w->working, 1, memory_order_relaxed);
-        pool->fn(pool->arg, w->index, (uint32_t)piece);
+        const uint32_t done = pool_work(pool, w->index, job);
         atomic_store_explicit(&w->working, 0, memory_order_relaxed);
-        if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->caller_sleeps))
+        w->seen = job;
+        if (done && atomic_fetch_sub(&pool->left, done) == done && atomic_load(&pool->caller_sleeps))
             p->wake32(p->user, (uint32_t *)&pool->left, 1);
     }
 }
@@ -242,10 +270,11 @@ static void pool_share(qsf_pool *pool, uint32_t n, void (*fn)(void *, uint32_t, 
     pool->fn = fn;
     pool->arg = arg;
     atomic_store_explicit(&pool->left, n, memory_order_relaxed);
-    atomic_store(&pool->ticket, n << 16); /* sequentially consistent with the sleepers' count */
+    const uint64_t number = (atomic_load_explicit(&pool->job, memory_order_relaxed) >> JOB_NUMBER) + 1;
+    const uint64_t job = number << JOB_NUMBER | (pool->active - 1) << JOB_PIECES | n;
+    atomic_store(&pool->job, job); /* sequentially consistent with the sleepers' count */
     if (atomic_load(&pool->sleepers)) pool_wake(pool, begin);
-    uint32_t own = 0;
-    for (int32_t i; (i = pool_claim(pool)) >= 0; own++) fn(arg, 0, (uint32_t)i);
+    const uint32_t own = pool_work(pool, 0, job);
     if (atomic_fetch_sub_explicit(&pool->left, own, memory_order_acq_rel) != own)
         pool_finish(pool, begin, own);
 }

@@ -1,4 +1,4 @@
-/* Threads that share the pieces of a job: one parallel stretch at a time, its pieces claimed from a counter.
+/* Threads that share the pieces of a job: one parallel stretch at a time, its pieces claimed one by one.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_POOL_H
 #define QSF_POOL_H

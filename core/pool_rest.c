@@ -1,25 +1,28 @@
 /* Where other programs want the processors, a thread that shares one with them may cost more than it does:
  * pieces that it was stopped in are waited for, and being woken it may take the caller's processor.  Nothing
- * tells beforehand.  So when a piece is late, its thread rests for some time, then comes back, and stays if
- * more gets done.  If not it rests again, four times as long, so that trying costs little.
+ * tells beforehand.  So when pieces are late again and again, their thread rests for some time, then comes
+ * back, and stays if more gets done.  If not it rests again, five times as long: trying costs little.
  * SPDX-License-Identifier: MIT */
 #include "pool_rest.h"
 
 /* Nanoseconds.  Systems give every program 3 or 4 ms in turn, and who has rested may have the first turns:
  * less than several of them says little. */
 enum {
-    REST_FIRST = 24000000,
+    REST_AGAIN = 50000000,       /* a late piece counts when another was late so shortly before */
+    REST_FIRST = 40000000,
     REST_MOST = 1000000000,
-    REST_TRIAL_LEAST = 10000000, /* from then on a trial that is clearly lost ends */
+    REST_TRIAL_SOON = 5000000,   /* from then on a trial ends that is lost by far, */
+    REST_TRIAL_LEAST = 10000000, /* from then on one that is clearly lost */
     REST_TRIAL = 60000000,
     REST_GOOD_FIRST = 250000000,
     REST_GOOD_MOST = 2000000000, /* so long after a trial that was won, late pieces are no reason for another */
     REST_MEMORY = 200000000,     /* of the speed without: so much of the time measured before counts */
-    REST_GAP = 5000000         /* between two jobs: they do not belong together */
+    REST_GAP = 5000000           /* between two jobs: they do not belong together */
 };
 enum { WEIGHT_SEEN = 8 }; /* the shortest time of so many jobs is the weight of their kind */
 #define REST_WORTH 1.05        /* times as fast as without */
 #define REST_LOST 0.9
+#define REST_LOST_BY_FAR 0.6
 
 static qsf_rest_kind *rest_kind(const qsf_rest *r, uintptr_t key)
 {
@@ -38,13 +41,16 @@ static void rest_enter(qsf_rest *r, qsf_rest_state state, uint64_t now, uint64_t
 static void rest_alone(qsf_rest *r, uint64_t now)
 {
     const uint64_t last = r->length[QSF_REST_ALONE];
-    rest_enter(r, QSF_REST_ALONE, now, last ? QSF_MIN(4 * last, REST_MOST) : REST_FIRST);
+    rest_enter(r, QSF_REST_ALONE, now, last ? QSF_MIN(5 * last, REST_MOST) : REST_FIRST);
 }
 
 bool qsf_rest_late(qsf_rest *r, uint64_t now)
 {
     if (r->state == QSF_REST_ALONE) return true; /* of those that still run, some are late too */
     if (r->state == QSF_REST_TRIAL || now - r->begin < r->length[QSF_REST_NONE]) return false;
+    const bool again = r->late && now - r->late < REST_AGAIN;
+    r->late = now;
+    if (!again) return false; /* whatever it was, it may be over */
     if (now - r->begin > REST_GOOD_MOST)
         r->alone_time = r->length[QSF_REST_NONE] = 0; /* long ago: what was learned is forgotten */
     r->length[QSF_REST_ALONE] = 0;
@@ -81,7 +87,8 @@ bool qsf_rest_job(qsf_rest *r, uintptr_t key, uint64_t begin, uint64_t end)
         return true;
     }
     const double as_alone = r->alone_work / r->alone_time * r->time;
-    if (so_far < REST_TRIAL && (so_far < REST_TRIAL_LEAST || r->work >= REST_LOST * as_alone)) return false;
+    const double lost = so_far < REST_TRIAL_SOON ? 0 : so_far < REST_TRIAL_LEAST ? REST_LOST_BY_FAR : REST_LOST;
+    if (so_far < REST_TRIAL && r->work >= lost * as_alone) return false;
     if (r->work < REST_WORTH * as_alone)
         rest_alone(r, end);
     else
@@ -92,3 +99,4 @@ bool qsf_rest_job(qsf_rest *r, uintptr_t key, uint64_t begin, uint64_t end)
 
 #undef REST_WORTH
 #undef REST_LOST
+#undef REST_LOST_BY_FAR

@@ -25,6 +25,7 @@ typedef struct qsf_rest {
     uint64_t begin;     /* of the state; 0 at first, when nothing is known */
     uint64_t length[3]; /* of each state, the last time; QSF_REST_NONE: so long late pieces do not count, 0 at
                            first */
+    uint64_t late;      /* when a piece was late, the last time; 0: never */
     uint64_t at;        /* the end of the last job */
     double work, time;  /* since the state began */
     double alone_work, alone_time; /* of the last rests */
