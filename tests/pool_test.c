@@ -234,6 +234,15 @@ static uint32_t rest_second(qsf_rest *r, uint64_t *now, uint64_t with_us)
     return with / 1000;
 }
 
+TEST(rest_forgives_a_piece_that_is_late_alone)
+{
+    qsf_rest r = { .state = QSF_REST_NONE };
+    const uint64_t ms = 1000000;
+    for (uint64_t i = 1; i < 20; i++) CHECK(!qsf_rest_late(&r, 1000 * ms + 60 * ms * i));
+    CHECK(qsf_rest_late(&r, 1000 * ms + 60 * ms * 19 + 40 * ms));
+    CHECK_EQ(r.state, QSF_REST_ALONE);
+}
+
 TEST(rest_follows_what_the_machine_gives)
 {
     qsf_rest r = { .state = QSF_REST_NONE };
@@ -262,6 +271,7 @@ int main(int argc, char **argv)
     RUN(pool_refuses_too_many);
     RUN(pool_ends_threads_when_one_cannot_start);
     RUN(thread_count_finds_what_is_fastest);
+    RUN(rest_forgives_a_piece_that_is_late_alone);
     RUN(rest_follows_what_the_machine_gives);
     return test_end();
 }
