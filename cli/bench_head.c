@@ -6,7 +6,7 @@
  * the head. */
 #include "benchmark.h"
 
-#include "platform.h"
+#include "base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

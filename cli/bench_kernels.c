@@ -3,7 +3,7 @@
 #include "bench_kernels.h"
 
 #include "bench_machine.h"
-#include "types.h"
+#include "tensor/types.h"
 
 #include <stdlib.h>
 

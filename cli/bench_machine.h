@@ -5,7 +5,7 @@
 
 #include "bench_peak.h"
 #include "benchmark.h"
-#include "pool.h"
+#include "base/pool.h"
 
 /* Work that a pool's threads share: parts of anything. */
 typedef struct bench_shared {

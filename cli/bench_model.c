@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "bench_machine.h"
 #include "kernels.h"
-#include "model.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>

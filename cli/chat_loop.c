@@ -1,6 +1,6 @@
 /* The conversation: lines from the user, answers from the model, the KV cache kept between turns.
  * SPDX-License-Identifier: MIT */
-#include "platform.h"
+#include "base/platform.h"
 #include "run.h"
 
 #include <stdlib.h>

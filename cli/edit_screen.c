@@ -9,7 +9,7 @@
 #include "edit.h"
 
 #include "edit_own.h"
-#include "unicode.h"
+#include "text/unicode.h"
 #include "width.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* --session: what sequence 0 holds, kept in a file between runs.
  * SPDX-License-Identifier: MIT */
-#include "platform.h"
+#include "base/platform.h"
 #include "run.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include "run.h"
 
-#include "platform.h"
+#include "base/platform.h"
 #include "tty.h"
 
 #include <errno.h>

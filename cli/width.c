@@ -5,7 +5,7 @@
  * they do not; here such a group takes two columns, as in the terminals that know groups. */
 #include "width.h"
 
-#include "unicode.h"
+#include "text/unicode.h"
 
 enum { ZERO_WIDTH_JOINER = 0x200d, EMOJI_SELECTOR = 0xfe0f };
 

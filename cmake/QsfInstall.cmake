@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES "${PROJECT_SOURCE_DIR}/core/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} RENAME qsf_platform.h)
+install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} RENAME qsf_platform.h)
 
 foreach(form IN ITEMS qsf qsf_shared)
     if(TARGET ${form})

@@ -8,7 +8,7 @@
 # js/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a build.
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
-file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c kernels/*.c platform/wasm/*.c)
+file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c platform/wasm/*.c)
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
 file(MAKE_DIRECTORY "${qsf_package}")           # Ninja makes the folders of a command's outputs, make does not
 set(qsf_modules "")
@@ -17,7 +17,7 @@ set(qsf_engine_targets "")
 # Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
-list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|crc)\\.c$")
+list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(engine/forward|base/crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 

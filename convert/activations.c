@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * What a model writes by chance, several texts side by side, is near enough to what it will be used for, and needs no file. */
-#include "context.h"
+#include "engine/context.h"
 #include "convert.h"
 
 enum { ACTIVATION_TEXTS = 8, ACTIVATION_TOKENS = 96, ACTIVATION_SKIPPED = 2 };  /* the first positions of a text are unlike all others */

@@ -5,7 +5,7 @@
  * need grows with the largest tensor, not with the model.  Strips have one size on every machine and their errors are
  * added in order: neither the file nor the report depends on the number of threads. */
 #include "budget.h"
-#include "qsf_write.h"
+#include "model/qsf_write.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #define QSF_CONVERT_H
 
 #include "input.h"
-#include "quant.h"
+#include "tensor/quant.h"
 
 #include <stdatomic.h>
 

@@ -95,7 +95,7 @@ static void special_add_end(vocab_build *b, int32_t id)
     if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
 }
 
-/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here as core/gguf_vocab.c has
+/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here as core/model/gguf_vocab.c has
  * them, so that both kinds of file stop at the same tokens. */
 #define BARS_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"     /* DeepSeek's, with full-width bars */
 static const char *const special_turns[] = {        /* the first of these that there is becomes eot */

@@ -7,9 +7,9 @@
  * i-th of the n layers that may go, so that --quality q leaves out the share 1 - q of them; 1 for the first and the last two, which always stay.
  * Measuring again after each layer that goes, with four layers to choose from each time, took several times as long and was no clear gain (SmolLM2-135M:
  * 44.1, 50.9 and 93.0 instead of 41.2, 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
-#include "context.h"
+#include "engine/context.h"
 #include "convert.h"
-#include "qsf_write.h"
+#include "model/qsf_write.h"
 
 enum {
     CAL_WINDOW = 256,           /* tokens that see one another */

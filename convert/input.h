@@ -3,8 +3,8 @@
 #ifndef QSF_CONVERT_INPUT_H
 #define QSF_CONVERT_INPUT_H
 
-#include "source.h"
-#include "arena.h"
+#include "model/source.h"
+#include "base/arena.h"
 
 typedef struct input_tensor {
     uint32_t    unit;           /* layer, or hp.n_layers (embedding), hp.n_layers + 1 (final) */

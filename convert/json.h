@@ -5,7 +5,7 @@
 #ifndef QSF_CONVERT_JSON_H
 #define QSF_CONVERT_JSON_H
 
-#include "host.h"
+#include "base/host.h"
 
 #ifdef QSF_HAVE_YYJSON
 #include <yyjson.h>

@@ -3,8 +3,8 @@
 #ifndef QSF_CONVERT_WEIGHTS_H
 #define QSF_CONVERT_WEIGHTS_H
 
-#include "arena.h"
-#include "types.h"
+#include "base/arena.h"
+#include "tensor/types.h"
 
 enum { WEIGHTS_MAX_DIMS = 4, WEIGHTS_NO_TYPE = 0xff };
 

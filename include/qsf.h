@@ -68,7 +68,7 @@ QSF_API const char *qsf_status_text(qsf_status st);   /* "reading or writing fai
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
-/* All that the library asks of a system, as a table of functions: core/platform.h, installed as qsf_platform.h. */
+/* All that the library asks of a system, as a table of functions: core/base/platform.h, installed as qsf_platform.h. */
 typedef struct qsf_platform qsf_platform;
 
 /* Files, threads, clock and memory of Linux, macOS or Windows.  One constant table, never freed. */

@@ -1,7 +1,7 @@
 /* Filling the kernel table: the only place that knows the order of the instruction sets.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "types.h"
+#include "tensor/types.h"
 
 size_t qsf_tile_bytes(qsf_form f, uint32_t block)
 {

@@ -8,8 +8,8 @@
 #ifndef QSF_KERNELS_H
 #define QSF_KERNELS_H
 
-#include "base.h"
-#include "platform.h"
+#include "base/base.h"
+#include "base/platform.h"
 
 /* ---- weights: tiles of 16 rows x block columns (docs/format.md) ----
  * A tile is fp16 scale[16], then fp16 zero[16] where the form has zeros, then block/32 groups of 32 columns.  A group is

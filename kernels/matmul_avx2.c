@@ -1,7 +1,7 @@
 /* Tiles times activations with AVX2: a tile is read as two halves of 8 rows, products are summed by vpmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

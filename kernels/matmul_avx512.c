@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 #include "panel_avx512.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -2,7 +2,7 @@
  * For processors that have vpdpbusd without AVX-512 (Alder Lake and later).
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11

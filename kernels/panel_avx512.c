@@ -2,7 +2,7 @@
  * fifth of their time idle; more than 16 leave no registers for the rows' totals, and a burst of stores costs more than it brings.
  * SPDX-License-Identifier: MIT */
 #include "panel_avx512.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 /* GGUF's super-blocks times activations with AVX2: the scales are 16-bit factors of the widening sum, so that they cost nothing.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

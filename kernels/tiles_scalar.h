@@ -4,7 +4,7 @@
 #define QSF_TILES_SCALAR_H
 
 #include "sets.h"
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 
 enum { TOKENS_SCALAR = 8 };     /* rows of activations that share one unpacking of the weights */
 

@@ -3,7 +3,7 @@
 #ifndef QSF_TILES_V128_H
 #define QSF_TILES_V128_H
 
-#include "types_ggml.h"
+#include "tensor/types_ggml.h"
 #include "v128.h"
 
 #if defined(QSF_V128)

@@ -1,9 +1,9 @@
 /* Text, errors, CRC, checked arithmetic, half floats, host wrappers, arenas.
  * SPDX-License-Identifier: MIT */
-#include "arena.h"
+#include "base/arena.h"
 #include "fault_platform.h"
 #include "kernels.h"
-#include "platform.h"
+#include "base/platform.h"
 #include "test.h"
 
 static uint64_t seed = 1;

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  *   chat_test --render FILE       for chat_exact.py: templates and conversations to kinds and texts */
-#include "model.h"
+#include "model/model.h"
 #include "small_vocab.h"
 #include "test.h"
 

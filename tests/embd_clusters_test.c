@@ -1,6 +1,6 @@
 /* An embedding in clusters: the engine computes with centroid and residual together, and damaged tables are refused.
  * SPDX-License-Identifier: MIT */
-#include "compress.h"
+#include "model/compress.h"
 #include "engine_bench.h"
 #include "make_tiny_clusters.h"
 #include "qsf_repair.h"

@@ -3,7 +3,7 @@
 #ifndef QSF_ENGINE_BENCH_H
 #define QSF_ENGINE_BENCH_H
 
-#include "context.h"
+#include "engine/context.h"
 #include "engine_host.h"
 #include "make_tiny_qsf.h"
 #include "test.h"

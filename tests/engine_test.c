@@ -3,7 +3,7 @@
  *
  * Two bounds.  EXACT: the same kernels see the same rows, so every bit is the same.  CLOSE: the same rows in batches of another size; sums
  * are then made in another order, and a difference in the last bit may move an 8-bit code of an activation or of the KV cache by one. */
-#include "compress.h"
+#include "model/compress.h"
 #include "engine_bench.h"
 #include "qsf_repair.h"
 

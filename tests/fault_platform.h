@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "platform.h"
+#include "base/platform.h"
 
 typedef struct fault_platform {
     qsf_platform        table;

@@ -1,6 +1,6 @@
 /* Every call to the system fails in turn, from opening a model to the last sampled token: always an error, never a leak.
  * SPDX-License-Identifier: MIT */
-#include "compress.h"
+#include "model/compress.h"
 #include "engine_bench.h"
 
 #include <limits.h>

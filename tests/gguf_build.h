@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "types.h"
+#include "tensor/types.h"
 
 typedef struct gguf_bytes { uint8_t *p; size_t len, cap; } gguf_bytes;
 typedef struct gguf_build {

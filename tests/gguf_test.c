@@ -3,7 +3,7 @@
 #include "gguf_build.h"
 #include "mem_platform.h"
 #include "memfile.h"
-#include "source.h"
+#include "model/source.h"
 #include "test.h"
 
 /* ---- helpers ---- */

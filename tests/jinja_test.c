@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  *   jinja_test --render FILE      for jinja_exact.py: templates, each with a zero byte behind it, to "status text" in the same form */
-#include "jinja.h"
+#include "text/jinja.h"
 #include "test.h"
 
 static _Alignas(16) char memory[1 << 20];

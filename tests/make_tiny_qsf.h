@@ -9,8 +9,8 @@
 #ifndef QSF_MAKE_TINY_QSF_H
 #define QSF_MAKE_TINY_QSF_H
 
-#include "qsf_write.h"
-#include "quant.h"
+#include "model/qsf_write.h"
+#include "tensor/quant.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #ifndef QSF_MEM_PLATFORM_H
 #define QSF_MEM_PLATFORM_H
 
-#include "platform.h"
+#include "base/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The thread pool: every piece is done once, threads that are late hold up little, errors leave nothing behind.  And how many threads a streamed pass
  * settles at.
  * SPDX-License-Identifier: MIT */
-#include "pool.h"
-#include "pool_rest.h"
+#include "base/pool.h"
+#include "base/pool_rest.h"
 #include "test.h"
-#include "thread_count.h"
+#include "engine/thread_count.h"
 
 #include <stdatomic.h>
 

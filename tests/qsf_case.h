@@ -3,7 +3,7 @@
 #ifndef QSF_CASE_H
 #define QSF_CASE_H
 
-#include "compress.h"
+#include "model/compress.h"
 #include "make_tiny_qsf.h"
 #include "test.h"
 

@@ -3,8 +3,8 @@
 #ifndef QSF_QSF_REPAIR_H
 #define QSF_QSF_REPAIR_H
 
-#include "qsf_ext.h"
-#include "qsf_file.h"
+#include "model/qsf_ext.h"
+#include "model/qsf_file.h"
 
 /* The data of an extension key inside bytes, or NULL; the section itself may be damaged. */
 static inline uint8_t *repair_find(uint8_t *ext, uint64_t len, const char *key, uint64_t want, uint32_t *count)

@@ -1,6 +1,6 @@
 /* Layers that are left out: by importance, and behind an early exit.
  * SPDX-License-Identifier: MIT */
-#include "compress.h"
+#include "model/compress.h"
 #include "engine_bench.h"
 #include "qsf_repair.h"
 

@@ -1,6 +1,6 @@
 /* Quantisers against the plain meaning of the types: errors, exact zeros, hostile rows.
  * SPDX-License-Identifier: MIT */
-#include "quant.h"
+#include "tensor/quant.h"
 #include "test.h"
 
 static const uint32_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_3BIT_S,

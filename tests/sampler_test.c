@@ -1,6 +1,6 @@
 /* The sampler: each part of the chain against what it says.
  * SPDX-License-Identifier: MIT */
-#include "model.h"
+#include "model/model.h"
 #include "test.h"
 
 enum { N = 100 };

@@ -3,8 +3,8 @@
 #ifndef SMALL_VOCAB_H
 #define SMALL_VOCAB_H
 
-#include "tokenizer.h"
-#include "unicode.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
 
 #include <stdio.h>
 

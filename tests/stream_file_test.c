@@ -1,7 +1,7 @@
 /* Layers that stream from a real file: by every way of reading, with every read failing in turn, and with the file changed under way.
  * SPDX-License-Identifier: MIT */
 #include "native.h"         /* first: it chooses the system's interfaces */
-#include "context.h"
+#include "engine/context.h"
 #include "make_tiny_qsf.h"
 #include "test.h"
 

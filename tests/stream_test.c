@@ -1,7 +1,7 @@
 /* The memory budget: layers, embedding and head that pass through too little room give the logits of a model that has room enough.
  * SPDX-License-Identifier: MIT */
-#include "compress.h"
-#include "reserve.h"
+#include "model/compress.h"
+#include "base/reserve.h"
 #include "engine_bench.h"
 
 #include <stdatomic.h>

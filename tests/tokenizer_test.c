@@ -4,10 +4,10 @@
  *   tokenizer_test --words NAME < text     the lengths, in code points, of the words that a pre-tokenizer cuts
  *   tokenizer_test --nfc < text            the text in NFC */
 #include "fault_platform.h"
-#include "pretokenize.h"
+#include "text/pretokenize.h"
 #include "small_vocab.h"
 #include "test.h"
-#include "tokenizer.h"
+#include "text/tokenizer.h"
 
 static void check_ids(const char *file, int line, const qsf_vocab *v, const char *text, size_t len, int flags, const int32_t *want, size_t n_want)
 {

@@ -1,8 +1,8 @@
 /* Tensor types: sizes, values, and the way to tiles and back.
  * SPDX-License-Identifier: MIT */
 #include "test.h"
-#include "types.h"
-#include "ggml_tiles.h"
+#include "tensor/types.h"
+#include "tensor/ggml_tiles.h"
 #include "golden/types_golden.h"
 
 static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,

@@ -55,7 +55,7 @@ def paste(path, seen, out):
 def main():
     seen, out = set(), [HEAD]
     for folder in FOLDERS[1:]:
-        for source in sorted((ROOT / folder).glob("*.c")):
+        for source in sorted((ROOT / folder).rglob("*.c")):
             if not LEFT_OUT.fullmatch(source.relative_to(ROOT).as_posix()):
                 paste(source, seen, out)
     target = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "qsf.c")

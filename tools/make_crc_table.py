@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-# Writes core/crc_table.h: the tables of CRC-32 (zlib, PNG) for sixteen bytes a step.
+# Writes core/base/crc_table.h: the tables of CRC-32 (zlib, PNG) for sixteen bytes a step.
 # SPDX-License-Identifier: MIT
 #
-#   python3 tools/make_crc_table.py > core/crc_table.h
+#   python3 tools/make_crc_table.py > core/base/crc_table.h
 STEPS = 16
 table = [[0] * 256 for _ in range(STEPS)]
 for i in range(256):

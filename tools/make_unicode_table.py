@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes core/unicode_table.c: the class of every code point, and canonical composition for NFC.
+"""Writes core/text/unicode_table.c: the class of every code point, and canonical composition for NFC.
 SPDX-License-Identifier: MIT
 
     pip install unicodedata2==16.0.0
-    make_unicode_table.py > core/unicode_table.c
+    make_unicode_table.py > core/text/unicode_table.c
 
 Classes are those of Unicode 16, because the regular expressions of Hugging Face's tokenizers have them (llama.cpp has
 15.1: the two differ in code points that 15.1 does not assign).  Its NFC is older, of Unicode 9, and so is ours."""

@@ -30,7 +30,7 @@
 #  endif
 #endif
 
-#include "platform.h"
+#include "base/platform.h"
 
 #if !defined(_WIN32) && !defined(__linux__) && !defined(__APPLE__)
 #  error "platform/native knows Linux, macOS and Windows: add wait_*.c, cpu_*.c and thread_*.c for this system"

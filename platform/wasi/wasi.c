@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * WASI reads in place: a read is over when it has been started, and its handle only carries the result. */
-#include "platform.h"
+#include "base/platform.h"
 #include "kernels.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * js/engine.js is the other side; the orders of numbers and texts here are its lists' orders. */
-#include "context.h"
-#include "ggml_tiles.h"
+#include "engine/context.h"
+#include "tensor/ggml_tiles.h"
 #include "wasm.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef QSF_WASM_H
 #define QSF_WASM_H
 
-#include "platform.h"
+#include "base/platform.h"
 #include "kernels.h"
 
 #define WASM_IMPORT(name) __attribute__((import_module("qsf"), import_name(name)))

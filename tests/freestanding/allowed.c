@@ -1,4 +1,4 @@
-/* Everything that core/ and kernels/ may link to, as core/libc.h has it: memory, strings, maths.  Linking them with this
+/* Everything that core/ and kernels/ may link to, as core/base/libc.h has it: memory, strings, maths.  Linking them with this
  * file instead of a C library fails with the name of what is not allowed.  It is never run.
  * SPDX-License-Identifier: MIT */
 #define ALLOW(name) void name(void) { }
@@ -16,7 +16,7 @@ ALLOW(sqrt) ALLOW(sqrtf) ALLOW(tanh) ALLOW(tanhf) ALLOW(trunc) ALLOW(truncf) ALL
 /* The default platform, which a host without a system replaces. */
 ALLOW(qsf_platform_native)
 
-/* The optional compression libraries, as core/compress.c calls them. */
+/* The optional compression libraries, as core/model/compress.c calls them. */
 ALLOW(LZ4_compressBound) ALLOW(LZ4_compress_HC_extStateHC) ALLOW(LZ4_compress_fast_extState) ALLOW(LZ4_decompress_safe)
 ALLOW(LZ4_sizeofState) ALLOW(LZ4_sizeofStateHC)
 ALLOW(ZSTD_compressBound) ALLOW(ZSTD_compressCCtx) ALLOW(ZSTD_decompressDCtx) ALLOW(ZSTD_estimateCCtxSize)

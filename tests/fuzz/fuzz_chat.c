@@ -1,7 +1,7 @@
 /* Fuzz target: any text as a model's Jinja template.  The text that a conversation becomes is as long as was said, its spans tile it, and no
  * span of the template's own holds what somebody wrote.
  * SPDX-License-Identifier: MIT */
-#include "chat.h"
+#include "text/chat.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "memfile.h"
-#include "source.h"
+#include "model/source.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

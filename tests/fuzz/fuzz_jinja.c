@@ -1,6 +1,6 @@
 /* Fuzz target: any text as a template.  It renders twice alike, in much memory as in little where that is enough, and never past its limits.
  * SPDX-License-Identifier: MIT */
-#include "jinja.h"
+#include "text/jinja.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 #include "matmul.h"
 
-#include "platform.h"
+#include "base/platform.h"
 
 static double seconds(void)
 {

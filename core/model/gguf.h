@@ -1,0 +1,88 @@
+/* A GGUF file taken apart: keys and tensors as the bytes have them.  Shared by the files that make a qsf_source of it.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_GGUF_H
+#define QSF_GGUF_H
+
+#include "model/source_formats.h"
+
+/* GGUF's value types */
+enum {
+    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
+    GGUF_N_TYPES
+};
+
+typedef struct gguf_text { const char *p; size_t len; } gguf_text;      /* not terminated */
+
+typedef struct gguf_kv {
+    gguf_text      key;
+    uint32_t       type;        /* of an array: of its elements */
+    bool           array;
+    uint64_t       n;           /* elements; 1 where it is no array */
+    const uint8_t *data;        /* strings: each u64 length, then the bytes; all of them were checked to be there */
+} gguf_kv;
+
+typedef struct gguf_tensor {
+    gguf_text name;
+    uint32_t  n_dims;
+    uint64_t  dims[4];          /* dims[0] runs fastest; not given: 1 */
+    uint32_t  ggml_type;
+    uint32_t  file;
+    uint64_t  at;               /* in the file */
+    /* once the type is known: */
+    uint32_t  type, block;      /* qsf_type */
+    uint64_t  bytes;
+} gguf_tensor;
+
+/* One file of the model. */
+typedef struct gguf_part {
+    uint8_t     *bytes;         /* all before the weights */
+    uint64_t     cap;
+    uint32_t     n_kv, n_tensors;
+    gguf_kv     *kv;
+    gguf_tensor *tensors;
+} gguf_part;
+
+typedef struct gguf {
+    qsf_source  *s;
+    qsf_arena   *tmp;           /* gone when opening is over */
+    gguf_part   *parts;         /* [QSF_MAX_SPLITS]; keys are those of the first */
+    uint32_t     n_parts;
+    uint32_t     n_tensors;     /* of all parts */
+    gguf_tensor *tensors;
+    const char  *arch;
+} gguf;
+
+/* ---- a set of names, for finding them and for finding them twice ---- */
+typedef struct gguf_names { const gguf_text *list; uint32_t *slots; uint32_t mask; } gguf_names;
+/* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before, else -1; the first one is found. */
+qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice, qsf_error *err);
+int64_t    qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len);     /* -1: not there */
+static inline bool gguf_text_is(gguf_text t, const char *s) { return t.len == strlen(s) && !memcmp(t.p, s, t.len); }
+
+/* ---- core/model/gguf_file.c ---- */
+/* Reads keys and tensor places of all files.  g->tensors have checked extents unless s->vocab_only. */
+qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
+void       qsf_gguf_done(gguf *g);
+
+/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.
+ * A value of another kind is QSF_E_CORRUPT. */
+const gguf_kv *qsf_gguf_find(const gguf *g, const char *key);
+qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err);
+qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);
+qsf_status qsf_gguf_bool(const gguf *g, const char *key, bool *out, qsf_error *err);
+qsf_status qsf_gguf_string(const gguf *g, const char *key, gguf_text *out, qsf_error *err);
+/* One number of an array or the value itself; i < kv->n. */
+bool       qsf_gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out);      /* false: no integer */
+bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /* false: no number */
+/* Steps through strings: at is kv->data at first. */
+gguf_text  qsf_gguf_next_string(const uint8_t **at);
+
+/* ---- core/model/gguf_arch.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
+/* Tensors that an architecture has, as bits 1 << qsf_kind. */
+typedef struct gguf_kinds { uint64_t need, may; bool fused_gate; } gguf_kinds;
+qsf_status qsf_gguf_hparams(gguf *g, gguf_kinds *kinds, qsf_error *err);
+qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
+/* Divisors of rotary frequencies, from tensors; need the hparams. */
+qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err);
+
+#endif

@@ -1,0 +1,335 @@
+/* The architectures that GGUF names, as data, and their hyperparameters with the defaults that llama.cpp gives them.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+/* ---- the table ---- */
+
+#define KIND(name) (1ull << QSF_K_##name)
+#define KINDS_ALL (KIND(TOKEN_EMBD) | KIND(OUTPUT_NORM) | KIND(ATTN_NORM) | KIND(ATTN_Q) | KIND(ATTN_K) | KIND(ATTN_V) | KIND(ATTN_OUT) | \
+                   KIND(FFN_NORM) | KIND(FFN_UP) | KIND(FFN_DOWN))
+#define KINDS_GATED (KINDS_ALL | KIND(FFN_GATE))
+#define KINDS_QK_NORM (KIND(Q_NORM) | KIND(K_NORM))
+#define KINDS_POST_NORM (KIND(ATTN_POST_NORM) | KIND(FFN_POST_NORM))
+#define KINDS_QKV_BIAS (KIND(ATTN_Q_BIAS) | KIND(ATTN_K_BIAS) | KIND(ATTN_V_BIAS))
+#define KINDS_FFN_BIAS (KIND(FFN_UP_BIAS) | KIND(FFN_DOWN_BIAS))
+#define KINDS_GPT2 (KINDS_ALL | KIND(POS_EMBD) | KIND(OUTPUT_NORM_BIAS) | KIND(ATTN_NORM_BIAS) | KINDS_QKV_BIAS | KIND(ATTN_OUT_BIAS) | \
+                    KIND(FFN_NORM_BIAS) | KINDS_FFN_BIAS)
+
+typedef struct gguf_arch {
+    const char *name;
+    uint8_t     norm, act, rope;
+    bool        gated, learned_pos, scaled_embd, fused_gate, longrope;
+    uint32_t    window, window_pattern;     /* where the file does not say; pattern 0: all layers */
+    bool        may_window;
+    float       attn_softcap, final_softcap;
+    float       base_local;                 /* 0: windowed layers turn like the others */
+    uint32_t    n_layers_27b;               /* the size whose queries are scaled by n_embd / n_heads instead of head_dim */
+    uint64_t    need, may;
+} gguf_arch;
+
+static const gguf_arch gguf_archs[] = {
+    { .name = "llama", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true, .may_window = true, .longrope = true,
+      .need = KINDS_GATED, .may = KIND(OUTPUT) | KINDS_QKV_BIAS | KIND(ATTN_OUT_BIAS) | KINDS_FFN_BIAS | KIND(FFN_GATE_BIAS) },
+    { .name = "qwen2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .need = KINDS_GATED, .may = KIND(OUTPUT) | KIND(OUTPUT_BIAS) | KINDS_QKV_BIAS },
+    { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .need = KINDS_GATED | KINDS_QK_NORM, .may = KIND(OUTPUT) | KINDS_QKV_BIAS },
+    { .name = "phi3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true, .fused_gate = true, .may_window = true, .longrope = true,
+      .need = KINDS_GATED, .may = KIND(OUTPUT) | KINDS_QKV_BIAS },
+    { .name = "gemma", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
+      .need = KINDS_GATED, .may = KIND(OUTPUT) },
+    { .name = "gemma2", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
+      .may_window = true, .window = 4096, .window_pattern = 2, .attn_softcap = 50, .final_softcap = 30, .n_layers_27b = 46,
+      .need = KINDS_GATED | KINDS_POST_NORM, .may = KIND(OUTPUT) },
+    { .name = "gemma3", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
+      .may_window = true, .window_pattern = 6, .base_local = 10000, .n_layers_27b = 62,
+      .need = KINDS_GATED | KINDS_QK_NORM | KINDS_POST_NORM, .may = KIND(OUTPUT) },
+    { .name = "gpt2", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .learned_pos = true,
+      .need = KINDS_GPT2, .may = KIND(OUTPUT) },
+};
+
+static const gguf_arch *arch_find(const char *name)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_archs); i++)
+        if (!strcmp(gguf_archs[i].name, name)) return &gguf_archs[i];
+    return NULL;
+}
+
+static qsf_status arch_unknown(const gguf *g, qsf_error *err)
+{
+    char list[128];
+    size_t at = 0;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_archs); i++)
+        at += qsf_format(list + at, sizeof list - at, "%s%s", i ? ", " : "", gguf_archs[i].name);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; it runs %s", g->s->path, g->arch, list);
+}
+
+/* ---- what is refused ---- */
+
+static qsf_status refuse_number(const gguf *g, const char *key, const char *what, qsf_error *err)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, key);
+    double v = 0;
+    for (uint64_t i = 0; kv && i < kv->n; i++)
+        if (!qsf_gguf_number(kv, i, &v) || v != 0)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s (key \"%.*s\"), which this version cannot run", g->s->path, what, (int)kv->key.len, kv->key.p);
+    return QSF_OK;
+}
+
+static qsf_status refuse_features(const gguf *g, qsf_error *err)
+{
+    qsf_status st;
+    bool causal = true;
+    if ((st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
+    if ((st = refuse_number(g, "%s.attention.max_alibi_bias", "ALiBi positions", err))) return st;
+    if ((st = refuse_number(g, "%s.attention.clamp_kqv", "clamped queries and keys", err))) return st;
+    if ((st = refuse_number(g, "%s.rope.scaling.alpha", "NTK-aware rotary scaling", err))) return st;
+    if ((st = refuse_number(g, "%s.nextn_predict_layers", "multi-token prediction layers", err))) return st;
+    if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
+    if (!causal) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal (an embedding model?)", g->s->path);
+    return QSF_OK;
+}
+
+/* ---- hyperparameters ---- */
+
+static qsf_status hp_wrong(const gguf *g, const char *what, uint32_t value, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %u", g->s->path, what, (unsigned)value);
+}
+
+static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t value_dim;
+    if ((st = qsf_gguf_u32(g, "%s.context_length", true, &hp->n_ctx_train, err)) ||
+        (st = qsf_gguf_u32(g, "%s.embedding_length", true, &hp->n_embd, err)) ||
+        (st = qsf_gguf_u32(g, "%s.block_count", true, &hp->n_layers, err)) ||
+        (st = qsf_gguf_u32(g, "%s.feed_forward_length", true, &hp->n_ff, err)) ||
+        (st = qsf_gguf_u32(g, "%s.attention.head_count", true, &hp->n_heads, err))) return st;
+    hp->n_kv_heads = hp->n_heads;
+    if ((st = qsf_gguf_u32(g, "%s.attention.head_count_kv", false, &hp->n_kv_heads, err))) return st;
+    if (!hp->n_ctx_train) return hp_wrong(g, "a context", hp->n_ctx_train, err);
+    if (!hp->n_embd || hp->n_embd > 1 << 20) return hp_wrong(g, "an embedding length", hp->n_embd, err);
+    if (!hp->n_layers || hp->n_layers > 1 << 16) return hp_wrong(g, "a number of layers", hp->n_layers, err);
+    if (!hp->n_ff || hp->n_ff > 1 << 24) return hp_wrong(g, "a feed-forward length", hp->n_ff, err);
+    if (!hp->n_heads || hp->n_heads > 1 << 16) return hp_wrong(g, "a number of heads", hp->n_heads, err);
+    if (!hp->n_kv_heads || hp->n_heads % hp->n_kv_heads) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
+    hp->head_dim = hp->n_embd / hp->n_heads;
+    if (!qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads) return hp_wrong(g, "a number of heads", hp->n_heads, err);
+    if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
+    value_dim = hp->head_dim;
+    if ((st = qsf_gguf_u32(g, "%s.attention.value_length", false, &value_dim, err))) return st;
+    if (!hp->head_dim || hp->head_dim > QSF_MAX_HEAD_DIM) return hp_wrong(g, "a head size", hp->head_dim, err);
+    if (value_dim != hp->head_dim)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys of %u but values of %u, which this version cannot run", g->s->path, (unsigned)hp->head_dim, (unsigned)value_dim);
+    return QSF_OK;
+}
+
+/* YaRN's growth of attention with the context. */
+static float yarn_mscale(float factor, float by) { return factor <= 1 ? 1 : 0.1f * by * logf(factor) + 1; }
+
+static qsf_status read_yarn(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    float log_mul = 0, attn = 1;
+    hp->yarn_ext_factor = -1;
+    hp->yarn_beta_fast = 32;
+    hp->yarn_beta_slow = 1;
+    if ((st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_ext_factor", false, &hp->yarn_ext_factor, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_attn_factor", false, &attn, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_fast", false, &hp->yarn_beta_fast, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_slow", false, &hp->yarn_beta_slow, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_log_multiplier", false, &log_mul, err))) return st;
+    /* llama.cpp computes the factor anew where it interpolates, and the file's then counts only in the ratio of two growths. */
+    if (hp->yarn_ext_factor != 0) attn = log_mul != 0 ? 1 / yarn_mscale(hp->scaling_factor, log_mul) : 1;
+    hp->yarn_attn_factor = attn;
+    return QSF_OK;
+}
+
+static qsf_status read_rope(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    gguf_text type = { "linear", 6 };
+    hp->rope_dim = hp->head_dim;
+    hp->rope_base = 10000;
+    hp->scaling_factor = 0;
+    hp->scaling_orig_ctx = hp->n_ctx_train;
+    if ((st = qsf_gguf_u32(g, "%s.rope.dimension_count", false, &hp->rope_dim, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.freq_base", false, &hp->rope_base, err)) ||
+        (st = qsf_gguf_u32(g, "%s.rope.scaling.original_context_length", false, &hp->scaling_orig_ctx, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.attn_factor", false, &hp->rope_attn_factor, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scale_linear", false, &hp->scaling_factor, err)) ||
+        (st = qsf_gguf_f32(g, "%s.rope.scaling.factor", false, &hp->scaling_factor, err)) ||
+        (st = qsf_gguf_string(g, "%s.rope.scaling.type", &type, err))) return st;
+    if (a->rope == QSF_ROPE_NONE) {
+        hp->rope_dim = 0;
+        hp->scaling_factor = 1;
+        return QSF_OK;
+    }
+    if (!hp->rope_dim || hp->rope_dim % 2 || hp->rope_dim > hp->head_dim) return hp_wrong(g, "rotary dimensions", hp->rope_dim, err);
+    if (hp->rope_base <= 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path, (double)hp->rope_base);
+    if (hp->scaling_factor == 0) hp->scaling_factor = 1;
+    if (hp->scaling_factor < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary scaling of %g", g->s->path, (double)hp->scaling_factor);
+    if (!hp->scaling_orig_ctx) hp->scaling_orig_ctx = hp->n_ctx_train;
+    if (gguf_text_is(type, "none")) hp->scaling = QSF_SCALING_NONE;
+    else if (gguf_text_is(type, "linear")) hp->scaling = hp->scaling_factor == 1 ? QSF_SCALING_NONE : QSF_SCALING_LINEAR;
+    else if (gguf_text_is(type, "yarn")) hp->scaling = QSF_SCALING_YARN;
+    else if (gguf_text_is(type, "longrope") && a->longrope) hp->scaling = QSF_SCALING_LONGROPE;
+    else return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: rotary scaling \"%.*s\" of %s is unknown to this version", g->s->path, (int)QSF_MIN(type.len, 40), type.p, a->name);
+    if (hp->scaling == QSF_SCALING_NONE) hp->scaling_factor = 1;
+    return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
+}
+
+/* A pattern given layer by layer must be one of QSF's: global where i % n == n - 1. */
+static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        int64_t windowed;
+        if (!qsf_gguf_integer(kv, i, &windowed))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path, (int)kv->key.len, kv->key.p, (unsigned)i);
+        if (!windowed && n == 0) n = i + 1;
+        if (!windowed != (n && i % n == n - 1))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path, (int)kv->key.len, kv->key.p);
+    }
+    hp->window_pattern = n;
+    return QSF_OK;
+}
+
+static qsf_status read_window(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    if (!a->may_window) return QSF_OK;
+    hp->window = a->window;
+    hp->window_pattern = a->window_pattern;
+    if ((st = qsf_gguf_u32(g, "%s.attention.sliding_window", false, &hp->window, err))) return st;
+    const gguf_kv *kv = a->window_pattern ? qsf_gguf_find(g, "%s.attention.sliding_window_pattern") : NULL;
+    if (kv && kv->array) st = read_window_list(g, kv, hp, err);
+    else if (kv) st = qsf_gguf_u32(g, "%s.attention.sliding_window_pattern", false, &hp->window_pattern, err);
+    if (st) return st;
+    if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;      /* every layer sees everything */
+    if (!hp->window) return QSF_OK;
+    hp->rope_base_local = a->base_local > 0 ? a->base_local : hp->rope_base;
+    if (a->window_pattern && (st = qsf_gguf_f32(g, "%s.rope.freq_base_swa", false, &hp->rope_base_local, err))) return st;
+    if (hp->rope_base_local <= 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path, (double)hp->rope_base_local);
+    if (a->base_local > 0) return QSF_OK;
+    /* The others scale windowed layers as they do global ones, which a base of their own would leave out. */
+    if (hp->rope_base_local == hp->rope_base) hp->rope_base_local = 0;
+    else if (hp->scaling != QSF_SCALING_NONE)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: rotary scaling together with a base of their own for windowed layers", g->s->path);
+    return QSF_OK;
+}
+
+static qsf_status read_scales(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    const char *eps = a->norm == QSF_NORM_RMS ? "%s.attention.layer_norm_rms_epsilon" : "%s.attention.layer_norm_epsilon";
+    if ((st = qsf_gguf_f32(g, eps, true, &hp->norm_eps, err))) return st;
+    if (hp->norm_eps < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a norm epsilon of %g", g->s->path, (double)hp->norm_eps);
+    hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
+    hp->attn_softcap = a->attn_softcap;
+    hp->final_softcap = a->final_softcap;
+    if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false, &hp->attn_softcap, err))) return st;
+    if (a->scaled_embd && a->need & KIND(FFN_POST_NORM) && (st = qsf_gguf_f32(g, "%s.final_logit_softcapping", false, &hp->final_softcap, err))) return st;
+    if (hp->attn_softcap < 0 || hp->final_softcap < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a soft cap below zero", g->s->path);
+    if (a->n_layers_27b && hp->n_layers == a->n_layers_27b) hp->attn_scale = 1 / sqrtf((float)(hp->n_embd / hp->n_heads));
+    return QSF_OK;
+}
+
+static void copy_name(char *to, size_t cap, gguf_text from)
+{
+    const size_t len = QSF_MIN(from.len, cap - 1);
+    memcpy(to, from.p, len);
+    to[len] = 0;
+}
+
+qsf_status qsf_gguf_hparams(gguf *g, gguf_kinds *kinds, qsf_error *err)
+{
+    qsf_hparams *hp = &g->s->hp;
+    gguf_text arch = { "", 0 }, name = { "", 0 };
+    qsf_status st;
+
+    memset(kinds, 0, sizeof *kinds);
+    if ((st = qsf_gguf_string(g, "general.architecture", &arch, err)) || (st = qsf_gguf_string(g, "general.name", &name, err))) return st;
+    if (!arch.len) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"general.architecture\" is missing", g->s->path);
+    copy_name(hp->arch, sizeof hp->arch, arch);
+    copy_name(hp->name, sizeof hp->name, name);
+    g->arch = hp->arch;
+    if (g->s->vocab_only) return QSF_OK;
+
+    const gguf_arch *a = arch_find(hp->arch);
+    if (!a) return arch_unknown(g, err);
+    kinds->need = a->need;
+    kinds->may = a->may;
+    kinds->fused_gate = a->fused_gate;
+    hp->norm = a->norm;
+    hp->act = a->act;
+    hp->rope = a->rope;
+    hp->gated = a->gated;
+    hp->learned_pos = a->learned_pos;
+    hp->yarn_ext_factor = -1;
+    if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
+        (st = read_window(g, a, hp, err))) return st;
+    return read_scales(g, a, hp, err);
+}
+
+/* ---- divisors of rotary frequencies ---- */
+
+static const gguf_tensor *tensor_named(const gguf *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        if (gguf_text_is(g->tensors[i].name, name)) return &g->tensors[i];
+    return NULL;
+}
+
+static qsf_status read_factors(gguf *g, const char *name, float times, float **out, qsf_error *err)
+{
+    const uint32_t half = g->s->hp.rope_dim / 2;
+    const gguf_tensor *t = tensor_named(g, name);
+    qsf_status st;
+    *out = NULL;
+    if (!t) return QSF_OK;
+    if (t->dims[0] != half || t->dims[1] * t->dims[2] * t->dims[3] != 1 || (t->type != QSF_T_F32 && t->type != QSF_T_F16))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\" is %llu x %llu, expected %u floats", g->s->path, name, (unsigned long long)t->dims[0],
+                        (unsigned long long)t->dims[1], (unsigned)half);
+    void *raw = qsf_arena_alloc(g->tmp, t->bytes, name, err);
+    float *f = qsf_arena_array(g->s->arena, half, sizeof *f, name, err);
+    if (!raw || !f) return QSF_E_MEMORY;
+    if ((st = qsf_source_read(g->s, t->file, t->at, raw, t->bytes, name, err))) return st;
+    const qsf_tensor as = { .type = (uint8_t)t->type, .block = 1, .rows = 1, .cols = half, .bytes = t->bytes, .data = raw };
+    qsf_dequant_rows(&as, 0, 1, f);
+    for (uint32_t i = 0; i < half; i++) {
+        f[i] *= times;
+        if (!(f[i] > 0 && f[i] <= FLT_MAX)) return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\": value %u is %g", g->s->path, name, (unsigned)i, (double)f[i]);
+    }
+    *out = f;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
+{
+    qsf_hparams *hp = &g->s->hp;
+    const gguf_arch *a = arch_find(hp->arch);
+    qsf_status st;
+    if (!a->longrope) return QSF_OK;             /* only llama and phi3 use such tensors */
+    if ((st = read_factors(g, "rope_freqs.weight", 1, &hp->rope_factors, err)) || hp->rope_factors) return st;
+    /* The divisor's own scaling is the factor of longrope. */
+    const float times = hp->scaling == QSF_SCALING_LONGROPE ? hp->scaling_factor : 1;
+    if ((st = read_factors(g, "rope_factors_short.weight", times, &hp->rope_factors, err)) ||
+        (st = read_factors(g, "rope_factors_long.weight", times, &hp->rope_factors_long, err))) return st;
+    if (!hp->rope_factors != !hp->rope_factors_long)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: only one of the tensors rope_factors_short.weight and rope_factors_long.weight is there", g->s->path);
+    if (hp->scaling == QSF_SCALING_LONGROPE && !hp->rope_factors)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: longrope scaling without the tensors rope_factors_short.weight and rope_factors_long.weight", g->s->path);
+    if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;     /* converters do not always say so */
+    return QSF_OK;
+}
+
+#undef KIND
+#undef KINDS_ALL
+#undef KINDS_GATED
+#undef KINDS_QK_NORM
+#undef KINDS_POST_NORM
+#undef KINDS_QKV_BIAS
+#undef KINDS_FFN_BIAS
+#undef KINDS_GPT2

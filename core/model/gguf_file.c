@@ -1,0 +1,519 @@
+/* GGUF's container: header, keys, tensor places, split files.
+ * SPDX-License-Identifier: MIT
+ *
+ * Everything before the weights is read to memory, more and more of it until it is whole, so that all parsing is of plain memory.  Nothing
+ * is allocated by a count or length before that was compared with the file's length. */
+#include "model/gguf.h"
+
+enum {
+    GGUF_MAX_KEYS = 1 << 16,
+    GGUF_MAX_TENSORS = 1 << 20,
+    GGUF_MIN_KEY = 8 + 4 + 1,                    /* bytes of the smallest key and tensor */
+    GGUF_MIN_TENSOR = 8 + 4 + 8 + 4 + 8,
+    GGUF_FIRST_READ = 1 << 20
+};
+
+static const uint8_t gguf_sizes[GGUF_N_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
+
+/* ---- names ---- */
+
+static uint32_t gguf_hash(const char *p, size_t len)
+{
+    uint64_t h = 14695981039346656037u;          /* FNV-1a */
+    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)p[i]) * 1099511628211u;
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
+{
+    uint32_t i = gguf_hash(p, len) & names->mask;
+    for (; names->slots[i]; i = (i + 1) & names->mask) {
+        const gguf_text t = names->list[names->slots[i] - 1];
+        if (t.len == len && !memcmp(t.p, p, len)) break;
+    }
+    return i;
+}
+
+qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice, qsf_error *err)
+{
+    uint64_t size = 16;
+    while (size < 2 * (uint64_t)n) size *= 2;
+    *out = (gguf_names){ list, qsf_arena_array(a, size, sizeof *out->slots, "names of a GGUF file", err), (uint32_t)(size - 1) };
+    if (twice) *twice = -1;
+    if (!out->slots) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t *slot = &out->slots[gguf_slot(out, list[i].p, list[i].len)];
+        if (!*slot) *slot = i + 1;
+        else if (twice) *twice = i;
+    }
+    return QSF_OK;
+}
+
+int64_t qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len)
+{
+    return (int64_t)names->slots[gguf_slot(names, p, len)] - 1;
+}
+
+/* ---- a place in the bytes that are there ---- */
+
+typedef struct gguf_cursor {
+    const gguf    *g;
+    uint32_t       file;
+    const uint8_t *begin;
+    uint64_t       at, len;     /* len: bytes in memory */
+} gguf_cursor;
+
+/* The next n bytes.  QSF_PENDING: they are in the file, but not in memory. */
+static qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf_error *err)
+{
+    const uint64_t length = c->g->s->lengths[c->file];
+    if (n > length - c->at)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it cut short?",
+                        c->g->s->path, (unsigned long long)n, (unsigned long long)c->at, (unsigned long long)length);
+    if (n > c->len - c->at) return QSF_PENDING;
+    *out = c->begin + c->at;
+    c->at += n;
+    return QSF_OK;
+}
+
+static qsf_status gguf_take_u32(gguf_cursor *c, uint32_t *out, qsf_error *err)
+{
+    const uint8_t *p = NULL;
+    const qsf_status st = gguf_take(c, 4, &p, err);
+    if (!st) *out = qsf_le32(p);
+    return st;
+}
+
+static qsf_status gguf_take_u64(gguf_cursor *c, uint64_t *out, qsf_error *err)
+{
+    const uint8_t *p = NULL;
+    const qsf_status st = gguf_take(c, 8, &p, err);
+    if (!st) *out = qsf_le64(p);
+    return st;
+}
+
+static qsf_status gguf_take_string(gguf_cursor *c, gguf_text *out, qsf_error *err)
+{
+    uint64_t len = 0;
+    const uint8_t *p = NULL;
+    qsf_status st = gguf_take_u64(c, &len, err);
+    if (!st) st = gguf_take(c, len, &p, err);
+    if (!st) *out = (gguf_text){ (const char *)p, (size_t)len };
+    return st;
+}
+
+gguf_text qsf_gguf_next_string(const uint8_t **at)
+{
+    const gguf_text t = { (const char *)*at + 8, (size_t)qsf_le64(*at) };
+    *at += 8 + t.len;
+    return t;
+}
+
+/* ---- header, keys, tensors ---- */
+
+static qsf_status gguf_take_value(gguf_cursor *c, gguf_kv *kv, qsf_error *err)
+{
+    qsf_status st;
+    const uint8_t *p;
+    if ((st = gguf_take_u32(c, &kv->type, err))) return st;
+    kv->n = 1;
+    kv->array = kv->type == GGUF_ARRAY;
+    if (kv->array) {
+        if ((st = gguf_take_u32(c, &kv->type, err)) || (st = gguf_take_u64(c, &kv->n, err))) return st;
+    }
+    if (kv->type >= GGUF_N_TYPES || kv->type == GGUF_ARRAY)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has a value of unknown type %u", c->g->s->path,
+                        (int)QSF_MIN(kv->key.len, 80), kv->key.p, (unsigned)kv->type);
+    kv->data = c->begin + c->at;
+    if (kv->type != GGUF_STRING) {
+        uint64_t bytes;
+        if (qsf_mul_u64(kv->n, gguf_sizes[kv->type], &bytes)) bytes = UINT64_MAX;
+        return gguf_take(c, bytes, &p, err);
+    }
+    for (uint64_t i = 0; i < kv->n; i++) {       /* ends with the file at the latest */
+        gguf_text t;
+        if ((st = gguf_take_string(c, &t, err))) return st;
+    }
+    return QSF_OK;
+}
+
+static qsf_status gguf_take_tensor(gguf_cursor *c, gguf_tensor *t, qsf_error *err)
+{
+    qsf_status st;
+    uint64_t count = 1;
+    memset(t, 0, sizeof *t);
+    if ((st = gguf_take_string(c, &t->name, err)) || (st = gguf_take_u32(c, &t->n_dims, err))) return st;
+    if (t->n_dims < 1 || t->n_dims > 4)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %u dimensions", c->g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
+                        (unsigned)t->n_dims);
+    for (uint32_t i = 0; i < 4; i++) {
+        t->dims[i] = 1;
+        if (i < t->n_dims && (st = gguf_take_u64(c, &t->dims[i], err))) return st;
+        if (t->dims[i] == 0 || qsf_mul_u64(count, t->dims[i], &count) || count > INT64_MAX)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": dimension %u is %llu", c->g->s->path,
+                            (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)i, (unsigned long long)t->dims[i]);
+    }
+    if ((st = gguf_take_u32(c, &t->ggml_type, err))) return st;
+    t->file = c->file;
+    return gguf_take_u64(c, &t->at, err);
+}
+
+static qsf_status gguf_take_header(gguf_cursor *c, gguf_part *part, qsf_error *err)
+{
+    const char *path = c->g->s->path;
+    const uint8_t *p = NULL;
+    qsf_status st = gguf_take(c, 24, &p, err);
+    if (st) return st;
+    if (memcmp(p, "GGUF", 4)) return qsf_fail(err, QSF_E_CORRUPT, "%s: part %u is no GGUF file", path, (unsigned)c->file + 1);
+    const uint32_t version = qsf_le32(p + 4);
+    const uint64_t n_tensors = qsf_le64(p + 8), n_kv = qsf_le64(p + 16), length = c->g->s->lengths[c->file];
+    if (version && !(version & 0xffff)) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a big-endian GGUF file; convert it to little-endian", path);
+    if (version != 2 && version != 3) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: GGUF version %u; versions 2 and 3 can be read", path, (unsigned)version);
+    if (n_kv > GGUF_MAX_KEYS || n_kv > length / GGUF_MIN_KEY)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu keys in %llu bytes", path, (unsigned long long)n_kv, (unsigned long long)length);
+    if (n_tensors > GGUF_MAX_TENSORS || n_tensors > length / GGUF_MIN_TENSOR)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu tensors in %llu bytes", path, (unsigned long long)n_tensors, (unsigned long long)length);
+    part->n_kv = (uint32_t)n_kv;
+    part->n_tensors = (uint32_t)n_tensors;
+    return QSF_OK;
+}
+
+/* All of a part's description from the bytes in memory; QSF_PENDING where they are too few. *end: where it ends. */
+static qsf_status gguf_parse(const gguf *g, uint32_t file, gguf_part *part, uint64_t len, uint64_t *end, qsf_error *err)
+{
+    gguf_cursor c = { g, file, part->bytes, 0, len };
+    qsf_status st;
+    if ((st = gguf_take_header(&c, part, err))) return st;
+    if (!part->kv) {
+        if (!(part->kv = qsf_arena_array(g->tmp, part->n_kv, sizeof *part->kv, "keys of a GGUF file", err))) return QSF_E_MEMORY;
+        if (!(part->tensors = qsf_arena_array(g->tmp, part->n_tensors, sizeof *part->tensors, "tensors of a GGUF file", err))) return QSF_E_MEMORY;
+    }
+    for (uint32_t i = 0; i < part->n_kv; i++)
+        if ((st = gguf_take_string(&c, &part->kv[i].key, err)) || (st = gguf_take_value(&c, &part->kv[i], err))) return st;
+    for (uint32_t i = 0; i < part->n_tensors; i++)
+        if ((st = gguf_take_tensor(&c, &part->tensors[i], err))) return st;
+    *end = c.at;
+    return QSF_OK;
+}
+
+static qsf_status gguf_check_keys(gguf *g, const gguf_part *part, qsf_error *err)
+{
+    gguf_names names;
+    int64_t twice;
+    gguf_text *list = qsf_arena_array(g->tmp, part->n_kv, sizeof *list, "keys of a GGUF file", err);
+    if (!list) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < part->n_kv; i++) list[i] = part->kv[i].key;
+    const qsf_status st = qsf_gguf_names(g->tmp, list, part->n_kv, &names, &twice, err);
+    if (!st && twice >= 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->path, (int)QSF_MIN(list[twice].len, 80), list[twice].p);
+    return st;
+}
+
+static const gguf_kv *part_find(const gguf_part *part, const char *key)
+{
+    for (uint32_t i = 0; i < part->n_kv; i++)
+        if (gguf_text_is(part->kv[i].key, key)) return &part->kv[i];
+    return NULL;
+}
+
+/* ---- places of tensors ---- */
+
+/* QSF's number of a ggml type, or -1. */
+static int gguf_type_of(uint32_t ggml_type)
+{
+    switch (ggml_type) {
+    case 0:  return QSF_T_F32;
+    case 1:  return QSF_T_F16;
+    case 30: return QSF_T_BF16;
+    }
+    return ggml_type < 64 && qsf_type_get(QSF_T_GGML + ggml_type) ? (int)(QSF_T_GGML + ggml_type) : -1;
+}
+
+static const char *gguf_unknown_type_name(uint32_t ggml_type)
+{
+    static const char *const names[] = {
+        [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S", [21] = "IQ3_S", [22] = "IQ2_S",
+        [24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64", [28] = "F64", [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4",
+        [40] = "NVFP4"
+    };
+    return ggml_type < QSF_ARRAY_LEN(names) && names[ggml_type] ? names[ggml_type] : "unknown";
+}
+
+static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
+{
+    const int len = (int)QSF_MIN(t->name.len, 80), type = gguf_type_of(t->ggml_type);
+    if (type < 0)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" has type %s (%u), which this version does not read", g->s->path, len, t->name.p,
+                        gguf_unknown_type_name(t->ggml_type), (unsigned)t->ggml_type);
+    const qsf_type_info *info = qsf_type_get((uint32_t)type);
+    t->type = (uint32_t)type;
+    t->block = 1u << info->own_block;
+    if (t->dims[0] % t->block)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s", g->s->path, len, t->name.p,
+                        (unsigned long long)t->dims[0], info->name);
+    uint64_t n = t->dims[0] / t->block;
+    for (int i = 1; i < 4; i++) n *= t->dims[i];             /* the product of all is below 2^63 */
+    if (qsf_mul_u64(n, info->own_bytes, &t->bytes))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is too large", g->s->path, len, t->name.p);
+    return QSF_OK;
+}
+
+/* Tensors of one file do not overlap: in the order of their places each ends before the next begins. */
+static qsf_status check_overlaps(const gguf *g, const gguf_part *part, qsf_error *err)
+{
+    uint32_t *order = qsf_arena_array(g->tmp, part->n_tensors, sizeof *order, "tensors of a GGUF file", err);
+    const gguf_tensor *t = part->tensors;
+    if (!order) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < part->n_tensors; i++) order[i] = i;
+    for (uint32_t gap = part->n_tensors / 2; gap; gap /= 2)                 /* Shell's sort; files have them in order already */
+        for (uint32_t i = gap; i < part->n_tensors; i++) {
+            const uint32_t x = order[i];
+            uint32_t j = i;
+            for (; j >= gap && t[order[j - gap]].at > t[x].at; j -= gap) order[j] = order[j - gap];
+            order[j] = x;
+        }
+    for (uint32_t i = 1; i < part->n_tensors; i++) {
+        const gguf_tensor *a = &t[order[i - 1]], *b = &t[order[i]];
+        if (a->at + a->bytes > b->at)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap", g->s->path, (int)QSF_MIN(a->name.len, 80), a->name.p,
+                            (int)QSF_MIN(b->name.len, 80), b->name.p);
+    }
+    return QSF_OK;
+}
+
+/* From offsets behind the description to places in the file. */
+static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_t end, qsf_error *err)
+{
+    const uint64_t length = g->s->lengths[file];
+    const gguf_kv *kv = part_find(part, "general.alignment");
+    int64_t align = 32;
+    if (kv && (!qsf_gguf_integer(kv, 0, &align) || align < 1 || align > 1 << 20 || (align & (align - 1))))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is no power of two", g->s->path);
+    const uint64_t data = qsf_round_up(end, (uint64_t)align);
+    for (uint32_t i = 0; i < part->n_tensors; i++) {
+        gguf_tensor *t = &part->tensors[i];
+        const int len = (int)QSF_MIN(t->name.len, 80);
+        const qsf_status st = tensor_size(g, t, err);
+        if (st) return st;
+        if (t->at % (uint64_t)align)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d", g->s->path, len, t->name.p,
+                            (unsigned long long)t->at, (int)align);
+        if (data > length || t->at > length - data || t->bytes > length - data - t->at)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" (%llu bytes at %llu of the weights) lies beyond the file's %llu bytes; is it cut short?",
+                            g->s->path, len, t->name.p, (unsigned long long)t->bytes, (unsigned long long)t->at, (unsigned long long)length);
+        t->at += data;
+    }
+    return check_overlaps(g, part, err);
+}
+
+/* ---- files ---- */
+
+static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
+{
+    gguf_part *part = &g->parts[file];
+    const uint64_t length = g->s->lengths[file];
+    uint64_t end = 0, have = 0;
+    qsf_status st = QSF_PENDING;
+    g->n_parts = file + 1;
+    for (uint64_t want = GGUF_FIRST_READ; st == QSF_PENDING; want *= 2) {
+        const uint64_t cap = QSF_MIN(want, length);
+        uint8_t *bytes = qsf_alloc(g->s->platform, cap, "the description of a GGUF file", err);
+        if (!bytes) return QSF_E_MEMORY;
+        if (have) memcpy(bytes, part->bytes, (size_t)have);
+        qsf_dealloc(g->s->platform, part->bytes, part->cap);
+        part->bytes = bytes;
+        part->cap = cap;
+        if ((st = qsf_source_read(g->s, file, have, bytes + have, cap - have, "description", err))) return st;
+        have = cap;
+        st = gguf_parse(g, file, part, have, &end, err);
+    }
+    if (st || (st = gguf_check_keys(g, part, err))) return st;
+    return g->s->vocab_only ? QSF_OK : place_tensors(g, file, part, end, err);
+}
+
+/* What a split file says of itself; *count is 1 for a file that says nothing. */
+static qsf_status part_split(const gguf *g, uint32_t file, int64_t *no, int64_t *count, qsf_error *err)
+{
+    const gguf_kv *kno = part_find(&g->parts[file], "split.no"), *kcount = part_find(&g->parts[file], "split.count");
+    *no = 0;
+    *count = 1;
+    if ((kno && !qsf_gguf_integer(kno, 0, no)) || (kcount && !qsf_gguf_integer(kcount, 0, count)) || *no < 0 || *count < 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is no number", g->s->path);
+    if (*count == 0) *count = 1;
+    return QSF_OK;
+}
+
+/* ...-00001-of-00003.gguf and the like for the other parts. */
+static qsf_status read_splits(gguf *g, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    char tail[32];
+    int64_t no, count;
+    qsf_status st = part_split(g, 0, &no, &count, err);
+    if (st) return st;
+    if (no != 0) return qsf_fail(err, QSF_E_ARGUMENT, "%s: part %d of a split model; open its first part", s->path, (int)no + 1);
+    if (count == 1) return QSF_OK;
+    if (count > QSF_MAX_SPLITS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: split.count is %lld", s->path, (long long)count);
+    const size_t len = strlen(s->path), cut = qsf_format(tail, sizeof tail, "-%05d-of-%05d.gguf", 1, (int)count);
+    if (len < cut || strcmp(s->path + len - cut, tail))
+        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the first of %d parts, but its name does not end in %s, so the others cannot be found", s->path, (int)count, tail);
+    char *path = qsf_arena_text(g->tmp, s->path, len, err);
+    if (!path) return QSF_E_MEMORY;
+    for (uint32_t i = 1; i < (uint32_t)count; i++) {
+        int64_t its_no, its_count;
+        qsf_format(path + len - cut, cut + 1, "-%05d-of-%05d.gguf", (int)i + 1, (int)count);
+        if ((st = qsf_source_add_file(s, path, err)) || (st = read_part(g, i, err)) || (st = part_split(g, i, &its_no, &its_count, err))) return st;
+        if (its_no != i || its_count != count)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: says it is part %d of %d", path, (int)its_no + 1, (int)its_count);
+    }
+    return QSF_OK;
+}
+
+/* One list of all parts' tensors, without a name twice. */
+static qsf_status collect_tensors(gguf *g, qsf_error *err)
+{
+    gguf_names names;
+    int64_t twice, said = -1;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < g->n_parts; i++) n += g->parts[i].n_tensors;
+    const gguf_kv *kv = part_find(&g->parts[0], "split.tensors.count");
+    if (kv && g->n_parts > 1 && (!qsf_gguf_integer(kv, 0, &said) || said < 0 || (uint64_t)said != n))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu tensors in %u parts, but split.tensors.count is %lld", g->s->path, (unsigned long long)n,
+                        (unsigned)g->n_parts, (long long)said);
+    if (n > GGUF_MAX_TENSORS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %llu tensors", g->s->path, (unsigned long long)n);
+    g->tensors = qsf_arena_array(g->tmp, n, sizeof *g->tensors, "tensors of a GGUF file", err);
+    gguf_text *list = qsf_arena_array(g->tmp, n, sizeof *list, "tensors of a GGUF file", err);
+    if (!g->tensors || !list) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        for (uint32_t j = 0; j < g->parts[i].n_tensors; j++) {
+            list[g->n_tensors] = g->parts[i].tensors[j].name;
+            g->tensors[g->n_tensors++] = g->parts[i].tensors[j];
+        }
+    const qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, &twice, err);
+    if (!st && twice >= 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice", g->s->path, (int)QSF_MIN(list[twice].len, 80), list[twice].p);
+    return st;
+}
+
+qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err)
+{
+    qsf_status st;
+    if (!(g->parts = qsf_arena_array(g->tmp, QSF_MAX_SPLITS, sizeof *g->parts, "parts of a GGUF file", err))) return QSF_E_MEMORY;
+    if ((st = read_part(g, 0, err))) return st;
+    if (g->s->vocab_only) return QSF_OK;
+    if ((st = read_splits(g, err))) return st;
+    return collect_tensors(g, err);
+}
+
+void qsf_gguf_done(gguf *g)
+{
+    for (uint32_t i = 0; i < g->n_parts; i++) qsf_dealloc(g->s->platform, g->parts[i].bytes, g->parts[i].cap);
+    qsf_arena_free(g->tmp);
+}
+
+/* ---- values ---- */
+
+bool qsf_gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out)
+{
+    if (i >= kv->n) return false;
+    const uint8_t *p = kv->data + i * (kv->type < GGUF_N_TYPES ? gguf_sizes[kv->type] : 0);
+    switch (kv->type) {
+    case GGUF_U8: case GGUF_BOOL: *out = *p; return true;
+    case GGUF_I8:  *out = (int8_t)*p; return true;
+    case GGUF_U16: *out = qsf_le16(p); return true;
+    case GGUF_I16: *out = (int16_t)qsf_le16(p); return true;
+    case GGUF_U32: *out = qsf_le32(p); return true;
+    case GGUF_I32: *out = (int32_t)qsf_le32(p); return true;
+    case GGUF_U64: *out = (int64_t)qsf_le64(p); return *out >= 0;
+    case GGUF_I64: *out = (int64_t)qsf_le64(p); return true;
+    }
+    return false;
+}
+
+bool qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out)
+{
+    int64_t n;
+    if (i >= kv->n) return false;
+    if (kv->type == GGUF_F32) {
+        *out = qsf_lef32(kv->data + 4 * i);
+        return true;
+    }
+    if (kv->type == GGUF_F64) {
+        const uint64_t bits = qsf_le64(kv->data + 8 * i);
+        memcpy(out, &bits, 8);
+        return true;
+    }
+    if (!qsf_gguf_integer(kv, i, &n)) return false;
+    *out = (double)n;
+    return true;
+}
+
+/* The key with the architecture in it. */
+static const gguf_kv *find_key(const gguf *g, const char *key, char full[128])
+{
+    if (key[0] == '%') qsf_format(full, 128, "%s%s", g->arch ? g->arch : "", key + 2);
+    else qsf_format(full, 128, "%s", key);
+    return part_find(&g->parts[0], full);
+}
+
+const gguf_kv *qsf_gguf_find(const gguf *g, const char *key)
+{
+    char full[128];
+    return find_key(g, key, full);
+}
+
+static qsf_status key_missing(const gguf *g, const char *full, bool need, qsf_error *err)
+{
+    return need ? qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is missing", g->s->path, full) : QSF_OK;
+}
+
+static qsf_status key_wrong(const gguf *g, const char *full, const char *what, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is not %s", g->s->path, full, what);
+}
+
+qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err)
+{
+    char full[128];
+    int64_t v, other;
+    const gguf_kv *kv = find_key(g, key, full);
+    if (!kv) return key_missing(g, full, need, err);
+    if (!qsf_gguf_integer(kv, 0, &v) || v < 0 || v > UINT32_MAX) return key_wrong(g, full, "a number from 0 to 4294967295", err);
+    for (uint64_t i = 1; i < kv->n; i++)         /* one value a layer is fine where all are the same */
+        if (!qsf_gguf_integer(kv, i, &other) || other != v)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%s\" differs between layers, which this version cannot run", g->s->path, full);
+    *out = (uint32_t)v;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err)
+{
+    char full[128];
+    double v;
+    const gguf_kv *kv = find_key(g, key, full);
+    if (!kv) return key_missing(g, full, need, err);
+    if (kv->array || !qsf_gguf_number(kv, 0, &v) || !(fabs(v) <= FLT_MAX)) return key_wrong(g, full, "a finite number", err);
+    *out = (float)v;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_bool(const gguf *g, const char *key, bool *out, qsf_error *err)
+{
+    char full[128];
+    const gguf_kv *kv = find_key(g, key, full);
+    if (!kv) return QSF_OK;
+    if (kv->array || kv->type != GGUF_BOOL) return key_wrong(g, full, "true or false", err);
+    *out = kv->data[0] != 0;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_string(const gguf *g, const char *key, gguf_text *out, qsf_error *err)
+{
+    char full[128];
+    const gguf_kv *kv = find_key(g, key, full);
+    if (!kv) return QSF_OK;
+    if (kv->array || kv->type != GGUF_STRING) return key_wrong(g, full, "a text", err);
+    const uint8_t *at = kv->data;
+    *out = qsf_gguf_next_string(&at);
+    return QSF_OK;
+}

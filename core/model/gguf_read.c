@@ -1,0 +1,327 @@
+/* A GGUF file as a qsf_source: its tensors by what they are for, in units, and its keys as text.
+ * SPDX-License-Identifier: MIT */
+#include "tensor/ggml_tiles.h"
+#include "model/gguf.h"
+
+/* ---- which tensor is what ---- */
+
+/* Sizes that a shape can name. */
+enum { DIM_ONE, DIM_EMBD, DIM_Q, DIM_KV, DIM_HEAD, DIM_FF, DIM_VOCAB, DIM_CTX };
+
+typedef struct gguf_role { const char *name; uint8_t kind, rows, cols; } gguf_role;
+
+/* Names behind "blk.N." in the order in which a layer uses the tensors; rows DIM_ONE: a vector. */
+static const gguf_role layer_roles[] = {
+    { "attn_norm.weight", QSF_K_ATTN_NORM, DIM_ONE, DIM_EMBD },     { "attn_norm.bias", QSF_K_ATTN_NORM_BIAS, DIM_ONE, DIM_EMBD },
+    { "attn_q.weight", QSF_K_ATTN_Q, DIM_Q, DIM_EMBD },             { "attn_q.bias", QSF_K_ATTN_Q_BIAS, DIM_ONE, DIM_Q },
+    { "attn_k.weight", QSF_K_ATTN_K, DIM_KV, DIM_EMBD },            { "attn_k.bias", QSF_K_ATTN_K_BIAS, DIM_ONE, DIM_KV },
+    { "attn_v.weight", QSF_K_ATTN_V, DIM_KV, DIM_EMBD },            { "attn_v.bias", QSF_K_ATTN_V_BIAS, DIM_ONE, DIM_KV },
+    { "attn_q_norm.weight", QSF_K_Q_NORM, DIM_ONE, DIM_HEAD },      { "attn_k_norm.weight", QSF_K_K_NORM, DIM_ONE, DIM_HEAD },
+    { "attn_output.weight", QSF_K_ATTN_OUT, DIM_EMBD, DIM_Q },      { "attn_output.bias", QSF_K_ATTN_OUT_BIAS, DIM_ONE, DIM_EMBD },
+    { "post_attention_norm.weight", QSF_K_ATTN_POST_NORM, DIM_ONE, DIM_EMBD },
+    { "ffn_norm.weight", QSF_K_FFN_NORM, DIM_ONE, DIM_EMBD },       { "ffn_norm.bias", QSF_K_FFN_NORM_BIAS, DIM_ONE, DIM_EMBD },
+    { "ffn_gate.weight", QSF_K_FFN_GATE, DIM_FF, DIM_EMBD },        { "ffn_gate.bias", QSF_K_FFN_GATE_BIAS, DIM_ONE, DIM_FF },
+    { "ffn_up.weight", QSF_K_FFN_UP, DIM_FF, DIM_EMBD },            { "ffn_up.bias", QSF_K_FFN_UP_BIAS, DIM_ONE, DIM_FF },
+    { "ffn_down.weight", QSF_K_FFN_DOWN, DIM_EMBD, DIM_FF },        { "ffn_down.bias", QSF_K_FFN_DOWN_BIAS, DIM_ONE, DIM_EMBD },
+    { "post_ffw_norm.weight", QSF_K_FFN_POST_NORM, DIM_ONE, DIM_EMBD },
+};
+static const gguf_role embd_roles[] = {
+    { "token_embd.weight", QSF_K_TOKEN_EMBD, DIM_VOCAB, DIM_EMBD }, { "position_embd.weight", QSF_K_POS_EMBD, DIM_CTX, DIM_EMBD },
+};
+static const gguf_role final_roles[] = {
+    { "output_norm.weight", QSF_K_OUTPUT_NORM, DIM_ONE, DIM_EMBD }, { "output_norm.bias", QSF_K_OUTPUT_NORM_BIAS, DIM_ONE, DIM_EMBD },
+    { "output.weight", QSF_K_OUTPUT, DIM_VOCAB, DIM_EMBD },         { "output.bias", QSF_K_OUTPUT_BIAS, DIM_ONE, DIM_VOCAB },
+};
+
+/* Tensors that hold several, one below the other: behind "blk.N.". */
+typedef struct gguf_fused { const char *name; uint8_t n; uint8_t kinds[3], rows[3], cols; } gguf_fused;     /* cols DIM_ONE: a vector of all rows */
+static const gguf_fused fused_roles[] = {
+    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { DIM_Q, DIM_KV, DIM_KV }, DIM_EMBD },
+    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { DIM_Q, DIM_KV, DIM_KV }, DIM_ONE },
+    { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP }, { DIM_FF, DIM_FF }, DIM_EMBD },     /* only where the architecture says so */
+};
+
+/* Where the weights of one kind are: a whole tensor of the file or some rows of one. */
+typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, cols; uint64_t bytes; } gguf_place;
+
+typedef struct gguf_layout {
+    const gguf *g;
+    gguf_kinds  kinds;
+    gguf_place (*units)[QSF_N_KINDS];       /* [n_layers + 2] */
+} gguf_layout;
+
+static uint64_t dim_size(const qsf_hparams *hp, uint8_t dim)
+{
+    switch (dim) {
+    case DIM_EMBD:  return hp->n_embd;
+    case DIM_Q:     return (uint64_t)hp->n_heads * hp->head_dim;
+    case DIM_KV:    return (uint64_t)hp->n_kv_heads * hp->head_dim;
+    case DIM_HEAD:  return hp->head_dim;
+    case DIM_FF:    return hp->n_ff;
+    case DIM_VOCAB: return hp->n_vocab;
+    case DIM_CTX:   return hp->n_ctx_train;
+    }
+    return 1;
+}
+
+static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, qsf_error *err)
+{
+    const uint64_t more = t->dims[2] * t->dims[3];
+    if (t->dims[0] == cols && t->dims[1] == rows && more == 1) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu%s, expected %llu x %llu", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
+                    (unsigned long long)t->dims[1], (unsigned long long)t->dims[0], more == 1 ? "" : " x more", (unsigned long long)rows,
+                    (unsigned long long)cols);
+}
+
+static qsf_status put_place(gguf_layout *l, uint32_t unit, uint32_t kind, gguf_place p, qsf_error *err)
+{
+    const int len = (int)QSF_MIN(p.t->name.len, 80);
+    if (!((l->kinds.need | l->kinds.may) >> kind & 1))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", l->g->s->path, len, p.t->name.p, l->g->arch);
+    if (l->units[unit][kind].t)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"", l->g->s->path, len, p.t->name.p,
+                        (int)QSF_MIN(l->units[unit][kind].t->name.len, 80), l->units[unit][kind].t->name.p);
+    l->units[unit][kind] = p;
+    return QSF_OK;
+}
+
+static qsf_status put_whole(gguf_layout *l, uint32_t unit, const gguf_role *role, const gguf_tensor *t, qsf_error *err)
+{
+    const qsf_hparams *hp = &l->g->s->hp;
+    const uint64_t rows = dim_size(hp, role->rows), cols = dim_size(hp, role->cols);
+    const qsf_status st = check_shape(l->g, t, rows, cols, err);
+    return st ? st : put_place(l, unit, role->kind, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
+}
+
+static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
+{
+    const qsf_hparams *hp = &l->g->s->hp;
+    const bool vector = f->cols == DIM_ONE;
+    const uint64_t cols = dim_size(hp, f->cols), each = qsf_block_bytes(t->type, t->block);
+    uint64_t total = 0, at = t->at;
+    qsf_status st;
+    for (int i = 0; i < f->n; i++) total += dim_size(hp, f->rows[i]);
+    if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
+    for (int i = 0; i < f->n; i++) {
+        const uint64_t n = dim_size(hp, f->rows[i]), values = vector ? n : cols;
+        if (values % t->block)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
+                            (int)QSF_MIN(t->name.len, 80), t->name.p);
+        const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
+        const gguf_place p = { t, at, vector ? 1 : (uint32_t)n, (uint32_t)values, bytes };
+        if ((st = put_place(l, unit, f->kinds[i], p, err))) return st;
+        at += bytes;
+    }
+    return QSF_OK;
+}
+
+/* "blk.N.rest": N, or -1; *rest is what follows. */
+static int64_t layer_of(gguf_text name, gguf_text *rest)
+{
+    int64_t n = 0;
+    size_t i = 4;
+    if (name.len < 7 || memcmp(name.p, "blk.", 4)) return -1;
+    for (; i < name.len && i < 12 && name.p[i] >= '0' && name.p[i] <= '9'; i++) n = n * 10 + (name.p[i] - '0');
+    if (i == 4 || i >= name.len || name.p[i] != '.') return -1;
+    *rest = (gguf_text){ name.p + i + 1, name.len - i - 1 };
+    return n;
+}
+
+static const gguf_role *find_role(const gguf_role *roles, size_t n, gguf_text name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (gguf_text_is(name, roles[i].name)) return &roles[i];
+    return NULL;
+}
+
+/* Tensors that hold no weights: they are read elsewhere or can be computed. */
+static bool is_aside(gguf_text name)
+{
+    gguf_text rest;
+    if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight") || gguf_text_is(name, "rope_factors_short.weight")) return true;
+    return layer_of(name, &rest) >= 0 && (gguf_text_is(rest, "attn_rot_embd") || gguf_text_is(rest, "attn_rot_embd.weight"));
+}
+
+static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
+{
+    const qsf_source *s = l->g->s;
+    const gguf_role *role;
+    gguf_text rest;
+    const int64_t layer = layer_of(t->name, &rest);
+    if (is_aside(t->name)) return QSF_OK;
+    if (layer >= 0 && layer < s->hp.n_layers) {
+        for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
+            if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->kinds.fused_gate))
+                return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
+        if ((role = find_role(layer_roles, QSF_ARRAY_LEN(layer_roles), rest))) return put_whole(l, (uint32_t)layer, role, t, err);
+    }
+    if (layer < 0 && (role = find_role(embd_roles, QSF_ARRAY_LEN(embd_roles), t->name))) return put_whole(l, qsf_unit_embd(s), role, t, err);
+    if (layer < 0 && (role = find_role(final_roles, QSF_ARRAY_LEN(final_roles), t->name))) return put_whole(l, qsf_unit_final(s), role, t, err);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows it", s->path,
+                    (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch, (unsigned)s->hp.n_layers);
+}
+
+/* ---- units ---- */
+
+/* Reads begin in the order of the file: a server, or a disk, then has to go one way only. */
+static void sort_extents(qsf_extent *x, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j; j--) {
+            if (x[j].file > x[j - 1].file || (x[j].file == x[j - 1].file && x[j].at > x[j - 1].at)) break;
+            const qsf_extent t = x[j];
+            x[j] = x[j - 1];
+            x[j - 1] = t;
+        }
+}
+
+/* A role table's tensors that are there become the unit's, in the table's order. */
+static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role *roles, size_t n, qsf_error *err)
+{
+    qsf_source *s = l->g->s;
+    qsf_unit *u = &s->units[unit];
+    uint64_t end = 0;       /* of the last tensor as tiles */
+    *u = (qsf_unit){ .importance = 1, .first_extent = s->n_extents, .first_tensor = s->n_tensors };
+    for (size_t i = 0; i < n; i++) {
+        const gguf_place *p = &l->units[unit][roles[i].kind];
+        if (!p->t && l->kinds.need >> roles[i].kind & 1) {
+            char where[32] = "";
+            if (unit < s->hp.n_layers) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, roles[i].name,
+                            (unsigned long long)dim_size(&s->hp, roles[i].rows), (unsigned long long)dim_size(&s->hp, roles[i].cols));
+        }
+        if (!p->t) continue;
+        const uint64_t to = qsf_round_up(end, 64);
+        qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
+        /* A tensor that follows the one before in the file just as it does in memory is read with it, the gap between included. */
+        if (x && x->file == p->t->file && p->at >= x->at + x->len && p->at - x->at == to - x->to) x->len = to - x->to + p->bytes;
+        else {
+            s->extents[s->n_extents++] = (qsf_extent){ p->t->file, p->at, p->bytes, to };
+            u->n_extents++;
+        }
+        s->places[s->n_tensors] = to;
+        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = roles[i].kind, .type = (uint8_t)p->t->type, .block = (uint16_t)p->t->block, .rows = p->rows,
+                                                   .cols = p->cols, .bytes = p->bytes };
+        u->n_tensors++;
+        u->stored = u->raw = to + p->bytes;
+        end = to + qsf_ggml_tiled_bytes(&s->tensors[s->n_tensors - 1]);
+        s->n_params += (uint64_t)p->rows * p->cols;
+        s->weight_bytes += p->bytes;
+    }
+    sort_extents(s->extents + u->first_extent, u->n_extents);
+    return QSF_OK;
+}
+
+static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
+{
+    qsf_source *s = l->g->s;
+    const uint64_t room = (uint64_t)s->n_units * QSF_ARRAY_LEN(layer_roles);
+    qsf_status st = QSF_OK;
+    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err))) return QSF_E_MEMORY;
+    if (!(s->extents = qsf_arena_array(s->arena, room, sizeof *s->extents, "extents", err))) return QSF_E_MEMORY;
+    if (!(s->tensors = qsf_arena_array(s->arena, room, sizeof *s->tensors, "tensors", err))) return QSF_E_MEMORY;
+    if (!(s->places = qsf_arena_array(s->arena, room, sizeof *s->places, "tensors", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < s->hp.n_layers && !st; i++) st = fill_unit(l, i, layer_roles, QSF_ARRAY_LEN(layer_roles), err);
+    if (!st) st = fill_unit(l, qsf_unit_embd(s), embd_roles, QSF_ARRAY_LEN(embd_roles), err);
+    if (!st) st = fill_unit(l, qsf_unit_final(s), final_roles, QSF_ARRAY_LEN(final_roles), err);
+    return st;
+}
+
+static qsf_status read_tensors(gguf *g, const gguf_kinds *kinds, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    gguf_layout l = { .g = g, .kinds = *kinds };
+    qsf_status st;
+    if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
+    if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
+    s->n_units = s->hp.n_layers + 2;
+    if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
+    s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
+    if ((st = fill_units(&l, err))) return st;
+    return qsf_gguf_rope_factors(g, err);
+}
+
+/* A file without a vocabulary says its size by its embedding. */
+static qsf_status read_vocab_size(gguf *g, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    s->hp.n_vocab = s->vocab.n_tokens;
+    for (uint32_t i = 0; !s->hp.n_vocab && i < g->n_tensors; i++)
+        if (gguf_text_is(g->tensors[i].name, "token_embd.weight") && g->tensors[i].dims[1] <= INT32_MAX) s->hp.n_vocab = (uint32_t)g->tensors[i].dims[1];
+    if (!s->hp.n_vocab && !s->vocab_only) return qsf_fail(err, QSF_E_CORRUPT, "%s: no vocabulary and no tensor \"token_embd.weight\"", s->path);
+    return QSF_OK;
+}
+
+/* ---- keys as text ---- */
+
+static size_t meta_scalar(const gguf_kv *kv, uint64_t i, char *out, size_t cap)
+{
+    double f;
+    int64_t n;
+    if (kv->type == GGUF_BOOL && qsf_gguf_integer(kv, i, &n)) return qsf_format(out, cap, n ? "true" : "false");
+    if (qsf_gguf_integer(kv, i, &n)) return qsf_format(out, cap, "%lld", (long long)n);
+    if (kv->type == GGUF_U64) return qsf_format(out, cap, "%llu", (unsigned long long)qsf_le64(kv->data + 8 * i));
+    if (qsf_gguf_number(kv, i, &f)) return qsf_format(out, cap, "%.*g", kv->type == GGUF_F32 ? 7 : 15, f);
+    return qsf_format(out, cap, "?");
+}
+
+/* "[49152] <|endoftext|>, <|im_start|>, ..." */
+static size_t meta_array(const gguf_kv *kv, char *out, size_t cap)
+{
+    enum { SHOWN = 8, MOST = 40 };
+    const uint8_t *at = kv->data;
+    size_t len = qsf_format(out, cap, "[%llu]", (unsigned long long)kv->n);
+    for (uint64_t i = 0; i < kv->n && i < SHOWN; i++) {
+        len += qsf_format(out + len, cap - len, i ? ", " : " ");
+        if (kv->type == GGUF_STRING) {
+            const gguf_text t = qsf_gguf_next_string(&at);
+            len += qsf_format(out + len, cap - len, "%.*s", (int)QSF_MIN(t.len, MOST), t.p);
+        } else {
+            len += meta_scalar(kv, i, out + len, cap - len);
+        }
+    }
+    if (kv->n > SHOWN) len += qsf_format(out + len, cap - len, ", ...");
+    return len;
+}
+
+static qsf_status read_meta(gguf *g, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    const gguf_part *part = &g->parts[0];
+    char text[512];          /* eight strings of 40 and what is around them */
+    if (!(s->meta = qsf_arena_array(s->arena, part->n_kv, sizeof *s->meta, "keys", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < part->n_kv; i++) {
+        const gguf_kv *kv = &part->kv[i];
+        gguf_text value = { text, 0 };
+        const uint8_t *at = kv->data;
+        if (kv->array) value.len = meta_array(kv, text, sizeof text);
+        else if (kv->type == GGUF_STRING) value = qsf_gguf_next_string(&at);
+        else value.len = meta_scalar(kv, 0, text, sizeof text);
+        if (!(s->meta[i].key = qsf_arena_text(s->arena, kv->key.p, kv->key.len, err))) return QSF_E_MEMORY;
+        if (!(s->meta[i].value = qsf_arena_text(s->arena, value.p, value.len, err))) return QSF_E_MEMORY;
+    }
+    s->n_meta = part->n_kv;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
+{
+    gguf g = { .s = s };
+    gguf_kinds kinds;
+    qsf_status st;
+    if ((st = qsf_arena_new(s->platform, &g.tmp, err))) return st;
+    if ((st = qsf_gguf_read_files(&g, err))) goto done;
+    if ((st = qsf_gguf_hparams(&g, &kinds, err))) goto done;
+    if ((st = qsf_gguf_vocab(&g, err))) goto done;
+    if ((st = read_vocab_size(&g, err))) goto done;
+    if ((st = read_meta(&g, err))) goto done;
+    if (!s->vocab_only) st = read_tensors(&g, &kinds, err);
+    s->opening = qsf_arena_used(s->arena) + qsf_arena_used(g.tmp);
+    for (uint32_t i = 0; i < g.n_parts; i++) s->opening += g.parts[i].cap;
+done:
+    qsf_gguf_done(&g);
+    return st;
+}

@@ -1,0 +1,34 @@
+/* An opened model: its file, its tokenizer, its chat template.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_MODEL_H
+#define QSF_MODEL_H
+
+#include "base/arena.h"
+#include "text/chat.h"
+#include "model/source.h"
+#include "text/tokenizer.h"
+
+struct qsf_model {
+    const qsf_platform *platform;
+    qsf_source    *source;
+    qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
+    qsf_chat       chat;
+    char           bos[64], eos[64];      /* the texts of these tokens, as a template writes them; "": none */
+    qsf_io         io;
+    qsf_log_fn     log;
+    void          *log_user;
+};
+
+/* Memory of a sampler with the default options. */
+uint64_t qsf_sampler_bytes(uint32_t n_vocab);
+
+void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
+
+/* A caller's option struct may be shorter (older) than ours: copies what is there over the defaults in *out. */
+#define QSF_OPTIONS_COPY(out, given)                                                                   \
+    do {                                                                                               \
+        if ((given) && (given)->size) memcpy((out), (given), QSF_MIN((given)->size, sizeof *(out)));   \
+        (out)->size = sizeof *(out);                                                                   \
+    } while (0)
+
+#endif

@@ -1,0 +1,383 @@
+/* Tensor types: sizes, floats, and the way between rows of blocks and tiles.
+ * SPDX-License-Identifier: MIT
+ *
+ * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and tiles hold the same codes in the same
+ * planes, only in another order, so that everything here goes through "the codes of one row of one block". */
+#include "tensor/types.h"
+#include "tensor/ggml_tiles.h"
+#include "tensor/types_ggml.h"
+
+/* ---- what there is ---- */
+
+#define TYPE_GGML(name, log2_block, bytes) { name, 0, false, log2_block, bytes, 0 }
+
+const qsf_type_info *qsf_type_get(uint32_t type)
+{
+    static const qsf_type_info own[] = {
+        [QSF_T_2BIT_SYM] = { "2bit-sym", 2, true, 0, 0, 0 },
+        [QSF_T_2BIT]     = { "2bit", 2, true, 0, 0, 0 },
+        [QSF_T_3BIT]     = { "3bit", 3, true, 0, 0, 0 },
+        [QSF_T_4BIT]     = { "4bit", 4, true, 0, 0, 0 },
+        [QSF_T_TERNARY]  = { "ternary", 2, false, 0, 0, 1 },
+        [QSF_T_MIXED]    = { "mixed", 0, false, 0, 0, 0 },
+        [QSF_T_F16]      = { "f16", 0, false, 0, 2, 0 },
+        [QSF_T_F32]      = { "f32", 0, false, 0, 4, 0 },
+        [QSF_T_8BIT]     = { "8bit", 8, false, 0, 0, 0 },
+        [QSF_T_4BIT_S]   = { "4bit_s", 4, false, 0, 0, 8 },
+        [QSF_T_5BIT_S]   = { "5bit_s", 5, false, 0, 0, 16 },
+        [QSF_T_6BIT_S]   = { "6bit_s", 6, false, 0, 0, 32 },
+        [QSF_T_3BIT_S]   = { "3bit_s", 3, false, 0, 0, 4 },
+        [QSF_T_BF16]     = { "bf16", 0, false, 0, 2, 0 },
+        [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
+    };
+    static const qsf_type_info ggml[] = {
+        [2]  = TYPE_GGML("q4_0", 5, 18),   [3]  = TYPE_GGML("q4_1", 5, 20),
+        [6]  = TYPE_GGML("q5_0", 5, 22),   [7]  = TYPE_GGML("q5_1", 5, 24),   [8]  = TYPE_GGML("q8_0", 5, 34),
+        [10] = TYPE_GGML("q2_K", 8, 84),   [11] = TYPE_GGML("q3_K", 8, 110),  [12] = TYPE_GGML("q4_K", 8, 144),
+        [13] = TYPE_GGML("q5_K", 8, 176),  [14] = TYPE_GGML("q6_K", 8, 210),
+        [20] = TYPE_GGML("iq4_nl", 5, 18), [23] = TYPE_GGML("iq4_xs", 8, 136),
+    };
+    const qsf_type_info *info = NULL;
+    if (type < QSF_ARRAY_LEN(own)) info = &own[type];
+    else if (type >= QSF_T_GGML && type - QSF_T_GGML < QSF_ARRAY_LEN(ggml)) info = &ggml[type - QSF_T_GGML];
+    return info && info->name ? info : NULL;
+}
+
+const char *qsf_kind_name(uint32_t kind)
+{
+#define KIND_MAP(X)                                                                                       \
+    X(ATTN_Q, "attn_q") X(ATTN_K, "attn_k") X(ATTN_V, "attn_v") X(ATTN_OUT, "attn_output")                \
+    X(FFN_GATE, "ffn_gate") X(FFN_UP, "ffn_up") X(FFN_DOWN, "ffn_down")                                   \
+    X(ATTN_NORM, "attn_norm") X(FFN_NORM, "ffn_norm")                                                     \
+    X(ATTN_Q_BIAS, "attn_q.bias") X(ATTN_K_BIAS, "attn_k.bias") X(ATTN_V_BIAS, "attn_v.bias")             \
+    X(ATTN_OUT_BIAS, "attn_output.bias") X(FFN_UP_BIAS, "ffn_up.bias")                                    \
+    X(FFN_DOWN_BIAS, "ffn_down.bias") X(FFN_GATE_BIAS, "ffn_gate.bias")                                   \
+    X(ATTN_NORM_BIAS, "attn_norm.bias") X(FFN_NORM_BIAS, "ffn_norm.bias")                                 \
+    X(Q_NORM, "attn_q_norm") X(K_NORM, "attn_k_norm")                                                     \
+    X(ATTN_POST_NORM, "post_attention_norm") X(FFN_POST_NORM, "post_ffw_norm")                            \
+    X(TOKEN_EMBD, "token_embd") X(POS_EMBD, "position_embd") X(OUTPUT_NORM, "output_norm")                \
+    X(OUTPUT_NORM_BIAS, "output_norm.bias") X(OUTPUT, "output") X(OUTPUT_BIAS, "output.bias")
+    static const char *const plain[QSF_N_KINDS] = {
+#define X(kind, name) [QSF_K_##kind] = name,
+        KIND_MAP(X)
+#undef X
+    };
+    static const char *const outliers[QSF_N_KINDS] = {
+#define X(kind, name) [QSF_K_##kind] = name ".outliers",
+        KIND_MAP(X)
+#undef X
+    };
+    const char *name = NULL;
+    if (kind == QSF_K_PAD) return "padding";
+    if (kind < QSF_N_KINDS) name = plain[kind];
+    else if (kind >= QSF_K_OUTLIERS && kind - QSF_K_OUTLIERS < QSF_N_KINDS) name = outliers[kind - QSF_K_OUTLIERS];
+    return name ? name : "unknown kind";
+#undef KIND_MAP
+}
+
+bool qsf_type_tiles(uint32_t type)
+{
+    const qsf_type_info *info = qsf_type_get(type);
+    return info && info->bits > 0;
+}
+
+uint32_t qsf_block_bytes(uint32_t type, uint32_t block)
+{
+    const qsf_type_info *info = qsf_type_get(type);
+    if (!info) return 0;
+    if (info->own_block) return block == 1u << info->own_block ? info->own_bytes : 0;
+    if (!info->bits) return block == 1 ? info->own_bytes : 0;
+    if (block != 32 && block != 64 && block != 128 && block != 256) return 0;
+    return (info->has_zero ? 4 : 2) + block * info->bits / 8;
+}
+
+qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols,
+                            uint64_t *bytes, qsf_error *err)
+{
+    const qsf_type_info *info = qsf_type_get(type);
+    *bytes = 0;
+    if (!info || type == QSF_T_MIXED) return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
+    if (packing > 1 || (packing == 1 && !info->bits))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version", (unsigned)packing, info->name);
+    if (type == QSF_T_SPARSE) {         /* any number of entries, also none */
+        *bytes = qsf_round_up(4 * ((uint64_t)rows + 1) + 6 * (uint64_t)cols, 4);
+        return QSF_OK;
+    }
+    const uint32_t each = qsf_block_bytes(type, block);
+    if (!each) return qsf_fail(err, QSF_E_UNSUPPORTED, "type %s has no blocks of %u", info->name, (unsigned)block);
+    if (!rows || !cols) return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
+    if (info->own_block && cols % block)
+        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s", (unsigned)cols, info->name);
+    const uint64_t lines = packing == 1 ? qsf_round_up(rows, QSF_TILE_ROWS) : rows;
+    if (qsf_mul_u64(lines * qsf_ceil_div(cols, block), each, bytes))
+        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u is too large", (unsigned)rows, (unsigned)cols);
+    return QSF_OK;
+}
+
+/* ---- codes ---- */
+
+/* bits: width of a field; shift: where its bits stand in the code */
+typedef struct type_plane { uint8_t bits, shift; } type_plane;
+typedef struct type_planes { uint32_t n; type_plane p[2]; } type_planes;
+
+/* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the zero mask; in tiles they are one field,
+ * zero + 2 * sign. */
+static type_planes planes_of(uint32_t type, bool tile)
+{
+    switch (type) {
+    case QSF_T_2BIT_SYM: case QSF_T_2BIT: return (type_planes){ 1, { { 2, 0 } } };
+    case QSF_T_3BIT: case QSF_T_3BIT_S:   return (type_planes){ 2, { { 2, 0 }, { 1, 2 } } };
+    case QSF_T_4BIT: case QSF_T_4BIT_S:   return (type_planes){ 1, { { 4, 0 } } };
+    case QSF_T_5BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 1, 4 } } };
+    case QSF_T_6BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 2, 4 } } };
+    case QSF_T_8BIT:                      return (type_planes){ 1, { { 8, 0 } } };
+    case QSF_T_TERNARY:
+        return tile ? (type_planes){ 1, { { 2, 0 } } } : (type_planes){ 2, { { 1, 1 }, { 1, 0 } } };
+    }
+    assert(!"a type without codes");
+    return (type_planes){ 0 };
+}
+
+/* Ternary zero with a sign is zero. */
+enum { TERNARY_ZERO = 1, TERNARY_SIGNED_ZERO = 3 };
+
+static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, unsigned shift, uint32_t n, uint8_t *restrict codes)
+{
+    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
+    for (uint32_t i = 0; i < n / each; i++)
+        for (unsigned f = 0; f < each; f++) codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
+}
+
+static inline void plane_write_bits(uint8_t *restrict dst, unsigned bits, unsigned shift, uint32_t n, const uint8_t *restrict codes)
+{
+    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
+    for (uint32_t i = 0; i < n / each; i++) {
+        unsigned v = 0;
+        for (unsigned f = 0; f < each; f++) v |= (codes[i * each + f] >> shift & mask) << bits * f;
+        dst[i] = (uint8_t)v;
+    }
+}
+
+/* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 / bits * j + f) * 4 + b.  tile: where
+ * the row's 4 bytes of the plane's first vector stand. */
+static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift, uint8_t *restrict codes)
+{
+    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
+    for (unsigned j = 0; j < bits; j++)
+        for (unsigned f = 0; f < each; f++)
+            for (unsigned b = 0; b < 4; b++)
+                codes[(each * j + f) * 4 + b] |= (uint8_t)((tile[64 * j + b] >> bits * f & mask) << shift);
+}
+
+static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsigned shift, const uint8_t *restrict codes)
+{
+    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
+    for (unsigned j = 0; j < bits; j++)
+        for (unsigned b = 0; b < 4; b++) {
+            unsigned v = 0;
+            for (unsigned f = 0; f < each; f++) v |= (codes[(each * j + f) * 4 + b] >> shift & mask) << bits * f;
+            tile[64 * j + b] = (uint8_t)v;
+        }
+}
+
+/* Each width gets loops of its own with constants. */
+#define PLANE_EACH_WIDTH(bits, call) \
+    switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; default: call(8); break; }
+
+/* The codes behind a row's block header. */
+static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_t *codes)
+{
+    const type_planes pl = planes_of(type, false);
+    memset(codes, 0, block);
+    for (uint32_t i = 0; i < pl.n; i++) {
+#define CALL(b) plane_read_bits(src, b, pl.p[i].shift, block, codes)
+        PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
+#undef CALL
+        src += block * pl.p[i].bits / 8;
+    }
+    for (uint32_t i = 0; type == QSF_T_TERNARY && i < block; i++)
+        if (codes[i] == TERNARY_SIGNED_ZERO) codes[i] = TERNARY_ZERO;
+}
+
+static void codes_write(uint8_t *dst, uint32_t type, uint32_t block, const uint8_t *codes)
+{
+    const type_planes pl = planes_of(type, false);
+    for (uint32_t i = 0; i < pl.n; i++) {
+#define CALL(b) plane_write_bits(dst, b, pl.p[i].shift, block, codes)
+        PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
+#undef CALL
+        dst += block * pl.p[i].bits / 8;
+    }
+}
+
+/* The codes of row r of a tile; groups: behind the tile's header. */
+static void tile_codes_read(const uint8_t *groups, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes)
+{
+    const type_planes pl = planes_of(type, true);
+    memset(codes, 0, block);
+    const uint8_t *src = groups + 4 * r;
+    for (uint32_t col = 0; col < block; col += 32)
+        for (uint32_t i = 0; i < pl.n; i++) {
+#define CALL(b) plane_read_tile(src, b, pl.p[i].shift, codes + col)
+            PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
+#undef CALL
+            src += 64 * pl.p[i].bits;
+        }
+}
+
+static void tile_codes_write(uint8_t *groups, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes)
+{
+    const type_planes pl = planes_of(type, true);
+    uint8_t *dst = groups + 4 * r;
+    for (uint32_t col = 0; col < block; col += 32)
+        for (uint32_t i = 0; i < pl.n; i++) {
+#define CALL(b) plane_write_tile(dst, b, pl.p[i].shift, codes + col)
+            PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
+#undef CALL
+            dst += 64 * pl.p[i].bits;
+        }
+}
+
+/* ---- floats ---- */
+
+/* qsf_f16_to_f32 without branches: loops over it become vectors. */
+static inline float half_to_float(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000) << 16, em = h & 0x7fff;
+    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);      /* the exponents' biases differ by 112 */
+    return qsf_f32_from_bits(sign | bits | (em >= 0x7c00 ? 0x7f800000 : 0));
+}
+
+static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero, const uint8_t *restrict codes, uint32_t n,
+                            float *restrict out)
+{
+    if (type == QSF_T_8BIT)
+        for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(int8_t)codes[i];
+    else if (type == QSF_T_TERNARY)
+        for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(1 - codes[i]);
+    else if (info->has_zero)
+        for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)codes[i] + zero;
+    else
+        for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(codes[i] - info->offset);
+}
+
+static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
+{
+    const qsf_type_info *info = qsf_type_get(t->type);
+    const uint32_t block = t->block, each = qsf_block_bytes(t->type, block);
+    const size_t blocks = (size_t)qsf_ceil_div(t->cols, block);
+    const uint32_t r = row % QSF_TILE_ROWS;
+    uint8_t codes[QSF_MAX_BLOCK];
+
+    for (size_t b = 0; b < blocks; b++) {
+        const uint32_t col = (uint32_t)b * block;
+        const uint8_t *p = t->data, *scale;
+        uint32_t zero_at;
+        if (t->packing == 1) {
+            scale = p + ((size_t)(row / QSF_TILE_ROWS) * blocks + b) * QSF_TILE_ROWS * each;
+            zero_at = 2 * QSF_TILE_ROWS;
+            tile_codes_read(scale + 2 * QSF_TILE_ROWS * (info->has_zero ? 2 : 1), t->type, block, r, codes);
+            scale += 2 * r;
+        } else {
+            scale = p + ((size_t)row * blocks + b) * each;
+            zero_at = 2;
+            codes_read(scale + (info->has_zero ? 4 : 2), t->type, block, codes);
+        }
+        const float zero = info->has_zero ? qsf_f16_to_f32(qsf_le16(scale + zero_at)) : 0;
+        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes, QSF_MIN(block, t->cols - col), out + col);
+    }
+}
+
+/* A row of tiles of a GGUF type: back to GGUF's bytes, block after block. */
+static void dequant_ggml_tiles(const qsf_tensor *t, uint32_t row, float *out)
+{
+    const uint32_t each = qsf_block_bytes(t->type, t->block);
+    const size_t blocks = t->cols / t->block;
+    const uint8_t *tile = (const uint8_t *)t->data + row / QSF_TILE_ROWS * blocks * QSF_TILE_ROWS * each;
+    uint8_t block[QSF_MAX_BLOCK];
+    for (size_t b = 0; b < blocks; b++, tile += (size_t)QSF_TILE_ROWS * each, out += t->block) {
+        qsf_ggml_from_tile(t->type, tile, row % QSF_TILE_ROWS, block);
+        qsf_dequant_ggml_row(t->type, block, t->block, out);
+    }
+}
+
+void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
+{
+    const uint8_t *p = t->data;
+    const size_t cols = t->cols, count = (size_t)n * cols;
+    const qsf_type_info *info = qsf_type_get(t->type);
+    switch (t->type) {
+    case QSF_T_F32:
+        p += (size_t)row * cols * 4;
+        for (size_t i = 0; i < count; i++) out[i] = qsf_lef32(p + 4 * i);
+        return;
+    case QSF_T_F16:
+        p += (size_t)row * cols * 2;
+        for (size_t i = 0; i < count; i++) out[i] = half_to_float(qsf_le16(p + 2 * i));
+        return;
+    case QSF_T_BF16:
+        p += (size_t)row * cols * 2;
+        for (size_t i = 0; i < count; i++) out[i] = qsf_bf16_to_f32(qsf_le16(p + 2 * i));
+        return;
+    }
+    assert(info && t->type != QSF_T_SPARSE && t->type != QSF_T_MIXED);
+    const size_t row_bytes = info->own_block ? (cols >> info->own_block) * info->own_bytes : 0;
+    for (uint32_t i = 0; i < n; i++, out += cols) {
+        if (info->own_block && t->packing == 1) dequant_ggml_tiles(t, row + i, out);
+        else if (info->own_block) qsf_dequant_ggml_row(t->type, p + (row + i) * row_bytes, t->cols, out);
+        else dequant_coded_row(t, row + i, out);
+    }
+}
+
+/* ---- tiles ---- */
+
+void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
+{
+    const bool has_zero = qsf_type_get(rows->type)->has_zero;
+    const uint32_t block = rows->block, each = qsf_block_bytes(rows->type, block), head = has_zero ? 4 : 2;
+    const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block), tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
+    const uint8_t *src = rows->data;
+    uint8_t *tile = dst, codes[QSF_MAX_BLOCK];
+
+    for (size_t t = 0; t < tiles; t++)
+        for (size_t b = 0; b < blocks; b++, tile += (size_t)each * QSF_TILE_ROWS)
+            for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
+                const size_t row = t * QSF_TILE_ROWS + r;
+                const uint8_t *from = src + (row * blocks + b) * each;
+                const bool here = row < rows->rows;
+                qsf_put16(tile + 2 * r, here ? qsf_le16(from) : 0);
+                if (has_zero) qsf_put16(tile + 2 * QSF_TILE_ROWS + 2 * r, here ? qsf_le16(from + 2) : 0);
+                if (here) codes_read(from + head, rows->type, block, codes);
+                else memset(codes, 0, sizeof codes);
+                tile_codes_write(tile + head * QSF_TILE_ROWS, rows->type, block, r, codes);
+            }
+}
+
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes)
+{
+    assert(!qsf_type_get(type)->has_zero);
+    qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
+    tile_codes_write((uint8_t *)tile + 2 * QSF_TILE_ROWS, type, block, r, codes);
+}
+
+void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst)
+{
+    const bool has_zero = qsf_type_get(tiles->type)->has_zero;
+    const uint32_t block = tiles->block, each = qsf_block_bytes(tiles->type, block), head = has_zero ? 4 : 2;
+    const size_t blocks = (size_t)qsf_ceil_div(tiles->cols, block);
+    const uint8_t *src = tiles->data;
+    uint8_t *to = dst, codes[QSF_MAX_BLOCK];
+
+    for (size_t row = 0; row < tiles->rows; row++)
+        for (size_t b = 0; b < blocks; b++, to += each) {
+            const uint32_t r = row % QSF_TILE_ROWS;
+            const uint8_t *tile = src + (row / QSF_TILE_ROWS * blocks + b) * each * QSF_TILE_ROWS;
+            memcpy(to, tile + 2 * r, 2);
+            if (has_zero) memcpy(to + 2, tile + 2 * QSF_TILE_ROWS + 2 * r, 2);
+            tile_codes_read(tile + head * QSF_TILE_ROWS, tiles->type, block, r, codes);
+            codes_write(to + head, tiles->type, block, codes);
+        }
+}
+
+#undef TYPE_GGML
+#undef PLANE_EACH_WIDTH

@@ -1,0 +1,94 @@
+/* Tensor types: how weights are stored, how many bytes that takes, and their plain meaning as floats.
+ * SPDX-License-Identifier: MIT
+ *
+ * A matrix is rows x cols, row = output, col = input.  Two packings:
+ *   0  rows of blocks: each row is ceil(cols / block) blocks one after another
+ *   1  tiles of 16 rows x one block of columns: tile[rows/16][cols/block], rows and cols padded with zeros
+ * docs/format.md draws every block and tile. */
+#ifndef QSF_TYPES_H
+#define QSF_TYPES_H
+
+#include "base/base.h"
+
+/* Numbers 0-5 are the founding document's, 16-63 QSF's own, 64 + n is GGUF's type n.  Released numbers never change. */
+typedef enum qsf_type {
+    QSF_T_2BIT_SYM  = 0,    /* scale, zero, 2-bit codes: value = scale * code + zero, zero = -1.5 * scale */
+    QSF_T_2BIT      = 1,    /* scale, zero, 2-bit codes */
+    QSF_T_3BIT      = 2,    /* scale, zero, 3-bit codes (2-bit plane, then 1-bit plane) */
+    QSF_T_4BIT      = 3,    /* scale, zero, 4-bit codes */
+    QSF_T_TERNARY   = 4,    /* scale, sign bits, zero mask: scale * {-1, 0, 1} */
+    QSF_T_MIXED     = 5,    /* only as a file's default: see each tensor */
+    QSF_T_F16       = 16,
+    QSF_T_F32       = 17,
+    QSF_T_8BIT      = 18,   /* scale, int8: value = scale * code */
+    QSF_T_4BIT_S    = 19,   /* scale, 4-bit codes: value = scale * (code - 8) */
+    QSF_T_5BIT_S    = 20,   /* scale, 4-bit plane, 1-bit plane: value = scale * (code - 16) */
+    QSF_T_6BIT_S    = 21,   /* scale, 4-bit plane, 2-bit plane: value = scale * (code - 32) */
+    QSF_T_3BIT_S    = 22,   /* scale, 3-bit codes: value = scale * (code - 4) */
+    QSF_T_BF16      = 23,
+    QSF_T_SPARSE    = 24,   /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
+                             * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
+    QSF_T_GGML      = 64,   /* + ggml type number; in memory also with packing 1, see core/tensor/ggml_tiles.h */
+    QSF_T_GGML_LAST = 64 + 63
+} qsf_type;
+
+/* What a tensor is for.  Numbers 0-13 are the founding document's. */
+typedef enum qsf_kind {
+    QSF_K_ATTN_Q = 0, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_ATTN_OUT,
+    QSF_K_FFN_GATE, QSF_K_FFN_UP, QSF_K_FFN_DOWN,
+    QSF_K_ATTN_NORM, QSF_K_FFN_NORM,
+    QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS, QSF_K_ATTN_OUT_BIAS,
+    QSF_K_FFN_UP_BIAS = 13,          /* "FFN biases": the up projection's */
+    QSF_K_FFN_DOWN_BIAS = 16, QSF_K_FFN_GATE_BIAS,
+    QSF_K_ATTN_NORM_BIAS, QSF_K_FFN_NORM_BIAS,
+    QSF_K_Q_NORM, QSF_K_K_NORM,
+    QSF_K_ATTN_POST_NORM, QSF_K_FFN_POST_NORM,
+    /* outside the layers */
+    QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT, QSF_K_OUTPUT_BIAS,
+    QSF_N_KINDS = 40,
+    QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
+    QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */
+} qsf_kind;
+
+enum { QSF_TILE_ROWS = 16, QSF_MAX_BLOCK = 256 };
+
+typedef struct qsf_tensor {
+    uint32_t    kind;
+    uint8_t     type;        /* qsf_type */
+    uint8_t     packing;     /* 0 or 1 */
+    uint16_t    block;       /* columns a block: 32, 64, 128, 256 for QSF types; GGUF types have their own; 1 for floats */
+    uint32_t    rows, cols;  /* a vector has rows = 1 */
+    uint64_t    bytes;       /* qsf_tensor_bytes of the above */
+    const void *data;        /* NULL until the tensor is in memory */
+} qsf_tensor;
+
+typedef struct qsf_type_info {
+    const char *name;        /* "4bit", "q4_K" */
+    uint8_t     bits;        /* of a code; 0 for floats and GGUF types */
+    bool        has_zero;    /* a second fp16 in each block */
+    uint8_t     own_block;   /* not 0: log2 of the only block size (GGUF); 0: block is a parameter */
+    uint16_t    own_bytes;   /* bytes of such a block; for floats, of one value */
+    int         offset;      /* of a symmetric type's codes */
+} qsf_type_info;
+
+/* NULL: no such type. */
+const qsf_type_info *qsf_type_get(uint32_t type);
+const char          *qsf_kind_name(uint32_t kind);          /* "attn_q" */
+/* Whether codes can be tiled: QSF's quantised types 0-4 and 18-22. */
+bool qsf_type_tiles(uint32_t type);
+/* Bytes of one block of one row; a tile takes 16 times that.  0: type and block do not go together. */
+uint32_t qsf_block_bytes(uint32_t type, uint32_t block);
+/* QSF_E_UNSUPPORTED: unknown type, block or packing; QSF_E_CORRUPT: the size overflows or a GGUF row is no whole blocks. */
+qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols,
+                            uint64_t *bytes, qsf_error *err);
+
+/* Rows [row, row+n) as floats, out[n][cols].  The plain meaning of every type: everything fast is checked against it. */
+void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out);
+
+/* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it) and back. */
+void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
+void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst);
+/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to fp16) and codes[block]. */
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes);
+
+#endif

@@ -1,0 +1,221 @@
+/* GGUF's block types as floats.  Each function takes the blocks of a row one after another; the loops have constant lengths and no
+ * branches, so that compilers turn them into vectors.
+ * SPDX-License-Identifier: MIT */
+#include "tensor/types_ggml.h"
+
+static float ggml_half(const uint8_t *p) { return qsf_f16_to_f32(qsf_le16(p)); }
+
+/* ---- blocks of 32 ---- */
+
+/* fp16 d; 16 bytes: low nibble j is value j, high nibble value j + 16 */
+static void dequant_q4_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 18, out += 32) {
+        const float d = ggml_half(p);
+        for (int j = 0; j < 16; j++) {
+            out[j] = (float)((p[2 + j] & 15) - 8) * d;
+            out[j + 16] = (float)((p[2 + j] >> 4) - 8) * d;
+        }
+    }
+}
+
+/* fp16 d, m; nibbles as in Q4_0 */
+static void dequant_q4_1(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 20, out += 32) {
+        const float d = ggml_half(p), m = ggml_half(p + 2);
+        for (int j = 0; j < 16; j++) {
+            out[j] = (float)(p[4 + j] & 15) * d + m;
+            out[j + 16] = (float)(p[4 + j] >> 4) * d + m;
+        }
+    }
+}
+
+/* Codes of Q5_0 and Q5_1: nibbles as in Q4_0, the fifth bits in 32 bits before them. */
+static inline void codes_q5(const uint8_t *restrict p, int32_t *restrict code)
+{
+    const uint32_t high = qsf_le32(p);
+    for (int j = 0; j < 16; j++) {
+        code[j] = (int32_t)((p[4 + j] & 15u) | (high >> j & 1) << 4);
+        code[j + 16] = (int32_t)((uint32_t)(p[4 + j] >> 4) | (high >> (j + 16) & 1) << 4);
+    }
+}
+
+static void dequant_q5_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    int32_t code[32];
+    for (; blocks--; p += 22, out += 32) {
+        const float d = ggml_half(p);
+        codes_q5(p + 2, code);
+        for (int j = 0; j < 32; j++) out[j] = (float)(code[j] - 16) * d;
+    }
+}
+
+static void dequant_q5_1(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    int32_t code[32];
+    for (; blocks--; p += 24, out += 32) {
+        const float d = ggml_half(p), m = ggml_half(p + 2);
+        codes_q5(p + 4, code);
+        for (int j = 0; j < 32; j++) out[j] = (float)code[j] * d + m;
+    }
+}
+
+/* fp16 d; int8[32] */
+static void dequant_q8_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 34, out += 32) {
+        const float d = ggml_half(p);
+        for (int j = 0; j < 32; j++) out[j] = (float)(int8_t)p[2 + j] * d;
+    }
+}
+
+/* Nibbles are places in this table of IQ4_NL and IQ4_XS. */
+const int8_t qsf_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+static inline void dequant_iq4(const uint8_t *restrict p, float d, float *restrict out)
+{
+    for (int j = 0; j < 16; j++) {
+        out[j] = d * (float)qsf_iq4[p[j] & 15];
+        out[j + 16] = d * (float)qsf_iq4[p[j] >> 4];
+    }
+}
+
+static void dequant_iq4_nl(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 18, out += 32) dequant_iq4(p + 2, ggml_half(p), out);
+}
+
+/* ---- super-blocks of 256 ---- */
+
+/* scales[16]: low nibble scale, high nibble minimum of 16 values; codes[64]: 2 bits; fp16 d, dmin.  Value 128h + 32s + i has bits 2s of
+ * byte 32h + i. */
+static void dequant_q2_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 84) {
+        const float d = ggml_half(p + 80), dmin = ggml_half(p + 82);
+        for (int k = 0; k < 16; k++, out += 16) {
+            const uint8_t *q = p + 16 + 32 * (k / 8) + 16 * (k % 2);
+            const int shift = 2 * (k / 2 % 4);
+            const float dl = d * (float)(p[k] & 15), ml = dmin * (float)(p[k] >> 4);
+            for (int i = 0; i < 16; i++) out[i] = dl * (float)(q[i] >> shift & 3) - ml;
+        }
+    }
+}
+
+/* high[32]: bit n of byte i is the third bit of value 32n + i; codes[64] as in Q2_K; 16 scales of 6 bits: low nibbles in 8 bytes, high
+ * pairs in 4; fp16 d. */
+static void dequant_q3_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 110) {
+        const float d = ggml_half(p + 108);
+        const uint8_t *sc = p + 96;
+        for (int k = 0; k < 16; k++, out += 16) {
+            const uint8_t *q = p + 32 + 32 * (k / 8) + 16 * (k % 2), *high = p + 16 * (k % 2);
+            const int shift = 2 * (k / 2 % 4), bit = k / 2;
+            const int low = k < 8 ? sc[k] & 15 : sc[k - 8] >> 4;
+            const float dl = d * (float)((low | (sc[8 + k % 4] >> 2 * (k / 4) & 3) << 4) - 32);
+            for (int i = 0; i < 16; i++) out[i] = dl * (float)((q[i] >> shift & 3) + 4 * (high[i] >> bit & 1) - 4);
+        }
+    }
+}
+
+/* Scale and minimum j of the eight 6-bit pairs in 12 bytes (Q4_K, Q5_K). */
+static inline void ggml_scale_min(const uint8_t *s, int j, int *scale, int *min)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *min = s[j + 4] & 63;
+    } else {
+        *scale = (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+        *min = s[j + 4] >> 4 | s[j] >> 6 << 4;
+    }
+}
+
+/* fp16 d, dmin; scales[12]; nibbles[128]: value 64h + i low, 64h + 32 + i high nibble of byte 32h + i */
+static void dequant_q4_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 144) {
+        const float d = ggml_half(p), dmin = ggml_half(p + 2);
+        for (int h = 0; h < 4; h++, out += 64) {
+            const uint8_t *q = p + 16 + 32 * h;
+            int s0, m0, s1, m1;
+            ggml_scale_min(p + 4, 2 * h, &s0, &m0);
+            ggml_scale_min(p + 4, 2 * h + 1, &s1, &m1);
+            const float d0 = d * (float)s0, n0 = dmin * (float)m0, d1 = d * (float)s1, n1 = dmin * (float)m1;
+            for (int i = 0; i < 32; i++) {
+                out[i] = d0 * (float)(q[i] & 15) - n0;
+                out[i + 32] = d1 * (float)(q[i] >> 4) - n1;
+            }
+        }
+    }
+}
+
+/* fp16 d, dmin; scales[12]; high[32]: bit n of byte i is the fifth bit of value 32n + i; nibbles as in Q4_K */
+static void dequant_q5_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 176) {
+        const float d = ggml_half(p), dmin = ggml_half(p + 2);
+        const uint8_t *high = p + 16;
+        for (int h = 0; h < 4; h++, out += 64) {
+            const uint8_t *q = p + 48 + 32 * h;
+            int s0, m0, s1, m1;
+            ggml_scale_min(p + 4, 2 * h, &s0, &m0);
+            ggml_scale_min(p + 4, 2 * h + 1, &s1, &m1);
+            const float d0 = d * (float)s0, n0 = dmin * (float)m0, d1 = d * (float)s1, n1 = dmin * (float)m1;
+            for (int i = 0; i < 32; i++) {
+                out[i] = d0 * (float)((q[i] & 15) + 16 * (high[i] >> 2 * h & 1)) - n0;
+                out[i + 32] = d1 * (float)((q[i] >> 4) + 16 * (high[i] >> (2 * h + 1) & 1)) - n1;
+            }
+        }
+    }
+}
+
+/* nibbles[128], high pairs[64], int8 scales[16], fp16 d.  Value 128h + 32s + i: nibble s/2 of byte 64h + 32(s%2) + i, pair s of byte
+ * 32h + i. */
+static void dequant_q6_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 210) {
+        const float d = ggml_half(p + 208);
+        for (int k = 0; k < 16; k++, out += 16) {
+            const int h = k / 8, s = k / 2 % 4, half = 16 * (k % 2);
+            const uint8_t *q = p + 64 * h + 32 * (s % 2) + half, *high = p + 128 + 32 * h + half;
+            const int low = s / 2 * 4, pair = 2 * s;
+            const float dl = d * (float)(int8_t)p[192 + k];
+            for (int i = 0; i < 16; i++) out[i] = dl * (float)((q[i] >> low & 15) + 16 * (high[i] >> pair & 3) - 32);
+        }
+    }
+}
+
+/* fp16 d; 16 bits and 4 bytes of scales; eight blocks of IQ4_NL's nibbles */
+static void dequant_iq4_xs(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 136) {
+        const float d = ggml_half(p);
+        const uint32_t high = qsf_le16(p + 2);
+        for (int k = 0; k < 8; k++, out += 32) {
+            const int scale = (p[4 + k / 2] >> 4 * (k % 2) & 15) | (int)(high >> 2 * k & 3) << 4;
+            dequant_iq4(p + 8 + 16 * k, d * (float)(scale - 32), out);
+        }
+    }
+}
+
+void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out)
+{
+    const size_t n32 = cols / 32, n256 = cols / 256;
+    switch (type - QSF_T_GGML) {
+    case 2:  dequant_q4_0(row, n32, out); break;
+    case 3:  dequant_q4_1(row, n32, out); break;
+    case 6:  dequant_q5_0(row, n32, out); break;
+    case 7:  dequant_q5_1(row, n32, out); break;
+    case 8:  dequant_q8_0(row, n32, out); break;
+    case 10: dequant_q2_k(row, n256, out); break;
+    case 11: dequant_q3_k(row, n256, out); break;
+    case 12: dequant_q4_k(row, n256, out); break;
+    case 13: dequant_q5_k(row, n256, out); break;
+    case 14: dequant_q6_k(row, n256, out); break;
+    case 20: dequant_iq4_nl(row, n32, out); break;
+    case 23: dequant_iq4_xs(row, n256, out); break;
+    default: assert(!"a type that qsf_type_get does not know");
+    }
+}

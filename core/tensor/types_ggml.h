@@ -1,0 +1,14 @@
+/* GGUF's block types as floats.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_TYPES_GGML_H
+#define QSF_TYPES_GGML_H
+
+#include "tensor/types.h"
+
+/* What the codes of IQ4_NL and IQ4_XS stand for. */
+extern const int8_t qsf_iq4[16];
+
+/* One row of cols (whole blocks) of type QSF_T_GGML + n. */
+void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out);
+
+#endif

@@ -1,0 +1,374 @@
+/* The tokenizer's life, its special tokens, and its pieces of text.
+ * SPDX-License-Identifier: MIT */
+#include "text/tokenizer_own.h"
+
+bool qsf_pretokenizer_known(const char *name) { return qsf_pretokenizer_find(name) != NULL; }
+
+/* ---- memory and heap for one call ---- */
+
+qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err)
+{
+    if (size <= b->size) return QSF_OK;
+    token_buffer_done(t, b);
+    b->mem = qsf_alloc(t->platform, size, "tokenizing", err);
+    if (!b->mem) return QSF_E_MEMORY;
+    b->size = size;
+    return QSF_OK;
+}
+
+void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
+{
+    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
+    *b = (token_buffer){ 0 };
+}
+
+static bool merge_before(const merge_candidate *a, const merge_candidate *b) { return a->key < b->key || (a->key == b->key && a->left < b->left); }
+
+void merge_push(merge_candidate *heap, size_t *n, merge_candidate x)
+{
+    size_t i = (*n)++;
+    for (; i && merge_before(&x, &heap[(i - 1) / 2]); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = x;
+}
+
+merge_candidate merge_pop(merge_candidate *heap, size_t *n)
+{
+    const merge_candidate top = heap[0], x = heap[--*n];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < *n; i = child) {
+        if (child + 1 < *n && merge_before(&heap[child + 1], &heap[child])) child++;
+        if (!merge_before(&heap[child], &x)) break;
+        heap[i] = heap[child];
+    }
+    if (*n) heap[i] = x;
+    return top;
+}
+
+/* ---- tables ---- */
+
+static uint32_t text_hash(const char *text, size_t len)
+{
+    uint32_t h = 2166136261u;                             /* FNV-1a */
+    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)text[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
+{
+    if (len == 0 || len > t->longest) return -1;
+    for (uint32_t i = text_hash(text, len) & t->text_mask; t->by_text[i]; i = (i + 1) & t->text_mask) {
+        size_t n;
+        const char *have = token_text(t, t->by_text[i] - 1, &n);
+        if (n == len && !memcmp(have, text, len)) return (int32_t)(t->by_text[i] - 1);
+    }
+    return -1;
+}
+
+/* Two thirds full at most: these tables are a good part of what a small budget has. */
+static uint32_t table_size(uint32_t n)
+{
+    uint32_t size = 16;
+    while (size < n + (uint64_t)n / 2 && size < 1u << 31) size *= 2;
+    return size;
+}
+
+static qsf_status build_texts(qsf_tokenizer *t, qsf_error *err)
+{
+    const uint32_t size = table_size(t->vocab->n_tokens);
+    t->by_text = qsf_arena_array(t->arena, size, sizeof(uint32_t), "token table", err);
+    if (!t->by_text) return QSF_E_MEMORY;
+    t->text_mask = size - 1;
+    for (uint32_t id = 0; id < t->vocab->n_tokens; id++) {
+        size_t len;
+        const char *text = token_text(t, id, &len);
+        if (len > t->longest) t->longest = (uint32_t)len;
+        if (len == 0 || qsf_tokenizer_find(t, text, len) >= 0) continue;      /* the first of equals */
+        uint32_t i = text_hash(text, len) & t->text_mask;
+        while (t->by_text[i]) i = (i + 1) & t->text_mask;
+        t->by_text[i] = id + 1;
+    }
+    return QSF_OK;
+}
+
+static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
+{
+    const qsf_vocab *v = t->vocab;
+    const uint32_t size = table_size(v->n_merges);
+    token_buffer joined = { 0 };
+    qsf_status st = QSF_OK;
+    t->by_pair = qsf_arena_array(t->arena, size, sizeof(uint32_t), "merge table", err);
+    t->merged = t->by_pair ? qsf_arena_array(t->arena, v->n_merges, sizeof(uint32_t), "merge table", err) : NULL;
+    if (!t->merged) return QSF_E_MEMORY;
+    t->pair_mask = size - 1;
+    for (uint32_t m = 0; m < v->n_merges && !st; m++) {
+        const uint32_t left = v->merges[2 * m], right = v->merges[2 * m + 1];
+        if (left >= v->n_tokens || right >= v->n_tokens) continue;            /* a piece that the vocabulary lacks never comes up */
+        size_t nl, nr;
+        const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
+        if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
+        memcpy(joined.mem, tl, nl);
+        memcpy((char *)joined.mem + nl, tr, nr);
+        const int32_t id = qsf_tokenizer_find(t, joined.mem, nl + nr);
+        if (id < 0) continue;
+        t->merged[m] = (uint32_t)id;
+        uint32_t *slot = &t->by_pair[token_pair_slot(t, left, right)];
+        if (!*slot) *slot = m + 1;                                            /* the first of equals */
+    }
+    token_buffer_done(t, &joined);
+    return st;
+}
+
+static bool token_special(const qsf_tokenizer *t, uint32_t id)
+{
+    const uint8_t k = t->vocab->types[id];
+    return k == QSF_TOKEN_CONTROL || k == QSF_TOKEN_USER || k == QSF_TOKEN_UNKNOWN;
+}
+
+static void build_specials(qsf_tokenizer *t)
+{
+    for (uint32_t id = 0; id < t->vocab->n_tokens; id++) {
+        size_t len;
+        const char *text = token_text(t, id, &len);
+        if (!token_special(t, id) || len == 0 || len > 128) continue;
+        t->special_lengths[(uint8_t)text[0]][(len - 1) / 32] |= 1u << (len - 1) % 32;
+        if (len > t->longest_special) t->longest_special = (uint32_t)len;
+    }
+    t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0 && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
+}
+
+uint32_t qsf_byte_letter(uint8_t b)
+{
+    if ((b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174) return b;
+    return b < 33 ? 256u + b : b < 161 ? 256u + 33 + (b - 127u) : 256u + 67;
+}
+
+/* The byte of a GPT-2 letter; -1: it stands for none. */
+static int letter_byte(uint32_t c)
+{
+    if (c < 256) return qsf_byte_letter((uint8_t)c) == c ? (int)c : -1;
+    if (c < 256 + 33) return (int)(c - 256);
+    if (c < 256 + 67) return (int)(c - 256 - 33 + 127);
+    return c == 256 + 67 ? 173 : -1;
+}
+
+static void build_byte_tokens(qsf_tokenizer *t)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    for (int b = 0; b < 256; b++) {
+        char text[8];
+        size_t len;
+        if (t->vocab->kind == QSF_VOCAB_BPE) {
+            len = qsf_utf8_encode(qsf_byte_letter((uint8_t)b), text);
+        } else {
+            memcpy(text, "<0x00>", len = 6);
+            text[3] = hex[b >> 4];
+            text[4] = hex[b & 15];
+        }
+        t->byte_tokens[b] = qsf_tokenizer_find(t, text, len);
+    }
+}
+
+/* A BPE token's letters as bytes; letters that stand for none stay as they are. */
+static size_t decode_letters(const char *text, size_t len, char *out)
+{
+    size_t n = 0, used;
+    for (size_t i = 0; i < len; i += used) {
+        const uint32_t c = qsf_utf8_decode(text + i, len - i, &used);
+        const int b = letter_byte(c);
+        if (b >= 0) {
+            out[n++] = (char)b;
+        } else {
+            memcpy(out + n, text + i, used);
+            n += used;
+        }
+    }
+    return n;
+}
+
+/* An SPM token's text with U+2581 as spaces. */
+static size_t decode_spaces(const char *text, size_t len, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len;) {
+        if (len - i >= 3 && !memcmp(text + i, "\xe2\x96\x81", 3)) {
+            out[n++] = ' ';
+            i += 3;
+        } else {
+            out[n++] = text[i++];
+        }
+    }
+    return n;
+}
+
+static size_t decode_piece(const qsf_tokenizer *t, uint32_t id, char *out)
+{
+    size_t len;
+    const char *text = token_text(t, id, &len);
+    switch (t->vocab->types[id]) {
+    case QSF_TOKEN_NORMAL:
+        return t->vocab->kind == QSF_VOCAB_BPE ? decode_letters(text, len, out) : decode_spaces(text, len, out);
+    case QSF_TOKEN_BYTE:
+        for (int b = 0; b < 256; b++)
+            if (t->byte_tokens[b] == (int32_t)id) {
+                out[0] = (char)b;
+                return 1;
+            }
+        return 0;
+    case QSF_TOKEN_CONTROL: case QSF_TOKEN_USER: case QSF_TOKEN_UNKNOWN:
+        memcpy(out, text, len);
+        return len;
+    default:
+        return 0;
+    }
+}
+
+static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
+{
+    const qsf_vocab *v = t->vocab;
+    t->pieces = qsf_arena_alloc(t->arena, (uint64_t)v->at[v->n_tokens] + 1, "pieces", err);
+    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof(uint32_t), "pieces", err) : NULL;
+    if (!t->piece_at) return QSF_E_MEMORY;
+    for (uint32_t id = 0; id < v->n_tokens; id++)         /* a piece is never longer than its token's text */
+        t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)decode_piece(t, id, t->pieces + t->piece_at[id]);
+    return QSF_OK;
+}
+
+qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_tokenizer **out, qsf_error *err)
+{
+    qsf_status st = QSF_E_MEMORY;
+    qsf_arena *arena;
+    *out = NULL;
+    const qsf_pretokenizer *pre = v->kind == QSF_VOCAB_BPE ? qsf_pretokenizer_find(v->pre[0] ? v->pre : "default") : NULL;
+    if (v->kind == QSF_VOCAB_BPE && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, "the pre-tokenizer \"%s\" is not known", v->pre);
+    if (qsf_arena_new(p, &arena, err)) return QSF_E_MEMORY;
+    qsf_tokenizer *t = qsf_arena_alloc(arena, sizeof *t, "tokenizer", err);
+    if (!t) goto fail;
+    t->platform = p;
+    t->vocab = v;
+    t->arena = arena;
+    t->pre = pre;
+    if ((st = build_texts(t, err))) goto fail;
+    if (v->kind == QSF_VOCAB_BPE && (st = build_merges(t, err))) goto fail;
+    build_byte_tokens(t);
+    build_specials(t);
+    if ((st = build_pieces(t, err))) goto fail;
+    *out = t;
+    return QSF_OK;
+fail:
+    qsf_arena_free(arena);
+    return st;
+}
+
+void qsf_tokenizer_free(qsf_tokenizer *t)
+{
+    if (t) qsf_arena_free(t->arena);
+}
+
+/* ---- pieces ---- */
+
+size_t qsf_tokenizer_piece(const qsf_tokenizer *t, int32_t id, bool special, const char **bytes)
+{
+    *bytes = "";
+    if (id < 0 || (uint32_t)id >= t->vocab->n_tokens) return 0;
+    const uint8_t k = t->vocab->types[id];
+    if (!special && (k == QSF_TOKEN_CONTROL || k == QSF_TOKEN_UNKNOWN)) return 0;
+    *bytes = t->pieces + t->piece_at[id];
+    return t->piece_at[id + 1] - t->piece_at[id];
+}
+
+bool qsf_tokenizer_is_end(const qsf_tokenizer *t, int32_t id)
+{
+    const qsf_vocab *v = t->vocab;
+    if (id < 0) return false;
+    for (uint32_t i = 0; i < v->n_eog; i++)
+        if (v->eog[i] == id) return true;
+    return id == v->eos || id == v->eot;
+}
+
+uint64_t qsf_tokenizer_memory(const qsf_tokenizer *t) { return qsf_arena_used(t->arena); }
+
+/* ---- encoding ---- */
+
+/* The longest special token at text[0..len) that may be taken; -1: none.  control_len: how far those that are the model's own may reach. */
+static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, size_t control_len, size_t *n)
+{
+    const uint32_t *lengths = t->special_lengths[(uint8_t)text[0]];
+    if (!(lengths[0] | lengths[1] | lengths[2] | lengths[3])) return -1;
+    for (size_t l = QSF_MIN(len, t->longest_special); l > 0; l--) {
+        if (!(lengths[(l - 1) / 32] >> (l - 1) % 32 & 1)) continue;
+        const int32_t id = qsf_tokenizer_find(t, text, l);
+        if (id < 0 || !token_special(t, (uint32_t)id)) continue;
+        if (l > control_len && t->vocab->types[id] != QSF_TOKEN_USER) continue;
+        *n = l;
+        return id;
+    }
+    return -1;
+}
+
+static qsf_status encode_plain(token_work *w, const char *text, size_t len, bool first)
+{
+    if (len == 0) return QSF_OK;
+    if (w->t->vocab->kind == QSF_VOCAB_BPE) return qsf_bpe_encode(w, text, len);
+    return qsf_spm_encode(w, text, len, first && w->t->vocab->add_space_prefix);
+}
+
+static qsf_status encode_text(token_work *w, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans)
+{
+    const qsf_tokenizer *t = w->t;
+    bool after_special = true;                            /* the text's beginning counts as one */
+    size_t begin = 0, s = 0;
+    for (size_t i = 0; i < len;) {
+        size_t n;
+        while (s < n_spans && spans[s].at + spans[s].len <= i) s++;
+        const size_t control_len = s < n_spans && spans[s].is_template ? spans[s].at + spans[s].len - i : 0;
+        const int32_t id = special_at(t, text + i, len - i, control_len, &n);
+        if (id < 0) {
+            i++;
+            continue;
+        }
+        const qsf_status st = encode_plain(w, text + begin, i - begin, after_special);
+        if (st) return st;
+        token_put(w->sink, id);
+        after_special = true;
+        i += n;
+        if (t->phi3 && t->vocab->types[id] == QSF_TOKEN_CONTROL && id != t->vocab->bos && id != t->vocab->unk && id != t->vocab->eos)
+            while (i < len && (text[i] == ' ' || (text[i] >= 9 && text[i] <= 13))) i++;
+        begin = i;
+    }
+    return encode_plain(w, text + begin, len - begin, after_special);
+}
+
+static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin, bool end,
+                             int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    const qsf_vocab *v = t->vocab;
+    token_sink sink = { ids, cap, 0 };
+    token_work w = { .t = t, .sink = &sink, .err = err };
+    *n = 0;
+    if (len > UINT32_MAX / 4) return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once", (unsigned long long)len);
+    if (begin && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
+    const qsf_status st = encode_text(&w, text, len, spans, n_spans);
+    if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
+    token_buffer_done(t, &w.points);
+    token_buffer_done(t, &w.text);
+    token_buffer_done(t, &w.symbols);
+    token_buffer_done(t, &w.heap);
+    token_buffer_done(t, &w.nfc);
+    if (st) return st;
+    *n = sink.n;
+    if (sink.n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the text has %llu tokens, there is room for %llu", (unsigned long long)sink.n, (unsigned long long)cap);
+    return QSF_OK;
+}
+
+qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    const bool add = flags & QSF_TOK_ADD_SPECIAL;
+    const qsf_chat_span all = { 0, len, flags & QSF_TOK_PARSE_SPECIAL };
+    return encode_all(t, text, len, &all, 1, add, add, ids, cap, n, err);
+}
+
+qsf_status qsf_tokenizer_encode_chat(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin,
+                                     int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+{
+    return encode_all(t, text, len, spans, n_spans, begin, false, ids, cap, n, err);
+}

@@ -1,0 +1,84 @@
+/* The tokenizer's tables, shared by its parts.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_TOKENIZER_OWN_H
+#define QSF_TOKENIZER_OWN_H
+
+#include "base/arena.h"
+#include "text/pretokenize.h"
+#include "text/tokenizer.h"
+
+struct qsf_tokenizer {
+    const qsf_platform *platform;
+    const qsf_vocab    *vocab;
+    qsf_arena *arena;
+    const qsf_pretokenizer *pre;      /* BPE */
+    uint32_t  *by_text;               /* hash of a token's text -> id + 1; 0 empty */
+    uint32_t   text_mask;
+    uint32_t  *by_pair;               /* hash of two tokens -> the vocabulary's merge of them + 1; 0 empty */
+    uint32_t   pair_mask;
+    uint32_t  *merged;                /* [n_merges] the token that a merge makes; those that make none are not in by_pair */
+    char      *pieces;                /* decoded bytes of all tokens */
+    uint32_t  *piece_at;              /* [n_tokens + 1] */
+    int32_t    byte_tokens[256];      /* BPE: the letter of a byte; SPM: <0xXX>; -1: none */
+    uint32_t   longest;               /* bytes of the longest token text */
+    uint32_t   special_lengths[256][4];   /* by first byte: bit n of the 128 says that a special token of n + 1 bytes begins with it */
+    uint32_t   longest_special;
+    bool       phi3;                  /* its special tokens take the white space behind them */
+};
+
+static inline const char *token_text(const qsf_tokenizer *t, uint32_t id, size_t *len)
+{
+    *len = t->vocab->at[id + 1] - t->vocab->at[id];
+    return t->vocab->text + t->vocab->at[id];
+}
+
+/* The slot of by_pair where the merge of two tokens is, or an empty one. */
+static inline uint32_t token_pair_slot(const qsf_tokenizer *t, uint32_t left, uint32_t right)
+{
+    const uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    uint32_t i = ((uint32_t)(h >> 32) ^ (uint32_t)(h >> 11)) & t->pair_mask;
+    for (; t->by_pair[i]; i = (i + 1) & t->pair_mask) {
+        const uint32_t *pair = t->vocab->merges + 2 * (size_t)(t->by_pair[i] - 1);
+        if (pair[0] == left && pair[1] == right) break;
+    }
+    return i;
+}
+
+/* Where ids go: counts on when there is no room. */
+typedef struct token_sink {
+    int32_t *ids;
+    size_t   cap, n;
+} token_sink;
+static inline void token_put(token_sink *s, int32_t id)
+{
+    if (s->n < s->cap) s->ids[s->n] = id;
+    s->n++;
+}
+
+/* Memory that grows, for one call. */
+typedef struct token_buffer { void *mem; uint64_t size; } token_buffer;
+qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
+void       token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
+
+/* What encoding works in. */
+typedef struct token_work {
+    const qsf_tokenizer *t;
+    token_sink  *sink;
+    qsf_error   *err;
+    token_buffer points, text, symbols, heap, nfc;
+    bool         invalid;             /* the text is no UTF-8 */
+} token_work;
+
+/* The plain text of a fragment, special tokens already taken out. */
+qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_bpe.c */
+qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space);      /* tokenizer_spm.c; space: begins with an added one */
+
+/* A binary heap of pairs to merge: smallest key first, then the leftmost. */
+typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, right_id; } merge_candidate;
+void            merge_push(merge_candidate *heap, size_t *n, merge_candidate x);
+merge_candidate merge_pop(merge_candidate *heap, size_t *n);
+
+/* GPT-2's letter for a byte: printable Latin-1 stays, the rest is counted up from U+0100. */
+uint32_t qsf_byte_letter(uint8_t b);
+
+#endif

@@ -1,0 +1,194 @@
+/* UTF-8 in and out, whole characters for streams, and NFC.
+ * SPDX-License-Identifier: MIT */
+#include "text/unicode.h"
+
+size_t qsf_utf8_length(uint8_t lead) { return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 1; }
+
+uint32_t qsf_utf8_decode(const char *text, size_t len, size_t *used)
+{
+    const uint8_t *b = (const uint8_t *)text;
+    *used = 1;
+    if (b[0] < 0x80) return b[0];
+    const size_t n = qsf_utf8_length(b[0]);
+    if (n == 1 || n > len) return QSF_REPLACEMENT;
+    uint32_t c = b[0] & (0x7f >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((b[i] & 0xc0) != 0x80) return QSF_REPLACEMENT;
+        c = c << 6 | (b[i] & 0x3f);
+    }
+    *used = n;
+    return c;
+}
+
+size_t qsf_utf8_encode(uint32_t c, char *out)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const uint8_t lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(lead[n] | c);
+    return n;
+}
+
+/* ---- streaming ---- */
+
+/* Whether b may be the next byte of a well-formed character that has these bytes already (Unicode, table 3-7). */
+static bool utf8_continues(const unsigned char *have, size_t n, uint8_t b)
+{
+    if ((b & 0xc0) != 0x80) return false;
+    if (n != 1) return true;
+    switch (have[0]) {
+    case 0xe0: return b >= 0xa0;
+    case 0xed: return b < 0xa0;
+    case 0xf0: return b >= 0x90;
+    case 0xf4: return b < 0x90;
+    default: return true;
+    }
+}
+
+size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        const uint8_t b = (uint8_t)piece[i];
+        if (tail->len && !utf8_continues(tail->bytes, tail->len, b)) {
+            n += qsf_utf8_encode(QSF_REPLACEMENT, out + n);
+            tail->len = 0;
+        }
+        if (!tail->len) {
+            if (b < 0x80) {
+                out[n++] = (char)b;
+                continue;
+            }
+            if (b < 0xc2 || b > 0xf4) {                  /* begins no character */
+                n += qsf_utf8_encode(QSF_REPLACEMENT, out + n);
+                continue;
+            }
+        }
+        tail->bytes[tail->len++] = b;
+        if (tail->len == qsf_utf8_length(tail->bytes[0])) {
+            memcpy(out + n, tail->bytes, tail->len);
+            n += tail->len;
+            tail->len = 0;
+        }
+    }
+    return n;
+}
+
+/* ---- NFC: Unicode Standard Annex 15; Hangul by arithmetic (section 3.12) ---- */
+
+enum { HANGUL_S = 0xac00, HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11a7, HANGUL_NV = 21, HANGUL_NT = 28, HANGUL_NS = 11172 };
+
+static uint32_t combining_class(uint32_t c)
+{
+    size_t low = 0, high = qsf_unicode_n_combining;
+    if (c < 0x300) return 0;
+    while (low < high) {
+        const size_t mid = (low + high) / 2;
+        const uint32_t *run = &qsf_unicode_combining[3 * mid];
+        if (c < run[0]) high = mid;
+        else if (c > run[1]) low = mid + 1;
+        else return run[2];
+    }
+    return 0;
+}
+
+static const uint32_t *decomposition(uint32_t c)
+{
+    size_t low = 0, high = qsf_unicode_n_decomposed;
+    if (c < 0xc0) return NULL;
+    while (low < high) {
+        const size_t mid = (low + high) / 2;
+        const uint32_t *d = &qsf_unicode_decomposed[3 * mid];
+        if (c < d[0]) high = mid;
+        else if (c > d[0]) low = mid + 1;
+        else return d;
+    }
+    return NULL;
+}
+
+static uint32_t composition(uint32_t a, uint32_t b)
+{
+    if (a - HANGUL_L < 19 && b - HANGUL_V < HANGUL_NV) return HANGUL_S + ((a - HANGUL_L) * HANGUL_NV + (b - HANGUL_V)) * HANGUL_NT;
+    if (a - HANGUL_S < HANGUL_NS && (a - HANGUL_S) % HANGUL_NT == 0 && b - HANGUL_T - 1 < HANGUL_NT - 1) return a + (b - HANGUL_T);
+    size_t low = 0, high = qsf_unicode_n_composed;
+    while (low < high) {
+        const size_t mid = (low + high) / 2;
+        const uint32_t *d = &qsf_unicode_composed[3 * mid];
+        if (a < d[0] || (a == d[0] && b < d[1])) high = mid;
+        else if (a > d[0] || b > d[1]) low = mid + 1;
+        else return d[2];
+    }
+    return 0;
+}
+
+/* Canonical decomposition of one code point; at most 4.  The first part may decompose again, the second never does. */
+static size_t decompose(uint32_t c, uint32_t *out)
+{
+    if (c - HANGUL_S < HANGUL_NS) {
+        const uint32_t s = c - HANGUL_S;
+        out[0] = HANGUL_L + s / (HANGUL_NV * HANGUL_NT);
+        out[1] = HANGUL_V + s % (HANGUL_NV * HANGUL_NT) / HANGUL_NT;
+        if (s % HANGUL_NT == 0) return 2;
+        out[2] = HANGUL_T + s % HANGUL_NT;
+        return 3;
+    }
+    uint32_t back[4];
+    size_t n = 0, written = 0;
+    for (const uint32_t *d; (d = decomposition(c)) && n < 3;) {
+        if (d[2]) back[n++] = d[2];
+        c = d[1];
+    }
+    out[written++] = c;
+    while (n) out[written++] = back[--n];
+    return written;
+}
+
+/* Brings runs of marks into the order of their classes, stable; tmp has room for n.  Short runs by insertion, long ones, which only
+ * hostile text has, by counting. */
+static void order_marks(uint32_t *c, size_t n, uint32_t *tmp)
+{
+    for (size_t begin = 0, end; begin < n; begin = end + 1) {
+        for (end = begin; end < n && combining_class(c[end]);) end++;
+        const size_t run = end - begin;
+        if (run > 32) {
+            size_t at[257] = { 0 };
+            for (size_t i = begin; i < end; i++) at[combining_class(c[i]) + 1]++;
+            for (size_t k = 1; k < 257; k++) at[k] += at[k - 1];
+            for (size_t i = begin; i < end; i++) tmp[at[combining_class(c[i])]++] = c[i];
+            memcpy(c + begin, tmp, run * sizeof *c);
+            continue;
+        }
+        for (size_t i = begin + 1; i < end; i++) {
+            const uint32_t x = c[i], k = combining_class(x);
+            size_t j = i;
+            for (; j > begin && combining_class(c[j - 1]) > k; j--) c[j] = c[j - 1];
+            c[j] = x;
+        }
+    }
+}
+
+size_t qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out)
+{
+    size_t n_work = 0, n_out = 0, starter = SIZE_MAX;
+    uint32_t last = 0;
+    for (size_t i = 0; i < n; i++) n_work += decompose(cps[i], work + n_work);
+    order_marks(work, n_work, out);
+    for (size_t i = 0; i < n_work; i++) {
+        const uint32_t c = work[i], k = combining_class(c);
+        /* A mark joins the last starter unless one of its own class or a starter stands between. */
+        const bool blocked = starter == SIZE_MAX || (n_out - 1 != starter && last >= k);
+        const uint32_t joined = blocked ? 0 : composition(out[starter], c);
+        if (joined) {
+            out[starter] = joined;
+            continue;
+        }
+        if (!k) starter = n_out;
+        last = k;
+        out[n_out++] = c;
+    }
+    return n_out;
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Folders have a direction: what a file includes, and what its object calls, lies in its own folder or below.
+SPDX-License-Identifier: MIT
+
+    direction_test.py NM OBJECT...        the library's objects, in folders named as those of their sources
+"""
+import pathlib, re, subprocess, sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BELOW = {
+    "core/base": (),
+    "core/tensor": ("core/base",),
+    "core/text": ("core/base",),
+    "kernels": ("core/base", "core/tensor"),
+    "core/model": ("core/base", "core/tensor", "core/text", "kernels"),
+    "core/weights": ("core/base", "core/tensor", "core/text", "kernels", "core/model"),
+    "core/engine": ("core/base", "core/tensor", "core/text", "kernels", "core/model", "core/weights"),
+    "core": ("core/base", "core/tensor", "core/text", "kernels", "core/model", "core/weights", "core/engine"),
+    "platform": ("core/base",),
+}
+# They call the public interface: a module's exports, and the printing that a core without stdio cannot do.
+FREE = ("platform/wasm/", "platform/wasi/", "platform/native/stats_print.c")
+# The platform where a caller names none.
+HOOKS = {"qsf_platform_native"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+
+
+def room(path):
+    """The folder of BELOW that a path of the tree lies in; "" for the public headers and the rest."""
+    parts = path.split("/")
+    if parts[0] == "core":
+        return "core/" + parts[1] if len(parts) > 2 else "core"
+    return parts[0] if parts[0] in BELOW else ""
+
+
+def may(user, used):
+    return not used or user == used or used in BELOW[user]
+
+
+def included(path, name):
+    """The path of a header of ours, "" where it is none."""
+    for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels"):
+        if (folder / name).is_file():
+            return (folder / name).resolve().relative_to(ROOT).as_posix()
+    return ""
+
+
+def wrong_includes():
+    for folder in ("core", "kernels", "platform"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]")):
+            name = path.relative_to(ROOT).as_posix()
+            if name.startswith(FREE):
+                continue
+            for header in INCLUDE.findall(path.read_text()):
+                used = room(included(path, header))
+                if not may(room(name), used):
+                    yield f"{name} includes {header} of {used}"
+
+
+def wrong_calls(nm, objects):
+    defined, wanted = {}, []
+    for path in objects:
+        found = re.search(r"(core|kernels|platform)/[\w/.-]+\.c(?=\.(o|obj)$)", path)
+        if not found:
+            sys.exit(f"{path}: no object of core/, kernels/ or platform/")
+        name = found[0]
+        listing = subprocess.run([nm, "-g", "-P", path], stdout=subprocess.PIPE, check=True, text=True).stdout
+        for line in listing.splitlines():
+            symbol, kind = line.split()[:2]
+            if kind in "Uvw":
+                wanted.append((name, symbol))
+            else:
+                defined[symbol] = name
+    for name, symbol in wanted:
+        used = room(defined.get(symbol, ""))
+        if symbol not in HOOKS and not name.startswith(FREE) and not may(room(name), used):
+            yield f"{name} calls {symbol} of {defined[symbol]}"
+    if len(defined) < 300:
+        yield f"only {len(defined)} symbols in {len(objects)} objects: something is missing"
+
+
+def main():
+    wrong = [*wrong_includes(), *wrong_calls(sys.argv[1], sys.argv[2:])]
+    for line in wrong:
+        print(line)
+    print(f"{len(wrong)} of them point up" if wrong else "every include and call points down")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
