@@ -224,6 +224,27 @@ typedef struct qsf_context_options {
 
 QSF_API void qsf_context_defaults(qsf_context_options *o);
 
+/* The same options by name, for command lines, files of settings and bindings. */
+typedef enum qsf_option_kind {
+    QSF_OPTION_FLAG,        /* "true", "false" (also 1, 0, on, off, yes, no) */
+    QSF_OPTION_WHOLE,       /* a whole number */
+    QSF_OPTION_NUMBER,
+    QSF_OPTION_CHOICE,      /* one of some words */
+    QSF_OPTION_TEXT
+} qsf_option_kind;
+typedef struct qsf_option {
+    const char     *name;   /* "kv-window" */
+    qsf_option_kind kind;
+    double          least, most, value;     /* range and default; of a choice, places in choices */
+    const char     *choices;                /* "exact|screen|clusters" in the order of their enum, or NULL */
+    const char     *unit;   /* "MB", "positions", "" */
+    const char     *help;   /* a line */
+} qsf_option;
+QSF_API const qsf_option *qsf_context_option(size_t i);     /* 0, 1, ...; NULL: there are no more */
+/* Sets the member behind a name; a text is not copied.  QSF_E_ARGUMENT: no such option, or not one of its values;
+ * *o is as before then. */
+QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err);
+
 /* Plans and allocates everything; afterwards nothing allocates.  What the plan reduced goes to the model's log: a shorter context and coarser
  * keys and values as warnings, the rest as information.  QSF_E_BUDGET says the smallest budget that works. */
 QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err);
