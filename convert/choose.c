@@ -1,6 +1,7 @@
 /* What each tensor becomes: the named presets, the user's own rules, and a budget spent where it helps most.
  * SPDX-License-Identifier: MIT */
 #include "budget.h"
+#include "model/roles.h"
 
 /* ---- names ---- */
 

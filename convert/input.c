@@ -1,6 +1,7 @@
 /* What the converter reads, out of a GGUF or QSF file: the model source's tensors, a few rows at a time.
  * SPDX-License-Identifier: MIT */
 #include "input.h"
+#include "model/roles.h"
 
 #include <stdatomic.h>
 

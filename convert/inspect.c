@@ -1,6 +1,7 @@
 /* --info and --verify: what a model file says about itself, and whether all of its bytes are what they were.
  * SPDX-License-Identifier: MIT */
 #include "report.h"
+#include "model/roles.h"
 
 static const char *inspect_name(uint32_t i, const char *const *names, uint32_t n) { return i < n ? names[i] : "?"; }
 #define NAME(i, ...) inspect_name((i), (const char *const[]){ __VA_ARGS__ }, QSF_ARRAY_LEN(((const char *const[]){ __VA_ARGS__ })))

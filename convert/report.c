@@ -1,6 +1,7 @@
 /* What a conversion did, as a table for people and as JSON for programs.
  * SPDX-License-Identifier: MIT */
 #include "report.h"
+#include "model/roles.h"
 
 static const char *const report_compressions[] = { "none", "lz4", "lz4hc", "zstd" };
 

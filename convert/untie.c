@@ -1,6 +1,7 @@
 /* A tied model as one whose head is a matrix of its own.
  * SPDX-License-Identifier: MIT */
 #include "input.h"
+#include "model/roles.h"
 
 typedef struct untied {
     input    base;

@@ -288,6 +288,30 @@ typedef struct qsf_context_options {
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_context_defaults(qsf_context_options *o);
 
+/* What an option's value is, as text. */
+typedef enum qsf_option_kind {
+    QSF_OPTION_FLAG,        /* "true", "false" (also 1, 0, on, off, yes, no) */
+    QSF_OPTION_WHOLE,       /* a whole number */
+    QSF_OPTION_NUMBER,
+    QSF_OPTION_CHOICE,      /* one of some words */
+    QSF_OPTION_TEXT
+} qsf_option_kind;
+/* An option of a context by name, for command lines, files of settings and bindings. */
+typedef struct qsf_option {
+    const char     *name;   /* "kv-window" */
+    qsf_option_kind kind;
+    double          least, most, value;     /* range and default; of a choice, places in choices */
+    const char     *choices;                /* "exact|screen|clusters" in the order of their enum, or NULL */
+    const char     *unit;   /* "MB", "positions", "" */
+    const char     *help;   /* a line */
+} qsf_option;
+/* The options of a context, i = 0, 1, ...; NULL: there are no more. */
+QSF_API const qsf_option *qsf_context_option(size_t i);
+/* Sets the member of *o that an option's name stands for.  A text is not copied.
+ *
+ * QSF_E_ARGUMENT   no such option, or not one of its values; *o is as before */
+QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err);
+
 /* Plans and allocates everything; afterwards nothing allocates.  opts may be NULL.  On an error *out is
  * NULL.  The model's log hears what the plan gave up: a shorter context and coarser keys and values as
  * warnings, everything else as information.

@@ -1,6 +1,7 @@
 /* Tensor types: sizes, values, and the way to tiles and back.
  * SPDX-License-Identifier: MIT */
 #include "test.h"
+#include "model/roles.h"
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
 #include "golden/types_golden.h"

@@ -1,11 +1,7 @@
 /* The context's life, its sequences, and the step that moves a batch on by one layer.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
-
-void qsf_context_defaults(qsf_context_options *o)
-{
-    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8, .quality = 1, .kv_sinks = 4 };
-}
+#include "engine/options.h"
 
 /* ---- memory ---- */
 
@@ -62,22 +58,9 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
 }
 #undef CARVE
 
-static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
+/* What was left to the model, and what follows from the rest. */
+static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
 {
-    if (o->n_threads > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to 256 are possible", (unsigned)o->n_threads);
-    if (o->n_batch < 1 || o->n_batch > 65536) return qsf_fail(err, QSF_E_ARGUMENT, "a batch of %u rows; 1 to 65536 are possible", (unsigned)o->n_batch);
-    if (o->n_seqs < 1 || o->n_seqs > 4096) return qsf_fail(err, QSF_E_ARGUMENT, "%u sequences; 1 to 4096 are possible", (unsigned)o->n_seqs);
-    if (o->head != QSF_HEAD_EXACT && o->head != QSF_HEAD_SCREEN && o->head != QSF_HEAD_CLUSTERS)
-        return qsf_fail(err, QSF_E_ARGUMENT, "unknown head mode %d", (int)o->head);
-    if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
-    if (o->kv_window > 1u << 24 || o->kv_sinks > 1u << 16)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a window of %u positions behind %u; at most 16777216 behind 65536 are possible", (unsigned)o->kv_window, (unsigned)o->kv_sinks);
-    if (o->kv_heavy > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "%u positions beside the window; at most 16777216 are possible", (unsigned)o->kv_heavy);
-    if (o->kv_heavy && !o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "positions that drew attention are kept beside a window: give kv_window too");
-    if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
-    if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
-    if (!(o->early_exit >= 0 && o->early_exit <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "early exit at a cosine of %g; 0 to 1 are possible", (double)o->early_exit);
-    if (o->early_exit > 0 && o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "early exit does not go with a window of keys and values");
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);
     if (hp->learned_pos && o->n_ctx > trained)
@@ -97,7 +80,8 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     qsf_context_defaults(o);
     QSF_OPTIONS_COPY(o, opts);
     *ctx_given = o->n_ctx != 0;
-    qsf_status st = context_check(&m->source->hp, o, err);
+    qsf_status st = qsf_context_check(o, err);
+    if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;

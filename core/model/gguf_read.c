@@ -2,43 +2,16 @@
  * SPDX-License-Identifier: MIT */
 #include "tensor/ggml_tiles.h"
 #include "model/gguf.h"
+#include "model/roles.h"
 
 /* ---- which tensor is what ---- */
 
-/* Sizes that a shape can name. */
-enum { DIM_ONE, DIM_EMBD, DIM_Q, DIM_KV, DIM_HEAD, DIM_FF, DIM_VOCAB, DIM_CTX };
-
-typedef struct gguf_role { const char *name; uint8_t kind, rows, cols; } gguf_role;
-
-/* Names behind "blk.N." in the order in which a layer uses the tensors; rows DIM_ONE: a vector. */
-static const gguf_role layer_roles[] = {
-    { "attn_norm.weight", QSF_K_ATTN_NORM, DIM_ONE, DIM_EMBD },     { "attn_norm.bias", QSF_K_ATTN_NORM_BIAS, DIM_ONE, DIM_EMBD },
-    { "attn_q.weight", QSF_K_ATTN_Q, DIM_Q, DIM_EMBD },             { "attn_q.bias", QSF_K_ATTN_Q_BIAS, DIM_ONE, DIM_Q },
-    { "attn_k.weight", QSF_K_ATTN_K, DIM_KV, DIM_EMBD },            { "attn_k.bias", QSF_K_ATTN_K_BIAS, DIM_ONE, DIM_KV },
-    { "attn_v.weight", QSF_K_ATTN_V, DIM_KV, DIM_EMBD },            { "attn_v.bias", QSF_K_ATTN_V_BIAS, DIM_ONE, DIM_KV },
-    { "attn_q_norm.weight", QSF_K_Q_NORM, DIM_ONE, DIM_HEAD },      { "attn_k_norm.weight", QSF_K_K_NORM, DIM_ONE, DIM_HEAD },
-    { "attn_output.weight", QSF_K_ATTN_OUT, DIM_EMBD, DIM_Q },      { "attn_output.bias", QSF_K_ATTN_OUT_BIAS, DIM_ONE, DIM_EMBD },
-    { "post_attention_norm.weight", QSF_K_ATTN_POST_NORM, DIM_ONE, DIM_EMBD },
-    { "ffn_norm.weight", QSF_K_FFN_NORM, DIM_ONE, DIM_EMBD },       { "ffn_norm.bias", QSF_K_FFN_NORM_BIAS, DIM_ONE, DIM_EMBD },
-    { "ffn_gate.weight", QSF_K_FFN_GATE, DIM_FF, DIM_EMBD },        { "ffn_gate.bias", QSF_K_FFN_GATE_BIAS, DIM_ONE, DIM_FF },
-    { "ffn_up.weight", QSF_K_FFN_UP, DIM_FF, DIM_EMBD },            { "ffn_up.bias", QSF_K_FFN_UP_BIAS, DIM_ONE, DIM_FF },
-    { "ffn_down.weight", QSF_K_FFN_DOWN, DIM_EMBD, DIM_FF },        { "ffn_down.bias", QSF_K_FFN_DOWN_BIAS, DIM_ONE, DIM_EMBD },
-    { "post_ffw_norm.weight", QSF_K_FFN_POST_NORM, DIM_ONE, DIM_EMBD },
-};
-static const gguf_role embd_roles[] = {
-    { "token_embd.weight", QSF_K_TOKEN_EMBD, DIM_VOCAB, DIM_EMBD }, { "position_embd.weight", QSF_K_POS_EMBD, DIM_CTX, DIM_EMBD },
-};
-static const gguf_role final_roles[] = {
-    { "output_norm.weight", QSF_K_OUTPUT_NORM, DIM_ONE, DIM_EMBD }, { "output_norm.bias", QSF_K_OUTPUT_NORM_BIAS, DIM_ONE, DIM_EMBD },
-    { "output.weight", QSF_K_OUTPUT, DIM_VOCAB, DIM_EMBD },         { "output.bias", QSF_K_OUTPUT_BIAS, DIM_ONE, DIM_VOCAB },
-};
-
 /* Tensors that hold several, one below the other: behind "blk.N.". */
-typedef struct gguf_fused { const char *name; uint8_t n; uint8_t kinds[3], rows[3], cols; } gguf_fused;     /* cols DIM_ONE: a vector of all rows */
+typedef struct gguf_fused { const char *name; uint8_t n; uint8_t kinds[3], rows[3], cols; } gguf_fused;     /* cols QSF_DIM_ONE: a vector of all rows */
 static const gguf_fused fused_roles[] = {
-    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { DIM_Q, DIM_KV, DIM_KV }, DIM_EMBD },
-    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { DIM_Q, DIM_KV, DIM_KV }, DIM_ONE },
-    { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP }, { DIM_FF, DIM_FF }, DIM_EMBD },     /* only where the architecture says so */
+    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_EMBD },
+    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_ONE },
+    { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP }, { QSF_DIM_FF, QSF_DIM_FF }, QSF_DIM_EMBD },     /* only where the architecture says so */
 };
 
 /* Where the weights of one kind are: a whole tensor of the file or some rows of one. */
@@ -49,20 +22,6 @@ typedef struct gguf_layout {
     gguf_kinds  kinds;
     gguf_place (*units)[QSF_N_KINDS];       /* [n_layers + 2] */
 } gguf_layout;
-
-static uint64_t dim_size(const qsf_hparams *hp, uint8_t dim)
-{
-    switch (dim) {
-    case DIM_EMBD:  return hp->n_embd;
-    case DIM_Q:     return (uint64_t)hp->n_heads * hp->head_dim;
-    case DIM_KV:    return (uint64_t)hp->n_kv_heads * hp->head_dim;
-    case DIM_HEAD:  return hp->head_dim;
-    case DIM_FF:    return hp->n_ff;
-    case DIM_VOCAB: return hp->n_vocab;
-    case DIM_CTX:   return hp->n_ctx_train;
-    }
-    return 1;
-}
 
 static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, qsf_error *err)
 {
@@ -85,10 +44,10 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, uint32_t kind, gguf_p
     return QSF_OK;
 }
 
-static qsf_status put_whole(gguf_layout *l, uint32_t unit, const gguf_role *role, const gguf_tensor *t, qsf_error *err)
+static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const uint64_t rows = dim_size(hp, role->rows), cols = dim_size(hp, role->cols);
+    const uint64_t rows = qsf_dim_size(hp, (qsf_dim)role->rows), cols = qsf_dim_size(hp, (qsf_dim)role->cols);
     const qsf_status st = check_shape(l->g, t, rows, cols, err);
     return st ? st : put_place(l, unit, role->kind, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
 }
@@ -96,14 +55,14 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const gguf_role *role
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const bool vector = f->cols == DIM_ONE;
-    const uint64_t cols = dim_size(hp, f->cols), each = qsf_block_bytes(t->type, t->block);
+    const bool vector = f->cols == QSF_DIM_ONE;
+    const uint64_t cols = qsf_dim_size(hp, (qsf_dim)f->cols), each = qsf_block_bytes(t->type, t->block);
     uint64_t total = 0, at = t->at;
     qsf_status st;
-    for (int i = 0; i < f->n; i++) total += dim_size(hp, f->rows[i]);
+    for (int i = 0; i < f->n; i++) total += qsf_dim_size(hp, (qsf_dim)f->rows[i]);
     if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
     for (int i = 0; i < f->n; i++) {
-        const uint64_t n = dim_size(hp, f->rows[i]), values = vector ? n : cols;
+        const uint64_t n = qsf_dim_size(hp, (qsf_dim)f->rows[i]), values = vector ? n : cols;
         if (values % t->block)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
@@ -127,10 +86,10 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     return n;
 }
 
-static const gguf_role *find_role(const gguf_role *roles, size_t n, gguf_text name)
+static const qsf_role *find_role(bool layer, gguf_text name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (gguf_text_is(name, roles[i].name)) return &roles[i];
+    for (size_t i = 0; i < QSF_N_ROLES; i++)
+        if ((qsf_roles[i].part == QSF_PART_LAYER) == layer && gguf_text_is(name, qsf_roles[i].gguf)) return &qsf_roles[i];
     return NULL;
 }
 
@@ -145,7 +104,7 @@ static bool is_aside(gguf_text name)
 static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_source *s = l->g->s;
-    const gguf_role *role;
+    const qsf_role *role;
     gguf_text rest;
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(t->name)) return QSF_OK;
@@ -153,10 +112,10 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->kinds.fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        if ((role = find_role(layer_roles, QSF_ARRAY_LEN(layer_roles), rest))) return put_whole(l, (uint32_t)layer, role, t, err);
+        if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
     }
-    if (layer < 0 && (role = find_role(embd_roles, QSF_ARRAY_LEN(embd_roles), t->name))) return put_whole(l, qsf_unit_embd(s), role, t, err);
-    if (layer < 0 && (role = find_role(final_roles, QSF_ARRAY_LEN(final_roles), t->name))) return put_whole(l, qsf_unit_final(s), role, t, err);
+    if (layer < 0 && (role = find_role(false, t->name)))
+        return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows it", s->path,
                     (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch, (unsigned)s->hp.n_layers);
 }
@@ -175,20 +134,23 @@ static void sort_extents(qsf_extent *x, uint32_t n)
         }
 }
 
-/* A role table's tensors that are there become the unit's, in the table's order. */
-static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role *roles, size_t n, qsf_error *err)
+/* A part's tensors that are there become the unit's, in the order of the table of roles. */
+static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, qsf_error *err)
 {
     qsf_source *s = l->g->s;
     qsf_unit *u = &s->units[unit];
     uint64_t end = 0;       /* of the last tensor as tiles */
     *u = (qsf_unit){ .importance = 1, .first_extent = s->n_extents, .first_tensor = s->n_tensors };
-    for (size_t i = 0; i < n; i++) {
-        const gguf_place *p = &l->units[unit][roles[i].kind];
-        if (!p->t && l->kinds.need >> roles[i].kind & 1) {
+    for (size_t i = 0; i < QSF_N_ROLES; i++) {
+        const qsf_role *role = &qsf_roles[i];
+        const gguf_place *p = &l->units[unit][role->kind];
+        if (role->part != part) continue;
+        if (!p->t && l->kinds.need >> role->kind & 1) {
             char where[32] = "";
             if (unit < s->hp.n_layers) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, roles[i].name,
-                            (unsigned long long)dim_size(&s->hp, roles[i].rows), (unsigned long long)dim_size(&s->hp, roles[i].cols));
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, role->gguf,
+                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->rows),
+                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->cols));
         }
         if (!p->t) continue;
         const uint64_t to = qsf_round_up(end, 64);
@@ -200,7 +162,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
             u->n_extents++;
         }
         s->places[s->n_tensors] = to;
-        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = roles[i].kind, .type = (uint8_t)p->t->type, .block = (uint16_t)p->t->block, .rows = p->rows,
+        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = role->kind, .type = (uint8_t)p->t->type, .block = (uint16_t)p->t->block, .rows = p->rows,
                                                    .cols = p->cols, .bytes = p->bytes };
         u->n_tensors++;
         u->stored = u->raw = to + p->bytes;
@@ -215,15 +177,15 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, const gguf_role
 static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
 {
     qsf_source *s = l->g->s;
-    const uint64_t room = (uint64_t)s->n_units * QSF_ARRAY_LEN(layer_roles);
+    const uint64_t room = (uint64_t)s->n_units * QSF_N_ROLES;
     qsf_status st = QSF_OK;
     if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err))) return QSF_E_MEMORY;
     if (!(s->extents = qsf_arena_array(s->arena, room, sizeof *s->extents, "extents", err))) return QSF_E_MEMORY;
     if (!(s->tensors = qsf_arena_array(s->arena, room, sizeof *s->tensors, "tensors", err))) return QSF_E_MEMORY;
     if (!(s->places = qsf_arena_array(s->arena, room, sizeof *s->places, "tensors", err))) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < s->hp.n_layers && !st; i++) st = fill_unit(l, i, layer_roles, QSF_ARRAY_LEN(layer_roles), err);
-    if (!st) st = fill_unit(l, qsf_unit_embd(s), embd_roles, QSF_ARRAY_LEN(embd_roles), err);
-    if (!st) st = fill_unit(l, qsf_unit_final(s), final_roles, QSF_ARRAY_LEN(final_roles), err);
+    for (uint32_t i = 0; i < s->hp.n_layers && !st; i++) st = fill_unit(l, i, QSF_PART_LAYER, err);
+    if (!st) st = fill_unit(l, qsf_unit_embd(s), QSF_PART_EMBD, err);
+    if (!st) st = fill_unit(l, qsf_unit_final(s), QSF_PART_FINAL, err);
     return st;
 }
 

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "model/qsf_file.h"
+#include "model/roles.h"
 #include "model/source_formats.h"
 
 #include <stdatomic.h>
@@ -51,10 +52,11 @@ const char *qsf_unit_name(const qsf_source *s, uint32_t unit, char buf[32])
 
 static bool unit_takes_kind(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
-    if (kind >= QSF_K_OUTLIERS) kind -= QSF_K_OUTLIERS;
-    if (unit == qsf_unit_embd(s)) return kind == QSF_K_TOKEN_EMBD || kind == QSF_K_POS_EMBD;
-    if (unit == qsf_unit_final(s)) return kind >= QSF_K_OUTPUT_NORM && kind <= QSF_K_OUTPUT_BIAS;
-    return kind <= QSF_K_FFN_UP_BIAS || (kind >= QSF_K_FFN_DOWN_BIAS && kind <= QSF_K_FFN_POST_NORM);
+    const qsf_role *role = qsf_role_of(kind >= QSF_K_OUTLIERS ? kind - QSF_K_OUTLIERS : kind);
+    const qsf_part part = unit == qsf_unit_embd(s)    ? QSF_PART_EMBD
+                          : unit == qsf_unit_final(s) ? QSF_PART_FINAL
+                                                      : QSF_PART_LAYER;
+    return role && role->part == part;
 }
 
 qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place, qsf_error *err)
@@ -63,7 +65,7 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
     qsf_unit *u = &s->units[unit];
     const uint32_t last = u->first_tensor + u->n_tensors;
     const char *where = qsf_unit_name(s, unit, name);
-    if (t->kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS || !unit_takes_kind(s, unit, t->kind))
+    if (!unit_takes_kind(s, unit, t->kind))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has a tensor of kind %u, which this version does not know there", s->path, where, (unsigned)t->kind);
     if (t->type >= QSF_T_GGML)      /* numbers of GGUF's types, for memory only */
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of %s has type %u, which is not one of QSF's", s->path, qsf_kind_name(t->kind), where, (unsigned)t->type);

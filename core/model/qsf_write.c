@@ -1,6 +1,7 @@
 /* Writes a QSF file front to back; header, layer index and extension section go in at the end, into room kept for them.
  * SPDX-License-Identifier: MIT */
 #include "model/qsf_write.h"
+#include "model/roles.h"
 
 #include "base/arena.h"
 #include "model/compress.h"

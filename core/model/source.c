@@ -1,6 +1,7 @@
 /* Opens a model file by its magic and reads from it; what the formats have in common.
  * SPDX-License-Identifier: MIT */
 #include "kernels.h"
+#include "model/roles.h"
 #include "model/source_formats.h"
 
 /* ---- how files are read ---- */

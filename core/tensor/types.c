@@ -43,38 +43,6 @@ const qsf_type_info *qsf_type_get(uint32_t type)
     return info && info->name ? info : NULL;
 }
 
-const char *qsf_kind_name(uint32_t kind)
-{
-#define KIND_MAP(X)                                                                                       \
-    X(ATTN_Q, "attn_q") X(ATTN_K, "attn_k") X(ATTN_V, "attn_v") X(ATTN_OUT, "attn_output")                \
-    X(FFN_GATE, "ffn_gate") X(FFN_UP, "ffn_up") X(FFN_DOWN, "ffn_down")                                   \
-    X(ATTN_NORM, "attn_norm") X(FFN_NORM, "ffn_norm")                                                     \
-    X(ATTN_Q_BIAS, "attn_q.bias") X(ATTN_K_BIAS, "attn_k.bias") X(ATTN_V_BIAS, "attn_v.bias")             \
-    X(ATTN_OUT_BIAS, "attn_output.bias") X(FFN_UP_BIAS, "ffn_up.bias")                                    \
-    X(FFN_DOWN_BIAS, "ffn_down.bias") X(FFN_GATE_BIAS, "ffn_gate.bias")                                   \
-    X(ATTN_NORM_BIAS, "attn_norm.bias") X(FFN_NORM_BIAS, "ffn_norm.bias")                                 \
-    X(Q_NORM, "attn_q_norm") X(K_NORM, "attn_k_norm")                                                     \
-    X(ATTN_POST_NORM, "post_attention_norm") X(FFN_POST_NORM, "post_ffw_norm")                            \
-    X(TOKEN_EMBD, "token_embd") X(POS_EMBD, "position_embd") X(OUTPUT_NORM, "output_norm")                \
-    X(OUTPUT_NORM_BIAS, "output_norm.bias") X(OUTPUT, "output") X(OUTPUT_BIAS, "output.bias")
-    static const char *const plain[QSF_N_KINDS] = {
-#define X(kind, name) [QSF_K_##kind] = name,
-        KIND_MAP(X)
-#undef X
-    };
-    static const char *const outliers[QSF_N_KINDS] = {
-#define X(kind, name) [QSF_K_##kind] = name ".outliers",
-        KIND_MAP(X)
-#undef X
-    };
-    const char *name = NULL;
-    if (kind == QSF_K_PAD) return "padding";
-    if (kind < QSF_N_KINDS) name = plain[kind];
-    else if (kind >= QSF_K_OUTLIERS && kind - QSF_K_OUTLIERS < QSF_N_KINDS) name = outliers[kind - QSF_K_OUTLIERS];
-    return name ? name : "unknown kind";
-#undef KIND_MAP
-}
-
 bool qsf_type_tiles(uint32_t type)
 {
     const qsf_type_info *info = qsf_type_get(type);

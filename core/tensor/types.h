@@ -73,7 +73,6 @@ typedef struct qsf_type_info {
 
 /* NULL: no such type. */
 const qsf_type_info *qsf_type_get(uint32_t type);
-const char          *qsf_kind_name(uint32_t kind);          /* "attn_q" */
 /* Whether codes can be tiled: QSF's quantised types 0-4 and 18-22. */
 bool qsf_type_tiles(uint32_t type);
 /* Bytes of one block of one row; a tile takes 16 times that.  0: type and block do not go together. */

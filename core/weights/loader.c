@@ -1,6 +1,7 @@
 /* Slots of memory that units of the file are read into, one after another or for good.
  * SPDX-License-Identifier: MIT */
 #include "weights/loader.h"
+#include "model/roles.h"
 
 #include "tensor/ggml_tiles.h"
 

@@ -1,0 +1,50 @@
+/* What the tensors of a model are for: one table, which readers, shape checks, the converter and messages use.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_ROLES_H
+#define QSF_ROLES_H
+
+#include "model/source.h"
+
+/* Sizes that shapes are made of. */
+typedef enum qsf_dim {
+    QSF_DIM_ONE, /* rows of a vector */
+    QSF_DIM_EMBD,
+    QSF_DIM_Q,  /* all heads' queries */
+    QSF_DIM_KV, /* all heads' keys, or values */
+    QSF_DIM_HEAD,
+    QSF_DIM_FF,
+    QSF_DIM_VOCAB,
+    QSF_DIM_CTX
+} qsf_dim;
+
+/* When a tensor must be there, by the model's description. */
+typedef enum qsf_when {
+    QSF_WHEN_ALWAYS,
+    QSF_WHEN_GATED,
+    QSF_WHEN_LEARNED_POS,
+    QSF_WHEN_UNTIED,
+    QSF_WHEN_IT_IS /* it need not be */
+} qsf_when;
+
+/* The part of a model that a tensor belongs to. */
+typedef enum qsf_part { QSF_PART_LAYER, QSF_PART_EMBD, QSF_PART_FINAL, QSF_N_PARTS } qsf_part;
+
+typedef struct qsf_role {
+    uint8_t kind, part, rows, cols, when; /* qsf_kind, qsf_part, qsf_dim, qsf_dim, qsf_when */
+    const char *name;                     /* "attn_q", "attn_q.bias": in messages, and in patterns for tensors */
+    const char *gguf;                     /* "attn_q.weight", behind "blk.N." in a layer */
+    const char *outliers;                 /* "attn_q.outliers" */
+    const char *hf;                       /* Llama's, behind "layers.N." in a layer; NULL: it has none */
+} qsf_role;
+
+/* All of them; those of a part in the order in which it uses them. */
+enum { QSF_N_ROLES = 28 };
+extern const qsf_role qsf_roles[QSF_N_ROLES];
+
+const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
+const char     *qsf_kind_name(uint32_t kind); /* "attn_q", "attn_q.outliers", "unknown kind" */
+
+uint64_t qsf_dim_size(const qsf_hparams *hp, qsf_dim dim);
+bool     qsf_role_needed(const qsf_hparams *hp, const qsf_role *role);
+
+#endif
