@@ -1,7 +1,7 @@
 /* The short interface: one engine, one conversation (the founding document's section 14.1).
  * SPDX-License-Identifier: MIT */
-#include "base/base.h"
 #include "base/host.h"
+#include "model/model.h"
 
 #include <stdatomic.h>
 
@@ -199,44 +199,18 @@ done:
 
 int qsf_sample(const float *logits, int vocab_size, float temperature, float top_p)
 {
+    qsf_sampler_options o;
+    qsf_sampler *sampler;
     if (vocab_size <= 0 || (size_t)vocab_size > PTRDIFF_MAX / sizeof *logits) return -1;
-    uint64_t seed = 0;
-    int best = 0;
-    for (int i = 0; i < vocab_size; i++) {
-        seed = (seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
-        if (logits[i] > logits[best]) best = i;
-    }
-    if (!(temperature > 0)) return best;
-    double sum = 0;
-    for (int i = 0; i < vocab_size; i++) sum += exp((double)(logits[i] - logits[best]) / temperature);
-    seed = (seed ^ seed >> 31) * 0x9e3779b97f4a7c15u;
-    double u = (double)(seed >> 11) * 0x1p-53;
-    if (top_p < 1) {
-        /* Without memory of its own: halve towards the smallest probability that the nucleus still holds. */
-        double low = 0, high = 1, mass = sum;
-        for (int step = 0; step < 50; step++) {
-            const double cut = (low + high) / 2;
-            double kept = 0;
-            for (int i = 0; i < vocab_size; i++) {
-                const double p = exp((double)(logits[i] - logits[best]) / temperature);
-                if (p >= cut) kept += p;
-            }
-            if (kept >= top_p * sum) {
-                low = cut;
-                mass = kept;
-            } else {
-                high = cut;
-            }
-        }
-        u *= mass;
-        for (int i = 0; i < vocab_size; i++) {
-            const double p = exp((double)(logits[i] - logits[best]) / temperature);
-            if (p >= low && (u -= p) < 0) return i;
-        }
-        return best;
-    }
-    u *= sum;
-    for (int i = 0; i < vocab_size; i++)
-        if ((u -= exp((double)(logits[i] - logits[best]) / temperature)) < 0) return i;
-    return best;
+    qsf_sampler_defaults(&o);
+    o.temperature = temperature;
+    o.top_p = top_p;
+    o.top_k = 0;
+    o.seed = 0xcbf29ce484222325u;               /* FNV-1a's */
+    for (int i = 0; i < vocab_size; i++) o.seed = (o.seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
+    o.seed += !o.seed;                          /* 0 would be the clock's */
+    if (qsf_sampler_for(qsf_platform_native(), (uint32_t)vocab_size, &o, &sampler, NULL)) return -1;
+    const int id = qsf_sampler_pick(sampler, logits);
+    qsf_sampler_free(sampler);
+    return id;
 }

@@ -547,7 +547,8 @@ QSF_API void  qsf_result_free(void *);
 /* The logits, float[n_vocab], behind the last token, in a fresh sequence.  They belong to the engine and are
  * valid until its next call.  NULL on an error. */
 QSF_API float *qsf_forward(QSFEngine *, const int *tokens, int num_tokens);
-/* Draws one token.  The seed is made from the logits, so equal logits give equal tokens. */
+/* Draws one token as a qsf_sampler does.  The seed is made from the logits, so equal logits give equal
+ * tokens.  -1: there are no logits, or no memory for the sampler. */
 QSF_API int   qsf_sample(const float *logits, int vocab_size, float temperature, float top_p);
 /* Prints memory, tokens a second and the time of each part to stderr. */
 QSF_API void  qsf_print_stats(QSFEngine *);
