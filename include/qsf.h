@@ -502,21 +502,23 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
 
 /* ---- turns --------------------------------------------------------------------------------------------- */
 
-/* A turn brings one sequence of a context from a prompt to an answer.  It computes the part of the prompt that
- * the sequence does not hold yet, then gives one piece of text after another, until a token, a stop text or a
- * limit ends the answer.  The same qsf_turn makes one turn after another.  docs/embedding.md has examples of
- * the two ways in which it computes.
+/* A turn brings one sequence of a context from a prompt to an answer.  It computes the part of the
+ * prompt that the sequence does not hold yet, then gives one piece of text after another, until a
+ * token, a stop text or a limit ends the answer.  The same qsf_turn makes one turn after another.
+ * docs/embedding.md has examples of the two ways in which it computes.
  *
- * Alone: qsf_turn_next gives the next piece; where it returns QSF_PENDING, qsf_turn_step computes a layer.
+ * Alone: qsf_turn_next gives the next piece; where it returns QSF_PENDING, qsf_turn_step computes a
+ * layer.
  *
- * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows of all
- * turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its own
- * (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING again.  It
- * does that before the next batch begins, because logits are valid until then.
+ * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows of
+ * all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its own
+ * (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING
+ * again.  It does that before the next batch begins, because logits are valid until then.
  *
- * These functions may cut a sequence, and that drops the batch under way.  So while a batch has rows of other
- * turns too, call none of them but qsf_turn_get_state.  Two turns that each compute alone may take turns piece
- * by piece: one may step when qsf_turn_next of the other returns QSF_PENDING, and no batch is under way. */
+ * These functions may cut a sequence, and that drops the batch under way.  So while a batch has rows
+ * of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute alone may
+ * take turns piece by piece: one may step when qsf_turn_next of the other returns QSF_PENDING, and no
+ * batch is under way. */
 typedef struct qsf_turn qsf_turn;
 
 /* Why a turn has ended. */
@@ -530,7 +532,8 @@ typedef enum qsf_turn_end {
     QSF_TURN_FAILED    = 6       /* qsf_turn_error says why */
 } qsf_turn_end;
 
-/* Guesses the tokens that follow ids[0..n): writes at most cap of them to out and returns their number. */
+/* Guesses the tokens that follow ids[0..n): writes at most cap of them to out and returns their
+ * number. */
 typedef size_t (*qsf_guess_fn)(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 
 /* Options of qsf_turn_begin. */
@@ -551,9 +554,9 @@ typedef struct qsf_turn_options {
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_turn_defaults(qsf_turn_options *o);
 
-/* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become U+FFFD.  It is
- * "" while a character, or what may become a stop text, is unfinished.  The last piece has no token: its text
- * is what was held back. */
+/* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become
+ * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last piece
+ * has no token: its text is what was held back. */
 typedef struct qsf_turn_piece {
     size_t       size;           /* set by the caller: sizeof(qsf_turn_piece) */
     int32_t      token;          /* -1 in the last piece */
@@ -575,21 +578,21 @@ typedef struct qsf_turn_state {
     uint64_t     ns_sampling;             /* of all turns */
 } qsf_turn_state;
 
-/* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The context must
- * outlive the turn.  Tokens that the sequence holds already are unknown to it: see qsf_turn_hold. */
+/* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The context
+ * must outlive the turn.  Tokens that the sequence holds already are unknown to it: see qsf_turn_hold. */
 QSF_API qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *err);
 QSF_API void       qsf_turn_free(qsf_turn *t);
 
-/* Begins a turn with ids[0..n), the whole text so far: cuts the sequence to the tokens that both begin with,
- * and computes nothing yet.  A turn under way is cancelled.  The sampler forgets the tokens that it has
- * accepted, takes the prompt's instead, and must stay until the turn has ended.  opts may be NULL.
+/* Begins a turn with ids[0..n), the whole text so far: cuts the sequence to the tokens that both begin
+ * with, and computes nothing yet.  A turn under way is cancelled.  The sampler forgets the tokens that
+ * it has accepted, takes the prompt's instead, and must stay until the turn has ended.  opts may be
+ * NULL.
  *
  * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the context
  * (kv_window), the list of tokens grows with the answer.
  *
- * QSF_E_FULL       the tokens do not all fit (qsf_seq_room)
- * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range
- * QSF_E_MEMORY     out of memory */
+ * QSF_E_FULL       the tokens do not all fit (qsf_seq_room) QSF_E_ARGUMENT   there are no tokens, or
+ * an argument is out of range QSF_E_MEMORY     out of memory */
 QSF_API qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
                                   const qsf_turn_options *opts);
 /* Gives the next piece.
@@ -599,34 +602,38 @@ QSF_API qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf
  * QSF_E_ARGUMENT   no turn was begun, or piece->size is too small */
 QSF_API qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *piece);
 
-/* Computes at most one layer of the rows that the turn wants.  *waiting is as in qsf_step.  Where waiting is
- * NULL, this blocks until bytes are here; on a host that must not block the turn then fails.
+/* Computes at most one layer of the rows that the turn wants.  *waiting is as in qsf_step.  Where
+ * waiting is NULL, this blocks until bytes are here; on a host that must not block the turn then
+ * fails.
  *
- * QSF_OK        the batch is done, or nothing is wanted: ask qsf_turn_next
- * QSF_PENDING   call again; where *waiting is true, when something has arrived
+ * QSF_OK        the batch is done, or nothing is wanted: ask qsf_turn_next QSF_PENDING   call again;
+ * where *waiting is true, when something has arrived
  *
  * After anything else the turn has failed, and its last piece says so too. */
 QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
 
-/* Writes the rows that the turn wants computed next, at most cap (1 or more), and returns their number; 0: it
- * wants none.  It gives the same rows again, as far as cap allows, until qsf_turn_computed. */
+/* Writes the rows that the turn wants computed next, at most cap (1 or more), and returns their
+ * number; 0: it wants none.  It gives the same rows again, as far as cap allows, until
+ * qsf_turn_computed. */
 QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
-/* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them that asked
- * for logits.  Returns how many of them asked. */
+/* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them that
+ * asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
 
-/* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished batch. */
+/* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished
+ * batch. */
 QSF_API void qsf_turn_cancel(qsf_turn *t);
 /* The error of the last qsf_turn_begin, or the one that has ended the turn since (QSF_TURN_FULL,
  * QSF_TURN_FAILED). */
 QSF_API const qsf_error *qsf_turn_error(const qsf_turn *t);
 /* Writes what the turn has done to *out. */
 QSF_API void qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out);
-/* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are valid until
- * its next call. */
+/* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are valid
+ * until its next call. */
 QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
-/* Tells the turn that the sequence holds these tokens now, by qsf_session_load, qsf_seq_share or qsf_feed.  A
- * sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no token. */
+/* Tells the turn that the sequence holds these tokens now, by qsf_session_load, qsf_seq_share or
+ * qsf_feed.  A sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no
+ * token. */
 QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
 
 /* ---- the short interface ------------------------------------------------------------------------------- */
