@@ -46,12 +46,16 @@ void print_times(run_session *s)
     print_usage(s);
     qsf_context_get_stats(s->context, &st);
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt, rate(st.tokens_prompt, st.ns_prompt));
-    const uint64_t wrong = s->n_guessed - s->n_right, answered = st.tokens_generated > wrong ? st.tokens_generated - wrong : 0;
+    qsf_turn_state turn = { .size = sizeof turn };
+    qsf_turn_get_state(s->turn, &turn);
+    const uint64_t wrong = turn.n_guessed - turn.n_right, answered = st.tokens_generated > wrong ? st.tokens_generated - wrong : 0;
     fprintf(stderr, "answer   %llu tokens, %.1f tok/s", (unsigned long long)answered, rate(answered, st.ns_generated));
-    if (s->n_guessed) fprintf(stderr, "; %llu of %llu guesses right", (unsigned long long)s->n_right, (unsigned long long)s->n_guessed);
+    if (turn.n_guessed)
+        fprintf(stderr, "; %llu of %llu guesses right", (unsigned long long)turn.n_right,
+                (unsigned long long)turn.n_guessed);
     fprintf(stderr, "\n"
                     "time     matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, other %.0f ms, waiting for layers %.0f ms\n",
-            (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6, (double)st.ns_other / 1e6,
+            (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)turn.ns_sampling / 1e6, (double)st.ns_other / 1e6,
             (double)st.ns_wait_io / 1e6);
     fprintf(stderr, "layers   %.1f MB read in %.0f ms, prepared in %.0f ms (checked %.0f ms, decompressed %.0f ms); %.0f %% of this while computing\n",
             (double)st.bytes_read / 1e6, (double)st.ns_read / 1e6, (double)st.ns_prepare / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
@@ -67,7 +71,7 @@ int run_bench(run_session *s)
     qsf_model_info info;
     qsf_stats st;
     double best[2] = { 0, 0 };
-    uint64_t read = 0, wall = 0;
+    uint64_t read = 0, wall = 0, sampling = 0;
     qsf_context_get_plan(s->context, &plan);
     qsf_model_get_info(s->model, &info);
     const uint32_t n_prompt = plan.n_ctx < PROMPT + ANSWER ? plan.n_ctx / 2 : PROMPT;
@@ -79,12 +83,12 @@ int run_bench(run_session *s)
         qsf_seq_truncate(s->context, 0, 0);
         qsf_status e = qsf_feed(s->context, 0, ids, n_prompt, NULL);
         const float *logits;
-        s->ns_sampling = 0;
+        sampling = 0;
         for (uint32_t i = 0; !e && i < n_answer; i++) {
             e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
             const uint64_t begin = clock_ns();
             if (!e) (void)qsf_sampler_pick(s->sampler, logits);
-            s->ns_sampling += clock_ns() - begin;
+            sampling += clock_ns() - begin;
         }
         if (e) return report_context(s->context, e);
         if (interrupted()) return EXIT_INTERRUPTED;
@@ -101,13 +105,13 @@ int run_bench(run_session *s)
                "\"prepare\":%.1f,\"matmul\":%.1f,\"attention\":%.1f,\"head\":%.1f,\"sampling\":%.1f,\"other\":%.1f}}\n", st.isa,
                st.n_threads, n_prompt, best[0], n_answer, best[1], (unsigned long long)plan.total, (unsigned long long)read, rate(read, wall), (double)st.overlap,
                (double)wall / 1e6, (double)st.ns_wait_io / 1e6, (double)st.ns_read / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6,
-               (double)st.ns_prepare / 1e6, (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6,
+               (double)st.ns_prepare / 1e6, (double)st.ns_matmul / 1e6, (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)sampling / 1e6,
                (double)st.ns_other / 1e6);
     else {
         printf("prefill %u tokens  %9.1f tok/s\ndecode  %u tokens  %9.1f tok/s\n(%s, %u threads, %.1f MB)\n", n_prompt, best[0], n_answer, best[1], st.isa,
                st.n_threads, (double)plan.total / 1e6);
         printf("matmul %.0f ms, attention %.0f ms, head %.0f ms, sampling %.0f ms, waiting for layers %.0f ms of %.0f ms\n", (double)st.ns_matmul / 1e6,
-               (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)s->ns_sampling / 1e6, (double)st.ns_wait_io / 1e6, (double)wall / 1e6);
+               (double)st.ns_attention / 1e6, (double)st.ns_head / 1e6, (double)sampling / 1e6, (double)st.ns_wait_io / 1e6, (double)wall / 1e6);
         if (read)
             printf("%.1f MB read, %.1f MB/s; read %.0f ms, check %.0f ms, decompress %.0f ms, prepare %.0f ms in all: %.0f %% while computing\n", (double)read / 1e6,
                    rate(read, wall) / 1e6, (double)st.ns_read / 1e6, (double)st.ns_check / 1e6, (double)st.ns_decompress / 1e6, (double)st.ns_prepare / 1e6,

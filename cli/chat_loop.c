@@ -10,8 +10,6 @@ typedef struct conversation {
     run_session *s;
     qsf_message *msgs;
     size_t       n, cap;
-    int32_t     *cached;      /* tokens of sequence 0 */
-    size_t       n_cached;
 } conversation;
 
 /* A message ends at a zero byte.  Where a model gives one in an answer, the character for what is none
@@ -54,9 +52,7 @@ static void chat_drop_last(conversation *c) { free((char *)(size_t)c->msgs[--c->
 static void chat_reset(conversation *c)
 {
     while (c->n) chat_drop_last(c);
-    c->n_cached = 0;
     qsf_seq_truncate(c->s->context, 0, 0);
-    qsf_sampler_reset(c->s->sampler);
     if (c->s->set->system) chat_add(c, "system", c->s->set->system, strlen(c->s->set->system));
 }
 
@@ -79,35 +75,18 @@ static int32_t *chat_tokens(conversation *c, size_t *n)
     return ids;
 }
 
-/* Brings sequence 0 to these tokens: what it shares with them stays, the rest is computed. */
-static int chat_feed(conversation *c, int32_t *ids, size_t n, const float **logits)
+/* Computes the conversation's tokens, as far as sequence 0 does not hold them. */
+static int chat_prompt(conversation *c, const int32_t *ids, size_t n)
 {
-    run_session *s = c->s;
-    const size_t same = session_prefix(s, c->cached, c->n_cached, ids, n);
-    free(c->cached);
-    c->cached = ids;
-    c->n_cached = n;
-    const bool fits = n - same <= qsf_seq_room(s->context, 0);
-    for (size_t i = same; fits && i < n; i++) qsf_sampler_accept(s->sampler, ids[i]);
-    const int code = feed_prompt(s, ids, same, n, "with this message the conversation", logits);
+    const int code = generate_prompt(c->s, ids, n, "with this message the conversation");
+    const bool fits = qsf_turn_error(c->s->turn)->status != QSF_E_FULL;
     if (!fits && c->n > 2) fprintf(stderr, "/reset begins a new conversation\n");
     return code;
-}
-
-/* Notes the answer's tokens as part of the cache, so that the next turn finds them. */
-static void chat_note(conversation *c, const answer *a)
-{
-    int32_t *ids = realloc(c->cached, (c->n_cached + a->n_ids + 1) * sizeof *ids);
-    if (!ids) return;                             /* then the next turn computes them again */
-    memcpy(ids + c->n_cached, a->ids, a->n_ids * sizeof *ids);
-    c->cached = ids;
-    c->n_cached += a->n_ids;
 }
 
 static int chat_turn(conversation *c, const char *text, size_t len)
 {
     answer a = { 0 };
-    const float *logits = NULL;
     size_t n;
     interrupt_clear();
     if (!session_is_message(c->s, text, len)) return report(&c->s->error);
@@ -117,9 +96,9 @@ static int chat_turn(conversation *c, const char *text, size_t len)
         chat_drop_last(c);
         return report(&c->s->error);
     }
-    int code = chat_feed(c, ids, n, &logits);
-    if (!code) code = generate_answer(c->s, ids, n, logits, true, &a);
-    if (a.n_ids) chat_note(c, &a);
+    int code = chat_prompt(c, ids, n);
+    free(ids);
+    if (!code) code = generate_answer(c->s, true, &a);
     if (!code && !chat_add(c, "assistant", a.text ? a.text : "", a.len)) code = EXIT_NO_MEMORY;
     else if (code) chat_drop_last(c);
     if (n && code != EXIT_FAILED && (!a.len || a.text[a.len - 1] != '\n')) putchar('\n');
@@ -310,17 +289,17 @@ int run_chat(run_session *s, const char *first, size_t len)
     bool stopped = false;
     if (terminal_is(stdin)) line_begin();
     chat_reset(&c);
-    int code = session_resume(s, &c.cached, &c.n_cached);
+    s->keeps = true;
+    int code = session_resume(s);
     if (!code) {
         if (terminal_is(stdin)) fprintf(stderr, "/help lists the commands; Ctrl-D ends.\n");
         if (first && len) code = chat_turn(&c, first, len);
         code = chat_lines(&c, code, &stopped);
         if (code == EXIT_INTERRUPTED) code = EXIT_OK;
-        if (code == EXIT_OK) code = session_keep(s, c.cached, c.n_cached);
+        if (code == EXIT_OK) code = session_keep(s);
     }
     while (c.n) chat_drop_last(&c);
     free(c.msgs);
-    free(c.cached);
     line_done();
     return code == EXIT_OK && stopped ? EXIT_INTERRUPTED : code;
 }

@@ -142,8 +142,9 @@ static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t 
     return qsf_feed(m->context, 0, ids + same, n - same, logits);
 }
 
-size_t draft_model_guess(draft_model *m, const int32_t *ids, size_t n, int32_t *out, size_t cap)
+size_t draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
+    draft_model *m = user;
     qsf_model_info info;
     const float *logits;
     size_t found = 0;

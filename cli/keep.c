@@ -42,12 +42,11 @@ static int keep_refused(run_session *s, const keep_file *k, bool writing, qsf_st
     return keep_failed(s, writing ? "cannot write" : "cannot open", st, why ? why : qsf_status_text(st));
 }
 
-int session_resume(run_session *s, int32_t **ids, size_t *n)
+int session_resume(run_session *s)
 {
     keep_file k = { .p = qsf_platform_native() };
     qsf_custom_file from = { .user = &k, .read = keep_read };
-    *ids = NULL;
-    *n = 0;
+    size_t n;
     if (!s->set->session) return EXIT_OK;
     qsf_status st = k.p->open(k.p->user, s->set->session, &k.in);
     if (st == QSF_E_NOT_FOUND) return EXIT_OK;            /* the first run */
@@ -58,24 +57,21 @@ int session_resume(run_session *s, int32_t **ids, size_t *n)
     }
     qsf_plan plan;
     qsf_context_get_plan(s->context, &plan);
-    *ids = malloc(plan.n_ctx * sizeof **ids);             /* no session that fits has more */
-    st = *ids ? qsf_session_load(s->context, 0, &from, *ids, plan.n_ctx, n, &s->error) : QSF_E_MEMORY;
+    int32_t *ids = malloc(plan.n_ctx * sizeof *ids);      /* no session that fits has more */
+    st = ids ? qsf_session_load(s->context, 0, &from, ids, plan.n_ctx, &n, &s->error) : QSF_E_MEMORY;
     k.p->close(k.p->user, k.in);
+    if (!st) st = qsf_turn_hold(s->turn, ids, n);
+    free(ids);
     if (!st) return EXIT_OK;
-    free(*ids);
-    *ids = NULL;
-    *n = 0;
     return keep_failed(s, "cannot go on with", st, st == QSF_E_MEMORY ? qsf_status_text(st) : s->error.text);
 }
 
-int session_keep(run_session *s, const int32_t *ids, size_t n)
+int session_keep(run_session *s)
 {
     keep_file k = { .p = qsf_platform_native() };
-    const size_t have = qsf_seq_length(s->context, 0);
-    if (!s->set->session) return EXIT_OK;
-    if (n > have) n = have;                               /* the last token of an answer is not computed */
-    if (n == 0) return EXIT_OK;
-    qsf_seq_truncate(s->context, 0, (uint32_t)n);
+    size_t n;
+    const int32_t *ids = qsf_turn_tokens(s->turn, &n);
+    if (!s->set->session || n == 0) return EXIT_OK;
     qsf_status st = k.p->create(k.p->user, s->set->session, &k.out);
     if (st) return keep_refused(s, &k, true, st);
     if ((st = qsf_session_save(s->context, 0, ids, n, keep_write, &k, &s->error))) {
@@ -84,18 +80,4 @@ int session_keep(run_session *s, const int32_t *ids, size_t n)
     }
     st = k.p->commit(k.p->user, k.out);
     return st ? keep_failed(s, "cannot write", st, qsf_status_text(st)) : EXIT_OK;
-}
-
-size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n)
-{
-    size_t same = 0;
-    const size_t have = qsf_seq_length(s->context, 0);
-    while (same < n && same < have && same < n_kept && ids[same] == kept[same]) same++;
-    if (same == n && same > 0) same--;                    /* the last one's logits are needed */
-    if (qsf_seq_truncate(s->context, 0, (uint32_t)same)) {  /* a window has dropped what is seen from there */
-        qsf_seq_truncate(s->context, 0, 0);
-        same = 0;
-    }
-    if (s->set->verbose) fprintf(stderr, "%zu tokens, %zu of them kept from before\n", n, same);
-    return same;
 }

@@ -40,11 +40,13 @@ typedef struct run_session {
     qsf_context *context;
     qsf_context_options asked;    /* what the context was made with */
     qsf_sampler *sampler;
+    qsf_turn    *turn;            /* of sequence 0 */
     const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
+    const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
+    size_t       n_stops;
+    bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
     uint32_t     draft;           /* most guesses a pass */
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
-    uint64_t     n_guessed, n_right;
-    uint64_t     ns_sampling;
     char         longer[96];      /* session_longer's */
     qsf_error    error;
 } run_session;
@@ -89,33 +91,18 @@ int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
-/* Brings sequence 0 to what the file holds; *ids are its tokens, the caller frees.  No file yet: none.  Errors are reported. */
-int    session_resume(run_session *s, int32_t **ids, size_t *n);
-/* Writes what sequence 0 holds of these tokens. */
-int    session_keep(run_session *s, const int32_t *ids, size_t n);
-/* Cuts sequence 0, which holds `kept`, to what it has in common with ids, and leaves at least one to compute; how many that are. */
-size_t session_prefix(run_session *s, const int32_t *kept, size_t n_kept, const int32_t *ids, size_t n);
-
-/* ---- draft.c ---- */
-/* The way from a picked token to the logits behind it, by guesses of what comes next where the session has them. */
-typedef struct draft {
-    int32_t *ids;             /* the sequence's tokens and the picked ones */
-    size_t   n, cap;
-    int32_t  guess[QSF_DRAFT_MOST];
-    size_t   n_guess, right;  /* of the last pass; right: as many from the first on were picked */
-} draft;
-bool       draft_begin(draft *d, const run_session *s, const int32_t *ids, size_t n);      /* false: out of memory */
-/* *logits behind id, which was picked; left: tokens that may still follow, -1 for no limit. */
-qsf_status draft_next(draft *d, run_session *s, int32_t id, long long left, const float **logits);
-void       draft_end(draft *d, run_session *s);     /* leaves no guess in the sequence */
+/* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.  Errors are reported. */
+int session_resume(run_session *s);
+/* Writes what sequence 0 holds. */
+int session_keep(run_session *s);
 
 /* ---- draft_model.c ---- */
 /* Opens the model of --draft-model as s->drafter, also by half, and takes its memory off co->ram_budget.  An exit code; errors are reported. */
 int    draft_model_open(run_session *s, qsf_context_options *co);
 void   draft_model_close(draft_model *m);                          /* takes NULL */
 void   draft_model_plan(const draft_model *m, qsf_plan *out);
-/* At most cap guesses of what follows ids. */
-size_t draft_model_guess(draft_model *m, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+/* At most cap guesses of what follows ids; m is a draft_model (a qsf_guess_fn). */
+size_t draft_model_guess(void *m, const int32_t *ids, size_t n, int32_t *out, size_t cap);
 
 /* ---- generate.c ---- */
 typedef struct answer {
@@ -126,15 +113,14 @@ typedef struct answer {
     bool     stopped;         /* by Ctrl-C */
     bool     full;            /* the context had no more room */
 } answer;
-/* Streams the answer that follows the tokens ids[0..n) already in sequence 0, whose last logits are given.  print: to stdout.
- * Returns an exit code; errors are reported. */
-int  generate_answer(run_session *s, const int32_t *ids, size_t n, const float *logits, bool print, answer *a);
+/* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold them; Ctrl-C ends that
+ * soon.  Nothing is computed where they do not all fit: what (the prompt, the conversation) is too long then. */
+int  generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what);
+/* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit code; errors are
+ * reported. */
+int  generate_answer(run_session *s, bool print, answer *a);
 void answer_free(answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
-/* Feeds tokens [from, n) to sequence 0, in parts, so that Ctrl-C ends a long prompt soon.  Nothing is
- * computed where they do not all fit: what (the prompt, the conversation) is too long then. */
-int  feed_prompt(run_session *s, const int32_t *ids, size_t from, size_t n, const char *what,
-    const float **logits);
 
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);

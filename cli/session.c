@@ -106,6 +106,9 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
     int code = vocab_only ? EXIT_OK : choose_template(s);
     if (code || vocab_only) return code;
+    for (; s->n_stops < set->stop.n; s->n_stops++) s->stops[s->n_stops] = set->stop.items[s->n_stops];
+    const char *own = s->template_name ? qsf_chat_stop(s->model, s->template_name) : NULL;
+    if (own) s->stops[s->n_stops++] = own;
 
     qsf_context_defaults(&co);
     co.ram_budget = (uint64_t)set->ram_budget * 1000000;
@@ -142,11 +145,13 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     so.presence_penalty = (float)set->presence_penalty;
     so.repeat_last_n = (uint32_t)set->repeat_last_n;
     if (qsf_sampler_new(s->model, &so, &s->sampler, &s->error)) return report(&s->error);
+    if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);
     return EXIT_OK;
 }
 
 void session_close(run_session *s)
 {
+    qsf_turn_free(s->turn);
     qsf_sampler_free(s->sampler);
     draft_model_close(s->drafter);
     qsf_context_free(s->context);

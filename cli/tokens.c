@@ -44,14 +44,14 @@ int run_detokenize(run_session *s)
 
 int run_logits(run_session *s, const char *prompt, size_t len)
 {
-    const float *logits;
     qsf_model_info info;
     size_t n;
     int32_t *ids = session_prompt(s, prompt, len, &n);
     if (!ids) return report(&s->error);
-    const int code = feed_prompt(s, ids, 0, n, "the prompt", &logits);
+    const int code = generate_prompt(s, ids, n, "the prompt");
     free(ids);
     if (code) return code;
+    const float *logits = qsf_logits(s->context, 0);
     qsf_model_get_info(s->model, &info);
     putchar('[');
     for (uint32_t i = 0; i < info.n_vocab; i++) {

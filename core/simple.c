@@ -1,7 +1,7 @@
 /* The short interface: one engine, one conversation (the founding document's section 14.1).
  * SPDX-License-Identifier: MIT */
-#include "base/base.h"
 #include "base/host.h"
+#include "model/model.h"
 
 #include <stdatomic.h>
 
@@ -14,6 +14,7 @@ struct QSFEngine {
     const qsf_platform *platform;
     qsf_model   *model;
     qsf_context *context;
+    qsf_turn    *turn;          /* of sequence 0 */
     qsf_error    error;
     atomic_bool  cancelled;
 };
@@ -42,7 +43,9 @@ QSFEngine *qsf_load(const char *model_path, QSFConfig *config)
     QSFEngine *e = qsf_alloc(p, sizeof *e, "engine", err);
     if (!e) return NULL;
     e->platform = p;
-    if (qsf_model_open(model_path, NULL, &e->model, err) || qsf_context_new(e->model, config ? &config->o : NULL, &e->context, err)) {
+    if (qsf_model_open(model_path, NULL, &e->model, err)
+        || qsf_context_new(e->model, config ? &config->o : NULL, &e->context, err)
+        || qsf_turn_new(e->context, 0, &e->turn, err)) {
         qsf_free(e);
         return NULL;
     }
@@ -52,6 +55,7 @@ QSFEngine *qsf_load(const char *model_path, QSFConfig *config)
 void qsf_free(QSFEngine *e)
 {
     if (!e) return;
+    qsf_turn_free(e->turn);
     qsf_context_free(e->context);
     qsf_model_close(e->model);
     qsf_dealloc(e->platform, e, sizeof *e);
@@ -152,46 +156,31 @@ float *qsf_forward(QSFEngine *e, const int *tokens, int num_tokens)
     return (float *)(uintptr_t)logits;
 }
 
-/* One token's text to the callback: whole characters; a very long token comes in parts. */
-static void engine_emit(QSFEngine *e, int32_t id, qsf_utf8_tail *tail, QSFTokenCallback callback, void *user)
+void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temperature, float top_p,
+                  QSFTokenCallback callback, void *user)
 {
-    enum { PART = 256 };
-    char text[3 * (PART + 4) + 1];
-    const char *piece;
-    const size_t n = qsf_token_piece(e->model, id, false, &piece);
-    size_t at = 0;
-    do {
-        const size_t part = QSF_MIN(n - at, PART);
-        text[qsf_utf8_push(tail, piece + at, part, text)] = 0;
-        at += part;
-        if (callback) callback(id, text, user);
-    } while (at < n);
-}
-
-void qsf_generate(QSFEngine *e, const char *prompt, int max_tokens, float temperature, float top_p, QSFTokenCallback callback, void *user)
-{
-    qsf_sampler_options o;
+    qsf_sampler_options so;
+    qsf_turn_options to;
     qsf_sampler *sampler = NULL;
-    const float *logits;
-    qsf_utf8_tail tail = { 0 };
+    qsf_turn_piece piece = { .size = sizeof piece };
     int n;
     atomic_store(&e->cancelled, false);
     int32_t *ids = qsf_tokenize(e, prompt, &n);
     if (!ids) return;
-    qsf_sampler_defaults(&o);
-    o.temperature = temperature;
-    o.top_p = top_p;
-    if (qsf_sampler_new(e->model, &o, &sampler, &e->error)) goto done;
-    for (int i = 0; i < n; i++) qsf_sampler_accept(sampler, ids[i]);
+    qsf_sampler_defaults(&so);
+    so.temperature = temperature;
+    so.top_p = top_p;
+    qsf_turn_defaults(&to);
+    to.max_tokens = QSF_MAX(max_tokens, 0);
+    if (qsf_sampler_new(e->model, &so, &sampler, &e->error)) goto done;
     qsf_seq_truncate(e->context, 0, 0);
-    if (engine_failed(e, qsf_feed(e->context, 0, ids, (size_t)n, &logits))) goto done;
-    for (int i = 0; i < max_tokens && !atomic_load(&e->cancelled); i++) {
-        const int32_t id = qsf_sampler_pick(sampler, logits);
-        if (qsf_token_is_end(e->model, id)) break;
-        qsf_sampler_accept(sampler, id);
-        engine_emit(e, id, &tail, callback, user);
-        if (i + 1 < max_tokens && !atomic_load(&e->cancelled) && engine_failed(e, qsf_feed(e->context, 0, &id, 1, &logits))) break;
+    if (qsf_turn_begin(e->turn, ids, (size_t)n, sampler, &to)) e->error = *qsf_turn_error(e->turn);
+    while (!e->error.status && !piece.end) {
+        if (atomic_load(&e->cancelled)) qsf_turn_cancel(e->turn);
+        if (qsf_turn_next(e->turn, &piece) == QSF_PENDING) qsf_turn_step(e->turn, NULL);
+        else if (piece.token >= 0 && callback) callback(piece.token, piece.text, user);
     }
+    if (piece.end == QSF_TURN_FULL || piece.end == QSF_TURN_FAILED) e->error = *qsf_turn_error(e->turn);
 done:
     qsf_sampler_free(sampler);
     qsf_result_free(ids);
@@ -199,44 +188,18 @@ done:
 
 int qsf_sample(const float *logits, int vocab_size, float temperature, float top_p)
 {
+    qsf_sampler_options o;
+    qsf_sampler *sampler;
     if (vocab_size <= 0 || (size_t)vocab_size > PTRDIFF_MAX / sizeof *logits) return -1;
-    uint64_t seed = 0;
-    int best = 0;
-    for (int i = 0; i < vocab_size; i++) {
-        seed = (seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
-        if (logits[i] > logits[best]) best = i;
-    }
-    if (!(temperature > 0)) return best;
-    double sum = 0;
-    for (int i = 0; i < vocab_size; i++) sum += exp((double)(logits[i] - logits[best]) / temperature);
-    seed = (seed ^ seed >> 31) * 0x9e3779b97f4a7c15u;
-    double u = (double)(seed >> 11) * 0x1p-53;
-    if (top_p < 1) {
-        /* Without memory of its own: halve towards the smallest probability that the nucleus still holds. */
-        double low = 0, high = 1, mass = sum;
-        for (int step = 0; step < 50; step++) {
-            const double cut = (low + high) / 2;
-            double kept = 0;
-            for (int i = 0; i < vocab_size; i++) {
-                const double p = exp((double)(logits[i] - logits[best]) / temperature);
-                if (p >= cut) kept += p;
-            }
-            if (kept >= top_p * sum) {
-                low = cut;
-                mass = kept;
-            } else {
-                high = cut;
-            }
-        }
-        u *= mass;
-        for (int i = 0; i < vocab_size; i++) {
-            const double p = exp((double)(logits[i] - logits[best]) / temperature);
-            if (p >= low && (u -= p) < 0) return i;
-        }
-        return best;
-    }
-    u *= sum;
-    for (int i = 0; i < vocab_size; i++)
-        if ((u -= exp((double)(logits[i] - logits[best]) / temperature)) < 0) return i;
-    return best;
+    qsf_sampler_defaults(&o);
+    o.temperature = temperature;
+    o.top_p = top_p;
+    o.top_k = 0;
+    o.seed = 0xcbf29ce484222325u;               /* FNV-1a's */
+    for (int i = 0; i < vocab_size; i++) o.seed = (o.seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
+    o.seed += !o.seed;                          /* 0 would be the clock's */
+    if (qsf_sampler_for(qsf_platform_native(), (uint32_t)vocab_size, &o, &sampler, NULL)) return -1;
+    const int id = qsf_sampler_pick(sampler, logits);
+    qsf_sampler_free(sampler);
+    return id;
 }

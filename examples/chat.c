@@ -4,8 +4,7 @@
  *   cc -o chat chat.c $(pkg-config --cflags --libs qsf)
  *   ./chat model.gguf
  *
- * Each turn encodes the whole conversation, finds how many tokens the sequence has already, and computes the
- * rest only. */
+ * Each turn gets the tokens of the whole conversation and computes those that the sequence does not have. */
 #include <qsf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +16,10 @@ typedef struct chat {
     qsf_model   *model;
     qsf_context *context;
     qsf_sampler *sampler;
+    qsf_turn    *turn;
     const char  *template_name;      /* NULL: the model's own */
     qsf_message  messages[MOST_MESSAGES];
     size_t       n_messages;
-    int32_t      ids[MOST_TOKENS];   /* tokens of the sequence */
-    size_t       n_ids;
 } chat;
 
 static bool add_message(chat *c, const char *role, const char *content, size_t len)
@@ -34,49 +32,45 @@ static bool add_message(chat *c, const char *role, const char *content, size_t l
     return true;
 }
 
-/* Computes the conversation up to the beginning of the answer; *logits are of its last token. */
-static qsf_status feed_conversation(chat *c, const float **logits, qsf_error *err)
+/* Begins a turn with the whole conversation: what the sequence holds of it is not computed again. */
+static qsf_status begin(chat *c, qsf_error *err)
 {
     static int32_t ids[MOST_TOKENS];
-    size_t n, same = 0;
+    size_t n;
+    qsf_turn_options o;
+    const char *stop = qsf_chat_stop(c->model, c->template_name);
     qsf_status st = qsf_chat_encode(c->model, c->template_name, c->messages, c->n_messages, true, ids,
                                     MOST_TOKENS, &n, err);
     if (st) return st;
-    while (same < c->n_ids && same + 1 < n && c->ids[same] == ids[same]) same++;
-    if ((st = qsf_seq_truncate(c->context, 0, (uint32_t)same)) ||
-        (st = qsf_feed(c->context, 0, ids + same, n - same, logits)))
-        snprintf(err->text, sizeof err->text, "%s", qsf_last_error(c->context));
-    if (!st) memcpy(c->ids, ids, n * sizeof *ids);
-    c->n_ids = st ? qsf_seq_length(c->context, 0) : n;
+    qsf_turn_defaults(&o);
+    o.max_tokens = MOST_ANSWER;
+    o.stops = &stop;
+    o.n_stops = stop != NULL;
+    st = qsf_turn_begin(c->turn, ids, n, c->sampler, &o);
+    *err = *qsf_turn_error(c->turn);
     return st;
 }
 
 /* Writes an answer and keeps it as a message. */
 static bool answer(chat *c)
 {
-    const float *logits;
     qsf_error err = { QSF_OK, "" };
-    qsf_utf8_tail tail = { { 0 }, 0 };
-    char text[16 * MOST_ANSWER], whole[3 * (256 + 4)];
+    qsf_turn_piece piece = { .size = sizeof piece };
+    char text[64 * MOST_ANSWER];
     size_t len = 0;
-    const char *piece, *stop = qsf_chat_stop(c->model, c->template_name);
-    if (feed_conversation(c, &logits, &err)) return fprintf(stderr, "%s\n", err.text), false;
-    for (int i = 0; i < MOST_ANSWER && c->n_ids < MOST_TOKENS; i++) {
-        const int32_t token = qsf_sampler_pick(c->sampler, logits);
-        if (qsf_token_is_end(c->model, token)) break;
-        qsf_sampler_accept(c->sampler, token);
-        const size_t bytes = qsf_token_piece(c->model, token, false, &piece);
-        const size_t n = qsf_utf8_push(&tail, piece, bytes < 256 ? bytes : 256, whole);
-        if (len + n >= sizeof text) break;
-        memcpy(text + len, whole, n);
-        text[len += n] = 0;
-        if (stop && strstr(text, stop)) break;     /* a program for people would hold the stop text back */
-        fwrite(whole, 1, n, stdout);
+    if (begin(c, &err)) return fprintf(stderr, "%s\n", err.text), false;
+    while (!piece.end) {
+        if (qsf_turn_next(c->turn, &piece) == QSF_PENDING) {
+            qsf_turn_step(c->turn, NULL);
+            continue;
+        }
+        fwrite(piece.text, 1, piece.len, stdout);
         fflush(stdout);
-        if (qsf_feed(c->context, 0, &token, 1, &logits)) break;      /* the context is full */
-        c->ids[c->n_ids++] = token;
+        if (len + piece.len >= sizeof text) qsf_turn_cancel(c->turn);
+        else memcpy(text + len, piece.text, piece.len), len += piece.len;
     }
     putchar('\n');
+    if (piece.end == QSF_TURN_FAILED) return fprintf(stderr, "%s\n", qsf_turn_error(c->turn)->text), false;
     return add_message(c, "assistant", text, len);
 }
 
@@ -88,7 +82,7 @@ int main(int argc, char **argv)
     qsf_error err = { QSF_OK, "" };
     if (argc != 2) return fprintf(stderr, "usage: %s MODEL\n", argv[0]), 2;
     if (qsf_model_open(argv[1], NULL, &c.model, &err) || qsf_context_new(c.model, NULL, &c.context, &err) ||
-        qsf_sampler_new(c.model, NULL, &c.sampler, &err)) {
+        qsf_sampler_new(c.model, NULL, &c.sampler, &err) || qsf_turn_new(c.context, 0, &c.turn, &err)) {
         fprintf(stderr, "%s\n", err.text);
         ok = false;
     } else if (!qsf_chat_template(c.model)) {
@@ -98,6 +92,7 @@ int main(int argc, char **argv)
         ok = add_message(&c, "user", line, strcspn(line, "\n")) && answer(&c);
     }
     for (size_t i = 0; i < c.n_messages; i++) free((char *)(uintptr_t)c.messages[i].content);
+    qsf_turn_free(c.turn);
     qsf_sampler_free(c.sampler);
     qsf_context_free(c.context);
     qsf_model_close(c.model);

@@ -524,6 +524,142 @@ QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size
  * batch, any position of a context that was asked for, any precision of keys and values. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
 
+/* ---- turns --------------------------------------------------------------------------------------------- */
+
+/* A turn brings one sequence of a context from a prompt to an answer.  It computes the part of the
+ * prompt that the sequence does not hold yet, then gives one piece of text after another, until a
+ * token, a stop text or a limit ends the answer.  The same qsf_turn makes one turn after another.
+ * docs/embedding.md has examples of the two ways in which it computes.
+ *
+ * Alone: qsf_turn_next gives the next piece; where it returns QSF_PENDING, qsf_turn_step computes a
+ * layer.
+ *
+ * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows of
+ * all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its own
+ * (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING
+ * again.  It does that before the next batch begins, because logits are valid until then.
+ *
+ * These functions may cut a sequence, and that drops the batch under way.  So while a batch has rows
+ * of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute alone may
+ * take turns piece by piece: one may step when qsf_turn_next of the other returns QSF_PENDING, and no
+ * batch is under way. */
+typedef struct qsf_turn qsf_turn;
+
+/* Why a turn has ended. */
+typedef enum qsf_turn_end {
+    QSF_TURN_GOES_ON   = 0,      /* it has not */
+    QSF_TURN_END_TOKEN = 1,      /* the model has ended its answer, or the text */
+    QSF_TURN_STOP_TEXT = 2,      /* a stop text came */
+    QSF_TURN_MOST      = 3,      /* max_tokens were given */
+    QSF_TURN_FULL      = 4,      /* the context has no room for the next token */
+    QSF_TURN_CANCELLED = 5,      /* qsf_turn_cancel, or the next qsf_turn_begin */
+    QSF_TURN_FAILED    = 6       /* qsf_turn_error says why */
+} qsf_turn_end;
+
+/* Guesses the tokens that follow ids[0..n): writes at most cap of them to out and returns their
+ * number. */
+typedef size_t (*qsf_guess_fn)(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap);
+
+/* Options of qsf_turn_begin. */
+typedef struct qsf_turn_options {
+    size_t             size;           /* sizeof(qsf_turn_options), set by qsf_turn_defaults */
+    int64_t            max_tokens;     /* -1: no limit; 0: only the prompt is computed */
+    const char *const *stops;          /* texts that end the answer and are not part of it; copied */
+    size_t             n_stops;
+    const size_t      *stop_lengths;   /* in bytes; NULL: each text ends at its zero byte */
+    bool               ignore_end;     /* false; true: goes on behind tokens that end an answer or a text */
+    bool               special;        /* false; true: control tokens have their texts too */
+    uint32_t           draft;          /* 0; most guesses a pass, up to QSF_DRAFT_MOST.  The context's
+                                        * n_logits has to be 1 + draft, summed over turns of one batch */
+    qsf_guess_fn       guess;          /* NULL: qsf_draft_lookup */
+    void              *guess_user;
+} qsf_turn_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_turn_defaults(qsf_turn_options *o);
+
+/* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become
+ * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last piece
+ * has no token: its text is what was held back. */
+typedef struct qsf_turn_piece {
+    size_t       size;           /* set by the caller: sizeof(qsf_turn_piece) */
+    int32_t      token;          /* -1 in the last piece */
+    qsf_turn_end end;            /* QSF_TURN_GOES_ON except in the last piece */
+    const char  *text;           /* terminated; belongs to the turn, valid until its next call */
+    size_t       len;            /* bytes before the terminating zero; the text may hold zeros too */
+    bool         cut;            /* in the last piece: bytes of an unfinished character are left out */
+} qsf_turn_piece;
+
+/* What a turn has done. */
+typedef struct qsf_turn_state {
+    size_t       size;           /* set by the caller: sizeof(qsf_turn_state) */
+    qsf_turn_end end;            /* QSF_TURN_GOES_ON while it is under way and before the first one */
+    size_t       n_prompt;       /* tokens of the prompt */
+    size_t       n_kept;         /* those of them that the sequence held before */
+    size_t       n_done;         /* those of them that are computed, with the kept ones */
+    size_t       n_tokens;       /* tokens of the answer */
+    uint64_t     n_guessed, n_right;      /* guesses of all turns, and those that were picked */
+    uint64_t     ns_sampling;             /* of all turns */
+} qsf_turn_state;
+
+/* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The context
+ * must outlive the turn.  Tokens that the sequence holds already are unknown to it: see qsf_turn_hold. */
+QSF_API qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *err);
+QSF_API void       qsf_turn_free(qsf_turn *t);
+
+/* Begins a turn with ids[0..n), the whole text so far: cuts the sequence to the tokens that both begin
+ * with, and computes nothing yet.  A turn under way is cancelled.  The sampler forgets the tokens that
+ * it has accepted, takes the prompt's instead, and must stay until the turn has ended.  opts may be
+ * NULL.
+ *
+ * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the context
+ * (kv_window), the list of tokens grows with the answer.
+ *
+ * QSF_E_FULL       the tokens do not all fit (qsf_seq_room) QSF_E_ARGUMENT   there are no tokens, or
+ * an argument is out of range QSF_E_MEMORY     out of memory */
+QSF_API qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                                  const qsf_turn_options *opts);
+/* Gives the next piece.
+ *
+ * QSF_OK           *piece is set; it is the last one where its end is set
+ * QSF_PENDING      rows have to be computed first
+ * QSF_E_ARGUMENT   no turn was begun, or piece->size is too small */
+QSF_API qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *piece);
+
+/* Computes at most one layer of the rows that the turn wants.  *waiting is as in qsf_step.  Where
+ * waiting is NULL, this blocks until bytes are here; on a host that must not block the turn then
+ * fails.
+ *
+ * QSF_OK        the batch is done, or nothing is wanted: ask qsf_turn_next QSF_PENDING   call again;
+ * where *waiting is true, when something has arrived
+ *
+ * After anything else the turn has failed, and its last piece says so too. */
+QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
+
+/* Writes the rows that the turn wants computed next, at most cap (1 or more), and returns their
+ * number; 0: it wants none.  It gives the same rows again, as far as cap allows, until
+ * qsf_turn_computed. */
+QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
+/* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them that
+ * asked for logits.  Returns how many of them asked. */
+QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
+
+/* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished
+ * batch. */
+QSF_API void qsf_turn_cancel(qsf_turn *t);
+/* The error of the last qsf_turn_begin, or the one that has ended the turn since (QSF_TURN_FULL,
+ * QSF_TURN_FAILED). */
+QSF_API const qsf_error *qsf_turn_error(const qsf_turn *t);
+/* Writes what the turn has done to *out. */
+QSF_API void qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out);
+/* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are valid
+ * until its next call. */
+QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
+/* Tells the turn that the sequence holds these tokens now, by qsf_session_load, qsf_seq_share or
+ * qsf_feed.  A sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no
+ * token. */
+QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
+
 /* ---- the short interface ------------------------------------------------------------------------------- */
 
 /* What an engine is to be, and the engine: a model, a context and one conversation. */
@@ -571,7 +707,8 @@ QSF_API void  qsf_result_free(void *);
 /* The logits, float[n_vocab], behind the last token, in a fresh sequence.  They belong to the engine and are
  * valid until its next call.  NULL on an error. */
 QSF_API float *qsf_forward(QSFEngine *, const int *tokens, int num_tokens);
-/* Draws one token.  The seed is made from the logits, so equal logits give equal tokens. */
+/* Draws one token as a qsf_sampler does.  The seed is made from the logits, so equal logits give equal
+ * tokens.  -1: there are no logits, or no memory for the sampler. */
 QSF_API int   qsf_sample(const float *logits, int vocab_size, float temperature, float top_p);
 /* Prints memory, tokens a second and the time of each part to stderr. */
 QSF_API void  qsf_print_stats(QSFEngine *);

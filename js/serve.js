@@ -142,12 +142,12 @@ export function serve(host) {
 
   /* Posts the parts of an answer; why it ended. */
   async function speak({prompt, messages, options}, answer, post) {
-    const {stop} = answer;
-    const ids = messages ? engine.tokenizeChat(messages, options.template)
-      : Array.isArray(prompt) ? prompt : engine.tokenize(prompt, {addSpecial: true, parseSpecial: true});
-    const stops = messages ? [...options.stop, engine.turnEnd(options.template) ?? ''] : options.stop;
+    const {stop} = answer, {conversation} = engine;
+    const ids = messages ? conversation.tokenizeChat(messages, options.template)
+      : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt, {addSpecial: true, parseSpecial: true});
+    const stops = messages ? [...options.stop, conversation.turnEnd(options.template) ?? ''] : options.stop;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = engine.generate(ids, {...options, stop: stops}, stop, told);
+    const tokens = conversation.generate(ids, {...options, stop: stops}, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
@@ -170,12 +170,12 @@ export function serve(host) {
 
   const ops = {
     open,
-    tokenize: ({text, options}) => engine.tokenize(text, options),
-    detokenize: ({ids, options}) => engine.detokenize(ids, options),
-    render: ({messages, options}) => engine.render(messages, options?.template),
+    tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
+    detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
+    render: ({messages, options}) => engine.conversation.render(messages, options?.template),
     stats: () => engine.stats(),
-    saveSession: () => alone(() => engine.saveSession()),
-    loadSession: ({bytes}) => alone(() => engine.loadSession(bytes)),
+    saveSession: () => alone(() => engine.conversation.saveSession()),
+    loadSession: ({bytes}) => alone(() => engine.conversation.loadSession(bytes)),
     end,
   };
 

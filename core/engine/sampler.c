@@ -25,16 +25,16 @@ uint64_t qsf_sampler_bytes(uint32_t n_vocab)
     return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate)) + 64 * sizeof(int32_t);
 }
 
-qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
+qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sampler_options *opts,
+                           qsf_sampler **out, qsf_error *err)
 {
-    const qsf_platform *p = m->platform;
     *out = NULL;
     qsf_sampler *s = qsf_alloc(p, sizeof *s, "sampler", err);
     if (!s) return QSF_E_MEMORY;
     s->platform = p;
     qsf_sampler_defaults(&s->o);
     QSF_OPTIONS_COPY(&s->o, opts);
-    s->n_vocab = m->source->hp.n_vocab;
+    s->n_vocab = n_vocab;
     if (s->o.repeat_last_n > 1u << 20) {
         qsf_sampler_free(s);
         return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible", (unsigned)opts->repeat_last_n);
@@ -49,6 +49,11 @@ qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, 
     s->rng = s->o.seed ? s->o.seed : qsf_now(p) ^ 0x9e3779b97f4a7c15u;
     *out = s;
     return QSF_OK;
+}
+
+qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
+{
+    return qsf_sampler_for(m->platform, m->source->hp.n_vocab, opts, out, err);
 }
 
 void qsf_sampler_free(qsf_sampler *s)

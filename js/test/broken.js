@@ -9,11 +9,11 @@ import {PACKAGE, WORK} from './tools.js';
 const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
   thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
-  engine: ['engine.js', /this\.#x\.step\(/, `(this.#x.${NO_STACK}, this.#x).step(`],
+  engine: ['conversation.js', /x\.turn_step\(/, `(x.${NO_STACK}, x).turn_step(`],
   node: ['worker-node.js', /parentPort\.on\('message', serve\(/, `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
   reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/, `let n = 0;\n  parentPort.on('message', m => { if (m.op === 'read' && ++n > 8) process.exit(4); });\n  $&`],
   web: ['worker-web.js', /self\.onmessage = event => take\(event\.data\)/, `self.onmessage = event => event.data.op === 'stats' ? setTimeout(() => { throw new Error('broken'); }) : take(event.data)`],
-  sums: ['engine.js', /(#stillWorks\(\) \{\s+if) \(!this\.#x\.works\(\)\)/, '$1 (true)'],
+  sums: ['conversation.js', /(#stillWorks\(\) \{\s+if) \(!this\.#x\.works\(\)\)/, '$1 (true)'],
   module: ['package.json', /"type"/, ' "type"'],          // nothing: the test puts another module in
 };
 

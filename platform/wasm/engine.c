@@ -1,7 +1,9 @@
-/* What a module shows to JavaScript: one model, one context, one sequence, in calls that take and give numbers and places in memory.
+/* What a module shows to JavaScript: one model, one context, one sequence, in calls that take
+ * and give numbers and places in memory.
  * SPDX-License-Identifier: MIT
  *
- * js/engine.js is the other side; the orders of numbers and texts here are its lists' orders. */
+ * js/engine.js and js/conversation.js are the other side; the orders of numbers and texts here
+ * are engine.js's lists' orders. */
 #include "engine/context.h"
 #include "tensor/ggml_tiles.h"
 #include "wasm.h"
@@ -17,9 +19,11 @@ static struct {
     qsf_model   *model;
     qsf_context *context;
     qsf_sampler *sampler;
+    qsf_turn    *turn;
+    qsf_turn_piece piece;           /* the last one */
     qsf_plan     plan;
     uint32_t     guesses;           /* a pass, at most */
-    const char  *piece;             /* of the last token_piece */
+    const char  *bytes;             /* of the last token_piece */
     char         warnings[1500];    /* of the last context_new: lines */
     size_t       count;             /* ids or bytes that the last call gave or would have given */
     qsf_error    error;
@@ -79,6 +83,12 @@ WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
     return qsf_model_open(name, &o, &session.model, &session.error);
 }
 
+static qsf_status context_new(const qsf_context_options *o)
+{
+    const qsf_status st = qsf_context_new(session.model, o, &session.context, &session.error);
+    return st ? st : qsf_turn_new(session.context, 0, &session.turn, &session.error);
+}
+
 /* plan_only: makes the plan and nothing else. */
 WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int plan_only)
 {
@@ -101,7 +111,7 @@ WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int p
     session.warnings[0] = 0;
     session.guesses = qsf_draft_room(session.model, &o, QSF_DRAFT_MOST);
     const qsf_status st = plan_only ? qsf_context_plan(session.model, &o, &session.plan, &session.error)
-                                    : qsf_context_new(session.model, &o, &session.context, &session.error);
+                                    : context_new(&o);
     if (st) return st;
     if (plan_only) qsf_plan_log(session.model, &session.plan, &o);
     else qsf_context_get_plan(session.context, &session.plan);
@@ -124,8 +134,10 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
 {
     qsf_model_info m;
     qsf_stats s = { 0 };
+    qsf_turn_state t = { .size = sizeof t };
     qsf_model_get_info(session.model, &m);
     if (session.context) qsf_context_get_stats(session.context, &s);
+    if (session.turn) qsf_turn_get_state(session.turn, &t);
     const double numbers[] = {
         m.n_layers, m.n_embd, m.n_heads, m.n_kv_heads, m.head_dim, m.n_ff, m.n_vocab, m.n_ctx_train, (double)m.n_params, (double)m.weight_bytes,
         qsf_token_bos(session.model), qsf_token_eos(session.model),
@@ -133,7 +145,7 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
         s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
         (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
         (double)s.ns_read, (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
-        session.plan.n_batch, (double)session.plan.least, session.guesses,
+        session.plan.n_batch, (double)session.plan.least, (double)t.ns_sampling,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
@@ -152,10 +164,9 @@ WASM_EXPORT("encode") int wasm_encode(const char *text, size_t len, int flags, i
 }
 WASM_EXPORT("token_piece") const char *wasm_token_piece(int32_t id, int special)
 {
-    session.count = qsf_token_piece(session.model, id, special, &session.piece);
-    return session.piece;
+    session.count = qsf_token_piece(session.model, id, special, &session.bytes);
+    return session.bytes;
 }
-WASM_EXPORT("token_is_end") bool wasm_token_is_end(int32_t id) { return qsf_token_is_end(session.model, id); }
 
 /* texts: role, content, role, content, ... each terminated.  The text to out, or (ids not NULL) the tokens to ids. */
 WASM_EXPORT("chat")
@@ -176,11 +187,9 @@ int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_
 }
 WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name) { return qsf_chat_stop(session.model, name); }
 
-/* ---- computing ---- */
+/* ---- sessions ---- */
 
 WASM_EXPORT("length") uint32_t wasm_seq_length(void) { return qsf_seq_length(session.context, 0); }
-WASM_EXPORT("room") uint32_t wasm_seq_room(void) { return qsf_seq_room(session.context, 0); }
-WASM_EXPORT("truncate") int wasm_truncate(uint32_t n) { return qsf_seq_truncate(session.context, 0, n); }
 
 /* A session's bytes are JavaScript's: here they would make the memory larger for good. */
 static qsf_status session_put(void *user, const void *bytes, size_t len)
@@ -190,8 +199,11 @@ static qsf_status session_put(void *user, const void *bytes, size_t len)
     return QSF_OK;
 }
 WASM_EXPORT("session_bytes") double wasm_session_bytes(void) { return (double)qsf_session_bytes(session.context, 0); }
-WASM_EXPORT("session_save") int wasm_session_save(const int32_t *ids, uint32_t n)
+WASM_EXPORT("session_save") int wasm_session_save(void)
 {
+    size_t n;
+    qsf_turn_cancel(session.turn);
+    const int32_t *ids = qsf_turn_tokens(session.turn, &n);
     return qsf_session_save(session.context, 0, ids, n, session_put, NULL, &session.error);
 }
 static qsf_status session_get(void *user, uint64_t at, void *dst, size_t len)
@@ -200,32 +212,22 @@ static qsf_status session_get(void *user, uint64_t at, void *dst, size_t len)
     wasm_js_load((double)at, dst, len);
     return QSF_OK;
 }
-WASM_EXPORT("session_load") int wasm_session_load(double len, int32_t *ids, uint32_t cap)
+WASM_EXPORT("session_load") int wasm_session_load(double len)
 {
     const qsf_custom_file from = { .length = (uint64_t)len, .read = session_get };
-    return qsf_session_load(session.context, 0, &from, ids, cap, &session.count, &session.error);
+    const size_t bytes = session.plan.n_ctx * sizeof(int32_t);
+    int32_t *ids = wasm_mem_alloc(NULL, bytes);
+    if (!ids) return qsf_fail(&session.error, QSF_E_MEMORY, "out of memory for a session's tokens");
+    qsf_turn_cancel(session.turn);
+    const size_t cap = session.plan.n_ctx;
+    qsf_status st = qsf_session_load(session.context, 0, &from, ids, cap, &session.count, &session.error);
+    if (!st && (st = qsf_turn_hold(session.turn, ids, session.count)))
+        session.error = *qsf_turn_error(session.turn);
+    wasm_mem_free(NULL, ids, bytes);
+    return st;
 }
 
-/* rows is the caller's scratch, for n rows; the last `logits` of them get logits. */
-WASM_EXPORT("begin") int wasm_begin(const int32_t *ids, uint32_t n, uint32_t logits, qsf_row *rows)
-{
-    for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, ids[i], i + logits >= n };
-    return qsf_batch_begin(session.context, rows, n);
-}
-WASM_EXPORT("row_bytes") uint32_t wasm_row_bytes(void) { return sizeof(qsf_row); }
-
-/* Steps until the batch is done, bytes are missing, or `steps` are made.  The status; 256 is added where bytes are missing. */
-WASM_EXPORT("step") int wasm_step(uint32_t steps)
-{
-    bool waiting = false;
-    qsf_status st = QSF_PENDING;
-    while (steps-- && st == QSF_PENDING && !waiting) st = qsf_step(session.context, &waiting);
-    return (int)st + (waiting ? 256 : 0);
-}
-WASM_EXPORT("layer") uint32_t wasm_layer(void) { return qsf_batch_layer(session.context); }
-WASM_EXPORT("context_error") const char *wasm_context_error(void) { return qsf_last_error(session.context); }
-
-/* ---- sampling ---- */
+/* ---- turns ---- */
 
 WASM_EXPORT("sampler_new")
 int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top_p, double min_p, double repeat_penalty, double frequency_penalty,
@@ -246,7 +248,53 @@ int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top
     session.sampler = NULL;
     return qsf_sampler_new(session.model, &o, &session.sampler, &session.error);
 }
-WASM_EXPORT("accept") void wasm_accept(int32_t id) { qsf_sampler_accept(session.sampler, id); }
-/* From the logits of the row-th row that got some. */
-WASM_EXPORT("pick") int32_t wasm_pick(uint32_t row) { return qsf_sampler_pick(session.sampler, qsf_logits(session.context, row)); }
-WASM_EXPORT("draft") uint32_t wasm_draft(const int32_t *ids, uint32_t n, int32_t *out, uint32_t cap) { return (uint32_t)qsf_draft_lookup(ids, n, out, cap); }
+/* stops: texts one behind the other, of these lengths. */
+WASM_EXPORT("turn_begin")
+int wasm_turn_begin(const int32_t *ids, size_t n, const char *stops, const size_t *lengths, uint32_t n_stops,
+                    double max_tokens, int ignore_end)
+{
+    qsf_turn_options o;
+    const char **places = wasm_mem_alloc(NULL, (n_stops + 1) * sizeof *places);
+    if (!places) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < n_stops; stops += lengths[i++]) places[i] = stops;
+    qsf_turn_defaults(&o);
+    o.max_tokens = (int64_t)max_tokens;
+    o.stops = places;
+    o.n_stops = n_stops;
+    o.stop_lengths = lengths;
+    o.ignore_end = ignore_end;
+    o.draft = session.guesses;
+    const qsf_status st = qsf_turn_begin(session.turn, ids, n, session.sampler, &o);
+    wasm_mem_free(NULL, places, (n_stops + 1) * sizeof *places);
+    return st;
+}
+WASM_EXPORT("turn_next") int wasm_turn_next(void)
+{
+    session.piece.size = sizeof session.piece;
+    return qsf_turn_next(session.turn, &session.piece);
+}
+WASM_EXPORT("turn_token") int32_t wasm_turn_token(void) { return session.piece.token; }
+WASM_EXPORT("turn_end") int wasm_turn_end(void) { return session.piece.end; }
+WASM_EXPORT("turn_cut") bool wasm_turn_cut(void) { return session.piece.cut; }
+WASM_EXPORT("turn_text") const char *wasm_turn_text(void)
+{
+    session.count = session.piece.len;
+    return session.piece.text;
+}
+/* The status of one step; 256 is added where bytes are missing. */
+WASM_EXPORT("turn_step") int wasm_turn_step(void)
+{
+    bool waiting = false;
+    const qsf_status st = qsf_turn_step(session.turn, &waiting);
+    return (int)st + (waiting ? 256 : 0);
+}
+/* How many of the prompt's tokens are computed, those from before included. */
+WASM_EXPORT("turn_done") size_t wasm_turn_done(void)
+{
+    qsf_turn_state t = { .size = sizeof t };
+    qsf_turn_get_state(session.turn, &t);
+    return t.n_done;
+}
+WASM_EXPORT("turn_cancel") void wasm_turn_cancel(void) { qsf_turn_cancel(session.turn); }
+WASM_EXPORT("turn_error") const char *wasm_turn_error(void) { return qsf_turn_error(session.turn)->text; }
+WASM_EXPORT("layer") uint32_t wasm_layer(void) { return qsf_batch_layer(session.context); }

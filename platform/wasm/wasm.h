@@ -1,7 +1,7 @@
 /* What the files of platform/wasm share: memory, threads and files of a module that JavaScript runs.
  * SPDX-License-Identifier: MIT
  *
- * The module is its own: it brings no run time of a toolchain, and imports only what is declared here (js/engine.js has the other side).
+ * The module is its own: it brings no run time of a toolchain, and imports only what is declared here (js/transport.js has the other side).
  * One instance runs one model.  In the variant with threads all instances share a memory, and only the first one runs the engine. */
 #ifndef QSF_WASM_H
 #define QSF_WASM_H

@@ -1,0 +1,491 @@
+/* Turns: from a prompt to an answer, in rows that the caller may compute or leave to the turn.
+ * SPDX-License-Identifier: MIT
+ *
+ * ids[0..n_ids) are the prompt and the picked tokens.  The sequence holds a beginning of them,
+ * and behind that, while a turn is under way, the guesses of the last pass.  A picked token that
+ * is the next guess needs no pass; any other cuts the sequence behind the last right guess. */
+#include "base/host.h"
+#include "model/model.h"
+
+typedef enum turn_stage {
+    TURN_NONE,          /* none was begun */
+    TURN_PROMPT,        /* wants rows of the prompt from n_done on */
+    TURN_READY,         /* row `right` of the last pass has the logits of the next token */
+    TURN_TOKEN,         /* wants the last picked token's row, and those of guesses behind it */
+    TURN_OVER
+} turn_stage;
+
+struct qsf_turn {
+    const qsf_platform *platform;
+    qsf_context  *context;
+    const qsf_model *model;
+    qsf_seq       seq;
+    uint32_t      n_ctx, n_batch, n_vocab;
+    qsf_turn_options o;
+    qsf_sampler  *sampler;
+    turn_stage    stage;
+    qsf_turn_state state;
+    qsf_error     error;
+
+    int32_t      *ids;
+    size_t        n_ids, cap_ids;
+    qsf_row      *rows;                 /* [n_batch], of a turn that computes alone */
+    size_t        n_rows;               /* wanted last */
+    bool          stepping;             /* a batch of these rows alone is under way */
+    size_t        first;                /* the logits of the last pass's first row that asked */
+    int32_t       guess[QSF_DRAFT_MOST];
+    size_t        n_guess, right;       /* of them in this pass, and how many from the first on were picked */
+    size_t        n_made;
+    bool          guessed;              /* they are made */
+
+    char         *stops;                /* n_stops times a length and that many bytes */
+    size_t        stops_bytes;
+    size_t        longest_piece, longest_stop;
+    qsf_utf8_tail tail;
+    char         *held, *shown;         /* [cap_text] each: text that is not given yet; the last piece's */
+    size_t        n_held, cap_text;
+};
+
+void qsf_turn_defaults(qsf_turn_options *o)
+{
+    *o = (qsf_turn_options){ .size = sizeof *o, .max_tokens = -1 };
+}
+
+/* ---- memory ---- */
+
+/* Room for held text: what may be the beginning of a stop text, and one token's text behind it. */
+static qsf_status turn_text_room(qsf_turn *t)
+{
+    const size_t cap = t->longest_stop + 3 * (t->longest_piece + 4) + 1;
+    if (cap <= t->cap_text) return QSF_OK;
+    qsf_dealloc(t->platform, t->held, 2 * (uint64_t)t->cap_text);
+    t->cap_text = 0;
+    if (!(t->held = qsf_alloc_array(t->platform, cap, 2, "text", &t->error))) return QSF_E_MEMORY;
+    t->cap_text = cap;
+    t->shown = t->held + cap;
+    return QSF_OK;
+}
+
+static qsf_status turn_ids_room(qsf_turn *t, size_t n)
+{
+    if (n <= t->cap_ids) return QSF_OK;
+    int32_t *ids = qsf_alloc_array(t->platform, n, sizeof *ids, "tokens", &t->error);
+    if (!ids) return QSF_E_MEMORY;
+    if (t->n_ids) memcpy(ids, t->ids, t->n_ids * sizeof *ids);
+    qsf_dealloc(t->platform, t->ids, t->cap_ids * sizeof *ids);
+    t->ids = ids;
+    t->cap_ids = n;
+    return QSF_OK;
+}
+
+static size_t stop_length(const qsf_turn_options *o, size_t i)
+{
+    return o->stop_lengths ? o->stop_lengths[i] : strlen(o->stops[i]);
+}
+
+/* The caller's stop texts, copied. */
+static qsf_status turn_stops(qsf_turn *t)
+{
+    size_t bytes = 0;
+    qsf_dealloc(t->platform, t->stops, t->stops_bytes);
+    t->stops = NULL;
+    t->stops_bytes = t->longest_stop = 0;
+    for (size_t i = 0; i < t->o.n_stops; i++) {
+        const size_t len = stop_length(&t->o, i);
+        if (len > (1u << 20) || bytes > (1u << 24))
+            return qsf_fail(&t->error, QSF_E_ARGUMENT,
+                            "stop text %llu has %llu bytes; 1048576 are possible, and 16777216 of all",
+                            (unsigned long long)i, (unsigned long long)len);
+        t->longest_stop = QSF_MAX(t->longest_stop, len);
+        bytes += sizeof len + len;
+    }
+    if (!bytes) return QSF_OK;
+    if (!(t->stops = qsf_alloc(t->platform, bytes, "stop texts", &t->error))) return QSF_E_MEMORY;
+    t->stops_bytes = bytes;
+    char *at = t->stops;
+    for (size_t i = 0; i < t->o.n_stops; i++) {
+        const size_t len = stop_length(&t->o, i);
+        memcpy(at, &len, sizeof len);
+        memcpy(at + sizeof len, t->o.stops[i], len);
+        at += sizeof len + len;
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *err)
+{
+    qsf_plan plan;
+    qsf_model_info info;
+    qsf_model *m = qsf_context_model(c);
+    *out = NULL;
+    qsf_turn *t = qsf_alloc(m->platform, sizeof *t, "turn", err);
+    if (!t) return QSF_E_MEMORY;
+    qsf_context_get_plan(c, &plan);
+    qsf_model_get_info(m, &info);
+    t->platform = m->platform;
+    t->context = c;
+    t->model = m;
+    t->seq = s;
+    t->n_ctx = plan.n_ctx;
+    t->n_batch = qsf_context_batch(c);
+    t->n_vocab = info.n_vocab;
+    for (uint32_t i = 0; i < info.n_vocab; i++) {
+        const char *piece;
+        const size_t n = qsf_token_piece(m, (int32_t)i, true, &piece);
+        t->longest_piece = QSF_MAX(t->longest_piece, n);
+    }
+    t->rows = qsf_alloc_array(t->platform, t->n_batch, sizeof *t->rows, "batch", &t->error);
+    if (!t->rows || turn_text_room(t)) {
+        if (err) *err = t->error;
+        qsf_turn_free(t);
+        return QSF_E_MEMORY;
+    }
+    *out = t;
+    return QSF_OK;
+}
+
+void qsf_turn_free(qsf_turn *t)
+{
+    if (!t) return;
+    qsf_dealloc(t->platform, t->held, 2 * (uint64_t)t->cap_text);
+    qsf_dealloc(t->platform, t->stops, t->stops_bytes);
+    qsf_dealloc(t->platform, t->rows, t->n_batch * sizeof *t->rows);
+    qsf_dealloc(t->platform, t->ids, t->cap_ids * sizeof *t->ids);
+    qsf_dealloc(t->platform, t, sizeof *t);
+}
+
+/* ---- the end ---- */
+
+/* Takes the guesses that were not picked out of the sequence. */
+static void turn_forget(qsf_turn *t)
+{
+    const size_t wrong = t->n_guess - t->right;
+    if (t->stage == TURN_READY && wrong)
+        (void)qsf_seq_truncate(t->context, t->seq, qsf_seq_length(t->context, t->seq) - (uint32_t)wrong);
+    t->n_guess = t->n_made = t->right = 0;
+    t->guessed = false;
+}
+
+static void turn_over(qsf_turn *t, qsf_turn_end end)
+{
+    turn_forget(t);
+    t->n_rows = 0;
+    t->stage = TURN_OVER;
+    t->state.end = end;
+}
+
+void qsf_turn_cancel(qsf_turn *t)
+{
+    if (t->stage == TURN_NONE || t->stage == TURN_OVER) return;
+    if (t->stepping) (void)qsf_seq_truncate(t->context, t->seq, qsf_seq_length(t->context, t->seq));
+    t->stepping = false;
+    turn_over(t, QSF_TURN_CANCELLED);
+}
+
+/* A batch of the turn has failed. */
+static qsf_status turn_failed(qsf_turn *t, qsf_status st)
+{
+    qsf_fail(&t->error, st, "%s", qsf_last_error(t->context));
+    t->stepping = false;
+    turn_over(t, st == QSF_E_FULL ? QSF_TURN_FULL : QSF_TURN_FAILED);
+    return st == QSF_E_FULL ? QSF_OK : st;
+}
+
+/* ---- the beginning ---- */
+
+/* Cuts the sequence to what it has in common with ids, but for one token whose logits are
+ * needed. */
+static qsf_status turn_keep(qsf_turn *t, const int32_t *ids, size_t n)
+{
+    qsf_status st = QSF_OK;
+    size_t same = 0;
+    const size_t have = QSF_MIN(t->n_ids, qsf_seq_length(t->context, t->seq));
+    while (same < have && same < n - 1 && t->ids[same] == ids[same]) same++;
+    if (qsf_seq_truncate(t->context, t->seq, (uint32_t)same)) {      /* a window has dropped some */
+        st = qsf_seq_truncate(t->context, t->seq, 0);
+        same = 0;
+    }
+    t->n_ids = same;
+    t->state.n_kept = t->state.n_done = same;
+    return st ? qsf_fail(&t->error, st, "%s", qsf_last_error(t->context)) : QSF_OK;
+}
+
+static qsf_status turn_check(qsf_turn *t, const int32_t *ids, size_t n)
+{
+    if (n == 0)
+        return qsf_fail(&t->error, QSF_E_ARGUMENT,
+                        "the prompt is empty and the model has no token that begins a text");
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= t->n_vocab)
+            return qsf_fail(&t->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)ids[i],
+                            (unsigned)t->n_vocab);
+    if (t->o.draft > QSF_DRAFT_MOST)
+        return qsf_fail(&t->error, QSF_E_ARGUMENT, "%u guesses; at most %u are possible",
+                        (unsigned)t->o.draft, (unsigned)QSF_DRAFT_MOST);
+    return QSF_OK;
+}
+
+qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                          const qsf_turn_options *opts)
+{
+    enum { AT_FIRST = 256 };            /* tokens of an answer without max_tokens */
+    qsf_status st;
+    qsf_turn_cancel(t);
+    t->stage = TURN_NONE;
+    t->error = (qsf_error){ 0 };
+    t->state.end = QSF_TURN_GOES_ON;
+    t->state.n_prompt = n;
+    t->state.n_kept = t->state.n_done = t->state.n_tokens = 0;
+    qsf_turn_defaults(&t->o);
+    QSF_OPTIONS_COPY(&t->o, opts);
+    if ((st = turn_check(t, ids, n)) || (st = turn_stops(t)) || (st = turn_text_room(t))) return st;
+    if ((st = turn_keep(t, ids, n))) return st;
+    if (n - t->n_ids > qsf_seq_room(t->context, t->seq))
+        return qsf_fail(&t->error, QSF_E_FULL, "the prompt has %llu tokens, the context %u positions",
+                        (unsigned long long)n, (unsigned)t->n_ctx);
+    const int64_t most = t->o.max_tokens;
+    if ((st = turn_ids_room(t, n + (most < 0 ? AT_FIRST : (size_t)QSF_MIN(most, t->n_ctx))))) return st;
+    memcpy(t->ids + t->n_ids, ids + t->n_ids, (n - t->n_ids) * sizeof *ids);
+    t->n_ids = n;
+    t->sampler = sampler;
+    qsf_sampler_reset(sampler);
+    for (size_t i = 0; i < n; i++) qsf_sampler_accept(sampler, ids[i]);
+    t->tail = (qsf_utf8_tail){ 0 };
+    t->n_held = 0;
+    t->stage = TURN_PROMPT;
+    return QSF_OK;
+}
+
+/* ---- rows ---- */
+
+/* How many guesses may be made: no more than tokens are wanted, or positions are free. */
+static size_t turn_guess_room(const qsf_turn *t)
+{
+    const size_t used = (size_t)qsf_seq_length(t->context, t->seq) + 1;
+    const size_t fit = qsf_seq_room(t->context, t->seq);
+    const int64_t most = t->o.max_tokens, given = (int64_t)t->state.n_tokens;
+    const int64_t left = most < 0 ? QSF_DRAFT_MOST : most - given - 1;
+    if (used >= t->n_ctx || fit < 2 || left <= 0) return 0;
+    const size_t room = QSF_MIN(t->n_ctx - used, fit - 1);
+    return QSF_MIN(QSF_MIN((size_t)left, room), QSF_MIN(t->o.draft, t->n_batch - 1));
+}
+
+static void turn_guess(qsf_turn *t)
+{
+    const size_t room = turn_guess_room(t);
+    t->guessed = true;
+    if (!room) return;
+    t->n_made = t->o.guess ? t->o.guess(t->o.guess_user, t->ids, t->n_ids, t->guess, room)
+                           : qsf_draft_lookup(t->ids, t->n_ids, t->guess, room);
+    t->n_made = QSF_MIN(t->n_made, room);
+}
+
+size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
+{
+    size_t n = 0;
+    if (!cap) return 0;
+    if (t->stage == TURN_PROMPT) {
+        const size_t at = t->state.n_done, end = t->state.n_prompt;
+        for (; n < cap && n < t->n_batch && at + n < end; n++)
+            rows[n] = (qsf_row){ t->seq, t->ids[at + n], at + n + 1 == end };
+    } else if (t->stage == TURN_TOKEN) {
+        if (!t->guessed) turn_guess(t);
+        t->n_guess = QSF_MIN(t->n_made, cap - 1);
+        rows[n++] = (qsf_row){ t->seq, t->ids[t->n_ids - 1], true };
+        for (; n <= t->n_guess; n++) rows[n] = (qsf_row){ t->seq, t->guess[n - 1], true };
+    }
+    return t->n_rows = n;
+}
+
+size_t qsf_turn_computed(qsf_turn *t, size_t first)
+{
+    if (!t->n_rows) return 0;
+    size_t asked = t->n_rows;
+    if (t->stage == TURN_PROMPT) {
+        t->state.n_done += t->n_rows;
+        asked = t->state.n_done == t->state.n_prompt;
+    } else {
+        t->state.n_guessed += t->n_guess;
+    }
+    t->n_rows = 0;
+    if (!asked) return 0;
+    t->first = first;
+    t->stage = TURN_READY;
+    return asked;
+}
+
+static qsf_status turn_batch(qsf_turn *t)
+{
+    qsf_status st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, t->n_batch));
+    if (st == QSF_E_FULL && t->n_guess) {            /* other sequences may have taken the guesses' room */
+        st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, 1));
+    }
+    t->stepping = !st;
+    return st;
+}
+
+qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
+{
+    bool missing = false;
+    qsf_status st = QSF_OK;
+    if (waiting) *waiting = false;
+    if (t->stage != TURN_PROMPT && t->stage != TURN_TOKEN) return QSF_OK;
+    if (!t->stepping) st = turn_batch(t);
+    if (!st) st = qsf_step(t->context, &missing);
+    if (st == QSF_PENDING && missing && !waiting && (st = qsf_wait(t->context)) == QSF_OK) st = QSF_PENDING;
+    if (st == QSF_PENDING) {
+        if (waiting) *waiting = missing;
+        return st;
+    }
+    if (st) return turn_failed(t, st);
+    t->stepping = false;
+    qsf_turn_computed(t, 0);
+    return QSF_OK;
+}
+
+/* ---- text ---- */
+
+/* The place in text[0..len) where stop begins, wholly or with the part of it that is there; len
+ * where it does not. */
+static size_t stop_place(const char *text, size_t len, const char *stop, size_t n, bool *whole)
+{
+    *whole = false;
+    for (size_t at = 0; n && at < len; at++) {
+        const size_t have = QSF_MIN(len - at, n);
+        if (memcmp(text + at, stop, have)) continue;
+        *whole = have == n;
+        return at;
+    }
+    return len;
+}
+
+/* How much of the held text may be given: up to the first stop text in it (*found), or to what
+ * may become one. */
+static size_t turn_safe(const qsf_turn *t, bool *found)
+{
+    size_t safe = t->n_held;
+    *found = false;
+    for (const char *at = t->stops; t->stops && at < t->stops + t->stops_bytes;) {
+        size_t n;
+        bool whole;
+        memcpy(&n, at, sizeof n);
+        const size_t place = stop_place(t->held, t->n_held, at + sizeof n, n, &whole);
+        if (whole ? !*found || place < safe : !*found && place < safe) safe = place;
+        *found |= whole;
+        at += sizeof n + n;
+    }
+    return safe;
+}
+
+/* The first n bytes of the held text are given. */
+static void turn_show(qsf_turn *t, qsf_turn_piece *p, size_t n)
+{
+    memcpy(t->shown, t->held, n);
+    t->shown[n] = 0;
+    t->n_held -= n;
+    memmove(t->held, t->held + n, t->n_held);
+    p->text = t->shown;
+    p->len = n;
+}
+
+/* ---- tokens ---- */
+
+static int32_t turn_draw(qsf_turn *t)
+{
+    const uint64_t begin = qsf_now(t->platform);
+    const int32_t id = qsf_sampler_pick(t->sampler, qsf_logits(t->context, t->first + t->right));
+    t->state.ns_sampling += qsf_now(t->platform) - begin;
+    return id;
+}
+
+/* The logits behind id, which was picked: of the next guess's row where that is id, else of a
+ * pass to come. */
+static void turn_behind(qsf_turn *t, int32_t id)
+{
+    if (t->right < t->n_guess && t->guess[t->right] == id) {
+        t->right++;
+        t->state.n_right++;
+        return;
+    }
+    turn_forget(t);
+    t->stage = TURN_TOKEN;
+}
+
+/* Picks a token and takes its text; false: it ends the answer, or there is no memory for it. */
+static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
+{
+    const char *piece;
+    bool found;
+    const int32_t id = turn_draw(t);
+    if (!t->o.ignore_end && qsf_token_is_end(t->model, id)) return turn_over(t, QSF_TURN_END_TOKEN), false;
+    if (t->n_ids == t->cap_ids && turn_ids_room(t, 2 * t->cap_ids))
+        return turn_over(t, QSF_TURN_FAILED), false;
+    qsf_sampler_accept(t->sampler, id);
+    t->ids[t->n_ids++] = p->token = id;
+    t->state.n_tokens++;
+    const size_t n = qsf_token_piece(t->model, id, t->o.special, &piece);
+    t->n_held += qsf_utf8_push(&t->tail, piece, n, t->held + t->n_held);
+    turn_show(t, p, turn_safe(t, &found));
+    if (found) {
+        t->n_held = t->tail.len = 0;
+        turn_over(t, QSF_TURN_STOP_TEXT);
+    } else if (t->o.max_tokens >= 0 && (int64_t)t->state.n_tokens >= t->o.max_tokens) {
+        turn_over(t, QSF_TURN_MOST);            /* nobody asks for the logits behind it */
+    } else {
+        turn_behind(t, id);
+    }
+    return true;
+}
+
+/* What a caller that was compiled with a shorter struct knows of it. */
+static void turn_give(void *out, const void *from, size_t whole)
+{
+    size_t size;
+    memcpy(&size, out, sizeof size);
+    if (size <= sizeof size) return;
+    memcpy((char *)out + sizeof size, (const char *)from + sizeof size, QSF_MIN(size, whole) - sizeof size);
+}
+
+qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
+{
+    qsf_turn_piece p = { .token = -1, .text = "" };
+    if (out->size < offsetof(qsf_turn_piece, cut) + sizeof p.cut)
+        return qsf_fail(&t->error, QSF_E_ARGUMENT, "a piece of %llu bytes; its size is to be set",
+                        (unsigned long long)out->size);
+    if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was begun");
+    if (t->stage == TURN_READY && t->o.max_tokens == 0) turn_over(t, QSF_TURN_MOST);
+    if (t->stage != TURN_READY && t->stage != TURN_OVER) return QSF_PENDING;
+    if (t->stage == TURN_OVER || !turn_pick(t, &p)) {
+        turn_show(t, &p, t->n_held);
+        p.end = t->state.end;
+        p.cut = t->tail.len > 0;
+    }
+    turn_give(out, &p, sizeof p);
+    return QSF_OK;
+}
+
+/* ---- what a turn knows ---- */
+
+const qsf_error *qsf_turn_error(const qsf_turn *t) { return &t->error; }
+
+void qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out)
+{
+    turn_give(out, &t->state, sizeof t->state);
+}
+
+const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)
+{
+    *n = QSF_MIN(t->n_ids, qsf_seq_length(t->context, t->seq));
+    return t->ids;
+}
+
+qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n)
+{
+    qsf_turn_cancel(t);
+    t->n_ids = 0;
+    const qsf_status st = turn_ids_room(t, n);
+    if (st) return st;
+    if (n) memcpy(t->ids, ids, n * sizeof *ids);
+    t->n_ids = n;
+    return QSF_OK;
+}

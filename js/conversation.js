@@ -1,0 +1,188 @@
+/* Texts, tokens and turns of a model: what its one sequence holds, and what comes next.
+ * SPDX-License-Identifier: MIT */
+import {OK, PENDING, QsfError} from './errors.js';
+import {encoded} from './memory.js';
+
+const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
+const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
+const WAITING = 256;            /* turn_step(): bytes are missing */
+const TELL_MS = 50;
+const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
+const YIELD_MS = 12;            /* the longest that a message waits, but for one layer's computing */
+
+/* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
+const breathe = (() => {
+  if (typeof setImmediate === 'function') return () => new Promise(resolve => setImmediate(resolve));
+  const {port1, port2} = new MessageChannel();
+  const waiting = [];
+  port1.onmessage = () => waiting.shift()();
+  return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
+})();
+
+export class Conversation {
+  #memory; #x; #transport; #variant;
+  #batches = 0;
+  #breathed = 0;
+
+  /** Of the module that runs in memory and has opened its model. */
+  constructor(memory, transport, variant) {
+    this.#memory = memory;
+    this.#x = memory.x;
+    this.#transport = transport;
+    this.#variant = variant;
+  }
+
+  /* ---- text ---- */
+  tokenize(text, {addSpecial = false, parseSpecial = false} = {}) {
+    const memory = this.#memory, x = this.#x, bytes = encoded(text);
+    const cap = bytes.length + 16;                      // a token is a byte or more, but for a few
+    const flags = (addSpecial ? ADD_SPECIAL : 0) | (parseSpecial ? PARSE_SPECIAL : 0);
+    return memory.room(4 * cap, ids => {
+      memory.check(memory.with(bytes, at => x.encode(at, bytes.length, flags, ids, cap)));
+      return memory.numbers(ids, x.count());
+    });
+  }
+  detokenize(ids, {special = false} = {}) {
+    const stream = new TextDecoder(), x = this.#x;
+    const piece = id => {
+      const at = x.token_piece(id, special ? 1 : 0);
+      return this.#memory.bytes(at, x.count()).slice();
+    };
+    return ids.map(id => stream.decode(piece(id), {stream: true})).join('') + stream.decode();
+  }
+  render(messages, template) {
+    return this.#chat(messages, template, 1,
+      (name, at, n, out, cap) => this.#x.chat(name, at, n, out, 0, cap),
+      (out, n) => this.#memory.text(out, n));
+  }
+  /** The tokens of a conversation: what looks like a control token in a message's content is
+   * text. */
+  tokenizeChat(messages, template) {
+    return this.#chat(messages, template, 4,
+      (name, at, n, ids, cap) => this.#x.chat(name, at, n, 0, ids, cap),
+      (ids, n) => this.#memory.numbers(ids, n));
+  }
+  /* write() fills cap elements of so many bytes; where they are too few it runs again with the
+   * number it counted. */
+  #chat(messages, template, size, write, read) {
+    const memory = this.#memory, texts = encoded(messages.map(m => `${m.role}\0${m.content}\0`).join(''));
+    const tried = (name, at, cap) => memory.room(size * cap, out => {
+      const status = write(name, at, messages.length, out, cap), count = this.#x.count();
+      if (status && count >= cap) return {more: count + 1};
+      memory.check(status);
+      return {all: read(out, count)};
+    });
+    return memory.named(template, name => memory.with(texts, at => {
+      for (let cap = texts.length + 64 * messages.length + 256; ;) {
+        const {all, more} = tried(name, at, cap);
+        if (!more) return all;
+        cap = more;
+      }
+    }));
+  }
+  turnEnd(template) {
+    const memory = this.#memory;
+    return memory.named(template, name => memory.string(this.#x.chat_stop(name)));
+  }
+
+  /* ---- turns ---- */
+  #begin(ids, stops, maxTokens, ignoreEnd) {
+    const memory = this.#memory, texts = stops.map(encoded);
+    const lengths = Uint32Array.from(texts, text => text.length);
+    const joined = Uint8Array.from(texts.flatMap(text => [...text]));
+    const begin = (at, textsAt, lengthsAt) =>
+      this.#x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, maxTokens, ignoreEnd ? 1 : 0);
+    memory.check(memory.with(Int32Array.from(ids), at => memory.with(joined, textsAt =>
+      memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), this.#x.turn_error);
+  }
+
+  /* The engine optimises its code while that runs, and what it was once told of the sums is no
+   * promise for the new code. */
+  #stillWorks() {
+    if (!this.#x.works())
+      throw new QsfError('UNSUPPORTED', `${this.#variant}: relaxed SIMD gives wrong sums since this engine has ` +
+        'optimised it; load with relaxed: false');
+  }
+  async #pause() {
+    if (performance.now() - this.#breathed < YIELD_MS) return;
+    await breathe();
+    this.#breathed = performance.now();
+  }
+  /* One batch; other messages of the worker are heard meanwhile. */
+  async #compute(signal, stepped) {
+    const x = this.#x;
+    if (this.#batches++ % CHECK_BATCHES === 0) this.#stillWorks();
+    for (;;) {
+      const missing = this.#transport.expecting();
+      const result = x.turn_step(), status = result & 255;
+      if (status === OK) return;
+      if (status !== PENDING) this.#memory.check(status, x.turn_error);
+      stepped?.();
+      if (result & WAITING) await missing(signal.promise, YIELD_MS);
+      await this.#pause();
+      if (signal.aborted) throw signal.error;
+    }
+  }
+  /* Computes what the sequence does not hold of the prompt. */
+  async #prompt(total, signal, progress) {
+    const x = this.#x, layers = x.layer();              // no batch is under way
+    let told = -Infinity;
+    const tell = (done, layer) => {
+      told = performance.now();
+      progress({done, total, layer, layers});
+    };
+    for (let done = x.turn_done(); done < total && x.turn_next() === PENDING;) {
+      const before = done;
+      await this.#compute(signal, () => {
+        if (performance.now() - told >= TELL_MS) tell(before, x.layer());
+      });
+      done = x.turn_done();
+      tell(done, done === total ? layers : 0);          // the next batch begins
+    }
+  }
+  /* The last piece's text. */
+  #text() {
+    const at = this.#x.turn_text(), text = this.#memory.text(at, this.#x.count());
+    return this.#x.turn_cut() ? `${text}\ufffd` : text;
+  }
+
+  /** Yields {id, text} until a token or a text ends the answer; returns why. */
+  async * generate(ids, {maxTokens, stop, ignoreEnd, ...s}, signal, progress) {
+    const x = this.#x;
+    this.#memory.check(x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP,
+      s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
+    this.#begin(ids, stop, maxTokens, ignoreEnd);
+    try {
+      await this.#prompt(ids.length, signal, progress);
+      for (;;) {
+        while (x.turn_next() === PENDING) await this.#compute(signal);
+        const id = x.turn_token(), end = ENDS[x.turn_end()], text = this.#text();
+        if (end) {
+          if (text) yield {id: undefined, text};
+          return end;
+        }
+        yield {id, text};
+        await this.#pause();
+        if (signal.aborted) throw signal.error;
+      }
+    } finally {
+      x.turn_cancel();          // the reader may have left at any place
+    }
+  }
+
+  /** How many tokens the sequence holds. */
+  get length() { return this.#x.length(); }
+
+  /* ---- sessions ---- */
+  /** What the sequence holds, with its keys and values, as bytes. */
+  saveSession() {
+    this.#x.turn_cancel();      // takes guesses back
+    return this.#transport.saved(this.#x.session_bytes(), () => this.#memory.check(this.#x.session_save()));
+  }
+  /** Makes the sequence what was saved; anything wrong with the bytes leaves it as it is.
+   * Returns how many tokens that are. */
+  loadSession(bytes) {
+    this.#transport.loaded(bytes, () => this.#memory.check(this.#x.session_load(bytes.byteLength)));
+    return this.#x.count();
+  }
+}

@@ -1,0 +1,124 @@
+/* What passes between a module's memory and the world: the file's bytes, and those of sessions.
+ * SPDX-License-Identifier: MIT */
+import {E_CANCELLED, E_IO, OK, PENDING} from './errors.js';
+
+export class Transport {
+  #source; #memory;
+  #opening = false;
+  #held = [];                   // parts of the file that came before the model was open
+  #missing;                     // what opening stopped for
+  #reads = new Map();           // place of the state -> what the source calls the read
+  #arrival; #arrived;           // a promise for the next answered read
+  #take; #session;              // where a session goes to; the bytes that one comes from
+
+  /** The source stays the caller's. */
+  constructor(source) {
+    this.#source = source;
+    this.#expect();
+  }
+  #expect() { this.#arrival = new Promise(resolve => { this.#arrived = resolve; }); }
+
+  /** What a module imports whose memory this is. */
+  imports(memory) {
+    this.#memory = memory;
+    return {
+      now: () => performance.now(),
+      length: () => this.#source.length,
+      read: (at, dst, length, state) => this.#read(at, dst >>> 0, length >>> 0, state >>> 0),
+      cancel: state => this.#cancel(state >>> 0),
+      save: (at, length) => this.#take(memory.bytes(at, length >>> 0)),
+      load: (at, dst, length) =>
+        memory.bytes(dst, length >>> 0).set(this.#session.subarray(at, at + (length >>> 0))),
+    };
+  }
+
+  /** open()'s status.  A source that cannot answer at once makes opening stop; it begins again
+   * when the bytes are here. */
+  async open(open) {
+    this.#opening = true;
+    for (;;) {
+      this.#missing = undefined;
+      const status = open();
+      if (!this.#missing || status !== E_CANCELLED) return status;
+      const {at, length} = this.#missing;
+      this.#held.push({at, bytes: await this.#source.read(at, length)});
+    }
+  }
+  /** From here on reads are answered while the module runs. */
+  opened() {
+    this.#opening = false;
+    this.#held = [];
+  }
+
+  /* What can be answered at once: a status; else undefined. */
+  #answer(at, dst, length) {
+    if (this.#source.readSync) {
+      this.#source.readSync(at, this.#memory.bytes(dst, length));
+      return OK;
+    }
+    if (!this.#opening) return undefined;
+    const part = this.#held.find(h => h.at <= at && at + length <= h.at + h.bytes.length);
+    if (part) this.#memory.bytes(dst, length).set(part.bytes.subarray(at - part.at, at - part.at + length));
+    else this.#missing = {at, length};
+    return part ? OK : PENDING;
+  }
+  #read(at, dst, length, state) {
+    const memory = this.#memory;
+    try {
+      const status = this.#answer(at, dst, length);
+      if (status !== undefined) return status;
+    } catch (error) {
+      memory.failure = error;
+      return E_IO;
+    }
+    const settle = (error, bytes) => {
+      this.#reads.delete(state);
+      if (error) memory.failure = error;
+      if (bytes) memory.bytes(dst, length).set(bytes);
+      if (error || bytes) memory.store(state, error ? E_IO : OK);
+      this.#arrived();
+      this.#expect();
+    };
+    this.#reads.set(state, this.#source.start(at, length, dst, state, settle));
+    return PENDING;
+  }
+  #cancel(state) {
+    this.#source.cancel(this.#reads.get(state));
+    this.#reads.delete(state);
+  }
+  /** Ends reads. */
+  end() { for (const state of [...this.#reads.keys()]) this.#cancel(state); }
+
+  /** Asked before a step.  Where bytes are missing after it, what this gives waits until some
+   * have come, stopped is settled, or (where it may block) ms have passed. */
+  expecting() {
+    const arrival = this.#arrival, source = this.#source, {arrivals} = source;
+    return (stopped, ms) =>
+      arrivals === undefined ? Promise.race([arrival, stopped]) : source.sleep(arrivals, ms);
+  }
+
+  /** Calls save(), which writes at most length bytes; a copy of them. */
+  saved(length, save) {
+    const session = new Uint8Array(length);
+    let at = 0;
+    this.#take = bytes => {
+      session.set(bytes, at);
+      at += bytes.length;
+    };
+    try {
+      save();
+    } finally {
+      this.#take = undefined;
+    }
+    return session;
+  }
+  /** Calls load(), which reads bytes. */
+  loaded(bytes, load) {
+    this.#session = bytes;
+    try {
+      return load();
+    } finally {
+      this.#session = undefined;
+    }
+  }
+}
