@@ -21,14 +21,14 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_4BIT_S:  return QSF_F_4;
     case QSF_T_5BIT_S:  return QSF_F_5;
     case QSF_T_6BIT_S:  return QSF_F_6;
-    case QSF_T_GGML + 7:  return QSF_F_5Z;
-    case QSF_T_GGML + 10: return QSF_F_Q2K;
-    case QSF_T_GGML + 11: return QSF_F_Q3K;
-    case QSF_T_GGML + 12: return QSF_F_Q4K;
-    case QSF_T_GGML + 13: return QSF_F_Q5K;
-    case QSF_T_GGML + 14: return QSF_F_Q6K;
-    case QSF_T_GGML + 20: return QSF_F_IQ4;
-    case QSF_T_GGML + 23: return QSF_F_IQ4XS;
+    case QSF_T_Q5_1:  return QSF_F_5Z;
+    case QSF_T_Q2_K: return QSF_F_Q2K;
+    case QSF_T_Q3_K: return QSF_F_Q3K;
+    case QSF_T_Q4_K: return QSF_F_Q4K;
+    case QSF_T_Q5_K: return QSF_F_Q5K;
+    case QSF_T_Q6_K: return QSF_F_Q6K;
+    case QSF_T_IQ4_NL: return QSF_F_IQ4;
+    case QSF_T_IQ4_XS: return QSF_F_IQ4XS;
     default:            return -1;
     }
 }

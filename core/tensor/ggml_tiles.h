@@ -16,7 +16,7 @@ uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t);
 /* Permutes the data of n tensors, which can be written and has room for tiles, into tiles; each becomes what it then is.  The pool's
  * threads (NULL: the caller) share the work; strips is scratch for the largest strip for each of them. */
 void   qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool);
-/* The way back for one block: row r of a tile of type QSF_T_GGML + n to GGUF's bytes. */
+/* The way back for one block: row r of a tile of one of GGUF's types to GGUF's bytes. */
 void   qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block);
 
 #endif

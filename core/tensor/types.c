@@ -9,8 +9,6 @@
 
 /* ---- what there is ---- */
 
-#define TYPE_GGML(name, log2_block, bytes) { name, 0, false, log2_block, bytes, 0 }
-
 const qsf_type_info *qsf_type_get(uint32_t type)
 {
     static const qsf_type_info own[] = {
@@ -31,11 +29,18 @@ const qsf_type_info *qsf_type_get(uint32_t type)
         [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
     };
     static const qsf_type_info ggml[] = {
-        [2]  = TYPE_GGML("q4_0", 5, 18),   [3]  = TYPE_GGML("q4_1", 5, 20),
-        [6]  = TYPE_GGML("q5_0", 5, 22),   [7]  = TYPE_GGML("q5_1", 5, 24),   [8]  = TYPE_GGML("q8_0", 5, 34),
-        [10] = TYPE_GGML("q2_K", 8, 84),   [11] = TYPE_GGML("q3_K", 8, 110),  [12] = TYPE_GGML("q4_K", 8, 144),
-        [13] = TYPE_GGML("q5_K", 8, 176),  [14] = TYPE_GGML("q6_K", 8, 210),
-        [20] = TYPE_GGML("iq4_nl", 5, 18), [23] = TYPE_GGML("iq4_xs", 8, 136),
+        [QSF_T_Q4_0 - QSF_T_GGML]   = { "q4_0", 0, false, 5, 18, 0 },
+        [QSF_T_Q4_1 - QSF_T_GGML]   = { "q4_1", 0, false, 5, 20, 0 },
+        [QSF_T_Q5_0 - QSF_T_GGML]   = { "q5_0", 0, false, 5, 22, 0 },
+        [QSF_T_Q5_1 - QSF_T_GGML]   = { "q5_1", 0, false, 5, 24, 0 },
+        [QSF_T_Q8_0 - QSF_T_GGML]   = { "q8_0", 0, false, 5, 34, 0 },
+        [QSF_T_Q2_K - QSF_T_GGML]   = { "q2_K", 0, false, 8, 84, 0 },
+        [QSF_T_Q3_K - QSF_T_GGML]   = { "q3_K", 0, false, 8, 110, 0 },
+        [QSF_T_Q4_K - QSF_T_GGML]   = { "q4_K", 0, false, 8, 144, 0 },
+        [QSF_T_Q5_K - QSF_T_GGML]   = { "q5_K", 0, false, 8, 176, 0 },
+        [QSF_T_Q6_K - QSF_T_GGML]   = { "q6_K", 0, false, 8, 210, 0 },
+        [QSF_T_IQ4_NL - QSF_T_GGML] = { "iq4_nl", 0, false, 5, 18, 0 },
+        [QSF_T_IQ4_XS - QSF_T_GGML] = { "iq4_xs", 0, false, 8, 136, 0 },
     };
     const qsf_type_info *info = NULL;
     if (type < QSF_ARRAY_LEN(own)) info = &own[type];
@@ -379,5 +384,4 @@ void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst)
         }
 }
 
-#undef TYPE_GGML
 #undef PLANE_EACH_WIDTH

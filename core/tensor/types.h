@@ -28,8 +28,12 @@ typedef enum qsf_type {
     QSF_T_BF16      = 23,
     QSF_T_SPARSE    = 24,   /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
                              * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
-    QSF_T_GGML      = 64,   /* + ggml type number; in memory also with packing 1, see core/tensor/ggml_tiles.h */
-    QSF_T_GGML_LAST = 64 + 63
+    /* GGUF's types of blocks; in memory also with packing 1, see core/tensor/ggml_tiles.h */
+    QSF_T_GGML      = 64,
+    QSF_T_Q4_0 = QSF_T_GGML + 2, QSF_T_Q4_1, QSF_T_Q5_0 = QSF_T_GGML + 6, QSF_T_Q5_1, QSF_T_Q8_0,
+    QSF_T_Q2_K = QSF_T_GGML + 10, QSF_T_Q3_K, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K,
+    QSF_T_IQ4_NL = QSF_T_GGML + 20, QSF_T_IQ4_XS = QSF_T_GGML + 23,
+    QSF_T_GGML_END
 } qsf_type;
 
 /* What a tensor is for.  Numbers 0-13 are the founding document's. */

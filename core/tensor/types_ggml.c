@@ -203,19 +203,19 @@ static void dequant_iq4_xs(const uint8_t *restrict p, size_t blocks, float *rest
 void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out)
 {
     const size_t n32 = cols / 32, n256 = cols / 256;
-    switch (type - QSF_T_GGML) {
-    case 2:  dequant_q4_0(row, n32, out); break;
-    case 3:  dequant_q4_1(row, n32, out); break;
-    case 6:  dequant_q5_0(row, n32, out); break;
-    case 7:  dequant_q5_1(row, n32, out); break;
-    case 8:  dequant_q8_0(row, n32, out); break;
-    case 10: dequant_q2_k(row, n256, out); break;
-    case 11: dequant_q3_k(row, n256, out); break;
-    case 12: dequant_q4_k(row, n256, out); break;
-    case 13: dequant_q5_k(row, n256, out); break;
-    case 14: dequant_q6_k(row, n256, out); break;
-    case 20: dequant_iq4_nl(row, n32, out); break;
-    case 23: dequant_iq4_xs(row, n256, out); break;
-    default: assert(!"a type that qsf_type_get does not know");
+    switch (type) {
+    case QSF_T_Q4_0:   dequant_q4_0(row, n32, out); break;
+    case QSF_T_Q4_1:   dequant_q4_1(row, n32, out); break;
+    case QSF_T_Q5_0:   dequant_q5_0(row, n32, out); break;
+    case QSF_T_Q5_1:   dequant_q5_1(row, n32, out); break;
+    case QSF_T_Q8_0:   dequant_q8_0(row, n32, out); break;
+    case QSF_T_Q2_K:   dequant_q2_k(row, n256, out); break;
+    case QSF_T_Q3_K:   dequant_q3_k(row, n256, out); break;
+    case QSF_T_Q4_K:   dequant_q4_k(row, n256, out); break;
+    case QSF_T_Q5_K:   dequant_q5_k(row, n256, out); break;
+    case QSF_T_Q6_K:   dequant_q6_k(row, n256, out); break;
+    case QSF_T_IQ4_NL: dequant_iq4_nl(row, n32, out); break;
+    case QSF_T_IQ4_XS: dequant_iq4_xs(row, n256, out); break;
+    default:           assert(!"a type that qsf_type_get does not know");
     }
 }
