@@ -1,4 +1,4 @@
-/* From one number format to another with AVX2 and F16C: int8 activations, half floats, 4- and 8-bit keys and values.
+/* From one number format to another with AVX2 and F16C: int8 activations, half floats, keys and values.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
@@ -85,46 +85,6 @@ static void quantize_kv_8bit_avx2(int8_t *out, float *scale, const float *in, si
     memcpy(out + i, codes, n - i);
 }
 
-/* 32 codes -8..7 to 16 bytes of nibbles. */
-QSF_TEMPLATE __m128i nibbles_avx2(__m256i codes)
-{
-    const __m256i c = _mm256_add_epi8(codes, _mm256_set1_epi8(8));
-    const __m256i pairs = _mm256_maddubs_epi16(c, _mm256_set1_epi16(0x1001));                    /* first + 16 * second */
-    return _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-}
-static void quantize_kv_4bit_avx2(uint8_t *out, float *scale, const float *in, size_t n)
-{
-    n &= ~(size_t)1;
-    const float d = largest_finite_avx2(in, n) / 7;
-    *scale = d < FLT_MIN ? 0 : d;
-    const __m256 f = _mm256_set1_ps(*scale > 0 ? 1 / *scale : 0);
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) _mm_storeu_si128((__m128i *)(void *)(out + i / 2), nibbles_avx2(codes32_avx2(in + i, f)));
-    if (i == n) return;
-    float tail[32] = { 0 };
-    uint8_t codes[16];
-    memcpy(tail, in + i, (n - i) * sizeof *in);
-    _mm_storeu_si128((__m128i *)(void *)codes, nibbles_avx2(codes32_avx2(tail, f)));
-    memcpy(out + i / 2, codes, (n - i) / 2);
-}
-
-static void dequantize_kv_4bit_avx2(float *out, const uint8_t *in, float scale, size_t n)
-{
-    const __m256 f = _mm256_set1_ps(scale);
-    const __m128i low = _mm_set1_epi8(15), eight = _mm_set1_epi8(8);
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(in + i / 2));
-        const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), eight);
-        _mm256_storeu_ps(out + i, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c))));
-        _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)))));
-    }
-    for (; i + 1 < n; i += 2) {
-        out[i] = scale * (float)((in[i / 2] & 15) - 8);
-        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
-    }
-}
-
 /* ---- levels of 4 and 2 bits ---- */
 static void levels_reach_avx2(float *top, float *sum, const float *x, size_t dim)
 {
@@ -208,27 +168,14 @@ static void fp32_to_fp16_array_avx2(uint16_t *out, const float *in, size_t n)
     for (; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
 }
 
-static void memset_pattern_avx2(void *dst, uint32_t pattern, size_t bytes)
-{
-    const __m256i p = _mm256_set1_epi32((int)pattern);
-    uint8_t *out = dst, four[4];
-    size_t i = 0;
-    for (; i + 32 <= bytes; i += 32) _mm256_storeu_si256((__m256i *)(void *)(out + i), p);
-    qsf_put32(four, pattern);
-    for (; i < bytes; i++) out[i] = four[i % 4];
-}
-
 void qsf_convert_avx2(qsf_kernels *k)
 {
     k->quantize_act = quantize_act_avx2;
     k->quantize_kv_8bit = quantize_kv_8bit_avx2;
-    k->quantize_kv_4bit = quantize_kv_4bit_avx2;
-    k->dequantize_kv_4bit = dequantize_kv_4bit_avx2;
     k->quantize_kv_levels = quantize_kv_levels_avx2;
     k->unpack_kv_levels = unpack_kv_levels_avx2;
     k->fp16_to_fp32_array = fp16_to_fp32_array_avx2;
     k->fp32_to_fp16_array = fp32_to_fp16_array_avx2;
-    k->memset_pattern = memset_pattern_avx2;
 }
 
 QSF_TARGET_END

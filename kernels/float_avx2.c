@@ -150,29 +150,11 @@ static void matmul_bf16_avx2(float *y, size_t ldy, const uint16_t *w, const floa
     matmul_any_float_avx2(y, ldy, QSF_FLOAT_B16, w, scratch, cols, n, rows, cols);
 }
 
-static int32_t dot_i8_avx2(const int8_t *a, const int8_t *b, size_t n)
-{
-    __m256i s0 = _mm256_setzero_si256(), s1 = s0;
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(a + i)), y = _mm256_loadu_si256((const __m256i *)(const void *)(b + i));
-        s0 = _mm256_add_epi32(s0, _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(x)), _mm256_cvtepi8_epi16(_mm256_castsi256_si128(y))));
-        s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(x, 1)), _mm256_cvtepi8_epi16(_mm256_extracti128_si256(y, 1))));
-    }
-    const __m256i s = _mm256_add_epi32(s0, s1);
-    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
-    uint32_t sum = (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
-    for (; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
-    return (int32_t)sum;
-}
-
 void qsf_float_avx2(qsf_kernels *k)
 {
     k->matmul_f32 = matmul_f32_avx2;
     k->matmul_f16 = matmul_f16_avx2;
     k->matmul_bf16 = matmul_bf16_avx2;
-    k->dot_i8 = dot_i8_avx2;
 }
 
 QSF_TARGET_END

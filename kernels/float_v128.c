@@ -157,26 +157,11 @@ static void matmul_bf16_v128(float *y, size_t ldy, const uint16_t *w, const floa
     matmul_any_float_v128(y, ldy, QSF_FLOAT_B16, w, scratch, cols, n, rows, cols);
 }
 
-static int32_t dot_i8_v128(const int8_t *a, const int8_t *b, size_t n)
-{
-    v4i s0 = { 0, 0, 0, 0 }, s1 = s0;
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        s0 = v16_dot(s0, a + i, b + i);
-        s1 = v16_dot(s1, a + i + 16, b + i + 16);
-    }
-    uint32_t sum = 0;       /* wraps instead of overflowing */
-    for (int j = 0; j < 4; j++) sum += (uint32_t)s0[j] + (uint32_t)s1[j];
-    for (; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
-    return (int32_t)sum;
-}
-
 void qsf_float_v128(qsf_kernels *k)
 {
     k->matmul_f32 = matmul_f32_v128;
     k->matmul_f16 = matmul_f16_v128;
     k->matmul_bf16 = matmul_bf16_v128;
-    k->dot_i8 = dot_i8_v128;
 }
 
 QSF_V128_END

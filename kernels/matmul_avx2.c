@@ -73,10 +73,10 @@ QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uin
 }
 
 /* ---- several rows of activations: a group of one half is unpacked into registers, then all rows pass by ---- */
-typedef struct strip_avx2 {
+typedef struct few_avx2 {
     __m256  acc[2][TOKENS_AVX2];
     __m256i sum[TOKENS_AVX2];
-} strip_avx2;
+} few_avx2;
 
 /* Sums of the group at g times n rows of q; the second group of 64 columns goes on from the first. */
 QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, qsf_form form, bool second)
@@ -94,7 +94,7 @@ QSF_TEMPLATE void group_avx2(__m256i *sum, const uint8_t *g, const int8_t *q, si
     }
 }
 
-QSF_TEMPLATE void part_avx2(strip_avx2 *a, int half, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
+QSF_TEMPLATE void part_avx2(few_avx2 *a, int half, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
                             __m256 scale, __m256 zero, qsf_form form, bool small)
 {
     const int8_t *q = x->q + m * x->cols + at;
@@ -111,7 +111,7 @@ QSF_TEMPLATE void tile_row_avx2(float *y, size_t ldy, qsf_form form, bool small,
                                 size_t n, size_t blocks, uint32_t block)
 {
     const size_t groups = small ? 1 : 2;
-    strip_avx2 a;
+    few_avx2 a;
     for (size_t t = 0; t < n; t++) a.acc[0][t] = a.acc[1][t] = _mm256_setzero_ps();
     size_t at = 0;
     for (size_t b = 0; b < blocks; b++) {
@@ -133,10 +133,10 @@ QSF_TEMPLATE void tile_row_avx2(float *y, size_t ldy, qsf_form form, bool small,
 QSF_TEMPLATE void matmul_any_avx2(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                                   size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_AVX2)
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_AVX2)
                 tile_row_avx2(y + m * ldy + 16 * t, ldy, form, small, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_AVX2), blocks, block);
 }
 

@@ -170,10 +170,10 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
 QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                                      size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++) {
-            const size_t end = QSF_MIN((size_t)x->n, from + strip);
+            const size_t end = QSF_MIN((size_t)x->n, from + band);
             for (size_t m = from; m < end; m += TOKENS_AVXVNNI) {
                 const size_t n = QSF_MIN(end - m, (size_t)TOKENS_AVXVNNI);
                 float *out = y + m * ldy + 16 * t;

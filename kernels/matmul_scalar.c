@@ -63,14 +63,6 @@ QSF_EACH_FORM(FORM_SCALAR)
 QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
 
-static void attention_qkv_project_scalar(const qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                         const qsf_act *x, size_t blocks, uint32_t block)
-{
-    for (int i = 0; i < 3; i++)
-        if (x->n == 1) k->matvec[form](y[i], w[i], x, tiles[i], blocks, block);
-        else k->matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
 static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
     for (size_t m = 0; m < n; m++)
@@ -103,13 +95,6 @@ static void matmul_bf16_scalar(float *y, size_t ldy, const uint16_t *w, const fl
         }
 }
 
-static int32_t dot_i8_scalar(const int8_t *a, const int8_t *b, size_t n)
-{
-    uint32_t sum = 0;       /* wraps instead of overflowing, as the vector sets do */
-    for (size_t i = 0; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
-    return (int32_t)sum;
-}
-
 void qsf_matmul_scalar(qsf_kernels *k)
 {
 #define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
@@ -117,9 +102,7 @@ void qsf_matmul_scalar(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
     qsf_super_scalar(k);
-    k->attention_qkv_project = attention_qkv_project_scalar;
     k->matmul_f32 = matmul_f32_scalar;
     k->matmul_f16 = matmul_f16_scalar;
     k->matmul_bf16 = matmul_bf16_scalar;
-    k->dot_i8 = dot_i8_scalar;
 }

@@ -67,10 +67,10 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
 }
 
 /* ---- several rows of activations: a group of one quarter is unpacked into registers, then all rows pass by ---- */
-typedef struct strip_sse42 {
+typedef struct few_sse42 {
     v4f     acc[4][TOKENS_SSE42];
     __m128i sum[TOKENS_SSE42];
-} strip_sse42;
+} few_sse42;
 
 /* Sums of the group at g times n rows of q; the second group of 64 columns goes on from the first. */
 QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, qsf_form form, bool second)
@@ -88,7 +88,7 @@ QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, s
     }
 }
 
-QSF_TEMPLATE void part_sse42(strip_sse42 *a, int quarter, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
+QSF_TEMPLATE void part_sse42(few_sse42 *a, int quarter, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
                              v4f scale, v4f zero, qsf_form form, bool small)
 {
     const int8_t *q = x->q + m * x->cols + at;
@@ -105,7 +105,7 @@ QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small
                                  size_t n, size_t blocks, uint32_t block)
 {
     const size_t groups = small ? 1 : 2;
-    strip_sse42 a;
+    few_sse42 a;
     memset(&a.acc, 0, sizeof a.acc);
     size_t at = 0;
     for (size_t b = 0; b < blocks; b++) {
@@ -123,10 +123,10 @@ QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small
 QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                                    size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_SSE42)
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_SSE42)
                 tile_row_sse42(y + m * ldy + 16 * t, ldy, form, small, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_SSE42), blocks, block);
 }
 

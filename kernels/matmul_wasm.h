@@ -86,7 +86,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
     }
 }
 
-/* ---- several rows of activations: 64 columns of a tile are unpacked once, then all rows of a strip pass by ---- */
+/* ---- several rows of activations: 64 columns of a tile are unpacked once, then all rows of a band pass by ---- */
 enum { NAMED(TOKENS) = 16 };        /* rows that share one unpacking */
 
 typedef struct NAMED(part) {
@@ -202,12 +202,12 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
 QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                                     size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
     NAMED(part) p;
     p.x = x;
-    for (size_t from = 0; from < x->n; from += strip)
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += NAMED(TOKENS)) {
+            for (size_t m = from; m < x->n && m < from + band; m += NAMED(TOKENS)) {
                 p.m = m, p.n = QSF_MIN(x->n - m, (size_t)NAMED(TOKENS));
                 NAMED(tile_row)(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block);
             }

@@ -3,7 +3,7 @@
  *
  * A tile is read as four quarters of 4 rows: 16 bytes, 4 columns of each row, are one vector.  For one row of activations every
  * set multiplies codes as it unpacks them.  For several, 64 columns of a tile are unpacked into a kilobyte on the stack, and a
- * function of the set multiplies them with all rows of a strip: unpacking then costs little, and is the same code in every set. */
+ * function of the set multiplies them with all rows of a band: unpacking then costs little, and is the same code in every set. */
 #ifndef QSF_NEON_TILE_H
 #define QSF_NEON_TILE_H
 
@@ -147,12 +147,12 @@ QSF_TEMPLATE void tile_row_neon(part_neon *p, float *y, size_t ldy, qsf_form for
 QSF_TEMPLATE void matmul_any_neon(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                                   size_t blocks, uint32_t block, bool by8, part_fn_neon *multiply)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
     part_neon p;
     p.x = x;
-    for (size_t from = 0; from < x->n; from += strip)
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_NEON) {
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_NEON) {
                 p.m = m, p.n = QSF_MIN(x->n - m, (size_t)TOKENS_NEON);
                 tile_row_neon(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block, by8, multiply);
             }

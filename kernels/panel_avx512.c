@@ -10,12 +10,12 @@
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "tiles_avx512.h"
 
-enum { PANEL_STRIP = 256 };
+enum { PANEL_BAND = 256 };
 
-/* What a strip's rows bring to a panel's columns besides their codes. */
+/* What a band's rows bring to a panel's columns besides their codes. */
 typedef struct panel_side {
-    int32_t sum[PANEL_STRIP][QSF_PANEL_SUBS];           /* of the codes: for the zero, or times -offset, where the products' sums begin */
-    float   d[PANEL_STRIP][QSF_PANEL_COLS / 64];
+    int32_t sum[PANEL_BAND][QSF_PANEL_SUBS];           /* of the codes: for the zero, or times -offset, where the products' sums begin */
+    float   d[PANEL_BAND][QSF_PANEL_COLS / 64];
 } panel_side;
 
 /* 256 columns at a time, as x's rows are made of. */
@@ -56,13 +56,13 @@ QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const i
 }
 
 /* T rows of activations against a panel's columns, which begin at column `at`: the same steps as in matmul_avx512.c. */
-QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t strip_row,
+QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t band_row,
                                     const qsf_act *x, size_t row, size_t at, size_t cols)
 {
     const int n_sums = sub == 64 ? 1 : 64 / sub, half = sub == 16 ? 16 : 32;
     const uint8_t *w = p->code[0];
-    const float *scale = p->scale[0], *zero = p->zero[0], *d = side->d[strip_row];
-    const int32_t *s = side->sum[strip_row];
+    const float *scale = p->scale[0], *zero = p->zero[0], *d = side->d[band_row];
+    const int32_t *s = side->sum[band_row];
     const int8_t *q[8];
     __m512 acc[8];
     QSF_UNROLL
@@ -101,12 +101,12 @@ QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, siz
     for (int t = 0; t < T; t++) _mm512_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 
-typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t strip_row, const qsf_act *x, size_t row, size_t at, size_t cols);
+typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t band_row, const qsf_act *x, size_t row, size_t at, size_t cols);
 #define PANEL_ROWS(SUB, ZERO, T)                                                                                               \
     static void panel_rows_##SUB##_##ZERO##_##T(float *y, size_t ldy, const qsf_panel *p, const panel_side *side,              \
-                                                size_t strip_row, const qsf_act *x, size_t row, size_t at, size_t cols)        \
+                                                size_t band_row, const qsf_act *x, size_t row, size_t at, size_t cols)        \
     {                                                                                                                          \
-        panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, strip_row, x, row, at, cols);                                         \
+        panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, band_row, x, row, at, cols);                                         \
     }
 #define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 1)
 PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64, 0) PANEL_ALL(64, 1)
@@ -116,8 +116,8 @@ PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64
 enum { PANEL_COUNTS = 3 };
 static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 1 };
 
-/* All rows of a strip against a panel. */
-static void panel_strip(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, const qsf_act *x,
+/* All rows of a band against a panel. */
+static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, const qsf_act *x,
                         size_t row, size_t n, size_t at, size_t cols)
 {
 #define PANEL_ALL(SUB, ZERO) { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_1 }
@@ -139,14 +139,14 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
     panel_side side;
     const size_t most = (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub), tile_bytes = row_bytes / blocks;
     const size_t cols = (size_t)qsf_round_up(blocks * block, 64);
-    for (size_t from = 0; from < x->n; from += PANEL_STRIP) {
-        const size_t n = QSF_MIN(x->n - from, (size_t)PANEL_STRIP);
+    for (size_t from = 0; from < x->n; from += PANEL_BAND) {
+        const size_t n = QSF_MIN(x->n - from, (size_t)PANEL_BAND);
         for (size_t at = 0; at < cols; at += most) {
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
             panel_side_read(&side, f, x, from, n, at, here);
             for (size_t t = 0; t < tiles; t++) {
                 f->unpack(&panel, w + t * row_bytes + at / block * tile_bytes, b, block);
-                panel_strip(f, y + 16 * t, ldy, &panel, &side, x, from, n, at, here);
+                panel_band(f, y + 16 * t, ldy, &panel, &side, x, from, n, at, here);
             }
         }
     }

@@ -9,6 +9,6 @@ void qsf_kernels_scalar(qsf_kernels *k)
     qsf_matmul_scalar(k);
     qsf_attention_scalar(k);
     qsf_vector_scalar(k);
-    qsf_sampling_scalar(k);
+    qsf_top_k_scalar(k);
     qsf_convert_scalar(k);
 }

@@ -9,13 +9,13 @@
 void qsf_matmul_scalar(qsf_kernels *k);
 void qsf_attention_scalar(qsf_kernels *k);
 void qsf_vector_scalar(qsf_kernels *k);
-void qsf_sampling_scalar(qsf_kernels *k);
+void qsf_top_k_scalar(qsf_kernels *k);
 void qsf_convert_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
 void qsf_float_avx2(qsf_kernels *k);
 void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
-void qsf_sampling_avx2(qsf_kernels *k);
+void qsf_top_k_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
@@ -158,8 +158,8 @@ QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16
     }
 }
 
-/* Rows of activations whose int8 stay in half of a usual second-level cache while all tiles pass by; a multiple of 16. */
-QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
+/* A band: rows of activations whose int8 stay in half of a usual second-level cache while all tiles pass by; a multiple of 16. */
+QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 {
     const size_t rows = ((size_t)384 << 10) / (cols ? cols : 1);
     return rows < 16 ? 16 : rows / 16 * 16;

@@ -177,10 +177,10 @@ QSF_TEMPLATE void super_row_avx2(float *y, size_t ldy, qsf_form form, const uint
 
 QSF_TEMPLATE void super_any_avx2(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_AVX2)
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_AVX2)
                 super_row_avx2(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_AVX2), blocks);
 }
 

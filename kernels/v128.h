@@ -30,7 +30,7 @@
 void qsf_float_v128(qsf_kernels *k);
 void qsf_attention_v128(qsf_kernels *k);
 void qsf_vector_v128(qsf_kernels *k);
-void qsf_sampling_v128(qsf_kernels *k);
+void qsf_top_k_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
 void qsf_super_sse42(qsf_kernels *k);
@@ -76,22 +76,6 @@ QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
     return _mm_packs_epi16(_mm_packs_epi32((__m128i)a, (__m128i)b), _mm_packs_epi32((__m128i)c, (__m128i)d));
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { _mm_storeu_si128((__m128i *)p, v); }
-/* 16 codes c + 8 to nibbles, even ones low. */
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const __m128i pairs = _mm_maddubs_epi16(_mm_add_epi8(c, _mm_set1_epi8(8)), _mm_set1_epi16(0x1001));
-    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(pairs, pairs));
-}
-/* 8 nibbles, less 8, as floats. */
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    int32_t four;
-    memcpy(&four, p, 4);
-    const __m128i b = _mm_cvtsi32_si128(four), low = _mm_set1_epi8(15);
-    const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), _mm_set1_epi8(8));
-    out[0] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(c));
-    out[1] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(c, 4)));
-}
 /* No F16C here: the exponents' biases differ by 112; infinities and NaN keep all ones. */
 QSF_TEMPLATE v4f v4_half_bits(__m128i h)
 {
@@ -208,13 +192,6 @@ QSF_TEMPLATE v8h v8_two(const int16_t *p)
 }
 /* factor * (h[0] + h[1]) */
 QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)_mm_madd_epi16((__m128i)factor, v8_two(h)); }
-/* acc + the four sums of four products each, of 16 pairs of bytes. */
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
-{
-    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)a), y = _mm_loadu_si128((const __m128i *)(const void *)b);
-    acc += (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(x), _mm_cvtepi8_epi16(y));
-    return acc + (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(_mm_srli_si128(x, 8)), _mm_cvtepi8_epi16(_mm_srli_si128(y, 8)));
-}
 
 #elif defined(__wasm_simd128__)
 /* All in plain simd128, rounding included, so that both WebAssembly sets give the same floats on every machine. */
@@ -252,19 +229,6 @@ QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
     return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d));
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { wasm_v128_store(p, v); }
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const v128_t u = wasm_i8x16_add(c, wasm_i8x16_splat(8)), pairs = wasm_v128_and(wasm_v128_or(u, wasm_u16x8_shr(u, 4)), wasm_i16x8_splat(0xff));
-    wasm_v128_store64_lane(p, wasm_u8x16_narrow_i16x8(pairs, pairs), 0);
-}
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    const v128_t b = wasm_v128_load32_zero(p), low = wasm_v128_and(b, wasm_i8x16_splat(15)), high = wasm_u8x16_shr(b, 4);
-    const v128_t c = wasm_i8x16_sub(wasm_i8x16_shuffle(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 0, 16, 1, 17, 2, 18, 3, 19), wasm_i8x16_splat(8));
-    const v128_t w = wasm_i16x8_extend_low_i8x16(c);
-    out[0] = v4_float((v4i)wasm_i32x4_extend_low_i16x8(w));
-    out[1] = v4_float((v4i)wasm_i32x4_extend_high_i16x8(w));
-}
 /* The exponent moves by 112 in a multiplication, which makes subnormals right; infinities and NaN get theirs by a mask. */
 QSF_TEMPLATE v4f v4_half_bits(v128_t h)
 {
@@ -342,12 +306,6 @@ QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
 {
     wasm_v128_store(p, wasm_u8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d)));
 }
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
-{
-    const v128_t x = wasm_v128_load(a), y = wasm_v128_load(b);
-    acc += (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_low_i8x16(x), wasm_i16x8_extend_low_i8x16(y));
-    return acc + (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), wasm_i16x8_extend_high_i8x16(y));
-}
 
 #else  /* NEON */
 enum { V128_REGISTERS = 32 };
@@ -385,20 +343,6 @@ QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
     return vqmovn_high_s16(vqmovn_s16(ab), cd);
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { vst1q_s8((int8_t *)p, v); }
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const uint8x16_t u = vreinterpretq_u8_s8(vaddq_s8(c, vdupq_n_s8(8)));
-    vst1_u8(p, vget_low_u8(vorrq_u8(vuzp1q_u8(u, u), vuzp2q_u8(u, u) << 4)));
-}
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    uint32_t four;
-    memcpy(&four, p, 4);
-    const uint8x8_t b = vcreate_u8(four), c = vzip1_u8(b & 15, b >> 4);
-    const int16x8_t w = vmovl_s8(vsub_s8(vreinterpret_s8_u8(c), vdup_n_s8(8)));
-    out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(w)));
-    out[1] = vcvtq_f32_s32(vmovl_high_s16(w));
-}
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
     const float16x8_t h = vreinterpretq_f16_u8(vld1q_u8(p));
@@ -466,12 +410,6 @@ QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
 }
 QSF_TEMPLATE void v16_factors(v4i out[4], v16b v) { v16_ints(out, v); }
 QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)vmulq_n_s32((int32x4_t)factor, h[0] + h[1]); }
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
-{
-    const int8x16_t x = vld1q_s8(a), y = vld1q_s8(b);
-    const int32x4_t s = vpadalq_s16((int32x4_t)acc, vmull_s8(vget_low_s8(x), vget_low_s8(y)));
-    return (v4i)vpadalq_s16(s, vmull_high_s8(x, y));
-}
 #endif
 
 /* ---- what both share ---- */

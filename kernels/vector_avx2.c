@@ -1,7 +1,6 @@
 /* Norms, rotary positions, activations and element-wise arithmetic with AVX2.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "gelu_table.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,7 +9,7 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
 /* ---- one float to one float ---- */
-typedef enum op_avx2 { OP_SILU, OP_GELU, OP_GELU_FAST, OP_RELU, OP_ADD, OP_MUL, OP_SILU_MUL, OP_GELU_MUL, OP_SOFTCAP } op_avx2;
+typedef enum op_avx2 { OP_SILU, OP_GELU, OP_RELU, OP_ADD, OP_MUL, OP_SILU_MUL, OP_GELU_MUL, OP_SOFTCAP } op_avx2;
 
 QSF_TEMPLATE __m256 silu_avx2(__m256 x)
 {
@@ -23,21 +22,11 @@ QSF_TEMPLATE __m256 gelu_avx2(__m256 x)
     const __m256 u = _mm256_mul_ps(_mm256_set1_ps(-2 * 0.7978845608f), _mm256_add_ps(x, cube));
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), exp_avx2(u)));
 }
-QSF_TEMPLATE __m256 gelu_fast_avx2(__m256 x)
-{
-    const __m256 top = _mm256_max_ps(_mm256_setzero_ps(), x);                                /* NaN as second operand passes */
-    const __m256 a = _mm256_mul_ps(abs_avx2(x), _mm256_set1_ps(QSF_GELU_STEPS));
-    const __m256i at = _mm256_cvttps_epi32(_mm256_min_ps(a, _mm256_set1_ps(QSF_GELU_LAST - 1)));   /* and here becomes 79 */
-    const __m256 left = _mm256_i32gather_ps(qsf_gelu_table, at, 4), right = _mm256_i32gather_ps(qsf_gelu_table + 1, at, 4);
-    const __m256 g = _mm256_fmadd_ps(_mm256_sub_ps(a, _mm256_cvtepi32_ps(at)), _mm256_sub_ps(right, left), left);
-    return _mm256_blendv_ps(top, _mm256_sub_ps(top, g), _mm256_cmp_ps(a, _mm256_set1_ps(QSF_GELU_LAST), _CMP_LT_OQ));
-}
 QSF_TEMPLATE __m256 op_one_avx2(op_avx2 op, __m256 a, __m256 b)
 {
     switch (op) {
     case OP_SILU:      return silu_avx2(a);
     case OP_GELU:      return gelu_avx2(a);
-    case OP_GELU_FAST: return gelu_fast_avx2(a);
     case OP_RELU:      return _mm256_max_ps(a, _mm256_setzero_ps());
     case OP_ADD:       return _mm256_add_ps(a, b);
     case OP_MUL:       return _mm256_mul_ps(a, b);
@@ -61,7 +50,6 @@ QSF_TEMPLATE void map_avx2(op_avx2 op, float *y, const float *a, const float *b,
 
 static void silu_inplace_avx2(float *x, size_t n) { map_avx2(OP_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_avx2(float *x, size_t n) { map_avx2(OP_GELU, x, x, NULL, 0, n); }
-static void gelu_fast_inplace_avx2(float *x, size_t n) { map_avx2(OP_GELU_FAST, x, x, NULL, 0, n); }
 static void relu_inplace_avx2(float *x, size_t n) { map_avx2(OP_RELU, x, x, NULL, 0, n); }
 static void vec_add_avx2(float *y, const float *a, const float *b, size_t n) { map_avx2(OP_ADD, y, a, b, 0, n); }
 static void vec_mul_avx2(float *y, const float *a, const float *b, size_t n) { map_avx2(OP_MUL, y, a, b, 0, n); }
@@ -158,21 +146,14 @@ static void rope_apply_avx2(float *x, size_t heads, size_t head_dim, size_t half
         if (pairs) rotate_pairs_avx2(x, half, cos, sin);
         else rotate_halves_avx2(x, half, cos, sin);
 }
-static void rope_apply_batched_avx2(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos,
-                                    const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_avx2(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
-}
 
 void qsf_vector_avx2(qsf_kernels *k)
 {
     k->layer_norm = layer_norm_avx2;
     k->rms_norm = rms_norm_avx2;
     k->rope_apply = rope_apply_avx2;
-    k->rope_apply_batched = rope_apply_batched_avx2;
     k->silu_inplace = silu_inplace_avx2;
     k->gelu_inplace = gelu_inplace_avx2;
-    k->gelu_fast_inplace = gelu_fast_inplace_avx2;
     k->relu_inplace = relu_inplace_avx2;
     k->vec_add = vec_add_avx2;
     k->vec_mul = vec_mul_avx2;

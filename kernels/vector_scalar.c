@@ -1,7 +1,6 @@
 /* Norms, rotary positions, activations and element-wise arithmetic in plain C.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "gelu_table.h"
 
 static void layer_norm_scalar(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
 {
@@ -32,12 +31,6 @@ static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t ha
         }
 }
 
-static void rope_apply_batched_scalar(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half,
-                                      const float *cos, const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_scalar(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
-}
-
 static float silu_one_scalar(float x) { return x / (1 + expf(-x)); }
 /* x/2 (1 + tanh(u)) as x / (1 + exp(-2u)): the same without cancellation where x is far below zero. */
 static float gelu_one_scalar(float x)
@@ -49,18 +42,6 @@ static float gelu_one_scalar(float x)
 static void silu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = silu_one_scalar(x[i]); }
 static void gelu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = gelu_one_scalar(x[i]); }
 static void relu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0; }
-
-/* gelu(x) = max(x, 0) - g(|x|): one half of a small bump in a table, straight lines between. */
-static void gelu_fast_inplace_scalar(float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const float a = fabsf(x[i]) * QSF_GELU_STEPS, top = x[i] > 0 ? x[i] : 0;
-        if (!(a < QSF_GELU_LAST)) { x[i] = x[i] == x[i] ? top : x[i]; continue; }
-        const int at = (int)a;
-        const float left = qsf_gelu_table[at], right = qsf_gelu_table[at + 1];
-        x[i] = top - (left + (a - (float)at) * (right - left));
-    }
-}
 
 static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
 {
@@ -98,10 +79,8 @@ void qsf_vector_scalar(qsf_kernels *k)
     k->layer_norm = layer_norm_scalar;
     k->rms_norm = rms_norm_scalar;
     k->rope_apply = rope_apply_scalar;
-    k->rope_apply_batched = rope_apply_batched_scalar;
     k->silu_inplace = silu_inplace_scalar;
     k->gelu_inplace = gelu_inplace_scalar;
-    k->gelu_fast_inplace = gelu_fast_inplace_scalar;
     k->relu_inplace = relu_inplace_scalar;
     k->hadamard_inplace = hadamard_inplace_scalar;
     k->vec_add = vec_add_scalar;

@@ -1,6 +1,5 @@
 /* Norms, rotary positions, activations and element-wise arithmetic over four floats: SSE4.2 and NEON.
  * SPDX-License-Identifier: MIT */
-#include "gelu_table.h"
 #include "v128.h"
 
 #if defined(QSF_V128)
@@ -8,7 +7,7 @@ QSF_V128_BEGIN
 
 /* ---- one float to one float ---- */
 typedef enum op_v128 {
-    V128_SILU, V128_GELU, V128_GELU_FAST, V128_RELU, V128_ADD, V128_MUL, V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
+    V128_SILU, V128_GELU, V128_RELU, V128_ADD, V128_MUL, V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
 } op_v128;
 
 QSF_TEMPLATE v4f silu_v128(v4f x) { return x / (v4_set1(1) + v4_exp(-x)); }
@@ -17,23 +16,11 @@ QSF_TEMPLATE v4f gelu_v128(v4f x)
     const v4f cube = v4_set1(0.044715f) * x * x * x;
     return x / (v4_set1(1) + v4_exp(v4_set1(-2 * 0.7978845608f) * (x + cube)));
 }
-QSF_TEMPLATE v4f gelu_fast_v128(v4f x)
-{
-    const v4f top = v4_max(v4_set1(0), x);                                  /* NaN as second operand passes */
-    const v4f a = v4_abs(x) * v4_set1(QSF_GELU_STEPS);
-    const v4i near = v4_gt(v4_set1(QSF_GELU_LAST), a);                      /* neither NaN nor behind the table */
-    const v4i at = v4_trunc(v4_and(a, near));
-    float left[4], right[4];
-    for (int i = 0; i < 4; i++) left[i] = qsf_gelu_table[at[i]], right[i] = qsf_gelu_table[at[i] + 1];
-    const v4f l = v4_load(left), g = v4_fma(a - v4_float(at), v4_load(right) - l, l);
-    return v4_pick(near, top - g, top);
-}
 QSF_TEMPLATE v4f op_one_v128(op_v128 op, v4f a, v4f b)
 {
     switch (op) {
     case V128_SILU:      return silu_v128(a);
     case V128_GELU:      return gelu_v128(a);
-    case V128_GELU_FAST: return gelu_fast_v128(a);
     case V128_RELU:      return v4_max(a, v4_set1(0));
     case V128_ADD:       return a + b;
     case V128_MUL:       return a * b;
@@ -55,7 +42,6 @@ QSF_TEMPLATE void map_v128(op_v128 op, float *y, const float *a, const float *b,
 
 static void silu_inplace_v128(float *x, size_t n) { map_v128(V128_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_v128(float *x, size_t n) { map_v128(V128_GELU, x, x, NULL, 0, n); }
-static void gelu_fast_inplace_v128(float *x, size_t n) { map_v128(V128_GELU_FAST, x, x, NULL, 0, n); }
 static void relu_inplace_v128(float *x, size_t n) { map_v128(V128_RELU, x, x, NULL, 0, n); }
 static void vec_add_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_ADD, y, a, b, 0, n); }
 static void vec_mul_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_MUL, y, a, b, 0, n); }
@@ -186,21 +172,14 @@ static void rope_apply_v128(float *x, size_t heads, size_t head_dim, size_t half
         if (pairs) rotate_pairs_v128(x, half, cos, sin);
         else rotate_halves_v128(x, half, cos, sin);
 }
-static void rope_apply_batched_v128(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos,
-                                    const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_v128(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
-}
 
 void qsf_vector_v128(qsf_kernels *k)
 {
     k->layer_norm = layer_norm_v128;
     k->rms_norm = rms_norm_v128;
     k->rope_apply = rope_apply_v128;
-    k->rope_apply_batched = rope_apply_batched_v128;
     k->silu_inplace = silu_inplace_v128;
     k->gelu_inplace = gelu_inplace_v128;
-    k->gelu_fast_inplace = gelu_fast_inplace_v128;
     k->relu_inplace = relu_inplace_v128;
     k->hadamard_inplace = hadamard_inplace_v128;
     k->vec_add = vec_add_v128;
