@@ -41,9 +41,6 @@ struct qsf_platform {
     qsf_status (*read_start)(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
     qsf_status (*read_poll)(void *user, qsf_read *r);              /* QSF_PENDING; anything else is the end and r is gone */
     qsf_status (*read_wait)(void *user, qsf_read *r);              /* NULL on a host that must not block */
-    /* Optional (NULL): bytes [0, length) read-only in memory. */
-    qsf_status (*map)(void *user, qsf_file *f, const void **out);
-    void       (*unmap)(void *user, qsf_file *f, const void *p);
 
     /* -- files for writing: whole or not at all -- */
     /* A temporary file beside path.  commit syncs and renames it to path; abort removes it.  Both end *o. */
