@@ -88,8 +88,7 @@ TEST(types_tiles_hold_the_same_values)
         for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++)
             for (size_t n = 0; n < QSF_ARRAY_LEN(rows); n++) {
                 const uint32_t cols = blocks[b] * (uint32_t)(n + 1) - (n % 2 ? 3 : 0);
-                qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols), tiles = make(tiling[k], 1, blocks[b], rows[n], cols),
-                           back = make(tiling[k], 0, blocks[b], rows[n], cols), again = make(tiling[k], 1, blocks[b], rows[n], cols);
+                qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols), tiles = make(tiling[k], 1, blocks[b], rows[n], cols);
                 float *x = malloc((size_t)rows[n] * cols * sizeof *x), *y = malloc((size_t)rows[n] * cols * sizeof *y);
                 seed = 1000 * k + 10 * b + n;
                 fill(&t);
@@ -99,19 +98,10 @@ TEST(types_tiles_hold_the_same_values)
                 CHECK(!memcmp(x, y, (size_t)rows[n] * cols * sizeof *x));
                 qsf_dequant_rows(&tiles, rows[n] - 1, 1, y);
                 CHECK(!memcmp(x + (size_t)(rows[n] - 1) * cols, y, cols * sizeof *x));
-                qsf_unpack_tiles(&tiles, (void *)(uintptr_t)back.data);
-                /* A ternary zero with a sign comes back without. */
-                if (tiling[k] != QSF_T_TERNARY) CHECK(!memcmp(t.data, back.data, (size_t)t.bytes));
-                qsf_dequant_rows(&back, 0, rows[n], y);
-                CHECK(!memcmp(x, y, (size_t)rows[n] * cols * sizeof *x));
-                qsf_pack_tiles(&back, (void *)(uintptr_t)again.data);
-                CHECK(!memcmp(tiles.data, again.data, (size_t)tiles.bytes));
                 free(x);
                 free(y);
                 free((void *)(uintptr_t)t.data);
                 free((void *)(uintptr_t)tiles.data);
-                free((void *)(uintptr_t)back.data);
-                free((void *)(uintptr_t)again.data);
             }
 }
 

@@ -153,16 +153,6 @@ static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, u
         for (unsigned f = 0; f < each; f++) codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
 }
 
-static inline void plane_write_bits(uint8_t *restrict dst, unsigned bits, unsigned shift, uint32_t n, const uint8_t *restrict codes)
-{
-    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
-    for (uint32_t i = 0; i < n / each; i++) {
-        unsigned v = 0;
-        for (unsigned f = 0; f < each; f++) v |= (codes[i * each + f] >> shift & mask) << bits * f;
-        dst[i] = (uint8_t)v;
-    }
-}
-
 /* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 / bits * j + f) * 4 + b.  tile: where
  * the row's 4 bytes of the plane's first vector stand. */
 static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift, uint8_t *restrict codes)
@@ -202,17 +192,6 @@ static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_
     }
     for (uint32_t i = 0; type == QSF_T_TERNARY && i < block; i++)
         if (codes[i] == TERNARY_SIGNED_ZERO) codes[i] = TERNARY_ZERO;
-}
-
-static void codes_write(uint8_t *dst, uint32_t type, uint32_t block, const uint8_t *codes)
-{
-    const type_planes pl = planes_of(type, false);
-    for (uint32_t i = 0; i < pl.n; i++) {
-#define CALL(b) plane_write_bits(dst, b, pl.p[i].shift, block, codes)
-        PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
-#undef CALL
-        dst += block * pl.p[i].bits / 8;
-    }
 }
 
 /* The codes of row r of a tile; groups: behind the tile's header. */
@@ -363,25 +342,6 @@ void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, flo
     assert(!qsf_type_get(type)->has_zero);
     qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
     tile_codes_write((uint8_t *)tile + 2 * QSF_TILE_ROWS, type, block, r, codes);
-}
-
-void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst)
-{
-    const bool has_zero = qsf_type_get(tiles->type)->has_zero;
-    const uint32_t block = tiles->block, each = qsf_block_bytes(tiles->type, block), head = has_zero ? 4 : 2;
-    const size_t blocks = (size_t)qsf_ceil_div(tiles->cols, block);
-    const uint8_t *src = tiles->data;
-    uint8_t *to = dst, codes[QSF_MAX_BLOCK];
-
-    for (size_t row = 0; row < tiles->rows; row++)
-        for (size_t b = 0; b < blocks; b++, to += each) {
-            const uint32_t r = row % QSF_TILE_ROWS;
-            const uint8_t *tile = src + (row / QSF_TILE_ROWS * blocks + b) * each * QSF_TILE_ROWS;
-            memcpy(to, tile + 2 * r, 2);
-            if (has_zero) memcpy(to + 2, tile + 2 * QSF_TILE_ROWS + 2 * r, 2);
-            tile_codes_read(tile + head * QSF_TILE_ROWS, tiles->type, block, r, codes);
-            codes_write(to + head, tiles->type, block, codes);
-        }
 }
 
 #undef PLANE_EACH_WIDTH

@@ -89,9 +89,8 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 /* Rows [row, row+n) as floats, out[n][cols].  The plain meaning of every type: everything fast is checked against it. */
 void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out);
 
-/* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it) and back. */
+/* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it). */
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
-void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst);
 /* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to fp16) and codes[block]. */
 void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes);
 

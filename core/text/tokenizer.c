@@ -2,8 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 
-bool qsf_pretokenizer_known(const char *name) { return qsf_pretokenizer_find(name) != NULL; }
-
 /* ---- memory and heap for one call ---- */
 
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err)

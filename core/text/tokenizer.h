@@ -29,7 +29,4 @@ int32_t qsf_tokenizer_find(const qsf_tokenizer *t, const char *text, size_t len)
 
 uint64_t qsf_tokenizer_memory(const qsf_tokenizer *t);     /* bytes of its tables */
 
-/* Whether a pre-tokenizer of this name is known. */
-bool qsf_pretokenizer_known(const char *name);
-
 #endif
