@@ -28,7 +28,7 @@ static void chat_bytes(chat_out *o, const char *text, size_t n, bool is_template
 static void put(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), true); }
 static void put_content(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), false); }
 
-/* A piece of text; strip takes lines (one kind of character) or all white space from its ends. */
+/* A piece of text; trimming takes lines (one kind of character) or all white space from its ends. */
 typedef struct chat_text { const char *p; size_t n; } chat_text;
 static chat_text whole(const char *text) { return (chat_text){ text, strlen(text) }; }
 static bool chat_blank(const char *p, size_t n, bool only_lines, size_t *used)
@@ -36,12 +36,12 @@ static bool chat_blank(const char *p, size_t n, bool only_lines, size_t *used)
     const uint32_t c = qsf_utf8_decode(p, n, used);
     return only_lines ? c == '\n' : qsf_is_space(c) || (c >= 0x1c && c <= 0x1f);          /* as Python's strip() */
 }
-static chat_text lstrip(chat_text t, bool only_lines)
+static chat_text trim_left(chat_text t, bool only_lines)
 {
     for (size_t used; t.n && chat_blank(t.p, t.n, only_lines, &used); t.n -= used) t.p += used;
     return t;
 }
-static chat_text rstrip(chat_text t, bool only_lines)
+static chat_text trim_right(chat_text t, bool only_lines)
 {
     while (t.n) {
         size_t at = t.n - 1, used;
@@ -51,10 +51,10 @@ static chat_text rstrip(chat_text t, bool only_lines)
     }
     return t;
 }
-static chat_text strip(chat_text t, bool only_lines) { return rstrip(lstrip(t, only_lines), only_lines); }
+static chat_text trim(chat_text t, bool only_lines) { return trim_right(trim_left(t, only_lines), only_lines); }
 static void put_trimmed(chat_out *o, const char *text)
 {
-    const chat_text t = strip(whole(text), false);
+    const chat_text t = trim(whole(text), false);
     chat_bytes(o, t.p, t.n, false);
 }
 
@@ -142,13 +142,13 @@ static void put_thoughts(chat_out *o, const qsf_message *m, bool after_question,
     const char *end = strstr(m->content, "</think>");
     chat_text content = whole(m->content), thought = { m->content, 0 };
     if (end) {
-        content = lstrip(after_last(content, "</think>"), true);
+        content = trim_left(after_last(content, "</think>"), true);
         thought.n = (size_t)(end - m->content);
-        thought = lstrip(after_last(rstrip(thought, true), "<think>"), true);
+        thought = trim_left(after_last(trim_right(thought, true), "<think>"), true);
     }
     if (after_question && (last || thought.n)) {
-        thought = strip(thought, true);
-        content = lstrip(content, true);
+        thought = trim(thought, true);
+        content = trim_left(content, true);
         put(o, "<think>\n");
         chat_bytes(o, thought.p, thought.n, false);
         put(o, "\n</think>\n\n");
@@ -200,7 +200,7 @@ static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
         if (!is(&m[i], "user")) continue;
         put(o, i > first ? "<s>[INST] " : "[INST] ");
         if (i == first && system) {
-            const chat_text user = rstrip(whole(m[i].content), false);
+            const chat_text user = trim_right(whole(m[i].content), false);
             put(o, "<<SYS>>\n");
             put_content(o, system);
             put(o, user.n ? "\n<</SYS>>\n\n" : "\n<</SYS>>");
