@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-/* To the nearest integer, ties to even: where a float's step is 1, the addition rounds.  |x| < 2^22. */
+/* To the nearest integer, ties to even: where a float's step is 1,
+ * the addition rounds.  |x| < 2^22. */
 static int32_t round_scalar(float x)
 {
     const float r = x + 12582912.0f;
@@ -51,13 +52,15 @@ static void quantize_act_scalar(qsf_act *a, size_t m, const float *x, size_t col
         d[at / 64] = scale_127_scalar(x + QSF_MIN(at, cols), n);
         for (size_t g = 0; g < 64; g += 32) {
             const size_t part = g < n ? QSF_MIN(n - g, (size_t)32) : 0;
-            s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part, d[at / 64]);
+            s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part,
+                                                          d[at / 64]);
             memset(q + at + g + part, 0, 32 - part);
         }
     }
     for (size_t i = 0; i < a->cols / 8; i++) {
         int sum = 0;
-        for (size_t j = 0; j < 16; j += 4) sum += q[i / 2 * 16 + j + i % 2 * 2] + q[i / 2 * 16 + j + i % 2 * 2 + 1];
+        for (size_t j = 0; j < 16; j += 4)
+            sum += q[i / 2 * 16 + j + i % 2 * 2] + q[i / 2 * 16 + j + i % 2 * 2 + 1];
         h[i] = (int16_t)sum;
     }
 }
@@ -69,7 +72,10 @@ static void quantize_kv_8bit_scalar(int8_t *out, float *scale, const float *in, 
 }
 
 /* Sums in eight lanes, so that vectors of four and of eight get the same floats. */
-static float lanes_sum_scalar(const float l[8]) { return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])); }
+static float lanes_sum_scalar(const float l[8])
+{
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
 
 static void levels_reach_scalar(float *top, float *sum, const float *x, size_t dim)
 {

@@ -1,4 +1,5 @@
-/* From one number format to another over four floats, SSE4.2 and NEON: int8 activations, half floats, keys and values.
+/* From one number format to another over four floats, SSE4.2 and NEON: int8 activations, half
+ * floats, keys and values.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -113,7 +114,8 @@ static void levels_codes_v128(uint8_t *out, const float *x, size_t dim, float in
 {
     const v4f f = v4_set1(inverse), m = v4_set1(most);
     for (size_t i = 0; i < dim; i += 16)
-        v16_store(out + i, v4_pack16(level_v128(x + i, f, m), level_v128(x + i + 4, f, m), level_v128(x + i + 8, f, m), level_v128(x + i + 12, f, m)));
+        v16_store(out + i, v4_pack16(level_v128(x + i, f, m), level_v128(x + i + 4, f, m),
+                                     level_v128(x + i + 8, f, m), level_v128(x + i + 12, f, m)));
 }
 static void quantize_kv_levels_v128(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
 {

@@ -1,4 +1,5 @@
-/* The three 64-bit ARM sets, each over the one before it: plain NEON, the dot product (ARMv8.2), 8-bit matrices (ARMv8.6).
+/* The three 64-bit ARM sets, each over the one before it: plain NEON, the dot product (ARMv8.2),
+ * 8-bit matrices (ARMv8.6).
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 

@@ -1,4 +1,5 @@
-/* The scalar set: every entry of the kernel table in plain C, the reference that all others are checked against.
+/* The scalar set: every entry of the kernel table in plain C, the reference that all others are
+ * checked against.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 

@@ -15,7 +15,8 @@ static float kth_largest_avx2(const float *x, size_t n, size_t k, size_t *equal)
     for (size_t i = 0; i < k; i++) heap[i] = -INFINITY;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        int over = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + i), _mm256_broadcast_ss(heap), _CMP_GT_OQ));
+        int over = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(x + i), _mm256_broadcast_ss(heap),
+                                                    _CMP_GT_OQ));
         for (; over; over &= over - 1) {
             const float v = x[i + (size_t)__builtin_ctz((unsigned)over)];
             if (v > heap[0]) qsf_heap_put(heap, k, v);
@@ -42,7 +43,8 @@ static void top_k_filter_avx2(float *logits, size_t n, size_t k)
         int same = _mm256_movemask_ps(_mm256_cmp_ps(x, t, _CMP_EQ_OQ));
         __m256 stays = _mm256_cmp_ps(x, t, _CMP_GT_OQ);
         for (; same && equal; same &= same - 1, equal--) {
-            const __m256i lane = _mm256_set1_epi32(__builtin_ctz((unsigned)same)), all = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            const __m256i lane = _mm256_set1_epi32(__builtin_ctz((unsigned)same)),
+                all = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
             stays = _mm256_or_ps(stays, _mm256_castsi256_ps(_mm256_cmpeq_epi32(lane, all)));
         }
         _mm256_storeu_ps(logits + i, _mm256_blendv_ps(gone, x, stays));

@@ -1,5 +1,5 @@
-/* The largest of many numbers in plain C.  Nothing is sorted and nothing allocated: the least that stays is found by
- * counting the bits of the floats from the top down.
+/* The largest of many numbers in plain C.  Nothing is sorted and nothing allocated: the least that
+ * stays is found by counting the bits of the floats from the top down.
  * SPDX-License-Identifier: MIT */
 #include "top_k_heap.h"
 
@@ -13,7 +13,8 @@ static uint32_t float_key_scalar(float x)
 
 static void top_k_filter_scalar(float *logits, size_t n, size_t k)
 {
-    uint32_t key = 0, known = 0;                        /* the k-th largest key, and which of its bits are found */
+    /* the k-th largest key, and which of its bits are found */
+    uint32_t key = 0, known = 0;
     size_t left = k;                                    /* how many of those that share these bits stay */
     if (!k) key = UINT32_MAX;
     else if (k < n) for (int shift = 24; shift >= 0; shift -= 8, known = known >> 8 | 0xff000000) {

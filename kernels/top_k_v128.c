@@ -41,7 +41,8 @@ static void top_k_filter_v128(float *logits, size_t n, size_t k)
         const v4f x = v4_load(logits + i);
         int same = v4_bits(v4_eq(x, t));
         v4_store(logits + i, v4_pick(v4_gt(x, t), x, gone));
-        for (; same && equal; same &= same - 1, equal--) logits[i + (size_t)__builtin_ctz((unsigned)same)] = x[__builtin_ctz((unsigned)same)];
+        for (; same && equal; same &= same - 1, equal--)
+            logits[i + (size_t)__builtin_ctz((unsigned)same)] = x[__builtin_ctz((unsigned)same)];
     }
     for (; i < n; i++)
         if (!(logits[i] > least)) {

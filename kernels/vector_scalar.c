@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-static void layer_norm_scalar(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_scalar(float *y, const float *x, const float *weight, const float *bias,
+                              size_t n, float eps)
 {
     double sum = 0, var = 0;
     for (size_t i = 0; i < n; i++) sum += x[i];
@@ -20,7 +21,8 @@ static void rms_norm_scalar(float *y, const float *x, const float *weight, size_
     for (size_t i = 0; i < n; i++) y[i] = x[i] * f * (weight ? weight[i] : 1);
 }
 
-static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs)
+static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                              const float *sin, bool pairs)
 {
     const size_t step = pairs ? 2 : 1, apart = pairs ? 1 : half;
     for (size_t h = 0; h < heads; h++, x += head_dim)
@@ -32,16 +34,26 @@ static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t ha
 }
 
 static float silu_one_scalar(float x) { return x / (1 + expf(-x)); }
-/* x/2 (1 + tanh(u)) as x / (1 + exp(-2u)): the same without cancellation where x is far below zero. */
+/* x/2 (1 + tanh(u)) as x / (1 + exp(-2u)): the same without cancellation where x is
+ * far below zero. */
 static float gelu_one_scalar(float x)
 {
     const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
     return x / (1 + expf(-2 * u));
 }
 
-static void silu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = silu_one_scalar(x[i]); }
-static void gelu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = gelu_one_scalar(x[i]); }
-static void relu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0; }
+static void silu_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = silu_one_scalar(x[i]);
+}
+static void gelu_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = gelu_one_scalar(x[i]);
+}
+static void relu_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
+}
 
 static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
 {
@@ -57,8 +69,14 @@ static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
     for (size_t i = 0; i < n; i++) x[i] *= scale;
 }
 
-static void vec_add_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i]; }
-static void vec_mul_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i]; }
+static void vec_add_scalar(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+static void vec_mul_scalar(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i];
+}
 static void vec_scale_scalar(float *x, float f, size_t n) { for (size_t i = 0; i < n; i++) x[i] *= f; }
 
 static void silu_mul_scalar(float *y, const float *gate, const float *up, size_t n)

@@ -1,4 +1,5 @@
-/* Norms, rotary positions, activations and element-wise arithmetic over four floats: SSE4.2 and NEON.
+/* Norms, rotary positions, activations and element-wise arithmetic over four floats: SSE4.2 and
+ * NEON.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -36,19 +37,37 @@ QSF_TEMPLATE void map_v128(op_v128 op, float *y, const float *a, const float *b,
 {
     const v4f constant = v4_set1(f);
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) v4_store(y + i, op_one_v128(op, v4_load(a + i), b ? v4_load(b + i) : constant));
-    if (i < n) v4_store_part(y + i, op_one_v128(op, v4_load_part(a + i, n - i), b ? v4_load_part(b + i, n - i) : constant), n - i);
+    for (; i + 4 <= n; i += 4)
+        v4_store(y + i, op_one_v128(op, v4_load(a + i), b ? v4_load(b + i) : constant));
+    if (i < n)
+        v4_store_part(y + i, op_one_v128(op, v4_load_part(a + i, n - i),
+                                         b ? v4_load_part(b + i, n - i) : constant), n - i);
 }
 
 static void silu_inplace_v128(float *x, size_t n) { map_v128(V128_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_v128(float *x, size_t n) { map_v128(V128_GELU, x, x, NULL, 0, n); }
 static void relu_inplace_v128(float *x, size_t n) { map_v128(V128_RELU, x, x, NULL, 0, n); }
-static void vec_add_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_ADD, y, a, b, 0, n); }
-static void vec_mul_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_MUL, y, a, b, 0, n); }
+static void vec_add_v128(float *y, const float *a, const float *b, size_t n)
+{
+    map_v128(V128_ADD, y, a, b, 0, n);
+}
+static void vec_mul_v128(float *y, const float *a, const float *b, size_t n)
+{
+    map_v128(V128_MUL, y, a, b, 0, n);
+}
 static void vec_scale_v128(float *x, float f, size_t n) { map_v128(V128_MUL, x, x, NULL, f, n); }
-static void silu_mul_v128(float *y, const float *gate, const float *up, size_t n) { map_v128(V128_SILU_MUL, y, gate, up, 0, n); }
-static void gelu_mul_v128(float *y, const float *gate, const float *up, size_t n) { map_v128(V128_GELU_MUL, y, gate, up, 0, n); }
-static void softcap_inplace_v128(float *x, float cap, size_t n) { map_v128(V128_SOFTCAP, x, x, NULL, cap, n); }
+static void silu_mul_v128(float *y, const float *gate, const float *up, size_t n)
+{
+    map_v128(V128_SILU_MUL, y, gate, up, 0, n);
+}
+static void gelu_mul_v128(float *y, const float *gate, const float *up, size_t n)
+{
+    map_v128(V128_GELU_MUL, y, gate, up, 0, n);
+}
+static void softcap_inplace_v128(float *x, float cap, size_t n)
+{
+    map_v128(V128_SOFTCAP, x, x, NULL, cap, n);
+}
 
 /* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
 static double total_v128(const float *x, size_t n)
@@ -78,7 +97,8 @@ static double squares_v128(const float *x, size_t n, double mean)
     return sum;
 }
 
-static void layer_norm_v128(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_v128(float *y, const float *x, const float *weight, const float *bias,
+                            size_t n, float eps)
 {
     const double mean = n ? total_v128(x, n) / (double)n : 0;
     const double f = 1 / sqrt(n ? squares_v128(x, n, mean) / (double)n + eps : 1);
@@ -106,8 +126,10 @@ static void rms_norm_v128(float *y, const float *x, const float *weight, size_t 
 /* Channels one apart, then two apart, of eight. */
 QSF_TEMPLATE void hadamard8_v128(float *x)
 {
-    const v4f u = v4_load(x), v = v4_load(x + 4), e = v4_even(u, v), o = v4_odd(u, v), sum = e + o, less = e - o;
-    const v4f a = v4_even(sum, less), b = v4_odd(sum, less), s = a + b, d = a - b;      /* of u and v in turn */
+    const v4f u = v4_load(x), v = v4_load(x + 4), e = v4_even(u, v), o = v4_odd(u, v), sum = e + o,
+        less = e - o;
+    /* of u and v in turn */
+    const v4f a = v4_even(sum, less), b = v4_odd(sum, less), s = a + b, d = a - b;
     v4_store(x, v4_even(s, d));
     v4_store(x + 4, v4_odd(s, d));
 }
@@ -155,7 +177,8 @@ static void rotate_pairs_v128(float *x, size_t half, const float *cos, const flo
 {
     size_t i = 0;
     for (; i + 4 <= half; i += 4) {
-        const v4f u = v4_load(x + 2 * i), v = v4_load(x + 2 * i + 4), c = v4_load(cos + i), s = v4_load(sin + i);
+        const v4f u = v4_load(x + 2 * i), v = v4_load(x + 2 * i + 4), c = v4_load(cos + i),
+            s = v4_load(sin + i);
         const v4f a = v4_even(u, v), b = v4_odd(u, v), p = v4_fma(a, c, -(b * s)), q = v4_fma(a, s, b * c);
         v4_store(x + 2 * i, v4_zip_low(p, q));
         v4_store(x + 2 * i + 4, v4_zip_high(p, q));
@@ -166,7 +189,8 @@ static void rotate_pairs_v128(float *x, size_t half, const float *cos, const flo
         x[2 * i + 1] = a * sin[i] + b * cos[i];
     }
 }
-static void rope_apply_v128(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs)
+static void rope_apply_v128(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                            const float *sin, bool pairs)
 {
     for (size_t h = 0; h < heads; h++, x += head_dim)
         if (pairs) rotate_pairs_v128(x, half, cos, sin);

@@ -17,15 +17,18 @@ struct qsf_sampler {
 
 void qsf_sampler_defaults(qsf_sampler_options *o)
 {
-    *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64 };
+    *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f,
+                                .repeat_penalty = 1, .repeat_last_n = 64 };
 }
 
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
 {
-    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate)) + 64 * sizeof(int32_t);
+    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate))
+        + 64 * sizeof(int32_t);
 }
 
-qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
+qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out,
+                           qsf_error *err)
 {
     const qsf_platform *p = m->platform;
     *out = NULL;
@@ -37,7 +40,8 @@ qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, 
     s->n_vocab = m->source->hp.n_vocab;
     if (s->o.repeat_last_n > 1u << 20) {
         qsf_sampler_free(s);
-        return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible", (unsigned)opts->repeat_last_n);
+        return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible",
+                        (unsigned)opts->repeat_last_n);
     }
     s->logits = qsf_alloc_array(p, s->n_vocab, sizeof(float), "sampler", err);
     s->heap = s->logits ? qsf_alloc_array(p, s->n_vocab, sizeof(candidate), "sampler", err) : NULL;
@@ -101,7 +105,8 @@ static const float *sampler_penalize(qsf_sampler *s, const float *logits)
 }
 
 /* ---- passing over the vocabulary ----
- * Few of its logits matter.  They are looked for a block at a time, with a loop that compilers make vectors of. */
+ * Few of its logits matter.  They are looked for a block at a time, with a loop that
+ * compilers make vectors of. */
 enum { SAMPLER_BLOCK = 16 };
 static bool block_over(const float *x, float least)
 {
@@ -151,7 +156,8 @@ static float heap_pop(candidate *h, uint32_t *n)
     return x.p;
 }
 
-/* The k-th largest, by way of a heap of the k largest so far: turned around, so that the least of them is first. */
+/* The k-th largest, by way of a heap of the k largest so far:
+ * turned around, so that the least of them is first. */
 static float sampler_kth(candidate *h, const float *x, uint32_t n, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++) h[i] = (candidate){ INFINITY, 0 };
@@ -166,8 +172,9 @@ static float sampler_kth(candidate *h, const float *x, uint32_t n, uint32_t k)
     return -h[0].p;
 }
 
-/* No logit up to this one can be chosen.  It lies lower than it had to by more than the rounding of what follows (a
- * hundredth of the temperature, a millionth of the logit), so that who is chosen is as if there were no such bound. */
+/* No logit up to this one can be chosen.  It lies lower than it had to by more than the rounding of
+ * what follows (a hundredth of the temperature, a millionth of the logit), so that who is chosen is
+ * as if there were no such bound. */
 static float sampler_bound(qsf_sampler *s, const float *x, float top)
 {
     const float t = s->o.temperature;
@@ -184,7 +191,8 @@ static float sampler_bound(qsf_sampler *s, const float *x, float top)
     return bound;
 }
 
-/* Fills the heap with what can be chosen; p is relative to the best, as min-p is.  Returns how many there are. */
+/* Fills the heap with what can be chosen; p is relative to the best, as min-p is.
+ * Returns how many there are. */
 static uint32_t sampler_gather(qsf_sampler *s, const float *x, float top, float *sum)
 {
     const uint32_t n = s->n_vocab;
@@ -215,7 +223,8 @@ int32_t qsf_sampler_pick(qsf_sampler *s, const float *logits)
     const uint32_t left = sampler_gather(s, x, x[best], &sum);
     if (left == 0) return (int32_t)best;
 
-    /* Popped candidates gather behind the heap, best last.  top-p is a share of what top-k leaves. */
+    /* Popped candidates gather behind the heap, best last.
+     * top-p is a share of what top-k leaves. */
     const uint32_t limit = s->o.top_k ? QSF_MIN(s->o.top_k, left) : left;
     uint32_t rest = left;
     if (s->o.top_k) {

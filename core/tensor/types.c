@@ -1,8 +1,9 @@
 /* Tensor types: sizes, floats, and the way between rows of blocks and tiles.
  * SPDX-License-Identifier: MIT
  *
- * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and tiles hold the same codes in the same
- * planes, only in another order, so that everything here goes through "the codes of one row of one block". */
+ * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and
+ * tiles hold the same codes in the same planes, only in another order, so that everything here goes
+ * through "the codes of one row of one block". */
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
 #include "tensor/types_ggml.h"
@@ -75,7 +76,8 @@ const char *qsf_kind_name(uint32_t kind)
     const char *name = NULL;
     if (kind == QSF_K_PAD) return "padding";
     if (kind < QSF_N_KINDS) name = plain[kind];
-    else if (kind >= QSF_K_OUTLIERS && kind - QSF_K_OUTLIERS < QSF_N_KINDS) name = outliers[kind - QSF_K_OUTLIERS];
+    else if (kind >= QSF_K_OUTLIERS && kind - QSF_K_OUTLIERS < QSF_N_KINDS)
+        name = outliers[kind - QSF_K_OUTLIERS];
     return name ? name : "unknown kind";
 #undef KIND_MAP
 }
@@ -101,21 +103,27 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 {
     const qsf_type_info *info = qsf_type_get(type);
     *bytes = 0;
-    if (!info || type == QSF_T_MIXED) return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
+    if (!info || type == QSF_T_MIXED)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
     if (packing > 1 || (packing == 1 && !info->bits))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version", (unsigned)packing, info->name);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version",
+                        (unsigned)packing, info->name);
     if (type == QSF_T_SPARSE) {         /* any number of entries, also none */
         *bytes = qsf_round_up(4 * ((uint64_t)rows + 1) + 6 * (uint64_t)cols, 4);
         return QSF_OK;
     }
     const uint32_t each = qsf_block_bytes(type, block);
-    if (!each) return qsf_fail(err, QSF_E_UNSUPPORTED, "type %s has no blocks of %u", info->name, (unsigned)block);
-    if (!rows || !cols) return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
+    if (!each)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "type %s has no blocks of %u", info->name, (unsigned)block);
+    if (!rows || !cols)
+        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
     if (info->own_block && cols % block)
-        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s", (unsigned)cols, info->name);
+        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s",
+                        (unsigned)cols, info->name);
     const uint64_t lines = packing == 1 ? qsf_round_up(rows, QSF_TILE_ROWS) : rows;
     if (qsf_mul_u64(lines * qsf_ceil_div(cols, block), each, bytes))
-        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u is too large", (unsigned)rows, (unsigned)cols);
+        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u is too large", (unsigned)rows,
+                        (unsigned)cols);
     return QSF_OK;
 }
 
@@ -125,8 +133,8 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 typedef struct type_plane { uint8_t bits, shift; } type_plane;
 typedef struct type_planes { uint32_t n; type_plane p[2]; } type_planes;
 
-/* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the zero mask; in tiles they are one field,
- * zero + 2 * sign. */
+/* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the
+ * zero mask; in tiles they are one field, zero + 2 * sign. */
 static type_planes planes_of(uint32_t type, bool tile)
 {
     switch (type) {
@@ -146,16 +154,19 @@ static type_planes planes_of(uint32_t type, bool tile)
 /* Ternary zero with a sign is zero. */
 enum { TERNARY_ZERO = 1, TERNARY_SIGNED_ZERO = 3 };
 
-static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, unsigned shift, uint32_t n, uint8_t *restrict codes)
+static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, unsigned shift, uint32_t n,
+                                   uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (uint32_t i = 0; i < n / each; i++)
-        for (unsigned f = 0; f < each; f++) codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
+        for (unsigned f = 0; f < each; f++)
+            codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
 }
 
-/* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 / bits * j + f) * 4 + b.  tile: where
- * the row's 4 bytes of the plane's first vector stand. */
-static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift, uint8_t *restrict codes)
+/* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 /
+ * bits * j + f) * 4 + b.  tile: where the row's 4 bytes of the plane's first vector stand. */
+static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift,
+                                   uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (unsigned j = 0; j < bits; j++)
@@ -164,20 +175,23 @@ static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, 
                 codes[(each * j + f) * 4 + b] |= (uint8_t)((tile[64 * j + b] >> bits * f & mask) << shift);
 }
 
-static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsigned shift, const uint8_t *restrict codes)
+static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsigned shift,
+                                    const uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (unsigned j = 0; j < bits; j++)
         for (unsigned b = 0; b < 4; b++) {
             unsigned v = 0;
-            for (unsigned f = 0; f < each; f++) v |= (codes[(each * j + f) * 4 + b] >> shift & mask) << bits * f;
+            for (unsigned f = 0; f < each; f++)
+                v |= (codes[(each * j + f) * 4 + b] >> shift & mask) << bits * f;
             tile[64 * j + b] = (uint8_t)v;
         }
 }
 
 /* Each width gets loops of its own with constants. */
-#define PLANE_EACH_WIDTH(bits, call) \
-    switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; default: call(8); break; }
+#define PLANE_EACH_WIDTH(bits, call)                                                        \
+    switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \
+                    default: call(8); break; }
 
 /* The codes behind a row's block header. */
 static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_t *codes)
@@ -228,12 +242,13 @@ static void tile_codes_write(uint8_t *groups, uint32_t type, uint32_t block, uin
 static inline float half_to_float(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000) << 16, em = h & 0x7fff;
-    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);      /* the exponents' biases differ by 112 */
+    /* the exponents' biases differ by 112 */
+    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);
     return qsf_f32_from_bits(sign | bits | (em >= 0x7c00 ? 0x7f800000 : 0));
 }
 
-static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero, const uint8_t *restrict codes, uint32_t n,
-                            float *restrict out)
+static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero,
+                            const uint8_t *restrict codes, uint32_t n, float *restrict out)
 {
     if (type == QSF_T_8BIT)
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(int8_t)codes[i];
@@ -268,7 +283,8 @@ static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
             codes_read(scale + (info->has_zero ? 4 : 2), t->type, block, codes);
         }
         const float zero = info->has_zero ? qsf_f16_to_f32(qsf_le16(scale + zero_at)) : 0;
-        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes, QSF_MIN(block, t->cols - col), out + col);
+        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes,
+                        QSF_MIN(block, t->cols - col), out + col);
     }
 }
 
@@ -319,7 +335,8 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
 {
     const bool has_zero = qsf_type_get(rows->type)->has_zero;
     const uint32_t block = rows->block, each = qsf_block_bytes(rows->type, block), head = has_zero ? 4 : 2;
-    const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block), tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
+    const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block),
+        tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
     const uint8_t *src = rows->data;
     uint8_t *tile = dst, codes[QSF_MAX_BLOCK];
 
@@ -337,7 +354,8 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
             }
 }
 
-void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes)
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
+                      const uint8_t *codes)
 {
     assert(!qsf_type_get(type)->has_zero);
     qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
