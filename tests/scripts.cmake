@@ -31,6 +31,11 @@ if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO AND (NOT QSF_TEST_VARIANT OR QS
     qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>")
 endif()
 
+# ---- lines of at most 110 columns ----
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
+    qsf_script(lines_test 60 lines_test.py)
+endif()
+
 # ---- what compilers and missing libraries do not change: in one build and under the sanitizers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
