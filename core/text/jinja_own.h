@@ -154,7 +154,6 @@ bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool 
 bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
 bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
 bool jinja_text_is(const jinja_value *v, const char *text);
-const jinja_value *jinja_lookup(const jinja_value *dict, const char *key, size_t n);
 const char *jinja_type_name(const jinja_value *v);
 /* A list of what for would go through: characters, keys, items. */
 bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
@@ -170,7 +169,6 @@ size_t jinja_length(const jinja_value *v);            /* characters, items, pair
 
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
-bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);
 /* indent -1: on one line */
 bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);
 /* A text that is made at the end of the memory: nothing else may be taken until it is done. */

@@ -115,7 +115,7 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     }
 }
 
-bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
+static bool put_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     const bool dict = v->type == QSF_JINJA_DICT;
     if (v->type == QSF_JINJA_TEXT)
@@ -125,8 +125,8 @@ bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
     if (!jinja_deeper(r) || !put_word(r, s, dict ? "{" : v->type == QSF_JINJA_LIST ? "[" : "(")) return false;
     for (uint32_t i = 0; i < v->n; i++) {
         if (i && !put_word(r, s, ", ")) return false;
-        if (dict && (!jinja_repr(r, s, &v->as.items[2 * i]) || !put_word(r, s, ": "))) return false;
-        if (!jinja_repr(r, s, &v->as.items[dict ? 2 * i + 1 : i])) return false;
+        if (dict && (!put_repr(r, s, &v->as.items[2 * i]) || !put_word(r, s, ": "))) return false;
+        if (!put_repr(r, s, &v->as.items[dict ? 2 * i + 1 : i])) return false;
     }
     r->depth--;
     if (v->type == QSF_JINJA_TUPLE && v->n == 1 && !put_word(r, s, ",")) return false;
@@ -136,7 +136,7 @@ bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     if (v->type == QSF_JINJA_TEXT) return jinja_put(r, s, v->as.text, v->n);
-    return v->type == QSF_JINJA_UNDEFINED || jinja_repr(r, s, v);
+    return v->type == QSF_JINJA_UNDEFINED || put_repr(r, s, v);
 }
 
 static bool put_line(jinja_run *r, jinja_sink *s, int blanks)

@@ -303,7 +303,7 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
     return true;
 }
 
-const jinja_value *jinja_lookup(const jinja_value *dict, const char *key, size_t n)
+static const jinja_value *value_lookup(const jinja_value *dict, const char *key, size_t n)
 {
     for (uint32_t i = 0; i < dict->n; i++) {
         const jinja_value *k = &dict->as.items[2 * i];
@@ -355,9 +355,9 @@ bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_
     if (v->type == QSF_JINJA_SPACE) {
         const jinja_space *o = v->as.own;
         const jinja_value pairs = qsf_jinja_dict(o->pairs, o->n);
-        found = jinja_lookup(&pairs, name, n);
+        found = value_lookup(&pairs, name, n);
     } else if (method && jinja_has_method(v, method)) return value_method(r, v, method, out);
-    else if (v->type == QSF_JINJA_DICT) found = jinja_lookup(v, name, n);
+    else if (v->type == QSF_JINJA_DICT) found = value_lookup(v, name, n);
     if (found) *out = *found;
     if (v->type == QSF_JINJA_DICT && !jinja_charge(r, v->n)) return false;
     return true;

@@ -4,6 +4,12 @@
 
 /* ---- memory and heap for one call ---- */
 
+static void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
+{
+    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
+    *b = (token_buffer){ 0 };
+}
+
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err)
 {
     if (size <= b->size) return QSF_OK;
@@ -12,12 +18,6 @@ qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t s
     if (!b->mem) return QSF_E_MEMORY;
     b->size = size;
     return QSF_OK;
-}
-
-void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
-{
-    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
-    *b = (token_buffer){ 0 };
 }
 
 static bool merge_before(const merge_candidate *a, const merge_candidate *b)

@@ -60,7 +60,6 @@ static inline void token_put(token_sink *s, int32_t id)
 /* Memory that grows, for one call. */
 typedef struct token_buffer { void *mem; uint64_t size; } token_buffer;
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
-void       token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
 
 /* What encoding works in. */
 typedef struct token_work {
