@@ -7,7 +7,6 @@ enum { EB_N = 4096, EB_V = 150000, EB_P = QSF_KV_BLOCK, EB_D = 64, EB_R = 4 };
 
 static const float eb_ones[EB_R] = { 1, 1, 1, 1 };
 static const int32_t eb_sums[EB_R] = { 0 };
-static volatile size_t eb_sink;
 
 static void eb_softmax_step(kernel_bench *e)
 {
@@ -16,12 +15,6 @@ static void eb_softmax_step(kernel_bench *e)
     e->k.attention_softmax_inplace(e->c, EB_P, &m, &l);
 }
 static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n * sizeof(float)); }
-/* As the sampler gives it: positive numbers with a sum of 1. */
-static float *eb_probs(kernel_bench *e)
-{
-    for (size_t i = 0; i < EB_V; i++) e->c[i] = e->b[i] * (2.0f / EB_V);
-    return e->c;
-}
 
 /* X(test, elements, call): kernels that change their input get a copy, whose time is in the figure. */
 #define EB_ENTRIES(X)                                                                                                                 \
@@ -32,7 +25,6 @@ static float *eb_probs(kernel_bench *e)
     X(matmul_f16_8, 8 * 64 * KB_COLS, e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))           \
     X(matmul_bf16_1, 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))             \
     X(matmul_bf16_8, 8 * 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))         \
-    X(dot_i8, EB_N, eb_sink = (size_t)e->k.dot_i8(e->q, e->q + EB_N, EB_N))                                                           \
     X(attention_scores_f16, EB_P * EB_D * EB_R, e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))               \
     X(attention_scores_q8, EB_P * EB_D * EB_R, e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1)) \
     X(attention_weights_q8, EB_P * EB_R, e->k.attention_weights_q8((uint8_t *)e->c, e->y, e->b, EB_P, e->b, EB_P, EB_R))              \
@@ -48,26 +40,18 @@ static float *eb_probs(kernel_bench *e)
     X(gelu_mul, EB_N, e->k.gelu_mul(e->c, e->a, e->b, EB_N))                                                                          \
     X(silu_inplace, EB_N, e->k.silu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
     X(gelu_inplace, EB_N, e->k.gelu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
-    X(gelu_fast_inplace, EB_N, e->k.gelu_fast_inplace(eb_copy(e, EB_N), EB_N))                                                        \
     X(relu_inplace, EB_N, e->k.relu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
     X(softcap_inplace, EB_N, e->k.softcap_inplace(eb_copy(e, EB_N), 30, EB_N))                                                        \
     X(vec_add, EB_N, e->k.vec_add(e->c, e->a, e->b, EB_N))                                                                            \
     X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                                            \
     X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                                                     \
-    X(softmax_with_temperature, EB_V, e->k.softmax_with_temperature(e->c, e->a, EB_V, 0.8f))                                          \
     X(top_k_filter, EB_V, e->k.top_k_filter(eb_copy(e, EB_V), EB_V, 40))                                                              \
-    X(top_p_filter, EB_V, e->k.top_p_filter(eb_probs(e), EB_V, 0.9f))                                                                 \
-    X(sample_from_probs, EB_V, eb_sink = e->k.sample_from_probs(e->b, EB_V, 0.999f))                                                  \
-    X(argmax, EB_V, eb_sink = e->k.argmax(e->a, EB_V))                                                                                \
     X(fp16_to_fp32_array, EB_N, e->k.fp16_to_fp32_array(e->c, e->h, EB_N))                                                            \
     X(fp32_to_fp16_array, EB_N, e->k.fp32_to_fp16_array((uint16_t *)(void *)e->c, e->a, EB_N))                                        \
     X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                                                \
-    X(quantize_kv_4bit, EB_D, e->k.quantize_kv_4bit((uint8_t *)e->c, e->y, e->a, EB_D))                                               \
-    X(dequantize_kv_4bit, EB_D, e->k.dequantize_kv_4bit(e->c, (const uint8_t *)e->q, 0.1f, EB_D))                                     \
     X(quantize_kv_levels, EB_D, e->k.quantize_kv_levels((uint8_t *)e->c, (uint16_t *)(void *)e->y, e->a, EB_D, 4))                    \
     X(unpack_kv_levels, EB_P * EB_D, e->k.unpack_kv_levels((int8_t *)e->c, (const uint8_t *)e->q, EB_P * EB_D / 2, 64, 4))            \
-    X(hadamard_inplace, EB_D, e->k.hadamard_inplace(eb_copy(e, EB_D), EB_D, 1))                                                       \
-    X(memset_pattern, EB_N, e->k.memset_pattern(e->c, 0x3f800000, sizeof(float) * EB_N))
+    X(hadamard_inplace, EB_D, e->k.hadamard_inplace(eb_copy(e, EB_D), EB_D, 1))
 
 #define X(name, count, call) static void eb_run_##name(void *arg) { kernel_bench *e = arg; call; }
 EB_ENTRIES(X)

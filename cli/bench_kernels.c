@@ -138,8 +138,8 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
     static const uint8_t types[QSF_N_FORMS] = {
         [QSF_F_2Z] = QSF_T_2BIT, [QSF_F_3Z] = QSF_T_3BIT, [QSF_F_4Z] = QSF_T_4BIT, [QSF_F_TERNARY] = QSF_T_TERNARY, [QSF_F_8] = QSF_T_8BIT,
         [QSF_F_3] = QSF_T_3BIT_S, [QSF_F_4] = QSF_T_4BIT_S, [QSF_F_5] = QSF_T_5BIT_S, [QSF_F_6] = QSF_T_6BIT_S,
-        [QSF_F_5Z] = QSF_T_GGML + 7, [QSF_F_IQ4] = QSF_T_GGML + 20, [QSF_F_Q4K] = QSF_T_GGML + 12, [QSF_F_Q5K] = QSF_T_GGML + 13,
-        [QSF_F_Q6K] = QSF_T_GGML + 14, [QSF_F_Q2K] = QSF_T_GGML + 10, [QSF_F_Q3K] = QSF_T_GGML + 11, [QSF_F_IQ4XS] = QSF_T_GGML + 23,
+        [QSF_F_5Z] = QSF_T_Q5_1, [QSF_F_IQ4] = QSF_T_IQ4_NL, [QSF_F_Q4K] = QSF_T_Q4_K, [QSF_F_Q5K] = QSF_T_Q5_K,
+        [QSF_F_Q6K] = QSF_T_Q6_K, [QSF_F_Q2K] = QSF_T_Q2_K, [QSF_F_Q3K] = QSF_T_Q3_K, [QSF_F_IQ4XS] = QSF_T_IQ4_XS,
     };
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)

@@ -124,7 +124,7 @@ static bool plan_equalizes(const input *in, const convert_options *o)
     if (o->preset == CONVERT_F16 || o->preset == CONVERT_8BIT) return false;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         const input_tensor *t = &in->tensors[i];
-        const bool own_grid = qsf_type_tiles(t->source_type) || t->source_type == QSF_T_GGML + 2 /* q4_0 */ || t->source_type == QSF_T_GGML + 6 /* q5_0 */;
+        const bool own_grid = qsf_type_tiles(t->source_type) || t->source_type == QSF_T_Q4_0 || t->source_type == QSF_T_Q5_0;
         if (t->unit < in->hp.n_layers && convert_is_matrix(t) && own_grid) return false;
     }
     return true;

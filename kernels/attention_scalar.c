@@ -2,19 +2,21 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-static void attention_scores_f16_scalar(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim,
-                                        size_t rep, float scale)
+static void attention_scores_f16_scalar(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
+                                        size_t head_dim, size_t rep, float scale)
 {
     for (size_t r = 0; r < rep; r++)
         for (size_t i = 0; i < n; i++) {
             double sum = 0;
-            for (size_t c = 0; c < head_dim; c++) sum += (double)q[r * head_dim + c] * qsf_f16_to_f32(k[i * head_dim + c]);
+            for (size_t c = 0; c < head_dim; c++)
+                sum += (double)q[r * head_dim + c] * qsf_f16_to_f32(k[i * head_dim + c]);
             s[r * lds + i] = (float)sum * scale;
         }
 }
 
-static void attention_scores_q8_scalar(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k,
-                                       const float *kd, size_t n, size_t dim, size_t rep, float scale)
+static void attention_scores_q8_scalar(float *s, size_t lds, const int8_t *q, const float *qd,
+                                       const int32_t *qs, const int8_t *k, const float *kd, size_t n,
+                                       size_t dim, size_t rep, float scale)
 {
     (void)qs;
     for (size_t r = 0; r < rep; r++)
@@ -45,19 +47,21 @@ static float attention_softmax_inplace_scalar(float *s, size_t n, float *m, floa
     return factor;
 }
 
-static void attention_weighted_sum_f16_scalar(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v,
-                                              size_t n, size_t head_dim, size_t rep)
+static void attention_weighted_sum_f16_scalar(float *o, const float *factor, const float *s, size_t lds,
+                                              const uint16_t *v, size_t n, size_t head_dim, size_t rep)
 {
     for (size_t r = 0; r < rep; r++)
         for (size_t c = 0; c < head_dim; c++) {
             float *out = o + r * head_dim + c;
             double sum = factor[r] == 0 ? 0 : (double)*out * factor[r];
-            for (size_t i = 0; i < n; i++) sum += (double)s[r * lds + i] * qsf_f16_to_f32(v[i * head_dim + c]);
+            for (size_t i = 0; i < n; i++)
+                sum += (double)s[r * lds + i] * qsf_f16_to_f32(v[i * head_dim + c]);
             *out = (float)sum;
         }
 }
 
-static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+                                        size_t n, size_t rep)
 {
     for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
         float top = 0;
@@ -69,8 +73,8 @@ static void attention_weights_q8_scalar(uint8_t *p, float *pd, const float *s, s
     }
 }
 
-static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v,
-                                             size_t head_dim, size_t rep)
+static void attention_weighted_sum_q8_scalar(float *o, const float *factor, const uint8_t *p, const float *pd,
+                                             const int8_t *v, size_t head_dim, size_t rep)
 {
     for (size_t r = 0; r < rep; r++)
         for (size_t d = 0; d < head_dim; d++) {

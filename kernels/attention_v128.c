@@ -1,14 +1,18 @@
-/* Attention over cached keys and values over four floats, SSE4.2 and NEON: a few positions times up to four query heads at once.
+/* Attention over cached keys and values over four floats, SSE4.2 and NEON: a few positions times up
+ * to four query heads at once.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
 #if defined(QSF_V128)
 QSF_V128_BEGIN
 
-enum { SCORES_V128 = V128_REGISTERS / 8 };         /* positions at once: their sums of four heads take half of the registers */
+/* positions at once: their sums of four heads take half of the registers */
+enum { SCORES_V128 = V128_REGISTERS / 8 };
 
-/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last, so that nothing behind it is read. */
-QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim, float scale, int R)
+/* s[r][0..n) for R heads, n <= SCORES_V128; rows past n repeat the last,
+ * so that nothing behind it is read. */
+QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
+                                   size_t head_dim, float scale, int R)
 {
     const uint16_t *row[SCORES_V128];
     v4f acc[4][SCORES_V128];
@@ -28,7 +32,8 @@ QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const u
             const float *from = q + (size_t)r * head_dim + c;
             const v4f a = v4_load(from), b = v4_load(from + 4);
             QSF_UNROLL
-            for (int p = 0; p < SCORES_V128; p++) acc[r][p] = v4_fma(b, v[p][1], v4_fma(a, v[p][0], acc[r][p]));
+            for (int p = 0; p < SCORES_V128; p++)
+                acc[r][p] = v4_fma(b, v[p][1], v4_fma(a, v[p][0], acc[r][p]));
         }
     }
     QSF_UNROLL
@@ -37,27 +42,33 @@ QSF_TEMPLATE void scores_some_v128(float *s, size_t lds, const float *q, const u
         for (int p = 0; p < SCORES_V128; p++) {
             if ((size_t)p >= n) continue;
             float sum = v4_sum(acc[r][p]);
-            for (size_t i = c; i < head_dim; i++) sum += q[(size_t)r * head_dim + i] * qsf_f16_to_f32(row[p][i]);
+            for (size_t i = c; i < head_dim; i++)
+                sum += q[(size_t)r * head_dim + i] * qsf_f16_to_f32(row[p][i]);
             s[(size_t)r * lds + (size_t)p] = sum * scale;
         }
 }
-static void attention_scores_f16_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim,
-                                      size_t rep, float scale)
+static void attention_scores_f16_v128(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
+                                      size_t head_dim, size_t rep, float scale)
 {
     for (size_t i = 0; i < n; i += SCORES_V128) {
         const uint16_t *row = k + i * head_dim;
         const size_t here = QSF_MIN(n - i, (size_t)SCORES_V128);
         size_t r = 0;
-        for (; r + 4 <= rep; r += 4) scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 4);
-        if (rep - r == 3) scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 3);
-        if (rep - r == 2) scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 2);
-        if (rep - r == 1) scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 1);
+        for (; r + 4 <= rep; r += 4)
+            scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 4);
+        if (rep - r == 3)
+            scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 3);
+        if (rep - r == 2)
+            scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 2);
+        if (rep - r == 1)
+            scores_some_v128(s + r * lds + i, lds, q + r * head_dim, row, here, head_dim, scale, 1);
     }
 }
 
-/* Scores of four positions (a quarter of a vector of the tiles) for R vectors, n of the positions stored. */
-QSF_TEMPLATE void scores4_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd, const int8_t *k, const float *kd, size_t n,
-                                  size_t dim, float scale, int R)
+/* Scores of four positions (a quarter of a vector of the tiles) for R vectors,
+ * n of the positions stored. */
+QSF_TEMPLATE void scores4_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd, const int8_t *k,
+                                  const float *kd, size_t n, size_t dim, float scale, int R)
 {
     v4i acc[4];
     QSF_UNROLL
@@ -75,18 +86,23 @@ QSF_TEMPLATE void scores4_q8_v128(float *s, size_t lds, const int8_t *q, const f
         else v4_store(s + (size_t)r * lds, sum);
     }
 }
-static void attention_scores_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd,
-                                     size_t n, size_t dim, size_t rep, float scale)
+static void attention_scores_q8_v128(float *s, size_t lds, const int8_t *q, const float *qd,
+                                     const int32_t *qs, const int8_t *k, const float *kd, size_t n,
+                                     size_t dim, size_t rep, float scale)
 {
     (void)qs;
     for (size_t i = 0; i < n; i += 4) {
         const int8_t *at = k + qsf_kv_k_at(i, 0, dim);
         const size_t here = QSF_MIN(n - i, (size_t)4);
         size_t r = 0;
-        for (; r + 4 <= rep; r += 4) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 4);
-        if (rep - r == 3) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 3);
-        if (rep - r == 2) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 2);
-        if (rep - r == 1) scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 1);
+        for (; r + 4 <= rep; r += 4)
+            scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 4);
+        if (rep - r == 3)
+            scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 3);
+        if (rep - r == 2)
+            scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 2);
+        if (rep - r == 1)
+            scores4_q8_v128(s + r * lds + i, lds, q + r * dim, qd + r, at, kd + i, here, dim, scale, 1);
     }
 }
 
@@ -94,7 +110,8 @@ static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float 
 {
     v4f most = v4_set1(*m);
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) most = v4_max(v4_load(s + i), most);          /* NaN as first operand is passed over */
+    /* NaN as first operand is passed over */
+    for (; i + 4 <= n; i += 4) most = v4_max(v4_load(s + i), most);
     float top = v4_greatest(most);
     for (; i < n; i++) top = s[i] > top ? s[i] : top;
     if (top == -INFINITY) {
@@ -120,15 +137,16 @@ static float attention_softmax_inplace_v128(float *s, size_t n, float *m, float 
 }
 
 /* o[r][c..c+8) of R heads. */
-QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float *p, size_t ldp, const uint16_t *v, size_t n, size_t head_dim,
-                                     size_t c, int R)
+QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float *p, size_t ldp,
+                                     const uint16_t *v, size_t n, size_t head_dim, size_t c, int R)
 {
     v4f acc[4][2];
     QSF_UNROLL
     for (int r = 0; r < R; r++)
         QSF_UNROLL
         for (int j = 0; j < 2; j++)
-            acc[r][j] = factor[r] == 0 ? v4_set1(0) : v4_set1(factor[r]) * v4_load(o + (size_t)r * head_dim + c + 4 * (size_t)j);
+            acc[r][j] = factor[r] == 0 ? v4_set1(0) : v4_set1(factor[r]) * v4_load(o + (size_t)r * head_dim
+                    + c + 4 * (size_t)j);
     for (size_t i = 0; i < n; i++) {
         v4f x[2];
         v8_halves(x, v + i * head_dim + c);
@@ -144,47 +162,54 @@ QSF_TEMPLATE void weighted_cols_v128(float *o, const float *factor, const float 
         QSF_UNROLL
         for (int j = 0; j < 2; j++) v4_store(o + (size_t)r * head_dim + c + 4 * (size_t)j, acc[r][j]);
 }
-QSF_TEMPLATE void weighted_heads_v128(float *o, const float *factor, const float *p, size_t ldp, const uint16_t *v, size_t n, size_t head_dim, int R)
+QSF_TEMPLATE void weighted_heads_v128(float *o, const float *factor, const float *p, size_t ldp,
+                                      const uint16_t *v, size_t n, size_t head_dim, int R)
 {
     size_t c = 0;
     for (; c + 8 <= head_dim; c += 8) weighted_cols_v128(o, factor, p, ldp, v, n, head_dim, c, R);
     for (; c < head_dim; c++)
         for (int r = 0; r < R; r++) {
             float *out = o + (size_t)r * head_dim + c, sum = factor[r] == 0 ? 0 : *out * factor[r];
-            for (size_t i = 0; i < n; i++) sum += p[(size_t)r * ldp + i] * qsf_f16_to_f32(v[i * head_dim + c]);
+            for (size_t i = 0; i < n; i++)
+                sum += p[(size_t)r * ldp + i] * qsf_f16_to_f32(v[i * head_dim + c]);
             *out = sum;
         }
 }
-static void attention_weighted_sum_f16_v128(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n,
-                                            size_t head_dim, size_t rep)
+static void attention_weighted_sum_f16_v128(float *o, const float *factor, const float *s, size_t lds,
+                                            const uint16_t *v, size_t n, size_t head_dim, size_t rep)
 {
     size_t r = 0;
-    for (; r + 4 <= rep; r += 4) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 4);
+    for (; r + 4 <= rep; r += 4)
+        weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 4);
     if (rep - r == 3) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 3);
     if (rep - r == 2) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 2);
     if (rep - r == 1) weighted_heads_v128(o + r * head_dim, factor + r, s + r * lds, lds, v, n, head_dim, 1);
 }
 
-static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+static void attention_weights_q8_v128(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+                                      size_t n, size_t rep)
 {
     for (size_t r = 0; r < rep; r++, p += QSF_KV_BLOCK, s += lds) {
         v4f w[QSF_KV_BLOCK / 4], most = v4_set1(0);
         for (size_t i = 0; i < QSF_KV_BLOCK; i += 4) {
             const size_t here = i < n ? QSF_MIN(n - i, (size_t)4) : 0;
-            w[i / 4] = here == 4 ? v4_load(s + i) * v4_load(vd + i) : here ? v4_load_part(s + i, here) * v4_load_part(vd + i, here) : v4_set1(0);
+            w[i / 4] = here == 4 ? v4_load(s + i) * v4_load(vd + i) : here ? v4_load_part(s + i,
+                    here) * v4_load_part(vd + i, here) : v4_set1(0);
             most = v4_max(w[i / 4], most);
         }
         const float top = v4_greatest(most), to_code = top >= QSF_KV_LEAST ? 255 / top : 0;
         const v4f f = v4_set1(to_code);
         for (int i = 0; i < QSF_KV_BLOCK / 4; i += 4)
-            v16_store_unsigned(p + 4 * i, v4_nearest(w[i] * f), v4_nearest(w[i + 1] * f), v4_nearest(w[i + 2] * f), v4_nearest(w[i + 3] * f));
+            v16_store_unsigned(p + 4 * i, v4_nearest(w[i] * f), v4_nearest(w[i + 1] * f),
+                               v4_nearest(w[i + 2] * f), v4_nearest(w[i + 3] * f));
         pd[r] = to_code > 0 ? top / 255 : 0;
     }
 }
 
-/* Four columns of R vectors, n of them stored: values widened to 16 bits once, two sums a column until the end. */
-QSF_TEMPLATE void weighted4_q8_v128(float *o, const float *factor, v8h p[4][QSF_KV_BLOCK / 4], const float *pd, const int8_t *v, size_t n,
-                                    size_t head_dim, int R)
+/* Four columns of R vectors, n of them stored: values widened to 16 bits once,
+ * two sums a column until the end. */
+QSF_TEMPLATE void weighted4_q8_v128(float *o, const float *factor, v8h p[4][QSF_KV_BLOCK / 4],
+                                    const float *pd, const int8_t *v, size_t n, size_t head_dim, int R)
 {
     v4i low[4], high[4];
     QSF_UNROLL
@@ -202,18 +227,21 @@ QSF_TEMPLATE void weighted4_q8_v128(float *o, const float *factor, v8h p[4][QSF_
     for (int r = 0; r < R; r++) {
         float *out = o + (size_t)r * head_dim;
         const v4f sum = v4_float(v4_pairs(low[r], high[r])) * v4_set1(pd[r]);
-        const v4f old = factor[r] == 0 ? v4_set1(0) : (n < 4 ? v4_load_part(out, n) : v4_load(out)) * v4_set1(factor[r]);
+        const v4f old = factor[r] == 0 ? v4_set1(0) : (n < 4 ? v4_load_part(out, n)
+                                                       : v4_load(out)) * v4_set1(factor[r]);
         if (n < 4) v4_store_part(out, sum + old, n);
         else v4_store(out, sum + old);
     }
 }
-static void attention_weighted_sum_q8_v128(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v, size_t head_dim, size_t rep)
+static void attention_weighted_sum_q8_v128(float *o, const float *factor, const uint8_t *p, const float *pd,
+                                           const int8_t *v, size_t head_dim, size_t rep)
 {
     for (size_t r = 0; r < rep; r += 4) {
         const size_t heads = QSF_MIN(rep - r, (size_t)4);
         v8h wide[4][QSF_KV_BLOCK / 4];
         for (size_t h = 0; h < heads; h++)
-            for (size_t j = 0; j < QSF_KV_BLOCK / 4; j++) wide[h][j] = v8_quad(p + (r + h) * QSF_KV_BLOCK + 4 * j);
+            for (size_t j = 0; j < QSF_KV_BLOCK / 4; j++)
+                wide[h][j] = v8_quad(p + (r + h) * QSF_KV_BLOCK + 4 * j);
         for (size_t d = 0; d < head_dim; d += 4) {
             float *out = o + r * head_dim + d;
             const int8_t *at = v + qsf_kv_v_at(0, d);
@@ -229,7 +257,8 @@ static void attention_weighted_sum_q8_v128(float *o, const float *factor, const 
 /* What stays is one run of positions, so only the ends are written. */
 static void causal_mask_apply_v128(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window)
 {
-    const uint64_t low = window && window <= current ? (uint64_t)current - window + 1 : 0, end = (uint64_t)current + 1;
+    const uint64_t low = window && window <= current ? (uint64_t)current - window + 1 : 0,
+        end = (uint64_t)current + 1;
     const size_t from = low > first ? (size_t)QSF_MIN((uint64_t)n, low - first) : 0;
     const size_t to = end > first ? (size_t)QSF_MIN((uint64_t)n, end - first) : 0;
     for (size_t i = 0; i < from; i++) s[i] = -INFINITY;

@@ -10,7 +10,7 @@ void qsf_kernels_avx2(qsf_kernels *k)
     qsf_float_avx2(k);
     qsf_attention_avx2(k);
     qsf_vector_avx2(k);
-    qsf_sampling_avx2(k);
+    qsf_top_k_avx2(k);
     qsf_convert_avx2(k);
 }
 #endif

@@ -1,4 +1,5 @@
-/* The AVX-512 BF16 set (Zen 4, Cooper Lake, Sapphire Rapids and later): vdpbf16ps, over the AVX-512 set.
+/* The AVX-512 BF16 set (Zen 4, Cooper Lake, Sapphire Rapids and later): vdpbf16ps, over the AVX-512
+ * set.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 

@@ -1,4 +1,5 @@
-/* From one number format to another with AVX2 and F16C: int8 activations, half floats, 4- and 8-bit keys and values.
+/* From one number format to another with AVX2 and F16C: int8 activations, half floats, keys and
+ * values.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
@@ -21,7 +22,8 @@ static float largest_finite_avx2(const float *x, size_t n)
 {
     __m256 top = _mm256_setzero_ps();
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) top = _mm256_max_ps(abs_avx2(_mm256_loadu_ps(x + i)), top);       /* NaN as first operand is passed over */
+    /* NaN as first operand is passed over */
+    for (; i + 8 <= n; i += 8) top = _mm256_max_ps(abs_avx2(_mm256_loadu_ps(x + i)), top);
     if (i < n) top = _mm256_max_ps(abs_avx2(_mm256_maskload_ps(x + i, first_avx2(n - i))), top);
     return QSF_MIN(max_lanes_avx2(top), FLT_MAX);
 }
@@ -30,9 +32,11 @@ static float largest_finite_avx2(const float *x, size_t n)
 QSF_TEMPLATE __m256i codes32_avx2(const float *x, __m256 f)
 {
     __m256i c[4];
-    for (int j = 0; j < 4; j++) c[j] = _mm256_cvtps_epi32(_mm256_mul_ps(finite_avx2(_mm256_loadu_ps(x + 8 * j)), f));
+    for (int j = 0; j < 4; j++)
+        c[j] = _mm256_cvtps_epi32(_mm256_mul_ps(finite_avx2(_mm256_loadu_ps(x + 8 * j)), f));
     const __m256i v = _mm256_packs_epi16(_mm256_packs_epi32(c[0], c[1]), _mm256_packs_epi32(c[2], c[3]));
-    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));            /* the packs work in halves */
+    /* the packs work in halves */
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 /* The sums of 32 codes: h[2][2] as in qsf_act, and of all. */
 QSF_TEMPLATE float sum32_avx2(int16_t *h, __m256i codes)
@@ -40,7 +44,8 @@ QSF_TEMPLATE float sum32_avx2(int16_t *h, __m256i codes)
     __m256i s = _mm256_maddubs_epi16(_mm256_set1_epi8(1), codes);
     s = _mm256_add_epi16(s, _mm256_srli_si256(s, 8));
     s = _mm256_add_epi16(s, _mm256_srli_si256(s, 4));
-    const int32_t two[2] = { _mm_cvtsi128_si32(_mm256_castsi256_si128(s)), _mm_cvtsi128_si32(_mm256_extracti128_si256(s, 1)) };
+    const int32_t two[2] = { _mm_cvtsi128_si32(_mm256_castsi256_si128(s)),
+                             _mm_cvtsi128_si32(_mm256_extracti128_si256(s, 1)) };
     memcpy(h, two, sizeof two);
     return (float)(h[0] + h[1] + h[2] + h[3]);
 }
@@ -85,46 +90,6 @@ static void quantize_kv_8bit_avx2(int8_t *out, float *scale, const float *in, si
     memcpy(out + i, codes, n - i);
 }
 
-/* 32 codes -8..7 to 16 bytes of nibbles. */
-QSF_TEMPLATE __m128i nibbles_avx2(__m256i codes)
-{
-    const __m256i c = _mm256_add_epi8(codes, _mm256_set1_epi8(8));
-    const __m256i pairs = _mm256_maddubs_epi16(c, _mm256_set1_epi16(0x1001));                    /* first + 16 * second */
-    return _mm_packus_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-}
-static void quantize_kv_4bit_avx2(uint8_t *out, float *scale, const float *in, size_t n)
-{
-    n &= ~(size_t)1;
-    const float d = largest_finite_avx2(in, n) / 7;
-    *scale = d < FLT_MIN ? 0 : d;
-    const __m256 f = _mm256_set1_ps(*scale > 0 ? 1 / *scale : 0);
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) _mm_storeu_si128((__m128i *)(void *)(out + i / 2), nibbles_avx2(codes32_avx2(in + i, f)));
-    if (i == n) return;
-    float tail[32] = { 0 };
-    uint8_t codes[16];
-    memcpy(tail, in + i, (n - i) * sizeof *in);
-    _mm_storeu_si128((__m128i *)(void *)codes, nibbles_avx2(codes32_avx2(tail, f)));
-    memcpy(out + i / 2, codes, (n - i) / 2);
-}
-
-static void dequantize_kv_4bit_avx2(float *out, const uint8_t *in, float scale, size_t n)
-{
-    const __m256 f = _mm256_set1_ps(scale);
-    const __m128i low = _mm_set1_epi8(15), eight = _mm_set1_epi8(8);
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m128i b = _mm_loadl_epi64((const __m128i *)(const void *)(in + i / 2));
-        const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), eight);
-        _mm256_storeu_ps(out + i, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c))));
-        _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(f, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8)))));
-    }
-    for (; i + 1 < n; i += 2) {
-        out[i] = scale * (float)((in[i / 2] & 15) - 8);
-        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
-    }
-}
-
 /* ---- levels of 4 and 2 bits ---- */
 static void levels_reach_avx2(float *top, float *sum, const float *x, size_t dim)
 {
@@ -148,7 +113,8 @@ static void levels_fit_avx2(float *with, float *of, const float *x, size_t dim, 
     const __m256 f = _mm256_set1_ps(inverse), m = _mm256_set1_ps(most);
     __m256 w = _mm256_setzero_ps(), o = w;
     for (size_t i = 0; i < dim; i += 8) {
-        const __m256 a = _mm256_loadu_ps(x + i), c = _mm256_cvtepi32_ps(level_avx2(a, f, m)), v = _mm256_sub_ps(_mm256_add_ps(c, c), m);
+        const __m256 a = _mm256_loadu_ps(x + i), c = _mm256_cvtepi32_ps(level_avx2(a, f, m)),
+            v = _mm256_sub_ps(_mm256_add_ps(c, c), m);
         w = _mm256_add_ps(w, _mm256_mul_ps(v, a));
         o = _mm256_add_ps(o, _mm256_mul_ps(v, v));
     }
@@ -159,9 +125,11 @@ static void levels_codes_avx2(uint8_t *out, const float *x, size_t dim, float in
 {
     const __m256 f = _mm256_set1_ps(inverse), m = _mm256_set1_ps(most);
     for (size_t i = 0; i < dim; i += 16) {
-        const __m256i a = level_avx2(_mm256_loadu_ps(x + i), f, m), b = level_avx2(_mm256_loadu_ps(x + i + 8), f, m);
+        const __m256i a = level_avx2(_mm256_loadu_ps(x + i), f, m),
+            b = level_avx2(_mm256_loadu_ps(x + i + 8), f, m);
         const __m256i c = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm_packus_epi16(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1)));
+        _mm_storeu_si128((__m128i *)(void *)(out + i),
+                         _mm_packus_epi16(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1)));
     }
 }
 static void quantize_kv_levels_avx2(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
@@ -177,12 +145,16 @@ QSF_TEMPLATE void unpack_any_avx2(int8_t *out, const uint8_t *in, size_t n, size
     for (size_t at = 0; at < n; at += part, in += part, out += part * (8 / (size_t)bits))
         for (size_t i = 0; i < part; i += 32) {
             const uint8_t *p = in + i;
-            const __m256i v = part < 32 ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p)) : _mm256_loadu_si256((const __m256i *)(const void *)p);
+            const __m256i v =
+                part < 32 ? _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p))
+                : _mm256_loadu_si256((const __m256i *)(const void *)p);
             QSF_UNROLL
             for (int f = 0; f < 8 / bits; f += part < 32 ? 2 : 1) {
-                const __m256i shift = _mm256_inserti128_si256(_mm256_set1_epi32(f * bits), _mm_set1_epi32(f * bits + apart), 1);
+                const __m256i shift = _mm256_inserti128_si256(_mm256_set1_epi32(f * bits),
+                                                              _mm_set1_epi32(f * bits + apart), 1);
                 const __m256i c = _mm256_and_si256(_mm256_srlv_epi32(v, shift), most);
-                _mm256_storeu_si256((__m256i *)(void *)(out + (size_t)f * part + i), _mm256_sub_epi8(_mm256_add_epi8(c, c), most));
+                _mm256_storeu_si256((__m256i *)(void *)(out + (size_t)f * part + i),
+                                    _mm256_sub_epi8(_mm256_add_epi8(c, c), most));
             }
         }
 }
@@ -197,38 +169,27 @@ static void unpack_kv_levels_avx2(int8_t *out, const uint8_t *in, size_t n, size
 static void fp16_to_fp32_array_avx2(float *out, const uint16_t *in, size_t n)
 {
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(in + i))));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(in + i))));
     for (; i < n; i++) out[i] = qsf_f16_to_f32(in[i]);
 }
 static void fp32_to_fp16_array_avx2(uint16_t *out, const float *in, size_t n)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i),
+                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     for (; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
-}
-
-static void memset_pattern_avx2(void *dst, uint32_t pattern, size_t bytes)
-{
-    const __m256i p = _mm256_set1_epi32((int)pattern);
-    uint8_t *out = dst, four[4];
-    size_t i = 0;
-    for (; i + 32 <= bytes; i += 32) _mm256_storeu_si256((__m256i *)(void *)(out + i), p);
-    qsf_put32(four, pattern);
-    for (; i < bytes; i++) out[i] = four[i % 4];
 }
 
 void qsf_convert_avx2(qsf_kernels *k)
 {
     k->quantize_act = quantize_act_avx2;
     k->quantize_kv_8bit = quantize_kv_8bit_avx2;
-    k->quantize_kv_4bit = quantize_kv_4bit_avx2;
-    k->dequantize_kv_4bit = dequantize_kv_4bit_avx2;
     k->quantize_kv_levels = quantize_kv_levels_avx2;
     k->unpack_kv_levels = unpack_kv_levels_avx2;
     k->fp16_to_fp32_array = fp16_to_fp32_array_avx2;
     k->fp32_to_fp16_array = fp32_to_fp16_array_avx2;
-    k->memset_pattern = memset_pattern_avx2;
 }
 
 QSF_TARGET_END

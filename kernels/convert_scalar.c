@@ -1,8 +1,9 @@
-/* From one number format to another in plain C: int8 activations, half floats, 4- and 8-bit keys and values, patterns.
+/* From one number format to another in plain C: int8 activations, half floats, keys and values.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
-/* To the nearest integer, ties to even: where a float's step is 1, the addition rounds.  |x| < 2^22. */
+/* To the nearest integer, ties to even: where a float's step is 1,
+ * the addition rounds.  |x| < 2^22. */
 static int32_t round_scalar(float x)
 {
     const float r = x + 12582912.0f;
@@ -51,13 +52,15 @@ static void quantize_act_scalar(qsf_act *a, size_t m, const float *x, size_t col
         d[at / 64] = scale_127_scalar(x + QSF_MIN(at, cols), n);
         for (size_t g = 0; g < 64; g += 32) {
             const size_t part = g < n ? QSF_MIN(n - g, (size_t)32) : 0;
-            s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part, d[at / 64]);
+            s[(at + g) / 32] = (float)quantize_127_scalar(q + at + g, x + QSF_MIN(at + g, cols), part,
+                                                          d[at / 64]);
             memset(q + at + g + part, 0, 32 - part);
         }
     }
     for (size_t i = 0; i < a->cols / 8; i++) {
         int sum = 0;
-        for (size_t j = 0; j < 16; j += 4) sum += q[i / 2 * 16 + j + i % 2 * 2] + q[i / 2 * 16 + j + i % 2 * 2 + 1];
+        for (size_t j = 0; j < 16; j += 4)
+            sum += q[i / 2 * 16 + j + i % 2 * 2] + q[i / 2 * 16 + j + i % 2 * 2 + 1];
         h[i] = (int16_t)sum;
     }
 }
@@ -68,27 +71,11 @@ static void quantize_kv_8bit_scalar(int8_t *out, float *scale, const float *in, 
     quantize_127_scalar(out, in, n, *scale);
 }
 
-/* Codes 1..15: the scale is max|x| / 7. */
-static void quantize_kv_4bit_scalar(uint8_t *out, float *scale, const float *in, size_t n)
-{
-    const float d = largest_scalar(in, n) / 7, f = d < FLT_MIN ? 0 : 1 / d;
-    *scale = d < FLT_MIN ? 0 : d;
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        const float a = finite_scalar(in[i]) * f, b = finite_scalar(in[i + 1]) * f;
-        out[i / 2] = (uint8_t)((round_scalar(a) + 8) | (round_scalar(b) + 8) << 4);
-    }
-}
-
-static void dequantize_kv_4bit_scalar(float *out, const uint8_t *in, float scale, size_t n)
-{
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        out[i] = scale * (float)((in[i / 2] & 15) - 8);
-        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
-    }
-}
-
 /* Sums in eight lanes, so that vectors of four and of eight get the same floats. */
-static float lanes_sum_scalar(const float l[8]) { return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])); }
+static float lanes_sum_scalar(const float l[8])
+{
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
 
 static void levels_reach_scalar(float *top, float *sum, const float *x, size_t dim)
 {
@@ -143,24 +130,12 @@ static void fp32_to_fp16_array_scalar(uint16_t *out, const float *in, size_t n)
     for (size_t i = 0; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
 }
 
-static void memset_pattern_scalar(void *dst, uint32_t pattern, size_t bytes)
-{
-    uint8_t four[4], *out = dst;
-    qsf_put32(four, pattern);
-    size_t i = 0;
-    for (; i + 4 <= bytes; i += 4) memcpy(out + i, four, 4);
-    for (size_t b = 0; i < bytes; i++) out[i] = four[b++];
-}
-
 void qsf_convert_scalar(qsf_kernels *k)
 {
     k->quantize_act = quantize_act_scalar;
-    k->quantize_kv_4bit = quantize_kv_4bit_scalar;
-    k->dequantize_kv_4bit = dequantize_kv_4bit_scalar;
     k->quantize_kv_8bit = quantize_kv_8bit_scalar;
     k->quantize_kv_levels = quantize_kv_levels_scalar;
     k->unpack_kv_levels = unpack_kv_levels_scalar;
     k->fp16_to_fp32_array = fp16_to_fp32_array_scalar;
     k->fp32_to_fp16_array = fp32_to_fp16_array_scalar;
-    k->memset_pattern = memset_pattern_scalar;
 }

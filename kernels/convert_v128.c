@@ -1,4 +1,5 @@
-/* From one number format to another over four floats, SSE4.2 and NEON: int8 activations, half floats, 4- and 8-bit keys and values.
+/* From one number format to another over four floats, SSE4.2 and NEON: int8 activations, half
+ * floats, keys and values.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -76,38 +77,6 @@ static void quantize_kv_8bit_v128(int8_t *out, float *scale, const float *in, si
     v16_store(codes, codes16_v128(tail, f, &sum));
     memcpy(out + i, codes, n - i);
 }
-static void quantize_kv_4bit_v128(uint8_t *out, float *scale, const float *in, size_t n)
-{
-    n &= ~(size_t)1;
-    const float d = largest_finite_v128(in, n) / 7;
-    *scale = d < FLT_MIN ? 0 : d;
-    const v4f f = v4_set1(*scale > 0 ? 1 / *scale : 0);
-    v4i sum = { 0, 0, 0, 0 };
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) v16_store_nibbles(out + i / 2, codes16_v128(in + i, f, &sum));
-    if (i == n) return;
-    float tail[16] = { 0 };
-    uint8_t codes[8];
-    memcpy(tail, in + i, (n - i) * sizeof *in);
-    v16_store_nibbles(codes, codes16_v128(tail, f, &sum));
-    memcpy(out + i / 2, codes, (n - i) / 2);
-}
-
-static void dequantize_kv_4bit_v128(float *out, const uint8_t *in, float scale, size_t n)
-{
-    const v4f f = v4_set1(scale);
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        v4f c[2];
-        v8_nibbles(c, in + i / 2);
-        v4_store(out + i, f * c[0]);
-        v4_store(out + i + 4, f * c[1]);
-    }
-    for (; i + 1 < n; i += 2) {
-        out[i] = scale * (float)((in[i / 2] & 15) - 8);
-        out[i + 1] = scale * (float)((in[i / 2] >> 4) - 8);
-    }
-}
 
 /* ---- levels of 4 and 2 bits ---- */
 static void levels_reach_v128(float *top, float *sum, const float *x, size_t dim)
@@ -145,7 +114,8 @@ static void levels_codes_v128(uint8_t *out, const float *x, size_t dim, float in
 {
     const v4f f = v4_set1(inverse), m = v4_set1(most);
     for (size_t i = 0; i < dim; i += 16)
-        v16_store(out + i, v4_pack16(level_v128(x + i, f, m), level_v128(x + i + 4, f, m), level_v128(x + i + 8, f, m), level_v128(x + i + 12, f, m)));
+        v16_store(out + i, v4_pack16(level_v128(x + i, f, m), level_v128(x + i + 4, f, m),
+                                     level_v128(x + i + 8, f, m), level_v128(x + i + 12, f, m)));
 }
 static void quantize_kv_levels_v128(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits)
 {
@@ -189,28 +159,14 @@ static void fp32_to_fp16_array_v128(uint16_t *out, const float *in, size_t n)
     for (; i < n; i++) out[i] = qsf_f32_to_f16(in[i]);
 }
 
-static void memset_pattern_v128(void *dst, uint32_t pattern, size_t bytes)
-{
-    uint8_t *out = dst, four[4];
-    qsf_put32(four, pattern);
-    uint8_t sixteen[16];
-    for (int i = 0; i < 16; i++) sixteen[i] = four[i % 4];
-    size_t i = 0;
-    for (; i + 16 <= bytes; i += 16) memcpy(out + i, sixteen, 16);
-    for (; i < bytes; i++) out[i] = four[i % 4];
-}
-
 void qsf_convert_v128(qsf_kernels *k)
 {
     k->quantize_act = quantize_act_v128;
     k->quantize_kv_8bit = quantize_kv_8bit_v128;
-    k->quantize_kv_4bit = quantize_kv_4bit_v128;
-    k->dequantize_kv_4bit = dequantize_kv_4bit_v128;
     k->quantize_kv_levels = quantize_kv_levels_v128;
     k->unpack_kv_levels = unpack_kv_levels_v128;
     k->fp16_to_fp32_array = fp16_to_fp32_array_v128;
     k->fp32_to_fp16_array = fp32_to_fp16_array_v128;
-    k->memset_pattern = memset_pattern_v128;
 }
 
 QSF_V128_END

@@ -9,7 +9,8 @@
 QSF_TARGET_BEGIN("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "math_avx512.h"
 
-enum { TOKENS_AVX512BF16 = 32 };    /* rows of x that share one reading of the weights: as bf16 they fill the scratch */
+/* rows of x that share one reading of the weights: as bf16 they fill the scratch */
+enum { TOKENS_AVX512BF16 = 32 };
 
 /* A row of x as bf16, zeros behind it up to ld, which is a multiple of 32. */
 static void narrow_avx512bf16(uint16_t *to, size_t ld, const float *x, size_t cols)
@@ -17,13 +18,15 @@ static void narrow_avx512bf16(uint16_t *to, size_t ld, const float *x, size_t co
     for (size_t c = 0; c < ld; c += 32) {
         const size_t n = cols - c;
         const __m512 low = _mm512_maskz_loadu_ps(first_avx512(n), x + c);
-        const __m512 high = n > 16 ? _mm512_maskz_loadu_ps(first_avx512(n - 16), x + c + 16) : _mm512_setzero_ps();
+        const __m512 high = n > 16 ? _mm512_maskz_loadu_ps(first_avx512(n - 16), x + c + 16)
+            : _mm512_setzero_ps();
         _mm512_storeu_si512(to + c, (__m512i)_mm512_cvtne2ps_pbh(high, low));
     }
 }
 
 /* y[t][r] for R rows of weights and T rows of x. */
-QSF_TEMPLATE void block_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld, size_t cols, int R, int T)
+QSF_TEMPLATE void block_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld,
+                                   size_t cols, int R, int T)
 {
     __m512 acc[4][6];
     QSF_UNROLL
@@ -54,7 +57,8 @@ QSF_TEMPLATE void block_avx512bf16(float *y, size_t ldy, const uint16_t *w, cons
     }
 }
 
-QSF_TEMPLATE void rows_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld, size_t n, size_t cols, int R)
+QSF_TEMPLATE void rows_avx512bf16(float *y, size_t ldy, const uint16_t *w, const uint16_t *x, size_t ld,
+                                  size_t n, size_t cols, int R)
 {
     size_t t = 0;
     for (; t + 6 <= n; t += 6) block_avx512bf16(y + t * ldy, ldy, w, x + t * ld, ld, cols, R, 6);
@@ -62,7 +66,8 @@ QSF_TEMPLATE void rows_avx512bf16(float *y, size_t ldy, const uint16_t *w, const
     if (t < n) block_avx512bf16(y + t * ldy, ldy, w, x + t * ld, ld, cols, R, 1);
 }
 
-static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx,
+                                   size_t n, size_t rows, size_t cols, float *scratch)
 {
     const size_t ld = (cols + 31) / 32 * 32;
     uint16_t *narrow = (uint16_t *)(void *)scratch;
@@ -73,7 +78,9 @@ static void matmul_bf16_avx512bf16(float *y, size_t ldy, const uint16_t *w, cons
         size_t r = 0;
         for (; n <= QSF_FLOAT_FEW && r < rows; r++) {
             if (n >= 2) block_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, cols, 1, 2);
-            if (n != 2) block_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld, cols, 1, 1);
+            if (n != 2)
+                block_avx512bf16(to + (n - 1) * ldy + r, ldy, w + r * cols, narrow + (n - 1) * ld, ld,
+                                 cols, 1, 1);
         }
         for (; r + 4 <= rows; r += 4) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 4);
         for (; r < rows; r++) rows_avx512bf16(to + r, ldy, w + r * cols, narrow, ld, some, cols, 1);
@@ -84,6 +91,7 @@ void qsf_float_avx512bf16(qsf_kernels *k) { k->matmul_bf16 = matmul_bf16_avx512b
 
 QSF_TARGET_END
 #else
-void qsf_float_avx512bf16(qsf_kernels *k) { (void)k; }     /* a compiler that does not know it: AVX-512 stays */
+/* a compiler that does not know it: AVX-512 stays */
+void qsf_float_avx512bf16(qsf_kernels *k) { (void)k; }
 #endif
 #endif

@@ -1,11 +1,13 @@
-/* Float and half float weights times float rows, and the integer dot product, over vectors of 128 bits: SSE4.2 and NEON.
+/* Float and half float weights times float rows, and the integer dot product, over vectors of 128
+ * bits: SSE4.2 and NEON.
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
 #if defined(QSF_V128)
 QSF_V128_BEGIN
 
-enum { ROWS_X_V128 = V128_REGISTERS / 8 };         /* rows of x at once: with four of w they take half of the registers */
+/* rows of x at once: with four of w they take half of the registers */
+enum { ROWS_X_V128 = V128_REGISTERS / 8 };
 
 /* 8 weights as floats. */
 QSF_TEMPLATE void weights_v128(v4f out[2], const uint8_t *w, qsf_float type)
@@ -23,12 +25,14 @@ QSF_TEMPLATE void eight_v128(v4f out[2], const uint8_t *from, qsf_float type, si
     weights_v128(out, from, type);
 }
 
-/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever rows are beside a row, so that its result
- * does not depend on its batch. */
+/* Columns whose products one accumulator sums.  These sums are added in the columns' order whatever
+ * rows are beside a row, so that its result does not depend on its batch. */
 enum { SEGMENT_V128 = 64 };
 
-/* acc[r][t] += 8 columns, or the first n of them, of R rows of weights, `step` bytes apart, and T rows of x, which for each r begin x_step further. */
-QSF_TEMPLATE void step_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, int R, int T, size_t n)
+/* acc[r][t] += 8 columns, or the first n of them, of R rows of weights, `step` bytes apart, and T
+ * rows of x, which for each r begin x_step further. */
+QSF_TEMPLATE void step_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step,
+                            const float *x, size_t x_step, size_t ldx, int R, int T, size_t n)
 {
     v4f a[2], v[ROWS_X_V128][2];
     QSF_UNROLL
@@ -36,14 +40,16 @@ QSF_TEMPLATE void step_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8
         eight_v128(a, w + (size_t)r * step, type, n);
         if (r == 0 || x_step)
             QSF_UNROLL
-            for (int t = 0; t < T; t++) eight_v128(v[t], (const uint8_t *)(x + (size_t)t * ldx), QSF_FLOAT_32, n);
+            for (int t = 0; t < T; t++)
+                eight_v128(v[t], (const uint8_t *)(x + (size_t)t * ldx), QSF_FLOAT_32, n);
         QSF_UNROLL
         for (int t = 0; t < T; t++) acc[r][t] = v4_fma(a[1], v[t][1], v4_fma(a[0], v[t][0], acc[r][t]));
     }
 }
 
 /* acc[r][t]: sums of n <= SEGMENT_V128 columns. */
-QSF_TEMPLATE void segment_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step, const float *x, size_t x_step, size_t ldx, size_t n, int R, int T)
+QSF_TEMPLATE void segment_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const uint8_t *w, size_t step,
+                               const float *x, size_t x_step, size_t ldx, size_t n, int R, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     size_t c = 0;
@@ -56,7 +62,8 @@ QSF_TEMPLATE void segment_v128(v4f acc[4][ROWS_X_V128], qsf_float type, const ui
 }
 
 /* y[t][r] for R rows of weights and T rows of x. */
-QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int R, int T)
+QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x,
+                             size_t ldx, size_t cols, int R, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2;
     v4f acc[4][ROWS_X_V128], sum[4][ROWS_X_V128];
@@ -65,7 +72,8 @@ QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t
         QSF_UNROLL
         for (int t = 0; t < T; t++) sum[r][t] = v4_set1(0);
     for (size_t c = 0; c < cols; c += SEGMENT_V128) {
-        segment_v128(acc, type, w + c * each, cols * each, x + c, 0, ldx, QSF_MIN(cols - c, (size_t)SEGMENT_V128), R, T);
+        segment_v128(acc, type, w + c * each, cols * each, x + c, 0, ldx,
+                     QSF_MIN(cols - c, (size_t)SEGMENT_V128), R, T);
         QSF_UNROLL
         for (int r = 0; r < R; r++)
             QSF_UNROLL
@@ -78,7 +86,8 @@ QSF_TEMPLATE void block_v128(float *y, size_t ldy, qsf_float type, const uint8_t
 }
 
 /* One row of weights and T rows of x: four segments side by side, as rows are in a block. */
-QSF_TEMPLATE void one_row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x, size_t ldx, size_t cols, int T)
+QSF_TEMPLATE void one_row_v128(float *y, size_t ldy, qsf_float type, const uint8_t *w, const float *x,
+                               size_t ldx, size_t cols, int T)
 {
     const size_t each = type == QSF_FLOAT_32 ? 4 : 2, segment = SEGMENT_V128;
     v4f acc[4][ROWS_X_V128], sum[2];
@@ -101,7 +110,8 @@ QSF_TEMPLATE void one_row_v128(float *y, size_t ldy, qsf_float type, const uint8
     for (int t = 0; t < T; t++) y[(size_t)t * ldy] = v4_sum(sum[t]);
 }
 
-QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, const void *weights, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, const void *weights,
+                                        const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
 {
     const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
     const uint8_t *w = weights;
@@ -112,14 +122,17 @@ QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, co
     }
     for (; r + 4 <= rows; r += 4, w += 4 * row) {
         size_t t = 0;
-        for (; t + ROWS_X_V128 <= n; t += ROWS_X_V128) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 4, ROWS_X_V128);
+        for (; t + ROWS_X_V128 <= n; t += ROWS_X_V128)
+            block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 4, ROWS_X_V128);
         for (; t < n; t++) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 4, 1);
     }
     for (; r < rows; r++, w += row)
-        for (size_t t = 0; t < n; t++) block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 1, 1);
+        for (size_t t = 0; t < n; t++)
+            block_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 1, 1);
 }
 
-static void matmul_f32_v128(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+static void matmul_f32_v128(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
+                            size_t rows, size_t cols)
 {
     matmul_any_float_v128(y, ldy, QSF_FLOAT_32, w, x, ldx, n, rows, cols);
 }
@@ -140,14 +153,20 @@ QSF_TEMPLATE void floats_v128(float *out, const uint16_t *w, size_t n, qsf_float
     memcpy(out + i, tail, (n - i) * sizeof *out);
 }
 static void widen_f16_v128(float *out, const uint16_t *w, size_t n) { floats_v128(out, w, n, QSF_FLOAT_16); }
-static void widen_bf16_v128(float *out, const uint16_t *w, size_t n) { floats_v128(out, w, n, QSF_FLOAT_B16); }
-
-static void matmul_f16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void widen_bf16_v128(float *out, const uint16_t *w, size_t n)
 {
-    if (n > QSF_FLOAT_FEW) qsf_matmul_strips(y, ldy, false, w, x, ldx, n, rows, cols, scratch, widen_f16_v128, matmul_f32_v128);
+    floats_v128(out, w, n, QSF_FLOAT_B16);
+}
+
+static void matmul_f16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                            size_t rows, size_t cols, float *scratch)
+{
+    if (n > QSF_FLOAT_FEW)
+        qsf_matmul_strips(y, ldy, false, w, x, ldx, n, rows, cols, scratch, widen_f16_v128, matmul_f32_v128);
     else matmul_any_float_v128(y, ldy, QSF_FLOAT_16, w, x, ldx, n, rows, cols);
 }
-static void matmul_bf16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void matmul_bf16_v128(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                             size_t rows, size_t cols, float *scratch)
 {
     if (n > QSF_FLOAT_FEW) {
         qsf_matmul_strips(y, ldy, true, w, x, ldx, n, rows, cols, scratch, widen_bf16_v128, matmul_f32_v128);
@@ -157,26 +176,11 @@ static void matmul_bf16_v128(float *y, size_t ldy, const uint16_t *w, const floa
     matmul_any_float_v128(y, ldy, QSF_FLOAT_B16, w, scratch, cols, n, rows, cols);
 }
 
-static int32_t dot_i8_v128(const int8_t *a, const int8_t *b, size_t n)
-{
-    v4i s0 = { 0, 0, 0, 0 }, s1 = s0;
-    size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        s0 = v16_dot(s0, a + i, b + i);
-        s1 = v16_dot(s1, a + i + 16, b + i + 16);
-    }
-    uint32_t sum = 0;       /* wraps instead of overflowing */
-    for (int j = 0; j < 4; j++) sum += (uint32_t)s0[j] + (uint32_t)s1[j];
-    for (; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
-    return (int32_t)sum;
-}
-
 void qsf_float_v128(qsf_kernels *k)
 {
     k->matmul_f32 = matmul_f32_v128;
     k->matmul_f16 = matmul_f16_v128;
     k->matmul_bf16 = matmul_bf16_v128;
-    k->dot_i8 = dot_i8_v128;
 }
 
 QSF_V128_END

@@ -21,14 +21,14 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_4BIT_S:  return QSF_F_4;
     case QSF_T_5BIT_S:  return QSF_F_5;
     case QSF_T_6BIT_S:  return QSF_F_6;
-    case QSF_T_GGML + 7:  return QSF_F_5Z;
-    case QSF_T_GGML + 10: return QSF_F_Q2K;
-    case QSF_T_GGML + 11: return QSF_F_Q3K;
-    case QSF_T_GGML + 12: return QSF_F_Q4K;
-    case QSF_T_GGML + 13: return QSF_F_Q5K;
-    case QSF_T_GGML + 14: return QSF_F_Q6K;
-    case QSF_T_GGML + 20: return QSF_F_IQ4;
-    case QSF_T_GGML + 23: return QSF_F_IQ4XS;
+    case QSF_T_Q5_1:  return QSF_F_5Z;
+    case QSF_T_Q2_K: return QSF_F_Q2K;
+    case QSF_T_Q3_K: return QSF_F_Q3K;
+    case QSF_T_Q4_K: return QSF_F_Q4K;
+    case QSF_T_Q5_K: return QSF_F_Q5K;
+    case QSF_T_Q6_K: return QSF_F_Q6K;
+    case QSF_T_IQ4_NL: return QSF_F_IQ4;
+    case QSF_T_IQ4_XS: return QSF_F_IQ4XS;
     default:            return -1;
     }
 }
@@ -42,11 +42,27 @@ static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_a
 static void fill_avx512bf16(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512bf16(k); }
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 static void fill_neon(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON); }
-static void fill_dotprod(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD); }
-static void fill_i8mm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM); }
+static void fill_dotprod(qsf_kernels *k, uint32_t cpu)
+{
+    (void)cpu;
+    qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD);
+}
+static void fill_i8mm(qsf_kernels *k, uint32_t cpu)
+{
+    (void)cpu;
+    qsf_kernels_neon(k, QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM);
+}
 #elif defined(__wasm_relaxed_simd__)
-static void fill_wasm_relaxed(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED); }
-static void fill_wasm_dot(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT); }
+static void fill_wasm_relaxed(qsf_kernels *k, uint32_t cpu)
+{
+    (void)cpu;
+    qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED);
+}
+static void fill_wasm_dot(qsf_kernels *k, uint32_t cpu)
+{
+    (void)cpu;
+    qsf_kernels_wasm(k, QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT);
+}
 #elif defined(__wasm_simd128__)
 static void fill_wasm(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_wasm(k, QSF_CPU_WASM); }
 #endif
@@ -68,7 +84,8 @@ static const struct kernel_set {
     { "neon",   QSF_CPU_NEON,   fill_neon },
     { "dotprod", QSF_CPU_NEON | QSF_CPU_DOTPROD, fill_dotprod },
     { "i8mm",   QSF_CPU_NEON | QSF_CPU_DOTPROD | QSF_CPU_I8MM, fill_i8mm },
-#elif defined(__wasm_relaxed_simd__)     /* a module with relaxed instructions has no use for the plain set: the loader picks the module */
+/* a module with relaxed instructions has no use for the plain set: the loader picks the module */
+#elif defined(__wasm_relaxed_simd__)
     { "wasm-relaxed", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED, fill_wasm_relaxed },
     { "wasm-dot", QSF_CPU_WASM | QSF_CPU_WASM_RELAXED | QSF_CPU_WASM_DOT, fill_wasm_dot },
 #elif defined(__wasm_simd128__)
@@ -84,8 +101,10 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
         const bool here = (cpu & s->needs) == s->needs;
         if (here) s->fill(k, cpu);
         if (best || strcmp(isa, s->isa) != 0) continue;
-        return here ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED, "instruction set %s: this processor does not have it", isa);
+        return here ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
+                                        "instruction set %s: this processor does not have it", isa);
     }
     return best ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
-        "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
+        "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, "
+        "dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
 }

@@ -1,7 +1,9 @@
-/* The arithmetic: one table of functions, filled from the best instruction set that the processor has.
+/* The arithmetic: one table of functions, filled from the best instruction set that the processor
+ * has.
  * SPDX-License-Identifier: MIT
  *
- * Numbers in brackets are those of the founding document's list of kernels (docs/format.md names that document).
+ * Numbers in brackets are those of the founding document's list of kernels, as far as the engine uses it
+ * (docs/format.md names that document).
  * Every entry has a scalar reference in the files kernels/..._scalar.c, and tests/kernels_test.c compares every
  * variant of every entry with it.  Unless a comment says otherwise, sizes may be any number and pointers may be
  * unaligned.  Output never overlaps input, except where a comment allows it or a name ends in _inplace. */
@@ -12,21 +14,22 @@
 #include "base/platform.h"
 
 /* ---- weights: tiles of 16 rows x block columns (docs/format.md) ----
- * A tile is fp16 scale[16], then fp16 zero[16] where the form has zeros, then block/32 groups of 32 columns.  A group is
- * 64-byte vectors; in a vector, byte 4*r + b belongs to row r:
+ * A tile is fp16 scale[16], then fp16 zero[16] where the form has zeros, then block/32 groups of 32
+ * columns.  A group is 64-byte vectors; in a vector, byte 4*r + b belongs to row r:
  *   2 bits: 2 vectors; field f (bits 2f, 2f+1) of vector j is column 16j + 4f + b
- *   3 bits: 2 vectors as 2 bits (the low bits), then 1 vector whose bit f is the high bit of column 4f + b
- *   4 bits: 4 vectors; low nibble of vector j is column 8j + b, high nibble column 8j + 4 + b
- *   5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
+ *   3 bits: 2 vectors as 2 bits (the low bits), then 1 vector whose bit f is the high bit of column
+ *   4f + b 4 bits: 4 vectors; low nibble of vector j is column 8j + b, high nibble column 8j + 4 +
+ *   b 5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
  *   6 bits: 4 vectors as 4 bits, then 2 vectors as 2 bits (the high bits)
  *   8 bits: 8 vectors of int8; vector j is column 4j + b
- * Value of a code c:  zeros: scale * c + zero;  none: scale * (c - offset);  8 bits: scale * c;  ternary: 2-bit codes,
- * scale * (1 - c). */
+ * Value of a code c:  zeros: scale * c + zero;  none: scale * (c - offset);  8 bits: scale * c;
+ * ternary: 2-bit codes, scale * (1 - c). */
 typedef enum qsf_form {
     QSF_F_2Z, QSF_F_3Z, QSF_F_4Z,                      /* types 0/1, 2, 3: scale and zero */
     QSF_F_TERNARY,                                     /* type 4 */
     QSF_F_8,                                           /* type 18 */
-    QSF_F_3, QSF_F_4, QSF_F_5, QSF_F_6,                /* types 22, 19, 20, 21: scale only, offsets 4, 8, 16, 32 */
+    /* types 22, 19, 20, 21: scale only, offsets 4, 8, 16, 32 */
+    QSF_F_3, QSF_F_4, QSF_F_5, QSF_F_6,
     /* GGUF's types that are none of the above, brought into tiles while loading; never in a file */
     QSF_F_5Z,                                          /* Q5_1: scale and zero */
     QSF_F_IQ4,                                         /* IQ4_NL: scale * qsf_iq4[c] */
@@ -34,10 +37,12 @@ typedef enum qsf_form {
     QSF_N_FORMS
 } qsf_form;
 
-/* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks, transposed: fp16 d[16], then fp16 dmin[16]
- * (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which
- * say what they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and maybe a minimum:
- * value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset) (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. */
+/* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks,
+ * transposed: fp16 d[16], then fp16 dmin[16] (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then
+ * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which say what
+ * they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and
+ * maybe a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset)
+ * (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. */
 
 /* Bytes of a tile: 16 * qsf_block_bytes of the type. */
 size_t qsf_tile_bytes(qsf_form f, uint32_t block);
@@ -46,111 +51,134 @@ int    qsf_form_of_type(uint32_t type);
 
 /* ---- activations: n rows of int8, one scale for 64 columns ---- */
 typedef struct qsf_act {
-    int8_t  *q;         /* [n][cols], natural order, -127..127; cols is a multiple of 256, the tail is zero */
-    float   *d;         /* [n][cols/64]: x = d * q */
-    float   *s;         /* [n][cols/32]: the sum of the 32 q, an exact integer: offsets of codes fold through it without rounding */
-    int16_t *h;         /* [n][cols/16][2]: of each 16 q the sum of those in columns 4i and 4i + 1, and of the other eight: the same for
-                         * scales of 16 columns; two, because products in pairs of 16 bits have room for eight */
+    int8_t  *q;     /* [n][cols], natural order, -127..127; cols is a multiple of 256, the tail is zero */
+    float   *d;     /* [n][cols/64]: x = d * q */
+    /* [n][cols/32]: the sum of the 32 q, an exact integer:
+     * offsets of codes fold through it without rounding. */
+    float   *s;
+    /* [n][cols/16][2]: of each 16 q the sum of those in columns 4i and 4i + 1, and of the
+     * other eight: the same for scales of 16 columns; two, because products in pairs of 16
+     * bits have room for eight. */
+    int16_t *h;
     uint32_t n, cols;
 } qsf_act;
-/* An odd number of 256s: eight rows that lie a power of two apart would fight for the same few lines of the first cache. */
+/* An odd number of 256s: eight rows that lie a power of two apart would fight for the same few
+ * lines of the first cache. */
 static inline uint32_t qsf_act_cols(uint32_t cols) { return ((cols + 255) / 256 | 1) * 256; }
 
 /* ---- 8-bit keys and values: where a code lies in a block ----
- * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns dimensions; values: rows are dimensions,
- * columns positions.  dim is a multiple of 16. */
+ * 64-byte vectors; byte 4*r + b of one belongs to row r of 16.  Keys: rows are positions, columns
+ * dimensions; values: rows are dimensions, columns positions.  dim is a multiple of 16. */
 enum { QSF_KV_BLOCK = 32 };     /* positions a block */
 static inline size_t qsf_kv_dim(size_t head_dim) { return (head_dim + 15) / 16 * 16; }
-static inline size_t qsf_kv_k_at(size_t pos, size_t d, size_t dim) { return (pos / 16 * (dim / 4) + d / 4) * 64 + pos % 16 * 4 + d % 4; }
-static inline size_t qsf_kv_v_at(size_t pos, size_t d) { return (d / 16 * (QSF_KV_BLOCK / 4) + pos / 4) * 64 + d % 16 * 4 + pos % 4; }
+static inline size_t qsf_kv_k_at(size_t pos, size_t d, size_t dim)
+{
+    return (pos / 16 * (dim / 4) + d / 4) * 64 + pos % 16 * 4 + d % 4;
+}
+static inline size_t qsf_kv_v_at(size_t pos, size_t d)
+{
+    return (d / 16 * (QSF_KV_BLOCK / 4) + pos / 4) * 64 + d % 16 * 4 + pos % 4;
+}
 
 typedef struct qsf_kernels {
     const char *isa;    /* as QSF_ISA and --verbose name it */
 
-    /* y[m][16*t + r] = tile row r of w[t][0..blocks) . x row m, for tiles t in [0, tiles) and all x->n rows m.
-     * ldy: floats from y[m] to y[m+1].  blocks * block <= x->cols.
-     * Integer sums are exact and equal in every variant; y within 1e-5 of the largest |y|. */
-    void (*matvec[QSF_N_FORMS])(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [1-3] x->n == 1 */
-    void (*matmul[QSF_N_FORMS])(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);  /* [4, 5] */
+    /* [1-5] y[m][16*t + r] = tile row r of w[t][0..blocks) . x row m, for tiles t in [0,
+     * tiles) and all x->n rows m; matvec: x->n == 1.  ldy: floats from y[m] to y[m+1].
+     * blocks * block <= x->cols.  Integer sums are exact and equal in every variant; y within
+     * 1e-5 of the largest |y|. */
+    void (*matvec[QSF_N_FORMS])(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                                uint32_t block);
+    void (*matmul[QSF_N_FORMS])(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                size_t blocks, uint32_t block);
 
-    /* x[cols] -> row m of a; fills the tail with zeros.  d = max|x| / 127, to nearest even; infinities count as FLT_MAX,
-     * NaN as 0, and 64 columns whose d would not be a normal number become zeros. */
+    /* x[cols] -> row m of a; fills the tail with zeros.  d = max|x| / 127, to nearest even;
+     * infinities count as FLT_MAX, NaN as 0, and 64 columns whose d would not be a normal
+     * number become zeros. */
     void (*quantize_act)(qsf_act *a, size_t m, const float *x, size_t cols);
 
     /* Float weights: y[m][r] = w[r] . x[m], m < n, r < rows; w is [rows][cols] floats. */
-    void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols);
-    /* The same with weights of fp16; of bf16, where each x is rounded to bf16 too, as the processors' instructions for them have it.
-     * scratch: 16 * qsf_act_cols(cols) floats. */
-    void (*matmul_f16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch);
-    void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch);
-    /* Integer sum of products, for tests and the LM head's rescoring. */
-    int32_t (*dot_i8)(const int8_t *a, const int8_t *b, size_t n);
+    void (*matmul_f32)(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
+                       size_t rows, size_t cols);
+    /* The same with weights of fp16; of bf16, where each x is rounded to bf16 too, as the
+     * processors' instructions for them have it.  scratch: 16 * qsf_act_cols(cols) floats. */
+    void (*matmul_f16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                       size_t rows, size_t cols, float *scratch);
+    void (*matmul_bf16)(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                        size_t rows, size_t cols, float *scratch);
 
-    /* [6] three projections of the same activations, by the products of k: y[i][m][16 * tiles[i]]. */
-    void (*attention_qkv_project)(const struct qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                  const qsf_act *x, size_t blocks, uint32_t block);
-
-    /* Attention over n cached positions of one KV head, for the rep query vectors that share it.  s: [rep][lds]
-     * f16: k, v: [n][head_dim].
-     * q8: a block of QSF_KV_BLOCK positions in tiles like the weights' (qsf_kv_k_at, qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd:
-     * a scale for each position; q: [rep][dim] codes, zeros behind head_dim, qd their scales, qs their sums.  Integer sums are exact and equal in every variant. */
-    void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n, size_t head_dim, size_t rep, float scale);             /* [7] */
-    void (*attention_scores_q8)(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep, float scale);
-    /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are the running maximum (begin: -INFINITY) and sum.
-     * Returns the factor exp(m_old - m_new) that earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
+    /* Attention over n cached positions of one KV head, for the rep query vectors that share
+     * it.  s: [rep][lds] f16: k, v: [n][head_dim].
+     * q8: a block of QSF_KV_BLOCK positions in tiles like the weights' (qsf_kv_k_at,
+     * qsf_kv_v_at), dim = head_dim rounded up to 16; kd, vd: a scale for each position; q:
+     * [rep][dim] codes, zeros behind head_dim, qd their scales, qs their sums.  Integer sums
+     * are exact and equal in every variant. */
+    /* [7] s[r][i] = scale * q[r] . k[i] */
+    void (*attention_scores_f16)(float *s, size_t lds, const float *q, const uint16_t *k, size_t n,
+                                 size_t head_dim, size_t rep, float scale);
+    void (*attention_scores_q8)(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs,
+                                const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
+                                float scale);
+    /* [8] one step of the online softmax over n more scores: s becomes exp(s - m_new); *m, *l are
+     * the running maximum (begin: -INFINITY) and sum.  Returns the factor exp(m_old - m_new) that
+     * earlier output must be scaled with (0 at the beginning).  Scores of -INFINITY become 0. */
     float (*attention_softmax_inplace)(float *s, size_t n, float *m, float *l);
     /* [9] o[rep][head_dim] = o * factor[rep] + s . v; where factor is 0, o is not read */
-    void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep);
-    /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the largest s * vd / 255.  s >= 0; zeros behind n. */
-    void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep);
-    void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd, const int8_t *v, size_t head_dim, size_t rep);
-    /* [10] scores of positions first + i > current, or <= current - window (window > 0), become -INFINITY; i < n. */
+    void (*attention_weighted_sum_f16)(float *o, const float *factor, const float *s, size_t lds,
+                                       const uint16_t *v, size_t n, size_t head_dim, size_t rep);
+    /* q8 again: p[rep][QSF_KV_BLOCK] = s * vd / pd, to nearest even, 0 to 255; pd[rep] = the
+     * largest s * vd / 255.  s >= 0; zeros behind n. */
+    void (*attention_weights_q8)(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n,
+                                 size_t rep);
+    void (*attention_weighted_sum_q8)(float *o, const float *factor, const uint8_t *p, const float *pd,
+                                      const int8_t *v, size_t head_dim, size_t rep);
+    /* [10] scores of positions first + i > current, or <= current - window (window > 0),
+     * become -INFINITY; i < n. */
     void (*causal_mask_apply)(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window);
 
-    void (*layer_norm)(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps);   /* [11] bias may be NULL; y may be x */
-    void (*rms_norm)(float *y, const float *x, const float *weight, size_t n, float eps);                        /* [12] weight may be NULL; y may be x */
+    /* [11] bias may be NULL; y may be x */
+    void (*layer_norm)(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps);
+    /* [12] weight may be NULL; y may be x */
+    void (*rms_norm)(float *y, const float *x, const float *weight, size_t n, float eps);
 
-    /* [13] rotates x[heads][head_dim]'s first 2 * half columns by cos[half], sin[half]; pairs: (2i, 2i+1), else (i, i + half). */
-    void (*rope_apply)(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs);
-    /* [14] n rows, ldx floats apart; cos, sin: [n][half] */
-    void (*rope_apply_batched)(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs);
+    /* [13] rotates x[heads][head_dim]'s first 2 * half columns by cos[half], sin[half]; pairs: (2i,
+     * 2i+1), else (i, i + half). */
+    void (*rope_apply)(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                       const float *sin, bool pairs);
 
     void (*silu_inplace)(float *x, size_t n);                              /* [15] */
     void (*gelu_inplace)(float *x, size_t n);                              /* [16] tanh form */
-    void (*gelu_fast_inplace)(float *x, size_t n);                         /* [17] table and interpolation, within 1e-3 of [16] */
     void (*relu_inplace)(float *x, size_t n);
-    /* Hadamard transform of x, x + apart, x + 2 * apart ... within blocks of the largest power of two that divides n; apart is a power of two.
-     * It keeps lengths and is its own inverse.  Exactly equal in every variant. */
+    /* Hadamard transform of x, x + apart, x + 2 * apart ... within blocks of the largest power of
+     * two that divides n; apart is a power of two.  It keeps lengths and is its own inverse.
+     * Exactly equal in every variant. */
     void (*hadamard_inplace)(float *x, size_t n, size_t apart);
     void (*vec_add)(float *y, const float *a, const float *b, size_t n);   /* [18] y may be a */
     void (*vec_mul)(float *y, const float *a, const float *b, size_t n);   /* [19] y may be a */
     void (*vec_scale)(float *x, float f, size_t n);                        /* [20] */
-    void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);   /* silu(gate) * up; y may be gate */
+    /* silu(gate) * up; y may be gate */
+    void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
     void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
     void (*softcap_inplace)(float *x, float cap, size_t n);                /* cap * tanh(x / cap) */
 
-    /* Sampling over a vocabulary.  A temperature of 0 puts everything on the argmax. */
-    void   (*softmax_with_temperature)(float *probs, const float *logits, size_t n, float temperature);   /* [21] */
-    void   (*top_k_filter)(float *logits, size_t n, size_t k);             /* [22] all but the k largest become -INFINITY; ties: lower index stays; NaN goes */
-    void   (*top_p_filter)(float *probs, size_t n, float p);               /* [23] keeps the smallest set of most probable with sum >= p, the rest become 0, rescaled to 1 */
-    size_t (*sample_from_probs)(const float *probs, size_t n, float u);    /* [24] u in [0, 1) */
-    size_t (*argmax)(const float *x, size_t n);                            /* first of equals; NaN never wins */
+    /* [22] all but the k largest become -INFINITY; of equals the lower index stays; NaN goes */
+    void (*top_k_filter)(float *logits, size_t n, size_t k);
 
     void (*fp16_to_fp32_array)(float *out, const uint16_t *in, size_t n);  /* [25] */
     void (*fp32_to_fp16_array)(uint16_t *out, const float *in, size_t n);
-    void (*quantize_kv_4bit)(uint8_t *out, float *scale, const float *in, size_t n);     /* [26] n even, value = scale * (nibble - 8), low nibble first */
-    void (*dequantize_kv_4bit)(float *out, const uint8_t *in, float scale, size_t n);    /* [27] */
-    void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);      /* scale = max|x| / 127 */
-    /* A code c of 4 or 2 bits stands for scale * (2c + 1 - 2^bits); scale is fp16, finite and not negative, about that of least squares.
-     * in, out: [qsf_kv_dim(n)], in with zeros behind n.  Exactly equal in every variant, here and below. */
+    /* scale = max|x| / 127 */
+    void (*quantize_kv_8bit)(int8_t *out, float *scale, const float *in, size_t n);
+    /* A code c of 4 or 2 bits stands for scale * (2c + 1 - 2^bits); scale is fp16, finite and not
+     * negative, about that of least squares.  in, out: [qsf_kv_dim(n)], in with zeros behind n.
+     * Exactly equal in every variant, here and below. */
     void (*quantize_kv_levels)(uint8_t *out, uint16_t *scale, const float *in, size_t n, unsigned bits);
-    /* n bytes with 8 / bits codes each become the numbers 2c + 1 - 2^bits: field f of a part (of 64 bytes; of 32 with 4 bits, 16 with 2) is the f-th part of its output. */
+    /* n bytes with 8 / bits codes each become the numbers 2c + 1 - 2^bits: field f of a part (of 64
+     * bytes; of 32 with 4 bits, 16 with 2) is the f-th part of its output. */
     void (*unpack_kv_levels)(int8_t *out, const uint8_t *in, size_t n, size_t part, unsigned bits);
-    void (*memset_pattern)(void *dst, uint32_t pattern, size_t bytes);     /* [28] little-endian pattern, any length */
 } qsf_kernels;
 
-/* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set and below.
- * QSF_E_UNSUPPORTED: no such set here. */
+/* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set
+ * and below.  QSF_E_UNSUPPORTED: no such set here. */
 qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
 
 /* qsf_crc32 (base.h), by the fastest way that cpu has. */
@@ -165,14 +193,17 @@ void qsf_kernels_avx512(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);
-/* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it should, with tiles of these
- * forms (bits).  The answer may change when the engine has optimised the code that gave it. */
+/* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it
+ * should, with tiles of these forms (bits).  The answer may change when the engine has
+ * optimised the code that gave it. */
 uint32_t qsf_cpu_wasm(uint32_t forms);
 
-/* Begin and end of a part of a file that may use an instruction set the rest of the program does not. */
+/* Begin and end of a part of a file that may use an instruction set the rest of the
+ * program does not. */
 #if defined(__clang__)
 #  define QSF_TARGET_PRAGMA(x) _Pragma(#x)
-#  define QSF_TARGET_BEGIN(set) QSF_TARGET_PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
+#  define QSF_TARGET_BEGIN(set) \
+    QSF_TARGET_PRAGMA(clang attribute push(__attribute__((target(set))), apply_to = function))
 #  define QSF_TARGET_END _Pragma("clang attribute pop")
 #elif defined(__GNUC__)
 #  define QSF_TARGET_PRAGMA(x) _Pragma(#x)

@@ -1,4 +1,5 @@
-/* Float helpers of the AVX2 files: parts of vectors, sums, exp and tanh.  Included inside their target region.
+/* Float helpers of the AVX2 files: parts of vectors, sums, exp and tanh.  Included inside their
+ * target region.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MATH_AVX2_H
 #define QSF_MATH_AVX2_H
@@ -31,16 +32,21 @@ QSF_TEMPLATE double sum_lanes_pd_avx2(__m256d v)
 /* acc + the eight floats, in doubles. */
 QSF_TEMPLATE __m256d add_wide_avx2(__m256d acc, __m256 v)
 {
-    return _mm256_add_pd(acc, _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(v)), _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))));
+    return _mm256_add_pd(acc, _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(v)),
+                                            _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1))));
 }
 
-/* e^x within 2 units in the last place; below -87.3 (and at -INFINITY) 0, above 88.8 INFINITY, NaN stays.
- * x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients), then times 2^(n-1) and 2: n may be 128. */
+/* e^x within 2 units in the last place; below -87.3 (and at -INFINITY) 0, above 88.8 INFINITY, NaN
+ * stays.  x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients),
+ * then times 2^(n-1) and 2: n may be 128. */
 QSF_TEMPLATE __m256 exp_avx2(__m256 x)
 {
-    x = _mm256_max_ps(_mm256_set1_ps(-87.4f), _mm256_min_ps(_mm256_set1_ps(89), x));     /* NaN as second operand passes */
-    const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x));
+    /* NaN as second operand passes */
+    x = _mm256_max_ps(_mm256_set1_ps(-87.4f), _mm256_min_ps(_mm256_set1_ps(89), x));
+    const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
+                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f),
+                                      _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x));
     __m256 p = _mm256_set1_ps(1.9875691500e-4f);
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3f));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3f));
@@ -48,7 +54,8 @@ QSF_TEMPLATE __m256 exp_avx2(__m256 x)
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1f));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(5.0000001201e-1f));
     p = _mm256_add_ps(_mm256_fmadd_ps(_mm256_mul_ps(p, r), r, r), _mm256_set1_ps(1));
-    const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(126)), 23);
+    const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(126)),
+                                            23);
     const __m256 y = _mm256_mul_ps(_mm256_mul_ps(p, _mm256_castsi256_ps(power)), _mm256_set1_ps(2));
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
@@ -64,7 +71,8 @@ QSF_TEMPLATE __m256 tanh_avx2(__m256 x)
     p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(-3.33332819422e-1f));
     p = _mm256_fmadd_ps(_mm256_mul_ps(p, z), x, x);
     const __m256 e = exp_avx2(_mm256_add_ps(a, a));
-    __m256 t = _mm256_sub_ps(_mm256_set1_ps(1), _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, _mm256_set1_ps(1))));
+    __m256 t = _mm256_sub_ps(_mm256_set1_ps(1),
+                             _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, _mm256_set1_ps(1))));
     t = _mm256_or_ps(t, _mm256_and_ps(x, _mm256_set1_ps(-0.0f)));
     return _mm256_blendv_ps(t, p, _mm256_cmp_ps(a, _mm256_set1_ps(0.625f), _CMP_LT_OQ));
 }

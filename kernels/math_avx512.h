@@ -1,4 +1,5 @@
-/* Float helpers of the AVX-512 files: parts of vectors, sums, exp.  Included inside their target region.
+/* Float helpers of the AVX-512 files: parts of vectors, sums, exp.  Included inside their target
+ * region.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MATH_AVX512_H
 #define QSF_MATH_AVX512_H
@@ -9,7 +10,8 @@ QSF_TEMPLATE __mmask16 first_avx512(size_t n) { return (__mmask16)(n < 16 ? (1u 
 /* The sums of four vectors' lanes. */
 QSF_TEMPLATE __m128 sums4_avx512(__m512 a, __m512 b, __m512 c, __m512 d)
 {
-    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));        /* a, b, a, b in each quarter */
+    /* a, b, a, b in each quarter */
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
     const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
     const __m512 s = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
@@ -19,8 +21,10 @@ QSF_TEMPLATE __m128 sums4_avx512(__m512 a, __m512 b, __m512 c, __m512 d)
 /* e^x as exp_avx2 computes it (math_avx2.h), for x <= 0; below -87.3 it is 0. */
 QSF_TEMPLATE __m512 exp_avx512(__m512 x)
 {
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
+                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f),
+                                      _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x));
     __m512 p = _mm512_set1_ps(1.9875691500e-4f);
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3f));

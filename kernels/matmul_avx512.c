@@ -1,4 +1,5 @@
-/* Tiles times activations with AVX-512 VNNI: one 32-bit lane is one row of the tile, vpdpbusd multiplies four columns.
+/* Tiles times activations with AVX-512 VNNI: one 32-bit lane is one row of the tile, vpdpbusd
+ * multiplies four columns.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 #include "panel_avx512.h"
@@ -11,12 +12,15 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 
 #include "tiles_avx512.h"
 
-/* part + value of the integer sums of the columns that share a scale; sq is the plain sum of the activations.  The first of 64 columns begins
- * a part.  Every way through these files takes the same steps, so that a row's result does not depend on what else is in its batch. */
-QSF_TEMPLATE __m512 part_avx512(__m512 part, bool first, __m512i sum, __m512 scale, __m512 zero, float sq, qsf_form form)
+/* part + value of the integer sums of the columns that share a scale; sq is the plain sum of the
+ * activations.  The first of 64 columns begins a part.  Every way through these files takes the
+ * same steps, so that a row's result does not depend on what else is in its batch. */
+QSF_TEMPLATE __m512 part_avx512(__m512 part, bool first, __m512i sum, __m512 scale, __m512 zero, float sq,
+                                qsf_form form)
 {
     __m512 f = _mm512_cvtepi32_ps(sum);
-    if (!qsf_form_has_zero(form)) f = _mm512_sub_ps(f, _mm512_set1_ps((float)offset_avx512(form) * sq));      /* exact */
+    /* exact */
+    if (!qsf_form_has_zero(form)) f = _mm512_sub_ps(f, _mm512_set1_ps((float)offset_avx512(form) * sq));
     part = first ? _mm512_mul_ps(scale, f) : _mm512_fmadd_ps(scale, f, part);
     return qsf_form_has_zero(form) ? _mm512_fmadd_ps(zero, _mm512_set1_ps(sq), part) : part;
 }
@@ -25,9 +29,9 @@ QSF_TEMPLATE void store_avx512(float *y, __m512 v, qsf_form form)
     _mm512_storeu_ps(y, form == QSF_F_TERNARY ? _mm512_sub_ps(_mm512_setzero_ps(), v) : v);
 }
 
-/* Integer sums of one row over `groups` groups.  2- and 4-bit fields stay where they are in their bytes: four sums, each
- * multiplied by its field's place, come together at the end, which is exact.  The others fill four sums in turn, because
- * vpdpbusd takes four cycles. */
+/* Integer sums of one row over `groups` groups.  2- and 4-bit fields stay where they are in their
+ * bytes: four sums, each multiplied by its field's place, come together at the end, which is exact.
+ * The others fill four sums in turn, because vpdpbusd takes four cycles. */
 QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, qsf_form form)
 {
     const int bits = qsf_form_bits(form);
@@ -42,23 +46,29 @@ QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, q
             const __m512i c = fetch_avx512(w + 64 * v);
             QSF_UNROLL
             for (int f = 0; f < fields; f++) {
-                const __m512i field = _mm512_and_si512(c, _mm512_set1_epi8((char)(((1 << bits) - 1) << bits * f)));
+                const __m512i field =
+                    _mm512_and_si512(c, _mm512_set1_epi8((char)(((1 << bits) - 1) << bits * f)));
                 const int to = bits == 2 ? f : 2 * (v & 1) + f;
                 a[to] = _mm512_dpbusd_epi32(a[to], field, quad_avx512(q, fields * v + f));
             }
         }
-        if (bits == 4) return _mm512_add_epi32(_mm512_add_epi32(a[0], a[2]), _mm512_srai_epi32(_mm512_add_epi32(a[1], a[3]), 4));
-        return _mm512_add_epi32(_mm512_add_epi32(a[0], _mm512_srai_epi32(a[1], 2)), _mm512_add_epi32(_mm512_srai_epi32(a[2], 4), _mm512_srai_epi32(a[3], 6)));
+        if (bits == 4)
+            return _mm512_add_epi32(_mm512_add_epi32(a[0], a[2]),
+                                    _mm512_srai_epi32(_mm512_add_epi32(a[1], a[3]), 4));
+        return _mm512_add_epi32(_mm512_add_epi32(a[0], _mm512_srai_epi32(a[1], 2)),
+                                _mm512_add_epi32(_mm512_srai_epi32(a[2], 4), _mm512_srai_epi32(a[3], 6)));
     }
     source_avx512 source = { a[0], a[0] };
     QSF_UNROLL
-    for (int j = 0; j < 8 * groups; j++)
-        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, form), quad_avx512(q, j));
+    for (int j = 0; j < 8 * groups; j++) {
+        const __m512i code = code_avx512(&source, w + (size_t)(j / 8) * group, j % 8, form);
+        a[j % 4] = _mm512_dpbusd_epi32(a[j % 4], code, quad_avx512(q, j));
+    }
     return _mm512_add_epi32(_mm512_add_epi32(a[0], a[1]), _mm512_add_epi32(a[2], a[3]));
 }
 
-QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                    size_t blocks, uint32_t block)
+QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                    size_t tiles, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
@@ -67,11 +77,14 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
         const int8_t *q = x->q;
         const float *s = x->s, *d = x->d;
         for (size_t b = 0; b < blocks; b++) {
-            const __m512 scale = half16_avx512(w), zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
+            const __m512 scale = half16_avx512(w),
+                zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
             const bool first = !small || b % 2 == 0, last = !small || !first || b + 1 == blocks;
             w += qsf_form_head(form);
-            for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group, q += 32 * groups, s += groups) {
-                part = part_avx512(first ? _mm512_setzero_ps() : part, false, dot_avx512(w, q, groups, form), scale, zero, small ? s[0] : s[0] + s[1], form);
+            for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group,
+                 q += 32 * groups, s += groups) {
+                part = part_avx512(first ? _mm512_setzero_ps() : part, false, dot_avx512(w, q, groups, form),
+                                   scale, zero, small ? s[0] : s[0] + s[1], form);
                 if (last) acc = _mm512_fmadd_ps(_mm512_set1_ps(*d++), part, acc);
             }
         }
@@ -79,10 +92,11 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
     }
 }
 
-/* One tile row times T rows of activations, of which n are stored; the others repeat the last.  Two groups at a time, as many columns as
- * share a scale of the activations: 2 * T sums in flight keep both multipliers busy, T alone do not. */
-QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w, const qsf_act *x,
-                                  size_t m, size_t n, size_t blocks, uint32_t block)
+/* One tile row times T rows of activations, of which n are stored; the others repeat the last.  Two
+ * groups at a time, as many columns as share a scale of the activations: 2 * T sums in flight keep
+ * both multipliers busy, T alone do not. */
+QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w,
+                                  const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block)
 {
     const size_t group = qsf_form_group(form), head = qsf_form_head(form), step = small ? 2 : 1;
     const int8_t *q[8];
@@ -101,19 +115,23 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
         /* A last block of 32 without a second one stands for it too, with a scale of zero. */
         const bool lone = small && b + 1 == blocks;
         const uint8_t *second = small && !lone ? w + head + group : w;
-        const __m512 scale = half16_avx512(w), scale2 = lone ? _mm512_setzero_ps() : small ? half16_avx512(second) : scale;
+        const __m512 scale = half16_avx512(w),
+            scale2 = lone ? _mm512_setzero_ps() : small ? half16_avx512(second) : scale;
         const __m512 zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
-        const __m512 zero2 = lone || !qsf_form_has_zero(form) ? _mm512_setzero_ps() : half16_avx512(second + 32);
+        const __m512 zero2 = lone || !qsf_form_has_zero(form) ? _mm512_setzero_ps()
+            : half16_avx512(second + 32);
         w += head;
         second = small ? second + head : w + group;
-        for (const uint8_t *end = w + (small ? 1 : block / 32) * group; w < end; w += 2 * group, second += 2 * group, at += 64) {
+        for (const uint8_t *end = w + (small ? 1 : block / 32) * group; w < end; w += 2 * group,
+             second += 2 * group, at += 64) {
             __m512i sum[8], sum2[8];
             source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() }, source2 = source;
             QSF_UNROLL
             for (int t = 0; t < T; t++) sum[t] = sum2[t] = _mm512_setzero_si512();
             QSF_UNROLL
             for (int j = 0; j < 8; j++) {
-                const __m512i c = code_avx512(&source, w, j, form), c2 = code_avx512(&source2, second, j, form);
+                const __m512i c = code_avx512(&source, w, j, form),
+                    c2 = code_avx512(&source2, second, j, form);
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) {
                     sum[t] = _mm512_dpbusd_epi32(sum[t], c, quad_avx512(q[t] + at, j));
@@ -128,7 +146,8 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
                     part = part_avx512(acc[t], true, sum[t], scale, zero, sq[0], form);
                     part = part_avx512(part, false, sum2[t], scale2, zero2, sq[1], form);
                 } else {
-                    part = part_avx512(acc[t], true, _mm512_add_epi32(sum[t], sum2[t]), scale, zero, sq[0] + sq[1], form);
+                    part = part_avx512(acc[t], true, _mm512_add_epi32(sum[t], sum2[t]), scale, zero,
+                                       sq[0] + sq[1], form);
                 }
                 acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[t][at / 64]), part, acc[t]);
             }
@@ -139,13 +158,15 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
     for (int t = 0; t < T; t++) if ((size_t)t < n) store_avx512(y + (size_t)t * ldy, acc[t], form);
 }
 
-QSF_TEMPLATE void unpack_any_avx512(qsf_form form, qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)
+QSF_TEMPLATE void unpack_any_avx512(qsf_form form, qsf_panel *p, const uint8_t *w, size_t blocks,
+                                    uint32_t block)
 {
     const size_t group = qsf_form_group(form), cols = blocks * block;
     uint8_t (*to)[64] = p->code;
     for (size_t at = 0; at < cols; w += group, at += 32, to += 8) {
         if (at % block == 0) {
-            const __m512 scale = half16_avx512(w), zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
+            const __m512 scale = half16_avx512(w),
+                zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
             for (size_t k = at / QSF_MIN(block, 64); k < (at + block) / QSF_MIN(block, 64); k++) {
                 store_avx512(p->scale[k], scale, form);
                 _mm512_storeu_ps(p->zero[k], zero);
@@ -162,8 +183,9 @@ QSF_TEMPLATE void unpack_any_avx512(qsf_form form, qsf_panel *p, const uint8_t *
     for (int j = 0; j < 8; j++) _mm512_storeu_si512(to[j], _mm512_setzero_si512());
 }
 
-QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                    size_t tiles, size_t blocks, uint32_t block, qsf_panel_unpack *unpack)
+QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w,
+                                    const qsf_act *x, size_t tiles, size_t blocks, uint32_t block,
+                                    qsf_panel_unpack *unpack)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, block);
     if (x->n >= QSF_PANEL_ROWS) {
@@ -183,22 +205,25 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
         }
 }
 
-#define FORM_AVX512(F)                                                                                                         \
-    static void matvec_##F##_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                          \
-        if (block == 32) matvec_any_avx512(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
-        else matvec_any_avx512(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
-    }                                                                                                                          \
-    static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)                             \
-    {                                                                                                                          \
-        unpack_any_avx512(QSF_F_##F, p, w, blocks, block);                                                                     \
-    }                                                                                                                          \
-    static void matmul_##F##_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                    uint32_t block)                                                                            \
-    {                                                                                                                          \
-        if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                                     \
-        else if (block == 32) matmul_any_avx512(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);     \
-        else matmul_any_avx512(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);                     \
+#define FORM_AVX512(F)                                                                                      \
+    static void matvec_##F##_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                    size_t blocks, uint32_t block)                                          \
+    {                                                                                                       \
+        if (block == 32) matvec_any_avx512(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        else matvec_any_avx512(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
+    }                                                                                                       \
+    static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)          \
+    {                                                                                                       \
+        unpack_any_avx512(QSF_F_##F, p, w, blocks, block);                                                  \
+    }                                                                                                       \
+    static void matmul_##F##_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                    size_t blocks,                                                          \
+                                    uint32_t block)                                                         \
+    {                                                                                                       \
+        if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                  \
+        else if (block == 32)                                                                               \
+            matmul_any_avx512(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);    \
+        else matmul_any_avx512(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);  \
     }
 QSF_EACH_FORM(FORM_AVX512)
 QSF_EACH_GGML_FORM(FORM_AVX512)

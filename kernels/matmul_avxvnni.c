@@ -1,5 +1,6 @@
-/* Tiles times activations with AVX-VNNI: a tile is read as two halves of 8 rows, vpdpbusd multiplies four columns of each row.
- * For processors that have vpdpbusd without AVX-512 (Alder Lake and later).
+/* Tiles times activations with AVX-VNNI: a tile is read as two halves of 8 rows, vpdpbusd
+ * multiplies four columns of each row.  For processors that have vpdpbusd without AVX-512 (Alder
+ * Lake and later).
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 #include "tensor/types_ggml.h"
@@ -8,7 +9,8 @@
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #include <immintrin.h>
 
-/* tests/kernels/avxvnni.h compiles this file once more with AVX-512's encoding of the same instruction, for machines that have only that. */
+/* tests/kernels/avxvnni.h compiles this file once more with AVX-512's encoding of the same
+ * instruction, for machines that have only that. */
 #if defined(QSF_AVXVNNI_BY_EVEX)
 QSF_TARGET_BEGIN("avx512f,avx512vl,avx512vnni,avx2,fma,f16c")
 #  define DPBUSD_AVXVNNI _mm256_dpbusd_epi32
@@ -30,11 +32,15 @@ QSF_TEMPLATE __m256i code_avxvnni(source_avx2 *s, const uint8_t *g, int j, qsf_f
 }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
-QSF_TEMPLATE __m256 value_avxvnni(__m256 acc, __m256i sum, __m256 scale, __m256 zero, float d, float sq, qsf_form form)
+QSF_TEMPLATE __m256 value_avxvnni(__m256 acc, __m256i sum, __m256 scale, __m256 zero, float d, float sq,
+                                  qsf_form form)
 {
     const __m256 f = _mm256_cvtepi32_ps(sum);
-    if (qsf_form_has_zero(form)) return _mm256_fmadd_ps(_mm256_set1_ps(d), _mm256_fmadd_ps(scale, f, _mm256_mul_ps(zero, _mm256_set1_ps(sq))), acc);
-    const __m256 c = _mm256_set1_ps(-(float)offset_avxvnni(form) * sq);         /* exact, as is the sum with f */
+    if (qsf_form_has_zero(form))
+        return _mm256_fmadd_ps(_mm256_set1_ps(d),
+                               _mm256_fmadd_ps(scale, f, _mm256_mul_ps(zero, _mm256_set1_ps(sq))), acc);
+    /* exact, as is the sum with f */
+    const __m256 c = _mm256_set1_ps(-(float)offset_avxvnni(form) * sq);
     return _mm256_fmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(d)), _mm256_add_ps(f, c), acc);
 }
 QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
@@ -43,8 +49,8 @@ QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
 }
 
 /* ---- one row of activations ---- */
-/* Integer sums of both halves over `groups` groups.  2- and 4-bit fields stay where they are in their bytes: sums of each place come
- * together at the end, which is exact. */
+/* Integer sums of both halves over `groups` groups.  2- and 4-bit fields stay where they are in
+ * their bytes: sums of each place come together at the end, which is exact. */
 QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q, int groups, qsf_form form)
 {
     const int bits = qsf_form_bits(form), fields = bits == 2 || bits == 4 ? 8 / bits : 2;
@@ -64,7 +70,8 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
             __m256i c;
             if (bits == 2 || bits == 4) {
                 if (j % fields == 0) from[h].low = fetch_avx2(w + 64 * (j / fields) + 32 * h);
-                c = _mm256_and_si256(from[h].low, _mm256_set1_epi8((char)(((1 << bits) - 1) << bits * (j % fields))));
+                c = _mm256_and_si256(from[h].low,
+                                     _mm256_set1_epi8((char)(((1 << bits) - 1) << bits * (j % fields))));
             } else c = code_avxvnni(&from[h], w + (size_t)(j / 8) * 64 * (size_t)bits + 32 * h, j % 8, form);
             a[h][j % fields] = DPBUSD_AVXVNNI(a[h][j % fields], c, quad);
         }
@@ -73,13 +80,14 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
     for (int h = 0; h < 2; h++) {
         if (bits == 2) {
             const __m256i low = _mm256_add_epi32(a[h][0], _mm256_srai_epi32(a[h][1], 2));
-            sum[h] = _mm256_add_epi32(low, _mm256_add_epi32(_mm256_srai_epi32(a[h][2], 4), _mm256_srai_epi32(a[h][3], 6)));
+            sum[h] = _mm256_add_epi32(low, _mm256_add_epi32(_mm256_srai_epi32(a[h][2], 4),
+                                                            _mm256_srai_epi32(a[h][3], 6)));
         } else sum[h] = _mm256_add_epi32(a[h][0], bits == 4 ? _mm256_srai_epi32(a[h][1], 4) : a[h][1]);
     }
 }
 
-QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                     size_t blocks, uint32_t block)
+QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                     size_t tiles, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
@@ -90,7 +98,8 @@ QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const 
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
             const __m256 scale0 = half8_avx2(w), scale1 = half8_avx2(w + 16);
-            const __m256 zero0 = qsf_form_has_zero(form) ? half8_avx2(w + 32) : scale0, zero1 = qsf_form_has_zero(form) ? half8_avx2(w + 48) : scale1;
+            const __m256 zero0 = qsf_form_has_zero(form) ? half8_avx2(w + 32) : scale0,
+                zero1 = qsf_form_has_zero(form) ? half8_avx2(w + 48) : scale1;
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
@@ -107,11 +116,12 @@ QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const 
 }
 
 /* ---- several rows of activations ---- */
-enum { TOKENS_AVXVNNI = 6 };    /* with both halves 12 sums, two codes and a quad: registers for all but the source of the codes */
+/* with both halves 12 sums, two codes and a quad: registers for all but the source of the codes */
+enum { TOKENS_AVXVNNI = 6 };
 
 /* One tile row times T rows of activations, of which n are stored; the others repeat the last. */
-QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w, const qsf_act *x,
-                                   size_t m, size_t n, size_t blocks, uint32_t block)
+QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w,
+                                   const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
@@ -130,10 +140,12 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
             zero[h] = qsf_form_has_zero(form) ? half8_avx2(w + 32 + 16 * h) : scale[h];
         }
         w += qsf_form_head(form);
-        for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group, at += 32 * (size_t)groups) {
+        for (const uint8_t *end = w + block / 32 * group; w < end; w += (size_t)groups * group,
+             at += 32 * (size_t)groups) {
             __m256i sum[TOKENS_AVXVNNI][2];
             const int8_t *q[TOKENS_AVXVNNI];
-            source_avx2 from[2] = { { _mm256_setzero_si256(), _mm256_setzero_si256() }, { _mm256_setzero_si256(), _mm256_setzero_si256() } };
+            source_avx2 from[2] = { { _mm256_setzero_si256(), _mm256_setzero_si256() },
+                                    { _mm256_setzero_si256(), _mm256_setzero_si256() } };
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
                 q[t] = x->q + row[t] * x->cols + at;
@@ -142,7 +154,8 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
             QSF_UNROLL
             for (int j = 0; j < 8 * groups; j++) {
                 const uint8_t *g = w + (size_t)(j / 8) * group;
-                const __m256i c0 = code_avxvnni(&from[0], g, j % 8, form), c1 = code_avxvnni(&from[1], g + 32, j % 8, form);
+                const __m256i c0 = code_avxvnni(&from[0], g, j % 8, form),
+                    c1 = code_avxvnni(&from[1], g + 32, j % 8, form);
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) {
                     const __m256i quad = quad_avx2(q[t], j);
@@ -152,7 +165,8 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
             }
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
-                const float d = x->d[row[t] * (x->cols / 64) + at / 64], *s = x->s + row[t] * (x->cols / 32) + at / 32;
+                const float d = x->d[row[t] * (x->cols / 64) + at / 64],
+                    *s = x->s + row[t] * (x->cols / 32) + at / 32;
                 const float sq = small ? s[0] : s[0] + s[1];
                 acc[t][0] = value_avxvnni(acc[t][0], sum[t][0], scale[0], zero[0], d, sq, form);
                 acc[t][1] = value_avxvnni(acc[t][1], sum[t][1], scale[1], zero[1], d, sq, form);
@@ -167,13 +181,13 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
         }
 }
 
-QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                     size_t tiles, size_t blocks, uint32_t block)
+QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w,
+                                     const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++) {
-            const size_t end = QSF_MIN((size_t)x->n, from + strip);
+            const size_t end = QSF_MIN((size_t)x->n, from + band);
             for (size_t m = from; m < end; m += TOKENS_AVXVNNI) {
                 const size_t n = QSF_MIN(end - m, (size_t)TOKENS_AVXVNNI);
                 float *out = y + m * ldy + 16 * t;
@@ -185,25 +199,29 @@ QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t
         }
 }
 
-#define FORM_AVXVNNI(F)                                                                                                         \
-    static void matvec_##F##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                           \
-        if (block == 32) matvec_any_avxvnni(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
-        else matvec_any_avxvnni(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
-    }                                                                                                                           \
-    static void matmul_##F##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                     uint32_t block)                                                                            \
-    {                                                                                                                           \
-        if (x->n == 1) matvec_##F##_avxvnni(y, w, x, tiles, blocks, block);                                                     \
-        else if (block == 32) matmul_any_avxvnni(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);                          \
-        else matmul_any_avxvnni(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
+#define FORM_AVXVNNI(F)                                                                                      \
+    static void matvec_##F##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                     size_t blocks, uint32_t block)                                          \
+    {                                                                                                        \
+        if (block == 32) matvec_any_avxvnni(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        else matvec_any_avxvnni(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
+    }                                                                                                        \
+    static void matmul_##F##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                     size_t blocks,                                                          \
+                                     uint32_t block)                                                         \
+    {                                                                                                        \
+        if (x->n == 1) matvec_##F##_avxvnni(y, w, x, tiles, blocks, block);                                  \
+        else if (block == 32) matmul_any_avxvnni(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);       \
+        else matmul_any_avxvnni(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                       \
     }
 QSF_EACH_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
 void qsf_matmul_avxvnni(qsf_kernels *k)
 {
-#define FORM_AVXVNNI(F) k->matvec[QSF_F_##F] = matvec_##F##_avxvnni; k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
+#define FORM_AVXVNNI(F)                                  \
+    k->matvec[QSF_F_##F] = matvec_##F##_avxvnni;         \
+    k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
     QSF_EACH_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 }

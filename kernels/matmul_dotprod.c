@@ -1,14 +1,17 @@
-/* Tiles times activations with NEON's dot product: sdot multiplies four columns of four rows with one element of the activations.
+/* Tiles times activations with NEON's dot product: sdot multiplies four columns of four rows with
+ * one element of the activations.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
 
-/* Sums of the four quarters over `groups` groups from w on; q[2 * groups]: 16 columns each.  The quarters take turns, so that no sdot
- * waits for the one before it.  2-bit fields stay where they are in their bytes but the last, which would be negative: three sums
- * come together by shifts at the end, which are exact. */
-QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_t *q, int groups, qsf_form form)
+/* Sums of the four quarters over `groups` groups from w on; q[2 * groups]: 16 columns each.  The
+ * quarters take turns, so that no sdot waits for the one before it.  2-bit fields stay where they
+ * are in their bytes but the last, which would be negative: three sums come together by shifts at
+ * the end, which are exact. */
+QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_t *q, int groups,
+                              qsf_form form)
 {
     const int bits = qsf_form_bits(form);
     int32x4_t second[4], third[4];
@@ -37,11 +40,13 @@ QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_
     for (int j = 0; j < 8 * groups; j++)
         QSF_UNROLL
         for (int i = 0; i < 4; i++)
-            sum[i] = sdot_neon(sum[i], code_v128(&from[i], w + (size_t)(j / 8) * qsf_form_group(form) + 16 * i, j % 8, form), q[j / 4], j % 4);
+            sum[i] = sdot_neon(sum[i], code_v128(&from[i], w + (size_t)(j
+                                                 / 8) * qsf_form_group(form) + 16 * i, j % 8, form),
+                                                 q[j / 4], j % 4);
 }
 
-QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                     size_t blocks, uint32_t block)
+QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                     size_t tiles, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
@@ -69,7 +74,8 @@ QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const 
                 dot_dotprod(sum, w, a, groups, form);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++)
-                    acc[i] = value_neon(acc[i], sum[i], scale[i], zero[i], d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
+                    acc[i] = value_neon(acc[i], sum[i], scale[i], zero[i], d, sq, qsf_form_has_zero(form),
+                                        (float)qsf_form_offset(form));
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
         }
@@ -115,17 +121,19 @@ static void multiply_dotprod(part_neon *p)
     multiply_some_dotprod(p, t, 2);
 }
 
-#define FORM_DOTPROD(F)                                                                                                         \
-    static void matvec_##F##_dotprod(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                           \
-        if (block == 32) matvec_any_dotprod(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
-        else matvec_any_dotprod(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
-    }                                                                                                                           \
-    static void matmul_##F##_dotprod(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                     uint32_t block)                                                                            \
-    {                                                                                                                           \
-        if (x->n == 1) matvec_##F##_dotprod(y, w, x, tiles, blocks, block);                                                     \
-        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_dotprod);                           \
+#define FORM_DOTPROD(F)                                                                                      \
+    static void matvec_##F##_dotprod(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                     size_t blocks, uint32_t block)                                          \
+    {                                                                                                        \
+        if (block == 32) matvec_any_dotprod(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        else matvec_any_dotprod(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
+    }                                                                                                        \
+    static void matmul_##F##_dotprod(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                     size_t blocks,                                                          \
+                                     uint32_t block)                                                         \
+    {                                                                                                        \
+        if (x->n == 1) matvec_##F##_dotprod(y, w, x, tiles, blocks, block);                                  \
+        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_dotprod);        \
     }
 QSF_EACH_FORM(FORM_DOTPROD)
 QSF_EACH_GGML_FORM(FORM_DOTPROD)
@@ -133,7 +141,9 @@ QSF_EACH_GGML_FORM(FORM_DOTPROD)
 
 void qsf_matmul_dotprod(qsf_kernels *k)
 {
-#define FORM_DOTPROD(F) k->matvec[QSF_F_##F] = matvec_##F##_dotprod; k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
+#define FORM_DOTPROD(F)                                  \
+    k->matvec[QSF_F_##F] = matvec_##F##_dotprod;         \
+    k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
     QSF_EACH_FORM(FORM_DOTPROD)
     QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD

@@ -1,18 +1,21 @@
-/* Tiles times several rows of activations with NEON's 8-bit matrices: smmla multiplies 2 rows of weights with 2 of activations,
- * 8 columns each.  One row has nothing to gain: matvec stays the dot product's.
+/* Tiles times several rows of activations with NEON's 8-bit matrices: smmla multiplies 2 rows of
+ * weights with 2 of activations, 8 columns each.  One row has nothing to gain: matvec stays the dot
+ * product's.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
 
-/* An unpacked part times 2 * T rows: 8 * T sums in registers, each { row 0 row 0, row 0 row 1, row 1 row 0, row 1 row 1 }. */
+/* An unpacked part times 2 * T rows: 8 * T sums in registers, each { row 0 row 0, row 0 row 1, row
+ * 1 row 0, row 1 row 1 }. */
 QSF_TEMPLATE void multiply_some_i8mm(part_neon *p, size_t t, int T)
 {
     const int8_t *q[4];
     int32x4_t sum[2][8];
     QSF_UNROLL
-    for (int i = 0; i < 2 * T; i++) q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
+    for (int i = 0; i < 2 * T; i++)
+        q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
     QSF_UNROLL
     for (int i = 0; i < T; i++)
         QSF_UNROLL
@@ -21,7 +24,8 @@ QSF_TEMPLATE void multiply_some_i8mm(part_neon *p, size_t t, int T)
     for (int k = 0; k < 4 * p->groups; k++, codes += 128) {
         int8x16_t a[2];
         QSF_UNROLL
-        for (int i = 0; i < T; i++) a[i] = vcombine_s8(vld1_s8(q[2 * i] + 8 * k), vld1_s8(q[2 * i + 1] + 8 * k));
+        for (int i = 0; i < T; i++)
+            a[i] = vcombine_s8(vld1_s8(q[2 * i] + 8 * k), vld1_s8(q[2 * i + 1] + 8 * k));
         QSF_UNROLL
         for (int r = 0; r < 8; r++) {
             const int8x16_t c = vld1q_s8(codes + 16 * r);
@@ -51,9 +55,10 @@ static void multiply_i8mm(part_neon *p)
     multiply_some_i8mm(p, t, 1);
 }
 
-#define FORM_I8MM(F)                                                                                                         \
-    static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                  uint32_t block)                                                                            \
+#define FORM_I8MM(F)                                                                                      \
+    static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                  size_t blocks,                                                          \
+                                  uint32_t block)                                                         \
     { matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, true, multiply_i8mm); }
 QSF_EACH_FORM(FORM_I8MM)
 QSF_EACH_GGML_FORM(FORM_I8MM)

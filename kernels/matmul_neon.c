@@ -1,4 +1,5 @@
-/* Tiles times activations with plain NEON: products are summed in 16 bits for as long as they fit, then pairs of them in 32.
+/* Tiles times activations with plain NEON: products are summed in 16 bits for as long as they fit,
+ * then pairs of them in 32.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
 
@@ -23,8 +24,8 @@ QSF_TEMPLATE void sum_add_neon(sum_neon *s, int8x16_t c, int8x16_t q, int j, int
 QSF_TEMPLATE int32x4_t sum_end_neon(const sum_neon *s) { return vpaddq_s32(s->low, s->high); }
 
 /* Two quarters at a time: their codes and sums fit the registers. */
-QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                  size_t blocks, uint32_t block)
+QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                  size_t tiles, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2, full = QSF_MIN(sums16_neon(form), 8 * groups);
     const size_t group = qsf_form_group(form);
@@ -53,8 +54,10 @@ QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uin
                     const int32x4_t sum[2] = { sum_end_neon(&s0), sum_end_neon(&s1) };
                     QSF_UNROLL
                     for (int h = 0; h < 2; h++) {
-                        const float32x4_t scale = half4_neon(head + 8 * (i + h)), zero = qsf_form_has_zero(form) ? half4_neon(head + 32 + 8 * (i + h)) : scale;
-                        acc[i + h] = value_neon(acc[i + h], sum[h], scale, zero, d, sq, qsf_form_has_zero(form), (float)qsf_form_offset(form));
+                        const float32x4_t scale = half4_neon(head + 8 * (i + h)),
+                            zero = qsf_form_has_zero(form) ? half4_neon(head + 32 + 8 * (i + h)) : scale;
+                        acc[i + h] = value_neon(acc[i + h], sum[h], scale, zero, d, sq,
+                                                qsf_form_has_zero(form), (float)qsf_form_offset(form));
                     }
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
@@ -68,7 +71,8 @@ QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uin
 QSF_TEMPLATE void multiply_some_neon(int32x4_t sum[4][4], const part_neon *p, size_t t, int T, int full)
 {
     const int8_t *q[4];
-    for (int i = 0; i < T; i++) q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
+    for (int i = 0; i < T; i++)
+        q[i] = p->x->q + (p->m + QSF_MIN(t + (size_t)i, p->n - 1)) * p->x->cols + p->at;
     full = QSF_MIN(full, 8 * p->groups);
     for (int half = 0; half < 4; half += 2) {
         sum_neon s[4][2];
@@ -129,17 +133,21 @@ QSF_TEMPLATE part_fn_neon *multiply_of_neon(qsf_form form)
     }
 }
 
-#define FORM_NEON(F)                                                                                                         \
-    static void matvec_##F##_neon(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                        \
-        if (block == 32) matvec_any_neon(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
-        else matvec_any_neon(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
-    }                                                                                                                        \
-    static void matmul_##F##_neon(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                  uint32_t block)                                                                            \
-    {                                                                                                                        \
-        if (x->n == 1) matvec_##F##_neon(y, w, x, tiles, blocks, block);                                                     \
-        else matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false, multiply_of_neon(QSF_F_##F));                            \
+#define FORM_NEON(F)                                                                                         \
+    static void matvec_##F##_neon(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    {                                                                                                        \
+        if (block == 32) matvec_any_neon(QSF_F_##F, true, y, w, x, tiles, blocks, block);                    \
+        else matvec_any_neon(QSF_F_##F, false, y, w, x, tiles, blocks, block);                               \
+    }                                                                                                        \
+    static void matmul_##F##_neon(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks,                                                             \
+                                  uint32_t block)                                                            \
+    {                                                                                                        \
+        if (x->n == 1) matvec_##F##_neon(y, w, x, tiles, blocks, block);                                     \
+        else                                                                                                 \
+            matmul_any_neon(QSF_F_##F, y, ldy, w, x, tiles, blocks, block, false,                            \
+                            multiply_of_neon(QSF_F_##F));                                                    \
     }
 QSF_EACH_FORM(FORM_NEON)
 QSF_EACH_GGML_FORM(FORM_NEON)

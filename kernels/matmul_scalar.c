@@ -3,8 +3,8 @@
 #include "tiles_scalar.h"
 
 /* acc[16] += the tile's part of `cols` (32 or 64) columns from column `at` on. */
-QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], const float *scale, const float *zero,
-                              const qsf_act *x, size_t m, size_t at, uint32_t cols)
+QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], const float *scale,
+                              const float *zero, const qsf_act *x, size_t m, size_t at, uint32_t cols)
 {
     const int8_t *q = x->q + m * x->cols + at;
     const float d = x->d[m * (x->cols / 64) + at / 64], *s = x->s + m * (x->cols / 32) + at / 32;
@@ -21,8 +21,8 @@ QSF_TEMPLATE void part_scalar(float *acc, qsf_form form, uint8_t c[2][8][64], co
 }
 
 /* One tile row times n <= TOKENS_SCALAR rows from m on: y[n][ldy], 16 values each. */
-QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x, size_t m,
-                                  size_t n, size_t blocks, uint32_t block)
+QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x,
+                                  size_t m, size_t n, size_t blocks, uint32_t block)
 {
     const uint32_t cols = block < 64 ? block : 64;
     float acc[TOKENS_SCALAR][16] = { { 0 } };
@@ -44,34 +44,30 @@ QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uin
         for (int r = 0; r < 16; r++) y[t * ldy + (size_t)r] = form == QSF_F_TERNARY ? -acc[t][r] : acc[t][r];
 }
 
-QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                    size_t blocks, uint32_t block)
+QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                    size_t tiles, size_t blocks, uint32_t block)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, block);
     for (size_t m = 0; m < x->n; m += TOKENS_SCALAR)
         for (size_t t = 0; t < tiles; t++)
-            tile_row_scalar(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_SCALAR), blocks, block);
+            tile_row_scalar(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m,
+                            QSF_MIN(x->n - m, (size_t)TOKENS_SCALAR), blocks, block);
 }
 
-#define FORM_SCALAR(F)                                                                                                        \
-    static void matmul_##F##_scalar(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,    \
-                                    uint32_t block)                                                                           \
-    { matmul_any_scalar(QSF_F_##F, y, ldy, w, x, tiles, blocks, block); }                                                     \
-    static void matvec_##F##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
+#define FORM_SCALAR(F)                                                                                      \
+    static void matmul_##F##_scalar(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                    size_t blocks,                                                          \
+                                    uint32_t block)                                                         \
+    { matmul_any_scalar(QSF_F_##F, y, ldy, w, x, tiles, blocks, block); }                                   \
+    static void matvec_##F##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                    size_t blocks, uint32_t block)                                          \
     { matmul_##F##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
 QSF_EACH_FORM(FORM_SCALAR)
 QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
 
-static void attention_qkv_project_scalar(const qsf_kernels *k, float *const y[3], qsf_form form, const uint8_t *const w[3], const size_t tiles[3],
-                                         const qsf_act *x, size_t blocks, uint32_t block)
-{
-    for (int i = 0; i < 3; i++)
-        if (x->n == 1) k->matvec[form](y[i], w[i], x, tiles[i], blocks, block);
-        else k->matmul[form](y[i], 16 * tiles[i], w[i], x, tiles[i], blocks, block);
-}
-
-static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
+                              size_t rows, size_t cols)
 {
     for (size_t m = 0; m < n; m++)
         for (size_t r = 0; r < rows; r++) {
@@ -81,7 +77,8 @@ static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float 
         }
 }
 
-static void matmul_f16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void matmul_f16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                              size_t rows, size_t cols, float *scratch)
 {
     (void)scratch;
     for (size_t m = 0; m < n; m++)
@@ -92,22 +89,18 @@ static void matmul_f16_scalar(float *y, size_t ldy, const uint16_t *w, const flo
         }
 }
 
-static void matmul_bf16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void matmul_bf16_scalar(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                               size_t rows, size_t cols, float *scratch)
 {
     (void)scratch;
     for (size_t m = 0; m < n; m++)
         for (size_t r = 0; r < rows; r++) {
             double sum = 0;
-            for (size_t i = 0; i < cols; i++) sum += (double)qsf_bf16_to_f32(w[r * cols + i]) * qsf_bf16_to_f32(qsf_f32_to_bf16(x[m * ldx + i]));
+            for (size_t i = 0; i < cols; i++)
+                sum += (double)qsf_bf16_to_f32(w[r * cols + i])
+                    * qsf_bf16_to_f32(qsf_f32_to_bf16(x[m * ldx + i]));
             y[m * ldy + r] = (float)sum;
         }
-}
-
-static int32_t dot_i8_scalar(const int8_t *a, const int8_t *b, size_t n)
-{
-    uint32_t sum = 0;       /* wraps instead of overflowing, as the vector sets do */
-    for (size_t i = 0; i < n; i++) sum += (uint32_t)(a[i] * b[i]);
-    return (int32_t)sum;
 }
 
 void qsf_matmul_scalar(qsf_kernels *k)
@@ -117,9 +110,7 @@ void qsf_matmul_scalar(qsf_kernels *k)
     QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
     qsf_super_scalar(k);
-    k->attention_qkv_project = attention_qkv_project_scalar;
     k->matmul_f32 = matmul_f32_scalar;
     k->matmul_f16 = matmul_f16_scalar;
     k->matmul_bf16 = matmul_bf16_scalar;
-    k->dot_i8 = dot_i8_scalar;
 }

@@ -1,4 +1,5 @@
-/* Tiles times activations with SSE4.2: a tile is read as four quarters of 4 rows, products are summed by pmaddubsw in 16 bits.
+/* Tiles times activations with SSE4.2: a tile is read as four quarters of 4 rows, products are
+ * summed by pmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
 #include "tiles_v128.h"
 
@@ -13,11 +14,13 @@ QSF_TEMPLATE void sum_add_sse42(sum_sse42 *s, __m128i products, int j, qsf_form 
 {
     const int full = sums16_sse42(form);
     s->s16 = j % full == 0 ? products : _mm_add_epi16(s->s16, products);
-    if (j % full == full - 1) s->s32 = j < full ? widen_sse42(s->s16) : _mm_add_epi32(s->s32, widen_sse42(s->s16));
+    if (j % full == full - 1)
+        s->s32 = j < full ? widen_sse42(s->s16) : _mm_add_epi32(s->s32, widen_sse42(s->s16));
 }
 QSF_TEMPLATE __m128i sum_end_sse42(const sum_sse42 *s, int n, qsf_form form)
 {
-    return n % sums16_sse42(form) ? widen_sse42(s->s16) : s->s32;     /* n < full only where nothing has been widened */
+    /* n < full only where nothing has been widened */
+    return n % sums16_sse42(form) ? widen_sse42(s->s16) : s->s32;
 }
 
 /* Scales or zeros of the 16 rows. */
@@ -28,8 +31,8 @@ QSF_TEMPLATE void halves16_sse42(v4f out[4], const uint8_t *p)
 }
 
 /* ---- one row of activations: two quarters at a time, so that codes and sums are registers ---- */
-QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                   size_t blocks, uint32_t block)
+QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                   size_t tiles, size_t blocks, uint32_t block)
 {
     const int groups = small ? 1 : 2;
     const size_t group = qsf_form_group(form);
@@ -44,7 +47,8 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
             halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w);
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
-                const v4f d = v4_set1(x->d[small ? part / 2 : part]), sq = v4_set1(small ? s[0] : s[0] + s[1]);
+                const v4f d = v4_set1(x->d[small ? part / 2 : part]),
+                    sq = v4_set1(small ? s[0] : s[0] + s[1]);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i += 2) {
                     sum_sse42 s0 = { 0 }, s1 = { 0 };
@@ -53,11 +57,15 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
                     for (int j = 0; j < 8 * groups; j++) {
                         const uint8_t *g = w + (size_t)(j / 8) * group + 16 * i;
                         const __m128i a = v16_quad(q + 4 * j);
-                        sum_add_sse42(&s0, products_sse42(code_v128(&from0, g, j % 8, form), a, form), j, form);
-                        sum_add_sse42(&s1, products_sse42(code_v128(&from1, g + 16, j % 8, form), a, form), j, form);
+                        sum_add_sse42(&s0, products_sse42(code_v128(&from0, g, j % 8, form), a, form), j,
+                                      form);
+                        sum_add_sse42(&s1, products_sse42(code_v128(&from1, g + 16, j % 8, form), a, form), j,
+                                      form);
                     }
-                    acc[i] = value_v128(acc[i], (v4i)sum_end_sse42(&s0, 8 * groups, form), scale[i], zero[i], d, sq, form);
-                    acc[i + 1] = value_v128(acc[i + 1], (v4i)sum_end_sse42(&s1, 8 * groups, form), scale[i + 1], zero[i + 1], d, sq, form);
+                    acc[i] = value_v128(acc[i], (v4i)sum_end_sse42(&s0, 8 * groups, form), scale[i], zero[i],
+                                        d, sq, form);
+                    acc[i + 1] = value_v128(acc[i + 1], (v4i)sum_end_sse42(&s1, 8 * groups, form),
+                                            scale[i + 1], zero[i + 1], d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
             }
@@ -66,14 +74,16 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
     }
 }
 
-/* ---- several rows of activations: a group of one quarter is unpacked into registers, then all rows pass by ---- */
-typedef struct strip_sse42 {
+/* ---- several rows of activations: a group of a quarter is unpacked, then all pass by ---- */
+typedef struct few_sse42 {
     v4f     acc[4][TOKENS_SSE42];
     __m128i sum[TOKENS_SSE42];
-} strip_sse42;
+} few_sse42;
 
-/* Sums of the group at g times n rows of q; the second group of 64 columns goes on from the first. */
-QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n, qsf_form form, bool second)
+/* Sums of the group at g times n rows of q; the second group of 64 columns goes on
+ * from the first. */
+QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, size_t ldq, size_t n,
+                              qsf_form form, bool second)
 {
     __m128i c[8];
     source_v128 from = { 0 };
@@ -82,14 +92,15 @@ QSF_TEMPLATE void group_sse42(__m128i *sum, const uint8_t *g, const int8_t *q, s
     for (size_t t = 0; t < n; t++, q += ldq) {
         sum_sse42 s = { 0 };
         QSF_UNROLL
-        for (int j = 0; j < 8; j++) sum_add_sse42(&s, products_sse42(c[j], v16_quad(q + 4 * j), form), j, form);
+        for (int j = 0; j < 8; j++)
+            sum_add_sse42(&s, products_sse42(c[j], v16_quad(q + 4 * j), form), j, form);
         if (sums16_sse42(form) == 16) sum[t] = second ? _mm_add_epi16(sum[t], s.s16) : s.s16;
         else sum[t] = second ? _mm_add_epi32(sum[t], s.s32) : s.s32;
     }
 }
 
-QSF_TEMPLATE void part_sse42(strip_sse42 *a, int quarter, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t at,
-                             v4f scale, v4f zero, qsf_form form, bool small)
+QSF_TEMPLATE void part_sse42(few_sse42 *a, int quarter, const uint8_t *w, const qsf_act *x, size_t m,
+                             size_t n, size_t at, v4f scale, v4f zero, qsf_form form, bool small)
 {
     const int8_t *q = x->q + m * x->cols + at;
     const float *d = x->d + m * (x->cols / 64) + at / 64, *s = x->s + m * (x->cols / 32) + at / 32;
@@ -97,15 +108,16 @@ QSF_TEMPLATE void part_sse42(strip_sse42 *a, int quarter, const uint8_t *w, cons
     if (!small) group_sse42(a->sum, w + qsf_form_group(form), q + 32, x->cols, n, form, true);
     for (size_t t = 0; t < n; t++, d += x->cols / 64, s += x->cols / 32) {
         const __m128i sum = sums16_sse42(form) == 16 ? widen_sse42(a->sum[t]) : a->sum[t];
-        a->acc[quarter][t] = value_v128(a->acc[quarter][t], (v4i)sum, scale, zero, v4_set1(*d), v4_set1(small ? s[0] : s[0] + s[1]), form);
+        a->acc[quarter][t] = value_v128(a->acc[quarter][t], (v4i)sum, scale, zero, v4_set1(*d),
+                                        v4_set1(small ? s[0] : s[0] + s[1]), form);
     }
 }
 
-QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small, const uint8_t *w, const qsf_act *x, size_t m,
-                                 size_t n, size_t blocks, uint32_t block)
+QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small, const uint8_t *w,
+                                 const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block)
 {
     const size_t groups = small ? 1 : 2;
-    strip_sse42 a;
+    few_sse42 a;
     memset(&a.acc, 0, sizeof a.acc);
     size_t at = 0;
     for (size_t b = 0; b < blocks; b++) {
@@ -113,35 +125,40 @@ QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small
         halves16_sse42(scale, w);
         halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w);
         w += qsf_form_head(form);
-        for (uint32_t g = 0; g < block / 32; g += (uint32_t)groups, at += 32 * groups, w += groups * qsf_form_group(form))
-            for (int i = 0; i < 4; i++) part_sse42(&a, i, w + 16 * i, x, m, n, at, scale[i], zero[i], form, small);
+        for (uint32_t g = 0; g < block / 32; g += (uint32_t)groups, at += 32 * groups,
+             w += groups * qsf_form_group(form))
+            for (int i = 0; i < 4; i++)
+                part_sse42(&a, i, w + 16 * i, x, m, n, at, scale[i], zero[i], form, small);
     }
     for (size_t t = 0; t < n; t++, y += ldy)
         for (int i = 0; i < 4; i++) store_v128(y + 4 * i, a.acc[i][t], form);
 }
 
-QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                   size_t tiles, size_t blocks, uint32_t block)
+QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t ldy, const uint8_t *w,
+                                   const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_SSE42)
-                tile_row_sse42(y + m * ldy + 16 * t, ldy, form, small, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_SSE42), blocks, block);
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_SSE42)
+                tile_row_sse42(y + m * ldy + 16 * t, ldy, form, small, w + t * row_bytes, x, m,
+                               QSF_MIN(x->n - m, (size_t)TOKENS_SSE42), blocks, block);
 }
 
-#define FORM_SSE42(F)                                                                                                         \
-    static void matvec_##F##_sse42(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                         \
-        if (block == 32) matvec_any_sse42(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                    \
-        else matvec_any_sse42(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                               \
-    }                                                                                                                         \
-    static void matmul_##F##_sse42(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                   uint32_t block)                                                                            \
-    {                                                                                                                         \
-        if (x->n == 1) matvec_##F##_sse42(y, w, x, tiles, blocks, block);                                                     \
-        else if (block == 32) matmul_any_sse42(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);                          \
-        else matmul_any_sse42(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                                          \
+#define FORM_SSE42(F)                                                                                      \
+    static void matvec_##F##_sse42(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                   size_t blocks, uint32_t block)                                          \
+    {                                                                                                      \
+        if (block == 32) matvec_any_sse42(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        else matvec_any_sse42(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
+    }                                                                                                      \
+    static void matmul_##F##_sse42(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                   size_t blocks,                                                          \
+                                   uint32_t block)                                                         \
+    {                                                                                                      \
+        if (x->n == 1) matvec_##F##_sse42(y, w, x, tiles, blocks, block);                                  \
+        else if (block == 32) matmul_any_sse42(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);       \
+        else matmul_any_sse42(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                       \
     }
 QSF_EACH_FORM(FORM_SSE42)
 QSF_EACH_GGML_FORM(FORM_SSE42)

@@ -1,4 +1,5 @@
-/* Tiles times activations with simd128 alone: bytes widen to 16 bits, those at even places and those at odd ones apart.
+/* Tiles times activations with simd128 alone: bytes widen to 16 bits, those at even places and
+ * those at odd ones apart.
  * SPDX-License-Identifier: MIT */
 #include "super_v128.h"
 
@@ -22,7 +23,8 @@ QSF_TEMPLATE void expand_wasm(v128_t out[2], v128_t code, int bits)
     out[1] = bits == 8 ? v16_wide_odd(code) : wasm_u16x8_shr(code, 8);
 }
 QSF_TEMPLATE sum_of_wasm zero_wasm(void) { return (sum_of_wasm){ wasm_i32x4_splat(0) }; }
-QSF_TEMPLATE void add_wasm(sum_of_wasm *s, const v128_t c[2], quad_of_wasm q, int j, int n, bool fresh, int bits)
+QSF_TEMPLATE void add_wasm(sum_of_wasm *s, const v128_t c[2], quad_of_wasm q, int j, int n,
+                           bool fresh, int bits)
 {
     (void)n, (void)bits;
     const v128_t four = wasm_i32x4_add(wasm_i32x4_dot_i16x8(c[0], q.even), wasm_i32x4_dot_i16x8(c[1], q.odd));

@@ -1,7 +1,9 @@
-/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c says how products are summed, then includes this.
+/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c says how
+ * products are summed, then includes this.
  * SPDX-License-Identifier: MIT
  *
- * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of sums is a row.
+ * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of
+ * sums is a row.
  *
  *   SET              what names end in; bits are 2 to 6, or 8 for codes that have a sign
  *   SET_WIDTH        vectors that 16 unpacked codes take
@@ -10,7 +12,8 @@
  *   quad_SET(q)      four activations from q on
  *   expand_SET(out, code, bits)         a vector of codes as add_SET takes it
  *   zero_SET()       no sums
- *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8 or 16; fresh: the sums are zero before
+ *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8
+ *   or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
  *
  * No include guard: each set includes it once. */
@@ -34,15 +37,17 @@ QSF_TEMPLATE int NAMED(width)(qsf_form form) { return signed_v128(form) ? 8 : qs
 /* Scales are finite: their exponent moves by a multiplication alone. */
 QSF_TEMPLATE v4f NAMED(half4)(const uint8_t *p)
 {
-    const v128_t bits = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int32_t)0x8fffe000));
+    const v128_t bits = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13),
+                                      wasm_i32x4_splat((int32_t)0x8fffe000));
     return (v4f)bits * v4_set1(0x1p112f);
 }
 
-/* ---- one row of activations: the quarters take turns, so that no sum waits for the one before it ---- */
-QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                    size_t blocks, uint32_t block)
+/* ---- one row of activations: quarters take turns, so that no sum waits for another ---- */
+QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
+                                    size_t tiles, size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), width = NAMED(width)(form), groups = small ? 1 : 2, fields = NAMED(fields)(bits);
+    const int bits = qsf_form_bits(form), width = NAMED(width)(form), groups = small ? 1 : 2,
+        fields = NAMED(fields)(bits);
     const size_t group = qsf_form_group(form);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         v4f acc[4] = { v4_set1(0), v4_set1(0), v4_set1(0), v4_set1(0) };
@@ -63,7 +68,8 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                     for (int f = 0; f < fields; f++) a[f] = NAMED(quad)(q + 4 * (first + f));
                     QSF_UNROLL
                     for (int i = 0; i < 4; i++) {
-                        const v128_t low = wasm_v128_load(g + 64 * (j / fields) + 16 * i), high = NAMED(high)(g + 16 * i, j, bits);
+                        const v128_t low = wasm_v128_load(g + 64 * (j / fields) + 16 * i),
+                            high = NAMED(high)(g + 16 * i, j, bits);
                         QSF_UNROLL
                         for (int f = 0; f < fields; f++) {
                             v128_t c[SET_WIDTH];
@@ -72,10 +78,12 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                         }
                     }
                 }
-                const v4f d = v4_set1(x->d[small ? part / 2 : part]), sq = v4_set1(small ? s[0] : s[0] + s[1]);
+                const v4f d = v4_set1(x->d[small ? part / 2 : part]),
+                    sq = v4_set1(small ? s[0] : s[0] + s[1]);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++) {
-                    const v4f scale = NAMED(half4)(head + 8 * i), zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
+                    const v4f scale = NAMED(half4)(head + 8 * i),
+                        zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
                     acc[i] = value_v128(acc[i], (v4i)NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
                 }
                 w += (size_t)groups * group, q += 32 * groups, s += groups;
@@ -86,7 +94,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
     }
 }
 
-/* ---- several rows of activations: 64 columns of a tile are unpacked once, then all rows of a strip pass by ---- */
+/* ---- several rows of activations: 64 columns are unpacked, then a band passes by ---- */
 enum { NAMED(TOKENS) = 16 };        /* rows that share one unpacking */
 
 typedef struct NAMED(part) {
@@ -107,41 +115,48 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
                 NAMED(expand)(p->codes[8 * g + j][i],
-                              code_of_v128(wasm_v128_load(w + 64 * (j / fields) + 16 * i), NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
+                              code_of_v128(wasm_v128_load(w + 64 * (j / fields) + 16 * i),
+                                           NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
-/* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers that x86 can spare. */
+/* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers
+ * that x86 can spare. */
 QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form form)
 {
     const int groups = p->groups, width = NAMED(width)(form);
     const int8_t *q[4];
     QSF_UNROLL
-    for (int r = 0; r < T; r++) q[r] = p->x->q + (p->m + QSF_MIN(t + (size_t)r, p->n - 1)) * p->x->cols + p->at;
+    for (int r = 0; r < T; r++)
+        q[r] = p->x->q + (p->m + QSF_MIN(t + (size_t)r, p->n - 1)) * p->x->cols + p->at;
     for (int half = 0; half < 4; half += 2) {
         SET_SUM sum[4][2];
         QSF_UNROLL
         for (int r = 0; r < T; r++)
             QSF_UNROLL
             for (int h = 0; h < 2; h++) sum[r][h] = NAMED(zero)();
-        for (int k = 0; k < 8 * groups; k += 8)         /* a loop: in one long block engines run out of registers */
+        /* a loop: in one long block engines run out of registers */
+        for (int k = 0; k < 8 * groups; k += 8)
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
                 QSF_UNROLL
                 for (int r = 0; r < T; r++) {
                     const SET_QUAD a = NAMED(quad)(q[r] + 4 * (k + j));
                     QSF_UNROLL
-                    for (int h = 0; h < 2; h++) NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
+                    for (int h = 0; h < 2; h++)
+                        NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
                 }
         QSF_UNROLL
         for (int r = 0; r < T; r++) {
             if (t + (size_t)r >= p->n) continue;
             const size_t row = p->m + t + (size_t)r;
             const float *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
-            const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]), sq = v4_set1(groups == 1 ? s[0] : s[0] + s[1]);
+            const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]),
+                sq = v4_set1(groups == 1 ? s[0] : s[0] + s[1]);
             QSF_UNROLL
             for (int h = 0; h < 2; h++) {
                 v4f *acc = &p->acc[t + (size_t)r][half + h];
-                *acc = value_v128(*acc, (v4i)NAMED(end)(&sum[r][h], width), p->scale[half + h], p->zero[half + h], d, sq, form);
+                *acc = value_v128(*acc, (v4i)NAMED(end)(&sum[r][h], width), p->scale[half + h],
+                                  p->zero[half + h], d, sq, form);
             }
         }
     }
@@ -153,7 +168,8 @@ QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, qsf_form form)
         else NAMED(multiply_some)(p, t, 4, form);
     }
 }
-/* The forms differ in how sums become values and in how many products 16 bits hold; IQ4_NL does both like 8 bits. */
+/* The forms differ in how sums become values and in how many products 16 bits hold;
+ * IQ4_NL does both like 8 bits. */
 typedef void NAMED(multiply_fn)(NAMED(part) *p);
 static void NAMED(multiply_z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4Z); }
 static void NAMED(multiply_5z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_5Z); }
@@ -179,7 +195,8 @@ QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
     }
 }
 
-QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w, size_t blocks, uint32_t block)
+QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w,
+                                  size_t blocks, uint32_t block)
 {
     p->groups = block == 32 ? 1 : 2, p->at = 0;
     memset(p->acc, 0, sizeof p->acc);
@@ -189,7 +206,8 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
             p->zero[i] = qsf_form_has_zero(form) ? NAMED(half4)(w + 32 + 8 * i) : p->scale[i];
         }
         w += qsf_form_head(form);
-        for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end; w += (size_t)p->groups * qsf_form_group(form)) {
+        for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end;
+             w += (size_t)p->groups * qsf_form_group(form)) {
             NAMED(unpack)(p, w, form);
             NAMED(multiply_of)(form)(p);
             p->at += 32 * (size_t)p->groups;
@@ -199,37 +217,40 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
         for (int i = 0; i < 4; i++) store_v128(y + t * ldy + 4 * i, p->acc[t][i], form);
 }
 
-QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
-                                    size_t blocks, uint32_t block)
+QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                    size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), strip = qsf_strip_rows(x->cols);
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
     NAMED(part) p;
     p.x = x;
-    for (size_t from = 0; from < x->n; from += strip)
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += NAMED(TOKENS)) {
+            for (size_t m = from; m < x->n && m < from + band; m += NAMED(TOKENS)) {
                 p.m = m, p.n = QSF_MIN(x->n - m, (size_t)NAMED(TOKENS));
                 NAMED(tile_row)(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block);
             }
 }
 
-#define FORM_WASM(F)                                                                                                                \
-    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)        \
-    {                                                                                                                               \
-        if (block == 32) NAMED(matvec_any)(QSF_F_##F, true, y, w, x, tiles, blocks, block);                                         \
-        else NAMED(matvec_any)(QSF_F_##F, false, y, w, x, tiles, blocks, block);                                                    \
-    }                                                                                                                               \
-    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                               \
-        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                                            \
-        else NAMED(matmul_any)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                                                      \
+#define FORM_WASM(F)                                                                                         \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    {                                                                                                        \
+        if (block == 32) NAMED(matvec_any)(QSF_F_##F, true, y, w, x, tiles, blocks, block);                  \
+        else NAMED(matvec_any)(QSF_F_##F, false, y, w, x, tiles, blocks, block);                             \
+    }                                                                                                        \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks, uint32_t block)                                             \
+    {                                                                                                        \
+        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                     \
+        else NAMED(matmul_any)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                               \
     }
 QSF_EACH_FORM(FORM_WASM)
 QSF_EACH_GGML_FORM(FORM_WASM)
 #undef FORM_WASM
 
 /* ---- GGUF's super-blocks: super_v128.h walks over them ---- */
-QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n, const v4i *scale, qsf_form form, bool add)
+QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx,
+                              size_t n, const v4i *scale, qsf_form form, bool add)
 {
     const int cols = qsf_form_sub(form), quads = cols / 4, width = NAMED(width)(form);
     v128_t codes[8][SET_WIDTH];
@@ -241,7 +262,9 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
         for (int i = 0; i < 32 / cols; i++) {
             SET_SUM part = NAMED(zero)();
             QSF_UNROLL
-            for (int j = 0; j < quads; j++) NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads, true, width);
+            for (int j = 0; j < quads; j++)
+                NAMED(add)(&part, codes[quads * i + j], NAMED(quad)(q + cols * i + 4 * j), j, quads,
+                           true, width);
             v4i whole = (v4i)NAMED(end)(&part, width);
             if (qsf_form_offset(form)) whole -= qsf_form_offset(form) * (h[2 * i] + h[2 * i + 1]);
             s += whole * scale[i];
@@ -249,13 +272,15 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
         sum[t] = s;
     }
 }
-#define FORM_WASM(F)                                                                                                                \
-    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)        \
-    { (void)block; super_one_v128(QSF_F_##F, y, w, x, tiles, blocks, NAMED(sums)); }                                                \
-    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                               \
-        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                                            \
-        else super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, NAMED(sums));                                                   \
+#define FORM_WASM(F)                                                                                         \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    { (void)block; super_one_v128(QSF_F_##F, y, w, x, tiles, blocks, NAMED(sums)); }                         \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks, uint32_t block)                                             \
+    {                                                                                                        \
+        if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                     \
+        else super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, NAMED(sums));                            \
     }
 QSF_EACH_SUPER_FORM(FORM_WASM)
 #undef FORM_WASM

@@ -1,4 +1,5 @@
-/* The three 64-bit ARM sets, each over the one before it: plain NEON, the dot product (ARMv8.2), 8-bit matrices (ARMv8.6).
+/* The three 64-bit ARM sets, each over the one before it: plain NEON, the dot product (ARMv8.2),
+ * 8-bit matrices (ARMv8.6).
  * SPDX-License-Identifier: MIT */
 #include "v128.h"
 
@@ -12,7 +13,7 @@ void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu)
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
-    qsf_sampling_v128(k);
+    qsf_top_k_v128(k);
     qsf_convert_v128(k);
     if (!(cpu & QSF_CPU_DOTPROD)) return;
     k->isa = "dotprod";

@@ -1,5 +1,6 @@
-/* Panels of unpacked weights times activations: 16 sums in flight, two for each of 8 rows of activations.  Eight alone leave the multipliers a
- * fifth of their time idle; more than 16 leave no registers for the rows' totals, and a burst of stores costs more than it brings.
+/* Panels of unpacked weights times activations: 16 sums in flight, two for each of 8 rows of
+ * activations.  Eight alone leave the multipliers a fifth of their time idle; more than 16 leave no
+ * registers for the rows' totals, and a burst of stores costs more than it brings.
  * SPDX-License-Identifier: MIT */
 #include "panel_avx512.h"
 #include "tensor/types_ggml.h"
@@ -10,39 +11,49 @@
 QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 #include "tiles_avx512.h"
 
-enum { PANEL_STRIP = 256 };
+enum { PANEL_BAND = 256 };
 
-/* What a strip's rows bring to a panel's columns besides their codes. */
+/* What a band's rows bring to a panel's columns besides their codes. */
 typedef struct panel_side {
-    int32_t sum[PANEL_STRIP][QSF_PANEL_SUBS];           /* of the codes: for the zero, or times -offset, where the products' sums begin */
-    float   d[PANEL_STRIP][QSF_PANEL_COLS / 64];
+    /* of the codes: for the zero, or times -offset, where the products' sums begin */
+    int32_t sum[PANEL_BAND][QSF_PANEL_SUBS];
+    float   d[PANEL_BAND][QSF_PANEL_COLS / 64];
 } panel_side;
 
 /* 256 columns at a time, as x's rows are made of. */
-static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
+static void panel_side_read(panel_side *side, const qsf_panel_form *f, const qsf_act *x, size_t row, size_t n,
+                            size_t at, size_t cols)
 {
     const __m512i by = _mm512_set1_epi32(f->zero ? 1 : -f->offset);
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     for (size_t r = 0; r < n; r++) {
-        const float *s = x->s + (row + r) * (x->cols / 32) + at / 32, *d = x->d + (row + r) * (x->cols / 64) + at / 64;
+        const float *s = x->s + (row + r) * (x->cols / 32) + at / 32,
+            *d = x->d + (row + r) * (x->cols / 64) + at / 64;
         const int16_t *h = x->h + (row + r) * (x->cols / 8) + at / 8;
         int32_t *to = side->sum[r];
         for (size_t c = 0; c < cols; c += 256, s += 8, h += 32, to += 256 / f->sub) {
             const __m512i sum = _mm512_castsi256_si512(_mm256_cvtps_epi32(_mm256_loadu_ps(s)));
             _mm_storeu_ps(side->d[r] + c / 64, _mm_loadu_ps(d + c / 64));
-            if (f->sub == 16)
-                _mm512_storeu_si512(to, _mm512_mullo_epi32(_mm512_madd_epi16(load_avx512(h), _mm512_set1_epi16(1)), by));
-            else if (f->sub == 32)
-                _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(_mm512_mullo_epi32(sum, by)));
-            else
-                _mm_storeu_si128((__m128i *)(void *)to, _mm512_castsi512_si128(_mm512_mullo_epi32(_mm512_add_epi32(
-                    _mm512_permutexvar_epi32(even, sum), _mm512_permutexvar_epi32(odd, sum)), by)));
+            if (f->sub == 16) {
+                const __m512i sixteens = _mm512_madd_epi16(load_avx512(h), _mm512_set1_epi16(1));
+                _mm512_storeu_si512(to, _mm512_mullo_epi32(sixteens, by));
+            } else if (f->sub == 32) {
+                const __m512i times = _mm512_mullo_epi32(sum, by);
+                _mm256_storeu_si256((__m256i *)(void *)to, _mm512_castsi512_si256(times));
+            } else {
+                const __m512i low = _mm512_permutexvar_epi32(even, sum);
+                const __m512i high = _mm512_permutexvar_epi32(odd, sum);
+                const __m512i times = _mm512_mullo_epi32(_mm512_add_epi32(low, high), by);
+                _mm_storeu_si128((__m128i *)(void *)to, _mm512_castsi512_si128(times));
+            }
         }
     }
 }
 
 /* Two sums for each of T rows: `cols` columns from column c on, and as many behind them. */
-QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8], size_t c, int cols)
+QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const int8_t *const q[8],
+                             size_t c, int cols)
 {
     QSF_UNROLL
     for (int j = 0; j < cols / 4; j++) {
@@ -55,14 +66,16 @@ QSF_TEMPLATE void panel_sums(__m512i sum[8][2], int T, const uint8_t *w, const i
     }
 }
 
-/* T rows of activations against a panel's columns, which begin at column `at`: the same steps as in matmul_avx512.c. */
-QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t strip_row,
-                                    const qsf_act *x, size_t row, size_t at, size_t cols)
+/* T rows of activations against a panel's columns, which begin at column `at`:
+ * the same steps as in matmul_avx512.c. */
+QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, size_t ldy, const qsf_panel *p,
+                                    const panel_side *side, size_t band_row, const qsf_act *x, size_t row,
+                                    size_t at, size_t cols)
 {
     const int n_sums = sub == 64 ? 1 : 64 / sub, half = sub == 16 ? 16 : 32;
     const uint8_t *w = p->code[0];
-    const float *scale = p->scale[0], *zero = p->zero[0], *d = side->d[strip_row];
-    const int32_t *s = side->sum[strip_row];
+    const float *scale = p->scale[0], *zero = p->zero[0], *d = side->d[band_row];
+    const int32_t *s = side->sum[band_row];
     const int8_t *q[8];
     __m512 acc[8];
     QSF_UNROLL
@@ -80,33 +93,43 @@ QSF_TEMPLATE void panel_rows_avx512(int sub, bool has_zero, int T, float *y, siz
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
                 sum[t][0] = has_zero ? _mm512_setzero_si512() : _mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k]);
-                sum[t][1] = has_zero || sub == 64 ? _mm512_setzero_si512() : _mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k + 1]);
+                sum[t][1] = has_zero || sub == 64 ? _mm512_setzero_si512()
+                    : _mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k + 1]);
             }
             panel_sums(sum, T, w, q, c + (size_t)(k * sub), half);
             for (int i = 0; i < (sub == 64 ? 1 : 2); i++) {
-                const __m512 by = _mm512_loadu_ps(scale + 16 * (k + i)), z = _mm512_loadu_ps(zero + 16 * (k + i));
+                const __m512 by = _mm512_loadu_ps(scale + 16 * (k + i)),
+                    z = _mm512_loadu_ps(zero + 16 * (k + i));
                 QSF_UNROLL
                 for (int t = 0; t < T; t++) {
-                    const __m512 v = _mm512_cvtepi32_ps(sub == 64 ? _mm512_add_epi32(sum[t][0], sum[t][1]) : sum[t][i]);
+                    const __m512 v = _mm512_cvtepi32_ps(sub == 64 ? _mm512_add_epi32(sum[t][0], sum[t][1])
+                                                        : sum[t][i]);
                     part[t] = k + i ? _mm512_fmadd_ps(by, v, part[t]) : _mm512_mul_ps(by, v);
-                    if (has_zero) part[t] = _mm512_fmadd_ps(z, _mm512_cvtepi32_ps(_mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k + i])), part[t]);
+                    if (has_zero)
+                        part[t] =
+                            _mm512_fmadd_ps(z, _mm512_cvtepi32_ps(_mm512_set1_epi32(s[t * QSF_PANEL_SUBS + k
+                                            + i])), part[t]);
                 }
             }
         }
         QSF_UNROLL
-        for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[t * (QSF_PANEL_COLS / 64)]), part[t], acc[t]);
+        for (int t = 0; t < T; t++)
+            acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[t * (QSF_PANEL_COLS / 64)]), part[t], acc[t]);
         s += n_sums, scale += 16 * n_sums, zero += 16 * n_sums;
     }
     QSF_UNROLL
     for (int t = 0; t < T; t++) _mm512_storeu_ps(y + (size_t)t * ldy, acc[t]);
 }
 
-typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t strip_row, const qsf_act *x, size_t row, size_t at, size_t cols);
-#define PANEL_ROWS(SUB, ZERO, T)                                                                                               \
-    static void panel_rows_##SUB##_##ZERO##_##T(float *y, size_t ldy, const qsf_panel *p, const panel_side *side,              \
-                                                size_t strip_row, const qsf_act *x, size_t row, size_t at, size_t cols)        \
-    {                                                                                                                          \
-        panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, strip_row, x, row, at, cols);                                         \
+typedef void panel_rows_fn(float *y, size_t ldy, const qsf_panel *p, const panel_side *side, size_t band_row,
+                           const qsf_act *x, size_t row, size_t at, size_t cols);
+#define PANEL_ROWS(SUB, ZERO, T)                                                                          \
+    static void panel_rows_##SUB##_##ZERO##_##T(float *y, size_t ldy, const qsf_panel *p,                 \
+                                                const panel_side *side,                                   \
+                                                size_t band_row, const qsf_act *x, size_t row, size_t at, \
+                                                size_t cols)                                              \
+    {                                                                                                     \
+        panel_rows_avx512(SUB, ZERO, T, y, ldy, p, side, band_row, x, row, at, cols);                     \
     }
 #define PANEL_ALL(SUB, ZERO) PANEL_ROWS(SUB, ZERO, 8) PANEL_ROWS(SUB, ZERO, 4) PANEL_ROWS(SUB, ZERO, 1)
 PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64, 0) PANEL_ALL(64, 1)
@@ -116,13 +139,15 @@ PANEL_ALL(16, 0) PANEL_ALL(16, 1) PANEL_ALL(32, 0) PANEL_ALL(32, 1) PANEL_ALL(64
 enum { PANEL_COUNTS = 3 };
 static const size_t panel_counts[PANEL_COUNTS] = { 8, 4, 1 };
 
-/* All rows of a strip against a panel. */
-static void panel_strip(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p, const panel_side *side, const qsf_act *x,
-                        size_t row, size_t n, size_t at, size_t cols)
+/* All rows of a band against a panel. */
+static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_panel *p,
+                       const panel_side *side, const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
 {
-#define PANEL_ALL(SUB, ZERO) { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_1 }
+#define PANEL_ALL(SUB, ZERO) \
+    { panel_rows_##SUB##_##ZERO##_8, panel_rows_##SUB##_##ZERO##_4, panel_rows_##SUB##_##ZERO##_1 }
     static panel_rows_fn *const all[3][2][PANEL_COUNTS] = {
-        { PANEL_ALL(16, 0), PANEL_ALL(16, 1) }, { PANEL_ALL(32, 0), PANEL_ALL(32, 1) }, { PANEL_ALL(64, 0), PANEL_ALL(64, 1) },
+        { PANEL_ALL(16, 0), PANEL_ALL(16, 1) }, { PANEL_ALL(32, 0), PANEL_ALL(32, 1) },
+        { PANEL_ALL(64, 0), PANEL_ALL(64, 1) },
     };
 #undef PANEL_ALL
     panel_rows_fn *const *rows = all[f->sub / 32][f->zero];
@@ -132,21 +157,22 @@ static void panel_strip(const qsf_panel_form *f, float *y, size_t ldy, const qsf
     }
 }
 
-void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, const uint8_t *w, size_t row_bytes, const qsf_act *x, size_t tiles,
-                             size_t blocks, uint32_t block)
+void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, const uint8_t *w,
+                             size_t row_bytes, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
     qsf_panel panel;
     panel_side side;
-    const size_t most = (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub), tile_bytes = row_bytes / blocks;
+    const size_t most = (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub),
+        tile_bytes = row_bytes / blocks;
     const size_t cols = (size_t)qsf_round_up(blocks * block, 64);
-    for (size_t from = 0; from < x->n; from += PANEL_STRIP) {
-        const size_t n = QSF_MIN(x->n - from, (size_t)PANEL_STRIP);
+    for (size_t from = 0; from < x->n; from += PANEL_BAND) {
+        const size_t n = QSF_MIN(x->n - from, (size_t)PANEL_BAND);
         for (size_t at = 0; at < cols; at += most) {
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
             panel_side_read(&side, f, x, from, n, at, here);
             for (size_t t = 0; t < tiles; t++) {
                 f->unpack(&panel, w + t * row_bytes + at / block * tile_bytes, b, block);
-                panel_strip(f, y + 16 * t, ldy, &panel, &side, x, from, n, at, here);
+                panel_band(f, y + 16 * t, ldy, &panel, &side, x, from, n, at, here);
             }
         }
     }

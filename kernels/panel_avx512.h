@@ -1,4 +1,5 @@
-/* Prompts with AVX-512 VNNI: tiles are brought to bytes once and then meet many rows of activations.
+/* Prompts with AVX-512 VNNI: tiles are brought to bytes once and then meet many rows of
+ * activations.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PANEL_AVX512_H
 #define QSF_PANEL_AVX512_H
@@ -30,7 +31,7 @@ typedef struct qsf_panel_form {
 } qsf_panel_form;
 
 /* y as k->matmul's. */
-void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, const uint8_t *w, size_t row_bytes, const qsf_act *x, size_t tiles,
-                             size_t blocks, uint32_t block);
+void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, const uint8_t *w,
+                             size_t row_bytes, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block);
 
 #endif

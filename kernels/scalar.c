@@ -1,4 +1,5 @@
-/* The scalar set: every entry of the kernel table in plain C, the reference that all others are checked against.
+/* The scalar set: every entry of the kernel table in plain C, the reference that all others are
+ * checked against.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
@@ -9,6 +10,6 @@ void qsf_kernels_scalar(qsf_kernels *k)
     qsf_matmul_scalar(k);
     qsf_attention_scalar(k);
     qsf_vector_scalar(k);
-    qsf_sampling_scalar(k);
+    qsf_top_k_scalar(k);
     qsf_convert_scalar(k);
 }

@@ -1,4 +1,5 @@
-/* Inside kernels/: the parts that the sets of the kernel table are put together from, and what the tile forms mean.
+/* Inside kernels/: the parts that the sets of the kernel table are put together from, and what the
+ * tile forms mean.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SETS_H
 #define QSF_SETS_H
@@ -9,13 +10,13 @@
 void qsf_matmul_scalar(qsf_kernels *k);
 void qsf_attention_scalar(qsf_kernels *k);
 void qsf_vector_scalar(qsf_kernels *k);
-void qsf_sampling_scalar(qsf_kernels *k);
+void qsf_top_k_scalar(qsf_kernels *k);
 void qsf_convert_scalar(qsf_kernels *k);
 void qsf_matmul_avx2(qsf_kernels *k);
 void qsf_float_avx2(qsf_kernels *k);
 void qsf_attention_avx2(qsf_kernels *k);
 void qsf_vector_avx2(qsf_kernels *k);
-void qsf_sampling_avx2(qsf_kernels *k);
+void qsf_top_k_avx2(qsf_kernels *k);
 void qsf_convert_avx2(qsf_kernels *k);
 void qsf_matmul_avxvnni(qsf_kernels *k);
 void qsf_matmul_avx512(qsf_kernels *k);
@@ -24,7 +25,8 @@ void qsf_attention_avx512(qsf_kernels *k);
 void qsf_vector_avx512(qsf_kernels *k);
 void qsf_float_avx512bf16(qsf_kernels *k);
 
-/* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms (bits) as the scalar set does. */
+/* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms
+ * (bits) as the scalar set does. */
 bool qsf_wasm_agrees(uint32_t cpu, uint32_t forms);
 
 /* The super-block forms' part of matmul. */
@@ -32,11 +34,13 @@ void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
 
-/* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL before a loop whose count is
- * one of them puts all of it in line, so that its arrays are registers.  Not under the sanitizers, which check every access: the
- * compiler would need minutes and a gigabyte. */
+/* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL
+ * before a loop whose count is one of them puts all of it in line, so that its arrays are
+ * registers.  Not under the sanitizers, which check every access: the compiler would need minutes
+ * and a gigabyte. */
 #if defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
+    || __has_feature(undefined_behavior_sanitizer)
 #    define QSF_SANITIZED 1
 #  endif
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -53,23 +57,30 @@ void qsf_super_avx512(qsf_kernels *k);
 #  define QSF_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Attention weights whose largest in a block is below this become zeros: 255 / it must be finite. */
+/* Attention weights whose largest in a block is below this become zeros:
+ * 255 / it must be finite. */
 #define QSF_KV_LEAST 1e-30f
 
-QSF_TEMPLATE float qsf_hadamard_scale(size_t whole, size_t apart) { return whole > apart ? 1 / sqrtf((float)(whole / apart)) : 1; }
+QSF_TEMPLATE float qsf_hadamard_scale(size_t whole, size_t apart)
+{
+    return whole > apart ? 1 / sqrtf((float)(whole / apart)) : 1;
+}
 
-/* quantize_kv_levels for a set: top and sum of |x|; the sums of level * x and of level^2, levels odd numbers up to most; codes. */
+/* quantize_kv_levels for a set: top and sum of |x|; the sums of level * x and of level^2, levels
+ * odd numbers up to most; codes. */
 typedef void qsf_levels_reach(float *top, float *sum, const float *x, size_t dim);
 typedef void qsf_levels_fit(float *with, float *of, const float *x, size_t dim, float inverse, float most);
 typedef void qsf_levels_codes(uint8_t *out, const float *x, size_t dim, float inverse, float most);
-QSF_TEMPLATE void qsf_quantize_levels(uint8_t *out, uint16_t *scale, const float *x, size_t n, unsigned bits, qsf_levels_reach *reach, qsf_levels_fit *fit, qsf_levels_codes *codes)
+QSF_TEMPLATE void qsf_quantize_levels(uint8_t *out, uint16_t *scale, const float *x, size_t n, unsigned bits,
+                                      qsf_levels_reach *reach, qsf_levels_fit *fit, qsf_levels_codes *codes)
 {
     const size_t dim = qsf_kv_dim(n);
     const float most = (float)((1u << bits) - 1);
     float top, sum, with, of;
     reach(&top, &sum, x, dim);
-    /* Begins at what is best for a bell: 0.498 of its deviation with four levels, 0.168 with sixteen; a bell's deviation is its mean size times sqrt(pi / 2).  With sixteen
-     * the rounds move little, so there it is the mean with the scale that holds the largest. */
+    /* Begins at what is best for a bell: 0.498 of its deviation with four levels, 0.168 with
+     * sixteen; a bell's deviation is its mean size times sqrt(pi / 2).  With sixteen the rounds
+     * move little, so there it is the mean with the scale that holds the largest. */
     const float mean = sum / (float)n;
     float d = bits == 2 ? 0.624f * mean : 0.5f * (0.21f * mean + top / most);
     for (int round = 0; round < 3; round++) {
@@ -93,7 +104,10 @@ QSF_TEMPLATE int qsf_form_bits(qsf_form f)
     default:                           return 8;
     }
 }
-QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f) { return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z || f == QSF_F_5Z; }
+QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
+{
+    return f == QSF_F_2Z || f == QSF_F_3Z || f == QSF_F_4Z || f == QSF_F_5Z;
+}
 /* Codes are places in the table qsf_iq4. */
 QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
 /* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
@@ -109,7 +123,10 @@ QSF_TEMPLATE int qsf_form_offset(qsf_form f)
     }
 }
 /* Super-blocks: columns that share a scale, and whether a minimum goes with it. */
-QSF_TEMPLATE int qsf_form_sub(qsf_form f) { return f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K ? 16 : 32; }
+QSF_TEMPLATE int qsf_form_sub(qsf_form f)
+{
+    return f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K ? 16 : 32;
+}
 QSF_TEMPLATE bool qsf_form_has_min(qsf_form f) { return f == QSF_F_Q4K || f == QSF_F_Q5K || f == QSF_F_Q2K; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */
 QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
@@ -128,7 +145,8 @@ QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
 
 /* What float weights are stored as. */
 typedef enum qsf_float { QSF_FLOAT_32, QSF_FLOAT_16, QSF_FLOAT_B16 } qsf_float;
-/* Few rows of x wait for memory: weights are then read row after row, because the processor fetches one stream ahead and not four. */
+/* Few rows of x wait for memory: weights are then read row after row, because the processor fetches
+ * one stream ahead and not four. */
 enum { QSF_FLOAT_FEW = 3 };
 
 /* n numbers as the multiplication of bf16 weights sees them. */
@@ -137,12 +155,15 @@ QSF_TEMPLATE void qsf_round_bf16(float *out, const float *x, size_t n)
     for (size_t i = 0; i < n; i++) out[i] = qsf_bf16_to_f32(qsf_f32_to_bf16(x[i]));
 }
 
-/* matmul_f16 and matmul_bf16 for many rows of x: strips of weights become floats in the scratch, and all rows pass by.  With bf16 both are
- * eight rows at a time, because the rounded x is in there too. */
+/* matmul_f16 and matmul_bf16 for many rows of x: strips of weights become floats in the
+ * scratch, and all rows pass by.  With bf16 both are eight rows at a time, because the
+ * rounded x is in there too. */
 typedef void qsf_float_widen(float *out, const uint16_t *w, size_t n);
-typedef void qsf_float_multiply(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols);
-QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols,
-                                    float *scratch, qsf_float_widen *widen, qsf_float_multiply *multiply)
+typedef void qsf_float_multiply(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
+                                size_t rows, size_t cols);
+QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16_t *w, const float *x,
+                                    size_t ldx, size_t n, size_t rows, size_t cols, float *scratch,
+                                    qsf_float_widen *widen, qsf_float_multiply *multiply)
 {
     const size_t most = b16 ? 8 : 16, at_once = b16 ? 8 : n;
     float *rounded = scratch + most * cols;
@@ -153,13 +174,15 @@ QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16
         for (size_t r = 0; r < rows; r += most) {
             const size_t strip = QSF_MIN(rows - r, most);
             widen(scratch, w + r * cols, strip * cols);
-            multiply(y + m * ldy + r, ldy, scratch, b16 ? rounded : from, b16 ? cols : ldx, some, strip, cols);
+            multiply(y + m * ldy + r, ldy, scratch, b16 ? rounded : from, b16 ? cols : ldx, some,
+                     strip, cols);
         }
     }
 }
 
-/* Rows of activations whose int8 stay in half of a usual second-level cache while all tiles pass by; a multiple of 16. */
-QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
+/* A band: rows of activations whose int8 stay in half of a usual second-level cache while all tiles
+ * pass by; a multiple of 16. */
+QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 {
     const size_t rows = ((size_t)384 << 10) / (cols ? cols : 1);
     return rows < 16 ? 16 : rows / 16 * 16;
@@ -167,7 +190,8 @@ QSF_TEMPLATE size_t qsf_strip_rows(uint32_t cols)
 
 /* The nine forms, for macros that make an entry of each. */
 #define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6)
-/* GGUF's own: with one scale a block, and super-blocks.  A set without these keeps those of the set below. */
+/* GGUF's own: with one scale a block, and super-blocks.
+ * A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4)
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 

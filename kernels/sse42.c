@@ -10,7 +10,7 @@ void qsf_kernels_sse42(qsf_kernels *k)
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
-    qsf_sampling_v128(k);
+    qsf_top_k_v128(k);
     qsf_convert_v128(k);
 }
 #endif

@@ -1,4 +1,5 @@
-/* GGUF's super-blocks times activations with AVX-512 VNNI: as the other tiles, with scales that change every 16 or 32 columns.
+/* GGUF's super-blocks times activations with AVX-512 VNNI: as the other tiles, with scales that
+ * change every 16 or 32 columns.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 #include "panel_avx512.h"
@@ -13,11 +14,20 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 /* What a tile's head says, [sub-block]: value = scale * (code - offset) + zero. */
 typedef struct head_avx512 { __m512 scale[16], zero[16]; } head_avx512;
 
-QSF_TEMPLATE __m512 unsigned_avx512(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p))); }
-QSF_TEMPLATE __m512 signed_avx512(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p))); }
+QSF_TEMPLATE __m512 unsigned_avx512(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+QSF_TEMPLATE __m512 signed_avx512(const uint8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
 QSF_TEMPLATE __m512i bytes_avx512(int b) { return _mm512_set1_epi8((char)b); }
 /* Bits b of v moved left by n. */
-QSF_TEMPLATE __m512i field_avx512(__m512i v, int n, int b) { return _mm512_and_si512(shift_avx512(v, n), bytes_avx512(b)); }
+QSF_TEMPLATE __m512i field_avx512(__m512i v, int n, int b)
+{
+    return _mm512_and_si512(shift_avx512(v, n), bytes_avx512(b));
+}
 
 /* Each vector holds the bytes of four sub-blocks: see sub_scalar. */
 QSF_TEMPLATE void head_read_avx512(head_avx512 *h, qsf_form form, const uint8_t *w)
@@ -44,13 +54,16 @@ QSF_TEMPLATE void head_read_avx512(head_avx512 *h, qsf_form form, const uint8_t 
         QSF_UNROLL
         for (int i = 0; i < 4; i++) {
             const __m512i low = field_avx512(load_avx512(p + 64 * (i % 2)), i < 2 ? 0 : -4, 15);
-            _mm512_storeu_si512(s[i], _mm512_sub_epi8(_mm512_or_si512(low, field_avx512(high, 4 - 2 * i, 48)), bytes_avx512(32)));
+            _mm512_storeu_si512(s[i], _mm512_sub_epi8(_mm512_or_si512(low, field_avx512(high, 4 - 2 * i, 48)),
+                                                      bytes_avx512(32)));
         }
     } else if (form == QSF_F_IQ4XS) {
-        const __m512i low = load_avx512(w + 64), high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(w + 32)));
+        const __m512i low = load_avx512(w + 64),
+            high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(w + 32)));
         QSF_UNROLL
         for (int k = 0; k < 8; k++) {
-            const __m512i two = _mm512_slli_epi32(_mm512_and_si512(_mm512_srli_epi32(high, 2 * (unsigned)k), _mm512_set1_epi32(3)), 4);
+            const __m512i two = _mm512_slli_epi32(_mm512_and_si512(_mm512_srli_epi32(high, 2 * (unsigned)k),
+                                                  _mm512_set1_epi32(3)), 4);
             _mm_storeu_si128((__m128i *)(void *)(s[k / 4] + 16 * (k % 4)), _mm512_cvtepi32_epi8(two));
         }
         __m128i lows[4];
@@ -58,7 +71,8 @@ QSF_TEMPLATE void head_read_avx512(head_avx512 *h, qsf_form form, const uint8_t 
         QSF_UNROLL
         for (int k = 0; k < 8; k++) {
             __m128i *to = (__m128i *)(void *)(s[k / 4] + 16 * (k % 4));
-            const __m128i four = _mm_and_si128(k % 2 ? _mm_srli_epi16(lows[k / 2], 4) : lows[k / 2], _mm_set1_epi8(15));
+            const __m128i four = _mm_and_si128(k % 2 ? _mm_srli_epi16(lows[k / 2], 4) : lows[k / 2],
+                                               _mm_set1_epi8(15));
             _mm_storeu_si128(to, _mm_sub_epi8(_mm_or_si128(_mm_loadu_si128(to), four), _mm_set1_epi8(32)));
         }
     }
@@ -66,7 +80,8 @@ QSF_TEMPLATE void head_read_avx512(head_avx512 *h, qsf_form form, const uint8_t 
     for (int k = 0; k < subs; k++) {
         const uint8_t *from = form == QSF_F_Q6K ? p + 16 * k : s[k / 4] + 16 * (k % 4);
         h->scale[k] = _mm512_mul_ps(d, qsf_form_has_min(form) ? unsigned_avx512(from) : signed_avx512(from));
-        if (qsf_form_has_min(form)) h->zero[k] = _mm512_mul_ps(dmin, unsigned_avx512(z[k / 4] + 16 * (k % 4)));
+        if (qsf_form_has_min(form))
+            h->zero[k] = _mm512_mul_ps(dmin, unsigned_avx512(z[k / 4] + 16 * (k % 4)));
     }
 }
 
@@ -81,7 +96,8 @@ QSF_TEMPLATE __m512i pair_avx512(const int16_t *h)
 typedef struct row_avx512 { const int8_t *q; const float *d, *s; const int16_t *h; } row_avx512;
 
 /* p[T] = value of 64 columns, without the activations' scale.  k: their first sub-block. */
-QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8_t *w, const head_avx512 *head, int k, const row_avx512 *x, size_t at)
+QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8_t *w,
+                                    const head_avx512 *head, int k, const row_avx512 *x, size_t at)
 {
     const int cols = qsf_form_sub(form);
     source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
@@ -92,7 +108,8 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
         __m512i sum[8];
         QSF_UNROLL
         for (int t = 0; t < T; t++)
-            sum[t] = cols == 16 && qsf_form_offset(form) ? _mm512_madd_epi16(pair_avx512(x[t].h + at / 8 + 2 * (size_t)i), _mm512_set1_epi16((short)-qsf_form_offset(form)))
+            sum[t] = cols == 16 && qsf_form_offset(form) ? _mm512_madd_epi16(pair_avx512(x[t].h + at / 8
+                    + 2 * (size_t)i), _mm512_set1_epi16((short)-qsf_form_offset(form)))
                                                          : _mm512_setzero_si512();
         QSF_UNROLL
         for (int v = 0; v < cols / 4; v++) {
@@ -106,7 +123,8 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
         for (int t = 0; t < T; t++) {
             __m512 f = _mm512_cvtepi32_ps(sum[t]);
             const __m512 s = cols == 32 ? _mm512_set1_ps(x[t].s[at / 32 + (size_t)i])
-                             : _mm512_cvtepi32_ps(_mm512_madd_epi16(pair_avx512(x[t].h + at / 8 + 2 * (size_t)i), _mm512_set1_epi16(1)));
+                             : _mm512_cvtepi32_ps(_mm512_madd_epi16(pair_avx512(x[t].h + at / 8
+                                                  + 2 * (size_t)i), _mm512_set1_epi16(1)));
             if (qsf_form_table(form)) f = _mm512_fnmadd_ps(_mm512_set1_ps(128), s, f);
             p[t] = _mm512_fmadd_ps(scale, f, p[t]);
             if (qsf_form_has_min(form)) p[t] = _mm512_fmadd_ps(zero, s, p[t]);
@@ -115,14 +133,16 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
 }
 
 /* One tile row times T rows of activations, of which n are stored; the others repeat the last. */
-QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t blocks)
+QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, const uint8_t *w,
+                                   const qsf_act *x, size_t m, size_t n, size_t blocks)
 {
     row_avx512 row[8];
     __m512 acc[8], p[8];
     QSF_UNROLL
     for (int t = 0; t < T; t++) {
         const size_t i = m + QSF_MIN((size_t)t, n - 1);
-        row[t] = (row_avx512){ x->q + i * x->cols, x->d + i * (x->cols / 64), x->s + i * (x->cols / 32), x->h + i * (x->cols / 8) };
+        row[t] = (row_avx512){ x->q + i * x->cols, x->d + i * (x->cols / 64), x->s + i * (x->cols / 32),
+                               x->h + i * (x->cols / 8) };
         acc[t] = _mm512_setzero_ps();
     }
     for (size_t b = 0; b < blocks; b++) {
@@ -133,7 +153,8 @@ QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, c
             const size_t at = 256 * b + 64 * (size_t)part;
             super_part_avx512(p, form, T, w, &head, part * (64 / qsf_form_sub(form)), row, at);
             QSF_UNROLL
-            for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(row[t].d[at / 64]), p[t], acc[t]);
+            for (int t = 0; t < T; t++)
+                acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(row[t].d[at / 64]), p[t], acc[t]);
         }
     }
     QSF_UNROLL
@@ -152,12 +173,14 @@ QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t
         for (size_t g = 0; g < 8; g++, w += qsf_form_group(form)) {
             source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
             QSF_UNROLL
-            for (int j = 0; j < 8; j++) _mm512_storeu_si512(p->code[64 * b + 8 * g + (size_t)j], code_avx512(&source, w, j, form));
+            for (int j = 0; j < 8; j++)
+                _mm512_storeu_si512(p->code[64 * b + 8 * g + (size_t)j], code_avx512(&source, w, j, form));
         }
     }
 }
 
-QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
+QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                   size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, 256);
     if (x->n >= QSF_PANEL_ROWS) {
@@ -177,22 +200,25 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
         }
 }
 
-#define FORM_AVX512(F)                                                                                                         \
-    static void matvec_##F##_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block) \
-    {                                                                                                                          \
-        for (size_t t = 0; t < tiles; t++)                                                                                     \
-            super_row_avx512(y + 16 * t, 16, QSF_F_##F, 1, w + t * blocks * qsf_tile_bytes(QSF_F_##F, block), x, 0, 1, blocks); \
-    }                                                                                                                          \
-    static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)                             \
-    {                                                                                                                          \
-        (void)block;                                                                                                           \
-        unpack_super_avx512(QSF_F_##F, p, w, blocks);                                                                          \
-    }                                                                                                                          \
-    static void matmul_##F##_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,     \
-                                    uint32_t block)                                                                            \
-    {                                                                                                                          \
-        if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                                     \
-        else super_any_avx512(QSF_F_##F, y, ldy, w, x, tiles, blocks, unpack_##F##_avx512);                                    \
+#define FORM_AVX512(F)                                                                                      \
+    static void matvec_##F##_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                    size_t blocks, uint32_t block)                                          \
+    {                                                                                                       \
+        for (size_t t = 0; t < tiles; t++)                                                                  \
+            super_row_avx512(y + 16 * t, 16, QSF_F_##F, 1,                                                  \
+                             w + t * blocks * qsf_tile_bytes(QSF_F_##F, block), x, 0, 1, blocks);           \
+    }                                                                                                       \
+    static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)          \
+    {                                                                                                       \
+        (void)block;                                                                                        \
+        unpack_super_avx512(QSF_F_##F, p, w, blocks);                                                       \
+    }                                                                                                       \
+    static void matmul_##F##_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                    size_t blocks,                                                          \
+                                    uint32_t block)                                                         \
+    {                                                                                                       \
+        if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                  \
+        else super_any_avx512(QSF_F_##F, y, ldy, w, x, tiles, blocks, unpack_##F##_avx512);                 \
     }
 QSF_EACH_SUPER_FORM(FORM_AVX512)
 #undef FORM_AVX512

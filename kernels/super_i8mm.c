@@ -1,4 +1,5 @@
-/* GGUF's super-blocks times several rows of activations with NEON's 8-bit matrices; for one row the dot product's stay.
+/* GGUF's super-blocks times several rows of activations with NEON's 8-bit matrices; for one row the
+ * dot product's stay.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
 #include "super_v128.h"
@@ -6,8 +7,10 @@
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
 
-/* Two rows of activations at a time; sums are { row 0 first, row 0 second, row 1 first, row 1 second } and the same of rows 2 and 3. */
-QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n, const v4i *scale, qsf_form form, bool add)
+/* Two rows of activations at a time; sums are { row 0 first, row 0 second, row 1 first, row 1
+ * second } and the same of rows 2 and 3. */
+QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n,
+                            const v4i *scale, qsf_form form, bool add)
 {
     const int eights = qsf_form_sub(form) / 8;
     int8x16_t codes[2][4];              /* [rows 0 and 1, 2 and 3], 8 columns each */
@@ -47,9 +50,10 @@ QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int1
     }
 }
 
-#define FORM_I8MM(F)                                                                                                     \
-    static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
-                                  uint32_t block)                                                                        \
+#define FORM_I8MM(F)                                                                                      \
+    static void matmul_##F##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                  size_t blocks,                                                          \
+                                  uint32_t block)                                                         \
     { (void)block; super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, sums_i8mm); }
 QSF_EACH_SUPER_FORM(FORM_I8MM)
 #undef FORM_I8MM

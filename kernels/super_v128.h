@@ -1,8 +1,8 @@
 /* GGUF's super-blocks times activations over vectors of 128 bits: SSE4.2 and NEON.
  * SPDX-License-Identifier: MIT
  *
- * The head of a tile, the walk over tiles and rows, and what turns integer sums into values are the same in every set; a function of the
- * set makes the integer sums. */
+ * The head of a tile, the walk over tiles and rows, and what turns integer sums into values are the
+ * same in every set; a function of the set makes the integer sums. */
 #ifndef QSF_SUPER_V128_H
 #define QSF_SUPER_V128_H
 
@@ -13,12 +13,14 @@ QSF_V128_BEGIN
 
 enum { TOKENS_SUPER_V128 = 8 };     /* rows of activations that share one unpacking of the weights */
 
-/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx bytes apart:
- * sum[t] = sum of scale[i] * (c - offset) . q, after what was there where `add`.  c: the columns' codes, four to a vector; scale: one of
- * 32 columns or two of 16; h: see qsf_act. */
-typedef void super_sums_v128(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n, const v4i *scale, qsf_form form, bool add);
+/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx bytes
+ * apart: sum[t] = sum of scale[i] * (c - offset) . q, after what was there where `add`.  c: the
+ * columns' codes, four to a vector; scale: one of 32 columns or two of 16; h: see qsf_act. */
+typedef void super_sums_v128(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n,
+                             const v4i *scale, qsf_form form, bool add);
 
-/* What a tile's head says, [sub-block][quarter of 4 rows].  Minimums of 32 columns are floats with their factor, -dmin, in. */
+/* What a tile's head says, [sub-block][quarter of 4 rows].  Minimums of 32 columns are floats with
+ * their factor, -dmin, in. */
 typedef struct head_v128 {
     v4f d[4], dmin[4];
     v4i scale[16][4], min[16][4];
@@ -35,7 +37,8 @@ QSF_TEMPLATE void head_bytes_v128(v16b s[16], v16b z[16], qsf_form form, const u
     if (form == QSF_F_Q4K || form == QSF_F_Q5K) {
         QSF_UNROLL
         for (int k = 0; k < 4; k++) {
-            const v16b a = v16_load(p + 16 * k), b = v16_load(p + 64 + 16 * k), c = v16_load(p + 128 + 16 * k);
+            const v16b a = v16_load(p + 16 * k), b = v16_load(p + 64 + 16 * k),
+                c = v16_load(p + 128 + 16 * k);
             s[k] = field_v128(a, 0, 63);
             z[k] = field_v128(b, 0, 63);
             s[4 + k] = field_v128(c, 0, 15) | field_v128(a, -2, 48);
@@ -44,11 +47,13 @@ QSF_TEMPLATE void head_bytes_v128(v16b s[16], v16b z[16], qsf_form form, const u
     } else if (form == QSF_F_Q3K) {
         QSF_UNROLL
         for (int k = 0; k < 16; k++) {
-            const v16b low = field_v128(v16_load(p + 16 * (k % 8)), k < 8 ? 0 : -4, 15), high = v16_load(p + 128 + 16 * (k % 4));
+            const v16b low = field_v128(v16_load(p + 16 * (k % 8)), k < 8 ? 0 : -4, 15),
+                high = v16_load(p + 128 + 16 * (k % 4));
             s[k] = v16_minus(low | field_v128(high, 4 - 2 * (k / 4), 48), v16_set1(32));
         }
     } else if (form == QSF_F_IQ4XS) {
-        const v16b first = v16_load(w + 32), second = v16_load(w + 48), high[2] = { v16_even(first, second), v16_odd(first, second) };
+        const v16b first = v16_load(w + 32), second = v16_load(w + 48),
+            high[2] = { v16_even(first, second), v16_odd(first, second) };
         QSF_UNROLL
         for (int k = 0; k < 8; k++) {
             const v16b low = field_v128(v16_load(p + 16 * (k / 2)), k % 2 ? -4 : 0, 15);
@@ -94,8 +99,9 @@ typedef struct super_v128 {
 } super_v128;
 
 /* A group of 32 columns, one quarter, n rows.  k: its first sub-block; at: its first column. */
-QSF_TEMPLATE void super_group_v128(super_v128 *a, qsf_form form, const uint8_t *g, const head_v128 *head, int k, int quarter, const qsf_act *x,
-                                   size_t m, size_t n, size_t at, super_sums_v128 *sums)
+QSF_TEMPLATE void super_group_v128(super_v128 *a, qsf_form form, const uint8_t *g, const head_v128 *head,
+                                   int k, int quarter, const qsf_act *x, size_t m, size_t n, size_t at,
+                                   super_sums_v128 *sums)
 {
     const bool add = at % 64 != 0, small = qsf_form_sub(form) == 16;
     const int16_t *h = x->h + m * (x->cols / 8) + at / 8;
@@ -107,14 +113,16 @@ QSF_TEMPLATE void super_group_v128(super_v128 *a, qsf_form form, const uint8_t *
     sums(a->sum, c, x->q + m * x->cols + at, h, x->cols, n, scale, form, add);
     if (!small || !qsf_form_has_min(form)) return;
     for (size_t t = 0; t < n; t++, h += x->cols / 8) {
-        const v4i least = v4_times_two(head->min[k][quarter], h) + v4_times_two(head->min[k + 1][quarter], h + 2);
+        const v4i least = v4_times_two(head->min[k][quarter],
+                                       h) + v4_times_two(head->min[k + 1][quarter], h + 2);
         a->min[t] = add ? a->min[t] + least : least;
     }
 }
 
 /* 64 columns of one quarter and n rows; part: which of the super-block's four. */
-QSF_TEMPLATE void super_part_v128(super_v128 *a, qsf_form form, int quarter, const uint8_t *w, const head_v128 *head, int part, const qsf_act *x,
-                                  size_t m, size_t n, size_t at, super_sums_v128 *sums)
+QSF_TEMPLATE void super_part_v128(super_v128 *a, qsf_form form, int quarter, const uint8_t *w,
+                                  const head_v128 *head, int part, const qsf_act *x, size_t m, size_t n,
+                                  size_t at, super_sums_v128 *sums)
 {
     const int subs = 32 / qsf_form_sub(form), k = part * 2 * subs;
     const float *d = x->d + m * (x->cols / 64) + at / 64, *s = x->s + m * (x->cols / 32) + at / 32;
@@ -131,8 +139,8 @@ QSF_TEMPLATE void super_part_v128(super_v128 *a, qsf_form form, int quarter, con
     }
 }
 
-QSF_TEMPLATE void super_row_v128(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x, size_t m, size_t n, size_t blocks,
-                                 super_sums_v128 *sums)
+QSF_TEMPLATE void super_row_v128(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x,
+                                 size_t m, size_t n, size_t blocks, super_sums_v128 *sums)
 {
     super_v128 a;
     for (size_t t = 0; t < n; t++) {
@@ -145,26 +153,31 @@ QSF_TEMPLATE void super_row_v128(float *y, size_t ldy, qsf_form form, const uint
         w += qsf_form_head(form);
         for (int part = 0; part < 4; part++, w += 2 * qsf_form_group(form))
             for (int i = 0; i < 4; i++)
-                super_part_v128(&a, form, i, w + 16 * i, &head, part, x, m, n, 256 * b + 64 * (size_t)part, sums);
+                super_part_v128(&a, form, i, w + 16 * i, &head, part, x, m, n,
+                                256 * b + 64 * (size_t)part, sums);
     }
     for (size_t t = 0; t < n; t++, y += ldy)
         for (int i = 0; i < 4; i++) v4_store(y + 4 * i, a.acc[i][t]);
 }
 
-QSF_TEMPLATE void super_any_v128(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
-                                 super_sums_v128 *sums)
+QSF_TEMPLATE void super_any_v128(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                 size_t tiles, size_t blocks, super_sums_v128 *sums)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256), strip = qsf_strip_rows(x->cols);
-    for (size_t from = 0; from < x->n; from += strip)
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t m = from; m < x->n && m < from + strip; m += TOKENS_SUPER_V128)
-                super_row_v128(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m, QSF_MIN(x->n - m, (size_t)TOKENS_SUPER_V128), blocks, sums);
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_SUPER_V128)
+                super_row_v128(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m,
+                               QSF_MIN(x->n - m, (size_t)TOKENS_SUPER_V128), blocks, sums);
 }
 
 /* One row of activations. */
-QSF_TEMPLATE void super_one_v128(qsf_form form, float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, super_sums_v128 *sums)
+QSF_TEMPLATE void super_one_v128(qsf_form form, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                 size_t blocks, super_sums_v128 *sums)
 {
-    for (size_t t = 0; t < tiles; t++) super_row_v128(y + 16 * t, 16, form, w + t * blocks * qsf_tile_bytes(form, 256), x, 0, 1, blocks, sums);
+    for (size_t t = 0; t < tiles; t++)
+        super_row_v128(y + 16 * t, 16, form, w + t * blocks * qsf_tile_bytes(form, 256), x, 0, 1,
+                       blocks, sums);
 }
 
 QSF_V128_END

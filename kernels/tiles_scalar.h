@@ -16,7 +16,8 @@ QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form for
 {
     const int bits = qsf_form_bits(form);
     if (bits == 8) { memcpy(c, g, 512); return; }
-    const int low = bits < 4 ? 2 : 4, fields = 8 / low;         /* the plane of low bits: fields of so many bits */
+    /* the plane of low bits: fields of so many bits */
+    const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 64; i++) {
@@ -28,7 +29,8 @@ QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form for
 }
 
 /* sum[16] += codes . q[4 * vectors]; is_signed: codes are int8. */
-QSF_TEMPLATE void dot_scalar(int32_t *sum, const uint8_t (*c)[64], int vectors, const int8_t *q, bool is_signed)
+QSF_TEMPLATE void dot_scalar(int32_t *sum, const uint8_t (*c)[64], int vectors, const int8_t *q,
+                             bool is_signed)
 {
     for (int j = 0; j < vectors; j++)
         for (int r = 0; r < 16; r++)

@@ -15,7 +15,8 @@ QSF_TEMPLATE bool signed_v128(qsf_form form) { return form == QSF_F_8 || qsf_for
 /* The vectors that the codes come from. */
 typedef struct source_v128 { v16b low, high; } source_v128;
 
-/* Columns 4j..4j+3 of a group for 4 rows: codes as bytes.  low, high: the vectors that hold their low and their high bits. */
+/* Columns 4j..4j+3 of a group for 4 rows: codes as bytes.  low, high: the vectors that hold their
+ * low and their high bits. */
 QSF_TEMPLATE v16b code_of_v128(v16b low, v16b high, int j, qsf_form form)
 {
     const int bits = qsf_form_bits(form), n = bits < 4 ? 2 : 4, fields = 8 / n, f = j % fields;
@@ -38,7 +39,8 @@ QSF_TEMPLATE v16b code_v128(source_v128 *s, const uint8_t *g, int j, qsf_form fo
     return code_of_v128(s->low, s->high, j, form);
 }
 
-/* acc + d * (value of the integer sums); sq is the plain sum of the activations.  The offset's part is exact, as is the difference. */
+/* acc + d * (value of the integer sums); sq is the plain sum of the activations.  The offset's part
+ * is exact, as is the difference. */
 QSF_TEMPLATE v4f value_v128(v4f acc, v4i sum, v4f scale, v4f zero, v4f d, v4f sq, qsf_form form)
 {
     const v4f f = v4_float(sum);
@@ -46,17 +48,22 @@ QSF_TEMPLATE v4f value_v128(v4f acc, v4i sum, v4f scale, v4f zero, v4f d, v4f sq
     if (!qsf_form_offset(form)) return acc + scale * d * f;
     return acc + scale * d * (f - v4_set1((float)qsf_form_offset(form)) * sq);
 }
-QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form) { v4_store(y, form == QSF_F_TERNARY ? v4_set1(0) - v : v); }
+QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
+{
+    v4_store(y, form == QSF_F_TERNARY ? v4_set1(0) - v : v);
+}
 
 #if defined(__x86_64__)
-/* How many pmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127 where codes have a sign. */
+/* How many pmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
+ * where codes have a sign. */
 QSF_TEMPLATE int sums16_sse42(qsf_form form)
 {
     const int bits = qsf_form_bits(form);
     return signed_v128(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-/* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an unsigned byte, and q is never -128. */
+/* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an
+ * unsigned byte, and q is never -128. */
 QSF_TEMPLATE __m128i products_sse42(__m128i c, __m128i q, qsf_form form)
 {
     if (signed_v128(form)) return _mm_maddubs_epi16(_mm_abs_epi8(c), _mm_sign_epi8(q, c));

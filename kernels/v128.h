@@ -1,8 +1,10 @@
-/* Vectors of 128 bits, four floats: the few operations that SSE4.2, NEON and WebAssembly spell differently, and exp and tanh over them.
- * The files *_v128.c are written once on top of these; arithmetic and comparison are C's own operators on vectors.
+/* Vectors of 128 bits, four floats: the few operations that SSE4.2, NEON and WebAssembly
+ * spell differently, and exp and tanh over them.  The files *_v128.c are written once on top
+ * of these; arithmetic and comparison are C's own operators on vectors.
  * SPDX-License-Identifier: MIT
  *
- * Everything that includes this stands between QSF_V128_BEGIN and QSF_V128_END, where QSF_V128 is defined. */
+ * Everything that includes this stands between QSF_V128_BEGIN and QSF_V128_END, where
+ * QSF_V128 is defined. */
 #ifndef QSF_V128_H
 #define QSF_V128_H
 
@@ -30,7 +32,7 @@
 void qsf_float_v128(qsf_kernels *k);
 void qsf_attention_v128(qsf_kernels *k);
 void qsf_vector_v128(qsf_kernels *k);
-void qsf_sampling_v128(qsf_kernels *k);
+void qsf_top_k_v128(qsf_kernels *k);
 void qsf_convert_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
 void qsf_super_sse42(qsf_kernels *k);
@@ -68,7 +70,10 @@ QSF_TEMPLATE v4f  v4_even(v4f a, v4f b) { return _mm_shuffle_ps(a, b, 0x88); }
 QSF_TEMPLATE v4f  v4_odd(v4f a, v4f b) { return _mm_shuffle_ps(a, b, 0xdd); }
 QSF_TEMPLATE v2d  v4_wide_low(v4f x) { return (v2d)_mm_cvtps_pd(x); }
 QSF_TEMPLATE v2d  v4_wide_high(v4f x) { return (v2d)_mm_cvtps_pd(_mm_movehl_ps(x, x)); }
-QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high) { return _mm_movelh_ps(_mm_cvtpd_ps((__m128d)low), _mm_cvtpd_ps((__m128d)high)); }
+QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high)
+{
+    return _mm_movelh_ps(_mm_cvtpd_ps((__m128d)low), _mm_cvtpd_ps((__m128d)high));
+}
 
 /* 16 integers to bytes, clamped. */
 QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
@@ -76,28 +81,14 @@ QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
     return _mm_packs_epi16(_mm_packs_epi32((__m128i)a, (__m128i)b), _mm_packs_epi32((__m128i)c, (__m128i)d));
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { _mm_storeu_si128((__m128i *)p, v); }
-/* 16 codes c + 8 to nibbles, even ones low. */
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const __m128i pairs = _mm_maddubs_epi16(_mm_add_epi8(c, _mm_set1_epi8(8)), _mm_set1_epi16(0x1001));
-    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(pairs, pairs));
-}
-/* 8 nibbles, less 8, as floats. */
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    int32_t four;
-    memcpy(&four, p, 4);
-    const __m128i b = _mm_cvtsi32_si128(four), low = _mm_set1_epi8(15);
-    const __m128i c = _mm_sub_epi8(_mm_unpacklo_epi8(_mm_and_si128(b, low), _mm_and_si128(_mm_srli_epi16(b, 4), low)), _mm_set1_epi8(8));
-    out[0] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(c));
-    out[1] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_srli_si128(c, 4)));
-}
 /* No F16C here: the exponents' biases differ by 112; infinities and NaN keep all ones. */
 QSF_TEMPLATE v4f v4_half_bits(__m128i h)
 {
-    const __m128i em = _mm_and_si128(h, _mm_set1_epi32(0x7fff)), sign = _mm_slli_epi32(_mm_xor_si128(h, em), 16);
+    const __m128i em = _mm_and_si128(h, _mm_set1_epi32(0x7fff)),
+        sign = _mm_slli_epi32(_mm_xor_si128(h, em), 16);
     const __m128 v = _mm_mul_ps(_mm_castsi128_ps(_mm_slli_epi32(em, 13)), _mm_set1_ps(0x1p112f));
-    const __m128i ones = _mm_and_si128(_mm_set1_epi32(0x7f800000), _mm_cmpgt_epi32(em, _mm_set1_epi32(0x7bff)));
+    const __m128i ones = _mm_and_si128(_mm_set1_epi32(0x7f800000),
+                                       _mm_cmpgt_epi32(em, _mm_set1_epi32(0x7bff)));
     return _mm_or_ps(v, _mm_castsi128_ps(_mm_or_si128(sign, ones)));
 }
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
@@ -117,11 +108,14 @@ QSF_TEMPLATE __m128i v4_to_half_bits(v4f x)
 {
     const __m128i u = _mm_castps_si128(x), a = _mm_and_si128(u, _mm_set1_epi32(0x7fffffff));
     const __m128i sign = _mm_and_si128(_mm_srli_epi32(u, 16), _mm_set1_epi32(0x8000));
-    const __m128i small = _mm_sub_epi32(_mm_castps_si128(_mm_add_ps(_mm_castsi128_ps(a), _mm_set1_ps(0.5f))), _mm_set1_epi32(0x3f000000));
-    const __m128i r = _mm_add_epi32(_mm_add_epi32(a, _mm_set1_epi32(0xfff)), _mm_and_si128(_mm_srli_epi32(a, 13), _mm_set1_epi32(1)));
+    const __m128i small = _mm_sub_epi32(_mm_castps_si128(_mm_add_ps(_mm_castsi128_ps(a), _mm_set1_ps(0.5f))),
+                                        _mm_set1_epi32(0x3f000000));
+    const __m128i r = _mm_add_epi32(_mm_add_epi32(a, _mm_set1_epi32(0xfff)),
+                                    _mm_and_si128(_mm_srli_epi32(a, 13), _mm_set1_epi32(1)));
     __m128i h = _mm_srli_epi32(_mm_sub_epi32(r, _mm_set1_epi32(0x38000000)), 13);
     h = _mm_blendv_epi8(h, small, _mm_cmplt_epi32(a, _mm_set1_epi32(0x38800000)));
-    h = _mm_blendv_epi8(h, _mm_set1_epi32(0x7c00), _mm_cmpgt_epi32(a, _mm_set1_epi32(0x477fefff)));    /* rounds to 65536 and over */
+    /* rounds to 65536 and over */
+    h = _mm_blendv_epi8(h, _mm_set1_epi32(0x7c00), _mm_cmpgt_epi32(a, _mm_set1_epi32(0x477fefff)));
     h = _mm_blendv_epi8(h, _mm_set1_epi32(0x7e00), _mm_cmpgt_epi32(a, _mm_set1_epi32(0x7f800000)));
     return _mm_or_si128(h, sign);
 }
@@ -141,7 +135,8 @@ QSF_TEMPLATE v16b v16_quad(const void *p)
 /* acc + the sums of four products each, in place; q is never -128. */
 QSF_TEMPLATE v4i v16_dot4(v4i acc, v16b c, v16b q)
 {
-    return acc + (v4i)_mm_madd_epi16(_mm_maddubs_epi16(_mm_abs_epi8(c), _mm_sign_epi8(q, c)), _mm_set1_epi16(1));
+    return acc + (v4i)_mm_madd_epi16(_mm_maddubs_epi16(_mm_abs_epi8(c), _mm_sign_epi8(q, c)),
+                                     _mm_set1_epi16(1));
 }
 /* Four unsigned bytes in 16-bit lanes, twice. */
 QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
@@ -159,7 +154,8 @@ QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return (v4i)_mm_hadd_epi32((__m128i)a,
 /* 16 integers 0 to 255. */
 QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
 {
-    const __m128i low = _mm_packus_epi32((__m128i)a, (__m128i)b), high = _mm_packus_epi32((__m128i)c, (__m128i)d);
+    const __m128i low = _mm_packus_epi32((__m128i)a, (__m128i)b),
+        high = _mm_packus_epi32((__m128i)c, (__m128i)d);
     _mm_storeu_si128((__m128i *)(void *)p, _mm_packus_epi16(low, high));
 }
 /* 16 bytes, loaded once: left to itself, GCC loads them again for each use. */
@@ -171,17 +167,38 @@ QSF_TEMPLATE v16b v16_fetch(const void *p)
 }
 QSF_TEMPLATE v16b v16_set1(int b) { return _mm_set1_epi8((char)b); }
 QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return _mm_sub_epi8(a, b); }
-/* v moved left by n bits, or right where n is negative; what comes in from the neighbour is rubbish. */
-QSF_TEMPLATE v16b v16_shift(v16b v, int n) { return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v; }
-/* The lowest n bits of bytes that v16_shift has moved; all: it has moved nothing else there than zeros. */
-QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { (void)all; return _mm_and_si128(v, v16_set1((1 << n) - 1)); }
+/* v moved left by n bits, or right where n is negative;
+ * what comes in from the neighbour is rubbish. */
+QSF_TEMPLATE v16b v16_shift(v16b v, int n)
+{
+    return n < 0 ? _mm_srli_epi16(v, -n) : n > 0 ? _mm_slli_epi16(v, n) : v;
+}
+/* The lowest n bits of bytes that v16_shift has moved;
+ * all: it has moved nothing else there than zeros. */
+QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all)
+{
+    (void)all;
+    return _mm_and_si128(v, v16_set1((1 << n) - 1));
+}
 /* The lowest n bits of a, above them those of b up to bit m. */
-QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n))); }
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
+{
+    return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n)));
+}
 /* table[i] for indices below 16. */
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)table), i); }
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
+{
+    return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)table), i);
+}
 /* Bytes 0, 2, 4 ... and 1, 3, 5 ... of 32. */
-QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return _mm_packus_epi16(a & _mm_set1_epi16(255), b & _mm_set1_epi16(255)); }
-QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8)); }
+QSF_TEMPLATE v16b v16_even(v16b a, v16b b)
+{
+    return _mm_packus_epi16(a & _mm_set1_epi16(255), b & _mm_set1_epi16(255));
+}
+QSF_TEMPLATE v16b v16_odd(v16b a, v16b b)
+{
+    return _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8));
+}
 /* 16 bytes as integers. */
 QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
 {
@@ -207,17 +224,14 @@ QSF_TEMPLATE v8h v8_two(const int16_t *p)
     return _mm_set1_epi32(two);
 }
 /* factor * (h[0] + h[1]) */
-QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)_mm_madd_epi16((__m128i)factor, v8_two(h)); }
-/* acc + the four sums of four products each, of 16 pairs of bytes. */
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
+QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h)
 {
-    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)a), y = _mm_loadu_si128((const __m128i *)(const void *)b);
-    acc += (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(x), _mm_cvtepi8_epi16(y));
-    return acc + (v4i)_mm_madd_epi16(_mm_cvtepi8_epi16(_mm_srli_si128(x, 8)), _mm_cvtepi8_epi16(_mm_srli_si128(y, 8)));
+    return (v4i)_mm_madd_epi16((__m128i)factor, v8_two(h));
 }
 
 #elif defined(__wasm_simd128__)
-/* All in plain simd128, rounding included, so that both WebAssembly sets give the same floats on every machine. */
+/* All in plain simd128, rounding included, so that both WebAssembly sets give the same floats
+ * on every machine. */
 enum { V128_REGISTERS = 16 };
 typedef float   v4f __attribute__((vector_size(16)));
 typedef v128_t  v16b;
@@ -230,7 +244,10 @@ QSF_TEMPLATE v4i  v4_set1i(int32_t i) { return (v4i)wasm_i32x4_splat(i); }
 QSF_TEMPLATE v4f  v4_max(v4f a, v4f b) { return (v4f)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
 QSF_TEMPLATE v4f  v4_min(v4f a, v4f b) { return (v4f)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
 QSF_TEMPLATE v4f  v4_fma(v4f a, v4f b, v4f c) { return a * b + c; }
-QSF_TEMPLATE v4f  v4_pick(v4i mask, v4f a, v4f b) { return (v4f)wasm_v128_bitselect((v128_t)a, (v128_t)b, (v128_t)mask); }
+QSF_TEMPLATE v4f  v4_pick(v4i mask, v4f a, v4f b)
+{
+    return (v4f)wasm_v128_bitselect((v128_t)a, (v128_t)b, (v128_t)mask);
+}
 QSF_TEMPLATE int  v4_bits(v4i mask) { return (int)wasm_i32x4_bitmask((v128_t)mask); }
 QSF_TEMPLATE v4f  v4_round(v4f x) { return (v4f)wasm_f32x4_nearest((v128_t)x); }
 QSF_TEMPLATE v4i  v4_trunc(v4f x) { return (v4i)wasm_i32x4_trunc_sat_f32x4((v128_t)x); }
@@ -244,33 +261,25 @@ QSF_TEMPLATE v2d  v4_wide_low(v4f x) { return (v2d)wasm_f64x2_promote_low_f32x4(
 QSF_TEMPLATE v2d  v4_wide_high(v4f x) { return v4_wide_low(__builtin_shufflevector(x, x, 2, 3, 2, 3)); }
 QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high)
 {
-    const v4f a = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)low), b = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)high);
+    const v4f a = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)low),
+        b = (v4f)wasm_f32x4_demote_f64x2_zero((v128_t)high);
     return __builtin_shufflevector(a, b, 0, 1, 4, 5);
 }
 QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
 {
-    return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d));
+    return wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b),
+                                   wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d));
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { wasm_v128_store(p, v); }
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const v128_t u = wasm_i8x16_add(c, wasm_i8x16_splat(8)), pairs = wasm_v128_and(wasm_v128_or(u, wasm_u16x8_shr(u, 4)), wasm_i16x8_splat(0xff));
-    wasm_v128_store64_lane(p, wasm_u8x16_narrow_i16x8(pairs, pairs), 0);
-}
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    const v128_t b = wasm_v128_load32_zero(p), low = wasm_v128_and(b, wasm_i8x16_splat(15)), high = wasm_u8x16_shr(b, 4);
-    const v128_t c = wasm_i8x16_sub(wasm_i8x16_shuffle(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 0, 16, 1, 17, 2, 18, 3, 19), wasm_i8x16_splat(8));
-    const v128_t w = wasm_i16x8_extend_low_i8x16(c);
-    out[0] = v4_float((v4i)wasm_i32x4_extend_low_i16x8(w));
-    out[1] = v4_float((v4i)wasm_i32x4_extend_high_i16x8(w));
-}
-/* The exponent moves by 112 in a multiplication, which makes subnormals right; infinities and NaN get theirs by a mask. */
+/* The exponent moves by 112 in a multiplication, which makes subnormals right; infinities and NaN
+ * get theirs by a mask. */
 QSF_TEMPLATE v4f v4_half_bits(v128_t h)
 {
-    const v128_t em = wasm_v128_and(h, wasm_i32x4_splat(0x7fff)), sign = wasm_i32x4_shl(wasm_v128_xor(h, em), 16);
+    const v128_t em = wasm_v128_and(h, wasm_i32x4_splat(0x7fff)),
+        sign = wasm_i32x4_shl(wasm_v128_xor(h, em), 16);
     const v128_t v = wasm_f32x4_mul(wasm_i32x4_shl(em, 13), wasm_f32x4_splat(0x1p112f));
-    const v128_t top = wasm_v128_and(wasm_i32x4_gt(em, wasm_i32x4_splat(0x7bff)), wasm_i32x4_splat(0x7f800000));
+    const v128_t top = wasm_v128_and(wasm_i32x4_gt(em, wasm_i32x4_splat(0x7bff)),
+                                     wasm_i32x4_splat(0x7f800000));
     return (v4f)wasm_v128_or(wasm_v128_or(v, top), sign);
 }
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
@@ -286,7 +295,8 @@ QSF_TEMPLATE v4i v4_to_half_bits(v4f x)
     const v4i small = (v4i)((v4f)a + v4_set1(0.5f)) - 0x3f000000;
     v4i h = (v4i)wasm_u32x4_shr((v128_t)(a + 0xfff + (a >> 13 & 1) - 0x38000000), 13);
     h = (v4i)wasm_v128_bitselect((v128_t)small, (v128_t)h, (v128_t)(a < 0x38800000));
-    h = (v4i)wasm_v128_bitselect(wasm_i32x4_splat(0x7c00), (v128_t)h, (v128_t)(a > 0x477fefff));      /* rounds to 65536 and over */
+    /* rounds to 65536 and over */
+    h = (v4i)wasm_v128_bitselect(wasm_i32x4_splat(0x7c00), (v128_t)h, (v128_t)(a > 0x477fefff));
     h = (v4i)wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), (v128_t)h, (v128_t)(a > 0x7f800000));
     return h | sign;
 }
@@ -304,12 +314,27 @@ QSF_TEMPLATE v16b v16_load(const void *p) { return wasm_v128_load(p); }
 QSF_TEMPLATE v16b v16_fetch(const void *p) { return wasm_v128_load(p); }
 QSF_TEMPLATE v16b v16_set1(int b) { return wasm_i8x16_splat((int8_t)b); }
 QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return wasm_i8x16_sub(a, b); }
-QSF_TEMPLATE v16b v16_shift(v16b v, int n) { return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v; }
+QSF_TEMPLATE v16b v16_shift(v16b v, int n)
+{
+    return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v;
+}
 QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { (void)all; return v & v16_set1((1 << n) - 1); }
-QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n))); }
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return wasm_i8x16_swizzle(wasm_v128_load(table), i); }
-QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); }
-QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return wasm_i8x16_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31); }
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
+{
+    return v16_cut(a, n, false) | (b & v16_set1((1 << m) - (1 << n)));
+}
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
+{
+    return wasm_i8x16_swizzle(wasm_v128_load(table), i);
+}
+QSF_TEMPLATE v16b v16_even(v16b a, v16b b)
+{
+    return wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+QSF_TEMPLATE v16b v16_odd(v16b a, v16b b)
+{
+    return wasm_i8x16_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
 QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
 {
     const v128_t low = wasm_i16x8_extend_low_i8x16(v), high = wasm_i16x8_extend_high_i8x16(v);
@@ -321,7 +346,8 @@ QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
 QSF_TEMPLATE void v16_factors(v4i out[4], v16b v) { v16_ints(out, v); }
 QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return factor * (h[0] + h[1]); }
 QSF_TEMPLATE v16b v16_quad(const void *p) { return wasm_v128_load32_splat(p); }
-/* Bytes as 16-bit lanes, those at even places and those at odd ones: a dot product of both keeps each four bytes in their lane. */
+/* Bytes as 16-bit lanes, those at even places and those at odd ones: a dot product of both keeps
+ * each four bytes in their lane. */
 QSF_TEMPLATE v8h v16_wide_even(v16b c) { return wasm_i16x8_shr(wasm_i16x8_shl(c, 8), 8); }
 QSF_TEMPLATE v8h v16_wide_odd(v16b c) { return wasm_i16x8_shr(c, 8); }
 QSF_TEMPLATE v4i v16_dot4(v4i acc, v16b c, v16b q)
@@ -337,16 +363,14 @@ QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
 QSF_TEMPLATE v8h v16_wide_low(v16b c) { return wasm_i16x8_extend_low_i8x16(c); }
 QSF_TEMPLATE v8h v16_wide_high(v16b c) { return wasm_i16x8_extend_high_i8x16(c); }
 QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return acc + (v4i)wasm_i32x4_dot_i16x8(c, p); }
-QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7); }
+QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b)
+{
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+}
 QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
 {
-    wasm_v128_store(p, wasm_u8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b), wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d)));
-}
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
-{
-    const v128_t x = wasm_v128_load(a), y = wasm_v128_load(b);
-    acc += (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_low_i8x16(x), wasm_i16x8_extend_low_i8x16(y));
-    return acc + (v4i)wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), wasm_i16x8_extend_high_i8x16(y));
+    wasm_v128_store(p, wasm_u8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4((v128_t)a, (v128_t)b),
+                                               wasm_i16x8_narrow_i32x4((v128_t)c, (v128_t)d)));
 }
 
 #else  /* NEON */
@@ -377,28 +401,18 @@ QSF_TEMPLATE v4f  v4_even(v4f a, v4f b) { return vuzp1q_f32(a, b); }
 QSF_TEMPLATE v4f  v4_odd(v4f a, v4f b) { return vuzp2q_f32(a, b); }
 QSF_TEMPLATE v2d  v4_wide_low(v4f x) { return (v2d)vcvt_f64_f32(vget_low_f32(x)); }
 QSF_TEMPLATE v2d  v4_wide_high(v4f x) { return (v2d)vcvt_high_f64_f32(x); }
-QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high) { return vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high); }
+QSF_TEMPLATE v4f  v4_narrow(v2d low, v2d high)
+{
+    return vcvt_high_f32_f64(vcvt_f32_f64((float64x2_t)low), (float64x2_t)high);
+}
 
 QSF_TEMPLATE v16b v4_pack16(v4i a, v4i b, v4i c, v4i d)
 {
-    const int16x8_t ab = vqmovn_high_s32(vqmovn_s32((int32x4_t)a), (int32x4_t)b), cd = vqmovn_high_s32(vqmovn_s32((int32x4_t)c), (int32x4_t)d);
+    const int16x8_t ab = vqmovn_high_s32(vqmovn_s32((int32x4_t)a), (int32x4_t)b),
+        cd = vqmovn_high_s32(vqmovn_s32((int32x4_t)c), (int32x4_t)d);
     return vqmovn_high_s16(vqmovn_s16(ab), cd);
 }
 QSF_TEMPLATE void v16_store(void *p, v16b v) { vst1q_s8((int8_t *)p, v); }
-QSF_TEMPLATE void v16_store_nibbles(uint8_t *p, v16b c)
-{
-    const uint8x16_t u = vreinterpretq_u8_s8(vaddq_s8(c, vdupq_n_s8(8)));
-    vst1_u8(p, vget_low_u8(vorrq_u8(vuzp1q_u8(u, u), vuzp2q_u8(u, u) << 4)));
-}
-QSF_TEMPLATE void v8_nibbles(v4f out[2], const uint8_t *p)
-{
-    uint32_t four;
-    memcpy(&four, p, 4);
-    const uint8x8_t b = vcreate_u8(four), c = vzip1_u8(b & 15, b >> 4);
-    const int16x8_t w = vmovl_s8(vsub_s8(vreinterpret_s8_u8(c), vdup_n_s8(8)));
-    out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(w)));
-    out[1] = vcvtq_f32_s32(vmovl_high_s16(w));
-}
 QSF_TEMPLATE void v8_halves(v4f out[2], const void *p)
 {
     const float16x8_t h = vreinterpretq_f16_u8(vld1q_u8(p));
@@ -436,11 +450,13 @@ QSF_TEMPLATE v8h v8_quad(const uint8_t *p)
 }
 QSF_TEMPLATE v8h v16_wide_low(v16b c) { return vmovl_s8(vget_low_s8(c)); }
 QSF_TEMPLATE v8h v16_wide_high(v16b c) { return vmovl_high_s8(c); }
-QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return (v4i)vpadalq_s16((int32x4_t)acc, vmulq_s16(c, p)); }     /* 128 * 255 fits 16 bits */
+/* 128 * 255 fits 16 bits */
+QSF_TEMPLATE v4i v8_dot2(v4i acc, v8h c, v8h p) { return (v4i)vpadalq_s16((int32x4_t)acc, vmulq_s16(c, p)); }
 QSF_TEMPLATE v4i v4_pairs(v4i a, v4i b) { return (v4i)vpaddq_s32((int32x4_t)a, (int32x4_t)b); }
 QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
 {
-    const uint16x8_t low = vqmovun_high_s32(vqmovun_s32((int32x4_t)a), (int32x4_t)b), high = vqmovun_high_s32(vqmovun_s32((int32x4_t)c), (int32x4_t)d);
+    const uint16x8_t low = vqmovun_high_s32(vqmovun_s32((int32x4_t)a), (int32x4_t)b),
+        high = vqmovun_high_s32(vqmovun_s32((int32x4_t)c), (int32x4_t)d);
     vst1q_u8(p, vqmovn_high_u16(vqmovn_u16(low), high));
 }
 QSF_TEMPLATE v16b v16_fetch(const void *p) { return vld1q_s8(p); }
@@ -452,8 +468,14 @@ QSF_TEMPLATE v16b v16_shift(v16b v, int n)
     return vreinterpretq_s8_u8(n < 0 ? u >> (uint8_t)-n : n > 0 ? u << (uint8_t)n : u);
 }
 QSF_TEMPLATE v16b v16_cut(v16b v, int n, bool all) { return all ? v : v & v16_set1((1 << n) - 1); }
-QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m) { return vbslq_s8(vdupq_n_u8((uint8_t)((1 << n) - 1)), a, b) & v16_set1((1 << m) - 1); }
-QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i) { return vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_s8(i)); }
+QSF_TEMPLATE v16b v16_join(v16b a, v16b b, int n, int m)
+{
+    return vbslq_s8(vdupq_n_u8((uint8_t)((1 << n) - 1)), a, b) & v16_set1((1 << m) - 1);
+}
+QSF_TEMPLATE v16b v16_table(const int8_t *table, v16b i)
+{
+    return vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_s8(i));
+}
 QSF_TEMPLATE v16b v16_even(v16b a, v16b b) { return vuzp1q_s8(a, b); }
 QSF_TEMPLATE v16b v16_odd(v16b a, v16b b) { return vuzp2q_s8(a, b); }
 QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
@@ -465,12 +487,9 @@ QSF_TEMPLATE void v16_ints(v4i out[4], v16b v)
     out[3] = (v4i)vmovl_high_s16(high);
 }
 QSF_TEMPLATE void v16_factors(v4i out[4], v16b v) { v16_ints(out, v); }
-QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h) { return (v4i)vmulq_n_s32((int32x4_t)factor, h[0] + h[1]); }
-QSF_TEMPLATE v4i v16_dot(v4i acc, const int8_t *a, const int8_t *b)
+QSF_TEMPLATE v4i v4_times_two(v4i factor, const int16_t *h)
 {
-    const int8x16_t x = vld1q_s8(a), y = vld1q_s8(b);
-    const int32x4_t s = vpadalq_s16((int32x4_t)acc, vmull_s8(vget_low_s8(x), vget_low_s8(y)));
-    return (v4i)vpadalq_s16(s, vmull_high_s8(x, y));
+    return (v4i)vmulq_n_s32((int32x4_t)factor, h[0] + h[1]);
 }
 #endif
 
@@ -508,8 +527,9 @@ QSF_TEMPLATE float v4_greatest(v4f v)
 }
 QSF_TEMPLATE v2d v4_wide_add(v2d acc, v4f x) { return acc + (v4_wide_low(x) + v4_wide_high(x)); }
 
-/* e^x within 3 units in the last place; below -87.3 (and at -INFINITY) 0, above 88.8 INFINITY, NaN stays.
- * x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients), then times 2^(n-1) and 2: n may be 128. */
+/* e^x within 3 units in the last place; below -87.3 (and at -INFINITY) 0, above 88.8 INFINITY, NaN
+ * stays.  x = n ln 2 + r, |r| <= ln 2 / 2, e^r by a polynomial (Moshier's Cephes coefficients),
+ * then times 2^(n-1) and 2: n may be 128. */
 QSF_TEMPLATE v4f v4_exp(v4f of)
 {
     const v4f x = v4_max(v4_set1(-87.4f), v4_min(v4_set1(89), of));     /* NaN as second operand passes */

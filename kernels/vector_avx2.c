@@ -1,7 +1,6 @@
 /* Norms, rotary positions, activations and element-wise arithmetic with AVX2.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "gelu_table.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -10,7 +9,8 @@ QSF_TARGET_BEGIN("avx2,fma,f16c")
 #include "math_avx2.h"
 
 /* ---- one float to one float ---- */
-typedef enum op_avx2 { OP_SILU, OP_GELU, OP_GELU_FAST, OP_RELU, OP_ADD, OP_MUL, OP_SILU_MUL, OP_GELU_MUL, OP_SOFTCAP } op_avx2;
+typedef enum op_avx2 { OP_SILU, OP_GELU, OP_RELU, OP_ADD, OP_MUL, OP_SILU_MUL, OP_GELU_MUL,
+                       OP_SOFTCAP } op_avx2;
 
 QSF_TEMPLATE __m256 silu_avx2(__m256 x)
 {
@@ -23,21 +23,11 @@ QSF_TEMPLATE __m256 gelu_avx2(__m256 x)
     const __m256 u = _mm256_mul_ps(_mm256_set1_ps(-2 * 0.7978845608f), _mm256_add_ps(x, cube));
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), exp_avx2(u)));
 }
-QSF_TEMPLATE __m256 gelu_fast_avx2(__m256 x)
-{
-    const __m256 top = _mm256_max_ps(_mm256_setzero_ps(), x);                                /* NaN as second operand passes */
-    const __m256 a = _mm256_mul_ps(abs_avx2(x), _mm256_set1_ps(QSF_GELU_STEPS));
-    const __m256i at = _mm256_cvttps_epi32(_mm256_min_ps(a, _mm256_set1_ps(QSF_GELU_LAST - 1)));   /* and here becomes 79 */
-    const __m256 left = _mm256_i32gather_ps(qsf_gelu_table, at, 4), right = _mm256_i32gather_ps(qsf_gelu_table + 1, at, 4);
-    const __m256 g = _mm256_fmadd_ps(_mm256_sub_ps(a, _mm256_cvtepi32_ps(at)), _mm256_sub_ps(right, left), left);
-    return _mm256_blendv_ps(top, _mm256_sub_ps(top, g), _mm256_cmp_ps(a, _mm256_set1_ps(QSF_GELU_LAST), _CMP_LT_OQ));
-}
 QSF_TEMPLATE __m256 op_one_avx2(op_avx2 op, __m256 a, __m256 b)
 {
     switch (op) {
     case OP_SILU:      return silu_avx2(a);
     case OP_GELU:      return gelu_avx2(a);
-    case OP_GELU_FAST: return gelu_fast_avx2(a);
     case OP_RELU:      return _mm256_max_ps(a, _mm256_setzero_ps());
     case OP_ADD:       return _mm256_add_ps(a, b);
     case OP_MUL:       return _mm256_mul_ps(a, b);
@@ -53,21 +43,35 @@ QSF_TEMPLATE void map_avx2(op_avx2 op, float *y, const float *a, const float *b,
 {
     const __m256 constant = _mm256_set1_ps(f);
     size_t i = 0;
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(y + i, op_one_avx2(op, _mm256_loadu_ps(a + i), b ? _mm256_loadu_ps(b + i) : constant));
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, op_one_avx2(op, _mm256_loadu_ps(a + i),
+                                            b ? _mm256_loadu_ps(b + i) : constant));
     if (i == n) return;
     const __m256i part = first_avx2(n - i);
-    _mm256_maskstore_ps(y + i, part, op_one_avx2(op, _mm256_maskload_ps(a + i, part), b ? _mm256_maskload_ps(b + i, part) : constant));
+    _mm256_maskstore_ps(y + i, part, op_one_avx2(op, _mm256_maskload_ps(a + i, part),
+                                                 b ? _mm256_maskload_ps(b + i, part) : constant));
 }
 
 static void silu_inplace_avx2(float *x, size_t n) { map_avx2(OP_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_avx2(float *x, size_t n) { map_avx2(OP_GELU, x, x, NULL, 0, n); }
-static void gelu_fast_inplace_avx2(float *x, size_t n) { map_avx2(OP_GELU_FAST, x, x, NULL, 0, n); }
 static void relu_inplace_avx2(float *x, size_t n) { map_avx2(OP_RELU, x, x, NULL, 0, n); }
-static void vec_add_avx2(float *y, const float *a, const float *b, size_t n) { map_avx2(OP_ADD, y, a, b, 0, n); }
-static void vec_mul_avx2(float *y, const float *a, const float *b, size_t n) { map_avx2(OP_MUL, y, a, b, 0, n); }
+static void vec_add_avx2(float *y, const float *a, const float *b, size_t n)
+{
+    map_avx2(OP_ADD, y, a, b, 0, n);
+}
+static void vec_mul_avx2(float *y, const float *a, const float *b, size_t n)
+{
+    map_avx2(OP_MUL, y, a, b, 0, n);
+}
 static void vec_scale_avx2(float *x, float f, size_t n) { map_avx2(OP_MUL, x, x, NULL, f, n); }
-static void silu_mul_avx2(float *y, const float *gate, const float *up, size_t n) { map_avx2(OP_SILU_MUL, y, gate, up, 0, n); }
-static void gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n) { map_avx2(OP_GELU_MUL, y, gate, up, 0, n); }
+static void silu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    map_avx2(OP_SILU_MUL, y, gate, up, 0, n);
+}
+static void gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    map_avx2(OP_GELU_MUL, y, gate, up, 0, n);
+}
 static void softcap_inplace_avx2(float *x, float cap, size_t n) { map_avx2(OP_SOFTCAP, x, x, NULL, cap, n); }
 
 /* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
@@ -87,7 +91,8 @@ static double squares_avx2(const float *x, size_t n, double mean)
     __m256d s0 = _mm256_setzero_pd(), s1 = s0;
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        const __m256d a = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i)), m), b = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4)), m);
+        const __m256d a = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i)), m),
+            b = _mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i + 4)), m);
         s0 = _mm256_fmadd_pd(a, a, s0);
         s1 = _mm256_fmadd_pd(b, b, s1);
     }
@@ -96,15 +101,18 @@ static double squares_avx2(const float *x, size_t n, double mean)
     return sum;
 }
 
-static void layer_norm_avx2(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_avx2(float *y, const float *x, const float *weight, const float *bias,
+                            size_t n, float eps)
 {
     const double mean = n ? total_avx2(x, n) / (double)n : 0;
     const double f = 1 / sqrt(n ? squares_avx2(x, n, mean) / (double)n + eps : 1);
     const __m256d m = _mm256_set1_pd(mean), fs = _mm256_set1_pd(f);
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        const __m128 v = _mm256_cvtpd_ps(_mm256_mul_pd(_mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i)), m), fs));
-        _mm_storeu_ps(y + i, _mm_fmadd_ps(v, _mm_loadu_ps(weight + i), bias ? _mm_loadu_ps(bias + i) : _mm_setzero_ps()));
+        const __m128 v =
+            _mm256_cvtpd_ps(_mm256_mul_pd(_mm256_sub_pd(_mm256_cvtps_pd(_mm_loadu_ps(x + i)), m), fs));
+        _mm_storeu_ps(y + i, _mm_fmadd_ps(v, _mm_loadu_ps(weight + i),
+                                          bias ? _mm_loadu_ps(bias + i) : _mm_setzero_ps()));
     }
     for (; i < n; i++) y[i] = (float)((x[i] - mean) * f) * weight[i] + (bias ? bias[i] : 0);
 }
@@ -126,7 +134,8 @@ static void rotate_halves_avx2(float *x, size_t half, const float *cos, const fl
 {
     size_t i = 0;
     for (; i + 8 <= half; i += 8) {
-        const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + half + i), c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
+        const __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(x + half + i),
+            c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
         _mm256_storeu_ps(x + i, _mm256_fmsub_ps(a, c, _mm256_mul_ps(b, s)));
         _mm256_storeu_ps(x + half + i, _mm256_fmadd_ps(a, s, _mm256_mul_ps(b, c)));
     }
@@ -152,16 +161,12 @@ static void rotate_pairs_avx2(float *x, size_t half, const float *cos, const flo
         x[2 * i + 1] = a * sin[i] + b * cos[i];
     }
 }
-static void rope_apply_avx2(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs)
+static void rope_apply_avx2(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                            const float *sin, bool pairs)
 {
     for (size_t h = 0; h < heads; h++, x += head_dim)
         if (pairs) rotate_pairs_avx2(x, half, cos, sin);
         else rotate_halves_avx2(x, half, cos, sin);
-}
-static void rope_apply_batched_avx2(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos,
-                                    const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_avx2(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
 }
 
 void qsf_vector_avx2(qsf_kernels *k)
@@ -169,10 +174,8 @@ void qsf_vector_avx2(qsf_kernels *k)
     k->layer_norm = layer_norm_avx2;
     k->rms_norm = rms_norm_avx2;
     k->rope_apply = rope_apply_avx2;
-    k->rope_apply_batched = rope_apply_batched_avx2;
     k->silu_inplace = silu_inplace_avx2;
     k->gelu_inplace = gelu_inplace_avx2;
-    k->gelu_fast_inplace = gelu_fast_inplace_avx2;
     k->relu_inplace = relu_inplace_avx2;
     k->vec_add = vec_add_avx2;
     k->vec_mul = vec_mul_avx2;

@@ -1,5 +1,5 @@
-/* Gates with AVX-512.  The other kernels of vectors, and the quantisation of activations, are no faster with it or too small a part of a
- * prompt's time: they stay AVX2's.
+/* Gates with AVX-512.  The other kernels of vectors, and the quantisation of activations, are no
+ * faster with it or too small a part of a prompt's time: they stay AVX2's.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 
@@ -12,7 +12,8 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
 /* x / (1 + e^u); u of NaN passes. */
 QSF_TEMPLATE __m512 gate_avx512(__m512 x, __m512 u)
 {
-    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1), exp_avx512(_mm512_min_ps(_mm512_set1_ps(89), u))));
+    return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1),
+                                          exp_avx512(_mm512_min_ps(_mm512_set1_ps(89), u))));
 }
 QSF_TEMPLATE __m512 silu_avx512(__m512 x) { return gate_avx512(x, _mm512_sub_ps(_mm512_setzero_ps(), x)); }
 QSF_TEMPLATE __m512 gelu_avx512(__m512 x)
@@ -33,8 +34,14 @@ QSF_TEMPLATE void gates_avx512(float *y, const float *x, const float *up, size_t
 
 static void silu_inplace_avx512(float *x, size_t n) { gates_avx512(x, x, NULL, n, false); }
 static void gelu_inplace_avx512(float *x, size_t n) { gates_avx512(x, x, NULL, n, true); }
-static void silu_mul_avx512(float *y, const float *gate, const float *up, size_t n) { gates_avx512(y, gate, up, n, false); }
-static void gelu_mul_avx512(float *y, const float *gate, const float *up, size_t n) { gates_avx512(y, gate, up, n, true); }
+static void silu_mul_avx512(float *y, const float *gate, const float *up, size_t n)
+{
+    gates_avx512(y, gate, up, n, false);
+}
+static void gelu_mul_avx512(float *y, const float *gate, const float *up, size_t n)
+{
+    gates_avx512(y, gate, up, n, true);
+}
 
 void qsf_vector_avx512(qsf_kernels *k)
 {

@@ -1,9 +1,9 @@
 /* Norms, rotary positions, activations and element-wise arithmetic in plain C.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
-#include "gelu_table.h"
 
-static void layer_norm_scalar(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_scalar(float *y, const float *x, const float *weight, const float *bias,
+                              size_t n, float eps)
 {
     double sum = 0, var = 0;
     for (size_t i = 0; i < n; i++) sum += x[i];
@@ -21,7 +21,8 @@ static void rms_norm_scalar(float *y, const float *x, const float *weight, size_
     for (size_t i = 0; i < n; i++) y[i] = x[i] * f * (weight ? weight[i] : 1);
 }
 
-static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs)
+static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                              const float *sin, bool pairs)
 {
     const size_t step = pairs ? 2 : 1, apart = pairs ? 1 : half;
     for (size_t h = 0; h < heads; h++, x += head_dim)
@@ -32,34 +33,26 @@ static void rope_apply_scalar(float *x, size_t heads, size_t head_dim, size_t ha
         }
 }
 
-static void rope_apply_batched_scalar(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half,
-                                      const float *cos, const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_scalar(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
-}
-
 static float silu_one_scalar(float x) { return x / (1 + expf(-x)); }
-/* x/2 (1 + tanh(u)) as x / (1 + exp(-2u)): the same without cancellation where x is far below zero. */
+/* x/2 (1 + tanh(u)) as x / (1 + exp(-2u)): the same without cancellation where x is
+ * far below zero. */
 static float gelu_one_scalar(float x)
 {
     const float u = 0.7978845608f * (x + 0.044715f * x * x * x);
     return x / (1 + expf(-2 * u));
 }
 
-static void silu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = silu_one_scalar(x[i]); }
-static void gelu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = gelu_one_scalar(x[i]); }
-static void relu_inplace_scalar(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0; }
-
-/* gelu(x) = max(x, 0) - g(|x|): one half of a small bump in a table, straight lines between. */
-static void gelu_fast_inplace_scalar(float *x, size_t n)
+static void silu_inplace_scalar(float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float a = fabsf(x[i]) * QSF_GELU_STEPS, top = x[i] > 0 ? x[i] : 0;
-        if (!(a < QSF_GELU_LAST)) { x[i] = x[i] == x[i] ? top : x[i]; continue; }
-        const int at = (int)a;
-        const float left = qsf_gelu_table[at], right = qsf_gelu_table[at + 1];
-        x[i] = top - (left + (a - (float)at) * (right - left));
-    }
+    for (size_t i = 0; i < n; i++) x[i] = silu_one_scalar(x[i]);
+}
+static void gelu_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = gelu_one_scalar(x[i]);
+}
+static void relu_inplace_scalar(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
 }
 
 static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
@@ -76,8 +69,14 @@ static void hadamard_inplace_scalar(float *x, size_t n, size_t apart)
     for (size_t i = 0; i < n; i++) x[i] *= scale;
 }
 
-static void vec_add_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i]; }
-static void vec_mul_scalar(float *y, const float *a, const float *b, size_t n) { for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i]; }
+static void vec_add_scalar(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+static void vec_mul_scalar(float *y, const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] = a[i] * b[i];
+}
 static void vec_scale_scalar(float *x, float f, size_t n) { for (size_t i = 0; i < n; i++) x[i] *= f; }
 
 static void silu_mul_scalar(float *y, const float *gate, const float *up, size_t n)
@@ -98,10 +97,8 @@ void qsf_vector_scalar(qsf_kernels *k)
     k->layer_norm = layer_norm_scalar;
     k->rms_norm = rms_norm_scalar;
     k->rope_apply = rope_apply_scalar;
-    k->rope_apply_batched = rope_apply_batched_scalar;
     k->silu_inplace = silu_inplace_scalar;
     k->gelu_inplace = gelu_inplace_scalar;
-    k->gelu_fast_inplace = gelu_fast_inplace_scalar;
     k->relu_inplace = relu_inplace_scalar;
     k->hadamard_inplace = hadamard_inplace_scalar;
     k->vec_add = vec_add_scalar;

@@ -1,6 +1,6 @@
-/* Norms, rotary positions, activations and element-wise arithmetic over four floats: SSE4.2 and NEON.
+/* Norms, rotary positions, activations and element-wise arithmetic over four floats: SSE4.2 and
+ * NEON.
  * SPDX-License-Identifier: MIT */
-#include "gelu_table.h"
 #include "v128.h"
 
 #if defined(QSF_V128)
@@ -8,7 +8,7 @@ QSF_V128_BEGIN
 
 /* ---- one float to one float ---- */
 typedef enum op_v128 {
-    V128_SILU, V128_GELU, V128_GELU_FAST, V128_RELU, V128_ADD, V128_MUL, V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
+    V128_SILU, V128_GELU, V128_RELU, V128_ADD, V128_MUL, V128_SILU_MUL, V128_GELU_MUL, V128_SOFTCAP
 } op_v128;
 
 QSF_TEMPLATE v4f silu_v128(v4f x) { return x / (v4_set1(1) + v4_exp(-x)); }
@@ -17,23 +17,11 @@ QSF_TEMPLATE v4f gelu_v128(v4f x)
     const v4f cube = v4_set1(0.044715f) * x * x * x;
     return x / (v4_set1(1) + v4_exp(v4_set1(-2 * 0.7978845608f) * (x + cube)));
 }
-QSF_TEMPLATE v4f gelu_fast_v128(v4f x)
-{
-    const v4f top = v4_max(v4_set1(0), x);                                  /* NaN as second operand passes */
-    const v4f a = v4_abs(x) * v4_set1(QSF_GELU_STEPS);
-    const v4i near = v4_gt(v4_set1(QSF_GELU_LAST), a);                      /* neither NaN nor behind the table */
-    const v4i at = v4_trunc(v4_and(a, near));
-    float left[4], right[4];
-    for (int i = 0; i < 4; i++) left[i] = qsf_gelu_table[at[i]], right[i] = qsf_gelu_table[at[i] + 1];
-    const v4f l = v4_load(left), g = v4_fma(a - v4_float(at), v4_load(right) - l, l);
-    return v4_pick(near, top - g, top);
-}
 QSF_TEMPLATE v4f op_one_v128(op_v128 op, v4f a, v4f b)
 {
     switch (op) {
     case V128_SILU:      return silu_v128(a);
     case V128_GELU:      return gelu_v128(a);
-    case V128_GELU_FAST: return gelu_fast_v128(a);
     case V128_RELU:      return v4_max(a, v4_set1(0));
     case V128_ADD:       return a + b;
     case V128_MUL:       return a * b;
@@ -49,20 +37,37 @@ QSF_TEMPLATE void map_v128(op_v128 op, float *y, const float *a, const float *b,
 {
     const v4f constant = v4_set1(f);
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) v4_store(y + i, op_one_v128(op, v4_load(a + i), b ? v4_load(b + i) : constant));
-    if (i < n) v4_store_part(y + i, op_one_v128(op, v4_load_part(a + i, n - i), b ? v4_load_part(b + i, n - i) : constant), n - i);
+    for (; i + 4 <= n; i += 4)
+        v4_store(y + i, op_one_v128(op, v4_load(a + i), b ? v4_load(b + i) : constant));
+    if (i < n)
+        v4_store_part(y + i, op_one_v128(op, v4_load_part(a + i, n - i),
+                                         b ? v4_load_part(b + i, n - i) : constant), n - i);
 }
 
 static void silu_inplace_v128(float *x, size_t n) { map_v128(V128_SILU, x, x, NULL, 0, n); }
 static void gelu_inplace_v128(float *x, size_t n) { map_v128(V128_GELU, x, x, NULL, 0, n); }
-static void gelu_fast_inplace_v128(float *x, size_t n) { map_v128(V128_GELU_FAST, x, x, NULL, 0, n); }
 static void relu_inplace_v128(float *x, size_t n) { map_v128(V128_RELU, x, x, NULL, 0, n); }
-static void vec_add_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_ADD, y, a, b, 0, n); }
-static void vec_mul_v128(float *y, const float *a, const float *b, size_t n) { map_v128(V128_MUL, y, a, b, 0, n); }
+static void vec_add_v128(float *y, const float *a, const float *b, size_t n)
+{
+    map_v128(V128_ADD, y, a, b, 0, n);
+}
+static void vec_mul_v128(float *y, const float *a, const float *b, size_t n)
+{
+    map_v128(V128_MUL, y, a, b, 0, n);
+}
 static void vec_scale_v128(float *x, float f, size_t n) { map_v128(V128_MUL, x, x, NULL, f, n); }
-static void silu_mul_v128(float *y, const float *gate, const float *up, size_t n) { map_v128(V128_SILU_MUL, y, gate, up, 0, n); }
-static void gelu_mul_v128(float *y, const float *gate, const float *up, size_t n) { map_v128(V128_GELU_MUL, y, gate, up, 0, n); }
-static void softcap_inplace_v128(float *x, float cap, size_t n) { map_v128(V128_SOFTCAP, x, x, NULL, cap, n); }
+static void silu_mul_v128(float *y, const float *gate, const float *up, size_t n)
+{
+    map_v128(V128_SILU_MUL, y, gate, up, 0, n);
+}
+static void gelu_mul_v128(float *y, const float *gate, const float *up, size_t n)
+{
+    map_v128(V128_GELU_MUL, y, gate, up, 0, n);
+}
+static void softcap_inplace_v128(float *x, float cap, size_t n)
+{
+    map_v128(V128_SOFTCAP, x, x, NULL, cap, n);
+}
 
 /* ---- norms: sums in doubles, so that no input overflows and long rows lose nothing ---- */
 static double total_v128(const float *x, size_t n)
@@ -92,7 +97,8 @@ static double squares_v128(const float *x, size_t n, double mean)
     return sum;
 }
 
-static void layer_norm_v128(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_v128(float *y, const float *x, const float *weight, const float *bias,
+                            size_t n, float eps)
 {
     const double mean = n ? total_v128(x, n) / (double)n : 0;
     const double f = 1 / sqrt(n ? squares_v128(x, n, mean) / (double)n + eps : 1);
@@ -120,8 +126,10 @@ static void rms_norm_v128(float *y, const float *x, const float *weight, size_t 
 /* Channels one apart, then two apart, of eight. */
 QSF_TEMPLATE void hadamard8_v128(float *x)
 {
-    const v4f u = v4_load(x), v = v4_load(x + 4), e = v4_even(u, v), o = v4_odd(u, v), sum = e + o, less = e - o;
-    const v4f a = v4_even(sum, less), b = v4_odd(sum, less), s = a + b, d = a - b;      /* of u and v in turn */
+    const v4f u = v4_load(x), v = v4_load(x + 4), e = v4_even(u, v), o = v4_odd(u, v), sum = e + o,
+        less = e - o;
+    /* of u and v in turn */
+    const v4f a = v4_even(sum, less), b = v4_odd(sum, less), s = a + b, d = a - b;
     v4_store(x, v4_even(s, d));
     v4_store(x + 4, v4_odd(s, d));
 }
@@ -169,7 +177,8 @@ static void rotate_pairs_v128(float *x, size_t half, const float *cos, const flo
 {
     size_t i = 0;
     for (; i + 4 <= half; i += 4) {
-        const v4f u = v4_load(x + 2 * i), v = v4_load(x + 2 * i + 4), c = v4_load(cos + i), s = v4_load(sin + i);
+        const v4f u = v4_load(x + 2 * i), v = v4_load(x + 2 * i + 4), c = v4_load(cos + i),
+            s = v4_load(sin + i);
         const v4f a = v4_even(u, v), b = v4_odd(u, v), p = v4_fma(a, c, -(b * s)), q = v4_fma(a, s, b * c);
         v4_store(x + 2 * i, v4_zip_low(p, q));
         v4_store(x + 2 * i + 4, v4_zip_high(p, q));
@@ -180,16 +189,12 @@ static void rotate_pairs_v128(float *x, size_t half, const float *cos, const flo
         x[2 * i + 1] = a * sin[i] + b * cos[i];
     }
 }
-static void rope_apply_v128(float *x, size_t heads, size_t head_dim, size_t half, const float *cos, const float *sin, bool pairs)
+static void rope_apply_v128(float *x, size_t heads, size_t head_dim, size_t half, const float *cos,
+                            const float *sin, bool pairs)
 {
     for (size_t h = 0; h < heads; h++, x += head_dim)
         if (pairs) rotate_pairs_v128(x, half, cos, sin);
         else rotate_halves_v128(x, half, cos, sin);
-}
-static void rope_apply_batched_v128(float *x, size_t n, size_t ldx, size_t heads, size_t head_dim, size_t half, const float *cos,
-                                    const float *sin, bool pairs)
-{
-    for (size_t m = 0; m < n; m++) rope_apply_v128(x + m * ldx, heads, head_dim, half, cos + m * half, sin + m * half, pairs);
 }
 
 void qsf_vector_v128(qsf_kernels *k)
@@ -197,10 +202,8 @@ void qsf_vector_v128(qsf_kernels *k)
     k->layer_norm = layer_norm_v128;
     k->rms_norm = rms_norm_v128;
     k->rope_apply = rope_apply_v128;
-    k->rope_apply_batched = rope_apply_batched_v128;
     k->silu_inplace = silu_inplace_v128;
     k->gelu_inplace = gelu_inplace_v128;
-    k->gelu_fast_inplace = gelu_fast_inplace_v128;
     k->relu_inplace = relu_inplace_v128;
     k->hadamard_inplace = hadamard_inplace_v128;
     k->vec_add = vec_add_v128;

@@ -17,17 +17,19 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu)
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
-    qsf_sampling_v128(k);
+    qsf_top_k_v128(k);
     qsf_convert_v128(k);
 }
 
 #if defined(__wasm_relaxed_simd__)
-/* 255 is no 7-bit code.  Where 127 * 255 * 2 stops at 32767, four instructions of old x86 do the work of one. */
+/* 255 is no 7-bit code.  Where 127 * 255 * 2 stops at 32767,
+ * four instructions of old x86 do the work of one. */
 static bool relaxed_four_is_slow(void)
 {
     volatile int8_t q = 127, c = -1;            /* operands that the compiler cannot know */
     const v128_t none = wasm_i32x4_splat(0);
-    return wasm_i32x4_extract_lane(wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_i8x16_splat(q), wasm_i8x16_splat(c), none), 2) == 2 * 32767;
+    return wasm_i32x4_extract_lane(wasm_i32x4_relaxed_dot_i8x16_i7x16_add(wasm_i8x16_splat(q),
+                                   wasm_i8x16_splat(c), none), 2) == 2 * 32767;
 }
 #endif
 

@@ -1,10 +1,12 @@
 /* Whether the engine under a module with relaxed SIMD computes the products of tiles as it should.
  * SPDX-License-Identifier: MIT
  *
- * V8 11 (Node.js 20 and 21) does not: its first compiler takes the accumulator's register of i32x4.relaxed_dot_i8x16_i7x16_add_s
- * for scratch where nothing else needs that value, so that a sum is right in one function and wrong in the next.
- * No test of an instruction finds such a thing.  So every function that the engine will call runs here, on all of its
- * ways through (blocks of 32 and of 64 columns; one row, two and four at once), against the plain C of the scalar set. */
+ * V8 11 (Node.js 20 and 21) does not: its first compiler takes the accumulator's register of
+ * i32x4.relaxed_dot_i8x16_i7x16_add_s for scratch where nothing else needs that value, so that a
+ * sum is right in one function and wrong in the next.  No test of an instruction finds such a
+ * thing.  So every function that the engine will call runs here, on all of its ways through (blocks
+ * of 32 and of 64 columns; one row, two and four at once), against the plain C of the scalar
+ * set. */
 #include "sets.h"
 
 #include <string.h>
@@ -53,7 +55,8 @@ static bool check_same(const float *a, const float *b, size_t n)
 }
 
 /* One tile of a form in both sets. */
-static bool check_form(const qsf_kernels *k, const qsf_kernels *plain, check_input *in, qsf_form form, uint32_t block)
+static bool check_form(const qsf_kernels *k, const qsf_kernels *plain, check_input *in, qsf_form form,
+                       uint32_t block)
 {
     static const uint16_t one = 0x3c00;
     float want[CHECK_ROWS * 16], got[CHECK_ROWS * 16];

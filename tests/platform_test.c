@@ -397,19 +397,6 @@ TEST(rows_from_a_mapping_leave_no_pages_behind)
 #endif
 }
 
-TEST(map_shows_the_file)
-{
-    if (!os->map) return;
-    CHECK_EQ(write_known(path, 200001, true), QSF_OK);
-    qsf_file *f;
-    const void *p = NULL;
-    CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
-    CHECK_EQ(os->map(os->user, f, &p), QSF_OK);
-    CHECK(p && known(p, 0, 200001));
-    os->unmap(os->user, f, p);
-    os->close(os->user, f);
-}
-
 TEST(memory_is_zeroed_and_aligned)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 4096, 131071, 131072, 131073, 1 << 20, (4 << 20) - 1, 4 << 20, (6 << 20) + 5, 64 << 20 };
@@ -525,7 +512,6 @@ int main(int argc, char **argv)
 #endif
     RUN(every_way_reads_every_part);
     RUN(rows_from_a_mapping_leave_no_pages_behind);
-    RUN(map_shows_the_file);
     RUN(memory_is_zeroed_and_aligned);
     RUN(too_much_memory_is_null);
     RUN(wake_wakes_every_waiter);

@@ -162,7 +162,7 @@ TEST(unknown_forms_are_refused)
     CHECK_EQ(qsf_quantize_row(QSF_T_4BIT, 48, w, 64, NULL, out, NULL, &err), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_quantize_row(QSF_T_4BIT, 0, w, 64, NULL, out, NULL, &err), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_quantize_row(QSF_T_MIXED, 64, w, 64, NULL, out, NULL, &err), QSF_E_UNSUPPORTED);
-    CHECK_EQ(qsf_quantize_row(QSF_T_GGML + 2, 32, w, 64, NULL, out, NULL, &err), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_quantize_row(QSF_T_Q4_0, 32, w, 64, NULL, out, NULL, &err), QSF_E_UNSUPPORTED);
 }
 
 TEST(important_columns_come_out_better)

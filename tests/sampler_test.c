@@ -240,6 +240,77 @@ TEST(sampler_simple_form_is_deterministic_and_in_range)
     CHECK_EQ(qsf_sample(logits, 0, 1, 1), -1);
 }
 
+/* ---- what is passed over is never what would have been chosen ---- */
+enum { MANY = 3000 };
+typedef struct ranked { float p; int id; } ranked;
+static int by_rank(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    return x->p != y->p ? (x->p < y->p) - (x->p > y->p) : x->id - y->id;
+}
+/* The sampler in its plainest form: every token's probability, all of them sorted. */
+static int32_t plain_pick(const float *x, const qsf_sampler_options *o, uint64_t *state)
+{
+    static ranked all[MANY];
+    int best = 0, n = 0;
+    for (int i = 1; i < MANY; i++) if (x[i] > x[best] || x[best] != x[best]) best = i;
+    if (!(o->temperature > 0)) return best;
+    float sum = 0, cut = 0;
+    for (int i = 0; i < MANY; i++) {
+        const float p = expf((x[i] - x[best]) / o->temperature);
+        if (!(p > 0) || p < o->min_p) continue;
+        all[n++] = (ranked){ p, i };
+        sum += p;
+    }
+    if (!n) return best;
+    qsort(all, (size_t)n, sizeof *all, by_rank);
+    if (o->top_k) {
+        n = QSF_MIN(n, (int)o->top_k);
+        sum = 0;
+        for (int i = 0; i < n; i++) sum += all[i].p;
+    }
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    int chosen = 0;
+    while (chosen < n && (chosen == 0 || cut < o->top_p * sum)) cut += all[chosen++].p;
+    float u = (float)((z ^ z >> 31) >> 40) * 0x1p-24f * cut;
+    for (int i = 0; i < chosen; i++) if ((u -= all[i].p) < 0) return all[i].id;
+    return all[chosen - 1].id;
+}
+
+TEST(sampler_draws_what_the_plain_form_draws)
+{
+    static const float temperatures[] = { 0.7f, 1, 0.05f, 3, 1e-30f, 1e30f, 0, 0.7f };
+    static const float peaks[] = { 5, 0.5f, 30, 1e-6f, 400 };
+    static float x[MANY];
+    uint32_t rng = 1;
+    source.hp.n_vocab = MANY;
+    for (int round = 0; round < 400; round++) {
+        qsf_sampler_options o = defaults();
+        o.temperature = temperatures[round % 8];
+        o.top_k = round % 5 == 4 ? 0 : round % 7 == 6 ? 1000 : round % 3 ? 40 : 1;
+        o.top_p = round % 4 == 3 ? 1 : 0.9f;
+        o.min_p = round % 6 == 5 ? 0.05f : 0;
+        for (int i = 0; i < MANY; i++) {
+            rng = rng * 1664525 + 1013904223;
+            x[i] = ((float)(rng >> 8) * 0x1p-23f - 1) * peaks[round / 8 % 5] + (round % 11 == 10 ? 1e5f : 0);
+            if (round % 9 == 8) x[i] = floorf(x[i]);        /* many equals */
+            if (round % 13 == 12 && i % 3) x[i] = -INFINITY;
+            if (round % 17 == 16 && i % 50 == 0) x[i] = i % 100 ? NAN : round % 2 ? INFINITY : x[i];
+        }
+        qsf_sampler *s = sampler_with(o);
+        uint64_t state = o.seed;
+        for (int i = 0; i < 5; i++) {
+            const int32_t want = plain_pick(x, &o, &state), got = qsf_sampler_pick(s, x);
+            if (want != got) printf("      round %d\n", round);
+            CHECK_EQ(got, want);
+        }
+        qsf_sampler_free(s);
+    }
+    source.hp.n_vocab = N;
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -253,6 +324,7 @@ int main(int argc, char **argv)
     RUN(sampler_same_seed_same_tokens);
     RUN(sampler_survives_hopeless_logits);
     RUN(sampler_never_takes_what_was_left_out);
+    RUN(sampler_draws_what_the_plain_form_draws);
     RUN(sampler_simple_form_is_deterministic_and_in_range);
     return test_end();
 }

@@ -34,6 +34,11 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs_pages_test.py)
 endif()
 
+# ---- lines of at most 110 columns ----
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
+    qsf_script(lines_test 60 lines_test.py)
+endif()
+
 # ---- what compilers and missing libraries do not change: in one build and under the sanitizers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")

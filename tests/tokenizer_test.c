@@ -173,8 +173,9 @@ TEST(unknown_pretokenizers_are_refused_by_name)
     small_bpe(&s, "klingon");
     CHECK_EQ(qsf_tokenizer_new(&host.table, &s.v, &t, &err), QSF_E_UNSUPPORTED);
     CHECK(strstr(err.text, "klingon") != NULL);
-    CHECK(!qsf_pretokenizer_known("") && !qsf_pretokenizer_known("gpt") && !qsf_pretokenizer_known("gpt-2 gpt2") && !qsf_pretokenizer_known(" "));
-    CHECK(qsf_pretokenizer_known("gpt-2") && qsf_pretokenizer_known("smollm") && qsf_pretokenizer_known("default"));
+    CHECK(!qsf_pretokenizer_find("") && !qsf_pretokenizer_find("gpt") && !qsf_pretokenizer_find("gpt-2 gpt2")
+          && !qsf_pretokenizer_find(" "));
+    CHECK(qsf_pretokenizer_find("gpt-2") && qsf_pretokenizer_find("smollm") && qsf_pretokenizer_find("default"));
     CHECK_EQ(host.bytes, 0);
 }
 

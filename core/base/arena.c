@@ -4,7 +4,8 @@
 
 enum { ARENA_CHUNK = 64 * 1024, ARENA_HEAD = 64 };
 
-/* The head of every piece of memory from the platform; what it holds begins ARENA_HEAD bytes on, which keeps the 64-byte alignment. */
+/* The head of every piece of memory from the platform; what it holds begins ARENA_HEAD bytes on,
+ * which keeps the 64-byte alignment. */
 typedef struct arena_chunk {
     struct arena_chunk *next;
     uint64_t size, used;            /* heads included */
@@ -30,7 +31,8 @@ qsf_status qsf_arena_new(const qsf_platform *p, qsf_arena **out, qsf_error *err)
     *out = NULL;
     arena_chunk *c = arena_grow(p, ARENA_CHUNK, "a list of memory", err);
     if (!c) return QSF_E_MEMORY;
-    qsf_arena *a = (qsf_arena *)(void *)((uint8_t *)c + ARENA_HEAD);    /* the arena itself is what its first chunk begins with */
+    /* the arena itself is what its first chunk begins with */
+    qsf_arena *a = (qsf_arena *)(void *)((uint8_t *)c + ARENA_HEAD);
     c->used += ARENA_HEAD;
     *a = (qsf_arena){ p, c, c->size };
     *out = a;
@@ -41,7 +43,8 @@ void qsf_arena_free(qsf_arena *a)
 {
     if (!a) return;
     const qsf_platform *p = a->platform;
-    for (arena_chunk *c = a->chunks, *next; c; c = next) {              /* the chunk that holds *a is among them */
+    /* the chunk that holds *a is among them */
+    for (arena_chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;
         qsf_dealloc(p, c, c->size);
     }
@@ -60,7 +63,8 @@ void *qsf_arena_alloc(qsf_arena *a, uint64_t size, const char *what, qsf_error *
         const bool own = size > ARENA_CHUNK / 4;
         if (!(c = arena_grow(a->platform, own ? size + ARENA_HEAD : ARENA_CHUNK, what, err))) return NULL;
         a->total += c->size;
-        if (own) {                                                      /* full at once: the first chunk keeps its room */
+        /* full at once: the first chunk keeps its room */
+        if (own) {
             c->next = a->chunks->next;
             a->chunks->next = c;
         } else {
@@ -77,7 +81,8 @@ void *qsf_arena_array(qsf_arena *a, uint64_t n, uint64_t size, const char *what,
 {
     uint64_t bytes;
     if (qsf_mul_u64(n, size, &bytes)) {
-        qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu times %llu bytes for %s", (unsigned long long)n, (unsigned long long)size, what);
+        qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu times %llu bytes for %s", (unsigned long long)n,
+                 (unsigned long long)size, what);
         return NULL;
     }
     return qsf_arena_alloc(a, bytes, what, err);

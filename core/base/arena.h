@@ -12,7 +12,8 @@ void       qsf_arena_free(qsf_arena *a);                     /* takes NULL */
 /* Zeroed, 16-byte aligned (64 from 1024 bytes on); lives until the arena goes. */
 void      *qsf_arena_alloc(qsf_arena *a, uint64_t size, const char *what, qsf_error *err);
 void      *qsf_arena_array(qsf_arena *a, uint64_t n, uint64_t size, const char *what, qsf_error *err);
-char      *qsf_arena_text(qsf_arena *a, const void *bytes, size_t len, qsf_error *err);   /* terminated copy */
+/* terminated copy */
+char      *qsf_arena_text(qsf_arena *a, const void *bytes, size_t len, qsf_error *err);
 uint64_t   qsf_arena_used(const qsf_arena *a);
 
 #endif

@@ -35,8 +35,8 @@ enum {
 
 typedef struct decimal { uint8_t digit[9 * DECIMAL_LIMBS]; } decimal;
 
-/* A double is an integer times a power of two.  The integer stands in limbs before the point and is doubled or halved; a halving by
- * 2^9 is exact in base 10^9. */
+/* A double is an integer times a power of two.  The integer stands in limbs before the point and is
+ * doubled or halved; a halving by 2^9 is exact in base 10^9. */
 static void decimal_set(decimal *d, double x)
 {
     uint32_t limb[DECIMAL_LIMBS] = { 0 };
@@ -113,7 +113,8 @@ static void text_fill(text_out *o, char c, int n)
     while (n-- > 0) text_put(o, c);
 }
 
-typedef struct text_spec { bool left, zero; int width, precision; } text_spec;     /* precision -1: none given */
+/* precision -1: none given */
+typedef struct text_spec { bool left, zero; int width, precision; } text_spec;
 
 /* A sign ('-' or 0) and a body, brought to the width. */
 static void text_field(text_out *o, const text_spec *f, bool minus, const char *body, size_t len)
@@ -158,7 +159,8 @@ static void text_fixed(text_out *o, const text_spec *f, double x)
     text_field(o, f, signbit(x), body, decimal_fixed(&d, from, DECIMAL_POINT + precision, body));
 }
 
-/* %g: `precision` digits that count, without zeros at the end; very large and small numbers with an exponent. */
+/* %g: `precision` digits that count, without zeros at the end;
+ * very large and small numbers with an exponent. */
 static void text_general(text_out *o, const text_spec *f, double x)
 {
     const int precision = f->precision < 0 ? 6 : QSF_MAX(1, QSF_MIN(f->precision, DECIMAL_MOST));

@@ -1,4 +1,5 @@
-/* What every core file stands on: fixed-width types, checked arithmetic, little-endian access, errors, half floats.
+/* What every core file stands on: fixed-width types, checked arithmetic, little-endian access,
+ * errors, half floats.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_BASE_H
 #define QSF_BASE_H
@@ -10,7 +11,8 @@
 #define QSF_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define QSF_MAX(a, b) ((a) > (b) ? (a) : (b))
 
-#if defined(__MINGW32__) && !defined(__clang__)      /* "printf" means the format of Microsoft's C library there */
+/* "printf" means the format of Microsoft's C library there */
+#if defined(__MINGW32__) && !defined(__clang__)
 #  define QSF_PRINTF(fmt, args) __attribute__((format(gnu_printf, fmt, args)))
 #elif defined(__GNUC__)
 #  define QSF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -34,11 +36,31 @@ static inline uint64_t qsf_ceil_div(uint64_t n, uint64_t by) { return n / by + (
 
 /* ---- little-endian bytes at any address ---- */
 static inline uint16_t qsf_le16(const void *p) { const uint8_t *b = p; return (uint16_t)(b[0] | b[1] << 8); }
-static inline uint32_t qsf_le32(const void *p) { const uint8_t *b = p; return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24; }
-static inline uint64_t qsf_le64(const void *p) { return qsf_le32(p) | (uint64_t)qsf_le32((const uint8_t *)p + 4) << 32; }
-static inline void qsf_put16(void *p, uint16_t v) { uint8_t *b = p; b[0] = (uint8_t)v; b[1] = (uint8_t)(v >> 8); }
-static inline void qsf_put32(void *p, uint32_t v) { qsf_put16(p, (uint16_t)v); qsf_put16((uint8_t *)p + 2, (uint16_t)(v >> 16)); }
-static inline void qsf_put64(void *p, uint64_t v) { qsf_put32(p, (uint32_t)v); qsf_put32((uint8_t *)p + 4, (uint32_t)(v >> 32)); }
+static inline uint32_t qsf_le32(const void *p)
+{
+    const uint8_t *b = p;
+    return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+static inline uint64_t qsf_le64(const void *p)
+{
+    return qsf_le32(p) | (uint64_t)qsf_le32((const uint8_t *)p + 4) << 32;
+}
+static inline void qsf_put16(void *p, uint16_t v)
+{
+    uint8_t *b = p;
+    b[0] = (uint8_t)v;
+    b[1] = (uint8_t)(v >> 8);
+}
+static inline void qsf_put32(void *p, uint32_t v)
+{
+    qsf_put16(p, (uint16_t)v);
+    qsf_put16((uint8_t *)p + 2, (uint16_t)(v >> 16));
+}
+static inline void qsf_put64(void *p, uint64_t v)
+{
+    qsf_put32(p, (uint32_t)v);
+    qsf_put32((uint8_t *)p + 4, (uint32_t)(v >> 32));
+}
 static inline float    qsf_f32_from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 static inline uint32_t qsf_f32_bits(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 static inline float    qsf_lef32(const void *p) { return qsf_f32_from_bits(qsf_le32(p)); }
@@ -55,18 +77,23 @@ static inline bool qsf_all_finite(const float *x, size_t n)
 static inline float qsf_f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, em = h & 0x7fff;
-    if (em >= 0x7c00) return qsf_f32_from_bits(sign | 0x7f800000 | (em & 0x3ff) << 13);           /* inf, nan */
+    /* inf, nan */
+    if (em >= 0x7c00) return qsf_f32_from_bits(sign | 0x7f800000 | (em & 0x3ff) << 13);
     if (em >= 0x0400) return qsf_f32_from_bits(sign | ((em << 13) + 0x38000000));                 /* normal */
-    const float f = (float)em * 0x1p-24f;                                                         /* subnormal, zero */
+    /* subnormal, zero */
+    const float f = (float)em * 0x1p-24f;
     return sign ? -f : f;
 }
 static inline uint16_t qsf_f32_to_f16(float f)
 {
     const uint32_t u = qsf_f32_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00);                                        /* >= 65536 */
-    if (a < 0x38800000) {                                                                         /* subnormal result */
-        const float r = qsf_f32_from_bits(a) + 0.5f;                /* 0.5's ulp is 2^-24: the addition rounds to it */
+    /* >= 65536 */
+    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00);
+    /* subnormal result */
+    if (a < 0x38800000) {
+        /* 0.5's ulp is 2^-24: the addition rounds to it */
+        const float r = qsf_f32_from_bits(a) + 0.5f;
         return (uint16_t)(sign | (qsf_f32_bits(r) - 0x3f000000));
     }
     const uint32_t r = a + 0xfff + (a >> 13 & 1);
@@ -80,11 +107,13 @@ static inline uint16_t qsf_f32_to_bf16(float f)
 }
 
 /* ---- text and errors (core/base/base.c) ---- */
-/* A small printf: %s %.*s %c %d %u %x %ld %lu %lld %llu %zu %f %g %% with width, '0', '-' and precision.  Returns the length that
- * the whole text has; out is always terminated where cap > 0. */
+/* A small printf: %s %.*s %c %d %u %x %ld %lu %lld %llu %zu %f %g %% with width, '0',
+ * '-' and precision.  Returns the length that the whole text has; out is always
+ * terminated where cap > 0. */
 size_t qsf_format(char *out, size_t cap, const char *fmt, ...) QSF_PRINTF(3, 4);
 size_t qsf_vformat(char *out, size_t cap, const char *fmt, va_list args);
-/* Fills *err (NULL is allowed) and returns st, so that `return qsf_fail(...)` and `st = qsf_fail(...)` both read well. */
+/* Fills *err (NULL is allowed) and returns st, so that `return qsf_fail(...)` and `st =
+ * qsf_fail(...)` both read well. */
 qsf_status qsf_fail(qsf_error *err, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 
 /* CRC-32 as in zlib and PNG (polynomial 0xEDB88320 reflected); crc is 0 or the value so far. */

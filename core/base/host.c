@@ -17,7 +17,8 @@ void *qsf_alloc_array(const qsf_platform *p, uint64_t n, uint64_t size, const ch
 {
     uint64_t bytes;
     if (qsf_mul_u64(n, size, &bytes)) {
-        qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu times %llu bytes for %s", (unsigned long long)n, (unsigned long long)size, what);
+        qsf_fail(err, QSF_E_MEMORY, "out of memory: %llu times %llu bytes for %s", (unsigned long long)n,
+                 (unsigned long long)size, what);
         return NULL;
     }
     return qsf_alloc(p, bytes, what, err);
@@ -28,7 +29,8 @@ void qsf_dealloc(const qsf_platform *p, void *mem, uint64_t size)
     if (mem) p->mem_free(p->user, mem, size ? (size_t)size : 1);
 }
 
-qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length, qsf_error *err)
+qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length,
+                         qsf_error *err)
 {
     qsf_status st;
     *out = NULL;
@@ -58,7 +60,8 @@ const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, 
     return why ? why : qsf_status_text(st);
 }
 
-qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err)
+qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len,
+                        qsf_error *err)
 {
     qsf_read *r = NULL;
     qsf_status st = p->read_start(p->user, f, at, dst, len, &r);
@@ -67,10 +70,14 @@ qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *d
         else while ((st = p->read_poll(p->user, r)) == QSF_PENDING) ;
     }
     if (!st) return QSF_OK;
-    return qsf_fail(err, st, "reading %llu bytes at %llu failed: %s", (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
+    return qsf_fail(err, st, "reading %llu bytes at %llu failed: %s", (unsigned long long)len,
+                    (unsigned long long)at, qsf_status_text(st));
 }
 
-bool qsf_host_threads(const qsf_platform *p) { return HOST_HAS(p, thread_start) && HOST_HAS(p, wait32) && HOST_HAS(p, wake32); }
+bool qsf_host_threads(const qsf_platform *p)
+{
+    return HOST_HAS(p, thread_start) && HOST_HAS(p, wait32) && HOST_HAS(p, wake32);
+}
 
 uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns(p->user) : 0; }
 

@@ -6,24 +6,29 @@
 #include "base/base.h"
 #include "base/platform.h"
 
-/* Zeroed memory; on failure NULL and *err says what for and how much.  size 0 gives a valid pointer. */
+/* Zeroed memory; on failure NULL and *err says what for and how much.
+ * size 0 gives a valid pointer. */
 void *qsf_alloc(const qsf_platform *p, uint64_t size, const char *what, qsf_error *err);
 /* The same for n elements of size bytes, checked. */
 void *qsf_alloc_array(const qsf_platform *p, uint64_t n, uint64_t size, const char *what, qsf_error *err);
 /* size as allocated (n * size for an array).  Takes NULL. */
 void  qsf_dealloc(const qsf_platform *p, void *mem, uint64_t size);
 
-qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length, qsf_error *err);
+qsf_status qsf_host_open(const qsf_platform *p, const char *path, qsf_file **out, uint64_t *length,
+                         qsf_error *err);
 /* Whether both name one file; hosts that cannot say compare the names. */
 bool       qsf_host_same(const qsf_platform *p, const char *a, const char *b);
-/* Why path could not be opened (writing: created), in words that follow its name; what st says where the host
- * knows no more. */
+/* Why path could not be opened (writing: created), in words that follow its name; what st says
+ * where the host knows no more. */
 const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, qsf_status st);
 /* Reads [at, at+len) whole, waiting for it. */
-qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_error *err);
-void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);       /* zeros where the host does not say */
+qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len,
+                        qsf_error *err);
+/* zeros where the host does not say */
+void       qsf_host_memory_used(const qsf_platform *p, qsf_usage *out);
 uint64_t   qsf_host_cached(const qsf_platform *p, qsf_file *f);               /* the same */
-bool       qsf_host_threads(const qsf_platform *p);      /* threads can be started, and sleep until they are woken */
+/* threads can be started, and sleep until they are woken */
+bool       qsf_host_threads(const qsf_platform *p);
 uint64_t   qsf_now(const qsf_platform *p);      /* 0 where the host has no clock */
 
 #endif

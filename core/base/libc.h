@@ -1,4 +1,5 @@
-/* The C library as the core sees it: memory, strings, maths.  Nothing else of it is used under core/ and kernels/.
+/* The C library as the core sees it: memory, strings, maths.  Nothing else of it is used under
+ * core/ and kernels/.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_LIBC_H
 #define QSF_LIBC_H

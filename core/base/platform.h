@@ -1,5 +1,5 @@
-/* All that the core asks of a system: files, memory, threads, clock, processor.  One table of functions; the core
- * calls them only through the wrappers in core/base/host.h.
+/* All that the core asks of a system: files, memory, threads, clock, processor.  One table of
+ * functions; the core calls them only through the wrappers in core/base/host.h.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_PLATFORM_H
 #define QSF_PLATFORM_H
@@ -32,28 +32,31 @@ struct qsf_platform {
     void  *user;    /* first argument of every call, never looked into */
 
     /* -- files for reading -- */
-    /* Opens path (UTF-8).  QSF_E_NOT_FOUND, QSF_E_IO, QSF_E_MEMORY: *out is NULL and there is nothing to close. */
+    /* Opens path (UTF-8).  QSF_E_NOT_FOUND, QSF_E_IO, QSF_E_MEMORY:
+     * *out is NULL and there is nothing to close. */
     qsf_status (*open)(void *user, const char *path, qsf_file **out);
-    void       (*close)(void *user, qsf_file *f);                  /* accepts NULL; ends running reads first */
+    /* accepts NULL; ends running reads first */
+    void       (*close)(void *user, qsf_file *f);
     qsf_status (*length)(void *user, qsf_file *f, uint64_t *out);
-    /* Starts to fill dst with bytes [at, at+len); dst belongs to the read until poll or wait ends it.
-     * A read that cannot be whole is QSF_E_IO, never a short success; QSF_E_CORRUPT: the file was changed since it was opened. */
+    /* Starts to fill dst with bytes [at, at+len); dst belongs to the read until poll or wait ends
+     * it.  A read that cannot be whole is QSF_E_IO, never a short success; QSF_E_CORRUPT: the file
+     * was changed since it was opened. */
     qsf_status (*read_start)(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out);
-    qsf_status (*read_poll)(void *user, qsf_read *r);              /* QSF_PENDING; anything else is the end and r is gone */
+    /* QSF_PENDING; anything else is the end and r is gone */
+    qsf_status (*read_poll)(void *user, qsf_read *r);
     qsf_status (*read_wait)(void *user, qsf_read *r);              /* NULL on a host that must not block */
-    /* Optional (NULL): bytes [0, length) read-only in memory. */
-    qsf_status (*map)(void *user, qsf_file *f, const void **out);
-    void       (*unmap)(void *user, qsf_file *f, const void *p);
 
     /* -- files for writing: whole or not at all -- */
-    /* A temporary file beside path.  commit syncs and renames it to path; abort removes it.  Both end *o. */
+    /* A temporary file beside path.  commit syncs and renames it to path; abort removes
+     * it.  Both end *o. */
     qsf_status (*create)(void *user, const char *path, qsf_out **out);
     qsf_status (*write)(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
     qsf_status (*commit)(void *user, qsf_out *o);
     void       (*abort)(void *user, qsf_out *o);                   /* accepts NULL */
 
     /* -- memory -- */
-    /* Zeroed; 64-byte aligned, page-aligned and in huge pages where size is large.  NULL: out of memory. */
+    /* Zeroed; 64-byte aligned, page-aligned and in huge pages where size is large.
+     * NULL: out of memory. */
     void      *(*mem_alloc)(void *user, size_t size);
     void       (*mem_free)(void *user, void *p, size_t size);      /* size as allocated; accepts NULL */
 
@@ -71,19 +74,24 @@ struct qsf_platform {
     const char *(*env)(void *user, const char *name);              /* NULL: not set */
 
     /* -- what the system says of memory, for people (optional: NULL) -- */
-    bool       (*memory_used)(void *user, qsf_usage *out);         /* all members but cached; false: it says nothing */
-    bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);        /* of f, in the system's page cache */
+    /* all members but cached; false: it says nothing */
+    bool       (*memory_used)(void *user, qsf_usage *out);
+    /* of f, in the system's page cache */
+    bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);
     /* -- members that came later -- */
-    /* A read may be waited for on another thread than the one that started it, while that one starts and ends others. */
+    /* A read may be waited for on another thread than the one that started it, while that one
+     * starts and ends others. */
     bool        reads_cross_threads;
-    /* Optional (NULL): how f is read from now on; while reads are under way, io is what it was.  streams: much of it will be read again and again, and memory is
-     * short.  *how says it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f is read as before. */
+    /* Optional (NULL): how f is read from now on; while reads are under way, io is what it
+     * was.  streams: much of it will be read again and again, and memory is short.  *how says
+     * it in a word or two, for people.  QSF_E_UNSUPPORTED: not this way, on this machine; f
+     * is read as before. */
     qsf_status (*read_by)(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
-    /* Optional (NULL): whether a and b name one file or one directory, through links too; false where one of
-     * them is not there. */
+    /* Optional (NULL): whether a and b name one file or one directory, through links too; false
+     * where one of them is not there. */
     bool        (*same)(void *user, const char *a, const char *b);
-    /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name: "is a
-     * directory", "permission denied".  NULL: it is not known. */
+    /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name:
+     * "is a directory", "permission denied".  NULL: it is not known. */
     const char *(*why)(void *user, const char *path, bool writing);
 };
 

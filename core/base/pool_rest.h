@@ -7,7 +7,8 @@
 
 enum { QSF_REST_KINDS = 64 };
 
-/* A kind of job, and what one counts in the work of a stretch: about its time, the same whoever does it. */
+/* A kind of job, and what one counts in the work of a stretch:
+ * about its time, the same whoever does it. */
 typedef struct qsf_rest_kind {
     uintptr_t key;
     uint64_t weight;
@@ -36,8 +37,8 @@ typedef struct qsf_rest {
 bool qsf_rest_late(qsf_rest *r, uint64_t now);
 /* Whether qsf_rest_job wants to know of a job of this kind. */
 bool qsf_rest_wants(const qsf_rest *r, uintptr_t key);
-/* A job of a kind (any number that is the same for the same work) ran from begin to end; true where the state
- * has changed. */
+/* A job of a kind (any number that is the same for the same work) ran from begin to end; true where
+ * the state has changed. */
 bool qsf_rest_job(qsf_rest *r, uintptr_t key, uint64_t begin, uint64_t end);
 
 #endif

@@ -2,7 +2,10 @@
  * SPDX-License-Identifier: MIT */
 #include "base/reserve.h"
 
-static uint64_t reserve_align(uint64_t size) { return size >= QSF_RESERVE_LARGE ? QSF_RESERVE_PAGE : QSF_RESERVE_LINE; }
+static uint64_t reserve_align(uint64_t size)
+{
+    return size >= QSF_RESERVE_LARGE ? QSF_RESERVE_PAGE : QSF_RESERVE_LINE;
+}
 
 uint64_t qsf_reserve_room(uint64_t size)
 {
@@ -31,7 +34,8 @@ static void reserve_give(void *user, void *p, size_t size)
 
 qsf_status qsf_reserve_init(qsf_reserve *r, const qsf_platform *p, uint64_t cap, qsf_error *err)
 {
-    *r = (qsf_reserve){ .table = { .size = sizeof r->table, .user = r, .mem_alloc = reserve_take, .mem_free = reserve_give }, .platform = p, .cap = cap };
+    *r = (qsf_reserve){ .table = { .size = sizeof r->table, .user = r, .mem_alloc = reserve_take,
+                                   .mem_free = reserve_give }, .platform = p, .cap = cap };
     r->high = cap / QSF_RESERVE_LINE * QSF_RESERVE_LINE;
     if (QSF_RESERVE_APART) return QSF_OK;
     r->mem = qsf_alloc(p, cap, "the context, as one piece", err);

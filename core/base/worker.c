@@ -72,7 +72,10 @@ void qsf_worker_free(qsf_worker *w)
     qsf_dealloc(w->mem, w, sizeof *w);
 }
 
-uint32_t qsf_worker_room(const qsf_worker *w) { return QSF_WORKER_JOBS - (atomic_load(&w->given) - atomic_load(&w->done)); }
+uint32_t qsf_worker_room(const qsf_worker *w)
+{
+    return QSF_WORKER_JOBS - (atomic_load(&w->given) - atomic_load(&w->done));
+}
 
 void qsf_worker_give(qsf_worker *w, qsf_job *job)
 {
@@ -88,7 +91,8 @@ void qsf_worker_give(qsf_worker *w, qsf_job *job)
 qsf_status qsf_worker_take(qsf_worker *w, qsf_job *job, bool wait, qsf_error *err)
 {
     assert(job->given);
-    if (!wait && (int32_t)(atomic_load_explicit(&w->done, memory_order_acquire) - job->ticket) < 0) return QSF_PENDING;
+    if (!wait && (int32_t)(atomic_load_explicit(&w->done, memory_order_acquire) - job->ticket) < 0)
+        return QSF_PENDING;
     worker_wait(w, job->ticket);
     job->given = false;
     if (job->result && err) *err = job->error;

@@ -8,7 +8,7 @@ struct qsf_sampler {
     const qsf_platform *platform;
     qsf_sampler_options o;
     uint32_t   n_vocab;
-    float     *logits;        /* [n_vocab] after penalties */
+    float     *logits;        /* [n_vocab] after penalties, where there are some */
     candidate *heap;          /* [n_vocab] */
     int32_t   *last;          /* [repeat_last_n] ring of accepted tokens */
     uint32_t   n_last, at;
@@ -17,12 +17,14 @@ struct qsf_sampler {
 
 void qsf_sampler_defaults(qsf_sampler_options *o)
 {
-    *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .repeat_penalty = 1, .repeat_last_n = 64 };
+    *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f,
+                                .repeat_penalty = 1, .repeat_last_n = 64 };
 }
 
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
 {
-    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate)) + 64 * sizeof(int32_t);
+    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate))
+        + 64 * sizeof(int32_t);
 }
 
 qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sampler_options *opts,
@@ -37,7 +39,8 @@ qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sa
     s->n_vocab = n_vocab;
     if (s->o.repeat_last_n > 1u << 20) {
         qsf_sampler_free(s);
-        return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible", (unsigned)opts->repeat_last_n);
+        return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible",
+                        (unsigned)opts->repeat_last_n);
     }
     s->logits = qsf_alloc_array(p, s->n_vocab, sizeof(float), "sampler", err);
     s->heap = s->logits ? qsf_alloc_array(p, s->n_vocab, sizeof(candidate), "sampler", err) : NULL;
@@ -84,9 +87,11 @@ static float sampler_draw(uint64_t *state)
     return (float)((z ^ z >> 31) >> 40) * 0x1p-24f;
 }
 
-static void sampler_penalize(qsf_sampler *s)
+/* The logits after penalties. */
+static const float *sampler_penalize(qsf_sampler *s, const float *logits)
 {
-    if (s->o.repeat_penalty == 1 && s->o.frequency_penalty == 0 && s->o.presence_penalty == 0) return;
+    if (s->o.repeat_penalty == 1 && s->o.frequency_penalty == 0 && s->o.presence_penalty == 0) return logits;
+    memcpy(s->logits, logits, s->n_vocab * sizeof(float));
     for (uint32_t i = 0; i < s->n_last; i++) {
         const int32_t id = s->last[i];
         uint32_t count = 0, seen = 0;
@@ -100,13 +105,35 @@ static void sampler_penalize(qsf_sampler *s)
         *x = *x > 0 ? *x / s->o.repeat_penalty : *x * s->o.repeat_penalty;
         *x -= (float)count * s->o.frequency_penalty + s->o.presence_penalty;
     }
+    return s->logits;
 }
 
-static int32_t sampler_argmax(const float *x, uint32_t n)
+/* ---- passing over the vocabulary ----
+ * Few of its logits matter.  They are looked for a block at a time, with a loop that
+ * compilers make vectors of. */
+enum { SAMPLER_BLOCK = 16 };
+static bool block_over(const float *x, float least)
 {
-    int32_t best = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (x[i] > x[best] || x[best] != x[best]) best = (int32_t)i;
+    int over = 0;
+    for (int i = 0; i < SAMPLER_BLOCK; i++) over |= x[i] > least;
+    return over != 0;
+}
+/* From i on, the first that begins a block with something over least, or the last block. */
+static uint32_t next_block(const float *x, uint32_t i, uint32_t n, float least)
+{
+    while (n - i >= SAMPLER_BLOCK && !block_over(x + i, least)) i += SAMPLER_BLOCK;
+    return i;
+}
+
+/* The first of equals; NaN never wins. */
+static uint32_t sampler_argmax(const float *x, uint32_t n)
+{
+    uint32_t best = 0;
+    while (best + 1 < n && x[best] != x[best]) best++;
+    for (uint32_t i = next_block(x, 0, n, x[best]); i < n; i = next_block(x, i, n, x[best])) {
+        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
+        for (; i < end; i++) if (x[i] > x[best]) best = i;
+    }
     return best;
 }
 
@@ -133,27 +160,75 @@ static float heap_pop(candidate *h, uint32_t *n)
     return x.p;
 }
 
-int32_t qsf_sampler_pick(qsf_sampler *s, const float *logits)
+/* The k-th largest, by way of a heap of the k largest so far:
+ * turned around, so that the least of them is first. */
+static float sampler_kth(candidate *h, const float *x, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < k; i++) h[i] = (candidate){ INFINITY, 0 };
+    for (uint32_t i = next_block(x, 0, n, -h[0].p); i < n; i = next_block(x, i, n, -h[0].p)) {
+        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
+        for (; i < end; i++) {
+            if (!(x[i] > -h[0].p)) continue;
+            h[0].p = -x[i];
+            heap_sift(h, k, 0);
+        }
+    }
+    return -h[0].p;
+}
+
+/* No logit up to this one can be chosen.  It lies lower than it had to by more than the rounding of
+ * what follows (a hundredth of the temperature, a millionth of the logit), so that who is chosen is
+ * as if there were no such bound. */
+static float sampler_bound(qsf_sampler *s, const float *x, float top)
+{
+    const float t = s->o.temperature;
+    float bound = -INFINITY;
+    if (s->o.top_k && s->o.top_k < s->n_vocab / 8) {
+        const float kth = sampler_kth(s->heap, x, s->n_vocab, s->o.top_k);
+        if ((kth - top) / t > -80) bound = kth - 1e-2f * t - 1e-6f * fabsf(kth);
+        else bound = top - 110 * t - 1e-6f * fabsf(top);        /* behind it expf gives 0 */
+    }
+    if (s->o.min_p > 1e-30f) {
+        const float least = top + (logf(s->o.min_p) - 1e-2f) * t - 1e-6f * fabsf(top);
+        bound = QSF_MAX(bound, least);
+    }
+    return bound;
+}
+
+/* Fills the heap with what can be chosen; p is relative to the best, as min-p is.
+ * Returns how many there are. */
+static uint32_t sampler_gather(qsf_sampler *s, const float *x, float top, float *sum)
 {
     const uint32_t n = s->n_vocab;
-    memcpy(s->logits, logits, n * sizeof(float));
-    sampler_penalize(s);
-    const int32_t best = sampler_argmax(s->logits, n);
-    if (!(s->o.temperature > 0)) return best;
-
-    const float top = s->logits[best];
-    float sum = 0;
+    const float bound = sampler_bound(s, x, top);
     uint32_t left = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const float p = expf((s->logits[i] - top) / s->o.temperature);
-        if (!(p > 0) || p < s->o.min_p) continue;   /* p is relative to the best, as min-p is */
-        s->heap[left++] = (candidate){ p, (int32_t)i };
-        sum += p;
+    *sum = 0;
+    for (uint32_t i = next_block(x, 0, n, bound); i < n; i = next_block(x, i, n, bound)) {
+        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
+        for (; i < end; i++) {
+            if (!(x[i] > bound)) continue;
+            const float p = expf((x[i] - top) / s->o.temperature);
+            if (!(p > 0) || p < s->o.min_p) continue;
+            s->heap[left++] = (candidate){ p, (int32_t)i };
+            *sum += p;
+        }
     }
-    if (left == 0) return best;
     for (uint32_t i = left / 2; i-- > 0;) heap_sift(s->heap, left, i);
+    return left;
+}
 
-    /* Popped candidates gather behind the heap, best last.  top-p is a share of what top-k leaves. */
+int32_t qsf_sampler_pick(qsf_sampler *s, const float *logits)
+{
+    const float *x = sampler_penalize(s, logits);
+    const uint32_t best = sampler_argmax(x, s->n_vocab);
+    if (!(s->o.temperature > 0)) return (int32_t)best;
+
+    float sum;
+    const uint32_t left = sampler_gather(s, x, x[best], &sum);
+    if (left == 0) return (int32_t)best;
+
+    /* Popped candidates gather behind the heap, best last.
+     * top-p is a share of what top-k leaves. */
     const uint32_t limit = s->o.top_k ? QSF_MIN(s->o.top_k, left) : left;
     uint32_t rest = left;
     if (s->o.top_k) {

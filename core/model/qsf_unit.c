@@ -201,7 +201,7 @@ static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const void 
                     qsf_unit_name(s, unit, name), (unsigned long long)u->stored, (unsigned long long)s->extents[u->first_extent].at);
 }
 
-qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
+qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     const uint8_t *bytes = stored;

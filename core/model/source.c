@@ -110,7 +110,7 @@ static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
     }
     if (!memcmp(magic, "QSF1", 4)) {
         s->format = "QSF";
-        return qsf_qsf_open(s, err);
+        return qsf_native_open(s, err);
     }
     return qsf_source_stranger(s, err);
 }
@@ -195,7 +195,7 @@ qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *
 {
     const qsf_unit *u = &s->units[unit];
     if (u->compression == QSF_COMPRESS_NONE && !u->has_crc) return QSF_OK;
-    return qsf_qsf_unit_check(s, unit, stored, raw, crc, t, err);
+    return qsf_native_unit_check(s, unit, stored, raw, crc, t, err);
 }
 
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err)

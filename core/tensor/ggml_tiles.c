@@ -1,22 +1,21 @@
 /* Row-major GGUF blocks into tiles and back.
  * SPDX-License-Identifier: MIT
  *
- * A tile holds the same bits as the 16 blocks it is made of, in another order, so that it has their size too: first their 16-bit fields
- * (scale, minimum), then their scale bytes, then the codes in planes.  16 rows are copied aside and come back as one row of tiles; zeros fill
- * the last. */
+ * A tile holds the same bits as the 16 blocks it is made of, in another order, so that it has their
+ * size too: first their 16-bit fields (scale, minimum), then their scale bytes, then the codes in
+ * planes.  16 rows are copied aside and come back as one row of tiles; zeros fill the last. */
 #include "tensor/ggml_tiles.h"
 
-enum {
-    GGML_Q4_0 = 2, GGML_Q4_1 = 3, GGML_Q5_0 = 6, GGML_Q5_1 = 7, GGML_Q8_0 = 8, GGML_Q2_K = 10, GGML_Q3_K = 11, GGML_Q4_K = 12,
-    GGML_Q5_K = 13, GGML_Q6_K = 14, GGML_IQ4_NL = 20, GGML_IQ4_XS = 23, GGML_N_TYPES
-};
 enum { GGML_NONE = 0xff };
 
 /* The types that stay what they are, and the groups of 32 in a block. */
-#define GGML_EACH_SMALL(X) X(GGML_Q5_1, 1) X(GGML_IQ4_NL, 1)
-#define GGML_EACH_SUPER(X) X(GGML_Q2_K, 8) X(GGML_Q3_K, 8) X(GGML_Q4_K, 8) X(GGML_Q5_K, 8) X(GGML_Q6_K, 8) X(GGML_IQ4_XS, 8)
+#define GGML_EACH_SMALL(X) X(QSF_T_Q5_1, 1) X(QSF_T_IQ4_NL, 1)
+#define GGML_EACH_SUPER(X)                                      \
+    X(QSF_T_Q2_K, 8) X(QSF_T_Q3_K, 8) X(QSF_T_Q4_K, 8)          \
+    X(QSF_T_Q5_K, 8) X(QSF_T_Q6_K, 8) X(QSF_T_IQ4_XS, 8)
 
-/* Loading waits for these loops: each type gets its own copy, with all places and shifts constant. */
+/* Loading waits for these loops: each type gets its own copy,
+ * with all places and shifts constant. */
 #if defined(__GNUC__)
 #  define GGML_TEMPLATE static inline __attribute__((always_inline))
 #else
@@ -39,28 +38,29 @@ typedef struct ggml_fields {
     uint8_t low, high;        /* codes: their low bits (4, or 2 of 2 and 3), and the plane of the rest */
 } ggml_fields;
 
-GGML_TEMPLATE const ggml_fields *fields_of(uint32_t kind)
+GGML_TEMPLATE const ggml_fields *fields_of(uint32_t type)
 {
-    static const ggml_fields fields[GGML_N_TYPES] = {
-        [GGML_Q4_0]   = { QSF_T_4BIT_S, 4, 0, GGML_NONE, 0, 0, 2, 0 },
-        [GGML_Q4_1]   = { QSF_T_4BIT, 4, 0, 2, 0, 0, 4, 0 },
-        [GGML_Q5_0]   = { QSF_T_5BIT_S, 5, 0, GGML_NONE, 0, 0, 6, 2 },
-        [GGML_Q5_1]   = { GGML_NONE, 5, 0, 2, 0, 0, 8, 4 },
-        [GGML_Q8_0]   = { QSF_T_8BIT, 8, 0, GGML_NONE, 0, 0, 2, 0 },
-        [GGML_Q2_K]   = { GGML_NONE, 2, 80, 82, 0, 16, 16, 0 },
-        [GGML_Q3_K]   = { GGML_NONE, 3, 108, GGML_NONE, 96, 12, 32, 0 },
-        [GGML_Q4_K]   = { GGML_NONE, 4, 0, 2, 4, 12, 16, 0 },
-        [GGML_Q5_K]   = { GGML_NONE, 5, 0, 2, 4, 12, 48, 16 },
-        [GGML_Q6_K]   = { GGML_NONE, 6, 208, GGML_NONE, 192, 16, 0, 128 },
-        [GGML_IQ4_NL] = { GGML_NONE, 4, 0, GGML_NONE, 0, 0, 2, 0 },
-        [GGML_IQ4_XS] = { GGML_NONE, 4, 0, 2, 4, 4, 8, 0 },
+    static const ggml_fields fields[QSF_T_GGML_END - QSF_T_GGML]  = {
+        [QSF_T_Q4_0 - QSF_T_GGML]   = { QSF_T_4BIT_S, 4, 0, GGML_NONE, 0, 0, 2, 0 },
+        [QSF_T_Q4_1 - QSF_T_GGML]   = { QSF_T_4BIT, 4, 0, 2, 0, 0, 4, 0 },
+        [QSF_T_Q5_0 - QSF_T_GGML]   = { QSF_T_5BIT_S, 5, 0, GGML_NONE, 0, 0, 6, 2 },
+        [QSF_T_Q5_1 - QSF_T_GGML]   = { GGML_NONE, 5, 0, 2, 0, 0, 8, 4 },
+        [QSF_T_Q8_0 - QSF_T_GGML]   = { QSF_T_8BIT, 8, 0, GGML_NONE, 0, 0, 2, 0 },
+        [QSF_T_Q2_K - QSF_T_GGML]   = { GGML_NONE, 2, 80, 82, 0, 16, 16, 0 },
+        [QSF_T_Q3_K - QSF_T_GGML]   = { GGML_NONE, 3, 108, GGML_NONE, 96, 12, 32, 0 },
+        [QSF_T_Q4_K - QSF_T_GGML]   = { GGML_NONE, 4, 0, 2, 4, 12, 16, 0 },
+        [QSF_T_Q5_K - QSF_T_GGML]   = { GGML_NONE, 5, 0, 2, 4, 12, 48, 16 },
+        [QSF_T_Q6_K - QSF_T_GGML]   = { GGML_NONE, 6, 208, GGML_NONE, 192, 16, 0, 128 },
+        [QSF_T_IQ4_NL - QSF_T_GGML] = { GGML_NONE, 4, 0, GGML_NONE, 0, 0, 2, 0 },
+        [QSF_T_IQ4_XS - QSF_T_GGML] = { GGML_NONE, 4, 0, 2, 4, 4, 8, 0 },
     };
-    return kind < GGML_N_TYPES && fields[kind].bits ? &fields[kind] : NULL;
+    const uint32_t i = type - QSF_T_GGML;
+    return i < QSF_ARRAY_LEN(fields) && fields[i].bits ? &fields[i] : NULL;
 }
 
 int qsf_ggml_tile_type(const qsf_tensor *t)
 {
-    const ggml_fields *f = t->type >= QSF_T_GGML ? fields_of(t->type - QSF_T_GGML) : NULL;
+    const ggml_fields *f = fields_of(t->type);
     if (!f || t->cols % t->block || t->packing != 0) return -1;
     return f->own == GGML_NONE ? t->type : f->own;
 }
@@ -72,12 +72,14 @@ size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
 
 uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t)
 {
-    return qsf_ggml_tile_type(t) < 0 ? t->bytes : qsf_ceil_div(t->rows, QSF_TILE_ROWS) * qsf_ggml_strip_bytes(t);
+    return qsf_ggml_tile_type(t) < 0 ? t->bytes
+        : qsf_ceil_div(t->rows, QSF_TILE_ROWS) * qsf_ggml_strip_bytes(t);
 }
 
 /* ---- planes: fields of 1, 2 or 4 bits, four columns in the bytes of a 32-bit word ----
- * Blocks and tiles hold the same words but for one thing: where field n of word i is column group n's in the block, it is column group i's in the
- * tile.  So a set of 8 / bits words is turned like a matrix, the same way forth and back. */
+ * Blocks and tiles hold the same words but for one thing: where field n of word i is column group
+ * n's in the block, it is column group i's in the tile.  So a set of 8 / bits words is turned like
+ * a matrix, the same way forth and back. */
 
 /* The words of some rows at once. */
 #if defined(__has_builtin) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -100,13 +102,17 @@ GGML_TEMPLATE uint32_t words_first(row_words w) { return w[0]; }
 /* One word, and four words, of rows that are `stride` bytes apart. */
 GGML_TEMPLATE row_words rows_word(const uint8_t *p, size_t stride)
 {
-    return (row_words){ qsf_le32(p), qsf_le32(p + stride), qsf_le32(p + 2 * stride), qsf_le32(p + 3 * stride) };
+    return (row_words){ qsf_le32(p), qsf_le32(p + stride), qsf_le32(p + 2 * stride),
+                        qsf_le32(p + 3 * stride) };
 }
 GGML_TEMPLATE void rows_words(const uint8_t *p, size_t stride, row_words *w)
 {
-    const row_words a = words_at(p), b = words_at(p + stride), c = words_at(p + 2 * stride), d = words_at(p + 3 * stride);
-    const row_words ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const row_words cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const row_words a = words_at(p), b = words_at(p + stride), c = words_at(p + 2 * stride),
+        d = words_at(p + 3 * stride);
+    const row_words ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+        ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const row_words cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+        cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
     w[0] = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
     w[1] = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
     w[2] = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
@@ -132,7 +138,8 @@ GGML_TEMPLATE void words_turn(row_words *w, uint32_t bits)
     const uint32_t n = 8 / bits;
     GGML_UNROLL
     for (uint32_t step = n / 2; step; step /= 2) {
-        const uint32_t shift = step * bits, mask = shift == 4 ? 0x0f0f0f0f : shift == 2 ? 0x33333333 : 0x55555555;
+        const uint32_t shift = step * bits, mask = shift == 4 ? 0x0f0f0f0f : shift == 2 ? 0x33333333
+            : 0x55555555;
         GGML_UNROLL
         for (uint32_t i = 0; i < n; i++) {
             if (i & step) continue;
@@ -143,7 +150,8 @@ GGML_TEMPLATE void words_turn(row_words *w, uint32_t bits)
     }
 }
 
-/* A word of single bits of blocks of 32: bit 4 i + b, column 4 i + b, becomes bit i of byte b.  Each step exchanges two digits of the bits' numbers. */
+/* A word of single bits of blocks of 32: bit 4 i + b, column 4 i + b, becomes bit i of byte b.
+ * Each step exchanges two digits of the bits' numbers. */
 GGML_TEMPLATE row_words bits_exchange(row_words w, uint32_t shift, uint32_t mask)
 {
     const row_words t = (w >> shift ^ w) & mask;
@@ -151,11 +159,13 @@ GGML_TEMPLATE row_words bits_exchange(row_words w, uint32_t shift, uint32_t mask
 }
 GGML_TEMPLATE row_words bits_to_tile(row_words w)
 {
-    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 14, 0xcccc), 7, 0xaa00aa), 2, 0x0c0c0c0c), 1, 0x22222222);
+    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 14, 0xcccc), 7, 0xaa00aa), 2,
+                                       0x0c0c0c0c), 1, 0x22222222);
 }
 GGML_TEMPLATE row_words bits_to_block(row_words w)
 {
-    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 1, 0x22222222), 2, 0x0c0c0c0c), 7, 0xaa00aa), 14, 0xcccc);
+    return bits_exchange(bits_exchange(bits_exchange(bits_exchange(w, 1, 0x22222222), 2, 0x0c0c0c0c), 7,
+                                       0xaa00aa), 14, 0xcccc);
 }
 
 /* A block's planes: all low bits, then the rest. */
@@ -176,19 +186,22 @@ GGML_TEMPLATE ggml_plane plane_high(const ggml_fields *f, uint32_t groups)
     return (ggml_plane){ bits, f->high, low, groups * bits };
 }
 
-/* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of eight words is as many groups as a byte has
- * fields (Q6_K's nibbles: every other one); in blocks of 32, and IQ4_XS, a chunk is the four words of one group. */
-GGML_TEMPLATE uint32_t plane_vector(uint32_t kind, const ggml_fields *f, const ggml_plane *p, uint32_t i)
+/* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of
+ * eight words is as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
+ * of 32, and IQ4_XS, a chunk is the four words of one group. */
+GGML_TEMPLATE uint32_t plane_vector(uint32_t type, const ggml_fields *f, const ggml_plane *p, uint32_t i)
 {
     const uint32_t fields = 8 / p->bits;
     if (p->bits == 8) return i;
-    if (kind == GGML_IQ4_XS || f->n_scales == 0) return i / 4 * f->bits + p->first + i % 4 / 2 + i % 2 * 2;
+    if (type == QSF_T_IQ4_XS || f->n_scales == 0) return i / 4 * f->bits + p->first + i % 4 / 2 + i % 2 * 2;
     const uint32_t chunk = i / 8, n = i % fields;
-    const uint32_t group = kind == GGML_Q6_K && p->bits == 4 ? chunk / 2 * 4 + chunk % 2 + 2 * n : fields * chunk + n;
+    const uint32_t group = type == QSF_T_Q6_K && p->bits == 4 ? chunk / 2 * 4 + chunk % 2 + 2 * n
+        : fields * chunk + n;
     return group * f->bits + p->first + i % 8 / fields;
 }
 
-GGML_TEMPLATE void plane_to_tile(uint32_t kind, const ggml_fields *f, ggml_plane p, const uint8_t *restrict from, size_t stride, uint8_t *restrict to)
+GGML_TEMPLATE void plane_to_tile(uint32_t type, const ggml_fields *f, ggml_plane p,
+                                 const uint8_t *restrict from, size_t stride, uint8_t *restrict to)
 {
     const uint32_t once = p.bits == 1 ? 8 : 4;
     if (p.words == 1) {
@@ -201,11 +214,12 @@ GGML_TEMPLATE void plane_to_tile(uint32_t kind, const ggml_fields *f, ggml_plane
         for (uint32_t j = 0; j < once; j += 4) rows_words(from + p.at + 4 * (i + j), stride, w + j);
         for (uint32_t j = 0; j < once; j += 8 / p.bits) words_turn(w + j, p.bits);
         GGML_UNROLL
-        for (uint32_t j = 0; j < once; j++) words_put(to + 64 * plane_vector(kind, f, &p, i + j), w[j]);
+        for (uint32_t j = 0; j < once; j++) words_put(to + 64 * plane_vector(type, f, &p, i + j), w[j]);
     }
 }
 
-GGML_TEMPLATE void plane_to_block(uint32_t kind, const ggml_fields *f, ggml_plane p, const uint8_t *restrict from, uint8_t *restrict to)
+GGML_TEMPLATE void plane_to_block(uint32_t type, const ggml_fields *f, ggml_plane p,
+                                  const uint8_t *restrict from, uint8_t *restrict to)
 {
     if (p.words == 1) {
         qsf_put32(to + p.at, words_first(bits_to_block(words_of_one(qsf_le32(from + 64 * p.first)))));
@@ -213,7 +227,8 @@ GGML_TEMPLATE void plane_to_block(uint32_t kind, const ggml_fields *f, ggml_plan
     }
     for (uint32_t i = 0; i < p.words; i += 8 / p.bits) {
         row_words w[8];
-        for (uint32_t j = 0; j < 8 / p.bits; j++) w[j] = words_of_one(qsf_le32(from + 64 * plane_vector(kind, f, &p, i + j)));
+        for (uint32_t j = 0; j < 8 / p.bits; j++)
+            w[j] = words_of_one(qsf_le32(from + 64 * plane_vector(type, f, &p, i + j)));
         words_turn(w, p.bits);
         for (uint32_t j = 0; j < 8 / p.bits; j++) qsf_put32(to + p.at + 4 * (i + j), words_first(w[j]));
     }
@@ -222,9 +237,10 @@ GGML_TEMPLATE void plane_to_block(uint32_t kind, const ggml_fields *f, ggml_plan
 /* ---- tiles ---- */
 
 /* 16 rows' blocks, `stride` bytes apart. */
-GGML_TEMPLATE void blocks_to_tile(uint32_t kind, uint32_t groups, const uint8_t *restrict from, size_t stride, uint8_t *restrict tile)
+GGML_TEMPLATE void blocks_to_tile(uint32_t type, uint32_t groups, const uint8_t *restrict from, size_t stride,
+                                  uint8_t *restrict tile)
 {
-    const ggml_fields *f = fields_of(kind);
+    const ggml_fields *f = fields_of(type);
     const bool two = f->second != GGML_NONE;
     uint8_t *scales = tile + (two ? 4 : 2) * QSF_TILE_ROWS, *codes = scales + f->n_scales * QSF_TILE_ROWS;
     for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
@@ -235,14 +251,17 @@ GGML_TEMPLATE void blocks_to_tile(uint32_t kind, uint32_t groups, const uint8_t 
         for (uint32_t i = 0; i < f->n_scales; i++) scales[i * QSF_TILE_ROWS + r] = b[f->scales + i];
     }
     for (uint32_t r = 0; r < QSF_TILE_ROWS; r += GGML_ROWS) {
-        plane_to_tile(kind, f, plane_low(f, groups), from + r * stride, stride, codes + 4 * r);
-        if (plane_high(f, groups).bits) plane_to_tile(kind, f, plane_high(f, groups), from + r * stride, stride, codes + 4 * r);
+        plane_to_tile(type, f, plane_low(f, groups), from + r * stride, stride, codes + 4 * r);
+        if (plane_high(f, groups).bits)
+            plane_to_tile(type, f, plane_high(f, groups), from + r * stride, stride, codes + 4 * r);
     }
 }
 
-GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t *restrict from, size_t blocks, size_t each, uint8_t *restrict to)
+GGML_TEMPLATE void strip_to_tiles(uint32_t type, uint32_t groups, const uint8_t *restrict from, size_t blocks,
+                                  size_t each, uint8_t *restrict to)
 {
-    for (size_t b = 0; b < blocks; b++) blocks_to_tile(kind, groups, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
+    for (size_t b = 0; b < blocks; b++)
+        blocks_to_tile(type, groups, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
 }
 
 /* What the threads of a pool share: a part of each tensor's strips is a piece. */
@@ -255,15 +274,16 @@ typedef struct tiles_run {
 
 static void tensor_to_tiles(const qsf_tensor *t, uint64_t from, uint64_t until, uint8_t *strip)
 {
-    const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
+    const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block,
+        each = strip_bytes / QSF_TILE_ROWS / blocks;
     for (uint64_t i = from; i < until; i++) {
         uint8_t *to = (uint8_t *)(uintptr_t)t->data + i * strip_bytes;
         const size_t here = (size_t)QSF_MIN(t->rows - i * QSF_TILE_ROWS, QSF_TILE_ROWS) * each * blocks;
         memcpy(strip, to, here);
         memset(strip + here, 0, strip_bytes - here);
-        switch (t->type - QSF_T_GGML) {
+        switch (t->type) {
 #define CASE(k, groups) case k: strip_to_tiles(k, groups, strip, blocks, each, to); break;
-        CASE(GGML_Q4_0, 1) CASE(GGML_Q4_1, 1) CASE(GGML_Q5_0, 1) CASE(GGML_Q8_0, 1)
+        CASE(QSF_T_Q4_0, 1) CASE(QSF_T_Q4_1, 1) CASE(QSF_T_Q5_0, 1) CASE(QSF_T_Q8_0, 1)
         GGML_EACH_SMALL(CASE)
         GGML_EACH_SUPER(CASE)
 #undef CASE
@@ -298,16 +318,18 @@ void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool 
     }
     for (uint32_t i = 0; i < n; i++) {
         const int type = qsf_ggml_tile_type(t[i]);
-        assert(type >= 0 && qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) * QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
+        assert(type >= 0 && qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type,
+               t[i]->block) * QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
         t[i]->bytes = qsf_ggml_tiled_bytes(t[i]);
         t[i]->type = (uint8_t)type;
         t[i]->packing = 1;
     }
 }
 
-GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *restrict tile, uint32_t r, uint8_t *restrict to)
+GGML_TEMPLATE void tile_to_block(uint32_t type, uint32_t groups, const uint8_t *restrict tile, uint32_t r,
+                                 uint8_t *restrict to)
 {
-    const ggml_fields *f = fields_of(kind);
+    const ggml_fields *f = fields_of(type);
     memcpy(to + f->first, tile + 2 * r, 2);
     tile += 2 * QSF_TILE_ROWS;
     if (f->second != GGML_NONE) {
@@ -315,14 +337,14 @@ GGML_TEMPLATE void tile_to_block(uint32_t kind, uint32_t groups, const uint8_t *
         tile += 2 * QSF_TILE_ROWS;
     }
     for (uint32_t i = 0; i < f->n_scales; i++, tile += QSF_TILE_ROWS) to[f->scales + i] = tile[r];
-    plane_to_block(kind, f, plane_low(f, groups), tile + 4 * r, to);
-    if (plane_high(f, groups).bits) plane_to_block(kind, f, plane_high(f, groups), tile + 4 * r, to);
+    plane_to_block(type, f, plane_low(f, groups), tile + 4 * r, to);
+    if (plane_high(f, groups).bits) plane_to_block(type, f, plane_high(f, groups), tile + 4 * r, to);
 }
 
 void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
 {
-    switch (type - QSF_T_GGML) {
-#define CASE(kind, groups) case kind: tile_to_block(kind, groups, tile, r, block); break;
+    switch (type) {
+#define CASE(type, groups) case type: tile_to_block(type, groups, tile, r, block); break;
     GGML_EACH_SMALL(CASE)
     GGML_EACH_SUPER(CASE)
 #undef CASE

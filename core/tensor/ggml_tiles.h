@@ -1,4 +1,5 @@
-/* GGUF's quantised types as tiles, in the place they were read to: nothing is lost, and nothing grows but to whole strips of 16 rows.
+/* GGUF's quantised types as tiles, in the place they were read to: nothing is lost, and nothing
+ * grows but to whole strips of 16 rows.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GGML_TILES_H
 #define QSF_GGML_TILES_H
@@ -6,17 +7,20 @@
 #include "base/pool.h"
 #include "tensor/types.h"
 
-/* What t, a matrix of a GGUF type, becomes as tiles: the QSF type (blocks of 32) that says the same as Q4_0, Q4_1, Q5_0
- * or Q8_0; the type itself, with packing 1, for the others (the tiles are drawn in kernels/kernels.h); -1: it is no such tensor. */
+/* What t, a matrix of a GGUF type, becomes as tiles: the QSF type (blocks of 32) that says the same
+ * as Q4_0, Q4_1, Q5_0 or Q8_0; the type itself, with packing 1, for the others (the tiles are drawn
+ * in kernels/kernels.h); -1: it is no such tensor. */
 int    qsf_ggml_tile_type(const qsf_tensor *t);
 /* Bytes of scratch for one strip of t. */
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t);
-/* Bytes of t as tiles, which is more than t->bytes where rows are no whole strips; t->bytes where it is no such tensor. */
+/* Bytes of t as tiles, which is more than t->bytes where rows are no whole strips; t->bytes where
+ * it is no such tensor. */
 uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t);
-/* Permutes the data of n tensors, which can be written and has room for tiles, into tiles; each becomes what it then is.  The pool's
- * threads (NULL: the caller) share the work; strips is scratch for the largest strip for each of them. */
+/* Permutes the data of n tensors, which can be written and has room for tiles, into tiles; each
+ * becomes what it then is.  The pool's threads (NULL: the caller) share the work; strips is scratch
+ * for the largest strip for each of them. */
 void   qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool);
-/* The way back for one block: row r of a tile of type QSF_T_GGML + n to GGUF's bytes. */
+/* The way back for one block: row r of a tile of one of GGUF's types to GGUF's bytes. */
 void   qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block);
 
 #endif

@@ -3,8 +3,8 @@
 #include "tensor/quant.h"
 #include "tensor/quant_search.h"
 
-/* How each type's grid is searched.  The step that clips nothing is best at 8 bits; the fewer the levels, the more it
- * pays to clip the largest values. */
+/* How each type's grid is searched.  The step that clips nothing is best at 8 bits; the fewer the
+ * levels, the more it pays to clip the largest values. */
 static const struct { uint8_t type; qsf_quant_rule rule; } quant_rules[] = {
     /*                 levels zero  any_lo free   signs  lo     narrow steps */
     { QSF_T_2BIT_SYM, {   4, true,  false, false, false, -1.5f,  0.30f, 20 } },
@@ -26,7 +26,7 @@ static const qsf_quant_rule *quant_rule(uint32_t type)
     return NULL;
 }
 
-/* ---- packing: bit i of plane p of a block is bit p of ... code i, least significant bits first ---- */
+/* ---- packing: bit i of plane p is bit p of code i, least significant bits first ---- */
 
 /* n codes of `bits` bits each, n * bits a multiple of 8. */
 static uint8_t *quant_put_plane(uint8_t *out, const uint8_t *code, size_t n, int shift, int bits)
@@ -40,7 +40,8 @@ static uint8_t *quant_put_plane(uint8_t *out, const uint8_t *code, size_t n, int
     return out;
 }
 
-static uint8_t *quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code, size_t n)
+static uint8_t *quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f,
+                                const uint8_t *code, size_t n)
 {
     qsf_put16(out, qsf_f32_to_f16(f->scale));
     out += 2;
@@ -53,7 +54,8 @@ static uint8_t *quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit
     }
     switch (type) {
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: return quant_put_plane(out, code, n, 0, 2);
-    case QSF_T_3BIT: case QSF_T_3BIT_S:   return quant_put_plane(quant_put_plane(out, code, n, 0, 2), code, n, 2, 1);
+    case QSF_T_3BIT: case QSF_T_3BIT_S:
+        return quant_put_plane(quant_put_plane(out, code, n, 0, 2), code, n, 2, 1);
     case QSF_T_4BIT: case QSF_T_4BIT_S:   return quant_put_plane(out, code, n, 0, 4);
     case QSF_T_5BIT_S: return quant_put_plane(quant_put_plane(out, code, n, 0, 4), code, n, 4, 1);
     case QSF_T_6BIT_S: return quant_put_plane(quant_put_plane(out, code, n, 0, 4), code, n, 4, 2);
@@ -80,7 +82,8 @@ static double quant_mean_square(const float *w, uint32_t cols)
     return cols ? sum / cols : 0;
 }
 
-static void quant_add_error(qsf_quant_error *e, const float *x, const uint8_t *code, size_t n, const qsf_quant_fit *f)
+static void quant_add_error(qsf_quant_error *e, const float *x, const uint8_t *code, size_t n,
+                            const qsf_quant_fit *f)
 {
     for (size_t i = 0; i < n; i++) {
         const double v = x[i], d = f->scale * (float)code[i] + f->zero;
@@ -91,7 +94,8 @@ static void quant_add_error(qsf_quant_error *e, const float *x, const uint8_t *c
     }
 }
 
-static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols, uint8_t *dst, qsf_quant_error *e)
+static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols, uint8_t *dst,
+                                   qsf_quant_error *e)
 {
     for (uint32_t i = 0; i < cols; i++) {
         float back = w[i];
@@ -114,18 +118,22 @@ static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols,
     return QSF_OK;
 }
 
-qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols, const float *importance,
-                            void *dst, qsf_quant_error *e, qsf_error *err)
+qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
+                            const float *importance, void *dst, qsf_quant_error *e, qsf_error *err)
 {
-    const float most = type == QSF_T_F32 || type == QSF_T_BF16 ? FLT_MAX : 65504.0f;      /* fp16's largest number */
+    /* fp16's largest number */
+    const float most = type == QSF_T_F32 || type == QSF_T_BF16 ? FLT_MAX : 65504.0f;
     for (uint32_t i = 0; i < cols; i++)
         if (!(fabsf(w[i]) <= most))
-            return qsf_fail(err, QSF_E_CORRUPT, "column %u is %s", (unsigned)i, isnan(w[i]) ? "not a number" : isinf(w[i]) ? "infinite" : "too large for fp16");
-    if (type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16) return quant_row_floats(type, w, cols, dst, e);
+            return qsf_fail(err, QSF_E_CORRUPT, "column %u is %s", (unsigned)i,
+                            isnan(w[i]) ? "not a number" : isinf(w[i]) ? "infinite" : "too large for fp16");
+    if (type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16)
+        return quant_row_floats(type, w, cols, dst, e);
 
     const qsf_quant_rule *rule = quant_rule(type);
     if (!rule || (block != 32 && block != 64 && block != 128 && block != 256))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "no quantiser for type %u with blocks of %u", (unsigned)type, (unsigned)block);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "no quantiser for type %u with blocks of %u", (unsigned)type,
+                        (unsigned)block);
 
     float x[QSF_MAX_BLOCK], weight[QSF_MAX_BLOCK];
     uint8_t code[QSF_MAX_BLOCK], *out = dst;
@@ -136,7 +144,8 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
             x[i] = w[at + i];
             weight[i] = sqrtf(mean + x[i] * x[i]) * (importance ? importance[at + i] : 1.0f);
         }
-        for (uint32_t i = n; i < block; i++) x[i] = weight[i] = 0;     /* columns beyond the last count for nothing */
+        /* columns beyond the last count for nothing */
+        for (uint32_t i = n; i < block; i++) x[i] = weight[i] = 0;
         const qsf_quant_fit f = qsf_quant_search(rule, x, weight, block, code);
         if (e) quant_add_error(e, x, code, n, &f);
         out = quant_put_block(out, type, &f, code, block);

@@ -1,15 +1,18 @@
-/* Quantisers: floats to blocks.  The search for scale and zero decides a file's quality; see docs/quantisers.md.
+/* Quantisers: floats to blocks.  The search for scale and zero decides a file's quality; see
+ * docs/quantisers.md.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_QUANT_H
 #define QSF_QUANT_H
 
 #include "tensor/types.h"
 
-typedef struct qsf_quant_error { double sum_sq, err_sq, dot, deq_sq; } qsf_quant_error;   /* of w, w - w', w . w', w' */
+/* of w, w - w', w . w', w' */
+typedef struct qsf_quant_error { double sum_sq, err_sq, dot, deq_sq; } qsf_quant_error;
 
-/* One row of cols floats to ceil(cols / block) packing 0 blocks of a QSF type at dst.  importance[cols]: weight of each column's squared
- * error (mean squared activation), or NULL: without calibration.  Adds to *e where not NULL. */
-qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols, const float *importance,
-                            void *dst, qsf_quant_error *e, qsf_error *err);
+/* One row of cols floats to ceil(cols / block) packing 0 blocks of a QSF type at dst.
+ * importance[cols]: weight of each column's squared error (mean squared activation), or NULL:
+ * without calibration.  Adds to *e where not NULL. */
+qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
+                            const float *importance, void *dst, qsf_quant_error *e, qsf_error *err);
 
 #endif

@@ -1,10 +1,12 @@
-/* The search for a block's scale and zero: candidates, then least squares, then fp16 rounding; see docs/quantisers.md.
+/* The search for a block's scale and zero: candidates, then least squares, then fp16 rounding; see
+ * docs/quantisers.md.
  * SPDX-License-Identifier: MIT
  *
- * For codes that are fixed, the best step is a quotient of two sums, and so is the error it leaves: with q the levels
- * in steps, step = sum(w x q) / sum(w q q) removes sum(w x q)^2 / sum(w q q) of the weighted energy.  So a candidate
- * costs one pass over the block, and the one that removes most wins.  Passes keep 8 sums side by side: plain C that
- * compilers turn into vectors, with one result on every machine that does not fuse multiply and add. */
+ * For codes that are fixed, the best step is a quotient of two sums, and so is the error it leaves:
+ * with q the levels in steps, step = sum(w x q) / sum(w q q) removes sum(w x q)^2 / sum(w q q) of
+ * the weighted energy.  So a candidate costs one pass over the block, and the one that removes most
+ * wins.  Passes keep 8 sums side by side: plain C that compilers turn into vectors, with one result
+ * on every machine that does not fuse multiply and add. */
 #include "tensor/quant_search.h"
 
 enum { QS_LANES = 8, QS_REFINE = 4, QS_WIDTHS = 8 };
@@ -58,8 +60,8 @@ static float qs_covering_step(qs_grid g, float low, float high)
 }
 
 /* Tries steps of one sign from narrow to a little above what clips nothing. */
-static void qs_scan(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n, qs_grid g,
-                    float low, float high, float sign)
+static void qs_scan(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n,
+                    qs_grid g, float low, float high, float sign)
 {
     const float cover = sign > 0 ? qs_covering_step(g, low, high) : qs_covering_step(g, -high, -low);
     if (!(cover > 0)) return;
@@ -79,7 +81,8 @@ static void qs_refine(qs_best *best, const float *x, const float *w, size_t n)
 
 /* ---- lo searched for: the type stores a zero ---- */
 
-static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n, float low, float high)
+static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x, const float *w, size_t n,
+                          float low, float high)
 {
     const int top = r->n_levels - 1;
     const float span = QSF_MAX(high, 0) - QSF_MIN(low, 0);
@@ -92,9 +95,11 @@ static void qs_scan_zeros(qs_best *best, const qsf_quant_rule *r, const float *x
 
 typedef struct qs_line { float gain, step, zero; } qs_line;
 
-/* Codes for the line, then the step and zero that are best for them; false: they take away no more than *best.  x is around
- * its weighted mean, so that the two unknowns part: step = cov / var, and cov^2 / var of the energy is taken away. */
-static bool qs_line_try(qs_line *best, const float *x, const float *w, size_t n, float sum_w, float step, float zero, float top)
+/* Codes for the line, then the step and zero that are best for them; false: they take away no more
+ * than *best.  x is around its weighted mean, so that the two unknowns part: step = cov / var, and
+ * cov^2 / var of the energy is taken away. */
+static bool qs_line_try(qs_line *best, const float *x, const float *w, size_t n, float sum_w, float step,
+                        float zero, float top)
 {
     float a[QS_LANES] = { 0 }, b[QS_LANES] = { 0 }, e[QS_LANES] = { 0 };
     const float inv = 1.0f / step;
@@ -118,7 +123,8 @@ static bool qs_line_try(qs_line *best, const float *x, const float *w, size_t n,
 }
 
 /* Starts at several widths, and at the best grid with an exact zero. */
-static qs_line qs_line_search(const qsf_quant_rule *r, const qs_best *exact, const float *x, const float *w, size_t n, float low, float high)
+static qs_line qs_line_search(const qsf_quant_rule *r, const qs_best *exact, const float *x, const float *w,
+                              size_t n, float low, float high)
 {
     const float top = (float)(r->n_levels - 1);
     float y[QSF_QUANT_MOST], sum_w = 0, sum = 0;
@@ -133,10 +139,12 @@ static qs_line qs_line_search(const qsf_quant_rule *r, const qs_best *exact, con
     for (size_t i = 0; i < n; i++) y[i] = x[i] - mean;
     for (int i = 0; i <= QS_WIDTHS; i++) {
         const float step = i < QS_WIDTHS ? (high - low) * (1.0f - 0.09f * (float)i) / top : exact->step;
-        const float zero = i < QS_WIDTHS ? 0.5f * (low + high) - 0.5f * step * top - mean : exact->step * exact->grid.lo - mean;
+        const float zero = i < QS_WIDTHS ? 0.5f * (low + high) - 0.5f * step * top - mean
+            : exact->step * exact->grid.lo - mean;
         qs_line here = { 0, 0, 0 };
         bool more = step > 0 && qs_line_try(&here, y, w, n, sum_w, step, zero, top);
-        for (int k = 0; more && k < QS_REFINE; k++) more = qs_line_try(&here, y, w, n, sum_w, here.step, here.zero, top);
+        for (int k = 0; more && k < QS_REFINE; k++)
+            more = qs_line_try(&here, y, w, n, sum_w, here.step, here.zero, top);
         if (here.gain > best.gain) best = here;
     }
     best.zero += mean;
@@ -145,8 +153,9 @@ static qs_line qs_line_search(const qsf_quant_rule *r, const qs_best *exact, con
 
 /* ---- fp16 ---- */
 
-/* The fp16 number nearest to step whose product with lo is an fp16 number too.  A product of an a-bit and a b-bit
- * integer has at most a + b bits and fp16 keeps 11: the step keeps 11 less the bits of lo's odd part. */
+/* The fp16 number nearest to step whose product with lo is an fp16 number too.  A product of an
+ * a-bit and a b-bit integer has at most a + b bits and fp16 keeps 11: the step keeps 11 less the
+ * bits of lo's odd part. */
 static float qs_exact_step(float step, float lo)
 {
     int odd = (int)fabsf(lo * 2), bits = 0;
@@ -161,7 +170,8 @@ static float qs_exact_step(float step, float lo)
     const int unit = 1 << bits;
     m += unit / 2;
     m -= m % unit;
-    while (qsf_f16_to_f32((uint16_t)m) * QSF_MAX(fabsf(lo), 1.0f) > QS_MOST) m -= unit;      /* infinite, or its zero would be */
+    /* infinite, or its zero would be */
+    while (qsf_f16_to_f32((uint16_t)m) * QSF_MAX(fabsf(lo), 1.0f) > QS_MOST) m -= unit;
     return qsf_f16_to_f32((uint16_t)(sign | m));
 }
 
@@ -182,7 +192,8 @@ static void qs_encode(const float *x, size_t n, const qsf_quant_fit *f, int n_le
     }
 }
 
-qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const float *w, size_t n, uint8_t *code)
+qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const float *w, size_t n,
+                               uint8_t *code)
 {
     float low = x[0], high = x[0];
     for (size_t i = 1; i < n; i++) {
@@ -190,7 +201,8 @@ qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const fl
         high = QSF_MAX(high, x[i]);
     }
     qs_best best = { 0, 0, qs_grid_at(r->lo, r->n_levels) };
-    /* Below a quarter of fp16's smallest number nothing is left after rounding, and 1 / step would overflow. */
+    /* Below a quarter of fp16's smallest number nothing is left after rounding,
+     * and 1 / step would overflow. */
     if (QSF_MAX(high, -low) > 0x1p-26f) {
         if (r->any_lo) qs_scan_zeros(&best, r, x, w, n, low, high);
         else           qs_scan(&best, r, x, w, n, best.grid, low, high, 1);
@@ -208,7 +220,8 @@ qsf_quant_fit qsf_quant_search(const qsf_quant_rule *r, const float *x, const fl
         }
     }
     qs_encode(x, n, &f, r->n_levels, code);
-    if (f.scale == 0) memset(code, f.lo < 0 ? (int)-f.lo : 0, n);   /* decodes to 0 whatever the reader does with the scale */
+    /* decodes to 0 whatever the reader does with the scale */
+    if (f.scale == 0) memset(code, f.lo < 0 ? (int)-f.lo : 0, n);
     return f;
 }
 

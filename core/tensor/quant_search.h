@@ -1,8 +1,9 @@
 /* The search for a block's scale and zero: the grid that loses least of the block's weights.
  * SPDX-License-Identifier: MIT
  *
- * A grid is n_levels equal steps; its lowest level is lo steps from zero: value = step * (lo + code).  lo is an integer
- * where zero is a level, and an integer and a half where zero lies between two (the half-step grid of 2 bits). */
+ * A grid is n_levels equal steps; its lowest level is lo steps from zero: value = step * (lo +
+ * code).  lo is an integer where zero is a level, and an integer and a half where zero lies between
+ * two (the half-step grid of 2 bits). */
 #ifndef QSF_QUANT_SEARCH_H
 #define QSF_QUANT_SEARCH_H
 
@@ -21,12 +22,14 @@ typedef struct qsf_quant_rule {
 
 enum { QSF_QUANT_MOST = 256 };   /* weights in a block */
 
-/* value = scale * code + zero, both exactly fp16 numbers.  Where the zero is not free, zero == lo * scale exactly. */
+/* value = scale * code + zero, both exactly fp16 numbers.
+ * Where the zero is not free, zero == lo * scale exactly. */
 typedef struct qsf_quant_fit { float scale, zero, lo; } qsf_quant_fit;
 
 /* x[n], w[n]: values and the weights (>= 0) of their squared errors; n is a multiple of 8, at most
  * QSF_QUANT_MOST, both finite.
  * Writes code[n] and returns the fit.  All-zero input gives scale 0 where the rule has no zero. */
-qsf_quant_fit qsf_quant_search(const qsf_quant_rule *rule, const float *x, const float *w, size_t n, uint8_t *code);
+qsf_quant_fit qsf_quant_search(const qsf_quant_rule *rule, const float *x, const float *w, size_t n,
+                               uint8_t *code);
 
 #endif

@@ -1,15 +1,14 @@
 /* Tensor types: sizes, floats, and the way between rows of blocks and tiles.
  * SPDX-License-Identifier: MIT
  *
- * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and tiles hold the same codes in the same
- * planes, only in another order, so that everything here goes through "the codes of one row of one block". */
+ * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and
+ * tiles hold the same codes in the same planes, only in another order, so that everything here goes
+ * through "the codes of one row of one block". */
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
 #include "tensor/types_ggml.h"
 
 /* ---- what there is ---- */
-
-#define TYPE_GGML(name, log2_block, bytes) { name, 0, false, log2_block, bytes, 0 }
 
 const qsf_type_info *qsf_type_get(uint32_t type)
 {
@@ -31,11 +30,18 @@ const qsf_type_info *qsf_type_get(uint32_t type)
         [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
     };
     static const qsf_type_info ggml[] = {
-        [2]  = TYPE_GGML("q4_0", 5, 18),   [3]  = TYPE_GGML("q4_1", 5, 20),
-        [6]  = TYPE_GGML("q5_0", 5, 22),   [7]  = TYPE_GGML("q5_1", 5, 24),   [8]  = TYPE_GGML("q8_0", 5, 34),
-        [10] = TYPE_GGML("q2_K", 8, 84),   [11] = TYPE_GGML("q3_K", 8, 110),  [12] = TYPE_GGML("q4_K", 8, 144),
-        [13] = TYPE_GGML("q5_K", 8, 176),  [14] = TYPE_GGML("q6_K", 8, 210),
-        [20] = TYPE_GGML("iq4_nl", 5, 18), [23] = TYPE_GGML("iq4_xs", 8, 136),
+        [QSF_T_Q4_0 - QSF_T_GGML]   = { "q4_0", 0, false, 5, 18, 0 },
+        [QSF_T_Q4_1 - QSF_T_GGML]   = { "q4_1", 0, false, 5, 20, 0 },
+        [QSF_T_Q5_0 - QSF_T_GGML]   = { "q5_0", 0, false, 5, 22, 0 },
+        [QSF_T_Q5_1 - QSF_T_GGML]   = { "q5_1", 0, false, 5, 24, 0 },
+        [QSF_T_Q8_0 - QSF_T_GGML]   = { "q8_0", 0, false, 5, 34, 0 },
+        [QSF_T_Q2_K - QSF_T_GGML]   = { "q2_K", 0, false, 8, 84, 0 },
+        [QSF_T_Q3_K - QSF_T_GGML]   = { "q3_K", 0, false, 8, 110, 0 },
+        [QSF_T_Q4_K - QSF_T_GGML]   = { "q4_K", 0, false, 8, 144, 0 },
+        [QSF_T_Q5_K - QSF_T_GGML]   = { "q5_K", 0, false, 8, 176, 0 },
+        [QSF_T_Q6_K - QSF_T_GGML]   = { "q6_K", 0, false, 8, 210, 0 },
+        [QSF_T_IQ4_NL - QSF_T_GGML] = { "iq4_nl", 0, false, 5, 18, 0 },
+        [QSF_T_IQ4_XS - QSF_T_GGML] = { "iq4_xs", 0, false, 8, 136, 0 },
     };
     const qsf_type_info *info = NULL;
     if (type < QSF_ARRAY_LEN(own)) info = &own[type];
@@ -64,21 +70,27 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 {
     const qsf_type_info *info = qsf_type_get(type);
     *bytes = 0;
-    if (!info || type == QSF_T_MIXED) return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
+    if (!info || type == QSF_T_MIXED)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
     if (packing > 1 || (packing == 1 && !info->bits))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version", (unsigned)packing, info->name);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version",
+                        (unsigned)packing, info->name);
     if (type == QSF_T_SPARSE) {         /* any number of entries, also none */
         *bytes = qsf_round_up(4 * ((uint64_t)rows + 1) + 6 * (uint64_t)cols, 4);
         return QSF_OK;
     }
     const uint32_t each = qsf_block_bytes(type, block);
-    if (!each) return qsf_fail(err, QSF_E_UNSUPPORTED, "type %s has no blocks of %u", info->name, (unsigned)block);
-    if (!rows || !cols) return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
+    if (!each)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "type %s has no blocks of %u", info->name, (unsigned)block);
+    if (!rows || !cols)
+        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u", (unsigned)rows, (unsigned)cols);
     if (info->own_block && cols % block)
-        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s", (unsigned)cols, info->name);
+        return qsf_fail(err, QSF_E_CORRUPT, "rows of %u values are no whole blocks of type %s",
+                        (unsigned)cols, info->name);
     const uint64_t lines = packing == 1 ? qsf_round_up(rows, QSF_TILE_ROWS) : rows;
     if (qsf_mul_u64(lines * qsf_ceil_div(cols, block), each, bytes))
-        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u is too large", (unsigned)rows, (unsigned)cols);
+        return qsf_fail(err, QSF_E_CORRUPT, "a tensor of %u x %u is too large", (unsigned)rows,
+                        (unsigned)cols);
     return QSF_OK;
 }
 
@@ -88,8 +100,8 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 typedef struct type_plane { uint8_t bits, shift; } type_plane;
 typedef struct type_planes { uint32_t n; type_plane p[2]; } type_planes;
 
-/* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the zero mask; in tiles they are one field,
- * zero + 2 * sign. */
+/* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the
+ * zero mask; in tiles they are one field, zero + 2 * sign. */
 static type_planes planes_of(uint32_t type, bool tile)
 {
     switch (type) {
@@ -109,26 +121,19 @@ static type_planes planes_of(uint32_t type, bool tile)
 /* Ternary zero with a sign is zero. */
 enum { TERNARY_ZERO = 1, TERNARY_SIGNED_ZERO = 3 };
 
-static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, unsigned shift, uint32_t n, uint8_t *restrict codes)
+static inline void plane_read_bits(const uint8_t *restrict src, unsigned bits, unsigned shift, uint32_t n,
+                                   uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (uint32_t i = 0; i < n / each; i++)
-        for (unsigned f = 0; f < each; f++) codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
+        for (unsigned f = 0; f < each; f++)
+            codes[i * each + f] |= (uint8_t)((src[i] >> bits * f & mask) << shift);
 }
 
-static inline void plane_write_bits(uint8_t *restrict dst, unsigned bits, unsigned shift, uint32_t n, const uint8_t *restrict codes)
-{
-    const unsigned each = 8 / bits, mask = (1u << bits) - 1;
-    for (uint32_t i = 0; i < n / each; i++) {
-        unsigned v = 0;
-        for (unsigned f = 0; f < each; f++) v |= (codes[i * each + f] >> shift & mask) << bits * f;
-        dst[i] = (uint8_t)v;
-    }
-}
-
-/* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 / bits * j + f) * 4 + b.  tile: where
- * the row's 4 bytes of the plane's first vector stand. */
-static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift, uint8_t *restrict codes)
+/* In a group, vector j has 4 bytes of each of the 16 rows; field f of a row's byte b is column (8 /
+ * bits * j + f) * 4 + b.  tile: where the row's 4 bytes of the plane's first vector stand. */
+static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, unsigned shift,
+                                   uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (unsigned j = 0; j < bits; j++)
@@ -137,20 +142,23 @@ static inline void plane_read_tile(const uint8_t *restrict tile, unsigned bits, 
                 codes[(each * j + f) * 4 + b] |= (uint8_t)((tile[64 * j + b] >> bits * f & mask) << shift);
 }
 
-static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsigned shift, const uint8_t *restrict codes)
+static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsigned shift,
+                                    const uint8_t *restrict codes)
 {
     const unsigned each = 8 / bits, mask = (1u << bits) - 1;
     for (unsigned j = 0; j < bits; j++)
         for (unsigned b = 0; b < 4; b++) {
             unsigned v = 0;
-            for (unsigned f = 0; f < each; f++) v |= (codes[(each * j + f) * 4 + b] >> shift & mask) << bits * f;
+            for (unsigned f = 0; f < each; f++)
+                v |= (codes[(each * j + f) * 4 + b] >> shift & mask) << bits * f;
             tile[64 * j + b] = (uint8_t)v;
         }
 }
 
 /* Each width gets loops of its own with constants. */
-#define PLANE_EACH_WIDTH(bits, call) \
-    switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; default: call(8); break; }
+#define PLANE_EACH_WIDTH(bits, call)                                                        \
+    switch (bits) { case 1: call(1); break; case 2: call(2); break; case 4: call(4); break; \
+                    default: call(8); break; }
 
 /* The codes behind a row's block header. */
 static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_t *codes)
@@ -165,17 +173,6 @@ static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_
     }
     for (uint32_t i = 0; type == QSF_T_TERNARY && i < block; i++)
         if (codes[i] == TERNARY_SIGNED_ZERO) codes[i] = TERNARY_ZERO;
-}
-
-static void codes_write(uint8_t *dst, uint32_t type, uint32_t block, const uint8_t *codes)
-{
-    const type_planes pl = planes_of(type, false);
-    for (uint32_t i = 0; i < pl.n; i++) {
-#define CALL(b) plane_write_bits(dst, b, pl.p[i].shift, block, codes)
-        PLANE_EACH_WIDTH(pl.p[i].bits, CALL)
-#undef CALL
-        dst += block * pl.p[i].bits / 8;
-    }
 }
 
 /* The codes of row r of a tile; groups: behind the tile's header. */
@@ -212,12 +209,13 @@ static void tile_codes_write(uint8_t *groups, uint32_t type, uint32_t block, uin
 static inline float half_to_float(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000) << 16, em = h & 0x7fff;
-    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);      /* the exponents' biases differ by 112 */
+    /* the exponents' biases differ by 112 */
+    const uint32_t bits = qsf_f32_bits(qsf_f32_from_bits(em << 13) * 0x1p112f);
     return qsf_f32_from_bits(sign | bits | (em >= 0x7c00 ? 0x7f800000 : 0));
 }
 
-static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero, const uint8_t *restrict codes, uint32_t n,
-                            float *restrict out)
+static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero,
+                            const uint8_t *restrict codes, uint32_t n, float *restrict out)
 {
     if (type == QSF_T_8BIT)
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(int8_t)codes[i];
@@ -252,7 +250,8 @@ static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
             codes_read(scale + (info->has_zero ? 4 : 2), t->type, block, codes);
         }
         const float zero = info->has_zero ? qsf_f16_to_f32(qsf_le16(scale + zero_at)) : 0;
-        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes, QSF_MIN(block, t->cols - col), out + col);
+        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes,
+                        QSF_MIN(block, t->cols - col), out + col);
     }
 }
 
@@ -303,7 +302,8 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
 {
     const bool has_zero = qsf_type_get(rows->type)->has_zero;
     const uint32_t block = rows->block, each = qsf_block_bytes(rows->type, block), head = has_zero ? 4 : 2;
-    const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block), tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
+    const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block),
+        tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
     const uint8_t *src = rows->data;
     uint8_t *tile = dst, codes[QSF_MAX_BLOCK];
 
@@ -321,31 +321,12 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
             }
 }
 
-void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes)
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
+                      const uint8_t *codes)
 {
     assert(!qsf_type_get(type)->has_zero);
     qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
     tile_codes_write((uint8_t *)tile + 2 * QSF_TILE_ROWS, type, block, r, codes);
 }
 
-void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst)
-{
-    const bool has_zero = qsf_type_get(tiles->type)->has_zero;
-    const uint32_t block = tiles->block, each = qsf_block_bytes(tiles->type, block), head = has_zero ? 4 : 2;
-    const size_t blocks = (size_t)qsf_ceil_div(tiles->cols, block);
-    const uint8_t *src = tiles->data;
-    uint8_t *to = dst, codes[QSF_MAX_BLOCK];
-
-    for (size_t row = 0; row < tiles->rows; row++)
-        for (size_t b = 0; b < blocks; b++, to += each) {
-            const uint32_t r = row % QSF_TILE_ROWS;
-            const uint8_t *tile = src + (row / QSF_TILE_ROWS * blocks + b) * each * QSF_TILE_ROWS;
-            memcpy(to, tile + 2 * r, 2);
-            if (has_zero) memcpy(to + 2, tile + 2 * QSF_TILE_ROWS + 2 * r, 2);
-            tile_codes_read(tile + head * QSF_TILE_ROWS, tiles->type, block, r, codes);
-            codes_write(to + head, tiles->type, block, codes);
-        }
-}
-
-#undef TYPE_GGML
 #undef PLANE_EACH_WIDTH

@@ -1,16 +1,19 @@
-/* Tensor types: how weights are stored, how many bytes that takes, and their plain meaning as floats.
+/* Tensor types: how weights are stored, how many bytes that takes, and their plain meaning as
+ * floats.
  * SPDX-License-Identifier: MIT
  *
  * A matrix is rows x cols, row = output, col = input.  Two packings:
  *   0  rows of blocks: each row is ceil(cols / block) blocks one after another
- *   1  tiles of 16 rows x one block of columns: tile[rows/16][cols/block], rows and cols padded with zeros
+ *   1  tiles of 16 rows x one block of columns: tile[rows/16][cols/block], rows and cols padded
+ *      with zeros
  * docs/format.md draws every block and tile. */
 #ifndef QSF_TYPES_H
 #define QSF_TYPES_H
 
 #include "base/base.h"
 
-/* Numbers 0-5 are the founding document's, 16-63 QSF's own, 64 + n is GGUF's type n.  Released numbers never change. */
+/* Numbers 0-5 are the founding document's, 16-63 QSF's own, 64 + n is GGUF's type n.
+ * Released numbers never change. */
 typedef enum qsf_type {
     QSF_T_2BIT_SYM  = 0,    /* scale, zero, 2-bit codes: value = scale * code + zero, zero = -1.5 * scale */
     QSF_T_2BIT      = 1,    /* scale, zero, 2-bit codes */
@@ -26,10 +29,15 @@ typedef enum qsf_type {
     QSF_T_6BIT_S    = 21,   /* scale, 4-bit plane, 2-bit plane: value = scale * (code - 32) */
     QSF_T_3BIT_S    = 22,   /* scale, 3-bit codes: value = scale * (code - 4) */
     QSF_T_BF16      = 23,
-    QSF_T_SPARSE    = 24,   /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
-                             * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
-    QSF_T_GGML      = 64,   /* + ggml type number; in memory also with packing 1, see core/tensor/ggml_tiles.h */
-    QSF_T_GGML_LAST = 64 + 63
+    /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
+     * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
+    QSF_T_SPARSE    = 24,
+    /* GGUF's types of blocks; in memory also with packing 1, see core/tensor/ggml_tiles.h */
+    QSF_T_GGML      = 64,
+    QSF_T_Q4_0 = QSF_T_GGML + 2, QSF_T_Q4_1, QSF_T_Q5_0 = QSF_T_GGML + 6, QSF_T_Q5_1, QSF_T_Q8_0,
+    QSF_T_Q2_K = QSF_T_GGML + 10, QSF_T_Q3_K, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K,
+    QSF_T_IQ4_NL = QSF_T_GGML + 20, QSF_T_IQ4_XS = QSF_T_GGML + 23,
+    QSF_T_GGML_END
 } qsf_type;
 
 /* What a tensor is for.  Numbers 0-13 are the founding document's. */
@@ -44,7 +52,8 @@ typedef enum qsf_kind {
     QSF_K_Q_NORM, QSF_K_K_NORM,
     QSF_K_ATTN_POST_NORM, QSF_K_FFN_POST_NORM,
     /* outside the layers */
-    QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT, QSF_K_OUTPUT_BIAS,
+    QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT,
+    QSF_K_OUTPUT_BIAS,
     QSF_N_KINDS = 40,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */
@@ -56,7 +65,8 @@ typedef struct qsf_tensor {
     uint32_t    kind;
     uint8_t     type;        /* qsf_type */
     uint8_t     packing;     /* 0 or 1 */
-    uint16_t    block;       /* columns a block: 32, 64, 128, 256 for QSF types; GGUF types have their own; 1 for floats */
+    /* columns a block: 32, 64, 128, 256 for QSF types; GGUF types have their own; 1 for floats */
+    uint16_t    block;
     uint32_t    rows, cols;  /* a vector has rows = 1 */
     uint64_t    bytes;       /* qsf_tensor_bytes of the above */
     const void *data;        /* NULL until the tensor is in memory */
@@ -75,19 +85,23 @@ typedef struct qsf_type_info {
 const qsf_type_info *qsf_type_get(uint32_t type);
 /* Whether codes can be tiled: QSF's quantised types 0-4 and 18-22. */
 bool qsf_type_tiles(uint32_t type);
-/* Bytes of one block of one row; a tile takes 16 times that.  0: type and block do not go together. */
+/* Bytes of one block of one row; a tile takes 16 times that.
+ * 0: type and block do not go together. */
 uint32_t qsf_block_bytes(uint32_t type, uint32_t block);
-/* QSF_E_UNSUPPORTED: unknown type, block or packing; QSF_E_CORRUPT: the size overflows or a GGUF row is no whole blocks. */
+/* QSF_E_UNSUPPORTED: unknown type, block or packing; QSF_E_CORRUPT: the size overflows or a GGUF
+ * row is no whole blocks. */
 qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols,
                             uint64_t *bytes, qsf_error *err);
 
-/* Rows [row, row+n) as floats, out[n][cols].  The plain meaning of every type: everything fast is checked against it. */
+/* Rows [row, row+n) as floats, out[n][cols].  The plain meaning of every type:
+ * everything fast is checked against it. */
 void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out);
 
-/* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it) and back. */
+/* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it). */
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
-void qsf_unpack_tiles(const qsf_tensor *tiles, void *dst);
-/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to fp16) and codes[block]. */
-void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale, const uint8_t *codes);
+/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to
+ * fp16) and codes[block]. */
+void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
+                      const uint8_t *codes);
 
 #endif

@@ -1,5 +1,5 @@
-/* GGUF's block types as floats.  Each function takes the blocks of a row one after another; the loops have constant lengths and no
- * branches, so that compilers turn them into vectors.
+/* GGUF's block types as floats.  Each function takes the blocks of a row one after another; the
+ * loops have constant lengths and no branches, so that compilers turn them into vectors.
  * SPDX-License-Identifier: MIT */
 #include "tensor/types_ggml.h"
 
@@ -88,8 +88,8 @@ static void dequant_iq4_nl(const uint8_t *restrict p, size_t blocks, float *rest
 
 /* ---- super-blocks of 256 ---- */
 
-/* scales[16]: low nibble scale, high nibble minimum of 16 values; codes[64]: 2 bits; fp16 d, dmin.  Value 128h + 32s + i has bits 2s of
- * byte 32h + i. */
+/* scales[16]: low nibble scale, high nibble minimum of 16 values; codes[64]: 2 bits; fp16 d, dmin.
+ * Value 128h + 32s + i has bits 2s of byte 32h + i. */
 static void dequant_q2_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
 {
     for (; blocks--; p += 84) {
@@ -103,8 +103,8 @@ static void dequant_q2_k(const uint8_t *restrict p, size_t blocks, float *restri
     }
 }
 
-/* high[32]: bit n of byte i is the third bit of value 32n + i; codes[64] as in Q2_K; 16 scales of 6 bits: low nibbles in 8 bytes, high
- * pairs in 4; fp16 d. */
+/* high[32]: bit n of byte i is the third bit of value 32n + i; codes[64] as in Q2_K; 16 scales of 6
+ * bits: low nibbles in 8 bytes, high pairs in 4; fp16 d. */
 static void dequant_q3_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
 {
     for (; blocks--; p += 110) {
@@ -115,7 +115,8 @@ static void dequant_q3_k(const uint8_t *restrict p, size_t blocks, float *restri
             const int shift = 2 * (k / 2 % 4), bit = k / 2;
             const int low = k < 8 ? sc[k] & 15 : sc[k - 8] >> 4;
             const float dl = d * (float)((low | (sc[8 + k % 4] >> 2 * (k / 4) & 3) << 4) - 32);
-            for (int i = 0; i < 16; i++) out[i] = dl * (float)((q[i] >> shift & 3) + 4 * (high[i] >> bit & 1) - 4);
+            for (int i = 0; i < 16; i++)
+                out[i] = dl * (float)((q[i] >> shift & 3) + 4 * (high[i] >> bit & 1) - 4);
         }
     }
 }
@@ -132,7 +133,8 @@ static inline void ggml_scale_min(const uint8_t *s, int j, int *scale, int *min)
     }
 }
 
-/* fp16 d, dmin; scales[12]; nibbles[128]: value 64h + i low, 64h + 32 + i high nibble of byte 32h + i */
+/* fp16 d, dmin; scales[12]; nibbles[128]: value 64h + i low,
+ * 64h + 32 + i high nibble of byte 32h + i */
 static void dequant_q4_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
 {
     for (; blocks--; p += 144) {
@@ -151,7 +153,8 @@ static void dequant_q4_k(const uint8_t *restrict p, size_t blocks, float *restri
     }
 }
 
-/* fp16 d, dmin; scales[12]; high[32]: bit n of byte i is the fifth bit of value 32n + i; nibbles as in Q4_K */
+/* fp16 d, dmin; scales[12]; high[32]: bit n of byte i is the fifth bit of value 32n + i;
+ * nibbles as in Q4_K */
 static void dequant_q5_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
 {
     for (; blocks--; p += 176) {
@@ -171,8 +174,8 @@ static void dequant_q5_k(const uint8_t *restrict p, size_t blocks, float *restri
     }
 }
 
-/* nibbles[128], high pairs[64], int8 scales[16], fp16 d.  Value 128h + 32s + i: nibble s/2 of byte 64h + 32(s%2) + i, pair s of byte
- * 32h + i. */
+/* nibbles[128], high pairs[64], int8 scales[16], fp16 d.  Value 128h + 32s + i: nibble s/2 of byte
+ * 64h + 32(s%2) + i, pair s of byte 32h + i. */
 static void dequant_q6_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
 {
     for (; blocks--; p += 210) {
@@ -182,7 +185,8 @@ static void dequant_q6_k(const uint8_t *restrict p, size_t blocks, float *restri
             const uint8_t *q = p + 64 * h + 32 * (s % 2) + half, *high = p + 128 + 32 * h + half;
             const int low = s / 2 * 4, pair = 2 * s;
             const float dl = d * (float)(int8_t)p[192 + k];
-            for (int i = 0; i < 16; i++) out[i] = dl * (float)((q[i] >> low & 15) + 16 * (high[i] >> pair & 3) - 32);
+            for (int i = 0; i < 16; i++)
+                out[i] = dl * (float)((q[i] >> low & 15) + 16 * (high[i] >> pair & 3) - 32);
         }
     }
 }
@@ -203,19 +207,19 @@ static void dequant_iq4_xs(const uint8_t *restrict p, size_t blocks, float *rest
 void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out)
 {
     const size_t n32 = cols / 32, n256 = cols / 256;
-    switch (type - QSF_T_GGML) {
-    case 2:  dequant_q4_0(row, n32, out); break;
-    case 3:  dequant_q4_1(row, n32, out); break;
-    case 6:  dequant_q5_0(row, n32, out); break;
-    case 7:  dequant_q5_1(row, n32, out); break;
-    case 8:  dequant_q8_0(row, n32, out); break;
-    case 10: dequant_q2_k(row, n256, out); break;
-    case 11: dequant_q3_k(row, n256, out); break;
-    case 12: dequant_q4_k(row, n256, out); break;
-    case 13: dequant_q5_k(row, n256, out); break;
-    case 14: dequant_q6_k(row, n256, out); break;
-    case 20: dequant_iq4_nl(row, n32, out); break;
-    case 23: dequant_iq4_xs(row, n256, out); break;
-    default: assert(!"a type that qsf_type_get does not know");
+    switch (type) {
+    case QSF_T_Q4_0:   dequant_q4_0(row, n32, out); break;
+    case QSF_T_Q4_1:   dequant_q4_1(row, n32, out); break;
+    case QSF_T_Q5_0:   dequant_q5_0(row, n32, out); break;
+    case QSF_T_Q5_1:   dequant_q5_1(row, n32, out); break;
+    case QSF_T_Q8_0:   dequant_q8_0(row, n32, out); break;
+    case QSF_T_Q2_K:   dequant_q2_k(row, n256, out); break;
+    case QSF_T_Q3_K:   dequant_q3_k(row, n256, out); break;
+    case QSF_T_Q4_K:   dequant_q4_k(row, n256, out); break;
+    case QSF_T_Q5_K:   dequant_q5_k(row, n256, out); break;
+    case QSF_T_Q6_K:   dequant_q6_k(row, n256, out); break;
+    case QSF_T_IQ4_NL: dequant_iq4_nl(row, n32, out); break;
+    case QSF_T_IQ4_XS: dequant_iq4_xs(row, n256, out); break;
+    default:           assert(!"a type that qsf_type_get does not know");
     }
 }

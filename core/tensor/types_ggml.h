@@ -8,7 +8,7 @@
 /* What the codes of IQ4_NL and IQ4_XS stand for. */
 extern const int8_t qsf_iq4[16];
 
-/* One row of cols (whole blocks) of type QSF_T_GGML + n. */
+/* One row of cols (whole blocks) of one of GGUF's types. */
 void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out);
 
 #endif

@@ -3,8 +3,10 @@
 #include "text/chat.h"
 
 static const char *const chat_names[QSF_N_CHATS + 1] = {
-    [QSF_CHAT_UNKNOWN] = "unknown", [QSF_CHAT_CHATML] = "chatml", [QSF_CHAT_LLAMA2] = "llama2", [QSF_CHAT_LLAMA3] = "llama3", [QSF_CHAT_MISTRAL] = "mistral",
-    [QSF_CHAT_PHI3] = "phi3", [QSF_CHAT_GEMMA] = "gemma", [QSF_CHAT_ZEPHYR] = "zephyr", [QSF_CHAT_COMMAND_R] = "command-r", [QSF_CHAT_DEEPSEEK] = "deepseek",
+    [QSF_CHAT_UNKNOWN] = "unknown", [QSF_CHAT_CHATML] = "chatml", [QSF_CHAT_LLAMA2] = "llama2",
+    [QSF_CHAT_LLAMA3] = "llama3", [QSF_CHAT_MISTRAL] = "mistral",
+    [QSF_CHAT_PHI3] = "phi3", [QSF_CHAT_GEMMA] = "gemma", [QSF_CHAT_ZEPHYR] = "zephyr",
+    [QSF_CHAT_COMMAND_R] = "command-r", [QSF_CHAT_DEEPSEEK] = "deepseek",
     [QSF_CHAT_PLAIN] = "plain",
 };
 const char *qsf_chat_name(qsf_chat c) { return chat_names[c < QSF_N_CHATS ? c : 0]; }

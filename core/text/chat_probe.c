@@ -1,16 +1,18 @@
-/* Which kind of chat template a model's own is: conversations of every shape are rendered with it and written as each kind, and the kind
- * whose texts are all the same is it.
+/* Which kind of chat template a model's own is: conversations of every shape are rendered with it
+ * and written as each kind, and the kind whose texts are all the same is it.
  * SPDX-License-Identifier: MIT
  *
- * Only what a conversation of system, user and assistant needs is known.  A template that differs in one byte of one of these texts, or
- * that the interpreter cannot run, is unknown: wrong text would be worse. */
+ * Only what a conversation of system, user and assistant needs is known.  A template that differs
+ * in one byte of one of these texts, or that the interpreter cannot run, is unknown: wrong text
+ * would be worse. */
 #include "text/chat.h"
 #include "base/host.h"
 #include "text/jinja.h"
 
 enum { PROBE_TURNS = 12, PROBE_OUT = 32 << 10, PROBE_STEPS = 200000, PROBE_LONGEST = 256 << 10 };
 
-/* What a template may not refuse: a question, or answers and questions in turns; the same behind a system message, which some kinds lack. */
+/* What a template may not refuse: a question, or answers and questions in turns; the same behind a
+ * system message, which some kinds lack. */
 typedef enum probe_form { PROBE_TALK, PROBE_SYSTEM, PROBE_ODD } probe_form;
 
 #define S(text) { "system", text }
@@ -23,21 +25,27 @@ static const struct probe { uint8_t form, n; qsf_message m[PROBE_TURNS]; } probe
     { PROBE_TALK, 3, { U("Hi"), A("Hello!"), U("And?") } },
     { PROBE_SYSTEM, 2, { S("You are a helpful assistant."), U("Hi") } },
     { PROBE_SYSTEM, 3, { S("Be brief."), U("Hi"), A("Hello!") } },
-    { PROBE_TALK, 11, { U("1"), A("2"), U("3"), A("4"), U("5"), A("6"), U("7"), A("8"), U("9"), A("10"), U("11") } },
-    { PROBE_SYSTEM, 12, { S("0"), U("1"), A("2"), U("3"), A("4"), U("5"), A("6"), U("7"), A("8"), U("9"), A("10"), U("11") } },
+    { PROBE_TALK, 11, { U("1"), A("2"), U("3"), A("4"), U("5"), A("6"), U("7"), A("8"), U("9"), A("10"),
+                        U("11") } },
+    { PROBE_SYSTEM, 12, { S("0"), U("1"), A("2"), U("3"), A("4"), U("5"), A("6"), U("7"), A("8"), U("9"),
+                          A("10"), U("11") } },
     /* white space and what looks like code */
     { PROBE_SYSTEM, 4, { S(" \n S \n"), U("  u\n\n"), A("\n\n a "), U("\tv ") } },
     { PROBE_TALK, 2, { U("\n\n u"), A(" \t\n a \n\n") } },
-    { PROBE_SYSTEM, 3, { S("\xc2\xa0s\xe3\x80\x80"), U("\xe3\x80\x80u\x1f"), A("\xe2\x80\x83" "a\xc2\x85") } },
+    { PROBE_SYSTEM, 3, { S("\xc2\xa0s\xe3\x80\x80"), U("\xe3\x80\x80u\x1f"),
+                         A("\xe2\x80\x83" "a\xc2\x85") } },
     { PROBE_SYSTEM, 4, { S(""), U("Hi"), A(""), U("") } },
     { PROBE_TALK, 3, { U(""), A(" "), U("\n") } },
-    { PROBE_SYSTEM, 4, { S("a\nb"), U("c\n\nd 'e' \"f\" \\n {{ g }} {% h %} <i> & | </s>"), A("\xc3\xa9\xe4\xb8\x80"), U("\xf0\x9f\x98\x80") } },
-    { PROBE_TALK, 3, { U("system"), A("[/INST] <|im_end|>\n<|im_start|>user\n<</SYS>>"), U("assistant: <|assistant|> <end_of_turn>") } },
+    { PROBE_SYSTEM, 4, { S("a\nb"), U("c\n\nd 'e' \"f\" \\n {{ g }} {% h %} <i> & | </s>"),
+                         A("\xc3\xa9\xe4\xb8\x80"), U("\xf0\x9f\x98\x80") } },
+    { PROBE_TALK, 3, { U("system"), A("[/INST] <|im_end|>\n<|im_start|>user\n<</SYS>>"),
+                       U("assistant: <|assistant|> <end_of_turn>") } },
     /* reasoning, and words that switch it */
     { PROBE_TALK, 3, { U("Hi"), A("<think>\nhm\n</think>\n\nHello!"), U("And?") } },
     { PROBE_TALK, 2, { U("Hi"), A("<think>\nhm\n</think>\n\nHello!\n") } },
     { PROBE_SYSTEM, 5, { S("s"), U("Hi"), A("a</think>b</think>c"), U("And?"), A("\n</think>\nd") } },
-    { PROBE_TALK, 4, { U("Hi"), A("<think>\n\n</think>\n\n x"), U("<tool_response>1</tool_response>"), A("<think>only this") } },
+    { PROBE_TALK, 4, { U("Hi"), A("<think>\n\n</think>\n\n x"), U("<tool_response>1</tool_response>"),
+                       A("<think>only this") } },
     { PROBE_SYSTEM, 4, { S("/no_think"), U("Hi /think"), A("ok"), U("/no_think") } },
     /* what no template has to take */
     { PROBE_ODD, 2, { U("Hi"), U("there") } },
@@ -82,7 +90,8 @@ static qsf_status probe_render(probe_work *w, const struct probe *c, const char 
         { "eos_token", qsf_jinja_text(eos) },
         { "bos_token", qsf_jinja_text(w->bos ? w->bos : "") },
     };
-    /* No clock: a date in the text would be another one tomorrow.  Templates that ask for one say what they write without. */
+    /* No clock: a date in the text would be another one tomorrow.  Templates that ask for one say
+     * what they write without. */
     return qsf_jinja_render(w->t, vars, QSF_ARRAY_LEN(vars) - !w->bos, 0, PROBE_STEPS, w->theirs,
                             sizeof w->theirs, len, NULL);
 }
@@ -103,7 +112,8 @@ static bool probe_same(probe_work *w, qsf_chat kind, const struct probe *c, bool
     if (st) return false;
     if (qsf_chat_write(kind, w->jinja, eos, c->m, c->n, generate, w->ours, sizeof w->ours, &our_len, NULL))
         return false;
-    if (their_len == our_len + bos && bos && !memcmp(theirs, w->bos, bos)) {        /* the tokenizer puts it there */
+    /* the tokenizer puts it there */
+    if (their_len == our_len + bos && bos && !memcmp(theirs, w->bos, bos)) {
         theirs += bos;
         their_len -= bos;
     }

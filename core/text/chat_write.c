@@ -1,5 +1,5 @@
-/* What each kind of chat template makes of a conversation.  Variants of a kind are read from the model's own Jinja text, by the
- * expressions that make the difference.
+/* What each kind of chat template makes of a conversation.  Variants of a kind are read from the
+ * model's own Jinja text, by the expressions that make the difference.
  * SPDX-License-Identifier: MIT */
 #include "text/chat.h"
 #include "text/unicode.h"
@@ -28,20 +28,22 @@ static void chat_bytes(chat_out *o, const char *text, size_t n, bool is_template
 static void put(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), true); }
 static void put_content(chat_out *o, const char *text) { chat_bytes(o, text, strlen(text), false); }
 
-/* A piece of text; strip takes lines (one kind of character) or all white space from its ends. */
+/* A piece of text; trimming takes lines (one kind of character) or all white
+ * space from its ends. */
 typedef struct chat_text { const char *p; size_t n; } chat_text;
 static chat_text whole(const char *text) { return (chat_text){ text, strlen(text) }; }
 static bool chat_blank(const char *p, size_t n, bool only_lines, size_t *used)
 {
     const uint32_t c = qsf_utf8_decode(p, n, used);
-    return only_lines ? c == '\n' : qsf_is_space(c) || (c >= 0x1c && c <= 0x1f);          /* as Python's strip() */
+    /* as Python's strip() */
+    return only_lines ? c == '\n' : qsf_is_space(c) || (c >= 0x1c && c <= 0x1f);
 }
-static chat_text lstrip(chat_text t, bool only_lines)
+static chat_text trim_left(chat_text t, bool only_lines)
 {
     for (size_t used; t.n && chat_blank(t.p, t.n, only_lines, &used); t.n -= used) t.p += used;
     return t;
 }
-static chat_text rstrip(chat_text t, bool only_lines)
+static chat_text trim_right(chat_text t, bool only_lines)
 {
     while (t.n) {
         size_t at = t.n - 1, used;
@@ -51,10 +53,13 @@ static chat_text rstrip(chat_text t, bool only_lines)
     }
     return t;
 }
-static chat_text strip(chat_text t, bool only_lines) { return rstrip(lstrip(t, only_lines), only_lines); }
+static chat_text trim(chat_text t, bool only_lines)
+{
+    return trim_right(trim_left(t, only_lines), only_lines);
+}
 static void put_trimmed(chat_out *o, const char *text)
 {
-    const chat_text t = strip(whole(text), false);
+    const chat_text t = trim(whole(text), false);
     chat_bytes(o, t.p, t.n, false);
 }
 
@@ -65,7 +70,8 @@ static void put_role(chat_out *o, const qsf_message *m)
     chat_bytes(o, m->role, strlen(m->role), is(m, "system") || is(m, "user") || is(m, "assistant"));
 }
 
-/* The next character of Jinja source that counts, as a single quote where it is a double one; 0 at the end. */
+/* The next character of Jinja source that counts, as a single quote where it is a double
+ * one; 0 at the end. */
 static char chat_next(const char **at)
 {
     const char *p = *at;
@@ -77,9 +83,9 @@ static char chat_next(const char **at)
     return *p == '"' ? '\'' : *p;
 }
 
-/* Whether Jinja source has this expression, written without white space and line ends (also "\n" in strings) and with single quotes;
- * the source may have them, and double quotes.  What is read wrongly like this differs from what the template writes, and chat_probe.c
- * sees that. */
+/* Whether Jinja source has this expression, written without white space and line ends (also "\n" in
+ * strings) and with single quotes; the source may have them, and double quotes.  What is read
+ * wrongly like this differs from what the template writes, and chat_probe.c sees that. */
 static bool chat_has(const char *jinja, const char *expression)
 {
     if (!jinja) return false;
@@ -93,7 +99,10 @@ static bool chat_has(const char *jinja, const char *expression)
 }
 static bool chat_contains(const char *jinja, const char *mark) { return jinja && strstr(jinja, mark); }
 /* Templates without this switch always begin the answer. */
-static bool begins_answer(const chat_out *o, bool generate) { return generate || (o->jinja && !strstr(o->jinja, "add_generation_prompt")); }
+static bool begins_answer(const chat_out *o, bool generate)
+{
+    return generate || (o->jinja && !strstr(o->jinja, "add_generation_prompt"));
+}
 
 /* ---- ChatML ---- */
 
@@ -107,7 +116,8 @@ static void put_literal(chat_out *o, const char *text, const char *end)
     }
 }
 
-/* The system message that a template adds of itself: what follows "<|im_start|>system" up to "<|im_end|>" in one string of its source. */
+/* The system message that a template adds of itself: what follows "<|im_start|>system" up to
+ * "<|im_end|>" in one string of its source. */
 static void put_default_system(chat_out *o)
 {
     static const char before[] = "<|im_start|>system";
@@ -136,19 +146,20 @@ static chat_text after_last(chat_text t, const char *mark)
     return t;
 }
 
-/* Qwen 3's answers: reasoning is dropped from those before the last question, and the last one always has a block of it. */
+/* Qwen 3's answers: reasoning is dropped from those before the last question, and the last one
+ * always has a block of it. */
 static void put_thoughts(chat_out *o, const qsf_message *m, bool after_question, bool last)
 {
     const char *end = strstr(m->content, "</think>");
     chat_text content = whole(m->content), thought = { m->content, 0 };
     if (end) {
-        content = lstrip(after_last(content, "</think>"), true);
+        content = trim_left(after_last(content, "</think>"), true);
         thought.n = (size_t)(end - m->content);
-        thought = lstrip(after_last(rstrip(thought, true), "<think>"), true);
+        thought = trim_left(after_last(trim_right(thought, true), "<think>"), true);
     }
     if (after_question && (last || thought.n)) {
-        thought = strip(thought, true);
-        content = lstrip(content, true);
+        thought = trim(thought, true);
+        content = trim_left(content, true);
         put(o, "<think>\n");
         chat_bytes(o, thought.p, thought.n, false);
         put(o, "\n</think>\n\n");
@@ -160,7 +171,8 @@ static bool is_question(const qsf_message *m)
 {
     static const char begin[] = "<tool_response>", end[] = "</tool_response>";
     const size_t n = strlen(m->content);
-    const bool tool = !strncmp(m->content, begin, sizeof begin - 1) && n >= sizeof end - 1 && !strcmp(m->content + n - (sizeof end - 1), end);
+    const bool tool = !strncmp(m->content, begin, sizeof begin - 1) && n >= sizeof end - 1
+        && !strcmp(m->content + n - (sizeof end - 1), end);
     return is(m, "user") && !tool;
 }
 
@@ -179,12 +191,15 @@ static void write_chatml(chat_out *o, const qsf_message *m, size_t n, bool gener
         else put_content(o, m[i].content);
         put(o, "<|im_end|>\n");
     }
-    if (begins_answer(o, generate)) put(o, chat_has(o->jinja, "'<|im_start|>assistant<think>'}}") ? "<|im_start|>assistant\n<think>\n" : "<|im_start|>assistant\n");
+    if (begins_answer(o, generate))
+        put(o, chat_has(o->jinja, "'<|im_start|>assistant<think>'}}") ? "<|im_start|>assistant\n<think>\n"
+            : "<|im_start|>assistant\n");
 }
 
 /* ---- [INST] ---- */
 
-/* Only the first system message counts.  <s>[INST] <<SYS>>\n system \n<</SYS>>\n\n user [/INST] answer </s>, what is between the marks trimmed as a whole. */
+/* Only the first system message counts.  <s>[INST] <<SYS>>\n system \n<</SYS>>\n\n user [/INST]
+ * answer </s>, what is between the marks trimmed as a whole. */
 static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
 {
     const char *system = n && is(&m[0], "system") ? m[0].content : NULL;
@@ -200,7 +215,7 @@ static void write_llama2(chat_out *o, const qsf_message *m, size_t n)
         if (!is(&m[i], "user")) continue;
         put(o, i > first ? "<s>[INST] " : "[INST] ");
         if (i == first && system) {
-            const chat_text user = rstrip(whole(m[i].content), false);
+            const chat_text user = trim_right(whole(m[i].content), false);
             put(o, "<<SYS>>\n");
             put_content(o, system);
             put(o, user.n ? "\n<</SYS>>\n\n" : "\n<</SYS>>");
@@ -227,10 +242,13 @@ static bool has_string(const char *jinja, const char *text, bool opens)
 static void write_mistral(chat_out *o, const qsf_message *m, size_t n)
 {
     const char *j = o->jinja, *system = NULL;
-    const char *open = has_string(j, " [INST] ", true) ? " [INST] " : !j || has_string(j, "[INST] ", true) ? "[INST] " : "[INST]";
+    const char *open = has_string(j, " [INST] ", true) ? " [INST] " : !j || has_string(j, "[INST] ", true)
+        ? "[INST] " : "[INST]";
     const char *close = !j || has_string(j, " [/INST]", false) ? " [/INST]" : "[/INST]";
-    const bool own_role = chat_contains(j, "[SYSTEM_PROMPT]"), to_last = chat_has(j, "loop.lastandsystem_messageisdefined");
-    const bool spaced = chat_contains(j, "' ' + message") || chat_contains(j, "\" \" + message"), trim = chat_has(j, "message['content']|trim+eos_token");
+    const bool own_role = chat_contains(j, "[SYSTEM_PROMPT]"),
+        to_last = chat_has(j, "loop.lastandsystem_messageisdefined");
+    const bool spaced = chat_contains(j, "' ' + message") || chat_contains(j, "\" \" + message"),
+        trim = chat_has(j, "message['content']|trim+eos_token");
     size_t first = 0;
     if (n && is(&m[0], "system") && !own_role) system = m[first++].content;
     for (size_t i = first; i < n; i++) {
@@ -261,8 +279,10 @@ static void write_mistral(chat_out *o, const qsf_message *m, size_t n)
 static void write_llama3(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
     size_t i = 0;
-    if (chat_contains(o->jinja, "Cutting Knowledge Date")) {     /* the date is the template's own, which has no clock either */
-        put(o, "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
+    /* the date is the template's own, which has no clock either */
+    if (chat_contains(o->jinja, "Cutting Knowledge Date")) {
+        put(o, "<|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\nToday "
+            "Date: 26 Jul 2024\n\n");
         if (n && is(&m[0], "system")) put_trimmed(o, m[i++].content);
         put(o, "<|eot_id|>");
     }
@@ -276,10 +296,12 @@ static void write_llama3(chat_out *o, const qsf_message *m, size_t n, bool gener
     if (begins_answer(o, generate)) put(o, "<|start_header_id|>assistant<|end_header_id|>\n\n");
 }
 
-/* The first models' templates open the answer with every question and have no system message; here it goes before the first one. */
+/* The first models' templates open the answer with every question and have no system message; here
+ * it goes before the first one. */
 static void write_phi3(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
-    const bool opened = chat_has(o->jinja, "'<|end|>'+''+'<|assistant|>'"), roles = !opened && o->jinja && !strstr(o->jinja, "<|user|>");
+    const bool opened = chat_has(o->jinja, "'<|end|>'+''+'<|assistant|>'"),
+        roles = !opened && o->jinja && !strstr(o->jinja, "<|user|>");
     const bool filled = chat_has(o->jinja, "=='system'andmessage['content']");
     for (size_t i = 0; i < n; i++) {
         if (is(&m[i], "system") && (opened || (filled && !m[i].content[0]))) continue;
@@ -294,7 +316,8 @@ static void write_phi3(chat_out *o, const qsf_message *m, size_t n, bool generat
         if (opened && is(&m[i], "user")) put(o, "<|assistant|>\n");
     }
     if (opened) return;
-    const bool answered = n && is(&m[n - 1], "assistant") && chat_has(o->jinja, "messages[-1]['role']!='assistant'");
+    const bool answered = n && is(&m[n - 1], "assistant")
+        && chat_has(o->jinja, "messages[-1]['role']!='assistant'");
     if (generate && !answered) put(o, "<|assistant|>\n");
     if (!generate && chat_has(o->jinja, "{%else%}{{eos_token}}")) put(o, o->eos);
 }
@@ -368,7 +391,8 @@ static void write_deepseek2(chat_out *o, const qsf_message *m, size_t n, bool ge
 /* V2.5, V3, R1: the last system message, or all of them, stand before everything. */
 static void write_deepseek3(chat_out *o, const qsf_message *m, size_t n, bool generate)
 {
-    const bool all = chat_has(o->jinja, "ns.system_prompt+''+message['content']"), cuts = chat_contains(o->jinja, "split('</think>')");
+    const bool all = chat_has(o->jinja, "ns.system_prompt+''+message['content']"),
+        cuts = chat_contains(o->jinja, "split('</think>')");
     size_t last = n, written = 0;
     for (size_t i = 0; i < n; i++)
         if (is(&m[i], "system")) last = i;
@@ -405,10 +429,12 @@ static void write_plain(chat_out *o, const qsf_message *m, size_t n, bool genera
 
 /* ---- all of them ---- */
 
-qsf_status qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m, size_t n, bool generate,
-                                char *out, size_t cap, size_t *len, qsf_chat_span *spans, size_t span_cap, size_t *n_spans, qsf_error *err)
+qsf_status qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m,
+                                size_t n, bool generate, char *out, size_t cap, size_t *len,
+                                qsf_chat_span *spans, size_t span_cap, size_t *n_spans, qsf_error *err)
 {
-    chat_out o = { .jinja = jinja, .eos = eos ? eos : qsf_chat_eos_text(c), .text = out, .cap = cap, .spans = spans, .span_cap = span_cap };
+    chat_out o = { .jinja = jinja, .eos = eos ? eos : qsf_chat_eos_text(c), .text = out, .cap = cap,
+                   .spans = spans, .span_cap = span_cap };
     *len = *n_spans = 0;
     switch (c) {
     case QSF_CHAT_CHATML: write_chatml(&o, m, n, generate); break;
@@ -428,13 +454,15 @@ qsf_status qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, 
     }
     *len = o.len;
     *n_spans = o.n_spans;
-    if (o.len >= cap) return qsf_fail(err, QSF_E_ARGUMENT, "the conversation takes %llu bytes, there is room for %llu", (unsigned long long)o.len + 1, (unsigned long long)cap);
+    if (o.len >= cap)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the conversation takes %llu bytes, there is room for %llu",
+                        (unsigned long long)o.len + 1, (unsigned long long)cap);
     out[o.len] = 0;
     return QSF_OK;
 }
 
-qsf_status qsf_chat_write(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m, size_t n, bool generate,
-                          char *out, size_t cap, size_t *len, qsf_error *err)
+qsf_status qsf_chat_write(qsf_chat c, const char *jinja, const char *eos, const qsf_message *m, size_t n,
+                          bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     size_t n_spans;
     return qsf_chat_write_spans(c, jinja, eos, m, n, generate, out, cap, len, NULL, 0, &n_spans, err);

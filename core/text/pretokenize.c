@@ -1,8 +1,10 @@
-/* The scanners.  Each stage cuts a range into pieces; the next stage cuts those further, as the tokenizers' lists of expressions do.
+/* The scanners.  Each stage cuts a range into pieces; the next stage cuts those further, as the
+ * tokenizers' lists of expressions do.
  * SPDX-License-Identifier: MIT */
 #include "text/pretokenize.h"
 
-/* A range of code points; outside it nothing is there, which is what the expressions' look-ahead sees. */
+/* A range of code points; outside it nothing is there,
+ * which is what the expressions' look-ahead sees. */
 typedef struct cut {
     const uint32_t *c;
     size_t end;
@@ -19,7 +21,10 @@ static bool letter_at(cut t, size_t pos) { return pos < t.end && qsf_is_letter(t
 static bool number_at(cut t, size_t pos) { return pos < t.end && qsf_is_number(t.c[pos]); }
 static bool mark_at(cut t, size_t pos) { return class_at(t, pos) == QSF_C_MARK; }
 /* [^\s\p{L}\p{N}] */
-static bool other_at(cut t, size_t pos) { return pos < t.end && !qsf_is_space(t.c[pos]) && !qsf_is_letter(t.c[pos]) && !qsf_is_number(t.c[pos]); }
+static bool other_at(cut t, size_t pos)
+{
+    return pos < t.end && !qsf_is_space(t.c[pos]) && !qsf_is_letter(t.c[pos]) && !qsf_is_number(t.c[pos]);
+}
 static bool newline_at(cut t, size_t pos) { const uint32_t c = cp_at(t, pos); return c == '\r' || c == '\n'; }
 
 static size_t skip_spaces(cut t, size_t pos)
@@ -86,7 +91,8 @@ typedef struct llama3_rules {
 
 static bool word_at(cut t, size_t pos, bool marks) { return letter_at(t, pos) || (marks && mark_at(t, pos)); }
 
-/* (?i:contraction)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+/* (?i:contraction)|[^\r\n\p{L}\p{N}]?\p{L}+
+ *  |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 static size_t cut_llama3_rules(cut t, size_t pos, llama3_rules r)
 {
     const size_t tail = r.contractions ? contraction(t, pos, true) : 0;
@@ -108,17 +114,33 @@ static size_t cut_llama3_rules(cut t, size_t pos, llama3_rules r)
     if ((i = cut_lines(t, pos)) > pos) return i;
     return space_at(t, pos) ? cut_spaces(t, pos) : pos + 1;
 }
-static size_t cut_llama3(cut t, size_t pos) { return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 3, .contractions = true }); }
-static size_t cut_qwen2(cut t, size_t pos) { return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true }); }
-static size_t cut_qwen35(cut t, size_t pos) { return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true, .marks = true }); }
-static size_t cut_plain1(cut t, size_t pos) { return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1 }); }
-static size_t cut_seed(cut t, size_t pos) { return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true, .bare_punct = true }); }
+static size_t cut_llama3(cut t, size_t pos)
+{
+    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 3, .contractions = true });
+}
+static size_t cut_qwen2(cut t, size_t pos)
+{
+    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true });
+}
+static size_t cut_qwen35(cut t, size_t pos)
+{
+    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true, .marks = true });
+}
+static size_t cut_plain1(cut t, size_t pos)
+{
+    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1 });
+}
+static size_t cut_seed(cut t, size_t pos)
+{
+    return cut_llama3_rules(t, pos, (llama3_rules){ .digits = 1, .contractions = true, .bare_punct = true });
+}
 
 /* [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] and [\p{Ll}\p{Lm}\p{Lo}\p{M}] overlap in Lm, Lo and M. */
 static bool upper_at(cut t, size_t pos)
 {
     const int k = class_at(t, pos);
-    return k == QSF_C_UPPER || k == QSF_C_TITLE || k == QSF_C_MODIFIER || k == QSF_C_LETTER || k == QSF_C_MARK;
+    return k == QSF_C_UPPER || k == QSF_C_TITLE || k == QSF_C_MODIFIER || k == QSF_C_LETTER
+        || k == QSF_C_MARK;
 }
 static bool lower_at(cut t, size_t pos)
 {
@@ -126,7 +148,8 @@ static bool lower_at(cut t, size_t pos)
     return k == QSF_C_LOWER || k == QSF_C_MODIFIER || k == QSF_C_LETTER || k == QSF_C_MARK;
 }
 
-/* U*L+|U+L* from pos: its end, pos for no match.  Where no L follows the run of U, the last U that is an L too is given back. */
+/* U*L+|U+L* from pos: its end, pos for no match.  Where no L follows the run of U, the last U that
+ * is an L too is given back. */
 static size_t cut_cased(cut t, size_t pos, bool second)
 {
     size_t u = pos;
@@ -139,7 +162,8 @@ static size_t cut_cased(cut t, size_t pos, bool second)
     return pos;
 }
 
-/* X?U*L+(contraction)?|X?U+L*(contraction)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+/* X?U*L+(contraction)?|X?U+L*(contraction)?
+ *  |\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
 static size_t cut_cased_rules(cut t, size_t pos, uint8_t digits, bool contractions)
 {
     const bool x = pos < t.end && !newline_at(t, pos) && !letter_at(t, pos) && !number_at(t, pos);
@@ -200,8 +224,15 @@ static bool punct_at(cut t, size_t pos) { return class_at(t, pos) == QSF_C_PUNCT
 static size_t cut_puncts(cut t, size_t pos) { return cut_spaced_runs(t, pos, punct_at); }
 
 /* [0-9][0-9][0-9]: three at a time, what is left is a gap with what follows. */
-static bool ascii_digit_at(cut t, size_t pos) { const uint32_t c = cp_at(t, pos); return c >= '0' && c <= '9'; }
-static bool three_at(cut t, size_t pos) { return ascii_digit_at(t, pos) && ascii_digit_at(t, pos + 1) && ascii_digit_at(t, pos + 2); }
+static bool ascii_digit_at(cut t, size_t pos)
+{
+    const uint32_t c = cp_at(t, pos);
+    return c >= '0' && c <= '9';
+}
+static bool three_at(cut t, size_t pos)
+{
+    return ascii_digit_at(t, pos) && ascii_digit_at(t, pos + 1) && ascii_digit_at(t, pos + 2);
+}
 static size_t cut_ascii3(cut t, size_t pos)
 {
     if (three_at(t, pos)) return pos + 3;
@@ -223,7 +254,8 @@ static size_t cut_default_punct(cut t, size_t pos) { return cut_runs(t, pos, def
 /* " ?[^(\s|.,!?...]+" of Bloom and its kin: words between sentence marks. */
 static bool bloom_at(cut t, size_t pos)
 {
-    static const uint16_t marks[] = { '(', ')', '|', '.', ',', '!', '?', 0x2026, 0x3002, 0xff0c, 0x3001, 0x0964, 0x06d4, 0x060c };
+    static const uint16_t marks[] = { '(', ')', '|', '.', ',', '!', '?', 0x2026, 0x3002, 0xff0c, 0x3001,
+                                      0x0964, 0x06d4, 0x060c };
     if (pos >= t.end || qsf_is_space(t.c[pos])) return false;
     for (size_t i = 0; i < QSF_ARRAY_LEN(marks); i++)
         if (t.c[pos] == marks[i]) return false;
@@ -242,7 +274,8 @@ static size_t cut_bloom(cut t, size_t pos)
 
 /* ---- DeepSeek ---- */
 
-static bool cjk_llm_at(cut t, size_t pos)                /* [一-龥ࠀ-一가-퟿]: also what lies between Samaritan and Han */
+/* [一-龥ࠀ-一가-퟿]: also what lies between Samaritan and Han */
+static bool cjk_llm_at(cut t, size_t pos)
 {
     const uint32_t c = cp_at(t, pos);
     return (c >= 0x800 && c <= 0x9fa5) || (c >= 0xac00 && c <= 0xd7ff);
@@ -255,20 +288,31 @@ static bool cjk_v3_at(cut t, size_t pos)
 static size_t cut_cjk_llm(cut t, size_t pos) { return cut_runs(t, pos, cjk_llm_at, SIZE_MAX); }
 static size_t cut_cjk_v3(cut t, size_t pos) { return cut_runs(t, pos, cjk_v3_at, SIZE_MAX); }
 
-/* The letters of DeepSeek LLM's long list: those with case outside of the modifiers, in the scripts that have it, as far as the list goes. */
+/* The letters of DeepSeek LLM's long list: those with case outside of the modifiers, in the scripts
+ * that have it, as far as the list goes. */
 static bool deepseek_letter_at(cut t, size_t pos)
 {
     static const uint32_t ranges[][2] = {
-        { 'A', 'Z' }, { 'a', 'z' }, { 0xb5, 0xb5 }, { 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba }, { 0x1bc, 0x1bf }, { 0x1c4, 0x293 }, { 0x295, 0x2af }, { 0x370, 0x373 },
-        { 0x376, 0x377 }, { 0x37b, 0x37d }, { 0x37f, 0x37f }, { 0x386, 0x386 }, { 0x388, 0x38a }, { 0x38c, 0x38c }, { 0x38e, 0x3a1 }, { 0x3a3, 0x3f5 }, { 0x3f7, 0x481 },
-        { 0x48a, 0x52f }, { 0x531, 0x556 }, { 0x10a0, 0x10c5 }, { 0x13a0, 0x13f5 }, { 0x13f8, 0x13fd }, { 0x1c90, 0x1cba }, { 0x1cbd, 0x1cbf }, { 0x1d00, 0x1d2b },
-        { 0x1d6b, 0x1d77 }, { 0x1d79, 0x1d9a }, { 0x1e00, 0x1f15 }, { 0x1f18, 0x1f1d }, { 0x1f20, 0x1f45 }, { 0x1f48, 0x1f4d }, { 0x1f50, 0x1f57 }, { 0x1f59, 0x1f59 },
-        { 0x1f5b, 0x1f5b }, { 0x1f5d, 0x1f5d }, { 0x1f5f, 0x1f7d }, { 0x1f80, 0x1fb4 }, { 0x1fb6, 0x1fbc }, { 0x1fbe, 0x1fbe }, { 0x1fc2, 0x1fc4 }, { 0x1fc6, 0x1fcc },
-        { 0x1fd0, 0x1fd3 }, { 0x1fd6, 0x1fdb }, { 0x1fe0, 0x1fec }, { 0x1ff2, 0x1ff4 }, { 0x1ff6, 0x1ffc }, { 0x2102, 0x2102 }, { 0x2107, 0x2107 }, { 0x210a, 0x2113 },
-        { 0x2115, 0x2115 }, { 0x2119, 0x211d }, { 0x2124, 0x2124 }, { 0x2126, 0x2126 }, { 0x2128, 0x2128 }, { 0x212a, 0x212d }, { 0x212f, 0x2134 }, { 0x2139, 0x2139 },
-        { 0x213c, 0x213f }, { 0x2145, 0x2149 }, { 0x214e, 0x214e }, { 0x2183, 0x2184 }, { 0x2c00, 0x2c7b }, { 0x2c7e, 0x2ce4 }, { 0x2ceb, 0x2cee }, { 0x2cf2, 0x2cf3 },
-        { 0xa640, 0xa66d }, { 0xa680, 0xa69b }, { 0xa722, 0xa76f }, { 0xa771, 0xa787 }, { 0xa78b, 0xa78e }, { 0xab70, 0xabbf }, { 0xfb00, 0xfb06 }, { 0xfb13, 0xfb17 },
-        { 0xff21, 0xff3a }, { 0xff41, 0xff5a }, { 0x10400, 0x1044f }, { 0x104b0, 0x104d3 }, { 0x104d8, 0x104fb }, { 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
+        { 'A', 'Z' }, { 'a', 'z' }, { 0xb5, 0xb5 }, { 0xc0, 0xd6 }, { 0xd8, 0xf6 }, { 0xf8, 0x1ba },
+        { 0x1bc, 0x1bf }, { 0x1c4, 0x293 }, { 0x295, 0x2af }, { 0x370, 0x373 },
+        { 0x376, 0x377 }, { 0x37b, 0x37d }, { 0x37f, 0x37f }, { 0x386, 0x386 }, { 0x388, 0x38a },
+        { 0x38c, 0x38c }, { 0x38e, 0x3a1 }, { 0x3a3, 0x3f5 }, { 0x3f7, 0x481 },
+        { 0x48a, 0x52f }, { 0x531, 0x556 }, { 0x10a0, 0x10c5 }, { 0x13a0, 0x13f5 }, { 0x13f8, 0x13fd },
+        { 0x1c90, 0x1cba }, { 0x1cbd, 0x1cbf }, { 0x1d00, 0x1d2b },
+        { 0x1d6b, 0x1d77 }, { 0x1d79, 0x1d9a }, { 0x1e00, 0x1f15 }, { 0x1f18, 0x1f1d }, { 0x1f20, 0x1f45 },
+        { 0x1f48, 0x1f4d }, { 0x1f50, 0x1f57 }, { 0x1f59, 0x1f59 },
+        { 0x1f5b, 0x1f5b }, { 0x1f5d, 0x1f5d }, { 0x1f5f, 0x1f7d }, { 0x1f80, 0x1fb4 }, { 0x1fb6, 0x1fbc },
+        { 0x1fbe, 0x1fbe }, { 0x1fc2, 0x1fc4 }, { 0x1fc6, 0x1fcc },
+        { 0x1fd0, 0x1fd3 }, { 0x1fd6, 0x1fdb }, { 0x1fe0, 0x1fec }, { 0x1ff2, 0x1ff4 }, { 0x1ff6, 0x1ffc },
+        { 0x2102, 0x2102 }, { 0x2107, 0x2107 }, { 0x210a, 0x2113 },
+        { 0x2115, 0x2115 }, { 0x2119, 0x211d }, { 0x2124, 0x2124 }, { 0x2126, 0x2126 }, { 0x2128, 0x2128 },
+        { 0x212a, 0x212d }, { 0x212f, 0x2134 }, { 0x2139, 0x2139 },
+        { 0x213c, 0x213f }, { 0x2145, 0x2149 }, { 0x214e, 0x214e }, { 0x2183, 0x2184 }, { 0x2c00, 0x2c7b },
+        { 0x2c7e, 0x2ce4 }, { 0x2ceb, 0x2cee }, { 0x2cf2, 0x2cf3 },
+        { 0xa640, 0xa66d }, { 0xa680, 0xa69b }, { 0xa722, 0xa76f }, { 0xa771, 0xa787 }, { 0xa78b, 0xa78e },
+        { 0xab70, 0xabbf }, { 0xfb00, 0xfb06 }, { 0xfb13, 0xfb17 },
+        { 0xff21, 0xff3a }, { 0xff41, 0xff5a }, { 0x10400, 0x1044f }, { 0x104b0, 0x104d3 },
+        { 0x104d8, 0x104fb }, { 0x10c80, 0x10cb2 }, { 0x10cc0, 0x10cf2 },
         { 0x118a0, 0x118df }, { 0x1e900, 0x1e943 },
     };
     const uint32_t c = cp_at(t, pos);
@@ -284,7 +328,8 @@ static bool deepseek_letter_at(cut t, size_t pos)
 static bool deepseek_punct_at(cut t, size_t pos)         /* [!-/:-~！-／：-～‘-‟　-。] */
 {
     const uint32_t c = cp_at(t, pos);
-    return (c >= '!' && c <= '/') || (c >= ':' && c <= '~') || (c >= 0xff01 && c <= 0xff0f) || (c >= 0xff1a && c <= 0xff5e) ||
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '~') || (c >= 0xff01 && c <= 0xff0f)
+        || (c >= 0xff1a && c <= 0xff5e) ||
            (c >= 0x2018 && c <= 0x201f) || (c >= 0x3000 && c <= 0x3002);
 }
 static size_t cut_deepseek_letters(cut t, size_t pos) { return cut_spaced_runs(t, pos, deepseek_letter_at); }
@@ -297,9 +342,18 @@ static size_t cut_last_spaces(cut t, size_t pos)
     return pos < last ? last : t.end;
 }
 
-/* [!-~ punctuation][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
-static bool ascii_letter_at(cut t, size_t pos) { const uint32_t c = cp_at(t, pos) | 32; return c >= 'a' && c <= 'z' && pos < t.end; }
-static bool sign_at(cut t, size_t pos) { const int k = class_at(t, pos); return k == QSF_C_PUNCT || k == QSF_C_SYMBOL; }
+/* [!-~ punctuation][A-Za-z]+
+ *  |[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ */
+static bool ascii_letter_at(cut t, size_t pos)
+{
+    const uint32_t c = cp_at(t, pos) | 32;
+    return c >= 'a' && c <= 'z' && pos < t.end;
+}
+static bool sign_at(cut t, size_t pos)
+{
+    const int k = class_at(t, pos);
+    return k == QSF_C_PUNCT || k == QSF_C_SYMBOL;
+}
 static size_t cut_deepseek_v3(cut t, size_t pos)
 {
     const uint32_t c = cp_at(t, pos);
@@ -321,7 +375,8 @@ static size_t cut_deepseek_v3(cut t, size_t pos)
     }
     if ((i = cut_lines(t, pos)) > pos) return i;
     if (space_at(t, pos)) return cut_spaces(t, pos);
-    for (i = pos + 1; i < t.end; i++) {                   /* a gap: digits (cut before) and what has no class */
+    /* a gap: digits (cut before) and what has no class */
+    for (i = pos + 1; i < t.end; i++) {
         if (space_at(t, i) || sign_at(t, i) || word_at(t, i, true) || word_at(t, i + 1, true)) break;
     }
     return i;
@@ -337,20 +392,25 @@ struct qsf_pretokenizer {
 };
 
 static const qsf_pretokenizer pretokenizers[] = {
-    { " gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum "
+    { " gpt-2 gpt2 phi-2 mpt olmo jais trillion granite-docling jina-es jina-de jina-v1-en jina-v2-es "
+      "jina-v2-de jina-v2-code roberta-bpe gigachat a.x-4.0 mellum "
       "modern-bert exaone4 ", false, { cut_gpt2 } },
-    { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano glm4 glm5 ", true, { cut_llama3 } },
+    { " llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano glm4 glm5 ", true,
+      { cut_llama3 } },
     { " dbrx smaug-bpe chatglm-bpe ", false, { cut_llama3 } },
-    { " qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 bailingmoe bailingmoe2 llada-moe ", false, { cut_qwen2 } },
+    { " qwen2 deepseek-r1-qwen kormo f2llmv2 stablelm2 megrez hunyuan solar-open grok-2 bailingmoe "
+      "bailingmoe2 llada-moe ", false, { cut_qwen2 } },
     { " laguna ", false, { cut_line_runs, cut_qwen2 } },
     { " minicpm5 ", true, { cut_digits3, cut_llama3 } },
     { " qwen35 ", false, { cut_qwen35 } },
     { " ufakzeka ", false, { cut_plain1 } },
     { " seed-coder ", false, { cut_seed } },
-    { " smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", false, { cut_digit, cut_gpt2 } },
+    { " smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", false,
+      { cut_digit, cut_gpt2 } },
     { " falcon ", false, { cut_falcon_punct, cut_gpt2, cut_ascii3 } },
     { " default ", false, { cut_default_punct, cut_gpt2, cut_digits, cut_ascii3 } },
-    { " deepseek-llm ", false, { cut_newline, cut_deepseek_letters, cut_deepseek_punct, cut_last_spaces, cut_cjk_llm, cut_digits } },
+    { " deepseek-llm ", false, { cut_newline, cut_deepseek_letters, cut_deepseek_punct, cut_last_spaces,
+                                 cut_cjk_llm, cut_digits } },
     { " deepseek-coder ", false, { cut_newline, cut_letters, cut_puncts, cut_cjk_llm, cut_digit } },
     { " deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", false, { cut_digits3, cut_cjk_v3, cut_deepseek_v3 } },
     { " bloom poro-chat gpt3-finnish ", false, { cut_bloom } },
@@ -371,7 +431,8 @@ const qsf_pretokenizer *qsf_pretokenizer_find(const char *name)
 bool qsf_pretokenizer_ignores_merges(const qsf_pretokenizer *p) { return p->ignores_merges; }
 
 /* One level for each stage, never deeper. */
-static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t pos, qsf_word_fn word, void *user)
+static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t pos,
+                            qsf_word_fn word, void *user)
 {
     if (stage == MAX_STAGES || !p->stages[stage]) return word(user, pos, t.end);
     while (pos < t.end) {
@@ -384,7 +445,8 @@ static qsf_status cut_stage(const qsf_pretokenizer *p, int stage, cut t, size_t 
     return QSF_OK;
 }
 
-qsf_status qsf_pretokenize(const qsf_pretokenizer *p, const uint32_t *c, size_t n, qsf_word_fn word, void *user)
+qsf_status qsf_pretokenize(const qsf_pretokenizer *p, const uint32_t *c, size_t n,
+                           qsf_word_fn word, void *user)
 {
     return cut_stage(p, 0, (cut){ c, n }, 0, word, user);
 }

@@ -2,9 +2,13 @@
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 
-bool qsf_pretokenizer_known(const char *name) { return qsf_pretokenizer_find(name) != NULL; }
-
 /* ---- memory and heap for one call ---- */
+
+static void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
+{
+    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
+    *b = (token_buffer){ 0 };
+}
 
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err)
 {
@@ -16,13 +20,10 @@ qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t s
     return QSF_OK;
 }
 
-void token_buffer_done(const qsf_tokenizer *t, token_buffer *b)
+static bool merge_before(const merge_candidate *a, const merge_candidate *b)
 {
-    if (b->mem) qsf_dealloc(t->platform, b->mem, b->size);
-    *b = (token_buffer){ 0 };
+    return a->key < b->key || (a->key == b->key && a->left < b->left);
 }
-
-static bool merge_before(const merge_candidate *a, const merge_candidate *b) { return a->key < b->key || (a->key == b->key && a->left < b->left); }
 
 void merge_push(merge_candidate *heap, size_t *n, merge_candidate x)
 {
@@ -97,12 +98,14 @@ static qsf_status build_merges(qsf_tokenizer *t, qsf_error *err)
     token_buffer joined = { 0 };
     qsf_status st = QSF_OK;
     t->by_pair = qsf_arena_array(t->arena, size, sizeof(uint32_t), "merge table", err);
-    t->merged = t->by_pair ? qsf_arena_array(t->arena, v->n_merges, sizeof(uint32_t), "merge table", err) : NULL;
+    t->merged = t->by_pair ? qsf_arena_array(t->arena, v->n_merges, sizeof(uint32_t), "merge table",
+                                             err) : NULL;
     if (!t->merged) return QSF_E_MEMORY;
     t->pair_mask = size - 1;
     for (uint32_t m = 0; m < v->n_merges && !st; m++) {
         const uint32_t left = v->merges[2 * m], right = v->merges[2 * m + 1];
-        if (left >= v->n_tokens || right >= v->n_tokens) continue;            /* a piece that the vocabulary lacks never comes up */
+        /* a piece that the vocabulary lacks never comes up */
+        if (left >= v->n_tokens || right >= v->n_tokens) continue;
         size_t nl, nr;
         const char *tl = token_text(t, left, &nl), *tr = token_text(t, right, &nr);
         if ((st = token_buffer_need(t, &joined, nl + nr + 1, err))) break;
@@ -133,7 +136,8 @@ static void build_specials(qsf_tokenizer *t)
         t->special_lengths[(uint8_t)text[0]][(len - 1) / 32] |= 1u << (len - 1) % 32;
         if (len > t->longest_special) t->longest_special = (uint32_t)len;
     }
-    t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0 && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
+    t->phi3 = t->vocab->kind == QSF_VOCAB_SPM && qsf_tokenizer_find(t, "<|placeholder1|>", 16) >= 0
+        && qsf_tokenizer_find(t, "<|assistant|>", 13) >= 0;
 }
 
 uint32_t qsf_byte_letter(uint8_t b)
@@ -206,7 +210,8 @@ static size_t decode_piece(const qsf_tokenizer *t, uint32_t id, char *out)
     const char *text = token_text(t, id, &len);
     switch (t->vocab->types[id]) {
     case QSF_TOKEN_NORMAL:
-        return t->vocab->kind == QSF_VOCAB_BPE ? decode_letters(text, len, out) : decode_spaces(text, len, out);
+        return t->vocab->kind == QSF_VOCAB_BPE ? decode_letters(text, len, out)
+            : decode_spaces(text, len, out);
     case QSF_TOKEN_BYTE:
         for (int b = 0; b < 256; b++)
             if (t->byte_tokens[b] == (int32_t)id) {
@@ -226,7 +231,8 @@ static qsf_status build_pieces(qsf_tokenizer *t, qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
     t->pieces = qsf_arena_alloc(t->arena, (uint64_t)v->at[v->n_tokens] + 1, "pieces", err);
-    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof(uint32_t), "pieces", err) : NULL;
+    t->piece_at = t->pieces ? qsf_arena_array(t->arena, (uint64_t)v->n_tokens + 1, sizeof(uint32_t), "pieces",
+                                              err) : NULL;
     if (!t->piece_at) return QSF_E_MEMORY;
     for (uint32_t id = 0; id < v->n_tokens; id++)         /* a piece is never longer than its token's text */
         t->piece_at[id + 1] = t->piece_at[id] + (uint32_t)decode_piece(t, id, t->pieces + t->piece_at[id]);
@@ -238,8 +244,10 @@ qsf_status qsf_tokenizer_new(const qsf_platform *p, const qsf_vocab *v, qsf_toke
     qsf_status st = QSF_E_MEMORY;
     qsf_arena *arena;
     *out = NULL;
-    const qsf_pretokenizer *pre = v->kind == QSF_VOCAB_BPE ? qsf_pretokenizer_find(v->pre[0] ? v->pre : "default") : NULL;
-    if (v->kind == QSF_VOCAB_BPE && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, "the pre-tokenizer \"%s\" is not known", v->pre);
+    const qsf_pretokenizer *pre = v->kind == QSF_VOCAB_BPE ? qsf_pretokenizer_find(v->pre[0] ? v->pre
+            : "default") : NULL;
+    if (v->kind == QSF_VOCAB_BPE && !pre)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the pre-tokenizer \"%s\" is not known", v->pre);
     if (qsf_arena_new(p, &arena, err)) return QSF_E_MEMORY;
     qsf_tokenizer *t = qsf_arena_alloc(arena, sizeof *t, "tokenizer", err);
     if (!t) goto fail;
@@ -289,7 +297,8 @@ uint64_t qsf_tokenizer_memory(const qsf_tokenizer *t) { return qsf_arena_used(t-
 
 /* ---- encoding ---- */
 
-/* The longest special token at text[0..len) that may be taken; -1: none.  control_len: how far those that are the model's own may reach. */
+/* The longest special token at text[0..len) that may be taken; -1: none.  control_len: how far
+ * those that are the model's own may reach. */
 static int32_t special_at(const qsf_tokenizer *t, const char *text, size_t len, size_t control_len, size_t *n)
 {
     const uint32_t *lengths = t->special_lengths[(uint8_t)text[0]];
@@ -312,7 +321,8 @@ static qsf_status encode_plain(token_work *w, const char *text, size_t len, bool
     return qsf_spm_encode(w, text, len, first && w->t->vocab->add_space_prefix);
 }
 
-static qsf_status encode_text(token_work *w, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans)
+static qsf_status encode_text(token_work *w, const char *text, size_t len, const qsf_chat_span *spans,
+                              size_t n_spans)
 {
     const qsf_tokenizer *t = w->t;
     bool after_special = true;                            /* the text's beginning counts as one */
@@ -331,21 +341,25 @@ static qsf_status encode_text(token_work *w, const char *text, size_t len, const
         token_put(w->sink, id);
         after_special = true;
         i += n;
-        if (t->phi3 && t->vocab->types[id] == QSF_TOKEN_CONTROL && id != t->vocab->bos && id != t->vocab->unk && id != t->vocab->eos)
+        if (t->phi3 && t->vocab->types[id] == QSF_TOKEN_CONTROL && id != t->vocab->bos && id != t->vocab->unk
+            && id != t->vocab->eos)
             while (i < len && (text[i] == ' ' || (text[i] >= 9 && text[i] <= 13))) i++;
         begin = i;
     }
     return encode_plain(w, text + begin, len - begin, after_special);
 }
 
-static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin, bool end,
-                             int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans,
+                             size_t n_spans, bool begin, bool end, int32_t *ids, size_t cap, size_t *n,
+                             qsf_error *err)
 {
     const qsf_vocab *v = t->vocab;
     token_sink sink = { ids, cap, 0 };
     token_work w = { .t = t, .sink = &sink, .err = err };
     *n = 0;
-    if (len > UINT32_MAX / 4) return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once", (unsigned long long)len);
+    if (len > UINT32_MAX / 4)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; at most 1 GB can be tokenized at once",
+                        (unsigned long long)len);
     if (begin && v->add_bos && v->bos >= 0) token_put(&sink, v->bos);
     const qsf_status st = encode_text(&w, text, len, spans, n_spans);
     if (end && v->add_eos && v->eos >= 0) token_put(&sink, v->eos);
@@ -356,19 +370,23 @@ static qsf_status encode_all(const qsf_tokenizer *t, const char *text, size_t le
     token_buffer_done(t, &w.nfc);
     if (st) return st;
     *n = sink.n;
-    if (sink.n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the text has %llu tokens, there is room for %llu", (unsigned long long)sink.n, (unsigned long long)cap);
+    if (sink.n > cap)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the text has %llu tokens, there is room for %llu",
+                        (unsigned long long)sink.n, (unsigned long long)cap);
     return QSF_OK;
 }
 
-qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+qsf_status qsf_tokenizer_encode(const qsf_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids,
+                                size_t cap, size_t *n, qsf_error *err)
 {
     const bool add = flags & QSF_TOK_ADD_SPECIAL;
     const qsf_chat_span all = { 0, len, flags & QSF_TOK_PARSE_SPECIAL };
     return encode_all(t, text, len, &all, 1, add, add, ids, cap, n, err);
 }
 
-qsf_status qsf_tokenizer_encode_chat(const qsf_tokenizer *t, const char *text, size_t len, const qsf_chat_span *spans, size_t n_spans, bool begin,
-                                     int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+qsf_status qsf_tokenizer_encode_chat(const qsf_tokenizer *t, const char *text, size_t len,
+                                     const qsf_chat_span *spans, size_t n_spans, bool begin, int32_t *ids,
+                                     size_t cap, size_t *n, qsf_error *err)
 {
     return encode_all(t, text, len, spans, n_spans, begin, false, ids, cap, n, err);
 }

@@ -3,13 +3,17 @@
 #include "text/tokenizer_own.h"
 
 static const uint32_t bpe_none = UINT32_MAX - 1;             /* a byte that the vocabulary has no token for */
-typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;   /* id UINT32_MAX: merged into the one before */
+/* id UINT32_MAX: merged into the one before */
+typedef struct bpe_symbol { uint32_t id; int32_t prev, next; } bpe_symbol;
 
-static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left, int32_t right, merge_candidate *heap, size_t *n)
+static void bpe_offer(const qsf_tokenizer *t, const bpe_symbol *s, int32_t left, int32_t right,
+                      merge_candidate *heap, size_t *n)
 {
     if (left < 0 || right < 0) return;
     const uint32_t m = t->by_pair[token_pair_slot(t, s[left].id, s[right].id)];
-    if (m) merge_push(heap, n, (merge_candidate){ m - 1, (uint32_t)left, (uint32_t)right, s[left].id, s[right].id });
+    if (m)
+        merge_push(heap, n, (merge_candidate){ m - 1, (uint32_t)left, (uint32_t)right, s[left].id,
+                                               s[right].id });
 }
 
 /* The merges of one word's symbols. */
@@ -20,7 +24,8 @@ static void bpe_merge(const qsf_tokenizer *t, bpe_symbol *s, size_t len, merge_c
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         bpe_symbol *l = &s[c.left], *r = &s[c.right];
-        if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;     /* one of them has gone on */
+        /* one of them has gone on */
+        if (l->id != c.left_id || r->id != c.right_id || l->next != (int32_t)c.right) continue;
         l->id = t->merged[c.key];
         l->next = r->next;
         if (r->next >= 0) s[r->next].prev = (int32_t)c.left;
@@ -48,11 +53,13 @@ static qsf_status bpe_word(token_work *w, const char *word, size_t len)
         const int32_t id = bpe_whole(w, word, len);
         if (id >= 0) return token_put(w->sink, id), QSF_OK;
     }
-    /* Each merge takes a pair away and offers at most two: with the first len - 1 the heap never holds more than 3 * len. */
+    /* Each merge takes a pair away and offers at most two: with the first len - 1 the heap never
+     * holds more than 3 * len. */
     if ((st = token_buffer_need(t, &w->symbols, len * sizeof(bpe_symbol), w->err))) return st;
     if ((st = token_buffer_need(t, &w->heap, 3 * len * sizeof(merge_candidate), w->err))) return st;
-    /* Bytes without a token are lost.  Hugging Face's library leaves them out before merging, llama.cpp after: as the former where the
-     * text is UTF-8, as the latter where only llama.cpp takes it. */
+    /* Bytes without a token are lost.  Hugging Face's library leaves them out before merging,
+     * llama.cpp after: as the former where the text is UTF-8, as the latter where only
+     * llama.cpp takes it. */
     bpe_symbol *s = w->symbols.mem;
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {

@@ -16,12 +16,14 @@ struct qsf_tokenizer {
     uint32_t   text_mask;
     uint32_t  *by_pair;               /* hash of two tokens -> the vocabulary's merge of them + 1; 0 empty */
     uint32_t   pair_mask;
-    uint32_t  *merged;                /* [n_merges] the token that a merge makes; those that make none are not in by_pair */
+    /* [n_merges] the token that a merge makes; those that make none are not in by_pair */
+    uint32_t  *merged;
     char      *pieces;                /* decoded bytes of all tokens */
     uint32_t  *piece_at;              /* [n_tokens + 1] */
     int32_t    byte_tokens[256];      /* BPE: the letter of a byte; SPM: <0xXX>; -1: none */
     uint32_t   longest;               /* bytes of the longest token text */
-    uint32_t   special_lengths[256][4];   /* by first byte: bit n of the 128 says that a special token of n + 1 bytes begins with it */
+    /* by first byte: bit n of the 128 says that a special token of n + 1 bytes begins with it */
+    uint32_t   special_lengths[256][4];
     uint32_t   longest_special;
     bool       phi3;                  /* its special tokens take the white space behind them */
 };
@@ -58,7 +60,6 @@ static inline void token_put(token_sink *s, int32_t id)
 /* Memory that grows, for one call. */
 typedef struct token_buffer { void *mem; uint64_t size; } token_buffer;
 qsf_status token_buffer_need(const qsf_tokenizer *t, token_buffer *b, uint64_t size, qsf_error *err);
-void       token_buffer_done(const qsf_tokenizer *t, token_buffer *b);
 
 /* What encoding works in. */
 typedef struct token_work {
@@ -71,7 +72,8 @@ typedef struct token_work {
 
 /* The plain text of a fragment, special tokens already taken out. */
 qsf_status qsf_bpe_encode(token_work *w, const char *text, size_t len);                  /* tokenizer_bpe.c */
-qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space);      /* tokenizer_spm.c; space: begins with an added one */
+/* tokenizer_spm.c; space: begins with an added one */
+qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool space);
 
 /* A binary heap of pairs to merge: smallest key first, then the leftmost. */
 typedef struct merge_candidate { uint64_t key; uint32_t left, right, left_id, right_id; } merge_candidate;

@@ -1,13 +1,15 @@
-/* SentencePiece: characters joined by the score of what they become, bytes for what the vocabulary lacks.
+/* SentencePiece: characters joined by the score of what they become, bytes for what the vocabulary
+ * lacks.
  * SPDX-License-Identifier: MIT */
 #include "text/tokenizer_own.h"
 
 static const char spm_space[] = "\xe2\x96\x81";              /* U+2581 */
 
-typedef struct spm_symbol { uint32_t at, len; int32_t prev, next; } spm_symbol;   /* len 0: merged into the one before */
+/* len 0: merged into the one before */
+typedef struct spm_symbol { uint32_t at, len; int32_t prev, next; } spm_symbol;
 
-/* Bytes of a first symbol, by its first byte; what begins no character stands alone, but from 0xf8 on takes three bytes with it as
- * llama.cpp does. */
+/* Bytes of a first symbol, by its first byte; what begins no character stands alone, but from 0xf8
+ * on takes three bytes with it as llama.cpp does. */
 static size_t spm_length(uint8_t lead) { return lead >= 0xf8 ? 4 : qsf_utf8_length(lead); }
 
 /* Scores as keys: larger scores first. */
@@ -18,13 +20,15 @@ static uint64_t spm_key(float score)
     return UINT32_MAX - ordered;
 }
 
-static void spm_offer(const token_work *w, const char *text, const spm_symbol *s, int32_t left, int32_t right, merge_candidate *heap, size_t *n)
+static void spm_offer(const token_work *w, const char *text, const spm_symbol *s, int32_t left, int32_t right,
+                      merge_candidate *heap, size_t *n)
 {
     if (left < 0 || right < 0) return;
     const int32_t id = qsf_tokenizer_find(w->t, text + s[left].at, s[left].len + s[right].len);
     if (id < 0) return;
     const float score = w->t->vocab->scores ? w->t->vocab->scores[id] : 0;
-    merge_push(heap, n, (merge_candidate){ spm_key(score), (uint32_t)left, (uint32_t)right, s[left].len, s[right].len });
+    merge_push(heap, n, (merge_candidate){ spm_key(score), (uint32_t)left, (uint32_t)right, s[left].len,
+                                           s[right].len });
 }
 
 static void spm_merge(const token_work *w, const char *text, spm_symbol *s, size_t len, merge_candidate *heap)
@@ -34,7 +38,8 @@ static void spm_merge(const token_work *w, const char *text, spm_symbol *s, size
     while (n) {
         const merge_candidate c = merge_pop(heap, &n);
         spm_symbol *l = &s[c.left], *r = &s[c.right];
-        if (l->len != c.left_id || r->len != c.right_id || l->next != (int32_t)c.right) continue;     /* one of them has gone on */
+        /* one of them has gone on */
+        if (l->len != c.left_id || r->len != c.right_id || l->next != (int32_t)c.right) continue;
         l->len += r->len;
         l->next = r->next;
         if (r->next >= 0) s[r->next].prev = (int32_t)c.left;
@@ -83,7 +88,8 @@ qsf_status qsf_spm_encode(token_work *w, const char *text, size_t len, bool spac
     spm_symbol *s = w->symbols.mem;
     for (size_t i = 0; i < n; n_symbols++) {
         const size_t used = QSF_MIN(spm_length((uint8_t)escaped[i]), n - i);
-        s[n_symbols] = (spm_symbol){ (uint32_t)i, (uint32_t)used, (int32_t)n_symbols - 1, (int32_t)n_symbols + 1 };
+        s[n_symbols] = (spm_symbol){ (uint32_t)i, (uint32_t)used, (int32_t)n_symbols - 1,
+                                     (int32_t)n_symbols + 1 };
         i += used;
     }
     s[n_symbols - 1].next = -1;

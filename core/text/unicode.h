@@ -6,7 +6,8 @@
 #include "base/base.h"
 
 typedef enum qsf_class {
-    QSF_C_OTHER = 0, QSF_C_UPPER, QSF_C_LOWER, QSF_C_TITLE, QSF_C_MODIFIER, QSF_C_LETTER,   /* Lu Ll Lt Lm Lo */
+    /* Lu Ll Lt Lm Lo */
+    QSF_C_OTHER = 0, QSF_C_UPPER, QSF_C_LOWER, QSF_C_TITLE, QSF_C_MODIFIER, QSF_C_LETTER,
     QSF_C_MARK, QSF_C_NUMBER, QSF_C_PUNCT, QSF_C_SYMBOL, QSF_C_SEPARATOR
 } qsf_class;
 
@@ -25,23 +26,31 @@ static inline qsf_class qsf_class_of(uint32_t c)
     const uint8_t two = qsf_unicode_classes[(size_t)qsf_unicode_index[c >> 8] * 128 + (c & 255) / 2];
     return (qsf_class)(c & 1 ? two >> 4 : two & 15);
 }
-static inline bool qsf_is_letter(uint32_t c) { const qsf_class k = qsf_class_of(c); return k >= QSF_C_UPPER && k <= QSF_C_LETTER; }
+static inline bool qsf_is_letter(uint32_t c)
+{
+    const qsf_class k = qsf_class_of(c);
+    return k >= QSF_C_UPPER && k <= QSF_C_LETTER;
+}
 static inline bool qsf_is_number(uint32_t c) { return qsf_class_of(c) == QSF_C_NUMBER; }
 /* White_Space, as \s of the regular expressions means it. */
 static inline bool qsf_is_space(uint32_t c)
 {
-    return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+    return (c >= 9 && c <= 13) || c == 32 || c == 0x85 || c == 0xa0 || c == 0x1680
+        || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
            c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* One code point from text[0..len), len > 0; *used is its bytes.  A byte that begins none is U+FFFD and used alone. */
+/* One code point from text[0..len), len > 0; *used is its bytes.
+ * A byte that begins none is U+FFFD and used alone. */
 uint32_t qsf_utf8_decode(const char *text, size_t len, size_t *used);
 /* Returns the bytes written, at most 4. */
 size_t   qsf_utf8_encode(uint32_t c, char *out);
-/* Bytes of the character that a byte begins, by its high bits; 1 for a continuation or an invalid byte. */
+/* Bytes of the character that a byte begins, by its high bits;
+ * 1 for a continuation or an invalid byte. */
 size_t   qsf_utf8_length(uint8_t lead);
 
-/* NFC of cps[0..n) to out; returns the number of code points.  work and out have room for 4 * n, the most it can become. */
+/* NFC of cps[0..n) to out; returns the number of code points.  work and out have room for 4 * n,
+ * the most it can become. */
 size_t   qsf_nfc(const uint32_t *cps, size_t n, uint32_t *work, uint32_t *out);
 
 #endif

@@ -2,7 +2,10 @@
  * SPDX-License-Identifier: MIT */
 #include "text/unicode.h"
 
-size_t qsf_utf8_length(uint8_t lead) { return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 1; }
+size_t qsf_utf8_length(uint8_t lead)
+{
+    return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 1;
+}
 
 uint32_t qsf_utf8_decode(const char *text, size_t len, size_t *used)
 {
@@ -35,7 +38,8 @@ size_t qsf_utf8_encode(uint32_t c, char *out)
 
 /* ---- streaming ---- */
 
-/* Whether b may be the next byte of a well-formed character that has these bytes already (Unicode, table 3-7). */
+/* Whether b may be the next byte of a well-formed character that has these bytes already
+ * (Unicode, table 3-7). */
 static bool utf8_continues(const unsigned char *have, size_t n, uint8_t b)
 {
     if ((b & 0xc0) != 0x80) return false;
@@ -80,7 +84,8 @@ size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *o
 
 /* ---- NFC: Unicode Standard Annex 15; Hangul by arithmetic (section 3.12) ---- */
 
-enum { HANGUL_S = 0xac00, HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11a7, HANGUL_NV = 21, HANGUL_NT = 28, HANGUL_NS = 11172 };
+enum { HANGUL_S = 0xac00, HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11a7, HANGUL_NV = 21,
+       HANGUL_NT = 28, HANGUL_NS = 11172 };
 
 static uint32_t combining_class(uint32_t c)
 {
@@ -112,8 +117,10 @@ static const uint32_t *decomposition(uint32_t c)
 
 static uint32_t composition(uint32_t a, uint32_t b)
 {
-    if (a - HANGUL_L < 19 && b - HANGUL_V < HANGUL_NV) return HANGUL_S + ((a - HANGUL_L) * HANGUL_NV + (b - HANGUL_V)) * HANGUL_NT;
-    if (a - HANGUL_S < HANGUL_NS && (a - HANGUL_S) % HANGUL_NT == 0 && b - HANGUL_T - 1 < HANGUL_NT - 1) return a + (b - HANGUL_T);
+    if (a - HANGUL_L < 19 && b - HANGUL_V < HANGUL_NV)
+        return HANGUL_S + ((a - HANGUL_L) * HANGUL_NV + (b - HANGUL_V)) * HANGUL_NT;
+    if (a - HANGUL_S < HANGUL_NS && (a - HANGUL_S) % HANGUL_NT == 0 && b - HANGUL_T - 1 < HANGUL_NT - 1)
+        return a + (b - HANGUL_T);
     size_t low = 0, high = qsf_unicode_n_composed;
     while (low < high) {
         const size_t mid = (low + high) / 2;
@@ -125,7 +132,8 @@ static uint32_t composition(uint32_t a, uint32_t b)
     return 0;
 }
 
-/* Canonical decomposition of one code point; at most 4.  The first part may decompose again, the second never does. */
+/* Canonical decomposition of one code point; at most 4.  The first part may decompose again,
+ * the second never does. */
 static size_t decompose(uint32_t c, uint32_t *out)
 {
     if (c - HANGUL_S < HANGUL_NS) {
@@ -147,8 +155,8 @@ static size_t decompose(uint32_t c, uint32_t *out)
     return written;
 }
 
-/* Brings runs of marks into the order of their classes, stable; tmp has room for n.  Short runs by insertion, long ones, which only
- * hostile text has, by counting. */
+/* Brings runs of marks into the order of their classes, stable; tmp has room for n.  Short runs by
+ * insertion, long ones, which only hostile text has, by counting. */
 static void order_marks(uint32_t *c, size_t n, uint32_t *tmp)
 {
     for (size_t begin = 0, end; begin < n; begin = end + 1) {

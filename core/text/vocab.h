@@ -1,4 +1,5 @@
-/* A vocabulary as data: what a model file says of its tokens.  Readers fill it, the tokenizers are made from it.
+/* A vocabulary as data: what a model file says of its tokens.  Readers fill it, the tokenizers are
+ * made from it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_VOCAB_H
 #define QSF_VOCAB_H
@@ -7,13 +8,16 @@
 
 enum { QSF_VOCAB_NONE = 0, QSF_VOCAB_BPE = 1, QSF_VOCAB_SPM = 2 };
 /* GGUF's token types */
-enum { QSF_TOKEN_NORMAL = 1, QSF_TOKEN_UNKNOWN = 2, QSF_TOKEN_CONTROL = 3, QSF_TOKEN_USER = 4, QSF_TOKEN_UNUSED = 5, QSF_TOKEN_BYTE = 6 };
+enum { QSF_TOKEN_NORMAL = 1, QSF_TOKEN_UNKNOWN = 2, QSF_TOKEN_CONTROL = 3, QSF_TOKEN_USER = 4,
+       QSF_TOKEN_UNUSED = 5, QSF_TOKEN_BYTE = 6 };
 
 typedef struct qsf_vocab {
     uint8_t   kind;
-    char      pre[32];            /* GGUF's pre-tokenizer name: "llama-bpe", "qwen2", "smollm", "default", ... */
+    /* GGUF's pre-tokenizer name: "llama-bpe", "qwen2", "smollm", "default", ... */
+    char      pre[32];
     uint32_t  n_tokens;
-    char     *text;               /* all tokens' bytes, as the file has them (BPE: GPT-2's byte letters; SPM: U+2581 for space) */
+    /* all tokens' bytes, as the file has them (BPE: GPT-2's byte letters; SPM: U+2581 for space) */
+    char     *text;
     uint32_t *at;                 /* [n_tokens + 1] places in text */
     uint8_t  *types;              /* [n_tokens] */
     float    *scores;             /* [n_tokens], SPM; else NULL */
@@ -21,7 +25,8 @@ typedef struct qsf_vocab {
     uint32_t *merges;             /* [n_merges][2] token ids, best first; BPE */
     int32_t   bos, eos, eot, unk, pad;        /* -1: none */
     bool      add_bos, add_eos, add_space_prefix;
-    bool      nfc;                /* text is brought to NFC before (Hugging Face's normalizer of Qwen; GGUF does not) */
+    /* text is brought to NFC before (Hugging Face's normalizer of Qwen; GGUF does not) */
+    bool      nfc;
     uint32_t  n_eog;
     int32_t   eog[16];            /* further tokens that end a turn */
     char     *chat_template;      /* terminated, or NULL */

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -206,23 +205,6 @@ qsf_status native_read_wait(void *user, qsf_read *r)
     const qsf_file *f = r->file;
     (void)user;
     return file_read_end(f, r->reader->wait(r));
-}
-
-qsf_status native_map(void *user, qsf_file *f, const void **out)
-{
-    (void)user;
-    *out = NULL;
-    if (f->length == 0 || f->length > SIZE_MAX) return QSF_E_UNSUPPORTED;
-    void *p = mmap(NULL, (size_t)f->length, PROT_READ, MAP_SHARED, f->fd, 0);
-    if (p == MAP_FAILED) return file_status_of(errno);
-    *out = p;
-    return QSF_OK;
-}
-
-void native_unmap(void *user, qsf_file *f, const void *p)
-{
-    (void)user;
-    if (p) munmap((void *)(uintptr_t)p, (size_t)f->length);
 }
 
 bool native_cached(void *user, qsf_file *f, uint64_t *bytes)

@@ -214,27 +214,6 @@ qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, cons
     return QSF_OK;
 }
 
-/* The view keeps the mapping alive. */
-qsf_status native_map(void *user, qsf_file *f, const void **out)
-{
-    (void)user;
-    *out = NULL;
-    if (f->length == 0 || f->length > SIZE_MAX) return QSF_E_UNSUPPORTED;
-    const HANDLE mapping = CreateFileMappingW(f->handle, NULL, PAGE_READONLY, 0, 0, NULL);
-    if (!mapping) return windows_status_of(GetLastError());
-    *out = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
-    const DWORD e = GetLastError();
-    CloseHandle(mapping);
-    return *out ? QSF_OK : windows_status_of(e);
-}
-
-void native_unmap(void *user, qsf_file *f, const void *p)
-{
-    (void)user;
-    (void)f;
-    if (p) UnmapViewOfFile(p);
-}
-
 #undef WINDOWS_CHUNK
 #undef WINDOWS_DIRECT_LEAST
 #endif

@@ -21,8 +21,6 @@ const qsf_platform *qsf_platform_native(void)
         .read_start = native_read_start,
         .read_poll = native_read_poll,
         .read_wait = native_read_wait,
-        .map = native_map,
-        .unmap = native_unmap,
         .create = native_create,
         .write = native_write,
         .commit = native_commit,

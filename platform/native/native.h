@@ -44,8 +44,6 @@ qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, si
 qsf_status native_read_poll(void *user, qsf_read *r);
 qsf_status native_read_wait(void *user, qsf_read *r);
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
-qsf_status native_map(void *user, qsf_file *f, const void **out);
-void       native_unmap(void *user, qsf_file *f, const void *p);
 
 /* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c, read_mmap.c).  file_posix.c chooses. */
 typedef struct native_reader {

@@ -69,37 +69,6 @@ static void check_kv_8bit(table_test *t, const qsf_kernels *ref, const qsf_kerne
             if (isfinite(x[i]) && d[1] > 0 && !(fabs((double)b[i] * d[1] - x[i]) <= 0.5001 * d[1])) { miss(t, "x[%zu] = %g became %d * %g", i, x[i], b[i], d[1]); break; }
     }
 }
-static void check_quantize_kv_4bit(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    ROUNDS(t, 100) {
-        const size_t n = pick_size(t, 300) & ~(size_t)1;
-        SHAPE(t, "n %zu", n);
-        float *x = guard_f32(t, n), d[2];
-        fill_any_float(t, x, n);
-        uint8_t *a = guard_alloc(t, n / 2), *b = guard_alloc(t, n / 2);
-        ref->quantize_kv_4bit(a, &d[0], x, n);
-        var->quantize_kv_4bit(b, &d[1], x, n);
-        same_bytes(t, "out", a, b, n / 2);
-        same_bytes(t, "scale", &d[0], &d[1], 4);
-        for (size_t i = 0; i < n; i++) {
-            const int c = (b[i / 2] >> i % 2 * 4 & 15) - 8;
-            if (isfinite(x[i]) && d[1] > 0 && !(fabs((double)c * d[1] - x[i]) <= 0.5001 * d[1])) { miss(t, "x[%zu] = %g became %d * %g", i, x[i], c, d[1]); break; }
-        }
-    }
-}
-static void check_dequantize_kv_4bit(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    ROUNDS(t, 100) {
-        const size_t n = pick_size(t, 300) & ~(size_t)1;
-        SHAPE(t, "n %zu", n);
-        uint8_t *in = guard_alloc(t, n / 2);
-        for (size_t i = 0; i < n / 2; i++) in[i] = (uint8_t)(rng_next(t) >> 30);
-        float *a = guard_f32(t, n), *b = guard_f32(t, n);
-        ref->dequantize_kv_4bit(a, in, 0.3f, n);
-        var->dequantize_kv_4bit(b, in, 0.3f, n);
-        same_bytes(t, "out", a, b, 4 * n);
-    }
-}
 
 static void check_quantize_kv_levels(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
@@ -181,19 +150,6 @@ static void check_fp32_to_fp16(table_test *t, const qsf_kernels *ref, const qsf_
             const bool nan = (a[i] & 0x7fff) > 0x7c00;
             if (nan ? (b[i] & 0x7fff) <= 0x7c00 : a[i] != b[i]) { miss(t, "out[%zu] of %.9g: %04x, not %04x", i, x[i], b[i], a[i]); break; }
         }
-    }
-}
-
-static void check_memset_pattern(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    ROUNDS(t, 80) {
-        const size_t n = pick_size(t, 2000);
-        SHAPE(t, "bytes %zu", n);
-        uint8_t *a = guard_alloc(t, n), *b = guard_alloc(t, n);
-        ref->memset_pattern(a, 0x12345678, n);
-        var->memset_pattern(b, 0x12345678, n);
-        same_bytes(t, "dst", a, b, n);
-        for (size_t i = 0; i < n; i++) if (b[i] != (uint8_t)(0x12345678 >> i % 4 * 8)) { miss(t, "byte %zu", i); break; }
     }
 }
 

@@ -1,4 +1,4 @@
-/* Checks of tiles times activations, float weights and the integer dot product.
+/* Checks of tiles times activations and float weights.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_MATMUL_H
 #define KERNELS_MATMUL_H
@@ -182,25 +182,6 @@ static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
 static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, true); }
 static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, false); }
 
-/* Three matrices of their own, each of which must meet the same activations; ref has no say. */
-static void check_attention_qkv_project(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    (void)ref;
-    ROUNDS(t, 4 * QSF_N_FORMS) {
-        t->form = t->round % QSF_N_FORMS;
-        const matmul_case c = random_case(t, false, pick(t, 1, 9));
-        const size_t tile_row = c.blocks * qsf_tile_bytes((qsf_form)t->form, c.block), tiles[3] = { c.tiles, 1, c.tiles / 2 };
-        const uint8_t *const w[3] = { c.w, c.w + (c.tiles - 1) * tile_row, c.w };
-        float *y[3], *want = guard_f32(t, c.n * 16 * c.tiles);
-        for (int i = 0; i < 3; i++) y[i] = guard_f32(t, c.n * 16 * tiles[i]);
-        var->attention_qkv_project(var, y, (qsf_form)t->form, w, tiles, &c.x, c.blocks, c.block);
-        for (int i = 0; i < 3; i++) {
-            var->matmul[t->form](want, 16 * tiles[i], w[i], &c.x, tiles[i], c.blocks, c.block);
-            same_f32(t, "y", want, y[i], c.n * 16 * tiles[i], 1e-5);
-        }
-    }
-}
-
 /* Some of the rows by themselves: a row's result does not depend on those beside it. */
 static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n, size_t rows)
 {
@@ -269,21 +250,6 @@ static void halves_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
 }
 static void check_matmul_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, false); }
 static void check_matmul_bf16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, true); }
-
-static void check_dot_i8(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    ROUNDS(t, 80) {
-        const size_t n = pick_size(t, 4000);
-        SHAPE(t, "n %zu", n);
-        int8_t *a = (int8_t *)guard_alloc(t, n), *b = (int8_t *)guard_alloc(t, n);
-        for (size_t i = 0; i < n; i++) {
-            a[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -128 : (int)(rng_next(t) >> 40 & 255) - 128);
-            b[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -128 : (int)(rng_next(t) >> 40 & 255) - 128);
-        }
-        const int32_t want = ref->dot_i8(a, b, n), got = var->dot_i8(a, b, n);
-        if (want != got) miss(t, "%d, not %d", (int)got, (int)want);
-    }
-}
 
 /* ---- against the plain meaning of the bytes, in doubles ---- */
 static double dequantised_product(const matmul_case *c, int form, const float *x, size_t row, double *size)

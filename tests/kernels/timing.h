@@ -78,7 +78,6 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     int8_t *q = b->x.q;
     int32_t qs[R] = { 0 };
     uint8_t p[R * P] = { 0 };
-    size_t sink = 0;
     b->x.n = 1;
     TIME("matmul_f32 1 row", 64 * 2048, k->matmul_f32(y, 64, a, c, 2048, 1, 64, 2048));
     TIME("matmul_f32 8 rows", 8 * 64 * 2048, k->matmul_f32(y, 64, a, c, 2048, 8, 64, 2048));
@@ -86,7 +85,6 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("matmul_f16 8 rows", 8 * 64 * 2048, k->matmul_f16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
     TIME("matmul_bf16 1 row", 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 1, 64, 2048, y + 4096));
     TIME("matmul_bf16 8 rows", 8 * 64 * 2048, k->matmul_bf16(y, 64, b->h, c, 2048, 8, 64, 2048, y + 4096));
-    TIME("dot_i8", N, sink += (size_t)k->dot_i8(q, q + N, N));
     TIME("quantize_act", 2048, k->quantize_act(&b->x, 0, a, 2048));
     TIME("attention_scores_f16", P * D * R, k->attention_scores_f16(y, P, a, b->h, P, D, R, 1));
     TIME("attention_scores_q8", P * D * R, k->attention_scores_q8(y, P, q, c, qs, q, c, P, D, R, 1));
@@ -103,23 +101,15 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("gelu_mul", N, k->gelu_mul(y, a, c, N));
     TIME("silu_inplace", N, (memcpy(y, a, 4 * N), k->silu_inplace(y, N)));
     TIME("gelu_inplace", N, (memcpy(y, a, 4 * N), k->gelu_inplace(y, N)));
-    TIME("gelu_fast_inplace", N, (memcpy(y, a, 4 * N), k->gelu_fast_inplace(y, N)));
     TIME("relu_inplace", N, (memcpy(y, a, 4 * N), k->relu_inplace(y, N)));
     TIME("softcap_inplace", N, (memcpy(y, a, 4 * N), k->softcap_inplace(y, 30, N)));
     TIME("vec_add", N, k->vec_add(y, a, c, N));
     TIME("vec_mul", N, k->vec_mul(y, a, c, N));
     TIME("vec_scale", N, k->vec_scale(y, 1, N));
-    TIME("softmax_with_temperature", V, k->softmax_with_temperature(y, a, V, 0.8f));
     TIME("top_k_filter 40 (with a copy)", V, (memcpy(y, a, 4 * V), k->top_k_filter(y, V, 40)));
-    k->softmax_with_temperature(c, a, V, 1);
-    TIME("top_p_filter (with a copy)", V, (memcpy(y, c, 4 * V), k->top_p_filter(y, V, 0.9f)));
-    TIME("sample_from_probs", V, sink += k->sample_from_probs(c, V, 0.999f));
-    TIME("argmax", V, sink += k->argmax(a, V));
     TIME("fp16_to_fp32_array", N, k->fp16_to_fp32_array(y, b->h, N));
     TIME("fp32_to_fp16_array", N, k->fp32_to_fp16_array(b->h, a, N));
     TIME("quantize_kv_8bit", D, k->quantize_kv_8bit(q, &m, a, D));
-    TIME("quantize_kv_4bit", D, k->quantize_kv_4bit((uint8_t *)q, &m, a, D));
-    TIME("dequantize_kv_4bit", D, k->dequantize_kv_4bit(y, (const uint8_t *)q, 0.1f, D));
     TIME("quantize_kv_levels 4", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 4));
     TIME("quantize_kv_levels 2", D, k->quantize_kv_levels((uint8_t *)q, b->h, a, D, 2));
     TIME("unpack_kv_levels 4 keys", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 2, 64, 4));
@@ -127,8 +117,6 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("unpack_kv_levels 2 keys", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 4, 64, 2));
     TIME("unpack_kv_levels 2 values", P * D, k->unpack_kv_levels(q, (const uint8_t *)c, P * D / 4, 16, 2));
     TIME("hadamard_inplace", D, (memcpy(y, a, 4 * D), k->hadamard_inplace(y, D, 1)));
-    TIME("memset_pattern", N, k->memset_pattern(y, 0x3f800000, 4 * N));
-    if (sink == 1) printf("\n");
 }
 
 static void time_set(const qsf_kernels *k, const char *filter)

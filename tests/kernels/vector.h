@@ -36,31 +36,24 @@ static void check_rms_norm(table_test *t, const qsf_kernels *ref, const qsf_kern
     }
 }
 
-static void rope_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool batched)
+static void check_rope_apply(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {
         static const size_t halves[] = { 32, 32, 64, 48, 1, 7, 40, 128, 33, 4 };
-        const size_t half = halves[t->round % QSF_ARRAY_LEN(halves)], head_dim = 2 * half + pick(t, 0, 1) * pick(t, 0, 40), heads = pick(t, 1, 5);
-        const size_t n = batched ? pick(t, 1, 6) : 1, ldx = heads * head_dim + pick(t, 0, 2), total = (n - 1) * ldx + heads * head_dim;
-        SHAPE(t, "half %zu, head_dim %zu, heads %zu, n %zu", half, head_dim, heads, n);
-        float *x = guard_f32(t, total), *cosine = guard_f32(t, n * half), *sine = guard_f32(t, n * half);
+        const size_t half = halves[t->round % QSF_ARRAY_LEN(halves)];
+        const size_t head_dim = 2 * half + pick(t, 0, 1) * pick(t, 0, 40), heads = pick(t, 1, 5), total = heads * head_dim;
+        SHAPE(t, "half %zu, head_dim %zu, heads %zu", half, head_dim, heads);
+        float *x = guard_f32(t, total), *cosine = guard_f32(t, half), *sine = guard_f32(t, half);
         fill_f32(t, x, total, 3, 1e30f);
-        fill_f32(t, cosine, n * half, 1, 1);
-        fill_f32(t, sine, n * half, 1, 1);
+        fill_f32(t, cosine, half, 1, 1);
+        fill_f32(t, sine, half, 1, 1);
         float *y = guard_f32_copy(t, x, total);
         const bool pairs = t->round % 2;
-        if (batched) {
-            ref->rope_apply_batched(x, n, ldx, heads, head_dim, half, cosine, sine, pairs);
-            var->rope_apply_batched(y, n, ldx, heads, head_dim, half, cosine, sine, pairs);
-        } else {
-            ref->rope_apply(x, heads, head_dim, half, cosine, sine, pairs);
-            var->rope_apply(y, heads, head_dim, half, cosine, sine, pairs);
-        }
+        ref->rope_apply(x, heads, head_dim, half, cosine, sine, pairs);
+        var->rope_apply(y, heads, head_dim, half, cosine, sine, pairs);
         same_f32(t, "x", x, y, total, 1e-6);
     }
 }
-static void check_rope_apply(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { rope_rounds(t, ref, var, false); }
-static void check_rope_apply_batched(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { rope_rounds(t, ref, var, true); }
 
 /* x[n] in place. */
 static void inplace_rounds(table_test *t, void (*ref)(float *, size_t), void (*var)(float *, size_t), double tol, double floor)
@@ -78,11 +71,6 @@ static void inplace_rounds(table_test *t, void (*ref)(float *, size_t), void (*v
 }
 static void check_silu(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { inplace_rounds(t, ref->silu_inplace, var->silu_inplace, 2e-6, 1e-33); }
 static void check_gelu(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { inplace_rounds(t, ref->gelu_inplace, var->gelu_inplace, 1e-5, 1e-9); }
-static void check_gelu_fast(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
-{
-    inplace_rounds(t, ref->gelu_fast_inplace, var->gelu_fast_inplace, 1e-5, 1e-7);
-    if (!t->misses) inplace_rounds(t, ref->gelu_inplace, var->gelu_fast_inplace, 0, 1e-3);
-}
 static void check_relu(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { inplace_rounds(t, ref->relu_inplace, var->relu_inplace, 0, 0); }
 
 static void check_hadamard(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
