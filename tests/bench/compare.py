@@ -10,13 +10,14 @@ round to round.  The ratio is ours to llama.cpp's inside a round; its median, le
 median tok/s of each.  Both programs run with their own defaults (keys and values are f16 there and 8-bit here);
 --llama-args and --qsf-args change that.
 
-llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid AMX that
-the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and the last line says so.
-It is built from the source archive of the Python package llama-cpp-python, pinned by SHA-256, which pip fetches
-from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and takes some minutes once.  --archive
-takes one already fetched, --llama-bench a program already built.
+llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid AMX
+that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and the last
+line says so.  It is built from the source archive of the Python package llama-cpp-python, pinned by SHA-256, which pip
+fetches from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and takes some minutes once.
+--archive takes one already fetched, --llama-bench a program already built.
 """
-import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics, subprocess, sys, tarfile, tempfile
+import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics, subprocess
+import sys, tarfile, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = "0.3.36"
@@ -85,11 +86,12 @@ def forbidden():
     """Options that leave out what -march=native would use and the system does not offer."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        native = subprocess.run([os.environ.get("CC", "cc"), "-march=native", "-dM", "-E", "-xc", os.devnull], capture_output=True, text=True)
+        native = subprocess.run([os.environ.get("CC", "cc"), "-march=native", "-dM", "-E", "-xc", os.devnull],
+                                capture_output=True, text=True)
     except OSError:
         return []
     flags = next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), None)
-    if flags is None or native.returncode:      # another processor's names, or a compiler that knows no -march=native
+    if flags is None or native.returncode:      # another processor, or a compiler that knows no -march=native
         return []
     if not amx_is_allowed():
         flags = {f for f in flags if not f.startswith("amx_")}
@@ -101,12 +103,16 @@ def builds():
     """(name, folder, options of CMake), the best first."""
     without = forbidden()
     flags = " ".join(without)
-    yield ("for this processor" + (f" with {flags}" if flags else ""), "-".join(["build", *(w.removeprefix("-m") for w in without)]),
-           ["-DGGML_NATIVE=ON", *([f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"] if flags else [])])
+    name, folder, options = "for this processor", "build", ["-DGGML_NATIVE=ON"]
+    if without:
+        name, folder = f"{name} with {flags}", "-".join([folder, *(w.removeprefix("-m") for w in without)])
+        options += [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    yield name, folder, options
     if platform.machine().lower() in ("x86_64", "amd64"):
         sets = ["SSE42", "AVX", "AVX2", "BMI2", "FMA", "F16C"]
         yield "for AVX2", "build-avx2", ["-DGGML_NATIVE=OFF", *(f"-DGGML_{s}=ON" for s in sets)]
-        yield "for SSE4.2", "build-sse42", ["-DGGML_NATIVE=OFF", "-DGGML_SSE42=ON", *(f"-DGGML_{s}=OFF" for s in sets[1:])]
+        less = [f"-DGGML_{s}=OFF" for s in sets[1:]]
+        yield "for SSE4.2", "build-sse42", ["-DGGML_NATIVE=OFF", "-DGGML_SSE42=ON", *less]
     else:
         yield "for any processor", "build-plain", ["-DGGML_NATIVE=OFF"]
 
@@ -114,7 +120,8 @@ def builds():
 def dies(program, model):
     """The signal that ends the program, where it gets so far as to compute, or 0."""
     work = ["-m", model, "-p", "8", "-n", "1", "-r", "1", "-t", "1"] if model else ["--help"]
-    done = subprocess.run([str(c) for c in (program, *work)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [str(c) for c in (program, *work)]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return max(0, -done.returncode)
 
 
@@ -134,7 +141,8 @@ def build_llama(archive, model):
             say(f"building llama-bench {name}, which takes some minutes")
             ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
             quietly("cmake", "-S", folder / "source", "-B", folder / build, *ninja, *CONFIGURE, *options)
-            quietly("cmake", "--build", folder / build, "--parallel", os.cpu_count() or 1, "--target", "llama-bench")
+            jobs = os.cpu_count() or 1
+            quietly("cmake", "--build", folder / build, "--parallel", jobs, "--target", "llama-bench")
         died = dies(program, model)
         if not died:
             return program, name
@@ -172,7 +180,8 @@ def run_llama(a, model, threads):
                      "-r", 1, "-o", "json", *a.llama_args])
         for r in rows:
             speeds[test_name(r["n_prompt"], r["n_gen"], r["n_depth"])] = r["avg_ts"]
-            a.about.setdefault("llama.cpp", f"of llama-cpp-python {VERSION}, built {a.built}" if a.pinned else r["build_commit"])
+            pinned = f"of llama-cpp-python {VERSION}, built {a.built}" if a.pinned else r["build_commit"]
+            a.about.setdefault("llama.cpp", pinned)
             a.about.setdefault("processor", r["cpu_info"])
     return speeds
 
@@ -231,7 +240,8 @@ def numbers(text):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", nargs="+", metavar="A.gguf[=B.qsf]", help="what to run; without it only llama-bench is built")
-    p.add_argument("--try", dest="tried", type=pathlib.Path, metavar="A.gguf", help="only build llama-bench and run it once on this model")
+    p.add_argument("--try", dest="tried", type=pathlib.Path, metavar="A.gguf",
+                   help="only build llama-bench and run it once on this model")
     p.add_argument("--threads", type=numbers, default=[os.cpu_count() or 1], metavar="N,N", help="one a processor")
     p.add_argument("--rounds", type=int, default=5, metavar="N", help="5")
     p.add_argument("--prompts", "-p", type=numbers, default=[512], metavar="N,N", help="prompt lengths, 512; 0 for none")
