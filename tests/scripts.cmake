@@ -72,9 +72,13 @@ qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity
     parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
     tokenizer_exact kernels_test_Nehalem)
 
+if(QSF_SANITIZE)            # two minutes, for files whose readers and writers the C tests hold to the same bytes
+    qsf_slow(parity_files)
+endif()
+
 # The longest begin first.
 foreach(name IN ITEMS parity_real_qwen2.5 parity_perplexity_qwen2.5 parity_files head_topk tokenizer_exact
-    convert_test)
+    convert_test kernels_test)
     if(TEST ${prefix}${name})
         set_tests_properties(${prefix}${name} PROPERTIES COST 100)
     endif()
