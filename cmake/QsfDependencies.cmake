@@ -53,6 +53,10 @@ function(qsf_compile_sources target folder)
     list(TRANSFORM ARGN PREPEND "${QSF_DEPS_DIR}/${folder}/" OUTPUT_VARIABLE files)
     add_library(${target} OBJECT ${files})
     target_compile_options(${target} PRIVATE -w)
+    # Nor is their speed what ./test looks at; the documents' builds take the objects of these two.
+    if(QSF_TEST_VARIANT AND NOT QSF_TEST_VARIANT MATCHES "^(release|wasm)$")
+        target_compile_options(${target} PRIVATE -O1)
+    endif()
     if(QSF_SANITIZE MATCHES "undefined")       # nor is their arithmetic, and it takes minutes to compile
         target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()

@@ -32,6 +32,19 @@ function(qsf_engine_objects target)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 
+# The same objects for every module: they neither start threads nor have a product that relaxed SIMD knows.
+foreach(library IN ITEMS lz4 zstd)
+    if(qsf_${library})
+        file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
+        list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
+        add_library(engine_${library} OBJECT ${sources})
+        # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand in for.
+        # One of zstd's two ways to do the same is enough.
+        target_compile_options(engine_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0 -DHUF_FORCE_DECOMPRESS_X1
+            -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${QSF_WASM_FEATURES})
+    endif()
+endforeach()
+
 # qsf_engine(variant flags...): js/qsf-<variant>.wasm
 function(qsf_engine variant)
     set(flags ${QSF_WASM_FEATURES} ${ARGN})
@@ -41,16 +54,9 @@ function(qsf_engine variant)
     set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>)
     set(targets ${name}_fast ${name}_small)
     foreach(library IN ITEMS lz4 zstd)
-        if(qsf_${library})
-            file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
-            list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
-            add_library(${name}_${library} OBJECT ${sources})
-            # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand in for.
-            # One of zstd's two ways to do the same is enough.
-            target_compile_options(${name}_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0 -DHUF_FORCE_DECOMPRESS_X1
-                -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${flags})
-            list(APPEND objects $<TARGET_OBJECTS:${name}_${library}>)
-            list(APPEND targets ${name}_${library})
+        if(TARGET engine_${library})
+            list(APPEND objects $<TARGET_OBJECTS:engine_${library}>)
+            list(APPEND targets engine_${library})
         endif()
     endforeach()
     set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory --initial-memory=4194304

@@ -327,7 +327,7 @@ class Interrupts(unittest.TestCase):
         p = self.start("--raw", "-p", "Hello", "-n", "-1", "-c", "1000000", "--ignore-eos", "--temp", "0", "-t", "1")
         p.stdout.read(8)
         p.send_signal(signal.SIGINT)
-        p.communicate(timeout=20)
+        p.communicate(timeout=120)
         self.assertEqual(p.returncode, 130)
 
     @staticmethod

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Kills qsf-convert at random moments: the old file or none is there, never a part of the new one.
+"""Kills qsf-convert at any part of its output: the old file or none is there, never a part of the new one.
 
     convert_atomic.py QSF_CONVERT [ROUNDS]
 
 Also: Ctrl-C ends with 130 and leaves nothing behind, and the exit codes of wrong inputs.
 """
-import hashlib, os, pathlib, random, signal, subprocess, sys, tempfile, time
+import hashlib, os, pathlib, signal, subprocess, sys, tempfile, time
 from random_gguf import make_model
 
 program, rounds = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 20
-random.seed(3)
 failures = 0
 
 
@@ -29,6 +28,34 @@ def start(source, out, *options):
     return subprocess.Popen([program, "-q", "-t", "2", *options, str(source), str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def written(p, out, finished=False):
+    """Bytes that p has written beside out, or None; finished: of the file that is still to be measured."""
+    for path in out.parent.glob(f"{out.name}.{p.pid}-*"):
+        try:
+            if path.suffix == ".unmeasured" or not finished: return path.stat().st_size
+        except FileNotFoundError: pass
+
+
+def stop_at(size, number, source, out, *options, finished=False):
+    """Starts a conversion and sends the signal when so many bytes are written: (exit code, whether it ended before)."""
+    p = start(source, out, *options)
+    while p.poll() is None:
+        if (at := written(p, out, finished)) is not None and at >= size: break
+        time.sleep(0.0005)
+    p.send_signal(number)
+    p.wait()
+    return p.returncode, p.returncode == 0
+
+
+def stopped_at(size, number, source, out, *options, finished=False):
+    """The same until the signal came before the end: a busy machine may hold this script up."""
+    for _ in range(20):
+        out.write_bytes(old_bytes)
+        code, ended = stop_at(size, number, source, out, *options, finished=finished)
+        if not ended: return code
+    check(False, f"{options}: every conversion ended before signal {number}")
+
+
 def run(*arguments):
     p = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
     return p.returncode, p.stderr
@@ -37,23 +64,21 @@ def run(*arguments):
 with tempfile.TemporaryDirectory() as folder:
     folder = pathlib.Path(folder)
     source, out = folder / "model.gguf", folder / "out.qsf"
-    make_model(source)
+    make_model(source, layers=2)
 
-    begin = time.monotonic()
     check(start(source, out).wait() == 0, "a plain conversion")
-    takes, whole = time.monotonic() - begin, digest(out)
+    size, whole = out.stat().st_size, digest(out)
     check(run("--verify", out)[0] == 0, "the plain conversion's file verifies")
 
     old_bytes = b"what was here before"
     seen = {"old": 0, "none": 0, "new": 0}
     for i in range(rounds):
         there = i % 2
-        out.unlink(missing_ok=True)
-        if there: out.write_bytes(old_bytes)
-        p = start(source, out)
-        time.sleep(random.uniform(0, 1.1 * takes))
-        p.kill()
-        p.wait()
+        for _ in range(20 if i < 2 else 1):     # the first two have to be in time
+            out.unlink(missing_ok=True)
+            if there: out.write_bytes(old_bytes)
+            stop_at(size * i // (rounds - 1), signal.SIGKILL, source, out)  # from the first byte to the last
+            if digest(out) != whole: break
         got = digest(out)
         if got == whole: seen["new"] += 1
         elif there: check(out.exists() and out.read_bytes() == old_bytes, f"round {i}: neither the old file nor the new one"); seen["old"] += 1
@@ -65,17 +90,15 @@ with tempfile.TemporaryDirectory() as folder:
     check(seen["old"] and seen["none"], "no kill came in time")
 
     for number, name in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")):
-        for part in (0.3, 0.6):
-            out.write_bytes(old_bytes)
-            p = start(source, out, "--quant-type", "mixed")
-            time.sleep(part * takes)
-            p.send_signal(number)
-            check(p.wait() == 130, f"{name} ends with 130, not {p.returncode}")
+        for part in (0, 0.4):
+            code = stopped_at(part * size, number, source, out, "--quant-type", "mixed")
+            check(code == 130, f"{name} ends with 130, not {code}")
             check(out.read_bytes() == old_bytes, f"{name} leaves the old file")
             check(not list(folder.glob("out.qsf.*")), f"{name} leaves nothing behind")
 
     # every option that changes the bytes gives a file that verifies, and the same one again
-    for options in (["--compress", "lz4"], ["--compress", "zstd"], ["--packing", "0"], ["--quant-type", "ternary"], ["--quant-type", "mixed"], ["--target-size", "12"]):
+    for options in (["--compress", "lz4"], ["--compress", "zstd"], ["--packing", "0"], ["--quant-type", "ternary"],
+                    ["--quant-type", "mixed"], ["--target-size", "5"]):
         a, b = folder / "a.qsf", folder / "b.qsf"
         code, err = run("-q", "-t", "1", *options, source, a)
         if code == 3 and "build" in err: continue                        # a library that this build lacks
@@ -83,7 +106,7 @@ with tempfile.TemporaryDirectory() as folder:
         check(run("-q", "-t", "3", *options, source, b)[0] == 0 and digest(a) == digest(b), f"{options}: the same file for any number of threads")
         check(run("--verify", a)[0] == 0, f"{options}: verifies")
         check(run("--info", a)[0] == 0, f"{options}: has an --info")
-        if "--target-size" in options: check(a.stat().st_size <= 12e6, "the target size is kept")
+        if "--target-size" in options: check(a.stat().st_size <= 5e6, "the target size is kept")
 
     # measured in the same run, or later: the same file, and nothing else stays
     text, a, b = folder / "text", folder / "a.qsf", folder / "b.qsf"
@@ -91,22 +114,18 @@ with tempfile.TemporaryDirectory() as folder:
     plain = folder / "plain.qsf"
     check(run("-q", source, plain)[0] == 0, "a plain conversion once more")
     for options in ([plain, b], [source, a]):
-        begin = time.monotonic()
         code, err = run("-q", "--calibration", text, *options)
-        takes = time.monotonic() - begin
         check(code == 0, f"--calibration {options}: {err}")
     check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*.tmp")), "calibrating now or later gives the same file")
 
     # interrupted or killed while it converts or measures: as without measuring, and what a kill leaves is gone after the next run
     measured = digest(a)
-    for i, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGKILL)):
-        a.write_bytes(old_bytes)
-        p = start(source, a, "--calibration", text)
-        time.sleep((0.2 + 0.2 * i) * takes)
-        p.send_signal(number)
-        p.wait()
+    INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
+    for at, finished, number in ((size // 2, False, INT), (0, True, TERM), (0, True, KILL)):
+        code = stopped_at(at, number, source, a, "--calibration", text, finished=finished)
         check(a.read_bytes() == old_bytes, f"{number} while calibrating leaves the old file")
-        check(number == signal.SIGKILL or (p.returncode == 130 and not list(folder.glob("a.qsf.*"))), f"{number} while calibrating leaves nothing behind")
+        check(number == KILL or (code == 130 and not list(folder.glob("a.qsf.*"))),
+              f"{number} while calibrating leaves nothing behind")
     check(start(source, a, "--calibration", text).wait() == 0 and digest(a) == measured and not list(folder.glob("a.qsf.*")), "the next run removes what a kill has left")
 
     damaged = bytearray(out.read_bytes() if digest(out) == whole else (run("-q", source, out), out.read_bytes())[1])

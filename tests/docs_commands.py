@@ -102,7 +102,7 @@ BLOCKS = {
         + '; ln -s "$SMOLLM2" model.gguf; "$PYTHON" tests/make_hf_tiny.py hf >/dev/null; ln -s hf/llama model-folder; echo Hello >hello.txt',
     ),
     ("README.md", "python3 tools/amalgamate.py"): Tried(
-        "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O3 -o", "qsf.c\" -lpthread -lm"
+        "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"
     ),
     ("README.md", "#include <qsf.h>"): C(name="example.c"),
     ("README.md", "cmake --install"): Run(

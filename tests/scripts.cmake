@@ -5,7 +5,7 @@
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
-if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|minimal|asan)$")
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
 endif()
 qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
@@ -57,13 +57,20 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(convert_files_test 300 convert_files.py $<TARGET_FILE:qsf-convert> $<TARGET_FILE:qsf-run>)
     endif()
-    qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
+    if(NOT QSF_SANITIZE MATCHES "thread")
+        qsf_script(qsf_reader_test 600 qsf_reader_test.py $<TARGET_FILE:qsf_test>)
+    endif()
 endif()
 
 # ---- real models and texts ----
 if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release"))
-    qsf_script(parity_real 2400 ${parity} --models "${models}" --only real)
-    qsf_script(parity_perplexity 2400 ${parity} --models "${models}" --only perplexity)
+    foreach(model IN ITEMS smollm2-135m-q4_1 gemma3-270m-q4_k_m qwen2.5-coder-0.5b-q4_k_m)
+        string(REGEX REPLACE "-.*" "" short ${model})
+        foreach(group IN ITEMS real perplexity)
+            qsf_script(parity_${group}_${short} 2400 ${parity} --models "${models}" --only ${group}
+                --model ${model})
+        endforeach()
+    endforeach()
     qsf_script(memory_test 900 memory_test.py $<TARGET_FILE:qsf-run> --models "${models}")
     qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert> --models "${models}")
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
@@ -73,8 +80,18 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run> --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()
 
+# ./test has SmolLM2 as its real model; what takes long, or says more about figures than about code, is left to --all.
+qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
+    parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
+    tokenizer_exact kernels_test_Nehalem)
+
+if(QSF_SANITIZE)            # two minutes, for files whose readers and writers the C tests hold to the same bytes
+    qsf_slow(parity_files)
+endif()
+
 # The longest begin first.
-foreach(name IN ITEMS parity_quantisers parity_perplexity parity_real parity_files head_topk convert_atomic_test tokenizer_exact)
+foreach(name IN ITEMS parity_real_qwen2.5 parity_perplexity_qwen2.5 parity_files head_topk tokenizer_exact
+    convert_test kernels_test)
     if(TEST ${prefix}${name})
         set_tests_properties(${prefix}${name} PROPERTIES COST 100)
     endif()

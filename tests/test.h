@@ -42,6 +42,13 @@ enum { TEST_EVERY = 3 };
 enum { TEST_EVERY = 1 };
 #endif
 
+/* ThreadSanitizer has nothing to see in a sweep over one thread, and takes a minute for it. */
+#if defined(__SANITIZE_THREAD__)
+enum { TEST_THREADS_ONLY = 1 };
+#else
+enum { TEST_THREADS_ONLY = 0 };
+#endif
+
 /* What shows that time does not grow with the square of a length: long in one build, short in the others, which run the same C. */
 #if defined(QSF_TEST_SHORT) || defined(QSF_TEST_SLOW)
 enum { TEST_LONG = 1 << 15 };

@@ -8,8 +8,9 @@ say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# need PACKAGE... : installs Debian packages that are not there; without apt or root it says what to install.
-apt_is_fresh=
+# need PACKAGE...      installs Debian packages that are not there; without apt or root it says what to install
+# may_need PACKAGE...  the same for what only makes things faster: where that fails, all goes on
+apt_is_fresh= may_fail=
 need() {
     missing=
     for package; do
@@ -17,12 +18,16 @@ need() {
     done
     [ -n "$missing" ] || return 0
     if ! has apt-get; then
-        die "please install what Debian calls:$missing"
+        cannot "please install what Debian calls:$missing"
+        return
     fi
+    as_root=
     if [ "$(id -u)" != 0 ]; then
-        if has sudo && sudo -n true 2>/dev/null; then as_root='sudo -n'; else die "please run: sudo apt-get install$missing"; fi
-    else
-        as_root=
+        as_root='sudo -n'
+        if ! has sudo || ! sudo -n true 2>/dev/null; then
+            cannot "please run: sudo apt-get install$missing"
+            return
+        fi
     fi
     say "installing$missing"
     if [ -z "$apt_is_fresh" ]; then
@@ -30,7 +35,9 @@ need() {
         apt_is_fresh=1
     fi
     DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y --no-install-recommends $missing >>"$QSF_CACHE/apt.log" 2>&1 || {
-        tail -5 "$QSF_CACHE/apt.log" >&2
-        die "apt-get install$missing failed"
+        [ -n "$may_fail" ] || tail -5 "$QSF_CACHE/apt.log" >&2
+        cannot "apt-get install$missing failed"
     }
 }
+may_need() { may_fail=1; need "$@"; may_fail=; }
+cannot() { if [ -z "$may_fail" ]; then die "$*"; fi; }

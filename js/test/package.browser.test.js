@@ -1,7 +1,7 @@
-/* The package in a page of real Chromium: with cross-origin isolation and without, and the kernel table test there.
+/* The package in a page of real Chromium: with cross-origin isolation and without.
  * SPDX-License-Identifier: MIT
  *
- * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core, QSF_TEST_WASM the build. */
+ * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core. */
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import {createRequire} from 'node:module';
@@ -22,7 +22,7 @@ after(() => browser?.close());
 
 /** Serves the page under a sub-path and opens it; what it prints as an error fails the test. */
 async function open(path, {isolation}) {
-  const server = await serve([['/sub/page', demo], ['/sub/page/js', PACKAGE], ['/test', join(here, 'browser')], ['/build', process.env.QSF_TEST_WASM], ['/model.qsf', QSF]],
+  const server = await serve([['/sub/page', demo], ['/sub/page/js', PACKAGE], ['/model.qsf', QSF]],
     {isolation, csp: CSP});
   /* The page's service worker would give isolation to a page that is to be without. */
   const page = await browser.newPage({viewport: {width: 900, height: 700}, serviceWorkers: 'block'}), errors = [], hosts = new Set();
@@ -98,13 +98,3 @@ for (const isolation of [true, false])
       assert.ok(ms < 5000, `${ms} ms`);
     });
   });
-
-test('the kernel table test passes in the browser', async t => {
-  const tab = await open('/test/kernels.html', {isolation: false});
-  t.after(() => tab.close());
-  for (const name of ['kernels_test', 'kernels_test_relaxed']) {
-    const {code, output} = await tab.page.evaluate(program => runProgram(`/build/tests/${program}.wasm`), name);
-    assert.equal(code, 0, output.split('\n').filter(line => !line.startsWith('ok')).join('\n'));
-    assert.match(output, name.endsWith('relaxed') ? /best set here: wasm-dot/ : /best set here: wasm\n/);
-  }
-});

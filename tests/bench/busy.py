@@ -129,7 +129,8 @@ def arguments():
     p.add_argument("--check", action="store_true", help="end with an error where a bound is passed")
     a = p.parse_args()
     if a.llama and not a.llama_bench:
-        built = subprocess.run([sys.executable, HERE.parent / "compare.py"], stdout=subprocess.PIPE, check=True, text=True)
+        command = [sys.executable, HERE.parent / "compare.py", "--try", a.llama]
+        built = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
         a.llama_bench = built.stdout.strip()
     return a
 

@@ -10,18 +10,29 @@ round to round.  The ratio is ours to llama.cpp's inside a round; its median, le
 median tok/s of each.  Both programs run with their own defaults (keys and values are f16 there and 8-bit here);
 --llama-args and --qsf-args change that.
 
-llama.cpp is built from the source archive of the Python package llama-cpp-python, pinned by SHA-256, which pip fetches
-from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and takes some minutes once.  --archive
-takes one already fetched, --llama-bench a program already built.
+llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid AMX
+that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and the last
+line says so.  It is built from the source archive of the Python package llama-cpp-python, pinned by SHA-256, which pip
+fetches from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and takes some minutes once.
+--archive takes one already fetched, --llama-bench a program already built.
 """
-import argparse, csv, hashlib, json, os, pathlib, shlex, shutil, statistics, subprocess, sys, tarfile, tempfile
+import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics, subprocess
+import sys, tarfile, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = "0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 NAME = f"llama_cpp_python-{VERSION}"
-CONFIGURE = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+CONFIGURE = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
              "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_BUILD_TOOLS=ON"]
+# [what the compiler defines, what /proc/cpuinfo says where programs may use it, the option that goes without]
+INSTRUCTIONS = [("__AMX_TILE__", "amx_tile", "-mno-amx-tile"), ("__AMX_INT8__", "amx_int8", "-mno-amx-int8"),
+                ("__AMX_BF16__", "amx_bf16", "-mno-amx-bf16"), ("__AMX_FP16__", "amx_fp16", "-mno-amx-fp16"),
+                ("__AVX512FP16__", "avx512_fp16", "-mno-avx512fp16"), ("__AVX512BF16__", "avx512_bf16", "-mno-avx512bf16"),
+                ("__AVX512VNNI__", "avx512_vnni", "-mno-avx512vnni"), ("__AVX512VBMI__", "avx512vbmi", "-mno-avx512vbmi"),
+                ("__AVX512F__", "avx512f", "-mno-avx512f"), ("__AVXVNNI__", "avx_vnni", "-mno-avxvnni"),
+                ("__BMI2__", "bmi2", "-mno-bmi2"), ("__F16C__", "f16c", "-mno-f16c"), ("__FMA__", "fma", "-mno-fma"),
+                ("__AVX2__", "avx2", "-mno-avx2"), ("__AVX__", "avx", "-mno-avx")]
 
 
 def say(text):
@@ -63,23 +74,80 @@ def unpack(archive, folder):
         os.replace(pathlib.Path(work, prefix), folder / "source")
 
 
-def build_llama(archive):
+def amx_is_allowed():
+    """A program has to ask Linux for AMX's registers (arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA)."""
+    try:
+        return ctypes.CDLL(None).syscall(158, 0x1023, 18) == 0
+    except (AttributeError, OSError):
+        return False
+
+
+def forbidden():
+    """Options that leave out what -march=native would use and the system does not offer."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        native = subprocess.run([os.environ.get("CC", "cc"), "-march=native", "-dM", "-E", "-xc", os.devnull],
+                                capture_output=True, text=True)
+    except OSError:
+        return []
+    flags = next((set(line.split(":", 1)[1].split()) for line in lines if line.startswith("flags")), None)
+    if flags is None or native.returncode:      # another processor, or a compiler that knows no -march=native
+        return []
+    if not amx_is_allowed():
+        flags = {f for f in flags if not f.startswith("amx_")}
+    defined = {line.split()[1] for line in native.stdout.splitlines()}
+    return [without for macro, flag, without in INSTRUCTIONS if macro in defined and flag not in flags]
+
+
+def builds():
+    """(name, folder, options of CMake), the best first."""
+    without = forbidden()
+    flags = " ".join(without)
+    name, folder, options = "for this processor", "build", ["-DGGML_NATIVE=ON"]
+    if without:
+        name, folder = f"{name} with {flags}", "-".join([folder, *(w.removeprefix("-m") for w in without)])
+        options += [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    yield name, folder, options
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        sets = ["SSE42", "AVX", "AVX2", "BMI2", "FMA", "F16C"]
+        yield "for AVX2", "build-avx2", ["-DGGML_NATIVE=OFF", *(f"-DGGML_{s}=ON" for s in sets)]
+        less = [f"-DGGML_{s}=OFF" for s in sets[1:]]
+        yield "for SSE4.2", "build-sse42", ["-DGGML_NATIVE=OFF", "-DGGML_SSE42=ON", *less]
+    else:
+        yield "for any processor", "build-plain", ["-DGGML_NATIVE=OFF"]
+
+
+def dies(program, model):
+    """The signal that ends the program, where it gets so far as to compute, or 0."""
+    work = ["-m", model, "-p", "8", "-n", "1", "-r", "1", "-t", "1"] if model else ["--help"]
+    command = [str(c) for c in (program, *work)]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return max(0, -done.returncode)
+
+
+def build_llama(archive, model):
+    """(llama-bench, what it was built for).  Another fault than a signal is for the measurement to show."""
     folder = cache_folder()
-    program = folder / "build" / "bin" / "llama-bench"
-    if program.is_file():
-        return program
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "source").is_dir():
-        if archive:
-            unpack(archive, folder)
-        else:
-            with tempfile.TemporaryDirectory(dir=folder) as work:
-                unpack(fetch_archive(pathlib.Path(work)), folder)
-    say("building llama-bench, which takes some minutes")
-    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
-    quietly("cmake", "-S", folder / "source", "-B", folder / "build", *ninja, *CONFIGURE)
-    quietly("cmake", "--build", folder / "build", "--parallel", os.cpu_count() or 1, "--target", "llama-bench")
-    return program
+    for name, build, options in builds():
+        program = folder / build / "bin" / "llama-bench"
+        if not program.is_file():
+            if not (folder / "source").is_dir():
+                if archive:
+                    unpack(archive, folder)
+                else:
+                    with tempfile.TemporaryDirectory(dir=folder) as work:
+                        unpack(fetch_archive(pathlib.Path(work)), folder)
+            say(f"building llama-bench {name}, which takes some minutes")
+            ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+            quietly("cmake", "-S", folder / "source", "-B", folder / build, *ninja, *CONFIGURE, *options)
+            jobs = os.cpu_count() or 1
+            quietly("cmake", "--build", folder / build, "--parallel", jobs, "--target", "llama-bench")
+        died = dies(program, model)
+        if not died:
+            return program, name
+        say(f"llama-bench {name} dies of {signal.Signals(died).name} here; taking the next simpler one")
+    sys.exit("compare.py: no llama-bench runs on this machine; --llama-bench takes one that does")
 
 
 def build_qsf():
@@ -112,7 +180,8 @@ def run_llama(a, model, threads):
                      "-r", 1, "-o", "json", *a.llama_args])
         for r in rows:
             speeds[test_name(r["n_prompt"], r["n_gen"], r["n_depth"])] = r["avg_ts"]
-            a.about.setdefault("llama.cpp", f"of llama-cpp-python {VERSION}" if a.pinned else r["build_commit"])
+            pinned = f"of llama-cpp-python {VERSION}, built {a.built}" if a.pinned else r["build_commit"]
+            a.about.setdefault("llama.cpp", pinned)
             a.about.setdefault("processor", r["cpu_info"])
     return speeds
 
@@ -171,6 +240,8 @@ def numbers(text):
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", nargs="+", metavar="A.gguf[=B.qsf]", help="what to run; without it only llama-bench is built")
+    p.add_argument("--try", dest="tried", type=pathlib.Path, metavar="A.gguf",
+                   help="only build llama-bench and run it once on this model")
     p.add_argument("--threads", type=numbers, default=[os.cpu_count() or 1], metavar="N,N", help="one a processor")
     p.add_argument("--rounds", type=int, default=5, metavar="N", help="5")
     p.add_argument("--prompts", "-p", type=numbers, default=[512], metavar="N,N", help="prompt lengths, 512; 0 for none")
@@ -196,7 +267,9 @@ def arguments():
 
 def main():
     a = arguments()
-    a.llama_bench = a.llama_bench or build_llama(a.archive)
+    if a.pinned:
+        smallest = min((theirs for theirs, _ in a.models), key=lambda m: m.stat().st_size, default=a.tried)
+        a.llama_bench, a.built = build_llama(a.archive, smallest)
     if not a.models:
         print(a.llama_bench)
         return

@@ -2,14 +2,15 @@
 """Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
 SPDX-License-Identifier: MIT
 
-    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--threads N] [--text wiki.test.raw]
-           [--shared DIR] [--full] [--quick]
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--model NAME] [--threads N]
+           [--text wiki.test.raw] [--shared DIR] [--full] [--quick]
 
 Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
-model names): tiny, hf, files, real, perplexity, quantisers.  --models holds the real GGUF files that ../golden/greedy and
-../golden/perplexity.csv name; those that are not there are skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --text is
-the WikiText-2 test text, for perplexity (by itself data/wiki.test.raw of --shared).  --full adds the slow float runs of all real prompts,
---quick leaves out combinations of types, blocks and compressions among the files.
+model names): tiny, hf, files, real, perplexity, quantisers.  --model leaves real and perplexity this model alone.
+--models holds the real GGUF files that ../golden/greedy and ../golden/perplexity.csv name; those that are not there are
+skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --text is the WikiText-2 test text, for perplexity (by itself
+data/wiki.test.raw of --shared).  --full adds the slow float runs of all real prompts, --quick leaves out combinations
+of types, blocks and compressions among the files.
 
 Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES times
 their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and after another token the
@@ -40,6 +41,9 @@ class Runner:
 
     def wanted(self, *words):
         return not self.a.only or any(o in words for o in self.a.only)
+
+    def is_model(self, stem):
+        return self.a.model in (None, stem)
 
     def report(self, ok, name, text):
         print(f"{'ok  ' if ok else 'FAIL'} {name}: {text}", flush=True)
@@ -252,7 +256,7 @@ def find_model(r, name):
 def check_real(r):
     for file in sorted((GOLDEN / "greedy").glob("*.json")):
         g = json.loads(file.read_text())
-        if not r.wanted("real", file.stem): continue
+        if not r.wanted("real", file.stem) or not r.is_model(file.stem): continue
         path = find_model(r, g["model"])
         if path is None:
             r.skip(f"real {file.stem}", f"{g['model']} is not there (--models)")
@@ -269,7 +273,7 @@ def check_real(r):
 def check_perplexity(r):
     for row in csv.DictReader((GOLDEN / "perplexity.csv").open()):
         stem = row["model"].removesuffix(".gguf")
-        if not r.wanted("perplexity", stem): continue
+        if not r.wanted("perplexity", stem) or not r.is_model(stem): continue
         path = find_model(r, row["model"])
         if path is None: r.skip(f"perplexity {stem}", f"{row['model']} is not there (--models)")
         elif r.a.text is None: r.skip(f"perplexity {stem}", "no text (--text wiki.test.raw)")
@@ -310,7 +314,8 @@ def measure_perplexity(r, path, context, windows, *options):
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path, action="append", default=[])
-    p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append"); p.add_argument("--text", type=pathlib.Path)
+    p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append")
+    p.add_argument("--model"); p.add_argument("--text", type=pathlib.Path)
     p.add_argument("--shared", type=pathlib.Path, default=os.environ.get("QSF_SHARED_DIR", HERE.parent.parent.parent / "shared"))
     p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true"); p.add_argument("--quick", action="store_true")
     a = p.parse_args()

@@ -2,37 +2,45 @@
 # The npm package: packed, installed in an empty folder, its types checked, run in Node.js and in Chromium.
 # SPDX-License-Identifier: MIT
 #
-#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER node|browser
+#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER            packs, installs, checks the types
+#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER NAME       then runs js/test/NAME.test.js
 set -eu
-wasm=$1 native=$2 work=$3
+wasm=$1 native=$2 work=$3 name=${4-}
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
-here=$(pwd)
-for program in qsf-run qsf-convert; do
-    [ -x "$native/$program" ] || { echo "$native/$program is missing: QSF_VARIANTS needs release beside wasm"; exit 1; }
-done
-mkdir -p "$work"
+tools=$cache/npm                # what the tests import (not the package, which imports nothing), outside of the clone
+gguf=$(tools/get-model.sh smollm2-135m-q4_1)
 
-# What the tests import (not the package, which imports nothing) lies outside of the clone.
-tools=$cache/npm
-if ! cmp -s js/test/package-lock.json "$tools/package-lock.json"; then
-    rm -rf "$tools"
-    mkdir -p "$tools"
-    cp js/test/package.json js/test/package-lock.json "$tools"
-    (cd "$tools" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-audit --no-fund) || { rm -rf "$tools"; exit 1; }
+if [ -z "$name" ]; then
+    for program in qsf-run qsf-convert; do
+        [ -x "$native/$program" ] || { echo "$native/$program is missing: QSF_VARIANTS needs release beside wasm"; exit 1; }
+    done
+    mkdir -p "$work"
+    if ! cmp -s js/test/package-lock.json "$tools/package-lock.json"; then
+        rm -rf "$tools"
+        mkdir -p "$tools"
+        cp js/test/package.json js/test/package-lock.json "$tools"
+        (cd "$tools" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-audit --no-fund) || { rm -rf "$tools"; exit 1; }
+    fi
+
+    rm -rf "$work/user" "$work"/qsf-*.tgz
+    mkdir -p "$work/user"
+    (cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
+    cd "$work/user"
+    echo '{"private": true, "type": "module"}' >package.json
+    npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz
+    cd - >/dev/null
+    cp js/test/types/* "$work/user"
+    for config in tsconfig.json tsconfig.older.json; do "$tools/node_modules/.bin/tsc" -p "$work/user/$config"; done
+
+    [ "$work/smollm2.qsf" -nt "$native/qsf-convert" ] ||
+        "$native/qsf-convert" --quant-type 4bit "$gguf" "$work/smollm2.qsf" >"$work/convert.log"
+    exit 0
 fi
 
-rm -rf "$work/user" "$work"/qsf-*.tgz
-mkdir -p "$work/user"
-(cd "$work" && npm pack --silent --pack-destination "$work" "$wasm/js" >/dev/null)
-(cd "$work/user" && echo '{"private": true, "type": "module"}' >package.json && npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz)
-cp js/test/types/* "$work/user"
-for config in tsconfig.json tsconfig.older.json; do "$tools/node_modules/.bin/tsc" -p "$work/user/$config"; done
-
-gguf=$(tools/get-model.sh smollm2-135m-q4_1)
-[ "$work/smollm2.qsf" -nt "$native/qsf-convert" ] || "$native/qsf-convert" --quant-type 4bit "$gguf" "$work/smollm2.qsf" >"$work/convert.log"
-QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf QSF_TEST_RUN=$native/qsf-run QSF_TEST_WORK=$work
-QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
-export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM
+QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf QSF_TEST_RUN=$native/qsf-run
+QSF_TEST_WORK=$work/$name QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
-export QSF_TEST_CHROMIUM
-exec node --test --test-concurrency=1 "$here"/js/test/*"$4".test.js
+export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM QSF_TEST_CHROMIUM
+rm -rf "$QSF_TEST_WORK"
+mkdir -p "$QSF_TEST_WORK"
+exec node --test --test-reporter=spec "js/test/$name.test.js"
