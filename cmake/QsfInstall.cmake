@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 include(CMakePackageConfigHelpers)
 
-install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" "${PROJECT_SOURCE_DIR}/include/qsf_convert.h"
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} RENAME qsf_platform.h)
 
-foreach(form IN ITEMS qsf qsf_shared)
+foreach(form IN ITEMS qsf qsf_shared qsf_convert qsf_convert_shared)
     if(TARGET ${form})
         install(TARGETS ${form}
             ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -27,7 +28,17 @@ else()
     set(QSF_PC_LIBS "-lqsf${QSF_PC_PRIVATE}")
 endif()
 
-# qsf.pc and qsf-config.cmake find everything from where they lie, so that an installation works wherever it
+# libqsf_convert's users have libqsf, too; what a static link needs beside both stands in qsf.pc.
+set(QSF_CONVERT_PC_LIBS "-lqsf_convert")
+if(qsf_yyjson STREQUAL "system")
+    if(TARGET qsf_shared)
+        string(APPEND QSF_CONVERT_PC_LIBS "\nLibs.private: -lyyjson")
+    else()
+        string(APPEND QSF_CONVERT_PC_LIBS " -lyyjson")
+    endif()
+endif()
+
+# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything from where they lie, so that an installation works wherever it
 # is put or moved to.  Only a folder that was given as an absolute path stays that path; and where the
 # libraries' folder is one, the way from there to the headers is known no sooner than the prefix is: when it
 # is installed.
@@ -48,6 +59,7 @@ else()
     set(QSF_PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
 endif()
 configure_file(cmake/qsf.pc.in qsf.pc.half @ONLY)
+configure_file(cmake/qsf_convert.pc.in qsf_convert.pc.half @ONLY)
 
 # The libraries' names and not the builder's paths, so that the package can be moved to another machine.
 set(QSF_CMAKE_STATIC_LIBS "")
@@ -56,6 +68,10 @@ foreach(name IN ITEMS lz4 zstd uring)
         list(APPEND QSF_CMAKE_STATIC_LIBS ${name})
     endif()
 endforeach()
+set(QSF_CMAKE_JSON_LIBS "")
+if(qsf_yyjson STREQUAL "system")
+    set(QSF_CMAKE_JSON_LIBS yyjson)
+endif()
 if(TARGET qsf_shared)
     set(QSF_CMAKE_SHARED TRUE)
 else()
@@ -66,10 +82,10 @@ write_basic_package_version_file(qsf-config-version.cmake COMPATIBILITY SameMino
 install(CODE "
     set(QSF_INSTALL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\")
     set(from \"${CMAKE_CURRENT_BINARY_DIR}\")
-    foreach(name IN ITEMS qsf.pc qsf-config.cmake)
+    foreach(name IN ITEMS qsf.pc qsf_convert.pc qsf-config.cmake)
         configure_file(\"\${from}/\${name}.half\" \"\${from}/\${name}\" @ONLY)
     endforeach()" COMPONENT package)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc"
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc" "${CMAKE_CURRENT_BINARY_DIR}/qsf_convert.pc"
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT package)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf-config.cmake" "${CMAKE_CURRENT_BINARY_DIR}/qsf-config-version.cmake"
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qsf COMPONENT package)

@@ -1,15 +1,23 @@
-/* --calibration: how much the model would miss each of its layers, measured on a text, for --quality to leave some out.
+/* --calibration: how much the model would miss each of its layers, measured on a text, for
+ * --quality to leave some out.
  * SPDX-License-Identifier: MIT
  *
- * Two things are measured.  (a) 1 - cosine of what goes into a layer and what comes out, on average over CAL_TOKENS tokens: what a layer does by
- * itself.  (b) The Kullback-Leibler divergence of the next token's probabilities with and without the layer, at some of the places: what comes of it
- * at the end.  Layers are sorted by the sum of their places in (a) and in (b), and the place in this order is the importance: (i + 0.5) / n for the
- * i-th of the n layers that may go, so that --quality q leaves out the share 1 - q of them; 1 for the first and the last two, which always stay.
- * Measuring again after each layer that goes, with four layers to choose from each time, took several times as long and was no clear gain (SmolLM2-135M:
- * 44.1, 50.9 and 93.0 instead of 41.2, 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
+ * Two things are measured.  (a) 1 - cosine of what goes into a layer and what comes out, on average
+ * over CAL_TOKENS tokens: what a layer does by itself.  (b) The Kullback-Leibler divergence of the
+ * next token's probabilities with and without the layer, at some of the places: what comes of it at
+ * the end.  Layers are sorted by the sum of their places in (a) and in (b), and the place in this
+ * order is the importance: (i + 0.5) / n for the i-th of the n layers that may go, so that
+ * --quality q leaves out the share 1 - q of them; 1 for the first and the last two, which always
+ * stay. Measuring again after each layer that goes, with four layers to choose from each time, took
+ * several times as long and was no clear gain (SmolLM2-135M: 44.1, 50.9 and 93.0 instead of 41.2,
+ * 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
+#include "importance.h"
+
 #include "engine/context.h"
-#include "convert.h"
 #include "model/qsf_write.h"
+#include "output.h"
+#include "plan/caller.h"
+#include "unit.h"
 
 enum {
     CAL_WINDOW = 256,           /* tokens that see one another */
@@ -22,7 +30,7 @@ enum {
 };
 
 typedef struct importance_work {
-    const convert_options *o;
+    const qsf_convert_options *o;
     qsf_context *c;
     uint32_t  n_layers, n_embd, n_vocab;
     int32_t  *ids;              /* [windows][window] */
@@ -52,7 +60,8 @@ static void importance_note(importance_work *k, uint32_t layer, uint32_t first, 
     }
 }
 
-static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint32_t n, uint32_t first, bool watched, qsf_error *err)
+static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint32_t n, uint32_t first,
+                                   bool watched, qsf_error *err)
 {
     qsf_context *c = k->c;
     bool waiting;
@@ -90,14 +99,15 @@ static double importance_compare(const importance_work *k, const float *x, float
     return kl;
 }
 
-/* One pass over the windows, every `every`-th of them.  first: with all layers, which is what the others are compared with. */
+/* One pass over the windows, every `every`-th of them.  first: with all
+ * layers, which is what the others are compared with. */
 static qsf_status importance_pass(importance_work *k, uint32_t every, bool first, double *kl, qsf_error *err)
 {
     qsf_row rows[CAL_BATCH];
     uint32_t asked = 0;
     *kl = 0;
-    if (k->o->cancelled && *k->o->cancelled) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-    if (k->o->progress) k->o->progress(k->o->progress_user, "measure", "", k->steps, k->n_steps);
+    if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+    qsf_conv_progress(k->o, "measure", "", k->steps, k->n_steps);
     k->steps++;
     for (uint32_t w = 0; w < k->windows; w += every) {
         const bool compared = w % CAL_EVERY == 0;
@@ -105,10 +115,14 @@ static qsf_status importance_pass(importance_work *k, uint32_t every, bool first
         for (uint32_t at = 0; !st && at < k->window;) {
             const uint32_t n = QSF_MIN(qsf_context_batch(k->c), k->window - at);
             uint32_t in_batch = 0;
-            for (uint32_t i = 0; i < n; i++) rows[i] = (qsf_row){ 0, k->ids[w * k->window + at + i], compared && (at + i) % CAL_STRIDE == CAL_STRIDE - 1 };
+            for (uint32_t i = 0; i < n; i++)
+                rows[i] = (qsf_row){ 0, k->ids[w * k->window + at + i],
+                                     compared && (at + i) % CAL_STRIDE == CAL_STRIDE - 1 };
             if ((st = importance_batch(k, rows, n, at, first, err))) return st;
             for (uint32_t i = 0; i < n; i++)
-                if (rows[i].logits) *kl += importance_compare(k, qsf_logits(k->c, in_batch++), k->base + (size_t)asked++ * k->n_vocab, first);
+                if (rows[i].logits)
+                    *kl += importance_compare(k, qsf_logits(k->c, in_batch++),
+                                              k->base + (size_t)asked++ * k->n_vocab, first);
             at += n;
         }
     }
@@ -118,13 +132,17 @@ static qsf_status importance_pass(importance_work *k, uint32_t every, bool first
 
 /* ---- the order ---- */
 
-static bool importance_stays(const importance_work *k, uint32_t layer) { return layer < 2 || layer + 2 >= k->n_layers; }
+static bool importance_stays(const importance_work *k, uint32_t layer)
+{
+    return layer < 2 || layer + 2 >= k->n_layers;
+}
 
 /* How many of the layers that may go have a smaller value. */
 static uint32_t importance_place(const importance_work *k, const double *value, uint32_t layer)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < k->n_layers; i++) n += !importance_stays(k, i) && (value[i] < value[layer] || (value[i] == value[layer] && i < layer));
+    for (uint32_t i = 0; i < k->n_layers; i++)
+        n += !importance_stays(k, i) && (value[i] < value[layer] || (value[i] == value[layer] && i < layer));
     return n;
 }
 
@@ -132,8 +150,10 @@ static uint32_t importance_place(const importance_work *k, const double *value, 
 static void importance_sort(const importance_work *k, double *sums, float *importance)
 {
     const uint32_t n = k->n_layers > 4 ? k->n_layers - 4 : 0;
-    for (uint32_t i = 0; i < k->n_layers; i++) sums[i] = (double)importance_place(k, k->turned, i) + importance_place(k, k->missed, i);
-    for (uint32_t i = 0; i < k->n_layers; i++) importance[i] = importance_stays(k, i) ? 1 : ((float)importance_place(k, sums, i) + 0.5f) / (float)n;
+    for (uint32_t i = 0; i < k->n_layers; i++)
+        sums[i] = (double)importance_place(k, k->turned, i) + importance_place(k, k->missed, i);
+    for (uint32_t i = 0; i < k->n_layers; i++)
+        importance[i] = importance_stays(k, i) ? 1 : ((float)importance_place(k, sums, i) + 0.5f) / (float)n;
 }
 
 static qsf_status importance_run(importance_work *k, qsf_error *err)
@@ -153,7 +173,8 @@ static qsf_status importance_run(importance_work *k, qsf_error *err)
 
 /* ---- the text ---- */
 
-static qsf_status importance_text(const qsf_platform *p, const char *path, char **text, size_t *len, uint32_t *crc, qsf_error *err)
+static qsf_status importance_text(const qsf_platform *p, const char *path, char **text, size_t *len,
+                                  uint32_t *crc, qsf_error *err)
 {
     qsf_file *f;
     uint64_t length;
@@ -168,7 +189,8 @@ static qsf_status importance_text(const qsf_platform *p, const char *path, char 
 }
 
 /* Windows from all over the text. */
-static qsf_status importance_ids(importance_work *k, const qsf_platform *p, const qsf_model *m, const char *path, uint32_t *crc, qsf_error *err)
+static qsf_status importance_ids(importance_work *k, const qsf_platform *p, const qsf_model *m,
+                                 const char *path, uint32_t *crc, qsf_error *err)
 {
     char *text = NULL;
     int32_t *ids = NULL;
@@ -179,11 +201,15 @@ static qsf_status importance_ids(importance_work *k, const qsf_platform *p, cons
         ids = qsf_alloc_array(p, cap, sizeof *ids, "the text's tokens", err);
         st = ids ? qsf_tokens_encode(m, text, len, 0, ids, cap, &n, err) : QSF_E_MEMORY;
     }
-    if (!st && n < CAL_LEAST) st = qsf_fail(err, QSF_E_ARGUMENT, "%s: %llu tokens are too few to measure with; %d are the least, %d are used", path, (unsigned long long)n, (int)CAL_LEAST, (int)CAL_TOKENS);
+    if (!st && n < CAL_LEAST)
+        st = qsf_fail(err, QSF_E_ARGUMENT,
+                      "%s: %llu tokens are too few to measure with; %d are the least, %d are used", path,
+                      (unsigned long long)n, (int)CAL_LEAST, (int)CAL_TOKENS);
     if (!st) {
         k->window = (uint32_t)QSF_MIN(n, CAL_WINDOW);
         k->windows = (uint32_t)QSF_MIN(n / k->window, CAL_TOKENS / CAL_WINDOW);
-        k->ids = qsf_alloc_array(p, (uint64_t)k->windows * k->window, sizeof *k->ids, "the text's tokens", err);
+        k->ids =
+            qsf_alloc_array(p, (uint64_t)k->windows * k->window, sizeof *k->ids, "the text's tokens", err);
         if (!k->ids) st = QSF_E_MEMORY;
     }
     for (uint32_t w = 0; !st && w < k->windows; w++) {
@@ -210,7 +236,8 @@ static qsf_status importance_context(importance_work *k, qsf_model *m, uint64_t 
     return qsf_context_new(m, &co, &k->c, err);
 }
 
-static qsf_status importance_measure(importance_work *k, const qsf_platform *p, qsf_model *m, float *importance, qsf_error *err)
+static qsf_status importance_measure(importance_work *k, const qsf_platform *p, qsf_model *m,
+                                     float *importance, qsf_error *err)
 {
     const qsf_hparams *hp = &m->source->hp;
     k->n_layers = hp->n_layers;
@@ -255,29 +282,12 @@ static uint8_t importance_type(const qsf_source *s)
     return type < 0 ? QSF_T_MIXED : (uint8_t)type;
 }
 
-/* The unit's bytes as they are unpacked, checked; *mem is the caller's. */
-static qsf_status importance_load(const qsf_source *s, uint32_t unit, uint8_t **mem, qsf_error *err)
-{
-    const qsf_unit *u = &s->units[unit];
-    const bool packed = u->compression != QSF_COMPRESS_NONE;
-    uint8_t *raw = NULL, *stored = qsf_alloc(s->platform, u->stored, "a unit", err);
-    qsf_status st = stored ? QSF_OK : QSF_E_MEMORY;
-    if (!st && packed && !(raw = qsf_alloc(s->platform, u->raw, "an unpacked unit", err))) st = QSF_E_MEMORY;
-    for (uint32_t i = 0; !st && i < u->n_extents; i++) {
-        const qsf_extent *x = &s->extents[u->first_extent + i];
-        st = qsf_read_all(s->io, s->files[x->file], x->at, stored + x->to, (size_t)x->len, err);
-    }
-    if (!st) st = qsf_unit_check(s, unit, stored, raw, err);
-    *mem = packed ? raw : stored;
-    if (packed) qsf_dealloc(s->platform, stored, u->stored);
-    return st;
-}
-
-static qsf_status importance_unit(const qsf_source *s, qsf_writer *w, uint32_t unit, float importance, qsf_error *err)
+static qsf_status importance_unit(const qsf_source *s, qsf_writer *w, uint32_t unit, float importance,
+                                  qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     uint8_t *mem;
-    qsf_status st = importance_load(s, unit, &mem, err);
+    qsf_status st = qsf_conv_unit_load(s, unit, &mem, err);
     if (!st) st = qsf_writer_unit_begin(w, unit, err);
     for (uint32_t i = 0; !st && i < u->n_tensors; i++) {
         qsf_tensor t = s->tensors[u->first_tensor + i];
@@ -288,23 +298,28 @@ static qsf_status importance_unit(const qsf_source *s, qsf_writer *w, uint32_t u
     return st ? st : qsf_writer_unit_end(w, importance, err);
 }
 
-static qsf_status importance_units(const qsf_source *s, qsf_writer *w, const convert_options *o, const float *importance, qsf_error *err)
+static qsf_status importance_units(const qsf_source *s, qsf_writer *w, const qsf_convert_options *o,
+                                   const float *importance, qsf_error *err)
 {
     const uint32_t embd = qsf_unit_embd(s);
     qsf_status st = importance_unit(s, w, embd, 1, err);
     for (uint32_t i = 0; !st && i < embd; i++) {
-        if (o->cancelled && *o->cancelled) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-        if (o->progress) o->progress(o->progress_user, "write", "", i, embd);
+        if (qsf_conv_cancelled(o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+        qsf_conv_progress(o, "write", "", i, embd);
         st = importance_unit(s, w, i, importance[i], err);
     }
     return st ? st : importance_unit(s, w, qsf_unit_final(s), 1, err);
 }
 
 /* The same tensors byte for byte, with these numbers and a note of where they come from. */
-static qsf_status importance_write(const qsf_source *s, const char *path, const convert_options *o, const float *importance, const char *note, uint64_t *bytes, qsf_error *err)
+static qsf_status importance_write(const qsf_source *s, const char *path, const qsf_convert_options *o,
+                                   const float *importance, const char *note, uint64_t *bytes, qsf_error *err)
 {
     static const char key[] = "qsf.convert.calibration";
-    qsf_write_options wo = { .default_type = importance_type(s), .max_tensors = s->n_tensors, .clusters = s->clusters, .embd_clusters = s->embd_clusters };
+    qsf_write_options wo = { .default_type = importance_type(s),
+                             .max_tensors = s->n_tensors,
+                             .clusters = s->clusters,
+                             .embd_clusters = s->embd_clusters };
     qsf_writer *w = NULL;
     uint32_t n = 0;
     qsf_meta *meta = qsf_alloc_array(s->platform, (uint64_t)s->n_meta + 1, sizeof *meta, "metadata", err);
@@ -312,7 +327,8 @@ static qsf_status importance_write(const qsf_source *s, const char *path, const 
     for (uint32_t i = 0; i < s->n_meta; i++)
         if (strcmp(s->meta[i].key, key)) meta[n++] = s->meta[i];
     meta[n++] = (qsf_meta){ key, note };
-    for (uint32_t i = 0; i < s->hp.n_layers; i++) wo.compression = QSF_MAX(wo.compression, s->units[i].compression);
+    for (uint32_t i = 0; i < s->hp.n_layers; i++)
+        wo.compression = QSF_MAX(wo.compression, s->units[i].compression);
     qsf_status st = qsf_writer_new(s->platform, path, &s->hp, &s->vocab, meta, n, &wo, &w, err);
     qsf_dealloc(s->platform, meta, ((uint64_t)s->n_meta + 1) * sizeof *meta);
     if (st) return st;
@@ -321,7 +337,8 @@ static qsf_status importance_write(const qsf_source *s, const char *path, const 
     return st;
 }
 
-qsf_status convert_calibrate(const qsf_platform *p, const char *from, const char *text, const char *to, const convert_options *o, uint64_t *bytes, qsf_error *err)
+qsf_status qsf_conv_calibrate(const qsf_platform *p, const char *from, const char *text, const char *to,
+                              const qsf_convert_options *o, uint64_t *bytes, qsf_error *err)
 {
     importance_work k = { .o = o };
     qsf_model_options mo;
@@ -330,17 +347,23 @@ qsf_status convert_calibrate(const qsf_platform *p, const char *from, const char
     char note[64];
     qsf_model_defaults(&mo);
     mo.platform = p;
-    qsf_status st = convert_check_apart(p, to, "the input", from, err);
-    if (st || (st = convert_check_calibration(p, text, to, err)) || (st = convert_check_place(p, to, err)) ||
-        (st = qsf_model_open(from, &mo, &m, err))) return st;
+    mo.log = o->log;
+    mo.log_user = o->user;
+    qsf_status st = qsf_conv_check_apart(p, to, "the input", from, err);
+    if (st || (st = qsf_conv_check_calibration(p, text, to, err)) ||
+        (st = qsf_conv_check_place(p, to, err)) || (st = qsf_model_open(from, &mo, &m, err)))
+        return st;
     const uint32_t n_layers = m->source->hp.n_layers;
     float *importance = qsf_alloc_array(p, n_layers, sizeof *importance, "layers", err);
     if (!importance) st = QSF_E_MEMORY;
     if (!st && strcmp(m->source->format, "QSF"))
-        st = qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has no place for what calibration measures; make a QSF file of it", from, m->source->format);
+        st = qsf_fail(err, QSF_E_UNSUPPORTED,
+                      "%s: %s has no place for what calibration measures; make a QSF file of it", from,
+                      m->source->format);
     if (!st) st = importance_ids(&k, p, m, text, &crc, err);
     if (!st) st = importance_measure(&k, p, m, importance, err);
-    qsf_format(note, sizeof note, "%u tokens of a text with CRC-32 %08x", (unsigned)(k.windows * k.window), (unsigned)crc);
+    qsf_format(note, sizeof note, "%u tokens of a text with CRC-32 %08x", (unsigned)(k.windows * k.window),
+               (unsigned)crc);
     if (!st) st = importance_write(m->source, to, o, importance, note, bytes, err);
     qsf_dealloc(p, k.ids, (uint64_t)k.windows * k.window * sizeof *k.ids);
     qsf_dealloc(p, importance, n_layers * sizeof *importance);

@@ -1,26 +1,26 @@
-/* Whether a path may become the output: what the conversion reads stays as it is, and what cannot be written
- * is said before the work.
+/* Whether a path may become the output: what the conversion reads stays as it is, and what cannot
+ * be written is said before the work.
  * SPDX-License-Identifier: MIT */
-#include "convert.h"
+#include "output.h"
 
-qsf_status convert_check_apart(const qsf_platform *p, const char *path, const char *what, const char *other,
-                               qsf_error *err)
+qsf_status qsf_conv_check_apart(const qsf_platform *p, const char *path, const char *what, const char *other,
+                                qsf_error *err)
 {
     if (strcmp(path, other) && !qsf_host_same(p, path, other)) return QSF_OK;
     return qsf_fail(err, QSF_E_ARGUMENT, "%s: is %s, %s, which would be lost; choose another name", path,
                     what, other);
 }
 
-qsf_status convert_check_unread(input *in, const char *path, qsf_error *err)
+qsf_status qsf_conv_check_unread(input *in, const char *path, qsf_error *err)
 {
     if (!in->reads || !in->reads(in, path)) return QSF_OK;
     return qsf_fail(err, QSF_E_ARGUMENT, "%s: is the input or a file of it, which would be lost; choose "
                     "another name for the output", path);
 }
 
-/* The first moment of writing, taken back: the same refusals as at the end, and what a killed run has left is
- * gone. */
-qsf_status convert_check_place(const qsf_platform *p, const char *path, qsf_error *err)
+/* The first moment of writing, taken back: the same refusals as at the
+ * end, and what a killed run has left is gone. */
+qsf_status qsf_conv_check_place(const qsf_platform *p, const char *path, qsf_error *err)
 {
     qsf_out *o;
     if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->abort) return QSF_OK;
@@ -30,18 +30,18 @@ qsf_status convert_check_place(const qsf_platform *p, const char *path, qsf_erro
     return QSF_OK;
 }
 
-qsf_status convert_check_output(input *in, const char *path, qsf_error *err)
+qsf_status qsf_conv_check_output(input *in, const char *path, qsf_error *err)
 {
-    const qsf_status st = convert_check_unread(in, path, err);
-    return st ? st : convert_check_place(in->platform, path, err);
+    const qsf_status st = qsf_conv_check_unread(in, path, err);
+    return st ? st : qsf_conv_check_place(in->platform, path, err);
 }
 
-qsf_status convert_check_calibration(const qsf_platform *p, const char *text, const char *path,
-                                     qsf_error *err)
+qsf_status qsf_conv_check_calibration(const qsf_platform *p, const char *text, const char *path,
+                                      qsf_error *err)
 {
     qsf_file *f;
     uint64_t length;
-    qsf_status st = convert_check_apart(p, path, "the text to measure with", text, err);
+    qsf_status st = qsf_conv_check_apart(p, path, "the text to measure with", text, err);
     if (st || (st = qsf_host_open(p, text, &f, &length, err))) return st;
     p->close(p->user, f);
     return length ? QSF_OK : qsf_fail(err, QSF_E_ARGUMENT, "%s: is empty: no text to measure with", text);

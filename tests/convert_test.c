@@ -3,11 +3,14 @@
 #include "convert.h"
 #include "engine_host.h"
 #include "fault_platform.h"
+#include "importance.h"
 #include "make_tiny_clusters.h"
-#include "report.h"
+#include "plan/forms.h"
+#include "plan/loss.h"
+#include "read/source_input.h"
 #include "test.h"
 
-enum { EMBD = 64, FF = 96, VOCAB = 48, LAYERS = 2, KV = 32 };
+enum { EMBD = 64, FF = 96, VOCAB = 48, LAYERS = 2, KV = 32, N_PRESETS = QSF_CONVERT_MIXED + 1 };
 
 typedef struct fake { const char *broken; uint32_t bad_row; uint64_t salt; bool spikes; } fake;
 
@@ -78,13 +81,21 @@ static void fake_open_on(const qsf_platform *p, input *in, fake *f, const char *
 
 static void fake_open(input *in, fake *f, const char *arch) { fake_open_on(qsf_platform_native(), in, f, arch); }
 
+static qsf_convert_rule rules[8];
+
+static void add_rule(qsf_convert_options *o, const char *pattern, const char *type, uint32_t block)
+{
+    o->rules = rules;
+    rules[o->n_rules++] = (qsf_convert_rule){ pattern, type, block };
+}
+
 static const char *out_path = "convert_test.qsf";
 
-static qsf_status convert_fake(fake *f, const convert_options *o, convert_report *r, convert_tensor *tensors, qsf_error *err)
+static qsf_status convert_fake(fake *f, const qsf_convert_options *o, convert_report *r, convert_tensor *tensors, qsf_error *err)
 {
     input in;
     fake_open(&in, f, "llama");
-    const qsf_status st = convert_run(&in, o, out_path, r, err);
+    const qsf_status st = qsf_conv_run(&in, o, out_path, r, err);
     if (st == QSF_OK && tensors) memcpy(tensors, r->tensors, in.n_tensors * sizeof *tensors);
     in.close(&in);
     return st;
@@ -104,32 +115,32 @@ static size_t file_bytes(uint8_t *to, size_t cap)
 /* Every preset, packing and block: the file's tensors are the input's, as near as the report says. */
 TEST(stored_weights_have_the_reported_error)
 {
-    for (int preset = 0; preset < CONVERT_N_PRESETS; preset++)
+    for (int preset = 0; preset < N_PRESETS; preset++)
         for (int packing = 0; packing < 4; packing++) {
             fake f = { 0 };
             input in;
             input *back = NULL;
-            convert_options o;
+            qsf_convert_options o;
             convert_report r;
             qsf_error err = { 0 };
-            convert_defaults(&o);
-            o.preset = (convert_preset)preset;
+            qsf_convert_defaults(&o);
+            o.preset = (qsf_convert_preset)preset;
             o.packing = packing % 2;
             o.embd_clusters = packing / 2 * 3;
-            o.equalize = CONVERT_OFF;
-            o.compression = (uint8_t)((preset + packing) % 4);
+            o.equalize = QSF_CONVERT_OFF;
+            o.compression = (qsf_convert_compression)((preset + packing) % 4);
             fake_open(&in, &f, "llama");
-            qsf_status st = convert_run(&in, &o, out_path, &r, &err);
+            qsf_status st = qsf_conv_run(&in, &o, out_path, &r, &err);
             if (st == QSF_E_UNSUPPORTED) {                    /* a library that this build lacks */
                 in.close(&in);
                 fake_open(&in, &f, "llama");
-                o.compression = QSF_COMPRESS_NONE;
+                o.compression = QSF_CONVERT_NONE;
                 err.text[0] = 0;
-                st = convert_run(&in, &o, out_path, &r, &err);
+                st = qsf_conv_run(&in, &o, out_path, &r, &err);
             }
             CHECK_EQ(st, QSF_OK);
             if (err.text[0]) printf("    %s\n", err.text);
-            CHECK_EQ(input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+            CHECK_EQ(qsf_input_open_source(in.platform, out_path, &back, &err), QSF_OK);
             if (!back) { printf("    %s\n", err.text); in.close(&in); return; }
             CHECK_EQ(back->n_tensors, in.n_tensors);
             CHECK_EQ(back->hp.tied, !o.embd_clusters);
@@ -146,7 +157,7 @@ TEST(stored_weights_have_the_reported_error)
                     s += (double)w[k] * w[k];
                     e += ((double)w[k] - v[k]) * ((double)w[k] - v[k]);
                 }
-                CHECK_NEAR(e / s, convert_relative_error(&r.tensors[i].error), 1e-6);
+                CHECK_NEAR(e / s, qsf_conv_relative_error(&r.tensors[i].error), 1e-6);
                 if (rows > 20) {                              /* rows from the middle are the same rows */
                     static float part[3 * FF];
                     CHECK_EQ(back->read(back, i, 15, 3, part, &err), QSF_OK);
@@ -163,10 +174,10 @@ TEST(threads_do_not_change_the_file)
 {
     static uint8_t one[1 << 20], many[1 << 20];
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
-    convert_defaults(&o);
-    o.preset = CONVERT_MIXED;
+    qsf_convert_defaults(&o);
+    o.preset = QSF_CONVERT_MIXED;
     o.n_threads = 1;
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, NULL), QSF_OK);
     const size_t n = file_bytes(one, sizeof one);
@@ -179,13 +190,13 @@ TEST(threads_do_not_change_the_file)
     remove(out_path);
 }
 
-static qsf_status convert_tiny(const char *path, const convert_options *o, qsf_error *err)
+static qsf_status convert_tiny(const char *path, const qsf_convert_options *o, qsf_error *err)
 {
     input *in;
     convert_report r;
-    qsf_status st = input_open(qsf_platform_native(), path, &in, err);
+    qsf_status st = qsf_input_open(qsf_platform_native(), path, &in, err);
     if (st) return st;
-    st = convert_run(in, o, out_path, &r, err);
+    st = qsf_conv_run(in, o, out_path, &r, err);
     in->close(in);
     return st;
 }
@@ -196,14 +207,14 @@ TEST(clusters_of_the_head_are_whole_and_do_not_depend_on_threads)
     const char *tiny = "convert_test_tiny.qsf";
     for (int tied = 0; tied < 2; tied++) {
         tiny_options to = tiny_defaults();
-        convert_options o;
+        qsf_convert_options o;
         qsf_source *s;
         qsf_error err = { 0 };
         to.hp.tied = tied;
         to.hp.n_vocab = 700;
         CHECK_EQ(tiny_write(qsf_platform_native(), tiny, &to, &err), QSF_OK);
-        convert_defaults(&o);
-        o.outliers = CONVERT_OFF;
+        qsf_convert_defaults(&o);
+        o.outliers = QSF_CONVERT_OFF;
         o.head_clusters = 20;
         o.embd_clusters = 10;
         o.n_threads = 1;
@@ -231,7 +242,7 @@ static void read_embd(float *to, input_tensor *t, bool *tied)
 {
     qsf_error err;
     input *back;
-    CHECK_EQ(input_open_source(qsf_platform_native(), out_path, &back, &err), QSF_OK);
+    CHECK_EQ(qsf_input_open_source(qsf_platform_native(), out_path, &back, &err), QSF_OK);
     if (!back) return;
     *t = back->tensors[0];
     *tied = back->hp.tied;
@@ -244,7 +255,7 @@ TEST(an_embedding_in_clusters_is_whole_when_it_is_converted_again)
 {
     static float want[VOCAB * EMBD], have[VOCAB * EMBD];
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     input_tensor t = { 0 };
     input in;
@@ -254,8 +265,8 @@ TEST(an_embedding_in_clusters_is_whole_when_it_is_converted_again)
     fake_open(&in, &f, "llama");
     CHECK_EQ(in.read(&in, 0, 0, VOCAB, want, &err), QSF_OK);
     in.close(&in);
-    convert_defaults(&o);
-    o.rules[o.n_rules++] = (convert_rule){ "token_embd", QSF_T_F32, 0 };
+    qsf_convert_defaults(&o);
+    add_rule(&o, "token_embd", "f32", 0);
     for (int round = 0; round < 3; round++) {
         o.embd_clusters = round < 2 ? 3 - (uint32_t)round : 0;
         if (!round) CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_OK);
@@ -288,10 +299,10 @@ static qsf_status near_read(input *in, uint32_t i, uint32_t row, uint32_t n, flo
 TEST(clusters_of_the_embedding_find_its_points)
 {
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     double error[2];
-    convert_defaults(&o);
-    o.rules[o.n_rules++] = (convert_rule){ "token_embd", QSF_T_2BIT, 64 };
+    qsf_convert_defaults(&o);
+    add_rule(&o, "token_embd", "2bit", 64);
     for (int k = 0; k < 2; k++) {
         input in;
         convert_report r;
@@ -299,8 +310,8 @@ TEST(clusters_of_the_embedding_find_its_points)
         fake_open(&in, &f, "llama");
         in.read = near_read;
         o.embd_clusters = k ? 3 : 0;
-        CHECK_EQ(convert_run(&in, &o, out_path, &r, &err), QSF_OK);
-        error[k] = convert_relative_error(&r.tensors[0].error);
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_OK);
+        error[k] = qsf_conv_relative_error(&r.tensors[0].error);
         in.close(&in);
     }
     CHECK(error[0] > 0.01 && error[1] < 1e-3);
@@ -312,13 +323,13 @@ TEST(a_target_size_counts_what_clusters_take)
     static uint8_t file[1 << 20];
     const char *tiny = "convert_test_tiny.qsf";
     tiny_options to = tiny_defaults();
-    convert_options o;
+    qsf_convert_options o;
     qsf_error err = { 0 };
     to.vocab = QSF_VOCAB_NONE;
     to.embd_type = QSF_T_F16;
     to.hp.n_vocab = 8192;
     CHECK_EQ(tiny_write(qsf_platform_native(), tiny, &to, &err), QSF_OK);
-    convert_defaults(&o);
+    qsf_convert_defaults(&o);
     o.embd_clusters = 512;              /* 50 KB, more than a size has to spare */
     o.target_bytes = 700000;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_OK);
@@ -332,11 +343,11 @@ TEST(clusters_that_cannot_be_made_are_refused)
 {
     const char *tiny = "convert_test_tiny.qsf";
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     qsf_error err = { 0 };
     const tiny_options to = tiny_defaults();
-    convert_defaults(&o);
+    qsf_convert_defaults(&o);
     o.head_clusters = 3;
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_UNSUPPORTED);      /* nothing that runs */
     CHECK(strstr(err.text, "first") != NULL);
@@ -344,12 +355,12 @@ TEST(clusters_that_cannot_be_made_are_refused)
     o.head_clusters = 288 / 16 + 1;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_ARGUMENT);
     o.head_clusters = 3;
-    o.preset = CONVERT_F16;
+    o.preset = QSF_CONVERT_F16;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_UNSUPPORTED);
     o.embd_clusters = 288 / 16 + 1;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_ARGUMENT);
     o.embd_clusters = 0;
-    o.preset = CONVERT_8BIT;
+    o.preset = QSF_CONVERT_8BIT;
     o.ram_bytes = 20000;
     CHECK_EQ(convert_tiny(tiny, &o, &err), QSF_E_BUDGET);
     remove(tiny);
@@ -359,13 +370,13 @@ TEST(clusters_that_cannot_be_made_are_refused)
 TEST(rules_give_tensors_their_types)
 {
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     convert_tensor t[32];
-    convert_defaults(&o);
-    o.rules[o.n_rules++] = (convert_rule){ "attn_?", QSF_T_8BIT, 0 };
-    o.rules[o.n_rules++] = (convert_rule){ "blk.1.*v", QSF_T_F16, 0 };
-    o.rules[o.n_rules++] = (convert_rule){ "token*", QSF_T_6BIT_S, 32 };
+    qsf_convert_defaults(&o);
+    add_rule(&o, "attn_?", "8bit", 0);
+    add_rule(&o, "blk.1.*v", "f16", 0);
+    add_rule(&o, "token*", "6bit_s", 32);
     CHECK_EQ(convert_fake(&f, &o, &r, t, NULL), QSF_OK);
     CHECK_EQ(t[0].type, QSF_T_6BIT_S);
     CHECK_EQ(t[0].block, 32);
@@ -374,7 +385,7 @@ TEST(rules_give_tensors_their_types)
     CHECK_EQ(t[13].type, QSF_T_F16);
     CHECK_EQ(t[1].type, QSF_T_F32);
     CHECK_EQ(t[19].type, QSF_T_F16);                          /* the final norm: the format says so */
-    o.rules[o.n_rules++] = (convert_rule){ "atn_q", QSF_T_F16, 0 };
+    add_rule(&o, "atn_q", "f16", 0);
     qsf_error err = { 0 };
     CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_E_ARGUMENT);
     CHECK(strstr(err.text, "atn_q") != NULL);
@@ -385,57 +396,57 @@ TEST(rules_give_tensors_their_types)
 TEST(outliers_are_kept_where_they_pay)
 {
     double error[3];
-    for (int when = CONVERT_AUTO; when <= CONVERT_ON; when++) {
+    for (int when = QSF_CONVERT_AUTO; when <= QSF_CONVERT_ON; when++) {
         fake f = { .spikes = true };
         input in;
         input *back = NULL;
-        convert_options o;
+        qsf_convert_options o;
         convert_report r;
         qsf_error err = { 0 };
         uint64_t n = 0;
         double e = 0, s = 0;
-        convert_defaults(&o);
-        o.preset = CONVERT_2BIT;
-        o.outliers = (convert_switch)when;
-        o.equalize = CONVERT_OFF;
+        qsf_convert_defaults(&o);
+        o.preset = QSF_CONVERT_2BIT;
+        o.outliers = (qsf_convert_switch)when;
+        o.equalize = QSF_CONVERT_OFF;
         fake_open(&in, &f, "llama");
-        CHECK_EQ(convert_run(&in, &o, out_path, &r, &err), QSF_OK);
-        CHECK_EQ(input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_OK);
+        CHECK_EQ(qsf_input_open_source(in.platform, out_path, &back, &err), QSF_OK);
         if (!back) { printf("    %s\n", err.text); in.close(&in); return; }
         CHECK_EQ(back->n_tensors, in.n_tensors);
         for (uint32_t i = 0; i < in.n_tensors; i++) {
             static float w[FF * EMBD], v[FF * EMBD];
             double te = 0, ts = 0;
-            if (in.tensors[i].unit >= LAYERS || !convert_is_matrix(&in.tensors[i])) continue;
+            if (in.tensors[i].unit >= LAYERS || !qsf_input_is_matrix(&in.tensors[i])) continue;
             CHECK_EQ(in.read(&in, i, 0, in.tensors[i].rows, w, &err), QSF_OK);
             CHECK_EQ(back->read(back, i, 0, in.tensors[i].rows, v, &err), QSF_OK);
             for (uint32_t k = 0; k < in.tensors[i].rows * in.tensors[i].cols; k++) {
                 ts += (double)w[k] * w[k];
                 te += ((double)w[k] - v[k]) * ((double)w[k] - v[k]);
             }
-            CHECK_NEAR(te / ts, convert_relative_error(&r.tensors[i].error), 1e-6);
+            CHECK_NEAR(te / ts, qsf_conv_relative_error(&r.tensors[i].error), 1e-6);
             n += r.tensors[i].n_outliers;
             e += te;
             s += ts;
         }
-        CHECK((n > 0) == (when != CONVERT_OFF));
+        CHECK((n > 0) == (when != QSF_CONVERT_OFF));
         error[when] = e / s;
         back->close(back);
         in.close(&in);
     }
-    CHECK(error[CONVERT_AUTO] < error[CONVERT_OFF]);
-    CHECK(error[CONVERT_ON] < 0.7 * error[CONVERT_OFF]);
+    CHECK(error[QSF_CONVERT_AUTO] < error[QSF_CONVERT_OFF]);
+    CHECK(error[QSF_CONVERT_ON] < 0.7 * error[QSF_CONVERT_OFF]);
     remove(out_path);
 }
 
 TEST(sizes_are_kept_and_low_cosines_raised)
 {
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     convert_tensor t[32];
     qsf_error err = { 0 };
-    convert_defaults(&o);
+    qsf_convert_defaults(&o);
     for (uint64_t target = 70000; target <= 130000; target += 10000) {
         o.target_bytes = target;
         CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_OK);
@@ -445,11 +456,11 @@ TEST(sizes_are_kept_and_low_cosines_raised)
     CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_E_ARGUMENT);
     CHECK(strstr(err.text, "smallest") != NULL);
     o.target_bytes = 0;
-    o.preset = CONVERT_MIXED;
-    o.rules[o.n_rules++] = (convert_rule){ "attn_q", QSF_T_2BIT, 0 };
+    o.preset = QSF_CONVERT_MIXED;
+    add_rule(&o, "attn_q", "2bit", 0);
     CHECK_EQ(convert_fake(&f, &o, &r, t, &err), QSF_OK);
     CHECK_EQ(t[2].type, QSF_T_2BIT);                          /* the user's word stands */
-    for (uint32_t i = 3; i < 10; i++) CHECK(convert_cosine(&t[i].error) >= 0.99);
+    for (uint32_t i = 3; i < 10; i++) CHECK(qsf_conv_cosine(&t[i].error) >= 0.99);
     remove(out_path);
 }
 
@@ -458,13 +469,13 @@ TEST(equalising_keeps_the_function)
 {
     fake f = { 0 };
     input in;
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
-    convert_defaults(&o);
-    o.preset = CONVERT_F16;
-    o.equalize = CONVERT_ON;
+    qsf_convert_defaults(&o);
+    o.preset = QSF_CONVERT_F16;
+    o.equalize = QSF_CONVERT_ON;
     fake_open(&in, &f, "llama");
-    CHECK_EQ(convert_run(&in, &o, out_path, &r, NULL), QSF_OK);
+    CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, NULL), QSF_OK);
     CHECK(r.equalized);
     const convert_tensor *t = r.tensors + 1;                  /* layer 0 in the order of fake_open */
     for (int j = 0; j < EMBD; j++) {
@@ -501,10 +512,10 @@ static void check_old_file(void)
 TEST(a_bad_weight_is_named_and_the_old_file_stays)
 {
     fake f = { .broken = "blk.1.ffn_up", .bad_row = 37 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     qsf_error err = { 0 };
-    convert_defaults(&o);
+    qsf_convert_defaults(&o);
     put_old_file();
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_CORRUPT);
     CHECK(strstr(err.text, "blk.1.ffn_up") && strstr(err.text, "row 37") && strstr(err.text, "column 3 is not a number"));
@@ -516,14 +527,19 @@ TEST(a_bad_weight_is_named_and_the_old_file_stays)
     check_old_file();
 }
 
+static bool is_cancelled(void *user)
+{
+    (void)user;
+    return true;
+}
+
 TEST(cancelling_leaves_the_old_file)
 {
     fake f = { 0 };
-    atomic_int cancelled = 1;
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
-    convert_defaults(&o);
-    o.cancelled = &cancelled;
+    qsf_convert_defaults(&o);
+    o.cancelled = is_cancelled;
     put_old_file();
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, NULL), QSF_E_CANCELLED);
     check_old_file();
@@ -532,10 +548,10 @@ TEST(cancelling_leaves_the_old_file)
 TEST(too_little_memory_is_said_before_work)
 {
     fake f = { 0 };
-    convert_options o;
+    qsf_convert_options o;
     convert_report r;
     qsf_error err = { 0 };
-    convert_defaults(&o);
+    qsf_convert_defaults(&o);
     o.ram_bytes = 1000;
     put_old_file();
     CHECK_EQ(convert_fake(&f, &o, &r, NULL, &err), QSF_E_BUDGET);
@@ -552,18 +568,18 @@ TEST(failing_calls_leave_nothing_behind)
         fake f = { .spikes = true };
         input in;
         input *back = NULL;
-        convert_options o;
+        qsf_convert_options o;
         convert_report r;
         fault_init_over(&fp, qsf_platform_native());
         fp.fail_at = n;
-        convert_defaults(&o);
-        o.preset = CONVERT_MIXED;
-        o.outliers = CONVERT_ON;
+        qsf_convert_defaults(&o);
+        o.preset = QSF_CONVERT_MIXED;
+        o.outliers = QSF_CONVERT_ON;
         o.embd_clusters = 2;
         o.n_threads = 1;
         put_old_file();
         fake_open_on(&fp.table, &in, &f, "llama");
-        const qsf_status made = in.tensors ? convert_run(&in, &o, out_path, &r, NULL) : QSF_E_MEMORY;
+        const qsf_status made = in.tensors ? qsf_conv_run(&in, &o, out_path, &r, NULL) : QSF_E_MEMORY;
         in.close(&in);
         done = fp.calls < n;
         CHECK_EQ(made == QSF_OK, done);
@@ -575,7 +591,7 @@ TEST(failing_calls_leave_nothing_behind)
         for (uint64_t m = 1; m < 100000; m += 1 + m / 20) {             /* the same for reading the new file */
             fp.calls = 0;
             fp.fail_at = m;
-            const qsf_status st = input_open_source(&fp.table, out_path, &back, NULL);
+            const qsf_status st = qsf_input_open_source(&fp.table, out_path, &back, NULL);
             CHECK_EQ(st == QSF_OK, fp.calls < m);
             if (back) back->close(back);
             CHECK_EQ(fp.bytes, 0);
@@ -638,12 +654,12 @@ TEST(calibration_finds_the_idle_layer_and_leaves_the_weights)
         qsf_source *s[2] = { NULL };
         uint64_t bytes;
         unsigned places = 0;
-        convert_options o;
-        convert_defaults(&o);
+        qsf_convert_options o;
+        qsf_convert_defaults(&o);
         o.n_threads = 1;
         if (calibration_begin(&h, compression)) {
             const qsf_platform *p = &h.m.p;
-            CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_OK);
+            CHECK_EQ(qsf_conv_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_OK);
             if (err.text[0]) printf("    %s\n", err.text);
             CHECK_EQ(qsf_source_open(p, "m", NULL, false, &s[0], &err), QSF_OK);
             CHECK_EQ(qsf_source_open(p, "out", NULL, false, &s[1], &err), QSF_OK);
@@ -661,7 +677,7 @@ TEST(calibration_finds_the_idle_layer_and_leaves_the_weights)
                       !memcmp(s[0]->embd_clusters->centroids.data, s[1]->embd_clusters->centroids.data, (size_t)s[0]->embd_clusters->centroids.bytes));
             if (s[1]) CHECK_NEAR(s[1]->units[3].importance, 0.125, 0);
             o.n_threads = 3;                                    /* again, from the new file, on threads: the same file */
-            CHECK_EQ(convert_calibrate(p, "out", "text", "again", &o, &bytes, &err), QSF_OK);
+            CHECK_EQ(qsf_conv_calibrate(p, "out", "text", "again", &o, &bytes, &err), QSF_OK);
             const mem_file *a = mem_find(&h.m, "out"), *b = mem_find(&h.m, "again");
             CHECK(a && b && a->len == b->len && a->len == bytes && !memcmp(a->bytes, b->bytes, (size_t)a->len));
         }
@@ -676,30 +692,29 @@ TEST(calibration_that_fails_leaves_the_old_file)
     engine_host h;
     uint64_t bytes;
     qsf_error err = { 0 };
-    atomic_int cancelled = 1;
-    convert_options o;
-    convert_defaults(&o);
+    qsf_convert_options o;
+    qsf_convert_defaults(&o);
     o.n_threads = 1;
     if (calibration_begin(&h, 0)) {
         const qsf_platform *p = &h.m.p;
         put_text(p, "out", 20);
-        CHECK_EQ(convert_calibrate(p, "m", "short", "out", &o, &bytes, &err), QSF_E_ARGUMENT);
+        CHECK_EQ(qsf_conv_calibrate(p, "m", "short", "out", &o, &bytes, &err), QSF_E_ARGUMENT);
         CHECK(strstr(err.text, "too few") != NULL);
-        CHECK_EQ(convert_calibrate(p, "m", "none", "out", &o, &bytes, &err), QSF_E_NOT_FOUND);
+        CHECK_EQ(qsf_conv_calibrate(p, "m", "none", "out", &o, &bytes, &err), QSF_E_NOT_FOUND);
         o.ram_bytes = 1000;
-        CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_BUDGET);
+        CHECK_EQ(qsf_conv_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_BUDGET);
         o.ram_bytes = 0;
-        o.cancelled = &cancelled;
-        CHECK_EQ(convert_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_CANCELLED);
+        o.cancelled = is_cancelled;
+        CHECK_EQ(qsf_conv_calibrate(p, "m", "text", "out", &o, &bytes, &err), QSF_E_CANCELLED);
         o.cancelled = NULL;
         h.m.calls = 0;
-        CHECK_EQ(convert_calibrate(p, "m", "text", "whole", &o, &bytes, &err), QSF_OK);
+        CHECK_EQ(qsf_conv_calibrate(p, "m", "text", "whole", &o, &bytes, &err), QSF_OK);
         const long calls = h.m.calls, live = h.m.live;
         int survived = 0;
         for (long n = 1; n <= calls; n += 1 + calls * TEST_EVERY / 12) {
             h.m.calls = 0;
             h.m.fail_at = n;
-            const qsf_status st = convert_calibrate(p, "m", "text", "out", &o, &bytes, &err);
+            const qsf_status st = qsf_conv_calibrate(p, "m", "text", "out", &o, &bytes, &err);
             h.m.fail_at = 0;
             CHECK_EQ(h.m.live, live);
             if (st == QSF_OK) survived++,
@@ -710,7 +725,7 @@ TEST(calibration_that_fails_leaves_the_old_file)
         static const struct { const char *text, *to; } lost[] = { { "text", "m" }, { "text", "text" } };
         for (size_t i = 0; i < 2; i++) {
             const uint64_t len = mem_find(&h.m, lost[i].to)->len;
-            CHECK_EQ(convert_calibrate(p, "m", lost[i].text, lost[i].to, &o, &bytes, &err), QSF_E_ARGUMENT);
+            CHECK_EQ(qsf_conv_calibrate(p, "m", lost[i].text, lost[i].to, &o, &bytes, &err), QSF_E_ARGUMENT);
             CHECK(strstr(err.text, "which would be lost") != NULL);
             CHECK_EQ(mem_find(&h.m, lost[i].to)->len, len);
         }
@@ -720,16 +735,17 @@ TEST(calibration_that_fails_leaves_the_old_file)
 
 TEST(names_are_found)
 {
-    convert_preset p;
+    qsf_convert_preset p;
     uint32_t type;
-    for (int i = 0; i < CONVERT_N_PRESETS; i++) {
-        CHECK(convert_preset_find(convert_preset_name((convert_preset)i), &p));
+    for (int i = 0; i < N_PRESETS; i++) {
+        CHECK(qsf_convert_preset_find(qsf_convert_preset_name((qsf_convert_preset)i), &p));
         CHECK_EQ(p, i);
     }
-    CHECK(!convert_preset_find("5bit", &p));
-    CHECK(convert_type_find("5bit_s", &type) && type == QSF_T_5BIT_S);
-    CHECK(!convert_type_find("mixed", &type));
-    CHECK(!convert_type_find("q4_0", &type));
+    CHECK(!qsf_convert_preset_find("5bit", &p));
+    CHECK(!strcmp(qsf_convert_preset_name((qsf_convert_preset)N_PRESETS), "?"));
+    CHECK(qsf_conv_type_find("5bit_s", &type) && type == QSF_T_5BIT_S);
+    CHECK(!qsf_conv_type_find("mixed", &type));
+    CHECK(!qsf_conv_type_find("q4_0", &type));
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Folders have a direction: what a file includes, and what its object calls, lies in its own folder or below.
+Inside convert/ the files have one, too: no circle of calls.
 SPDX-License-Identifier: MIT
 
-    direction_test.py NM OBJECT...        the library's objects, in folders named as those of their sources
+    direction_test.py NM OBJECT...        the libraries' objects, in folders named as those of their sources
 """
 import pathlib, re, subprocess, sys
 
@@ -18,6 +19,10 @@ BELOW = {
     "core": ("core/base", "core/tensor", "core/text", "kernels", "core/model", "core/weights", "core/engine"),
     "platform": ("core/base",),
 }
+CORE = tuple(room for room in BELOW if room != "platform")
+BELOW["convert/read"] = CORE
+BELOW["convert/plan"] = (*CORE, "convert/read")
+BELOW["convert"] = (*CORE, "convert/read", "convert/plan")
 # They call the public interface: a module's exports, and the printing that a core without stdio cannot do.
 FREE = ("platform/wasm/", "platform/wasi/", "platform/native/stats_print.c")
 # The platform where a caller names none.
@@ -28,8 +33,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 def room(path):
     """The folder of BELOW that a path of the tree lies in; "" for the public headers and the rest."""
     parts = path.split("/")
-    if parts[0] == "core":
-        return "core/" + parts[1] if len(parts) > 2 else "core"
+    if parts[0] in ("core", "convert"):
+        return parts[0] + "/" + parts[1] if len(parts) > 2 else parts[0]
     return parts[0] if parts[0] in BELOW else ""
 
 
@@ -39,14 +44,14 @@ def may(user, used):
 
 def included(path, name):
     """The path of a header of ours, "" where it is none."""
-    for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels"):
+    for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels", ROOT / "convert"):
         if (folder / name).is_file():
             return (folder / name).resolve().relative_to(ROOT).as_posix()
     return ""
 
 
 def wrong_includes():
-    for folder in ("core", "kernels", "platform"):
+    for folder in ("core", "kernels", "platform", "convert"):
         for path in sorted((ROOT / folder).rglob("*.[ch]")):
             name = path.relative_to(ROOT).as_posix()
             if name.startswith(FREE):
@@ -57,13 +62,26 @@ def wrong_includes():
                     yield f"{name} includes {header} of {used}"
 
 
+def circles(calls):
+    """Rounds of files of convert/ that call one another: what is left when files that call no other are taken away."""
+    uses = {}
+    for name, used in calls:
+        if name.startswith("convert/") and used.startswith("convert/") and name != used:
+            uses.setdefault(name, set()).add(used)
+            uses.setdefault(used, set())
+    while ends := {name for name in uses if not uses[name]}:
+        uses = {name: used - ends for name, used in uses.items() if name not in ends}
+    for name, used in sorted(uses.items()):
+        yield f"{name} is in a circle, or calls one: {', '.join(sorted(used))}"
+
+
 def wrong_calls(nm, objects):
     defined, wanted = {}, []
     for path in objects:
-        found = re.search(r"(core|kernels|platform)/[\w/.-]+\.c(?=\.(o|obj)$)", path)
+        found = re.search(r"\.dir/((?:core|kernels|platform|convert)/[\w/.-]+\.c)(?=\.(?:o|obj)$)", path)
         if not found:
-            sys.exit(f"{path}: no object of core/, kernels/ or platform/")
-        name = found[0]
+            sys.exit(f"{path}: no object of core/, kernels/, platform/ or convert/")
+        name = found[1]
         listing = subprocess.run([nm, "-g", "-P", path], stdout=subprocess.PIPE, check=True, text=True).stdout
         for line in listing.splitlines():
             symbol, kind = line.split()[:2]
@@ -75,6 +93,7 @@ def wrong_calls(nm, objects):
         used = room(defined.get(symbol, ""))
         if symbol not in HOOKS and not name.startswith(FREE) and not may(room(name), used):
             yield f"{name} calls {symbol} of {defined[symbol]}"
+    yield from circles((name, defined.get(symbol, "")) for name, symbol in wanted)
     if len(defined) < 300:
         yield f"only {len(defined)} symbols in {len(objects)} objects: something is missing"
 
@@ -83,7 +102,7 @@ def main():
     wrong = [*wrong_includes(), *wrong_calls(sys.argv[1], sys.argv[2:])]
     for line in wrong:
         print(line)
-    print(f"{len(wrong)} of them point up" if wrong else "every include and call points down")
+    print(f"{len(wrong)} of them do not point down" if wrong else "every include and call points down")
     sys.exit(bool(wrong))
 
 

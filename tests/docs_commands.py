@@ -119,6 +119,12 @@ BLOCKS = {
     ("docs/embedding.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "embedding.md"),
     ("docs/embedding.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "qsf_batch_begin"): C(before=FRAGMENT, after="}\n"),
+    ("docs/embedding.md", "qsf_convert_options o;"): C(
+        before='#include "qsf_convert.h"\n'
+        "void show(void *, const char *, const char *, uint64_t, uint64_t);\nint complain(const char *);\n"
+        "int fragment(void);\nint fragment(void)\n{\n",
+        after="return 0;\n}\n",
+    ),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", '"QSFX"'): Text("a layout"),

@@ -6,7 +6,8 @@
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #  define _POSIX_C_SOURCE 200809L
 #endif
-#include "hf_tokenizer.h"
+#include "read/hf.h"
+#include "read/hf_tokenizer.h"
 #include "mem_platform.h"
 #include "test.h"
 
@@ -206,7 +207,7 @@ static void check_good(const char *name)
     qsf_error err = { 0 };
     input *in;
     snprintf(path, sizeof path, "%s/%s", hf_dir, name);
-    const qsf_status st = input_open_hf(qsf_platform_native(), path, &in, &err);
+    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, &in, &err);
     if (st) printf("      %s: %s\n", name, err.text);
     CHECK_EQ(st, QSF_OK);
     if (st) return;
@@ -235,7 +236,7 @@ static void check_bad(const char *name, const char *status, const char *words)
     qsf_error err = { 0 };
     input *in;
     snprintf(path, sizeof path, "%s/%s", hf_dir, name);
-    const qsf_status st = input_open_hf(qsf_platform_native(), path, &in, &err);
+    const qsf_status st = qsf_input_open_hf(qsf_platform_native(), path, &in, &err);
     memcpy(message, err.text, sizeof message);
     char *own = strstr(message, path);
     if (own) memset(own, ' ', strlen(path));
@@ -317,7 +318,7 @@ static void check_cuts(const char *name, const char *file, uint64_t step)
         qsf_error err = { 0 };
         input *in;
         cut_file.cut = cut;
-        if (!input_open_hf(&cut_platform, path, &in, &err)) opened++, in->close(in);
+        if (!qsf_input_open_hf(&cut_platform, path, &in, &err)) opened++, in->close(in);
         else CHECK(err.text[0] != 0);
     }
     CHECK(len > 0);
@@ -359,7 +360,7 @@ static qsf_status open_and_read(const mem_host *h, qsf_error *err)
 {
     input *in;
     float row[64];
-    qsf_status st = input_open_hf(&h->p, "d", &in, err);
+    qsf_status st = qsf_input_open_hf(&h->p, "d", &in, err);
     for (uint32_t i = 0; !st && i < in->n_tensors; i++)
         if (in->tensors[i].cols <= 64) st = in->read(in, i, in->tensors[i].rows - 1, 1, row, err);
     if (in) in->close(in);
@@ -448,11 +449,11 @@ TEST(hf_names_every_pretokenizer)
         char name[32] = "";
         json_text j;
         qsf_error err = { 0 };
-        CHECK_EQ(json_parse(p, known[i].json, strlen(known[i].json), known[i].name, &j, &err), QSF_OK);
-        CHECK_EQ(hf_pretokenizer(p, j.root, known[i].ignore_merges, name, &err), QSF_OK);
+        CHECK_EQ(qsf_json_parse(p, known[i].json, strlen(known[i].json), known[i].name, &j, &err), QSF_OK);
+        CHECK_EQ(qsf_hf_pretokenizer(p, j.root, known[i].ignore_merges, name, &err), QSF_OK);
         CHECK_STR(name, known[i].name);
         if (strcmp(name, known[i].name)) printf("      %s\n", err.text);
-        json_free(&j);
+        qsf_json_free(&j);
     }
 }
 #endif
@@ -462,7 +463,7 @@ TEST(hf_is_refused_without_json)
 {
     qsf_error err = { 0 };
     input *in;
-    CHECK_EQ(input_open_hf(qsf_platform_native(), "/nowhere", &in, &err), QSF_E_NOT_FOUND);
+    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), "/nowhere", &in, &err), QSF_E_NOT_FOUND);
     CHECK(in == NULL);
 #if !defined(QSF_HAVE_YYJSON) && !defined(_WIN32)
     char dir[64], config[96];
@@ -471,7 +472,7 @@ TEST(hf_is_refused_without_json)
     snprintf(config, sizeof config, "%s/config.json", dir);
     FILE *f = fopen(config, "w");
     if (f) fclose(f);
-    CHECK_EQ(input_open_hf(qsf_platform_native(), dir, &in, &err), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_input_open_hf(qsf_platform_native(), dir, &in, &err), QSF_E_UNSUPPORTED);
     CHECK(strstr(err.text, "yyjson") != NULL);
     CHECK(in == NULL);
     remove(config);

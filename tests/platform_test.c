@@ -207,6 +207,27 @@ TEST(create_clears_what_nobody_writes)
     remove_file(path);
 }
 
+/* Two at once have two names; making the file that they are for leaves them, as their process lives. */
+TEST(a_file_between_is_its_own)
+{
+    char a[200], b[200];
+    qsf_out *o;
+    CHECK_EQ(os->between(os->user, path, a, sizeof a), QSF_OK);
+    CHECK_EQ(os->between(os->user, path, b, sizeof b), QSF_OK);
+    CHECK(exists(a) && exists(b) && strcmp(a, b) && !strncmp(a, path, strlen(path)));
+    CHECK_EQ(os->create(os->user, path, &o), QSF_OK);
+    CHECK_EQ(os->commit(os->user, o), QSF_OK);
+    CHECK_EQ(os->create(os->user, a, &o), QSF_OK);
+    CHECK_EQ(os->commit(os->user, o), QSF_OK);
+    CHECK(exists(a) && exists(b));
+    os->remove(os->user, a);
+    os->remove(os->user, b);
+    CHECK(!exists(a) && !exists(b));
+    CHECK_EQ(os->between(os->user, path, a, 10), QSF_E_ARGUMENT);
+    CHECK_EQ(os->between(os->user, "no/such/folder/file", a, sizeof a), QSF_E_NOT_FOUND);
+    remove_file(path);
+}
+
 TEST(reads_in_any_order)
 {
     enum { LEN = 3000017, READS = 40, PIECE = 70001 };
@@ -502,6 +523,7 @@ int main(int argc, char **argv)
     RUN(create_refuses_what_is_no_place_for_a_file);
     RUN(a_path_is_told_from_another_and_explained);
     RUN(create_clears_what_nobody_writes);
+    RUN(a_file_between_is_its_own);
     RUN(reads_in_any_order);
     RUN(a_read_past_the_end_is_an_error);
     RUN(close_ends_running_reads);

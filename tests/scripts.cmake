@@ -28,7 +28,8 @@ endif()
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there is nothing to see ----
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
-    qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>")
+    qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>"
+        "$<TARGET_OBJECTS:qsf_convert_objects>")
 endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs_pages_test.py)

@@ -10,7 +10,7 @@ import pathlib, re, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ["include", "core", "kernels", "platform/native", "cli"]
-LEFT_OUT = re.compile(r"cli/(qsf-convert|qsf-bench|bench_\w+)\.c")
+LEFT_OUT = re.compile(r"cli/(qsf-convert|convert_\w+|qsf-bench|bench_\w+)\.c")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"')
 HEAD = """\
 /* libqsf and qsf-run in one file, made by tools/amalgamate.py:  cc -O3 -o qsf-run qsf.c -lpthread -lm

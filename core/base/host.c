@@ -60,6 +60,22 @@ const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, 
     return why ? why : qsf_status_text(st);
 }
 
+qsf_status qsf_host_between(const qsf_platform *p, const char *path, char *name, size_t cap, qsf_error *err)
+{
+    *name = 0;
+    if (!HOST_HAS(p, between) || !HOST_HAS(p, remove))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host keeps no file for a while; do it in two steps", path);
+    const qsf_status st = p->between(p->user, path, name, cap);
+    if (!st) return QSF_OK;
+    *name = 0;
+    return qsf_fail(err, st, "%s: no file beside it: %s", path, qsf_host_why(p, path, true, st));
+}
+
+void qsf_host_remove(const qsf_platform *p, const char *path)
+{
+    if (HOST_HAS(p, remove)) p->remove(p->user, path);
+}
+
 qsf_status qsf_read_all(const qsf_platform *p, qsf_file *f, uint64_t at, void *dst, size_t len,
                         qsf_error *err)
 {

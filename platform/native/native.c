@@ -41,6 +41,8 @@ const qsf_platform *qsf_platform_native(void)
         .read_by = native_read_by,
         .same = native_same,
         .why = native_why,
+        .between = native_between,
+        .remove = native_remove,
     };
     return &table;
 }

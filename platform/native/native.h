@@ -73,8 +73,10 @@ qsf_status native_create(void *user, const char *path, qsf_out **out);
 qsf_status native_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len);
 qsf_status native_commit(void *user, qsf_out *o);
 void       native_abort(void *user, qsf_out *o);
-/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", one that
- * qsf-convert has written for itself and goes on with.  PID is the process's number. */
+qsf_status native_between(void *user, const char *path, char *name, size_t cap);
+void       native_remove(void *user, const char *path);
+/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", one that a
+ * conversion has written for itself and goes on with (native_between).  PID is the process's number. */
 typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
                                NATIVE_LEFT_BETWEEN } native_leftover;
 native_leftover native_leftover_of(const char *base, const char *name, long *pid);

@@ -188,4 +188,25 @@ void native_abort(void *user, qsf_out *o)
     unlink(o->temporary);
     out_free(o);
 }
+
+/* ---- a file for a while ---- */
+
+qsf_status native_between(void *user, const char *path, char *name, size_t cap)
+{
+    (void)user;
+    for (unsigned i = 0; i < 100; i++) {
+        const int n = snprintf(name, cap, "%s.%ld-%u.unmeasured", path, (long)getpid(), i);
+        if (n < 0 || (size_t)n >= cap) return QSF_E_ARGUMENT;
+        const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) return close(fd) ? QSF_E_IO : QSF_OK;
+        if (errno != EEXIST) return out_status_of(errno);
+    }
+    return QSF_E_IO;
+}
+
+void native_remove(void *user, const char *path)
+{
+    (void)user;
+    unlink(path);
+}
 #endif

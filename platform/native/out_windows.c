@@ -6,6 +6,7 @@
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)
+#include <stdio.h>
 #include <stdlib.h>
 #include <wchar.h>
 #include <windows.h>
@@ -153,5 +154,41 @@ void native_abort(void *user, qsf_out *o)
     o->handle = INVALID_HANDLE_VALUE;
     DeleteFileW(o->temporary);
     out_free_windows(o);
+}
+
+/* ---- a file for a while ---- */
+
+static HANDLE out_create_new(const char *path)
+{
+    wchar_t *wide = native_wide(path);
+    if (!wide) return INVALID_HANDLE_VALUE;
+    const HANDLE h = CreateFileW(wide, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+    const DWORD e = GetLastError();
+    free(wide);
+    SetLastError(e);
+    return h;
+}
+
+qsf_status native_between(void *user, const char *path, char *name, size_t cap)
+{
+    (void)user;
+    for (unsigned i = 0; i < 100; i++) {
+        const int n = snprintf(name, cap, "%s.%lu-%u.unmeasured", path, (unsigned long)GetCurrentProcessId(), i);
+        if (n < 0 || (size_t)n >= cap) return QSF_E_ARGUMENT;
+        const HANDLE h = out_create_new(name);
+        if (h != INVALID_HANDLE_VALUE) return CloseHandle(h) ? QSF_OK : QSF_E_IO;
+        const DWORD e = GetLastError();
+        if (e != ERROR_FILE_EXISTS && e != ERROR_ALREADY_EXISTS)
+            return e == ERROR_PATH_NOT_FOUND ? QSF_E_NOT_FOUND : QSF_E_IO;
+    }
+    return QSF_E_IO;
+}
+
+void native_remove(void *user, const char *path)
+{
+    (void)user;
+    wchar_t *wide = native_wide(path);
+    if (wide) DeleteFileW(wide);
+    free(wide);
 }
 #endif

@@ -1,7 +1,8 @@
 /* Fuzzes the JSON files of a Hugging Face directory.  The first byte chooses which one the rest is: config.json, tokenizer.json,
  * tokenizer_config.json, generation_config.json, or added_tokens.json.
  * SPDX-License-Identifier: MIT */
-#include "hf.h"
+#include "read/hf_config.h"
+#include "read/hf_vocab.h"
 #include "mem_platform.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,12 +38,12 @@ static void fuzz_config(mem_host *h, const char *text, size_t len)
     hf_config cfg;
     qsf_error err;
     if (qsf_arena_new(&h->p, &arena, NULL)) return;
-    if (!json_parse(&h->p, text, len, "config.json", &j, &err)) {
-        if (!hf_config_read(j.root, arena, &hp, &cfg, &err)) {
+    if (!qsf_json_parse(&h->p, text, len, "config.json", &j, &err)) {
+        if (!qsf_hf_config_read(j.root, arena, &hp, &cfg, &err)) {
             check_config(&hp);
-            hf_check_tokens(&cfg, "config.json", 300, &err);
+            qsf_hf_check_tokens(&cfg, "config.json", 300, &err);
         }
-        json_free(&j);
+        qsf_json_free(&j);
     }
     qsf_arena_free(arena);
 }
@@ -56,7 +57,7 @@ static void fuzz_vocab(mem_host *h, const hf_config *cfg)
     in.hp.n_vocab = N;
     qsf_format(in.hp.arch, sizeof in.hp.arch, "llama");
     if (qsf_arena_new(&h->p, &in.arena, NULL)) return;
-    if (!hf_vocab_read("d", cfg, &in, &ignored, &err)) check_vocab(&in.vocab, N);
+    if (!qsf_hf_vocab_read("d", cfg, &in, &ignored, &err)) check_vocab(&in.vocab, N);
     qsf_arena_free(in.arena);
 }
 
@@ -78,9 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_text j;
         memcpy(text, data, size);
         fuzz_config(&h, text, size);
-        if (!json_parse(&h.p, text, size, "generation_config.json", &j, NULL)) {
-            hf_config_tokens(j.root, "generation_config.json", &cfg, NULL);
-            json_free(&j);
+        if (!qsf_json_parse(&h.p, text, size, "generation_config.json", &j, NULL)) {
+            qsf_hf_config_tokens(j.root, "generation_config.json", &cfg, NULL);
+            qsf_json_free(&j);
         }
         free(text);
     } else {

@@ -1,7 +1,7 @@
 /* Fuzzes the PyTorch reader twice: the input as a whole file, and as the pickle inside a sound archive.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
-#include "pickle.h"
+#include "read/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,7 +22,7 @@ static void fuzz_file(mem_host *h)
     qsf_error err;
     if (qsf_host_open(&h->p, "f", &f.file, &f.length, &err)) return;
     if (!qsf_arena_new(&h->p, &arena, &err)) {
-        if (!pickle_read(&h->p, &f, 0, arena, &list, &err))
+        if (!qsf_pickle_read(&h->p, &f, 0, arena, &list, &err))
             for (uint32_t i = 0; i < list.n; i++) check_tensor(&list.tensors[i], f.length);
         qsf_arena_free(arena);
     }

@@ -1,7 +1,7 @@
 /* Fuzzes the safetensors reader: whole files.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
-#include "safetensors.h"
+#include "read/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -26,7 +26,7 @@ static void fuzz_file(mem_host *h)
     qsf_error err;
     if (qsf_host_open(&h->p, "f", &f.file, &f.length, &err)) return;
     if (!qsf_arena_new(&h->p, &arena, &err)) {
-        if (!safetensors_read(&h->p, &f, 0, arena, &list, &err) && list.n < 2000) check_list(&list, f.length);
+        if (!qsf_safetensors_read(&h->p, &f, 0, arena, &list, &err) && list.n < 2000) check_list(&list, f.length);
         qsf_arena_free(arena);
     }
     h->p.close(h->p.user, f.file);

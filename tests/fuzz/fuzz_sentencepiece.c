@@ -1,6 +1,6 @@
 /* Fuzzes the reader of a SentencePiece tokenizer.model.
  * SPDX-License-Identifier: MIT */
-#include "hf_tokenizer.h"
+#include "read/sentencepiece.h"
 #include "mem_platform.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,10 +17,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mem_host_init(&h);
     if (size) memcpy(bytes, data, size);
     if (!qsf_arena_new(&h.p, &arena, NULL)) {
-        if (!vocab_build_new(&b, &h.p, arena, N, &v, NULL) && !spm_read(&b, bytes, size, &info, NULL) && !vocab_finish(&b, true, NULL))
+        if (!qsf_vocab_build_new(&b, &h.p, arena, N, &v, NULL) && !qsf_spm_read(&b, bytes, size, &info, NULL) && !qsf_vocab_finish(&b, true, NULL))
             for (uint32_t i = 0; i < N; i++)
                 if (v.at[i + 1] < v.at[i] || v.types[i] < QSF_TOKEN_NORMAL || v.types[i] > QSF_TOKEN_BYTE) abort();
-        vocab_build_free(&b);
+        qsf_vocab_build_free(&b);
         qsf_arena_free(arena);
     }
     if (h.live) abort();

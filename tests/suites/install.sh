@@ -13,7 +13,7 @@ here=$(pwd)
 fail() { echo "$*"; exit 1; }
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
-for file in include/qsf.h include/qsf_platform.h bin/qsf-run bin/qsf-convert; do
+for file in include/qsf.h include/qsf_platform.h include/qsf_convert.h bin/qsf-run bin/qsf-convert; do
     [ -f "$work/prefix/$file" ] || fail "not installed: $file"
 done
 
@@ -50,6 +50,19 @@ consumers() {
         cc "$work/example.c" -o "$out/example" $($config --cflags --libs qsf)
         cc "$work/example.c" -static -o "$out/example_static" $($config --static --cflags --libs qsf)
     fi
+    if [ -e "$lib/libqsf_convert.so" ]; then
+        cc "$here/tests/suites/consumer/converter.c" -o "$out/converter" \
+            $($config --cflags --libs qsf_convert) -Wl,-rpath,"$lib"
+        ldd "$out/converter" | grep -q "$lib/libqsf_convert.so" || fail "the converter is not shared"
+        cc "$here/tests/suites/consumer/converter.c" -o "$out/converter_static" $($config --cflags qsf_convert) \
+            "$lib/libqsf_convert.a" "$lib/libqsf.a" \
+            $($config --static --libs-only-l --libs-only-other qsf_convert | sed 's/-lqsf_convert//;s/-lqsf//')
+    else
+        cc "$here/tests/suites/consumer/converter.c" -static -o "$out/converter" \
+            $($config --static --cflags --libs qsf_convert)
+        cp "$out/converter" "$out/converter_static"
+    fi
+    (cd "$out" && "$out/converter" && "$out/converter_static") || fail "the converter"
     "$out/consumer"
     says "$out/example"
     says "$out/example_static"
@@ -59,6 +72,7 @@ consumers() {
     cmake --build "$out/cmake" >>"$out/cmake.log" || fail "$(tail -20 "$out/cmake.log")"
     for form in $(echo "$forms" | tr ';' ' '); do
         "$out/cmake/consumer_$form"
+        (cd "$out" && "$out/cmake/converter_$form") || fail "the converter, $form"
         says "$out/cmake/example_$form"
     done
     says "$out/cmake/example_default"
@@ -98,5 +112,10 @@ place_is "$work/absolute/lib64" "$work/absolute/include"
 lib=$(dirname "$(find "$work/moved" -name libqsf.a)")
 if [ -e "$lib/libqsf.so" ]; then
     nm -D --defined-only "$lib/libqsf.so" | awk '{ print $3 }' | grep -v '^qsf_' && fail "not to be seen"
+    nm -D --defined-only "$lib/libqsf_convert.so" | awk '{ print $3 }' | grep -v '^qsf_convert_' &&
+        fail "not to be seen"
 fi
+# No name of ours in the static one that somebody's program may have, too.
+nm -g --defined-only "$lib/libqsf_convert.a" | awk 'NF == 3 { print $3 }' | grep -Ev '^(qsf_|yyjson_|unsafe_yyjson_)' &&
+    fail "a name without qsf_"
 echo ok

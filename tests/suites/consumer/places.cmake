@@ -9,7 +9,11 @@ endfunction()
 set(Threads_FOUND TRUE)
 function(set_target_properties target)
     cmake_parse_arguments(PARSE_ARGV 2 is "" "IMPORTED_LOCATION;INTERFACE_INCLUDE_DIRECTORIES" "")
-    if(NOT is_IMPORTED_LOCATION STREQUAL "${FOLDER}/libqsf.a" OR
+    set(library "libqsf.a")
+    if(target STREQUAL "qsf::convert_static")
+        set(library "libqsf_convert.a")
+    endif()
+    if(NOT is_IMPORTED_LOCATION STREQUAL "${FOLDER}/${library}" OR
        NOT is_INTERFACE_INCLUDE_DIRECTORIES STREQUAL INCLUDES)
         message(FATAL_ERROR "${target}: ${is_IMPORTED_LOCATION}, ${is_INTERFACE_INCLUDE_DIRECTORIES}")
     endif()

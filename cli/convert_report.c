@@ -1,0 +1,112 @@
+/* What a conversion did, as a table for people and as JSON for programs.
+ * SPDX-License-Identifier: MIT */
+#include "convert_report.h"
+
+static const char *const report_compressions[] = { "none", "lz4", "lz4hc", "zstd" };
+
+static double report_bits(uint64_t bytes, uint64_t weights)
+{
+    return weights ? 8.0 * (double)bytes / (double)weights : 0;
+}
+
+static uint64_t report_weights(const qsf_convert_tensor *t) { return (uint64_t)t->rows * t->cols; }
+
+static double report_mb(uint64_t bytes) { return (double)bytes / 1e6; }
+
+static void report_line(FILE *out, const qsf_convert_tensor *t)
+{
+    char type[32];
+    if (t->block > 1) snprintf(type, sizeof type, "%s:%u", t->type, (unsigned)t->block);
+    else snprintf(type, sizeof type, "%s", t->type);
+    fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB", t->name, type,
+            report_bits(t->bytes, report_weights(t)), t->relative_error, t->cosine, report_mb(t->bytes));
+    if (t->outliers) fprintf(out, "  %llu outliers", (unsigned long long)t->outliers);
+    if (t->centroids) fprintf(out, "  %u centroids", (unsigned)t->centroids);
+    fprintf(out, "%s\n", t->raised ? "  raised" : "");
+}
+
+/* Norms and biases are many, small and all alike: one line for them. */
+void report_table(FILE *out, const qsf_convert_result *r)
+{
+    qsf_convert_summary s = { .size = sizeof s };
+    qsf_convert_tensor t = { .size = sizeof t };
+    uint64_t small_bytes = 0, small_weights = 0, bytes = 0;
+    uint32_t small = 0;
+    qsf_convert_get_summary(r, &s);
+    fprintf(out, "%-26s %-14s %9s %9s %9s  %s\n", "tensor", "type", "bits/w", "error", "cosine", "size");
+    for (uint32_t i = 0; i < s.n_tensors && !qsf_convert_get_tensor(r, i, &t); i++) {
+        bytes += t.bytes;
+        if (t.matrix) {
+            report_line(out, &t);
+            continue;
+        }
+        small++;
+        small_bytes += t.bytes;
+        small_weights += report_weights(&t);
+    }
+    if (small)
+        fprintf(out, "%-26s %-14s %9.3f %9s %9s  %.2f MB\n", "norms and biases", "f32, f16",
+                report_bits(small_bytes, small_weights), "", "", report_mb(small_bytes));
+    fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB\n", "all", "", report_bits(bytes, s.n_weights),
+            s.relative_error, s.cosine, report_mb(bytes));
+    fprintf(out, "file %.2f MB, from %.2f MB; %.1f s\n", report_mb(s.file_bytes), report_mb(s.source_bytes),
+            (double)s.ns / 1e9);
+}
+
+/* ---- JSON ---- */
+
+static void report_string(FILE *out, const char *s)
+{
+    fputc('"', out);
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') fprintf(out, "\\%c", c);
+        else if (c < 0x20) fprintf(out, "\\u%04x", c);
+        else fputc(c, out);
+    }
+    fputc('"', out);
+}
+
+static void report_tensor(FILE *out, const qsf_convert_tensor *t)
+{
+    fprintf(out, "\n    {\"name\": ");
+    report_string(out, t->name);
+    fprintf(
+        out,
+        ", \"kind\": \"%s\", \"rows\": %u, \"cols\": %u, \"type\": \"%s\", \"block\": %u, \"packing\": %u, ",
+        t->kind, (unsigned)t->rows, (unsigned)t->cols, t->type, (unsigned)t->block, (unsigned)t->packing);
+    fprintf(out, "\"bytes\": %llu, \"bits_per_weight\": %.4f, \"relative_error\": %.8g, \"cosine\": %.8f, ",
+            (unsigned long long)t->bytes, report_bits(t->bytes, report_weights(t)), t->relative_error,
+            t->cosine);
+    fprintf(out, "\"outliers\": %llu, \"centroids\": %u, \"raised\": %s}", (unsigned long long)t->outliers,
+            (unsigned)t->centroids, t->raised ? "true" : "false");
+}
+
+void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_options *o, const char *from,
+                 const char *to)
+{
+    qsf_convert_summary s = { .size = sizeof s };
+    qsf_convert_tensor t = { .size = sizeof t };
+    qsf_convert_get_summary(r, &s);
+    fprintf(out, "{\n  \"input\": ");
+    report_string(out, from);
+    fprintf(out, ",\n  \"output\": ");
+    report_string(out, to);
+    fprintf(out, ",\n  \"arch\": ");
+    report_string(out, s.arch);
+    fprintf(out, ",\n  \"quant_type\": \"%s\",\n  \"compress\": \"%s\",\n  \"packing\": %u,\n",
+            qsf_convert_preset_name(o->preset), report_compressions[o->compression & 3],
+            (unsigned)o->packing);
+    fprintf(out,
+            "  \"weights\": %llu,\n  \"source_bytes\": %llu,\n  \"tensor_bytes\": %llu,\n  \"file_bytes\": "
+            "%llu,\n",
+            (unsigned long long)s.n_weights, (unsigned long long)s.source_bytes,
+            (unsigned long long)s.tensor_bytes, (unsigned long long)s.file_bytes);
+    fprintf(out, "  \"bits_per_weight\": %.4f,\n  \"seconds\": %.3f,\n  \"tensors\": [",
+            report_bits(s.tensor_bytes, s.n_weights), (double)s.ns / 1e9);
+    for (uint32_t i = 0; i < s.n_tensors && !qsf_convert_get_tensor(r, i, &t); i++) {
+        if (i) fputc(',', out);
+        report_tensor(out, &t);
+    }
+    fprintf(out, "\n  ]\n}\n");
+}

@@ -1,0 +1,199 @@
+/* Chooses types under a size: bytes go where a byte takes most of the expected loss away.
+ * SPDX-License-Identifier: MIT
+ *
+ * The loss of a model is taken to be a sum over its matrices of sensitivity times relative squared
+ * error, which holds well for small errors (Malinovskii et al. 2024, arXiv:2411.17525).  The errors
+ * are measured, on rows from all over the matrix; the sensitivities of the kinds were measured once
+ * and are in docs/quantisers.md.  Starting from the smallest types, the change with the largest
+ * gain a byte is made until nothing fits. */
+#include "plan/budget.h"
+
+#include "plan/band.h"
+#include "plan/clusters.h"
+#include "plan/forms.h"
+#include "plan/loss.h"
+#include "plan/team.h"
+
+/* Loss (mean divergence of the next token's distribution) for each unit of relative squared error
+ * in all layers' matrices of the kind; a layer's own is its share. */
+static double budget_sensitivity(const input *in, uint32_t kind)
+{
+    const double layer = 1.0 / QSF_MAX(in->hp.n_layers, 1);
+    switch (kind) {
+    case QSF_K_ATTN_Q:     return 1.5 * layer;
+    case QSF_K_ATTN_K:     return 2.0 * layer;
+    case QSF_K_ATTN_V:     return 7.0 * layer;
+    case QSF_K_ATTN_OUT:   return 2.2 * layer;
+    case QSF_K_FFN_GATE:   return 4.6 * layer;
+    case QSF_K_FFN_UP:     return 8.7 * layer;
+    case QSF_K_FFN_DOWN:   return 8.6 * layer;
+    case QSF_K_TOKEN_EMBD: return in->hp.tied ? 13.8 : 4.0;
+    default:               return 10.0;     /* a head of its own */
+    }
+}
+
+typedef struct budget_form { uint64_t bytes; double loss; bool usable; } budget_form;
+typedef struct budget_tensor { budget_form form[CONVERT_FORMS]; int chosen; } budget_tensor;
+
+typedef struct budget_work {
+    input                     *in;
+    const qsf_convert_options *o;
+    convert_report            *r;
+    budget_tensor             *t;
+    convert_band              *bands;       /* one a thread */
+} budget_work;
+
+/* ---- measuring ---- */
+
+static qsf_status budget_measure(budget_work *k, uint32_t i, int f, convert_band *b, qsf_error *err)
+{
+    const input_tensor *t = &k->in->tensors[i];
+    convert_tensor c = k->r->tensors[i];
+    qsf_quant_error e;
+    qsf_conv_set_form(f, k->o, &c);
+    qsf_status st =
+        qsf_tensor_bytes(c.type, c.packing, c.block, t->rows, t->cols, &k->t[i].form[f].bytes, err);
+    if (!st) st = qsf_conv_measure(k->in, i, &c, b, &e, NULL, err);
+    if (!st) k->t[i].form[f].loss = budget_sensitivity(k->in, t->kind) * qsf_conv_relative_error(&e);
+    return st;
+}
+
+static qsf_status budget_one_tensor(void *user, uint32_t i, uint32_t thread, qsf_error *err)
+{
+    budget_work *k = user;
+    qsf_status st = QSF_OK;
+    for (int f = 0; st == QSF_OK && !k->r->tensors[i].fixed && f < CONVERT_FORMS; f++)
+        if (k->t[i].form[f].usable) st = budget_measure(k, i, f, &k->bands[thread], err);
+    return st;
+}
+
+static qsf_status budget_measure_all(budget_work *k, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    const uint32_t n_threads = qsf_conv_threads(p, k->o);
+    uint32_t cols = 0;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++)
+        if (!k->r->tensors[i].fixed) cols = QSF_MAX(cols, k->in->tensors[i].cols);
+    qsf_status st = qsf_conv_bands_new(p, n_threads, cols, &k->bands, err);
+    if (!st) st = qsf_conv_parallel(p, k->o, n_threads, k->in->n_tensors, budget_one_tensor, k, err);
+    qsf_conv_bands_free(p, n_threads, k->bands);
+    return st;
+}
+
+/* ---- choosing ---- */
+
+static int budget_next(const budget_tensor *t, uint64_t room, double *best)
+{
+    const budget_form *now = &t->form[t->chosen];
+    int next = -1;
+    for (int f = 0; f < CONVERT_FORMS; f++) {
+        const budget_form *to = &t->form[f];
+        if (!to->usable || to->bytes <= now->bytes || to->bytes - now->bytes > room || to->loss >= now->loss)
+            continue;
+        const double gain = (now->loss - to->loss) / (double)(to->bytes - now->bytes);
+        if (gain <= *best) continue;
+        *best = gain;
+        next = f;
+    }
+    return next;
+}
+
+/* The tensors' own bytes and *room: what the smallest forms leave of it. */
+static bool budget_start(budget_work *k, uint64_t limit, uint64_t *smallest, uint64_t *room)
+{
+    *smallest = 0;
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        budget_tensor *t = &k->t[i];
+        t->chosen = -1;
+        if (k->r->tensors[i].fixed) { *smallest += k->r->tensors[i].bytes; continue; }
+        for (int f = 0; f < CONVERT_FORMS; f++)
+            if (t->form[f].usable && (t->chosen < 0 || t->form[f].bytes < t->form[t->chosen].bytes))
+                t->chosen = f;
+        *smallest += t->form[t->chosen].bytes;
+    }
+    *room = limit > *smallest ? limit - *smallest : 0;
+    return limit >= *smallest;
+}
+
+static void budget_spend(budget_work *k, uint64_t room)
+{
+    for (;;) {
+        double best = 0;
+        int form = -1;
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+            if (k->r->tensors[i].fixed) continue;
+            const int f = budget_next(&k->t[i], room, &best);
+            if (f >= 0) { form = f; at = i; }
+        }
+        if (form < 0) return;
+        room -= k->t[at].form[form].bytes - k->t[at].form[k->t[at].chosen].bytes;
+        k->t[at].chosen = form;
+    }
+}
+
+static void budget_settle(budget_work *k)
+{
+    for (uint32_t i = 0; i < k->in->n_tensors; i++) {
+        convert_tensor *c = &k->r->tensors[i];
+        if (c->fixed) continue;
+        qsf_conv_set_form(k->t[i].chosen, k->o, c);
+        c->bytes = k->t[i].form[k->t[i].chosen].bytes;
+    }
+}
+
+/* ---- the file around the tensors ---- */
+
+static uint64_t budget_varint(uint64_t v) { uint64_t n = 1; while (v >>= 7) n++; return n; }
+
+/* Not less than the header, index, tensor headers, extension section and alignment take. */
+static uint64_t budget_around(const input *in, const qsf_convert_options *o)
+{
+    const qsf_vocab *v = &in->vocab;
+    uint64_t n = 16384 + (uint64_t)qsf_units_of(in->hp.n_layers) * 4096 + (uint64_t)in->n_tensors * 128;
+    if (v->n_tokens) n += v->at[v->n_tokens] + 3ull * v->n_tokens;
+    n += qsf_conv_clusters_bytes(in, o);
+    if (v->scores) n += 3ull * v->n_tokens;
+    for (uint64_t i = 0; i < 2ull * v->n_merges; i++) n += budget_varint(v->merges[i]);
+    if (v->chat_template) n += strlen(v->chat_template);
+    for (uint32_t i = 0; i < in->n_meta; i++) n += strlen(in->meta[i].key) + strlen(in->meta[i].value) + 16;
+    if (in->hp.rope_factors) n += 4ull * in->hp.head_dim;
+    return n;
+}
+
+/* The budget of `mixed`: this many bits for each weight of a matrix, and no type under 4 bits. */
+#define BUDGET_MIXED_BITS 5.35
+
+static uint64_t budget_limit(const input *in, const qsf_convert_options *o, const convert_report *r)
+{
+    const uint64_t around = budget_around(in, o);
+    double bytes = 0;
+    if (o->target_bytes) return o->target_bytes > around ? o->target_bytes - around : 0;
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        bytes += r->tensors[i].fixed
+                     ? (double)r->tensors[i].bytes
+                     : (double)in->tensors[i].rows * in->tensors[i].cols * BUDGET_MIXED_BITS / 8;
+    return (uint64_t)bytes;
+}
+
+qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
+{
+    budget_work k = { .in = in, .o = o, .r = r };
+    const uint64_t bytes = (uint64_t)in->n_tensors * sizeof *k.t;
+    const int first = o->target_bytes ? 0 : CONVERT_MIXED_LEAST;
+    uint64_t smallest, room;
+    if (!(k.t = qsf_alloc(in->platform, bytes, "the budget's table", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        for (int f = first; f < CONVERT_FORMS; f++) k.t[i].form[f].usable = true;
+    qsf_status st = budget_measure_all(&k, err);
+    if (st == QSF_OK && !budget_start(&k, budget_limit(in, o, r), &smallest, &room) && o->target_bytes)
+        st = qsf_fail(err, QSF_E_ARGUMENT,
+                      "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
+                      (double)o->target_bytes / 1e6, (double)(smallest + budget_around(in, o)) / 1e6 + 0.1);
+    if (st == QSF_OK) {
+        budget_spend(&k, room);
+        budget_settle(&k);
+    }
+    qsf_dealloc(in->platform, k.t, bytes);
+    return st;
+}

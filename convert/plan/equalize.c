@@ -1,0 +1,251 @@
+/* Scales channels between the matrices of a layer so that they lose less when they are quantised.
+ * SPDX-License-Identifier: MIT
+ *
+ * A channel may be scaled where it is made and scaled back where it is used, and the network
+ * computes the same function:
+ *
+ *     norm gain -> columns of q, k, v        norm gain -> columns of gate, up
+ *     rows of v -> columns of the attention output (of every query head that shares the key head)
+ *     rows of up -> columns of down (gated networks only: else an activation lies between)
+ *
+ * In a block all columns share a step, so their errors are alike, and a column's errors count as
+ * much as its inputs are large.  With a_j the size of input j and w_j that of column j, scaling the
+ * column by s_j costs sum(a_j^2 / s_j^2) times sum(s_j^2 w_j^2), which is least at s_j = sqrt(a_j /
+ * w_j).  Without calibration a_j is what the weights before it say: the norm's gain, the energy of
+ * the row that makes it.  docs/quantisers.md has the measurements. */
+#include "plan/equalize.h"
+
+#include "plan/band.h"
+#include "plan/team.h"
+
+#include <math.h>
+
+typedef struct equal_layer {
+    int tensor[QSF_N_KINDS];        /* index in the input, -1: none */
+} equal_layer;
+
+typedef struct equal_work {
+    input          *in;
+    convert_report *r;
+    uint32_t        layer;
+    equal_layer     at;
+} equal_work;
+
+static void equal_find(const input *in, uint32_t layer, equal_layer *out)
+{
+    for (int k = 0; k < QSF_N_KINDS; k++) out->tensor[k] = -1;
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        if (in->tensors[i].unit == layer && in->tensors[i].kind < QSF_N_KINDS)
+            out->tensor[in->tensors[i].kind] = (int)i;
+}
+
+/* Adds the squares of tensor i to rows[] and columns[]; gain[cols]
+ * multiplies what goes to rows.  Any may be NULL. */
+static qsf_status equal_energy(const equal_work *k, int i, const double *gain, double *rows, double *columns,
+                               qsf_error *err)
+{
+    const input_tensor *t = &k->in->tensors[i];
+    const uint32_t band = qsf_conv_band_rows(t->cols);
+    const uint64_t bytes = (uint64_t)band * t->cols * sizeof(float);
+    float *w = qsf_alloc(k->in->platform, bytes, "a band of weights", err);
+    qsf_status st = w ? QSF_OK : QSF_E_MEMORY;
+    for (uint32_t row = 0; st == QSF_OK && row < t->rows; row += band) {
+        const uint32_t n = QSF_MIN(band, t->rows - row);
+        if ((st = k->in->read(k->in, (uint32_t)i, row, n, w, err))) break;
+        for (uint32_t r = 0; r < n; r++) {
+            double sum = 0;
+            for (uint32_t c = 0; c < t->cols; c++) {
+                const double v = w[(size_t)r * t->cols + c], g = gain ? v * gain[c] : v;
+                sum += g * g;
+                if (columns) columns[c] += v * v;
+            }
+            if (rows) rows[row + r] += sum;
+        }
+    }
+    qsf_dealloc(k->in->platform, w, bytes);
+    return st;
+}
+
+/* scale[j] = sqrt(size[j] / column[j]) around a geometric mean of 1.  Rounded to a 64th of an
+ * octave, so that two readers whose sums differ in the last bits (rows in another order) make one
+ * file; and within 16, so that fp16 has room. */
+static void equal_scales(const double *size, const double *column, uint32_t n, float *scale)
+{
+    double sum = 0;
+    uint32_t used = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        const bool ok = size[j] > 0 && column[j] > 0 && isfinite(size[j]) && isfinite(column[j]);
+        scale[j] = ok ? (float)(0.5 * log2(size[j] / column[j])) : NAN;
+        if (ok) { sum += scale[j]; used++; }
+    }
+    const double mean = used ? sum / used : 0;
+    for (uint32_t j = 0; j < n; j++) {
+        const double e = isnan(scale[j]) ? 0 : scale[j] - mean;
+        scale[j] = (float)exp2(rint(QSF_MAX(-4.0, QSF_MIN(4.0, e)) * 64) / 64);
+    }
+}
+
+static qsf_status equal_reciprocal(equal_work *k, const float *s, uint32_t n, float **out, qsf_error *err)
+{
+    if (!(*out = qsf_arena_array(k->in->arena, n, sizeof(float), "channel scales", err))) return QSF_E_MEMORY;
+    for (uint32_t j = 0; j < n; j++) (*out)[j] = 1.0f / s[j];
+    return QSF_OK;
+}
+
+/* ---- a norm and the matrices that read it ---- */
+
+static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *readers, int n_readers,
+                             double *gain, qsf_error *err)
+{
+    input *in = k->in;
+    const uint32_t n = in->tensors[norm].cols;
+    const uint64_t bytes = (uint64_t)n * sizeof(double);
+    double *column = qsf_alloc(in->platform, bytes, "channel sizes", err);
+    float *scale = qsf_arena_array(in->arena, n, sizeof *scale, "channel scales", err), *back;
+    qsf_status st = column && scale ? QSF_OK : QSF_E_MEMORY;
+    uint64_t rows = 0;
+    for (int i = 0; st == QSF_OK && i < n_readers; i++) {
+        st = equal_energy(k, readers[i], NULL, NULL, column, err);
+        rows += in->tensors[readers[i]].rows;
+    }
+    if (st == QSF_OK) {
+        for (uint32_t j = 0; j < n; j++) column[j] = sqrt(column[j] / (double)rows);
+        equal_scales(gain, column, n, scale);
+        st = equal_reciprocal(k, scale, n, &back, err);
+    }
+    if (st == QSF_OK) {
+        for (int i = 0; i < n_readers; i++) k->r->tensors[readers[i]].col_scale = scale;
+        k->r->tensors[norm].col_scale = back;
+        if (norm_bias >= 0) k->r->tensors[norm_bias].col_scale = back;
+    }
+    qsf_dealloc(in->platform, column, bytes);
+    return st;
+}
+
+/* ---- a matrix that makes channels and one that reads them ---- */
+
+/* size[n]: of the made channels; the reader's columns are n * repeat: head h of head_dim columns
+ * reads channels of head h / repeat. */
+static qsf_status equal_pair(equal_work *k, int maker, int maker_bias, int reader, uint32_t n,
+                             uint32_t head_dim, uint32_t repeat, const double *size, qsf_error *err)
+{
+    input *in = k->in;
+    const uint32_t cols = in->tensors[reader].cols;
+    const uint64_t bytes = (uint64_t)cols * sizeof(double);
+    double *column = qsf_alloc(in->platform, bytes, "channel sizes", err),
+           *made = qsf_alloc(in->platform, bytes, "channel sizes", err);
+    float *scale = qsf_arena_array(in->arena, n, sizeof *scale, "channel scales", err), *back;
+    float *wide = qsf_arena_array(in->arena, cols, sizeof *wide, "channel scales", err);
+    qsf_status st =
+        column && made && scale && wide ? equal_energy(k, reader, NULL, NULL, column, err) : QSF_E_MEMORY;
+    if (st == QSF_OK) {
+        for (uint32_t c = 0; c < cols; c++)
+            made[c / head_dim / repeat * head_dim + c % head_dim] += column[c];
+        for (uint32_t j = 0; j < n; j++)
+            made[j] = sqrt(made[j] / ((double)in->tensors[reader].rows * repeat));
+        equal_scales(size, made, n, scale);
+        for (uint32_t c = 0; c < cols; c++) wide[c] = scale[c / head_dim / repeat * head_dim + c % head_dim];
+        st = equal_reciprocal(k, scale, n, &back, err);
+    }
+    if (st == QSF_OK) {
+        k->r->tensors[reader].col_scale = wide;
+        k->r->tensors[maker].row_scale = back;
+        if (maker_bias >= 0) k->r->tensors[maker_bias].col_scale = back;
+    }
+    qsf_dealloc(in->platform, column, bytes);
+    qsf_dealloc(in->platform, made, bytes);
+    return st;
+}
+
+/* size[r] = root of the energy of the maker's row r behind a norm with this gain. */
+static qsf_status equal_made_size(equal_work *k, int maker, const double *gain, double *size, qsf_error *err)
+{
+    const uint32_t rows = k->in->tensors[maker].rows;
+    const qsf_status st = equal_energy(k, maker, gain, size, NULL, err);
+    for (uint32_t r = 0; st == QSF_OK && r < rows; r++) size[r] = sqrt(size[r]);
+    return st;
+}
+
+/* ---- a layer ---- */
+
+static qsf_status equal_gain(equal_work *k, int norm, double *gain, qsf_error *err)
+{
+    const uint32_t n = k->in->tensors[norm].cols;
+    float *g = qsf_alloc_array(k->in->platform, n, sizeof *g, "a norm", err);
+    const qsf_status st = g ? k->in->read(k->in, (uint32_t)norm, 0, 1, g, err) : QSF_E_MEMORY;
+    for (uint32_t j = 0; st == QSF_OK && j < n; j++) gain[j] = fabs((double)g[j]);
+    qsf_dealloc(k->in->platform, g, (uint64_t)n * sizeof *g);
+    return st;
+}
+
+static bool equal_shape(const input *in, int i, uint32_t rows, uint32_t cols)
+{
+    return i >= 0 && in->tensors[i].rows == rows && in->tensors[i].cols == cols;
+}
+
+/* q and k with norms of their own, or any other part, may follow: only
+ * the inputs' scale changes and is made up for. */
+static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf_error *err)
+{
+    const input *in = k->in;
+    const int *t = k->at.tensor, readers[] = { t[QSF_K_ATTN_Q], t[QSF_K_ATTN_K], t[QSF_K_ATTN_V] };
+    const uint32_t d = in->hp.head_dim, kv = in->hp.n_kv_heads, repeat = kv ? in->hp.n_heads / kv : 0;
+    qsf_status st;
+    if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd)) return QSF_OK;
+    for (int i = 0; i < 3; i++)
+        if (readers[i] < 0 || in->tensors[readers[i]].cols != in->hp.n_embd) return QSF_OK;
+    if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
+    if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, 3, gain, err))) return st;
+    if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
+        in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
+    if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;
+    return equal_pair(k, t[QSF_K_ATTN_V], t[QSF_K_ATTN_V_BIAS], t[QSF_K_ATTN_OUT], kv * d, d, repeat, size,
+                      err);
+}
+
+static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, double *other, qsf_error *err)
+{
+    const input *in = k->in;
+    const int *t = k->at.tensor, readers[] = { t[QSF_K_FFN_UP], t[QSF_K_FFN_GATE] };
+    const uint32_t ff = in->hp.n_ff;
+    qsf_status st;
+    if (!equal_shape(in, t[QSF_K_FFN_NORM], 1, in->hp.n_embd) ||
+        !equal_shape(in, readers[0], ff, in->hp.n_embd))
+        return QSF_OK;
+    if (in->hp.gated && !equal_shape(in, readers[1], ff, in->hp.n_embd)) return QSF_OK;
+    if ((st = equal_gain(k, t[QSF_K_FFN_NORM], gain, err))) return st;
+    if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
+                         err)))
+        return st;
+    if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
+    if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
+        (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))
+        return st;
+    for (uint32_t j = 0; j < ff; j++) size[j] *= other[j];
+    return equal_pair(k, t[QSF_K_FFN_UP], t[QSF_K_FFN_UP_BIAS], t[QSF_K_FFN_DOWN], ff, ff, 1, size, err);
+}
+
+static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, qsf_error *err)
+{
+    const equal_work *all = user;
+    equal_work k = { .in = all->in, .r = all->r, .layer = layer };
+    const qsf_platform *p = k.in->platform;
+    const uint64_t n =
+        (uint64_t)k.in->hp.n_embd + k.in->hp.n_ff + (uint64_t)k.in->hp.n_kv_heads * k.in->hp.head_dim;
+    (void)thread;
+    equal_find(k.in, layer, &k.at);
+    double *v = qsf_alloc_array(p, 3 * n, sizeof *v, "channel sizes", err);
+    if (!v) return QSF_E_MEMORY;
+    qsf_status st = equal_attention(&k, v, v + n, err);
+    memset(v, 0, 3 * n * sizeof *v);
+    if (st == QSF_OK) st = equal_feed_forward(&k, v, v + n, v + 2 * n, err);
+    qsf_dealloc(p, v, 3 * n * sizeof *v);
+    return st;
+}
+
+qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
+{
+    equal_work k = { .in = in, .r = r };
+    /* One thread: the arena is not shared, and reading bounds this anyway. */
+    return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
+}

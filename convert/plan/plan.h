@@ -1,0 +1,34 @@
+/* What becomes of each tensor, and how well it went: what the files of this folder work on.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_PLAN_H
+#define QSF_CONVERT_PLAN_H
+
+#include "qsf_convert.h"
+#include "read/input.h"
+#include "tensor/quant.h"
+
+typedef struct convert_tensor {
+    uint32_t        type, block;
+    uint8_t         packing;
+    bool            fixed;          /* the user or the format says so: no budget changes it */
+    bool            raised;         /* mixed: got more bits than the budget gave it, for its cosine's sake */
+    uint64_t        bytes;
+    /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
+    const float    *row_scale, *col_scale;
+    const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
+    bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
+    uint64_t        n_outliers;
+    uint64_t        outlier_bytes;
+    qsf_quant_error error;          /* with outliers put back */
+} convert_tensor;
+
+typedef struct convert_report {
+    convert_tensor *tensors;        /* [in->n_tensors] */
+    uint64_t        n_weights, source_bytes, tensor_bytes, file_bytes;
+    uint64_t        ns_plan, ns_run;
+    uint8_t         default_type;   /* the header's */
+    bool            equalized;
+    const qsf_embd_clusters *embd_clusters;     /* NULL: none */
+} convert_report;
+
+#endif

@@ -1,0 +1,282 @@
+/* The interface of libqsf_convert: options checked at the door, a conversion from opening to the
+ * last byte, and what it did.
+ * SPDX-License-Identifier: MIT */
+#include "qsf_convert.h"
+#include "model/roles.h"
+
+#include "convert.h"
+#include "importance.h"
+#include "output.h"
+#include "plan/caller.h"
+#include "plan/forms.h"
+#include "plan/loss.h"
+
+struct qsf_convert_result {
+    const qsf_platform  *platform;
+    qsf_arena           *arena;         /* of the texts and the list */
+    qsf_convert_summary  summary;
+    qsf_convert_tensor  *tensors;
+};
+
+/* ---- options ---- */
+
+void qsf_convert_defaults(qsf_convert_options *o)
+{
+    *o = (qsf_convert_options){ .size = sizeof *o, .preset = QSF_CONVERT_4BIT, .packing = 1 };
+}
+
+static bool option_block(uint32_t block)
+{
+    return block == 0 || block == 32 || block == 64 || block == 128 || block == 256;
+}
+
+static qsf_status option_range(const char *name, uint64_t value, uint64_t most, qsf_error *err)
+{
+    if (value <= most) return QSF_OK;
+    return qsf_fail(err, QSF_E_ARGUMENT, "the option %s is %llu; 0 to %llu are possible", name,
+                    (unsigned long long)value, (unsigned long long)most);
+}
+
+static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
+{
+    uint32_t type;
+    for (size_t i = 0; i < o->n_rules; i++) {
+        const qsf_convert_rule *r = &o->rules[i];
+        if (!r->pattern || !r->type)
+            return qsf_fail(err, QSF_E_ARGUMENT, "rule %zu has no pattern or no type", i);
+        if (!qsf_conv_type_find(r->type, &type))
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: no type is called \"%s\"; there are %s", r->pattern,
+                            r->type,
+                            "2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32");
+        if (!option_block(r->block))
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: a block has 32, 64, 128 or 256 weights, not %u",
+                            r->pattern, (unsigned)r->block);
+    }
+    return QSF_OK;
+}
+
+/* The caller's options, as many as it knows, over the defaults. */
+static qsf_status option_take(const qsf_convert_options *from, qsf_convert_options *o, qsf_error *err)
+{
+    qsf_status st;
+    qsf_convert_defaults(o);
+    if (from && from->size < sizeof from->size)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the options have no size: qsf_convert_defaults sets it");
+    if (from) memcpy(o, from, QSF_MIN(from->size, sizeof *o));
+    o->size = sizeof *o;
+    if (!o->platform) o->platform = qsf_platform_native();
+    if (!option_block(o->block))
+        return qsf_fail(err, QSF_E_ARGUMENT, "a block has 32, 64, 128 or 256 weights, not %u",
+                        (unsigned)o->block);
+    if ((st = option_range("preset", (uint64_t)o->preset, QSF_CONVERT_MIXED, err)) ||
+        (st = option_range("compression", (uint64_t)o->compression, QSF_CONVERT_ZSTD, err)) ||
+        (st = option_range("packing", o->packing, 1, err)) ||
+        (st = option_range("outliers", (uint64_t)o->outliers, QSF_CONVERT_ON, err)) ||
+        (st = option_range("equalize", (uint64_t)o->equalize, QSF_CONVERT_ON, err)) ||
+        (st = option_range("n_threads", o->n_threads, QSF_CONVERT_MAX_THREADS, err)) ||
+        (st = option_range("head_clusters", o->head_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
+        (st = option_range("embd_clusters", o->embd_clusters, QSF_CONVERT_MAX_CLUSTERS, err))) return st;
+    return option_rules(o, err);
+}
+
+/* ---- the result ---- */
+
+static qsf_status result_new(const qsf_platform *p, qsf_convert_result **out, qsf_error *err)
+{
+    qsf_arena *arena;
+    const qsf_status st = qsf_arena_new(p, &arena, err);
+    *out = NULL;
+    if (st) return st;
+    if (!(*out = qsf_arena_alloc(arena, sizeof **out, "the result", err))) {
+        qsf_arena_free(arena);
+        return QSF_E_MEMORY;
+    }
+    (*out)->platform = p;
+    (*out)->arena = arena;
+    (*out)->summary.size = sizeof (*out)->summary;
+    (*out)->summary.arch = "";
+    return QSF_OK;
+}
+
+void qsf_convert_result_free(qsf_convert_result *r)
+{
+    if (r) qsf_arena_free(r->arena);        /* r lies in it */
+}
+
+static void result_tensor(const input_tensor *t, const convert_tensor *c, const char *name,
+                          qsf_convert_tensor *out)
+{
+    *out = (qsf_convert_tensor){
+        .size = sizeof *out,
+        .name = name,
+        .kind = qsf_kind_name(t->kind),
+        .type = qsf_type_get(c->type)->name,
+        .rows = t->rows,
+        .cols = t->cols,
+        .block = c->block,
+        .packing = c->packing,
+        .bytes = c->bytes + c->outlier_bytes,
+        .relative_error = qsf_conv_relative_error(&c->error),
+        .cosine = qsf_conv_cosine(&c->error),
+        .outliers = c->n_outliers,
+        .centroids = c->clusters ? c->clusters->n : 0,
+        .matrix = qsf_input_is_matrix(t),
+        .raised = c->raised,
+    };
+}
+
+/* What the input's and the report's memory holds, copied: both go before the result does. */
+static qsf_status result_fill(qsf_convert_result *r, const input *in, const convert_report *report,
+                              qsf_error *err)
+{
+    qsf_convert_summary *s = &r->summary;
+    qsf_quant_error all = { 0 };
+    if (!(r->tensors = qsf_arena_array(r->arena, in->n_tensors, sizeof *r->tensors, "the result", err)))
+        return QSF_E_MEMORY;
+    if (!(s->arch = qsf_arena_text(r->arena, in->hp.arch, strlen(in->hp.arch), err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < in->n_tensors; i++) {
+        const input_tensor *t = &in->tensors[i];
+        const char *name = qsf_arena_text(r->arena, t->name, strlen(t->name), err);
+        if (!name) return QSF_E_MEMORY;
+        result_tensor(t, &report->tensors[i], name, &r->tensors[i]);
+        if (qsf_input_is_matrix(t)) qsf_conv_add_error(&all, &report->tensors[i].error);
+    }
+    s->n_tensors = in->n_tensors;
+    s->n_weights = report->n_weights;
+    s->source_bytes = report->source_bytes;
+    s->tensor_bytes = report->tensor_bytes;
+    s->file_bytes = report->file_bytes;
+    s->relative_error = qsf_conv_relative_error(&all);
+    s->cosine = qsf_conv_cosine(&all);
+    return QSF_OK;
+}
+
+/* As much of a struct as the caller knows; its size stays the caller's. */
+static void result_copy(void *out, const void *from, size_t size)
+{
+    size_t n;
+    memcpy(&n, out, sizeof n);
+    n = QSF_MIN(n, size);
+    if (n > sizeof n) memcpy((char *)out + sizeof n, (const char *)from + sizeof n, n - sizeof n);
+}
+
+void qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out)
+{
+    result_copy(out, &r->summary, sizeof r->summary);
+}
+
+qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i, qsf_convert_tensor *out)
+{
+    if (i >= r->summary.n_tensors) return QSF_E_ARGUMENT;
+    result_copy(out, &r->tensors[i], sizeof r->tensors[i]);
+    return QSF_OK;
+}
+
+/* ---- the way ---- */
+
+/* The caller's report is none of the files read, nor the
+ * output.  in: NULL, where only `from` is read. */
+static qsf_status run_check_report(const qsf_convert_options *o, input *in, const char *from, const char *to,
+                                   qsf_error *err)
+{
+    const qsf_platform *p = o->platform;
+    if (!o->report) return QSF_OK;
+    qsf_status st = in ? qsf_conv_check_unread(in, o->report, err)
+                       : qsf_conv_check_apart(p, o->report, "the input", from, err);
+    if (!st) st = qsf_conv_check_apart(p, o->report, "also the output", to, err);
+    if (!st && o->calibration)
+        st = qsf_conv_check_apart(p, o->report, "the text to measure with", o->calibration, err);
+    return st;
+}
+
+/* Before the work: nothing that is read is written, and nothing twice. */
+static qsf_status run_check(const qsf_convert_options *o, input *in, const char *from, const char *to,
+                            qsf_error *err)
+{
+    qsf_status st = qsf_conv_check_output(in, to, err);
+    if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
+    return st ? st : run_check_report(o, in, from, to, err);
+}
+
+static void run_tell_ignored(const input *in, const char *from, const qsf_convert_options *o)
+{
+    for (uint32_t i = 0; i < in->n_meta; i++) {
+        const char *key = in->meta[i].key, *n = in->meta[i].value;
+        if (!strcmp(key, "source.ignored_tensors"))
+            qsf_conv_warn(o, "%s: %s tensors that no text depends on are left out", from, n);
+        if (!strcmp(key, "source.ignored_tokens"))
+            qsf_conv_warn(o, "%s: %s control tokens without a row of the embedding are left out", from, n);
+    }
+}
+
+/* between: NULL, or room bytes for the name of the file that is
+ * written in the output's stead; "" where none is. */
+static qsf_status run_convert(const char *from, const char *to, const qsf_convert_options *o, char *between,
+                              size_t room, qsf_convert_result *r, qsf_error *err)
+{
+    convert_report report;
+    input *in;
+    qsf_status st = qsf_input_open(o->platform, from, &in, err);
+    if (st) return st;
+    if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
+    if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
+    if (!st) st = qsf_conv_run(in, o, between ? between : to, &report, err);
+    if (!st) st = result_fill(r, in, &report, err);
+    in->close(in);
+    return st;
+}
+
+static bool run_is_qsf(const qsf_platform *p, const char *path)
+{
+    uint8_t magic[4];
+    qsf_file *f;
+    uint64_t len;
+    if (qsf_host_open(p, path, &f, &len, NULL)) return false;
+    const bool qsf = len >= sizeof magic && !qsf_read_all(p, f, 0, magic, sizeof magic, NULL) &&
+        (!memcmp(magic, "QSF1", 4) || !memcmp(magic, "1FSQ", 4));
+    p->close(p->user, f);
+    return qsf;
+}
+
+/* The file to be is made beside its place, measured, and then written
+ * with what was measured: never there by half. */
+static qsf_status run_calibrated(const char *from, const char *to, const qsf_convert_options *o,
+                                 qsf_convert_result *r, qsf_error *err)
+{
+    const qsf_platform *p = o->platform;
+    const size_t room = strlen(to) + 64;
+    char *between = qsf_alloc(p, room, "a file's name", err);
+    if (!between) return QSF_E_MEMORY;
+    qsf_status st = run_convert(from, to, o, between, room, r, err);
+    if (!st) st = qsf_conv_calibrate(p, between, o->calibration, to, o, &r->summary.file_bytes, err);
+    if (*between) qsf_host_remove(p, between);
+    qsf_dealloc(p, between, room);
+    return st;
+}
+
+static qsf_status run_way(const char *from, const char *to, const qsf_convert_options *o,
+                          qsf_convert_result *r, qsf_error *err)
+{
+    if (!o->calibration) return run_convert(from, to, o, NULL, 0, r, err);
+    if (!o->keep_weights || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
+    const qsf_status st = run_check_report(o, NULL, from, to, err);
+    return st ? st
+              : qsf_conv_calibrate(o->platform, from, o->calibration, to, o, &r->summary.file_bytes, err);
+}
+
+qsf_status qsf_convert_run(const char *from, const char *to, const qsf_convert_options *opts,
+                           qsf_convert_result **out, qsf_error *err)
+{
+    qsf_convert_options o;
+    qsf_convert_result *r;
+    qsf_status st;
+    if (out) *out = NULL;
+    if (!from || !to) return qsf_fail(err, QSF_E_ARGUMENT, "the input or the output has no name");
+    if ((st = option_take(opts, &o, err)) || (st = result_new(o.platform, &r, err))) return st;
+    const uint64_t start = qsf_now(o.platform);
+    st = run_way(from, to, &o, r, err);
+    r->summary.ns = qsf_now(o.platform) - start;
+    if (st || !out) qsf_convert_result_free(r);
+    else *out = r;
+    return st;
+}

@@ -1,0 +1,206 @@
+/* The model of a tokenizer.json: byte-level BPE, or SentencePiece's BPE written down as merges.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_tokenizer.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+#define FILE_NAME "tokenizer.json"
+
+static const char bpe_space[] = "\xe2\x96\x81";     /* U+2581, SentencePiece's space */
+
+static bool bpe_is_byte(const char *s, size_t len)
+{
+    static const char hex[] = "0123456789ABCDEFabcdef";
+    return len == 6 && !memcmp(s, "<0x", 3) && strchr(hex, s[3]) && strchr(hex, s[4]) && s[5] == '>';
+}
+
+static qsf_status bpe_tokens(vocab_build *b, yyjson_val *model, bool spm, qsf_error *err)
+{
+    size_t i, n, len;
+    yyjson_val *key, *val, *vocab = qsf_json_get(model, "vocab");
+    const char *unk = qsf_json_get_str(model, "unk_token");
+    if (!yyjson_is_obj(vocab) || !yyjson_obj_size(vocab))
+        return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": no vocabulary");
+    json_members(vocab, i, n, key, val) {
+        const char *text = qsf_json_str(key, &len);
+        uint64_t id;
+        if (!text || !qsf_json_u64(val, &id))
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            FILE_NAME ": entry %zu of the vocabulary is no text with an id", i);
+        const uint8_t type = spm && bpe_is_byte(text, len)      ? QSF_TOKEN_BYTE
+                             : spm && unk && !strcmp(unk, text) ? QSF_TOKEN_UNKNOWN
+                                                                : QSF_TOKEN_NORMAL;
+        const qsf_status st = qsf_vocab_add(b, id, text, len, type, 0, err);
+        if (st) return st;
+        if (type == QSF_TOKEN_UNKNOWN) b->out->unk = (int32_t)id;
+    }
+    return QSF_OK;
+}
+
+/* "a b" or ["a", "b"]. */
+static bool bpe_merge_parts(yyjson_val *v, const char **a, size_t *alen, const char **c, size_t *clen)
+{
+    size_t len;
+    if (yyjson_is_arr(v)) {
+        *a = qsf_json_str(yyjson_arr_get_first(v), alen);
+        *c = qsf_json_str(yyjson_arr_get_last(v), clen);
+        return yyjson_arr_size(v) == 2 && *a && *c;
+    }
+    const char *s = qsf_json_str(v, &len), *space = s && len > 1 ? strchr(s + 1, ' ') : NULL;
+    if (!space) return false;
+    *a = s;
+    *alen = (size_t)(space - s);
+    *c = space + 1;
+    *clen = len - *alen - 1;
+    return true;
+}
+
+static qsf_status bpe_merges(vocab_build *b, yyjson_val *model, bool spm, qsf_error *err)
+{
+    size_t i, n, alen, clen;
+    yyjson_val *v, *list = qsf_json_get(model, "merges");
+    const char *a, *c;
+    qsf_vocab *out = b->out;
+    if (!yyjson_is_arr(list) || yyjson_arr_size(list) > UINT32_MAX / 2)
+        return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": no merges");
+    if (!spm && !(out->merges = qsf_arena_array(b->arena, yyjson_arr_size(list), 2 * sizeof *out->merges,
+                                                "merges", err)))
+        return QSF_E_MEMORY;
+    yyjson_arr_foreach(list, i, n, v) {
+        if (!bpe_merge_parts(v, &a, &alen, &c, &clen))
+            return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": merge %zu is no pair", i);
+        const int32_t x = qsf_vocab_find2(b, a, alen, "", 0), y = qsf_vocab_find2(b, c, clen, "", 0),
+                      made = qsf_vocab_find2(b, a, alen, c, clen);
+        if (x < 0 || y < 0 || made < 0)
+            return qsf_fail(
+                err, QSF_E_CORRUPT,
+                FILE_NAME
+                ": merge %zu joins \"%.*s\" and \"%.*s\", and one of these or the result is no token",
+                i, (int)QSF_MIN(alen, 40), a, (int)QSF_MIN(clen, 40), c);
+        if (!spm) {
+            out->merges[2 * i] = (uint32_t)x;
+            out->merges[2 * i + 1] = (uint32_t)y;
+        } else if (b->tokens[made].score == 0) {
+            /* SentencePiece joins the pair whose result scores best: the
+             * first merge that makes a token is its rank. */
+            b->tokens[made].score = -1 - (float)i;
+        }
+    }
+    if (!spm) out->n_merges = (uint32_t)n;
+    for (uint32_t id = 0; spm && id < b->n; id++)           /* what no merge makes comes last */
+        if (b->tokens[id].text && b->tokens[id].score == 0) b->tokens[id].score = -2 - (float)n;
+    return QSF_OK;
+}
+
+/* ---- what happens to the text before --------------------------------------------------------- */
+
+static bool bpe_is_str(yyjson_val *obj, const char *key, const char *is)
+{
+    const char *s = qsf_json_get_str(obj, key);
+    return s && !strcmp(s, is);
+}
+
+/* Byte-level: nothing or NFC.  SentencePiece: a space mark in front, spaces to marks. */
+static qsf_status bpe_normalizer(yyjson_val *v, bool spm, qsf_vocab *out, qsf_error *err)
+{
+    const char *type = qsf_json_get_str(v, "type");
+    if (!v) return QSF_OK;
+    if (!type) return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": a normalizer without a type");
+    if (!strcmp(type, "Sequence")) {            /* no deeper than the JSON itself, which is bounded */
+        size_t i, n;
+        yyjson_val *e;
+        yyjson_arr_foreach(qsf_json_get(v, "normalizers"), i, n, e) {
+            const qsf_status st = bpe_normalizer(e, spm, out, err);
+            if (st) return st;
+        }
+        return QSF_OK;
+    }
+    if (!spm && !strcmp(type, "NFC")) return out->nfc = true, QSF_OK;
+    if (spm && !strcmp(type, "Prepend") && bpe_is_str(v, "prepend", bpe_space))
+        return out->add_space_prefix = true, QSF_OK;
+    if (spm && !strcmp(type, "Replace") && bpe_is_str(qsf_json_get(v, "pattern"), "String", " ") &&
+        bpe_is_str(v, "content", bpe_space))
+        return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": normalizer of type %s", type);
+}
+
+/* Of a SentencePiece vocabulary: none, Metaspace, or Gemma's
+ * split at spaces, which are gone by then. */
+static qsf_status bpe_metaspace(yyjson_val *v, qsf_vocab *out, qsf_error *err)
+{
+    const char *type = qsf_json_get_str(v, "type"), *scheme = qsf_json_get_str(v, "prepend_scheme");
+    bool prefix;
+    if (!v) return QSF_OK;
+    if (type && !strcmp(type, "Metaspace") && bpe_is_str(v, "replacement", bpe_space)) {
+        const qsf_status st = qsf_json_get_bool(v, FILE_NAME, "add_prefix_space", true, &prefix, err);
+        if (st) return st;
+        out->add_space_prefix = scheme ? strcmp(scheme, "never") != 0 : prefix;
+        return QSF_OK;
+    }
+    if (type && !strcmp(type, "Split") && bpe_is_str(qsf_json_get(v, "pattern"), "String", " ") &&
+        bpe_is_str(v, "behavior", "MergedWithPrevious"))
+        return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    FILE_NAME ": pre-tokenizer of type %s in a SentencePiece vocabulary",
+                    type ? type : "(none)");
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static qsf_status bpe_model(vocab_build *b, yyjson_val *root, qsf_error *err)
+{
+    static const char what[] = FILE_NAME ": model";
+    yyjson_val *model, *pre, *normalizer, *post;
+    const char *type, *prefix, *suffix;
+    qsf_vocab *out = b->out;
+    bool spm, ignore_merges;
+    qsf_status st;
+
+    if ((st = qsf_json_get_obj(root, FILE_NAME, "model", &model, err)) ||
+        (st = qsf_json_get_obj(root, FILE_NAME, "pre_tokenizer", &pre, err)) ||
+        (st = qsf_json_get_obj(root, FILE_NAME, "normalizer", &normalizer, err)) ||
+        (st = qsf_json_get_obj(root, FILE_NAME, "post_processor", &post, err)) ||
+        (st = qsf_json_get_text(model, what, "type", &type, err)) ||
+        (st = qsf_json_get_text(model, what, "continuing_subword_prefix", &prefix, err)) ||
+        (st = qsf_json_get_text(model, what, "end_of_word_suffix", &suffix, err))) return st;
+    if (type ? strcmp(type, "BPE") != 0 : !qsf_json_get(model, "merges"))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": model of type %s (supported: BPE)",
+                        type ? type : "(none)");
+    if ((prefix && *prefix) || (suffix && *suffix))
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        FILE_NAME ": BPE with continuing_subword_prefix or end_of_word_suffix");
+    if ((st = qsf_json_get_bool(model, what, "byte_fallback", false, &spm, err)) ||
+        (st = qsf_json_get_bool(model, what, "ignore_merges", false, &ignore_merges, err))) return st;
+    out->kind = spm ? QSF_VOCAB_SPM : QSF_VOCAB_BPE;
+    if ((st = bpe_normalizer(normalizer, spm, out, err))) return st;
+    if (!spm && !pre) return qsf_fail(err, QSF_E_UNSUPPORTED, FILE_NAME ": BPE without a pre-tokenizer");
+    st = spm ? bpe_metaspace(pre, out, err)
+             : qsf_hf_pretokenizer(b->platform, pre, ignore_merges, out->pre, err);
+    if (st) return st;
+    if (spm) qsf_format(out->pre, sizeof out->pre, "default");
+    if ((st = bpe_tokens(b, model, spm, err)) || (st = qsf_vocab_index(b, err))) return st;
+    return bpe_merges(b, model, spm, err);
+}
+
+qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err)
+{
+    size_t i, n;
+    yyjson_val *e, *added;
+    qsf_status st;
+    if ((st = qsf_json_get_arr(root, FILE_NAME, "added_tokens", &added, err)) ||
+        (!pieces && (st = bpe_model(b, root, err)))) return st;
+    yyjson_arr_foreach(added, i, n, e) {
+        uint64_t id;
+        size_t len;
+        bool special;
+        const char *text = qsf_json_str(qsf_json_get(e, "content"), &len);
+        if (!text || !qsf_json_u64(qsf_json_get(e, "id"), &id))
+            return qsf_fail(err, QSF_E_CORRUPT, FILE_NAME ": added token %zu has no content or id", i);
+        if ((st = qsf_json_get_bool(e, FILE_NAME, "special", false, &special, err)) ||
+            (st = qsf_vocab_add_special(b, id, text, len, special, err))) return st;
+    }
+    return QSF_OK;
+}
+
+#undef FILE_NAME
+#endif

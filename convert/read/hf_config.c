@@ -1,0 +1,383 @@
+/* config.json to hparams, with the defaults that the Transformers library has where a member is
+ * missing.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_config.h"
+
+#include "read/hf_rope.h"
+
+static const char hf_supported[] =
+    "llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3, gemma3_text, gpt2";
+
+#ifdef QSF_HAVE_YYJSON
+
+#define CONFIG HF_CONFIG_FILE
+
+/* What a model type means where config.json is silent. */
+typedef struct hf_defaults {
+    const char *type, *class_name, *arch;
+    hf_family   family;
+    uint32_t    vocab, embd, ff, layers, heads, kv_heads /* 0: heads */, head_dim /* 0: embd / heads */, ctx;
+    float       eps, rope_base;
+    uint32_t    window;             /* 0: none */
+    bool        tied;
+} hf_defaults;
+
+static const hf_defaults hf_types[] = {
+    { "llama", "LlamaForCausalLM", "llama", HF_LLAMA,
+      32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6f, 10000, 0, false },
+    { "mistral", "MistralForCausalLM", "llama", HF_LLAMA,
+      32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6f, 10000, 4096, false },
+    { "qwen2", "Qwen2ForCausalLM", "qwen2", HF_LLAMA,
+      151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6f, 10000, 4096, false },
+    { "qwen3", "Qwen3ForCausalLM", "qwen3", HF_LLAMA,
+      151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6f, 10000, 4096, false },
+    { "phi3", "Phi3ForCausalLM", "phi3", HF_PHI3,
+      32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f, 10000, 0, false },
+    { "gemma", "GemmaForCausalLM", "gemma", HF_GEMMA,
+      256000, 3072, 24576, 28, 16, 16, 256, 8192, 1e-6f, 10000, 0, true },
+    { "gemma2", "Gemma2ForCausalLM", "gemma2", HF_GEMMA2,
+      256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6f, 10000, 4096, true },
+    { "gemma3_text", "Gemma3ForCausalLM", "gemma3", HF_GEMMA3,
+      262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
+    { "gemma3", "Gemma3ForConditionalGeneration", "gemma3", HF_GEMMA3,
+      262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
+    { "gpt2", "GPT2LMHeadModel", "gpt2", HF_GPT2,
+      50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5f, 10000, 0, true },
+};
+
+static bool config_is_gemma(const hf_defaults *d)
+{
+    return d->family == HF_GEMMA || d->family == HF_GEMMA2 || d->family == HF_GEMMA3;
+}
+
+static qsf_status config_type(yyjson_val *root, const hf_defaults **out, qsf_error *err)
+{
+    const char *type, *cls;
+    yyjson_val *classes;
+    qsf_status st;
+    if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
+        (st = qsf_json_get_arr(root, CONFIG, "architectures", &classes, err))) return st;
+    cls = qsf_json_str(yyjson_arr_get_first(classes), NULL);
+    if (yyjson_arr_size(classes) && !cls)
+        return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_types); i++)
+        if (type ? !strcmp(type, hf_types[i].type) : cls && !strcmp(cls, hf_types[i].class_name))
+            return *out = &hf_types[i], QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)",
+                    type ? type : cls ? cls : "(none)", hf_supported);
+}
+
+/* ---- sliding windows ------------------------------------------------------------------------- */
+
+/* Whether layer i sees only a window, by layer_types, or by the older settings of each family. */
+static bool config_windowed(yyjson_val *types, const hf_defaults *d, uint32_t i, uint32_t pattern,
+                            uint32_t full_layers)
+{
+    const char *t = qsf_json_str(yyjson_arr_get(types, i), NULL);
+    if (t) return !strcmp(t, "sliding_attention");
+    if (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) return pattern && (i + 1) % pattern != 0;
+    return i >= full_layers;
+}
+
+/* One of two words for each layer. */
+static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson_val **types, qsf_error *err)
+{
+    size_t i, n;
+    yyjson_val *e;
+    const qsf_status st = qsf_json_get_arr(root, CONFIG, "layer_types", types, err);
+    if (st || !*types) return st;
+    if (yyjson_arr_size(*types) != n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": layer_types has %zu entries for %u layers",
+                        yyjson_arr_size(*types), (unsigned)n_layers);
+    yyjson_arr_foreach(*types, i, n, e) {
+        const char *t = qsf_json_str(e, NULL);
+        if (!t) return qsf_json_refuse(e, CONFIG, "layer_types", "a list of texts", err);
+        if (strcmp(t, "sliding_attention") && strcmp(t, "full_attention"))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": layer %zu is of type \"%s\" (supported: "
+                            "full_attention, sliding_attention)", i, t);
+    }
+    return QSF_OK;
+}
+
+static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool qwen = !strncmp(d->type, "qwen", 4);
+    yyjson_val *types, *v = yyjson_obj_get(root, "sliding_window");
+    uint32_t pattern = d->family == HF_GEMMA2 ? 2 : 6, full_layers = 0, period = 0, n_local = 0;
+    bool use = true;
+    qsf_status st;
+
+    if ((st = config_layer_types(root, hp->n_layers, &types, err))) return st;
+    if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
+    if ((st = qsf_json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "use_sliding_window", !qwen, &use, err)) ||
+        (qwen &&
+         (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &full_layers, err))) ||
+        (d->family == HF_GEMMA3 &&
+         (st = qsf_json_get_u32(root, CONFIG,
+                                qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                             : "_sliding_window_pattern",
+                                6, 0, UINT16_MAX, &pattern, err))))
+        return st;
+    if (!use) hp->window = 0;
+    if (!hp->window) return QSF_OK;
+    for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
+        const bool local = config_windowed(types, d, i, pattern, full_layers);
+        n_local += local;
+        if (!local && !period) period = i + 1;
+    }
+    if (!n_local) hp->window = 0;
+    if (!n_local || n_local == hp->n_layers) {
+        /* Without a global layer among these few the family's own period still says the same. */
+        hp->window_pattern =
+            n_local && !types && (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) ? pattern : 0;
+        return QSF_OK;
+    }
+    hp->window_pattern = period;
+    for (uint32_t i = 0; i < hp->n_layers; i++)
+        if (config_windowed(types, d, i, pattern, full_layers) != (i % period != period - 1))
+            return qsf_fail(err, QSF_E_UNSUPPORTED,
+                            CONFIG
+                            ": layer %u breaks the regular pattern of windowed and full attention layers",
+                            (unsigned)i);
+    return QSF_OK;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static qsf_status config_activation(yyjson_val *root, const char *key, const char *absent, qsf_hparams *hp,
+                                    qsf_error *err)
+{
+    static const struct { const char *name; uint8_t act; } known[] = {
+        { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU },
+        { "gelu_new", QSF_ACT_GELU },
+        { "gelu_pytorch_tanh", QSF_ACT_GELU }, { "gelu_fast", QSF_ACT_GELU },
+    };
+    const char *name;
+    const qsf_status st = qsf_json_get_text(root, CONFIG, key, &name, err);
+    if (st) return st;
+    if (!name) name = absent;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
+        if (!strcmp(name, known[i].name)) {
+            hp->act = known[i].act;
+            return QSF_OK;
+        }
+    return qsf_fail(
+        err, QSF_E_UNSUPPORTED,
+        CONFIG ": activation \"%s\" (supported: silu, relu, gelu_pytorch_tanh, gelu_new, gelu_fast)", name);
+}
+
+static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    static const struct { const char *key; bool value; } fixed[] = {
+        { "scale_attn_weights", true }, { "scale_attn_by_inverse_layer_idx", false },
+        { "add_cross_attention", false },
+    };
+    qsf_status st;
+    hp->norm = QSF_NORM_LAYER;
+    hp->learned_pos = true;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(fixed); i++) {
+        bool b;
+        if ((st = qsf_json_get_bool(root, CONFIG, fixed[i].key, fixed[i].value, &b, err))) return st;
+        if (b != fixed[i].value)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": \"%s\": %s", fixed[i].key,
+                            b ? "true" : "false");
+    }
+    if ((st = qsf_json_get_u32(root, CONFIG, "n_embd", d->embd, 1, 1 << 20, &hp->n_embd, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "n_layer", d->layers, 1, 4096, &hp->n_layers, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "n_head", d->heads, 1, 1 << 16, &hp->n_heads, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "n_inner", 4 * hp->n_embd, 1, 1 << 24, &hp->n_ff, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, qsf_json_get(root, "n_positions") ? "n_positions" : "n_ctx",
+                               d->ctx, 1, INT32_MAX, &hp->n_ctx_train, err)) ||
+        (st = qsf_json_get_f32(root, CONFIG, "layer_norm_epsilon", d->eps, &hp->norm_eps, err)))
+        return st;
+    hp->n_kv_heads = hp->n_heads;
+    return config_activation(root, "activation_function", "gelu_new", hp, err);
+}
+
+static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool gemma = config_is_gemma(d);
+    qsf_status st;
+    hp->norm = QSF_NORM_RMS;
+    hp->gated = true;
+    hp->rope = QSF_ROPE_HALVES;
+    if ((st = qsf_json_get_u32(root, CONFIG, "hidden_size", d->embd, 1, 1 << 20, &hp->n_embd, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "num_hidden_layers", d->layers, 1, 4096, &hp->n_layers, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "num_attention_heads", d->heads, 1, 1 << 16, &hp->n_heads,
+                               err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "num_key_value_heads", d->kv_heads ? d->kv_heads : hp->n_heads,
+                               1, hp->n_heads, &hp->n_kv_heads, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX,
+                               &hp->n_ctx_train, err)) ||
+        (st = qsf_json_get_f32(root, CONFIG, "rms_norm_eps", d->eps, &hp->norm_eps, err)))
+        return st;
+    return gemma ? config_activation(root, "hidden_activation", "gelu_pytorch_tanh", hp, err)
+        : config_activation(root, "hidden_act", "silu", hp, err);
+}
+
+static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const bool two = d->family == HF_GEMMA2;
+    float scalar = (float)hp->head_dim;         /* the first Gemma has no setting for it */
+    bool bidirectional;
+    qsf_status st;
+    const float attn = two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0;
+    const float final = two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0;
+    hp->embd_scale = sqrtf((float)hp->n_embd);
+    if (d->family == HF_GEMMA) return QSF_OK;
+    if ((st = qsf_json_get_number(root, CONFIG, "query_pre_attn_scalar", 256, 1e-6, HF_CONFIG_MOST, &scalar,
+                                  err)) ||
+        (st = qsf_json_get_number(root, CONFIG, "attn_logit_softcapping", attn, 0, HF_CONFIG_MOST,
+                                  &hp->attn_softcap, err)) ||
+        (st = qsf_json_get_number(root, CONFIG, "final_logit_softcapping", final, 0, HF_CONFIG_MOST,
+                                  &hp->final_softcap, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "use_bidirectional_attention", false, &bidirectional, err)))
+        return st;
+    if (bidirectional)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": use_bidirectional_attention (an embedding model)");
+    if (scalar != (float)hp->head_dim) hp->attn_scale = 1 / sqrtf(scalar);
+    return QSF_OK;
+}
+
+static qsf_status config_biases(yyjson_val *root, const hf_defaults *d, hf_config *cfg, qsf_error *err)
+{
+    qsf_status st;
+    bool attention;
+    if ((st = qsf_json_get_bool(root, CONFIG, "attention_bias", false, &attention, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "mlp_bias", false, &cfg->mlp_bias, err))) return st;
+    cfg->q_bias = attention || !strcmp(d->type, "qwen2");
+    cfg->o_bias = attention;
+    cfg->qk_norm = !strcmp(d->type, "qwen3") || d->family == HF_GEMMA3;
+    return QSF_OK;
+}
+
+/* -1 is written for "none". */
+static qsf_status config_id(yyjson_val *v, const char *what, const char *key, int32_t *id, qsf_error *err)
+{
+    uint64_t n;
+    if (yyjson_is_sint(v) && yyjson_get_sint(v) == -1) return *id = -1, QSF_OK;
+    if (!qsf_json_u64(v, &n) || n > INT32_MAX) return qsf_json_refuse(v, what, key, "a token's id", err);
+    *id = (int32_t)n;
+    return QSF_OK;
+}
+
+/* A number, or a list whose first counts. */
+static qsf_status config_ids(yyjson_val *root, const char *what, const char *key, int32_t *id, qsf_error *err)
+{
+    yyjson_val *v = qsf_json_get(root, key);
+    if (yyjson_is_arr(v)) v = yyjson_arr_get_first(v);
+    return v ? config_id(v, what, key, id, err) : QSF_OK;
+}
+
+qsf_status qsf_hf_add_end(hf_config *cfg, const char *what, int32_t id, qsf_error *err)
+{
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++)
+        if (cfg->more_eos[i] == id) return QSF_OK;
+    if (id < 0) return QSF_OK;
+    if (cfg->n_more_eos == QSF_ARRAY_LEN(cfg->more_eos))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: more than %d end tokens (\"eos_token_id\")", what,
+                        (int)QSF_ARRAY_LEN(cfg->more_eos));
+    cfg->more_eos[cfg->n_more_eos++] = id;
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err)
+{
+    yyjson_val *list = qsf_json_get(root, "eos_token_id"), *v;
+    size_t i, n;
+    qsf_status st;
+    if ((st = config_ids(root, what, "bos_token_id", &cfg->bos, err)) ||
+        (st = config_ids(root, what, "eos_token_id", &cfg->eos, err)) ||
+        (st = config_ids(root, what, "pad_token_id", &cfg->pad, err))) return st;
+    if (!yyjson_is_arr(list)) return QSF_OK;
+    yyjson_arr_foreach(list, i, n, v) {
+        int32_t id = -1;
+        if ((st = config_id(v, what, "eos_token_id", &id, err)) || (st = qsf_hf_add_end(cfg, what, id, err)))
+            return st;
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_check_tokens(const hf_config *cfg, const char *what, uint32_t n_vocab, qsf_error *err)
+{
+    const struct { const char *key; int32_t id; } ids[] = { { "bos_token_id", cfg->bos },
+                                                            { "eos_token_id", cfg->eos },
+                                                            { "pad_token_id", cfg->pad } };
+    static const char beyond[] = "%s: \"%s\" is %d, but the embedding has %u rows: the first is token 0, the "
+        "last token %u";
+    for (size_t i = 0; i < QSF_ARRAY_LEN(ids); i++)
+        if (ids[i].id >= 0 && (uint32_t)ids[i].id >= n_vocab)
+            return qsf_fail(err, QSF_E_CORRUPT, beyond, what, ids[i].key, (int)ids[i].id, (unsigned)n_vocab,
+                            (unsigned)n_vocab - 1);
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++)
+        if ((uint32_t)cfg->more_eos[i] >= n_vocab)
+            return qsf_fail(err, QSF_E_CORRUPT, beyond, what, "eos_token_id", (int)cfg->more_eos[i],
+                            (unsigned)n_vocab, (unsigned)n_vocab - 1);
+    return QSF_OK;
+}
+
+static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t own = d->head_dim ? d->head_dim : hp->n_embd / hp->n_heads;
+    qsf_status st;
+    if ((st = qsf_json_get_u32(root, CONFIG, "vocab_size", d->vocab, 1, 1 << 24, &hp->n_vocab, err)))
+        return st;
+    if (!own) return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": more attention heads than channels");
+    if ((st = qsf_json_get_u32(root, CONFIG, "head_dim", own, 1, QSF_MAX_HEAD_DIM, &hp->head_dim, err)))
+        return st;
+    if (hp->n_heads % hp->n_kv_heads)
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        CONFIG ": %u attention heads do not divide into %u key-value heads",
+                        (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
+    if (!(hp->norm_eps > 0 && hp->norm_eps < 1))
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": the norm's epsilon is %g", (double)hp->norm_eps);
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg,
+                              qsf_error *err)
+{
+    const hf_defaults *d = NULL;
+    yyjson_val *text, *quantised;
+    const char *method;
+    qsf_status st;
+    memset(hp, 0, sizeof *hp);
+    memset(cfg, 0, sizeof *cfg);
+    cfg->bos = cfg->eos = cfg->pad = -1;
+    if ((st = qsf_json_check_object(top, CONFIG, err)) || (st = config_type(top, &d, err)) ||
+        (st = qsf_json_get_obj(top, CONFIG, "quantization_config", &quantised, err)) ||
+        (st = qsf_json_get_text(quantised, CONFIG ": quantization_config", "quant_method", &method, err)) ||
+        (st = qsf_json_get_obj(top, CONFIG, "text_config", &text, err))) return st;
+    if (quantised)
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        CONFIG ": the weights are already quantised (%s); convert the 16-bit original",
+                        method ? method : "unknown method");
+    /* A model with pictures keeps the text part's settings in an object of its own. */
+    yyjson_val *root = text ? text : top;
+    cfg->pictures = text != NULL;
+    cfg->family = d->family;
+    qsf_format(cfg->model_type, sizeof cfg->model_type, "%s", d->type);
+    qsf_format(hp->arch, sizeof hp->arch, "%s", d->arch);
+    hp->embd_scale = 1;
+    hp->yarn_ext_factor = -1;
+    if ((st = d->family == HF_GPT2 ? config_gpt2(root, d, hp, err) : config_common(root, d, hp, err)) ||
+        (st = config_shape(root, d, hp, err)) ||
+        (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
+                                "tie_word_embeddings", d->tied, &hp->tied, err)) ||
+        (st = qsf_hf_config_tokens(top, CONFIG, cfg, err)) ||
+        (text && (st = qsf_hf_config_tokens(text, CONFIG, cfg, err))))
+        return st;
+    hp->rope_base = d->rope_base;
+    hp->scaling_factor = 1;
+    hp->scaling_orig_ctx = hp->n_ctx_train;
+    if (d->family == HF_GPT2) return QSF_OK;
+    const hf_rope_defaults rope = { .type = d->type, .family = d->family, .base = d->rope_base };
+    if ((st = config_window(root, d, hp, err)) || (st = qsf_hf_rope(root, &rope, arena, hp, err)) ||
+        (st = config_biases(root, d, cfg, err))) return st;
+    return config_is_gemma(d) ? config_gemma(root, d, hp, err) : QSF_OK;
+}
+
+#undef CONFIG
+#endif

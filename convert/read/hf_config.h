@@ -1,0 +1,40 @@
+/* What config.json and generation_config.json say of the network and its tokens.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_CONFIG_H
+#define QSF_CONVERT_HF_CONFIG_H
+
+#include "model/source.h"
+#include "base/arena.h"
+#include "read/json.h"
+
+/* Families share tensor names and rules; hp.arch is finer. */
+typedef enum hf_family { HF_LLAMA, HF_PHI3, HF_GEMMA, HF_GEMMA2, HF_GEMMA3, HF_GPT2 } hf_family;
+
+typedef struct hf_config {
+    hf_family   family;
+    char        model_type[32];
+    bool        q_bias, o_bias, mlp_bias;    /* tensors that must be there */
+    bool        qk_norm;
+    bool        pictures;                    /* the text model is a part, beside one for pictures */
+    int32_t     bos, eos, pad;               /* -1: not said */
+    uint32_t    n_more_eos;
+    int32_t     more_eos[16];                /* where eos_token_id is a list: all of it */
+} hf_config;
+
+#define HF_CONFIG_FILE "config.json"
+#define HF_CONFIG_MOST 1e12     /* no base, factor or cap of a network comes near */
+
+#ifdef QSF_HAVE_YYJSON
+/* config.json to hparams.  QSF_E_UNSUPPORTED names the model type or the setting, QSF_E_CORRUPT the
+ * member.  arena: rope factors. */
+qsf_status qsf_hf_config_read(yyjson_val *root, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg,
+                              qsf_error *err);
+/* Token ids of config.json and generation_config.json: a number, a list, or nothing. */
+qsf_status qsf_hf_config_tokens(yyjson_val *root, const char *what, hf_config *cfg, qsf_error *err);
+/* One more end token, where it is new and not -1. */
+qsf_status qsf_hf_add_end(hf_config *cfg, const char *what, int32_t id, qsf_error *err);
+/* That these are rows of the embedding. */
+qsf_status qsf_hf_check_tokens(const hf_config *cfg, const char *what, uint32_t n_vocab, qsf_error *err);
+#endif
+
+#endif

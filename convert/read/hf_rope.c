@@ -1,0 +1,235 @@
+/* The rotary embedding of config.json to hparams: bases, scalings, partial and local ones.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_rope.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+#define CONFIG HF_CONFIG_FILE
+enum { ROPE_WHAT = 64 };
+
+static qsf_status rope_floats(yyjson_val *rope, const char *what, const char *name, uint32_t n,
+                              qsf_arena *arena, float **out, qsf_error *err)
+{
+    size_t i, count;
+    yyjson_val *v, *e;
+    const qsf_status st = qsf_json_get_arr(rope, what, name, &v, err);
+    if (st) return st;
+    if (yyjson_arr_size(v) != n)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\" has %zu numbers, expected %u", what, name,
+                        yyjson_arr_size(v), (unsigned)n);
+    if (!(*out = qsf_arena_array(arena, n, sizeof(float), name, err))) return QSF_E_MEMORY;
+    yyjson_arr_foreach(v, i, count, e) {
+        const double d = yyjson_get_num(e);
+        if (!yyjson_is_num(e) || !(d > 0 && d <= FLT_MAX))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: \"%s\"[%zu] is no positive number", what, name, i);
+        (*out)[i] = (float)d;
+    }
+    return QSF_OK;
+}
+
+/* Llama 3: slow frequencies are divided by factor, fast ones stay,
+ * between them a straight line over the wavelength. */
+static qsf_status rope_llama3(yyjson_val *rope, const char *what, qsf_arena *arena, qsf_hparams *hp,
+                              qsf_error *err)
+{
+    const uint32_t dim = hp->rope_dim;
+    float factor, low, high, orig;
+    qsf_status st;
+    if ((st = qsf_json_get_f32(rope, what, "factor", 8, &factor, err)) ||
+        (st = qsf_json_get_f32(rope, what, "low_freq_factor", 1, &low, err)) ||
+        (st = qsf_json_get_f32(rope, what, "high_freq_factor", 4, &high, err)) ||
+        (st = qsf_json_get_f32(rope, what, "original_max_position_embeddings", 8192, &orig, err))) return st;
+    if (!(factor >= 1 && low > 0 && high > low && orig > 0))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: type llama3 with factor %g, low %g, high %g", what,
+                        (double)factor, (double)low, (double)high);
+    if (!(hp->rope_factors = qsf_arena_array(arena, dim / 2, sizeof(float), "rope factors", err)))
+        return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < dim / 2; i++) {
+        const double wavelen = 2 * 3.14159265358979323846 * pow(hp->rope_base, 2.0 * i / dim);
+        const double smooth = ((double)orig / wavelen - low) / ((double)high - low);
+        hp->rope_factors[i] = wavelen < (double)orig / high ? 1
+                            : wavelen > (double)orig / low ? factor
+                            : (float)(1 / ((1 - smooth) / factor + smooth));
+    }
+    return QSF_OK;
+}
+
+static double rope_mscale(double factor, double scale)
+{
+    return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1;
+}
+
+/* The engine multiplies sine and cosine by yarn_attn_factor * (1 + 0.1
+ * ln factor), Transformers by attention_factor. */
+static qsf_status rope_yarn(yyjson_val *rope, const char *what, qsf_hparams *hp, qsf_error *err)
+{
+    float attn, mscale, mscale_all;
+    bool truncate;
+    qsf_status st;
+    hp->scaling = QSF_SCALING_YARN;
+    if ((st = qsf_json_get_f32(rope, what, "factor", 0, &hp->scaling_factor, err)) ||
+        (st = qsf_json_get_u32(rope, what, "original_max_position_embeddings", hp->n_ctx_train, 1, INT32_MAX,
+                               &hp->scaling_orig_ctx, err)) ||
+        (st = qsf_json_get_f32(rope, what, "beta_fast", 32, &hp->yarn_beta_fast, err)) ||
+        (st = qsf_json_get_f32(rope, what, "beta_slow", 1, &hp->yarn_beta_slow, err)) ||
+        (st = qsf_json_get_number(rope, what, "attention_factor", 0, 0, HF_CONFIG_MOST, &attn, err)) ||
+        (st = qsf_json_get_number(rope, what, "mscale", 0, 0, HF_CONFIG_MOST, &mscale, err)) ||
+        (st = qsf_json_get_number(rope, what, "mscale_all_dim", 0, 0, HF_CONFIG_MOST, &mscale_all, err)) ||
+        (st = qsf_json_get_bool(rope, what, "truncate", true, &truncate, err))) return st;
+    if (!(hp->scaling_factor >= 1) || !(hp->yarn_beta_fast > 0) || !(hp->yarn_beta_slow > 0))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: type yarn with factor %g", what, (double)hp->scaling_factor);
+    if (!truncate) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type yarn without truncation", what);
+    const double want = attn > 0                       ? (double)attn
+                        : mscale > 0 && mscale_all > 0 ? rope_mscale(hp->scaling_factor, mscale) /
+                                                             rope_mscale(hp->scaling_factor, mscale_all)
+                                                       : rope_mscale(hp->scaling_factor, 1);
+    hp->yarn_attn_factor = (float)(want / rope_mscale(hp->scaling_factor, 1));
+    hp->yarn_ext_factor = 1;
+    return QSF_OK;
+}
+
+static qsf_status rope_longrope(yyjson_val *root, yyjson_val *rope, const char *what, qsf_arena *arena,
+                                qsf_hparams *hp, qsf_error *err)
+{
+    const uint32_t n = hp->rope_dim / 2;
+    yyjson_val *orig_of = qsf_json_get(root, "original_max_position_embeddings") ? root : rope;
+    float factor;
+    qsf_status st;
+    hp->scaling = QSF_SCALING_LONGROPE;
+    if ((st = qsf_json_get_u32(orig_of, orig_of == root ? CONFIG : what, "original_max_position_embeddings",
+                               hp->n_ctx_train, 2, INT32_MAX, &hp->scaling_orig_ctx, err)) ||
+        (st = qsf_json_get_number(rope, what, "attention_factor", 0, 0, HF_CONFIG_MOST, &hp->rope_attn_factor,
+                                  err)) ||
+        (st = qsf_json_get_f32(rope, what, "factor", (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx,
+                               &factor, err)) ||
+        (st = rope_floats(rope, what, "short_factor", n, arena, &hp->rope_factors, err)) ||
+        (st = rope_floats(rope, what, "long_factor", n, arena, &hp->rope_factors_long, err))) return st;
+    /* Where the config says the original length beside the extended one, their ratio is the factor.
+     *  It only counts in the attention's factor: the frequencies have their own. */
+    if (orig_of == root) factor = (float)hp->n_ctx_train / (float)hp->scaling_orig_ctx;
+    if (!(hp->rope_attn_factor > 0))
+        hp->rope_attn_factor = factor <= 1 ? 1 : (float)sqrt(1 + log(factor) / log(hp->scaling_orig_ctx));
+    return QSF_OK;
+}
+
+/* rope_parameters (Transformers 5) or rope_scaling; Gemma 3's newer form has one object for each
+ * kind of layer.  *out NULL: nothing said. */
+static qsf_status rope_of(yyjson_val *root, const char *layers, char what[ROPE_WHAT],
+                                 yyjson_val **out, qsf_error *err)
+{
+    yyjson_val *newer, *older, *full, *sliding;
+    qsf_status st;
+    if ((st = qsf_json_get_obj(root, CONFIG, "rope_parameters", &newer, err)) ||
+        (st = qsf_json_get_obj(root, CONFIG, "rope_scaling", &older, err))) return st;
+    qsf_format(what, ROPE_WHAT, CONFIG ": %s", newer ? "rope_parameters" : "rope_scaling");
+    yyjson_val *rope = newer ? newer : older;
+    if ((st = qsf_json_get_obj(rope, what, "full_attention", &full, err)) ||
+        (st = qsf_json_get_obj(rope, what, "sliding_attention", &sliding, err))) return st;
+    *out = full || sliding ? qsf_json_get(rope, layers) : rope;
+    if (full || sliding)
+        qsf_format(what, ROPE_WHAT, CONFIG ": %s.%s", newer ? "rope_parameters" : "rope_scaling", layers);
+    return QSF_OK;
+}
+
+/* "rope_type", or "type" as it was called; NULL: not said. */
+static qsf_status rope_type(yyjson_val *rope, const char *what, const char **type, qsf_error *err)
+{
+    const qsf_status st = qsf_json_get_text(rope, what, "rope_type", type, err);
+    if (st || *type) return st;
+    return qsf_json_get_text(rope, what, "type", type, err);
+}
+
+/* Where the settings of one kind of layer stand, and the object's name for messages. */
+typedef struct rope_at {
+    yyjson_val *obj;
+    const char *type;
+    char        what[ROPE_WHAT];
+} rope_at;
+
+static qsf_status rope_find(yyjson_val *root, const char *kind, rope_at *at, qsf_error *err)
+{
+    const qsf_status st = rope_of(root, kind, at->what, &at->obj, err);
+    return st ? st : rope_type(at->obj, at->what, &at->type, err);
+}
+
+static qsf_status rope_base(yyjson_val *root, const hf_rope_defaults *d, const rope_at *at,
+                                   qsf_hparams *hp, qsf_error *err)
+{
+    const bool inner = qsf_json_get(at->obj, "rope_theta") != NULL;
+    const qsf_status st = qsf_json_get_number(inner ? at->obj : root, inner ? at->what : CONFIG, "rope_theta",
+                                              d->base, 1, HF_CONFIG_MOST, &hp->rope_base, err);
+    if (st || hp->rope_base > 1) return st;
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_theta is %g", (double)hp->rope_base);
+}
+
+/* Gemma 3's windowed layers have a base of their own. */
+static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *at,
+                                    qsf_hparams *hp, qsf_error *err)
+{
+    const bool apart = at->obj != rope, own = at->obj && apart && qsf_json_get(at->obj, "rope_theta");
+    const qsf_status st = qsf_json_get_number(own ? at->obj : root, own ? at->what : CONFIG,
+                                              own ? "rope_theta" : "rope_local_base_freq", 10000, 1,
+                                              HF_CONFIG_MOST, &hp->rope_base_local, err);
+    if (st) return st;
+    if (apart && at->type && strcmp(at->type, "default"))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type %s", at->what, at->type);
+    if (hp->rope_base_local > 1) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
+}
+
+static qsf_status rope_part(yyjson_val *root, const hf_rope_defaults *d, const rope_at *at,
+                                   qsf_hparams *hp, qsf_error *err)
+{
+    const bool inner = qsf_json_get(at->obj, "partial_rotary_factor") != NULL;
+    float partial;
+    const qsf_status st = qsf_json_get_f32(inner ? at->obj : root, inner ? at->what : CONFIG,
+                                           "partial_rotary_factor", 1, &partial, err);
+    if (st) return st;
+    if (partial != 1 && d->family != HF_PHI3)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model",
+                        (double)partial, d->type);
+    if (!(partial > 0 && partial <= 1))
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": partial_rotary_factor is %g", (double)partial);
+    hp->rope_dim = (uint32_t)((float)hp->head_dim * partial);
+    if (hp->head_dim % 2 || hp->rope_dim % 2 || !hp->rope_dim)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": an odd number of rotary dimensions, or none");
+    return QSF_OK;
+}
+
+static qsf_status rope_linear(const rope_at *at, qsf_hparams *hp, qsf_error *err)
+{
+    const qsf_status st = qsf_json_get_f32(at->obj, at->what, "factor", 0, &hp->scaling_factor, err);
+    hp->scaling = QSF_SCALING_LINEAR;
+    if (st || hp->scaling_factor >= 1) return st;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: factor is %g, expected 1 or more", at->what,
+                    (double)hp->scaling_factor);
+}
+
+qsf_status qsf_hf_rope(yyjson_val *root, const hf_rope_defaults *d, qsf_arena *arena, qsf_hparams *hp,
+                       qsf_error *err)
+{
+    rope_at full, local;
+    qsf_status st;
+    if ((st = rope_find(root, "full_attention", &full, err)) ||
+        (st = rope_find(root, "sliding_attention", &local, err))) return st;
+    yyjson_val *rope = full.obj;
+    const char *type = full.type, *what = full.what;
+    if (!type && qsf_json_get(rope, "factor"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
+    if ((st = rope_base(root, d, &full, hp, err))) return st;
+    if (d->family == HF_GEMMA3 && hp->window && (st = rope_local(root, rope, &local, hp, err)))
+        return st;
+    if ((st = rope_part(root, d, &full, hp, err))) return st;
+
+    if (!type || !strcmp(type, "default")) return QSF_OK;
+    if (!strcmp(type, "llama3")) return rope_llama3(rope, what, arena, hp, err);
+    if (!strcmp(type, "longrope") || !strcmp(type, "su"))
+        return rope_longrope(root, rope, what, arena, hp, err);
+    if (!strcmp(type, "yarn") && !qsf_json_get(rope, "long_factor")) return rope_yarn(rope, what, hp, err);
+    if (!strcmp(type, "linear")) return rope_linear(&full, hp, err);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: type \"%s\" (supported: linear, llama3, yarn, longrope)",
+                    what, type);
+}
+
+#undef CONFIG
+#endif

@@ -1,0 +1,209 @@
+/* Special tokens of a Hugging Face tokenizer: which ones begin and end a text, whether they are
+ * added by themselves, what else ends a turn; and the chat template.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_tokenizer.h"
+#include "read/text_file.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+#define SPECIAL_CONFIG "tokenizer_config.json"
+
+/* "<s>" or {"content": "<s>", ...}. */
+static qsf_status special_text(yyjson_val *config, const char *key, const char **out, qsf_error *err)
+{
+    yyjson_val *v = qsf_json_get(config, key);
+    *out = qsf_json_str(yyjson_is_obj(v) ? qsf_json_get(v, "content") : v, NULL);
+    return !v || *out ? QSF_OK
+        : qsf_json_refuse(v, SPECIAL_CONFIG, key, "a text, or an object with a text as its \"content\"", err);
+}
+
+static int32_t special_find(const vocab_build *b, const char *text)
+{
+    return text && *text ? qsf_vocab_scan(b, text, strlen(text)) : -1;
+}
+
+/* Tokenizer_config's text counts before config.json's number, and that
+ * before what the SentencePiece model said. */
+static qsf_status special_set(const vocab_build *b, yyjson_val *config, const char *key, int32_t number,
+                              int32_t *id, qsf_error *err)
+{
+    const char *text;
+    const qsf_status st = special_text(config, key, &text, err);
+    if (st) return st;
+    const int32_t found = special_find(b, text);
+    if (found >= 0) *id = found;
+    else if (number >= 0 && (uint32_t)number < b->n) *id = number;
+    else if (*id >= 0 && (uint32_t)*id >= b->n) *id = -1;
+    return QSF_OK;
+}
+
+/* ---- added by themselves? -------------------------------------------------------------------- */
+
+typedef struct special_adds { int bos, eos; } special_adds;     /* -1: not said */
+
+/* A template of one text: special tokens around {"Sequence": "A"}.  An
+ * unset begin or end token is learnt from it. */
+static void special_template(vocab_build *b, yyjson_val *processor, special_adds *adds)
+{
+    yyjson_val *single = qsf_json_get(processor, "single");
+    const char *first = qsf_json_get_str(qsf_json_get(yyjson_arr_get_first(single), "SpecialToken"), "id");
+    const char *last = qsf_json_get_str(qsf_json_get(yyjson_arr_get_last(single), "SpecialToken"), "id");
+    const int32_t bos = special_find(b, first), eos = special_find(b, last);
+    if (yyjson_arr_size(single) < 2) return;
+    if (bos >= 0 && b->out->bos < 0) b->out->bos = bos;
+    if (eos >= 0 && b->out->eos < 0) b->out->eos = eos;
+    if (first) adds->bos = bos >= 0 && bos == b->out->bos;
+    if (last) adds->eos = eos >= 0 && eos == b->out->eos;
+}
+
+static void special_processors(vocab_build *b, yyjson_val *tokenizer, special_adds *adds)
+{
+    yyjson_val *post = qsf_json_get(tokenizer, "post_processor"), *list = qsf_json_get(post, "processors"),
+               *e;
+    size_t i, n;
+    if (!post) return;
+    if (!list) {
+        const char *type = qsf_json_get_str(post, "type");
+        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, post, adds);
+        return;
+    }
+    yyjson_arr_foreach(list, i, n, e) {
+        const char *type = qsf_json_get_str(e, "type");
+        if (type && !strcmp(type, "TemplateProcessing")) special_template(b, e, adds);
+    }
+}
+
+/* The post-processor is what runs, so it counts before the settings; a SentencePiece model begins
+ * with its begin token where nothing is said. */
+static qsf_status special_adding(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config, qsf_error *err)
+{
+    const bool by_default = b->out->kind == QSF_VOCAB_SPM;
+    special_adds adds = { -1, -1 };
+    qsf_status st;
+    special_processors(b, tokenizer, &adds);
+    if ((st =
+             qsf_json_get_bool(config, SPECIAL_CONFIG, "add_bos_token", by_default, &b->out->add_bos, err)) ||
+        (st = qsf_json_get_bool(config, SPECIAL_CONFIG, "add_eos_token", false, &b->out->add_eos, err)))
+        return st;
+    if (adds.bos >= 0) b->out->add_bos = adds.bos;
+    if (adds.eos >= 0) b->out->add_eos = adds.eos;
+    if (b->out->bos < 0) b->out->add_bos = false;
+    if (b->out->eos < 0) b->out->add_eos = false;
+    return QSF_OK;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void special_add_end(vocab_build *b, int32_t id)
+{
+    qsf_vocab *v = b->out;
+    if (id < 0 || (uint32_t)id >= b->n || id == v->eos || id == v->eot) return;
+    for (uint32_t i = 0; i < v->n_eog; i++)
+        if (v->eog[i] == id) return;
+    if (v->n_eog < QSF_ARRAY_LEN(v->eog)) v->eog[v->n_eog++] = id;
+}
+
+/* Nobody says which tokens end a turn, or a text after filling in its middle: their texts do.  Here
+ * as core/model/gguf_vocab.c has them, so that both kinds of file stop at the same tokens. */
+/* DeepSeek's, with full-width bars */
+#define BARS_END "<\xef\xbd\x9c\x65nd\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
+static const char *const special_turns[] = {
+    /* the first of these that there is becomes eot */
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",      "<|end_of_text|>",
+    "<EOT>",      "_<EOT>",     "[EOT]",   BARS_END,        "<end_of_utterance>",
+};
+static const char *const special_others[] = {
+    "<|return|>", "<|call|>",     "<|flush|>",     "<|calls|>",  "</s>",
+    "<|eom_id|>", "[EOS]",        "<eos>",         "<turn|>",    "<|tool_response>",
+    "[e~[",       "<|fim_pad|>",  "<fim-pad>",     "<fim_pad>",  "<PAD>",
+    "[PAD]",      "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>",
+    "<reponame>", "<|file_sep|>",
+};
+static const char *const special_fill[] = {
+    /* control tokens that end nothing */
+    "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",   "<PRE>",        "<|fim_suffix|>", "<fim-suffix>",
+    "<fim_suffix>",   "<SUF>",        "<|fim_middle|>", "<fim-middle>", "<fim_middle>",   "<MID>",
+};
+#  undef BARS_END
+
+static int32_t special_control(vocab_build *b, const char *text)
+{
+    const int32_t id = special_find(b, text);
+    if (id >= 0) b->tokens[id].type = QSF_TOKEN_CONTROL;
+    return id;
+}
+
+static void special_ends(vocab_build *b, const hf_config *cfg)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_turns) && b->out->eot < 0; i++)
+        b->out->eot = special_find(b, special_turns[i]);
+    for (uint32_t i = 0; i < cfg->n_more_eos; i++) special_add_end(b, cfg->more_eos[i]);
+    special_add_end(b, cfg->eos);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_fill); i++) special_control(b, special_fill[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_turns); i++)
+        special_add_end(b, special_control(b, special_turns[i]));
+    for (size_t i = 0; i < QSF_ARRAY_LEN(special_others); i++)
+        special_add_end(b, special_control(b, special_others[i]));
+}
+
+qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
+                                 const hf_config *cfg, qsf_error *err)
+{
+    qsf_vocab *v = b->out;
+    qsf_status st;
+    if ((st = special_set(b, config, "bos_token", cfg->bos, &v->bos, err)) ||
+        (st = special_set(b, config, "eos_token", cfg->eos, &v->eos, err)) ||
+        (st = special_set(b, config, "pad_token", cfg->pad, &v->pad, err)) ||
+        (st = special_set(b, config, "unk_token", -1, &v->unk, err)) ||
+        (st = special_adding(b, tokenizer, config, err))) return st;
+    special_ends(b, cfg);
+    return QSF_OK;
+}
+
+/* ---- chat template --------------------------------------------------------------------------- */
+
+/* A text, or a list of {"name": ..., "template": ...}: the one called default, else the first. */
+static qsf_status template_text(yyjson_val *config, const char *what, const char **out, qsf_error *err)
+{
+    yyjson_val *e, *v = qsf_json_get(config, "chat_template"), *best = yyjson_arr_get_first(v);
+    size_t i, n;
+    yyjson_arr_foreach(v, i, n, e) {
+        const char *name = qsf_json_get_str(e, "name");
+        if (name && !strcmp(name, "default")) best = e;
+    }
+    *out = yyjson_is_arr(v) ? qsf_json_get_str(best, "template") : qsf_json_str(v, NULL);
+    return !v || *out || (yyjson_is_arr(v) && !best) ? QSF_OK
+         : qsf_json_refuse(v, what, "chat_template", "a text, or a list of objects with a \"template\"", err);
+}
+
+/* chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
+qsf_status qsf_hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err)
+{
+    const qsf_platform *p = b->platform;
+    const char *found;
+    char *text = NULL;
+    uint64_t len = 0;
+    json_text j = { 0 };
+    bool is_json = false;
+    qsf_status st = template_text(config, SPECIAL_CONFIG, &found, err);
+    if (st) return st;
+    st = qsf_text_file_read(p, dir, "chat_template.jinja", 4 << 20, &text, &len, err);
+    if (st == QSF_E_NOT_FOUND && !found) {
+        is_json = true;
+        st = qsf_text_file_read(p, dir, "chat_template.json", 4 << 20, &text, &len, err);
+    }
+    if (st == QSF_E_NOT_FOUND) st = QSF_OK;
+    if (!st && text && is_json &&
+        !(st = qsf_json_parse(p, text, (size_t)len, "chat_template.json", &j, err)) &&
+        !(st = qsf_json_check_object(j.root, "chat_template.json", err)))
+        st = template_text(j.root, "chat_template.json", &found, err);
+    if (!st && text && !is_json) found = text;
+    if (!st && found && !(b->out->chat_template = qsf_arena_text(b->arena, found, strlen(found), err)))
+        st = QSF_E_MEMORY;
+    qsf_json_free(&j);
+    if (text) qsf_dealloc(p, text, len + 1);
+    return st;
+}
+
+#undef SPECIAL_CONFIG
+#endif

@@ -1,0 +1,25 @@
+/* The tokenizer files of a Hugging Face directory, each read into a vocabulary in the making.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_TOKENIZER_H
+#define QSF_CONVERT_HF_TOKENIZER_H
+
+#include "read/hf_config.h"
+#include "read/vocab_build.h"
+
+#ifdef QSF_HAVE_YYJSON
+/* hf_bpe.c: model, normalizer, pre-tokenizer and added tokens of a tokenizer.json.  pieces: the
+ * vocabulary itself came from a tokenizer.model already, only added tokens are taken. */
+qsf_status qsf_hf_tokenizer_json(vocab_build *b, yyjson_val *root, bool pieces, qsf_error *err);
+
+/* hf_pretok.c: GGUF's name of a pre-tokenizer.
+ * QSF_E_UNSUPPORTED shows the steps of an unknown one. */
+qsf_status qsf_hf_pretokenizer(const qsf_platform *p, yyjson_val *pre, bool ignore_merges, char name[32],
+                               qsf_error *err);
+
+/* hf_special.c: begin, end and other special tokens, and whether they are added; chat template. */
+qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_val *config,
+                                 const hf_config *cfg, qsf_error *err);
+qsf_status qsf_hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err);
+#endif
+
+#endif

@@ -1,0 +1,46 @@
+/* What the converter reads: a GGUF or QSF file or a Hugging Face directory as a description and
+ * tensors of floats.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_INPUT_H
+#define QSF_CONVERT_INPUT_H
+
+#include "model/source.h"
+#include "base/arena.h"
+
+typedef struct input_tensor {
+    uint32_t    unit;           /* a qsf_unit_number */
+    uint32_t    kind;           /* qsf_kind; fused tensors appear as their parts */
+    uint32_t    rows, cols;     /* as the engine uses it: rows outputs, cols inputs */
+    const char *name;           /* in the input file, for messages and patterns */
+    uint64_t    stored_bytes;
+    uint32_t    source_type;    /* qsf_type it is stored in */
+} input_tensor;
+
+typedef struct input input;
+struct input {
+    const qsf_platform *platform;
+    qsf_hparams   hp;
+    qsf_vocab     vocab;
+    uint32_t      n_tensors;
+    /* ordered by unit as a file has them: embedding, layers, final; then in order of use */
+    input_tensor *tensors;
+    uint32_t      n_meta;
+    qsf_meta     *meta;         /* provenance and generation defaults worth keeping */
+    /* Rows [row, row+n) of tensors[i] as floats, out[n][cols].  Thread-safe for different calls. */
+    qsf_status  (*read)(input *in, uint32_t i, uint32_t row, uint32_t n, float *out, qsf_error *err);
+    /* whether path names a file of the input; NULL: the input has none */
+    bool        (*reads)(input *in, const char *path);
+    void        (*close)(input *in);    /* frees in too */
+    bool          untied;       /* the head is a copy of the embedding that it was tied to */
+    const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
+    qsf_arena    *arena;
+    void         *own;          /* of the reader */
+};
+
+/* By what is there: a directory with config.json, a file with GGUF or QSF magic. */
+qsf_status qsf_input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err);
+
+/* Whether t is a weight matrix, to which quantisers apply; norms, biases and positions are not. */
+bool       qsf_input_is_matrix(const input_tensor *t);
+
+#endif

@@ -1,0 +1,10 @@
+/* A GGUF or QSF file as the converter's input.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_SOURCE_INPUT_H
+#define QSF_CONVERT_SOURCE_INPUT_H
+
+#include "read/input.h"
+
+qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err);
+
+#endif

@@ -1,0 +1,190 @@
+/* The public interface of libqsf_convert: model files in, QSF files out.
+ * SPDX-License-Identifier: MIT
+ *
+ *   qsf_convert_options o;
+ *   qsf_error err;
+ *   qsf_convert_defaults(&o);
+ *   o.preset = QSF_CONVERT_MIXED;
+ *   if (qsf_convert_run("model.gguf", "model.qsf", &o, NULL, &err)) puts(err.text);
+ *
+ * Threads: calls are independent of one another; a result belongs to one caller at a time.
+ * Text is UTF-8, sizes are bytes, times nanoseconds.  Nothing here prints, exits or keeps global
+ * state. */
+#ifndef QSF_CONVERT_H
+#define QSF_CONVERT_H
+
+#include "qsf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32) && defined(QSF_CONVERT_SHARED)
+#  ifdef QSF_CONVERT_BUILD
+#    define QSF_CONVERT_API __declspec(dllexport)
+#  else
+#    define QSF_CONVERT_API __declspec(dllimport)
+#  endif
+#elif defined(__GNUC__)
+#  define QSF_CONVERT_API __attribute__((visibility("default")))
+#else
+#  define QSF_CONVERT_API
+#endif
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* What a whole model's matrices become.  docs/quantisers.md says what each costs in size and
+ * perplexity.  MIXED chooses the type of each matrix by its measured error, and gives more bits
+ * where a cosine would be below 0.99. */
+typedef enum qsf_convert_preset {
+    QSF_CONVERT_2BIT = 0, QSF_CONVERT_2BIT_SYM = 1, QSF_CONVERT_3BIT = 2, QSF_CONVERT_4BIT = 3,
+    QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6, QSF_CONVERT_MIXED = 7
+} qsf_convert_preset;
+QSF_CONVERT_API const char *qsf_convert_preset_name(qsf_convert_preset p);      /* "2bit-sym"; "?" */
+/* The preset of this name; false: there is none, and *out stays as it is. */
+QSF_CONVERT_API bool        qsf_convert_preset_find(const char *name, qsf_convert_preset *out);
+
+/* AUTO: where a measurement says that it lowers the error. */
+typedef enum qsf_convert_switch {
+    QSF_CONVERT_AUTO = 0, QSF_CONVERT_OFF = 1, QSF_CONVERT_ON = 2
+} qsf_convert_switch;
+
+typedef enum qsf_convert_compression {
+    QSF_CONVERT_NONE = 0, QSF_CONVERT_LZ4 = 1, QSF_CONVERT_LZ4HC = 2, QSF_CONVERT_ZSTD = 3
+} qsf_convert_compression;
+
+/* A type of its own for the matrices that a pattern matches. */
+typedef struct qsf_convert_rule {
+    /* Of the tensor's name in the input, or of its kind: "blk.0.*",
+     * "attn_v".  * is any text, ? any one byte. */
+    const char *pattern;
+    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32 */
+    const char *type;
+    uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
+} qsf_convert_rule;
+
+enum { QSF_CONVERT_MAX_THREADS = 256, QSF_CONVERT_MAX_CLUSTERS = 65536 };
+
+/* What qsf_convert_defaults sets stands first in each comment. */
+typedef struct qsf_convert_options {
+    size_t                  size;           /* sizeof(qsf_convert_options) */
+    const qsf_platform     *platform;       /* NULL: qsf_platform_native() */
+    qsf_convert_preset      preset;         /* QSF_CONVERT_4BIT */
+    const qsf_convert_rule *rules;          /* NULL; of those that match a matrix the last one wins */
+    size_t                  n_rules;        /* 0 */
+    uint32_t                block;          /* 0: each type's best; 32, 64, 128, 256 weights share a scale */
+    qsf_convert_compression compression;    /* QSF_CONVERT_NONE; of layers */
+    uint32_t                packing;        /* 1: tiles, ready for the processor; 0: rows of blocks */
+    qsf_convert_switch      outliers;       /* AUTO; keep the largest weights apart in fp16 */
+    qsf_convert_switch      equalize;       /* AUTO; scale channels between matrices so that quantising
+                                             * loses less: the network computes the same function */
+    uint64_t                target_bytes;   /* 0: none; else types are chosen so that the file fits */
+    uint64_t                ram_bytes;      /* 0: as needed; else the most memory for weights at work */
+    uint32_t                n_threads;      /* 0: one a processor; 1..256.  Changes no byte of the file */
+    /* 0: none; else the head's rows are sorted into so many clusters, for QSF_HEAD_CLUSTERS.  The
+     * model is run for it: QSF_E_UNSUPPORTED for Hugging Face directories. */
+    uint32_t                head_clusters;
+    /* 0: none; else the embedding becomes so many centroids and what each row lacks of its own; a
+     * head that was tied to it becomes a matrix. */
+    uint32_t                embd_clusters;
+    /* NULL; else a text file with which to measure how much the model would miss each layer, for
+     * qsf_context_options.quality. */
+    const char             *calibration;
+    /* false.  true with calibration: the weights of an input that is a QSF file stay byte for byte
+     * as they are, whatever is said above; other inputs are converted as ever. */
+    bool                    keep_weights;
+    /* NULL; else a file that the caller writes afterwards: refused before the work where it is one
+     * of those that are read, or the output. */
+    const char             *report;
+    void                   *user;           /* NULL; first argument of what follows, never looked into */
+    /* NULL.  Called on the calling thread, now and then.  stage: "measure", "cluster", "convert",
+     * "write"; name: the tensor, or "".  Both are valid during the call.  done of total: no
+     * unit. */
+    void                  (*progress)(void *user, const char *stage, const char *name, uint64_t done,
+                                      uint64_t total);
+    /* NULL.  Asked often, on any of the conversion's threads and on several at once.  true: the
+     * conversion ends with QSF_E_CANCELLED and leaves nothing behind. */
+    bool                  (*cancelled)(void *user);
+    /* NULL: silent.  Called on the calling thread with warnings (QSF_LOG_WARN: what a reader left
+     * out, what a memory limit took from measuring) and what the engine says while it measures. */
+    qsf_log_fn              log;
+} qsf_convert_options;
+
+QSF_CONVERT_API void qsf_convert_defaults(qsf_convert_options *o);
+
+/* ---- converting ------------------------------------------------------------------------------ */
+
+/* What was done to a model: qsf_convert_get_summary and qsf_convert_get_tensor look into it. */
+typedef struct qsf_convert_result qsf_convert_result;
+
+/* Writes the QSF file `to`, whole or not at all, from `from`: a GGUF or QSF file, or a Hugging Face
+ * directory (config.json, tokenizer, safetensors or PyTorch weights).  opts may be NULL.  *out (out
+ * may be NULL) is the caller's, for qsf_convert_result_free; NULL on an error.  Equal input and
+ * options give equal bytes with any number of threads.
+ *
+ * QSF_E_ARGUMENT     an option; a rule that matches nothing; an output that is one of the inputs
+ * QSF_E_NOT_FOUND, QSF_E_IO   a file that is not there, cannot be read, cannot be written
+ * QSF_E_CORRUPT      the input's bytes are damaged; the text says which file and tensor
+ * QSF_E_UNSUPPORTED  an architecture, type or feature by name; or a compression, or JSON for
+ *                    Hugging Face directories, that this build lacks
+ * QSF_E_BUDGET       ram_bytes is too little
+ * QSF_E_MEMORY, QSF_E_CANCELLED */
+QSF_CONVERT_API qsf_status qsf_convert_run(const char *from, const char *to, const qsf_convert_options *opts,
+                                           qsf_convert_result **out, qsf_error *err);
+QSF_CONVERT_API void       qsf_convert_result_free(qsf_convert_result *r);      /* takes NULL */
+
+/* Texts are the result's, valid until it is freed. */
+typedef struct qsf_convert_summary {
+    size_t      size;               /* set by the caller: sizeof(qsf_convert_summary) */
+    const char *arch;               /* "llama" */
+    uint32_t    n_tensors;          /* 0 where keep_weights left them as they were */
+    uint64_t    n_weights;          /* of all tensors */
+    uint64_t    source_bytes;       /* the tensors', in the input */
+    uint64_t    tensor_bytes;       /* in the output, before compression */
+    uint64_t    file_bytes;         /* the output */
+    uint64_t    ns;                 /* the whole work */
+    double      relative_error;     /* of all matrices: sum of squared errors over sum of squares */
+    double      cosine;             /* between them and what they became */
+} qsf_convert_summary;
+QSF_CONVERT_API void qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
+
+typedef struct qsf_convert_tensor {
+    size_t      size;               /* set by the caller: sizeof(qsf_convert_tensor) */
+    const char *name;               /* in the input */
+    const char *kind;               /* what it is in the network: "attn_q" */
+    const char *type;               /* what it became: "4bit_s" */
+    uint32_t    rows, cols;         /* outputs and inputs */
+    uint32_t    block, packing;     /* weights that share a scale, 1: none; rows of blocks (0) or tiles (1) */
+    uint64_t    bytes;              /* in the file, with outliers, before compression */
+    double      relative_error, cosine;     /* as in the summary */
+    uint64_t    outliers;           /* weights that were kept apart */
+    uint32_t    centroids;          /* 0, or of an embedding in clusters */
+    bool        matrix;             /* false: a norm, a bias or positions, which are stored in floats */
+    bool        raised;             /* MIXED: got more bits than planned, for its cosine's sake */
+} qsf_convert_tensor;
+/* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none. */
+QSF_CONVERT_API qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i,
+                                                  qsf_convert_tensor *out);
+
+/* ---- looking into files ---------------------------------------------------------------------- */
+
+/* Everything that a QSF or GGUF file says of itself, as lines of text in several calls of write.
+ * p: NULL is qsf_platform_native().  Errors as for qsf_model_open, or what write returned. */
+QSF_CONVERT_API qsf_status qsf_convert_describe(const char *path, const qsf_platform *p, qsf_write_fn write,
+                                                void *user, qsf_error *err);
+
+typedef struct qsf_convert_check {
+    size_t      size;               /* set by the caller: sizeof(qsf_convert_check) */
+    const char *format;             /* "QSF", "GGUF"; a constant */
+    uint32_t    n_units;            /* that were read: layers, embedding, head */
+    uint32_t    n_checksums;        /* that were right; GGUF files carry none */
+} qsf_convert_check;
+/* Reads all of a QSF or GGUF file and compares every checksum.  QSF_E_CORRUPT names the damaged
+ * part. p: as above; out may be NULL. */
+QSF_CONVERT_API qsf_status qsf_convert_verify(const char *path, const qsf_platform *p, qsf_convert_check *out,
+                                              qsf_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
