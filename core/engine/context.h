@@ -131,11 +131,11 @@ void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w);
 /* Logits from head_row on, for the rows that asked.  first: applies the final norm, of c->w_final, before. */
 void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row, bool first);
 /* y[n][ldy] = tiles `tiles` of m times the n normed rows from the j-th that asked on. */
-void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread);
+void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_range tiles, uint32_t thread);
 /* All tiles of m, which stands for the head from c->head_row on: logits of the first n rows that asked. */
 void qsf_forward_logits_run(const qsf_context *c, const qsf_matrix *m, uint32_t n);
 /* The same for tiles `tiles`, and n rows from the j-th that asked on: a piece of it. */
-void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread);
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_range tiles, uint32_t thread);
 
 /* key_bias.c.  Takes what the rotation leaves in place of a key's bias off x, a rotated key of head_dim. */
 void qsf_bias_still(const qsf_context *c, float *x, const float *bias, const qsf_rope *r);

@@ -13,7 +13,7 @@ static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS 
 static bool uses_act(const qsf_context *c, const qsf_matrix *m) { return m->t.data && m->form >= 0 && !c->f32; }
 
 /* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is multiplied with. */
-static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     const size_t row = tiles.begin * QSF_TILE_ROWS, rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row, at = row * m->t.cols;
     float *scratch = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
@@ -26,7 +26,7 @@ static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const flo
 }
 
 /* Rows as floats, a strip of 16 at a time: types without a kernel of their own, and float activations. */
-static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
@@ -36,7 +36,7 @@ static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float
     }
 }
 
-static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles)
+static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_range tiles)
 {
     const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
     for (size_t r = tiles.begin * QSF_TILE_ROWS; r < end; r++)
@@ -48,7 +48,7 @@ static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t
 
 /* y[n][ldy] = x . m for the tiles of this share.  x is [n][ldx] floats; act the same rows quantised (only read where uses_act). */
 static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, const qsf_act *act, size_t n,
-                     float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+                     float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     if (tiles.begin >= tiles.end) return;
     if (uses_act(c, m)) {
@@ -62,7 +62,7 @@ static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, 
     if (m->out_start) add_outliers(m, x, ldx, n, y, ldy, tiles);
 }
 
-static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, qsf_share tiles)
+static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, qsf_range tiles)
 {
     if (!bias || tiles.begin >= tiles.end) return;
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
@@ -70,10 +70,10 @@ static void add_bias(const qsf_context *c, const float *bias, size_t rows, float
 }
 
 /* The part of share s of a concatenation that falls into [at, at + n), counted from at. */
-static qsf_share share_cut(qsf_share s, size_t at, size_t n)
+static qsf_range share_cut(qsf_range s, size_t at, size_t n)
 {
     const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
-    return (qsf_share){ QSF_MIN(b, n), QSF_MIN(e, n) };
+    return (qsf_range){ QSF_MIN(b, n), QSF_MIN(e, n) };
 }
 
 /* The batch's activations as the kernels take them, for inputs of cols columns. */
@@ -363,9 +363,9 @@ static void share_out(layer_run *run, size_t items, void (*fn)(void *, uint32_t,
     qsf_pool_run(c->pool, run->n_pieces, c->n_rows, fn, run);
     book(run, account);
 }
-static qsf_share share_mine(const layer_run *run, uint32_t piece) { return qsf_share_of(run->items, piece, run->n_pieces); }
+static qsf_range share_mine(const layer_run *run, uint32_t piece) { return qsf_range_of(run->items, piece, run->n_pieces); }
 
-static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, qsf_share rows)
+static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, qsf_range rows)
 {
     for (size_t r = rows.begin; r < rows.end; r++) c->k.quantize_act((qsf_act *)a, r, x + r * ldx, cols);
 }
@@ -375,7 +375,7 @@ static void attention_norm(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     const qsf_weights *w = c->w;
-    const qsf_share rows = share_mine(run, piece);
+    const qsf_range rows = share_mine(run, piece);
     const size_t n_embd = c->hp->n_embd;
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++)
@@ -393,11 +393,11 @@ static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
     const qsf_context *c = run->c;
     float *const out[3] = { c->b.q, c->b.k, c->b.v };
     const size_t ld[3] = { c->b.ld_q, c->b.ld_kv, c->b.ld_kv };
-    const qsf_share mine = share_mine(run, piece);
+    const qsf_range mine = share_mine(run, piece);
     size_t at = 0;
     for (int i = 0; i < 3; i++) {
         const qsf_matrix *m = &c->w->m[QKV[i]];
-        const qsf_share tiles = share_cut(mine, at, tiles_of(m));
+        const qsf_range tiles = share_cut(mine, at, tiles_of(m));
         multiply(c, m, c->b.xn, c->b.ld_embd, &run->in, c->n_rows, out[i], ld[i], tiles, thread);
         add_bias(c, c->w->v[biases[i]], m->t.rows, out[i], ld[i], c->n_rows, tiles);
         at += tiles_of(m);
@@ -409,7 +409,7 @@ static void place_heads(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_hparams *hp = run->c->hp;
     const size_t heads = hp->n_heads + hp->n_kv_heads;
-    const qsf_share mine = share_mine(run, piece);
+    const qsf_range mine = share_mine(run, piece);
     (void)thread;
     for (size_t i = mine.begin; i < mine.end; i++) place_head(run->c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
 }
@@ -419,7 +419,7 @@ static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const layer_run *run = arg;
     const qsf_context *c = run->c;
-    const qsf_share mine = share_mine(run, run->n_pieces - 1 - piece);
+    const qsf_range mine = share_mine(run, run->n_pieces - 1 - piece);
     for (size_t i = mine.begin; i < mine.end; i++)
         attend(c, run->layer, c->groups[i / c->hp->n_kv_heads], (uint32_t)(i % c->hp->n_kv_heads), thread);
 }
@@ -430,7 +430,7 @@ static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     const uint32_t n_kv = c->hp->n_kv_heads, rep = c->hp->n_heads / n_kv;
-    const qsf_share mine = share_mine(run, piece);
+    const qsf_range mine = share_mine(run, piece);
     for (size_t i = mine.begin; i < mine.end; i++) {
         const qsf_row_group g = c->groups[i / n_kv];
         const uint32_t kv = (uint32_t)(i % n_kv);
@@ -456,7 +456,7 @@ static void project_out(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     const qsf_matrix *m = &c->w->m[run->out];
-    const qsf_share tiles = share_mine(run, piece);
+    const qsf_range tiles = share_mine(run, piece);
     multiply(c, m, run->out_of, run->ld_out_of, run->out_act, c->n_rows, c->b.tmp, c->b.ld_embd, tiles, thread);
     add_bias(c, c->w->v[run->out_bias], m->t.rows, c->b.tmp, c->b.ld_embd, c->n_rows, tiles);
 }
@@ -474,7 +474,7 @@ static void feed_forward_norm(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     const qsf_weights *w = c->w;
-    const qsf_share rows = share_mine(run, piece);
+    const qsf_range rows = share_mine(run, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(c, r, w->v[QSF_K_ATTN_POST_NORM]);
@@ -489,7 +489,7 @@ static void feed_forward(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     const qsf_matrix *up = &c->w->m[QSF_K_FFN_UP], *gate = &c->w->m[QSF_K_FFN_GATE];
-    const qsf_share tiles = share_mine(run, piece);
+    const qsf_range tiles = share_mine(run, piece);
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
     multiply(c, up, c->b.xn, c->b.ld_embd, &run->in, c->n_rows, c->b.up, c->b.ld_ff, tiles, thread);
     add_bias(c, c->w->v[QSF_K_FFN_UP_BIAS], up->t.rows, c->b.up, c->b.ld_ff, c->n_rows, tiles);
@@ -520,7 +520,7 @@ static void layer_residual(void *arg, uint32_t thread, uint32_t piece)
 {
     const layer_run *run = arg;
     qsf_context *c = run->c;
-    const qsf_share rows = share_mine(run, piece);
+    const qsf_range rows = share_mine(run, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(c, r, c->w->v[QSF_K_FFN_POST_NORM]);
@@ -610,7 +610,7 @@ void qsf_forward_angles(qsf_context *c, uint32_t r)
     }
 }
 
-void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     qsf_act act = act_view(c, c->hp->n_embd, n);
     act.q += (size_t)j * act.cols;
@@ -620,7 +620,7 @@ void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, 
     multiply(c, m, c->b.xn + j * c->b.ld_embd, c->b.ld_embd, &act, n, y, ldy, tiles, thread);
 }
 
-void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread)
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_range tiles, uint32_t thread)
 {
     float *logits = c->b.logits + j * c->b.ld_vocab + c->head_row;
     qsf_forward_product(c, m, j, n, logits, c->b.ld_vocab, tiles, thread);
@@ -640,7 +640,7 @@ typedef struct logits_run {
 static void logits_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const logits_run *run = arg;
-    qsf_forward_logits(run->c, run->m, 0, run->n, qsf_share_of(tiles_of(run->m), piece, run->n_pieces), thread);
+    qsf_forward_logits(run->c, run->m, 0, run->n, qsf_range_of(tiles_of(run->m), piece, run->n_pieces), thread);
 }
 
 void qsf_forward_logits_run(const qsf_context *c, const qsf_matrix *m, uint32_t n)
@@ -661,7 +661,7 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
     }
     if (first && (approximate || uses_act(c, head))) {
         const qsf_act act = act_view(c, c->hp->n_embd, c->n_asked);
-        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, c->hp->n_embd, (qsf_share){ 0, c->n_asked });
+        quantize_rows(c, &act, c->b.xn, c->b.ld_embd, c->hp->n_embd, (qsf_range){ 0, c->n_asked });
     }
     c->head = head;
     c->head_row = head_row;

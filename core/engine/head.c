@@ -111,7 +111,7 @@ static void screen_make_piece(void *arg, uint32_t thread, uint32_t piece)
     const head_job *job = arg;
     qsf_context *c = job->c;
     const uint32_t rows = job->head->t.rows;
-    const qsf_share tiles = qsf_share_of(qsf_ceil_div(rows, QSF_TILE_ROWS), piece, job->n_pieces);
+    const qsf_range tiles = qsf_range_of(qsf_ceil_div(rows, QSF_TILE_ROWS), piece, job->n_pieces);
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
         const uint32_t row = (uint32_t)t * QSF_TILE_ROWS;
@@ -154,7 +154,7 @@ static void screen_best_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const head_job *job = arg;
     qsf_head *h = &job->c->approx;
-    qsf_head_tiles(job->c, job->head, job->row, h->tiles + (size_t)job->row * h->room, qsf_share_of(h->n_tiles[job->row], piece, job->n_pieces), thread);
+    qsf_head_tiles(job->c, job->head, job->row, h->tiles + (size_t)job->row * h->room, qsf_range_of(h->n_tiles[job->row], piece, job->n_pieces), thread);
 }
 
 static void screen_run(qsf_context *c, const qsf_matrix *head)
@@ -168,9 +168,9 @@ static void screen_run(qsf_context *c, const qsf_matrix *head)
     }
 }
 
-void qsf_head_tiles(const qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread)
+void qsf_head_tiles(const qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_range which, uint32_t thread)
 {
-    for (size_t i = which.begin; i < which.end; i++) qsf_forward_logits(c, head, row, 1, (qsf_share){ tiles[i], tiles[i] + 1 }, thread);
+    for (size_t i = which.begin; i < which.end; i++) qsf_forward_logits(c, head, row, 1, (qsf_range){ tiles[i], tiles[i] + 1 }, thread);
 }
 
 void qsf_head_run(qsf_context *c, const qsf_matrix *head)

@@ -36,7 +36,7 @@ bool qsf_head_wanted(const struct qsf_context *c);
 /* Logits of the rows that asked, which are normed and quantised; head: all of it, in memory. */
 void qsf_head_run(struct qsf_context *c, const qsf_matrix *head);
 /* Logits of those `which` of the listed tiles, for the row-th row that asked. */
-void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread);
+void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_range which, uint32_t thread);
 /* After a batch that was computed whole: brings its logits into the vocabulary's order. */
 void qsf_head_order(struct qsf_context *c);
 /* The row of the embedding that is a token's. */

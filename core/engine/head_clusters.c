@@ -108,7 +108,7 @@ static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
     tile_shape shape = { .halves = qsf_type_get(t->type)->has_zero ? 2 : 1 };
     shape.vectors = (uint32_t)((each - 2 * QSF_TILE_ROWS * shape.halves) / 64);
     uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)piece * qsf_ceil_div(t->rows, 8);
-    const qsf_share blocks = qsf_share_of(job->head->blocks, piece, job->n_pieces);
+    const qsf_range blocks = qsf_range_of(job->head->blocks, piece, job->n_pieces);
     for (size_t b = blocks.begin; b < blocks.end; b++)
         sort_column((uint8_t *)(size_t)t->data + b * each, job->head->blocks * each, shape, c->approx.source->clusters, t->rows, done);
 }
@@ -195,7 +195,7 @@ static void cluster_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const cluster_job *job = arg;
     qsf_head *h = &job->c->approx;
-    const qsf_share mine = qsf_share_of(job->end - job->begin, piece, job->n_pieces);
+    const qsf_range mine = qsf_range_of(job->end - job->begin, piece, job->n_pieces);
     if (job->head) qsf_head_tiles(job->c, job->head, job->row, h->tiles + job->begin, mine, thread);
     else qsf_forward_product(job->c, &h->small, job->row, 1, h->promise, 0, mine, thread);
 }
