@@ -5,6 +5,7 @@
  *   x -> norm -> q, k, v -> rotate, append to the KV cache -> attention -> output -> + x
  *   x -> norm -> gate, up -> act(gate) * up -> down -> + x */
 #include "engine/context.h"
+#include "engine/kv_codes.h"
 
 static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS; }
 
@@ -151,17 +152,13 @@ static void place_head(const qsf_context *c, uint32_t layer, uint32_t row, uint3
     }
 }
 
-/* What one thread computes attention in: up to ATT_ROWS rows times the rep query heads that share a key-value head. */
+/* What one thread computes attention in: up to QSF_ATTENTION_ROWS rows times the query heads that
+ * share a key-value head. */
 typedef struct attention_scratch {
-    float   *q, *o;             /* [rows * rep][head_dim] */
-    float   *s;                 /* [rows * rep][QSF_KV_BLOCK] */
-    float   *m, *l, *factor;    /* [rows * rep] */
-    float   *qd, *pd;           /* [rows * rep] scales of the codes, for 8-bit keys and values */
-    int32_t *qs;                /* [rows * rep] sums of the queries' codes */
-    int8_t  *qc;                /* [rows * rep][dim] */
-    uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
-    uint8_t *unpacked;          /* [qsf_kv_scratch] */
-    float   *bias, *bias_work;  /* [rows * rep][head_dim], [rows * rep][QSF_KV_BLOCK] and [head_dim]: where keys are stored without their bias */
+    qsf_kv_work work;
+    float   *m, *l;             /* [vectors] running maximum and sum of the softmax */
+    /* [vectors][head_dim], [vectors][QSF_KV_BLOCK] and [head_dim]: where keys have lost their bias */
+    float   *bias, *bias_work;
     qsf_heat heat;
 } attention_scratch;
 
@@ -173,60 +170,26 @@ size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type)
     return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes + bias + qsf_kv_scratch(hp->head_dim) / sizeof(float), 16);
 }
 
-/* rec is read where keys and values are floats, codes where they are codes. */
-static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors, float scale)
-{
-    const size_t hd = c->hp->head_dim;
-    if (c->kv.layout.type == QSF_KV_F16) {
-        c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd, vectors, scale);
-    } else if (c->kv.layout.type == QSF_KV_F32) {
-        c->k.matmul_f32(a->s, QSF_KV_BLOCK, (const float *)(const void *)rec, a->q, hd, vectors, n, hd);
-        for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a->s + v * QSF_KV_BLOCK, scale, n);
-    } else {
-        c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, codes->k, codes->kd, n, qsf_kv_dim(hd), vectors, scale);
-    }
-}
-
-static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors)
-{
-    const size_t hd = c->hp->head_dim;
-    const void *v = rec + c->kv.layout.v_at;
-    if (c->kv.layout.type == QSF_KV_F16) {
-        c->k.attention_weighted_sum_f16(a->o, a->factor, a->s, QSF_KV_BLOCK, v, n, hd, vectors);
-    } else if (c->kv.layout.type == QSF_KV_F32) {
-        const float *vf = v;
-        for (size_t r = 0; r < vectors; r++) {
-            float *o = a->o + r * hd;
-            c->k.vec_scale(o, a->factor[r], hd);
-            for (size_t i = 0; i < n; i++)
-                for (size_t d = 0; d < hd; d++) o[d] += a->s[r * QSF_KV_BLOCK + i] * vf[i * hd + d];
-        }
-    } else {
-        c->k.attention_weights_q8(a->pc, a->pd, a->s, QSF_KV_BLOCK, codes->vd, n, vectors);
-        c->k.attention_weighted_sum_q8(a->o, a->factor, a->pc, a->pd, codes->v, hd, vectors);
-    }
-}
-
 static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
 {
     const qsf_hparams *hp = c->hp;
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
-    attention_scratch a;
     float *own = c->b.attention + thread * qsf_attention_scratch(hp, c->o.kv_type);
-    a.heat = (qsf_heat){ 0 };
-    a.unpacked = (uint8_t *)own;
-    a.q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
-    a.o = a.q + vectors * hp->head_dim;
-    a.s = a.o + vectors * hp->head_dim;
-    a.m = a.s + vectors * QSF_KV_BLOCK;
+    attention_scratch a = { 0 };
+    qsf_kv_work *w = &a.work;
+    w->unpacked = (uint8_t *)own;
+    w->q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
+    w->o = w->q + vectors * hp->head_dim;
+    w->s = w->o + vectors * hp->head_dim;
+    a.m = w->s + vectors * QSF_KV_BLOCK;
     a.l = a.m + vectors;
-    a.factor = a.l + vectors;
-    a.qd = a.factor + vectors;
-    a.pd = a.qd + vectors;
-    a.qs = (int32_t *)(void *)(a.pd + vectors);
-    a.qc = (int8_t *)(a.qs + vectors);
-    a.pc = (uint8_t *)a.qc + vectors * qsf_kv_dim(hp->head_dim);
-    a.bias = (float *)(void *)(a.pc + vectors * QSF_KV_BLOCK);
+    w->factor = a.l + vectors;
+    w->qd = w->factor + vectors;
+    w->pd = w->qd + vectors;
+    w->qs = (int32_t *)(void *)(w->pd + vectors);
+    w->qc = (int8_t *)(w->qs + vectors);
+    w->pc = (uint8_t *)w->qc + vectors * qsf_kv_dim(hp->head_dim);
+    a.bias = (float *)(void *)(w->pc + vectors * QSF_KV_BLOCK);
     a.bias_work = a.bias + vectors * hp->head_dim;
     return a;
 }
@@ -258,29 +221,17 @@ static void view_mask(const qsf_context *c, const attention_view *w, float *s, s
 static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t e, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
 {
     for (size_t v = vector; v < vector + rep; v++) {
-        float *s = a->s + v * QSF_KV_BLOCK;
+        float *s = a->work.s + v * QSF_KV_BLOCK;
         if (view_misses(view, at, n, pos)) {             /* nothing here is for this row */
             memset(s, 0, n * sizeof(float));
-            a->factor[v] = 1;
+            a->work.factor[v] = 1;
             continue;
         }
         if (c->hp->attn_softcap > 0) c->k.softcap_inplace(s, c->hp->attn_softcap, n);
         view_mask(c, view, s, n, at, pos);
         const float l = a->l[v];
-        a->factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
-        if (a->heat.of) qsf_heat_note(&a->heat, v, e, l, a->factor[v], a->m[v], a->l[v]);
-    }
-}
-
-static void quantize_queries(const qsf_context *c, const attention_scratch *a, size_t vectors)
-{
-    const size_t hd = c->hp->head_dim, dim = qsf_kv_dim(hd);
-    for (size_t v = 0; v < vectors; v++) {
-        int8_t *codes = a->qc + v * dim;
-        c->k.quantize_kv_8bit(codes, &a->qd[v], a->q + v * hd, hd);
-        memset(codes + hd, 0, dim - hd);
-        a->qs[v] = 0;
-        for (size_t d = 0; d < hd; d++) a->qs[v] += codes[d];
+        a->work.factor[v] = c->k.attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+        if (a->heat.of) qsf_heat_note(&a->heat, v, e, l, a->work.factor[v], a->m[v], a->l[v]);
     }
 }
 
@@ -296,17 +247,19 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
     const uint32_t last = rows[g.n - 1].pos;
     const float scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hd);
     attention_scratch a = scratch_of(c, thread);
-    const bool coded = c->kv.layout.k_bits > 0;
+    a.work.vectors = vectors;
+    a.work.scale = scale;
+    const qsf_kv_layout *layout = &c->kv.layout;
     const float *bias = qsf_bias_of(c, kv);
 
-    for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
-    memset(a.o, 0, vectors * hd * sizeof(float));
+    for (size_t r = 0; r < g.n; r++) memcpy(a.work.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
+    memset(a.work.o, 0, vectors * hd * sizeof(float));
     for (size_t v = 0; v < vectors; v++) {
         a.m[v] = -INFINITY;
         a.l[v] = 0;
     }
-    if (coded) quantize_queries(c, &a, vectors);
-    if (bias) qsf_bias_factors(c, a.bias, a.q, vectors, bias, scale);
+    layout->ops->begin(layout, &c->k, &a.work);
+    if (bias) qsf_bias_factors(c, a.bias, a.work.q, vectors, bias, scale);
     a.heat = qsf_heat_begin(c, thread, rows[0].seq, vectors);
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
@@ -314,18 +267,17 @@ static void attend(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *rec = qsf_kv_record(&c->kv, c->kv_layer, seq->blocks[e], kv);
-        const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
-        block_scores(c, &a, rec, &codes, n, vectors, scale);
-        if (bias) qsf_bias_scores(c, a.s, a.bias, a.q, a.bias_work, vectors, seq->places[e], n);
+        layout->ops->scores(layout, &c->k, &a.work, rec, n);
+        if (bias) qsf_bias_scores(c, a.work.s, a.bias, a.work.q, a.bias_work, vectors, seq->places[e], n);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
-        block_sum(c, &a, rec, &codes, n, vectors);
+        layout->ops->sum(layout, &c->k, &a.work, rec, n);
     }
     qsf_heat_end(&a.heat, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
-        c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
-        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(a.o + v * hd, hd, 1);        /* its own inverse */
+        c->k.vec_scale(a.work.o + v * hd, 1 / a.l[v], hd);
+        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(a.work.o + v * hd, hd, 1);        /* its own inverse */
     }
-    for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));
+    for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.work.o + r * rep * hd, rep * hd * sizeof(float));
 }
 
 /* ---- a layer ---- */

@@ -55,7 +55,7 @@ void qsf_heat_collect(qsf_context *c, bool keep)
         for (uint32_t e = 0; keep && e < c->kv.seqs[s].n; e++) {
             uint64_t heat = 0;
             for (uint32_t t = 0; t < c->o.n_threads; t++) heat += first[t * thread + s * n_blocks + e];
-            c->kv.seqs[s].heat[e] += (float)heat / HEAT_ONE;
+            c->kv.seqs[s].attention[e] += (float)heat / HEAT_ONE;
         }
     for (uint32_t t = 0; t < c->o.n_threads; t++) memset(first + t * thread, 0, c->o.n_seqs * n_blocks * sizeof *first);
 }
