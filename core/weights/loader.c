@@ -553,3 +553,9 @@ void qsf_loader_done(qsf_loader *l)
     qsf_dealloc(p, l->slots, l->n_slots * sizeof(qsf_slot));
     *l = (qsf_loader){ 0 };
 }
+
+uint8_t *qsf_loader_writable(const qsf_loader *l, uint32_t unit, const void *weights)
+{
+    const qsf_slot *slot = &l->slots[l->slot_of[unit]];
+    return slot->mem + ((const uint8_t *)weights - slot->mem);
+}

@@ -107,6 +107,8 @@ qsf_status qsf_loader_start(qsf_loader *l, uint32_t unit, int32_t keep, qsf_erro
 void       qsf_loader_prefetch(qsf_loader *l, uint32_t layer);
 /* *w is the loaded unit; QSF_PENDING: its bytes are on the way (begins to read where nobody did). */
 qsf_status qsf_loader_get(qsf_loader *l, uint32_t unit, const qsf_weights **w, qsf_error *err);
+/* The memory of weights of a pinned unit, which is loaded, for whoever puts them in another order. */
+uint8_t   *qsf_loader_writable(const qsf_loader *l, uint32_t unit, const void *weights);
 /* Waits until unit is there. */
 qsf_status qsf_loader_wait(qsf_loader *l, uint32_t unit, qsf_error *err);
 /* The caller has done that itself, this long. */
