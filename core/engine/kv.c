@@ -208,7 +208,7 @@ void qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint3
     qsf_kv_seq *q = &kv->seqs[s];
     const uint32_t begin = (uint32_t)qsf_ceil_div(sinks, QSF_KV_BLOCK);
     const uint32_t seen = q->length + 1 > window ? q->length + 1 - window : 0;
-    /* the first block that the next token sees */
+    /* The first block that the next token sees. */
     const uint32_t end = seen / QSF_KV_BLOCK;
     for (uint32_t n;;) {
         const uint32_t i = kv_least(q, begin, end, &n), rest = q->n - 1 - i;

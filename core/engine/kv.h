@@ -33,7 +33,7 @@ typedef struct qsf_kv_work {
     float   *q, *o;             /* [vectors][head_dim] queries; sums of values */
     float   *s;                 /* [vectors][QSF_KV_BLOCK] a block's scores, then its weights */
     float   *factor;            /* [vectors] what the sums so far are scaled with */
-    /* for codes */
+    /* For codes: */
     float   *qd, *pd;           /* [vectors] scales of the queries' and the weights' codes */
     int32_t *qs;                /* [vectors] sums of the queries' codes */
     int8_t  *qc;                /* [vectors][qsf_kv_dim(head_dim)] */
@@ -59,13 +59,11 @@ typedef struct qsf_kv_ops {
 
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
-    /* [n_blocks] which of the sequence's blocks each is: 0, 1, 2, ... where none was dropped */
-    uint32_t *places;
-    float    *attention;   /* [n_blocks] that each has drawn, where kv_heavy asks for it (kv_heat.c) */
+    uint32_t *places;      /* [n_blocks] which of the sequence's they are: 0, 1, 2 where none was dropped */
+    float    *attention;   /* [n_blocks] that each has drawn, where kv_heavy asks for it (kv_attention.c) */
     uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
-    /* where blocks were dropped: from this length on nothing that tokens see is missing */
-    uint32_t  safe;
+    uint32_t  safe;        /* where blocks were dropped: from this length on nothing seen is missing */
 } qsf_kv_seq;
 
 typedef struct qsf_kv {
@@ -87,7 +85,7 @@ void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layer
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs);
 static inline bool qsf_kv_known(qsf_kv_type type) { return (unsigned)type <= QSF_KV_Q4V2; }
 /* Whether several codes share a byte: then they are unpacked for the kernels, and what is stored
- * was mixed (forward.c). */
+ * was mixed (attention.c). */
 static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2; }
 /* "q8", as options and messages have it. */
 const char *qsf_kv_name(qsf_kv_type type);

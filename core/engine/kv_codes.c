@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT
  *
  * Below 8 bits a code c of b bits stands for the odd number 2c + 1 - 2^b, times the position's
- * scale (fp16).  Keys and values come mixed by a Hadamard transform (forward.c), after which
+ * scale (fp16).  Keys and values come mixed by a Hadamard transform (attention.c), after which
  * their numbers are spread like a bell: there the scale of least squares, which lets a few large
  * numbers be cut, is better than the one that holds the largest.
  *
