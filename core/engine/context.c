@@ -146,13 +146,14 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     qsf_plan_log(c->model, &c->plan, &c->o);
     if ((st = qsf_source_read_by(s, c->model->io, c->plan.n_slots || m.ends.embd || m.ends.head, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.n_stages, m.raw, c->pool, err))) goto done;
-    c->loader.check_every = c->o.check_every;
-    c->loader.quality = c->o.quality;
-    if (c->o.quality < 1 && !qsf_loader_knows(&c->loader))
+    const qsf_fetch_plan slots = { m.n_slots, m.caps, m.pins, m.stored, m.raw, m.n_stages };
+    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &slots, c->pool, err))) goto done;
+    c->fetch.check_every = c->o.check_every;
+    c->fetch.quality = c->o.quality;
+    if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes nothing (qsf-convert --calibration measures it)", s->path);
-    if ((c->plan.n_slots || m.ends.head) && (st = qsf_loader_start_thread(&c->loader, err))) goto done;
-    if ((st = qsf_ends_init(&c->ends, &c->loader, &m.ends, err))) goto done;
+    if ((c->plan.n_slots || m.ends.head) && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
+    if ((st = qsf_ends_init(&c->ends, &c->fetch, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
 done:
     memory_done(&m, c->model);
@@ -215,7 +216,7 @@ void qsf_context_free(qsf_context *c)
     qsf_pool_free(c->pool);
     qsf_head_done(&c->approx);
     qsf_ends_done(&c->ends);
-    qsf_loader_done(&c->loader);
+    qsf_fetch_done(&c->fetch);
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
     qsf_dealloc(mem, c->old_length, c->o.n_seqs * sizeof(uint32_t));
@@ -234,7 +235,7 @@ void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c
 void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
     *out = c->stats;
-    const qsf_loader *l = &c->loader;
+    const qsf_fetch *l = &c->fetch;
     out->bytes_read = l->bytes_read;
     out->ns_wait_io = l->ns_wait;
     out->ns_prepare = l->took.prepare;
@@ -247,8 +248,8 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
-    c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
-    c->loader.took = (qsf_load_times){ 0 };
+    c->fetch.bytes_read = c->fetch.ns_wait = c->fetch.ns_own = 0;
+    c->fetch.took = (qsf_fetch_times){ 0 };
 }
 
 /* ---- sequences ---- */
@@ -373,7 +374,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         c->old_length[s] = c->kv.seqs[s].length;
     }
     c->active = true;
-    c->loader.batch++;
+    c->fetch.batch++;
     c->n_rows = c->n_new = (uint32_t)n;
     c->n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -398,7 +399,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 
 static uint32_t next_layer(const qsf_context *c, uint32_t layer)
 {
-    while (layer < c->hp->n_layers && qsf_loader_skips(&c->loader, layer)) layer++;
+    while (layer < c->hp->n_layers && qsf_layer_skipped(&c->fetch, layer)) layer++;
     return layer;
 }
 
@@ -408,11 +409,11 @@ static qsf_status step_fetch(qsf_context *c, bool wait)
     const uint32_t n_layers = c->hp->n_layers;
     if (c->at == 0) return qsf_ends_fetch_embd(c, wait);
     if (c->at > n_layers) return qsf_ends_fetch_head(c, c->at - n_layers - 1, wait);
-    qsf_status st = qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
+    const qsf_unit_id layer = qsf_id_layer(c->at - 1);
+    const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &c->w, &c->error);
     if (st != QSF_PENDING) return st;
-    qsf_loader_prefetch(&c->loader, c->at - 1);         /* the buffer of the last layer is free: the one after this begins to travel */
-    if (wait) st = qsf_loader_wait(&c->loader, c->at - 1, &c->error);
-    return st ? st : qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
+    qsf_layers_ahead(&c->fetch, c->at - 1);     /* the last layer's buffer is free for the one after this */
+    return wait ? qsf_fetch_unit(&c->fetch, layer, true, &c->w, &c->error) : st;
 }
 
 static void batch_done(qsf_context *c)
@@ -429,13 +430,6 @@ static void batch_done(qsf_context *c)
         c->stats.tokens_prompt += c->n_new;
         c->stats.ns_prompt += ns;
     }
-}
-
-/* What else is on the way may fail too: the next batch does not hear of it. */
-static void batch_failed(qsf_context *c)
-{
-    batch_drop(c);
-    qsf_ends_forget(&c->ends);
 }
 
 /* Weights that were damaged, or are of another type than the file says, make numbers that are none; they would only spread.  where: a layer, from 0;
@@ -470,7 +464,7 @@ static qsf_status step_compute(qsf_context *c)
     } else if (c->at <= n_layers) {
         const uint32_t layer = c->at - 1, next = next_layer(c, layer + 1);
         qsf_exit_join(c, layer);
-        qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
+        qsf_layers_ahead(&c->fetch, layer);         /* bytes travel while this layer computes */
         if (layer + 2 >= n_layers) qsf_ends_ahead(c);
         qsf_forward_layer(c, layer, c->w);
         if ((st = step_finite(c, layer))) return st;
@@ -490,7 +484,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
 {
     if (waiting) *waiting = false;
     if (!c->active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
-    if (c->waiting_ns) qsf_loader_waited(&c->loader, qsf_now(c->platform) - c->waiting_ns);
+    if (c->waiting_ns) qsf_fetch_waited(&c->fetch, qsf_now(c->platform) - c->waiting_ns);
     c->waiting_ns = 0;
     qsf_status st = step_fetch(c, false);
     if (st == QSF_PENDING) {
@@ -499,7 +493,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
         return st;
     }
     if (!st) st = step_compute(c);
-    if (st && st != QSF_PENDING) batch_failed(c);
+    if (st && st != QSF_PENDING) batch_drop(c);
     return st;
 }
 
@@ -513,7 +507,7 @@ qsf_status qsf_wait(qsf_context *c)
     if (!c->active) return QSF_OK;
     const qsf_status st = step_fetch(c, true);
     if (st != QSF_E_UNSUPPORTED) c->waiting_ns = 0;
-    if (st && st != QSF_E_UNSUPPORTED) batch_failed(c);     /* a host that cannot wait may go on stepping */
+    if (st && st != QSF_E_UNSUPPORTED) batch_drop(c);     /* a host that cannot wait may go on stepping */
     return st;
 }
 

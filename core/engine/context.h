@@ -6,7 +6,7 @@
 #include "engine/ends.h"
 #include "engine/head.h"
 #include "engine/kv.h"
-#include "weights/loader.h"
+#include "weights/layers.h"
 #include "model/model.h"
 #include "base/pool.h"
 #include "base/reserve.h"
@@ -67,7 +67,7 @@ struct qsf_context {
     qsf_kernels    k;
     qsf_pool      *pool;
     qsf_reserve    reserve;          /* the memory of all that follows */
-    qsf_loader     loader;
+    qsf_fetch      fetch;
     qsf_ends       ends;
     qsf_head       approx;           /* where the head is not computed whole */
     qsf_kv         kv;

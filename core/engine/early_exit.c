@@ -96,7 +96,8 @@ uint32_t qsf_exit_next(qsf_context *c, uint32_t layer, uint32_t next)
     const uint32_t n_layers = c->hp->n_layers, begin = n_layers / 2;
     if (!(c->o.early_exit > 0) || c->n_new != 1 || c->n_asked != 1 || c->left.left || c->left.n == QSF_EXIT_MOST) return next;
     if (next + EXIT_LAST >= n_layers || layer < begin || (layer - begin) % QSF_EXIT_EVERY || !exit_settled(c)) return next;
-    for (uint32_t i = next; i + EXIT_LAST < n_layers; i++) c->stats.layers_left += !qsf_loader_skips(&c->loader, i);
+    for (uint32_t i = next; i + EXIT_LAST < n_layers; i++)
+        c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
     exit_leave(c, next);
     return n_layers - EXIT_LAST;        /* neither of them is skipped for quality's sake */
 }

@@ -9,10 +9,10 @@
 static uint32_t strip_rows(const qsf_tensor *t) { return t->packing == 1 ? QSF_TILE_ROWS : 1; }
 static uint64_t strip_bytes(const qsf_tensor *t) { return t->bytes / qsf_ceil_div(t->rows, strip_rows(t)); }
 
-static int ends_find_head(const qsf_source *s, uint32_t *unit)
+static int ends_find_head(const qsf_source *s, qsf_unit_id *unit)
 {
-    *unit = s->hp.tied ? qsf_unit_embd(s) : qsf_unit_final(s);
-    return qsf_unit_find(s, *unit, s->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
+    *unit = s->hp.tied ? qsf_id_embd() : qsf_id_final();
+    return qsf_unit_find(s, qsf_source_unit(s, *unit), s->hp.tied ? QSF_K_TOKEN_EMBD : QSF_K_OUTPUT);
 }
 
 /* Outliers of a matrix would have to be there whole. */
@@ -23,18 +23,21 @@ static bool unit_has_outliers(const qsf_source *s, uint32_t unit)
     return false;
 }
 
-static bool matrix_can_stream(const qsf_source *s, uint32_t unit, int tensor)
+static bool matrix_can_stream(const qsf_source *s, qsf_unit_id id, int tensor)
 {
+    const uint32_t unit = qsf_source_unit(s, id);
     if (tensor < 0 || unit_has_outliers(s, unit)) return false;
     const uint32_t i = s->units[unit].first_tensor + (uint32_t)tensor;
-    return qsf_window_possible(s, unit, s->places[i], s->places[i] + s->tensors[i].bytes);
+    return qsf_stream_possible(s, id, s->places[i], s->places[i] + s->tensors[i].bytes);
 }
 
 static void ends_locate(qsf_ends *e, const qsf_source *s)
 {
-    const int embd = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD), head = ends_find_head(s, &e->head_unit);
+    const uint32_t unit = qsf_unit_embd(s);
+    const int embd = qsf_unit_find(s, unit, QSF_K_TOKEN_EMBD), head = ends_find_head(s, &e->head_unit);
     assert(embd >= 0 && head >= 0);
-    const uint32_t ei = s->units[qsf_unit_embd(s)].first_tensor + (uint32_t)embd, hi = s->units[e->head_unit].first_tensor + (uint32_t)head;
+    const uint32_t ei = s->units[unit].first_tensor + (uint32_t)embd;
+    const uint32_t hi = s->units[qsf_source_unit(s, e->head_unit)].first_tensor + (uint32_t)head;
     e->embd = s->tensors[ei];
     e->embd_at = s->places[ei];
     e->head = s->tensors[hi];
@@ -56,19 +59,23 @@ static void ends_vectors_range(const qsf_source *s, uint64_t *begin, uint64_t *e
     }
 }
 
-/* A learned position table and a head's bias would need windows of their own; no model this large has them. */
+/* A learned position table and a head's bias would need streams of their own; no model that is so
+ * large has them. */
 void qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head)
 {
-    uint32_t unit;
+    qsf_unit_id id;
     uint64_t begin, end;
-    const int tensor = ends_find_head(s, &unit);
-    *embd = !s->hp.learned_pos && matrix_can_stream(s, qsf_unit_embd(s), qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD));
+    const int tensor = ends_find_head(s, &id);
+    *embd = !s->hp.learned_pos &&
+            matrix_can_stream(s, qsf_id_embd(), qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD));
     if (s->hp.tied) {
         *head = *embd;
         return;
     }
     ends_vectors_range(s, &begin, &end);
-    *head = matrix_can_stream(s, unit, tensor) && qsf_unit_find(s, unit, QSF_K_OUTPUT_BIAS) < 0 && begin < end && qsf_window_possible(s, unit, begin, end);
+    *head = matrix_can_stream(s, id, tensor) &&
+            qsf_unit_find(s, qsf_source_unit(s, id), QSF_K_OUTPUT_BIAS) < 0 && begin < end &&
+            qsf_stream_possible(s, id, begin, end);
 }
 
 /* Rows of a part of the head that takes at most `part` bytes. */
@@ -83,10 +90,12 @@ static uint64_t ends_head_part(const qsf_ends *e)
     return strip_bytes(&e->head) * e->head_rows / strip_rows(&e->head);
 }
 
-/* Whether the head's parts are brought into tiles.  Where a window begins at a checked chunk it has no room to fill the last strip. */
+/* Whether the head's parts are brought into tiles.  One that begins at a checked chunk has no room
+ * to fill the last strip. */
 static bool ends_tiles(const qsf_source *s, const qsf_ends *e)
 {
-    return qsf_ggml_tile_type(&e->head) >= 0 && (e->head.rows % QSF_TILE_ROWS == 0 || !s->units[e->head_unit].has_crc);
+    if (qsf_ggml_tile_type(&e->head) < 0) return false;
+    return e->head.rows % QSF_TILE_ROWS == 0 || !s->units[qsf_source_unit(s, e->head_unit)].has_crc;
 }
 
 uint64_t qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan)
@@ -98,9 +107,12 @@ uint64_t qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan)
     e.head_rows = ends_head_rows(&e, plan->head_part);
     ends_vectors_range(s, &begin, &end);
     if (plan->embd)
-        bytes += qsf_window_bytes(s, qsf_unit_embd(s), strip_bytes(&e.embd)) + qsf_window_checked_bytes(s, qsf_unit_embd(s)) + plan->n_batch * sizeof(uint32_t);
-    if (plan->head) bytes += qsf_window_checked_bytes(s, e.head_unit) + 2 * qsf_window_bytes(s, e.head_unit, ends_head_part(&e)) + 2 * s->hp.n_embd * sizeof(float);
-    if (plan->head && !s->hp.tied) bytes += qsf_window_bytes(s, e.head_unit, end - begin);
+        bytes += qsf_stream_bytes(s, qsf_id_embd(), 1, strip_bytes(&e.embd)) +
+                 plan->n_batch * sizeof(uint32_t);
+    if (plan->head)
+        bytes += qsf_stream_bytes(s, e.head_unit, QSF_PARTS_AHEAD, ends_head_part(&e)) +
+                 2 * s->hp.n_embd * sizeof(float);
+    if (plan->head && !s->hp.tied) bytes += qsf_stream_bytes(s, e.head_unit, 1, end - begin);
     return bytes;
 }
 
@@ -109,14 +121,13 @@ uint64_t qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan)
     return plan->embd ? plan->n_kept * (s->hp.n_embd * sizeof(float) + sizeof(int32_t) + sizeof(uint64_t)) : 0;
 }
 
-static qsf_status ends_init_embd(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
+static qsf_status ends_init_embd(qsf_ends *e, qsf_fetch *f, const qsf_ends_plan *plan, qsf_error *err)
 {
     const qsf_source *s = e->source;
     const qsf_platform *p = e->mem;
-    const qsf_status st = qsf_window_init(&e->embd_window, l, qsf_unit_embd(s), strip_bytes(&e->embd), err);
+    const qsf_status st = qsf_stream_init(&e->embd_rows, f, qsf_id_embd(), 1, strip_bytes(&e->embd),
+                                          false, err);
     if (st) return st;
-    if (!(e->embd_checked = qsf_alloc(p, qsf_window_checked_bytes(s, qsf_unit_embd(s)), "embedding", err))) return QSF_E_MEMORY;
-    e->embd_window.checked = e->embd_checked;
     e->n_batch = plan->n_batch;
     e->n_kept = plan->n_kept;
     if (!(e->order = qsf_alloc_array(p, e->n_batch, sizeof *e->order, "batch", err))) return QSF_E_MEMORY;
@@ -127,34 +138,31 @@ static qsf_status ends_init_embd(qsf_ends *e, qsf_loader *l, const qsf_ends_plan
     return QSF_OK;
 }
 
-static qsf_status ends_init_head(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
+static qsf_status ends_init_head(qsf_ends *e, qsf_fetch *f, const qsf_ends_plan *plan, qsf_error *err)
 {
     const qsf_source *s = e->source;
     qsf_status st;
     uint64_t begin, end;
     e->head_rows = ends_head_rows(e, plan->head_part);
     e->n_parts = (uint32_t)qsf_ceil_div(e->head.rows, e->head_rows);
-    if (!(e->head_checked = qsf_alloc(e->mem, qsf_window_checked_bytes(s, e->head_unit), "head", err))) return QSF_E_MEMORY;
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) {
-        qsf_window *w = &e->head_windows[i];
-        if ((st = qsf_window_init(w, l, e->head_unit, ends_head_part(e), err))) return st;
-        w->threaded = true;
-        w->checked = e->head_checked;
-    }
+    st = qsf_stream_init(&e->head_parts, f, e->head_unit, QSF_PARTS_AHEAD, ends_head_part(e), true, err);
+    if (st) return st;
     ends_vectors_range(s, &begin, &end);
-    if (!s->hp.tied && (st = qsf_window_init(&e->vectors_window, l, e->head_unit, end - begin, err))) return st;
+    if (!s->hp.tied) st = qsf_stream_init(&e->final_norm, f, e->head_unit, 1, end - begin, false, err);
+    if (st) return st;
     e->norm = qsf_alloc_array(e->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *e->norm, "final norm", err);
     return e->norm ? QSF_OK : QSF_E_MEMORY;
 }
 
-qsf_status qsf_ends_init(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err)
+qsf_status qsf_ends_init(qsf_ends *e, qsf_fetch *f, const qsf_ends_plan *plan, qsf_error *err)
 {
-    const qsf_source *s = l->source;
+    const qsf_source *s = f->source;
     qsf_status st = QSF_OK;
-    *e = (qsf_ends){ .source = s, .mem = l->mem, .embd_streamed = plan->embd, .head_streamed = plan->head, .n_parts = 1 };
+    *e = (qsf_ends){ .source = s, .mem = f->mem, .embd_streamed = plan->embd,
+                     .head_streamed = plan->head, .n_parts = 1 };
     if (plan->embd || plan->head) ends_locate(e, s);
-    if (plan->embd) st = ends_init_embd(e, l, plan, err);
-    if (!st && plan->head) st = ends_init_head(e, l, plan, err);
+    if (plan->embd) st = ends_init_embd(e, f, plan, err);
+    if (!st && plan->head) st = ends_init_head(e, f, plan, err);
     return st;
 }
 
@@ -168,18 +176,9 @@ void qsf_ends_done(qsf_ends *e)
     qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);
     qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
     qsf_dealloc(p, e->norm, 2 * s->hp.n_embd * sizeof *e->norm);
-    qsf_window_done(&e->vectors_window);
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_done(&e->head_windows[i]);
-    qsf_window_done(&e->embd_window);
-    if (e->head_checked) qsf_dealloc(p, e->head_checked, qsf_window_checked_bytes(s, e->head_unit));
-    if (e->embd_checked) qsf_dealloc(p, e->embd_checked, qsf_window_checked_bytes(s, qsf_unit_embd(s)));
-}
-
-void qsf_ends_forget(qsf_ends *e)
-{
-    qsf_window_forget(&e->vectors_window);
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_forget(&e->head_windows[i]);
-    qsf_window_forget(&e->embd_window);
+    qsf_stream_done(&e->final_norm);
+    qsf_stream_done(&e->head_parts);
+    qsf_stream_done(&e->embd_rows);
 }
 
 /* ---- rows that are kept ---- */
@@ -241,21 +240,14 @@ static void embd_strip(const qsf_ends *e, int32_t token, uint64_t *begin, uint64
     *end = *begin + strip_bytes(&e->embd);
 }
 
-static qsf_status unit_fetch(qsf_context *c, uint32_t unit, bool wait, const qsf_weights **w)
-{
-    const qsf_status st = wait ? qsf_loader_wait(&c->loader, unit, &c->error) : QSF_OK;
-    return st ? st : qsf_loader_get(&c->loader, unit, w, &c->error);
-}
-
 qsf_status qsf_ends_fetch_embd(qsf_context *c, bool wait)
 {
     qsf_ends *e = &c->ends;
     uint64_t begin, end;
-    if (!e->embd_streamed) return unit_fetch(c, qsf_unit_embd(c->model->source), wait, &c->w_embd);
+    if (!e->embd_streamed) return qsf_fetch_unit(&c->fetch, qsf_id_embd(), wait, &c->w_embd, &c->error);
     if (e->next == e->n_order) return QSF_OK;
     embd_strip(e, c->rows[e->order[e->next]].token, &begin, &end);
-    const qsf_status st = qsf_window_start(&e->embd_window, begin, end, NULL, &c->error);
-    return st ? st : qsf_window_poll(&e->embd_window, wait, &c->error);
+    return qsf_stream_get(&e->embd_rows, begin, end, NULL, wait, &e->strip, &c->error);
 }
 
 bool qsf_ends_embed(qsf_context *c)
@@ -267,7 +259,7 @@ bool qsf_ends_embed(qsf_context *c)
             qsf_forward_embed(c, r, &c->w_embd->m[QSF_K_TOKEN_EMBD].t, qsf_head_place(c, c->rows[r].token), pos->t.data ? &pos->t : NULL);
         return true;
     }
-    const qsf_window *w = &e->embd_window;
+    const qsf_slot *w = e->strip;
     for (; e->next < e->n_order; e->next++) {
         const uint32_t r = e->order[e->next];
         const int32_t token = c->rows[r].token;
@@ -277,7 +269,7 @@ bool qsf_ends_embed(qsf_context *c)
         qsf_tensor strip = e->embd;
         strip.rows = strip_rows(&e->embd);
         strip.bytes = strip_bytes(&e->embd);
-        strip.data = qsf_window_at(w, begin);
+        strip.data = qsf_slot_at(w, begin);
         qsf_forward_embed(c, r, &strip, (uint32_t)token % strip.rows, NULL);
         kept_put(e, token, c->b.x + r * c->b.ld_embd);
     }
@@ -285,8 +277,6 @@ bool qsf_ends_embed(qsf_context *c)
 }
 
 /* ---- head ---- */
-
-static qsf_window *head_window(qsf_ends *e, uint32_t part) { return &e->head_windows[part % QSF_LOADER_WINDOWS]; }
 
 /* Part `part` of the head, as the file has it; *begin is where. */
 static qsf_tensor head_part(const qsf_ends *e, uint32_t part, uint64_t *begin)
@@ -303,8 +293,16 @@ static qsf_status head_start(qsf_context *c, uint32_t part, qsf_error *err)
 {
     qsf_ends *e = &c->ends;
     uint64_t begin;
-    const qsf_tensor t = head_part(e, part, &begin);
-    return qsf_window_start(head_window(e, part), begin, begin + t.bytes, ends_tiles(e->source, e) ? &t : NULL, err);
+    const qsf_tensor t = head_part(e, part, &begin), *tile = ends_tiles(e->source, e) ? &t : NULL;
+    return qsf_stream_start(&e->head_parts, begin, begin + t.bytes, tile, err);
+}
+
+static qsf_status head_get(qsf_context *c, uint32_t part, bool wait)
+{
+    qsf_ends *e = &c->ends;
+    uint64_t begin;
+    const qsf_tensor t = head_part(e, part, &begin), *tile = ends_tiles(e->source, e) ? &t : NULL;
+    return qsf_stream_get(&e->head_parts, begin, begin + t.bytes, tile, wait, &e->part, &c->error);
 }
 
 /* The final norm's vectors of a unit that is not loaded whole. */
@@ -313,17 +311,17 @@ static qsf_status vectors_fetch(qsf_context *c, bool wait)
     const qsf_source *s = c->model->source;
     qsf_ends *e = &c->ends;
     uint64_t begin, end;
-    qsf_status st;
     if (e->vectors.v[QSF_K_OUTPUT_NORM]) return QSF_OK;
     ends_vectors_range(s, &begin, &end);
-    if ((st = qsf_window_start(&e->vectors_window, begin, end, NULL, &c->error))) return st;
-    if ((st = qsf_window_poll(&e->vectors_window, wait, &c->error))) return st;
-    const qsf_unit *u = &s->units[e->head_unit];
+    const qsf_slot *slot;
+    const qsf_status st = qsf_stream_get(&e->final_norm, begin, end, NULL, wait, &slot, &c->error);
+    if (st) return st;
+    const qsf_unit *u = &s->units[qsf_source_unit(s, e->head_unit)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++) {
         qsf_tensor t = s->tensors[i];
         if (!is_final_norm(t.kind)) continue;
         float *to = e->norm + (t.kind == QSF_K_OUTPUT_NORM_BIAS ? s->hp.n_embd : 0);
-        t.data = qsf_window_at(&e->vectors_window, s->places[i]);
+        t.data = qsf_slot_at(slot, s->places[i]);
         qsf_dequant_rows(&t, 0, 1, to);
         e->vectors.v[t.kind] = to;
     }
@@ -335,31 +333,34 @@ qsf_status qsf_ends_fetch_head(qsf_context *c, uint32_t part, bool wait)
     const qsf_source *s = c->model->source;
     qsf_ends *e = &c->ends;
     qsf_status st;
-    if (!e->head_streamed || s->hp.tied) st = unit_fetch(c, qsf_unit_final(s), wait, &c->w_final);
-    else {
+    if (!e->head_streamed || s->hp.tied) {
+        st = qsf_fetch_unit(&c->fetch, qsf_id_final(), wait, &c->w_final, &c->error);
+    } else {
         st = vectors_fetch(c, wait);
         c->w_final = &e->vectors;
     }
     if (st) return st;
-    if (!e->head_streamed) return s->hp.tied ? unit_fetch(c, qsf_unit_embd(s), wait, &c->w_embd) : QSF_OK;
+    if (!e->head_streamed)
+        return s->hp.tied ? qsf_fetch_unit(&c->fetch, qsf_id_embd(), wait, &c->w_embd, &c->error) : QSF_OK;
     if ((st = head_start(c, part, &c->error))) return st;
     if (part + 1 < e->n_parts) (void)head_start(c, part + 1, NULL);         /* a failure shows when it is needed */
-    return qsf_window_poll(head_window(e, part), wait, &c->error);
+    return head_get(c, part, wait);
 }
 
 void qsf_ends_ahead(qsf_context *c)
 {
     qsf_ends *e = &c->ends;
     if (!e->head_streamed || !c->n_asked) return;
-    for (uint32_t part = 0; part < QSF_MIN(e->n_parts, QSF_LOADER_WINDOWS); part++) (void)head_start(c, part, NULL);
+    for (uint32_t part = 0; part < QSF_MIN(e->n_parts, QSF_PARTS_AHEAD); part++)
+        (void)head_start(c, part, NULL);
 }
 
-/* Part `part` of the head, which its window holds: GGUF's as tiles. */
-static qsf_matrix head_matrix(const qsf_context *c, const qsf_window *w, uint32_t part)
+/* Part `part` of the head, which a slot holds: GGUF's as tiles. */
+static qsf_matrix head_matrix(const qsf_context *c, const qsf_slot *w, uint32_t part)
 {
     uint64_t begin;
     qsf_matrix m = { .t = head_part(&c->ends, part, &begin), .form = -1 };
-    m.t.data = qsf_window_at(w, begin);
+    m.t.data = qsf_slot_at(w, begin);
     if (w->tile.data) m.t = w->tile;
     if (m.t.packing == 1) m.form = qsf_form_of_type(m.t.type);
     m.blocks = m.t.block ? (uint32_t)qsf_ceil_div(m.t.cols, m.t.block) : 0;
@@ -373,8 +374,8 @@ void qsf_ends_head(qsf_context *c, uint32_t part)
         qsf_forward_head(c, c->hp->tied ? &c->w_embd->m[QSF_K_TOKEN_EMBD] : &c->w_final->m[QSF_K_OUTPUT], 0, true);
         return;
     }
-    const qsf_matrix m = head_matrix(c, head_window(e, part), part);
+    const qsf_matrix m = head_matrix(c, e->part, part);
     qsf_forward_head(c, &m, part * e->head_rows, part == 0);
-    const uint32_t next = part + QSF_LOADER_WINDOWS;                    /* after the last part comes the next token's first */
-    (void)head_start(c, next < e->n_parts ? next : part % QSF_LOADER_WINDOWS, NULL);
+    const uint32_t next = part + QSF_PARTS_AHEAD;       /* after the last part comes the next token's first */
+    (void)head_start(c, next < e->n_parts ? next : part % QSF_PARTS_AHEAD, NULL);
 }

@@ -1,22 +1,22 @@
-/* The two ends of a pass, embedding and head: in memory, or seen through windows on the file where the budget is too small for them.
+/* The two ends of a pass, embedding and head: in memory, or streamed in parts where the budget is
+ * too small for them.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ENDS_H
 #define QSF_ENDS_H
 
-#include "weights/window.h"
+#include "weights/stream.h"
 
 typedef struct qsf_ends {
     const qsf_source *source;
     const qsf_platform *mem;           /* whose memory it takes */
-    /* Which chunks have been checked by each.  Of a tied head they are the same chunks, but two threads look at them. */
-    uint8_t   *embd_checked, *head_checked;
     bool       embd_streamed, head_streamed;    /* a head that is the embedding goes with it */
     qsf_tensor embd, head;             /* shapes and types; data is not used */
     uint64_t   embd_at, head_at;       /* places in their units */
-    uint32_t   head_unit;
-    qsf_window embd_window;            /* a strip of embedding rows */
-    qsf_window head_windows[QSF_LOADER_WINDOWS];      /* parts of the head: one is computed while the other is read */
-    qsf_window vectors_window;         /* the final norm of a unit that also holds the head */
+    qsf_unit_id head_unit;
+    qsf_stream embd_rows;              /* one strip of them */
+    qsf_stream head_parts;             /* QSF_PARTS_AHEAD of them */
+    qsf_stream final_norm;             /* of a unit that also holds the head */
+    const qsf_slot *strip, *part;      /* what has been fetched last */
     uint32_t   head_rows;              /* rows of a part, a multiple of 16 */
     uint32_t   n_parts;                /* 1 where the head is in memory */
     qsf_weights vectors;
@@ -48,9 +48,8 @@ void       qsf_ends_can_stream(const qsf_source *s, bool *embd, bool *head);
 /* Memory of what streams, without the rows that are kept; and of these. */
 uint64_t   qsf_ends_bytes(const qsf_source *s, const qsf_ends_plan *plan);
 uint64_t   qsf_ends_kept_bytes(const qsf_source *s, const qsf_ends_plan *plan);
-qsf_status qsf_ends_init(qsf_ends *e, qsf_loader *l, const qsf_ends_plan *plan, qsf_error *err);
-void       qsf_ends_done(qsf_ends *e);         /* before the loader's */
-void       qsf_ends_forget(qsf_ends *e);       /* ends running reads */
+qsf_status qsf_ends_init(qsf_ends *e, qsf_fetch *f, const qsf_ends_plan *plan, qsf_error *err);
+void       qsf_ends_done(qsf_ends *e);         /* before the fetch's */
 
 /* The batch's rows in the order of their tokens. */
 void       qsf_ends_begin(struct qsf_context *c);

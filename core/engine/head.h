@@ -3,7 +3,7 @@
 #ifndef QSF_HEAD_H
 #define QSF_HEAD_H
 
-#include "weights/loader.h"
+#include "weights/weights.h"
 
 enum {
     QSF_HEAD_ROWS = 8,        /* batches in which more rows ask for logits are computed exactly */

@@ -59,6 +59,7 @@ enum { SORT_PIECES = 32 };          /* a float of scratch has bits for that many
 typedef struct sort_job {
     qsf_context      *c;
     const qsf_matrix *head;
+    uint8_t          *data;     /* its tiles, in their slot */
     uint32_t          n_pieces;
 } sort_job;
 
@@ -110,12 +111,14 @@ static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
     uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)piece * qsf_ceil_div(t->rows, 8);
     const qsf_share blocks = qsf_share_of(job->head->blocks, piece, job->n_pieces);
     for (size_t b = blocks.begin; b < blocks.end; b++)
-        sort_column((uint8_t *)(size_t)t->data + b * each, job->head->blocks * each, shape, c->approx.source->clusters, t->rows, done);
+        sort_column(job->data + b * each, job->head->blocks * each, shape, c->approx.source->clusters,
+                    t->rows, done);
 }
 
 void qsf_clusters_make(qsf_context *c, const qsf_matrix *head)
 {
-    sort_job job = { c, head, QSF_MIN(qsf_pool_pieces(c->pool, head->blocks), SORT_PIECES) };
+    sort_job job = { .c = c, .head = head, .data = qsf_fetch_writable(&c->fetch, head->t.data) };
+    job.n_pieces = QSF_MIN(qsf_pool_pieces(c->pool, head->blocks), SORT_PIECES);
     qsf_pool_run(c->pool, job.n_pieces, 1, sort_piece, &job);
 }
 
