@@ -162,7 +162,7 @@ static uint64_t budget_varint(uint64_t v) { uint64_t n = 1; while (v >>= 7) n++;
 static uint64_t budget_around(const input *in, const convert_options *o)
 {
     const qsf_vocab *v = &in->vocab;
-    uint64_t n = 16384 + (uint64_t)(in->hp.n_layers + 2) * 4096 + (uint64_t)in->n_tensors * 128;
+    uint64_t n = 16384 + (uint64_t)qsf_units_of(in->hp.n_layers) * 4096 + (uint64_t)in->n_tensors * 128;
     if (v->n_tokens) n += v->at[v->n_tokens] + 3ull * v->n_tokens;
     n += convert_clusters_bytes(in, o);
     if (v->scores) n += 3ull * v->n_tokens;

@@ -87,7 +87,8 @@ static qsf_status plan_tensor(const input *in, uint32_t i, const convert_options
     plan_form f;
     memset(c, 0, sizeof *c);
     c->fixed = true;
-    if (t->unit == in->hp.n_layers + 1 && t->kind != QSF_K_OUTPUT) return plan_set(c, t, o, QSF_T_F16, 1, err);   /* the format says so */
+    if (t->unit == qsf_unit_number(in->hp.n_layers, qsf_id_final()) && t->kind != QSF_K_OUTPUT)
+        return plan_set(c, t, o, QSF_T_F16, 1, err);            /* the format says so */
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (!convert_is_matrix(t)) return plan_set(c, t, o, QSF_T_F32, 1, err);
     f = plan_form_of(in, t, o);

@@ -376,11 +376,12 @@ qsf_status hf_map_tensors(const hf_weights *w, const hf_config *cfg, input *in, 
     if (!(in->tensors = qsf_arena_array(in->arena, m.cap, sizeof *in->tensors, "tensor list", err)) ||
         !(m.places = qsf_arena_array(in->arena, m.cap, sizeof *m.places, "tensor list", err))) return QSF_E_MEMORY;
     *places = m.places;
-    if ((st = hf_apply(&m, n_layers, m.body, r->embd, r->n_embd, err))) return st;
+    if ((st = hf_apply(&m, qsf_unit_number(n_layers, qsf_id_embd()), m.body, r->embd, r->n_embd, err))) return st;
     for (uint32_t i = 0; i < n_layers; i++)
         if ((st = hf_apply(&m, i, m.body, r->layer, r->n_layer, err))) return st;
-    if ((st = hf_apply(&m, n_layers + 1, m.body, r->final, r->n_final, err))) return st;
-    if (!in->hp.tied && (st = hf_apply(&m, n_layers + 1, m.head, &hf_head, 1, err))) return st;
+    const uint32_t final = qsf_unit_number(n_layers, qsf_id_final());
+    if ((st = hf_apply(&m, final, m.body, r->final, r->n_final, err))) return st;
+    if (!in->hp.tied && (st = hf_apply(&m, final, m.head, &hf_head, 1, err))) return st;
     in->n_tensors = m.n;
     return hf_check_rest(&m, ignored, err);
 }

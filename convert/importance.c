@@ -141,7 +141,7 @@ static qsf_status importance_run(importance_work *k, qsf_error *err)
     double kl;
     k->n_steps = k->n_layers;
     qsf_status st = importance_pass(k, 1, true, &kl, err);
-    k->c->loader.left_out = k->left_out;
+    k->c->fetch.left_out = k->left_out;
     for (uint32_t i = 0; !st && i < k->n_layers; i++) {
         if (importance_stays(k, i)) continue;
         k->left_out[i] = 1;

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 
 typedef struct input_tensor {
-    uint32_t    unit;           /* layer, or hp.n_layers (embedding), hp.n_layers + 1 (final) */
+    uint32_t    unit;           /* a qsf_unit_number */
     uint32_t    kind;           /* qsf_kind; fused tensors appear as their parts */
     uint32_t    rows, cols;     /* as the engine uses it: rows outputs, cols inputs */
     const char *name;           /* in the input file, for messages and patterns */

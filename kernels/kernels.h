@@ -1,10 +1,10 @@
 /* The arithmetic: one table of functions, filled from the best instruction set that the processor has.
  * SPDX-License-Identifier: MIT
  *
- * Numbers in brackets are the founding document's kernel list (section 4.2).  Every entry has a scalar reference
- * (kernels/scalar.c); tests/kernels compares every variant of every entry against it.  Sizes may be any number unless a
- * comment says otherwise; pointers may be unaligned unless it says otherwise; output never overlaps input except where
- * a name ends in _inplace. */
+ * Numbers in brackets are those of the founding document's list of kernels (docs/format.md names that document).
+ * Every entry has a scalar reference in the files kernels/..._scalar.c, and tests/kernels_test.c compares every
+ * variant of every entry with it.  Unless a comment says otherwise, sizes may be any number and pointers may be
+ * unaligned.  Output never overlaps input, except where a comment allows it or a name ends in _inplace. */
 #ifndef QSF_KERNELS_H
 #define QSF_KERNELS_H
 

@@ -122,7 +122,17 @@ BLOCKS = {
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", '"QSFX"'): Text("a layout"),
+    ("docs/how-it-works.md", "programs "): Text(),
     ("docs/how-it-works.md", "prompt text"): Text(),
+    # ---- CONTRIBUTING.md
+    ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
+    ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
+    ("CONTRIBUTING.md", "/* Where other programs"): Tried(
+        "core/base/pool_rest.c", "Where other programs want the processors, a thread that shares one with them"
+    ),
+    ("CONTRIBUTING.md", "if (rows[i].token"): Tried("core/engine/context.c", "token %d; the vocabulary has %u"),
+    ("CONTRIBUTING.md", "float *x;"): Tried("core/engine/context.h", "float *x;             /* [rows][n_embd]"),
+    ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md
     ("docs/memory.md", "tests/make_random_qwen.py"): Listed(
@@ -152,7 +162,7 @@ BLOCKS = {
     ),
     (
         "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" --threads 2 --rounds 5',
+        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    --threads 2 --rounds 5',
     ): Listed(PEERS),
     ("docs/performance.md", "tests/bench/busy.py"): Run(
         ('--llama "$smollm2"', "--busy 0 --rounds 1 --prompt 8 --answer 8"),
@@ -172,7 +182,7 @@ BLOCKS = {
     ),
     (
         "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" --threads 2 --rounds 3',
+        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    --threads 2 --rounds 3',
     ): Listed(PEERS),
     # ---- docs/quantisers.md
     ("docs/quantisers.md", "qsf-convert --embedding-clusters"): Run(
@@ -230,7 +240,8 @@ BLOCKS = {
 def blocks(tree):
     """(document, line, language, text) of every block."""
     folders = ("", "docs", "js", "demo", "examples/*", "tests/*", "tools")
-    for path in sorted({p for f in folders for p in tree.glob(f"{f}/*.md" if f else "*.md")}):
+    pages = {p for f in folders for p in tree.glob(f"{f}/*.md" if f else "*.md")}
+    for path in sorted(pages - {tree / "docs/api.md"}):  # its blocks are declarations of qsf.h
         name, lines, fence, begin, kept = (
             path.relative_to(tree).as_posix(),
             path.read_text().splitlines(),
@@ -258,7 +269,7 @@ def blocks(tree):
 def commands(text):
     return [
         re.split(r"\s{2,}", line.strip())[0]
-        for line in text.replace("\\\n", " ").splitlines()
+        for line in re.sub(r"\\\n\s*", " ", text).splitlines()
         if line.strip()
     ]
 

@@ -834,8 +834,10 @@ TEST(numbers_that_are_none_are_an_error_that_names_the_layer)
             const qsf_weights *w;
             char where[32];
             const bool head = layer == o.hp.n_layers;
-            CHECK_EQ(qsf_loader_get(&b.c->loader, head ? qsf_unit_final(b.m->source) : layer, &w, NULL), QSF_OK);
-            uint8_t *scale = (uint8_t *)(uintptr_t)w->m[head ? QSF_K_OUTPUT : QSF_K_FFN_DOWN].t.data;      /* of a tile's first row */
+            const qsf_unit_id id = head ? qsf_id_final() : qsf_id_layer(layer);
+            CHECK_EQ(qsf_fetch_unit(&b.c->fetch, id, false, &w, NULL), QSF_OK);
+            const qsf_matrix *m = &w->m[head ? QSF_K_OUTPUT : QSF_K_FFN_DOWN];
+            uint8_t *scale = qsf_fetch_writable(&b.c->fetch, m->t.data);      /* of a tile's first row */
             const uint16_t old = qsf_le16(scale);
             qsf_put16(scale, bad[i]);
             CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);

@@ -195,7 +195,7 @@ static inline qsf_status tiny_units(qsf_writer *w, const tiny_options *o, qsf_er
     if ((st = qsf_writer_unit_end(w, 1, err))) return st;
     for (uint32_t i = 0; i < h->n_layers; i++)
         if ((st = tiny_layer(w, o, i, &seed, err))) return st;
-    if ((st = qsf_writer_unit_begin(w, h->n_layers + 1, err))) return st;
+    if ((st = qsf_writer_unit_begin(w, qsf_unit_number(h->n_layers, qsf_id_final()), err))) return st;
     if ((st = tiny_put(w, o, QSF_K_OUTPUT_NORM, QSF_T_F16, 1, h->n_embd, 1, 0.1f, &seed, err))) return st;
     if (h->norm == QSF_NORM_LAYER && (st = tiny_put(w, o, QSF_K_OUTPUT_NORM_BIAS, QSF_T_F16, 1, h->n_embd, 0, 0.1f, &seed, err))) return st;
     if (!h->tied && (st = tiny_put(w, o, QSF_K_OUTPUT, o->head_type, h->n_vocab, h->n_embd, 0, 1, &seed, err))) return st;

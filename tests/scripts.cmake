@@ -30,6 +30,9 @@ endif()
 if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
     qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>")
 endif()
+if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
+    qsf_script(docs_pages_test 60 docs_pages_test.py)
+endif()
 
 # ---- what compilers and missing libraries do not change: in one build and under the sanitizers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)

@@ -755,6 +755,67 @@ TEST(a_step_that_waits_has_a_read_to_wait_for)
     bench_end(&b);
 }
 
+/* A row of the embedding is on its way for a batch that was left: no step of the next one waits for it. */
+TEST(a_left_row_of_the_embedding_holds_up_no_step)
+{
+    enum { POLLS = 1000000 };
+    bench b;
+    qsf_row row = { 0, 5, true };
+    qsf_context_options co = one_thread();
+    const tiny_options o = wide(false);
+    if (!any_write(&b, &o)) return;
+    engine_host_never_wait(&b.h);
+    if (!bench_open(&b) || !bench_least(&b, &co)) return;
+    for (int32_t token = 5; token < 50000; token += 20000) {
+        bool waiting = false;
+        row.token = token;
+        b.h.polls = POLLS;
+        CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+        CHECK_EQ(qsf_step(b.c, &waiting), QSF_PENDING);
+        CHECK(waiting && b.h.running > 0);
+        for (int i = 0; i < ENGINE_READS; i++)
+            if (b.h.reads[i].taken) CHECK(b.h.reads[i].polls > POLLS - 100);
+    }
+    qsf_status st = QSF_PENDING;
+    for (int steps = 0; st == QSF_PENDING && steps < 10000; steps++) {
+        arrive(&b.h);
+        st = qsf_step(b.c, NULL);
+    }
+    CHECK_EQ(st, QSF_OK);
+    bench_end(&b);
+}
+
+/* Parts of the head that are read ahead for the next batch, and fail, are read again. */
+TEST(a_part_read_ahead_for_another_batch_may_fail)
+{
+    bench b;
+    const qsf_row row = { 0, 5, true };
+    qsf_context_options co = one_thread();
+    const tiny_options o = wide(true);
+    long steps = 0;
+    qsf_status st;
+    if (!any_write(&b, &o)) return;
+    engine_host_never_wait(&b.h);           /* no thread: all batches have the same steps */
+    if (!bench_open(&b) || !bench_least(&b, &co)) return;
+    float *right = bench_floats(&b, 1);
+    for (int batch = 0; batch < 4; batch++) {
+        const long last = steps;
+        CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
+        CHECK_EQ(qsf_batch_begin(b.c, &row, 1), QSF_OK);
+        for (steps = 1;; steps++) {
+            b.h.doomed = batch == 2 && steps == last;
+            if ((st = qsf_step(b.c, NULL)) != QSF_PENDING || steps > 10000) break;
+        }
+        b.h.doomed = false;
+        b.h.polls = batch == 2;             /* the last batch meets the failure on its way */
+        CHECK_EQ(st, QSF_OK);
+        if (batch == 1) memcpy(right, qsf_logits(b.c, 0), b.n_vocab * sizeof *right);
+        if (batch == 3) CHECK(!memcmp(right, qsf_logits(b.c, 0), b.n_vocab * sizeof *right));
+    }
+    free(right);
+    bench_end(&b);
+}
+
 TEST(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on)
 {
     bench b;
@@ -947,6 +1008,8 @@ int main(int argc, char **argv)
     RUN(few_rows_are_computed_by_as_many_threads_as_suit);
     RUN(steps_never_block_and_say_when_they_wait);
     RUN(a_step_that_waits_has_a_read_to_wait_for);
+    RUN(a_left_row_of_the_embedding_holds_up_no_step);
+    RUN(a_part_read_ahead_for_another_batch_may_fail);
     RUN(waiting_on_a_host_that_must_not_is_refused_and_the_batch_goes_on);
     RUN(waiting_between_steps_counts_but_not_that_before_another_batch);
     RUN(reads_under_way_are_ended_when_a_context_goes_or_turns_back);

@@ -179,7 +179,7 @@ TEST(types_gguf_tiles_lose_nothing)
         qsf_dequant_rows(&t, 0, rows, x);
         CHECK(qsf_ggml_tile_type(&t) >= 0);
         tiles.data = data;
-        qsf_ggml_to_tiles(&one, 1, strip, pool);
+        qsf_ggml_to_tiles(&one, &data, 1, strip, pool);
         qsf_pool_free(pool);
         CHECK_EQ(tiles.packing, 1);
         CHECK_EQ(tiles.bytes, t.bytes / rows * ((rows + 15) / 16 * 16));

@@ -115,17 +115,16 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     const bool streams = c->plan.n_slots || m.embedding.streams || m.head.streams;
     if ((st = qsf_source_read_by(s, c->model->io, streams, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored,
-                              m.n_stages, m.raw, c->pool, err)))
-        goto done;
-    c->loader.check_every = c->o.check_every;
-    c->loader.quality = c->o.quality;
-    if (c->o.quality < 1 && !qsf_loader_knows(&c->loader))
+    const qsf_fetch_plan slots = { m.n_slots, m.caps, m.pins, m.stored, m.raw, m.n_stages };
+    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &slots, c->pool, err))) goto done;
+    c->fetch.check_every = c->o.check_every;
+    c->fetch.quality = c->o.quality;
+    if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "
                 "nothing (qsf-convert --calibration measures it)", s->path);
-    if ((c->plan.n_slots || m.head.streams) && (st = qsf_loader_start_thread(&c->loader, err))) goto done;
-    if ((st = qsf_embedding_init(&c->embedding, &c->loader, &m.embedding, err))) goto done;
-    if ((st = qsf_head_stream_init(&c->head_stream, &c->loader, &m.head, err))) goto done;
+    if ((c->plan.n_slots || m.head.streams) && (st = qsf_fetch_start_thread(&c->fetch, err))) goto done;
+    if ((st = qsf_embedding_init(&c->embedding, &c->fetch, &m.embedding, err))) goto done;
+    if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;
     st = qsf_head_init(&c->head, s, &c->reserve.table, &c->o, err);
 done:
     memory_done(&m, c->model);
@@ -204,7 +203,7 @@ void qsf_context_free(qsf_context *c)
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
-    qsf_loader_done(&c->loader);
+    qsf_fetch_done(&c->fetch);
     qsf_kv_done(&c->kv);
     for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
     qsf_dealloc(mem, c->now.old_length, c->o.n_seqs * sizeof *c->now.old_length);
@@ -223,7 +222,7 @@ void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c
 void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
     *out = c->stats;
-    const qsf_loader *l = &c->loader;
+    const qsf_fetch *l = &c->fetch;
     out->bytes_read = l->bytes_read;
     out->ns_wait_io = l->ns_wait;
     out->ns_prepare = l->took.prepare;
@@ -237,6 +236,6 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
-    c->loader.bytes_read = c->loader.ns_wait = c->loader.ns_own = 0;
-    c->loader.took = (qsf_load_times){ 0 };
+    c->fetch.bytes_read = c->fetch.ns_wait = c->fetch.ns_own = 0;
+    c->fetch.took = (qsf_fetch_times){ 0 };
 }

@@ -36,7 +36,7 @@ struct qsf_context {
     qsf_thread_count threads[2];     /* for a single row, and for a few, where layers stream */
     qsf_reserve    reserve;          /* the memory of all that follows */
 
-    qsf_loader     loader;           /* weights */
+    qsf_fetch      fetch;            /* weights */
     qsf_embedding  embedding;
     qsf_head_stream head_stream;
     qsf_head       head;

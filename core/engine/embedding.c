@@ -4,7 +4,7 @@
 
 /* ---- memory ---- */
 
-/* A learned position table would need a window of its own; no model this large has one. */
+/* A learned position table would need a stream of its own; no model this large has one. */
 bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
@@ -15,8 +15,7 @@ uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
     if (!plan->streams) return 0;
-    const uint64_t window = qsf_window_bytes(s, place.unit, place.strip_bytes);
-    return window + qsf_window_checked_bytes(s, place.unit) + plan->n_batch * sizeof(uint32_t);
+    return qsf_stream_bytes(s, place.unit, 1, place.strip_bytes) + plan->n_batch * sizeof(uint32_t);
 }
 
 uint64_t qsf_embedding_kept_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
@@ -27,8 +26,8 @@ uint64_t qsf_embedding_kept_bytes(const qsf_source *s, const qsf_embedding_plan 
 
 static qsf_status kept_init(qsf_embedding *e, qsf_error *err)
 {
-    const qsf_platform *p = e->loader->mem;
-    const uint32_t n_embd = e->loader->source->hp.n_embd;
+    const qsf_platform *p = e->fetch->mem;
+    const uint32_t n_embd = e->fetch->source->hp.n_embd;
     e->kept = qsf_alloc_array(p, e->n_kept, n_embd * sizeof *e->kept, "embedding rows", err);
     if (!e->kept) return QSF_E_MEMORY;
     e->kept_token = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_token, "embedding rows", err);
@@ -39,43 +38,35 @@ static qsf_status kept_init(qsf_embedding *e, qsf_error *err)
     return QSF_OK;
 }
 
-qsf_status qsf_embedding_init(qsf_embedding *e, qsf_loader *l, const qsf_embedding_plan *plan, qsf_error *err)
+qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embedding_plan *plan, qsf_error *err)
 {
-    const qsf_source *s = l->source;
-    *e = (qsf_embedding){ .loader = l, .streamed = plan->streams, .place = qsf_place_embedding(s) };
+    qsf_status st;
+    *e = (qsf_embedding){ .fetch = f, .streamed = plan->streams, .place = qsf_place_embedding(f->source) };
     if (!plan->streams) return QSF_OK;
-    const qsf_status st = qsf_window_init(&e->window, l, e->place.unit, e->place.strip_bytes, err);
-    if (st) return st;
-    e->checked = qsf_alloc(l->mem, qsf_window_checked_bytes(s, e->place.unit), "embedding", err);
-    if (!e->checked) return QSF_E_MEMORY;
-    e->window.checked = e->checked;
+    if ((st = qsf_stream_init(&e->rows, f, e->place.unit, 1, e->place.strip_bytes, false, err))) return st;
     e->n_batch = plan->n_batch;
     e->n_kept = plan->n_kept;
-    e->order = qsf_alloc_array(l->mem, e->n_batch, sizeof *e->order, "batch", err);
-    if (!e->order) return QSF_E_MEMORY;
-    return kept_init(e, err);
+    e->order = qsf_alloc_array(f->mem, e->n_batch, sizeof *e->order, "batch", err);
+    return e->order ? kept_init(e, err) : QSF_E_MEMORY;
 }
 
 void qsf_embedding_done(qsf_embedding *e)
 {
-    if (!e->loader) return;
-    const qsf_source *s = e->loader->source;
-    const qsf_platform *p = e->loader->mem;
+    if (!e->fetch) return;
+    const qsf_source *s = e->fetch->source;
+    const qsf_platform *p = e->fetch->mem;
     qsf_dealloc(p, e->kept_used, e->n_kept * sizeof *e->kept_used);
     qsf_dealloc(p, e->kept_token, e->n_kept * sizeof *e->kept_token);
     qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);
     qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
-    qsf_window_done(&e->window);
-    if (e->checked) qsf_dealloc(p, e->checked, qsf_window_checked_bytes(s, e->place.unit));
+    qsf_stream_done(&e->rows);
 }
-
-void qsf_embedding_forget(qsf_embedding *e) { qsf_window_forget(&e->window); }
 
 /* ---- rows that are kept ---- */
 
 static float *kept_row(const qsf_embedding *e, size_t i)
 {
-    return e->kept + i * e->loader->source->hp.n_embd;
+    return e->kept + i * e->fetch->source->hp.n_embd;
 }
 
 /* The place of a token's row, -1: it is not there. */
@@ -95,7 +86,7 @@ static void kept_put(qsf_embedding *e, int32_t token, const float *x)
         if (e->kept_used[i] < e->kept_used[oldest]) oldest = i;
     e->kept_token[oldest] = token;
     e->kept_used[oldest] = ++e->used;
-    memcpy(kept_row(e, oldest), x, e->loader->source->hp.n_embd * sizeof *x);
+    memcpy(kept_row(e, oldest), x, e->fetch->source->hp.n_embd * sizeof *x);
 }
 
 static bool kept_get(qsf_embedding *e, int32_t token, float *x)
@@ -103,7 +94,7 @@ static bool kept_get(qsf_embedding *e, int32_t token, float *x)
     const int64_t i = kept_find(e, token);
     if (i < 0) return false;
     e->kept_used[i] = ++e->used;
-    memcpy(x, kept_row(e, (size_t)i), e->loader->source->hp.n_embd * sizeof *x);
+    memcpy(x, kept_row(e, (size_t)i), e->fetch->source->hp.n_embd * sizeof *x);
     return true;
 }
 
@@ -140,16 +131,11 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
                                qsf_error *err)
 {
     uint64_t begin, end;
-    qsf_status st;
     *w = NULL;
-    if (!e->streamed) {
-        if (wait && (st = qsf_loader_wait(e->loader, e->place.unit, err))) return st;
-        return qsf_loader_get(e->loader, e->place.unit, w, err);
-    }
+    if (!e->streamed) return qsf_fetch_unit(e->fetch, e->place.unit, wait, w, err);
     if (e->next == e->n_order) return QSF_OK;
     strip_range(e, batch->rows[e->order[e->next]].token, &begin, &end);
-    if ((st = qsf_window_start(&e->window, begin, end, NULL, err))) return st;
-    return qsf_window_poll(&e->window, wait, err);
+    return qsf_stream_get(&e->rows, begin, end, NULL, wait, &e->strip, err);
 }
 
 /* Embeds row r of the batch: row `row` of t, plus its token's centroid where the file has them,
@@ -184,8 +170,8 @@ static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters,
 
 bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *places)
 {
-    const qsf_embd_clusters *clusters = e->loader->source->embd_clusters;
-    const qsf_window *w = &e->window;
+    const qsf_embd_clusters *clusters = e->fetch->source->embd_clusters;
+    const qsf_slot *w = e->strip;
     if (!e->streamed) {
         embed_resident(p, clusters, places);
         return true;
@@ -199,7 +185,7 @@ bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *
         qsf_tensor strip = *e->place.t;
         strip.rows = e->place.strip_rows;
         strip.bytes = e->place.strip_bytes;
-        strip.data = qsf_window_at(w, begin);
+        strip.data = qsf_slot_at(w, begin);
         embed_row(p, clusters, r, &strip, (uint32_t)token % strip.rows, NULL);
         kept_put(e, token, p->b->x + r * p->b->ld_embd);
     }

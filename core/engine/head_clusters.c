@@ -30,7 +30,7 @@ qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *e
     if (!s->clusters)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no clusters of the head's rows; qsf-convert "
                         "--head-clusters 2048 makes them", s->path);
-    const bool outliers = qsf_unit_find(s, head.unit, QSF_K_OUTLIERS + head.t->kind) >= 0;
+    const bool outliers = qsf_unit_find(s, qsf_source_unit(s, head.unit), QSF_K_OUTLIERS + head.t->kind) >= 0;
     if (!qsf_type_tiles(head.t->type) || outliers ||
         qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: clusters are for heads of a quantised type, without "

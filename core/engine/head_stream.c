@@ -23,7 +23,7 @@ static void vectors_range(const qsf_source *s, uint64_t *begin, uint64_t *end)
     }
 }
 
-/* A head's bias would need a window of its own; no model this large has one. */
+/* A head's bias would need a stream of its own; no model this large has one. */
 bool qsf_head_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_head(s);
@@ -31,8 +31,8 @@ bool qsf_head_can_stream(const qsf_source *s)
     if (!qsf_place_can_stream(s, &place)) return false;
     if (s->hp.tied) return !s->hp.learned_pos;          /* as the embedding, which it is */
     vectors_range(s, &begin, &end);
-    if (qsf_unit_find(s, place.unit, QSF_K_OUTPUT_BIAS) >= 0 || begin >= end) return false;
-    return qsf_window_possible(s, place.unit, begin, end);
+    if (qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0 || begin >= end) return false;
+    return qsf_stream_possible(s, place.unit, begin, end);
 }
 
 /* Rows of a part of the head that takes at most `part` bytes. */
@@ -47,11 +47,12 @@ static uint64_t part_bytes(const qsf_matrix_place *p, uint32_t rows)
     return p->strip_bytes * rows / p->strip_rows;
 }
 
-/* Whether the parts are brought into tiles.  Where a window begins at a checked chunk it has no
+/* Whether the parts are brought into tiles.  One that begins at a checked chunk has no
  * room to fill the last strip. */
 static bool part_tiles(const qsf_source *s, const qsf_matrix_place *p)
 {
-    return qsf_ggml_tile_type(p->t) >= 0 && (p->t->rows % QSF_TILE_ROWS == 0 || !s->units[p->unit].has_crc);
+    if (qsf_ggml_tile_type(p->t) < 0) return false;
+    return p->t->rows % QSF_TILE_ROWS == 0 || !s->units[qsf_source_unit(s, p->unit)].has_crc;
 }
 
 /* ---- memory ---- */
@@ -62,68 +63,47 @@ uint64_t qsf_head_stream_bytes(const qsf_source *s, const qsf_head_stream_plan *
     uint64_t begin, end;
     if (!plan->streams) return 0;
     const uint64_t part = part_bytes(&place, part_rows(&place, plan->part));
-    const uint64_t windows = QSF_LOADER_WINDOWS * qsf_window_bytes(s, place.unit, part);
     const uint64_t norm = 2 * s->hp.n_embd * sizeof(float);
-    const uint64_t bytes = qsf_window_checked_bytes(s, place.unit) + windows + norm;
+    const uint64_t bytes = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part) + norm;
     if (s->hp.tied) return bytes;
     vectors_range(s, &begin, &end);
-    return bytes + qsf_window_bytes(s, place.unit, end - begin);
+    return bytes + qsf_stream_bytes(s, place.unit, 1, end - begin);
 }
 
-static qsf_status stream_init(qsf_head_stream *h, uint64_t part, qsf_error *err)
+static qsf_status head_stream_begin(qsf_head_stream *h, uint64_t part, qsf_error *err)
 {
-    qsf_loader *l = h->loader;
-    const qsf_source *s = l->source;
-    qsf_status st;
+    qsf_fetch *f = h->fetch;
+    const qsf_source *s = f->source;
     uint64_t begin, end;
     h->rows = part_rows(&h->place, part);
     h->n_parts = (uint32_t)qsf_ceil_div(h->place.t->rows, h->rows);
-    h->checked = qsf_alloc(l->mem, qsf_window_checked_bytes(s, h->place.unit), "head", err);
-    if (!h->checked) return QSF_E_MEMORY;
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) {
-        qsf_window *w = &h->windows[i];
-        if ((st = qsf_window_init(w, l, h->place.unit, part_bytes(&h->place, h->rows), err))) return st;
-        w->threaded = true;
-        w->checked = h->checked;
-    }
+    const uint64_t bytes = part_bytes(&h->place, h->rows);
+    qsf_status st = qsf_stream_init(&h->parts, f, h->place.unit, QSF_PARTS_AHEAD, bytes, true, err);
+    if (st) return st;
     vectors_range(s, &begin, &end);
-    if (!s->hp.tied && (st = qsf_window_init(&h->vectors_window, l, h->place.unit, end - begin, err)))
-        return st;
-    h->norm = qsf_alloc_array(l->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *h->norm, "final norm", err);
+    if (!s->hp.tied) st = qsf_stream_init(&h->final_norm, f, h->place.unit, 1, end - begin, false, err);
+    if (st) return st;
+    h->norm = qsf_alloc_array(f->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *h->norm, "final norm", err);
     return h->norm ? QSF_OK : QSF_E_MEMORY;
 }
 
-qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_loader *l, const qsf_head_stream_plan *plan,
+qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_fetch *f, const qsf_head_stream_plan *plan,
                                 qsf_error *err)
 {
-    *h = (qsf_head_stream){ .loader = l, .streamed = plan->streams, .place = qsf_place_head(l->source),
+    *h = (qsf_head_stream){ .fetch = f, .streamed = plan->streams, .place = qsf_place_head(f->source),
                             .n_parts = 1 };
-    return plan->streams ? stream_init(h, plan->part, err) : QSF_OK;
+    return plan->streams ? head_stream_begin(h, plan->part, err) : QSF_OK;
 }
 
 void qsf_head_stream_done(qsf_head_stream *h)
 {
-    if (!h->loader) return;
-    const qsf_source *s = h->loader->source;
-    const qsf_platform *p = h->loader->mem;
-    qsf_dealloc(p, h->norm, 2 * s->hp.n_embd * sizeof *h->norm);
-    qsf_window_done(&h->vectors_window);
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_done(&h->windows[i]);
-    if (h->checked) qsf_dealloc(p, h->checked, qsf_window_checked_bytes(s, h->place.unit));
-}
-
-void qsf_head_stream_forget(qsf_head_stream *h)
-{
-    qsf_window_forget(&h->vectors_window);
-    for (int i = 0; i < QSF_LOADER_WINDOWS; i++) qsf_window_forget(&h->windows[i]);
+    if (!h->fetch) return;
+    qsf_dealloc(h->fetch->mem, h->norm, 2 * h->fetch->source->hp.n_embd * sizeof *h->norm);
+    qsf_stream_done(&h->final_norm);
+    qsf_stream_done(&h->parts);
 }
 
 /* ---- parts ---- */
-
-static qsf_window *part_window(qsf_head_stream *h, uint32_t part)
-{
-    return &h->windows[part % QSF_LOADER_WINDOWS];
-}
 
 /* Part `part` of the head, as the file has it; *begin is where. */
 static qsf_tensor part_tensor(const qsf_head_stream *h, uint32_t part, uint64_t *begin)
@@ -139,33 +119,34 @@ static qsf_status part_start(qsf_head_stream *h, uint32_t part, qsf_error *err)
 {
     uint64_t begin;
     const qsf_tensor t = part_tensor(h, part, &begin);
-    const bool tiles = part_tiles(h->loader->source, &h->place);
-    return qsf_window_start(part_window(h, part), begin, begin + t.bytes, tiles ? &t : NULL, err);
+    const bool tiles = part_tiles(h->fetch->source, &h->place);
+    return qsf_stream_start(&h->parts, begin, begin + t.bytes, tiles ? &t : NULL, err);
 }
 
-static qsf_status unit_fetch(qsf_head_stream *h, uint32_t unit, bool wait, const qsf_weights **w,
-                             qsf_error *err)
+static qsf_status part_get(qsf_head_stream *h, uint32_t part, bool wait, qsf_error *err)
 {
-    const qsf_status st = wait ? qsf_loader_wait(h->loader, unit, err) : QSF_OK;
-    return st ? st : qsf_loader_get(h->loader, unit, w, err);
+    uint64_t begin;
+    const qsf_tensor t = part_tensor(h, part, &begin);
+    const bool tiles = part_tiles(h->fetch->source, &h->place);
+    return qsf_stream_get(&h->parts, begin, begin + t.bytes, tiles ? &t : NULL, wait, &h->part, err);
 }
 
 /* The final norm's vectors of a unit that is not loaded whole. */
 static qsf_status vectors_fetch(qsf_head_stream *h, bool wait, qsf_error *err)
 {
-    const qsf_source *s = h->loader->source;
+    const qsf_source *s = h->fetch->source;
+    const qsf_slot *slot;
     uint64_t begin, end;
-    qsf_status st;
     if (h->vectors.v[QSF_K_OUTPUT_NORM]) return QSF_OK;
     vectors_range(s, &begin, &end);
-    if ((st = qsf_window_start(&h->vectors_window, begin, end, NULL, err))) return st;
-    if ((st = qsf_window_poll(&h->vectors_window, wait, err))) return st;
-    const qsf_unit *u = &s->units[h->place.unit];
+    const qsf_status st = qsf_stream_get(&h->final_norm, begin, end, NULL, wait, &slot, err);
+    if (st) return st;
+    const qsf_unit *u = &s->units[qsf_source_unit(s, h->place.unit)];
     for (uint32_t i = u->first_tensor; i < u->first_tensor + u->n_tensors; i++) {
         qsf_tensor t = s->tensors[i];
         if (!is_final_norm(t.kind)) continue;
         float *to = h->norm + (t.kind == QSF_K_OUTPUT_NORM_BIAS ? s->hp.n_embd : 0);
-        t.data = qsf_window_at(&h->vectors_window, s->places[i]);
+        t.data = qsf_slot_at(slot, s->places[i]);
         qsf_dequant_rows(&t, 0, 1, to);
         h->vectors.v[t.kind] = to;
     }
@@ -175,21 +156,21 @@ static qsf_status vectors_fetch(qsf_head_stream *h, bool wait, qsf_error *err)
 qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, qsf_head_units *units,
                                  qsf_error *err)
 {
-    const qsf_source *s = h->loader->source;
+    const qsf_source *s = h->fetch->source;
     qsf_status st;
     units->final = &h->vectors;
     units->head = NULL;
-    if (!h->streamed || s->hp.tied) st = unit_fetch(h, qsf_unit_final(s), wait, &units->final, err);
+    if (!h->streamed || s->hp.tied) st = qsf_fetch_unit(h->fetch, qsf_id_final(), wait, &units->final, err);
     else st = vectors_fetch(h, wait, err);
     if (st) return st;
     if (!h->streamed) {
         units->head = units->final;
-        return s->hp.tied ? unit_fetch(h, h->place.unit, wait, &units->head, err) : QSF_OK;
+        return s->hp.tied ? qsf_fetch_unit(h->fetch, h->place.unit, wait, &units->head, err) : QSF_OK;
     }
     if ((st = part_start(h, part, err))) return st;
     /* A failure shows when that part is needed. */
     if (part + 1 < h->n_parts) (void)part_start(h, part + 1, NULL);
-    return qsf_window_poll(part_window(h, part), wait, err);
+    return part_get(h, part, wait, err);
 }
 
 qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, const qsf_head_units *units)
@@ -198,14 +179,14 @@ qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, cons
     if (!h->streamed) {
         p.m = units->head->m[h->place.t->kind];
         p.bias = units->final->v[QSF_K_OUTPUT_BIAS];
-        p.own = qsf_loader_writable(h->loader, h->place.unit, p.m.t.data);
+        p.own = qsf_fetch_writable(h->fetch, p.m.t.data);
         return p;
     }
-    const qsf_window *w = &h->windows[part % QSF_LOADER_WINDOWS];
+    const qsf_slot *w = h->part;
     uint64_t begin;
     p.row = part * h->rows;
     p.m.t = part_tensor(h, part, &begin);
-    p.m.t.data = qsf_window_at(w, begin);
+    p.m.t.data = qsf_slot_at(w, begin);
     if (w->tile.data) p.m.t = w->tile;          /* GGUF's */
     if (p.m.t.packing == 1) p.m.form = qsf_form_of_type(p.m.t.type);
     p.m.blocks = p.m.t.block ? (uint32_t)qsf_ceil_div(p.m.t.cols, p.m.t.block) : 0;
@@ -215,13 +196,13 @@ qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, cons
 void qsf_head_stream_ahead(qsf_head_stream *h)
 {
     if (!h->streamed) return;
-    for (uint32_t part = 0; part < QSF_MIN(h->n_parts, QSF_LOADER_WINDOWS); part++)
+    for (uint32_t part = 0; part < QSF_MIN(h->n_parts, QSF_PARTS_AHEAD); part++)
         (void)part_start(h, part, NULL);
 }
 
 void qsf_head_stream_next(qsf_head_stream *h, uint32_t part)
 {
     /* After the last part comes the next token's first. */
-    const uint32_t next = part + QSF_LOADER_WINDOWS;
-    if (h->streamed) (void)part_start(h, next < h->n_parts ? next : part % QSF_LOADER_WINDOWS, NULL);
+    const uint32_t next = part + QSF_PARTS_AHEAD;
+    if (h->streamed) (void)part_start(h, next < h->n_parts ? next : part % QSF_PARTS_AHEAD, NULL);
 }

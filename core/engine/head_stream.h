@@ -1,22 +1,19 @@
-/* The head's weights: in memory, or (where the budget is too small for them) part by part through
- * windows on the file.
+/* The head's weights: in memory, or (where the budget is too small for them) part by part.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_HEAD_STREAM_H
 #define QSF_HEAD_STREAM_H
 
 #include "engine/head_logits.h"
 #include "engine/matrix_place.h"
-#include "weights/window.h"
+#include "weights/stream.h"
 
 typedef struct qsf_head_stream {
-    qsf_loader *loader;
+    qsf_fetch  *fetch;
     bool       streamed;
     qsf_matrix_place place;
-    /* Which chunks the windows have compared with their CRC; of a tied head not the embedding's,
-     * because two threads look at them. */
-    uint8_t   *checked;
-    qsf_window windows[QSF_LOADER_WINDOWS];      /* parts: one is computed while the other is read */
-    qsf_window vectors_window;         /* the final norm of a unit that also holds the head */
+    qsf_stream parts;                  /* QSF_PARTS_AHEAD of them */
+    qsf_stream final_norm;             /* of a unit that also holds the head */
+    const qsf_slot *part;              /* what has been fetched last */
     uint32_t   rows;                   /* of a part, a multiple of 16 */
     uint32_t   n_parts;                /* 1 where the head is in memory */
     qsf_weights vectors;
@@ -31,10 +28,9 @@ typedef struct qsf_head_stream_plan {
 bool       qsf_head_can_stream(const qsf_source *s);
 /* Memory of one that streams. */
 uint64_t   qsf_head_stream_bytes(const qsf_source *s, const qsf_head_stream_plan *plan);
-qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_loader *l, const qsf_head_stream_plan *plan,
+qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_fetch *f, const qsf_head_stream_plan *plan,
                                 qsf_error *err);
-void       qsf_head_stream_done(qsf_head_stream *h);       /* before the loader's; takes one never begun */
-void       qsf_head_stream_forget(qsf_head_stream *h);     /* ends running reads */
+void       qsf_head_stream_done(qsf_head_stream *h);       /* before the fetch's; takes one never begun */
 
 /* The units of the final norm and, where it is in memory, of the head. */
 typedef struct qsf_head_units { const qsf_weights *final, *head; } qsf_head_units;
@@ -46,7 +42,7 @@ qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, q
 qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, const qsf_head_units *units);
 /* Begins to read the first parts, while the last layers are computed. */
 void       qsf_head_stream_ahead(qsf_head_stream *h);
-/* `part` was computed: begins to read into its window what comes after the other ones. */
+/* `part` was computed: begins to read what comes after the others. */
 void       qsf_head_stream_next(qsf_head_stream *h, uint32_t part);
 
 #endif

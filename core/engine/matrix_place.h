@@ -7,7 +7,7 @@
 
 typedef struct qsf_matrix_place {
     const qsf_tensor *t;      /* its shape and type */
-    uint32_t unit;
+    qsf_unit_id unit;
     uint64_t at;              /* in the unit */
     /* A strip: rows that belong together in memory (those of a row of tiles, or one) and their
      * bytes. */

@@ -13,7 +13,7 @@
 #include "engine/kv.h"
 #include "engine/kv_attention.h"
 #include "engine/rope.h"
-#include "weights/loader.h"
+#include "weights/layers.h"
 
 #include <stdatomic.h>
 

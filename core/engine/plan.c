@@ -5,7 +5,7 @@
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };
-/* Pieces of the reserve beside the loader's slots, at most; and of these the large ones. */
+/* Pieces of the reserve beside the fetch's slots, at most; and of these the large ones. */
 enum { PLAN_PIECES = 44, PLAN_LARGE = 18 };
 /* A program's heap, what large pieces lose to whole pages, and what its code takes beyond the 4 MB
  * that a budget leaves to it. */
@@ -37,18 +37,19 @@ static qsf_status plan_measure(const qsf_source *s, const qsf_context_options *o
     /* Pieces of the reserve begin at whole cache lines, the larger ones at whole pages. */
     const uint64_t lines = (s->n_units + 1 + PLAN_PIECES) * (uint64_t)QSF_RESERVE_LINE;
     const uint64_t rounding = lines + PLAN_LARGE * QSF_RESERVE_PAGE;
-    *z = (plan_sizes){ .tables = qsf_loader_tables(s, o->n_threads) + rounding };
+    *z = (plan_sizes){ .tables = qsf_fetch_tables(s, o->n_threads) + rounding };
     for (uint32_t u = 0; u < s->n_units; u++) {
         uint64_t slot, stored, raw;
         if (u < s->hp.n_layers && !qsf_layer_runs(s, o->quality, u)) continue;
         const qsf_status st = qsf_unit_memory(s, u, &slot, &stored, &raw, err);
         if (st) return st;
-        const bool head = u == qsf_unit_final(s) && !s->hp.tied;
-        plan_stage(z->staging[u == qsf_unit_embd(s) ? 1 : head ? 2 : 0], stored, raw);
+        const qsf_unit_kind kind = qsf_unit_id_at(s->hp.n_layers, u).kind;
+        const bool head = kind == QSF_UNIT_FINAL && !s->hp.tied;
+        plan_stage(z->staging[kind == QSF_UNIT_EMBEDDING ? 1 : head ? 2 : 0], stored, raw);
         slot = qsf_reserve_room(slot);
         layer_bytes[u] = slot;
-        if (u == qsf_unit_embd(s)) z->embd = slot;
-        else if (u == qsf_unit_final(s)) z->final = slot;
+        if (kind == QSF_UNIT_EMBEDDING) z->embd = slot;
+        else if (kind == QSF_UNIT_FINAL) z->final = slot;
         else {
             z->layers += slot;
             z->largest = QSF_MAX(z->largest, slot);
@@ -90,7 +91,7 @@ static void plan_can_stream(const qsf_source *s, const plan_sizes *z, plan_state
     state->can_head = tied ? state->can_embd : state->can_head && parts < z->final;
 }
 
-/* What the loader's staging buffers must hold. */
+/* What the fetch's staging buffers must hold. */
 static uint64_t plan_staging(const plan_sizes *z, const plan_state *state, int which)
 {
     uint64_t most = z->staging[0][which];
@@ -125,7 +126,7 @@ static uint64_t plan_own(const qsf_source *s, const qsf_context_options *o)
 }
 static uint64_t plan_stacks(const qsf_source *s, const qsf_context_options *o)
 {
-    return ((uint64_t)o->n_threads + qsf_loader_threaded(s)) * PLAN_STACK;
+    return ((uint64_t)o->n_threads + qsf_fetch_threaded(s)) * PLAN_STACK;
 }
 static uint64_t plan_program(const qsf_model *model)
 {
@@ -363,7 +364,7 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
         spare -= bytes;
         pinned += bytes;
     }
-    const uint64_t embd = m->caps[n_layers], final = m->caps[n_layers + 1];
+    const uint64_t embd = m->caps[qsf_unit_embd(s)], final = m->caps[qsf_unit_final(s)];
     plan->n_slots = m->n_slots == n_run ? 0 : n_slots;
     if (plan->n_slots)
         plan_note(plan, false, "%u of %u layers stream", (unsigned)(n_run - m->n_slots), (unsigned)n_run);
@@ -375,11 +376,11 @@ static void plan_place(const qsf_source *s, const plan_sizes *z, const plan_stat
     }
     if (!m->embedding.streams) {
         m->caps[m->n_slots] = embd;
-        m->pins[m->n_slots++] = (int32_t)n_layers;
+        m->pins[m->n_slots++] = (int32_t)qsf_unit_embd(s);
     }
     if (!m->head.streams || s->hp.tied) {
         m->caps[m->n_slots] = final;
-        m->pins[m->n_slots++] = (int32_t)n_layers + 1;
+        m->pins[m->n_slots++] = (int32_t)qsf_unit_final(s);
     }
     m->stored = plan_staging(z, state, 0);
     m->n_stages = plan_stages(state);

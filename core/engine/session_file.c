@@ -71,7 +71,7 @@ static uint32_t session_keys(const qsf_context *c)
 {
     const qsf_hparams *hp = c->hp;
     session_hash x = { 0xcbf29ce484222325u };
-    for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_loader_skips(&c->loader, i));
+    for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_layer_skipped(&c->fetch, i));
     hash_number(&x, hp->rope_factors_long && c->o.n_ctx > hp->scaling_orig_ctx);
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
     for (int i = 0; i < 2; i++) hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : c->rope[i].slow);

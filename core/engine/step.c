@@ -64,7 +64,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         c->now.old_length[s] = c->kv.seqs[s].length;
     }
     c->now.active = true;
-    c->loader.batch++;
+    c->fetch.batch++;
     c->batch.n = c->now.n_new = (uint32_t)n;
     c->batch.n_asked = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
 
 static uint32_t next_layer(const qsf_context *c, uint32_t layer)
 {
-    while (layer < c->hp->n_layers && qsf_loader_skips(&c->loader, layer)) layer++;
+    while (layer < c->hp->n_layers && qsf_layer_skipped(&c->fetch, layer)) layer++;
     return layer;
 }
 
@@ -108,12 +108,12 @@ static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
     if (stage == 0) return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
     if (stage > n_layers)
         return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
-    qsf_status st = qsf_loader_get(&c->loader, stage - 1, &need->w, &c->error);
+    const qsf_unit_id layer = qsf_id_layer(stage - 1);
+    const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
     if (st != QSF_PENDING) return st;
     /* The buffer of the last layer is free: the one after this begins to travel. */
-    qsf_loader_prefetch(&c->loader, stage - 1);
-    if (wait) st = qsf_loader_wait(&c->loader, stage - 1, &c->error);
-    return st ? st : qsf_loader_get(&c->loader, stage - 1, &need->w, &c->error);
+    qsf_layers_ahead(&c->fetch, stage - 1);
+    return wait ? qsf_fetch_unit(&c->fetch, layer, true, &need->w, &c->error) : st;
 }
 
 static void batch_done(qsf_context *c)
@@ -130,14 +130,6 @@ static void batch_done(qsf_context *c)
         c->stats.tokens_prompt += c->now.n_new;
         c->stats.ns_prompt += ns;
     }
-}
-
-/* What else is on the way may fail too: the next batch does not hear of it. */
-static void batch_failed(qsf_context *c)
-{
-    qsf_batch_drop(c);
-    qsf_head_stream_forget(&c->head_stream);
-    qsf_embedding_forget(&c->embedding);
 }
 
 /* Weights that were damaged, or are of another type than the file says, make numbers that are none;
@@ -170,14 +162,14 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
 {
     const uint32_t next = next_layer(c, layer + 1);
     qsf_exit_join(&c->early_exit, &c->batch, p, layer);
-    qsf_loader_prefetch(&c->loader, layer);     /* bytes travel while this layer computes */
+    qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = qsf_layer_of(c->hp, layer);
     p->layer.kv = qsf_layers_run(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
     const uint32_t to = qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
-    for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_loader_skips(&c->loader, i);
+    for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
     c->now.stage = 1 + to;
 }
 
@@ -218,7 +210,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
     step_weights weights = { 0 };
     if (waiting) *waiting = false;
     if (!c->now.active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
-    if (c->now.waiting_ns) qsf_loader_waited(&c->loader, qsf_now(c->platform) - c->now.waiting_ns);
+    if (c->now.waiting_ns) qsf_fetch_waited(&c->fetch, qsf_now(c->platform) - c->now.waiting_ns);
     c->now.waiting_ns = 0;
     qsf_status st = step_fetch(c, false, &weights);
     if (st == QSF_PENDING) {
@@ -227,7 +219,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
         return st;
     }
     if (!st) st = step_compute(c, &weights);
-    if (st && st != QSF_PENDING) batch_failed(c);
+    if (st && st != QSF_PENDING) qsf_batch_drop(c);
     return st;
 }
 
@@ -242,7 +234,7 @@ qsf_status qsf_wait(qsf_context *c)
     step_weights weights;
     const qsf_status st = step_fetch(c, true, &weights);
     if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
-    if (st && st != QSF_E_UNSUPPORTED) batch_failed(c);     /* a host that cannot wait may go on stepping */
+    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may go on stepping */
     return st;
 }
 

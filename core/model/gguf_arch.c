@@ -1,6 +1,7 @@
 /* The architectures that GGUF names, as data, and their hyperparameters with the defaults that llama.cpp gives them.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
+#include "model/source_read.h"
 
 /* ---- the table ---- */
 

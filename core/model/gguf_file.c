@@ -4,6 +4,7 @@
  * Everything before the weights is read to memory, more and more of it until it is whole, so that all parsing is of plain memory.  Nothing
  * is allocated by a count or length before that was compared with the file's length. */
 #include "model/gguf.h"
+#include "model/source_read.h"
 
 enum {
     GGUF_MAX_KEYS = 1 << 16,

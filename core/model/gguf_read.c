@@ -47,7 +47,7 @@ typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, co
 typedef struct gguf_layout {
     const gguf *g;
     gguf_kinds  kinds;
-    gguf_place (*units)[QSF_N_KINDS];       /* [n_layers + 2] */
+    gguf_place (*units)[QSF_N_KINDS];       /* [n_units] */
 } gguf_layout;
 
 static uint64_t dim_size(const qsf_hparams *hp, uint8_t dim)
@@ -235,7 +235,7 @@ static qsf_status read_tensors(gguf *g, const gguf_kinds *kinds, qsf_error *err)
     if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
-    s->n_units = s->hp.n_layers + 2;
+    s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;

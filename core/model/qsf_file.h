@@ -30,8 +30,6 @@ uint32_t   qsf_header_block(uint32_t type, uint8_t log2_block);
 static inline bool qsf_kind_skipped(uint32_t kind) { return kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS; }
 
 /* ---- opening ---- */
-/* "layer 3", "embedding", "final section" */
-const char *qsf_unit_name(const qsf_source *s, uint32_t unit, char buf[32]);
 /* Takes t at raw place `place` as the unit's next tensor, after checking both against the unit and its other tensors.  s->tensors and
  * s->places have room for it. */
 qsf_status  qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place, qsf_error *err);

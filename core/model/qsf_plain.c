@@ -3,6 +3,7 @@
 #include "model/compress.h"
 #include "model/qsf_file.h"
 #include "model/source_formats.h"
+#include "model/source_read.h"
 
 /* A unit of known place: one extent. */
 static qsf_status plain_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t bytes, qsf_error *err)

@@ -7,6 +7,7 @@
 #include "model/qsf_ext.h"
 #include "model/qsf_file.h"
 #include "model/source_formats.h"
+#include "model/source_read.h"
 
 typedef struct qsf_opening {
     uint8_t  header[QSF_HEADER_BYTES];
@@ -284,7 +285,7 @@ static qsf_status ext_tensors(qsf_source *s, const qsf_ext *x, qsf_error *err)
 
 static qsf_status units_new(qsf_source *s, qsf_error *err)
 {
-    s->n_units = s->hp.n_layers + 2;
+    s->n_units = qsf_units_of(s->hp.n_layers);
     s->n_extents = s->n_units;
     if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err))) return QSF_E_MEMORY;
     if (!(s->extents = qsf_arena_array(s->arena, s->n_extents, sizeof *s->extents, "units", err))) return QSF_E_MEMORY;

@@ -41,14 +41,6 @@ qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer
 
 /* ---- opening ---- */
 
-const char *qsf_unit_name(const qsf_source *s, uint32_t unit, char buf[32])
-{
-    if (unit == qsf_unit_embd(s)) return "embedding";
-    if (unit == qsf_unit_final(s)) return "final section";
-    qsf_format(buf, 32, "layer %u", (unsigned)unit);
-    return buf;
-}
-
 static bool unit_takes_kind(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
     if (kind >= QSF_K_OUTLIERS) kind -= QSF_K_OUTLIERS;

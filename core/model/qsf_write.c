@@ -47,8 +47,9 @@ struct qsf_writer {
     uint64_t    state_bytes;
 };
 
-static uint32_t writer_embd(const qsf_writer *w) { return w->hp.n_layers; }
-static uint32_t writer_final(const qsf_writer *w) { return w->hp.n_layers + 1; }
+static uint32_t writer_embd(const qsf_writer *w) { return qsf_unit_number(w->hp.n_layers, qsf_id_embd()); }
+static uint32_t writer_final(const qsf_writer *w) { return qsf_unit_number(w->hp.n_layers, qsf_id_final()); }
+static uint32_t writer_units(const qsf_writer *w) { return qsf_units_of(w->hp.n_layers); }
 static bool writer_packs(const qsf_writer *w) { return w->o.compression != QSF_COMPRESS_NONE && w->unit < w->hp.n_layers; }
 
 /* ---- bytes ---- */
@@ -213,7 +214,7 @@ qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err)
 qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
 {
     const uint32_t next = w->steps == 0 ? writer_embd(w) : w->steps <= w->hp.n_layers ? w->steps - 1 : writer_final(w);
-    if (w->open || unit != next || w->steps >= w->hp.n_layers + 2)
+    if (w->open || unit != next || w->steps >= writer_units(w))
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: unit %u out of order: first the embedding, then the layers, then the final section", w->path, (unsigned)unit);
     w->open = true;
     w->unit = unit;
@@ -427,8 +428,9 @@ static void writer_header(qsf_writer *w)
 qsf_status qsf_writer_commit(qsf_writer *w, uint64_t *bytes, qsf_error *err)
 {
     qsf_status st;
-    if (w->open || w->steps != w->hp.n_layers + 2) {
-        st = qsf_fail(err, QSF_E_ARGUMENT, "%s: %u of %u units were written", w->path, (unsigned)w->steps, (unsigned)w->hp.n_layers + 2);
+    if (w->open || w->steps != writer_units(w)) {
+        st = qsf_fail(err, QSF_E_ARGUMENT, "%s: %u of %u units were written", w->path, (unsigned)w->steps,
+                      (unsigned)writer_units(w));
         goto fail;
     }
     const uint32_t index_crc = qsf_crc32(0, w->head + QSF_HEADER_BYTES, (size_t)w->hp.n_layers * QSF_ENTRY_BYTES);

@@ -18,8 +18,9 @@ typedef struct qsf_write_options {
 /* Begins path's temporary file.  hp, v and meta are copied or written at once.  On an error *out is NULL, nothing is left behind. */
 qsf_status qsf_writer_new(const qsf_platform *p, const char *path, const qsf_hparams *hp, const qsf_vocab *v,
                           const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o, qsf_writer **out, qsf_error *err);
-/* Units come in file order: embedding (hp.n_layers), layers 0 .. n_layers-1, final (hp.n_layers + 1).  t->data is in memory; packing is
- * taken as given.  The final unit's norm must be F16 (the founding document); a tied model's has no QSF_K_OUTPUT. */
+/* Units come in file order: the embedding, the layers, the final section; unit is a qsf_unit_number.
+ * t->data is in memory; packing is taken as given.  The final section's norm must be F16 (the
+ * founding document); a tied model's has no QSF_K_OUTPUT. */
 qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err);
 qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err);
 qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err);

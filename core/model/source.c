@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "kernels.h"
 #include "model/source_formats.h"
+#include "model/source_read.h"
 
 /* ---- how files are read ---- */
 
@@ -57,28 +58,6 @@ static void io_of_custom(qsf_custom_file *c, qsf_platform *io)
     io->read_poll = io_custom_read_end;
     io->read_wait = io_custom_read_end;
     io->reads_cross_threads = true;
-}
-
-qsf_status qsf_source_read(const qsf_source *s, uint32_t file, uint64_t at, void *dst, uint64_t len, const char *what, qsf_error *err)
-{
-    qsf_error io_err;
-    const uint64_t length = s->lengths[file];
-    if (at > length || len > length - at)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: %llu bytes at %llu lie beyond the file's %llu; is it cut short?", s->path, what,
-                        (unsigned long long)len, (unsigned long long)at, (unsigned long long)length);
-    if (len > SIZE_MAX) return qsf_fail(err, QSF_E_MEMORY, "%s: %s: %llu bytes at once", s->path, what, (unsigned long long)len);
-    const qsf_status st = qsf_read_all(s->io, s->files[file], at, dst, (size_t)len, &io_err);
-    return st ? qsf_fail(err, st, "%s: %s: %s", s->path, what, io_err.text) : QSF_OK;
-}
-
-qsf_status qsf_source_add_file(qsf_source *s, const char *path, qsf_error *err)
-{
-    if (s->n_files == QSF_MAX_SPLITS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: more than %d files", s->path, QSF_MAX_SPLITS);
-    const qsf_status st = qsf_host_open(s->io, path, &s->files[s->n_files], &s->lengths[s->n_files], err);
-    if (st) return st;
-    const char *name = qsf_arena_text(s->arena, path, strlen(path), err);
-    s->paths[s->n_files++] = name;
-    return name ? QSF_OK : QSF_E_MEMORY;
 }
 
 /* ---- opening ---- */
@@ -201,14 +180,6 @@ qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored
 {
     qsf_unit_times t = { 0 };
     return qsf_unit_check_timed(s, unit, stored, raw, true, &t, err);
-}
-
-int qsf_unit_find(const qsf_source *s, uint32_t unit, uint32_t kind)
-{
-    const qsf_unit *u = &s->units[unit];
-    for (uint32_t i = 0; i < u->n_tensors; i++)
-        if (s->tensors[u->first_tensor + i].kind == kind) return (int)i;
-    return -1;
 }
 
 /* Reads bytes [at, at+len) of a unit's stored bytes. */

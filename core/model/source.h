@@ -5,6 +5,7 @@
 #define QSF_SOURCE_H
 
 #include "base/host.h"
+#include "model/unit.h"
 #include "tensor/types.h"
 #include "text/vocab.h"
 
@@ -40,24 +41,7 @@ typedef struct qsf_hparams {
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
 } qsf_hparams;
 
-/* ---- units: what is loaded, used and dropped together ---- */
-enum { QSF_COMPRESS_NONE = 0, QSF_COMPRESS_LZ4 = 1, QSF_COMPRESS_LZ4HC = 2, QSF_COMPRESS_ZSTD = 3 };
-enum { QSF_MAX_HEAD_DIM = 1024 };
-enum { QSF_MAX_UNIT_TENSORS = 48, QSF_MAX_SPLITS = 512 };
-
-/* One read: file's bytes [at, at+len) to place `to` of the unit's stored bytes. */
-typedef struct qsf_extent { uint32_t file; uint64_t at, len, to; } qsf_extent;
-
-typedef struct qsf_unit {
-    uint64_t stored, raw;         /* bytes as read; after decompression (equal without) */
-    uint8_t  compression;
-    bool     has_crc;
-    uint32_t crc;                 /* of the stored bytes */
-    float    importance;          /* of a layer, 1 where unknown */
-    uint32_t first_extent, n_extents;
-    uint32_t first_tensor, n_tensors;
-    uint64_t payload;             /* QSF: of the stored bytes, those before the zeros that fill the extent; else unused */
-} qsf_unit;
+enum { QSF_MAX_HEAD_DIM = 1024, QSF_MAX_SPLITS = 512 };
 
 /* Rows of the head by likeness, for QSF_HEAD_CLUSTERS; docs/format.md says what the numbers are. */
 typedef struct qsf_clusters {
@@ -96,7 +80,7 @@ typedef struct qsf_source {
     qsf_file    **files;
     uint64_t     *lengths;        /* [n_files] */
     const char  **paths;          /* [n_files] */
-    /* units: 0 .. n_layers-1 the layers, then QSF_UNIT_EMBD and QSF_UNIT_FINAL */
+    /* by number, see qsf_unit_number */
     uint32_t      n_units;
     qsf_unit     *units;
     uint32_t      n_extents;
@@ -118,8 +102,12 @@ typedef struct qsf_source {
     uint64_t      opening;        /* bytes that were taken while the file was opened, most of which have been given back */
     struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;
-static inline uint32_t qsf_unit_embd(const qsf_source *s) { return s->hp.n_layers; }
-static inline uint32_t qsf_unit_final(const qsf_source *s) { return s->hp.n_layers + 1; }
+static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
+{
+    return qsf_unit_number(s->hp.n_layers, id);
+}
+static inline uint32_t qsf_unit_embd(const qsf_source *s) { return qsf_source_unit(s, qsf_id_embd()); }
+static inline uint32_t qsf_unit_final(const qsf_source *s) { return qsf_source_unit(s, qsf_id_final()); }
 
 /* Opens by magic.  custom: instead of a path (which then is only a name and may be NULL), or NULL; it is copied, and its close is called
  * once, when the source is closed or opening failed.  vocab_only: a file without weights is accepted (n_units is 0 then).  On an error
@@ -144,8 +132,5 @@ qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *
 
 /* Reads one tensor into fresh memory (for the converter and tests): *data is the caller's, qsf_dealloc(p, *data, t->bytes). */
 qsf_status qsf_source_load(const qsf_source *s, uint32_t unit, uint32_t tensor, void **data, qsf_error *err);
-
-/* Where a tensor is, by kind; -1: the unit has none. */
-int qsf_unit_find(const qsf_source *s, uint32_t unit, uint32_t kind);
 
 #endif

@@ -20,9 +20,4 @@ qsf_status qsf_qsf_unit_check(const qsf_source *s, uint32_t unit, const void *st
 /* After a reader has filled s: needed tensors are there, all have the shapes that s->hp asks for (core/model/shapes.c). */
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err);
 
-/* Reads [at, at+len) of file `file` whole; outside the file is QSF_E_CORRUPT ("cut short?"). what: "tensor headers of layer 3". */
-qsf_status qsf_source_read(const qsf_source *s, uint32_t file, uint64_t at, void *dst, uint64_t len, const char *what, qsf_error *err);
-/* Opens a further file (a split) as the next of s->files. */
-qsf_status qsf_source_add_file(qsf_source *s, const char *path, qsf_error *err);
-
 #endif

@@ -1,6 +1,7 @@
 /* Says what a file is that somebody gave in a model's place.
  * SPDX-License-Identifier: MIT */
 #include "model/source_formats.h"
+#include "model/source_read.h"
 
 #define STRANGER(at, bytes, what) { at, sizeof(bytes) - 1, bytes, what }
 #define UNPACK   "unpack it"

@@ -248,16 +248,17 @@ GGML_TEMPLATE void strip_to_tiles(uint32_t kind, uint32_t groups, const uint8_t 
 /* What the threads of a pool share: a part of each tensor's strips is a piece. */
 typedef struct tiles_run {
     qsf_tensor *const *t;
+    uint8_t *const *data;           /* of each, to be written */
     uint32_t n, n_pieces;
     uint8_t *strips;                /* [threads][strip_room] */
     size_t   strip_room;
 } tiles_run;
 
-static void tensor_to_tiles(const qsf_tensor *t, uint64_t from, uint64_t until, uint8_t *strip)
+static void tensor_to_tiles(const qsf_tensor *t, uint8_t *data, uint64_t from, uint64_t until, uint8_t *strip)
 {
     const size_t strip_bytes = qsf_ggml_strip_bytes(t), blocks = t->cols / t->block, each = strip_bytes / QSF_TILE_ROWS / blocks;
     for (uint64_t i = from; i < until; i++) {
-        uint8_t *to = (uint8_t *)(uintptr_t)t->data + i * strip_bytes;
+        uint8_t *to = data + i * strip_bytes;
         const size_t here = (size_t)QSF_MIN(t->rows - i * QSF_TILE_ROWS, QSF_TILE_ROWS) * each * blocks;
         memcpy(strip, to, here);
         memset(strip + here, 0, strip_bytes - here);
@@ -277,14 +278,15 @@ static void tiles_piece(void *arg, uint32_t thread, uint32_t piece)
     for (uint32_t i = 0; i < run->n; i++) {
         const uint64_t strips = qsf_ceil_div(run->t[i]->rows, QSF_TILE_ROWS);
         const qsf_range mine = qsf_range_of((size_t)strips, piece, run->n_pieces);
-        tensor_to_tiles(run->t[i], mine.begin, mine.end, run->strips + thread * run->strip_room);
+        uint8_t *strip = run->strips + thread * run->strip_room;
+        tensor_to_tiles(run->t[i], run->data[i], mine.begin, mine.end, strip);
     }
 }
 
-void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool)
+void qsf_ggml_to_tiles(qsf_tensor *const *t, uint8_t *const *data, uint32_t n, void *strips, qsf_pool *pool)
 {
     enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
-    tiles_run run = { .t = t, .n = n, .n_pieces = 1, .strips = strips };
+    tiles_run run = { .t = t, .data = data, .n = n, .n_pieces = 1, .strips = strips };
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         run.strip_room = QSF_MAX(run.strip_room, qsf_ggml_strip_bytes(t[i]));
@@ -298,7 +300,9 @@ void qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool 
     }
     for (uint32_t i = 0; i < n; i++) {
         const int type = qsf_ggml_tile_type(t[i]);
-        assert(type >= 0 && qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) * QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
+        assert(type >= 0 && t[i]->data == data[i]);
+        assert(qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) *
+                                             QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
         t[i]->bytes = qsf_ggml_tiled_bytes(t[i]);
         t[i]->type = (uint8_t)type;
         t[i]->packing = 1;

@@ -13,9 +13,11 @@ int    qsf_ggml_tile_type(const qsf_tensor *t);
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t);
 /* Bytes of t as tiles, which is more than t->bytes where rows are no whole strips; t->bytes where it is no such tensor. */
 uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t);
-/* Permutes the data of n tensors, which can be written and has room for tiles, into tiles; each becomes what it then is.  The pool's
- * threads (NULL: the caller) share the work; strips is scratch for the largest strip for each of them. */
-void   qsf_ggml_to_tiles(qsf_tensor *const *t, uint32_t n, void *strips, qsf_pool *pool);
+/* Permutes n tensors into tiles where they lie: t[i]->data is data[i], which has room for tiles.
+ * Each t[i] becomes what it then is.  The pool's threads (NULL: the caller) share the work; strips
+ * is scratch for the largest strip for each of them. */
+void   qsf_ggml_to_tiles(qsf_tensor *const *t, uint8_t *const *data, uint32_t n, void *strips,
+                         qsf_pool *pool);
 /* The way back for one block: row r of a tile of type QSF_T_GGML + n to GGUF's bytes. */
 void   qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block);
 

@@ -1,0 +1,511 @@
+/* The table of slots, and how what is wanted comes into one.
+ * SPDX-License-Identifier: MIT */
+#include "weights/fetch.h"
+
+#include "tensor/ggml_tiles.h"
+#include "weights/evict_cyclic.h"
+
+static uint32_t slot_unit(const qsf_fetch *f, const qsf_slot *slot)
+{
+    return qsf_source_unit(f->source, slot->id);
+}
+
+/* ---- making weights of a unit ---- */
+
+static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
+{
+    const uint32_t unit = slot_unit(f, slot);
+    const bool crc = f->check_every || !f->units.checked[unit];
+    const qsf_unit_room room = { .mem = slot->mem, .cap = slot->cap, .raw = f->raw, .strips = strips,
+                                 .stored = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem,
+                                 .pool = pool };
+    const qsf_status st = qsf_weights_make(f->source, unit, &room, crc, slot->w, &slot->took.unit, err);
+    if (!st) f->units.checked[unit] = 1;
+    return st;
+}
+
+static uint8_t *fetch_strips(const qsf_fetch *f, bool thread)
+{
+    return thread ? f->strips + (f->strips_cap - f->strip_cap) : f->strips;
+}
+
+static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
+{
+    const uint64_t begin = qsf_now(f->source->platform);
+    const qsf_status st = slot->shelf->make(f, slot, strips, pool, err);
+    slot->took.prepare = qsf_now(f->source->platform) - begin;
+    return st;
+}
+
+/* ---- reading ---- */
+
+/* What a slot reads of its unit's extent i: `to` is the place in the slot; len 0: nothing. */
+static qsf_extent slot_extent(const qsf_fetch *f, const qsf_slot *slot, uint32_t i)
+{
+    const qsf_source *s = f->source;
+    qsf_extent x = s->extents[s->units[slot_unit(f, slot)].first_extent + i];
+    const uint64_t begin = QSF_MAX(x.to, slot->begin), end = QSF_MIN(x.to + x.len, slot->end);
+    x.at += begin - x.to;
+    x.len = begin < end ? end - begin : 0;
+    x.to = begin - slot->begin;
+    return x;
+}
+
+static qsf_status read_failed(const qsf_fetch *f, const qsf_slot *slot, uint32_t i, qsf_status st,
+                              qsf_error *err)
+{
+    char name[32];
+    const qsf_source *s = f->source;
+    const qsf_extent x = slot_extent(f, slot, i);
+    if (st == QSF_E_CORRUPT)
+        return qsf_fail(err, st, "%s: the file was changed while it was in use; open it again", s->path);
+    return qsf_fail(err, st, "%s: %s: reading %llu bytes at %llu failed", s->path,
+                    qsf_unit_name(s, slot_unit(f, slot), name), (unsigned long long)x.len,
+                    (unsigned long long)x.at);
+}
+
+/* Ends the reads that are over; wait: all. */
+static qsf_status slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
+{
+    const qsf_platform *io = f->source->io;
+    for (uint32_t i = 0; i < f->max_extents; i++) {
+        if (!slot->reads[i]) continue;
+        const qsf_status st = (wait ? io->read_wait : io->read_poll)(io->user, slot->reads[i]);
+        if (st == QSF_PENDING) return st;
+        slot->reads[i] = NULL;
+        if (st) return read_failed(f, slot, i, st, err);
+    }
+    return QSF_OK;
+}
+
+/* Ends what runs, whatever comes of it. */
+static void slot_stop(const qsf_fetch *f, qsf_slot *slot)
+{
+    const qsf_platform *io = f->source->io;
+    for (uint32_t i = 0; i < f->max_extents; i++) {
+        if (!slot->reads[i]) continue;
+        if (io->read_wait) io->read_wait(io->user, slot->reads[i]);
+        else while (io->read_poll(io->user, slot->reads[i]) == QSF_PENDING) ;
+        slot->reads[i] = NULL;
+    }
+}
+
+/* What the thread does with a slot.  Reads take from when those of its last job were over. */
+static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
+{
+    qsf_fetch *f = arg;
+    qsf_slot *slot = &f->slots[index];
+    const qsf_status st = slot_reads(f, slot, true, err);
+    const uint64_t now = qsf_now(f->source->platform);
+    slot->took.read = now - QSF_MAX(slot->begun, f->read_until);
+    f->read_until = now;
+    if (!st) return slot_make(f, slot, fetch_strips(f, true), NULL, err);
+    slot_stop(f, slot);
+    return st;
+}
+
+/* Units that stay are made by the caller with all threads: nothing else can be computed until then.
+ * Not those that need the staging buffers, which are the thread's. */
+static void slot_hand_over(qsf_fetch *f, uint32_t index)
+{
+    qsf_slot *slot = &f->slots[index];
+    if (!f->worker || !slot->shelf->threaded || (slot->pinned && slot->stage < 0)) return;
+    slot->job.fn = slot_job;
+    slot->job.arg = f;
+    slot->job.what = index;
+    qsf_worker_give(f->worker, &slot->job);
+}
+
+/* ---- slots ---- */
+
+static void slot_ask(const qsf_fetch *f, qsf_slot *slot)
+{
+    slot->asked = true;
+    slot->asked_in = f->batch;
+}
+
+/* It no longer is the slot of its unit, and its bytes are in no staging buffer. */
+static void slot_forget(qsf_fetch *f, qsf_slot *slot)
+{
+    if (slot->w && slot->state != QSF_SLOT_EMPTY) f->slot_of[slot_unit(f, slot)] = -1;
+    if (slot->stage >= 0) f->staging[slot->stage] = -1;
+    slot->stage = -1;
+    slot->state = QSF_SLOT_EMPTY;
+}
+
+/* Ends what runs in a slot and forgets what it holds. */
+static void slot_drop(qsf_fetch *f, uint32_t index)
+{
+    qsf_slot *slot = &f->slots[index];
+    if (slot->job.given) (void)qsf_worker_take(f->worker, &slot->job, true, NULL);
+    else if (slot->state == QSF_SLOT_READING) slot_stop(f, slot);
+    slot_forget(f, slot);
+}
+
+/* The slot takes what is wanted.  CRCs are of whole chunks: a part is widened to them. */
+static void slot_take(qsf_fetch *f, uint32_t index, const qsf_want *want, int32_t stage)
+{
+    const qsf_source *s = f->source;
+    qsf_slot *slot = &f->slots[index];
+    slot_forget(f, slot);
+    slot->state = QSF_SLOT_READING;
+    slot->id = want->id;
+    slot->begin = want->begin;
+    slot->end = want->end;
+    slot->stage = stage;
+    slot->took = (qsf_fetch_times){ 0 };
+    slot->begun = qsf_now(s->platform);
+    slot->begun_in = f->batch;
+    slot_ask(f, slot);
+    if (stage >= 0) f->staging[stage] = (int32_t)index;
+    const uint32_t unit = slot_unit(f, slot);
+    if (slot->w) {
+        f->slot_of[unit] = (int32_t)index;
+        return;
+    }
+    if (s->units[unit].has_crc) {
+        slot->begin = want->begin / s->crc_chunk * s->crc_chunk;
+        slot->end = QSF_MIN(qsf_round_up(want->end, s->crc_chunk), s->units[unit].payload);
+    }
+    slot->tile = want->tile ? *want->tile : (qsf_tensor){ 0 };
+    if (want->tile) slot->tile.data = qsf_slot_at(slot, want->begin);
+    assert(slot->begin < slot->end && slot->end - slot->begin <= slot->cap);
+}
+
+static qsf_status slot_start(qsf_fetch *f, uint32_t index, qsf_error *err)
+{
+    char name[32];
+    const qsf_source *s = f->source;
+    qsf_slot *slot = &f->slots[index];
+    const uint32_t unit = slot_unit(f, slot);
+    uint8_t *to = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem;
+    for (uint32_t i = 0; i < s->units[unit].n_extents; i++) {
+        const qsf_extent x = slot_extent(f, slot, i);
+        if (!x.len) continue;
+        const qsf_status st = s->io->read_start(s->io->user, s->files[x.file], x.at, to + x.to, (size_t)x.len,
+                                                &slot->reads[i]);
+        if (st) {
+            slot->reads[i] = NULL;
+            return qsf_fail(err, st, "%s: %s: cannot read %llu bytes at %llu", s->path,
+                            qsf_unit_name(s, unit, name), (unsigned long long)x.len,
+                            (unsigned long long)x.at);
+        }
+        f->bytes_read += x.len;
+    }
+    slot_hand_over(f, index);
+    return QSF_OK;
+}
+
+/* ---- fetching ---- */
+
+static bool slot_has(const qsf_slot *slot, const qsf_want *want)
+{
+    if (slot->state == QSF_SLOT_EMPTY || want->begin < slot->begin || want->end > slot->end) return false;
+    return !want->tile || slot->tile.data == qsf_slot_at(slot, want->begin);
+}
+
+/* The slot that has what is wanted or will have it, -1: none. */
+static int32_t slot_find(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
+{
+    if (shelf == &f->units) return f->slot_of[qsf_source_unit(f->source, want->id)];
+    for (uint32_t i = shelf->first; i < shelf->first + shelf->n; i++)
+        if (slot_has(&f->slots[i], want)) return (int32_t)i;
+    return -1;
+}
+
+/* The staging buffer for a unit, -1: it needs none; false: all are taken. */
+static bool stage_choose(const qsf_fetch *f, const qsf_want *want, int32_t *stage)
+{
+    *stage = -1;
+    if (!qsf_unit_staged(f->source, qsf_source_unit(f->source, want->id))) return true;
+    for (uint32_t i = 0; i < f->n_stages; i++)
+        if (f->staging[i] < 0) {
+            *stage = (int32_t)i;
+            return true;
+        }
+    return false;
+}
+
+qsf_status qsf_fetch_start(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, qsf_error *err)
+{
+    int32_t stage = -1, index = slot_find(f, shelf, want);
+    if (index >= 0) {
+        slot_ask(f, &f->slots[index]);
+        return QSF_OK;
+    }
+    if (shelf == &f->units) {
+        if (!stage_choose(f, want, &stage)) return QSF_OK;
+        /* Parts of the head may be given to the thread at any time. */
+        if (f->worker && qsf_worker_room(f->worker) <= QSF_PARTS_AHEAD) return QSF_OK;
+    }
+    if ((index = shelf->evict->choose(f, shelf, want)) < 0) return QSF_OK;
+    const uint64_t begin = qsf_now(f->source->platform);
+    slot_take(f, (uint32_t)index, want, stage);
+    const qsf_status st = slot_start(f, (uint32_t)index, err);
+    f->ns_wait += qsf_now(f->source->platform) - begin;         /* a custom file is read here */
+    if (st) slot_drop(f, (uint32_t)index);
+    return st;
+}
+
+/* As the thread does it, on the caller's. */
+static qsf_status slot_own(qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *err)
+{
+    if (wait && !f->source->io->read_wait)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "this host cannot wait for a read");
+    const uint64_t begin = wait ? qsf_now(f->source->platform) : 0;
+    qsf_status st = slot_reads(f, slot, wait, err);
+    if (wait) slot->took.read += qsf_now(f->source->platform) - begin;
+    if (st) return st;
+    st = slot_make(f, slot, fetch_strips(f, false), f->pool, err);
+    f->ns_own += slot->took.prepare;
+    return st;
+}
+
+/* Moves a reading slot on; wait: until it is ready. */
+static qsf_status slot_poll(qsf_fetch *f, uint32_t index, bool wait, qsf_error *err)
+{
+    qsf_slot *slot = &f->slots[index];
+    const qsf_status st = slot->job.given ? qsf_worker_take(f->worker, &slot->job, wait, err)
+                                          : slot_own(f, slot, wait, err);
+    if (st == QSF_PENDING || (wait && st == QSF_E_UNSUPPORTED && !f->source->io->read_wait)) return st;
+    f->took.read += slot->took.read;
+    f->took.prepare += slot->took.prepare;
+    f->took.unit.check += slot->took.unit.check;
+    f->took.unit.unpack += slot->took.unit.unpack;
+    if (st) {
+        slot_drop(f, index);
+        return st;
+    }
+    if (slot->stage >= 0) f->staging[slot->stage] = -1;
+    slot->stage = -1;
+    slot->state = QSF_SLOT_READY;
+    return QSF_OK;
+}
+
+/* A slot that failed is dropped: its error shows when it is read again. */
+void qsf_fetch_collect(qsf_fetch *f, qsf_shelf *shelf)
+{
+    for (uint32_t i = shelf->first; i < shelf->first + shelf->n; i++) {
+        const qsf_slot *slot = &f->slots[i];
+        const bool left = !slot->w && slot->state == QSF_SLOT_READING && slot->asked_in != f->batch;
+        if (slot->job.given || left) (void)slot_poll(f, i, false, NULL);
+    }
+}
+
+/* Every slot, or the staging buffer, is busy with something else: that one first.  Where its reads
+ * are over there may be room, and nothing to wait for; that they failed is none of this batch's
+ * where one before it began them. */
+static qsf_status fetch_other(qsf_fetch *f, const qsf_shelf *shelf, bool wait, qsf_error *err)
+{
+    uint32_t i = shelf->first;
+    while (i < shelf->first + shelf->n && f->slots[i].state != QSF_SLOT_READING) i++;
+    assert(i < shelf->first + shelf->n);
+    const bool before = f->slots[i].begun_in != f->batch;
+    const qsf_status st = slot_poll(f, i, wait, err);
+    if (!before || f->slots[i].state != QSF_SLOT_EMPTY) return st;
+    if (err) *err = (qsf_error){ 0 };
+    return QSF_OK;
+}
+
+static qsf_status fetch_advance(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, bool wait,
+                                int32_t *index, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    while ((*index = slot_find(f, shelf, want)) < 0) {
+        if ((st = qsf_fetch_start(f, shelf, want, err))) return st;
+        if (slot_find(f, shelf, want) < 0 && (st = fetch_other(f, shelf, wait, err))) return st;
+    }
+    qsf_slot *slot = &f->slots[*index];
+    slot_ask(f, slot);
+    if (slot->state == QSF_SLOT_READY) return QSF_OK;
+    const bool before = slot->begun_in != f->batch;
+    st = slot_poll(f, (uint32_t)*index, wait, err);
+    if (!st || slot->state != QSF_SLOT_EMPTY || !before) return st;
+    /* A batch before this one read it ahead.  That it failed then is none of this one's: the read
+     * is made again. */
+    if (err) *err = (qsf_error){ 0 };
+    st = qsf_fetch_start(f, shelf, want, err);
+    return st ? st : QSF_PENDING;
+}
+
+/* Waits for it, and counts that. */
+static qsf_status fetch_wait(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, int32_t *index,
+                             qsf_error *err)
+{
+    qsf_status st;
+    const uint64_t begin = qsf_now(f->source->platform), counted = f->ns_wait + f->ns_own;
+    while ((st = fetch_advance(f, shelf, want, true, index, err)) == QSF_PENDING) ;
+    f->ns_wait += qsf_now(f->source->platform) - begin - (f->ns_wait + f->ns_own - counted);
+    return st;
+}
+
+qsf_status qsf_fetch_get(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, bool wait,
+                         const qsf_slot **slot, qsf_error *err)
+{
+    int32_t index;
+    assert(!want->ahead);
+    const qsf_status st = wait ? fetch_wait(f, shelf, want, &index, err)
+                               : fetch_advance(f, shelf, want, false, &index, err);
+    *slot = NULL;
+    if (st) return st;
+    *slot = &f->slots[index];
+    f->slots[index].asked = false;
+    if (shelf->evict->used) shelf->evict->used(shelf, &f->slots[index]);
+    return QSF_OK;
+}
+
+qsf_want qsf_want_unit(const qsf_source *s, qsf_unit_id id)
+{
+    return (qsf_want){ .id = id, .end = s->units[qsf_source_unit(s, id)].stored };
+}
+
+qsf_status qsf_fetch_unit(qsf_fetch *f, qsf_unit_id id, bool wait, const qsf_weights **w, qsf_error *err)
+{
+    const qsf_slot *slot;
+    const qsf_want want = qsf_want_unit(f->source, id);
+    const qsf_status st = qsf_fetch_get(f, &f->units, &want, wait, &slot, err);
+    *w = slot ? slot->w : NULL;
+    return st;
+}
+
+uint8_t *qsf_fetch_writable(const qsf_fetch *f, const void *weights)
+{
+    for (uint32_t i = 0; i < f->n_slots; i++) {
+        const qsf_slot *slot = &f->slots[i];
+        const uintptr_t at = (uintptr_t)weights - (uintptr_t)slot->mem;
+        if (slot->state == QSF_SLOT_READY && at < slot->cap) return slot->mem + at;
+    }
+    assert(!"weights in no slot");
+    return NULL;
+}
+
+void qsf_fetch_waited(qsf_fetch *f, uint64_t ns)
+{
+    f->ns_wait += ns;
+    if (!f->worker) f->took.read += ns;         /* a thread measures its reads */
+}
+
+/* ---- life ---- */
+
+bool qsf_fetch_threaded(const qsf_source *s)
+{
+    return qsf_host_threads(s->platform) && s->io->read_wait && s->io->reads_cross_threads;
+}
+
+/* Sizes that depend on the file alone. */
+static void fetch_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *strip_cap)
+{
+    *max_extents = 1;
+    *strip_cap = 0;
+    for (uint32_t u = 0; u < s->n_units; u++) *max_extents = QSF_MAX(*max_extents, s->units[u].n_extents);
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        if (qsf_ggml_tile_type(&s->tensors[i]) >= 0)
+            *strip_cap = QSF_MAX(*strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
+}
+
+/* At most one slot a unit: layers pass through fewer slots than there are such layers. */
+uint64_t qsf_fetch_tables(const qsf_source *s, uint32_t n_threads)
+{
+    uint32_t max_extents;
+    uint64_t strip_cap;
+    fetch_measure(s, &max_extents, &strip_cap);
+    const uint64_t n_slots = (uint64_t)s->n_units + QSF_PART_SLOTS;
+    return n_slots * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) +
+           s->n_units * (sizeof(qsf_weights) + sizeof(int32_t) + 1) + (n_threads + 1) * strip_cap +
+           qsf_worker_bytes();
+}
+
+static qsf_status init_tables(qsf_fetch *f, qsf_error *err)
+{
+    const qsf_source *s = f->source;
+    const qsf_platform *p = f->mem;
+    const uint64_t n_reads = (uint64_t)f->max_slots * f->max_extents;
+    f->units.checked_bytes = s->n_units;
+    if (!(f->slots = qsf_alloc_array(p, f->max_slots, sizeof *f->slots, "slots", err)) ||
+        !(f->reads = qsf_alloc_array(p, n_reads, sizeof *f->reads, "reads", err)) ||
+        !(f->weights = qsf_alloc_array(p, f->n_weights, sizeof *f->weights, "slots", err)) ||
+        !(f->slot_of = qsf_alloc_array(p, s->n_units, sizeof *f->slot_of, "unit table", err)) ||
+        !(f->units.checked = qsf_alloc(p, s->n_units, "unit table", err)) ||
+        (f->strips_cap && !(f->strips = qsf_alloc(p, f->strips_cap, "strips", err)))) return QSF_E_MEMORY;
+    for (uint32_t u = 0; u < s->n_units; u++) f->slot_of[u] = -1;
+    return QSF_OK;
+}
+
+static qsf_status slot_init(qsf_fetch *f, qsf_shelf *shelf, uint64_t cap, qsf_error *err)
+{
+    assert(f->n_slots < f->max_slots);
+    qsf_slot *slot = &f->slots[f->n_slots];
+    slot->shelf = shelf;
+    slot->stage = -1;
+    slot->reads = f->reads + (size_t)f->n_slots * f->max_extents;
+    if (!(slot->mem = qsf_alloc(f->mem, cap, "weights", err))) return QSF_E_MEMORY;
+    slot->cap = cap;
+    f->n_slots++;
+    return QSF_OK;
+}
+
+qsf_status qsf_fetch_add_shelf(qsf_fetch *f, qsf_shelf *shelf, uint32_t n, uint64_t cap, qsf_error *err)
+{
+    shelf->first = f->n_slots;
+    for (shelf->n = 0; shelf->n < n; shelf->n++) {
+        const qsf_status st = slot_init(f, shelf, cap, err);
+        if (st) return st;
+    }
+    return QSF_OK;
+}
+
+void qsf_fetch_drop(qsf_fetch *f, const qsf_shelf *shelf)
+{
+    for (uint32_t i = shelf->first; i < shelf->first + shelf->n; i++) slot_drop(f, i);
+}
+
+qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform *p,
+                          const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err)
+{
+    qsf_status st;
+    *f = (qsf_fetch){ .source = s, .mem = p, .pool = pool, .max_slots = plan->n_slots + QSF_PART_SLOTS,
+                      .n_weights = plan->n_slots, .stored_cap = plan->stored, .n_stages = plan->n_stages,
+                      .raw_cap = plan->raw, .quality = 1 };
+    f->units = (qsf_shelf){ .evict = &qsf_evict_cyclic, .make = unit_make, .threaded = true,
+                            .n = plan->n_slots };
+    for (uint32_t i = 0; i < QSF_STAGES; i++) f->staging[i] = -1;
+    fetch_measure(s, &f->max_extents, &f->strip_cap);
+    f->strips_cap = f->strip_cap * ((pool ? qsf_pool_size(pool) : 1) + 1);
+    if ((st = init_tables(f, err))) return st;
+    for (uint32_t i = 0; f->stored_cap && i < f->n_stages; i++)
+        if (!(f->stored[i] = qsf_alloc(p, f->stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    if (f->raw_cap && !(f->raw = qsf_alloc(p, f->raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < plan->n_slots; i++) {
+        if ((st = slot_init(f, &f->units, plan->caps[i], err))) return st;
+        f->slots[i].w = &f->weights[i];
+        f->slots[i].pinned = plan->pins[i] >= 0;
+        if (plan->pins[i] >= 0) f->slots[i].id = qsf_unit_id_at(s->hp.n_layers, (uint32_t)plan->pins[i]);
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_fetch_start_thread(qsf_fetch *f, qsf_error *err)
+{
+    if (!qsf_fetch_threaded(f->source)) return QSF_OK;
+    return qsf_worker_new(f->source->platform, f->mem, &f->worker, err);
+}
+
+void qsf_fetch_done(qsf_fetch *f)
+{
+    if (!f->source) return;
+    const qsf_platform *p = f->mem;
+    for (uint32_t i = 0; i < f->n_slots; i++) {
+        slot_drop(f, i);
+        qsf_dealloc(p, f->slots[i].mem, f->slots[i].cap);
+    }
+    qsf_worker_free(f->worker);
+    for (uint32_t i = 0; i < QSF_STAGES; i++) qsf_dealloc(p, f->stored[i], f->stored_cap);
+    qsf_dealloc(p, f->raw, f->raw_cap);
+    qsf_dealloc(p, f->strips, f->strips_cap);
+    qsf_dealloc(p, f->units.checked, f->units.checked_bytes);
+    qsf_dealloc(p, f->slot_of, f->source->n_units * sizeof(int32_t));
+    qsf_dealloc(p, f->weights, f->n_weights * sizeof *f->weights);
+    qsf_dealloc(p, f->reads, (uint64_t)f->max_slots * f->max_extents * sizeof *f->reads);
+    qsf_dealloc(p, f->slots, f->max_slots * sizeof *f->slots);
+    *f = (qsf_fetch){ 0 };
+}

@@ -1,0 +1,172 @@
+/* One fetch for all weights: starts reads without blocking, polls or waits for them, checks and
+ * unpacks what they brought, and hands it over.
+ * SPDX-License-Identifier: MIT
+ *
+ * What is fetched is bytes [begin, end) of a unit, whole units as well as parts.  It lies in slots,
+ * all of which stand in one table.  A shelf is a stretch of that table that one sort of thing
+ * passes through: units (layers, and what stays in memory), parts of the head, rows of the
+ * embedding.  Its rule says which slot gives way (evict_cyclic.c, evict_lru.c; another one is a new
+ * file), its `make` what becomes of the bytes.
+ *
+ * A slot goes from empty to reading; where there is a thread, that one ends the reads and makes the
+ * weights, and nobody else touches the slot until it is taken back, ready or failed.  A read that
+ * nobody wants any more is never waited for: it keeps its slot until it is over, and what wants the
+ * slot is QSF_PENDING until then. */
+#ifndef QSF_FETCH_H
+#define QSF_FETCH_H
+
+#include "base/worker.h"
+#include "weights/weights.h"
+
+enum {
+    QSF_STAGES = 2,           /* staging buffers: one is read to while the other is decompressed */
+    QSF_PARTS_AHEAD = 2,      /* slots for parts of the head: one is computed while the other is read */
+    QSF_PART_SLOTS = QSF_PARTS_AHEAD + 2        /* of all shelves but that for units; see qsf_stream_init */
+};
+
+typedef struct qsf_fetch qsf_fetch;
+typedef struct qsf_shelf qsf_shelf;
+typedef struct qsf_slot qsf_slot;
+
+typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY } qsf_slot_state;
+
+/* How long something took, in ns. */
+typedef struct qsf_fetch_times {
+    uint64_t read;            /* until its bytes were there; a thread counts from its last read on */
+    uint64_t prepare;         /* all that came then; of it: */
+    qsf_unit_times unit;
+} qsf_fetch_times;
+
+/* What somebody wants. */
+typedef struct qsf_want {
+    qsf_unit_id id;
+    uint64_t    begin, end;   /* bytes of it, as stored */
+    const qsf_tensor *tile;   /* a GGUF matrix that begins the part and becomes tiles; NULL: nothing does */
+    bool        ahead;        /* later: nothing that is needed before gives way to it */
+    uint32_t    now;          /* ahead, on the shelf for units: the layer that is being computed */
+} qsf_want;
+
+/* Who gives way. */
+typedef struct qsf_evict {
+    const char *name;
+    /* The slot that `want` goes to, -1: none is to be had now.  Never one with a read under way. */
+    int32_t (*choose)(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want);
+    /* The slot has been handed over; NULL: the rule takes no note. */
+    void    (*used)(qsf_shelf *shelf, qsf_slot *slot);
+} qsf_evict;
+
+struct qsf_shelf {
+    const qsf_evict *evict;
+    /* Makes of the bytes in a slot what is handed over; strips: for qsf_ggml_to_tiles. */
+    qsf_status (*make)(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err);
+    bool      threaded;       /* the thread, where there is one, ends the reads and makes */
+    uint32_t  first, n;       /* slots */
+    uint64_t  clock;          /* of the rule */
+    /* What has had its CRC compared: a byte for each unit, or a bit for each chunk of the unit that
+     * the parts are of. */
+    uint8_t  *checked;
+    uint64_t  checked_bytes;
+};
+
+struct qsf_slot {
+    qsf_slot_state state;
+    qsf_shelf  *shelf;
+    bool        pinned;       /* keeps its unit for good */
+    qsf_unit_id id;
+    uint64_t    begin, end;   /* bytes of the unit that are in mem, or on the way */
+    uint32_t    begun_in;     /* the batch in which its reads began, */
+    uint32_t    asked_in;     /* and in which it was last asked for; */
+    bool        asked;        /* it has not been handed over since */
+    uint64_t    used;         /* when it was, by the shelf's clock */
+    uint8_t    *mem;
+    uint64_t    cap;
+    qsf_job     job;          /* while it is given, all below is the thread's */
+    int32_t     stage;        /* of the staging buffers, the one that its bytes go to; -1: none */
+    uint64_t    begun;        /* when its reads began */
+    qsf_fetch_times took;
+    qsf_read  **reads;        /* [max_extents], NULL where there is none or it has ended */
+    qsf_tensor  tile;         /* of a part: what became tiles; data NULL: nothing did */
+    qsf_weights *w;           /* of a unit; NULL for parts */
+};
+
+struct qsf_fetch {
+    const qsf_source *source;
+    const qsf_platform *mem;  /* whose memory it takes */
+    uint32_t   n_slots, max_slots, max_extents;
+    qsf_slot  *slots;
+    qsf_read **reads;         /* [max_slots][max_extents] */
+    uint32_t   n_weights;
+    qsf_weights *weights;     /* [n_weights] of the slots for units */
+    qsf_shelf  units;
+    int32_t   *slot_of;       /* [n_units] the slot that holds or reads the unit, -1: none */
+    /* Staging for units that cannot be read in place; NULL where none needs it.  raw is used while
+     * one is made. */
+    uint8_t   *stored[QSF_STAGES], *raw;
+    uint64_t   stored_cap, raw_cap;
+    uint32_t   n_stages;
+    int32_t    staging[QSF_STAGES];     /* slot whose bytes go to stored[i], -1: none */
+    qsf_pool  *pool;          /* shares what the caller makes; NULL: the caller alone */
+    uint8_t   *strips;        /* [threads + 1] 16 rows of a GGUF matrix; the last is the reading thread's */
+    uint64_t   strips_cap, strip_cap;
+    qsf_worker *worker;       /* NULL: the caller does everything */
+    uint64_t   read_until;    /* the thread's: when the reads of its last job were over */
+    uint32_t   batch;         /* counts them: the context's to change */
+    bool       check_every;   /* compare CRCs each time */
+    uint64_t   bytes_read, ns_wait;
+    uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
+    qsf_fetch_times took;
+    float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
+    const uint8_t *left_out;  /* [n_layers] not 0: left out in any case, for measuring it; NULL: none */
+};
+
+/* ---- life ---- */
+
+/* Bytes of a fetch beside slots and staging. */
+uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_threads);
+/* Whether this host has a thread that makes weights of what is read beside computing. */
+bool       qsf_fetch_threaded(const qsf_source *s);
+
+/* The slots for units, and what making them needs. */
+typedef struct qsf_fetch_plan {
+    uint32_t        n_slots;
+    const uint64_t *caps;     /* [n_slots] bytes of each */
+    const int32_t  *pins;     /* [n_slots] its unit for good, by number, or -1: units pass through it */
+    uint64_t        stored, raw;
+    uint32_t        n_stages; /* buffers of stored bytes each */
+} qsf_fetch_plan;
+/* f must stay where it is. */
+qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform *mem,
+                          const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err);
+/* A shelf of n slots of cap bytes for parts; its members but first and n are set.  At most
+ * QSF_PART_SLOTS in all. */
+qsf_status qsf_fetch_add_shelf(qsf_fetch *f, qsf_shelf *shelf, uint32_t n, uint64_t cap, qsf_error *err);
+/* Ends what runs on a shelf and forgets what it holds. */
+void       qsf_fetch_drop(qsf_fetch *f, const qsf_shelf *shelf);
+/* Starts the thread, on a host that has one. */
+qsf_status qsf_fetch_start_thread(qsf_fetch *f, qsf_error *err);
+void       qsf_fetch_done(qsf_fetch *f);        /* ends running reads; takes half-built */
+
+/* ---- fetching ---- */
+
+/* Starts to read what is wanted, where a slot is free for it.  Does nothing where it is there or on
+ * the way. */
+qsf_status qsf_fetch_start(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, qsf_error *err);
+/* *slot has what is wanted, until the next start or get on its shelf.  QSF_PENDING: it is on the
+ * way (begins to read where nobody did).  wait: does not return QSF_PENDING. */
+qsf_status qsf_fetch_get(qsf_fetch *f, qsf_shelf *shelf, const qsf_want *want, bool wait,
+                         const qsf_slot **slot, qsf_error *err);
+/* The same for a whole unit. */
+qsf_want   qsf_want_unit(const qsf_source *s, qsf_unit_id id);
+qsf_status qsf_fetch_unit(qsf_fetch *f, qsf_unit_id id, bool wait, const qsf_weights **w, qsf_error *err);
+/* Takes back what the thread has done, and what a batch before this one has left: its slots and
+ * staging are free. */
+void       qsf_fetch_collect(qsf_fetch *f, qsf_shelf *shelf);
+
+/* Byte `at` of the unit, which a ready slot for parts holds. */
+static inline const uint8_t *qsf_slot_at(const qsf_slot *s, uint64_t at) { return s->mem + (at - s->begin); }
+/* The same memory, to be written: of weights in a slot that no thread works on. */
+uint8_t   *qsf_fetch_writable(const qsf_fetch *f, const void *weights);
+/* The caller has waited for a read by itself, this long. */
+void       qsf_fetch_waited(qsf_fetch *f, uint64_t ns);
+
+#endif

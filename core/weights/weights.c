@@ -1,0 +1,197 @@
+/* Where a unit's tensors go in memory, and in which form.
+ * SPDX-License-Identifier: MIT */
+#include "weights/weights.h"
+
+#include "tensor/ggml_tiles.h"
+
+/* Where a tensor of a unit goes in its slot. */
+typedef struct tensor_place {
+    uint64_t at;        /* of the tensor as the kernels take it */
+    uint64_t bytes;
+    bool     tile;      /* rows of blocks that become tiles */
+    bool     ggml;      /* rows of GGUF blocks that become tiles where they are */
+    bool     vector;    /* becomes floats */
+} tensor_place;
+
+static bool unit_is_vector(const qsf_tensor *t) { return t->rows == 1 && t->kind < QSF_N_KINDS; }
+
+/* Tensors stay where the file has them, unless one must change its form: then all of them get new
+ * places. */
+static bool unit_moves(const qsf_source *s, const qsf_unit *u)
+{
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        if (t->packing == 0 && qsf_type_tiles(t->type) && !unit_is_vector(t)) return true;
+    }
+    return false;
+}
+
+/* Whether tensor i of a unit is a GGUF matrix that becomes tiles: one that stays where the file has
+ * it needs room behind it for that. */
+static bool unit_tiles_ggml(const qsf_source *s, const qsf_unit *u, uint32_t i, bool moves)
+{
+    const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+    const uint64_t *at = &s->places[u->first_tensor], bytes = qsf_ggml_tiled_bytes(t);
+    if (unit_is_vector(t) || qsf_ggml_tile_type(t) < 0) return false;
+    for (uint32_t j = 0; !moves && j < u->n_tensors; j++)
+        if (at[j] > at[i] && at[j] - at[i] < bytes) return false;
+    return true;
+}
+
+/* Where the tensors that stay end, as tiles. */
+static uint64_t unit_stays_until(const qsf_source *s, const qsf_unit *u)
+{
+    uint64_t end = u->raw;
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        if (!unit_tiles_ggml(s, u, i, false)) continue;
+        const uint32_t t = u->first_tensor + i;
+        end = QSF_MAX(end, s->places[t] + qsf_ggml_tiled_bytes(&s->tensors[t]));
+    }
+    return qsf_round_up(end, 64);
+}
+
+static qsf_status unit_layout(const qsf_source *s, uint32_t unit, tensor_place *places, uint64_t *total,
+                              qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    const bool moves = unit_moves(s, u);
+    uint64_t end = moves ? 0 : unit_stays_until(s, u);
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        const qsf_tensor *t = &s->tensors[u->first_tensor + i];
+        tensor_place *p = &places[i];
+        *p = (tensor_place){ .at = s->places[u->first_tensor + i], .bytes = t->bytes,
+                             .vector = unit_is_vector(t) };
+        if (p->vector) p->bytes = (uint64_t)t->cols * sizeof(float);
+        p->tile = !p->vector && t->packing == 0 && qsf_type_tiles(t->type);
+        if (p->tile) {
+            const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &p->bytes, err);
+            if (st) return st;
+        }
+        p->ggml = unit_tiles_ggml(s, u, i, moves);
+        if (p->ggml) p->bytes = qsf_ggml_tiled_bytes(t);
+        if (moves || p->vector) {
+            p->at = end;
+            end += qsf_round_up(p->bytes, 64);
+        }
+    }
+    *total = QSF_MAX(end, 64);
+    return QSF_OK;
+}
+
+bool qsf_unit_staged(const qsf_source *s, uint32_t unit)
+{
+    const qsf_unit *u = &s->units[unit];
+    return unit_moves(s, u) || u->compression != QSF_COMPRESS_NONE;
+}
+
+qsf_status qsf_unit_memory(const qsf_source *s, uint32_t unit, uint64_t *slot, uint64_t *stored,
+                           uint64_t *raw, qsf_error *err)
+{
+    tensor_place places[QSF_MAX_UNIT_TENSORS];
+    const qsf_unit *u = &s->units[unit];
+    *stored = qsf_unit_staged(s, unit) ? u->stored : 0;
+    *raw = unit_moves(s, u) && u->compression != QSF_COMPRESS_NONE ? u->raw : 0;
+    return unit_layout(s, unit, places, slot, err);
+}
+
+/* ---- from bytes to weights ---- */
+
+static void matrix_outliers(qsf_matrix *m, const qsf_tensor *t)
+{
+    const uint8_t *p = t->data;                 /* row_start[rows + 1], col[n], value[n]: see QSF_T_SPARSE */
+    m->out_start = (const uint32_t *)(const void *)p;
+    m->out_col = m->out_start + t->rows + 1;
+    m->out_value = (const uint16_t *)(const void *)(m->out_col + t->cols);
+}
+
+/* The places in a sparse tensor are used as indices: they must be in range before the kernels see
+ * them. */
+static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
+{
+    qsf_matrix m;
+    matrix_outliers(&m, t);
+    if (m.out_start[0] != 0 || m.out_start[t->rows] != t->cols) return false;
+    for (uint32_t r = 0; r < t->rows; r++)
+        if (m.out_start[r] > m.out_start[r + 1] || m.out_start[r + 1] > t->cols) return false;
+    for (uint32_t i = 0; i < t->cols; i++)
+        if (m.out_col[i] >= cols) return false;
+    return true;
+}
+
+static qsf_status weights_add(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
+{
+    if (t->kind < QSF_N_KINDS && t->rows == 1) {
+        w->v[t->kind] = t->data;
+    } else if (t->kind < QSF_N_KINDS) {
+        qsf_matrix *m = &w->m[t->kind];
+        m->t = *t;
+        m->form = t->packing == 1 ? qsf_form_of_type(t->type) : -1;
+        m->blocks = t->block ? (uint32_t)qsf_ceil_div(t->cols, t->block) : 0;
+    } else if (t->kind >= QSF_K_OUTLIERS && t->kind < QSF_K_OUTLIERS + QSF_N_KINDS) {
+        qsf_matrix *m = &w->m[t->kind - QSF_K_OUTLIERS];
+        const bool fits = m->t.data && m->t.rows == t->rows && t->type == QSF_T_SPARSE;
+        if (!fits || !outliers_in_range(t, m->t.cols))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the outliers of %s do not fit their tensor", s->path,
+                            qsf_kind_name(t->kind - QSF_K_OUTLIERS));
+        matrix_outliers(m, t);
+    }
+    return QSF_OK;
+}
+
+/* Brings a tensor, whose bytes are at `from`, to its place `to`; true: it is still to become tiles
+ * there. */
+static bool tensor_put(qsf_tensor *t, const tensor_place *p, const uint8_t *from, uint8_t *to, bool moves)
+{
+    t->data = from;
+    if (p->vector) {
+        qsf_dequant_rows(t, 0, 1, (float *)(void *)to);
+        t->type = QSF_T_F32;
+        t->block = 1;
+    } else if (p->tile) {
+        qsf_pack_tiles(t, to);
+        t->packing = 1;
+    } else if (moves) {
+        memcpy(to, from, (size_t)t->bytes);
+    }
+    t->data = to;
+    if (!p->ggml) t->bytes = p->bytes;
+    return p->ggml;
+}
+
+/* The checked bytes `from` in their final form; w is all zeros. */
+static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_unit_room *room,
+                               const uint8_t *from, qsf_weights *w, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    const bool moves = unit_moves(s, u);
+    tensor_place places[QSF_MAX_UNIT_TENSORS];
+    qsf_tensor tensors[QSF_MAX_UNIT_TENSORS], *ggml[QSF_MAX_UNIT_TENSORS];
+    uint8_t *data[QSF_MAX_UNIT_TENSORS];
+    uint32_t n_ggml = 0;
+    uint64_t total;
+    qsf_status st = unit_layout(s, unit, places, &total, err);
+    if (st) return st;
+    assert(total <= room->cap);
+    for (uint32_t i = 0; i < u->n_tensors; i++) {
+        uint8_t *to = room->mem + places[i].at;
+        tensors[i] = s->tensors[u->first_tensor + i];
+        if (!tensor_put(&tensors[i], &places[i], from + s->places[u->first_tensor + i], to, moves)) continue;
+        ggml[n_ggml] = &tensors[i];
+        data[n_ggml++] = to;
+    }
+    qsf_ggml_to_tiles(ggml, data, n_ggml, room->strips, room->pool);
+    for (uint32_t i = 0; i < u->n_tensors; i++)
+        if ((st = weights_add(s, w, &tensors[i], err))) return st;
+    return QSF_OK;
+}
+
+qsf_status qsf_weights_make(const qsf_source *s, uint32_t unit, const qsf_unit_room *room, bool crc,
+                            qsf_weights *w, qsf_unit_times *t, qsf_error *err)
+{
+    const qsf_unit *u = &s->units[unit];
+    const bool packed = u->compression != QSF_COMPRESS_NONE;
+    uint8_t *raw = !packed ? NULL : unit_moves(s, u) ? room->raw : room->mem;
+    memset(w, 0, sizeof *w);
+    const qsf_status st = qsf_unit_check_timed(s, unit, room->stored, raw, crc, t, err);
+    return st ? st : weights_form(s, unit, room, packed ? raw : room->stored, w, err);
+}
