@@ -97,7 +97,7 @@ static void far_part(void *arg, uint32_t thread, uint32_t piece)
 {
     const far_work *f = arg;
     const kernel_bench *kb = f->kb;
-    const qsf_share mine = bench_shared_part(&f->shared, piece);
+    const qsf_range mine = bench_shared_part(&f->shared, piece);
     const size_t row = KB_COLS / f->block * qsf_tile_bytes(f->form, f->block);
     (void)thread;
     kb->k.matvec[f->form](kb->y + 16 * mine.begin, f->shared.bytes + mine.begin * row, &kb->x, mine.end - mine.begin, KB_COLS / f->block, f->block);

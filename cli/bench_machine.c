@@ -11,9 +11,9 @@ double bench_clock(const qsf_platform *p) { return 1e-9 * (double)p->now_ns(p->u
 
 static uint32_t shared_pieces(const bench_shared *s) { return PIECES * qsf_pool_size(s->pool); }
 
-qsf_share bench_shared_part(const bench_shared *s, uint32_t piece)
+qsf_range bench_shared_part(const bench_shared *s, uint32_t piece)
 {
-    return qsf_share_of(s->parts, piece, shared_pieces(s));
+    return qsf_range_of(s->parts, piece, shared_pieces(s));
 }
 
 double bench_shared_run(const bench_shared *s, void (*part)(void *, uint32_t, uint32_t), void *arg)
@@ -33,7 +33,7 @@ typedef struct read_work {
 static void read_part(void *arg, uint32_t thread, uint32_t piece)
 {
     const read_work *w = arg;
-    const qsf_share mine = bench_shared_part(&w->shared, piece);
+    const qsf_range mine = bench_shared_part(&w->shared, piece);
     volatile uint64_t sum = w->run(w->shared.bytes + mine.begin * 1024, (mine.end - mine.begin) * 1024);
     (void)sum, (void)thread;
 }

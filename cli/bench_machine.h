@@ -20,7 +20,7 @@ double bench_clock(const qsf_platform *p); /* seconds */
 double bench_shared_run(const bench_shared *s, void (*part)(void *arg, uint32_t thread, uint32_t piece),
                         void *arg);
 /* The parts of a piece. */
-qsf_share bench_shared_part(const bench_shared *s, uint32_t piece);
+qsf_range bench_shared_part(const bench_shared *s, uint32_t piece);
 
 /* Threads that are measured, and the loop that reads fastest with them. */
 typedef struct bench_team {

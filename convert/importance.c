@@ -51,7 +51,7 @@ typedef struct importance_work {
 static void importance_note(importance_work *k, uint32_t layer, uint32_t first, bool any)
 {
     const qsf_context *c = k->c;
-    for (uint32_t r = 0; r < c->n_rows; r++) {
+    for (uint32_t r = 0; r < c->batch.n; r++) {
         float *before = k->before + (size_t)r * k->n_embd;
         const float *x = c->b.x + r * c->b.ld_embd;
         /* The first positions of a text are unlike all others. */
@@ -67,10 +67,10 @@ static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint
     bool waiting;
     qsf_status st = qsf_batch_begin(c, rows, n);
     while (!st) {
-        const uint32_t at = c->at;
+        const uint32_t stage = c->now.stage;
         st = qsf_step(c, &waiting);
         if (st && st != QSF_PENDING) break;
-        if (watched && at <= k->n_layers && c->at != at) importance_note(k, at ? at - 1 : 0, first, at > 0);
+        if (watched && stage <= k->n_layers && c->now.stage != stage) importance_note(k, stage ? stage - 1 : 0, first, stage > 0);
         if (!st) return QSF_OK;
         st = waiting ? qsf_wait(c) : QSF_OK;
     }

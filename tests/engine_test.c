@@ -630,10 +630,10 @@ TEST(heavy_hitters_stay_beside_the_window)
     CHECK_EQ(bench_feed(&b, 0, ids, FIRST, 32, NULL), QSF_OK);
     const qsf_kv_seq *q = &b.c->kv.seqs[0];
     double sum = 0;
-    for (uint32_t e = 0; e < q->n; e++) sum += q->heat[e];
+    for (uint32_t e = 0; e < q->n; e++) sum += q->attention[e];
     CHECK_NEAR(sum / ((double)FIRST * o.hp.n_heads * o.hp.n_layers), 1, 1e-3);
-    /* As much heat as nothing in this text brings, for the second block. */
-    q->heat[1] += 1e6f;
+    /* As much attention as nothing in this text brings, for the second block. */
+    q->attention[1] += 1e6f;
     for (uint32_t at = FIRST; at + 32 <= LONG; at += 32) {
         CHECK_EQ(bench_feed(&b, 0, ids + at, 32, 32, NULL), QSF_OK);
         CHECK(q->n <= b.c->kv.n_blocks && q->n <= 1 + 128 / 32 + 1 + 1);

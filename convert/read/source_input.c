@@ -315,7 +315,7 @@ qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input 
     atomic_flag_clear(&own->lock);
     in->own = own;
     if ((st = qsf_source_open(p, path, NULL, false, &own->src, err))) goto fail;
-    if (own->src->n_units != own->src->hp.n_layers + 2) {
+    if (own->src->n_units != qsf_units_of(own->src->hp.n_layers)) {
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;
     }

@@ -23,7 +23,7 @@ static void untied_close(input *in)
 
 qsf_status qsf_input_untie(input *in, qsf_error *err)
 {
-    const uint32_t final = in->hp.n_layers + 1;
+    const uint32_t final = qsf_unit_number(in->hp.n_layers, qsf_id_final());
     if (!in->hp.tied) return QSF_OK;
     untied *u = qsf_arena_alloc(in->arena, sizeof *u, "a head", err);
     input_tensor *t = qsf_arena_array(in->arena, (uint64_t)in->n_tensors + 1, sizeof *t, "tensor list", err);

@@ -79,9 +79,8 @@ struct qsf_pool {
 
 /* ---- pieces ---- */
 
-/* The next piece of a thread's range, -1: all are claimed.
- * While one is not, the job is under way. */
-static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_share range)
+/* The next piece of a thread's range, -1: all are claimed.  While one is not, the job is under way. */
+static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_range range)
 {
     const uint64_t none = job >> JOB_NUMBER << JOB_NUMBER;
     uint64_t at = atomic_load_explicit(&of->claimed, memory_order_relaxed);
@@ -103,7 +102,7 @@ static uint32_t pool_work(qsf_pool *pool, uint32_t thread, uint64_t job)
     uint32_t done = 0;
     for (uint32_t k = 0; k < threads; k++) {
         const uint32_t of = (thread + k) % threads;
-        const qsf_share range = qsf_share_of(job_pieces(job), of, threads);
+        const qsf_range range = qsf_range_of(job_pieces(job), of, threads);
         for (int32_t piece; (piece = pool_claim(&pool->workers[of], job, range)) >= 0; done++)
             pool->fn(pool->arg, thread, (uint32_t)piece);
     }

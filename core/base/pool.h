@@ -37,12 +37,12 @@ void qsf_pool_run(qsf_pool *pool, uint32_t n, uint32_t size,
 uint32_t qsf_pool_pieces(const qsf_pool *pool, size_t n);
 
 /* The items of a piece. */
-typedef struct qsf_share {
+typedef struct qsf_range {
     size_t begin, end;
-} qsf_share;
-static inline qsf_share qsf_share_of(size_t n, uint32_t piece, uint32_t n_pieces)
+} qsf_range;
+static inline qsf_range qsf_range_of(size_t n, uint32_t piece, uint32_t n_pieces)
 {
-    return (qsf_share){ (size_t)((uint64_t)n * piece / n_pieces),
+    return (qsf_range){ (size_t)((uint64_t)n * piece / n_pieces),
                         (size_t)((uint64_t)n * (piece + 1) / n_pieces) };
 }
 

@@ -1,54 +1,31 @@
-/* The head where only few of its rows are computed: qsf_head_mode.
+/* The head: from the last layer's rows to logits, of all of the vocabulary or (qsf_head_mode) of
+ * what few rows of the head promise.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_HEAD_H
 #define QSF_HEAD_H
 
-#include "weights/weights.h"
-
-enum {
-    QSF_HEAD_ROWS = 8,        /* batches in which more rows ask for logits are computed exactly */
-    QSF_HEAD_BEST = 256       /* rows that a screen lets through */
-};
+#include "engine/head_clusters.h"
+#include "engine/head_screen.h"
 
 typedef struct qsf_head {
     qsf_head_mode mode;
-    const qsf_source *source;
-    const qsf_platform *mem;  /* whose memory it takes */
-    bool       ready;         /* made from the head in memory, which happens when it is first used */
-    qsf_matrix small;         /* screen: the head in fewer bits; clusters: their centroids */
-    uint32_t  *tiles;         /* tiles of the head that are computed exactly; screen: [QSF_HEAD_ROWS][room], clusters: [room] */
-    uint32_t   room, n_tiles[QSF_HEAD_ROWS];      /* clusters: after the first and after the second round */
-    uint8_t   *screen;        /* small's memory */
-    float     *promise, *first;     /* [clusters] what each may have, and of these the first round's */
-    float     *scratch;       /* [n_vocab] */
-    uint8_t   *taken;         /* [room] the tile is listed */
+    bool ready;               /* screen or clusters are made from the head in memory, at its first use */
+    qsf_head_screen screen;
+    qsf_head_clusters clusters;
 } qsf_head;
 
-struct qsf_context;
-
-/* Memory that the mode takes beside the head itself.  QSF_E_UNSUPPORTED: this head is not for it, and why. */
+/* Memory that the mode takes beside the head itself.  QSF_E_UNSUPPORTED: this head is not for it,
+ * and why. */
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err);
-qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem, const qsf_context_options *o, qsf_error *err);
+qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem,
+                         const qsf_context_options *o, qsf_error *err);
 void       qsf_head_done(qsf_head *h);          /* takes half-built */
 
-/* Whether the batch's logits are for qsf_head_run. */
-bool qsf_head_wanted(const struct qsf_context *c);
-/* Logits of the rows that asked, which are normed and quantised; head: all of it, in memory. */
-void qsf_head_run(struct qsf_context *c, const qsf_matrix *head);
-/* Logits of those `which` of the listed tiles, for the row-th row that asked. */
-void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread);
-/* After a batch that was computed whole: brings its logits into the vocabulary's order. */
-void qsf_head_order(struct qsf_context *c);
-/* The row of the embedding that is a token's. */
-uint32_t qsf_head_place(const struct qsf_context *c, int32_t token);
-
-/* ---- head_clusters.c ---- */
-qsf_status qsf_clusters_bytes(const qsf_source *s, const qsf_tensor *head, uint64_t *bytes, qsf_error *err);
-qsf_status qsf_clusters_init(qsf_head *h, qsf_error *err);
-void       qsf_clusters_done(qsf_head *h);
-/* Puts the head in memory in the clusters' order. */
-void       qsf_clusters_make(struct qsf_context *c, const qsf_matrix *head);
-void       qsf_clusters_run(struct qsf_context *c, const qsf_matrix *head);
-void       qsf_clusters_unsort(struct qsf_context *c);
+/* The logits of part, for the rows that asked.  first: norms these before, by the vectors of
+ * p->w. */
+void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first);
+/* [n_vocab] where each token's row of the head is now, NULL: in the file's order.  A tied embedding
+ * is looked up there. */
+const uint32_t *qsf_head_places(const qsf_head *h);
 
 #endif

@@ -74,7 +74,7 @@ static uint32_t session_keys(const qsf_context *c)
     for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_layer_skipped(&c->fetch, i));
     hash_number(&x, hp->rope_factors_long && c->o.n_ctx > hp->scaling_orig_ctx);
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
-    for (int i = 0; i < 2; i++) hash_number(&x, !unbiased ? 0 : c->b.bias_steps ? UINT32_MAX : c->rope[i].slow);
+    for (int i = 0; i < 2; i++) hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : c->rope[i].slow);
     if (c->o.kv_window) {
         hash_number(&x, c->o.kv_window);
         hash_number(&x, c->o.kv_sinks);
@@ -131,7 +131,7 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     const uint32_t n = qsf_seq_length(c, seq);
     if (n_ids != n) return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions", (unsigned long long)n_ids, (unsigned)n);
     if (!qsf_kv_whole(&c->kv.seqs[seq])) return qsf_fail(err, QSF_E_UNSUPPORTED, "the window has dropped keys and values of the sequence: it cannot be saved");
-    if ((st = qsf_exit_check(c, (uint32_t)seq, n, err))) return st;
+    if ((st = qsf_exit_check(&c->early_exit, (uint32_t)seq, n, err))) return st;
     session_header(c, n, part);
     if ((st = out_put(&o, part, SESSION_HEADER, err))) return st;
     for (uint32_t i = 0; i < n;) {
@@ -268,7 +268,7 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
         return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences", (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
     qsf_kv_truncate(&c->kv, s, 0);
-    qsf_exit_truncate(c, s, 0);
+    qsf_exit_truncate(&c->early_exit, s, 0);
     st = qsf_kv_grow(&c->kv, s, n);
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);

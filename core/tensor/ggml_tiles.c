@@ -297,7 +297,7 @@ static void tiles_piece(void *arg, uint32_t thread, uint32_t piece)
     const tiles_run *run = arg;
     for (uint32_t i = 0; i < run->n; i++) {
         const uint64_t strips = qsf_ceil_div(run->t[i]->rows, QSF_TILE_ROWS);
-        const qsf_share mine = qsf_share_of((size_t)strips, piece, run->n_pieces);
+        const qsf_range mine = qsf_range_of((size_t)strips, piece, run->n_pieces);
         uint8_t *strip = run->strips + thread * run->strip_room;
         tensor_to_tiles(run->t[i], run->data[i], mine.begin, mine.end, strip);
     }

@@ -1,0 +1,357 @@
+/* Attention: q, k, v -> rotate, append to the KV cache -> attention of each group -> output.
+ * SPDX-License-Identifier: MIT */
+#include "engine/attention.h"
+#include "engine/kv_codes.h"
+#include "engine/matrix.h"
+
+/* ---- projections ---- */
+
+static const int QKV[3] = { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V };
+static const int QKV_BIAS[3] = { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS };
+
+/* The part of s, a range of a concatenation, that falls into [at, at + n), counted from at. */
+static qsf_range range_cut(qsf_range s, size_t at, size_t n)
+{
+    const size_t b = s.begin > at ? s.begin - at : 0, e = s.end > at ? s.end - at : 0;
+    return (qsf_range){ QSF_MIN(b, n), QSF_MIN(e, n) };
+}
+
+static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    float *const out[3] = { b->q, b->k, b->v };
+    const size_t ld[3] = { b->ld_q, b->ld_kv, b->ld_kv };
+    const qsf_matrix_in in = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    size_t at = 0;
+    for (int i = 0; i < 3; i++) {
+        const qsf_matrix *m = &p->w->m[QKV[i]];
+        const qsf_range tiles = range_cut(mine, at, qsf_matrix_tiles(m));
+        qsf_matrix_multiply(p, m, p->w->v[QKV_BIAS[i]], &in, out[i], ld[i], tiles, thread);
+        at += qsf_matrix_tiles(m);
+    }
+}
+
+/* What all heads' attention has made of the rows. */
+static qsf_matrix_in attention_out(const qsf_pass *p)
+{
+    const size_t cols = (size_t)p->layer.n_heads * p->layer.head_dim;
+    return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
+}
+
+static void quantize_attention(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_matrix_in in = attention_out(job->p);
+    (void)thread;
+    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+}
+
+static void project_attention(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = attention_out(p);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_ATTN_OUT], p->w->v[QSF_K_ATTN_OUT_BIAS], &in, p->b->tmp,
+                        p->b->ld_embd, qsf_pass_mine(job, piece), thread);
+}
+
+/* ---- heads of a row ---- */
+
+/* The bias that keys of this head are stored without, NULL: none. */
+static const float *bias_apart(const qsf_pass *p, uint32_t kv)
+{
+    const float *bias = p->key_bias->steps && !p->w->v[QSF_K_K_NORM] ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
+    return bias ? bias + (size_t)kv * p->layer.head_dim : NULL;
+}
+
+static void rotate(const qsf_pass *p, float *x, uint32_t row)
+{
+    const uint32_t r = p->layer.rope;
+    const size_t half = p->rope[r].half;
+    p->k->rope_apply(x, 1, p->layer.head_dim, half, p->b->cos[r] + row * half, p->b->sin[r] + row * half,
+                     p->hp->rope == QSF_ROPE_PAIRS);
+}
+
+/* Mixed in queries as in keys, which changes none of their products and spreads the few large
+ * channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024,
+ * arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
+static void mix(const qsf_pass *p, float *x)
+{
+    const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->kv->layout.k_bits);
+    p->k->hadamard_inplace(x, p->layer.head_dim, all ? 1 : 8);
+}
+
+static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
+{
+    const size_t hd = p->layer.head_dim;
+    float *q = p->b->q + row * p->b->ld_q + head * hd;
+    const float *weight = p->w->v[QSF_K_Q_NORM];
+    if (weight) p->k->rms_norm(q, q, weight, hd, p->hp->norm_eps);
+    if (p->hp->rope != QSF_ROPE_NONE) rotate(p, q, row);
+    if (p->kv->layout.k_bits) mix(p, q);
+}
+
+/* Norm, rotation and storing of one key and its value. */
+static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
+{
+    const size_t hd = p->layer.head_dim, at = row * p->b->ld_kv + kv * hd;
+    const qsf_batch_row *b = &p->batch->rows[row];
+    const float *weight = p->w->v[QSF_K_K_NORM], *bias = p->w->v[QSF_K_ATTN_K_BIAS];
+    const float *apart = bias_apart(p, kv);
+    float *k = p->b->k + at, *v = p->b->v + at;
+    for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
+    if (weight) p->k->rms_norm(k, k, weight, hd, p->hp->norm_eps);
+    if (p->hp->rope != QSF_ROPE_NONE) rotate(p, k, row);
+    if (p->kv->layout.k_bits) {
+        if (bias && !weight && !apart) qsf_bias_still(p->hp, k, bias + kv * hd, &p->rope[p->layer.rope]);
+        mix(p, k);
+    }
+    /* attend() takes the mixture back from the sum. */
+    if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
+    qsf_kv_store(p->kv, p->k, p->layer.kv, b->seq, b->pos, kv, k, v);
+}
+
+/* ---- what a row sees ---- */
+
+/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the
+ * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them. */
+typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
+
+static attention_view layer_view(const qsf_pass *p)
+{
+    const uint32_t own = p->layer.window, kept = p->o->kv_window;
+    /* With heavy hitters: whatever is there. */
+    if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };
+    return (attention_view){ kept, p->o->kv_sinks, own };
+}
+static uint32_t window_begin(uint32_t pos, uint32_t window)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+/* Whether the row at pos sees nothing of the block at [at, at + n). */
+static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t pos)
+{
+    if (at > pos || at + n <= window_begin(pos, w->far)) return true;
+    return at + n <= window_begin(pos, w->window) && at >= w->sinks;
+}
+static void view_mask(const qsf_pass *p, const attention_view *w, float *s, size_t n, uint32_t at,
+                      uint32_t pos)
+{
+    const uint32_t first = window_begin(pos, w->window);
+    if (at >= first && at + n <= (size_t)pos + 1) return;
+    p->k->causal_mask_apply(s, n, at, pos, at < w->sinks ? w->far : w->window);
+    for (uint32_t i = w->sinks; at < w->sinks && i < first && i < at + n; i++) s[i - at] = -INFINITY;
+}
+
+/* ---- attention ---- */
+
+/* What one thread computes attention in: up to QSF_ATTENTION_ROWS rows times the query heads that
+ * share a key-value head. */
+typedef struct attention_scratch {
+    qsf_kv_work work;
+    float   *m, *l;             /* [vectors] running maximum and sum of the softmax */
+    /* [vectors][head_dim], [vectors][QSF_KV_BLOCK] and [head_dim]: where keys have lost their
+     * bias */
+    float   *bias, *bias_work;
+    qsf_kv_counts counts;
+    attention_view view;
+} attention_scratch;
+
+size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type)
+{
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads), hd = hp->head_dim;
+    const size_t codes = vectors * (qsf_kv_dim(hd) + QSF_KV_BLOCK) / sizeof(float);
+    const size_t unpacked = qsf_kv_scratch(hp->head_dim) / sizeof(float);
+    const size_t bias = qsf_bias_apart(hp, type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
+    return (size_t)qsf_round_up(vectors * (2 * hd + QSF_KV_BLOCK + 6) + codes + bias + unpacked, 16);
+}
+
+static attention_scratch scratch_of(const qsf_pass *p, uint32_t thread)
+{
+    const qsf_hparams *hp = p->hp;
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads), hd = hp->head_dim;
+    float *own = p->b->attention + thread * qsf_attention_scratch(hp, p->o->kv_type);
+    attention_scratch a = { .view = layer_view(p), .work.scale = p->layer.attn_scale };
+    qsf_kv_work *w = &a.work;
+    w->unpacked = (uint8_t *)own;
+    w->q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
+    w->o = w->q + vectors * hd;
+    w->s = w->o + vectors * hd;
+    a.m = w->s + vectors * QSF_KV_BLOCK;
+    a.l = a.m + vectors;
+    w->factor = a.l + vectors;
+    w->qd = w->factor + vectors;
+    w->pd = w->qd + vectors;
+    w->qs = (int32_t *)(void *)(w->pd + vectors);
+    w->qc = (int8_t *)(w->qs + vectors);
+    w->pc = (uint8_t *)w->qc + vectors * qsf_kv_dim(hd);
+    a.bias = (float *)(void *)(w->pc + vectors * QSF_KV_BLOCK);
+    a.bias_work = a.bias + vectors * hd;
+    return a;
+}
+
+/* One row's scores of entry e, the positions [at, at + n): soft cap, mask, one step of the online
+ * softmax for each of its rep vectors. */
+static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t rep, uint32_t e,
+                        uint32_t at, size_t n, uint32_t pos)
+{
+    for (size_t v = vector; v < vector + rep; v++) {
+        float *s = a->work.s + v * QSF_KV_BLOCK, *factor = &a->work.factor[v];
+        if (view_misses(&a->view, at, n, pos)) {             /* nothing here is for this row */
+            memset(s, 0, n * sizeof(float));
+            *factor = 1;
+            continue;
+        }
+        if (p->hp->attn_softcap > 0) p->k->softcap_inplace(s, p->hp->attn_softcap, n);
+        view_mask(p, &a->view, s, n, at, pos);
+        const float l = a->l[v];
+        *factor = p->k->attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
+        if (a->counts.of) qsf_kv_attention_note(&a->counts, v, e, l, *factor, a->m[v], a->l[v]);
+    }
+}
+
+/* The rows' queries of the heads that share key-value head kv; and back, what these have drawn. */
+static void gather_queries(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
+                           size_t width)
+{
+    const float *q = p->b->q + g.first * p->b->ld_q + kv * width;
+    for (size_t r = 0; r < g.n; r++) memcpy(a->work.q + r * width, q + r * p->b->ld_q, width * sizeof(float));
+}
+static void spread_sums(const qsf_pass *p, const attention_scratch *a, qsf_row_group g, uint32_t kv,
+                        size_t width)
+{
+    float *att = p->b->att + g.first * p->b->ld_q + kv * width;
+    for (size_t r = 0; r < g.n; r++)
+        memcpy(att + r * p->b->ld_q, a->work.o + r * width, width * sizeof(float));
+}
+
+/* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
+ * score outlives its block; each block is brought to what kernels take once for all vectors of the
+ * group. */
+static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group g, uint32_t kv,
+                          const float *bias)
+{
+    const qsf_batch_row *rows = &p->batch->rows[g.first];
+    const qsf_kv_layout *layout = &p->kv->layout;
+    const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
+    const size_t rep = p->layer.n_heads / p->layer.n_kv_heads;
+    const uint32_t last = rows[g.n - 1].pos;
+    qsf_kv_work *w = &a->work;
+    for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
+        const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
+        /* The rows behind the first see no more of what is past. */
+        if (view_misses(&a->view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;
+        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
+         * result does not depend on the rows beside it. */
+        const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
+        const uint8_t *record = qsf_kv_record(p->kv, p->layer.kv, seq->blocks[e], kv);
+        layout->ops->scores(layout, p->k, w, record, n);
+        if (bias)
+            qsf_bias_scores(p->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
+        for (size_t r = 0; r < g.n; r++) softmax_row(p, a, r * rep, rep, e, at, n, rows[r].pos);
+        layout->ops->sum(layout, p->k, w, record, n);
+    }
+}
+
+/* Attention of a group of rows in one key-value head. */
+static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
+{
+    const size_t hd = p->layer.head_dim, rep = p->layer.n_heads / p->layer.n_kv_heads, vectors = g.n * rep;
+    const qsf_kv_layout *layout = &p->kv->layout;
+    const uint32_t s = p->batch->rows[g.first].seq;
+    const float *bias = bias_apart(p, kv);
+    attention_scratch a = scratch_of(p, thread);
+    a.work.vectors = vectors;
+    gather_queries(p, &a, g, kv, rep * hd);
+    memset(a.work.o, 0, vectors * hd * sizeof(float));
+    for (size_t v = 0; v < vectors; v++) {
+        a.m[v] = -INFINITY;
+        a.l[v] = 0;
+    }
+    layout->ops->begin(layout, p->k, &a.work);
+    if (bias) qsf_bias_factors(p->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);
+    a.counts = qsf_kv_attention_begin(p->kv_attention, &p->kv->seqs[s], s, vectors, thread);
+    attend_blocks(p, &a, g, kv, bias);
+    qsf_kv_attention_end(&a.counts, a.m, a.l);
+    for (size_t v = 0; v < vectors; v++) {
+        p->k->vec_scale(a.work.o + v * hd, 1 / a.l[v], hd);
+        /* The mixture of values is its own inverse. */
+        if (qsf_kv_packed(layout->v_bits)) p->k->hadamard_inplace(a.work.o + v * hd, hd, 1);
+    }
+    spread_sums(p, &a, g, kv, rep * hd);
+}
+
+/* ---- jobs ---- */
+
+/* Heads 0 .. n_heads-1 are queries, then come the key-value heads. */
+static void place_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const uint32_t queries = p->layer.n_heads, heads = queries + p->layer.n_kv_heads;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const uint32_t row = (uint32_t)(i / heads), head = (uint32_t)(i % heads);
+        if (head < queries) place_query(p, row, head);
+        else place_key(p, row, head - queries);
+    }
+}
+
+/* Later groups see more: they come first. */
+static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_range mine = qsf_pass_mine(job, job->n_pieces - 1 - piece);
+    for (size_t i = mine.begin; i < mine.end; i++)
+        attend(p, p->batch->groups[i / p->layer.n_kv_heads], (uint32_t)(i % p->layer.n_kv_heads), thread);
+}
+
+/* Both at once, where a group sees no key of another one of the batch. */
+static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const uint32_t n_kv = p->layer.n_kv_heads, rep = p->layer.n_heads / n_kv;
+    const qsf_range mine = qsf_pass_mine(job, piece);
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        const qsf_row_group g = p->batch->groups[i / n_kv];
+        const uint32_t kv = (uint32_t)(i % n_kv);
+        for (uint32_t r = g.first; r < g.first + g.n; r++) {
+            for (uint32_t h = 0; h < rep; h++) place_query(p, r, kv * rep + h);
+            place_key(p, r, kv);
+        }
+        attend(p, g, kv, thread);
+    }
+}
+
+bool qsf_attention_takes_codes(const qsf_pass *p)
+{
+    bool takes = false;
+    for (int i = 0; i < 3; i++) takes |= qsf_matrix_takes_codes(p, &p->w->m[QKV[i]]);
+    return takes;
+}
+
+void qsf_attention_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = &p->layer;
+    const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
+    const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
+    qsf_stats *took = p->stats;
+    size_t tiles = 0;
+    for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
+    qsf_pass_run(job, tiles, project_qkv, &took->ns_matmul);
+    if (p->batch->groups_apart) {
+        qsf_pass_run(job, groups, place_and_attend, &took->ns_attention);
+    } else {
+        qsf_pass_run(job, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads, &took->ns_other);
+        qsf_pass_run(job, groups, attend_heads, &took->ns_attention);
+    }
+    if (qsf_matrix_takes_codes(p, out)) qsf_pass_run(job, p->batch->n, quantize_attention, &took->ns_other);
+    qsf_pass_run(job, qsf_matrix_tiles(out), project_attention, &took->ns_matmul);
+}

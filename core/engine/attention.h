@@ -1,0 +1,15 @@
+/* Attention over the KV cache, grouped or not: a layer's mixer.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_ATTENTION_H
+#define QSF_ATTENTION_H
+
+#include "engine/pass.h"
+
+/* Floats that a thread's attention needs. */
+size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type);
+/* Whether it takes its input as codes, too. */
+bool   qsf_attention_takes_codes(const qsf_pass *p);
+/* From the normed rows to its output: xn -> tmp. */
+void   qsf_attention_run(qsf_pass_job *job);
+
+#endif

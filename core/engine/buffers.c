@@ -1,0 +1,62 @@
+/* Where each buffer of a batch lies.
+ * SPDX-License-Identifier: MIT */
+#include "engine/buffers.h"
+#include "engine/attention.h"
+#include "engine/batch.h"
+#include "engine/key_bias.h"
+#include "engine/kv_attention.h"
+#include "engine/rope.h"
+
+static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
+{
+    uint8_t *p = base ? base + *at : NULL;
+    *at += qsf_round_up(n * size, 64);
+    return p;
+}
+#define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
+
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp,
+                            const qsf_context_options *o)
+{
+    uint64_t at = 0;
+    const uint64_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
+    *b = (qsf_buffers){ 0 };
+    b->ld_embd = qsf_round_up(hp->n_embd, 16);
+    b->ld_q = qsf_round_up((uint64_t)hp->n_heads * hp->head_dim, 16);
+    b->ld_kv = qsf_round_up((uint64_t)hp->n_kv_heads * hp->head_dim, 16);
+    b->ld_ff = qsf_round_up(hp->n_ff, 16);
+    b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
+    const uint64_t act_cols = qsf_act_cols((uint32_t)QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff));
+    b->max_cols = act_cols;
+    b->x = CARVE(float, rows * b->ld_embd);
+    b->xn = CARVE(float, rows * b->ld_embd);
+    b->tmp = CARVE(float, rows * b->ld_embd);
+    b->q = CARVE(float, rows * b->ld_q);
+    b->k = CARVE(float, rows * b->ld_kv);
+    b->v = CARVE(float, rows * b->ld_kv);
+    b->att = CARVE(float, rows * b->ld_q);
+    b->gate = CARVE(float, rows * b->ld_ff);
+    b->up = CARVE(float, rows * b->ld_ff);
+    b->logits = CARVE(float, o->n_logits * b->ld_vocab);
+    if (o->early_exit > 0) {
+        b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);
+        b->exit_last = CARVE(float, b->ld_embd);
+    }
+    for (int i = 0; i < 2; i++) {
+        b->cos[i] = CARVE(float, rows * half);
+        b->sin[i] = CARVE(float, rows * half);
+    }
+    b->float_rows = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
+    b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp, o->kv_type));
+    if (qsf_bias_apart(hp, o->kv_type)) {
+        b->bias_back = CARVE(float, qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) * 2 * half);
+        b->bias_steps = CARVE(uint16_t, QSF_KV_BLOCK * 2 * half);
+    }
+    b->kv_attention = CARVE(float, o->n_threads * qsf_kv_attention_floats(hp, o));
+    b->act.q = CARVE(int8_t, rows * act_cols);
+    b->act.d = CARVE(float, rows * act_cols / 64);
+    b->act.s = CARVE(float, rows * act_cols / 32);
+    b->act.h = CARVE(int16_t, rows * act_cols / 8);
+    return at;
+}
+#undef CARVE

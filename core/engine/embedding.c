@@ -1,0 +1,193 @@
+/* Rows of the embedding, resident or streamed.
+ * SPDX-License-Identifier: MIT */
+#include "engine/embedding.h"
+
+/* ---- memory ---- */
+
+/* A learned position table would need a stream of its own; no model this large has one. */
+bool qsf_embedding_can_stream(const qsf_source *s)
+{
+    const qsf_matrix_place place = qsf_place_embedding(s);
+    return !s->hp.learned_pos && qsf_place_can_stream(s, &place);
+}
+
+uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
+{
+    const qsf_matrix_place place = qsf_place_embedding(s);
+    if (!plan->streams) return 0;
+    return qsf_stream_bytes(s, place.unit, 1, place.strip_bytes) + plan->n_batch * sizeof(uint32_t);
+}
+
+uint64_t qsf_embedding_kept_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
+{
+    const size_t row = s->hp.n_embd * sizeof(float) + sizeof(int32_t) + sizeof(uint64_t);
+    return plan->streams ? plan->n_kept * row : 0;
+}
+
+static qsf_status kept_init(qsf_embedding *e, qsf_error *err)
+{
+    const qsf_platform *p = e->fetch->mem;
+    const uint32_t n_embd = e->fetch->source->hp.n_embd;
+    e->kept = qsf_alloc_array(p, e->n_kept, n_embd * sizeof *e->kept, "embedding rows", err);
+    if (!e->kept) return QSF_E_MEMORY;
+    e->kept_token = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_token, "embedding rows", err);
+    if (!e->kept_token) return QSF_E_MEMORY;
+    e->kept_used = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_used, "embedding rows", err);
+    if (!e->kept_used) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < e->n_kept; i++) e->kept_token[i] = -1;
+    return QSF_OK;
+}
+
+qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embedding_plan *plan, qsf_error *err)
+{
+    qsf_status st;
+    *e = (qsf_embedding){ .fetch = f, .streamed = plan->streams, .place = qsf_place_embedding(f->source) };
+    if (!plan->streams) return QSF_OK;
+    if ((st = qsf_stream_init(&e->rows, f, e->place.unit, 1, e->place.strip_bytes, false, err))) return st;
+    e->n_batch = plan->n_batch;
+    e->n_kept = plan->n_kept;
+    e->order = qsf_alloc_array(f->mem, e->n_batch, sizeof *e->order, "batch", err);
+    return e->order ? kept_init(e, err) : QSF_E_MEMORY;
+}
+
+void qsf_embedding_done(qsf_embedding *e)
+{
+    if (!e->fetch) return;
+    const qsf_source *s = e->fetch->source;
+    const qsf_platform *p = e->fetch->mem;
+    qsf_dealloc(p, e->kept_used, e->n_kept * sizeof *e->kept_used);
+    qsf_dealloc(p, e->kept_token, e->n_kept * sizeof *e->kept_token);
+    qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);
+    qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
+    qsf_stream_done(&e->rows);
+}
+
+/* ---- rows that are kept ---- */
+
+static float *kept_row(const qsf_embedding *e, size_t i)
+{
+    return e->kept + i * e->fetch->source->hp.n_embd;
+}
+
+/* The place of a token's row, -1: it is not there. */
+static int64_t kept_find(const qsf_embedding *e, int32_t token)
+{
+    for (uint32_t i = 0; i < e->n_kept; i++)
+        if (e->kept_token[i] == token) return i;
+    return -1;
+}
+
+/* Keeps an embedded row in the place of the one that was used longest ago. */
+static void kept_put(qsf_embedding *e, int32_t token, const float *x)
+{
+    uint32_t oldest = 0;
+    if (!e->n_kept || kept_find(e, token) >= 0) return;
+    for (uint32_t i = 1; i < e->n_kept; i++)
+        if (e->kept_used[i] < e->kept_used[oldest]) oldest = i;
+    e->kept_token[oldest] = token;
+    e->kept_used[oldest] = ++e->used;
+    memcpy(kept_row(e, oldest), x, e->fetch->source->hp.n_embd * sizeof *x);
+}
+
+static bool kept_get(qsf_embedding *e, int32_t token, float *x)
+{
+    const int64_t i = kept_find(e, token);
+    if (i < 0) return false;
+    e->kept_used[i] = ++e->used;
+    memcpy(x, kept_row(e, (size_t)i), e->fetch->source->hp.n_embd * sizeof *x);
+    return true;
+}
+
+/* ---- a batch ---- */
+
+void qsf_embedding_begin(qsf_embedding *e, const qsf_pass *p)
+{
+    const qsf_batch_row *rows = p->batch->rows;
+    e->next = e->n_order = 0;
+    if (!e->streamed) return;
+    for (uint32_t r = 0; r < p->batch->n; r++)
+        if (kept_get(e, rows[r].token, p->b->x + r * p->b->ld_embd)) qsf_pass_angles(p, r);
+        else e->order[e->n_order++] = r;
+    /* Shell's sort: short, in place, fast enough for a batch. */
+    for (uint32_t gap = e->n_order / 2; gap; gap /= 2)
+        for (uint32_t i = gap; i < e->n_order; i++) {
+            const uint32_t x = e->order[i];
+            uint32_t j = i;
+            for (; j >= gap && rows[e->order[j - gap]].token > rows[x].token; j -= gap)
+                e->order[j] = e->order[j - gap];
+            e->order[j] = x;
+        }
+}
+
+/* The strip that holds a token's row. */
+static void strip_range(const qsf_embedding *e, int32_t token, uint64_t *begin, uint64_t *end)
+{
+    const uint64_t i = (uint32_t)token / e->place.strip_rows, bytes = e->place.strip_bytes;
+    *begin = e->place.at + i * bytes;
+    *end = *begin + bytes;
+}
+
+qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wait, const qsf_weights **w,
+                               qsf_error *err)
+{
+    uint64_t begin, end;
+    *w = NULL;
+    if (!e->streamed) return qsf_fetch_unit(e->fetch, e->place.unit, wait, w, err);
+    if (e->next == e->n_order) return QSF_OK;
+    strip_range(e, batch->rows[e->order[e->next]].token, &begin, &end);
+    return qsf_stream_get(&e->rows, begin, end, NULL, wait, &e->strip, err);
+}
+
+/* Embeds row r of the batch: row `row` of t, plus its token's centroid where the file has them,
+ * plus its position's row of pos (NULL: none). */
+static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_tensor *t,
+                      uint32_t row, const qsf_tensor *pos)
+{
+    const qsf_hparams *hp = p->hp;
+    const qsf_batch_row *b = &p->batch->rows[r];
+    float *x = p->b->x + r * p->b->ld_embd;
+    qsf_dequant_rows(t, row, 1, x);
+    if (clusters) {
+        qsf_dequant_rows(&clusters->centroids, clusters->of[b->token], 1, p->b->tmp);
+        p->k->vec_add(x, x, p->b->tmp, hp->n_embd);
+    }
+    if (hp->embd_scale > 0 && hp->embd_scale != 1) p->k->vec_scale(x, hp->embd_scale, hp->n_embd);
+    if (pos) {
+        qsf_dequant_rows(pos, b->pos, 1, p->b->tmp);
+        p->k->vec_add(x, x, p->b->tmp, hp->n_embd);
+    }
+    qsf_pass_angles(p, r);
+}
+
+static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters, const uint32_t *places)
+{
+    const qsf_tensor *t = &p->w->m[QSF_K_TOKEN_EMBD].t, *pos = &p->w->m[QSF_K_POS_EMBD].t;
+    for (uint32_t r = 0; r < p->batch->n; r++) {
+        const int32_t token = p->batch->rows[r].token;
+        embed_row(p, clusters, r, t, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
+    }
+}
+
+bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *places)
+{
+    const qsf_embd_clusters *clusters = e->fetch->source->embd_clusters;
+    const qsf_slot *w = e->strip;
+    if (!e->streamed) {
+        embed_resident(p, clusters, places);
+        return true;
+    }
+    for (; e->next < e->n_order; e->next++) {
+        const uint32_t r = e->order[e->next];
+        const int32_t token = p->batch->rows[r].token;
+        uint64_t begin, end;
+        strip_range(e, token, &begin, &end);
+        if (begin < w->begin || end > w->end) return false;         /* the next fetch brings it */
+        qsf_tensor strip = *e->place.t;
+        strip.rows = e->place.strip_rows;
+        strip.bytes = e->place.strip_bytes;
+        strip.data = qsf_slot_at(w, begin);
+        embed_row(p, clusters, r, &strip, (uint32_t)token % strip.rows, NULL);
+        kept_put(e, token, p->b->x + r * p->b->ld_embd);
+    }
+    return true;
+}

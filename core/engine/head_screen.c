@@ -1,0 +1,158 @@
+/* The head by way of a screen: all rows in few bits, then the best of them as they are.
+ * SPDX-License-Identifier: MIT
+ *
+ * Decoding reads the whole head for each token, and of a small model with a large vocabulary that
+ * is most of what it reads.  The screen is a copy of the head in 3 bits: far too coarse to choose a
+ * token by, but the largest logit is among its best QSF_HEAD_BEST rows (measured in
+ * docs/performance.md).  Rows lie in memory in tiles of 16, so all 16 rows of a tile with one of
+ * the best are computed. */
+#include "engine/head_screen.h"
+#include "engine/matrix_place.h"
+#include "tensor/quant.h"
+
+/* 3 bits let the right row through as reliably as 4 do, and are read in three quarters of the time;
+ * 2 bits do not. */
+enum { SCREEN_TYPE = QSF_T_3BIT_S, SCREEN_BLOCK = 64, SCREEN_LEVELS = 8 };
+
+/* ---- memory ---- */
+
+qsf_status qsf_screen_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err)
+{
+    const qsf_tensor *t = qsf_place_head(s).t;
+    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, bytes, err);
+    if (!st && t->bytes < *bytes / 10 * 14)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the head has %llu bytes, a screen for it %llu: "
+                        "nothing would be gained; use the exact head or clusters", s->path,
+                        (unsigned long long)t->bytes, (unsigned long long)*bytes);
+    *bytes += (uint64_t)QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof(uint32_t);
+    return st;
+}
+
+qsf_status qsf_screen_init(qsf_head_screen *h, const qsf_source *s, const qsf_platform *mem, qsf_error *err)
+{
+    const qsf_tensor *t = qsf_place_head(s).t;
+    *h = (qsf_head_screen){ .mem = mem };
+    qsf_tensor *small = &h->small.t;
+    *small = (qsf_tensor){ .kind = t->kind, .type = SCREEN_TYPE, .packing = 1, .block = SCREEN_BLOCK,
+                           .rows = t->rows, .cols = t->cols };
+    h->small.form = qsf_form_of_type(SCREEN_TYPE);
+    h->small.blocks = (uint32_t)qsf_ceil_div(t->cols, SCREEN_BLOCK);
+    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, &small->bytes,
+                                           err);
+    if (st) return st;
+    h->tiles = qsf_alloc_array(mem, QSF_HEAD_ROWS * QSF_HEAD_BEST, sizeof *h->tiles, "rows of the head", err);
+    if (!h->tiles) return QSF_E_MEMORY;
+    if (!(h->bytes = qsf_alloc(mem, small->bytes, "screen for the head", err))) return QSF_E_MEMORY;
+    small->data = h->bytes;
+    return QSF_OK;
+}
+
+void qsf_screen_done(qsf_head_screen *h)
+{
+    qsf_dealloc(h->mem, h->bytes, h->small.t.bytes);
+    qsf_dealloc(h->mem, h->tiles, QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof *h->tiles);
+}
+
+/* ---- making the screen ---- */
+
+typedef struct screen_job {
+    qsf_head_screen     *h;
+    const qsf_pass      *p;
+    const qsf_matrix    *head;
+    const qsf_head_part *part;
+    uint32_t             row, n_pieces;  /* of the best rows: whose tiles they are */
+} screen_job;
+
+/* The codes of one block of a row; returns its scale.  The value that is largest in size gets the
+ * code at the end of the grid that no other sign has: no value is clipped, because columns with
+ * large activations may be among the outermost. */
+static float screen_codes(const float *w, uint32_t n, uint8_t *codes)
+{
+    float low = 0, high = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        low = w[i] < low ? w[i] : low;
+        high = w[i] > high ? w[i] : high;
+    }
+    const float d = (high > -low ? high : low) / (-SCREEN_LEVELS / 2), inverse = d != 0 ? 1 / d : 0;
+    memset(codes, SCREEN_LEVELS / 2, SCREEN_BLOCK);
+    for (uint32_t i = 0; i < n; i++) {
+        const float x = w[i] * inverse + (SCREEN_LEVELS / 2 + 0.5f);
+        codes[i] = x > 0 ? x < SCREEN_LEVELS - 1 ? (uint8_t)x : SCREEN_LEVELS - 1 : 0;     /* NaN is 0 */
+    }
+    return d;
+}
+
+static void screen_tile_row(const screen_job *job, uint32_t row, float *floats)
+{
+    const qsf_matrix *head = job->head, *small = &job->h->small;
+    const uint32_t cols = head->t.cols, rows = QSF_MIN(QSF_TILE_ROWS, head->t.rows - row);
+    const uint32_t each = qsf_block_bytes(SCREEN_TYPE, SCREEN_BLOCK) * QSF_TILE_ROWS;
+    uint8_t *tile = job->h->bytes + (size_t)row / QSF_TILE_ROWS * small->blocks * each, codes[SCREEN_BLOCK];
+    qsf_dequant_rows(&head->t, row, rows, floats);
+    for (uint32_t r = 0; head->out_start && r < rows; r++)
+        for (uint32_t i = head->out_start[row + r]; i < head->out_start[row + r + 1]; i++)
+            floats[(size_t)r * cols + head->out_col[i]] += qsf_f16_to_f32(head->out_value[i]);
+    for (uint32_t col = 0; col < cols; col += SCREEN_BLOCK, tile += each)
+        for (uint32_t r = 0; r < rows; r++) {
+            const uint32_t n = QSF_MIN(SCREEN_BLOCK, cols - col);
+            const float d = screen_codes(floats + (size_t)r * cols + col, n, codes);
+            qsf_tile_put_row(tile, SCREEN_TYPE, SCREEN_BLOCK, r, d, codes);
+        }
+}
+
+static void screen_make_piece(void *arg, uint32_t thread, uint32_t piece)
+{
+    const screen_job *job = arg;
+    const qsf_buffers *b = job->p->b;
+    const qsf_range tiles = qsf_range_of(qsf_matrix_tiles(job->head), piece, job->n_pieces);
+    float *floats = b->float_rows + (size_t)thread * QSF_TILE_ROWS * b->max_cols;
+    for (size_t t = tiles.begin; t < tiles.end; t++)
+        screen_tile_row(job, (uint32_t)t * QSF_TILE_ROWS, floats);
+}
+
+void qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head)
+{
+    screen_job job = { .h = h, .p = p, .head = head,
+                       .n_pieces = qsf_pool_pieces(p->pool, qsf_matrix_tiles(head)) };
+    qsf_pool_run(p->pool, job.n_pieces, 1, screen_make_piece, &job);
+}
+
+/* ---- using it ---- */
+
+/* Leaves the logits of the best rows and lists their tiles. */
+static void screen_choose_piece(void *arg, uint32_t thread, uint32_t row)
+{
+    const screen_job *job = arg;
+    float *logits = qsf_head_row(job->p, row);
+    uint32_t *tiles = job->h->tiles + (size_t)row * QSF_HEAD_BEST, n = 0;
+    const uint32_t rows = job->h->small.t.rows;
+    (void)thread;
+    job->p->k->top_k_filter(logits, rows, QSF_HEAD_BEST);
+    for (uint32_t r = 0; r < rows && n < QSF_HEAD_BEST; r++)
+        if (logits[r] > -INFINITY) {
+            tiles[n++] = r / QSF_TILE_ROWS;
+            r |= QSF_TILE_ROWS - 1;
+        }
+    job->h->n_tiles[row] = n;
+}
+
+static void screen_best_piece(void *arg, uint32_t thread, uint32_t piece)
+{
+    const screen_job *job = arg;
+    const uint32_t *tiles = job->h->tiles + (size_t)job->row * QSF_HEAD_BEST;
+    const qsf_range mine = qsf_range_of(job->h->n_tiles[job->row], piece, job->n_pieces);
+    qsf_head_logits_of(job->p, job->part, job->row, tiles, mine, thread);
+}
+
+void qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *head)
+{
+    const uint32_t n_asked = p->batch->n_asked;
+    const qsf_head_part small = { .m = h->small, .bias = head->bias };
+    screen_job job = { .h = h, .p = p, .part = head };
+    qsf_head_logits_all(p, &small, n_asked);
+    qsf_pool_run(p->pool, n_asked, 1, screen_choose_piece, &job);
+    for (; job.row < n_asked; job.row++) {
+        job.n_pieces = qsf_pool_pieces(p->pool, h->n_tiles[job.row]);
+        qsf_pool_run(p->pool, job.n_pieces, 1, screen_best_piece, &job);
+    }
+}

@@ -1,0 +1,13 @@
+/* A layer of the network.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LAYER_H
+#define QSF_LAYER_H
+
+#include "engine/pass.h"
+
+/* What the hyperparameters say of layer i; kv is the caller's to set. */
+qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
+/* The rows x of the batch, on by one layer. */
+void      qsf_layer_compute(const qsf_pass *p);
+
+#endif

@@ -1,0 +1,103 @@
+/* Products of activations and weights, by the kernel that the matrix's form has.
+ * SPDX-License-Identifier: MIT */
+#include "engine/matrix.h"
+
+qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
+                               uint32_t n)
+{
+    qsf_matrix_in in = { x + first * ld, ld, cols, p->b->act };
+    in.act.cols = qsf_act_cols((uint32_t)cols);
+    in.act.n = n;
+    in.act.q += (size_t)first * in.act.cols;
+    in.act.d += (size_t)first * in.act.cols / 64;
+    in.act.s += (size_t)first * in.act.cols / 32;
+    in.act.h += (size_t)first * in.act.cols / 8;
+    return in;
+}
+
+bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m)
+{
+    return m->t.data && m->form >= 0 && !p->o->f32;
+}
+
+void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows)
+{
+    qsf_act act = in->act;
+    for (size_t r = rows.begin; r < rows.end; r++) p->k->quantize_act(&act, r, in->x + r * in->ld, in->cols);
+}
+
+static float *matrix_scratch(const qsf_pass *p, uint32_t thread)
+{
+    return p->b->float_rows + (size_t)thread * QSF_TILE_ROWS * p->b->max_cols;
+}
+
+/* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is
+ * multiplied with. */
+static bool multiply_floats(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
+                            size_t ldy, qsf_range tiles, uint32_t thread)
+{
+    const size_t n = in->act.n, cols = m->t.cols, row = tiles.begin * QSF_TILE_ROWS, at = row * cols;
+    const size_t rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row;
+    float *scratch = matrix_scratch(p, thread);
+    const void *w = m->t.data;
+    if ((uintptr_t)w % sizeof(float)) return false;     /* a file may put them anywhere */
+    if (m->t.type == QSF_T_F32)
+        p->k->matmul_f32(y + row, ldy, (const float *)w + at, in->x, in->ld, n, rows, cols);
+    else if (m->t.type == QSF_T_F16)
+        p->k->matmul_f16(y + row, ldy, (const uint16_t *)w + at, in->x, in->ld, n, rows, cols, scratch);
+    else if (m->t.type == QSF_T_BF16 && !p->o->f32)
+        p->k->matmul_bf16(y + row, ldy, (const uint16_t *)w + at, in->x, in->ld, n, rows, cols, scratch);
+    else return false;
+    return true;
+}
+
+/* Rows as floats, 16 at a time: types without a kernel of their own, and float activations. */
+static void multiply_rows(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
+                          size_t ldy, qsf_range tiles, uint32_t thread)
+{
+    float *floats = matrix_scratch(p, thread);
+    for (size_t t = tiles.begin; t < tiles.end; t++) {
+        const uint32_t row = (uint32_t)t * QSF_TILE_ROWS, rows = QSF_MIN(QSF_TILE_ROWS, m->t.rows - row);
+        qsf_dequant_rows(&m->t, row, rows, floats);
+        p->k->matmul_f32(y + row, ldy, floats, in->x, in->ld, in->act.n, rows, m->t.cols);
+    }
+}
+
+static void multiply_tiles(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
+                           size_t ldy, qsf_range tiles)
+{
+    const size_t n = tiles.end - tiles.begin, each = qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    const uint8_t *w = (const uint8_t *)m->t.data + tiles.begin * m->blocks * each;
+    float *to = y + tiles.begin * QSF_TILE_ROWS;
+    if (in->act.n == 1) p->k->matvec[m->form](to, w, &in->act, n, m->blocks, m->t.block);
+    else p->k->matmul[m->form](to, ldy, w, &in->act, n, m->blocks, m->t.block);
+}
+
+static void add_outliers(const qsf_matrix *m, const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles)
+{
+    const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
+    for (size_t r = tiles.begin * QSF_TILE_ROWS; r < end; r++)
+        for (uint32_t i = m->out_start[r]; i < m->out_start[r + 1]; i++) {
+            const float w = qsf_f16_to_f32(m->out_value[i]);
+            for (size_t j = 0; j < in->act.n; j++) y[j * ldy + r] += w * in->x[j * in->ld + m->out_col[i]];
+        }
+}
+
+static void add_bias(const qsf_pass *p, const float *bias, size_t rows, float *y, size_t ldy, size_t n,
+                     qsf_range tiles)
+{
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
+    for (size_t j = 0; j < n; j++)
+        p->k->vec_add(y + j * ldy + begin, y + j * ldy + begin, bias + begin, end - begin);
+}
+
+void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bias, const qsf_matrix_in *in,
+                         float *y, size_t ldy, qsf_range tiles, uint32_t thread)
+{
+    if (tiles.begin >= tiles.end) return;
+    if (qsf_matrix_takes_codes(p, m)) multiply_tiles(p, m, in, y, ldy, tiles);
+    else if (!multiply_floats(p, m, in, y, ldy, tiles, thread))
+        multiply_rows(p, m, in, y, ldy, tiles, thread);
+    if (m->out_start) add_outliers(m, in, y, ldy, tiles);
+    if (bias) add_bias(p, bias, m->t.rows, y, ldy, in->act.n, tiles);
+}

@@ -1,0 +1,34 @@
+/* The one place that multiplies: rows of activations by a matrix of any type.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_MATRIX_H
+#define QSF_MATRIX_H
+
+#include "engine/pass.h"
+
+/* Rows that are multiplied: floats, and the same as codes of 8 bits for matrices that take
+ * these. */
+typedef struct qsf_matrix_in {
+    const float *x;           /* [n][ld] */
+    size_t       ld, cols;
+    qsf_act      act;         /* n rows; a part of the pass's buffer */
+} qsf_matrix_in;
+
+static inline size_t qsf_matrix_tiles(const qsf_matrix *m)
+{
+    return (m->t.rows + QSF_TILE_ROWS - 1) / QSF_TILE_ROWS;
+}
+
+/* Rows [first, first + n) of x[][ld], which have cols columns. */
+qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
+                               uint32_t n);
+/* Whether m takes codes. */
+bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m);
+/* Makes the codes of these rows of in. */
+void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows);
+
+/* y[n][ldy] = in . m + bias, for these tiles of m; bias may be NULL.  Where m takes codes, in has
+ * them. */
+void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bias, const qsf_matrix_in *in,
+                         float *y, size_t ldy, qsf_range tiles, uint32_t thread);
+
+#endif

@@ -1,0 +1,22 @@
+/* Where embedding and head lie in a file, and what of them can be read in parts.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_MATRIX_PLACE_H
+#define QSF_MATRIX_PLACE_H
+
+#include "model/source.h"
+
+typedef struct qsf_matrix_place {
+    const qsf_tensor *t;      /* its shape and type */
+    qsf_unit_id unit;
+    uint64_t at;              /* in the unit */
+    /* A strip: rows that belong together in memory (those of a row of tiles, or one) and their
+     * bytes. */
+    uint32_t strip_rows;
+    uint64_t strip_bytes;
+} qsf_matrix_place;
+
+qsf_matrix_place qsf_place_embedding(const qsf_source *s);
+qsf_matrix_place qsf_place_head(const qsf_source *s);         /* the embedding's where they are tied */
+bool qsf_place_can_stream(const qsf_source *s, const qsf_matrix_place *p);
+
+#endif

@@ -1,0 +1,74 @@
+/* One pass of a batch through a part of the network: what arithmetic is given, as one argument.
+ * SPDX-License-Identifier: MIT
+ *
+ * The step (step.c) fills a pass anew for each layer and for the head; nothing in it changes while
+ * it is used, but for what its pointers say is output. */
+#ifndef QSF_PASS_H
+#define QSF_PASS_H
+
+#include "base/pool.h"
+#include "engine/batch.h"
+#include "engine/buffers.h"
+#include "engine/key_bias.h"
+#include "engine/kv.h"
+#include "engine/kv_attention.h"
+#include "engine/rope.h"
+#include "weights/layers.h"
+
+#include <stdatomic.h>
+
+/* A layer as its mixer and its feed-forward see it. */
+typedef struct qsf_layer {
+    uint32_t index;             /* in the model */
+    uint32_t kv;                /* in the KV cache, which has none for layers that quality leaves out */
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_ff;
+    uint32_t window;            /* positions that it sees, 0: all */
+    uint32_t rope;              /* which of the rotary tables */
+    float    attn_scale;        /* of q . k */
+} qsf_layer;
+
+typedef struct qsf_pass {
+    const qsf_hparams *hp;
+    const qsf_context_options *o;       /* as granted */
+    const qsf_kernels  *k;
+    const qsf_platform *platform;       /* for the time */
+    qsf_pool           *pool;
+    const qsf_batch    *batch;
+    const qsf_buffers  *b;              /* output, too */
+    const qsf_rope     *rope;           /* [2] global, local */
+    const qsf_kv       *kv;             /* output, too */
+    const qsf_key_bias *key_bias;
+    const qsf_kv_attention *kv_attention;       /* output, too */
+    const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
+    qsf_layer           layer;
+    qsf_stats          *stats;          /* output: where the time goes */
+    atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
+} qsf_pass;
+
+/* The model's norm of n columns; bias may be NULL, y may be x. */
+void qsf_pass_norm(const qsf_pass *p, float *y, const float *x, const float *weight, const float *bias,
+                   size_t n);
+/* The rotary angles of row r of the batch. */
+void qsf_pass_angles(const qsf_pass *p, uint32_t r);
+
+/* A layer is a row of jobs.  The pool's threads take pieces of each, which are rows, tiles or
+ * heads; a piece gets the job as its argument. */
+typedef struct qsf_pass_job {
+    const qsf_pass *p;
+    size_t   items;             /* of the job under way, which its pieces share */
+    uint32_t n_pieces;
+    uint64_t clock;             /* when the last job was over */
+} qsf_pass_job;
+
+qsf_pass_job qsf_pass_begin(const qsf_pass *p);
+/* Runs a job of so many items; nothing of it is still under way when this returns.  The time since
+ * the last one goes to the account. */
+void qsf_pass_run(qsf_pass_job *job, size_t items, void (*fn)(void *job, uint32_t thread, uint32_t piece),
+                  uint64_t *account);
+static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
+{
+    return qsf_range_of(job->items, piece, job->n_pieces);
+}
+
+#endif

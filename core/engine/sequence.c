@@ -1,0 +1,68 @@
+/* A context's sequences: their lengths, cutting and sharing.
+ * SPDX-License-Identifier: MIT */
+#include "engine/sequence.h"
+#include "engine/step.h"
+
+qsf_status qsf_seq_check(qsf_context *c, qsf_seq s)
+{
+    if (s >= 0 && (uint32_t)s < c->o.n_seqs) return QSF_OK;
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)s,
+                    (unsigned)c->o.n_seqs);
+}
+
+static qsf_status seq_cut_check(qsf_context *c, qsf_seq s, uint32_t n)
+{
+    const qsf_kv_seq *q = &c->kv.seqs[s];
+    if (qsf_kv_can_cut(&c->kv, (uint32_t)s, n)) return QSF_OK;
+    if (n > q->length)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s,
+                        (unsigned)q->length, (unsigned)n);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot go back to %u: the "
+                    "window has dropped what is seen from there (%u does, or 0)", (int)s, (unsigned)q->length,
+                    (unsigned)n, (unsigned)q->safe);
+}
+
+uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
+{
+    return s >= 0 && (uint32_t)s < c->o.n_seqs
+        ? (c->now.active ? c->now.old_length[s] : c->kv.seqs[s].length) : 0;
+}
+
+/* With a window no token has to be the last, but a position must stay a number that rotation can
+ * tell from its neighbours. */
+uint32_t qsf_seq_end(const qsf_context *c)
+{
+    return c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
+}
+
+uint32_t qsf_seq_room(const qsf_context *c, qsf_seq s)
+{
+    if (s < 0 || (uint32_t)s >= c->o.n_seqs) return 0;
+    const uint32_t length = c->kv.seqs[s].length, end = qsf_seq_end(c),
+        room = length < end ? end - length : 0;
+    /* A window makes its own room. */
+    return c->o.kv_window ? room : QSF_MIN(room, qsf_kv_room(&c->kv, (uint32_t)s));
+}
+
+qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
+{
+    qsf_status st = qsf_seq_check(c, s);
+    if (st) return st;
+    qsf_batch_drop(c);
+    if ((st = seq_cut_check(c, s, n))) return st;
+    qsf_kv_truncate(&c->kv, (uint32_t)s, n);
+    qsf_exit_truncate(&c->early_exit, (uint32_t)s, n);
+    return QSF_OK;
+}
+
+qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
+{
+    qsf_status st;
+    if ((st = qsf_seq_check(c, dst)) || (st = qsf_seq_check(c, src))) return st;
+    qsf_batch_drop(c);
+    if ((st = seq_cut_check(c, src, n))) return st;
+    if ((st = qsf_exit_check(&c->early_exit, (uint32_t)src, n, &c->error))) return st;
+    qsf_kv_share(&c->kv, (uint32_t)dst, (uint32_t)src, n);
+    qsf_exit_truncate(&c->early_exit, (uint32_t)dst, dst == src ? n : 0);
+    return QSF_OK;
+}

@@ -1,0 +1,281 @@
+/* The step: moves a batch on by one layer.
+ * SPDX-License-Identifier: MIT */
+#include "engine/step.h"
+#include "engine/layer.h"
+#include "engine/sequence.h"
+
+void qsf_batch_drop(qsf_context *c)
+{
+    qsf_batch_state *b = &c->now;
+    if (!b->active) return;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_kv_truncate(&c->kv, s, b->old_length[s]);
+    b->active = false;
+    c->batch.n_asked = 0;
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_exit_truncate(&c->early_exit, s, b->old_length[s]);
+    qsf_exit_drop(&c->early_exit);
+    qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
+}
+
+/* What arithmetic gets of the context; weights and layer are still to be set. */
+static qsf_pass step_pass(qsf_context *c)
+{
+    return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .platform = c->platform, .pool = c->pool,
+                       .batch = &c->batch, .b = &c->b, .rope = c->rope, .kv = &c->kv,
+                       .key_bias = &c->key_bias, .kv_attention = &c->kv_attention, .stats = &c->stats,
+                       .not_finite = &c->now.not_finite };
+}
+
+static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    if (n == 0 || n > c->o.n_batch)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; 1 to %u are possible",
+                        (unsigned long long)n, (unsigned)c->o.n_batch);
+    uint32_t asked = 0;
+    for (size_t i = 0; i < n; i++) {
+        const qsf_status st = qsf_seq_check(c, rows[i].seq);
+        if (st) return st;
+        if (rows[i].token < 0 || (uint32_t)rows[i].token >= c->hp->n_vocab)
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
+                            (unsigned)c->hp->n_vocab);
+        if (rows[i].logits && asked++ == c->o.n_logits)
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "more than %u rows ask for logits; see n_logits",
+                            (unsigned)c->o.n_logits);
+    }
+    return QSF_OK;
+}
+
+enum { FEW_ROWS = QSF_DRAFT_MOST + 1 };
+
+/* The count of threads that suits this batch; NULL: all. */
+static qsf_thread_count *batch_threads(qsf_context *c)
+{
+    return c->plan.n_slots && c->now.n_new <= FEW_ROWS ? &c->threads[c->now.n_new > 1] : NULL;
+}
+
+qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    qsf_status st;
+    c->error = (qsf_error){ 0 };
+    qsf_batch_drop(c);
+    if ((st = batch_rows(c, rows, n))) return st;
+    const uint32_t end = qsf_seq_end(c);
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) {
+        if (c->o.kv_window) qsf_kv_slide(&c->kv, s, c->o.kv_window, c->o.kv_sinks, c->o.kv_heavy);
+        c->now.old_length[s] = c->kv.seqs[s].length;
+    }
+    c->now.active = true;
+    c->fetch.batch++;
+    c->batch.n = c->now.n_new = (uint32_t)n;
+    c->batch.n_asked = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t s = (uint32_t)rows[i].seq, pos = c->kv.seqs[s].length;
+        c->batch.rows[i] = (qsf_batch_row){ s, pos, rows[i].token,
+                                            rows[i].logits ? (int32_t)c->batch.n_asked++ : -1 };
+        if (pos >= end || qsf_kv_grow(&c->kv, s, 1)) {
+            qsf_batch_drop(c);
+            return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
+        }
+    }
+    c->now.stage = 0;
+    atomic_store_explicit(&c->now.not_finite, false, memory_order_relaxed);
+    qsf_batch_group(&c->batch);
+    qsf_exit_begin(&c->early_exit);
+    const qsf_pass p = step_pass(c);
+    qsf_embedding_begin(&c->embedding, &p);
+    c->now.begun_ns = qsf_now(c->platform);
+    c->now.waiting_ns = 0;
+    const qsf_thread_count *threads = batch_threads(c);
+    qsf_pool_use(c->pool, threads ? qsf_thread_count_next(threads) : c->o.n_threads);
+    return QSF_OK;
+}
+
+static uint32_t next_layer(const qsf_context *c, uint32_t layer)
+{
+    while (layer < c->hp->n_layers && qsf_layer_skipped(&c->fetch, layer)) layer++;
+    return layer;
+}
+
+/* The weights that the step's stage needs. */
+typedef struct step_weights {
+    const qsf_weights *w;            /* of the embedding's unit or of the layer */
+    qsf_head_units     head;
+} step_weights;
+
+/* Brings them; wait: does not return QSF_PENDING. */
+static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
+{
+    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
+    if (stage == 0) return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
+    if (stage > n_layers)
+        return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
+    const qsf_unit_id layer = qsf_id_layer(stage - 1);
+    const qsf_status st = qsf_fetch_unit(&c->fetch, layer, false, &need->w, &c->error);
+    if (st != QSF_PENDING) return st;
+    /* The buffer of the last layer is free: the one after this begins to travel. */
+    qsf_layers_ahead(&c->fetch, stage - 1);
+    return wait ? qsf_fetch_unit(&c->fetch, layer, true, &need->w, &c->error) : st;
+}
+
+static void batch_done(qsf_context *c)
+{
+    const uint64_t ns = qsf_now(c->platform) - c->now.begun_ns;
+    c->now.active = false;
+    qsf_kv_attention_collect(&c->kv_attention, &c->kv, true);
+    qsf_exit_end(&c->early_exit);
+    if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
+    if (c->now.n_new == c->batch.n_asked) {
+        c->stats.tokens_generated += c->now.n_new;
+        c->stats.ns_generated += ns;
+    } else {
+        c->stats.tokens_prompt += c->now.n_new;
+        c->stats.ns_prompt += ns;
+    }
+}
+
+/* Weights that were damaged, or are of another type than the file says, make numbers that are none;
+ * they would only spread.  where: a layer, from 0; n_layers: the head. */
+static qsf_status step_finite(qsf_context *c, uint32_t where)
+{
+    const char *path = c->model->source->path;
+    if (!atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return QSF_OK;
+    if (where == c->hp->n_layers)
+        return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: the output head computes logits that are not "
+                        "finite: its weights are damaged; get or convert the file again", path);
+    return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: layer %u of 0 to %u computes values that are not "
+                    "finite: its weights, or those before it, are damaged or of another type than the file "
+                    "says; get or convert the file again", path, (unsigned)where,
+                    (unsigned)c->hp->n_layers - 1);
+}
+
+/* Logits of an approximate head are -infinity where they were not computed. */
+static void check_logits(qsf_context *c)
+{
+    for (uint32_t i = 0; i < c->batch.n_asked; i++) {
+        const float *logits = c->b.logits + i * c->b.ld_vocab;
+        uint32_t bad = 0;
+        for (uint32_t t = 0; t < c->hp->n_vocab; t++) bad |= !(logits[t] < INFINITY);
+        if (bad) atomic_store_explicit(&c->now.not_finite, true, memory_order_relaxed);
+    }
+}
+
+static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
+{
+    const uint32_t next = next_layer(c, layer + 1);
+    qsf_exit_join(&c->early_exit, &c->batch, p, layer);
+    qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
+    if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
+    p->layer = qsf_layer_of(c->hp, layer);
+    p->layer.kv = qsf_layers_run(c->model->source, c->o.quality, layer);
+    qsf_layer_compute(p);
+    if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
+    const uint32_t to = qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
+    for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
+    c->now.stage = 1 + to;
+}
+
+static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_head_units *units)
+{
+    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
+    p->w = units->final;
+    qsf_head_compute(&c->head, p, &head, part == 0);
+    qsf_head_stream_next(&c->head_stream, part);
+    c->now.stage++;
+}
+
+static qsf_status step_compute(qsf_context *c, const step_weights *have)
+{
+    qsf_status st;
+    const uint32_t n_layers = c->hp->n_layers, stage = c->now.stage;
+    qsf_pass p = step_pass(c);
+    p.w = have->w;
+    if (stage == 0) {
+        const uint32_t *places = c->hp->tied ? qsf_head_places(&c->head) : NULL;
+        if (qsf_embedding_compute(&c->embedding, &p, places)) c->now.stage = 1 + next_layer(c, 0);
+    } else if (stage <= n_layers) {
+        compute_layer(c, &p, stage - 1);
+        if ((st = step_finite(c, stage - 1))) return st;
+    } else {
+        compute_head(c, &p, stage - n_layers - 1, &have->head);
+    }
+    const uint32_t end = n_layers + (c->batch.n_asked ? c->head_stream.n_parts : 0);
+    if (c->now.stage <= end) return QSF_PENDING;
+    check_logits(c);
+    if ((st = step_finite(c, n_layers))) return st;
+    batch_done(c);
+    return QSF_OK;
+}
+
+qsf_status qsf_step(qsf_context *c, bool *waiting)
+{
+    step_weights weights = { 0 };
+    if (waiting) *waiting = false;
+    if (!c->now.active) return qsf_fail(&c->error, QSF_E_ARGUMENT, "there is no batch under way");
+    if (c->now.waiting_ns) qsf_fetch_waited(&c->fetch, qsf_now(c->platform) - c->now.waiting_ns);
+    c->now.waiting_ns = 0;
+    qsf_status st = step_fetch(c, false, &weights);
+    if (st == QSF_PENDING) {
+        if (waiting) *waiting = true;
+        c->now.waiting_ns = qsf_now(c->platform);
+        return st;
+    }
+    if (!st) st = step_compute(c, &weights);
+    if (st && st != QSF_PENDING) qsf_batch_drop(c);
+    return st;
+}
+
+uint32_t qsf_batch_layer(const qsf_context *c)
+{
+    return c->now.active ? QSF_MIN(QSF_MAX(c->now.stage, 1) - 1, c->hp->n_layers) : c->hp->n_layers;
+}
+
+qsf_status qsf_wait(qsf_context *c)
+{
+    if (!c->now.active) return QSF_OK;
+    step_weights weights;
+    const qsf_status st = step_fetch(c, true, &weights);
+    if (st != QSF_E_UNSUPPORTED) c->now.waiting_ns = 0;
+    if (st && st != QSF_E_UNSUPPORTED) qsf_batch_drop(c);     /* a host that cannot wait may go on stepping */
+    return st;
+}
+
+qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
+{
+    bool waiting;
+    qsf_status st = qsf_batch_begin(c, rows, n);
+    while (!st) {
+        if ((st = qsf_step(c, &waiting)) != QSF_PENDING) return st;
+        st = waiting ? qsf_wait(c) : QSF_OK;
+    }
+    return st;
+}
+
+/* The rows of a chunk live in the KV tables only; so a small array on the stack feeds batches of
+ * any size. */
+qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits)
+{
+    qsf_row rows[512];
+    const size_t most = QSF_MIN(c->o.n_batch, QSF_ARRAY_LEN(rows));
+    if (logits) *logits = NULL;
+    if (n == 0) return qsf_fail(&c->error, QSF_E_ARGUMENT, "no tokens were given");
+    qsf_status st = qsf_seq_check(c, s);
+    if (st) return st;
+    qsf_batch_drop(c);
+    const uint32_t room = qsf_seq_room(c, s);
+    if (n > room && room)
+        return qsf_fail(&c->error, QSF_E_FULL,
+                        "%llu tokens do not fit: the context of %u positions has room for %u more",
+                        (unsigned long long)n, (unsigned)qsf_seq_end(c), (unsigned)room);
+    for (size_t at = 0; at < n;) {
+        const size_t len = QSF_MIN(most, n - at);
+        for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], logits && at + i == n - 1 };
+        if ((st = qsf_compute(c, rows, len))) return st;
+        at += len;
+    }
+    if (logits) *logits = qsf_logits(c, 0);
+    return QSF_OK;
+}
+
+const float *qsf_logits(const qsf_context *c, size_t i)
+{
+    return !c->now.active && i < c->batch.n_asked ? c->b.logits + i * c->b.ld_vocab : NULL;
+}
