@@ -78,7 +78,7 @@ def circles(calls):
 def wrong_calls(nm, objects):
     defined, wanted = {}, []
     for path in objects:
-        found = re.search(r"\.dir/((?:core|kernels|platform|convert)/[\w/.-]+\.c)(?=\.(?:o|obj)$)", path)
+        found = re.search(r"\.dir/(?:\./)?((?:core|kernels|platform|convert)/[\w/.-]+\.c)(?=\.(?:o|obj)$)", path)
         if not found:
             sys.exit(f"{path}: no object of core/, kernels/, platform/ or convert/")
         name = found[1]
