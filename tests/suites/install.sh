@@ -82,9 +82,9 @@ mv "$work/prefix" "$work/moved"             # what names its first place does no
 consumers "$work/moved" "$work/second"
 
 # Where distributions put libraries: the way back to the prefix is longer, or there is none.  Only the
-# package's own files are looked at.
+# package's own files are looked at.  What is installed over a file of the same second is taken for up to date.
 places() {
-    rm -rf "$work/places"
+    rm -rf "$work/places" "$work/placed" "$work/absolute"
     cmake -S . -B "$work/places" -DBUILD_TESTING=OFF -DQSF_STATIC=ON -DQSF_WITH_LZ4=OFF -DQSF_WITH_ZSTD=OFF \
         -DQSF_WITH_YYJSON=OFF -DQSF_WITH_URING=OFF -DQSF_WITH_EDIT=OFF -DCMAKE_INSTALL_PREFIX=/nowhere "$@" \
         >"$work/places.log" 2>&1 || fail "$(tail "$work/places.log")"
