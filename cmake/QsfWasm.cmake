@@ -17,7 +17,7 @@ set(qsf_engine_targets "")
 # Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
-list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(forward|crc)\\.c$")
+list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(attention|forward|crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 

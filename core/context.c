@@ -1,5 +1,6 @@
 /* The context's life, its sequences, and the step that moves a batch on by one layer.
  * SPDX-License-Identifier: MIT */
+#include "attention.h"
 #include "context.h"
 
 void qsf_context_defaults(qsf_context_options *o)

@@ -39,7 +39,7 @@ typedef struct qsf_exit {
 /* Most rows that are computed together. */
 static inline uint32_t qsf_rows_most(const qsf_context_options *o) { return o->n_batch + (o->early_exit > 0 ? QSF_EXIT_MOST : 0); }
 
-/* What forward.c computes in.  Leading dimensions are padded to whole tiles.  qsf_rows_most rows each unless said. */
+/* What forward.c and attention.c compute in.  Leading dimensions are padded to whole tiles.  qsf_rows_most rows each unless said. */
 typedef struct qsf_buffers {
     float *x;             /* [rows][n_embd] the residual stream */
     float *xn;            /* [rows][n_embd] normed */
@@ -104,9 +104,6 @@ struct qsf_context {
     atomic_bool    not_finite;       /* a row left a layer, or the head, as something that is no number */
 };
 
-/* forward.c */
-/* Floats that a thread's attention needs. */
-size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type);
 /* kv_heat.c: where kv_heavy asks for it, the attention that blocks draw. */
 size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o);       /* for a thread; 0: nothing is counted */
 /* What a thread counts of the group under way. */
@@ -123,6 +120,7 @@ void   qsf_heat_note(const qsf_heat *h, size_t v, uint32_t e, float l, float fac
 void   qsf_heat_end(const qsf_heat *h, const float *m, const float *l);
 /* Between batches: what the threads have counted goes to the sequences, or (keep false) nowhere. */
 void   qsf_heat_collect(qsf_context *c, bool keep);
+/* forward.c */
 /* Embeds row r of the batch: row `row` of embd, plus its token's centroid where the file has them, plus its position's row of pos (NULL: none). */
 void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos);
 /* The rotary angles of row r of the batch, which embedding it computes too. */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * Below 8 bits a code c of b bits stands for the odd number 2c + 1 - 2^b, times the position's scale (fp16).  Keys and values come mixed by a Hadamard transform
- * (forward.c), after which their numbers are spread like a bell: there the scale of least squares, which lets a few large numbers be cut, is better
+ * (attention.c), after which their numbers are spread like a bell: there the scale of least squares, which lets a few large numbers be cut, is better
  * than the one that holds the largest.
  *
  * Codes lie as the 8-bit ones of kernels.h do, with 8/b of them in a byte.  They are of one position, so that threads that store neighbouring
