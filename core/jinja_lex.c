@@ -35,7 +35,7 @@ static void lex_move(jinja_lexer *l, uint32_t to)
 }
 
 /* Text before a tag: all white space at its end goes ('-'), or that of the tag's own line. */
-static uint32_t lex_strip(const jinja_lexer *l, uint32_t from, uint32_t to, char sign, bool of_line)
+static uint32_t lex_trim(const jinja_lexer *l, uint32_t from, uint32_t to, char sign, bool of_line)
 {
     uint32_t end = from, line = from;
     for (uint32_t at = from; at < to;) {
@@ -80,7 +80,7 @@ static bool lex_data(jinja_lexer *l, jinja_token *out)
         return out->n > 0 && !l->error;
     }
     const char mark = l->src[at + 1], sign = lex_char(l, at + 2);
-    out->n = lex_strip(l, from, at, sign, mark != '{') - from;
+    out->n = lex_trim(l, from, at, sign, mark != '{') - from;
     if (raw) {
         lex_move(l, close);
         l->state = 'd';

@@ -1,5 +1,6 @@
-/* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program (jinja_parse.c), the program at
- * work (jinja_run.c) on values (jinja_value.c) with what is built in (jinja_builtin.c, jinja_text.c).
+/* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program (jinja_parse.h),
+ * the program at work (jinja_run.c) on values (jinja_value.c, jinja_print.c) with what is built in (jinja_builtin.c,
+ * jinja_filter.c, jinja_text.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_OWN_H
 #define QSF_JINJA_OWN_H
@@ -42,11 +43,18 @@ void jinja_lex(jinja_lexer *l, jinja_token *out);   /* at an error and at the en
 /* ---- programs ---- */
 
 typedef enum jinja_op {
-    JOP_TEXT, JOP_EMIT, JOP_CONST, JOP_LOAD, JOP_STORE, JOP_STORE_SPACE, JOP_UNPACK, JOP_ATTR, JOP_ITEM, JOP_SLICE, JOP_CALL, JOP_FILTER, JOP_TEST,
+    /* what is written, and names */
+    JOP_TEXT, JOP_EMIT, JOP_CONST, JOP_LOAD, JOP_STORE, JOP_STORE_SPACE, JOP_UNPACK,
+    /* what is reached or called from a value */
+    JOP_ATTR, JOP_ITEM, JOP_SLICE, JOP_CALL, JOP_FILTER, JOP_TEST,
+    /* operators, and what is made of several values */
     JOP_NOT, JOP_NEG, JOP_POS, JOP_ADD, JOP_SUB, JOP_MUL, JOP_DIV, JOP_FLOOR, JOP_MOD, JOP_POW, JOP_CONCAT,
     JOP_EQ, JOP_NE, JOP_LT, JOP_LE, JOP_GT, JOP_GE, JOP_IN, JOP_NOT_IN, JOP_CHAIN, JOP_LIST, JOP_TUPLE, JOP_DICT,
-    JOP_JUMP, JOP_JUMP_FALSE, JOP_AND, JOP_OR, JOP_FOR, JOP_NEXT, JOP_KEEP, JOP_KEPT, JOP_FOR_END, JOP_BREAK, JOP_SCOPE, JOP_UNSCOPE,
-    JOP_CAPTURE, JOP_CAPTURED, JOP_MACRO, JOP_PARAM, JOP_RETURN, JOP_STOP
+    /* jumps and loops */
+    JOP_JUMP, JOP_JUMP_FALSE, JOP_AND, JOP_OR,
+    JOP_FOR, JOP_NEXT, JOP_KEEP, JOP_KEPT, JOP_FOR_END, JOP_BREAK,
+    /* scopes, captures and macros */
+    JOP_SCOPE, JOP_UNSCOPE, JOP_CAPTURE, JOP_CAPTURED, JOP_MACRO, JOP_PARAM, JOP_RETURN, JOP_STOP
 } jinja_op;
 
 typedef struct jinja_code {
@@ -94,9 +102,8 @@ typedef struct jinja_bind {
 } jinja_bind;
 
 typedef struct jinja_loop {
-    jinja_value items, last_seen;
+    jinja_value items;
     uint32_t    at;             /* of the next one */
-    bool        has_seen;
 } jinja_loop;
 
 typedef struct jinja_scope {
@@ -135,20 +142,16 @@ void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the 
 bool jinja_is_space(uint32_t c);                    /* as Python's str.isspace() */
 bool jinja_true(const jinja_value *v);
 bool jinja_is_number(const jinja_value *v);         /* bool, int, float */
+bool jinja_is_list(const jinja_value *v);           /* list, tuple */
+bool jinja_undefined(jinja_run *r, const jinja_value *v);   /* fails: v is used and has no value */
+/* One step into a value within values; false: too deep. */
+bool jinja_deeper(jinja_run *r);
 bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
 bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *out);
 bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
 bool jinja_text_is(const jinja_value *v, const char *text);
 const jinja_value *jinja_lookup(const jinja_value *dict, const char *key, size_t n);
 const char *jinja_type_name(const jinja_value *v);
-bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
-bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
-bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);
-bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);      /* indent -1: on one line */
-/* A text that is made at the end of the memory: nothing else may be taken until it is done. */
-jinja_sink  jinja_begin_text(jinja_run *r);
-jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
-bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
 /* A list of what for would go through: characters, keys, items. */
 bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
 bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method, jinja_value *out);
@@ -158,7 +161,18 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
 bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
 size_t jinja_length(const jinja_value *v);            /* characters, items, pairs */
 
-/* ---- what is built in (jinja_builtin.c, jinja_text.c) ---- */
+/* ---- values as text (jinja_print.c) ---- */
+
+bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
+bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
+bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);
+bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);      /* indent -1: on one line */
+/* A text that is made at the end of the memory: nothing else may be taken until it is done. */
+jinja_sink  jinja_begin_text(jinja_run *r);
+jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
+bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
+
+/* ---- what is built in (jinja_builtin.c, jinja_filter.c, jinja_text.c) ---- */
 
 /* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are not known here. */
 enum {
@@ -183,6 +197,12 @@ bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value
 bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out);
 /* Argument i, or the one of this name; NULL: not given. */
 const jinja_value *jinja_arg(jinja_args *a, uint32_t i, const char *name);
+/* The same; where it is not given, fails and returns NULL. */
+const jinja_value *jinja_need(jinja_run *r, jinja_args *a, uint32_t i, const char *name);
+bool jinja_flag(jinja_args *a, uint32_t i, const char *name);       /* whether it is given and true */
 bool jinja_args_done(jinja_run *r, const jinja_args *a, const char *what);
+/* The place of a word in a list of words that each end with a blank; -1: it is not there. */
+int  jinja_word_id(const char *words, const char *name, size_t n);
+bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
 
 #endif

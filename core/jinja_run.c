@@ -334,174 +334,196 @@ static bool run_concat(run_state *s)
     return true;
 }
 
-static bool run_program(run_state *s)
+/* What is written, and names. */
+static bool run_name_op(run_state *s, const jinja_code *c, jinja_value *top)
 {
     jinja_run *r = &s->r;
-    const qsf_jinja *t = r->t;
+    const qsf_jinja *t = s->r.t;
+    switch ((jinja_op)c->op) {
+    case JOP_TEXT: return jinja_put(r, &r->out, t->src + c->arg, c->at);
+    case JOP_EMIT:
+        if (!jinja_print(r, &r->out, top)) return false;
+        s->n--;
+        return true;
+    case JOP_CONST: s->stack[s->n++] = t->consts[c->arg]; return true;
+    case JOP_LOAD: s->stack[s->n++] = run_load(s, c->x); return true;
+    case JOP_STORE:
+        if (!run_store(s, c->x, *top)) return false;
+        s->n--;
+        return true;
+    case JOP_STORE_SPACE:
+        if (!run_store_space(s, c->x, c->arg, *top)) return false;
+        s->n--;
+        return true;
+    case JOP_UNPACK: return run_unpack(s, c->n);
+    default: return true;
+    }
+}
+
+/* What is reached or called from a value. */
+static bool run_reach_op(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
+{
+    jinja_run *r = &s->r;
+    const qsf_jinja *t = s->r.t;
+    switch ((jinja_op)c->op) {
+    case JOP_ATTR: {
+        const jinja_symbol *y = &t->symbols[c->x];
+        const jinja_value v = *top;
+        return jinja_attribute(r, &v, y->text, y->n, y->method, top);
+    }
+    case JOP_ITEM: {
+        const jinja_value v = top[-1];
+        if (!jinja_item(r, &v, top, &top[-1])) return false;
+        s->n--;
+        return true;
+    }
+    case JOP_SLICE: {
+        const jinja_value v = top[-3];
+        if (!jinja_slice(r, &v, &top[-2], &top[-3])) return false;
+        s->n -= 3;
+        return true;
+    }
+    case JOP_CALL: return run_call_op(s, c, ip);
+    case JOP_FILTER: case JOP_TEST: return run_filter_op(s, c);
+    default: return true;
+    }
+}
+
+/* Operators, and what is made of several values. */
+static bool run_operator(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
+{
+    jinja_run *r = &s->r;
+    bool is = false;
+    switch ((jinja_op)c->op) {
+    case JOP_NOT: *top = qsf_jinja_bool(!jinja_true(top)); return true;
+    case JOP_NEG: case JOP_POS: return run_negate(s, top, c->op == JOP_NEG);
+    case JOP_ADD: case JOP_SUB: case JOP_MUL: case JOP_DIV: case JOP_FLOOR: case JOP_MOD: case JOP_POW: {
+        const jinja_value a = top[-1];
+        if (!jinja_binary(r, (jinja_op)c->op, &a, top, &top[-1])) return false;
+        s->n--;
+        return true;
+    }
+    case JOP_CONCAT: return run_concat(s);
+    case JOP_EQ: case JOP_NE: case JOP_LT: case JOP_LE: case JOP_GT: case JOP_GE: case JOP_IN: case JOP_NOT_IN:
+        if (!jinja_compare(r, (jinja_op)c->op, &top[-1], top, &is)) return false;
+        s->n--;
+        top[-1] = qsf_jinja_bool(is);
+        return true;
+    case JOP_CHAIN:
+        if (!jinja_compare(r, (jinja_op)c->n, &top[-1], top, &is)) return false;
+        s->n--;
+        top[-1] = is ? *top : qsf_jinja_bool(false);
+        if (!is) *ip = c->arg;
+        return true;
+    case JOP_LIST: case JOP_TUPLE:
+        return run_list(s, c->n, c->op == JOP_LIST ? QSF_JINJA_LIST : QSF_JINJA_TUPLE);
+    case JOP_DICT: return run_dict(s, c->n);
+    default: return true;
+    }
+}
+
+/* Jumps, with what decides them, and loops. */
+static bool run_jump_op(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
+{
+    switch ((jinja_op)c->op) {
+    case JOP_JUMP: *ip = c->arg; return true;
+    case JOP_JUMP_FALSE:
+        if (!jinja_true(top)) *ip = c->arg;
+        s->n--;
+        return true;
+    case JOP_AND: case JOP_OR:
+        if (jinja_true(top) == (c->op == JOP_OR)) *ip = c->arg;
+        else s->n--;
+        return true;
+    case JOP_FOR:
+        s->n--;
+        return run_for_begin(s, c->n, top);
+    case JOP_NEXT: {
+        run_for *f = &s->f[s->fors - 1];
+        run_unwind(s);
+        if (f->loop->at == f->loop->items.n) {
+            *ip = c->arg;
+            return true;
+        }
+        if (!run_scope(s, f->scope, f->kept ? NULL : f->loop)) return false;
+        s->stack[s->n++] = f->loop->items.as.items[f->loop->at++];
+        return true;
+    }
+    case JOP_KEEP: {
+        run_for *f = &s->f[s->fors - 1];
+        if (jinja_true(top)) f->kept[f->n_kept++] = f->loop->items.as.items[f->loop->at - 1];
+        s->n--;
+        return true;
+    }
+    case JOP_KEPT: {
+        const run_for *f = &s->f[--s->fors];
+        s->stack[s->n++] = qsf_jinja_list(f->kept, f->n_kept);
+        return true;
+    }
+    case JOP_FOR_END:
+        if (s->f[--s->fors].loop->items.n) *ip = c->arg;
+        return true;
+    case JOP_BREAK:
+        run_unwind(s);
+        s->fors--;
+        *ip = c->arg;
+        return true;
+    default: return true;
+    }
+}
+
+/* Scopes, captures and macros. */
+static bool run_scope_op(run_state *s, const jinja_code *c, uint32_t *ip)
+{
+    jinja_run *r = &s->r;
+    const qsf_jinja *t = s->r.t;
+    switch ((jinja_op)c->op) {
+    case JOP_SCOPE: return run_scope(s, s->scope, NULL);
+    case JOP_UNSCOPE: s->scope = s->scope->outer; return true;
+    case JOP_CAPTURE: return run_capture(s);
+    case JOP_CAPTURED:
+        if (!run_captured(s, &s->stack[s->n])) return false;
+        s->n++;
+        return true;
+    case JOP_MACRO: {
+        jinja_closure *m = jinja_room(r, sizeof *m);
+        if (!m) return false;
+        *m = (jinja_closure){ &t->macros[c->arg], s->scope };
+        s->stack[s->n++] = (jinja_value){ .type = QSF_JINJA_MACRO, .as.own = m };
+        return true;
+    }
+    case JOP_PARAM: {
+        const jinja_bind *b = run_find(s, c->x);
+        if (!(b && b->value.type == QSF_JINJA_UNDEFINED && b->value.id)) *ip = c->arg;
+        return true;
+    }
+    case JOP_RETURN:
+        if (!run_captured(s, &s->stack[s->n])) return false;
+        s->n++;
+        s->calls--;
+        s->scope = s->call[s->calls].scope;
+        *ip = s->call[s->calls].ip;
+        return true;
+    default: return true;
+    }
+}
+
+static bool run_program(run_state *s)
+{
     for (uint32_t ip = 0;;) {
-        const jinja_code *c = &t->code[ip++];
+        const jinja_code *c = &s->r.t->code[ip++];
         jinja_value *top = s->n ? &s->stack[s->n - 1] : s->stack;
-        bool is = false;
-        if (!jinja_charge(r, 0)) return false;
-        if (s->n + 2 > RUN_STACK) return jinja_fail(r, QSF_E_BUDGET, "an expression takes too many values");
-        if (c->op != JOP_TEXT) r->at = c->at;
-        switch ((jinja_op)c->op) {
-        case JOP_TEXT:
-            if (!jinja_put(r, &r->out, t->src + c->arg, c->at)) return false;
-            break;
-        case JOP_EMIT:
-            if (!jinja_print(r, &r->out, top)) return false;
-            s->n--;
-            break;
-        case JOP_CONST: s->stack[s->n++] = t->consts[c->arg]; break;
-        case JOP_LOAD: s->stack[s->n++] = run_load(s, c->x); break;
-        case JOP_STORE:
-            if (!run_store(s, c->x, *top)) return false;
-            s->n--;
-            break;
-        case JOP_STORE_SPACE:
-            if (!run_store_space(s, c->x, c->arg, *top)) return false;
-            s->n--;
-            break;
-        case JOP_UNPACK:
-            if (!run_unpack(s, c->n)) return false;
-            break;
-        case JOP_ATTR: {
-            const jinja_symbol *y = &t->symbols[c->x];
-            const jinja_value v = *top;
-            if (!jinja_attribute(r, &v, y->text, y->n, y->method, top)) return false;
-            break;
-        }
-        case JOP_ITEM: {
-            const jinja_value v = top[-1];
-            if (!jinja_item(r, &v, top, &top[-1])) return false;
-            s->n--;
-            break;
-        }
-        case JOP_SLICE: {
-            const jinja_value v = top[-3];
-            if (!jinja_slice(r, &v, &top[-2], &top[-3])) return false;
-            s->n -= 3;
-            break;
-        }
-        case JOP_CALL:
-            if (!run_call_op(s, c, &ip)) return false;
-            break;
-        case JOP_FILTER: case JOP_TEST:
-            if (!run_filter_op(s, c)) return false;
-            break;
-        case JOP_NOT: *top = qsf_jinja_bool(!jinja_true(top)); break;
-        case JOP_NEG: case JOP_POS:
-            if (!run_negate(s, top, c->op == JOP_NEG)) return false;
-            break;
-        case JOP_ADD: case JOP_SUB: case JOP_MUL: case JOP_DIV: case JOP_FLOOR: case JOP_MOD: case JOP_POW: {
-            const jinja_value a = top[-1];
-            if (!jinja_binary(r, (jinja_op)c->op, &a, top, &top[-1])) return false;
-            s->n--;
-            break;
-        }
-        case JOP_CONCAT:
-            if (!run_concat(s)) return false;
-            break;
-        case JOP_EQ:
-        case JOP_NE:
-        case JOP_LT:
-        case JOP_LE:
-        case JOP_GT:
-        case JOP_GE:
-        case JOP_IN:
-        case JOP_NOT_IN:
-            if (!jinja_compare(r, (jinja_op)c->op, &top[-1], top, &is)) return false;
-            s->n--;
-            top[-1] = qsf_jinja_bool(is);
-            break;
-        case JOP_CHAIN:
-            if (!jinja_compare(r, (jinja_op)c->n, &top[-1], top, &is)) return false;
-            s->n--;
-            top[-1] = is ? *top : qsf_jinja_bool(false);
-            if (!is) ip = c->arg;
-            break;
-        case JOP_LIST: case JOP_TUPLE:
-            if (!run_list(s, c->n, c->op == JOP_LIST ? QSF_JINJA_LIST : QSF_JINJA_TUPLE)) return false;
-            break;
-        case JOP_DICT:
-            if (!run_dict(s, c->n)) return false;
-            break;
-        case JOP_JUMP: ip = c->arg; break;
-        case JOP_JUMP_FALSE:
-            if (!jinja_true(top)) ip = c->arg;
-            s->n--;
-            break;
-        case JOP_AND: case JOP_OR:
-            if (jinja_true(top) == (c->op == JOP_OR)) ip = c->arg;
-            else s->n--;
-            break;
-        case JOP_FOR:
-            s->n--;
-            if (!run_for_begin(s, c->n, top)) return false;
-            break;
-        case JOP_NEXT: {
-            run_for *f = &s->f[s->fors - 1];
-            run_unwind(s);
-            if (f->loop->at == f->loop->items.n) {
-                ip = c->arg;
-                break;
-            }
-            if (!run_scope(s, f->scope, f->kept ? NULL : f->loop)) return false;
-            s->stack[s->n++] = f->loop->items.as.items[f->loop->at++];
-            break;
-        }
-        case JOP_KEEP: {
-            run_for *f = &s->f[s->fors - 1];
-            if (jinja_true(top)) f->kept[f->n_kept++] = f->loop->items.as.items[f->loop->at - 1];
-            s->n--;
-            break;
-        }
-        case JOP_KEPT: {
-            const run_for *f = &s->f[--s->fors];
-            s->stack[s->n++] = qsf_jinja_list(f->kept, f->n_kept);
-            break;
-        }
-        case JOP_FOR_END:
-            if (s->f[--s->fors].loop->items.n) ip = c->arg;
-            break;
-        case JOP_BREAK:
-            run_unwind(s);
-            s->fors--;
-            ip = c->arg;
-            break;
-        case JOP_SCOPE:
-            if (!run_scope(s, s->scope, NULL)) return false;
-            break;
-        case JOP_UNSCOPE: s->scope = s->scope->outer; break;
-        case JOP_CAPTURE:
-            if (!run_capture(s)) return false;
-            break;
-        case JOP_CAPTURED:
-            if (!run_captured(s, &s->stack[s->n])) return false;
-            s->n++;
-            break;
-        case JOP_MACRO: {
-            jinja_closure *m = jinja_room(r, sizeof *m);
-            if (!m) return false;
-            *m = (jinja_closure){ &t->macros[c->arg], s->scope };
-            s->stack[s->n++] = (jinja_value){ .type = QSF_JINJA_MACRO, .as.own = m };
-            break;
-        }
-        case JOP_PARAM: {
-            const jinja_bind *b = run_find(s, c->x);
-            if (!(b && b->value.type == QSF_JINJA_UNDEFINED && b->value.id)) ip = c->arg;
-            break;
-        }
-        case JOP_RETURN:
-            if (!run_captured(s, &s->stack[s->n])) return false;
-            s->n++;
-            s->calls--;
-            s->scope = s->call[s->calls].scope;
-            ip = s->call[s->calls].ip;
-            break;
-        case JOP_STOP: return true;
-        }
+        bool ok;
+        if (!jinja_charge(&s->r, 0)) return false;
+        if (s->n + 2 > RUN_STACK) return jinja_fail(&s->r, QSF_E_BUDGET, "an expression takes too many values");
+        if (c->op != JOP_TEXT) s->r.at = c->at;
+        if (c->op == JOP_STOP) return true;
+        if (c->op < JOP_ATTR) ok = run_name_op(s, c, top);
+        else if (c->op < JOP_NOT) ok = run_reach_op(s, c, top, &ip);
+        else if (c->op < JOP_JUMP) ok = run_operator(s, c, top, &ip);
+        else if (c->op < JOP_SCOPE) ok = run_jump_op(s, c, top, &ip);
+        else ok = run_scope_op(s, c, &ip);
+        if (!ok) return false;
     }
 }
 

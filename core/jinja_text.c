@@ -14,7 +14,7 @@ static bool text_in(uint32_t c, const jinja_value *set)
 }
 
 /* Takes characters of a set (NULL: white space) from the ends. */
-static jinja_value text_strip(const jinja_value *v, const jinja_value *set, bool left, bool right)
+static jinja_value text_trim(const jinja_value *v, const jinja_value *set, bool left, bool right)
 {
     const char *p = v->as.text;
     size_t from = 0, end = 0, used, n = v->n;
@@ -97,7 +97,7 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
 
 static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, jinja_value *out)
 {
-    jinja_value *items, rest = text_strip(v, NULL, true, false);
+    jinja_value *items, rest = text_trim(v, NULL, true, false);
     uint32_t n = 0;
     if (!text_list(r, &items, v->n / 2 + 1)) return false;
     while (rest.n) {
@@ -108,7 +108,7 @@ static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, j
         items[n++] = text_part(&rest, 0, end);
         if (most >= 0 && n > most) break;
         const jinja_value tail = text_part(&rest, end, rest.n);
-        rest = text_strip(&tail, NULL, true, false);
+        rest = text_trim(&tail, NULL, true, false);
     }
     *out = qsf_jinja_list(items, n);
     return true;
@@ -254,6 +254,27 @@ static bool text_needs(jinja_run *r, const jinja_value *v, const char *what)
     return jinja_fail(r, QSF_E_ARGUMENT, "%s needs a text, not %s", what, v ? jinja_type_name(v) : "nothing");
 }
 
+/* sep NULL or none: at white space. */
+static bool text_split(jinja_run *r, const jinja_value *v, const jinja_value *sep, const jinja_value *most, bool right,
+                       jinja_value *out)
+{
+    if (most && most->type != QSF_JINJA_INT) return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
+    const int64_t n = most ? most->as.i : -1;
+    if (sep && sep->type != QSF_JINJA_NONE)
+        return text_needs(r, sep, "split") && text_split_at(r, v, sep, n, right, out);
+    if (right && n >= 0) return jinja_fail(r, QSF_E_UNSUPPORTED, "rsplit at white space is not known here");
+    return text_split_words(r, v, n, out);
+}
+
+static bool text_count(const jinja_value *v, const jinja_value *what, jinja_value *out)
+{
+    int64_t n = 0;
+    if (!what->n) n = (int64_t)jinja_length(v) + 1;
+    else for (int64_t i = 0; (i = text_find(v, what, (uint32_t)i, false)) >= 0; i += what->n) n++;
+    *out = qsf_jinja_int(n);
+    return true;
+}
+
 bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
 {
     const jinja_value *x = jinja_arg(a, 0,
@@ -267,22 +288,12 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
         if (x && x->type == QSF_JINJA_NONE) x = NULL;
         if (x && !text_needs(r, x, "strip")) return false;
         if (x && !jinja_charge(r, (size_t)v->n * x->n)) return false;
-        *out = text_strip(v, x, id != JM_RSTRIP, id != JM_LSTRIP);
+        *out = text_trim(v, x, id != JM_RSTRIP, id != JM_LSTRIP);
         return true;
     case JM_STARTSWITH: case JM_ENDSWITH:
         if (!x) return text_needs(r, x, "startswith");
         return text_starts_any(r, v, x, id == JM_ENDSWITH, out);
-    case JM_SPLIT: case JM_RSPLIT: {
-        const jinja_value *n = jinja_arg(a, 1, "maxsplit");
-        if (n) most = n->as.i;
-        if (n && n->type != QSF_JINJA_INT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
-        if (x && x->type != QSF_JINJA_NONE)
-            return text_needs(r, x, "split") && text_split_at(r, v, x, most, id == JM_RSPLIT, out);
-        if (id == JM_RSPLIT && most >= 0)
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "rsplit at white space is not known here");
-        return text_split_words(r, v, most, out);
-    }
+    case JM_SPLIT: case JM_RSPLIT: return text_split(r, v, x, jinja_arg(a, 1, "maxsplit"), id == JM_RSPLIT, out);
     case JM_SPLITLINES: return text_lines(r, v, x && jinja_true(x), out);
     case JM_PARTITION: return text_needs(r, x, "partition") && text_partition(r, v, x, out);
     case JM_REPLACE: {
@@ -299,14 +310,7 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
         *out = qsf_jinja_int(at < 0 ? -1 : (int64_t)jinja_length(&before));
         return true;
     }
-    case JM_COUNT: {
-        int64_t n = 0;
-        if (!text_needs(r, x, "count")) return false;
-        if (!x->n) n = (int64_t)jinja_length(v) + 1;
-        else for (int64_t i = 0; (i = text_find(v, x, (uint32_t)i, false)) >= 0; i += x->n) n++;
-        *out = qsf_jinja_int(n);
-        return true;
-    }
+    case JM_COUNT: return text_needs(r, x, "count") && text_count(v, x, out);
     case JM_REMOVEPREFIX: case JM_REMOVESUFFIX: {
         if (!text_needs(r, x, "removeprefix")) return false;
         const bool end = id == JM_REMOVESUFFIX, has = text_starts(v, x, end);
