@@ -15,8 +15,8 @@ typedef struct out_file {
 qsf_status out_file_begin(out_file *f, const char *path, const char **why);
 /* file: an out_file; the form that qsf_session_save calls. */
 qsf_status out_file_write(void *file, const void *bytes, size_t len);
-/* st: how writing went.  QSF_OK puts the file in its place, anything else leaves what was there; returns the first
- * error. */
+/* st: how writing went.  QSF_OK puts the file in its place, anything else leaves what was there;
+ * returns the first error. */
 qsf_status out_file_end(out_file *f, qsf_status st);
 
 #endif

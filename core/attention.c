@@ -1,4 +1,5 @@
-/* Attention: heads are normed, rotated and stored, then each group of rows is summed up over the KV cache.
+/* Attention: heads are normed, rotated and stored, then each group of rows is summed up over the KV
+ * cache.
  * SPDX-License-Identifier: MIT */
 #include "attention.h"
 
@@ -7,38 +8,48 @@ static bool layer_windowed(const qsf_hparams *hp, uint32_t layer)
     return hp->window && (hp->window_pattern == 0 || layer % hp->window_pattern != hp->window_pattern - 1);
 }
 /* Which of the two rotary tables a layer uses. */
-static int layer_rope(const qsf_hparams *hp, uint32_t layer) { return hp->rope_base_local > 0 && layer_windowed(hp, layer); }
+static int layer_rope(const qsf_hparams *hp, uint32_t layer)
+{
+    return hp->rope_base_local > 0 && layer_windowed(hp, layer);
+}
 
 void qsf_attention_place(const qsf_context *c, uint32_t layer, uint32_t row, uint32_t head)
 {
     const qsf_hparams *hp = c->hp;
     const bool query = head < hp->n_heads;
     const uint32_t kv = head - hp->n_heads, hd = hp->head_dim;
-    float *x = query ? c->b.q + row * c->b.ld_q + (size_t)head * hd : c->b.k + row * c->b.ld_kv + (size_t)kv * hd;
-    const float *weight = c->w->v[query ? QSF_K_Q_NORM : QSF_K_K_NORM], *apart = query ? NULL : qsf_bias_of(c, kv);
+    float *x = query ? c->b.q + row * c->b.ld_q + (size_t)head * hd
+        : c->b.k + row * c->b.ld_kv + (size_t)kv * hd;
+    const float *weight = c->w->v[query ? QSF_K_Q_NORM : QSF_K_K_NORM],
+        *apart = query ? NULL : qsf_bias_of(c, kv);
     for (size_t i = 0; apart && i < hd; i++) x[i] -= apart[i];
     if (weight) c->k.rms_norm(x, x, weight, hd, hp->norm_eps);
     if (hp->rope != QSF_ROPE_NONE) {
         const int r = layer_rope(hp, layer);
         const size_t half = c->rope[r].half;
-        c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half, hp->rope == QSF_ROPE_PAIRS);
+        c->k.rope_apply(x, 1, hd, half, c->b.cos[r] + row * half, c->b.sin[r] + row * half,
+                        hp->rope == QSF_ROPE_PAIRS);
     }
     if (c->kv.layout.k_bits) {
         const float *bias = c->w->v[QSF_K_ATTN_K_BIAS];
-        if (bias && !query && !weight && !apart) qsf_bias_still(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
-        /* Mixed in queries as in keys, which changes none of their products and spreads the few large channels of a key, so that one scale fits all better
-         * (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
+        if (bias && !query && !weight && !apart)
+            qsf_bias_still(c, x, bias + (size_t)kv * hd, &c->rope[layer_rope(hp, layer)]);
+        /* Mixed in queries as in keys, which changes none of their products and spreads the few
+         * large channels of a key, so that one scale fits all better (QuaRot, Ashkboos et al. 2024,
+         * arXiv:2404.00456); eight apart is faster and does for 8 bits without biases. */
         c->k.hadamard_inplace(x, hd, bias || qsf_kv_packed(c->kv.layout.k_bits) ? 1 : 8);
     }
     if (!query) {
         const qsf_batch_row *b = &c->rows[row];
         float *v = c->b.v + row * c->b.ld_kv + (size_t)kv * hd;
-        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(v, hd, 1);        /* taken back from the sum */
+        /* taken back from the sum */
+        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(v, hd, 1);
         qsf_kv_store(&c->kv, &c->k, c->kv_layer, b->seq, b->pos, kv, x, v);
     }
 }
 
-/* What one thread computes attention in: up to ATT_ROWS rows times the rep query heads that share a key-value head. */
+/* What one thread computes attention in: up to ATT_ROWS rows times the rep query heads that share
+ * a key-value head. */
 typedef struct attention_scratch {
     float   *q, *o;             /* [rows * rep][head_dim] */
     float   *s;                 /* [rows * rep][QSF_KV_BLOCK] */
@@ -48,7 +59,9 @@ typedef struct attention_scratch {
     int8_t  *qc;                /* [rows * rep][dim] */
     uint8_t *pc;                /* [rows * rep][QSF_KV_BLOCK] */
     uint8_t *unpacked;          /* [qsf_kv_scratch] */
-    float   *bias, *bias_work;  /* [rows * rep][head_dim], [rows * rep][QSF_KV_BLOCK] and [head_dim]: where keys are stored without their bias */
+    /* [rows * rep][head_dim], [rows * rep][QSF_KV_BLOCK] and [head_dim]: where keys are stored
+     * without their bias */
+    float   *bias, *bias_work;
     qsf_heat heat;
 } attention_scratch;
 
@@ -57,24 +70,30 @@ size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type)
     const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
     const size_t codes = vectors * (qsf_kv_dim(hp->head_dim) + QSF_KV_BLOCK) / sizeof(float);
     const size_t bias = qsf_bias_apart(hp, type) ? vectors * (hp->head_dim + QSF_KV_BLOCK) + hp->head_dim : 0;
-    return (size_t)qsf_round_up(vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6) + codes + bias + qsf_kv_scratch(hp->head_dim) / sizeof(float), 16);
+    const size_t unpacked = qsf_kv_scratch(hp->head_dim) / sizeof(float);
+    const size_t sums = vectors * (2 * hp->head_dim + QSF_KV_BLOCK + 6);
+    return (size_t)qsf_round_up(sums + codes + bias + unpacked, 16);
 }
 
 /* rec is read where keys and values are floats, codes where they are codes. */
-static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors, float scale)
+static void block_scores(const qsf_context *c, const attention_scratch *a, const uint8_t *rec,
+                         const qsf_kv_codes *codes, size_t n, size_t vectors, float scale)
 {
     const size_t hd = c->hp->head_dim;
     if (c->kv.layout.type == QSF_KV_F16) {
-        c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd, vectors, scale);
+        c->k.attention_scores_f16(a->s, QSF_KV_BLOCK, a->q, (const uint16_t *)(const void *)rec, n, hd,
+                                  vectors, scale);
     } else if (c->kv.layout.type == QSF_KV_F32) {
         c->k.matmul_f32(a->s, QSF_KV_BLOCK, (const float *)(const void *)rec, a->q, hd, vectors, n, hd);
         for (size_t v = 0; v < vectors; v++) c->k.vec_scale(a->s + v * QSF_KV_BLOCK, scale, n);
     } else {
-        c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, codes->k, codes->kd, n, qsf_kv_dim(hd), vectors, scale);
+        c->k.attention_scores_q8(a->s, QSF_KV_BLOCK, a->qc, a->qd, a->qs, codes->k, codes->kd, n,
+                                 qsf_kv_dim(hd), vectors, scale);
     }
 }
 
-static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec, const qsf_kv_codes *codes, size_t n, size_t vectors)
+static void block_sum(const qsf_context *c, const attention_scratch *a, const uint8_t *rec,
+                      const qsf_kv_codes *codes, size_t n, size_t vectors)
 {
     const size_t hd = c->hp->head_dim;
     const void *v = rec + c->kv.layout.v_at;
@@ -118,22 +137,28 @@ static attention_scratch scratch_of(const qsf_context *c, uint32_t thread)
     return a;
 }
 
-/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the cache has, the first `sinks`, if `far` (the model's own
- * window; 0: none) reaches them. */
+/* What rows see of the positions before them: the last `window` (0: all) and, of a window that the
+ * cache has, the first `sinks`, if `far` (the model's own window; 0: none) reaches them. */
 typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
 static attention_view layer_view(const qsf_context *c, uint32_t layer)
 {
     const uint32_t own = layer_windowed(c->hp, layer) ? c->hp->window : 0, kept = c->o.kv_window;
-    if (!kept || c->o.kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };      /* with heavy hitters: whatever is there */
+    /* with heavy hitters: whatever is there */
+    if (!kept || c->o.kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };
     return (attention_view){ kept, c->o.kv_sinks, own };
 }
-static uint32_t window_begin(uint32_t pos, uint32_t window) { return window && pos + 1 > window ? pos + 1 - window : 0; }
+static uint32_t window_begin(uint32_t pos, uint32_t window)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
 /* Whether the row at pos sees nothing of the block at [at, at + n). */
 static bool view_misses(const attention_view *w, uint32_t at, size_t n, uint32_t pos)
 {
-    return at > pos || at + n <= window_begin(pos, w->far) || (at + n <= window_begin(pos, w->window) && at >= w->sinks);
+    return at > pos || at + n <= window_begin(pos, w->far)
+        || (at + n <= window_begin(pos, w->window) && at >= w->sinks);
 }
-static void view_mask(const qsf_context *c, const attention_view *w, float *s, size_t n, uint32_t at, uint32_t pos)
+static void view_mask(const qsf_context *c, const attention_view *w, float *s, size_t n, uint32_t at,
+                      uint32_t pos)
 {
     const uint32_t first = window_begin(pos, w->window);
     if (at >= first && at + n <= (size_t)pos + 1) return;
@@ -141,8 +166,10 @@ static void view_mask(const qsf_context *c, const attention_view *w, float *s, s
     for (uint32_t i = w->sinks; at < w->sinks && i < first && i < at + n; i++) s[i - at] = -INFINITY;
 }
 
-/* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax for each of its rep vectors. */
-static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep, uint32_t e, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
+/* One row's scores of the positions [at, at + n): soft cap, mask, one step of the online softmax
+ * for each of its rep vectors. */
+static void softmax_row(const qsf_context *c, const attention_scratch *a, size_t vector, size_t rep,
+                        uint32_t e, uint32_t at, size_t n, uint32_t pos, const attention_view *view)
 {
     for (size_t v = vector; v < vector + rep; v++) {
         float *s = a->s + v * QSF_KV_BLOCK;
@@ -171,8 +198,8 @@ static void quantize_queries(const qsf_context *c, const attention_scratch *a, s
     }
 }
 
-/* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no score outlives
- * its block; each block is brought to floats once for all vectors of the group. */
+/* Block by block with an online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867), so that no
+ * score outlives its block; each block is brought to floats once for all vectors of the group. */
 void qsf_attention_group(const qsf_context *c, uint32_t layer, qsf_row_group g, uint32_t kv, uint32_t thread)
 {
     const qsf_hparams *hp = c->hp;
@@ -186,7 +213,9 @@ void qsf_attention_group(const qsf_context *c, uint32_t layer, qsf_row_group g, 
     const bool coded = c->kv.layout.k_bits > 0;
     const float *bias = qsf_bias_of(c, kv);
 
-    for (size_t r = 0; r < g.n; r++) memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd, rep * hd * sizeof(float));
+    for (size_t r = 0; r < g.n; r++)
+        memcpy(a.q + r * rep * hd, c->b.q + (g.first + r) * c->b.ld_q + kv * rep * hd,
+               rep * hd * sizeof(float));
     memset(a.o, 0, vectors * hd * sizeof(float));
     for (size_t v = 0; v < vectors; v++) {
         a.m[v] = -INFINITY;
@@ -197,11 +226,14 @@ void qsf_attention_group(const qsf_context *c, uint32_t layer, qsf_row_group g, 
     a.heat = qsf_heat_begin(c, thread, rows[0].seq, vectors);
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
         const uint32_t at = seq->places[e] * QSF_KV_BLOCK;
-        if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;       /* the rows behind it see no more of what is past */
-        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's result does not depend on the rows beside it. */
+        /* the rows behind it see no more of what is past */
+        if (view_misses(&view, at, QSF_KV_BLOCK, rows[0].pos) && at <= rows[0].pos) continue;
+        /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
+         * result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
         const uint8_t *rec = qsf_kv_record(&c->kv, c->kv_layer, seq->blocks[e], kv);
-        const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked) : (qsf_kv_codes){ 0 };
+        const qsf_kv_codes codes = coded ? qsf_kv_unpack(&c->kv.layout, &c->k, rec, a.unpacked)
+            : (qsf_kv_codes){ 0 };
         block_scores(c, &a, rec, &codes, n, vectors, scale);
         if (bias) qsf_bias_scores(c, a.s, a.bias, a.q, a.bias_work, vectors, seq->places[e], n);
         for (size_t r = 0; r < g.n; r++) softmax_row(c, &a, r * rep, rep, e, at, n, rows[r].pos, &view);
@@ -210,7 +242,10 @@ void qsf_attention_group(const qsf_context *c, uint32_t layer, qsf_row_group g, 
     qsf_heat_end(&a.heat, a.m, a.l);
     for (size_t v = 0; v < vectors; v++) {
         c->k.vec_scale(a.o + v * hd, 1 / a.l[v], hd);
-        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(a.o + v * hd, hd, 1);        /* its own inverse */
+        /* its own inverse */
+        if (qsf_kv_packed(c->kv.layout.v_bits)) c->k.hadamard_inplace(a.o + v * hd, hd, 1);
     }
-    for (size_t r = 0; r < g.n; r++) memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd, rep * hd * sizeof(float));
+    for (size_t r = 0; r < g.n; r++)
+        memcpy(c->b.att + (g.first + r) * c->b.ld_q + kv * rep * hd, a.o + r * rep * hd,
+               rep * hd * sizeof(float));
 }

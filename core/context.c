@@ -5,7 +5,8 @@
 
 void qsf_context_defaults(qsf_context_options *o)
 {
-    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8, .quality = 1, .kv_sinks = 4 };
+    *o = (qsf_context_options){ .size = sizeof *o, .n_batch = 256, .n_seqs = 4, .kv_type = QSF_KV_Q8,
+                                .quality = 1, .kv_sinks = 4 };
 }
 
 /* ---- memory ---- */
@@ -18,7 +19,8 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 }
 #define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
 
-uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp, const qsf_context_options *o, bool needs_strip)
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp,
+                            const qsf_context_options *o, bool needs_strip)
 {
     uint64_t at = 0;
     const uint64_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
@@ -65,24 +67,42 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
 
 static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
 {
-    if (o->n_threads > QSF_MAX_THREADS) return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to 256 are possible", (unsigned)o->n_threads);
-    if (o->n_batch < 1 || o->n_batch > 65536) return qsf_fail(err, QSF_E_ARGUMENT, "a batch of %u rows; 1 to 65536 are possible", (unsigned)o->n_batch);
-    if (o->n_seqs < 1 || o->n_seqs > 4096) return qsf_fail(err, QSF_E_ARGUMENT, "%u sequences; 1 to 4096 are possible", (unsigned)o->n_seqs);
+    if (o->n_threads > QSF_MAX_THREADS)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u threads; 1 to 256 are possible", (unsigned)o->n_threads);
+    if (o->n_batch < 1 || o->n_batch > 65536)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a batch of %u rows; 1 to 65536 are possible",
+                        (unsigned)o->n_batch);
+    if (o->n_seqs < 1 || o->n_seqs > 4096)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u sequences; 1 to 4096 are possible", (unsigned)o->n_seqs);
     if (o->head != QSF_HEAD_EXACT && o->head != QSF_HEAD_SCREEN && o->head != QSF_HEAD_CLUSTERS)
         return qsf_fail(err, QSF_E_ARGUMENT, "unknown head mode %d", (int)o->head);
-    if (o->n_ctx > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible", (unsigned)o->n_ctx);
+    if (o->n_ctx > 1u << 24)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; at most 16777216 are possible",
+                        (unsigned)o->n_ctx);
     if (o->kv_window > 1u << 24 || o->kv_sinks > 1u << 16)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a window of %u positions behind %u; at most 16777216 behind 65536 are possible", (unsigned)o->kv_window, (unsigned)o->kv_sinks);
-    if (o->kv_heavy > 1u << 24) return qsf_fail(err, QSF_E_ARGUMENT, "%u positions beside the window; at most 16777216 are possible", (unsigned)o->kv_heavy);
-    if (o->kv_heavy && !o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "positions that drew attention are kept beside a window: give kv_window too");
-    if (!qsf_kv_known(o->kv_type)) return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
-    if (!(o->quality >= 0 && o->quality <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
-    if (!(o->early_exit >= 0 && o->early_exit <= 1)) return qsf_fail(err, QSF_E_ARGUMENT, "early exit at a cosine of %g; 0 to 1 are possible", (double)o->early_exit);
-    if (o->early_exit > 0 && o->kv_window) return qsf_fail(err, QSF_E_ARGUMENT, "early exit does not go with a window of keys and values");
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "a window of %u positions behind %u; at most 16777216 behind 65536 are possible",
+                        (unsigned)o->kv_window, (unsigned)o->kv_sinks);
+    if (o->kv_heavy > 1u << 24)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%u positions beside the window; at most 16777216 are possible",
+                        (unsigned)o->kv_heavy);
+    if (o->kv_heavy && !o->kv_window)
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "positions that drew attention are kept beside a window: give kv_window too");
+    if (!qsf_kv_known(o->kv_type))
+        return qsf_fail(err, QSF_E_ARGUMENT, "unknown KV type %d", (int)o->kv_type);
+    if (!(o->quality >= 0 && o->quality <= 1))
+        return qsf_fail(err, QSF_E_ARGUMENT, "quality %g; 0 to 1 are possible", (double)o->quality);
+    if (!(o->early_exit >= 0 && o->early_exit <= 1))
+        return qsf_fail(err, QSF_E_ARGUMENT, "early exit at a cosine of %g; 0 to 1 are possible",
+                        (double)o->early_exit);
+    if (o->early_exit > 0 && o->kv_window)
+        return qsf_fail(err, QSF_E_ARGUMENT, "early exit does not go with a window of keys and values");
     const uint32_t trained = hp->n_ctx_train ? hp->n_ctx_train : 2048;
     if (o->n_ctx == 0) o->n_ctx = QSF_MIN(trained, 4096);
     if (hp->learned_pos && o->n_ctx > trained)
-        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned %u", (unsigned)o->n_ctx, (unsigned)trained);
+        return qsf_fail(err, QSF_E_ARGUMENT, "a context of %u positions; the model has learned %u",
+                        (unsigned)o->n_ctx, (unsigned)trained);
     if (o->n_logits == 0) o->n_logits = o->n_seqs;
     o->n_batch = QSF_MIN(o->n_batch, o->n_ctx);
     o->n_logits = QSF_MIN(o->n_logits, o->n_batch);
@@ -91,10 +111,13 @@ static qsf_status context_check(const qsf_hparams *hp, qsf_context_options *o, q
 }
 
 /* The options that are meant, checked, and the kernels that they choose. */
-static qsf_status context_options(const qsf_model *m, const qsf_context_options *opts, qsf_context_options *o, bool *ctx_given, qsf_kernels *k, qsf_error *err)
+static qsf_status context_options(const qsf_model *m, const qsf_context_options *opts, qsf_context_options *o,
+                                  bool *ctx_given, qsf_kernels *k, qsf_error *err)
 {
     const qsf_platform *p = m->platform;
-    if (m->source->n_units == 0) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run", m->source->path);
+    if (m->source->n_units == 0)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run",
+                        m->source->path);
     qsf_context_defaults(o);
     QSF_OPTIONS_COPY(o, opts);
     *ctx_given = o->n_ctx != 0;
@@ -123,7 +146,8 @@ static void memory_done(qsf_memory *m, const qsf_model *model)
     qsf_dealloc(model->platform, m->caps, room * sizeof *m->caps);
 }
 
-qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *opts, qsf_plan *out, qsf_error *err)
+qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *opts, qsf_plan *out,
+                            qsf_error *err)
 {
     qsf_context_options o;
     qsf_kernels k;
@@ -145,13 +169,19 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
-    if ((st = qsf_source_read_by(s, c->model->io, c->plan.n_slots || m.ends.embd || m.ends.head, &c->io, err))) goto done;
+    if ((st = qsf_source_read_by(s, c->model->io, c->plan.n_slots || m.ends.embd || m.ends.head,
+                                 &c->io, err)))
+        goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored, m.n_stages, m.raw, c->pool, err))) goto done;
+    if ((st = qsf_loader_init(&c->loader, s, &c->reserve.table, m.caps, m.pins, m.n_slots, m.stored,
+                              m.n_stages, m.raw, c->pool, err)))
+        goto done;
     c->loader.check_every = c->o.check_every;
     c->loader.quality = c->o.quality;
     if (c->o.quality < 1 && !qsf_loader_knows(&c->loader))
-        qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes nothing (qsf-convert --calibration measures it)", s->path);
+        qsf_log(c->model, QSF_LOG_WARN,
+                "%s does not say which layers matter less: a lower quality changes nothing (qsf-convert "
+                "--calibration measures it)", s->path);
     if ((c->plan.n_slots || m.ends.head) && (st = qsf_loader_start_thread(&c->loader, err))) goto done;
     if ((st = qsf_ends_init(&c->ends, &c->loader, &m.ends, err))) goto done;
     st = qsf_head_init(&c->approx, s, &c->reserve.table, &c->o, err);
@@ -160,7 +190,8 @@ done:
     return st;
 }
 
-/* asked: the context's length before the plan, from which answers must not depend on what a budget left of it. */
+/* asked: the context's length before the plan, from which answers must not depend on what a
+ * budget left of it. */
 static qsf_status context_buffers(qsf_context *c, uint32_t asked, qsf_error *err)
 {
     const qsf_hparams *hp = c->hp;
@@ -169,17 +200,22 @@ static qsf_status context_buffers(qsf_context *c, uint32_t asked, qsf_error *err
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, hp, &c->o, true);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, hp, &c->o, true);
-    if (!(c->rows = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->rows, "batch", err))) return QSF_E_MEMORY;
-    if (!(c->groups = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->groups, "batch", err))) return QSF_E_MEMORY;
-    if (!(c->old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof(uint32_t), "sequences", err))) return QSF_E_MEMORY;
+    if (!(c->rows = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->rows, "batch", err)))
+        return QSF_E_MEMORY;
+    if (!(c->groups = qsf_alloc_array(mem, qsf_rows_most(&c->o), sizeof *c->groups, "batch", err)))
+        return QSF_E_MEMORY;
+    if (!(c->old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof(uint32_t), "sequences", err)))
+        return QSF_E_MEMORY;
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
-        if (!(c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err))) return QSF_E_MEMORY;
+        if (!(c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err)))
+            return QSF_E_MEMORY;
         if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx, asked);
     }
     qsf_bias_init(c);
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers), hp->n_kv_heads, hp->head_dim);
+    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers),
+                       hp->n_kv_heads, hp->head_dim);
     return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
 }
 
@@ -242,7 +278,8 @@ void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
     out->ns_read = l->took.read;
     out->ns_check = l->took.unit.check;
     out->ns_decompress = l->took.unit.unpack;
-    const uint64_t all = out->ns_read + out->ns_prepare, seen = l->ns_wait + l->ns_own;        /* seen: the computing thread did nothing else */
+    /* seen: the computing thread did nothing else */
+    const uint64_t all = out->ns_read + out->ns_prepare, seen = l->ns_wait + l->ns_own;
     out->overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
 }
 void qsf_context_reset_stats(qsf_context *c)
@@ -269,16 +306,21 @@ static void batch_drop(qsf_context *c)
 static qsf_status seq_check(qsf_context *c, qsf_seq s)
 {
     if (s >= 0 && (uint32_t)s < c->o.n_seqs) return QSF_OK;
-    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)s, (unsigned)c->o.n_seqs);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)s,
+                    (unsigned)c->o.n_seqs);
 }
 
 static qsf_status seq_cut_check(qsf_context *c, qsf_seq s, uint32_t n)
 {
     const qsf_kv_seq *q = &c->kv.seqs[s];
     if (qsf_kv_can_cut(&c->kv, (uint32_t)s, n)) return QSF_OK;
-    if (n > q->length) return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s, (unsigned)q->length, (unsigned)n);
-    return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot go back to %u: the window has dropped what is seen from there (%u does, or 0)",
-                    (int)s, (unsigned)q->length, (unsigned)n, (unsigned)q->safe);
+    if (n > q->length)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s,
+                        (unsigned)q->length, (unsigned)n);
+    return qsf_fail(&c->error, QSF_E_ARGUMENT,
+                    "sequence %d of %u positions cannot go back to %u: the window has dropped what is seen "
+                    "from there (%u does, or 0)", (int)s, (unsigned)q->length, (unsigned)n,
+                    (unsigned)q->safe);
 }
 
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
@@ -286,8 +328,8 @@ uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
     return s >= 0 && (uint32_t)s < c->o.n_seqs ? (c->active ? c->old_length[s] : c->kv.seqs[s].length) : 0;
 }
 
-/* With a window no token has to be the last, but a position must stay a number that rotation can tell from
- * its neighbours. */
+/* With a window no token has to be the last, but a position must stay a number that rotation can
+ * tell from its neighbours. */
 static uint32_t seq_end(const qsf_context *c)
 {
     return c->o.kv_window && !c->hp->learned_pos ? 1u << 24 : c->o.n_ctx;
@@ -328,15 +370,19 @@ qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
 
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)
 {
-    if (n == 0 || n > c->o.n_batch) return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; 1 to %u are possible", (unsigned long long)n, (unsigned)c->o.n_batch);
+    if (n == 0 || n > c->o.n_batch)
+        return qsf_fail(&c->error, QSF_E_ARGUMENT, "a batch of %llu rows; 1 to %u are possible",
+                        (unsigned long long)n, (unsigned)c->o.n_batch);
     uint32_t asked = 0;
     for (size_t i = 0; i < n; i++) {
         const qsf_status st = seq_check(c, rows[i].seq);
         if (st) return st;
         if (rows[i].token < 0 || (uint32_t)rows[i].token >= c->hp->n_vocab)
-            return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token, (unsigned)c->hp->n_vocab);
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)rows[i].token,
+                            (unsigned)c->hp->n_vocab);
         if (rows[i].logits && asked++ == c->o.n_logits)
-            return qsf_fail(&c->error, QSF_E_ARGUMENT, "more than %u rows ask for logits; see n_logits", (unsigned)c->o.n_logits);
+            return qsf_fail(&c->error, QSF_E_ARGUMENT, "more than %u rows ask for logits; see n_logits",
+                            (unsigned)c->o.n_logits);
     }
     return QSF_OK;
 }
@@ -351,7 +397,8 @@ void qsf_batch_group(qsf_context *c)
     }
     c->groups_apart = c->n_groups <= 64;            /* beyond that, nothing would be gained by knowing */
     for (uint32_t i = 1; i < c->n_groups && c->groups_apart; i++)
-        for (uint32_t j = 0; j < i; j++) c->groups_apart &= c->rows[c->groups[i].first].seq != c->rows[c->groups[j].first].seq;
+        for (uint32_t j = 0; j < i; j++)
+            c->groups_apart &= c->rows[c->groups[i].first].seq != c->rows[c->groups[j].first].seq;
 }
 
 enum { FEW_ROWS = QSF_DRAFT_MOST + 1 };
@@ -411,7 +458,8 @@ static qsf_status step_fetch(qsf_context *c, bool wait)
     if (c->at > n_layers) return qsf_ends_fetch_head(c, c->at - n_layers - 1, wait);
     qsf_status st = qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
     if (st != QSF_PENDING) return st;
-    qsf_loader_prefetch(&c->loader, c->at - 1);         /* the buffer of the last layer is free: the one after this begins to travel */
+    /* the buffer of the last layer is free: the one after this begins to travel */
+    qsf_loader_prefetch(&c->loader, c->at - 1);
     if (wait) st = qsf_loader_wait(&c->loader, c->at - 1, &c->error);
     return st ? st : qsf_loader_get(&c->loader, c->at - 1, &c->w, &c->error);
 }
@@ -439,16 +487,21 @@ static void batch_failed(qsf_context *c)
     qsf_ends_forget(&c->ends);
 }
 
-/* Weights that were damaged, or are of another type than the file says, make numbers that are none; they would only spread.  where: a layer, from 0;
- * n_layers: the head. */
+/* Weights that were damaged, or are of another type than the file says, make numbers that are none;
+ * they would only spread.  where: a layer, from 0; n_layers: the head. */
 static qsf_status step_finite(qsf_context *c, uint32_t where)
 {
     const char *path = c->model->source->path;
     if (!atomic_load_explicit(&c->not_finite, memory_order_relaxed)) return QSF_OK;
     if (where == c->hp->n_layers)
-        return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: the output head computes logits that are not finite: its weights are damaged; get or convert the file again", path);
-    return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: layer %u of 0 to %u computes values that are not finite: its weights, or those before it, are damaged or of another type than the "
-                    "file says; get or convert the file again", path, (unsigned)where, (unsigned)c->hp->n_layers - 1);
+        return qsf_fail(&c->error, QSF_E_CORRUPT,
+                        "%s: the output head computes logits that are not finite: its weights are damaged; "
+                        "get or convert the file again", path);
+    return qsf_fail(&c->error, QSF_E_CORRUPT,
+                    "%s: layer %u of 0 to %u computes values that are not finite: its weights, or those "
+                    "before it, are damaged or of another type than the "
+                    "file says; get or convert the file again", path, (unsigned)where,
+                    (unsigned)c->hp->n_layers - 1);
 }
 
 /* Logits of an approximate head are -infinity where they were not computed. */
@@ -529,7 +582,8 @@ qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n)
     return st;
 }
 
-/* The rows of a chunk live in the KV tables only; so a small array on the stack feeds batches of any size. */
+/* The rows of a chunk live in the KV tables only; so a small array on the stack feeds
+ * batches of any size. */
 qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits)
 {
     qsf_row rows[512];

@@ -1,5 +1,5 @@
-/* The arithmetic of one step: embedding, a transformer layer, the head.  A layer is a row of jobs; the pool's threads take pieces of each, which are
- * rows, tiles or heads.
+/* The arithmetic of one step: embedding, a transformer layer, the head.  A layer is a row of jobs;
+ * the pool's threads take pieces of each, which are rows, tiles or heads.
  * SPDX-License-Identifier: MIT
  *
  *   x -> norm -> q, k, v -> rotate, append to the KV cache -> attention -> output -> + x
@@ -10,23 +10,34 @@ static size_t tiles_of(const qsf_matrix *m) { return (m->t.rows + QSF_TILE_ROWS 
 
 /* ---- matrices ---- */
 
-static bool uses_act(const qsf_context *c, const qsf_matrix *m) { return m->t.data && m->form >= 0 && !c->f32; }
-
-/* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is multiplied with. */
-static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+static bool uses_act(const qsf_context *c, const qsf_matrix *m)
 {
-    const size_t row = tiles.begin * QSF_TILE_ROWS, rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row, at = row * m->t.cols;
+    return m->t.data && m->form >= 0 && !c->f32;
+}
+
+/* Float weights as they lie in the file; false: no kernel takes them.
+ * bf16's rounds what it is multiplied with. */
+static bool multiply_floats(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n,
+                            float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+{
+    const size_t row = tiles.begin * QSF_TILE_ROWS,
+        rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row, at = row * m->t.cols;
     float *scratch = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     if ((uintptr_t)m->t.data % sizeof(float)) return false;     /* a file may put them anywhere */
-    if (m->t.type == QSF_T_F32) c->k.matmul_f32(y + row, ldy, (const float *)m->t.data + at, x, ldx, n, rows, m->t.cols);
-    else if (m->t.type == QSF_T_F16) c->k.matmul_f16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
-    else if (m->t.type == QSF_T_BF16 && !c->f32) c->k.matmul_bf16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
+    if (m->t.type == QSF_T_F32)
+        c->k.matmul_f32(y + row, ldy, (const float *)m->t.data + at, x, ldx, n, rows, m->t.cols);
+    else if (m->t.type == QSF_T_F16)
+        c->k.matmul_f16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
+    else if (m->t.type == QSF_T_BF16 && !c->f32)
+        c->k.matmul_bf16(y + row, ldy, (const uint16_t *)m->t.data + at, x, ldx, n, rows, m->t.cols, scratch);
     else return false;
     return true;
 }
 
-/* Rows as floats, a strip of 16 at a time: types without a kernel of their own, and float activations. */
-static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+/* Rows as floats, a strip of 16 at a time: types without a kernel of their own,
+ * and float activations. */
+static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, size_t n,
+                          float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     float *strip = c->b.strip + (size_t)thread * QSF_TILE_ROWS * c->b.max_cols;
     for (size_t t = tiles.begin; t < tiles.end; t++) {
@@ -36,7 +47,8 @@ static void multiply_rows(const qsf_context *c, const qsf_matrix *m, const float
     }
 }
 
-static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy, qsf_share tiles)
+static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t n, float *y, size_t ldy,
+                         qsf_share tiles)
 {
     const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
     for (size_t r = tiles.begin * QSF_TILE_ROWS; r < end; r++)
@@ -46,13 +58,15 @@ static void add_outliers(const qsf_matrix *m, const float *x, size_t ldx, size_t
         }
 }
 
-/* y[n][ldy] = x . m for the tiles of this share.  x is [n][ldx] floats; act the same rows quantised (only read where uses_act). */
-static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx, const qsf_act *act, size_t n,
-                     float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+/* y[n][ldy] = x . m for the tiles of this share.  x is [n][ldx] floats; act the same rows quantised
+ * (only read where uses_act). */
+static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, size_t ldx,
+                     const qsf_act *act, size_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
 {
     if (tiles.begin >= tiles.end) return;
     if (uses_act(c, m)) {
-        const uint8_t *w = (const uint8_t *)m->t.data + tiles.begin * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+        const uint8_t *w = (const uint8_t *)m->t.data + tiles.begin * m->blocks
+            * qsf_tile_bytes((qsf_form)m->form, m->t.block);
         float *to = y + tiles.begin * QSF_TILE_ROWS;
         if (n == 1) c->k.matvec[m->form](to, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
         else c->k.matmul[m->form](to, ldy, w, act, tiles.end - tiles.begin, m->blocks, m->t.block);
@@ -62,11 +76,13 @@ static void multiply(const qsf_context *c, const qsf_matrix *m, const float *x, 
     if (m->out_start) add_outliers(m, x, ldx, n, y, ldy, tiles);
 }
 
-static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n, qsf_share tiles)
+static void add_bias(const qsf_context *c, const float *bias, size_t rows, float *y, size_t ldy, size_t n,
+                     qsf_share tiles)
 {
     if (!bias || tiles.begin >= tiles.end) return;
     const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, rows);
-    for (size_t j = 0; j < n; j++) c->k.vec_add(y + j * ldy + begin, y + j * ldy + begin, bias + begin, end - begin);
+    for (size_t j = 0; j < n; j++)
+        c->k.vec_add(y + j * ldy + begin, y + j * ldy + begin, bias + begin, end - begin);
 }
 
 /* The part of share s of a concatenation that falls into [at, at + n), counted from at. */
@@ -87,7 +103,8 @@ static qsf_act act_view(const qsf_context *c, size_t cols, size_t n)
 
 /* ---- vectors ---- */
 
-static void norm(const qsf_context *c, float *y, const float *x, const float *weight, const float *bias, size_t n)
+static void norm(const qsf_context *c, float *y, const float *x, const float *weight,
+                 const float *bias, size_t n)
 {
     if (c->hp->norm == QSF_NORM_RMS) c->k.rms_norm(y, x, weight, n, c->hp->norm_eps);
     else c->k.layer_norm(y, x, weight, bias, n, c->hp->norm_eps);
@@ -149,9 +166,13 @@ static void share_out(layer_run *run, size_t items, void (*fn)(void *, uint32_t,
     qsf_pool_run(c->pool, run->n_pieces, c->n_rows, fn, run);
     book(run, account);
 }
-static qsf_share share_mine(const layer_run *run, uint32_t piece) { return qsf_share_of(run->items, piece, run->n_pieces); }
+static qsf_share share_mine(const layer_run *run, uint32_t piece)
+{
+    return qsf_share_of(run->items, piece, run->n_pieces);
+}
 
-static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols, qsf_share rows)
+static void quantize_rows(const qsf_context *c, const qsf_act *a, const float *x, size_t ldx, size_t cols,
+                          qsf_share rows)
 {
     for (size_t r = rows.begin; r < rows.end; r++) c->k.quantize_act((qsf_act *)a, r, x + r * ldx, cols);
 }
@@ -165,8 +186,10 @@ static void attention_norm(void *arg, uint32_t thread, uint32_t piece)
     const size_t n_embd = c->hp->n_embd;
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++)
-        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_ATTN_NORM], w->v[QSF_K_ATTN_NORM_BIAS], n_embd);
-    if (uses_act(c, &w->m[QSF_K_ATTN_Q]) || uses_act(c, &w->m[QSF_K_ATTN_K]) || uses_act(c, &w->m[QSF_K_ATTN_V]))
+        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_ATTN_NORM],
+             w->v[QSF_K_ATTN_NORM_BIAS], n_embd);
+    if (uses_act(c, &w->m[QSF_K_ATTN_Q]) || uses_act(c, &w->m[QSF_K_ATTN_K])
+        || uses_act(c, &w->m[QSF_K_ATTN_V]))
         quantize_rows(c, &run->in, c->b.xn, c->b.ld_embd, n_embd, rows);
 }
 
@@ -197,7 +220,8 @@ static void place_heads(void *arg, uint32_t thread, uint32_t piece)
     const size_t heads = hp->n_heads + hp->n_kv_heads;
     const qsf_share mine = share_mine(run, piece);
     (void)thread;
-    for (size_t i = mine.begin; i < mine.end; i++) qsf_attention_place(run->c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
+    for (size_t i = mine.begin; i < mine.end; i++)
+        qsf_attention_place(run->c, run->layer, (uint32_t)(i / heads), (uint32_t)(i % heads));
 }
 
 /* Later groups see more: they come first. */
@@ -207,7 +231,8 @@ static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
     const qsf_context *c = run->c;
     const qsf_share mine = share_mine(run, run->n_pieces - 1 - piece);
     for (size_t i = mine.begin; i < mine.end; i++)
-        qsf_attention_group(c, run->layer, c->groups[i / c->hp->n_kv_heads], (uint32_t)(i % c->hp->n_kv_heads), thread);
+        qsf_attention_group(c, run->layer, c->groups[i / c->hp->n_kv_heads],
+                            (uint32_t)(i % c->hp->n_kv_heads), thread);
 }
 
 /* Both at once, where a group sees no key of another one of the batch. */
@@ -233,7 +258,8 @@ static void quantize_attention(void *arg, uint32_t thread, uint32_t piece)
     const layer_run *run = arg;
     const qsf_context *c = run->c;
     (void)thread;
-    quantize_rows(c, &run->att, c->b.att, c->b.ld_q, (size_t)c->hp->n_heads * c->hp->head_dim, share_mine(run, piece));
+    quantize_rows(c, &run->att, c->b.att, c->b.ld_q, (size_t)c->hp->n_heads * c->hp->head_dim,
+                  share_mine(run, piece));
 }
 
 /* tmp = in . m + bias. */
@@ -265,7 +291,8 @@ static void feed_forward_norm(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(c, r, w->v[QSF_K_ATTN_POST_NORM]);
-        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_FFN_NORM], w->v[QSF_K_FFN_NORM_BIAS], c->hp->n_embd);
+        norm(c, c->b.xn + r * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_FFN_NORM],
+             w->v[QSF_K_FFN_NORM_BIAS], c->hp->n_embd);
     }
     if (uses_act(c, &w->m[QSF_K_FFN_UP]) || uses_act(c, &w->m[QSF_K_FFN_GATE]))
         quantize_rows(c, &run->in, c->b.xn, c->b.ld_embd, c->hp->n_embd, rows);
@@ -311,7 +338,8 @@ static void layer_residual(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(c, r, c->w->v[QSF_K_FFN_POST_NORM]);
-        if (!qsf_all_finite(c->b.x + r * c->b.ld_embd, c->hp->n_embd)) atomic_store_explicit(&c->not_finite, true, memory_order_relaxed);
+        if (!qsf_all_finite(c->b.x + r * c->b.ld_embd, c->hp->n_embd))
+            atomic_store_explicit(&c->not_finite, true, memory_order_relaxed);
     }
 }
 
@@ -319,7 +347,8 @@ static void layer_attention(layer_run *run)
 {
     qsf_context *c = run->c;
     const qsf_hparams *hp = c->hp;
-    uint64_t *const matmul = &c->stats.ns_matmul, *const attention = &c->stats.ns_attention, *const other = &c->stats.ns_other;
+    uint64_t *const matmul = &c->stats.ns_matmul, *const attention = &c->stats.ns_attention,
+        *const other = &c->stats.ns_other;
     size_t tiles = 0;
     for (int i = 0; i < 3; i++) tiles += tiles_of(&c->w->m[QKV[i]]);
     share_out(run, c->n_rows, attention_norm, other);
@@ -362,7 +391,8 @@ void qsf_forward_layer(qsf_context *c, uint32_t layer, const qsf_weights *w)
 
 /* ---- the two ends ---- */
 
-void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row, const qsf_tensor *pos)
+void qsf_forward_embed(qsf_context *c, uint32_t r, const qsf_tensor *embd, uint32_t row,
+                       const qsf_tensor *pos)
 {
     const qsf_hparams *hp = c->hp;
     const qsf_batch_row *b = &c->rows[r];
@@ -389,7 +419,8 @@ void qsf_forward_angles(qsf_context *c, uint32_t r)
     }
 }
 
-void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy, qsf_share tiles, uint32_t thread)
+void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, float *y,
+                         size_t ldy, qsf_share tiles, uint32_t thread)
 {
     qsf_act act = act_view(c, c->hp->n_embd, n);
     act.q += (size_t)j * act.cols;
@@ -399,7 +430,8 @@ void qsf_forward_product(const qsf_context *c, const qsf_matrix *m, uint32_t j, 
     multiply(c, m, c->b.xn + j * c->b.ld_embd, c->b.ld_embd, &act, n, y, ldy, tiles, thread);
 }
 
-void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles, uint32_t thread)
+void qsf_forward_logits(const qsf_context *c, const qsf_matrix *m, uint32_t j, uint32_t n, qsf_share tiles,
+                        uint32_t thread)
 {
     float *logits = c->b.logits + j * c->b.ld_vocab + c->head_row;
     qsf_forward_product(c, m, j, n, logits, c->b.ld_vocab, tiles, thread);
@@ -419,7 +451,8 @@ typedef struct logits_run {
 static void logits_piece(void *arg, uint32_t thread, uint32_t piece)
 {
     const logits_run *run = arg;
-    qsf_forward_logits(run->c, run->m, 0, run->n, qsf_share_of(tiles_of(run->m), piece, run->n_pieces), thread);
+    qsf_forward_logits(run->c, run->m, 0, run->n, qsf_share_of(tiles_of(run->m), piece, run->n_pieces),
+                       thread);
 }
 
 void qsf_forward_logits_run(const qsf_context *c, const qsf_matrix *m, uint32_t n)
@@ -436,7 +469,8 @@ void qsf_forward_head(qsf_context *c, const qsf_matrix *head, uint32_t head_row,
     uint32_t j = 0;
     for (uint32_t r = 0; first && r < c->n_rows; r++) {
         if (c->rows[r].logits < 0) continue;
-        norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_OUTPUT_NORM], w->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
+        norm(c, c->b.xn + j++ * c->b.ld_embd, c->b.x + r * c->b.ld_embd, w->v[QSF_K_OUTPUT_NORM],
+             w->v[QSF_K_OUTPUT_NORM_BIAS], c->hp->n_embd);
     }
     if (first && (approximate || uses_act(c, head))) {
         const qsf_act act = act_view(c, c->hp->n_embd, c->n_asked);

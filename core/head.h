@@ -16,7 +16,9 @@ typedef struct qsf_head {
     const qsf_platform *mem;  /* whose memory it takes */
     bool       ready;         /* made from the head in memory, which happens when it is first used */
     qsf_matrix small;         /* screen: the head in fewer bits; clusters: their centroids */
-    uint32_t  *tiles;         /* tiles of the head that are computed exactly; screen: [QSF_HEAD_ROWS][room], clusters: [room] */
+    /* tiles of the head that are computed exactly; screen: [QSF_HEAD_ROWS][room], clusters:
+     * [room] */
+    uint32_t  *tiles;
     uint32_t   room, n_tiles[QSF_HEAD_ROWS];      /* clusters: after the first and after the second round */
     uint8_t   *screen;        /* small's memory */
     float     *promise, *first;     /* [clusters] what each may have, and of these the first round's */
@@ -26,9 +28,11 @@ typedef struct qsf_head {
 
 struct qsf_context;
 
-/* Memory that the mode takes beside the head itself.  QSF_E_UNSUPPORTED: this head is not for it, and why. */
+/* Memory that the mode takes beside the head itself.
+ * QSF_E_UNSUPPORTED: this head is not for it, and why. */
 qsf_status qsf_head_bytes(const qsf_source *s, const qsf_context_options *o, uint64_t *bytes, qsf_error *err);
-qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem, const qsf_context_options *o, qsf_error *err);
+qsf_status qsf_head_init(qsf_head *h, const qsf_source *s, const qsf_platform *mem,
+                         const qsf_context_options *o, qsf_error *err);
 void       qsf_head_done(qsf_head *h);          /* takes half-built */
 
 /* Whether the batch's logits are for qsf_head_run. */
@@ -36,7 +40,8 @@ bool qsf_head_wanted(const struct qsf_context *c);
 /* Logits of the rows that asked, which are normed and quantised; head: all of it, in memory. */
 void qsf_head_run(struct qsf_context *c, const qsf_matrix *head);
 /* Logits of those `which` of the listed tiles, for the row-th row that asked. */
-void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles, qsf_share which, uint32_t thread);
+void qsf_head_tiles(const struct qsf_context *c, const qsf_matrix *head, uint32_t row, const uint32_t *tiles,
+                    qsf_share which, uint32_t thread);
 /* After a batch that was computed whole: brings its logits into the vocabulary's order. */
 void qsf_head_order(struct qsf_context *c);
 /* The row of the embedding that is a token's. */

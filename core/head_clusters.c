@@ -1,12 +1,15 @@
 /* The head by way of clusters: rows near the hidden state, as the file's table has them.
  * SPDX-License-Identifier: MIT
  *
- * When it is first used, the head in memory is put in the order of its clusters, so that a cluster's rows are read in one stretch; from then
- * on rows are found through the table.  A token takes two rounds: the clusters that promise most are computed, then all others that promise
- * more than the best logit so far.  A cluster promises its centroid's logit and a margin that grows with its radius. */
+ * When it is first used, the head in memory is put in the order of its clusters, so that a
+ * cluster's rows are read in one stretch; from then on rows are found through the table.  A
+ * token takes two rounds: the clusters that promise most are computed, then all others that
+ * promise more than the best logit so far.  A cluster promises its centroid's logit and a
+ * margin that grows with its radius. */
 #include "context.h"
 
-/* A bound that nothing can exceed would let nearly all through; this one misses few (measured in docs/performance.md). */
+/* A bound that nothing can exceed would let nearly all through;
+ * this one misses few (measured in docs/performance.md). */
 #define CLUSTER_MARGIN 0.25f
 enum { CLUSTER_FIRST = 32 };        /* the first round takes one in 32 clusters */
 
@@ -24,10 +27,16 @@ qsf_status qsf_clusters_bytes(const qsf_source *s, const qsf_tensor *head, uint6
 {
     const uint32_t unit = s->hp.tied ? qsf_unit_embd(s) : qsf_unit_final(s);
     if (!s->clusters)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no clusters of the head's rows; qsf-convert --head-clusters 2048 makes them", s->path);
-    if (!qsf_type_tiles(head->type) || qsf_unit_find(s, unit, QSF_K_OUTLIERS + head->kind) >= 0 || qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: clusters are for heads of a quantised type, without biases and without outliers kept apart", s->path);
-    *bytes = clusters_floats(s->clusters, s->hp.n_vocab) * sizeof(float) + n_tiles_of(s->hp.n_vocab) * (sizeof(uint32_t) + 1);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s has no clusters of the head's rows; qsf-convert --head-clusters 2048 makes them",
+                        s->path);
+    if (!qsf_type_tiles(head->type) || qsf_unit_find(s, unit, QSF_K_OUTLIERS + head->kind) >= 0
+        || qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0)
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: clusters are for heads of a quantised type, without biases and without "
+                        "outliers kept apart", s->path);
+    *bytes = clusters_floats(s->clusters, s->hp.n_vocab) * sizeof(float) + n_tiles_of(s->hp.n_vocab)
+        * (sizeof(uint32_t) + 1);
     return QSF_OK;
 }
 
@@ -36,11 +45,15 @@ qsf_status qsf_clusters_init(qsf_head *h, qsf_error *err)
     const qsf_source *s = h->source;
     const qsf_clusters *k = s->clusters;
     h->room = n_tiles_of(s->hp.n_vocab);
-    h->small = (qsf_matrix){ .t = k->centroids, .form = qsf_form_of_type(k->centroids.type), .blocks = (uint32_t)qsf_ceil_div(k->centroids.cols, k->centroids.block) };
-    if (!(h->promise = qsf_alloc_array(h->mem, clusters_floats(k, s->hp.n_vocab), sizeof(float), "clusters of the head", err))) return QSF_E_MEMORY;
+    h->small = (qsf_matrix){ .t = k->centroids, .form = qsf_form_of_type(k->centroids.type),
+                             .blocks = (uint32_t)qsf_ceil_div(k->centroids.cols, k->centroids.block) };
+    if (!(h->promise = qsf_alloc_array(h->mem, clusters_floats(k, s->hp.n_vocab), sizeof(float),
+                                       "clusters of the head", err)))
+        return QSF_E_MEMORY;
     h->first = h->promise + qsf_round_up(k->n, QSF_TILE_ROWS);
     h->scratch = h->first + qsf_round_up(k->n, QSF_TILE_ROWS);
-    if (!(h->tiles = qsf_alloc_array(h->mem, h->room, sizeof *h->tiles, "clusters of the head", err))) return QSF_E_MEMORY;
+    if (!(h->tiles = qsf_alloc_array(h->mem, h->room, sizeof *h->tiles, "clusters of the head", err)))
+        return QSF_E_MEMORY;
     if (!(h->taken = qsf_alloc_array(h->mem, h->room, 1, "clusters of the head", err))) return QSF_E_MEMORY;
     return QSF_OK;
 }
@@ -69,16 +82,19 @@ typedef struct tile_shape { uint32_t halves, vectors; } tile_shape;
 static void tile_row_get(const uint8_t *tile, tile_shape s, uint32_t r, tile_row *out)
 {
     for (uint32_t i = 0; i < s.halves; i++) memcpy(&out->half[i], tile + 2 * QSF_TILE_ROWS * i + 2 * r, 2);
-    for (uint32_t i = 0; i < s.vectors; i++) memcpy(&out->code[i], tile + 2 * QSF_TILE_ROWS * s.halves + 64 * (size_t)i + 4 * r, 4);
+    for (uint32_t i = 0; i < s.vectors; i++)
+        memcpy(&out->code[i], tile + 2 * QSF_TILE_ROWS * s.halves + 64 * (size_t)i + 4 * r, 4);
 }
 static void tile_row_put(uint8_t *tile, tile_shape s, uint32_t r, const tile_row *row)
 {
     for (uint32_t i = 0; i < s.halves; i++) memcpy(tile + 2 * QSF_TILE_ROWS * i + 2 * r, &row->half[i], 2);
-    for (uint32_t i = 0; i < s.vectors; i++) memcpy(tile + 2 * QSF_TILE_ROWS * s.halves + 64 * (size_t)i + 4 * r, &row->code[i], 4);
+    for (uint32_t i = 0; i < s.vectors; i++)
+        memcpy(tile + 2 * QSF_TILE_ROWS * s.halves + 64 * (size_t)i + 4 * r, &row->code[i], 4);
 }
 
 /* One column of tiles: rows go round the permutation's cycles, in place.  done: [n_vocab] bits. */
-static void sort_column(uint8_t *column, size_t apart, tile_shape shape, const qsf_clusters *k, uint32_t n, uint8_t *done)
+static void sort_column(uint8_t *column, size_t apart, tile_shape shape, const qsf_clusters *k, uint32_t n,
+                        uint8_t *done)
 {
     tile_row saved = { 0 }, row = { 0 };
     memset(done, 0, (size_t)qsf_ceil_div(n, 8));
@@ -110,7 +126,8 @@ static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
     uint8_t *done = (uint8_t *)c->approx.scratch + (size_t)piece * qsf_ceil_div(t->rows, 8);
     const qsf_share blocks = qsf_share_of(job->head->blocks, piece, job->n_pieces);
     for (size_t b = blocks.begin; b < blocks.end; b++)
-        sort_column((uint8_t *)(size_t)t->data + b * each, job->head->blocks * each, shape, c->approx.source->clusters, t->rows, done);
+        sort_column((uint8_t *)(size_t)t->data + b * each, job->head->blocks * each, shape,
+                    c->approx.source->clusters, t->rows, done);
 }
 
 void qsf_clusters_make(qsf_context *c, const qsf_matrix *head)
@@ -138,7 +155,8 @@ static uint32_t take_cluster(qsf_head *h, uint32_t cluster, uint32_t n)
 static float hidden_length(const qsf_clusters *k, const float *x)
 {
     double sum = 0;
-    for (uint32_t j = 0; j < k->centroids.cols; j++) sum += (double)(x[j] / k->scale[j]) * (double)(x[j] / k->scale[j]);
+    for (uint32_t j = 0; j < k->centroids.cols; j++)
+        sum += (double)(x[j] / k->scale[j]) * (double)(x[j] / k->scale[j]);
     return (float)sqrt(sum);
 }
 
@@ -151,7 +169,8 @@ static void choose_first(qsf_context *c, const float *x)
     const float margin = CLUSTER_MARGIN * hidden_length(k, x);
     for (uint32_t i = 0; i < k->n; i++) h->promise[i] += margin * k->radius[i];
     if (cap > 0) c->k.softcap_inplace(h->promise, cap, k->n);
-    for (uint32_t i = 0; i < k->n; i++) h->first[i] = k->first[i] < k->first[i + 1] ? h->promise[i] : -INFINITY;
+    for (uint32_t i = 0; i < k->n; i++)
+        h->first[i] = k->first[i] < k->first[i + 1] ? h->promise[i] : -INFINITY;
     c->k.top_k_filter(h->first, k->n, qsf_ceil_div(k->n, CLUSTER_FIRST));
     memset(h->taken, 0, h->room);
     for (uint32_t i = 0; i < k->n; i++)
@@ -167,7 +186,9 @@ static void choose_rest(qsf_context *c, const float *sorted)
     float best = -INFINITY;
     uint32_t n = h->n_tiles[0];
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t r = h->tiles[i] * QSF_TILE_ROWS; r < QSF_MIN((h->tiles[i] + 1) * QSF_TILE_ROWS, rows); r++) best = sorted[r] > best ? sorted[r] : best;
+        for (uint32_t r = h->tiles[i] * QSF_TILE_ROWS; r < QSF_MIN((h->tiles[i] + 1) * QSF_TILE_ROWS, rows);
+             r++)
+            best = sorted[r] > best ? sorted[r] : best;
     for (uint32_t i = 0; i < k->n; i++)
         if (h->promise[i] >= best) n = take_cluster(h, i, n);
     h->n_tiles[1] = n;
@@ -181,7 +202,9 @@ static void place_logits(qsf_context *c, float *logits)
     memcpy(h->scratch, logits, rows * sizeof *logits);
     for (uint32_t r = 0; r < rows; r++) logits[r] = -INFINITY;
     for (uint32_t i = 0; i < h->n_tiles[1]; i++)
-        for (uint32_t r = h->tiles[i] * QSF_TILE_ROWS; r < QSF_MIN((h->tiles[i] + 1) * QSF_TILE_ROWS, rows); r++) logits[order[r]] = h->scratch[r];
+        for (uint32_t r = h->tiles[i] * QSF_TILE_ROWS; r < QSF_MIN((h->tiles[i] + 1) * QSF_TILE_ROWS, rows);
+             r++)
+            logits[order[r]] = h->scratch[r];
 }
 
 /* Tiles [begin, end) of the list, or (head NULL) of the centroids: of the row-th row that asked. */
@@ -215,7 +238,8 @@ void qsf_clusters_run(qsf_context *c, const qsf_matrix *head)
         choose_first(c, c->b.xn + j * c->b.ld_embd);
         compute_tiles((cluster_job){ .c = c, .head = head, .row = j, .end = h->n_tiles[0] });
         choose_rest(c, logits);
-        compute_tiles((cluster_job){ .c = c, .head = head, .row = j, .begin = h->n_tiles[0], .end = h->n_tiles[1] });
+        compute_tiles((cluster_job){ .c = c, .head = head, .row = j, .begin = h->n_tiles[0],
+                                     .end = h->n_tiles[1] });
         place_logits(c, logits);
     }
 }

@@ -1,11 +1,14 @@
-/* An interpreter of Jinja as chat templates use it: a template's text becomes a flat program, which writes a text from values.
+/* An interpreter of Jinja as chat templates use it: a template's text becomes a flat program, which
+ * writes a text from values.
  * SPDX-License-Identifier: MIT
  *
- * It does what Python's jinja2 does as transformers sets it up: blocks are trimmed (trim_blocks, lstrip_blocks), there are
- * break, continue and generation, raise_exception, strftime_now and a tojson that keeps characters; nothing is escaped, and
- * nothing but a namespace changes.  What it cannot do is QSF_E_UNSUPPORTED, never another text.
+ * It does what Python's jinja2 does as transformers sets it up: blocks are trimmed (trim_blocks,
+ * lstrip_blocks), there are break, continue and generation, raise_exception, strftime_now and a
+ * tojson that keeps characters; nothing is escaped, and nothing but a namespace changes.  What it
+ * cannot do is QSF_E_UNSUPPORTED, never another text.
  *
- * All memory is one block of the caller's, and nothing recurses deeper than QSF_JINJA_DEPTH: a template is a stranger's. */
+ * All memory is one block of the caller's, and nothing recurses deeper than QSF_JINJA_DEPTH: a
+ * template is a stranger's. */
 #ifndef QSF_JINJA_H
 #define QSF_JINJA_H
 
@@ -14,7 +17,8 @@
 enum { QSF_JINJA_DEPTH = 48 };      /* blocks and brackets in each other, calls of macros, lists in lists */
 
 typedef enum qsf_jinja_type {
-    QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT, QSF_JINJA_TEXT, QSF_JINJA_LIST, QSF_JINJA_TUPLE,
+    QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT, QSF_JINJA_TEXT,
+        QSF_JINJA_LIST, QSF_JINJA_TUPLE,
     QSF_JINJA_DICT, QSF_JINJA_SPACE, QSF_JINJA_LOOP, QSF_JINJA_MACRO, QSF_JINJA_METHOD, QSF_JINJA_FUNCTION
 } qsf_jinja_type;
 
@@ -36,34 +40,46 @@ typedef struct qsf_jinja_var { const char *name; qsf_jinja_value value; } qsf_ji
 
 typedef struct qsf_jinja qsf_jinja;
 
-/* Reads a template.  mem[0..size), aligned to 16 bytes, holds all there is to it, also while it renders; *text is copied.
- * QSF_E_ARGUMENT: not a template; QSF_E_UNSUPPORTED; QSF_E_MEMORY: size is too small.  The message says line and column. */
-qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out, qsf_error *err);
+/* Reads a template.  mem[0..size), aligned to 16 bytes, holds all there is to it, also while it
+ * renders; *text is copied.  QSF_E_ARGUMENT: not a template; QSF_E_UNSUPPORTED; QSF_E_MEMORY: size
+ * is too small.  The message says line and column. */
+qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out,
+                           qsf_error *err);
 
 /* Writes the text with these variables to out, terminated; *len: its length.
  *
- * now    seconds since 1970 for strftime_now, as a clock on the wall shows them; 0: there is no such function
- * steps  the most that may be done, about one for each operation and 32 bytes moved
+ * now    seconds since 1970 for strftime_now, as a clock on the wall shows them; 0: there is no
+ * such function steps  the most that may be done, about one for each operation and 32 bytes moved
  *
  * QSF_E_CANCELLED   the template itself refuses (raise_exception), with its own words
- * QSF_E_ARGUMENT    what jinja2 refuses as well: a type that does not fit, an attribute of what is not there, ...
- * QSF_E_UNSUPPORTED only this interpreter does not know it
+ * QSF_E_ARGUMENT    what jinja2 refuses as well: a type that does not fit, an attribute of what is
+ * not there, ...  QSF_E_UNSUPPORTED only this interpreter does not know it
  * QSF_E_BUDGET      too many steps, bytes or calls */
-qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now, uint32_t steps,
-                            char *out, size_t cap, size_t *len, qsf_error *err);
+qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
+                            uint32_t steps, char *out, size_t cap, size_t *len, qsf_error *err);
 
-static inline qsf_jinja_value qsf_jinja_bool(bool b) { return (qsf_jinja_value){ .type = QSF_JINJA_BOOL, .as.i = b }; }
-static inline qsf_jinja_value qsf_jinja_int(int64_t i) { return (qsf_jinja_value){ .type = QSF_JINJA_INT, .as.i = i }; }
+static inline qsf_jinja_value qsf_jinja_bool(bool b)
+{
+    return (qsf_jinja_value){ .type = QSF_JINJA_BOOL, .as.i = b };
+}
+static inline qsf_jinja_value qsf_jinja_int(int64_t i)
+{
+    return (qsf_jinja_value){ .type = QSF_JINJA_INT, .as.i = i };
+}
 static inline qsf_jinja_value qsf_jinja_text_n(const char *text, size_t n)
 {
     return (qsf_jinja_value){ .type = QSF_JINJA_TEXT, .n = (uint32_t)n, .as.text = text };
 }
-static inline qsf_jinja_value qsf_jinja_text(const char *text) { return qsf_jinja_text_n(text, strlen(text)); }
+static inline qsf_jinja_value qsf_jinja_text(const char *text)
+{
+    return qsf_jinja_text_n(text, strlen(text));
+}
 static inline qsf_jinja_value qsf_jinja_list(const qsf_jinja_value *items, size_t n)
 {
     return (qsf_jinja_value){ .type = QSF_JINJA_LIST, .n = (uint32_t)n, .as.items = items };
 }
-static inline qsf_jinja_value qsf_jinja_dict(const qsf_jinja_value *pairs, size_t n)     /* n pairs, 2 * n values */
+/* n pairs, 2 * n values */
+static inline qsf_jinja_value qsf_jinja_dict(const qsf_jinja_value *pairs, size_t n)
 {
     return (qsf_jinja_value){ .type = QSF_JINJA_DICT, .n = (uint32_t)n, .as.items = pairs };
 }

@@ -14,7 +14,8 @@ static const char builtin_tests[] =
     "boolean callable defined divisibleby even false float in integer iterable mapping none number odd "
     "sameas sequence string true undefined eq equalto == ne != lt lessthan < le <= gt greaterthan > ge >= ";
 
-/* In the order of JM_...; then what Python's texts, lists and dicts have besides (what would change them is not there for templates). */
+/* In the order of JM_...; then what Python's texts, lists and dicts have besides (what would change
+ * them is not there for templates). */
 static const char builtin_methods[] =
     " capitalize endswith find isdigit isspace join lower lstrip partition removeprefix removesuffix "
     "replace rfind rsplit rstrip split splitlines startswith strip title upper count index get items keys "
@@ -36,7 +37,10 @@ int jinja_word_id(const char *words, const char *name, size_t n)
     return -1;
 }
 int jinja_test_id(const char *name, size_t n) { return jinja_word_id(builtin_tests, name, n); }
-int jinja_method_id(const char *name, size_t n) { return QSF_MAX(jinja_word_id(builtin_methods, name, n), 0); }
+int jinja_method_id(const char *name, size_t n)
+{
+    return QSF_MAX(jinja_word_id(builtin_methods, name, n), 0);
+}
 int jinja_function_id(const char *name, size_t n)
 {
     return QSF_MAX(jinja_word_id(builtin_functions, name, n), 0);

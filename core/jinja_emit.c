@@ -1,4 +1,5 @@
-/* Jinja: what reading expressions and statements stands on: tokens that are expected, and the flat program that grows.
+/* Jinja: what reading expressions and statements stands on: tokens that are expected, and the flat
+ * program that grows.
  * SPDX-License-Identifier: MIT */
 #include "jinja_parse.h"
 
@@ -51,7 +52,8 @@ bool jinja_room_for_one(jinja_parser *p, void **items, uint32_t n, uint32_t *cap
     const uint32_t more = *cap ? 2 * *cap : 16;
     void *m = jinja_take(&p->t->mem, more * size);
     if (!m) {
-        jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it", "", 0);
+        jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it",
+                         "", 0);
         return false;
     }
     if (n) memcpy(m, *items, n * size);
@@ -113,7 +115,8 @@ bool jinja_at_sign(const jinja_parser *p, int sign)
 }
 bool jinja_at_name(const jinja_parser *p, const char *name)
 {
-    return p->tok.kind == JINJA_NAME && p->tok.n == strlen(name) && !memcmp(jinja_tok_text(p), name, p->tok.n);
+    return p->tok.kind == JINJA_NAME && p->tok.n == strlen(name)
+        && !memcmp(jinja_tok_text(p), name, p->tok.n);
 }
 bool jinja_skip_sign(jinja_parser *p, int sign)
 {

@@ -33,7 +33,8 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* A string of the source with its escapes resolved, as Python has them, appended to out; returns its bytes. */
+/* A string of the source with its escapes resolved, as Python has them, appended to out;
+ * returns its bytes. */
 static size_t unescape(jinja_parser *p, const char *s, size_t n, char *out)
 {
     static const char plain[] = "n\nt\tr\r\\\\''\"\"a\ab\bf\fv\v";
@@ -67,15 +68,16 @@ static size_t unescape(jinja_parser *p, const char *s, size_t n, char *out)
     return (size_t)(to - out);
 }
 
-/* Strings that follow each other are one.  An escape is never longer than what it is written with. */
+/* Strings that follow each other are one.  An escape is never longer than what
+ * it is written with. */
 static jinja_value string(jinja_parser *p)
 {
     jinja_value v = qsf_jinja_text_n("", 0);
     while (p->tok.kind == JINJA_STRING) {
         char *out = jinja_take(&p->t->mem, v.n + p->tok.n);
         if (!out) {
-            jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at, "the template takes more memory than there is for it", "",
-                       0);
+            jinja_parse_fail(p, QSF_E_MEMORY, p->tok.at,
+                             "the template takes more memory than there is for it", "", 0);
             break;
         }
         if (v.n) memcpy(out, v.as.text, v.n);
@@ -116,7 +118,8 @@ static jinja_value number(jinja_parser *p)
     return (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f };
 }
 
-/* Arguments up to ")": how many by place, and how many by name (as pairs of name and value behind them). */
+/* Arguments up to ")": how many by place, and how many by name (as pairs of name and
+ * value behind them). */
 static void arguments(jinja_parser *p, size_t *n, size_t *n_kw)
 {
     *n = *n_kw = 0;
@@ -176,9 +179,9 @@ static void test(jinja_parser *p)
     if (id < 0) jinja_parse_unknown(p, "no test is known here by the name ");
     jinja_advance(p);
     if (jinja_at_sign(p, '(')) arguments(p, &n, &n_kw);
-    else if (((p->tok.kind == JINJA_NAME && !jinja_at_name(p, "else") && !jinja_at_name(p, "or") && !jinja_at_name(p, "and")) ||
-              p->tok.kind == JINJA_STRING || p->tok.kind == JINJA_NUMBER || p->tok.kind == JINJA_REAL ||
-              jinja_at_sign(p, '[') || jinja_at_sign(p, '{'))) {
+    else if (((p->tok.kind == JINJA_NAME && !jinja_at_name(p, "else") && !jinja_at_name(p, "or")
+               && !jinja_at_name(p, "and")) || p->tok.kind == JINJA_STRING || p->tok.kind == JINJA_NUMBER
+               || p->tok.kind == JINJA_REAL || jinja_at_sign(p, '[') || jinja_at_sign(p, '{'))) {
         if (jinja_at_name(p, "is")) jinja_parse_error(p, "tests cannot be chained with \"is\"");
         primary(p);
         postfix(p);
@@ -233,7 +236,8 @@ static void primary(jinja_parser *p)
     size_t n = 0;
     if (p->tok.kind == JINJA_STRING) jinja_emit_const(p, string(p));
     else if (p->tok.kind == JINJA_NUMBER || p->tok.kind == JINJA_REAL) jinja_emit_const(p, number(p));
-    else if (jinja_at_name(p, "true") || jinja_at_name(p, "True") || jinja_at_name(p, "false") || jinja_at_name(p, "False")) {
+    else if (jinja_at_name(p, "true") || jinja_at_name(p, "True") || jinja_at_name(p, "false")
+             || jinja_at_name(p, "False")) {
         jinja_emit_const(p, qsf_jinja_bool(jinja_tok_text(p)[0] == 't' || jinja_tok_text(p)[0] == 'T'));
         jinja_advance(p);
     } else if (jinja_skip_name(p, "none") || jinja_skip_name(p, "None"))
@@ -241,8 +245,8 @@ static void primary(jinja_parser *p)
     else if (p->tok.kind == JINJA_NAME) {
         if (p->in_macro && (jinja_at_name(p, "varargs") || jinja_at_name(p, "kwargs")))
             jinja_parse_unknown(p, "not known here: ");
-        if (jinja_at_name(p, "self") || jinja_at_name(p, "super") || jinja_at_name(p, "cycler") || jinja_at_name(p, "joiner") ||
-            jinja_at_name(p, "lipsum"))
+        if (jinja_at_name(p, "self") || jinja_at_name(p, "super") || jinja_at_name(p, "cycler")
+            || jinja_at_name(p, "joiner") || jinja_at_name(p, "lipsum"))
             jinja_parse_unknown(p, "not known here: ");
         const jinja_token name = p->tok;
         const uint16_t s = jinja_expect_symbol(p);
@@ -254,7 +258,8 @@ static void primary(jinja_parser *p)
     } else if (jinja_skip_sign(p, '[')) {
         for (; !jinja_at_sign(p, ']') && !p->st; n++) {
             jinja_expression(p, JINJA_LEVEL_IF);
-            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ']')) jinja_parse_error(p, "\"]\" is missing here");
+            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ']'))
+                jinja_parse_error(p, "\"]\" is missing here");
         }
         if (n > 255) jinja_parse_error(p, "a list of more than 255 items");
         jinja_emit(p, JOP_LIST, n, 0, 0);
@@ -264,7 +269,8 @@ static void primary(jinja_parser *p)
             jinja_expression(p, JINJA_LEVEL_IF);
             jinja_expect_sign(p, ':', "\":\" is missing here");
             jinja_expression(p, JINJA_LEVEL_IF);
-            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, '}')) jinja_parse_error(p, "\"}\" is missing here");
+            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, '}'))
+                jinja_parse_error(p, "\"}\" is missing here");
         }
         if (n > 127) jinja_parse_error(p, "a dict of more than 127 items");
         jinja_emit(p, JOP_DICT, n, 0, 0);
@@ -367,7 +373,8 @@ static void operators(jinja_parser *p, int least)
     }
 }
 
-/* "a if b else c" is written as it is read: a is a stretch of code that is jumped over, and back to. */
+/* "a if b else c" is written as it is read: a is a stretch of code that is jumped
+ * over, and back to. */
 void jinja_expression(jinja_parser *p, int level)
 {
     if (!jinja_parse_deeper(p)) return;
@@ -378,7 +385,8 @@ void jinja_expression(jinja_parser *p, int level)
     }
     const uint32_t start = jinja_emit(p, JOP_JUMP, 0, 0, jinja_here(p) + 1);
     operators(p, JINJA_LEVEL_OR);
-    if (!p->st && jinja_here(p) == start + 2 && !jinja_at_name(p, "if")) { /* a single operation needs no way around it */
+    /* a single operation needs no way around it */
+    if (!p->st && jinja_here(p) == start + 2 && !jinja_at_name(p, "if")) {
         p->t->code[start] = p->t->code[start + 1];
         p->t->n_code--;
     }

@@ -18,7 +18,8 @@ static bool lex_is(const jinja_lexer *l, uint32_t at, const char *text)
 }
 static char lex_char(const jinja_lexer *l, uint32_t at) { return at < l->len ? l->src[at] : 0; }
 
-/* What ends a tag: the sign before it says what goes of the white space behind.  0: it does not end here. */
+/* What ends a tag: the sign before it says what goes of the white space behind.
+ * 0: it does not end here. */
 static uint32_t lex_close(const jinja_lexer *l, uint32_t at, const char *mark, bool is_tag)
 {
     const char sign = lex_char(l, at);

@@ -1,6 +1,6 @@
-/* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program (jinja_parse.h),
- * the program at work (jinja_run.c) on values (jinja_value.c, jinja_print.c) with what is built in (jinja_builtin.c,
- * jinja_filter.c, jinja_text.c).
+/* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program
+ * (jinja_parse.h), the program at work (jinja_run.c) on values (jinja_value.c, jinja_print.c) with
+ * what is built in (jinja_builtin.c, jinja_filter.c, jinja_text.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_OWN_H
 #define QSF_JINJA_OWN_H
@@ -17,7 +17,8 @@ void *jinja_take(jinja_mem *m, size_t bytes);       /* 16-byte aligned, not zero
 /* ---- tokens ---- */
 
 typedef enum jinja_kind {
-    JINJA_END, JINJA_DATA, JINJA_VAR_BEGIN, JINJA_VAR_END, JINJA_TAG_BEGIN, JINJA_TAG_END, JINJA_NAME, JINJA_STRING, JINJA_NUMBER, JINJA_REAL, JINJA_SIGN
+    JINJA_END, JINJA_DATA, JINJA_VAR_BEGIN, JINJA_VAR_END, JINJA_TAG_BEGIN, JINJA_TAG_END, JINJA_NAME,
+        JINJA_STRING, JINJA_NUMBER, JINJA_REAL, JINJA_SIGN
 } jinja_kind;
 
 /* Signs of two characters have a code of their own. */
@@ -49,7 +50,8 @@ typedef enum jinja_op {
     JOP_ATTR, JOP_ITEM, JOP_SLICE, JOP_CALL, JOP_FILTER, JOP_TEST,
     /* operators, and what is made of several values */
     JOP_NOT, JOP_NEG, JOP_POS, JOP_ADD, JOP_SUB, JOP_MUL, JOP_DIV, JOP_FLOOR, JOP_MOD, JOP_POW, JOP_CONCAT,
-    JOP_EQ, JOP_NE, JOP_LT, JOP_LE, JOP_GT, JOP_GE, JOP_IN, JOP_NOT_IN, JOP_CHAIN, JOP_LIST, JOP_TUPLE, JOP_DICT,
+    JOP_EQ, JOP_NE, JOP_LT, JOP_LE, JOP_GT, JOP_GE, JOP_IN, JOP_NOT_IN, JOP_CHAIN, JOP_LIST,
+    JOP_TUPLE, JOP_DICT,
     /* jumps and loops */
     JOP_JUMP, JOP_JUMP_FALSE, JOP_AND, JOP_OR,
     JOP_FOR, JOP_NEXT, JOP_KEEP, JOP_KEPT, JOP_FOR_END, JOP_BREAK,
@@ -126,13 +128,15 @@ typedef struct jinja_run {
     int64_t      now;
 } jinja_run;
 
-/* The arguments of a call: pos[0..n) by their places, then n_kw pairs of name and value.  used counts those that were asked for. */
+/* The arguments of a call: pos[0..n) by their places, then n_kw pairs of name and value.  used
+ * counts those that were asked for. */
 typedef struct jinja_args {
     const jinja_value *pos;
     uint32_t n, n_kw, used;
 } jinja_args;
 
-/* Keeps the first error, with the place of the operation; false, so that a function can return it. */
+/* Keeps the first error, with the place of the operation;
+ * false, so that a function can return it. */
 bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps that moving so much costs */
 void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
@@ -154,7 +158,8 @@ const jinja_value *jinja_lookup(const jinja_value *dict, const char *key, size_t
 const char *jinja_type_name(const jinja_value *v);
 /* A list of what for would go through: characters, keys, items. */
 bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
-bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method, jinja_value *out);
+bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
+                     jinja_value *out);
 bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out);
 bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out);
 bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out);
@@ -166,7 +171,8 @@ size_t jinja_length(const jinja_value *v);            /* characters, items, pair
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
 bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);
-bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);      /* indent -1: on one line */
+/* indent -1: on one line */
+bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);
 /* A text that is made at the end of the memory: nothing else may be taken until it is done. */
 jinja_sink  jinja_begin_text(jinja_run *r);
 jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
@@ -174,11 +180,15 @@ bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* a
 
 /* ---- what is built in (jinja_builtin.c, jinja_filter.c, jinja_text.c) ---- */
 
-/* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are not known here. */
+/* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are
+ * not known here. */
 enum {
-    JM_NONE, JM_CAPITALIZE, JM_ENDSWITH, JM_FIND, JM_ISDIGIT, JM_ISSPACE, JM_JOIN, JM_LOWER, JM_LSTRIP, JM_PARTITION, JM_REMOVEPREFIX, JM_REMOVESUFFIX,
-    JM_REPLACE, JM_RFIND, JM_RSPLIT, JM_RSTRIP, JM_SPLIT, JM_SPLITLINES, JM_STARTSWITH, JM_STRIP, JM_TITLE, JM_UPPER, JM_COUNT, JM_INDEX,
-    JM_GET, JM_ITEMS, JM_KEYS, JM_VALUES, JM_CYCLE, JM_OTHERS, JM_COPY = JM_OTHERS + 24, JM_FROMKEYS, JM_CHANGED
+    JM_NONE, JM_CAPITALIZE, JM_ENDSWITH, JM_FIND, JM_ISDIGIT, JM_ISSPACE, JM_JOIN, JM_LOWER, JM_LSTRIP,
+        JM_PARTITION, JM_REMOVEPREFIX, JM_REMOVESUFFIX,
+    JM_REPLACE, JM_RFIND, JM_RSPLIT, JM_RSTRIP, JM_SPLIT, JM_SPLITLINES, JM_STARTSWITH, JM_STRIP, JM_TITLE,
+    JM_UPPER, JM_COUNT, JM_INDEX,
+    JM_GET, JM_ITEMS, JM_KEYS, JM_VALUES, JM_CYCLE, JM_OTHERS, JM_COPY = JM_OTHERS + 24,
+    JM_FROMKEYS, JM_CHANGED
 };
 
 int  jinja_filter_id(const char *name, size_t n);   /* -1: there is none */
@@ -193,7 +203,8 @@ bool jinja_function(jinja_run *r, int id, jinja_args *a, jinja_value *out);
 /* The part of both that is about texts: methods, and filters that do the same. */
 bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, jinja_args *a, jinja_value *out);
 bool jinja_text_indent(jinja_run *r, const jinja_value *text, jinja_args *a, jinja_value *out);
-bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type, jinja_value *out);
+bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
+                     jinja_value *out);
 bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out);
 /* Argument i, or the one of this name; NULL: not given. */
 const jinja_value *jinja_arg(jinja_args *a, uint32_t i, const char *name);

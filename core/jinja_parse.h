@@ -1,5 +1,5 @@
-/* Inside the Jinja parser: tokens and the program that grows (jinja_emit.c), expressions (jinja_expression.c), statements
- * (jinja_statement.c).
+/* Inside the Jinja parser: tokens and the program that grows (jinja_emit.c), expressions
+ * (jinja_expression.c), statements (jinja_statement.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_PARSE_H
 #define QSF_JINJA_PARSE_H
@@ -13,7 +13,8 @@ typedef struct jinja_parser {
     qsf_status  st;
     qsf_error  *err;
     uint32_t    depth;
-    uint32_t    next, breaks;       /* of the innermost loop: where it goes on; the chain of jumps out of it */
+    /* of the innermost loop: where it goes on; the chain of jumps out of it */
+    uint32_t    next, breaks;
     bool        in_loop, in_macro;
 } jinja_parser;
 
@@ -24,7 +25,8 @@ enum { JINJA_NO_JUMP = 0x7fffffff };
 
 static inline const char *jinja_tok_text(const jinja_parser *p) { return p->t->src + p->tok.at; }
 /* From here on every token is the end, so that all that is half read returns. */
-void jinja_parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what, const char *name, size_t n);
+void jinja_parse_fail(jinja_parser *p, qsf_status st, uint32_t at, const char *what,
+                      const char *name, size_t n);
 void jinja_parse_error(jinja_parser *p, const char *what);      /* here */
 void jinja_parse_unknown(jinja_parser *p, const char *what);    /* here; QSF_E_UNSUPPORTED */
 void jinja_advance(jinja_parser *p);
@@ -50,12 +52,14 @@ void jinja_land(jinja_parser *p, uint32_t chain);
 /* ---- expressions (jinja_expression.c) ---- */
 
 enum {
-    JINJA_LEVEL_IF, JINJA_LEVEL_OR, JINJA_LEVEL_AND, JINJA_LEVEL_NOT, JINJA_LEVEL_COMPARE, JINJA_LEVEL_ADD, JINJA_LEVEL_CONCAT, JINJA_LEVEL_MUL,
+    JINJA_LEVEL_IF, JINJA_LEVEL_OR, JINJA_LEVEL_AND, JINJA_LEVEL_NOT, JINJA_LEVEL_COMPARE, JINJA_LEVEL_ADD,
+        JINJA_LEVEL_CONCAT, JINJA_LEVEL_MUL,
     JINJA_LEVEL_POW
 };
 
 bool jinja_parse_deeper(jinja_parser *p);
-/* Expressions with commas between them up to `end` (0: whatever ends them) make a tuple; a single one is itself. */
+/* Expressions with commas between them up to `end` (0: whatever ends them) make a tuple;
+ * a single one is itself. */
 void jinja_tuple(jinja_parser *p, int level, char end);
 void jinja_expression(jinja_parser *p, int level);
 void jinja_unary(jinja_parser *p, bool filters);

@@ -25,8 +25,9 @@ jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s)
     return qsf_jinja_text_n(s->text, s->len);
 }
 
-/* The shortest digits that mean this number.  Up to 15 digits and powers up to 10^22 are exact in a double, so that one operation
- * gives the nearest number, and comparing tells; others are rare in templates. */
+/* The shortest digits that mean this number.  Up to 15 digits and powers up to 10^22 are
+ * exact in a double, so that one operation gives the nearest number, and comparing tells;
+ * others are rare in templates. */
 static bool put_float(jinja_run *r, jinja_sink *s, double f)
 {
     char text[64];

@@ -404,7 +404,8 @@ static bool run_operator(run_state *s, const jinja_code *c, jinja_value *top, ui
         return true;
     }
     case JOP_CONCAT: return run_concat(s);
-    case JOP_EQ: case JOP_NE: case JOP_LT: case JOP_LE: case JOP_GT: case JOP_GE: case JOP_IN: case JOP_NOT_IN:
+    case JOP_EQ: case JOP_NE: case JOP_LT: case JOP_LE: case JOP_GT: case JOP_GE: case JOP_IN:
+        case JOP_NOT_IN:
         if (!jinja_compare(r, (jinja_op)c->op, &top[-1], top, &is)) return false;
         s->n--;
         top[-1] = qsf_jinja_bool(is);
@@ -515,7 +516,8 @@ static bool run_program(run_state *s)
         jinja_value *top = s->n ? &s->stack[s->n - 1] : s->stack;
         bool ok;
         if (!jinja_charge(&s->r, 0)) return false;
-        if (s->n + 2 > RUN_STACK) return jinja_fail(&s->r, QSF_E_BUDGET, "an expression takes too many values");
+        if (s->n + 2 > RUN_STACK)
+            return jinja_fail(&s->r, QSF_E_BUDGET, "an expression takes too many values");
         if (c->op != JOP_TEXT) s->r.at = c->at;
         if (c->op == JOP_STOP) return true;
         if (c->op < JOP_ATTR) ok = run_name_op(s, c, top);

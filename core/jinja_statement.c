@@ -1,4 +1,5 @@
-/* Jinja: a template to a flat program.  Each statement is read once, and its operations are written as it is read.
+/* Jinja: a template to a flat program.  Each statement is read once, and its operations are written
+ * as it is read.
  * SPDX-License-Identifier: MIT */
 #include "jinja_parse.h"
 
@@ -22,7 +23,8 @@ static tag_word word(const jinja_parser *p)
 
 static void statement(jinja_parser *p, tag_word w);
 
-/* Texts, output and statements up to a tag with one of these words, which is passed; TAG_OTHER: up to the end of the template. */
+/* Texts, output and statements up to a tag with one of these words, which is passed; TAG_OTHER: up
+ * to the end of the template. */
 static tag_word body(jinja_parser *p, tag_word a, tag_word b, tag_word c)
 {
     tag_word found = TAG_OTHER;
@@ -90,7 +92,8 @@ static size_t targets(jinja_parser *p, uint16_t names[8], bool *unpack)
     for (*unpack = false; !p->st; *unpack = true) {
         if (n && (p->tok.kind != JINJA_NAME || jinja_at_name(p, "in"))) break;        /* after a last comma */
         if (n == 8) jinja_parse_unknown(p, "more than 8 names at once: ");
-        if (jinja_at_sign(p, '(')) jinja_parse_unknown(p, "names in brackets of their own are not known here: ");
+        if (jinja_at_sign(p, '('))
+            jinja_parse_unknown(p, "names in brackets of their own are not known here: ");
         if (p->st) return 0;
         names[n++] = jinja_expect_symbol(p);
         if (!jinja_skip_sign(p, ',')) break;
@@ -236,7 +239,8 @@ static uint32_t macro(jinja_parser *p, uint16_t name, tag_word end, uint32_t ind
                 store(p, &s, 1, false);
                 jinja_land(p, given);
             }
-            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ')')) jinja_parse_error(p, "\")\" is missing here");
+            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ')'))
+                jinja_parse_error(p, "\")\" is missing here");
         }
         jinja_expect_sign(p, ')', "\")\" is missing here");
     }

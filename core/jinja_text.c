@@ -255,10 +255,11 @@ static bool text_needs(jinja_run *r, const jinja_value *v, const char *what)
 }
 
 /* sep NULL or none: at white space. */
-static bool text_split(jinja_run *r, const jinja_value *v, const jinja_value *sep, const jinja_value *most, bool right,
-                       jinja_value *out)
+static bool text_split(jinja_run *r, const jinja_value *v, const jinja_value *sep, const jinja_value *most,
+                       bool right, jinja_value *out)
 {
-    if (most && most->type != QSF_JINJA_INT) return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
+    if (most && most->type != QSF_JINJA_INT)
+        return jinja_fail(r, QSF_E_ARGUMENT, "a number of parts is a number");
     const int64_t n = most ? most->as.i : -1;
     if (sep && sep->type != QSF_JINJA_NONE)
         return text_needs(r, sep, "split") && text_split_at(r, v, sep, n, right, out);
@@ -293,7 +294,8 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
     case JM_STARTSWITH: case JM_ENDSWITH:
         if (!x) return text_needs(r, x, "startswith");
         return text_starts_any(r, v, x, id == JM_ENDSWITH, out);
-    case JM_SPLIT: case JM_RSPLIT: return text_split(r, v, x, jinja_arg(a, 1, "maxsplit"), id == JM_RSPLIT, out);
+    case JM_SPLIT: case JM_RSPLIT:
+        return text_split(r, v, x, jinja_arg(a, 1, "maxsplit"), id == JM_RSPLIT, out);
     case JM_SPLITLINES: return text_lines(r, v, x && jinja_true(x), out);
     case JM_PARTITION: return text_needs(r, x, "partition") && text_partition(r, v, x, out);
     case JM_REPLACE: {

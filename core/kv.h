@@ -1,5 +1,5 @@
-/* The KV cache: fixed-size blocks of positions behind a table for each sequence, with reference counts.  Sharing a
- * prefix, cutting back and copying on write are operations on the tables.
+/* The KV cache: fixed-size blocks of positions behind a table for each sequence, with reference
+ * counts.  Sharing a prefix, cutting back and copying on write are operations on the tables.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_KV_H
 #define QSF_KV_H
@@ -8,8 +8,9 @@
 #include "kernels.h"
 #include "source.h"
 
-/* One head's part of a block of QSF_KV_BLOCK positions is a record.  Floats: k[32][head_dim], v[32][head_dim].  Codes: those of k and v, at
- * 8 bits in tiles (kernels.h), below with several in a byte (kv_codes.c), then k scales[32], v scales[32]: floats at 8 bits, fp16 below. */
+/* One head's part of a block of QSF_KV_BLOCK positions is a record.  Floats: k[32][head_dim],
+ * v[32][head_dim].  Codes: those of k and v, at 8 bits in tiles (kernels.h), below with several in
+ * a byte (kv_codes.c), then k scales[32], v scales[32]: floats at 8 bits, fp16 below. */
 typedef struct qsf_kv_layout {
     qsf_kv_type type;
     unsigned    k_bits, v_bits;         /* of a code; 0: floats */
@@ -20,11 +21,13 @@ typedef struct qsf_kv_layout {
 
 typedef struct qsf_kv_seq {
     uint32_t *blocks;      /* [n_blocks] those that are kept, in order */
-    uint32_t *places;      /* [n_blocks] which of the sequence's blocks each is: 0, 1, 2, ... where none was dropped */
+    /* [n_blocks] which of the sequence's blocks each is: 0, 1, 2, ... where none was dropped */
+    uint32_t *places;
     float    *heat;        /* [n_blocks] the attention that each has had, where kv_heavy asks for it */
     uint32_t  n;           /* of both */
     uint32_t  length;      /* positions */
-    uint32_t  safe;        /* where blocks were dropped: from this length on nothing that tokens see is missing */
+    /* where blocks were dropped: from this length on nothing that tokens see is missing */
+    uint32_t  safe;
 } qsf_kv_seq;
 
 typedef struct qsf_kv {
@@ -39,11 +42,14 @@ typedef struct qsf_kv {
     uint64_t    data_bytes;
 } qsf_kv;
 
-void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads, uint32_t head_dim);
-/* Blocks for n_ctx positions of n_seqs sequences: a partly filled block more for every sequence beyond the first. */
+void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layers, uint32_t n_kv_heads,
+                            uint32_t head_dim);
+/* Blocks for n_ctx positions of n_seqs sequences: a partly filled block more for every sequence
+ * beyond the first. */
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs);
 static inline bool qsf_kv_known(qsf_kv_type type) { return (unsigned)type <= QSF_KV_Q4V2; }
-/* Whether several codes share a byte: then they are unpacked for the kernels, and what is stored was mixed (attention.c). */
+/* Whether several codes share a byte: then they are unpacked for the kernels, and what is stored
+ * was mixed (attention.c). */
 static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2; }
 /* "q8", as options and messages have it. */
 const char *qsf_kv_name(qsf_kv_type type);
@@ -51,39 +57,58 @@ const char *qsf_kv_name(qsf_kv_type type);
 uint32_t qsf_kv_blocks_of(const qsf_context_options *o);
 uint64_t qsf_kv_bytes(const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs);    /* of everything */
 
-qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks, uint32_t n_seqs, qsf_error *err);
+qsf_status qsf_kv_init(qsf_kv *kv, const qsf_platform *p, const qsf_kv_layout *l, uint32_t n_blocks,
+                       uint32_t n_seqs, qsf_error *err);
 void       qsf_kv_done(qsf_kv *kv);
 
-/* Makes room for n more positions of sequence s: takes blocks, copies a shared last block.  QSF_E_FULL changes nothing. */
+/* Makes room for n more positions of sequence s: takes blocks, copies a shared last block.
+ * QSF_E_FULL changes nothing. */
 qsf_status qsf_kv_grow(qsf_kv *kv, uint32_t s, uint32_t n);
 /* The largest n that qsf_kv_grow has room for. */
 uint32_t   qsf_kv_room(const qsf_kv *kv, uint32_t s);
 void       qsf_kv_truncate(qsf_kv *kv, uint32_t s, uint32_t length);
 void       qsf_kv_share(qsf_kv *kv, uint32_t dst, uint32_t src, uint32_t length);
-/* Drops blocks behind the first `sinks` and before the last `window` positions, but for the hottest, of `heavy` positions. */
+/* Drops blocks behind the first `sinks` and before the last `window` positions, but for the
+ * hottest, of `heavy` positions. */
 void       qsf_kv_slide(qsf_kv *kv, uint32_t s, uint32_t window, uint32_t sinks, uint32_t heavy);
 /* Whether the sequence can be cut to length: what its next token sees must be there. */
 bool       qsf_kv_can_cut(const qsf_kv *kv, uint32_t s, uint32_t length);
 /* Whether no block was dropped. */
-static inline bool qsf_kv_whole(const qsf_kv_seq *q) { return q->n == (q->length + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK; }
+static inline bool qsf_kv_whole(const qsf_kv_seq *q)
+{
+    return q->n == (q->length + QSF_KV_BLOCK - 1) / QSF_KV_BLOCK;
+}
 /* The entry of position pos, whose block and all behind it are kept. */
-static inline uint32_t qsf_kv_entry(const qsf_kv_seq *q, uint32_t pos) { return q->n - 1 - (q->places[q->n - 1] - pos / QSF_KV_BLOCK); }
+static inline uint32_t qsf_kv_entry(const qsf_kv_seq *q, uint32_t pos)
+{
+    return q->n - 1 - (q->places[q->n - 1] - pos / QSF_KV_BLOCK);
+}
 
 static inline uint8_t *qsf_kv_record(const qsf_kv *kv, uint32_t layer, uint32_t block, uint32_t head)
 {
-    return kv->data + (((size_t)layer * kv->n_blocks + block) * kv->layout.n_kv_heads + head) * kv->layout.record;
+    return kv->data + (((size_t)layer * kv->n_blocks + block) * kv->layout.n_kv_heads + head)
+        * kv->layout.record;
 }
-/* Writes head's k and v [head_dim] of position pos of sequence s, which must be inside its length. */
-void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos, uint32_t head, const float *k, const float *v);
+/* Writes head's k and v [head_dim] of position pos of sequence s,
+ * which must be inside its length. */
+void qsf_kv_store(const qsf_kv *kv, const qsf_kernels *kn, uint32_t layer, uint32_t s, uint32_t pos,
+                  uint32_t head, const float *k, const float *v);
 
 /* kv_codes.c: keys and values as codes.  Position i's k and v [head_dim] into a record. */
-void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v);
-/* A record as the kernels for 8 bits take it: what has 8 bits where it lies, the rest unpacked into scratch. */
+void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i,
+                        const float *k, const float *v);
+/* A record as the kernels for 8 bits take it: what has 8 bits where it lies,
+ * the rest unpacked into scratch. */
 typedef struct qsf_kv_codes {
     const int8_t *k, *v;
     const float  *kd, *vd;
 } qsf_kv_codes;
-static inline size_t qsf_kv_scratch(uint32_t head_dim) { return 2 * QSF_KV_BLOCK * (qsf_kv_dim(head_dim) + sizeof(float)); }      /* bytes */
-qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record, uint8_t *scratch);
+/* bytes */
+static inline size_t qsf_kv_scratch(uint32_t head_dim)
+{
+    return 2 * QSF_KV_BLOCK * (qsf_kv_dim(head_dim) + sizeof(float));
+}
+qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record,
+                           uint8_t *scratch);
 
 #endif

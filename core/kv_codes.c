@@ -1,17 +1,21 @@
-/* Keys and values as codes of 8, 4 or 2 bits: how they are stored, and how a block of fewer bits becomes one of 8-bit codes, which attention takes.
+/* Keys and values as codes of 8, 4 or 2 bits: how they are stored, and how a block of fewer bits
+ * becomes one of 8-bit codes, which attention takes.
  * SPDX-License-Identifier: MIT
  *
- * Below 8 bits a code c of b bits stands for the odd number 2c + 1 - 2^b, times the position's scale (fp16).  Keys and values come mixed by a Hadamard transform
- * (attention.c), after which their numbers are spread like a bell: there the scale of least squares, which lets a few large numbers be cut, is better
- * than the one that holds the largest.
+ * Below 8 bits a code c of b bits stands for the odd number 2c + 1 - 2^b, times the position's
+ * scale (fp16).  Keys and values come mixed by a Hadamard transform (attention.c), after which
+ * their numbers are spread like a bell: there the scale of least squares, which lets a few large
+ * numbers be cut, is better than the one that holds the largest.
  *
- * Codes lie as the 8-bit ones of kernels.h do, with 8/b of them in a byte.  They are of one position, so that threads that store neighbouring
- * positions never write the same byte: in keys, of vectors that follow each other; in values, of parts of one vector. */
+ * Codes lie as the 8-bit ones of kernels.h do, with 8/b of them in a byte.  They are of one
+ * position, so that threads that store neighbouring positions never write the same byte: in keys,
+ * of vectors that follow each other; in values, of parts of one vector. */
 #include "kv.h"
 
 enum { KV_VECTOR = 64 };
 
-/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part behind the byte's own. */
+/* Bytes of a part of 8-bit codes: field f of a byte belongs to the f-th part behind
+ * the byte's own. */
 static size_t key_part(void) { return KV_VECTOR; }
 static size_t value_part(unsigned bits) { return KV_VECTOR * bits / 8; }
 
@@ -36,7 +40,8 @@ static void put_value(uint8_t *values, size_t i, const uint8_t *codes, size_t di
     for (size_t d = 0; d < dim; d += 16)
         for (size_t r = 0; r < part / 4; r++) {
             unsigned byte = 0;
-            for (unsigned f = 0; f < 8 / bits; f++) byte |= (unsigned)codes[d + f * (part / 4) + r] << f * bits;
+            for (unsigned f = 0; f < 8 / bits; f++)
+                byte |= (unsigned)codes[d + f * (part / 4) + r] << f * bits;
             values[(d / 16 * (QSF_KV_BLOCK / 4) + i / 4) * part + r * 4 + i % 4] = (uint8_t)byte;
         }
 }
@@ -49,7 +54,8 @@ static const float *whole_vector(float *own, const float *x, size_t n)
     return memcpy(own, x, n * sizeof *own);
 }
 
-void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i, const float *k, const float *v)
+void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *record, size_t i,
+                        const float *k, const float *v)
 {
     int8_t whole[QSF_MAX_HEAD_DIM + 16];
     float padded[QSF_MAX_HEAD_DIM + 16];
@@ -60,26 +66,30 @@ void qsf_kv_store_codes(const qsf_kv_layout *l, const qsf_kernels *kn, uint8_t *
         kn->quantize_kv_8bit(whole, (float *)(void *)(record + l->kd_at) + i, k, n);
         for (size_t d = 0; d < dim; d += 4) memcpy(record + qsf_kv_k_at(i, d, dim), whole + d, 4);
     } else {
-        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->kd_at) + i, whole_vector(padded, k, n), n, l->k_bits);
+        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->kd_at) + i, whole_vector(padded, k, n),
+                               n, l->k_bits);
         put_key(record, i, codes, dim, l->k_bits);
     }
     if (l->v_bits == 8) {
         kn->quantize_kv_8bit(whole, (float *)(void *)(record + l->vd_at) + i, v, n);
         for (size_t d = 0; d < dim; d++) to[qsf_kv_v_at(i, d)] = codes[d];
     } else {
-        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->vd_at) + i, whole_vector(padded, v, n), n, l->v_bits);
+        kn->quantize_kv_levels(codes, (uint16_t *)(void *)(record + l->vd_at) + i, whole_vector(padded, v, n),
+                               n, l->v_bits);
         put_value(to, i, codes, dim, l->v_bits);
     }
 }
 
-qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record, uint8_t *scratch)
+qsf_kv_codes qsf_kv_unpack(const qsf_kv_layout *l, const qsf_kernels *kn, const uint8_t *record,
+                           uint8_t *scratch)
 {
     const size_t codes = QSF_KV_BLOCK * qsf_kv_dim(l->head_dim);
     const uint8_t *const v = record + l->v_at, *const kd = record + l->kd_at, *const vd = record + l->vd_at;
     int8_t *const own_k = (int8_t *)scratch, *const own_v = own_k + codes;
     float *const own_kd = (float *)(void *)(scratch + 2 * codes), *const own_vd = own_kd + QSF_KV_BLOCK;
     const size_t k_bytes = l->v_at, v_bytes = l->kd_at - l->v_at;
-    qsf_kv_codes c = { (const int8_t *)record, (const int8_t *)v, (const float *)(const void *)kd, (const float *)(const void *)vd };
+    qsf_kv_codes c = { (const int8_t *)record, (const int8_t *)v, (const float *)(const void *)kd,
+                       (const float *)(const void *)vd };
     if (qsf_kv_packed(l->k_bits)) {
         kn->unpack_kv_levels(own_k, record, k_bytes, key_part(), l->k_bits);
         kn->fp16_to_fp32_array(own_kd, (const uint16_t *)(const void *)kd, QSF_KV_BLOCK);

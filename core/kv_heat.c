@@ -1,22 +1,34 @@
-/* Which blocks of the KV cache draw attention, for eviction by heavy hitters (H2O, Zhang et al. 2023, arXiv:2306.14048).
+/* Which blocks of the KV cache draw attention, for eviction by heavy hitters (H2O, Zhang et
+ * al. 2023, arXiv:2306.14048).
  * SPDX-License-Identifier: MIT
  *
- * A block's heat is the softmax weight that its positions had, over all rows, heads and layers so far.  The online softmax knows a block's share only
- * at its end: until then the sum of each step and the maximum that it was counted from are kept.  Threads count apart and are added up after each batch. */
+ * A block's heat is the softmax weight that its positions had, over all rows, heads and
+ * layers so far.  The online softmax knows a block's share only at its end: until then the
+ * sum of each step and the maximum that it was counted from are kept.  Threads count apart
+ * and are added up after each batch. */
 #include "context.h"
 
-/* Shares are added as whole numbers, of which 2^24 are a weight of 1: their sum does not depend on which thread counted which. */
+/* Shares are added as whole numbers, of which 2^24 are a weight of 1: their sum does not depend on
+ * which thread counted which. */
 #define HEAT_ONE 16777216.0f
 
-/* A thread's memory: heat [n_seqs][n_blocks] in 64 bits, then of the group under way the steps' sums and maxima [vectors][n_blocks] in floats. */
-static size_t heat_vectors(const qsf_hparams *hp) { return (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads); }
+/* A thread's memory: heat [n_seqs][n_blocks] in 64 bits, then of the group under way the steps'
+ * sums and maxima [vectors][n_blocks] in floats. */
+static size_t heat_vectors(const qsf_hparams *hp)
+{
+    return (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
+}
 
 size_t qsf_heat_floats(const qsf_hparams *hp, const qsf_context_options *o)
 {
-    return o->kv_heavy ? (size_t)qsf_round_up(2 * (o->n_seqs + (uint64_t)heat_vectors(hp)) * qsf_kv_blocks_of(o), 16) : 0;
+    return o->kv_heavy
+        ? (size_t)qsf_round_up(2 * (o->n_seqs + (uint64_t)heat_vectors(hp)) * qsf_kv_blocks_of(o), 16) : 0;
 }
 
-static float *heat_own(const qsf_context *c, uint32_t thread) { return c->b.heat + thread * qsf_heat_floats(c->hp, &c->o); }
+static float *heat_own(const qsf_context *c, uint32_t thread)
+{
+    return c->b.heat + thread * qsf_heat_floats(c->hp, &c->o);
+}
 
 qsf_heat qsf_heat_begin(const qsf_context *c, uint32_t thread, uint32_t seq, size_t vectors)
 {
@@ -57,7 +69,8 @@ void qsf_heat_collect(qsf_context *c, bool keep)
             for (uint32_t t = 0; t < c->o.n_threads; t++) heat += first[t * thread + s * n_blocks + e];
             c->kv.seqs[s].heat[e] += (float)heat / HEAT_ONE;
         }
-    for (uint32_t t = 0; t < c->o.n_threads; t++) memset(first + t * thread, 0, c->o.n_seqs * n_blocks * sizeof *first);
+    for (uint32_t t = 0; t < c->o.n_threads; t++)
+        memset(first + t * thread, 0, c->o.n_seqs * n_blocks * sizeof *first);
 }
 
 #undef HEAT_ONE

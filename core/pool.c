@@ -1,16 +1,17 @@
 /* The thread pool.  Nobody waits for a thread, only for pieces that one has begun.
  * SPDX-License-Identifier: MIT
  *
- * Each thread has a range of a job's pieces, which are neighbours in memory, and claims them one after another;
- * then it claims what others have left.  The caller does so too, and goes on as soon as all are done, whoever
- * did them: a thread that the system does not run delays what it has in hand, and nothing else.  Where other
- * programs want the processors that is still too often: such a thread is stopped in the middle of a piece
- * whenever its turn is over, for some milliseconds.  So the caller notices pieces that are late, and finds out
- * whether it is faster without their threads (pool_rest.c).
+ * Each thread has a range of a job's pieces, which are neighbours in memory, and claims them one
+ * after another; then it claims what others have left.  The caller does so too, and goes on as soon
+ * as all are done, whoever did them: a thread that the system does not run delays what it has in
+ * hand, and nothing else.  Where other programs want the processors that is still too often: such a
+ * thread is stopped in the middle of a piece whenever its turn is over, for some milliseconds.  So
+ * the caller notices pieces that are late, and finds out whether it is faster without their threads
+ * (pool_rest.c).
  *
- * Who waits spins first, because waking takes longer than most waits.  How long is learned from the waits
- * before; and where the clock jumps while a thread spins, somebody else has had its processor, who could have
- * had it sooner. */
+ * Who waits spins first, because waking takes longer than most waits.  How long is learned from the
+ * waits before; and where the clock jumps while a thread spins, somebody else has had its
+ * processor, who could have had it sooner. */
 #include "pool.h"
 #include "pool_rest.h"
 
@@ -39,8 +40,8 @@ enum {
 };
 enum { WAKES_OFTEN = 6 }; /* one after another, at most 4 WAKE_EVERY apart: somebody else has its processor */
 
-/* A job in a word: its number (they only grow) << 21 | threads - 1 << 13 | pieces.  The same with the pieces of
- * a range that are claimed: number << 21 | pieces. */
+/* A job in a word: its number (they only grow) << 21 | threads - 1 << 13 | pieces.  The same with
+ * the pieces of a range that are claimed: number << 21 | pieces. */
 enum { JOB_PIECES = 13, JOB_NUMBER = 21 };
 static uint32_t job_pieces(uint64_t job) { return job & ((1u << JOB_PIECES) - 1); }
 static uint32_t job_threads(uint64_t job) { return (job >> JOB_PIECES & (QSF_MAX_THREADS - 1)) + 1; }
@@ -78,7 +79,8 @@ struct qsf_pool {
 
 /* ---- pieces ---- */
 
-/* The next piece of a thread's range, -1: all are claimed.  While one is not, the job is under way. */
+/* The next piece of a thread's range, -1: all are claimed.
+ * While one is not, the job is under way. */
 static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_share range)
 {
     const uint64_t none = job >> JOB_NUMBER << JOB_NUMBER;
@@ -93,7 +95,8 @@ static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_share range)
     }
 }
 
-/* Does pieces until all are claimed; returns how many.  The job cannot end before they are taken off. */
+/* Does pieces until all are claimed; returns how many.
+ * The job cannot end before they are taken off. */
 static uint32_t pool_work(qsf_pool *pool, uint32_t thread, uint64_t job)
 {
     const uint32_t threads = job_threads(job);
@@ -196,7 +199,8 @@ static void pool_rest(qsf_pool *pool)
     }
 }
 
-/* A piece came far too late, or somebody falls asleep again and again: such threads may have to rest. */
+/* A piece came far too late, or somebody falls asleep again and again:
+ * such threads may have to rest. */
 static void pool_late(qsf_pool *pool, uint64_t now)
 {
     if (!qsf_rest_late(&pool->rest, now)) return;
@@ -233,7 +237,8 @@ static void pool_job_done(qsf_pool *pool, uintptr_t kind, uint64_t begin)
     pool_rest(pool);
 }
 
-/* Waits for the pieces that others have in hand.  begin: when the job began; own: pieces that it did. */
+/* Waits for the pieces that others have in hand.  begin: when the job began;
+ * own: pieces that it did. */
 static void pool_finish(qsf_pool *pool, uint64_t begin, uint32_t own)
 {
     const qsf_platform *p = pool->platform;

@@ -1,12 +1,13 @@
-/* Where other programs want the processors, a thread that shares one with them may cost more than it does:
- * pieces that it was stopped in are waited for, and being woken it may take the caller's processor.  Nothing
- * tells beforehand.  So when pieces are late again and again, their thread rests for some time, then comes
- * back, and stays if more gets done.  If not it rests again, five times as long: trying costs little.
+/* Where other programs want the processors, a thread that shares one with them may cost more than
+ * it does: pieces that it was stopped in are waited for, and being woken it may take the caller's
+ * processor.  Nothing tells beforehand.  So when pieces are late again and again, their thread
+ * rests for some time, then comes back, and stays if more gets done.  If not it rests again, five
+ * times as long: trying costs little.
  * SPDX-License-Identifier: MIT */
 #include "pool_rest.h"
 
-/* Nanoseconds.  Systems give every program 3 or 4 ms in turn, and who has rested may have the first turns:
- * less than several of them says little. */
+/* Nanoseconds.  Systems give every program 3 or 4 ms in turn, and who has rested may have the first
+ * turns: less than several of them says little. */
 enum {
     REST_AGAIN = 50000000,       /* a late piece counts when another was late so shortly before */
     REST_FIRST = 40000000,
@@ -15,7 +16,8 @@ enum {
     REST_TRIAL_LEAST = 10000000, /* from then on one that is clearly lost */
     REST_TRIAL = 60000000,
     REST_GOOD_FIRST = 250000000,
-    REST_GOOD_MOST = 2000000000, /* so long after a trial that was won, late pieces are no reason for another */
+    /* so long after a trial that was won, late pieces are no reason for another */
+    REST_GOOD_MOST = 2000000000,
     REST_MEMORY = 200000000,     /* of the speed without: so much of the time measured before counts */
     REST_GAP = 5000000           /* between two jobs: they do not belong together */
 };
@@ -87,13 +89,15 @@ bool qsf_rest_job(qsf_rest *r, uintptr_t key, uint64_t begin, uint64_t end)
         return true;
     }
     const double as_alone = r->alone_work / r->alone_time * r->time;
-    const double lost = so_far < REST_TRIAL_SOON ? 0 : so_far < REST_TRIAL_LEAST ? REST_LOST_BY_FAR : REST_LOST;
+    const double by_now = so_far < REST_TRIAL_LEAST ? REST_LOST_BY_FAR : REST_LOST;
+    const double lost = so_far < REST_TRIAL_SOON ? 0 : by_now;
     if (so_far < REST_TRIAL && r->work >= lost * as_alone) return false;
     if (r->work < REST_WORTH * as_alone)
         rest_alone(r, end);
     else
         rest_enter(r, QSF_REST_NONE, end,
-                   r->length[QSF_REST_NONE] ? QSF_MIN(2 * r->length[QSF_REST_NONE], REST_GOOD_MOST) : REST_GOOD_FIRST);
+                   r->length[QSF_REST_NONE] ? QSF_MIN(2 * r->length[QSF_REST_NONE], REST_GOOD_MOST)
+                   : REST_GOOD_FIRST);
     return true;
 }
 

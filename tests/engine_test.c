@@ -816,7 +816,8 @@ TEST(damage_found_while_running_is_an_error_and_the_context_lives_on)
     }
 }
 
-/* Scales that are no numbers, in a file whose checksums are right: the error names where they show, and nothing is lost. */
+/* Scales that are no numbers, in a file whose checksums are right: the error names where they show, and nothing
+ * is lost. */
 TEST(numbers_that_are_none_are_an_error_that_names_the_layer)
 {
     static const uint16_t bad[] = { 0x7e00, 0x7c00, 0xfc00 };       /* NaN and the infinities as halves */
@@ -834,8 +835,10 @@ TEST(numbers_that_are_none_are_an_error_that_names_the_layer)
             const qsf_weights *w;
             char where[32];
             const bool head = layer == o.hp.n_layers;
-            CHECK_EQ(qsf_loader_get(&b.c->loader, head ? qsf_unit_final(b.m->source) : layer, &w, NULL), QSF_OK);
-            uint8_t *scale = (uint8_t *)(uintptr_t)w->m[head ? QSF_K_OUTPUT : QSF_K_FFN_DOWN].t.data;      /* of a tile's first row */
+            const uint32_t unit = head ? qsf_unit_final(b.m->source) : layer;
+            CHECK_EQ(qsf_loader_get(&b.c->loader, unit, &w, NULL), QSF_OK);
+            const qsf_matrix *m = &w->m[head ? QSF_K_OUTPUT : QSF_K_FFN_DOWN];
+            uint8_t *scale = (uint8_t *)(uintptr_t)m->t.data;      /* of a tile's first row */
             const uint16_t old = qsf_le16(scale);
             qsf_put16(scale, bad[i]);
             CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
