@@ -91,7 +91,12 @@ static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint
 
 /* ---- one row of activations, weights from memory ---- */
 
-typedef struct far_work { bench_shared shared; const kernel_bench *kb; qsf_form form; uint32_t block; } far_work;
+typedef struct far_work {
+    bench_shared        shared;
+    const kernel_bench *kb;
+    qsf_form            form;
+    uint32_t            block;
+} far_work;
 
 static void far_part(void *arg, uint32_t thread, uint32_t piece)
 {
@@ -100,7 +105,8 @@ static void far_part(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range mine = bench_shared_part(&f->shared, piece);
     const size_t row = KB_COLS / f->block * qsf_tile_bytes(f->form, f->block);
     (void)thread;
-    kb->k.matvec[f->form](kb->y + 16 * mine.begin, f->shared.bytes + mine.begin * row, &kb->x, mine.end - mine.begin, KB_COLS / f->block, f->block);
+    kb->k.matvec[f->form](kb->y + 16 * mine.begin, f->shared.bytes + mine.begin * row, &kb->x,
+                          mine.end - mine.begin, KB_COLS / f->block, f->block);
 }
 
 /* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again.  The same bytes' plain reading is
@@ -114,19 +120,22 @@ static void measure_far(kernel_bench *kb, const bench_team *team, const char *te
     const double tile_seconds = bench_calls(kb, near_call, &near, 1) / (double)near.tiles, tiles = 0.05 * threads / tile_seconds;
     size_t parts = kb->w_bytes / row;
     if (tiles < (double)parts) parts = tiles < threads ? threads : (size_t)tiles;
-    far_work work = { .shared = { .p = kb->p, .pool = team->pool, .parts = parts }, .kb = kb, .form = form, .block = block };
+    far_work work = { .shared = { .p = kb->p, .pool = team->pool, .parts = parts },
+                      .kb = kb, .form = form, .block = block };
     for (long long r = -1; r < kb->set->reps; r++) {
         double seconds[2];
         for (int i = 0; i < 2; i++) {
             const size_t len = parts * row / 1024 * 1024;
             if (kb->w_at + parts * row > kb->w_bytes) kb->w_at = 0;
             work.shared.bytes = kb->w + kb->w_at;
-            seconds[i] = i ? bench_read_once(kb->p, team->pool, &team->reader, work.shared.bytes, len) : bench_shared_run(&work.shared, far_part, &work);
+            seconds[i] = i ? bench_read_once(kb->p, team->pool, &team->reader, work.shared.bytes, len)
+                           : bench_shared_run(&work.shared, far_part, &work);
             kb->w_at += (size_t)qsf_round_up(parts * row, 1024);
         }
         if (r < 0) continue;
         s.v[s.n++] = 16e-9 * KB_COLS * (double)parts / seconds[0];
-        shares.v[shares.n++] = (double)(parts * row) / seconds[0] / ((double)(parts * row / 1024 * 1024) / seconds[1]);
+        const double read = (double)(parts * row / 1024 * 1024) / seconds[1];
+        shares.v[shares.n++] = (double)(parts * row) / seconds[0] / read;
     }
     bench_row_of(kb->report, test, kb->k.isa, threads, "G weights/s", &s, &shares, "read");
 }
@@ -227,11 +236,13 @@ static void kernel_close(kernel_bench *kb)
 /* Reading speed in the engine's pages, and in the smallest ones where the system lets us choose. */
 static void bench_reading(kernel_bench *kb, bench_team *teams, size_t n)
 {
-    for (size_t t = 0; t < n; t++) teams[t].reader = bench_read(kb->set, kb->report, teams[t].pool, kb->w, kb->w_bytes, "read");
+    for (size_t t = 0; t < n; t++)
+        teams[t].reader = bench_read(kb->set, kb->report, teams[t].pool, kb->w, kb->w_bytes, "read");
     uint8_t *small = bench_small_pages(kb->w_bytes);
     if (!small) return;
     memset(small, 1, kb->w_bytes);
-    for (size_t t = 0; t < n; t++) bench_read(kb->set, kb->report, teams[t].pool, small, kb->w_bytes, "read, small pages");
+    for (size_t t = 0; t < n; t++)
+        bench_read(kb->set, kb->report, teams[t].pool, small, kb->w_bytes, "read, small pages");
     bench_small_pages_free(small, kb->w_bytes);
 }
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a token takes at the least: bytes of weights that one by itself reads, and multiply-adds of one in a prompt, without the head. */
+/* What a token takes at the least: bytes of weights that one by itself reads, and multiply-adds of
+ * one in a prompt, without the head. */
 typedef struct model_work { double bytes, madds; } model_work;
 
 /* One model in one setting of threads and instruction set. */
@@ -41,7 +42,8 @@ static uint32_t bench_largest(const bench_numbers *l)
 /* Positions that the longest test takes; at least the warm-up's. */
 static uint32_t bench_positions(const bench_settings *set)
 {
-    const uint32_t prompt = bench_largest(&set->prompts), decode = bench_largest(&set->depths) + bench_largest(&set->decodes), least = 16;
+    const uint32_t prompt = bench_largest(&set->prompts),
+        decode = bench_largest(&set->depths) + bench_largest(&set->decodes), least = 16;
     const uint32_t most = prompt > decode ? prompt : decode;
     return most > least ? most : least;
 }
@@ -61,9 +63,11 @@ static model_work bench_work_of(const qsf_model *m)
     const qsf_source *s = m->source;
     model_work w = { 0 };
     for (uint32_t u = 0; u < s->n_units; u++)
-        for (uint32_t i = s->units[u].first_tensor; i < s->units[u].first_tensor + s->units[u].n_tensors; i++) {
+        for (uint32_t i = s->units[u].first_tensor; i < s->units[u].first_tensor + s->units[u].n_tensors;
+             i++) {
             const qsf_tensor *t = &s->tensors[i];
-            if (u != qsf_unit_embd(s) || (s->hp.tied && t->kind == QSF_K_TOKEN_EMBD)) w.bytes += (double)t->bytes;
+            if (u != qsf_unit_embd(s) || (s->hp.tied && t->kind == QSF_K_TOKEN_EMBD))
+                w.bytes += (double)t->bytes;
             if (u < s->hp.n_layers && t->rows > 1) w.madds += (double)t->rows * t->cols;
         }
     return w;
@@ -118,9 +122,13 @@ static void bench_emit(model_bench *b, bench_samples *s, const char *unit)
 }
 
 /* Any tokens do: the time of none depends on which it is. */
-static int32_t bench_token(const model_bench *b, uint32_t i) { return (int32_t)((i * 7919u + 13) % b->n_vocab); }
+static int32_t bench_token(const model_bench *b, uint32_t i)
+{
+    return (int32_t)((i * 7919u + 13) % b->n_vocab);
+}
 
-/* n tokens one after another, each with its logits, as a chat makes them.  ms: [n] what each took, or NULL. */
+/* n tokens one after another, each with its logits, as a chat makes them.
+ * ms: [n] what each took, or NULL. */
 static qsf_status bench_decode_tokens(model_bench *b, uint32_t n, double *ms)
 {
     const float *logits;
@@ -136,7 +144,8 @@ static qsf_status bench_decode_tokens(model_bench *b, uint32_t n, double *ms)
 }
 
 /* Tokens a second as a share of a limit for one of them; unknown where it was not measured. */
-static void bench_emit_share(model_bench *b, bench_samples *s, double limit, double of_token, const char *name)
+static void bench_emit_share(model_bench *b, bench_samples *s, double limit, double of_token,
+                             const char *name)
 {
     bench_samples sorted = *s;
     bench_row_figures(&b->row, &sorted);
@@ -195,7 +204,8 @@ static void bench_parts(model_bench *b, const char *test)
 /* Of all tokens: the median's and the 99th percentile's time. */
 static void bench_token_times(model_bench *b, const char *test, double *ms, size_t n)
 {
-    static const struct { const char *name; double share; } rows[] = { { "token", 0.5 }, { "token p99", 0.99 } };
+    static const struct { const char *name; double share; } rows[] = { { "token", 0.5 },
+                                                                       { "token p99", 0.99 } };
     if (!b->set->parts || !n) return;
     bench_sort(ms, n);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -240,7 +250,8 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 static int bench_speeds(model_bench *b)
 {
     const bench_settings *set = b->set;
-    const uint32_t n_warm = (uint32_t)set->n_batch < bench_positions(set) ? (uint32_t)set->n_batch : bench_positions(set) - 1;
+    const uint32_t n_warm = (uint32_t)set->n_batch < bench_positions(set) ? (uint32_t)set->n_batch
+        : bench_positions(set) - 1;
     int code = EXIT_OK;
     b->ids = malloc(bench_positions(set) * sizeof *b->ids);
     if (!b->ids) {
@@ -263,8 +274,9 @@ static int bench_speeds(model_bench *b)
     return code;
 }
 
-/* From the path to the first token's logits, without that token's own computing: everything is in memory then, whenever
- * the engine chose to read it.  The first round only brings the file into the system's cache. */
+/* From the path to the first token's logits, without that token's own computing: everything is in
+ * memory then, whenever the engine chose to read it.  The first round only brings the file into the
+ * system's cache. */
 static int bench_load(model_bench *b, uint32_t threads, const char *isa)
 {
     bench_samples s = { .n = 0 };
@@ -296,7 +308,8 @@ static int bench_machine_of(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_kernels k;
     const qsf_platform *p = qsf_platform_native();
-    if (qsf_kernels_init(&k, p->cpu_features(p->user), isa ? isa : getenv("QSF_ISA"), &b->error)) return report(&b->error);
+    if (qsf_kernels_init(&k, p->cpu_features(p->user), isa ? isa : getenv("QSF_ISA"), &b->error))
+        return report(&b->error);
     return bench_machine(b->set, b->report, threads, k.isa, &b->limits);
 }
 
@@ -305,7 +318,9 @@ static int bench_setting(model_bench *b, uint32_t threads, const char *isa)
     bench_row_model(&b->row, b->path);
     int code = b->set->limits ? bench_machine_of(b, threads, isa) : EXIT_OK;
     if (!code && b->set->load) code = bench_load(b, threads, isa);
-    if (!code && (bench_largest(&b->set->prompts) || bench_largest(&b->set->decodes)) && !(code = bench_open(b, threads, isa))) code = bench_speeds(b);
+    if (!code && (bench_largest(&b->set->prompts) || bench_largest(&b->set->decodes))
+        && !(code = bench_open(b, threads, isa)))
+        code = bench_speeds(b);
     bench_close(b);
     return code;
 }

@@ -28,8 +28,8 @@ void bench_row_figures(bench_row *r, bench_samples *s)
     r->stdev = s->n > 1 ? sqrt(squares / (double)(s->n - 1)) : 0;
 }
 
-void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
-                  const char *share_of)
+void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit,
+                  bench_samples *s, bench_samples *shares, const char *share_of)
 {
     bench_row r = { .threads = threads, .share = -1, .share_of = share_of }, middle;
     snprintf(r.test, sizeof r.test, "%s", test);

@@ -50,9 +50,10 @@ typedef struct bench_report {
     size_t     n_before, n_rows, n_compared, n_slower;
 } bench_report;
 
-/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts; NULL where there is nothing to hold the row against. */
-void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit, bench_samples *s, bench_samples *shares,
-                  const char *share_of);
+/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts; NULL where
+ * there is nothing to hold the row against. */
+void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit,
+                  bench_samples *s, bench_samples *shares, const char *share_of);
 
 /* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
 int  bench_report_begin(bench_report *rep, const bench_settings *set);

@@ -1,6 +1,6 @@
 /* The conversation: lines from the user, answers from the model, the KV cache kept between turns.
  * SPDX-License-Identifier: MIT */
-#include "base/platform.h"
+#include "out_file.h"
 #include "run.h"
 
 #include <stdlib.h>
@@ -116,43 +116,27 @@ static int chat_turn(conversation *c, const char *text, size_t len)
 /* "role length\ntext\n" for each message behind one line that names the format. */
 static const char chat_file_head[] = "qsf-chat 1\n";
 
-typedef struct chat_file {
-    const qsf_platform *p;
-    qsf_out  *out;
-    uint64_t  at;
-} chat_file;
-
-static qsf_status chat_write(chat_file *f, const char *text)
-{
-    const size_t len = strlen(text);
-    const qsf_status st = f->p->write(f->p->user, f->out, f->at, text, len);
-    f->at += len;
-    return st;
-}
-
-static qsf_status chat_write_one(chat_file *f, const qsf_message *m)
+static qsf_status chat_save_one(out_file *f, const qsf_message *m)
 {
     char head[64];
-    snprintf(head, sizeof head, "%s %zu\n", m->role, strlen(m->content));
-    qsf_status st = chat_write(f, head);
-    if (!st) st = chat_write(f, m->content);
-    return st ? st : chat_write(f, "\n");
+    const int len = snprintf(head, sizeof head, "%s %zu\n", m->role, strlen(m->content));
+    qsf_status st = out_file_write(f, head, (size_t)len);
+    if (!st) st = out_file_write(f, m->content, strlen(m->content));
+    return st ? st : out_file_write(f, "\n", 1);
 }
 
-/* The file is there whole or not at all: what it held before stays where this fails. */
+/* What the file held before stays where this fails. */
 static void chat_save(const conversation *c, const char *path)
 {
-    chat_file f = { .p = qsf_platform_native() };
-    const char *why = NULL;
-    qsf_status st = f.p->create(f.p->user, path, &f.out);
-    if (st && f.p->why) why = f.p->why(f.p->user, path, true);
+    out_file f;
+    const char *why;
+    qsf_status st = out_file_begin(&f, path, &why);
     if (!st) {
-        st = chat_write(&f, chat_file_head);
-        for (size_t i = 0; !st && i < c->n; i++) st = chat_write_one(&f, &c->msgs[i]);
-        if (st) f.p->abort(f.p->user, f.out);
-        else st = f.p->commit(f.p->user, f.out);
+        st = out_file_write(&f, chat_file_head, strlen(chat_file_head));
+        for (size_t i = 0; !st && i < c->n; i++) st = chat_save_one(&f, &c->msgs[i]);
+        if ((st = out_file_end(&f, st))) why = qsf_status_text(st);
     }
-    if (st) fprintf(stderr, "cannot write %s: %s\n", path, why ? why : qsf_status_text(st));
+    if (st) fprintf(stderr, "cannot write %s: %s\n", path, why);
     else fprintf(stderr, "%zu messages saved to %s\n", c->n, path);
 }
 

@@ -1,6 +1,6 @@
 /* --session: what sequence 0 holds, kept in a file between runs.
  * SPDX-License-Identifier: MIT */
-#include "base/platform.h"
+#include "out_file.h"
 #include "run.h"
 
 #include <stdlib.h>
@@ -8,8 +8,6 @@
 typedef struct keep_file {
     const qsf_platform *p;
     qsf_file *in;
-    qsf_out  *out;
-    uint64_t  at;
 } keep_file;
 
 static qsf_status keep_read(void *user, uint64_t at, void *dst, size_t len)
@@ -20,14 +18,6 @@ static qsf_status keep_read(void *user, uint64_t at, void *dst, size_t len)
     return st ? st : k->p->read_wait(k->p->user, r);
 }
 
-static qsf_status keep_write(void *user, const void *bytes, size_t len)
-{
-    keep_file *k = user;
-    const qsf_status st = k->p->write(k->p->user, k->out, k->at, bytes, len);
-    k->at += len;
-    return st;
-}
-
 static int keep_failed(run_session *s, const char *what, qsf_status st, const char *why)
 {
     qsf_error e = { .status = st };
@@ -35,11 +25,11 @@ static int keep_failed(run_session *s, const char *what, qsf_status st, const ch
     return report(&e);
 }
 
-/* Why the system did not open or create the file. */
-static int keep_refused(run_session *s, const keep_file *k, bool writing, qsf_status st)
+/* Why the system did not open the file. */
+static int keep_refused(run_session *s, const keep_file *k, qsf_status st)
 {
-    const char *why = k->p->why ? k->p->why(k->p->user, s->set->session, writing) : NULL;
-    return keep_failed(s, writing ? "cannot write" : "cannot open", st, why ? why : qsf_status_text(st));
+    const char *why = k->p->why ? k->p->why(k->p->user, s->set->session, false) : NULL;
+    return keep_failed(s, "cannot open", st, why ? why : qsf_status_text(st));
 }
 
 int session_resume(run_session *s)
@@ -53,7 +43,7 @@ int session_resume(run_session *s)
     if (!st) st = k.p->length(k.p->user, k.in, &from.length);
     if (st) {
         k.p->close(k.p->user, k.in);
-        return keep_refused(s, &k, false, st);
+        return keep_refused(s, &k, st);
     }
     qsf_plan plan;
     qsf_context_get_plan(s->context, &plan);
@@ -68,16 +58,14 @@ int session_resume(run_session *s)
 
 int session_keep(run_session *s)
 {
-    keep_file k = { .p = qsf_platform_native() };
+    out_file f;
+    const char *why;
     size_t n;
     const int32_t *ids = qsf_turn_tokens(s->turn, &n);
     if (!s->set->session || n == 0) return EXIT_OK;
-    qsf_status st = k.p->create(k.p->user, s->set->session, &k.out);
-    if (st) return keep_refused(s, &k, true, st);
-    if ((st = qsf_session_save(s->context, 0, ids, n, keep_write, &k, &s->error))) {
-        k.p->abort(k.p->user, k.out);
-        return keep_failed(s, "cannot write", st, s->error.text);
-    }
-    st = k.p->commit(k.p->user, k.out);
-    return st ? keep_failed(s, "cannot write", st, qsf_status_text(st)) : EXIT_OK;
+    qsf_status st = out_file_begin(&f, s->set->session, &why);
+    if (st) return keep_failed(s, "cannot write", st, why);
+    const qsf_status saved = qsf_session_save(s->context, 0, ids, n, out_file_write, &f, &s->error);
+    st = out_file_end(&f, saved);
+    return st ? keep_failed(s, "cannot write", st, saved ? s->error.text : qsf_status_text(st)) : EXIT_OK;
 }

@@ -15,7 +15,8 @@ static const option bench_options[] = {
     { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL, "positions that are already in the cache when generating begins", "0" },
     { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL, "the time from opening the file, which the system has in its cache, until all weights are ready", NULL },
     { OPTION_FLAG, "--parts", NULL, AT(parts), 0, 0, NULL,
-      "for answers, the median and the 99th percentile of a token's time, and its parts; the parts come by themselves where layers stream, with the bytes read a "
+      "for answers, the median and the 99th percentile of a token's time, and its parts; "
+      "the parts come by themselves where layers stream, with the bytes read a "
       "second and how much of the reading was hidden", NULL },
     { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within, 0 for no limit", "0" },
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read, as for qsf-run", "auto" },
@@ -39,7 +40,8 @@ static const option bench_options[] = {
     { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL, "how often each test runs; median, least, most and standard deviation are printed", "5" },
 
     { OPTION_FLAG, "--limits", NULL, AT(limits), 0, 0, NULL,
-      "with models: what the machine can read and multiply, measured first, and each figure's share of it", NULL },
+      "with models: what the machine can read and multiply, measured first, and each figure's "
+      "share of it", NULL },
 
     { .kind = OPTION_GROUP, .help = "Figures" },
     { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "as JSON", NULL },

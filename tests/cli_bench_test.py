@@ -67,8 +67,8 @@ class Models(unittest.TestCase):
 
     def test_parts_of_a_token(self):
         rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto", "--ram-budget", "1000")
-        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 token", "tg3 token p99", "tg3 matmul", "tg3 attention",
-                                                     "tg3 head", "tg3 other"])
+        self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 token", "tg3 token p99", "tg3 matmul",
+                                                     "tg3 attention", "tg3 head", "tg3 other"])
         self.assertEqual({r["unit"] for r in rows[1:]}, {"ms"})
         self.assertLessEqual(rows[1]["median"], rows[2]["median"])
 

@@ -114,7 +114,9 @@ BLOCKS = {
     ("docs/embedding.md", "cc example.c"): Run(
         first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; export PKG_CONFIG_PATH',
     ),
-    ("docs/embedding.md", "find_package(qsf"): Tried("tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"),
+    ("docs/embedding.md", "find_package(qsf"): Tried(
+        "tests/suites/consumer/CMakeLists.txt", "find_package(qsf 0.1 REQUIRED)"
+    ),
     ("docs/embedding.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "embedding.md"),
     ("docs/embedding.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
@@ -216,7 +218,9 @@ BLOCKS = {
         ("maxTokens: 200", "maxTokens: 16"),
         ("contextLength: 2048", "contextLength: 2048, threads: 1"),
     ),
-    ("js/README.md", "stop.abort();"): Listed("a fragment; js/test/turns.node.test.js leaves answers in every order"),
+    ("js/README.md", "stop.abort();"): Listed(
+        "a fragment; js/test/turns.node.test.js leaves answers in every order"
+    ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
     # ---- docs/bundlers.md

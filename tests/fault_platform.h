@@ -169,7 +169,8 @@ static inline void fault_init_over(fault_platform *f, const qsf_platform *below)
 #define FAULT_COVER(member) if (below->member) f->table.member = fault_##member
     FAULT_COVER(open); FAULT_COVER(close); FAULT_COVER(length); FAULT_COVER(read_start); FAULT_COVER(read_poll); FAULT_COVER(read_wait);
     FAULT_COVER(create); FAULT_COVER(write); FAULT_COVER(commit); FAULT_COVER(abort);
-    FAULT_COVER(cpu_count); FAULT_COVER(thread_start); FAULT_COVER(thread_join); FAULT_COVER(wait32); FAULT_COVER(wake32);
+    FAULT_COVER(cpu_count); FAULT_COVER(thread_start); FAULT_COVER(thread_join);
+    FAULT_COVER(wait32); FAULT_COVER(wake32);
     FAULT_COVER(now_ns); FAULT_COVER(cpu_features); FAULT_COVER(env);
 #undef FAULT_COVER
 }

@@ -1,5 +1,5 @@
-/* The thread pool: every piece is done once, threads that are late hold up little, errors leave nothing behind.  And how many threads a streamed pass
- * settles at.
+/* The thread pool: every piece is done once, threads that are late hold up little, errors leave
+ * nothing behind.  And how many threads a streamed pass settles at.
  * SPDX-License-Identifier: MIT */
 #include "base/pool.h"
 #include "base/pool_rest.h"
@@ -39,7 +39,8 @@ static void work_piece(void *arg, uint32_t thread, uint32_t piece)
     atomic_fetch_sub(&w->busy[thread], 1);
 }
 
-/* Every piece of every job is done once, before the run returns, and no two calls have one thread's number at once. */
+/* Every piece of every job is done once, before the run returns, and no two calls have one thread's
+ * number at once. */
 static void check_jobs(work *w, uint32_t jobs)
 {
     for (uint32_t j = 0; j < jobs; j++) {
@@ -99,7 +100,8 @@ TEST(pool_shares_its_pieces)
     qsf_pool_free(w.pool);
 }
 
-/* A thread that is stopped in each of its pieces for 20 ms, as on a machine that others keep busy: it is sent to rest, so that a job's usual time is not its own. */
+/* A thread that is stopped in each of its pieces for 20 ms, as on a machine that others keep busy:
+ * it is sent to rest, so that a job's usual time is not its own. */
 TEST(pool_goes_on_without_a_thread_that_is_late)
 {
     static work w;
@@ -177,7 +179,8 @@ TEST(pool_ends_threads_when_one_cannot_start)
 
 /* ---- how many threads suit few rows ---- */
 
-/* Passes of a machine where n threads take ns[n]; every 11th pass something else has the processor.  Returns threads in the end. */
+/* Passes of a machine where n threads take ns[n]; every 11th pass something else has the processor.
+ * Returns threads in the end. */
 static uint32_t settles_at(qsf_thread_count *t, const uint64_t *ns, uint32_t passes, uint64_t *all)
 {
     *all = 0;
@@ -193,9 +196,12 @@ static uint32_t settles_at(qsf_thread_count *t, const uint64_t *ns, uint32_t pas
 
 TEST(thread_count_finds_what_is_fastest)
 {
-    static const uint64_t more[9] = { [1] = 8000, [2] = 4000, [3] = 2700, [4] = 2000, [6] = 1500, [8] = 1000 };
-    static const uint64_t fewer[9] = { [1] = 1000, [2] = 1800, [3] = 2000, [4] = 3000, [6] = 3500, [8] = 4000 };
-    static const uint64_t same[9] = { [1] = 1000, [2] = 1000, [3] = 1000, [4] = 1000, [6] = 1000, [8] = 1000 };
+    static const uint64_t more[9] = { [1] = 8000, [2] = 4000, [3] = 2700, [4] = 2000, [6] = 1500,
+                                      [8] = 1000 };
+    static const uint64_t fewer[9] = { [1] = 1000, [2] = 1800, [3] = 2000, [4] = 3000, [6] = 3500,
+                                       [8] = 4000 };
+    static const uint64_t same[9] = { [1] = 1000, [2] = 1000, [3] = 1000, [4] = 1000, [6] = 1000,
+                                      [8] = 1000 };
     uint64_t all;
     qsf_thread_count t = qsf_thread_count_of(8);
     CHECK_EQ(settles_at(&t, more, 2000, &all), 8);
@@ -219,7 +225,8 @@ TEST(thread_count_finds_what_is_fastest)
 
 /* ---- whether threads that are late help ---- */
 
-/* A second of jobs of 100 us each, alone; with the others, a job takes with_us.  Returns for how many ms the others ran. */
+/* A second of jobs of 100 us each, alone; with the others, a job takes with_us.  Returns for how
+ * many ms the others ran. */
 static uint32_t rest_second(qsf_rest *r, uint64_t *now, uint64_t with_us)
 {
     uint32_t with = 0;
@@ -251,7 +258,8 @@ TEST(rest_follows_what_the_machine_gives)
     CHECK(rest_second(&r, &now, 300) < 100);               /* three times as slow with them */
     CHECK(rest_second(&r, &now, 300) < 30);
     CHECK(rest_second(&r, &now, 300) < 30);
-    CHECK(rest_second(&r, &now, 40) > 0);                  /* the neighbours have gone: found out within the second */
+    /* the neighbours have gone: found out within the second */
+    CHECK(rest_second(&r, &now, 40) > 0);
     CHECK(rest_second(&r, &now, 40) > 950);
     CHECK(rest_second(&r, &now, 60) > 850);                /* late at times, and still faster with them */
     CHECK(rest_second(&r, &now, 60) > 850);

@@ -134,7 +134,8 @@ for (const isolation of [true, false])
       return served(Infinity, async (server, go) => {
         const page = await open(), cdp = await context.newCDPSession(page), {origin} = new URL(page.url());
         const going = go(page);
-        for (let n = 0; n < 600 && server.sent < 10e6; n++) await new Promise(resolve => setTimeout(resolve, 50));
+        for (let n = 0; n < 600 && server.sent < 10e6; n++)
+          await new Promise(resolve => setTimeout(resolve, 50));
         await cdp.send('Storage.overrideQuotaForOrigin', {origin, quotaSize: 20e6});
         goOn();
         const {ids, info, entries, error} = await going;

@@ -57,12 +57,14 @@ export async function fileServer(file, spoil = () => false) {
   const server = createServer((request, response) => {
     const found = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''), ranged = !!found;
     const start = found ? Number(found[1]) : 0, end = found?.[2] ? Math.min(Number(found[2]), size - 1) : size - 1;
-    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = end - start + 1, rate = Infinity, hold} = {}) => {
-      const own = {'content-length': end - start + 1, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
+    const wanted = end - start + 1;
+    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = wanted, rate = Infinity, hold} = {}) => {
+      const own = {'content-length': wanted, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
       const all = Object.fromEntries(Object.entries({...own, ...headers}).filter(([, value]) => value !== undefined));
       response.writeHead(status, all);
-      void pour(createReadStream(file, {start, end: start + bytes - 1}), response, {rate, hold}, n => { sent += n; })
-        .then(() => bytes < end - start + 1 ? request.socket.destroySoon() : response.end());
+      void pour(createReadStream(file, {start, end: start + bytes - 1}), response, {rate, hold},
+        n => { sent += n; })
+        .then(() => bytes < wanted ? request.socket.destroySoon() : response.end());
     };
     const range = {n: asked.length, ranged, start, end, size, send};
     asked.push(request.headers.range ?? 'all');
@@ -78,8 +80,8 @@ export async function fileServer(file, spoil = () => false) {
   };
 }
 
-/* A stream's bytes to a response, not faster than rate or than they are taken; from byte hold.at on they wait for
- * hold.until. */
+/* A stream's bytes to a response, not faster than rate or than they are taken; from byte hold.at on they wait
+ * for hold.until. */
 async function pour(stream, response, {rate, hold}, count) {
   const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
   let due = performance.now(), at = 0;

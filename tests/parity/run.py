@@ -25,7 +25,7 @@ from reference import Model
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
-TIES = 3.5                  # standard deviations: beyond them 1 step in 2000 is still chance, and each set has over 1000
+TIES = 3.5                  # standard deviations: beyond them 1 step in 2000 is still chance, a set has 1000
 OWN_F32 = 0.001             # of our own margins, what rounding may move (standard deviation, random models):
 OWN_F16 = 0.006             # 16-bit keys and values
 OWN_KV8 = 0.20              # 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models

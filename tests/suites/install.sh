@@ -82,7 +82,8 @@ mv "$work/prefix" "$work/moved"             # what names its first place does no
 consumers "$work/moved" "$work/second"
 
 # Where distributions put libraries: the way back to the prefix is longer, or there is none.  Only the
-# package's own files are looked at.  What is installed over a file of the same second is taken for up to date.
+# package's own files are looked at.  What is installed over a file of the same second is
+# taken for up to date.
 places() {
     rm -rf "$work/places" "$work/placed" "$work/absolute"
     cmake -S . -B "$work/places" -DBUILD_TESTING=OFF -DQSF_STATIC=ON -DQSF_WITH_LZ4=OFF -DQSF_WITH_ZSTD=OFF \

@@ -1,6 +1,7 @@
 /* One model, one answer, timed token by token: what of run.mjs runs in Node.js and in the page alike.
  * SPDX-License-Identifier: MIT */
-const WORDS = ('the of and to in is that for on with as was at by be this have from or had not are but what all were ' +
+const WORDS = ('the of and to in is that for on with as was at by be this have from or had not are but what ' +
+  'all were ' +
   'when we there can').split(' ');
 
 /** {decode, prefill} in tokens a second; {median, p99} of a token's time in ms.  No threads: the default. */
@@ -26,7 +27,8 @@ export async function measure(load, from, {threads, prompt, answer}) {
     times.sort((a, b) => a - b);
     return {
       decode: rate('generatedTokens', 'generatedNs'), prefill: rate('promptTokens', 'promptNs'),
-      median: times[times.length >> 1], p99: times[Math.min(times.length - 1, Math.floor(0.99 * times.length))],
+      median: times[times.length >> 1],
+      p99: times[Math.min(times.length - 1, Math.floor(0.99 * times.length))],
       threads: model.info.threads, variant: model.info.variant,
     };
   } finally {

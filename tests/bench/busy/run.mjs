@@ -2,7 +2,8 @@
 /* One run of the package for busy.py, in Node.js or in Chromium: prints what measure.js found, as JSON.
  * SPDX-License-Identifier: MIT
  *
- *   node run.mjs node|chromium PACKAGE_FOLDER MODEL THREADS PROMPT ANSWER TOOLS_FOLDER      THREADS 0: the default */
+ *   node run.mjs node|chromium PACKAGE_FOLDER MODEL THREADS PROMPT ANSWER TOOLS_FOLDER
+ * THREADS 0: the default */
 import {mkdtemp, rm} from 'node:fs/promises';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
@@ -18,7 +19,8 @@ async function inChromium() {
   const {chromium} = createRequire(join(resolve(tools), 'x.js'))('playwright-core');
   const profile = await mkdtemp(join(tmpdir(), 'qsf-busy-'));
   const here = fileURLToPath(new URL('.', import.meta.url));
-  const server = await benchServer({'/bench': here, '/qsf': resolve(folder), '/model.qsf': resolve(model)}, {isolation: true});
+  const folders = {'/bench': here, '/qsf': resolve(folder), '/model.qsf': resolve(model)};
+  const server = await benchServer(folders, {isolation: true});
   let context;
   try {
     context = await chromium.launchPersistentContext(profile,
