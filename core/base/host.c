@@ -64,7 +64,8 @@ qsf_status qsf_host_between(const qsf_platform *p, const char *path, char *name,
 {
     *name = 0;
     if (!HOST_HAS(p, between) || !HOST_HAS(p, remove))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host keeps no file for a while; do it in two steps", path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: this host keeps no file for a while; do it in two steps", path);
     const qsf_status st = p->between(p->user, path, name, cap);
     if (!st) return QSF_OK;
     *name = 0;

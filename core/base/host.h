@@ -21,7 +21,8 @@ bool       qsf_host_same(const qsf_platform *p, const char *a, const char *b);
 /* Why path could not be opened (writing: created), in words that follow its name; what st says
  * where the host knows no more. */
 const char *qsf_host_why(const qsf_platform *p, const char *path, bool writing, qsf_status st);
-/* An empty file beside path for a while, its name to name[0..cap); qsf_host_remove ends it.  On an error name is "". */
+/* An empty file beside path for a while, its name to name[0..cap); qsf_host_remove ends it.  On an
+ * error name is "". */
 qsf_status qsf_host_between(const qsf_platform *p, const char *path, char *name, size_t cap, qsf_error *err);
 void       qsf_host_remove(const qsf_platform *p, const char *path);
 /* Reads [at, at+len) whole, waiting for it. */

@@ -93,9 +93,9 @@ struct qsf_platform {
     /* Optional (NULL): why open (writing: create) has refused path, in words that follow its name:
      * "is a directory", "permission denied".  NULL: it is not known. */
     const char *(*why)(void *user, const char *path, bool writing);
-    /* Optional (NULL), both or none: an empty file beside path that this process needs for a while and nobody
-     * else has, its name to name[0..cap); and the removal of such a file.  What a killed process has left of
-     * it goes when path is next created. */
+    /* Optional (NULL), both or none: an empty file beside path that this process needs for a while
+     * and nobody else has, its name to name[0..cap); and the removal of such a file.  What a killed
+     * process has left of it goes when path is next created. */
     qsf_status  (*between)(void *user, const char *path, char *name, size_t cap);
     void        (*remove)(void *user, const char *path);
 };

@@ -79,7 +79,8 @@ struct qsf_pool {
 
 /* ---- pieces ---- */
 
-/* The next piece of a thread's range, -1: all are claimed.  While one is not, the job is under way. */
+/* The next piece of a thread's range, -1: all are claimed.
+ * While one is not, the job is under way. */
 static int32_t pool_claim(pool_worker *of, uint64_t job, qsf_range range)
 {
     const uint64_t none = job >> JOB_NUMBER << JOB_NUMBER;

@@ -54,7 +54,8 @@ qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sa
     return QSF_OK;
 }
 
-qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
+qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out,
+                           qsf_error *err)
 {
     return qsf_sampler_for(m->platform, m->source->hp.n_vocab, opts, out, err);
 }

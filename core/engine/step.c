@@ -143,8 +143,8 @@ static qsf_status step_finite(qsf_context *c, uint32_t where)
                         "finite: its weights are damaged; get or convert the file again", path);
     return qsf_fail(&c->error, QSF_E_CORRUPT, "%s: layer %u of 0 to %u computes values that are not "
                     "finite: its weights, or those before it, are damaged or of another type than the file "
-                    "says; get or convert the file again", path, (unsigned)where,
-                    (unsigned)c->hp->n_layers - 1);
+                    "says: get or convert the file again; or a loaded session is damaged", path,
+                    (unsigned)where, (unsigned)c->hp->n_layers - 1);
 }
 
 /* Logits of an approximate head are -infinity where they were not computed. */
