@@ -201,7 +201,8 @@ static qsf_status read_tensors(gguf *g, const gguf_kinds *kinds, qsf_error *err)
     if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
-    if ((st = qsf_gguf_rope_factors(g, err)) || (st = qsf_layers_fill(s, err))) return st;
+    if ((st = qsf_gguf_rope_factors(g, err))) return st;
+    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)

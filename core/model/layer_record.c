@@ -66,6 +66,14 @@ qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
     return m;
 }
 
+uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && layers[i].n_heads == hp->n_heads && layers[i].n_kv_heads == hp->n_kv_heads &&
+           layers[i].n_ff == hp->n_ff) i++;
+    return i;
+}
+
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
 {
     qsf_rope_record ropes[QSF_HPARAMS_ROPES];

@@ -66,5 +66,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
 enum { QSF_HPARAMS_ROPES = 2 };
 uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_ROPES]);
 qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n);
+/* The first of n layers whose heads or feed-forward have other sizes than hp says; n: none. */
+uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n);
 
 #endif
