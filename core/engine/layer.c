@@ -30,8 +30,8 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         const qsf_layer *l = &s->layers[i];
         if (l->value_dim != l->head_dim)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has keys of %u but values of %u, which this "
-                            "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has keys of %u but values of %u, which "
+                            "this version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)l->value_dim);
         /* The records of the KV cache are all of one size. */
         if (l->head_dim != s->most.head_dim)

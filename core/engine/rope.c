@@ -41,7 +41,8 @@ void qsf_rope_init(qsf_rope *r, const qsf_rope_record *of, double *freq, uint32_
         if (scaling == QSF_SCALING_LINEAR) f /= factor;
         if (scaling == QSF_SCALING_YARN) {
             const double ramp = (i - low) / QSF_MAX(0.001, high - low);
-            const double keep = (1 - QSF_MIN(1.0, QSF_MAX(0.0, ramp))) * ext;     /* 1: fast dimensions stay as trained */
+            /* 1: fast dimensions stay as trained */
+            const double keep = (1 - QSF_MIN(1.0, QSF_MAX(0.0, ramp))) * ext;
             f = f / factor * (1 - keep) + f * keep;
         }
         r->freq[i] = f;

@@ -37,7 +37,8 @@ typedef struct qsf_hparams {
     uint32_t scaling_orig_ctx;
     /* -1 (ext): 1 where YaRN, else 0 */
     float    yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
-    float   *rope_factors;        /* [rope_dim / 2] divisors of the frequencies (Llama 3, longrope short), or NULL */
+    /* [rope_dim / 2] divisors of the frequencies (Llama 3, longrope short), or NULL */
+    float   *rope_factors;
     float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
 } qsf_hparams;
