@@ -3,6 +3,7 @@
 #ifndef QSF_GGUF_H
 #define QSF_GGUF_H
 
+#include "model/arch.h"
 #include "model/source_formats.h"
 
 /* GGUF's value types */
@@ -50,6 +51,7 @@ typedef struct gguf {
     uint32_t     n_tensors;     /* of all parts */
     gguf_tensor *tensors;
     const char  *arch;
+    const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
 } gguf;
 
 /* ---- a set of names, for finding them and for finding them twice ---- */
@@ -78,9 +80,7 @@ bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /
 gguf_text  qsf_gguf_next_string(const uint8_t **at);
 
 /* ---- core/model/gguf_arch.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
-/* Tensors that an architecture has, as bits 1 << qsf_kind. */
-typedef struct gguf_kinds { uint64_t need, may; bool fused_gate; } gguf_kinds;
-qsf_status qsf_gguf_hparams(gguf *g, gguf_kinds *kinds, qsf_error *err);
+qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */
 /* Sizes that may differ from layer to layer.  *out: the largest; *differ: whether they do. */
