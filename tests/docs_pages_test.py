@@ -4,9 +4,10 @@ SPDX-License-Identifier: MIT
 
     docs_pages_test.py
 
-docs/api.md is what tools/make_api.py makes.  Every page begins with a heading and says what it is for; its
-links lead somewhere; files that it names are there; its lines have at most 110 columns (tables apart); no
-sentence stands on two pages; and every page of docs/ can be reached from README.md.
+docs/api.md is what tools/make_api.py makes, and the list in docs/memory.md what tools/make_ladder.py makes.
+Every page begins with a heading and says what it is for; its links lead somewhere; files that it names are
+there; its lines have at most 110 columns (tables apart); no sentence stands on two pages; and every page of
+docs/ can be reached from README.md.
 """
 import pathlib
 import re
@@ -94,10 +95,11 @@ def sentences(text):
 
 
 def main():
-    command = [sys.executable, ROOT / "tools" / "make_api.py", "--check"]
-    check = subprocess.run(command, capture_output=True, text=True)
-    if check.returncode:
-        bad.append(check.stderr.strip())
+    for maker in ("make_api.py", "make_ladder.py"):
+        command = [sys.executable, ROOT / "tools" / maker, "--check"]
+        check = subprocess.run(command, capture_output=True, text=True)
+        if check.returncode:
+            bad.append(check.stderr.strip())
     said, links = {}, {}
     for page in PAGES:
         text = page.read_text()

@@ -41,8 +41,12 @@ static qsf_extent extents[LAYERS + 2];
 static qsf_source source;
 static qsf_fetch fetch;
 
+/* A slot that keeps its unit, and one that units pass through. */
+#define KEEP(of, i) { .pinned = 1, .kind = (of), .number = (i) }
+#define PASS { .pinned = 0 }
+
 /* Slots for units: pins as given; units without a pin come from a mirror of the file, UNIT bytes each. */
-static void begin(const int32_t *pins, uint32_t n)
+static void begin(const qsf_pin *pins, uint32_t n)
 {
     static uint64_t caps[LAYERS + 2];
     io = (qsf_platform){ .size = sizeof io, .read_start = start, .read_poll = over, .read_wait = over };
@@ -73,7 +77,8 @@ TEST(units_have_one_order)
  * is there. */
 TEST(layers_pass_through_slots_in_order)
 {
-    static const int32_t pins[] = { 0, 1, -1, -1, -1, LAYERS };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0), KEEP(QSF_UNIT_LAYER, 1), PASS, PASS, PASS,
+                                    KEEP(QSF_UNIT_EMBEDDING, 0) };
     const qsf_weights *w;
     uint32_t before = 0;
     begin(pins, QSF_ARRAY_LEN(pins));
@@ -138,7 +143,7 @@ static uint32_t fewest(uint32_t n, uint32_t tokens)
 
 TEST(parts_of_the_head_are_read_no_more_often_than_they_must)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     for (uint32_t n = 2; n <= MOST_PARTS; n++) {
         qsf_stream st;
         begin(pins, 1);
@@ -156,7 +161,7 @@ TEST(parts_of_the_head_are_read_no_more_often_than_they_must)
  * brings, or fails to, is nobody's error. */
 TEST(a_left_read_is_not_waited_for)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     const qsf_slot *slot;
     qsf_stream st;
     for (int fails = 0; fails < 2; fails++) {
@@ -180,7 +185,7 @@ TEST(a_left_read_is_not_waited_for)
 /* What was read ahead for another batch and failed is read again, once. */
 TEST(a_failure_ahead_is_read_again_once)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     const qsf_slot *slot;
     qsf_stream st;
     begin(pins, 1);

@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "base/reserve.h"
+#include "engine/plan.h"
 #include "engine_bench.h"
+#include "make_tiny_clusters.h"
 
 #include <stdatomic.h>
 
@@ -72,6 +74,18 @@ static qsf_context_options one_thread(void)
 
 /* ---- the plan and what is really taken ---- */
 
+/* What the context asked its reserve for is what was planned, to the byte, but for slots that the plan could not know to be needless, and
+ * for the rounding of pieces. */
+static void check_planned_is_taken(const bench *b)
+{
+    const qsf_source *s = b->m->source;
+    const qsf_fetch *f = &b->c->fetch;
+    const uint32_t threads = b->c->o.n_threads;
+    const uint64_t needless = qsf_fetch_tables(s, s->n_units, threads) - qsf_fetch_tables(s, f->n_weights, threads);
+    const uint64_t no_thread = f->worker ? 0 : qsf_worker_bytes();
+    CHECK_EQ(b->c->reserve.asked + needless + no_thread + qsf_plan_rounding(s), b->c->reserve.cap);
+}
+
 /* Everything that model and context hold, against the plan; stacks, the program's own and a sampler are not seen here. */
 static void check_budget(bench *b, const qsf_context_options *o)
 {
@@ -83,6 +97,7 @@ static void check_budget(bench *b, const qsf_context_options *o)
     if (!bench_context(b, o)) return;
     /* The context, its threads, two tables of the plan, and one piece for all else. */
     if (!QSF_RESERVE_APART) CHECK_EQ(b->h.n_allocs - before, 5);
+    check_planned_is_taken(b);
     qsf_context_get_plan(b->c, &plan);
     for (size_t i = 0; i < plan.n_items; i++) sum += plan.items[i].bytes;
     CHECK_EQ(sum, plan.total);
@@ -124,6 +139,53 @@ TEST(no_more_memory_is_taken_than_planned_and_none_after_the_beginning)
             check_budget(&b, &co);
         }
         bench_end(&b);
+    }
+}
+
+/* Every option that changes what a context keeps, without a budget and in three. */
+static const struct planned { qsf_kv_type kv; qsf_head_mode head; uint32_t n_seqs, window, threads; float exit; bool f32; } planned[] = {
+    { .kv = QSF_KV_F16, .n_seqs = 4, .threads = 2 }, { .kv = QSF_KV_Q8, .n_seqs = 1, .threads = 1, .exit = 0.9f },
+    { .kv = QSF_KV_Q4V2, .n_seqs = 3, .window = 64, .threads = 1 }, { .kv = QSF_KV_F32, .n_seqs = 2, .threads = 2, .f32 = true },
+    { .kv = QSF_KV_Q8V4, .head = QSF_HEAD_SCREEN, .n_seqs = 1, .threads = 2 },
+    { .kv = QSF_KV_Q2, .head = QSF_HEAD_CLUSTERS, .n_seqs = 2, .threads = 1 },
+};
+
+static void check_planned(bench *b, const struct planned *of)
+{
+    qsf_plan plan;
+    qsf_context_options co = one_thread();
+    co.kv_type = of->kv;
+    co.head = of->head;
+    co.n_seqs = of->n_seqs;
+    co.kv_window = of->window;
+    co.n_threads = of->threads;
+    co.early_exit = of->exit;
+    co.f32 = of->f32;
+    if (bench_try(b, &co)) {
+        CHECK_EQ(of->head, QSF_HEAD_CLUSTERS);      /* which not every file has */
+        return;
+    }
+    qsf_context_get_plan(b->c, &plan);
+    const uint64_t total = plan.total, least = plan.least;
+    check_planned_is_taken(b);
+    for (uint64_t i = 0; i < 3; i++) {
+        co.ram_budget = least + (total - least) * i / 3;
+        if (bench_context(b, &co)) check_planned_is_taken(b);
+    }
+}
+
+TEST(what_is_planned_is_what_is_taken)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        bench b;
+        static tiny_clusters clusters;
+        tiny_options o = kind < 3 ? layered() : wide(kind == 3);
+        if (kind == 1 && have_codec(QSF_COMPRESS_LZ4)) o.compression = QSF_COMPRESS_LZ4;
+        if (kind == 2 && tiny_clusters_make(&clusters, o.hp.n_vocab, o.hp.n_embd, 0.5f)) o.clusters = &clusters.k;
+        if (!any_write(&b, &o) || !bench_open(&b)) return;
+        for (size_t i = 0; i < QSF_ARRAY_LEN(planned); i += TEST_EVERY) check_planned(&b, &planned[i]);
+        bench_end(&b);
+        if (kind == 2) tiny_clusters_free(&clusters);
     }
 }
 
@@ -996,6 +1058,7 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(no_more_memory_is_taken_than_planned_and_none_after_the_beginning);
+    RUN(what_is_planned_is_what_is_taken);
     RUN(too_small_a_budget_names_the_smallest_that_works);
     RUN(a_larger_budget_never_fails_where_a_smaller_works);
     RUN(a_plan_beforehand_is_the_plan_of_the_context);

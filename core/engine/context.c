@@ -1,6 +1,7 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+#include "base/pieces.h"
 #include "engine/options.h"
 #include "engine/plan.h"
 
@@ -40,22 +41,6 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     return QSF_OK;
 }
 
-static qsf_status memory_init(qsf_memory *m, const qsf_model *model, qsf_error *err)
-{
-    const uint32_t room = model->source->n_units + 2;
-    *m = (qsf_memory){ 0 };
-    m->caps = qsf_alloc_array(model->platform, room, sizeof *m->caps, "plan", err);
-    m->pins = m->caps ? qsf_alloc_array(model->platform, room, sizeof *m->pins, "plan", err) : NULL;
-    return m->pins ? QSF_OK : QSF_E_MEMORY;
-}
-
-static void memory_done(qsf_memory *m, const qsf_model *model)
-{
-    const uint32_t room = model->source->n_units + 2;
-    qsf_dealloc(model->platform, m->pins, room * sizeof *m->pins);
-    qsf_dealloc(model->platform, m->caps, room * sizeof *m->caps);
-}
-
 qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *opts, qsf_plan *out,
                             qsf_error *err)
 {
@@ -66,8 +51,8 @@ qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *o
     *out = (qsf_plan){ 0 };
     qsf_status st = context_options(model, opts, &o, &ctx_given, &k, err);
     if (st) return st;
-    if (!(st = memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
-    memory_done(&m, model);
+    if (!(st = qsf_memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
+    qsf_memory_done(&m, model);
     return st;
 }
 
@@ -76,14 +61,13 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     const qsf_source *s = c->model->source;
     qsf_memory m;
     qsf_status st;
-    if ((st = memory_init(&m, c->model, err))) goto done;
+    if ((st = qsf_memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
     const bool streams = c->plan.n_slots || m.embedding.streams || m.head.streams;
     if ((st = qsf_source_read_by(s, c->model->io, streams, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    const qsf_fetch_plan slots = { m.n_slots, m.caps, m.pins, m.stored, m.raw, m.n_stages };
-    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &slots, c->pool, err))) goto done;
+    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &m.fetch, c->pool, err))) goto done;
     c->fetch.check_every = c->o.check_every;
     c->fetch.quality = c->o.quality;
     if (c->o.quality < 1 && !qsf_layers_known(s))
@@ -94,23 +78,40 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;
     st = qsf_head_init(&c->head, s, &c->reserve.table, &c->o, err);
 done:
-    memory_done(&m, c->model);
+    qsf_memory_done(&m, c->model);
     return st;
+}
+
+enum { CONTEXT_TABLES = 5 };
+
+static void context_tables(qsf_context *c, const qsf_hparams *hp, const qsf_context_options *o,
+                           qsf_piece list[CONTEXT_TABLES])
+{
+    const uint32_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
+    list[0] = QSF_PIECE(c->batch.rows, rows, "batch");
+    list[1] = QSF_PIECE(c->batch.groups, rows, "batch");
+    list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
+    list[3] = QSF_PIECE(c->rope[0].freq, half, "rotary frequencies");
+    list[4] = QSF_PIECE(c->rope[1].freq, half, "rotary frequencies");
+}
+
+uint64_t qsf_context_tables(const qsf_hparams *hp, const qsf_context_options *o)
+{
+    qsf_context c;
+    qsf_piece list[CONTEXT_TABLES];
+    context_tables(&c, hp, o, list);
+    return qsf_pieces_bytes(list, CONTEXT_TABLES);
 }
 
 static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
-    const uint32_t rows = qsf_rows_most(&c->o);
+    qsf_piece list[CONTEXT_TABLES];
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->hp, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, c->hp, &c->o);
-    c->batch.rows = qsf_alloc_array(mem, rows, sizeof *c->batch.rows, "batch", err);
-    if (!c->batch.rows) return QSF_E_MEMORY;
-    c->batch.groups = qsf_alloc_array(mem, rows, sizeof *c->batch.groups, "batch", err);
-    if (!c->batch.groups) return QSF_E_MEMORY;
-    c->now.old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof *c->now.old_length, "sequences", err);
-    return c->now.old_length ? QSF_OK : QSF_E_MEMORY;
+    context_tables(c, c->hp, &c->o, list);
+    return qsf_pieces_alloc(mem, list, CONTEXT_TABLES, err);
 }
 
 /* asked: the context's length before the plan, from which answers must not depend on what a budget
@@ -122,8 +123,6 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     const uint32_t half = qsf_rope_half(hp);
     for (int i = 0; i < 2; i++) {
         c->rope[i].half = half;
-        c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err);
-        if (!c->rope[i].freq) return QSF_E_MEMORY;
         if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx, asked);
     }
     c->key_bias.back = c->b.bias_back;
@@ -166,16 +165,15 @@ void qsf_context_free(qsf_context *c)
 {
     if (!c) return;
     const qsf_platform *p = c->platform, *mem = &c->reserve.table;
+    qsf_piece list[CONTEXT_TABLES];
     qsf_pool_free(c->pool);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
     qsf_fetch_done(&c->fetch);
     qsf_kv_done(&c->kv);
-    for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
-    qsf_dealloc(mem, c->now.old_length, c->o.n_seqs * sizeof *c->now.old_length);
-    qsf_dealloc(mem, c->batch.groups, qsf_rows_most(&c->o) * sizeof *c->batch.groups);
-    qsf_dealloc(mem, c->batch.rows, qsf_rows_most(&c->o) * sizeof *c->batch.rows);
+    context_tables(c, c->hp, &c->o, list);
+    qsf_pieces_free(mem, list, CONTEXT_TABLES);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);

@@ -54,4 +54,7 @@ struct qsf_context {
     qsf_batch_state now;
 };
 
+/* Bytes of a context's own tables: those of a batch, of sequences, of rotary frequencies. */
+uint64_t qsf_context_tables(const qsf_hparams *hp, const qsf_context_options *o);
+
 #endif
