@@ -4,6 +4,7 @@
 #include "base/pieces.h"
 #include "engine/buffers.h"
 #include "engine/context.h"
+#include "engine/sampler.h"
 
 /* A third buffer, where nothing had to be reduced, lets two layers travel while one is computed. */
 enum { PLAN_SLOTS = 3 };

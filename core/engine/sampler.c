@@ -1,7 +1,8 @@
 /* From logits to a token: penalties, temperature, top-k, top-p, min-p, one draw.
  * SPDX-License-Identifier: MIT */
+#include "engine/sampler.h"
+
 #include "base/pieces.h"
-#include "model/model.h"
 
 typedef struct candidate { float p; int32_t id; } candidate;
 
