@@ -77,7 +77,8 @@ void terminal_init(void)
     terminal_reserve();
 #endif
 #ifdef SIGXFSZ
-    signal(SIGXFSZ, SIG_IGN);           /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    signal(SIGXFSZ, SIG_IGN);
 #endif
 #ifdef _WIN32
     SetConsoleOutputCP(CP_UTF8);
@@ -167,7 +168,8 @@ int exit_code(qsf_status st)
 
 int report(const qsf_error *e)
 {
-    fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"), e->text[0] ? e->text : qsf_status_text(e->status));
+    fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"),
+            e->text[0] ? e->text : qsf_status_text(e->status));
     return exit_code(e->status);
 }
 

@@ -21,7 +21,8 @@ struct qsf_model {
 
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
 
-/* A caller's option struct may be shorter (older) than ours: copies what is there over the defaults in *out. */
+/* A caller's option struct may be shorter (older) than ours:
+ * copies what is there over the defaults in *out. */
 #define QSF_OPTIONS_COPY(out, given)                                                                   \
     do {                                                                                               \
         if ((given) && (given)->size) memcpy((out), (given), QSF_MIN((given)->size, sizeof *(out)));   \

@@ -1,6 +1,6 @@
 /* Fuzz target: any bytes as a saved session; as they are, and with a header and checksums that fit.
- * What is refused changes nothing; what is taken is written again as the same bytes, and computes on or
- * is named damaged where its values are not finite.
+ * What is refused changes nothing; what is taken is written again as the same bytes, and computes
+ * on or is named damaged where its values are not finite.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -46,7 +46,9 @@ static void fuzz_load(bench *b, const uint8_t *data, size_t size)
     }
     fuzz_bytes out = { 0 };
     if (n > FUZZ_CTX || qsf_seq_length(b->c, 0) != n) abort();
-    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &out, &b->error) || out.n != size || memcmp(out.p, data, size)) abort();
+    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &out, &b->error) || out.n != size
+        || memcmp(out.p, data, size))
+        abort();
     free(out.p);
     if (n == FUZZ_CTX) return;
     const qsf_status st = qsf_feed(b->c, 0, own, 1, &logits);
