@@ -25,15 +25,17 @@ enum { CLUSTERS_PIECES = 3 };
 static void clusters_pieces(qsf_head_clusters *h, qsf_piece list[CLUSTERS_PIECES])
 {
     /* [2][ld_promise] promises, [ld_vocab] scratch */
-    const uint64_t floats = 2 * qsf_round_up(h->k->n, QSF_TILE_ROWS) + qsf_round_up(h->n_vocab, QSF_TILE_ROWS);
-    list[0] = QSF_PIECE(h->promise, floats, "clusters of the head");
+    const uint64_t promises = 2 * qsf_round_up(h->k->n, QSF_TILE_ROWS);
+    const uint64_t scratch = qsf_round_up(h->n_vocab, QSF_TILE_ROWS);
+    list[0] = QSF_PIECE(h->promise, promises + scratch, "clusters of the head");
     list[1] = QSF_PIECE(h->tiles, h->room, "clusters of the head");
     list[2] = QSF_PIECE(h->taken, h->room, "clusters of the head");
 }
 
 static qsf_head_clusters clusters_of(const qsf_source *s)
 {
-    return (qsf_head_clusters){ .k = s->clusters, .n_vocab = s->hp.n_vocab, .room = n_tiles_of(s->hp.n_vocab) };
+    return (qsf_head_clusters){ .k = s->clusters, .n_vocab = s->hp.n_vocab,
+                                .room = n_tiles_of(s->hp.n_vocab) };
 }
 
 qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err)

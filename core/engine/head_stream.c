@@ -72,7 +72,8 @@ uint64_t qsf_head_stream_bytes(const qsf_source *s, const qsf_head_stream_plan *
     const uint64_t part = part_bytes(&place, part_rows(&place, plan->part));
     qsf_head_stream h;
     const qsf_piece norm = norm_piece(&h, s);
-    const uint64_t bytes = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part) + qsf_pieces_bytes(&norm, 1);
+    const uint64_t parts = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part);
+    const uint64_t bytes = parts + qsf_pieces_bytes(&norm, 1);
     if (s->hp.tied) return bytes;
     vectors_range(s, &begin, &end);
     return bytes + qsf_stream_bytes(s, place.unit, 1, end - begin);

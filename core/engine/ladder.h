@@ -7,8 +7,8 @@
 #include "engine/head_stream.h"
 #include "model/model.h"
 
-/* What a plan gives: the options, and how layers, embedding and head are kept.  It begins as what was
- * asked for. */
+/* What a plan gives: the options, and how layers, embedding and head are kept.  It begins as what
+ * was asked for. */
 typedef struct qsf_grant {
     qsf_context_options o;
     uint32_t n_slots;         /* buffers that layers pass through */
@@ -26,8 +26,8 @@ enum { QSF_LEAST_PART = 1 << 20, QSF_LEAST_KEPT = 32 };     /* bytes of a part o
 typedef struct qsf_rung {
     /* Takes one step down; false: nothing is left to take. */
     bool (*step)(qsf_grant *g);
-    /* Gives one step back, up to what was asked; false: nothing was taken.  NULL: it stays taken, or
-     * another rung gives it back. */
+    /* Gives one step back, up to what was asked; false: nothing was taken.  NULL: it stays taken,
+     * or another rung gives it back. */
     bool (*undo)(qsf_grant *g, const qsf_grant *asked);
     /* Says what is granted in place of what was asked, where that differs.  NULL: another rung says
      * it. */

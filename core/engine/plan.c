@@ -235,8 +235,8 @@ void qsf_plan_log(const qsf_model *model, const qsf_plan *plan, const qsf_contex
     }
 }
 
-/* A later step may have made room for what an earlier one took: from the last rung to the first, what fits
- * is given back. */
+/* A later step may have made room for what an earlier one took: from the last rung to the first,
+ * what fits is given back. */
 static void plan_regrow(const qsf_model *model, const plan_sizes *z, qsf_grant *g, const qsf_grant *asked,
                         qsf_plan *plan)
 {
