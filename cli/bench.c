@@ -80,6 +80,25 @@ void print_times(run_session *s)
                 (double)st.layers_left / (double)st.tokens_generated);
 }
 
+/* Feeds a prompt, then an answer token by token, which are picked and not used; *sampling is what
+ * picking took. */
+static qsf_status bench_once(run_session *s, const int32_t *ids, uint32_t n_prompt, uint32_t n_answer,
+                             uint64_t *sampling)
+{
+    const float *logits;
+    qsf_context_reset_stats(s->context);
+    qsf_seq_truncate(s->context, 0, 0);
+    qsf_status e = qsf_feed(s->context, 0, ids, n_prompt, NULL);
+    *sampling = 0;
+    for (uint32_t i = 0; !e && i < n_answer; i++) {
+        e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
+        const uint64_t begin = clock_ns();
+        if (!e) (void)qsf_sampler_pick(s->sampler, logits);
+        *sampling += clock_ns() - begin;
+    }
+    return e;
+}
+
 /* Prefill of 512 and decode of 128 tokens, three times each; the best counts. */
 int run_bench(run_session *s)
 {
@@ -96,17 +115,7 @@ int run_bench(run_session *s)
     int32_t ids[PROMPT];
     for (uint32_t i = 0; i < PROMPT; i++) ids[i] = (int32_t)((i * 7919u + 13) % info.n_vocab);
     for (int t = 0; t <= TIMES; t++) {              /* the first one loads the weights */
-        qsf_context_reset_stats(s->context);
-        qsf_seq_truncate(s->context, 0, 0);
-        qsf_status e = qsf_feed(s->context, 0, ids, n_prompt, NULL);
-        const float *logits;
-        sampling = 0;
-        for (uint32_t i = 0; !e && i < n_answer; i++) {
-            e = qsf_feed(s->context, 0, &ids[i], 1, &logits);
-            const uint64_t begin = clock_ns();
-            if (!e) (void)qsf_sampler_pick(s->sampler, logits);
-            sampling += clock_ns() - begin;
-        }
+        const qsf_status e = bench_once(s, ids, n_prompt, n_answer, &sampling);
         if (e) return report_context(s->context, e);
         if (interrupted()) return EXIT_INTERRUPTED;
         qsf_context_get_stats(s->context, &st);
