@@ -244,7 +244,7 @@ TEST(every_way_of_reading_gives_the_resident_logits)
 /* What the program's heap holds: of all threads, with what the C library keeps for itself. */
 static size_t heap_used(void) { return mallinfo2().uordblks + mallinfo2().hblkhd; }
 
-/* The table's own memory is counted by stream_test.c; here it is what lies below the table. */
+/* The table's own memory is counted by plan_test.c; here it is what lies below the table. */
 TEST(nothing_is_taken_of_the_heap_after_the_beginning)
 {
     for (int w = 0; w < 3; w++) {           /* mmap's requests come and go */
