@@ -16,6 +16,15 @@ LEFT_OUT = {
     "core/text/unicode_table.c": "tools/make_unicode_table.py writes it",
     "tests/golden/types_golden.h": "tests/golden/make_types.py writes it",
 }
+# Files that are still too wide; who changes one rewraps it and takes it off the list.
+OWED = set("""
+    cli/options.c cli/options.h cli/qsf-run.c cli/session.c convert/read/hf_names.c core/engine/draft.c
+    core/engine/options.c core/engine/options.h core/engine/rope.c core/engine/rope.h
+    core/engine/session_file.c core/model/gguf_arch.c core/model/gguf_read.c core/model/roles.c
+    core/model/roles.h core/model/shapes.c core/model/source.h include/qsf.h js/engine.js js/index.d.ts
+    js/options.js platform/wasm/engine.c tests/convert_test.c tests/engine_test.c tests/gguf_test.c
+    tests/make_hf_tiny.py tests/qsf_test.c tests/stream_test.c
+""".split())
 # Lines that are left out: what has no place to break at.
 UNBROKEN = re.compile(r"://|--hash=sha256:")
 SLASHES = {".c", ".h", ".js", ".mjs", ".ts"}        # // and /* */
@@ -52,14 +61,22 @@ def wrong_lines(path, source):
 
 def main():
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    files = [ROOT / name for name in tracked.stdout.splitlines() if name not in LEFT_OUT]
-    files = [path for path in files if (path.suffix in KINDS or path.name in NAMES) and path.is_file()]
-    wrong = [line for path in files for line in wrong_lines(path, path.read_text(encoding="utf-8"))]
+    wrong, files = [], 0
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        if name in LEFT_OUT or path.suffix not in KINDS and path.name not in NAMES or not path.is_file():
+            continue
+        files += 1
+        found = list(wrong_lines(path, path.read_text(encoding="utf-8")))
+        if name not in OWED:
+            wrong += found
+        elif not found:
+            wrong.append(f"{name} has no long lines any more: take it off OWED in tests/lines_test.py")
     for line in wrong:
         print(line)
-    print(f"{len(wrong)} lines of {len(files)} files are too long")
-    if len(files) < 400:
-        sys.exit(f"only {len(files)} files: something is missing")
+    print(f"{len(wrong)} lines of {files} files are too long")
+    if files < 400:
+        sys.exit(f"only {files} files: something is missing")
     sys.exit(bool(wrong))
 
 
