@@ -159,7 +159,7 @@ static int head_speed(head_bench *b)
     return EXIT_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole measurement ---- */
 
 static int head_mode(head_bench *b, qsf_head_mode mode, const char *name)
 {

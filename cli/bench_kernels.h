@@ -8,7 +8,7 @@
 
 enum { KB_COLS = 2048, KB_ROWS = 64, KB_FLOATS = 1 << 18 };
 
-/* What is timed: called with the sample's own argument. */
+/* The function that is timed; it is called with the sample's own argument. */
 typedef void bench_work(void *arg);
 
 typedef struct kernel_bench {

@@ -23,7 +23,7 @@
  * a round is an addition to each. */
 enum { PEAK_ROUNDS = 64 };
 
-/* ---- plain C: what the compiler makes of it without any set ---- */
+/* ---- plain C, compiled without any instruction set ---- */
 
 static uint64_t read_plain(const uint8_t *p, size_t n)
 {

@@ -70,7 +70,7 @@ void terminal_init(void)
 #if defined(_WIN32) || defined(__wasi__)
     signal(SIGINT, on_interrupt);
 #else
-    /* without SA_RESTART: who waits for a line hears of it */
+    /* without SA_RESTART: the signal ends a wait for a line */
     struct sigaction interrupt = { .sa_handler = on_interrupt };
     sigemptyset(&interrupt.sa_mask);
     sigaction(SIGINT, &interrupt, NULL);

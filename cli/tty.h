@@ -22,7 +22,7 @@ typedef enum tty_event {
  * move its cursor. */
 bool      tty_open(void);
 void      tty_close(void);
-/* Only what is safe in a signal handler: the terminal as it was before tty_open. */
+/* Restores the terminal as it was before tty_open; safe in a signal handler. */
 void      tty_restore(void);
 /* Waits at most wait_ms, or for as long as it takes where that is negative. */
 tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms);

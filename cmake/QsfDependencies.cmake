@@ -63,7 +63,7 @@ function(qsf_compile_sources target folder)
     if(QSF_SANITIZE MATCHES "undefined")       # nor is their arithmetic, and it takes minutes to compile
         target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
-    if(WASI)        # a module exports what is visible
+    if(WASI)        # a module exports every visible symbol
         target_compile_options(${target} PRIVATE -DLZ4LIB_VISIBILITY= -DZSTDLIB_VISIBLE=
             -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=)
     endif()

@@ -376,7 +376,7 @@ function showNotes() {
   $('load').disabled = names[0] === 'wasm' || names[0] === 'simd';
 }
 
-/* Not a plain import: what is missing shall be said, not a page that does nothing. */
+/* Not a plain import: the page shall name a missing file, not stay without a function. */
 const packageReady = import('./js/browser.js').then(module => { qsf = module; });
 packageReady.catch(error => complain('The package is not here',
   new Error(`js/browser.js: ${error.message}`), reload));

@@ -61,7 +61,7 @@ export class Download {
   #remote; #lanes; #entry; #signal; #warn; #onBytes; #how;
   #at = 0;                      // bytes [0, at) have come
   #parts = new Parts();
-  #partsFrom = 0;               // what is before is in the entry
+  #partsFrom = 0;               // the bytes before this place are in the entry
   #waiting = new Set();         // {end, resolve, reject}
   #resume;                      // wakes a pump that rests
   #failure;
@@ -115,7 +115,7 @@ export class Download {
     return this;
   }
 
-  /* Nothing but what is asked for, where the server can. */
+  /* Only the range that is asked for, where the server can. */
   async #byRanges() {
     const known = await this.#remote.head(this.#signal);
     if (!this.#remote.ranges || known.length === undefined) {
@@ -176,7 +176,7 @@ export class Download {
     if (this.#keeps) this.#entry.finish();
   }
 
-  /* A server that does not say the length with the file says it with a range of it, or never. */
+  /* A server that does not say the length with the file says it with a range, or never. */
   async #askLength() {
     const {known} = this.#remote;
     try {
@@ -233,7 +233,7 @@ export class Download {
       } catch (error) {
         this.#warn(
           `not stored: ${error.name === 'QuotaExceededError' ? 'there is no room for it' : error.message}`);
-        this.#partsFrom = this.#at;             // what is stored serves this visit; nothing goes behind it
+        this.#partsFrom = this.#at;             // the stored bytes serve this visit; nothing goes behind them
       }
     }
     this.#parts.add(this.#at, part);
@@ -245,7 +245,7 @@ export class Download {
     else waiting.resolve();
   }
 
-  /* Whether all of it is stored, or will be. */
+  /* Whether the whole file is stored, or will be. */
   get #keeps() { return !!this.#entry && this.#partsFrom === this.#at; }
 
   /** The engine tells whether it will read the same bytes again and again.

@@ -143,7 +143,7 @@ export class Lanes {
   }
   /** The server has no ranges: every lane is the whole file, passed over up to the first read. */
   whole() { this.#open = true; }
-  /** Nothing will be read behind what is asked for. */
+  /** Nothing will be read behind the range that is asked for. */
   exact() { this.#exact = true; }
 
   /**

@@ -19,7 +19,7 @@ function joined(start) {
   };
 }
 
-/* What is stored can be read here, not written. */
+/* Stored files can be read here, not written. */
 const backend = async () => ({
   ...await opfs(),
   openToWrite() {

@@ -249,7 +249,7 @@ export function loadIn(startWorker, from, options) {
   return open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
 }
 
-/** The same for what is to be known before loading. */
+/** The same for estimate(), which answers before loading. */
 export function estimateIn(startWorker, from, options) {
   const use = async (port, estimate) => {
     await port.close(new QsfError('DISPOSED', 'the estimate is made'));

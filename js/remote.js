@@ -81,7 +81,7 @@ export class RemoteSource {
     }
     return id;
   }
-  /** Nothing is written any more when it returns, and nobody hears of it. */
+  /** Afterwards nothing writes to the read's memory any more, and nobody hears of the read. */
   cancel(id) {
     const read = this.#reads.get(id);
     if (!read) return;

@@ -12,7 +12,7 @@ import {bytesSource} from './source.js';
 /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
 const AHEAD = 8;
 
-/* Told from outside; a promise of it for those who wait. */
+/* A signal from outside, and a promise for those who wait for it. */
 class Stop {
   aborted = false;
   error = new QsfError('CANCELLED', 'cancelled');

@@ -43,7 +43,7 @@ function readPlace(bytes) {
     .every(n => Number.isSafeInteger(n) && n >= 0) && meta.stored <= meta.length;
   return sound ? meta : undefined;
 }
-/** What KEY.meta says; undefined where nothing of it is whole. */
+/** What KEY.meta says; undefined where no record in the file is whole. */
 function readMeta(bytes) {
   const places = [0, 1].map(i => bytes && readPlace(bytes.subarray(i * PLACE, (i + 1) * PLACE)))
     .filter(Boolean);
@@ -226,7 +226,7 @@ export class Store {
     }));
   }
 
-  /** Removes what is kept of url, or all; the bytes that are free now. */
+  /** Removes the kept bytes of url, or of all; returns how many bytes are free now. */
   async delete(url) {
     let freed = 0;
     for (const {key, meta, size} of await this.#entries()) {
@@ -249,7 +249,7 @@ export class Store {
     return freed;
   }
 
-  /** Whether what is kept of url is all of it, whole, and what the server has now. */
+  /** Whether the whole file at url is kept, undamaged, and the same as the server's now. */
   async validate(url, {signal} = {}) {
     const say = (state, message) => ({state, message});
     const entry = (await this.#entries()).find(e => e.meta?.url === url);

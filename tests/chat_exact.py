@@ -136,7 +136,7 @@ OWN = {
 }
 COMMENT = "{# {{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}} #}"
 TURN = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-# What is changed in one of OWN: (name of it, [old, new]...); every one is unknown, or written as
+# What is changed in one of OWN: (its name, [old, new]...); every one is unknown, or written as
 # Jinja writes it.
 VARIANTS = [
     # the five of the kind that strangers found

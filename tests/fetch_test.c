@@ -1,4 +1,4 @@
-/* The fetch's slots: what is read how often, and who gives way.
+/* The fetch's slots: how often each range is read, and which slot gives way.
  * SPDX-License-Identifier: MIT */
 #include "qsf.h"
 #include "test.h"

@@ -30,7 +30,7 @@ static char hf_dir[512];        /* "" where the script could not run */
 #endif
 static char hf_script[512];
 
-/* ---- reading what is expected ---- */
+/* ---- reading the expected values ---- */
 
 static char *read_file(const char *path, size_t *len)
 {

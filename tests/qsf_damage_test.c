@@ -68,7 +68,7 @@ TEST(every_truncation_and_appended_bytes_are_errors)
     mem_host_done(&h);
 }
 
-/* Changes one thing and makes every checksum right: what is left is the reader's own judgement. */
+/* Changes one thing and makes every checksum right: only the reader's own checks are left. */
 static qsf_status judged(mem_host *h, const uint8_t *whole, uint64_t len, uint64_t at,
                          const void *bytes, size_t n)
 {

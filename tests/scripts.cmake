@@ -39,7 +39,7 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs_pages_test.py)
 endif()
 
-# ---- lines of at most 110 columns, files of 600 lines, functions of 60 ----
+# ---- the shape of every file: lines, functions, headers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(lines_test 60 lines_test.py)
     qsf_script(shape_test 60 shape_test.py)

@@ -158,7 +158,7 @@ static qsf_status file_run(opened *f, bool *same)
     return st;
 }
 
-/* Layers of more than 256 KB, for what is large goes past the page cache. */
+/* Layers of more than 256 KB, because large reads go past the page cache. */
 static bool make_model(void)
 {
     opened f;

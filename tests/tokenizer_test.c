@@ -46,7 +46,7 @@ TEST(bpe_merges_by_rank_then_from_the_left)
     IDS(&s.v, "aaa", 0, BPE_AA, 'a');
     IDS(&s.v, "aaaaaaa", 0, BPE_AAAA, BPE_AA, 'a');
     IDS(&s.v, "a a", 0, 'a', ' ', 'a');
-    IDS(&s.v, "\xff\xfe", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);      /* what is no UTF-8 is U+FFFD */
+    IDS(&s.v, "\xff\xfe", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);      /* U+FFFD for no UTF-8 */
     IDS(&s.v, "a\0a", 0, 'a', 0, 'a');
 }
 

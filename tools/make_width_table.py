@@ -28,7 +28,7 @@ def width(c):
     if within(c, PLANNED):
         return 2
     if category == "Cn":
-        return None                     # joins what is around it: fewer ranges
+        return None                     # joins its neighbours: fewer ranges
     return 2 if u.east_asian_width(chr(c)) in "WF" else 1
 
 

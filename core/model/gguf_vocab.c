@@ -217,7 +217,7 @@ static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_erro
     return QSF_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole vocabulary ---- */
 
 static qsf_status read_kind(const gguf *g, qsf_error *err)
 {

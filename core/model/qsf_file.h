@@ -12,7 +12,7 @@ enum {
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,
-    QSF_UNIT_ALIGN    = 4096,       /* units begin at multiples of it */
+    QSF_UNIT_ALIGN    = 4096,       /* units begin at multiples of this */
     QSF_DATA_ALIGN    = 64,         /* in a unit, tensors' data do; so their headers end there */
     /* zeros before the embedding header, part of its unit */
     QSF_EMBD_FRONT    = QSF_DATA_ALIGN - QSF_EMBD_HEAD,
@@ -27,7 +27,7 @@ void qsf_tensor_header_put(uint8_t out[QSF_TENSOR_HEAD], const qsf_tensor *t);
 /* layer_type: what type byte 0xFF stands for.  Fills t->bytes too. */
 qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t,
                                  qsf_error *err);
-/* The block that goes with a type where byte 14 is log2_block. */
+/* The block size of a type where byte 14 of the header is log2_block. */
 uint32_t   qsf_header_block(uint32_t type, uint8_t log2_block);
 /* Whether readers step over tensors of this kind: padding, and what a later version may add. */
 static inline bool qsf_kind_skipped(uint32_t kind) { return kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS; }

@@ -80,7 +80,7 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s, %llu bytes at %llu, does not fit its %llu bytes",
                         s->path, qsf_kind_name(t->kind), where, (unsigned long long)t->bytes,
                         (unsigned long long)place, (unsigned long long)u->raw);
-    /* What is read in words must lie at words. */
+    /* Tensors that are read in words must be aligned to words. */
     if (place % (t->type == QSF_T_F32 || t->type == QSF_T_SPARSE ? 4
                  : t->type == QSF_T_F16 || t->type == QSF_T_BF16 ? 2 : 1))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s lies at an odd place", s->path,

@@ -251,7 +251,7 @@ qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
     return QSF_OK;
 }
 
-/* Compresses the layer in w->raw and writes what is smaller.  *payload: bytes written. */
+/* Compresses the layer in w->raw and writes the smaller form.  *payload: bytes written. */
 static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compression, qsf_error *err)
 {
     const uint64_t cap = qsf_pack_bound(w->o.compression, w->at);
@@ -330,7 +330,7 @@ static uint32_t writer_max_chunks(uint64_t rows, uint64_t more, uint64_t cols)
                       / QSF_CRC_CHUNK + 2);
 }
 
-/* What is known at the beginning. */
+/* Writes the keys whose values are known at the beginning. */
 static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta,
                             uint32_t n_meta, const qsf_write_options *o)
 {
@@ -341,7 +341,7 @@ static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_voc
     qsf_ext_put_vocab(x, v);
 }
 
-/* What is known at the end. */
+/* Writes the keys whose values are known only at the end. */
 static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_crc, uint32_t n_tensors,
                             uint32_t n_embd, uint32_t n_final)
 {

@@ -1,4 +1,4 @@
-/* The table of slots, and how what is wanted comes into one.
+/* The table of slots, and how a range that is wanted comes into one.
  * SPDX-License-Identifier: MIT */
 #include "weights/fetch.h"
 
@@ -79,7 +79,7 @@ static qsf_status slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_
     return QSF_OK;
 }
 
-/* Ends what runs, whatever comes of it. */
+/* Ends all running reads and ignores their results. */
 static void slot_stop(const qsf_fetch *f, qsf_slot *slot)
 {
     const qsf_platform *io = f->source->io;
@@ -205,7 +205,7 @@ static bool slot_has(const qsf_slot *slot, const qsf_want *want)
     return !want->tile || slot->tile.data == qsf_slot_at(slot, want->begin);
 }
 
-/* The slot that has what is wanted or will have it, -1: none. */
+/* The slot that has the wanted range or will have it, -1: none. */
 static int32_t slot_find(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     if (shelf == &f->units) return f->slot_of[qsf_source_unit(f->source, want->id)];

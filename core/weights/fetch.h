@@ -33,14 +33,14 @@ typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY }
 /* How long something took, in ns. */
 typedef struct qsf_fetch_times {
     uint64_t read;            /* until its bytes were there; a thread counts from its last read on */
-    uint64_t prepare;         /* all that came then; of it: */
+    uint64_t prepare;         /* all that came then, of which: */
     qsf_unit_times unit;
 } qsf_fetch_times;
 
 /* What somebody wants. */
 typedef struct qsf_want {
     qsf_unit_id id;
-    uint64_t    begin, end;   /* bytes of it, as stored */
+    uint64_t    begin, end;   /* bytes of the unit, as stored */
     const qsf_tensor *tile;   /* a GGUF matrix that begins the part and becomes tiles; NULL: nothing does */
     bool        ahead;        /* later: nothing that is needed before gives way to it */
     uint32_t    now;          /* ahead, on the shelf for units: the layer that is being computed */
@@ -120,7 +120,7 @@ struct qsf_fetch {
 
 /* ---- life ---- */
 
-/* Whether this host has a thread that makes weights of what is read beside computing. */
+/* Whether this host has a thread that turns the bytes read into weights beside computing. */
 bool       qsf_fetch_threaded(const qsf_source *s);
 
 /* Whether a slot keeps its unit for good, and which; else units pass through it. */

@@ -108,7 +108,7 @@ async function open(t, path) {
   await page.goto(`http://127.0.0.1:${site.address().port}/${path}`);
   return page;
 }
-/* A page's function: it loads with options and says what came of it. */
+/* A page's function: it loads with options and returns the result. */
 async function runner(t, path) {
   const page = await open(t, path);
   await page.waitForFunction(() => globalThis.run, undefined, {polling: 20});

@@ -59,7 +59,7 @@ const WORDS = (
 const prompt = (n, seed) => Array.from({length: n},
   (_, i) => ` ${WORDS[(seed * 31 + i * (7 + seed)) % WORDS.length]}`).join('');
 
-/* ---- what is measured ---- */
+/* ---- the measurements ---- */
 
 async function tools() {
   const folder = join(CACHE, 'npm-bench'), lock = 'package-lock.json';
@@ -172,7 +172,7 @@ async function speed(m, prefix, {isolation = true, rows}) {
       {context: CONTEXT, threads: isolation ? THREADS : undefined});
     if (!round) say(`${who === 'ours' ? 'qsf' : 'wllama'} runs ${JSON.stringify(opened)}`);
     if (opened.threads !== (isolation ? THREADS : 1)) throw new Error(`${opened.threads} threads`);
-    // what is compiled and read late is not counted
+    // code that is compiled late, and bytes that are read late, are not counted
     await call('decode', prompt(8, 1), 8, 16);
     if (rows.has('memory')) {
       add(`${prefix}counted`, who, await call('counted') / 1e6);     // collects garbage too

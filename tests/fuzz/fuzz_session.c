@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!b.c) fuzz_open(&b);
     fuzz_load(&b, data, size);
 
-    /* The first byte says how many positions; what is missing is zero. */
+    /* The first byte says how many positions; missing bytes are zero. */
     fuzz_bytes whole = { 0 };
     int32_t ids[FUZZ_CTX] = { 0 };
     const size_t n = size ? data[0] % (FUZZ_CTX + 1) : 0;

@@ -45,7 +45,7 @@ static int tile_code(const uint8_t *tile, int form, int r, uint32_t c)
     if (bits == 6) return low | (g[256 + 64 * (k / 16) + b] >> 2 * (k / 4 % 4) & 3) << 4;
     return low;
 }
-/* What is multiplied with the scale. */
+/* The number that is multiplied with the scale. */
 static int code_value(int form, int code)
 {
     static const int iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };

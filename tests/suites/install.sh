@@ -26,7 +26,7 @@ says() {
     grep -q '^model.qsf: no such file' "$1.log" || fail "$1: $(cat "$1.log")"
 }
 
-# prefix: builds everything against what is installed there, and nowhere else.
+# prefix: builds everything against the files installed there, and against no others.
 consumers() {
     prefix=$1 out=$2
     mkdir -p "$out"
