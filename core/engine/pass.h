@@ -13,6 +13,7 @@
 #include "engine/kv.h"
 #include "engine/kv_attention.h"
 #include "engine/rope.h"
+#include "engine/state.h"
 #include "weights/layers.h"
 
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 typedef struct qsf_layer {
     uint32_t index;             /* in the model */
     uint32_t kv;                /* in the KV cache, which has none for layers that quality leaves out */
+    size_t   state;             /* place of its part in a slot of state */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_ff;
     uint32_t window;            /* positions that it sees, 0: all */
@@ -38,6 +40,7 @@ typedef struct qsf_pass {
     const qsf_buffers  *b;              /* output, too */
     const qsf_rope     *rope;           /* [2] global, local */
     const qsf_kv       *kv;             /* output, too */
+    const qsf_state    *state;          /* output, too; NULL: no layer of the model has any */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */

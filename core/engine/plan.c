@@ -174,6 +174,8 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     plan_ends(s, z, state, o, plan);
     if (z->approx) plan_item(plan, "approximate head", z->approx);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o), o->n_seqs));
+    const size_t slot = qsf_state_place(s, o->quality, hp->n_layers);
+    if (slot) plan_item(plan, "state", qsf_state_memory(slot, o->n_seqs) + 2 * QSF_RESERVE_PAGE);
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o));
     plan_item(plan, "staging", plan_stages(state) * plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", plan_description(model));
