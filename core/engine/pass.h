@@ -22,7 +22,6 @@
 typedef struct qsf_layer {
     uint32_t index;             /* in the model */
     uint32_t kv;                /* in the KV cache, which has none for layers that quality leaves out */
-    size_t   state;             /* place of its part in a slot of state */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_ff;
     uint32_t window;            /* positions that it sees, 0: all */
@@ -41,6 +40,7 @@ typedef struct qsf_pass {
     const qsf_rope     *rope;           /* [2] global, local */
     const qsf_kv       *kv;             /* output, too */
     const qsf_state    *state;          /* output, too; NULL: no layer of the model has any */
+    size_t              state_place;    /* of the layer's part in a slot */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
