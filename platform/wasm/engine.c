@@ -5,6 +5,7 @@
  * js/engine.js and js/conversation.js are the other side; the orders of numbers and texts here
  * are engine.js's lists' orders. */
 #include "engine/context.h"
+#include "engine/plan.h"
 #include "tensor/ggml_tiles.h"
 #include "wasm.h"
 
