@@ -148,9 +148,11 @@ static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t 
     }
     qsf_status st = qsf_seq_truncate(m->context, 0, (uint32_t)same);
     if (st) return st;
+    same = qsf_seq_length(m->context, 0);       /* a model with state may go further back */
     memcpy(m->ids + same, ids + same, (n - same) * sizeof *ids);
     m->n = n;
-    return qsf_feed(m->context, 0, ids + same, n - same, logits);
+    if ((st = qsf_feed(m->context, 0, ids + same, n - same, logits))) return st;
+    return qsf_seq_checkpoint(m->context, 0);   /* guesses follow, which may be wrong */
 }
 
 size_t draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)

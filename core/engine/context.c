@@ -34,6 +34,9 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     qsf_status st = qsf_context_check(o, err);
     if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
+    if (o->early_exit > 0 && qsf_state_place(m->source, o->quality, m->source->hp.n_layers))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would leave "
+                        "behind: go without it", m->source->path);
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
     o->isa = k->isa;
@@ -133,7 +136,10 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers),
                        hp->n_kv_heads, hp->head_dim);
-    return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
+    const qsf_status st = qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
+    if (st) return st;
+    const size_t state = qsf_state_place(c->model->source, c->o.quality, hp->n_layers);
+    return qsf_state_init(&c->state, mem, state, c->o.n_seqs, err);
 }
 
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
@@ -171,6 +177,7 @@ void qsf_context_free(qsf_context *c)
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
     qsf_fetch_done(&c->fetch);
+    qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
     context_tables(c, c->hp, &c->o, list);
     qsf_pieces_free(mem, list, CONTEXT_TABLES);

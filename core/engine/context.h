@@ -43,6 +43,7 @@ struct qsf_context {
 
     qsf_kv         kv;               /* sequences */
     qsf_kv_attention kv_attention;
+    qsf_state      state;
     qsf_early_exit early_exit;
 
     qsf_rope       rope[2];          /* global, local */
