@@ -87,10 +87,10 @@ done:
 
 enum { CONTEXT_TABLES = 5 };
 
-static void context_tables(qsf_context *c, const qsf_hparams *hp, const qsf_context_options *o,
+static void context_tables(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
                            qsf_piece list[CONTEXT_TABLES])
 {
-    const uint32_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
+    const uint32_t rows = qsf_rows_most(o), half = qsf_rope_half(&s->hp);
     list[0] = QSF_PIECE(c->batch.rows, rows, "batch");
     list[1] = QSF_PIECE(c->batch.groups, rows, "batch");
     list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
@@ -98,11 +98,11 @@ static void context_tables(qsf_context *c, const qsf_hparams *hp, const qsf_cont
     list[4] = QSF_PIECE(c->rope[1].freq, half, "rotary frequencies");
 }
 
-uint64_t qsf_context_tables(const qsf_hparams *hp, const qsf_context_options *o)
+uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o)
 {
     qsf_context c;
     qsf_piece list[CONTEXT_TABLES];
-    context_tables(&c, hp, o, list);
+    context_tables(&c, s, o, list);
     return qsf_pieces_bytes(list, CONTEXT_TABLES);
 }
 
@@ -113,7 +113,7 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->hp, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, c->hp, &c->o);
-    context_tables(c, c->hp, &c->o, list);
+    context_tables(c, c->model->source, &c->o, list);
     return qsf_pieces_alloc(mem, list, CONTEXT_TABLES, err);
 }
 
@@ -179,7 +179,7 @@ void qsf_context_free(qsf_context *c)
     qsf_fetch_done(&c->fetch);
     qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
-    context_tables(c, c->hp, &c->o, list);
+    context_tables(c, c->model->source, &c->o, list);
     qsf_pieces_free(mem, list, CONTEXT_TABLES);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);

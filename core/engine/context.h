@@ -56,6 +56,6 @@ struct qsf_context {
 };
 
 /* Bytes of a context's own tables: those of a batch, of sequences, of rotary frequencies. */
-uint64_t qsf_context_tables(const qsf_hparams *hp, const qsf_context_options *o);
+uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o);
 
 #endif

@@ -198,7 +198,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
     plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o));
     plan_item(plan, "staging", qsf_fetch_staging(&fetch));
     plan_item(plan, "description and vocabulary", plan_description(model));
-    plan_item(plan, "tables", plan_own(s, o) + z->tables + qsf_context_tables(hp, o));
+    plan_item(plan, "tables", plan_own(s, o) + z->tables + qsf_context_tables(s, o));
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", plan_stacks(s, o));
     plan_item(plan, "program", plan_program(model));

@@ -2,9 +2,10 @@
  * sums of a recurrent mixer.
  * SPDX-License-Identifier: MIT
  *
- * Keys and values can be cut to any length, state cannot.  So a sequence has a few slots, each with the
- * state behind some position.  A batch reads the slot of the sequence's length and writes another one:
- * the beginning of the last batch stays without a copy.  Going back is choosing an older slot.
+ * Keys and values can be cut to any length, state cannot.  So a sequence has a few slots, each with
+ * the state behind some position.  A batch reads the slot of the sequence's length and writes
+ * another one: the beginning of the last batch stays without a copy.  Going back is choosing an
+ * older slot.
  *
  * Position 0 needs no slot: its state is all zeros. */
 #ifndef QSF_STATE_H
@@ -32,7 +33,8 @@ typedef struct qsf_state {
     uint8_t *data;              /* [n_seqs][QSF_STATE_SLOTS][bytes] */
 } qsf_state;
 
-/* The bytes of a slot that the first n layers take, of those that run: the place of layer n's part. */
+/* The bytes of a slot that the first n layers take, of those that run: the place of
+ * layer n's part. */
 size_t     qsf_state_place(const qsf_source *s, float quality, uint32_t n);
 /* The memory of a store with such slots. */
 uint64_t   qsf_state_memory(size_t bytes, uint32_t n_seqs);
@@ -45,9 +47,9 @@ void qsf_state_grow(qsf_state *st, uint32_t s, uint32_t n);
 /* The batch is done: what its rows wrote counts. */
 void qsf_state_batch_done(qsf_state *st);
 
-/* For mixers: the slot with what a row at position pos of sequence s begins with, and the slot that it
- * must leave its own in, every byte of the layer's part.  Where a batch has several rows of s, the
- * second and later ones read what the row before has left: both slots are the same. */
+/* For mixers: the slot with what a row at position pos of sequence s begins with, and the slot that
+ * it must leave its own in, every byte of the layer's part.  Where a batch has several rows of s,
+ * the second and later ones read what the row before has left: both slots are the same. */
 static inline uint8_t *qsf_state_slot(const qsf_state *st, uint32_t s, uint32_t slot)
 {
     return st->data + ((size_t)s * QSF_STATE_SLOTS + slot) * st->bytes;

@@ -158,7 +158,8 @@ void qsf_turn_free(qsf_turn *t)
 
 /* ---- the end ---- */
 
-/* Takes the guesses that were not picked out of the sequence; those that were are fed like others. */
+/* Takes the guesses that were not picked out of the sequence; those that were are fed
+ * like others. */
 static void turn_forget(qsf_turn *t)
 {
     if (t->stage == TURN_READY && t->right < t->n_guess)
@@ -195,8 +196,8 @@ static qsf_status turn_failed(qsf_turn *t, qsf_status st)
 
 /* ---- the beginning ---- */
 
-/* Cuts the sequence to what it has in common with ids, but for one token whose logits are
- * needed.  Where that leaves it is a place to go back to: the next prompt may differ from this one. */
+/* Cuts the sequence to what it has in common with ids, but for one token whose logits are needed.
+ * Where that leaves it is a place to go back to: the next prompt may differ from this one. */
 static qsf_status turn_keep(qsf_turn *t, const int32_t *ids, size_t n)
 {
     qsf_status st = QSF_OK;
