@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row is an object of strings and numbers, so the reader keeps no stack: what it has seen since the last '{' is the row. */
+/* A row is an object of strings and numbers, so the reader keeps no stack: what it has seen since
+ * the last '{' is the row. */
 typedef struct bench_scan { const char *p; bench_row row; bool has_test, has_median, ours; } bench_scan;
 
 /* The string behind the quote at s->p into out, cut at cap; false where it does not end. */

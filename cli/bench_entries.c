@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "bench_kernels.h"
 
-/* Sizes as models have them: N floats of a row, V of a vocabulary, P cached positions of D dimensions for R query heads. */
+/* Sizes as models have them: N floats of a row, V of a vocabulary, P cached positions of D
+ * dimensions for R query heads. */
 enum { EB_N = 4096, EB_V = 150000, EB_P = QSF_KV_BLOCK, EB_D = 64, EB_R = 4 };
 
 static const float eb_ones[EB_R] = { 1, 1, 1, 1 };
@@ -16,41 +17,54 @@ static void eb_softmax_step(kernel_bench *e)
 }
 static float *eb_copy(kernel_bench *e, size_t n) { return memcpy(e->c, e->a, n * sizeof(float)); }
 
-/* X(test, elements, call): kernels that change their input get a copy, whose time is in the figure. */
-#define EB_ENTRIES(X)                                                                                                                 \
-    X(quantize_act, KB_COLS, e->k.quantize_act(&e->x, 0, e->a, KB_COLS))                                                              \
-    X(matmul_f32_1, 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 1, 64, KB_COLS))                                     \
-    X(matmul_f32_8, 8 * 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 8, 64, KB_COLS))                                 \
-    X(matmul_f16_1, 64 * KB_COLS, e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))               \
-    X(matmul_f16_8, 8 * 64 * KB_COLS, e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))           \
-    X(matmul_bf16_1, 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))             \
-    X(matmul_bf16_8, 8 * 64 * KB_COLS, e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))         \
-    X(attention_scores_f16, EB_P * EB_D * EB_R, e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))               \
-    X(attention_scores_q8, EB_P * EB_D * EB_R, e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1)) \
-    X(attention_weights_q8, EB_P * EB_R, e->k.attention_weights_q8((uint8_t *)e->c, e->y, e->b, EB_P, e->b, EB_P, EB_R))              \
-    X(attention_weighted_sum_q8, EB_P * EB_D * EB_R, e->k.attention_weighted_sum_q8(e->c, eb_ones, (const uint8_t *)e->q, e->b, e->q, EB_D, EB_R)) \
-    X(attention_weighted_sum_f16, EB_P * EB_D * EB_R, e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R)) \
-    X(attention_softmax_inplace, EB_P, eb_softmax_step(e))                                                                            \
-    X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                                                         \
-    X(layer_norm, EB_N, e->k.layer_norm(e->c, e->a, e->b, e->b, EB_N, 1e-5f))                                                         \
-    X(rms_norm, EB_N, e->k.rms_norm(e->c, e->a, e->b, EB_N, 1e-5f))                                                                   \
-    X(rope_apply, EB_N, e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, false))                            \
-    X(rope_apply_pairs, EB_N, e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, true))                       \
-    X(silu_mul, EB_N, e->k.silu_mul(e->c, e->a, e->b, EB_N))                                                                          \
-    X(gelu_mul, EB_N, e->k.gelu_mul(e->c, e->a, e->b, EB_N))                                                                          \
-    X(silu_inplace, EB_N, e->k.silu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
-    X(gelu_inplace, EB_N, e->k.gelu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
-    X(relu_inplace, EB_N, e->k.relu_inplace(eb_copy(e, EB_N), EB_N))                                                                  \
-    X(softcap_inplace, EB_N, e->k.softcap_inplace(eb_copy(e, EB_N), 30, EB_N))                                                        \
-    X(vec_add, EB_N, e->k.vec_add(e->c, e->a, e->b, EB_N))                                                                            \
-    X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                                            \
-    X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                                                     \
-    X(top_k_filter, EB_V, e->k.top_k_filter(eb_copy(e, EB_V), EB_V, 40))                                                              \
-    X(fp16_to_fp32_array, EB_N, e->k.fp16_to_fp32_array(e->c, e->h, EB_N))                                                            \
-    X(fp32_to_fp16_array, EB_N, e->k.fp32_to_fp16_array((uint16_t *)(void *)e->c, e->a, EB_N))                                        \
-    X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                                                \
-    X(quantize_kv_levels, EB_D, e->k.quantize_kv_levels((uint8_t *)e->c, (uint16_t *)(void *)e->y, e->a, EB_D, 4))                    \
-    X(unpack_kv_levels, EB_P * EB_D, e->k.unpack_kv_levels((int8_t *)e->c, (const uint8_t *)e->q, EB_P * EB_D / 2, 64, 4))            \
+/* X(test, elements, call): kernels that change their input get a copy,
+ * whose time is in the figure. */
+#define EB_ENTRIES(X)                                                                                       \
+    X(quantize_act, KB_COLS, e->k.quantize_act(&e->x, 0, e->a, KB_COLS))                                    \
+    X(matmul_f32_1, 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 1, 64, KB_COLS))           \
+    X(matmul_f32_8, 8 * 64 * KB_COLS, e->k.matmul_f32(e->c, 64, e->a, e->b, KB_COLS, 8, 64, KB_COLS))       \
+    X(matmul_f16_1, 64 * KB_COLS,                                                                           \
+      e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))                 \
+    X(matmul_f16_8, 8 * 64 * KB_COLS,                                                                       \
+      e->k.matmul_f16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))                 \
+    X(matmul_bf16_1, 64 * KB_COLS,                                                                          \
+      e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 1, 64, KB_COLS, e->c + KB_FLOATS / 2))                \
+    X(matmul_bf16_8, 8 * 64 * KB_COLS,                                                                      \
+      e->k.matmul_bf16(e->c, 64, e->h, e->b, KB_COLS, 8, 64, KB_COLS, e->c + KB_FLOATS / 2))                \
+    X(attention_scores_f16, EB_P * EB_D * EB_R,                                                             \
+      e->k.attention_scores_f16(e->c, EB_P, e->a, e->h, EB_P, EB_D, EB_R, 1))                               \
+    X(attention_scores_q8, EB_P * EB_D * EB_R,                                                              \
+      e->k.attention_scores_q8(e->c, EB_P, e->q, e->b, eb_sums, e->q, e->b, EB_P, EB_D, EB_R, 1))           \
+    X(attention_weights_q8, EB_P * EB_R,                                                                    \
+      e->k.attention_weights_q8((uint8_t *)e->c, e->y, e->b, EB_P, e->b, EB_P, EB_R))                       \
+    X(attention_weighted_sum_q8, EB_P * EB_D * EB_R,                                                        \
+      e->k.attention_weighted_sum_q8(e->c, eb_ones, (const uint8_t *)e->q, e->b, e->q, EB_D, EB_R))         \
+    X(attention_weighted_sum_f16, EB_P * EB_D * EB_R,                                                       \
+      e->k.attention_weighted_sum_f16(e->c, eb_ones, e->b, EB_P, e->h, EB_P, EB_D, EB_R))                   \
+    X(attention_softmax_inplace, EB_P, eb_softmax_step(e))                                                  \
+    X(causal_mask_apply, EB_P, e->k.causal_mask_apply(e->c, EB_P, 0, 20, 10))                               \
+    X(layer_norm, EB_N, e->k.layer_norm(e->c, e->a, e->b, e->b, EB_N, 1e-5f))                               \
+    X(rms_norm, EB_N, e->k.rms_norm(e->c, e->a, e->b, EB_N, 1e-5f))                                         \
+    X(rope_apply, EB_N, e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, false))  \
+    X(rope_apply_pairs, EB_N,                                                                               \
+      e->k.rope_apply(eb_copy(e, EB_N), EB_N / EB_D, EB_D, EB_D / 2, e->a, e->b, true))                     \
+    X(silu_mul, EB_N, e->k.silu_mul(e->c, e->a, e->b, EB_N))                                                \
+    X(gelu_mul, EB_N, e->k.gelu_mul(e->c, e->a, e->b, EB_N))                                                \
+    X(silu_inplace, EB_N, e->k.silu_inplace(eb_copy(e, EB_N), EB_N))                                        \
+    X(gelu_inplace, EB_N, e->k.gelu_inplace(eb_copy(e, EB_N), EB_N))                                        \
+    X(relu_inplace, EB_N, e->k.relu_inplace(eb_copy(e, EB_N), EB_N))                                        \
+    X(softcap_inplace, EB_N, e->k.softcap_inplace(eb_copy(e, EB_N), 30, EB_N))                              \
+    X(vec_add, EB_N, e->k.vec_add(e->c, e->a, e->b, EB_N))                                                  \
+    X(vec_mul, EB_N, e->k.vec_mul(e->c, e->a, e->b, EB_N))                                                  \
+    X(vec_scale, EB_N, e->k.vec_scale(eb_copy(e, EB_N), 2, EB_N))                                           \
+    X(top_k_filter, EB_V, e->k.top_k_filter(eb_copy(e, EB_V), EB_V, 40))                                    \
+    X(fp16_to_fp32_array, EB_N, e->k.fp16_to_fp32_array(e->c, e->h, EB_N))                                  \
+    X(fp32_to_fp16_array, EB_N, e->k.fp32_to_fp16_array((uint16_t *)(void *)e->c, e->a, EB_N))              \
+    X(quantize_kv_8bit, EB_D, e->k.quantize_kv_8bit((int8_t *)e->c, e->y, e->a, EB_D))                      \
+    X(quantize_kv_levels, EB_D,                                                                             \
+      e->k.quantize_kv_levels((uint8_t *)e->c, (uint16_t *)(void *)e->y, e->a, EB_D, 4))                    \
+    X(unpack_kv_levels, EB_P * EB_D,                                                                        \
+      e->k.unpack_kv_levels((int8_t *)e->c, (const uint8_t *)e->q, EB_P * EB_D / 2, 64, 4))                 \
     X(hadamard_inplace, EB_D, e->k.hadamard_inplace(eb_copy(e, EB_D), EB_D, 1))
 
 #define X(name, count, call) static void eb_run_##name(void *arg) { kernel_bench *e = arg; call; }

@@ -1,9 +1,10 @@
-/* --head-topk: how often the approximate heads find the exact head's likeliest token, and the time they take.
+/* --head-topk: how often the approximate heads find the exact head's likeliest token, and the time
+ * they take.
  * SPDX-License-Identifier: MIT
  *
- * The text's tokens are cut into windows; of each window the second half is compared, position by position, as if it were being generated.
- * Times are medians over tokens that are computed one by one, in turns with the exact head: a token with its logits, less one without, is
- * the head. */
+ * The text's tokens are cut into windows; of each window the second half is compared, position by
+ * position, as if it were being generated.  Times are medians over tokens that are computed one by
+ * one, in turns with the exact head: a token with its logits, less one without, is the head. */
 #include "benchmark.h"
 
 #include "base/platform.h"
@@ -82,7 +83,8 @@ static int head_window(head_bench *b, const int32_t *ids, uint64_t *same, uint64
             const qsf_status st = qsf_compute(both[k], rows, HEAD_BATCH);
             if (st) return report_context(both[k], st);
         }
-        for (uint32_t i = 0; i < HEAD_BATCH; i++) *same += head_best(b, qsf_logits(b->exact, i)) == head_best(b, qsf_logits(b->other, i));
+        for (uint32_t i = 0; i < HEAD_BATCH; i++)
+            *same += head_best(b, qsf_logits(b->exact, i)) == head_best(b, qsf_logits(b->other, i));
         *all += HEAD_BATCH;
         if (interrupted()) return EXIT_INTERRUPTED;
     }
@@ -91,7 +93,8 @@ static int head_window(head_bench *b, const int32_t *ids, uint64_t *same, uint64
 
 static int head_agreement(head_bench *b)
 {
-    const size_t windows = b->n_ids / HEAD_WINDOW, wanted = ((size_t)b->set->positions + HEAD_WINDOW / 2 - 1) / (HEAD_WINDOW / 2);
+    const size_t windows = b->n_ids / HEAD_WINDOW,
+        wanted = ((size_t)b->set->positions + HEAD_WINDOW / 2 - 1) / (HEAD_WINDOW / 2);
     const size_t n = wanted < windows ? wanted : windows;
     uint64_t same = 0, all = 0;
     for (size_t w = 0; w < n; w++) {
@@ -115,7 +118,8 @@ static int head_less(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Milliseconds a token: the median, which a token that had to wait for the processor does not move. */
+/* Milliseconds a token: the median, which a token that had to wait for the
+ * processor does not move. */
 static qsf_status head_tokens(head_bench *b, qsf_context *c, bool logits, uint32_t n, double *ms)
 {
     double each[HEAD_WINDOW] = { 0 };
@@ -135,7 +139,8 @@ static int head_speed(head_bench *b)
 {
     qsf_context *const both[2] = { b->exact, b->other };
     const char *const names[2] = { "exact", b->name };
-    const uint32_t n = b->set->decodes.v[0] && b->set->decodes.v[0] < HEAD_WINDOW ? b->set->decodes.v[0] : HEAD_WINDOW;
+    const uint32_t n = b->set->decodes.v[0] && b->set->decodes.v[0] < HEAD_WINDOW ? b->set->decodes.v[0]
+        : HEAD_WINDOW;
     bench_samples head[2] = { { .n = 0 } }, decode[2] = { { .n = 0 } };
     for (long long i = 0; i < b->set->reps; i++)
         for (int k = 0; k < 2; k++) {
@@ -154,7 +159,7 @@ static int head_speed(head_bench *b)
     return EXIT_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole measurement ---- */
 
 static int head_mode(head_bench *b, qsf_head_mode mode, const char *name)
 {
@@ -178,11 +183,13 @@ static int head_text(head_bench *b)
     char *text = read_whole(b->set->head_topk, &len);
     if (!text) return EXIT_IO;
     b->ids = malloc((len + 16) * sizeof *b->ids);
-    const qsf_status st = b->ids ? qsf_tokens_encode(b->model, text, len, QSF_TOK_ADD_SPECIAL, b->ids, len + 16, &b->n_ids, &b->error) : QSF_E_MEMORY;
+    const qsf_status st = b->ids ? qsf_tokens_encode(b->model, text, len, QSF_TOK_ADD_SPECIAL, b->ids,
+                                                     len + 16, &b->n_ids, &b->error) : QSF_E_MEMORY;
     free(text);
     if (st) return report(&b->error);
     if (b->n_ids >= HEAD_WINDOW) return EXIT_OK;
-    fprintf(stderr, "%s has %zu tokens; at least %d are needed\n", b->set->head_topk, b->n_ids, (int)HEAD_WINDOW);
+    fprintf(stderr, "%s has %zu tokens; at least %d are needed\n", b->set->head_topk, b->n_ids,
+            (int)HEAD_WINDOW);
     return EXIT_USAGE;
 }
 
@@ -191,7 +198,8 @@ static int head_model(head_bench *b)
     qsf_model_info info;
     qsf_stats st;
     bench_row_model(&b->row, b->path);
-    if (qsf_model_open(b->path, NULL, &b->model, &b->error) || head_context(b, QSF_HEAD_EXACT, &b->exact)) return report(&b->error);
+    if (qsf_model_open(b->path, NULL, &b->model, &b->error) || head_context(b, QSF_HEAD_EXACT, &b->exact))
+        return report(&b->error);
     qsf_model_get_info(b->model, &info);
     qsf_context_get_stats(b->exact, &st);
     b->n_vocab = info.n_vocab;
@@ -208,7 +216,8 @@ int bench_heads(const bench_settings *set, bench_report *rep)
     for (size_t m = 0; m < set->models.n; m++)
         for (size_t i = 0; i < (set->isas.n ? set->isas.n : 1); i++)
             for (size_t t = 0; t < set->threads.n; t++) {
-                head_bench b = { .set = set, .report = rep, .path = set->models.items[m], .threads = set->threads.v[t], .isa = set->isas.n ? set->isas.v[i] : NULL };
+                head_bench b = { .set = set, .report = rep, .path = set->models.items[m],
+                                 .threads = set->threads.v[t], .isa = set->isas.n ? set->isas.v[i] : NULL };
                 const int code = head_model(&b);
                 qsf_context_free(b.exact);
                 qsf_model_close(b.model);

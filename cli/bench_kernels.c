@@ -1,4 +1,5 @@
-/* qsf-bench --kernels: what the machine can do, then every product with quantised weights as a share of that.
+/* qsf-bench --kernels: what the machine can do, then every product with quantised weights as a
+ * share of that.
  * SPDX-License-Identifier: MIT */
 #include "bench_kernels.h"
 
@@ -48,7 +49,8 @@ void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_sampl
 {
     const size_t calls = bench_calibrate(kb, work, arg);
     out->n = 0;
-    for (long long i = 0; i < kb->set->reps; i++) out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
+    for (long long i = 0; i < kb->set->reps; i++)
+        out->v[out->n++] = bench_calls(kb, work, arg, calls) / (double)calls;
 }
 
 /* ---- products with weights in cache, one thread ---- */
@@ -70,7 +72,8 @@ static near_work near_begin(kernel_bench *kb, qsf_form form, uint32_t block, uin
     return (near_work){ kb, form, block, KB_NEAR / row ? KB_NEAR / row : 1, KB_COLS / block };
 }
 
-/* The best repetition against the best of the peak's loop, which runs again behind each: two milliseconds are either undisturbed or worth nothing. */
+/* The best repetition against the best of the peak's loop, which runs again behind each: two
+ * milliseconds are either undisturbed or worth nothing. */
 static void measure_near(kernel_bench *kb, const char *test, qsf_form form, uint32_t block, uint32_t n)
 {
     near_work work = near_begin(kb, form, block, n);
@@ -109,15 +112,17 @@ static void far_part(void *arg, uint32_t thread, uint32_t piece)
                           mine.end - mine.begin, KB_COLS / f->block, f->block);
 }
 
-/* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the caches again.  The same bytes' plain reading is
- * measured behind each. */
-static void measure_far(kernel_bench *kb, const bench_team *team, const char *test, qsf_form form, uint32_t block)
+/* A pass is all of the weights, or what takes 50 ms: the next goes on behind it, and has left the
+ * caches again.  The same bytes' plain reading is measured behind each. */
+static void measure_far(kernel_bench *kb, const bench_team *team, const char *test, qsf_form form,
+                        uint32_t block)
 {
     const size_t row = KB_COLS / block * qsf_tile_bytes(form, block);
     const uint32_t threads = qsf_pool_size(team->pool);
     bench_samples s = { .n = 0 }, shares = { .n = 0 };
     near_work near = near_begin(kb, form, block, 1);
-    const double tile_seconds = bench_calls(kb, near_call, &near, 1) / (double)near.tiles, tiles = 0.05 * threads / tile_seconds;
+    const double tile_seconds = bench_calls(kb, near_call, &near, 1) / (double)near.tiles,
+        tiles = 0.05 * threads / tile_seconds;
     size_t parts = kb->w_bytes / row;
     if (tiles < (double)parts) parts = tiles < threads ? threads : (size_t)tiles;
     far_work work = { .shared = { .p = kb->p, .pool = team->pool, .parts = parts },
@@ -145,10 +150,12 @@ static void measure_far(kernel_bench *kb, const bench_team *team, const char *te
 static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_teams)
 {
     static const uint8_t types[QSF_N_FORMS] = {
-        [QSF_F_2Z] = QSF_T_2BIT, [QSF_F_3Z] = QSF_T_3BIT, [QSF_F_4Z] = QSF_T_4BIT, [QSF_F_TERNARY] = QSF_T_TERNARY, [QSF_F_8] = QSF_T_8BIT,
-        [QSF_F_3] = QSF_T_3BIT_S, [QSF_F_4] = QSF_T_4BIT_S, [QSF_F_5] = QSF_T_5BIT_S, [QSF_F_6] = QSF_T_6BIT_S,
-        [QSF_F_5Z] = QSF_T_Q5_1, [QSF_F_IQ4] = QSF_T_IQ4_NL, [QSF_F_Q4K] = QSF_T_Q4_K, [QSF_F_Q5K] = QSF_T_Q5_K,
-        [QSF_F_Q6K] = QSF_T_Q6_K, [QSF_F_Q2K] = QSF_T_Q2_K, [QSF_F_Q3K] = QSF_T_Q3_K, [QSF_F_IQ4XS] = QSF_T_IQ4_XS,
+        [QSF_F_2Z] = QSF_T_2BIT, [QSF_F_3Z] = QSF_T_3BIT, [QSF_F_4Z] = QSF_T_4BIT,
+        [QSF_F_TERNARY] = QSF_T_TERNARY, [QSF_F_8] = QSF_T_8BIT, [QSF_F_3] = QSF_T_3BIT_S,
+        [QSF_F_4] = QSF_T_4BIT_S, [QSF_F_5] = QSF_T_5BIT_S, [QSF_F_6] = QSF_T_6BIT_S,
+        [QSF_F_5Z] = QSF_T_Q5_1, [QSF_F_IQ4] = QSF_T_IQ4_NL, [QSF_F_Q4K] = QSF_T_Q4_K,
+        [QSF_F_Q5K] = QSF_T_Q5_K, [QSF_F_Q6K] = QSF_T_Q6_K, [QSF_F_Q2K] = QSF_T_Q2_K,
+        [QSF_F_Q3K] = QSF_T_Q3_K, [QSF_F_IQ4XS] = QSF_T_IQ4_XS,
     };
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)
@@ -162,7 +169,8 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
                 if (bench_wanted(kb, kb->k.isa, test)) measure_near(kb, test, (qsf_form)form, block, rows[i]);
             }
             snprintf(test, sizeof test, "%s/%u n=1 memory", name, (unsigned)block);
-            for (size_t t = 0; t < n_teams && bench_wanted(kb, kb->k.isa, test); t++) measure_far(kb, &teams[t], test, (qsf_form)form, block);
+            for (size_t t = 0; t < n_teams && bench_wanted(kb, kb->k.isa, test); t++)
+                measure_far(kb, &teams[t], test, (qsf_form)form, block);
         }
     return EXIT_OK;
 }
@@ -176,7 +184,8 @@ static size_t scratch_take(size_t *at, size_t bytes)
     return here;
 }
 
-/* Random numbers: halves below 1 for weights (never infinite or NaN, which would take another time), floats around 0. */
+/* Random numbers: halves below 1 for weights (never infinite or NaN, which would take another
+ * time), floats around 0. */
 static void kernel_fill(kernel_bench *kb)
 {
     uint64_t r = 0x9e3779b97f4a7c15;
@@ -203,22 +212,28 @@ static int kernel_open(kernel_bench *kb)
     kb->w_bytes = (size_t)kb->set->buffer_mb << 20;
     kb->w = kb->p->mem_alloc(kb->p->user, kb->w_bytes);
     size_t at = 0;
-    const size_t q = scratch_take(&at, KB_ROWS * KB_COLS), d = scratch_take(&at, KB_ROWS * KB_COLS / 64 * sizeof(float)),
-                 s = scratch_take(&at, KB_ROWS * KB_COLS / 32 * sizeof(float)), x16 = scratch_take(&at, KB_ROWS * KB_COLS / 8 * sizeof(int16_t)),
+    const size_t q = scratch_take(&at, KB_ROWS * KB_COLS),
+                 d = scratch_take(&at, KB_ROWS * KB_COLS / 64 * sizeof(float)),
+                 s = scratch_take(&at, KB_ROWS * KB_COLS / 32 * sizeof(float)),
+                 x16 = scratch_take(&at, KB_ROWS * KB_COLS / 8 * sizeof(int16_t)),
                  a = scratch_take(&at, KB_FLOATS * sizeof(float)),
-                 b = scratch_take(&at, KB_FLOATS * sizeof(float)), c = scratch_take(&at, KB_FLOATS * sizeof(float)),
+                 b = scratch_take(&at, KB_FLOATS * sizeof(float)),
+                 c = scratch_take(&at, KB_FLOATS * sizeof(float)),
                  h = scratch_take(&at, KB_FLOATS * sizeof(uint16_t)), codes = scratch_take(&at, KB_FLOATS);
     kb->scratch_bytes = at;
-    /* A row of the smallest form is one float for KB_COLS * 2 / 8 bytes; KB_ROWS outputs for the weights in cache are fewer. */
+    /* A row of the smallest form is one float for KB_COLS * 2 / 8 bytes; KB_ROWS outputs for the
+     * weights in cache are fewer. */
     kb->y_bytes = kb->w_bytes / (KB_COLS / 4) * sizeof(float);
     uint8_t *m = kb->w ? qsf_alloc(kb->p, at, "numbers", &err) : NULL;
     kb->scratch = m;
     kb->y = m ? qsf_alloc(kb->p, kb->y_bytes, "results", &err) : NULL;
     if (!kb->y) {
-        fprintf(stderr, "out of memory: the kernels need %lld MB, --buffer makes that less\n", kb->set->buffer_mb + 16);
+        fprintf(stderr, "out of memory: the kernels need %lld MB, --buffer makes that less\n",
+                kb->set->buffer_mb + 16);
         return EXIT_NO_MEMORY;
     }
-    kb->x = (qsf_act){ .q = (int8_t *)m + q, .d = (float *)(void *)(m + d), .s = (float *)(void *)(m + s), .h = (int16_t *)(void *)(m + x16),
+    kb->x = (qsf_act){ .q = (int8_t *)m + q, .d = (float *)(void *)(m + d), .s = (float *)(void *)(m + s),
+                       .h = (int16_t *)(void *)(m + x16),
                        .n = KB_ROWS, .cols = KB_COLS };
     kb->a = (float *)(void *)(m + a), kb->b = (float *)(void *)(m + b), kb->c = (float *)(void *)(m + c);
     kb->h = (uint16_t *)(void *)(m + h), kb->q = (int8_t *)m + codes;
@@ -286,7 +301,8 @@ int bench_all_kernels(const bench_settings *set, bench_report *rep)
         if (seen) qsf_pool_free(teams[n].pool);
         else n++;
     }
-    if (!isas.n && getenv("QSF_ISA") && *getenv("QSF_ISA")) snprintf(isas.v[isas.n++], sizeof isas.v[0], "%s", getenv("QSF_ISA"));
+    if (!isas.n && getenv("QSF_ISA") && *getenv("QSF_ISA"))
+        snprintf(isas.v[isas.n++], sizeof isas.v[0], "%s", getenv("QSF_ISA"));
     if (!isas.n) bench_all_sets(&isas);
     if (!code) bench_reading(&kb, teams, n);
     for (size_t i = 0; !code && i < isas.n; i++) code = bench_set(&kb, isas.v[i], teams, n);

@@ -8,7 +8,7 @@
 
 enum { KB_COLS = 2048, KB_ROWS = 64, KB_FLOATS = 1 << 18 };
 
-/* What is timed: called with the sample's own argument. */
+/* The function that is timed; it is called with the sample's own argument. */
 typedef void bench_work(void *arg);
 
 typedef struct kernel_bench {
@@ -16,7 +16,8 @@ typedef struct kernel_bench {
     bench_report       *report;
     const qsf_platform *p;
     qsf_kernels         k;             /* of the instruction set at work */
-    uint8_t            *w;             /* weights, larger than every cache, in the pages that the engine's weights have */
+    /* weights, larger than every cache, in the pages that the engine's weights have */
+    uint8_t            *w;
     size_t              w_bytes, w_at; /* w_at: where the next pass through memory begins */
     float              *y;             /* of all rows of w */
     size_t              y_bytes;
@@ -33,7 +34,8 @@ typedef struct kernel_bench {
 /* Whether --filter wants "isa test": each of its words is in there. */
 bool bench_wanted(const kernel_bench *kb, const char *isa, const char *test);
 double bench_seconds(const kernel_bench *kb);
-/* Seconds a call of work(arg), as often as --repetitions says, each the mean of calls for two milliseconds. */
+/* Seconds a call of work(arg), as often as --repetitions says,
+ * each the mean of calls for two milliseconds. */
 void bench_time(const kernel_bench *kb, bench_work *work, void *arg, bench_samples *out);
 
 /* ---- bench_entries.c: everything but the products with weights ---- */

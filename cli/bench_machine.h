@@ -1,5 +1,6 @@
-/* What the machine can do: how fast it reads memory and multiplies.  Figures of models and kernels are shares
- * of that. SPDX-License-Identifier: MIT */
+/* What the machine can do: how fast it reads memory and multiplies.  Figures of models and kernels
+ * are shares of that.
+ * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_BENCH_MACHINE_H
 #define QSF_CLI_BENCH_MACHINE_H
 
@@ -28,8 +29,8 @@ typedef struct bench_team {
     bench_reader reader;
 } bench_team;
 
-/* Reports GB/s over len bytes, a multiple of 1024, under the name of test; returns the fastest loop, whose
- * best is reader.best. */
+/* Reports GB/s over len bytes, a multiple of 1024, under the name of test; returns the fastest
+ * loop, whose best is reader.best. */
 bench_reader bench_read(const bench_settings *set, bench_report *rep, qsf_pool *pool, const uint8_t *bytes,
                         size_t len, const char *test);
 /* Seconds of one pass over len bytes. */

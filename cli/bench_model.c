@@ -226,6 +226,7 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
     }
     qsf_seq_truncate(b->context, 0, 0);
     qsf_status st = depth ? qsf_feed(b->context, 0, b->ids, depth, NULL) : QSF_OK;
+    if (!st) st = qsf_seq_checkpoint(b->context, 0);
     qsf_context_reset_stats(b->context);
     for (long long i = 0; !st && i < b->set->reps; i++) {
         qsf_seq_truncate(b->context, 0, depth);

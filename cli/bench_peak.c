@@ -1,5 +1,5 @@
-/* The loops behind qsf-bench's shares.  They have no result that anyone needs: empty assembly statements keep the
- * compiler from seeing that.
+/* The loops behind qsf-bench's shares.  They have no result that anyone needs: empty assembly
+ * statements keep the compiler from seeing that.
  * SPDX-License-Identifier: MIT */
 #if defined(__linux__) && !defined(_DEFAULT_SOURCE)
 #  define _DEFAULT_SOURCE       /* mmap, madvise */
@@ -19,10 +19,11 @@
 #  define PEAK_HIDE(v) __asm__ volatile("" : "+w"(v))
 #endif
 
-/* Many sums hide the latency between two additions to the same one; a round is an addition to each. */
+/* Many sums hide the latency between two additions to the same one;
+ * a round is an addition to each. */
 enum { PEAK_ROUNDS = 64 };
 
-/* ---- plain C: what the compiler makes of it without any set ---- */
+/* ---- plain C, compiled without any instruction set ---- */
 
 static uint64_t read_plain(const uint8_t *p, size_t n)
 {
@@ -49,8 +50,9 @@ static uint64_t peak_plain(uint64_t least)
     return done;
 }
 
-/* ---- one instruction for four products (or more) and their sum: by assembly in fixed registers, because compilers move sums from
- * register to register, which costs half of the speed.  What the registers hold does not matter. ---- */
+/* ---- one instruction for four products (or more) and their sum: by assembly in fixed registers,
+ * because compilers move sums from register to register, which costs half of the speed.  What the
+ * registers hold does not matter. ---- */
 #define PEAK_SUMS(I) I(0) I(1) I(2) I(3) I(4) I(5) I(6) I(7) I(8) I(9) I(10) I(11) I(12) I(13) I(14)
 #define PEAK_INSTRUCTION(name, instruction, products, after, ...)                        \
     static uint64_t name(uint64_t least)                                                 \
@@ -92,14 +94,16 @@ static uint64_t peak_sse42(uint64_t least)
 }
 QSF_TARGET_END
 
-/* ---- AVX2: two products of a pair in 16 bits, four pairs before they are widened, as 4-bit weights allow ---- */
+/* ---- AVX2: two products of a pair in 16 bits, four pairs before they are widened, as 4-bit
+ * weights allow ---- */
 QSF_TARGET_BEGIN("avx2")
 static uint64_t read_avx2(const uint8_t *p, size_t n)
 {
     __m256i s[8];
     for (int j = 0; j < 8; j++) s[j] = _mm256_setzero_si256();
     for (size_t i = 0; i < n; i += 256)
-        for (size_t j = 0; j < 8; j++) s[j] = _mm256_xor_si256(s[j], _mm256_load_si256((const __m256i *)(const void *)(p + i + 32 * j)));
+        for (size_t j = 0; j < 8; j++)
+            s[j] = _mm256_xor_si256(s[j], _mm256_load_si256((const __m256i *)(const void *)(p + i + 32 * j)));
     for (int j = 0; j < 8; j++) PEAK_HIDE(s[j]);
     return 0;
 }
@@ -140,7 +144,8 @@ static uint64_t read_avx512(const uint8_t *p, size_t n)
 QSF_TARGET_END
 
 /* ---- AVX-VNNI and AVX-512 VNNI: vpdpbusd ---- */
-#define PEAK_XMM "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14"
+#define PEAK_XMM "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
+                 "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14"
 #define PEAK_YMM_SUM(i) "%{vex%} vpdpbusd %%ymm15, %%ymm15, %%ymm" #i "\n\t"
 #define PEAK_ZMM_SUM(i) "vpdpbusd %%zmm15, %%zmm15, %%zmm" #i "\n\t"
 PEAK_INSTRUCTION(peak_avxvnni, PEAK_YMM_SUM, 32, "vzeroupper", PEAK_XMM)
@@ -165,14 +170,16 @@ static uint64_t peak_neon(uint64_t least)
             QSF_UNROLL
             for (int i = 0; i < 8; i++) {
                 PEAK_HIDE(a);
-                s[i] = vpadalq_s16(s[i], vmlal_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vget_high_s8(a), vget_high_s8(b)));
+                s[i] = vpadalq_s16(s[i], vmlal_s8(vmull_s8(vget_low_s8(a), vget_low_s8(b)), vget_high_s8(a),
+                                                  vget_high_s8(b)));
             }
         }
     for (int i = 0; i < 8; i++) PEAK_HIDE(s[i]);
     return done;
 }
 
-/* ---- sdot and smmla, sixteen and thirty-two products, as numbers: assemblers want each set spelled their own way ---- */
+/* ---- sdot and smmla, sixteen and thirty-two products, as numbers: assemblers want each set
+ * spelled their own way ---- */
 #define PEAK_V "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14"
 #define PEAK_SDOT(i) ".inst 0x4e9f97e0 + " #i "\n\t"
 #define PEAK_SMMLA(i) ".inst 0x4e9fa7e0 + " #i "\n\t"
@@ -213,7 +220,8 @@ bench_peak bench_peak_of(const char *isa)
 #endif
     };
     for (size_t i = QSF_ARRAY_LEN(peaks); i-- > 0;)
-        if (!strncmp(isa, peaks[i].isa, strlen(peaks[i].isa))) return peaks[i];     /* "avx512" also for names that go on */
+        /* "avx512" also for names that go on */
+        if (!strncmp(isa, peaks[i].isa, strlen(peaks[i].isa))) return peaks[i];
     return peaks[0];
 }
 

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads all bytes of p (64-byte aligned, n a multiple of 1024) and does almost nothing with them. */
+/* Reads all bytes of p (64-byte aligned, n a multiple of 1024) and does almost
+ * nothing with them. */
 typedef struct bench_reader {
     const char *isa;
     uint64_t  (*run)(const uint8_t *p, size_t n);
@@ -16,13 +17,14 @@ typedef struct bench_reader {
 /* The readers of this processor, by its QSF_CPU_* flags; returns their number, at most 4. */
 size_t bench_readers(uint32_t cpu, bench_reader out[4]);
 
-/* Multiply-adds of 8-bit numbers into 32-bit sums from registers, as the kernels of a set can do them at best.  run returns their number,
- * at least `least`. */
+/* Multiply-adds of 8-bit numbers into 32-bit sums from registers, as the kernels of a set can do
+ * them at best.  run returns their number, at least `least`. */
 typedef struct bench_peak { const char *isa; uint64_t (*run)(uint64_t least); } bench_peak;
 /* The loop for the instruction set of this name. */
 bench_peak bench_peak_of(const char *isa);
 
-/* Memory in pages of the smallest size; NULL where the system has no way to ask for them, or no memory. */
+/* Memory in pages of the smallest size; NULL where the system has no way to ask for
+ * them, or no memory. */
 void *bench_small_pages(size_t size);
 void  bench_small_pages_free(void *p, size_t size);
 

@@ -49,7 +49,8 @@ static bool bench_is_time(const bench_row *r) { return !strcmp(r->unit, "ms") ||
 
 static bool bench_same(const bench_row *a, const bench_row *b)
 {
-    return a->threads == b->threads && !strcmp(a->test, b->test) && !strcmp(a->model, b->model) && !strcmp(a->isa, b->isa) && !strcmp(a->unit, b->unit);
+    return a->threads == b->threads && !strcmp(a->test, b->test) && !strcmp(a->model, b->model)
+        && !strcmp(a->isa, b->isa) && !strcmp(a->unit, b->unit);
 }
 
 static const bench_row *bench_before(bench_report *rep, const bench_row *r)
@@ -92,7 +93,8 @@ static void bench_csv_text(const char *text)
     putchar('"');
 }
 
-static void bench_print_json(const bench_report *rep, const bench_row *r, const bench_row *before, double ratio)
+static void bench_print_json(const bench_report *rep, const bench_row *r, const bench_row *before,
+                             double ratio)
 {
     printf("%s\n  {", rep->n_rows ? "," : "");
     if (r->model[0]) {
@@ -102,8 +104,9 @@ static void bench_print_json(const bench_report *rep, const bench_row *r, const 
     }
     printf("\"test\": ");
     bench_json_text(r->test);
-    printf(", \"isa\": \"%s\", \"threads\": %u, \"unit\": \"%s\", \"median\": %.6g, \"min\": %.6g, \"max\": %.6g, \"stdev\": %.4g, \"n\": %u", r->isa,
-           (unsigned)r->threads, r->unit, r->median, r->min, r->max, r->stdev, (unsigned)r->n);
+    printf(", \"isa\": \"%s\", \"threads\": %u, \"unit\": \"%s\", \"median\": %.6g, \"min\": %.6g, \"max\": "
+           "%.6g, \"stdev\": %.4g, \"n\": %u", r->isa, (unsigned)r->threads, r->unit, r->median, r->min,
+           r->max, r->stdev, (unsigned)r->n);
     if (r->share >= 0) printf(", \"share\": %.4f, \"share_of\": \"%s\"", r->share, r->share_of);
     if (r->memory) printf(", \"memory\": %llu", (unsigned long long)r->memory);
     if (before) printf(", \"before\": %.6g, \"ratio\": %.4f", before->median, ratio);
@@ -115,18 +118,22 @@ static void bench_print_csv(const bench_row *r, const bench_row *before, double 
     bench_csv_text(r->model);
     putchar(',');
     bench_csv_text(r->test);
-    printf(",%s,%u,%s,%.6g,%.6g,%.6g,%.4g,%u,", r->isa, (unsigned)r->threads, r->unit, r->median, r->min, r->max, r->stdev, (unsigned)r->n);
+    printf(",%s,%u,%s,%.6g,%.6g,%.6g,%.4g,%u,", r->isa, (unsigned)r->threads, r->unit, r->median, r->min,
+           r->max, r->stdev, (unsigned)r->n);
     if (r->share >= 0) printf("%.4f", r->share);
     putchar(',');
     if (before) printf("%.6g,%.4f\n", before->median, ratio);
     else printf(",\n");
 }
 
-static void bench_print_table(const bench_report *rep, const bench_row *r, const bench_row *before, double ratio)
+static void bench_print_table(const bench_report *rep, const bench_row *r, const bench_row *before,
+                              double ratio)
 {
     if (!rep->n_rows)
-        printf("%-30s %-27s %-8s %3s %9s %9s %9s %8s  %s\n", "model", "test", "isa", "thr", "median", "min", "max", "stdev", "unit");
-    printf("%-30.30s %-27s %-8s %3u %9.4g %9.4g %9.4g %8.2g  %s", r->model, r->test, r->isa, (unsigned)r->threads, r->median, r->min, r->max, r->stdev, r->unit);
+        printf("%-30s %-27s %-8s %3s %9s %9s %9s %8s  %s\n", "model", "test", "isa", "thr", "median", "min",
+               "max", "stdev", "unit");
+    printf("%-30.30s %-27s %-8s %3u %9.4g %9.4g %9.4g %8.2g  %s", r->model, r->test, r->isa,
+           (unsigned)r->threads, r->median, r->min, r->max, r->stdev, r->unit);
     if (r->share >= 0) printf("  %.0f%% of %s", 100 * r->share, r->share_of);
     if (before) printf("  x%.3f of %.4g", ratio, before->median);
     putchar('\n');
@@ -147,7 +154,9 @@ int bench_report_begin(bench_report *rep, const bench_settings *set)
             return EXIT_NO_MEMORY;
         }
     }
-    if (set->json) printf("{\"qsf-bench\": \"%s\", \"batch\": %lld, \"kv\": \"%s\", \"results\": [", qsf_version(), set->n_batch, set->kv);
+    if (set->json)
+        printf("{\"qsf-bench\": \"%s\", \"batch\": %lld, \"kv\": \"%s\", \"results\": [", qsf_version(),
+               set->n_batch, set->kv);
     if (set->csv) printf("model,test,isa,threads,unit,median,min,max,stdev,n,share,before,ratio\n");
     return EXIT_OK;
 }
@@ -165,18 +174,22 @@ void bench_report_row(bench_report *rep, const bench_row *r)
     rep->n_compared++;
     if (ratio >= 1 - rep->set->tolerance / 100) return;
     rep->n_slower++;
-    fprintf(stderr, "slower: %s%s%s, %s, %u threads: %.4g %s, before %.4g\n", r->model, r->model[0] ? ", " : "", r->test, r->isa, (unsigned)r->threads, r->median,
-            r->unit, before->median);
+    fprintf(stderr, "slower: %s%s%s, %s, %u threads: %.4g %s, before %.4g\n", r->model,
+            r->model[0] ? ", " : "", r->test, r->isa, (unsigned)r->threads, r->median, r->unit,
+            before->median);
 }
 
 int bench_report_end(bench_report *rep, int code)
 {
     if (rep->set->json) printf("\n]}\n");
     if (rep->set->compare) {
-        fprintf(stderr, "%u rows compared, %u slower by more than %g percent\n", (unsigned)rep->n_compared, (unsigned)rep->n_slower, rep->set->tolerance);
+        fprintf(stderr, "%u rows compared, %u slower by more than %g percent\n", (unsigned)rep->n_compared,
+                (unsigned)rep->n_slower, rep->set->tolerance);
         if (!code && rep->n_slower) code = EXIT_FAILED;
         if (!code && !rep->n_compared) {
-            fprintf(stderr, "%s has no row for what was measured: model, test, instruction set and threads must be the same\n", rep->set->compare);
+            fprintf(stderr,
+                    "%s has no row for what was measured: model, test, instruction set and threads must be "
+                    "the same\n", rep->set->compare);
             code = EXIT_FAILED;
         }
     }

@@ -13,7 +13,8 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 
 typedef struct bench_settings {
     option_list   models;
-    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *io, *filter, *compare, *head_topk;
+    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *io, *filter,
+        *compare, *head_topk;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
     long long     reps, n_batch, buffer_mb, positions, ram_budget;
@@ -31,7 +32,8 @@ typedef struct bench_row {
     char     test[64];           /* "pp512", "tg128", "tg128@4096", "load", "4bit/64 n=1 memory" */
     char     isa[24];
     uint32_t threads;
-    char     unit[16];           /* of the figures; "ms" and "ns" are times, where less is better, of the rest more */
+    /* of the figures; "ms" and "ns" are times, where less is better, of the rest more */
+    char     unit[16];
     double   median, min, max, stdev;
     size_t   n;                  /* repetitions */
     double   share;              /* of what the machine can do; < 0: not known */
@@ -50,16 +52,16 @@ typedef struct bench_report {
     size_t     n_before, n_rows, n_compared, n_slower;
 } bench_report;
 
-/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts; NULL where
- * there is nothing to hold the row against. */
+/* A row of the machine's or a kernel's.  shares: one, or each repetition's, whose median counts;
+ * NULL where there is nothing to hold the row against. */
 void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t threads, const char *unit,
                   bench_samples *s, bench_samples *shares, const char *share_of);
 
 /* Reads the --compare file and prints what comes before the rows.  Returns an exit code. */
 int  bench_report_begin(bench_report *rep, const bench_settings *set);
 void bench_report_row(bench_report *rep, const bench_row *r);
-/* Prints what comes behind the rows and frees the report.  code: of the run; the result is that, or EXIT_FAILED where it
- * went well and a row is slower than --tolerance allows. */
+/* Prints what comes behind the rows and frees the report.  code: of the run; the result is that, or
+ * EXIT_FAILED where it went well and a row is slower than --tolerance allows. */
 int  bench_report_end(bench_report *rep, int code);
 
 /* ---- bench_compare.c ---- */

@@ -12,8 +12,8 @@ typedef struct conversation {
     size_t       n, cap;
 } conversation;
 
-/* A message ends at a zero byte.  Where a model gives one in an answer, the character for what is none
- * takes its place. */
+/* A message ends at a zero byte.  Where a model gives one in an answer, the character for what is
+ * none takes its place. */
 static char *text_copy(const char *text, size_t len)
 {
     static const char instead[] = "\xef\xbf\xbd";
@@ -56,7 +56,8 @@ static void chat_reset(conversation *c)
     if (c->s->set->system) chat_add(c, "system", c->s->set->system, strlen(c->s->set->system));
 }
 
-/* The whole conversation's tokens: through the template, or one text after another where there is none. */
+/* The whole conversation's tokens: through the template,
+ * or one text after another where there is none. */
 static int32_t *chat_tokens(conversation *c, size_t *n)
 {
     size_t len = 0, cap = 1;
@@ -191,7 +192,8 @@ static void chat_help(void)
           "  /load FILE   go on with a saved one\n"
           "  /exit        leave (also Ctrl-D)\n"
           "  Ctrl-C stops an answer, and drops a line; pressed again it ends the program.\n"
-          "  A line that ends in \\ goes on in the next; so it does with Alt-Enter.  What is pasted is one message.\n",
+          "  A line that ends in \\ goes on in the next; so it does with Alt-Enter.  What is pasted is one "
+          "message.\n",
           stderr);
 }
 

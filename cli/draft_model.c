@@ -1,9 +1,10 @@
 /* --draft-model: a second, small model that stays in memory and guesses what the first will say.
  * SPDX-License-Identifier: MIT
  *
- * A pass over the large model costs the same for one token as for eight where its layers stream, or nearly (speculative decoding, Leviathan et al. 2022,
- * arXiv:2211.17192).  Guesses are the small model's likeliest tokens, as long as it is sure of them; what is picked from the
- * large model's logits decides, so the answer is the large model's own. */
+ * A pass over the large model costs the same for one token as for eight where its layers stream, or
+ * nearly (speculative decoding, Leviathan et al. 2022, arXiv:2211.17192).  Guesses are the small
+ * model's likeliest tokens, as long as it is sure of them; what is picked from the large model's
+ * logits decides, so the answer is the large model's own. */
 #include "run.h"
 
 #include <math.h>
@@ -29,22 +30,28 @@ static int draft_model_check(const run_session *s, const draft_model *m)
     qsf_model_get_info(s->model, &large);
     qsf_model_get_info(m->model, &small);
     if (large.n_vocab != small.n_vocab) {
-        snprintf(e.text, sizeof e.text, "--draft-model %s: its vocabulary has %u tokens, the model's has %u; a draft model needs the same vocabulary",
-                 s->set->draft_model, (unsigned)small.n_vocab, (unsigned)large.n_vocab);
+        snprintf(e.text, sizeof e.text,
+                 "--draft-model %s: its vocabulary has %u tokens, the model's has %u; a draft model needs "
+                 "the same vocabulary", s->set->draft_model, (unsigned)small.n_vocab,
+                 (unsigned)large.n_vocab);
         return report(&e);
     }
     for (uint32_t i = 0; i < large.n_vocab; i++) {
         const char *a, *b;
         const size_t n = qsf_token_piece(s->model, (int32_t)i, true, &a);
         if (n == qsf_token_piece(m->model, (int32_t)i, true, &b) && (n == 0 || !memcmp(a, b, n))) continue;
-        snprintf(e.text, sizeof e.text, "--draft-model %s: token %u is another one than the model's; a draft model needs the same vocabulary", s->set->draft_model, (unsigned)i);
+        snprintf(e.text, sizeof e.text,
+                 "--draft-model %s: token %u is another one than the model's; a draft model needs the same "
+                 "vocabulary", s->set->draft_model, (unsigned)i);
         return report(&e);
     }
     return EXIT_OK;
 }
 
-/* The small model gets what it needs of the budget, all in memory, and the large one what is left, in *co. */
-static qsf_status draft_model_share(const run_session *s, const draft_model *m, qsf_context_options *mine, qsf_context_options *co, qsf_plan *large, qsf_error *e)
+/* The small model gets what it needs of the budget, all in memory,
+ * and the large one what is left, in *co. */
+static qsf_status draft_model_share(const run_session *s, const draft_model *m, qsf_context_options *mine,
+                                    qsf_context_options *co, qsf_plan *large, qsf_error *e)
 {
     qsf_model_info info;
     qsf_plan small;
@@ -57,7 +64,8 @@ static qsf_status draft_model_share(const run_session *s, const draft_model *m, 
     return qsf_context_plan(s->model, co, large, e);
 }
 
-static int draft_model_budget(run_session *s, draft_model *m, qsf_context_options *mine, qsf_context_options *co)
+static int draft_model_budget(run_session *s, draft_model *m, qsf_context_options *mine,
+                              qsf_context_options *co)
 {
     enum { MB = 1000000 };
     qsf_plan plan;
@@ -74,8 +82,10 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
         st = draft_model_share(s, m, mine, co, &plan, &why);
     } while (st == QSF_E_BUDGET);
     if (st) return report(&why);
-    snprintf(e.text, sizeof e.text, "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB", s->set->model, s->set->draft_model,
-             (unsigned long long)budget, (unsigned long long)(asked.ram_budget / MB));
+    snprintf(e.text, sizeof e.text,
+             "%.160s with the draft model %.160s needs at least %llu MB, the budget is %llu MB",
+             s->set->model, s->set->draft_model, (unsigned long long)budget,
+             (unsigned long long)(asked.ram_budget / MB));
     return report(&e);
 }
 
@@ -125,7 +135,8 @@ static int32_t draft_model_pick(const float *logits, uint32_t n)
 }
 
 /* Brings its sequence to these tokens; what it shares with them stays. */
-static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t n, size_t room, const float **logits)
+static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t n, size_t room,
+                                     const float **logits)
 {
     size_t same = 0;
     while (same < n - 1 && same < m->n && m->ids[same] == ids[same]) same++;
@@ -137,9 +148,11 @@ static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t 
     }
     qsf_status st = qsf_seq_truncate(m->context, 0, (uint32_t)same);
     if (st) return st;
+    same = qsf_seq_length(m->context, 0);       /* a model with state may go further back */
     memcpy(m->ids + same, ids + same, (n - same) * sizeof *ids);
     m->n = n;
-    return qsf_feed(m->context, 0, ids + same, n - same, logits);
+    if ((st = qsf_feed(m->context, 0, ids + same, n - same, logits))) return st;
+    return qsf_seq_checkpoint(m->context, 0);   /* guesses follow, which may be wrong */
 }
 
 size_t draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)

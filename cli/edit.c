@@ -84,7 +84,8 @@ static size_t char_before(const editor *e, size_t at)
     return p;
 }
 
-/* The cursor may have got into the middle of a character, by what was deleted or put in behind it. */
+/* The cursor may have got into the middle of a character,
+ * by what was deleted or put in behind it. */
 static void edit_align(editor *e)
 {
     size_t p = line_start(e, e->at);
@@ -161,7 +162,8 @@ void edit_remember(editor *e)
     e->at_history = e->n_history;
 }
 
-/* by: -1 or 1.  The text that was begun waits behind the last entry; changes to entries are not kept. */
+/* by: -1 or 1.  The text that was begun waits behind the last entry;
+ * changes to entries are not kept. */
 static void history_move(editor *e, int by)
 {
     const bool in = e->at_history < e->n_history;

@@ -1,5 +1,5 @@
-/* Text under its writer's hands: keys go in, the text and what the screen must show come out.  Knows no
- * terminal.
+/* Text under its writer's hands: keys go in, the text and what the screen must show come out.
+ * Knows no terminal.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_EDIT_H
 #define QSF_CLI_EDIT_H
@@ -40,8 +40,8 @@ void        edit_free(editor *e);
 void        edit_begin(editor *e, const char *prompt);
 /* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
 edit_result edit_key(editor *e, char byte);
-/* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that nothing
- * followed for what it is. */
+/* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that
+ * nothing followed for what it is. */
 static inline bool edit_waits(const editor *e) { return e->state == EDIT_ESCAPE; }
 void        edit_settle(editor *e);
 /* Brings the screen to the text, through e->out. */

@@ -72,7 +72,8 @@ static line_result line_plain(const char *prompt, char **text, size_t *len)
 /* ---- edited ---- */
 
 static editor line_editor;
-/* Keys that came with others and are not taken yet: those behind an Enter wait for the next line. */
+/* Keys that came with others and are not taken yet:
+ * those behind an Enter wait for the next line. */
 static struct { char bytes[4096]; size_t at, n; } line_ahead;
 
 static void line_show(void)
@@ -89,7 +90,8 @@ static void line_fit(void)
     edit_resize(&line_editor, cols, rows);
 }
 
-/* Takes keys until they end the line; the screen is brought to the text when no more are there at once. */
+/* Takes keys until they end the line; the screen is brought to the text when no more
+ * are there at once. */
 static line_result line_keys(void)
 {
     enum { ESCAPE_MS = 100 };

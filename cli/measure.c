@@ -1,15 +1,18 @@
-/* --perplexity, --kl-base and --kl: how well a model predicts a text, and how far it is from another.
+/* --perplexity, --kl-base and --kl: how well a model predicts a text, and how far it is from
+ * another.
  * SPDX-License-Identifier: MIT
  *
- * As llama-perplexity does: the text's tokens are cut into windows of n_ctx, each computed from an empty context; the second half of each
- * window is scored.  Where the vocabulary begins texts with a token, it takes the first place of every window. */
+ * As llama-perplexity does: the text's tokens are cut into windows of n_ctx, each computed from an
+ * empty context; the second half of each window is scored.  Where the vocabulary begins texts with
+ * a token, it takes the first place of every window. */
 #include "run.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of log-probabilities for --kl: 16-bit steps from the largest down; beyond KL_RANGE nothing counts. */
+/* A row of log-probabilities for --kl: 16-bit steps from the largest down;
+ * beyond KL_RANGE nothing counts. */
 enum { KL_STEPS = 65535 };
 static const double KL_RANGE = 24;
 static const char kl_magic[8] = { 'Q', 'S', 'F', 'K', 'L', 0, 0, 1 };
@@ -44,7 +47,8 @@ static bool kl_write(measure *m, const float *x, double log_sum, uint32_t best)
         const double below = (double)(x[best] - x[i]) / KL_RANGE * KL_STEPS;
         m->row[i] = (uint16_t)(below >= KL_STEPS ? KL_STEPS : (long)(below + 0.5));
     }
-    return fwrite(&top, sizeof top, 1, m->base) == 1 && fwrite(m->row, sizeof *m->row, m->n_vocab, m->base) == m->n_vocab;
+    return fwrite(&top, sizeof top, 1, m->base) == 1
+        && fwrite(m->row, sizeof *m->row, m->n_vocab, m->base) == m->n_vocab;
 }
 
 static bool kl_read(measure *m, const float *x, double log_sum, uint32_t best)
@@ -52,7 +56,9 @@ static bool kl_read(measure *m, const float *x, double log_sum, uint32_t best)
     float top;
     uint32_t base_best = 0;
     double kl = 0;
-    if (fread(&top, sizeof top, 1, m->base) != 1 || fread(m->row, sizeof *m->row, m->n_vocab, m->base) != m->n_vocab) return false;
+    if (fread(&top, sizeof top, 1, m->base) != 1
+        || fread(m->row, sizeof *m->row, m->n_vocab, m->base) != m->n_vocab)
+        return false;
     for (uint32_t i = 0; i < m->n_vocab; i++) {
         if (m->row[i] < m->row[base_best]) base_best = i;
         if (m->row[i] == KL_STEPS) continue;
@@ -75,11 +81,13 @@ static int score_row(measure *m, const float *logits, int32_t next)
     m->n++;
     if (!m->base) return EXIT_OK;
     if (m->writes ? kl_write(m, logits, log_sum, best) : kl_read(m, logits, log_sum, best)) return EXIT_OK;
-    fprintf(stderr, "%s %s failed\n", m->writes ? "writing" : "reading", m->writes ? m->s->set->kl_base : m->s->set->kl);
+    fprintf(stderr, "%s %s failed\n", m->writes ? "writing" : "reading",
+            m->writes ? m->s->set->kl_base : m->s->set->kl);
     return EXIT_IO;
 }
 
-/* One window: the first half only fills the cache, each row of the second half but the last predicts the next token. */
+/* One window: the first half only fills the cache, each row of the second half but the last
+ * predicts the next token. */
 static int score_window(measure *m, const int32_t *ids)
 {
     enum { MOST = 64 };
@@ -87,7 +95,8 @@ static int score_window(measure *m, const int32_t *ids)
     qsf_context *c = m->s->context;
     const uint32_t first = m->n_ctx / 2;
     const size_t batch = qsf_context_batch(c) < MOST ? qsf_context_batch(c) : MOST;
-    const size_t most = m->s->set->early_exit > 0 ? 1 : batch;              /* only a token by itself leaves early */
+    /* only a token by itself leaves early */
+    const size_t most = m->s->set->early_exit > 0 ? 1 : batch;
     qsf_seq_truncate(c, 0, 0);
     qsf_status st = first ? qsf_feed(c, 0, ids, first, NULL) : QSF_OK;
     for (size_t at = first; !st && at < m->n_ctx; ) {
@@ -125,13 +134,17 @@ static int kl_begin(measure *m, uint32_t *n_windows)
         fprintf(stderr, "cannot open %s\n", path);
         return EXIT_IO;
     }
-    if (m->writes) return fwrite(kl_magic, 8, 1, m->base) == 1 && fwrite(head, sizeof head, 1, m->base) == 1 ? EXIT_OK : EXIT_IO;
-    if (fread(magic, 8, 1, m->base) != 1 || memcmp(magic, kl_magic, 8) || fread(head, sizeof head, 1, m->base) != 1) {
+    if (m->writes)
+        return fwrite(kl_magic, 8, 1, m->base) == 1 && fwrite(head, sizeof head, 1, m->base) == 1
+            ? EXIT_OK : EXIT_IO;
+    if (fread(magic, 8, 1, m->base) != 1 || memcmp(magic, kl_magic, 8)
+        || fread(head, sizeof head, 1, m->base) != 1) {
         fprintf(stderr, "%s was not written by --kl-base\n", path);
         return EXIT_MODEL;
     }
     if (head[0] != want[0] || head[1] != want[1]) {
-        fprintf(stderr, "%s is for a vocabulary of %u and windows of %u, here they are %u and %u\n", path, head[0], head[1], want[0], want[1]);
+        fprintf(stderr, "%s is for a vocabulary of %u and windows of %u, here they are %u and %u\n", path,
+                head[0], head[1], want[0], want[1]);
         return EXIT_USAGE;
     }
     if (head[2] < *n_windows) *n_windows = head[2];
@@ -142,9 +155,10 @@ static void print_result(const measure *m)
 {
     const double ppl = exp(m->nll / (double)m->n);
     if (m->base && !m->writes)
-        printf("mean KL %.6f +/- %.6f, same top-1 %.3f %%\n", m->kl / (double)m->n, error_of(m->kl, m->kl_sq, m->n),
-               100.0 * (double)m->same_top / (double)m->n);
-    printf("perplexity %.4f +/- %.5f over %llu tokens\n", ppl, ppl * error_of(m->nll, m->nll_sq, m->n), (unsigned long long)m->n);
+        printf("mean KL %.6f +/- %.6f, same top-1 %.3f %%\n", m->kl / (double)m->n,
+               error_of(m->kl, m->kl_sq, m->n), 100.0 * (double)m->same_top / (double)m->n);
+    printf("perplexity %.4f +/- %.5f over %llu tokens\n", ppl, ppl * error_of(m->nll, m->nll_sq, m->n),
+           (unsigned long long)m->n);
 }
 
 int run_perplexity(run_session *s)
@@ -177,7 +191,8 @@ int run_perplexity(run_session *s)
         code = score_window(&m, window);
         if (interrupted()) code = EXIT_INTERRUPTED;
         if (!code && (s->set->verbose || terminal_is(stderr)))
-            fprintf(stderr, "%s%u of %u: %.4f%s", terminal_is(stderr) ? "\r" : "", w + 1, n_windows, exp(m.nll / (double)m.n), terminal_is(stderr) ? "  " : "\n");
+            fprintf(stderr, "%s%u of %u: %.4f%s", terminal_is(stderr) ? "\r" : "", w + 1, n_windows,
+                    exp(m.nll / (double)m.n), terminal_is(stderr) ? "  " : "\n");
     }
     if (terminal_is(stderr)) fputc('\n', stderr);
     if (m.base && fclose(m.base) && m.writes && !code) {

@@ -1,4 +1,5 @@
-/* qsf-bench: how fast models and kernels run here.  This file is the option table and the choice of what to do.
+/* qsf-bench: how fast models and kernels run here.  This file is the option table and the choice of
+ * what to do.
  * SPDX-License-Identifier: MIT */
 #include "benchmark.h"
 
@@ -9,35 +10,53 @@
 
 static const option bench_options[] = {
     { .kind = OPTION_GROUP, .help = "Models" },
-    { OPTION_LIST, "-m --model", "FILE", AT(models), 0, 0, NULL, "QSF or GGUF file; may be given again, and may stand alone on the command line", NULL },
-    { OPTION_TEXT, "-p --prompt", "N,N,...", AT(prompts_text), 0, 0, NULL, "lengths of prompts to compute, 0 for none", "512" },
-    { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL, "numbers of tokens to generate one by one, 0 for none", "128" },
-    { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL, "positions that are already in the cache when generating begins", "0" },
-    { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL, "the time from opening the file, which the system has in its cache, until all weights are ready", NULL },
+    { OPTION_LIST, "-m --model", "FILE", AT(models), 0, 0, NULL,
+      "QSF or GGUF file; may be given again, and may stand alone on the command line", NULL },
+    { OPTION_TEXT, "-p --prompt", "N,N,...", AT(prompts_text), 0, 0, NULL,
+      "lengths of prompts to compute, 0 for none", "512" },
+    { OPTION_TEXT, "-n --decode", "N,N,...", AT(decodes_text), 0, 0, NULL,
+      "numbers of tokens to generate one by one, 0 for none", "128" },
+    { OPTION_TEXT, "-d --depth", "N,N,...", AT(depths_text), 0, 0, NULL,
+      "positions that are already in the cache when generating begins", "0" },
+    { OPTION_FLAG, "--load", NULL, AT(load), 0, 0, NULL,
+      "the time from opening the file, which the system has in its cache, until all weights are ready",
+      NULL },
     { OPTION_FLAG, "--parts", NULL, AT(parts), 0, 0, NULL,
       "for answers, the median and the 99th percentile of a token's time, and its parts; "
       "the parts come by themselves where layers stream, with the bytes read a "
       "second and how much of the reading was hidden", NULL },
-    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within, 0 for no limit", "0" },
-    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read, as for qsf-run", "auto" },
-    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
-    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept", "q8" },
+    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL,
+      "memory to stay within, 0 for no limit", "0" },
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
+      "how the file is read, as for qsf-run", "auto" },
+    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL,
+      "prompt tokens computed at once", "256" },
+    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES,
+      "how keys and values are kept", "q8" },
 
     { OPTION_TEXT, "--head-topk", "FILE", AT(head_topk), 0, 0, NULL,
-      "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's likeliest token, and the time of head and token", NULL },
-    { OPTION_INT, "--positions", "N", AT(positions), 0, 1e9, NULL, "with --head-topk: positions to compare, spread over the text", "2048" },
+      "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's "
+      "likeliest token, and the time of head and token", NULL },
+    { OPTION_INT, "--positions", "N", AT(positions), 0, 1e9, NULL,
+      "with --head-topk: positions to compare, spread over the text", "2048" },
 
     { .kind = OPTION_GROUP, .help = "Kernels" },
     { OPTION_FLAG, "--kernels", NULL, AT(kernels), 0, 0, NULL,
-      "every kernel of every instruction set, beside the machine's reading speed and its multiply-add peak, which are measured too", NULL },
-    { OPTION_TEXT, "--filter", "WORDS", AT(filter), 0, 0, NULL, "only those whose set and name have all these words in them, such as \"avx512 4bit/64 memory\"", NULL },
-    { OPTION_INT, "--buffer", "MB", AT(buffer_mb), 16, 65536, NULL, "size of what is read from memory: several times the largest cache", "256" },
+      "every kernel of every instruction set, beside the machine's reading speed and its multiply-add peak, "
+      "which are measured too", NULL },
+    { OPTION_TEXT, "--filter", "WORDS", AT(filter), 0, 0, NULL,
+      "only those whose set and name have all these words in them, such as \"avx512 4bit/64 memory\"", NULL },
+    { OPTION_INT, "--buffer", "MB", AT(buffer_mb), 16, 65536, NULL,
+      "size of what is read from memory: several times the largest cache", "256" },
 
     { .kind = OPTION_GROUP, .help = "Machine" },
-    { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL, "threads, 0 for one a processor; kernels run with one as well", "0" },
-    { OPTION_TEXT, "--isa", "NAME,NAME,...", AT(isa_text), 0, 0, NULL, "instruction sets: scalar, sse42, avx2, avx512, neon, ..., or all that the processor has",
+    { OPTION_TEXT, "-t --threads", "N,N,...", AT(threads_text), 0, 0, NULL,
+      "threads, 0 for one a processor; kernels run with one as well", "0" },
+    { OPTION_TEXT, "--isa", "NAME,NAME,...", AT(isa_text), 0, 0, NULL,
+      "instruction sets: scalar, sse42, avx2, avx512, neon, ..., or all that the processor has",
       "the best there is, or QSF_ISA" },
-    { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL, "how often each test runs; median, least, most and standard deviation are printed", "5" },
+    { OPTION_INT, "-r --repetitions", "N", AT(reps), 1, BENCH_REPS_MAX, NULL,
+      "how often each test runs; median, least, most and standard deviation are printed", "5" },
 
     { OPTION_FLAG, "--limits", NULL, AT(limits), 0, 0, NULL,
       "with models: what the machine can read and multiply, measured first, and each figure's "
@@ -46,11 +65,14 @@ static const option bench_options[] = {
     { .kind = OPTION_GROUP, .help = "Figures" },
     { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "as JSON", NULL },
     { OPTION_FLAG, "--csv", NULL, AT(csv), 0, 0, NULL, "as CSV", NULL },
-    { OPTION_TEXT, "--compare", "FILE", AT(compare), 0, 0, NULL, "beside the figures of an earlier --json output; exit code 1 where one is slower", NULL },
-    { OPTION_NUMBER, "--tolerance", "PERCENT", AT(tolerance), 0, 100, NULL, "how much slower is still the same", "5" },
+    { OPTION_TEXT, "--compare", "FILE", AT(compare), 0, 0, NULL,
+      "beside the figures of an earlier --json output; exit code 1 where one is slower", NULL },
+    { OPTION_NUMBER, "--tolerance", "PERCENT", AT(tolerance), 0, 100, NULL,
+      "how much slower is still the same", "5" },
 
     { .kind = OPTION_GROUP, .help = "About" },
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL, "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
+      "print all option names, for shell completion", NULL },
     { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
@@ -65,8 +87,10 @@ static void bench_help(void)
            "  qsf-bench model.qsf -t 1,2 --isa all           every instruction set\n"
            "  qsf-bench model.qsf --json >then.json          later: --compare then.json\n"
            "  qsf-bench --kernels                            each kernel against what the machine can do\n\n"
-           "Usage: qsf-bench [options] MODEL...  Each option can also be set by the environment variable in brackets.\n"
-           "Exit codes: 0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted.\n");
+           "Usage: qsf-bench [options] MODEL...  Each option can also be set by the environment variable in "
+           "brackets.\n"
+           "Exit codes: 0 ok, 1 failed or slower, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 "
+           "interrupted.\n");
     options_help(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", stdout);
 }
 
@@ -78,7 +102,9 @@ static bool bench_parse_numbers(const char *name, const char *text, uint32_t mos
         char *end;
         const unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
         if (*p < '0' || *p > '9' || v > most || (*end && *end != ',') || out->n == BENCH_LIST_MAX) {
-            fprintf(stderr, "%s takes up to %d whole numbers from 0 to %u with commas between them, not \"%s\"\n", name, BENCH_LIST_MAX, (unsigned)most, text);
+            fprintf(stderr,
+                    "%s takes up to %d whole numbers from 0 to %u with commas between them, not \"%s\"\n",
+                    name, BENCH_LIST_MAX, (unsigned)most, text);
             return false;
         }
         out->v[out->n++] = (uint32_t)v;
@@ -111,8 +137,11 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
         }
         set->models.items[set->models.n++] = rest->items[i];
     }
-    if (!bench_parse_numbers("--prompt", set->prompts_text, 1 << 20, &set->prompts) || !bench_parse_numbers("--decode", set->decodes_text, 1 << 20, &set->decodes) ||
-        !bench_parse_numbers("--depth", set->depths_text, 1 << 20, &set->depths) || !bench_parse_numbers("--threads", set->threads_text, 256, &set->threads)) return false;
+    if (!bench_parse_numbers("--prompt", set->prompts_text, 1 << 20, &set->prompts)
+        || !bench_parse_numbers("--decode", set->decodes_text, 1 << 20, &set->decodes)
+        || !bench_parse_numbers("--depth", set->depths_text, 1 << 20, &set->depths)
+        || !bench_parse_numbers("--threads", set->threads_text, 256, &set->threads))
+        return false;
     if (set->isa_text && !strcmp(set->isa_text, "all")) bench_all_sets(&set->isas);
     else if (set->isa_text && !bench_parse_words("--isa", set->isa_text, &set->isas)) return false;
     if (set->json && set->csv) {
@@ -133,12 +162,15 @@ static bool bench_fill(bench_settings *set, const option_list *rest)
 int main(int argc, char **argv)
 {
     static bench_settings set = {
-        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0", .reps = 5, .n_batch = 256, .kv = "q8", .io = "auto", .tolerance = 5, .buffer_mb = 256, .positions = 2048,
+        .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0",
+        .reps = 5, .n_batch = 256, .kv = "q8", .io = "auto", .tolerance = 5, .buffer_mb = 256,
+        .positions = 2048,
     };
     option_list rest;
     bench_report rep;
     terminal_init();
-    if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest)) return EXIT_USAGE;
+    if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest))
+        return EXIT_USAGE;
     if (set.help) return bench_help(), EXIT_OK;
     if (set.version) return printf("qsf-bench %s\n", qsf_version()), EXIT_OK;
     if (set.completion) return options_names(bench_options, N_BENCH_OPTIONS, stdout), EXIT_OK;

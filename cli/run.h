@@ -9,14 +9,16 @@
 #include <string.h>
 
 /* Exit codes. */
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5, EXIT_INTERRUPTED = 130 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5,
+       EXIT_INTERRUPTED = 130 };
 
 /* The words of --kv-type. */
 #define KV_TYPES "f16|q8|q8v4|q4|q4v2|q2|f32"
 static inline qsf_kv_type kv_type_named(const char *word)
 {
     static const struct { const char *word; qsf_kv_type type; } types[] = {
-        { "f16", QSF_KV_F16 }, { "f32", QSF_KV_F32 }, { "q8v4", QSF_KV_Q8V4 }, { "q4", QSF_KV_Q4 }, { "q4v2", QSF_KV_Q4V2 }, { "q2", QSF_KV_Q2 },
+        { "f16", QSF_KV_F16 }, { "f32", QSF_KV_F32 }, { "q8v4", QSF_KV_Q8V4 }, { "q4", QSF_KV_Q4 },
+        { "q4v2", QSF_KV_Q4V2 }, { "q2", QSF_KV_Q2 },
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (!strcmp(word, types[i].word)) return types[i].type;
@@ -24,11 +26,15 @@ static inline qsf_kv_type kv_type_named(const char *word)
 }
 
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity, *kl, *kl_base, *check, *io, *draft_model;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity,
+        *kl, *kl_base, *check, *io, *draft_model;
     option_list stop;
-    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32, add_special, parse_special, completion;
-    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft, kv_window, kv_sinks, kv_heavy;
-    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, quality, early_exit;
+    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32,
+        add_special, parse_special, completion;
+    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft,
+        kv_window, kv_sinks, kv_heavy;
+    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty,
+        quality, early_exit;
 } run_settings;
 
 typedef struct draft_model draft_model;
@@ -54,16 +60,18 @@ typedef struct run_session {
 /* ---- terminal.c: signals, colours, output, whole files ---- */
 void terminal_init(void);
 bool terminal_is(FILE *f);                          /* a person is at the other end */
-bool interrupted(void);                             /* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
+/* Ctrl-C was pressed since the last interrupt_clear; a second one ends the program */
+bool interrupted(void);
 void interrupt_clear(void);
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
-/* Brings what was printed to standard output; false where some of it is lost, which is said once (not of a
- * pipe whose reader has gone). */
+/* Brings what was printed to standard output; false where some of it is lost, which is said once
+ * (not of a pipe whose reader has gone). */
 bool output_flush(void);
 /* The program's exit code: EXIT_IO in EXIT_OK's place where output was lost. */
 int  output_end(int code);
-/* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.  The caller frees. */
+/* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.
+ * The caller frees. */
 char *read_whole(const char *path, size_t *len);
 int   exit_code(qsf_status st);
 /* Prints the error and returns its exit code. */
@@ -74,30 +82,33 @@ int   report_context(qsf_context *c, qsf_status st);
 qsf_io io_named(const char *name);                  /* of --io */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
 void session_close(run_session *s);
-/* What could be done about the context's length, as the end of a sentence: "-c N makes it longer, up to
- * 8192" only where that is so. */
+/* What could be done about the context's length, as the end of a sentence: "-c N makes it longer,
+ * up to 8192" only where that is so. */
 const char *session_longer(run_session *s);
-/* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages end at a
- * zero byte. */
+/* Whether the text can be a message of a conversation; else it is reported in s->error.  Messages
+ * end at a zero byte. */
 bool session_is_message(run_session *s, const char *text, size_t len);
-/* The numbers of text[0..len), of tokens, with single commas or white space between them, maybe within
- * [].  NULL: reported in s->error, with what the list is called.  The caller frees. */
+/* The numbers of text[0..len), of tokens, with single commas or white space between them, maybe
+ * within [].  NULL: reported in s->error, with what the list is called.  The caller frees. */
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n);
 /* Ids of the text; *n their number.  NULL: reported in s->error.  The caller frees. */
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n);
 /* The prompt's ids as the settings say: --ids, or the text through the template or as it is. */
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
-/* The messages' ids through the session's template, up to the beginning of the answer.  NULL: reported in s->error.  The caller frees. */
+/* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
+ * reported in s->error.  The caller frees. */
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
-/* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.  Errors are reported. */
+/* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.
+ * Errors are reported. */
 int session_resume(run_session *s);
 /* Writes what sequence 0 holds. */
 int session_keep(run_session *s);
 
 /* ---- draft_model.c ---- */
-/* Opens the model of --draft-model as s->drafter, also by half, and takes its memory off co->ram_budget.  An exit code; errors are reported. */
+/* Opens the model of --draft-model as s->drafter, also by half, and takes its memory off
+ * co->ram_budget.  An exit code; errors are reported. */
 int    draft_model_open(run_session *s, qsf_context_options *co);
 void   draft_model_close(draft_model *m);                          /* takes NULL */
 void   draft_model_plan(const draft_model *m, qsf_plan *out);
@@ -113,11 +124,12 @@ typedef struct answer {
     bool     stopped;         /* by Ctrl-C */
     bool     full;            /* the context had no more room */
 } answer;
-/* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold them; Ctrl-C ends that
- * soon.  Nothing is computed where they do not all fit: what (the prompt, the conversation) is too long then. */
+/* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold
+ * them; Ctrl-C ends that soon.  Nothing is computed where they do not all fit: what (the prompt,
+ * the conversation) is too long then. */
 int  generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *what);
-/* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit code; errors are
- * reported. */
+/* Streams the answer of the turn whose prompt is computed.  print: to stdout.  Returns an exit
+ * code; errors are reported. */
 int  generate_answer(run_session *s, bool print, answer *a);
 void answer_free(answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
@@ -125,9 +137,9 @@ int  run_once(run_session *s, const char *prompt, size_t len);
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);
 typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
-/* One line from the user without its end, and without zero bytes; pasted text may be several.  The caller
- * frees *text, NULL but for LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was
- * reported. */
+/* One line from the user without its end, and without zero bytes; pasted text may be several.  The
+ * caller frees *text, NULL but for LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes;
+ * FAILED was reported. */
 line_result line_read(const char *prompt, char **text, size_t *len);
 /* Where lines are edited: from here on what is typed waits for line_read, unseen. */
 void line_begin(void);

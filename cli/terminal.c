@@ -70,14 +70,15 @@ void terminal_init(void)
 #if defined(_WIN32) || defined(__wasi__)
     signal(SIGINT, on_interrupt);
 #else
-    /* without SA_RESTART: who waits for a line hears of it */
+    /* without SA_RESTART: the signal ends a wait for a line */
     struct sigaction interrupt = { .sa_handler = on_interrupt };
     sigemptyset(&interrupt.sa_mask);
     sigaction(SIGINT, &interrupt, NULL);
     terminal_reserve();
 #endif
 #ifdef SIGXFSZ
-    signal(SIGXFSZ, SIG_IGN);           /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    /* a file beyond the limit of ulimit -f: writing says so, and takes back what it began */
+    signal(SIGXFSZ, SIG_IGN);
 #endif
 #ifdef _WIN32
     SetConsoleOutputCP(CP_UTF8);
@@ -167,7 +168,8 @@ int exit_code(qsf_status st)
 
 int report(const qsf_error *e)
 {
-    fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"), e->text[0] ? e->text : qsf_status_text(e->status));
+    fprintf(stderr, "%serror:%s %s\n", colour(stderr, "\033[31m"), colour(stderr, "\033[0m"),
+            e->text[0] ? e->text : qsf_status_text(e->status));
     return exit_code(e->status);
 }
 

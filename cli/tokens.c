@@ -14,7 +14,8 @@ int run_tokenize(run_session *s)
     const char *text = s->set->prompt ? s->set->prompt : owned;
     if (!text) return EXIT_IO;
     if (s->set->prompt) len = strlen(text);
-    const int flags = (s->set->add_special ? QSF_TOK_ADD_SPECIAL : 0) | (s->set->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);
+    const int flags = (s->set->add_special ? QSF_TOK_ADD_SPECIAL : 0)
+        | (s->set->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);
     int32_t *ids = session_encode(s, text, len, flags, &n);
     free(owned);
     if (!ids) return report(&s->error);

@@ -1,5 +1,5 @@
-/* What the line editor asks of a terminal.  tty_posix.c has one; tty_windows.c reads whole lines, which
- * the console edits; tty_none.c has none.
+/* What the line editor asks of a terminal.  tty_posix.c has one; tty_windows.c reads whole lines,
+ * which the console edits; tty_none.c has none.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_TTY_H
 #define QSF_CLI_TTY_H
@@ -16,12 +16,13 @@ typedef enum tty_event {
     TTY_END
 } tty_event;
 
-/* From here to tty_close keys come one by one and are not shown by the terminal, pasted text comes between
- * ESC [200~ and ESC [201~, and what is typed ahead waits.  The terminal is as it was where the program
- * ends, by whatever signal, or is stopped. False: there is no terminal, or it cannot move its cursor. */
+/* From here to tty_close keys come one by one and are not shown by the terminal, pasted text comes
+ * between ESC [200~ and ESC [201~, and what is typed ahead waits.  The terminal is as it was where
+ * the program ends, by whatever signal, or is stopped. False: there is no terminal, or it cannot
+ * move its cursor. */
 bool      tty_open(void);
 void      tty_close(void);
-/* Only what is safe in a signal handler: the terminal as it was before tty_open. */
+/* Restores the terminal as it was before tty_open; safe in a signal handler. */
 void      tty_restore(void);
 /* Waits at most wait_ms, or for as long as it takes where that is negative. */
 tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms);
@@ -30,7 +31,8 @@ void      tty_size(size_t *cols, size_t *rows);
 
 /* Whether tty_line reads standard input: a console that is not read byte by byte. */
 bool      tty_has_lines(void);
-/* The next piece of a line, as UTF-8; at its end with "\n".  False: the end of input, or an interrupt. */
+/* The next piece of a line, as UTF-8; at its end with "\n".
+ * False: the end of input, or an interrupt. */
 bool      tty_line(char *buf, size_t cap, size_t *n);
 
 #endif

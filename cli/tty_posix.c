@@ -1,10 +1,10 @@
-/* A terminal of Linux, macOS and the like: keys one by one, and the terminal's own settings back wherever
- * the program ends or is stopped.
+/* A terminal of Linux, macOS and the like: keys one by one, and the terminal's own settings back
+ * wherever the program ends or is stopped.
  * SPDX-License-Identifier: MIT
  *
  * The settings hold for the whole chat, also while an answer is written: what is typed meanwhile is
- * neither shown amid the answer nor lost. Ctrl-C stays a signal, so that it stops an answer; NOFLSH keeps
- * what was typed before it. */
+ * neither shown amid the answer nor lost. Ctrl-C stays a signal, so that it stops an answer; NOFLSH
+ * keeps what was typed before it. */
 #if !defined(_WIN32) && !defined(_GNU_SOURCE)
 #  define _DEFAULT_SOURCE               /* SIGWINCH, TIOCGWINSZ */
 #  define _POSIX_C_SOURCE 200809L
@@ -175,7 +175,8 @@ void tty_close(void)
     tty_signals_back();
 }
 
-/* Signals are let in only while pselect waits: none can come between the look at its flag and the wait. */
+/* Signals are let in only while pselect waits: none can come between the look at its
+ * flag and the wait. */
 tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms)
 {
     sigset_t held, before;
@@ -194,7 +195,8 @@ tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms)
         FD_SET(STDIN_FILENO, &in);
         const int ready = interrupted() || tty_resized || tty_went_on ? -1 : pselect(STDIN_FILENO + 1, &in,
             NULL, NULL, wait_ms < 0 ? NULL : &wait, &before);
-        /* a signal that came with the bytes goes first: Enter behind Ctrl-C does not send what was dropped */
+        /* a signal that came with the bytes goes first:
+         * Enter behind Ctrl-C does not send what was dropped */
         if (ready > 0) {
             sigprocmask(SIG_SETMASK, &before, NULL);
             sigprocmask(SIG_BLOCK, &held, NULL);

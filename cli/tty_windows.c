@@ -1,5 +1,5 @@
-/* The Windows console: it edits a line itself and hands it over whole, in UTF-16, since reading it as
- * UTF-8 loses what is not ASCII.
+/* The Windows console: it edits a line itself and hands it over whole, in UTF-16, since reading it
+ * as UTF-8 loses what is not ASCII.
  * SPDX-License-Identifier: MIT */
 #include "tty.h"
 
@@ -37,7 +37,8 @@ bool tty_line(char *buf, size_t cap, size_t *n)
     half = 0;
     SetLastError(ERROR_SUCCESS);
     if (!ReadConsoleW(GetStdHandle(STD_INPUT_HANDLE), wide + before, most, &got, NULL) || got == 0) {
-        if (GetLastError() == ERROR_OPERATION_ABORTED) Sleep(100);       /* Ctrl-C, whose handler has its own thread */
+        /* Ctrl-C, whose handler has its own thread */
+        if (GetLastError() == ERROR_OPERATION_ABORTED) Sleep(100);
         return false;
     }
     if (before == 0 && wide[0] == CTRL_Z) return false;

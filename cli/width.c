@@ -1,8 +1,9 @@
 /* Columns of text in a terminal.
  * SPDX-License-Identifier: MIT
  *
- * Terminals agree on wide characters and on marks.  About emoji that are joined or chosen by a selector
- * they do not; here such a group takes two columns, as in the terminals that know groups. */
+ * Terminals agree on wide characters and on marks.  About emoji that are joined or
+ * chosen by a selector they do not; here such a group takes two columns, as in the
+ * terminals that know groups. */
 #include "width.h"
 
 #include "text/unicode.h"

@@ -1,10 +1,12 @@
-# Writes one folder that any web server can serve: the page, the package in js/, and a service worker that knows all their files.
+# Writes one folder that any web server can serve: the page, the package in js/, and a service
+# worker that knows all their files.
 # SPDX-License-Identifier: MIT
 #
 #   cmake -DPAGE=demo -DPACKAGE=build/wasm/js -DOUT=build/wasm/demo -P cmake/DemoFolder.cmake
 file(GLOB old LIST_DIRECTORIES false "${OUT}/*")                 # other folders stay: somebody's models
 file(REMOVE_RECURSE ${old} "${OUT}/js")
-file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js" "${PAGE}/*.svg" "${PAGE}/*.webmanifest")
+file(GLOB page RELATIVE "${PAGE}" "${PAGE}/*.html" "${PAGE}/*.css" "${PAGE}/*.js" "${PAGE}/*.svg"
+    "${PAGE}/*.webmanifest")
 file(GLOB package RELATIVE "${PACKAGE}" "${PACKAGE}/*.js" "${PACKAGE}/*.wasm")
 list(FILTER package EXCLUDE REGEX "^(node|cli|worker-node)\\.js$")      # what only Node.js runs
 foreach(name IN LISTS page)

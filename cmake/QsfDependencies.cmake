@@ -1,8 +1,10 @@
-# The optional libraries: the system's, else compiled from the pinned sources that tools/deps.sh unpacks, else left out.
+# The optional libraries: the system's, else compiled from the pinned sources that tools/deps.sh
+# unpacks, else left out.
 # SPDX-License-Identifier: MIT
 #
-# Each QSF_WITH_<NAME> is AUTO, ON (missing is an error), or OFF.  QSF_DEPS_DIR holds lz4/, zstd/ and yyjson/ with their
-# sources.  Cross and static builds never look at the system, whose libraries do not fit them.
+# Each QSF_WITH_<NAME> is AUTO, ON (missing is an error), or OFF. QSF_DEPS_DIR holds lz4/, zstd/
+# and yyjson/ with their sources. Cross and static builds never look at the system, whose libraries
+# do not fit them.
 
 if(DEFINED ENV{QSF_CACHE})
     set(qsf_cache "$ENV{QSF_CACHE}")
@@ -44,7 +46,8 @@ function(qsf_find name header library sources out)
     elseif(QSF_WITH_${name} STREQUAL "AUTO")
         message(STATUS "${name}: not found, left out")
     else()
-        message(FATAL_ERROR "QSF_WITH_${name} is ON, but ${library} is neither installed nor in ${QSF_DEPS_DIR}: run tools/deps.sh")
+        message(FATAL_ERROR "QSF_WITH_${name} is ON, but ${library} is neither installed nor in "
+            "${QSF_DEPS_DIR}: run tools/deps.sh")
     endif()
 endfunction()
 
@@ -60,8 +63,9 @@ function(qsf_compile_sources target folder)
     if(QSF_SANITIZE MATCHES "undefined")       # nor is their arithmetic, and it takes minutes to compile
         target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
     endif()
-    if(WASI)        # a module exports what is visible
-        target_compile_options(${target} PRIVATE -DLZ4LIB_VISIBILITY= -DZSTDLIB_VISIBLE= -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=)
+    if(WASI)        # a module exports every visible symbol
+        target_compile_options(${target} PRIVATE -DLZ4LIB_VISIBILITY= -DZSTDLIB_VISIBLE=
+            -DZSTDERRORLIB_VISIBLE= -DZDICTLIB_VISIBLE=)
     endif()
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_EXTENSIONS ON)
 endfunction()
@@ -106,7 +110,8 @@ function(qsf_use_compression target)
     endforeach()
 endfunction()
 
-# JSON for the converter: its objects, and what everything that looks inside the converter (its tests) must know.
+# JSON for the converter: its objects, and what everything that looks inside the converter (its
+# tests) must know.
 set(QSF_JSON_OBJECTS "")
 if(qsf_yyjson STREQUAL "sources")
     qsf_compile_sources(qsf_dep_yyjson yyjson yyjson.c)

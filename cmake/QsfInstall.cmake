@@ -4,7 +4,8 @@ include(CMakePackageConfigHelpers)
 
 install(FILES "${PROJECT_SOURCE_DIR}/include/qsf.h" "${PROJECT_SOURCE_DIR}/include/qsf_convert.h"
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} RENAME qsf_platform.h)
+install(FILES "${PROJECT_SOURCE_DIR}/core/base/platform.h" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    RENAME qsf_platform.h)
 
 foreach(form IN ITEMS qsf qsf_shared qsf_convert qsf_convert_shared)
     if(TARGET ${form})
@@ -38,10 +39,10 @@ if(qsf_yyjson STREQUAL "system")
     endif()
 endif()
 
-# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything from where they lie, so that an installation works wherever it
-# is put or moved to.  Only a folder that was given as an absolute path stays that path; and where the
-# libraries' folder is one, the way from there to the headers is known no sooner than the prefix is: when it
-# is installed.
+# qsf.pc, qsf_convert.pc and qsf-config.cmake find everything from where they lie, so that an
+# installation works wherever it is put or moved to. Only a folder that was given as an absolute
+# path stays that path; and where the libraries' folder is one, the way from there to the headers is
+# known no sooner than the prefix is: when it is installed.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     set(QSF_PC_PREFIX "@QSF_INSTALL_PREFIX@")
     set(QSF_PC_LIBDIR "\${pcfiledir}/..")
@@ -61,7 +62,8 @@ endif()
 configure_file(cmake/qsf.pc.in qsf.pc.half @ONLY)
 configure_file(cmake/qsf_convert.pc.in qsf_convert.pc.half @ONLY)
 
-# The libraries' names and not the builder's paths, so that the package can be moved to another machine.
+# The libraries' names and not the builder's paths, so that the package can be moved to
+# another machine.
 set(QSF_CMAKE_STATIC_LIBS "")
 foreach(name IN ITEMS lz4 zstd uring)
     if(qsf_${name} STREQUAL "system")
@@ -87,5 +89,6 @@ install(CODE "
     endforeach()" COMPONENT package)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf.pc" "${CMAKE_CURRENT_BINARY_DIR}/qsf_convert.pc"
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT package)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf-config.cmake" "${CMAKE_CURRENT_BINARY_DIR}/qsf-config-version.cmake"
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/qsf-config.cmake"
+    "${CMAKE_CURRENT_BINARY_DIR}/qsf-config-version.cmake"
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qsf COMPONENT package)

@@ -40,7 +40,8 @@ if(QSF_FUZZ)
     if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
         message(FATAL_ERROR "QSF_FUZZ needs clang: cmake --preset fuzz, or -DCMAKE_C_COMPILER=clang")
     endif()
-    add_compile_options(-fsanitize=fuzzer-no-link -O1)       # with -O3 Clang takes minutes for an instrumented file
+    # with -O3 Clang takes minutes for an instrumented file
+    add_compile_options(-fsanitize=fuzzer-no-link -O1)
 endif()
 if(QSF_STATIC)
     add_link_options(-static)
@@ -53,25 +54,30 @@ endif()
 function(qsf_settings target)
     target_include_directories(${target} PRIVATE
         "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/core" "${PROJECT_SOURCE_DIR}/kernels"
-        "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli" "${PROJECT_SOURCE_DIR}/platform/${QSF_PLATFORM}")
+        "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli"
+        "${PROJECT_SOURCE_DIR}/platform/${QSF_PLATFORM}")
     if(MSVC)
         target_compile_options(${target} PRIVATE /W4)
         return()
     endif()
-    # No -ffast-math: NaN and order matter.  These three change no result on a machine that nobody watches for traps, and
-    # contraction is off so that every machine computes the same.
-    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -fno-math-errno -fno-trapping-math -ffp-contract=off)
+    # No -ffast-math: NaN and order matter. These three change no result on a machine that nobody
+    # watches for traps, and contraction is off so that every machine computes the same.
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -fno-math-errno -fno-trapping-math
+        -ffp-contract=off)
     if(QSF_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
     endif()
     if(WASI)
-        target_compile_options(${target} PRIVATE ${QSF_WASM_FEATURES} -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_GETPID)
-        target_link_options(${target} PRIVATE -lwasi-emulated-signal -lwasi-emulated-getpid -Wl,-z,stack-size=1048576 -s)
+        target_compile_options(${target} PRIVATE ${QSF_WASM_FEATURES} -D_GNU_SOURCE -D_WASI_EMULATED_SIGNAL
+            -D_WASI_EMULATED_GETPID)
+        target_link_options(${target} PRIVATE -lwasi-emulated-signal -lwasi-emulated-getpid
+            -Wl,-z,stack-size=1048576 -s)
     endif()
     if(MINGW)
         target_compile_definitions(${target} PRIVATE __USE_MINGW_ANSI_STDIO=1)
         if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-            # GCC keeps the stack at 16 bytes there, yet spills AVX registers with aligned moves (GCC bug 54412).
+            # GCC keeps the stack at 16 bytes there, yet spills AVX registers with aligned moves
+            # (GCC bug 54412).
             target_compile_options(${target} PRIVATE -Wa,-muse-unaligned-vector-move)
         endif()
     endif()

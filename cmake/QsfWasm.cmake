@@ -1,23 +1,27 @@
-# The modules of the package qsf: the library with platform/wasm under it, linked alone, once for each thing that an engine may lack.
+# The modules of the package qsf: the library with platform/wasm under it, linked alone, once for
+# each thing that an engine may lack.
 # SPDX-License-Identifier: MIT
 #
-#   qsf-simd            128-bit vectors                    every browser since 2023
+#   qsf-simd            128-bit vectors               every browser since 2023
 #   qsf-relaxed         and relaxed SIMD's dot product
-#   *-threads           with a shared memory               pages with cross-origin isolation, Node.js
+#   *-threads           with a shared memory          pages with cross-origin isolation, Node.js
 #
 # js/ and the modules together are the package: ${CMAKE_BINARY_DIR}/js is complete after a build.
 
 set(QSF_WASM_FEATURES -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext)
 file(GLOB qsf_wasm_sources CONFIGURE_DEPENDS core/*.c core/*/*.c kernels/*.c platform/wasm/*.c)
 set(qsf_package "${CMAKE_BINARY_DIR}/js")
-file(MAKE_DIRECTORY "${qsf_package}")           # Ninja makes the folders of a command's outputs, make does not
+# Ninja makes the folders of a command's outputs, make does not
+file(MAKE_DIRECTORY "${qsf_package}")
 set(qsf_modules "")
 set(qsf_engine_targets "")
 
-# Speed is in the kernels and in attention; the rest is small.  Of the scalar kernels only rare types are left.
+# Speed is in the kernels and in attention; the rest is small. Of the scalar kernels only
+# rare types are left.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
-list(FILTER qsf_fast INCLUDE REGEX "/kernels/|/core/(engine/(attention|feed_forward|kv_float|layer|matrix)|base/crc)\\.c$")
+list(FILTER qsf_fast INCLUDE REGEX
+    "/kernels/|/core/(engine/(attention|feed_forward|kv_float|layer|matrix)|base/crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 
@@ -32,16 +36,18 @@ function(qsf_engine_objects target)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 
-# The same objects for every module: they neither start threads nor have a product that relaxed SIMD knows.
+# The same objects for every module: they neither start threads nor have a product that
+# relaxed SIMD knows.
 foreach(library IN ITEMS lz4 zstd)
     if(qsf_${library})
         file(GLOB sources "${QSF_DEPS_DIR}/${library}/*.c")
         list(FILTER sources EXCLUDE REGEX "lz4hc\\.c$")
         add_library(engine_${library} OBJECT ${sources})
-        # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand in for.
-        # One of zstd's two ways to do the same is enough.
-        target_compile_options(engine_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0 -DHUF_FORCE_DECOMPRESS_X1
-            -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1 -fno-builtin-fprintf ${QSF_WASM_FEATURES})
+        # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand
+        # in for. One of zstd's two ways to do the same is enough.
+        target_compile_options(engine_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
+            -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1
+            -fno-builtin-fprintf ${QSF_WASM_FEATURES})
     endif()
 endforeach()
 
@@ -59,13 +65,16 @@ function(qsf_engine variant)
             list(APPEND targets engine_${library})
         endif()
     endforeach()
-    set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory --initial-memory=4194304
+    set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory
+        --initial-memory=4194304
         --max-memory=4294967296 --export=__stack_pointer)
     if(variant MATCHES "threads")
-        list(APPEND link --shared-memory --no-check-features)      # what the C library gives (maths, strings) shares nothing
+        # what the C library gives (maths, strings) shares nothing
+        list(APPEND link --shared-memory --no-check-features)
     endif()
     set(module "${qsf_package}/qsf-${variant}.wasm")
-    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link} -o "${module}"
+    add_custom_command(OUTPUT "${module}" COMMAND ${QSF_WASM_LD} ${objects} ${QSF_WASM_LIBRARIES} ${link}
+        -o "${module}"
         DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM COMMENT "Linking qsf-${variant}.wasm")
     set(qsf_modules ${qsf_modules} "${module}" PARENT_SCOPE)
     set(qsf_engine_targets ${qsf_engine_targets} ${targets} PARENT_SCOPE)
@@ -76,21 +85,27 @@ qsf_engine(relaxed -mrelaxed-simd)
 qsf_engine(simd-threads -matomics)
 qsf_engine(relaxed-threads -mrelaxed-simd -matomics)
 
-file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/js" js/*.js js/*.d.ts js/package.json js/README.md)
+file(GLOB qsf_scripts CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/js" js/*.js js/*.d.ts js/package.json
+    js/README.md)
 set(qsf_copies "")
 foreach(script IN LISTS qsf_scripts)
-    add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/js/${script}" "${qsf_package}/${script}"
+    add_custom_command(OUTPUT "${qsf_package}/${script}" COMMAND ${CMAKE_COMMAND} -E copy
+        "${PROJECT_SOURCE_DIR}/js/${script}" "${qsf_package}/${script}"
         DEPENDS "js/${script}" VERBATIM)
     list(APPEND qsf_copies "${qsf_package}/${script}")
 endforeach()
-add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)
+add_custom_command(OUTPUT "${qsf_package}/LICENSE" COMMAND ${CMAKE_COMMAND} -E copy
+    "${PROJECT_SOURCE_DIR}/LICENSE" "${qsf_package}/LICENSE" DEPENDS LICENSE VERBATIM)
 add_custom_target(js_package ALL DEPENDS ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE")
-add_dependencies(js_package ${qsf_engine_targets})      # make knows the objects' rules only in the targets that compile them
+# make knows the objects' rules only in the targets that compile them
+add_dependencies(js_package ${qsf_engine_targets})
 
 # The page with the package, ready to be copied to a web server.
 file(GLOB qsf_page CONFIGURE_DEPENDS demo/*)
-add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/demo/sw.js" COMMAND ${CMAKE_COMMAND} -DPAGE=${PROJECT_SOURCE_DIR}/demo -DPACKAGE=${qsf_package}
+add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/demo/sw.js" COMMAND ${CMAKE_COMMAND}
+    -DPAGE=${PROJECT_SOURCE_DIR}/demo -DPACKAGE=${qsf_package}
     -DOUT=${CMAKE_BINARY_DIR}/demo -P "${PROJECT_SOURCE_DIR}/cmake/DemoFolder.cmake"
-    DEPENDS ${qsf_page} ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE" cmake/DemoFolder.cmake VERBATIM COMMENT "Joining page and package")
+    DEPENDS ${qsf_page} ${qsf_modules} ${qsf_copies} "${qsf_package}/LICENSE" cmake/DemoFolder.cmake
+    VERBATIM COMMENT "Joining page and package")
 add_custom_target(demo_folder ALL DEPENDS "${CMAKE_BINARY_DIR}/demo/sw.js")
 add_dependencies(demo_folder js_package)        # else make -j links the modules in both targets at once

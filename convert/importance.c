@@ -70,7 +70,8 @@ static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint
         const uint32_t stage = c->now.stage;
         st = qsf_step(c, &waiting);
         if (st && st != QSF_PENDING) break;
-        if (watched && stage <= k->n_layers && c->now.stage != stage) importance_note(k, stage ? stage - 1 : 0, first, stage > 0);
+        if (watched && stage <= k->n_layers && c->now.stage != stage)
+            importance_note(k, stage ? stage - 1 : 0, first, stage > 0);
         if (!st) return QSF_OK;
         st = waiting ? qsf_wait(c) : QSF_OK;
     }

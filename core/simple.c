@@ -1,7 +1,7 @@
 /* The short interface: one engine, one conversation (the founding document's section 14.1).
  * SPDX-License-Identifier: MIT */
 #include "base/host.h"
-#include "model/model.h"
+#include "engine/sampler.h"
 
 #include <stdatomic.h>
 
@@ -28,7 +28,10 @@ QSFConfig *qsf_config_default(void)
     return c;
 }
 void qsf_config_free(QSFConfig *c) { qsf_dealloc(qsf_platform_native(), c, sizeof *c); }
-void qsf_config_set_ram_budget(QSFConfig *c, size_t megabytes) { c->o.ram_budget = (uint64_t)megabytes * 1000000; }
+void qsf_config_set_ram_budget(QSFConfig *c, size_t megabytes)
+{
+    c->o.ram_budget = (uint64_t)megabytes * 1000000;
+}
 void qsf_config_set_threads(QSFConfig *c, int n) { c->o.n_threads = n > 0 ? (uint32_t)n : 0; }
 void qsf_config_set_max_seq_len(QSFConfig *c, int n) { c->o.n_ctx = n > 0 ? (uint32_t)n : 0; }
 void qsf_config_set_quality(QSFConfig *c, float quality) { c->o.quality = quality; }

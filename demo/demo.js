@@ -1,4 +1,5 @@
-/* The page around the package: choose a model, load it, talk with it.  Longer texts are in index.html.
+/* The page around the package: choose a model, load it, talk with it.
+ * Longer texts are in index.html.
  * SPDX-License-Identifier: MIT */
 import {Chat} from './chat.js';
 import {Speed, make, megabytes, memoryMap, millions, transfer} from './figures.js';
@@ -28,8 +29,10 @@ function button(label, act, properties) {
   return made;
 }
 
-const {settings, reset} = bindSettings([$('choose'), $('answering')], () => { if (!$('start').hidden) void estimate(); });
-const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength, threads: settings.threads, kv: settings.kv});
+const {settings, reset} = bindSettings([$('choose'), $('answering')],
+  () => { if (!$('start').hidden) void estimate(); });
+const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
+  threads: settings.threads, kv: settings.kv});
 
 let qsf, model, opening, again, outdated = false, listed = [];
 
@@ -45,13 +48,17 @@ function addressOf(text) {
 
 /* ---- what went wrong ---- */
 
-const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`) ?? $('hint-')).textContent;
-const described = error => [make('p', {textContent: error.message}), make('p', {className: 'small', textContent: hint(error)})];
+const hint = ({code}) => ($(code === 'HTTP' && !navigator.onLine ? 'hint-offline' : `hint-${code}`)
+  ?? $('hint-')).textContent;
+const described = error => [make('p', {textContent: error.message}),
+  make('p', {className: 'small', textContent: hint(error)})];
 
 /** Shows an error; actions: label -> function, the first of which gets the focus. */
 function complain(title, error, actions) {
-  const buttons = Object.entries(actions).map(([label, act], i) => button(label, () => { $('error').hidden = true; act(); }, {className: i ? 'quiet' : 'main'}));
-  $('error').replaceChildren(make('h2', {textContent: title}), ...described(error), make('p', {className: 'tools'}, ...buttons));
+  const buttons = Object.entries(actions).map(([label, act], i) =>
+    button(label, () => { $('error').hidden = true; act(); }, {className: i ? 'quiet' : 'main'}));
+  $('error').replaceChildren(make('h2', {textContent: title}), ...described(error),
+    make('p', {className: 'tools'}, ...buttons));
   $('error').hidden = false;
   buttons[0].focus();
 }
@@ -65,7 +72,8 @@ function progress(message) {
   const {phase} = message;
   if (phase === 'load') speed.add(message.loaded);
   else if (!going.prompt) promptBegan = performance.now();
-  const ended = phase === 'load' ? !opening && message.loaded >= message.total : message.done >= message.total;
+  const ended = phase === 'load' ? !opening && message.loaded >= message.total
+    : message.done >= message.total;
   going[phase] = ended ? undefined : message;
   drawProgress();
 }
@@ -73,7 +81,8 @@ function drawProgress() {
   const {load, prompt} = going, slow = prompt && (load || performance.now() - promptBegan > 300);
   $('progress').hidden = !opening && !load && !slow;
   $('cancel').hidden = !opening;
-  $('progress-title').textContent = prompt ? 'Reading the prompt' : opening ? `Loading ${opening.name}` : 'The rest of the file is coming; you can ask already';
+  $('progress-title').textContent = prompt ? 'Reading the prompt' : opening ? `Loading ${opening.name}`
+    : 'The rest of the file is coming; you can ask already';
   const texts = prompt ? [`${prompt.done} of ${prompt.total} tokens`] : [];
   if (prompt?.layers) texts.push(`layer ${prompt.layer} of ${prompt.layers}`);
   if (load) texts.push(transfer(load, speed));
@@ -100,7 +109,8 @@ const chat = new Chat($('talk'), settings, {
     if (!is && lost) $('text').focus();
   },
   failed(error, place) {
-    if (error.code === 'WORKER' || error.code === 'DISPOSED') complain('The model is gone', error, {'Load it again': again, Models: () => view('start')});
+    if (error.code === 'WORKER' || error.code === 'DISPOSED')
+      complain('The model is gone', error, {'Load it again': again, Models: () => view('start')});
     else place.before(make('div', {className: 'bad', role: 'alert'}, ...described(error)));
   },
 });
@@ -116,17 +126,21 @@ function view(which) {
 }
 
 async function open(from, extra = {}) {
-  if (outdated) return complain('A newer version of this page is there', new Error('Its files do not go with the ones that this page began with.'), reload);
+  if (outdated)
+    return complain('A newer version of this page is there',
+      new Error('Its files do not go with the ones that this page began with.'), reload);
   if (typeof from === 'string') {
     const url = addressOf(from);
     if (!url) {
       view('start');
-      return complain('That is no address', new Error(`“${from.slice(0, 200)}” is no address of a file`), {'Choose another': () => $('url').focus()});
+      return complain('That is no address', new Error(`“${from.slice(0, 200)}” is no address of a file`),
+        {'Choose another': () => $('url').focus()});
     }
     from = url.href;
   }
   opening?.stop.abort();
-  const stop = new AbortController(), name = from.name ?? lastPart(from), mine = opening = {name, stop}, before = model;
+  const stop = new AbortController(), name = from.name ?? lastPart(from), mine = opening = {name, stop},
+    before = model;
   again = () => void open(from, extra);
   model = undefined;
   chat.use(model);
@@ -154,8 +168,10 @@ async function open(from, extra = {}) {
     endProgress();
     view('start');
     if (stop.signal.aborted) return $('load').focus();
-    const anew = qsf?.cache && typeof from === 'string' && {'Fetch anew': () => open(from, {cache: 'reload'})};
-    complain(`${name} could not be loaded`, error, {Retry: again, ...anew, 'Choose another': () => $('choose').querySelector('input:checked')?.focus()});
+    const anew = qsf?.cache && typeof from === 'string'
+      && {'Fetch anew': () => open(from, {cache: 'reload'})};
+    complain(`${name} could not be loaded`, error,
+      {Retry: again, ...anew, 'Choose another': () => $('choose').querySelector('input:checked')?.focus()});
   }
   return undefined;
 }
@@ -165,12 +181,15 @@ function showModel(called) {
   $('name').textContent = $('name').title = called ?? own;
   const facts = {
     Model: `${own}, ${millions(info.parameters)} parameters, ${info.format}`,
-    File: `${megabytes(info.fileBytes)}, ${info.layers} layers, ${info.resident ? 'all of them in memory' : 'streamed through memory'}`,
+    File: `${megabytes(info.fileBytes)}, ${info.layers} layers, ` +
+      `${info.resident ? 'all of them in memory' : 'streamed through memory'}`,
     Engine: `${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`,
-    Context: `${info.contextLength.toLocaleString('en')} tokens of ${info.trainedContext.toLocaleString('en')}`,
+    Context: `${info.contextLength.toLocaleString('en')} tokens of ` +
+      `${info.trainedContext.toLocaleString('en')}`,
     Memory: megabytes(info.planBytes) + (settings.memory ? ` of ${settings.memory} MB` : ''),
   };
-  $('facts').replaceChildren(...Object.entries(facts).flatMap(([term, text]) => [make('dt', {textContent: term}), make('dd', {textContent: text})]));
+  $('facts').replaceChildren(...Object.entries(facts)
+    .flatMap(([term, text]) => [make('dt', {textContent: term}), make('dd', {textContent: text})]));
   $('map').replaceChildren(...memoryMap(info.plan, settings.memory));
   note('warnings', info.warnings);
   $('about').open = true;
@@ -187,7 +206,8 @@ function showModel(called) {
 /* ---- the choice ---- */
 
 const picked = () => $('choose').elements.model.value;
-const choice = () => (picked() === 'url' ? $('url').value.trim() : picked() === 'file' ? $('file').files[0] : listed[picked()]?.url);
+const choice = () => (picked() === 'url' ? $('url').value.trim() : picked() === 'file' ? $('file').files[0]
+  : listed[picked()]?.url);
 
 /* Which listed models are there, and what the package keeps. */
 async function list() {
@@ -202,13 +222,17 @@ async function list() {
   }));
   const before = picked();
   $('list').replaceChildren(...listed.map((one, i) => {
-    const input = make('input', {type: 'radio', name: 'model', id: `pick-${i}`, value: i, disabled: !one.there});
-    const size = [one.here ? 'on this device' : '', one.size && megabytes(one.size)].filter(Boolean).join(' · ');
-    return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id}, make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''})),
+    const input = make('input', {type: 'radio', name: 'model', id: `pick-${i}`, value: i,
+      disabled: !one.there});
+    const size = [one.here ? 'on this device' : '', one.size && megabytes(one.size)].filter(Boolean)
+      .join(' · ');
+    return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id},
+      make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''})),
       make('span', {className: 'size', textContent: one.there ? size : 'not here'}));
   }));
   const usable = [...$('choose').elements.model].filter(input => !input.disabled);
-  (usable.find(input => input.value === before && !(before === 'url' && !$('url').value)) ?? usable[0]).checked = true;
+  (usable.find(input => input.value === before && !(before === 'url' && !$('url').value))
+    ?? usable[0]).checked = true;
   void estimate();
 }
 
@@ -224,10 +248,13 @@ async function estimate() {
   await pause(250);             // until the typing ends
   if (!from || !qsf?.estimate || signal.aborted) return;
   try {
-    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} = await qsf.estimate(from, {...loadOptions(), signal});
+    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} =
+      await qsf.estimate(from, {...loadOptions(), signal});
     if (signal.aborted) return;
     const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
-    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`, `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']), ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
+    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`,
+      `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']),
+      ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
     note('need-losses', losses);
     $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
   } catch (error) {
@@ -242,17 +269,23 @@ async function kept() {
   let entries = [];
   try { entries = await qsf?.cache?.list() ?? []; } catch { /* no storage here: a note says so */ }
   const remove = (label, url) => button(label, async () => {
-    try { announce(`${megabytes(await qsf.cache.delete(url))} freed`); } catch (error) { complain('It could not be deleted', error, {Close() {}}); }
+    try {
+      announce(`${megabytes(await qsf.cache.delete(url))} freed`);
+    } catch (error) { complain('It could not be deleted', error, {Close() {}}); }
     await list();
     $('choose').querySelector('input:checked').focus();
   }, {ariaLabel: url ? `Delete ${lastPart(url)}` : label});
   $('storage').hidden = !entries.length;
   $('entries').replaceChildren(...entries.map(({url, length, stored, complete, fetched}) => make('li', {},
     make('span', {textContent: lastPart(url), title: url}),
-    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · of ${new Date(fetched).toLocaleDateString()}`}),
+    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · of ` +
+      new Date(fetched).toLocaleDateString()}),
     button('Load', () => void open(url), {ariaLabel: `Load ${lastPart(url)}`}), remove('Delete', url))));
-  const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {}, sum = entries.reduce((all, {stored}) => all + stored, 0);
-  $('storage-sum').replaceChildren(`${megabytes(sum)} of models${quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} that it may` : ''}.`, ...(entries.length > 1 ? [remove('Delete all')] : []));
+  const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {},
+    sum = entries.reduce((all, {stored}) => all + stored, 0);
+  const used = quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} that it may` : '';
+  $('storage-sum').replaceChildren(`${megabytes(sum)} of models${used}.`,
+    ...(entries.length > 1 ? [remove('Delete all')] : []));
   return entries;
 }
 
@@ -264,7 +297,9 @@ on('choose', 'submit', event => {
   if (from) void open(from);
   else $(picked() === 'url' ? 'url' : 'browse').focus();
 });
-on('choose', 'change', ({target}) => { if (target.name === 'model' || target.id === 'url') void estimate(); });
+on('choose', 'change', ({target}) => {
+  if (target.name === 'model' || target.id === 'url') void estimate();
+});
 on('url', 'input', () => { $('pick-url').checked = true; });
 on('browse', 'click', () => $('file').click());
 on('file', 'change', () => {
@@ -341,12 +376,13 @@ function showNotes() {
   $('load').disabled = names[0] === 'wasm' || names[0] === 'simd';
 }
 
-/* Not a plain import: what is missing shall be said, not a page that does nothing. */
+/* Not a plain import: the page shall name a missing file, not stay without a function. */
 const packageReady = import('./js/browser.js').then(module => { qsf = module; });
-packageReady.catch(error => complain('The package is not here', new Error(`js/browser.js: ${error.message}`), reload));
+packageReady.catch(error => complain('The package is not here',
+  new Error(`js/browser.js: ${error.message}`), reload));
 
-/* A link may name a model, but only this site's own and those that it lists are loaded without a question: who made the link
- * is not who sits here.  Nothing is asked of the other site before. */
+/* A link may name a model, but only this site's own and those that it lists are loaded without a
+ * question: who made the link is not who sits here. Nothing is asked of the other site before. */
 function consider(text) {
   const url = addressOf(text);
   const load = () => {
@@ -356,11 +392,14 @@ function consider(text) {
   };
   if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
   const other = () => $('choose').querySelector('input:checked')?.focus();
-  if (!url.protocol.startsWith('http')) return complain('This link names no model', new Error(`A link cannot hand over a model by ${url.protocol}`), {'Choose another': other});
+  if (!url.protocol.startsWith('http'))
+    return complain('This link names no model',
+      new Error(`A link cannot hand over a model by ${url.protocol}`), {'Choose another': other});
   $('asked-host').textContent = url.host;
   $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
   const answer = act => () => { $('asked').hidden = true; act(); };
-  $('asked-buttons').replaceChildren(button('Load', answer(load), {className: 'main'}), button('Do not load', answer(other)));
+  $('asked-buttons').replaceChildren(button('Load', answer(load), {className: 'main'}),
+    button('Do not load', answer(other)));
   $('asked').hidden = false;
   return $('asked-buttons').lastChild.focus();
 }
@@ -368,11 +407,15 @@ function consider(text) {
 const asked = new URLSearchParams(location.search).get('model');
 const offline = keepOffline({
   busy: () => opening || model || $('url').value || $('file').files.length,
-  told({kept: all, why}) { $('kept').textContent = all ? 'This page works offline now.' : why ? `This page is not kept for offline use: ${why}` : ''; },
+  told({kept: all, why}) {
+    $('kept').textContent = all ? 'This page works offline now.'
+      : why ? `This page is not kept for offline use: ${why}` : '';
+  },
   stale() { outdated = true; },
 });
 globalThis.qsfDemo = {open, ask, settings, get model() { return model; }};
-void Promise.race([offline, pause(3000)]).then(showNotes);       // not at once: isolation may be a moment away
+// not at once: isolation may be a moment away
+void Promise.race([offline, pause(3000)]).then(showNotes);
 if (asked && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
 await packageReady.catch(() => {});
 if (!asked) void list();

@@ -1,9 +1,12 @@
 /* Numbers as people read them, the speed of a download, the memory map.
  * SPDX-License-Identifier: MIT */
 
-export const megabytes = n => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(n / 1e6).toFixed(n < 1e7 ? 1 : 0)} MB`);
-export const millions = n => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} billion` : `${Math.round(n / 1e6)} million`);
-export const seconds = s => (s < 90 ? `${Math.max(1, Math.round(s))} s` : s < 5400 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
+export const megabytes = n => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB`
+  : `${(n / 1e6).toFixed(n < 1e7 ? 1 : 0)} MB`);
+export const millions = n => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} billion`
+  : `${Math.round(n / 1e6)} million`);
+export const seconds = s => (s < 90 ? `${Math.max(1, Math.round(s))} s`
+  : s < 5400 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
 
 /** Creates an element: properties, then children. */
 export function make(tag, properties = {}, ...children) {
@@ -28,7 +31,8 @@ export class Speed {
 
 /** "62 of 98 MB · 12 MB/s · 3 s left · 40 MB from storage" */
 export function transfer({loaded, total, stored = 0}, speed) {
-  const parts = [total ? `${megabytes(loaded)} of ${megabytes(total)}` : megabytes(loaded)], rate = speed.perSecond;
+  const parts = [total ? `${megabytes(loaded)} of ${megabytes(total)}` : megabytes(loaded)],
+    rate = speed.perSecond;
   if (rate && loaded !== total) parts.push(`${megabytes(rate)}/s`);
   if (rate && total > loaded) parts.push(`${seconds((total - loaded) / rate)} left`);
   if (stored) parts.push(`${megabytes(stored)} from storage`);
@@ -42,11 +46,13 @@ const draw = (tag, attributes) => {
   return node;
 };
 
-/** The plan as a bar whose parts have their bytes' width, with a legend that says the same in words.  limit: megabytes, 0 for none. */
+/** The plan as a bar whose parts have their bytes' width, with a legend that says the same in
+ * words. limit: megabytes, 0 for none. */
 export function memoryMap(plan, limit) {
   const sum = plan.reduce((all, {bytes}) => all + bytes, 0), whole = Math.max(sum, limit * 1e6);
   const parts = plan.filter(({bytes}) => bytes >= whole / 100).sort((a, b) => b.bytes - a.bytes);
-  const small = plan.filter(({bytes}) => bytes && bytes < whole / 100), rest = small.reduce((all, {bytes}) => all + bytes, 0);
+  const small = plan.filter(({bytes}) => bytes && bytes < whole / 100),
+    rest = small.reduce((all, {bytes}) => all + bytes, 0);
   if (rest) parts.push({name: small.map(({name}) => name).join(', '), bytes: rest});
   if (whole > sum) parts.push({name: 'free below the limit', bytes: whole - sum, free: true});
   const svg = draw('svg', {viewBox: '0 0 1000 40', preserveAspectRatio: 'none', class: 'map', role: 'img',
@@ -55,12 +61,14 @@ export function memoryMap(plan, limit) {
   let x = 0;
   parts.forEach((part, i) => {
     const width = part.bytes / whole * 1000, tone = part.free ? 'free' : `tone${Math.min(i, 7)}`;
-    const block = draw('rect', {x: x.toFixed(2), y: 0, width: Math.max(1, width - 3).toFixed(2), height: 40, class: tone}), title = draw('title', {});
+    const block = draw('rect', {x: x.toFixed(2), y: 0, width: Math.max(1, width - 3).toFixed(2), height: 40,
+      class: tone}), title = draw('title', {});
     title.textContent = `${part.name}: ${megabytes(part.bytes)}`;
     block.append(title);
     svg.append(block);
     x += width;
-    legend.append(make('li', {}, make('i', {className: tone}), make('span', {textContent: part.name}), make('b', {textContent: megabytes(part.bytes)})));
+    legend.append(make('li', {}, make('i', {className: tone}), make('span', {textContent: part.name}),
+      make('b', {textContent: megabytes(part.bytes)})));
   });
   return [svg, legend];
 }

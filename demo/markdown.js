@@ -1,5 +1,6 @@
-/* Markdown of a model's answer as DOM nodes.  Nothing is ever parsed as HTML, links lead to http(s) only, no image is loaded, nothing
- * recurses, and the time grows with the text's length.  One subset for all models: paragraphs, headings, emphasis, code, lists, quotes, tables, links.
+/* Markdown of a model's answer as DOM nodes. Nothing is ever parsed as HTML, links lead to http(s)
+ * only, no image is loaded, nothing recurses, and the time grows with the text's length. One subset
+ * for all models: paragraphs, headings, emphasis, code, lists, quotes, tables, links.
  * SPDX-License-Identifier: MIT */
 
 const DEPTH = 12;               /* containers or emphasis inside each other; more stays text */
@@ -29,30 +30,36 @@ function add(doc, parent, tag, attributes = {}, text) {
 
 /* ---- inside of a paragraph ---- */
 
-/* "(address)" or "(address "title")" behind a link's text: the address with as many brackets as it has itself. */
+/* "(address)" or "(address "title")" behind a link's text: the address with as many brackets
+ * as it has itself. */
 const TARGET = /^\(<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)>?(?:\s+"[^"\n]*")?\s*\)/;
 function target(text, at) {
   const found = TARGET.exec(text.slice(at, at + ADDRESS)), href = found && address(found[1]);
   return href ? {href, length: found[0].length} : undefined;
 }
 
-/* Where a formula that begins at i ends, 0: none does.  Formulas are shown as they came: nothing in them is Markdown, and
- * their backslashes are no escapes.  none: closing marks that the rest of the text does not have. */
+/* Where a formula that begins at i ends, 0: none does. Formulas are shown as they came: nothing in
+ * them is Markdown, and their backslashes are no escapes. none: closing marks that the rest of the
+ * text does not have. */
 function formula(text, i, none) {
-  const [mark, close] = text[i] === '\\' ? [2, text[i + 1] === '(' ? '\\)' : '\\]'] : text[i + 1] === '$' ? [2, '$$'] : [1, '$'];
+  const [mark, close] = text[i] === '\\' ? [2, text[i + 1] === '(' ? '\\)' : '\\]']
+    : text[i + 1] === '$' ? [2, '$$'] : [1, '$'];
   const end = none.has(close) ? -1 : text.indexOf(close, i + mark);
   if (end < 0) none.add(close);
   if (end <= i + mark) return 0;
   /* "$5 and $6", "$5/$6" are money. */
-  if (mark === 1 && (isSpace(text[i + 1]) || isSpace(text[end - 1]) || /\d/.test(text[end + 1] ?? ''))) return 0;
+  if (mark === 1 && (isSpace(text[i + 1]) || isSpace(text[end - 1]) || /\d/.test(text[end + 1] ?? '')))
+    return 0;
   return end + close.length;
 }
 
-/* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass.  Delimiters wait on a stack for their other half. */
+/* Pieces: {text}, {code}, {open: tag, href?}, {close}; then built in one pass. Delimiters wait on a
+ * stack for their other half. */
 function pieces(text) {
   const out = [], fences = new Map(), none = new Set(), waiting = {'*': 0, '_': 0, '~': 0, '[': 0};
   let stack = [];
-  for (const {0: run, index} of text.matchAll(/`+/g)) {         /* where runs of each length are, so that none is searched for twice */
+  /* where runs of each length are, so that none is searched for twice */
+  for (const {0: run, index} of text.matchAll(/`+/g)) {
     if (!fences.has(run.length)) fences.set(run.length, {at: [], next: 0});
     fences.get(run.length).at.push(index);
   }
@@ -71,7 +78,8 @@ function pieces(text) {
     while (text[end] === c) end++;
     let left = end - i;
     const before = text[i - 1] ?? '', after = text[end] ?? '';
-    const opens = !isSpace(after) && !(c === '_' && isWord(before)), closes = !isSpace(before) && !(c === '_' && isWord(after));
+    const opens = !isSpace(after) && !(c === '_' && isWord(before)),
+      closes = !isSpace(before) && !(c === '_' && isWord(after));
     flush();
     while (closes && left && waiting[c]) {
       let at = stack.length - 1;
@@ -93,7 +101,8 @@ function pieces(text) {
 
   for (let i = 0; i < text.length;) {
     const c = text[i];
-    const after = c === '$' || (c === '\\' && (text[i + 1] === '(' || text[i + 1] === '[')) ? formula(text, i, none) : 0;
+    const after = c === '$' || (c === '\\' && (text[i + 1] === '(' || text[i + 1] === '['))
+      ? formula(text, i, none) : 0;
     if (after) {
       flush();
       out.push({text: text.slice(i, after)});
@@ -113,7 +122,8 @@ function pieces(text) {
       } else {
         flush();
         const code = text.slice(end, close).replaceAll('\n', ' ');
-        out.push({code: code.startsWith(' ') && code.endsWith(' ') && code.trim() ? code.slice(1, -1) : code});
+        out.push({code: code.startsWith(' ') && code.endsWith(' ') && code.trim()
+          ? code.slice(1, -1) : code});
         i = close + (end - i);
       }
     } else if (c === '*' || c === '_' || c === '~') {
@@ -147,7 +157,8 @@ function pieces(text) {
       }
     } else if ((c === 'h' || c === 'H' || c === '<') && !isWord(text[i - 1] ?? '')) {
       const found = /^<?(https?:\/\/[^\s<>"]{1,2000})/i.exec(text.slice(i, i + ADDRESS + 2));
-      const shown = found?.[1].replace(/[.,;:!?'*_~)\]]{1,9}$/, end => end[0] === ')' && found[1].includes('(') ? ')' : ''), href = found && address(shown);
+      const shown = found?.[1].replace(/[.,;:!?'*_~)\]]{1,9}$/,
+        end => end[0] === ')' && found[1].includes('(') ? ')' : ''), href = found && address(shown);
       if (href && !waiting['[']) {
         flush();
         out.push({tags: ['a'], left: 0, href}, {text: shown}, {close: true});
@@ -181,7 +192,9 @@ export function inline(text, parent, doc) {
     else if (piece.close) nest.pop();
     else {
       if (piece.left) write((piece.image ? '!' : '') + piece.c.repeat(piece.left));
-      for (const tag of piece.tags) nest.push(add(doc, nest.at(-1), tag, piece.href && {href: piece.href, rel: 'noopener noreferrer', target: '_blank'}));
+      for (const tag of piece.tags)
+        nest.push(add(doc, nest.at(-1), tag,
+          piece.href && {href: piece.href, rel: 'noopener noreferrer', target: '_blank'}));
     }
   }
 }
@@ -195,8 +208,10 @@ const QUOTE = /^ {0,3}> ?/;
 const FORMULA = /^ {0,3}(\\\[|\$\$)/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( {1,4}(?=\S)| |$)/;
 
-const cells = line => line.trim().replace(/^\|/, '').replace(/\|$/, '').split(/(?<!\\)\|/).map(cell => cell.trim().replaceAll('\\|', '|'));
-const isDelimiter = line => line.includes('-') && line.includes('|') && cells(line).every(cell => /^:?-+:?$/.test(cell));
+const cells = line => line.trim().replace(/^\|/, '').replace(/\|$/, '').split(/(?<!\\)\|/)
+  .map(cell => cell.trim().replaceAll('\\|', '|'));
+const isDelimiter = line => line.includes('-') && line.includes('|') && cells(line)
+  .every(cell => /^:?-+:?$/.test(cell));
 
 const ENDS = {'\\[': '\\]', '$$': '$$'};
 const REGION = {tabindex: 0};   /* it scrolls: by keys, too */
@@ -213,19 +228,24 @@ class Blocks {
   get #top() { return this.#open.at(-1); }
   /** Whether a blank line here ends a block of the outermost level. */
   get between() { return this.#open.length === 1 && !this.#leaf; }
-  #add(tag, attributes, parent = this.#top.node, text) { return add(this.#doc, parent, tag, attributes, text); }
+  #add(tag, attributes, parent = this.#top.node, text) {
+    return add(this.#doc, parent, tag, attributes, text);
+  }
 
   line(line) {
     if (this.#leaf?.kind !== 'fence') line = line.replace(/^[ \t]+/, space => space.replaceAll('\t', '    '));
     let depth = 1;
-    for (; depth < this.#open.length; depth++) {                /* which of the open quotes and items does it belong to? */
+    /* which of the open quotes and items does it belong to? */
+    for (; depth < this.#open.length; depth++) {
       const {kind, indent} = this.#open[depth];
       if (kind === 'quote') {
         if (!QUOTE.test(line)) break;
         line = line.replace(QUOTE, '');
       } else if (kind === 'item' && line.trim()) {
-        const space = line.length - line.trimStart().length;    /* models nest lists by two blanks even under "1. " */
-        if (space < indent && !(space >= 2 && this.#leaf?.kind !== 'fence' && ITEM.test(line.slice(space)))) break;
+        /* models nest lists by two blanks even under "1. " */
+        const space = line.length - line.trimStart().length;
+        if (space < indent && !(space >= 2 && this.#leaf?.kind !== 'fence' && ITEM.test(line.slice(space))))
+          break;
         line = line.slice(Math.min(space, indent));
       }
     }
@@ -239,7 +259,9 @@ class Blocks {
     }
     this.#begin(line);
   }
-  #isText(line) { return line.trim() && ![FENCE, HEADING, RULE, QUOTE, ITEM].some(form => form.test(line)); }
+  #isText(line) {
+    return line.trim() && ![FENCE, HEADING, RULE, QUOTE, ITEM].some(form => form.test(line));
+  }
 
   #begin(line) {
     for (let match; this.#open.length < DEPTH;) {
@@ -249,15 +271,20 @@ class Blocks {
         this.#enter({kind: 'quote', node: this.#add('blockquote')});
       } else if (!RULE.test(line) && (match = ITEM.exec(line))) {
         const mark = match[2], type = mark.length > 1 ? mark.at(-1) : mark;
-        if (this.#leaf?.kind === 'p' && mark.length > 1 && mark.slice(0, -1) !== '1' && this.#top.list?.type !== type) break;  /* "in 1999." is no list */
+        /* "in 1999." is no list */
+        if (this.#leaf?.kind === 'p' && mark.length > 1 && mark.slice(0, -1) !== '1'
+          && this.#top.list?.type !== type)
+          break;
         this.#close();
         const parent = this.#top;
         if (parent.list?.type !== type) {
           const start = Number.parseInt(mark);
-          parent.list = {type, node: this.#add(start >= 0 ? 'ol' : 'ul', start >= 0 && start !== 1 ? {start} : {})};
+          parent.list = {type, node: this.#add(start >= 0 ? 'ol' : 'ul',
+            start >= 0 && start !== 1 ? {start} : {})};
         }
         line = line.slice(match[0].length);
-        this.#open.push({kind: 'item', indent: Math.max(match[0].length, match[1].length + mark.length + 1), node: this.#add('li', {}, parent.list.node)});
+        this.#open.push({kind: 'item', indent: Math.max(match[0].length, match[1].length + mark.length + 1),
+          node: this.#add('li', {}, parent.list.node)});
       } else break;
     }
     this.#write(line);
@@ -290,7 +317,9 @@ class Blocks {
       this.#top.list = undefined;
       return void this.#add('hr');
     }
-    if (this.#leaf?.kind === 'p' && this.#text.length === 1 && isDelimiter(line) && cells(line).length === cells(this.#text[0]).length) return this.#table(line);
+    if (this.#leaf?.kind === 'p' && this.#text.length === 1 && isDelimiter(line)
+      && cells(line).length === cells(this.#text[0]).length)
+      return this.#table(line);
     if (!this.#leaf) {
       this.#top.list = undefined;
       this.#leaf = {kind: 'p', node: this.#add('p')};
@@ -309,7 +338,8 @@ class Blocks {
     const figure = this.#add('figure', {class: 'code'}), head = this.#add('figcaption', {}, figure);
     this.#add('span', {}, head, word.trim().split(/\s/)[0].slice(0, 30));
     this.#add('button', {type: 'button', class: 'copy'}, head, 'Copy');
-    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/), node: this.#add('code', {}, this.#add('pre', REGION, figure))};
+    this.#leaf = {kind: 'fence', fence, indent: line.search(/\S/),
+      node: this.#add('code', {}, this.#add('pre', REGION, figure))};
   }
   #code(line) {
     const {fence, indent} = this.#leaf, bare = line.trim();
@@ -317,9 +347,11 @@ class Blocks {
     this.#text.push(line.slice(Math.min(indent, line.length - line.trimStart().length)) + '\n');
   }
   #table(line) {
-    const head = this.#text.pop(), align = cells(line).map(cell => (cell.endsWith(':') ? cell.startsWith(':') ? 'center' : 'right' : ''));
+    const head = this.#text.pop(), align = cells(line).map(
+      cell => (cell.endsWith(':') ? cell.startsWith(':') ? 'center' : 'right' : ''));
     this.#leaf.node.remove();
-    this.#leaf = {kind: 'table', align, node: this.#add('table', {}, this.#add('div', {class: 'table', ...REGION}))};
+    this.#leaf = {kind: 'table', align, node: this.#add('table', {},
+      this.#add('div', {class: 'table', ...REGION}))};
     this.#row(head, 'th');
   }
   #row(line, tag) {
@@ -331,14 +363,16 @@ class Blocks {
 
   #close() {
     if (this.#leaf?.kind === 'fence') this.#leaf.node.textContent = this.#text.join('');
-    if (this.#leaf?.kind === 'p') inline(this.#text.map(line => line.trimStart()).join('\n').trimEnd(), this.#leaf.node, this.#doc);
+    if (this.#leaf?.kind === 'p')
+      inline(this.#text.map(line => line.trimStart()).join('\n').trimEnd(), this.#leaf.node, this.#doc);
     this.#leaf = undefined;
     this.#text = [];
   }
   end() { this.#close(); }
 }
 
-/** Renders text that grows.  What ends before the last blank line between blocks is built once; only the rest is built anew. */
+/** Renders text that grows. What ends before the last blank line between blocks is built once; only
+ * the rest is built anew. */
 export class Markdown {
   #root; #doc; #done = 0; #kept = 0; #level = 2; #text = '';
 

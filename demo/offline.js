@@ -1,7 +1,8 @@
 /* What the browser can do, and the service worker's side in the page.
  * SPDX-License-Identifier: MIT */
 
-const SIMD = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11);
+const SIMD = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0,
+  65, 0, 253, 15, 253, 98, 11);
 const FLAG = 'qsf-demo-reloaded';
 
 /** Names of what has to be done without, worst first; index.html says what that means. */
@@ -9,17 +10,24 @@ export function lacks() {
   if (typeof WebAssembly !== 'object') return ['wasm'];
   if (!WebAssembly.validate(SIMD)) return ['simd'];
   if (!isSecureContext) return ['https'];
-  return [!crossOriginIsolated && 'isolation', !navigator.storage?.getDirectory && 'storage', !navigator.serviceWorker && 'worker'].filter(Boolean);
+  return [!crossOriginIsolated && 'isolation', !navigator.storage?.getDirectory && 'storage',
+    !navigator.serviceWorker && 'worker'].filter(Boolean);
 }
 
 const remember = {
   get() { try { return sessionStorage.getItem(FLAG); } catch { return 'unknown'; } },
-  set(value) { try { if (value) sessionStorage.setItem(FLAG, value); else sessionStorage.removeItem(FLAG); } catch { /* then it is not reloaded */ } },
+  set(value) {
+    try {
+      if (value) sessionStorage.setItem(FLAG, value);
+      else sessionStorage.removeItem(FLAG);
+    } catch { /* then it is not reloaded */ }
+  },
 };
 
 /**
- * Starts the service worker.  Where its headers are what isolation lacks, the page is loaded again, once, and only while busy() is false.
- * told({kept, why}) hears whether the files are kept; stale() that another version has taken over beside this page.
+ * Starts the service worker. Where its headers are what isolation lacks, the page is loaded again,
+ * once, and only while busy() is false. told({kept, why}) hears whether the files are kept; stale()
+ * that another version has taken over beside this page.
  */
 export async function keepOffline({busy, told, stale}) {
   const workers = navigator.serviceWorker;
@@ -36,9 +44,11 @@ export async function keepOffline({busy, told, stale}) {
   });
   try {
     workers.addEventListener('message', ({data}) => told(data));
-    const registration = await workers.register(new URL('./sw.js', import.meta.url), {updateViaCache: 'none'});
+    const registration = await workers.register(new URL('./sw.js', import.meta.url),
+      {updateViaCache: 'none'});
     if (!registration) return;
-    if (!before && registration.active) {       // loaded past the worker, as a forced reload does: it serves the next load
+    // loaded past the worker, as a forced reload does: it serves the next load
+    if (!before && registration.active) {
       registration.active.postMessage('keep');
     } else {
       await ready;

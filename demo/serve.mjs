@@ -1,17 +1,21 @@
 /* Serves folders for the page: ranges, types, and the headers that make it cross-origin isolated.
  * SPDX-License-Identifier: MIT
  *
- *   node demo/serve.mjs [--port 8080] [--no-isolation] PATH=FOLDER_OR_FILE...     such as /=build/wasm/demo /models=$HOME/models */
+ *   node demo/serve.mjs [--port 8080] [--no-isolation] PATH=FOLDER_OR_FILE...
+ *
+ * PATH=FOLDER_OR_FILE is such as /=build/wasm/demo or /models=$HOME/models. */
 import {createReadStream} from 'node:fs';
 import {stat} from 'node:fs/promises';
 import {createServer} from 'node:http';
 import {extname, join, normalize} from 'node:path';
 import {fileURLToPath} from 'node:url';
 
-const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.json': 'application/json',
-  '.wasm': 'application/wasm', '.svg': 'image/svg+xml', '.png': 'image/png', '.webmanifest': 'application/manifest+json'};
+const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.mjs': 'text/javascript',
+  '.css': 'text/css', '.json': 'application/json', '.wasm': 'application/wasm',
+  '.svg': 'image/svg+xml', '.png': 'image/png', '.webmanifest': 'application/manifest+json'};
 
-/** The longest mount that path begins with, as a file's name; undefined where there is none. ".." ends at the mount. */
+/** The longest mount that path begins with, as a file's name; undefined where there is none. ".."
+ * ends at the mount. */
 function locate(mounts, path) {
   for (const [prefix, folder] of mounts) {
     if (path === prefix) return folder;
@@ -21,18 +25,23 @@ function locate(mounts, path) {
   return undefined;
 }
 
-/** {start, end} of one range of size bytes; undefined: the whole (what is no range of bytes, or several, is to be ignored); null: beyond the end. */
+/** {start, end} of one range of size bytes; undefined: the whole (what is no range of bytes, or
+ * several, is to be ignored); null: beyond the end. */
 function rangeOf(header, size) {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header ?? '') ?? [];
   if (first === undefined || first + last === '') return undefined;
-  if (first === '') return Number(last) && size ? {start: Math.max(0, size - Number(last)), end: size - 1} : null;
+  if (first === '')
+    return Number(last) && size ? {start: Math.max(0, size - Number(last)), end: size - 1} : null;
   if (last !== '' && Number(last) < Number(first)) return undefined;
-  return Number(first) < size ? {start: Number(first), end: Math.min(last === '' ? Infinity : Number(last), size - 1)} : null;
+  return Number(first) < size ? {start: Number(first),
+    end: Math.min(last === '' ? Infinity : Number(last), size - 1)} : null;
 }
 
 async function answer(request, response, mounts) {
-  const say = (status, text, headers) => void response.writeHead(status, {'content-type': 'text/plain', ...headers}).end(`${text}\n`);
-  if (request.method !== 'GET' && request.method !== 'HEAD') return say(405, 'GET and HEAD are answered', {allow: 'GET, HEAD'});
+  const say = (status, text, headers) =>
+    void response.writeHead(status, {'content-type': 'text/plain', ...headers}).end(`${text}\n`);
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return say(405, 'GET and HEAD are answered', {allow: 'GET, HEAD'});
   let path, query;
   try {
     const url = new URL(request.url.replace(/^\/+/, '/'), 'http://localhost');
@@ -44,20 +53,30 @@ async function answer(request, response, mounts) {
   if (path.includes('\0')) return say(400, 'no address');
   let file = locate(mounts, path), info = file && await stat(file).catch(() => undefined);
   if (info?.isDirectory()) {
-    if (!path.endsWith('/')) return say(301, 'with a slash', {location: `${path.split('/').map(encodeURIComponent).join('/')}/${query}`});
+    if (!path.endsWith('/'))
+      return say(301, 'with a slash',
+        {location: `${path.split('/').map(encodeURIComponent).join('/')}/${query}`});
     file = join(file, 'index.html');
     info = await stat(file).catch(() => undefined);
   }
   if (!info?.isFile()) return say(404, 'not here');
-  const {headers, method} = request, etag = `"${info.size.toString(36)}-${Math.round(info.mtimeMs).toString(36)}"`, modified = info.mtime.toUTCString();
-  const common = {'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'accept-ranges': 'bytes', 'cache-control': 'no-cache', 'last-modified': modified, etag};
-  if (headers['if-none-match']?.split(/\s*,\s*/).some(tag => tag === etag || tag === '*')) return void response.writeHead(304, common).end();
+  const {headers, method} = request, modified = info.mtime.toUTCString(),
+    etag = `"${info.size.toString(36)}-${Math.round(info.mtimeMs).toString(36)}"`;
+  const common = {'content-type': TYPES[extname(file)] ?? 'application/octet-stream',
+    'accept-ranges': 'bytes', 'cache-control': 'no-cache', 'last-modified': modified, etag};
+  if (headers['if-none-match']?.split(/\s*,\s*/).some(tag => tag === etag || tag === '*'))
+    return void response.writeHead(304, common).end();
   /* If-Range with another version of the file asks for the whole of this one. */
-  const same = headers['if-range'] === undefined || headers['if-range'] === etag || headers['if-range'] === modified;
+  const same = headers['if-range'] === undefined || headers['if-range'] === etag
+    || headers['if-range'] === modified;
   const range = method === 'GET' && same ? rangeOf(headers.range, info.size) : undefined;
-  if (range === null) return say(416, 'beyond the end', {...common, 'content-type': 'text/plain', 'content-range': `bytes */${info.size}`});
+  if (range === null)
+    return say(416, 'beyond the end', {...common, 'content-type': 'text/plain',
+      'content-range': `bytes */${info.size}`});
   const {start, end} = range ?? {start: 0, end: info.size - 1};
-  response.writeHead(range ? 206 : 200, {...common, ...(range && {'content-range': `bytes ${start}-${end}/${info.size}`}), 'content-length': end - start + 1});
+  response.writeHead(range ? 206 : 200, {...common,
+    ...(range && {'content-range': `bytes ${start}-${end}/${info.size}`}),
+    'content-length': end - start + 1});
   if (method === 'HEAD' || !info.size) return void response.end();
   const stream = createReadStream(file, {start, end});
   response.on('close', () => stream.destroy());         // whoever leaves half way leaves no open file
@@ -68,7 +87,8 @@ async function answer(request, response, mounts) {
 export function serve(mounts, {port = 0, isolation = true, csp} = {}) {
   const sorted = [...mounts].sort((a, b) => b[0].length - a[0].length);
   const headers = {
-    ...(isolation && {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin'}),
+    ...(isolation && {'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin'}),
     ...(csp && {'content-security-policy': csp}),
   };
   const server = createServer((request, response) => {
@@ -85,7 +105,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const args = process.argv.slice(2), at = args.indexOf('--port');
   const port = at < 0 ? 8080 : Number(args.splice(at, 2)[1]);
   const isolation = !args.includes('--no-isolation');
-  const mounts = args.filter(a => a.includes('=')).map(a => [a.slice(0, a.indexOf('=')), a.slice(a.indexOf('=') + 1)]);
+  const mounts = args.filter(a => a.includes('='))
+    .map(a => [a.slice(0, a.indexOf('=')), a.slice(a.indexOf('=') + 1)]);
   const server = await serve(mounts, {port, isolation});
   console.log(`http://localhost:${server.address().port}/`);
 }

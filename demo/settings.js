@@ -3,31 +3,43 @@
 const KEY = 'qsf-demo-settings';
 
 export const DEFAULTS = Object.freeze({
-  system: '', temperature: 0.7, topK: 40, topP: 0.9, minP: 0, seed: 0, maxTokens: 512,          // of an answer
-  contextLength: 2048, memory: 0, threads: 0, kv: 'q8',                                         // of a model, when it is loaded
+  // of an answer
+  system: '', temperature: 0.7, topK: 40, topP: 0.9, minP: 0, seed: 0, maxTokens: 512,
+  // of a model, when it is loaded
+  contextLength: 2048, memory: 0, threads: 0, kv: 'q8',
 });
 
 function stored() {
   try {
     const all = JSON.parse(localStorage.getItem(KEY) ?? '{}');
-    return Object.fromEntries(Object.entries(DEFAULTS).map(([name, value]) => [name, typeof all?.[name] === typeof value ? all[name] : value]));
+    return Object.fromEntries(Object.entries(DEFAULTS)
+      .map(([name, value]) => [name, typeof all?.[name] === typeof value ? all[name] : value]));
   } catch {                     // no storage, or somebody else's bytes in it
     return {...DEFAULTS};
   }
 }
 
-/** Binds the fields of forms whose names are settings; changed(name) is told of each edit.  The object that it returns is always current. */
+/** Binds the fields of forms whose names are settings; changed(name) is told of each edit. The
+ * object that it returns is always current. */
 export function bindSettings(forms, changed) {
   const settings = stored();
   const fields = forms.flatMap(form => [...form.elements]).filter(field => field.name in DEFAULTS);
-  const save = () => { try { localStorage.setItem(KEY, JSON.stringify(settings)); } catch { /* they last as long as the page */ } };
+  const save = () => {
+    try {
+      localStorage.setItem(KEY, JSON.stringify(settings));
+    } catch { /* they last as long as the page */ }
+  };
   /* 0 means "as it comes" for these: an empty field says so better. */
-  const show = field => { field.value = field.dataset.zero !== undefined && !settings[field.name] ? '' : settings[field.name]; };
+  const show = field => {
+    field.value = field.dataset.zero !== undefined && !settings[field.name] ? '' : settings[field.name];
+  };
   for (const field of fields) {
     show(field);
     field.addEventListener('input', () => {
-      const numeric = typeof DEFAULTS[field.name] === 'number', value = numeric ? Number(field.value) : field.value;
-      const usable = numeric ? field.validity.valid && (field.value !== '' || field.dataset.zero !== undefined) : true;
+      const numeric = typeof DEFAULTS[field.name] === 'number',
+        value = numeric ? Number(field.value) : field.value;
+      const usable = numeric
+        ? field.validity.valid && (field.value !== '' || field.dataset.zero !== undefined) : true;
       settings[field.name] = usable ? value : DEFAULTS[field.name];
       save();
       changed(field.name);

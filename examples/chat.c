@@ -4,7 +4,8 @@
  *   cc -o chat chat.c $(pkg-config --cflags --libs qsf)
  *   ./chat model.gguf
  *
- * Each turn gets the tokens of the whole conversation and computes those that the sequence does not have. */
+ * Each turn gets the tokens of the whole conversation and computes those that the sequence
+ * does not have. */
 #include <qsf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static bool add_message(chat *c, const char *role, const char *content, size_t l
     return true;
 }
 
-/* Begins a turn with the whole conversation: what the sequence holds of it is not computed again. */
+/* Begins a turn with the whole conversation: what the sequence holds of it is not
+ * computed again. */
 static qsf_status begin(chat *c, qsf_error *err)
 {
     static int32_t ids[MOST_TOKENS];

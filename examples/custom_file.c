@@ -1,11 +1,12 @@
-/* A model that is no file of its own: it lies somewhere inside another file, as an archive holds its members.
+/* A model that is no file of its own: it lies somewhere inside another file, as an archive holds
+ * its members.
  * SPDX-License-Identifier: MIT
  *
  *   cc -o custom_file custom_file.c $(pkg-config --cflags --libs qsf)
  *   ./custom_file archive OFFSET LENGTH "Once upon a time"
  *
- * qsf_custom_file stands for any source of bytes that can be read at any place: memory, a range of a larger
- * file, a database, a server.  Reads block; only one thread at a time makes them. */
+ * qsf_custom_file stands for any source of bytes that can be read at any place: memory, a range of
+ * a larger file, a database, a server.  Reads block; only one thread at a time makes them. */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
 #include <qsf.h>
@@ -19,7 +20,8 @@ typedef struct member {
     uint64_t bytes_read;
 } member;
 
-/* Fills dst with bytes [at, at+len) of the member.  The library never asks for bytes beyond length. */
+/* Fills dst with bytes [at, at+len) of the member.
+ * The library never asks for bytes beyond length. */
 static qsf_status member_read(void *user, uint64_t at, void *dst, size_t len)
 {
     member *m = user;

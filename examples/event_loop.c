@@ -1,13 +1,14 @@
-/* A model inside an event loop: one thread computes an answer and hears of its other events meanwhile.
+/* A model inside an event loop: one thread computes an answer and hears of its other events
+ * meanwhile.
  * SPDX-License-Identifier: MIT
  *
  *   cc -o event_loop event_loop.c $(pkg-config --cflags --libs qsf)
  *   ./event_loop model.gguf "Once upon a time" 60        60: MB of memory, so that layers stream
  *
- * The loop's events are lines on standard input ("stop" ends the answer) and the model's progress.  qsf_step
- * never blocks: it computes at most one layer, and says where it lacks bytes.  The loop then sleeps in poll()
- * for a millisecond; else it only looks whether there are events.  A loop of a library (libuv, GLib) does the
- * same with an idle callback and a timer. */
+ * The loop's events are lines on standard input ("stop" ends the answer) and the model's progress.
+ * qsf_step never blocks: it computes at most one layer, and says where it lacks bytes.  The loop
+ * then sleeps in poll() for a millisecond; else it only looks whether there are events.  A loop of
+ * a library (libuv, GLib) does the same with an idle callback and a timer. */
 #define _POSIX_C_SOURCE 200809L
 #include <poll.h>
 #include <qsf.h>
@@ -37,7 +38,8 @@ static qsf_status next_batch(generation *g)
     return qsf_batch_begin(g->context, g->rows + g->done, g->in_batch);
 }
 
-/* One step.  QSF_PENDING: call again, after a wait where *waiting is set.  QSF_OK: the answer is complete. */
+/* One step.  QSF_PENDING: call again, after a wait where *waiting is set.
+ * QSF_OK: the answer is complete. */
 static qsf_status advance(generation *g, bool *waiting)
 {
     const qsf_status st = qsf_step(g->context, waiting);

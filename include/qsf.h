@@ -397,15 +397,26 @@ QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
 /* How many more tokens fit: what n_ctx and the other sequences leave or, with kv_window, what is left up to
  * position 16777216.  The rows of a batch under way count as done. */
 QSF_API uint32_t   qsf_seq_room(const qsf_context *c, qsf_seq s);
-/* Cuts a sequence to n positions; 0 empties it.  A batch under way is dropped.
+/* Cuts a sequence to n positions; 0 empties it.  A batch under way is dropped.  Keys and values can be cut
+ * to any length.  Where a model's layers keep other state of a sequence, which cannot be cut, the sequence
+ * goes back to the nearest position at or before n that it can go back to: its length, where its last batch
+ * began, a checkpoint, or 0.  qsf_seq_length says which; the tokens from there on are to be fed again.
  *
  * QSF_E_ARGUMENT   n is above the length or, with kv_window, the next token would see positions that were
  *                  dropped.  Going back to where the last batch began always works */
 QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
 /* dst becomes the first n positions of src.  Both share the blocks until one of them writes.  The same n
  * are possible as in qsf_seq_truncate, except behind a position that early exit has left unfinished
- * (QSF_E_ARGUMENT): the next eight tokens finish it. */
+ * (QSF_E_ARGUMENT): the next eight tokens finish it.  Where layers keep other state, dst may get fewer
+ * positions, as in qsf_seq_truncate, and gets no checkpoints; src stays as it is. */
 QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
+/* Makes the sequence's length a checkpoint: qsf_seq_truncate can go back to it.  This copies nothing.  A
+ * sequence has its last two checkpoints or more; turns make one where they begin and one behind the prompt.
+ * Without state beside keys and values this does nothing. */
+QSF_API qsf_status qsf_seq_checkpoint(qsf_context *c, qsf_seq s);
+/* From now on makes checkpoints, too, where batches begin n or more positions behind the last checkpoint.
+ * 0: no more. */
+QSF_API qsf_status qsf_seq_checkpoint_every(qsf_context *c, qsf_seq s, uint32_t n);
 
 /* ---- sessions ------------------------------------------------------------------------------------------ */
 

@@ -9,15 +9,18 @@ import {cacheOver} from './store.js';
 export {QsfError} from './errors.js';
 
 /* Written out, so that bundlers see the file. */
-const ownWorker = () => new Worker(new URL('./worker-web.js', import.meta.url), {type: 'module', name: 'qsf'});
-/* The same address in words that no bundler replaces; undefined where one has made something else of it. */
+const ownWorker = () => new Worker(new URL('./worker-web.js', import.meta.url),
+  {type: 'module', name: 'qsf'});
+/* The same address in words that no bundler replaces; undefined where one has made
+ * something else of it. */
 const here = String(import.meta.url).replace(/[?#].*/, '');
 const beside = /^https?:/.test(here) ? new URL('worker-web.js', here).href : undefined;
 
 const isForeign = address => /^https?:/.test(address) && new URL(address).origin !== self.origin;
 const blobs = new Map();        // address -> blob:
 
-/* A worker has to be of the page's own origin; what it imports does not, if its server allows it (CORS). */
+/* A worker has to be of the page's own origin; what it imports does not, if its server
+ * allows it (CORS). */
 function foreignWorker(address) {
   const script = new Blob([`import ${JSON.stringify(address)};`], {type: 'text/javascript'});
   if (!blobs.has(address)) blobs.set(address, URL.createObjectURL(script));
@@ -66,13 +69,15 @@ function place(from) {
   if (typeof from === 'string' || from instanceof URL) return {url: absolute(from)};
   if (from instanceof Blob) return {blob: from};
   if (ArrayBuffer.isView(from)) return {bytes: new Uint8Array(from.buffer, from.byteOffset, from.byteLength)};
-  if (from && Object.prototype.toString.call(from).endsWith('ArrayBuffer]')) return {bytes: new Uint8Array(from)};
+  if (from && Object.prototype.toString.call(from).endsWith('ArrayBuffer]'))
+    return {bytes: new Uint8Array(from)};
   throw new QsfError('ARGUMENT', 'a model is loaded from a URL, a File, a Blob or a buffer');
 }
 
 /** @type {import('./index.d.ts').cache} */
 export const cache = cacheOver(opfs, absolute);
-const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);        // a FileSystemFileHandle
+// a FileSystemFileHandle
+const file = async from => (typeof from?.getFile === 'function' ? from.getFile() : from);
 
 async function begin(how, from, options) {
   const all = addressed(options, absolute);

@@ -18,7 +18,8 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -t, --threads N         threads, 0 for one a processor
   --memory MB             memory to stay within
   --kv TYPE               how keys and values are kept: f16, q8, q8v4, q4, q4v2, q2, f32 (q8)
-  --kv-window N           keep the last N positions and the first few only: the text may go on beyond the context
+  --kv-window N           keep the last N positions and the first few only: the text may go on beyond
+                          the context
   --kv-sinks N            how many of the first positions those are (4)
   --kv-heavy N            of those that leave the window, keep N that drew the most attention
   --early-exit F          go on with the last layers where the hidden state has settled: cosine 0.9 to 0.99
@@ -30,7 +31,8 @@ const HELP = `Runs a language model from a QSF or GGUF file.
 
 /* What load() calls them. */
 const LOADING = {
-  context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv', 'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
+  context: 'contextLength', threads: 'threads', memory: 'memory', kv: 'kv',
+  'kv-window': 'kvWindow', 'kv-sinks': 'kvSinks', 'kv-heavy': 'kvHeavy',
   'early-exit': 'earlyExit', 'head-topk': 'head', check: 'check',
 };
 const SHORT = {context: {short: 'c'}, threads: {short: 't'}};
@@ -39,7 +41,8 @@ const numberOr = text => (text === '' || Number.isNaN(Number(text)) ? text : Num
 function arguments_() {
   try {
     return parseArgs({allowPositionals: true, options: {
-      prompt: {type: 'string', short: 'p'}, system: {type: 'string', short: 's'}, raw: {type: 'boolean'}, 'max-tokens': {type: 'string', short: 'n', default: '256'},
+      prompt: {type: 'string', short: 'p'}, system: {type: 'string', short: 's'}, raw: {type: 'boolean'},
+      'max-tokens': {type: 'string', short: 'n', default: '256'},
       temp: {type: 'string', default: '0.7'}, seed: {type: 'string', default: '0'}, ids: {type: 'boolean'},
       verbose: {type: 'boolean', short: 'v'}, help: {type: 'boolean', short: 'h'},
       ...Object.fromEntries(Object.keys(LOADING).map(name => [name, {type: 'string', ...SHORT[name]}])),
@@ -59,21 +62,29 @@ const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 try {
   const given = Object.entries(LOADING).filter(([name]) => o[name] !== undefined);
-  const m = await load(model, {kvMayDrop: true, ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
+  const m = await load(model, {kvMayDrop: true,
+    ...Object.fromEntries(given.map(([name, called]) => [called, numberOr(o[name])])), signal: stop.signal});
   const ids = [];
-  const options = {maxTokens: numberOr(o['max-tokens']), temperature: numberOr(o.temp), seed: numberOr(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
-  const messages = [...(o.system === undefined ? [] : [{role: 'system', content: o.system}]), {role: 'user', content: o.prompt}];
+  const options = {maxTokens: numberOr(o['max-tokens']), temperature: numberOr(o.temp),
+    seed: numberOr(o.seed), signal: stop.signal, onToken: id => ids.push(id)};
+  const messages = [...(o.system === undefined ? [] : [{role: 'system', content: o.system}]),
+    {role: 'user', content: o.prompt}];
   const chat = !o.raw && m.info.chatTemplate;
   const answer = chat ? m.chat(messages, options) : m.generate(o.prompt, options);
   let step;
   while (!(step = await answer.next()).done) if (!o.ids) process.stdout.write(step.value);
   process.stdout.write(o.ids ? `${JSON.stringify({ids})}\n` : '\n');
-  if (step.value === 'full') process.stderr.write('the context is full; -c N makes it longer, with --kv-window N the text goes on\n');
+  if (step.value === 'full')
+    process.stderr.write('the context is full; -c N makes it longer, with --kv-window N the text goes on\n');
   if (o.verbose) {
     const s = await m.stats(), rate = (n, ns) => `${(n / (ns / 1e9 || 1)).toFixed(1)} tok/s`;
-    process.stderr.write(`${m.info.variant}, ${m.info.threads} threads; prompt ${s.promptTokens} tokens, ${rate(s.promptTokens, s.promptNs)}; ` +
-      `answer ${s.generatedTokens} tokens, ${rate(s.generatedTokens, s.generatedNs)}; ${(s.memoryBytes / 1e6).toFixed(0)} MB\n`);
-    const ms = ['matmul', 'attention', 'head', 'sampling', 'other', 'wait'].map(part => `${part} ${(s[`${part}Ns`] / 1e6).toFixed(0)} ms`).join(', ');
+    process.stderr.write(
+      `${m.info.variant}, ${m.info.threads} threads; prompt ${s.promptTokens} tokens, ` +
+      `${rate(s.promptTokens, s.promptNs)}; ` +
+      `answer ${s.generatedTokens} tokens, ${rate(s.generatedTokens, s.generatedNs)}; ` +
+      `${(s.memoryBytes / 1e6).toFixed(0)} MB\n`);
+    const ms = ['matmul', 'attention', 'head', 'sampling', 'other', 'wait']
+      .map(part => `${part} ${(s[`${part}Ns`] / 1e6).toFixed(0)} ms`).join(', ');
     process.stderr.write(`${ms}; ${(s.bytesRead / 1e6).toFixed(0)} MB read\n`);
   }
   await m.dispose();

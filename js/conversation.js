@@ -100,7 +100,8 @@ export class Conversation {
    * promise for the new code. */
   #stillWorks() {
     if (!this.#x.works())
-      throw new QsfError('UNSUPPORTED', `${this.#variant}: relaxed SIMD gives wrong sums since this engine has ` +
+      throw new QsfError('UNSUPPORTED',
+        `${this.#variant}: relaxed SIMD gives wrong sums since this engine has ` +
         'optimised it; load with relaxed: false');
   }
   async #pause() {

@@ -1,22 +1,26 @@
-/* A file behind a URL as a source of bytes: from the store, or fetched once from its beginning to its end, or by ranges.
+/* A file behind a URL as a source of bytes: from the store, or fetched once from its beginning to
+ * its end, or by ranges.
  * SPDX-License-Identifier: MIT
  *
- * The first visit makes one request.  Its bytes go to the store as they come, and whoever asked for some of them has them as soon as they are here.
- * Where nothing can be stored they wait in memory until they have been read once; the request rests while too many wait.  A file that has to be read
+ * The first visit makes one request. Its bytes go to the store as they come, and whoever asked for
+ * some of them has them as soon as they are here. Where nothing can be stored they wait in memory
+ * until they have been read once; the request rests while too many wait. A file that has to be read
  * again and again (layers stream) and cannot be stored is read by ranges instead (lanes.js). */
 import {QsfError} from './errors.js';
 import {Remote, difference, shown} from './http.js';
 import {Lanes} from './lanes.js';
 
-/* In memory, that nobody has read yet: where memory is no matter, inside a budget, and where only the description is wanted. */
+/* In memory, that nobody has read yet: where memory is no matter, inside a budget, and where only
+ * the description is wanted. */
 const WAITING_BYTES = 64 << 20, FRUGAL_BYTES = 4 << 20, HEADER_BYTES = 256 << 10;
 
-/* What every model file begins with.  Anything else is not kept, to be there again at the next visit. */
+/* What every model file begins with. Anything else is not kept, to be there again
+ * at the next visit. */
 const MAGICS = ['QSF1', 'GGUF'];
 
 /* Bytes that came and were not read yet. */
 class Parts {
-  #parts = [];                  // {at, bytes, left: places [from, to) in bytes that are still to be read}
+  #parts = [];                  // {at, bytes, left: places [from, to) in bytes that are unread}
   size = 0;
 
   add(at, bytes) {
@@ -57,11 +61,12 @@ export class Download {
   #remote; #lanes; #entry; #signal; #warn; #onBytes; #how;
   #at = 0;                      // bytes [0, at) have come
   #parts = new Parts();
-  #partsFrom = 0;               // what is before is in the entry
+  #partsFrom = 0;               // the bytes before this place are in the entry
   #waiting = new Set();         // {end, resolve, reject}
   #resume;                      // wakes a pump that rests
   #failure;
-  #early = new Map();           // place -> length of what was read before that; some of it is weights, so it stays
+  // place -> length of what was read before that; some of it is weights, so it stays
+  #early = new Map();
   #settled = false;
   #budget;                      // bytes that a model may take; undefined: any
   #limit;                       // bytes that may wait in memory
@@ -80,9 +85,9 @@ export class Download {
   }
 
   /**
-   * store: a Store, or undefined; how: load()'s cache; header: only the description will be read; memory: the budget
-   * in MB, 0 for none; onWait: see Remote.
-   * Resolves when the file's length is known.
+   * store: a Store, or undefined; how: load()'s cache; header: only the description will be
+   * read; memory: the budget in MB, 0 for none; onWait: see Remote. Resolves when the file's
+   * length is known.
    */
   static async open(url, {store, how, header, ...options}) {
     const self = new Download(url, {how, ...options}), {warn} = options;
@@ -110,7 +115,7 @@ export class Download {
     return this;
   }
 
-  /* Nothing but what is asked for, where the server can. */
+  /* Only the range that is asked for, where the server can. */
   async #byRanges() {
     const known = await this.#remote.head(this.#signal);
     if (!this.#remote.ranges || known.length === undefined) {
@@ -171,7 +176,7 @@ export class Download {
     if (this.#keeps) this.#entry.finish();
   }
 
-  /* A server that does not say the length with the file says it with a range of it, or never. */
+  /* A server that does not say the length with the file says it with a range, or never. */
   async #askLength() {
     const {known} = this.#remote;
     try {
@@ -204,7 +209,8 @@ export class Download {
         this.#onBytes(part.length);
         for (const w of this.#waiting) if (w.end <= this.#at) this.#answer(w);
         const unknown = this.length === undefined;
-        if (unknown && this.#parts.size > this.#budget) throw this.#refusal('the server does not say how long it is');
+        if (unknown && this.#parts.size > this.#budget)
+          throw this.#refusal('the server does not say how long it is');
         while (!unknown && this.#parts.size > this.#limit && !this.#waiting.size && !this.#ranges)
           await new Promise(resolve => { this.#resume = resolve; });
         if (this.#ranges) return;
@@ -225,8 +231,9 @@ export class Download {
         this.#at = this.#partsFrom = this.#at + part.length;
         return;
       } catch (error) {
-        this.#warn(`not stored: ${error.name === 'QuotaExceededError' ? 'there is no room for it' : error.message}`);
-        this.#partsFrom = this.#at;             // what is stored serves this visit; nothing goes behind it
+        this.#warn(
+          `not stored: ${error.name === 'QuotaExceededError' ? 'there is no room for it' : error.message}`);
+        this.#partsFrom = this.#at;             // the stored bytes serve this visit; nothing goes behind them
       }
     }
     this.#parts.add(this.#at, part);
@@ -238,10 +245,11 @@ export class Download {
     else waiting.resolve();
   }
 
-  /* Whether all of it is stored, or will be. */
+  /* Whether the whole file is stored, or will be. */
   get #keeps() { return !!this.#entry && this.#partsFrom === this.#at; }
 
-  /** The engine tells whether it will read the same bytes again and again.  Rejects where it cannot. */
+  /** The engine tells whether it will read the same bytes again and again.
+   * Rejects where it cannot. */
   async settle({again}) {
     this.#settled = true;
     for (const length of this.#early.values()) this.#limit += length;
@@ -252,9 +260,12 @@ export class Download {
     this.#toRanges();
   }
   #refusal(why) {
-    const never = this.#how === false, unkept = never ? 'cache: false keeps no file' : 'the file could not be stored';
-    return new QsfError('HTTP', `${this.name}: memory: ${this.#budget / 1e6} does not hold the model; its layers would be read ` +
-      `from the file again and again, but ${why}, and ${unkept}; raise memory${never ? ', leave out cache: false' : ''}, ` +
+    const never = this.#how === false, unkept = never ? 'cache: false keeps no file'
+      : 'the file could not be stored';
+    return new QsfError('HTTP',
+      `${this.name}: memory: ${this.#budget / 1e6} does not hold the model; its layers would be read ` +
+      `from the file again and again, but ${why}, and ${unkept}; raise ` +
+      `memory${never ? ', leave out cache: false' : ''}, ` +
       'or take it from a server with ranges');
   }
   #toRanges() {
@@ -297,7 +308,8 @@ export class Download {
     return found;
   }
 
-  /** Bytes that are not here any more.  Where the server has no ranges they come with the whole file. */
+  /** Bytes that are not here any more. Where the server has no ranges they
+   * come with the whole file. */
   async fetch(at, length, signal, take) {
     if (this.#remote.ranges === undefined) await this.#remote.head(this.#signal);
     this.#lanes ??= new Lanes(this.#remote, this.length);
@@ -305,7 +317,8 @@ export class Download {
     return this.#lanes.read(at, length, signal, take);
   }
 
-  /** What was read is not what it should be: the next read asks again, the next load fetches anew what was stored. */
+  /** What was read is not what it should be: the next read asks again, the next load fetches anew
+   * what was stored. */
   async spoil() {
     const entry = this.#entry;
     this.#lanes?.close();
@@ -322,7 +335,8 @@ export class Download {
     this.#lanes?.close();
     const entry = this.#entry;
     this.#entry = undefined;
-    if (entry && this.#partsFrom < this.length && this.#partsFrom < this.#at) await entry.drop();     // there was no room for the rest
+    // there was no room for the rest
+    if (entry && this.#partsFrom < this.length && this.#partsFrom < this.#at) await entry.drop();
     else entry?.close();
     await this.#dropped;
   }

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT */
 
 /** The library's status numbers (include/qsf.h) as codes. */
-export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET', 'FULL', 'CANCELLED', 'NOT_FOUND'];
+export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET',
+  'FULL', 'CANCELLED', 'NOT_FOUND'];
 export const OK = 0, PENDING = 1, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
 
 export class QsfError extends Error {

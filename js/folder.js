@@ -1,13 +1,15 @@
 /* Where Node.js keeps files: a folder.  opfs.js says what the functions are.
  * SPDX-License-Identifier: MIT */
-import {closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readFileSync, readSync, statSync, unlinkSync, writeSync, writeFileSync} from 'node:fs';
+import {closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, readFileSync, readSync, statSync,
+  unlinkSync, writeSync, writeFileSync} from 'node:fs';
 import {mkdir, readFile, readdir, rm, stat, statfs} from 'node:fs/promises';
 import {homedir} from 'node:os';
 import {join} from 'node:path';
 
 /** $QSF_CACHE/urls, else where the system keeps such things. */
 export function cacheFolder(env = process.env) {
-  const base = env.QSF_CACHE || join(env.XDG_CACHE_HOME || (process.platform === 'win32' && env.LOCALAPPDATA) || join(homedir(), '.cache'), 'qsf');
+  const base = env.QSF_CACHE || join(env.XDG_CACHE_HOME || (process.platform === 'win32' && env.LOCALAPPDATA)
+    || join(homedir(), '.cache'), 'qsf');
   return join(base, 'urls');
 }
 

@@ -23,8 +23,8 @@ export function shown(url) {
   return `${place.slice(0, SHOWN)}${search && '?...'}`;
 }
 
-/* Something that went wrong.  tries: how many make sense; changed: the file is not the one that it was; wait: ms that
- * the server asks for. */
+/* Something that went wrong. tries: how many make sense; changed: the file is not the one that it
+ * was; wait: ms that the server asks for. */
 class Fault {
   constructor(message, {tries = 1, changed = false, advice, wait, cause} = {}) {
     Object.assign(this, {message, tries, changed, advice, wait, cause});
@@ -32,7 +32,8 @@ class Fault {
   error(place, attempt, ms) {
     const times = attempt ? `, ${attempt + 1} times in ${(ms / 1000).toFixed(1)} s` : '';
     const text = `${place}: ${this.message}${times}${this.advice ? `; ${this.advice}` : ''}`;
-    return Object.assign(new QsfError('HTTP', text, this.cause && {cause: this.cause}), {changed: this.changed});
+    return Object.assign(new QsfError('HTTP', text, this.cause && {cause: this.cause}),
+      {changed: this.changed});
   }
 }
 
@@ -58,15 +59,20 @@ function disconnected(error, url, answered) {
   let inner = error;
   for (let next = error; next instanceof Error; next = next.errors?.[0] ?? next.cause) inner = next;
   const cause = error, {code = ''} = inner;
-  if (globalThis.location !== undefined && !globalThis.process?.versions?.node) {       // a page: no reason is told
+  // a page: no reason is told
+  if (globalThis.location !== undefined && !globalThis.process?.versions?.node) {
     const {origin, protocol} = new URL(url), advice = ['the server may not be there'];
     if (globalThis.navigator?.onLine === false) advice.unshift('this device is offline');
-    if (origin !== location.origin) advice.push('its CORS headers do not allow this page (Access-Control-Allow-Origin)');
-    if (protocol === 'http:' && location.protocol === 'https:') advice.push('a page of https may not read from http');
+    if (origin !== location.origin)
+      advice.push('its CORS headers do not allow this page (Access-Control-Allow-Origin)');
+    if (protocol === 'http:' && location.protocol === 'https:')
+      advice.push('a page of https may not read from http');
     const tries = answered ? MANY : FEW;
-    return new Fault(`there is no connection (${error.message})`, {tries, advice: advice.join(', or '), cause});
+    return new Fault(`there is no connection (${error.message})`,
+      {tries, advice: advice.join(', or '), cause});
   }
-  const isFinal = /CERT|SELF_SIGNED|^ERR_|UNABLE_TO/.test(code) || (!answered && (!code || code === 'ENOTFOUND'));
+  const isFinal = /CERT|SELF_SIGNED|^ERR_|UNABLE_TO/.test(code)
+    || (!answered && (!code || code === 'ENOTFOUND'));
   const reason = REASONS[code] ? ` (${REASONS[code]})` : '';
   const text = inner.message.includes(code) ? inner.message : `${code} ${inner.message}`;
   const advice = answered ? undefined : 'is the address right, and its server running?';
@@ -78,7 +84,8 @@ function disconnected(error, url, answered) {
 async function wordsOf({headers, body, statusText}) {
   let text = headers.get('x-error-message') ?? '';
   if (!text && body && /^text\/plain|json/.test(headers.get('content-type') ?? '')) {
-    const reader = body.getReader(), decoder = new TextDecoder(), leave = () => void reader.cancel().catch(() => {});
+    const reader = body.getReader(), decoder = new TextDecoder(),
+      leave = () => void reader.cancel().catch(() => {});
     const timer = setTimeout(leave, WORDS_MS);
     try {
       while (text.length < WORDS) {
@@ -100,8 +107,10 @@ async function wordsOf({headers, body, statusText}) {
 }
 const ADVICE = {401: 'it wants to know who asks', 404: 'is the address right?', 410: 'is the address right?'};
 
-/** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined where nothing does that both say. */
-export const difference = (known, now) => ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
+/** What tells the file of an answer from the known one: 'length', 'etag' or 'modified'; undefined
+ * where nothing does that both say. */
+export const difference = (known, now) =>
+  ['length', 'etag', 'modified'].find(mark => known[mark] && now[mark] && known[mark] !== now[mark]);
 
 /* An address's user name and password as a header. */
 function basic(...who) {
@@ -136,11 +145,13 @@ export class Remote {
   }
 
   /**
-   * The file's bytes from `at` to its end, in parts, in one request if nothing fails.  The first part is empty and says
-   * that known is set.  A server without ranges sends the file from its beginning; what comes before `at` is passed over.
+   * The file's bytes from `at` to its end, in parts, in one request if nothing fails. The first
+   * part is empty and says that known is set. A server without ranges sends the file from its
+   * beginning; what comes before `at` is passed over.
    */
   from(at, signal) { return this.#bytes(at, undefined, signal, own); }
-  /** Bytes [at, end), or without `end` as from() does; a part is there until the next one is asked for. */
+  /** Bytes [at, end), or without `end` as from() does; a part is there until the next
+   * one is asked for. */
   range(at, end, signal) { return this.#bytes(at, end, signal, stream => reused(stream, this.#spare)); }
 
   async * #bytes(at, end, signal, read) {
@@ -204,7 +215,8 @@ export class Remote {
           fault.message += `, and asks to wait ${Math.ceil(ms / 1000)} s`;
           fault.advice = 'load it again then';
         }
-        if (ms > LONGEST_MS || attempt + 1 >= fault.tries) throw fault.error(this.#place, attempt, performance.now() - began);
+        if (ms > LONGEST_MS || attempt + 1 >= fault.tries)
+          throw fault.error(this.#place, attempt, performance.now() - began);
         this.#onWait?.({ms, reason: `${this.#place}: ${fault.message}`});
         await pause(ms, signal);
         attempt++;
@@ -212,8 +224,8 @@ export class Remote {
     };
   }
 
-  /* One request.  end undefined: to the file's end; whole: the file from its beginning will do.  skip: how many bytes of
-   * the answer come before `at`. */
+  /* One request. end undefined: to the file's end; whole: the file from its beginning will do.
+   * skip: how many bytes of the answer come before `at`. */
   async #ask(at, end, signal, whole = false) {
     signal?.throwIfAborted();
     const controller = new AbortController();
@@ -222,7 +234,8 @@ export class Remote {
     const finish = () => { signal?.removeEventListener('abort', abort); controller.abort(); };
     const ranged = at > 0 || end !== undefined;
     try {
-      const headers = {...this.#headers, ...(ranged && {range: `bytes=${at}-${end === undefined ? '' : end - 1}`})};
+      const headers =
+        {...this.#headers, ...(ranged && {range: `bytes=${at}-${end === undefined ? '' : end - 1}`})};
       const asked = fetch(this.#url, {headers, signal: controller.signal, cache: 'no-store'});
       const response = await this.#quick(asked, 'no answer');
       this.#answered = true;
@@ -249,11 +262,13 @@ export class Remote {
   }
 
   async #refuse(response) {
-    const {status, redirected} = response, message = `the server answered ${status}${await wordsOf(response)}`;
+    const {status, redirected} = response,
+      message = `the server answered ${status}${await wordsOf(response)}`;
     if (status === 416) throw new Fault(`${message}: the file is shorter than it was`, {changed: true});
     if (status === 429 || status >= 500)
       throw new Fault(message, {tries: MANY, wait: retryAfter(response), advice: 'load it again later'});
-    /* A redirection may have led to a place that is not valid any more; asking again leads to another. */
+    /* A redirection may have led to a place that is not valid any more; asking again
+     * leads to another. */
     const tries = redirected && [401, 403, 410].includes(status) ? MANY : 1;
     throw new Fault(message, {tries, advice: ADVICE[status]});
   }
@@ -263,15 +278,18 @@ export class Remote {
     const {status, headers} = response, text = name => headers.get(name) ?? undefined;
     const fail = (message, options) => { throw new Fault(message, options); };
     const encoding = text('content-encoding');
-    if (encoding && encoding !== 'identity') fail(`the server compresses (${encoding}); model files must come as they are`);
+    if (encoding && encoding !== 'identity')
+      fail(`the server compresses (${encoding}); model files must come as they are`);
 
     const now = {etag: text('etag'), modified: text('last-modified')};
     let limit = Infinity, skip = 0;
     if (status === 206) {
       if (!ranged) fail('the server answered a part of the file without being asked for one', {tries: FEW});
-      /* Without Access-Control-Expose-Headers a page does not see Content-Range: then the lengths have to do. */
+      /* Without Access-Control-Expose-Headers a page does not see Content-Range: then the
+       * lengths have to do. */
       const range = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(text('content-range') ?? '');
-      if (text('content-range') && !range) fail(`the server answered with "${text('content-range')}"`, {tries: FEW});
+      if (text('content-range') && !range)
+        fail(`the server answered with "${text('content-range')}"`, {tries: FEW});
       if (range) {
         now.length = Number(range[3]);
         const last = (end ?? now.length) - 1;
@@ -287,7 +305,8 @@ export class Remote {
     } else if (status === 200) {
       const sent = text('content-length');
       if (sent !== undefined) now.length = Number(sent);
-      if (end !== undefined && !whole) fail('the server does not answer ranges', {tries: this.ranges ? FEW : 1});
+      if (end !== undefined && !whole)
+        fail('the server does not answer ranges', {tries: this.ranges ? FEW : 1});
       limit = now.length ?? this.known?.length ?? Infinity;
       skip = at;
     } else {
@@ -295,13 +314,17 @@ export class Remote {
     }
     const mark = this.known && difference(this.known, now);
     if (mark)
-      fail(`the file has changed meanwhile (${mark} ${this.known[mark]}, now ${now[mark]}); load it again`, {changed: true});
+      fail(`the file has changed meanwhile (${mark} ${this.known[mark]}, now ${now[mark]}); load it again`,
+        {changed: true});
     /* From its beginning again, and nothing says that it is the same. */
     if (skip && !(this.known.etag && now.etag) && !(this.known.modified && now.modified))
-      fail('the connection ended, the server does not answer ranges, and no ETag or Last-Modified says that the file is ' +
+      fail(
+        'the connection ended, the server does not answer ranges, and no ETag or Last-Modified says that ' +
+        'the file is ' +
         'still the same', {changed: true, advice: 'load it again'});
     if (ranged) this.ranges = status === 206;
-    this.known = {length: this.known?.length ?? now.length, etag: this.known?.etag ?? now.etag, modified: this.known?.modified ?? now.modified};
+    this.known = {length: this.known?.length ?? now.length, etag: this.known?.etag ?? now.etag,
+      modified: this.known?.modified ?? now.modified};
     return {limit, skip};
   }
 
@@ -310,7 +333,8 @@ export class Remote {
     let total = 0;
     for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {
       total += part.length;
-      if (total > limit) throw new Fault(`more than the ${limit} bytes that the server promised came`, {tries: FEW});
+      if (total > limit)
+        throw new Fault(`more than the ${limit} bytes that the server promised came`, {tries: FEW});
       yield part;
     }
   }

@@ -1,16 +1,19 @@
-/* Reads of places in a file as few long requests: one goes on through the file while reads follow each other.
+/* Reads of places in a file as few long requests: one goes on through the file while reads
+ * follow each other.
  * SPDX-License-Identifier: MIT
  *
- * Layers that stream are read in the file's order, pass after pass, in many reads.  A request for each would wait for the
- * network each time.  So a lane asks for all from its first read to where reading stopped in an earlier pass (at first:
- * to the file's end), and takes the answer's bytes as reads want them; the stream's own backpressure holds back the rest.
- * Some lanes are open at once: layers ahead belong to the next pass, head and embedding lie elsewhere.  A short read that
- * nothing is known of, such as a row of the embedding, is a request of its own. */
+ * Layers that stream are read in the file's order, pass after pass, in many reads. A request for
+ * each would wait for the network each time. So a lane asks for all from its first read to where
+ * reading stopped in an earlier pass (at first: to the file's end), and takes the answer's bytes as
+ * reads want them; the stream's own backpressure holds back the rest. Some lanes are open at once:
+ * layers ahead belong to the next pass, head and embedding lie elsewhere. A short read that nothing
+ * is known of, such as a row of the embedding, is a request of its own. */
 
 const GAP = 256 << 10;          /* bytes that are rather passed over than asked around */
 const TAIL = 128 << 10;         /* bytes that a lane has given and keeps: reads of the head overlap */
 const LONG = 512 << 10;         /* reads of so many bytes will go on behind */
-const MOST = 3;                 /* lanes that stay open; a browser has six connections to a server, for all pages */
+/* lanes that stay open; a browser has six connections to a server, for all pages */
+const MOST = 3;
 const IDLE_MS = 3000;           /* a lane that nobody reads from keeps its connection no longer */
 const REMEMBERED = 32;
 
@@ -140,12 +143,12 @@ export class Lanes {
   }
   /** The server has no ranges: every lane is the whole file, passed over up to the first read. */
   whole() { this.#open = true; }
-  /** Nothing will be read behind what is asked for. */
+  /** Nothing will be read behind the range that is asked for. */
   exact() { this.#exact = true; }
 
   /**
-   * Calls take(part, offset) with bytes [at, at + length) in turn; a part is there until take returns.  What it throws
-   * ends the read.
+   * Calls take(part, offset) with bytes [at, at + length) in turn; a part is there until take
+   * returns. What it throws ends the read.
    */
   read(at, length, signal, take) {
     return new Promise((resolve, reject) => {

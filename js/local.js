@@ -1,4 +1,5 @@
-/* The engine and its reader in the caller's own thread, where no worker can start: Chromium's shared workers.
+/* The engine and its reader in the caller's own thread, where no worker can start:
+ * Chromium's shared workers.
  * SPDX-License-Identifier: MIT */
 import {compile} from './modules.js';
 import {opfs} from './opfs.js';
@@ -18,7 +19,7 @@ function joined(start) {
   };
 }
 
-/* What is stored can be read here, not written. */
+/* Stored files can be read here, not written. */
 const backend = async () => ({
   ...await opfs(),
   openToWrite() {

@@ -22,7 +22,7 @@ export class Memory {
 
   /** A view, which is of no use once the memory has grown. */
   bytes(at, length) { return new Uint8Array(this.#memory.buffer, at >>> 0, length); }
-  /** Copies: what is shared cannot be decoded. */
+  /** Copies: a shared buffer cannot be decoded. */
   text(at, length) { return decoder.decode(this.bytes(at, length).slice()); }
   string(at) {
     if (!at) return undefined;

@@ -16,7 +16,10 @@ class Port {
     worker.onMessage(m => this.#take(m));
     worker.onFailure(error => this.#fail(error, 0));
   }
-  #fail(error, patience) { return this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error}), patience); }
+  #fail(error, patience) {
+    return this.close(new QsfError('WORKER', `the engine's worker ended: ${error.message}`, {cause: error}),
+      patience);
+  }
   #take(m) {
     if (m.dead) return this.#fail(unpack(m.dead));
     if (m.turn !== undefined) return this.#turns.get(m.turn)?.(m);
@@ -76,8 +79,8 @@ class Port {
   }
 }
 
-/* Calls functions of the caller's.  What one throws, or the promise that it gives rejects with, is told to
- * failed(error). */
+/* Calls functions of the caller's. What one throws, or the promise that it gives rejects with, is
+ * told to failed(error). */
 class Callbacks {
   #failed; #waiting = new Set();
   constructor(failed) { this.#failed = failed; }
@@ -100,8 +103,8 @@ class Callbacks {
 
 const LEFT = Symbol('left');
 
-/* What an answer hears, in order; but the first failure on this side comes before everything that waits, and
- * onFailure() is called at once: the reader may be busy. */
+/* What an answer hears, in order; but the first failure on this side comes before everything that
+ * waits, and onFailure() is called at once: the reader may be busy. */
 class Inbox {
   #messages = []; #failure; #wake;
   onFailure;
@@ -148,7 +151,8 @@ export class Model {
 
   /** @type {import('./index.d.ts').Model['generate']} */
   generate(prompt, options) {
-    const checkedPrompt = () => (typeof prompt === 'string' ? prompt : checkedIds(prompt, this.#info.vocabulary));
+    const checkedPrompt = () => (typeof prompt === 'string' ? prompt
+      : checkedIds(prompt, this.#info.vocabulary));
     return this.#answer('generate', options, () => ({prompt: checkedPrompt()}));
   }
   /** @type {import('./index.d.ts').Model['chat']} */
@@ -156,8 +160,8 @@ export class Model {
     return this.#answer('chat', options, () => ({messages: checkedMessages(messages)}));
   }
 
-  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is the loop's to
-   * hear. */
+  /* What is asked for is as it is now, also where the loop begins later; what is wrong with it is
+   * the loop's to hear. */
   #answer(call, options, what) {
     const inbox = new Inbox();
     let asked;
@@ -222,12 +226,16 @@ export class Model {
     }
   }
 
-  async #ask(call, what, options) { return this.#port.call(call, {...what, options: checked(call, options)}); }
+  async #ask(call, what, options) {
+    return this.#port.call(call, {...what, options: checked(call, options)});
+  }
   async tokenize(text, options) { return this.#ask('tokenize', {text: checkedText(text)}, options); }
   async detokenize(ids, options) {
     return this.#ask('detokenize', {ids: checkedIds(ids, this.#info.vocabulary)}, options);
   }
-  async render(messages, options) { return this.#ask('render', {messages: checkedMessages(messages)}, options); }
+  async render(messages, options) {
+    return this.#ask('render', {messages: checkedMessages(messages)}, options);
+  }
   stats() { return this.#port.call('stats'); }
   saveSession() { return this.#port.call('saveSession'); }
   async loadSession(bytes) { return this.#port.call('loadSession', {bytes: checkedBytes(bytes)}); }
@@ -241,7 +249,7 @@ export function loadIn(startWorker, from, options) {
   return open(startWorker, from, options, (port, info, onProgress) => new Model(port, info, onProgress));
 }
 
-/** The same for what is to be known before loading. */
+/** The same for estimate(), which answers before loading. */
 export function estimateIn(startWorker, from, options) {
   const use = async (port, estimate) => {
     await port.close(new QsfError('DISPOSED', 'the estimate is made'));

@@ -23,5 +23,6 @@ export async function compile(variant, paths) {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/html')) refuse('a page came instead of a module');
   if (type.startsWith('application/wasm')) return WebAssembly.compileStreaming(response);
-  return WebAssembly.compile(await response.arrayBuffer());     // not every server says what the other asks for
+  // not every server says what the other asks for
+  return WebAssembly.compile(await response.arrayBuffer());
 }

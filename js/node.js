@@ -15,7 +15,8 @@ function startWorker({workerUrl, wasmPaths}) {
   const script = workerUrl ? new URL(workerUrl) : new URL('./worker-node.js', import.meta.url);
   const worker = new Worker(script, {execArgv: [], workerData: {wasmPaths}});
   let ended = false;
-  worker.unref();               // a model that was forgotten does not keep the process; calls below do while they wait
+  // a model that was forgotten does not keep the process; calls below do while they wait
+  worker.unref();
   let waiting = 0;
   return {
     post(message) {
@@ -26,7 +27,8 @@ function startWorker({workerUrl, wasmPaths}) {
     onMessage(fn) {
       worker.on('message', m => {
         const over = m.turn === undefined ? m.id !== undefined : m.done !== undefined || m.error;
-        if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }         // whoever ends it waits for that
+        // whoever ends it waits for that
+        if (over && --waiting <= 0 && !ended) { waiting = 0; worker.unref(); }
         fn(m);
       });
     },
@@ -51,7 +53,8 @@ async function blobPlace(blob) {
 }
 
 async function place(from) {
-  if (typeof from === 'string') return /^https?:\/\//i.test(from) ? {url: new URL(from).href} : {path: resolve(from)};
+  if (typeof from === 'string')
+    return /^https?:\/\//i.test(from) ? {url: new URL(from).href} : {path: resolve(from)};
   if (from instanceof URL) return from.protocol === 'file:' ? {path: fileURLToPath(from)} : {url: from.href};
   if (from instanceof Blob) return blobPlace(from);
   if (from instanceof ArrayBuffer || from instanceof SharedArrayBuffer) return {bytes: new Uint8Array(from)};

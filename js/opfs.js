@@ -1,12 +1,14 @@
 /* Where a page keeps files: the origin private file system.  folder.js is the same for Node.js.
  * SPDX-License-Identifier: MIT
  *
- * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that ends it, or undefined where somebody else has it that long;
- * openToRead(name) and openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
+ * names(), bytes(name), size(name), remove(name), room(); lock(key, ms) promises a function that
+ * ends it, or undefined where somebody else has it that long; openToRead(name) and
+ * openToWrite(name) promise what FileSystemSyncAccessHandle is: in workers only. */
 
 const FOLDER = 'qsf', MOST = 1 << 20;       /* bytes read at once where each read is a new array */
 
-/** Promises the backend; rejects where the browser has no such file system or does not give it to this page. */
+/** Promises the backend; rejects where the browser has no such file system or does not give
+ * it to this page. */
 export async function opfs() {
   if (!navigator.storage?.getDirectory) throw new Error('this browser has no file system for pages');
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, {create: true});
@@ -16,7 +18,8 @@ export async function opfs() {
   /* A Blob's bytes, where the handle that would not lock others out is not to be had. */
   const reader = blob => ({
     read(target, {at}) {
-      const bytes = new Uint8Array(new FileReaderSync().readAsArrayBuffer(blob.slice(at, at + Math.min(target.length, MOST))));
+      const bytes = new Uint8Array(new FileReaderSync()
+        .readAsArrayBuffer(blob.slice(at, at + Math.min(target.length, MOST))));
       target.set(bytes);
       return bytes.length;
     },
@@ -43,8 +46,10 @@ export async function opfs() {
     async openToRead(name) {
       const handle = await file(name);
       if (!handle) return undefined;
-      /* Browsers that do not know the mode open it for this page alone, and would keep others from reading. */
-      const modes = typeof FileSystemSyncAccessHandle !== 'undefined' && 'mode' in FileSystemSyncAccessHandle.prototype;
+      /* Browsers that do not know the mode open it for this page alone, and would keep
+       * others from reading. */
+      const modes = typeof FileSystemSyncAccessHandle !== 'undefined'
+        && 'mode' in FileSystemSyncAccessHandle.prototype;
       if (modes) return handle.createSyncAccessHandle({mode: 'read-only'});
       return reader(await handle.getFile());
     },
@@ -56,7 +61,8 @@ export async function opfs() {
         navigator.locks.request(`qsf ${key}`, how, lock => {
           if (!lock) return resolve(undefined);
           return new Promise(release => resolve(release));
-        }).catch(error => error.name === 'TimeoutError' || error.name === 'AbortError' ? resolve(undefined) : reject(error));
+        }).catch(error => error.name === 'TimeoutError' || error.name === 'AbortError' ? resolve(undefined)
+          : reject(error));
       });
     },
     async room() {

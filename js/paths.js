@@ -4,14 +4,16 @@ import {QsfError} from './errors.js';
 
 const VARIANTS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 
-/** options, with workerUrl and wasmPaths as a worker understands them; absolute(text) is its address. */
+/** options, with workerUrl and wasmPaths as a worker understands them;
+ * absolute(text) is its address. */
 export function addressed(options = {}, absolute) {
   if (typeof options !== 'object' || options === null) return options;        // options.js says what is wrong
   const {workerUrl, wasmPaths} = options;
   const address = (name, value) => {
     const refuse = cause => {
       const shown = typeof value === 'string' ? `"${value}"` : String(value);
-      throw new QsfError('ARGUMENT', `${name} is ${shown}; ${cause?.message ?? 'possible is an address'}`, {cause});
+      throw new QsfError('ARGUMENT', `${name} is ${shown}; ${cause?.message ?? 'possible is an address'}`,
+        {cause});
     };
     if (value === '' || !(typeof value === 'string' || value instanceof URL)) refuse();
     try {
@@ -37,6 +39,7 @@ export function addressed(options = {}, absolute) {
   };
 }
 
-/** Where paths, which addressed() made of wasmPaths, have a module; undefined: where the package has it. */
+/** Where paths, which addressed() made of wasmPaths, have a module; undefined: where
+ * the package has it. */
 export const moduleAt = (variant, paths) =>
   (typeof paths === 'string' ? `${paths}qsf-${variant}.wasm` : paths?.[variant]);

@@ -1,27 +1,31 @@
-/* The reader's worker: brings bytes of the model file to where the engine wants them, while that computes.
+/* The reader's worker: brings bytes of the model file to where the engine wants them,
+ * while that computes.
  * SPDX-License-Identifier: MIT
  *
- * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?, slot?},
- * {op: 'cancel', id}, {op: 'settle', again}, {op: 'back', buffer}, {op: 'spoil'}, {op: 'close'}.
- * Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {settled: {error?}}; {progress}; {warning};
- * {spoiled}; {closed}.
+ * In: {op: 'open', from, options}, {op: 'memory', memory, ring}, {op: 'read', id, at, length, dst?,
+ * slot?}, {op: 'cancel', id}, {op: 'settle', again}, {op: 'back', buffer}, {op: 'spoil'}, {op:
+ * 'close'}. Out: {opened} or {error}; {id, bytes}, {id, done} or {id, error}; {settled: {error?}};
+ * {progress}; {warning}; {spoiled}; {closed}.
  *
- * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's words, and the reader takes that before it writes, so that
- * a read that the engine gave up writes nothing any more. */
+ * Where the engine's memory is shared, bytes go straight to it: a read names one of the ring's
+ * words, and the reader takes that before it writes, so that a read that the engine gave up writes
+ * nothing any more. */
 import {QsfError, pack} from './errors.js';
 import {Download} from './download.js';
 import {Store} from './store.js';
 import {reused} from './stream.js';
 
-/** A word of the ring: what becomes of a read.  The last word counts the reads that are done; the engine waits for that. */
+/** A word of the ring: what becomes of a read. The last word counts the reads that are done; the
+ * engine waits for that. */
 export const ASKED = 1, WRITING = 2, GIVEN_UP = 3;
 export const RING = 32;
 
 const SPARE_LEAST = 64 << 10, SPARE_MS = 1000;
 const SILENT_MS = 3000;         /* a wait for a server that is longer is a warning */
 
-/* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or say by false that fetch(at, length, signal, take) has
- * to call take(part, offset) with all of them; close().  What knows no waiting has neither ready nor fetch. */
+/* A source: name, length; ready(at, length, signal), until readNow(at, target) may fill target or
+ * say by false that fetch(at, length, signal, take) has to call take(part, offset) with all of
+ * them; close(). What knows no waiting has neither ready nor fetch. */
 function blobSource(blob) {
   const spare = [];
   return {
@@ -31,18 +35,22 @@ function blobSource(blob) {
       const stream = reused(blob.slice(at, at + length).stream(), spare);
       let done = 0;
       for (let part; (part = await stream.read()); done += part.length) take(part, done);
-      if (done !== length) throw new QsfError('IO', `${this.name}: ${done} of ${length} bytes at ${at} are there`);
+      if (done !== length)
+        throw new QsfError('IO', `${this.name}: ${done} of ${length} bytes at ${at} are there`);
     },
   };
 }
 
-/* Memory for bytes that go by messages and comes back: left to the garbage collector, it would be a multiple of what is under way. */
+/* Memory for bytes that go by messages and comes back: left to the garbage collector, it would be a
+ * multiple of what is under way. */
 class Spare {
   #buffers = []; #timer;
   take(length) {
     if (length < SPARE_LEAST) return new Uint8Array(length);
-    const fits = this.#buffers.filter(b => b.byteLength >= length).sort((a, b) => a.byteLength - b.byteLength)[0];
-    this.#buffers = this.#buffers.filter(b => b !== fits).slice(fits ? 0 : 1);          // what is too small gives way to what is not
+    const fits = this.#buffers.filter(b => b.byteLength >= length)
+      .sort((a, b) => a.byteLength - b.byteLength)[0];
+    // buffers that are too small give way to larger ones
+    this.#buffers = this.#buffers.filter(b => b !== fits).slice(fits ? 0 : 1);
     return new Uint8Array(fits ?? length, 0, length);
   }
   put(buffer) {
@@ -98,9 +106,11 @@ export function serveReader(host) {
     host.post({opened: {name: source.name, length: source.length}});
   }
 
-  /* What write(target) returns, target being the engine's memory, unless the read has been given up. */
+  /* What write(target) returns, target being the engine's memory, unless the read
+   * has been given up. */
   function deliver({slot, dst, length}, write) {
-    if (Atomics.compareExchange(ring, slot, ASKED, WRITING) !== ASKED) throw new QsfError('CANCELLED', 'given up');
+    if (Atomics.compareExchange(ring, slot, ASKED, WRITING) !== ASKED)
+      throw new QsfError('CANCELLED', 'given up');
     try {
       return write(new Uint8Array(memory.buffer, dst, length));
     } finally {
@@ -113,13 +123,15 @@ export function serveReader(host) {
     const {id, at, length, slot, state} = message, controller = new AbortController();
     reads.set(id, controller);
     try {
-      if (at + length > source.length) throw new QsfError('IO', `${source.name}: cannot read ${length} bytes at ${at}`);
+      if (at + length > source.length)
+        throw new QsfError('IO', `${source.name}: cannot read ${length} bytes at ${at}`);
       await source.ready?.(at, length, controller.signal);
       controller.signal.throwIfAborted();
       const bytes = slot === undefined ? spare.take(length) : undefined;
       const fill = write => (bytes ? write(bytes) : deliver(message, write));
       if (!fill(target => source.readNow(at, target)))
-        await source.fetch(at, length, controller.signal, (part, offset) => fill(target => target.set(part, offset)));
+        await source.fetch(at, length, controller.signal,
+          (part, offset) => fill(target => target.set(part, offset)));
       if (bytes) return host.post({id, bytes}, [bytes.buffer]);
       fill(() => Atomics.store(new Int32Array(memory.buffer), state >>> 2, 0));
       Atomics.add(ring, RING, 1);

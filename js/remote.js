@@ -5,15 +5,18 @@ import {ASKED, GIVEN_UP, RING, WRITING} from './reader.js';
 
 export class RemoteSource {
   name; length;
-  #worker; #reads = new Map(); #next = 1;     // id -> {slot, settle, comesBack}: nobody keeps the bytes
+  #worker; #next = 1;
+  #reads = new Map();           // id -> {slot, settle, comesBack}: nobody keeps the bytes
   #ring; #free = []; #signals = {};
   #dead;
 
-  /** worker: post(message, transfer), onMessage(fn), onFailure(fn), terminate(); on: progress(p), warning(text). */
+  /** worker: post(message, transfer), onMessage(fn), onFailure(fn), terminate(); on:
+   * progress(p), warning(text). */
   constructor(worker, on) {
     this.#worker = worker;
     worker.onMessage(m => this.#take(m, on));
-    worker.onFailure(error => this.#end(new QsfError('WORKER', `the reader's worker ended: ${error.message}`, {cause: error})));
+    worker.onFailure(error => this.#end(new QsfError('WORKER', `the reader's worker ended: ${error.message}`,
+      {cause: error})));
   }
   /** Resolves when name and length are known. */
   async open(from, options) { Object.assign(this, await this.#ask('opened', {op: 'open', from, options})); }
@@ -36,7 +39,8 @@ export class RemoteSource {
     this.#reads.delete(m.id);
     if (read.slot !== undefined) this.#free.push(read.slot);
     read.settle(m.error && unpack(m.error), m.bytes);
-    return m.bytes && read.comesBack && this.#worker.post({op: 'back', buffer: m.bytes.buffer}, [m.bytes.buffer]);
+    return m.bytes && read.comesBack && this.#worker.post({op: 'back', buffer: m.bytes.buffer},
+      [m.bytes.buffer]);
   }
   #end(error) {
     this.#dead ??= error;
@@ -57,10 +61,12 @@ export class RemoteSource {
   sleep(arrivals, ms) { Atomics.wait(this.#ring, RING, arrivals, ms); }
 
   read(at, length) {
-    return new Promise((resolve, reject) => { this.#post({at, length}, undefined, (error, bytes) => error ? reject(error) : resolve(bytes)); });
+    return new Promise((resolve, reject) => {
+      this.#post({at, length}, undefined, (error, bytes) => error ? reject(error) : resolve(bytes));
+    });
   }
-  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error, bytes) hears of it, and has the bytes for that call.  Returns
-   * what cancel() takes. */
+  /** Begins to read to place dst of the attached memory, where *state becomes 0; else settle(error,
+   * bytes) hears of it, and has the bytes for that call. Returns what cancel() takes. */
   start(at, length, dst, state, settle) {
     const slot = this.#free.pop();
     if (slot !== undefined) Atomics.store(this.#ring, slot, ASKED);
@@ -75,13 +81,14 @@ export class RemoteSource {
     }
     return id;
   }
-  /** Nothing is written any more when it returns, and nobody hears of it. */
+  /** Afterwards nothing writes to the read's memory any more, and nobody hears of the read. */
   cancel(id) {
     const read = this.#reads.get(id);
     if (!read) return;
     read.settle = () => {};
     const {slot} = read;
-    while (slot !== undefined && Atomics.compareExchange(this.#ring, slot, ASKED, GIVEN_UP) === WRITING) Atomics.wait(this.#ring, slot, WRITING);
+    while (slot !== undefined && Atomics.compareExchange(this.#ring, slot, ASKED, GIVEN_UP) === WRITING)
+      Atomics.wait(this.#ring, slot, WRITING);
     this.#worker.post({op: 'cancel', id});
   }
 
@@ -91,7 +98,9 @@ export class RemoteSource {
     if (error) throw unpack(error);
   }
   /** Promises whether there was something stored, which is not any more. */
-  spoil() { return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false); }
+  spoil() {
+    return this.#dead ? Promise.resolve(false) : this.#ask('spoiled', {op: 'spoil'}).catch(() => false);
+  }
   /** Its files are closed when the promise resolves. */
   async close() {
     if (!this.#dead) await this.#ask('closed', {op: 'close'}).catch(() => {});

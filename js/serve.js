@@ -1,16 +1,18 @@
 /* The engine's worker: answers the messages of model.js.
  * SPDX-License-Identifier: MIT
  *
- * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort', turn}, which are not answered.
- * Out besides: {turn, text}, {turn, done}, {turn, error}, {progress}, {warning}, {ended}, {dead: error} when nothing more can be done. */
+ * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort',
+ * turn}, which are not answered. Out besides: {turn, text}, {turn, done}, {turn, error},
+ * {progress}, {warning}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
 import {RemoteSource} from './remote.js';
 import {bytesSource} from './source.js';
 
-const AHEAD = 8;                /* tokens that the engine may be ahead of its reader, so that messages cost it no time */
+/* tokens that the engine may be ahead of its reader, so that messages cost it no time */
+const AHEAD = 8;
 
-/* Told from outside; a promise of it for those who wait. */
+/* A signal from outside, and a promise for those who wait for it. */
 class Stop {
   aborted = false;
   error = new QsfError('CANCELLED', 'cancelled');
@@ -32,12 +34,14 @@ export function serve(host) {
       stored = p.stored;
       host.post({progress: {phase: 'load', ...p}});
     };
-    source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(), {progress, warning: warn});
+    source = from.bytes ? bytesSource(from.bytes) : new RemoteSource(host.startReader(),
+      {progress, warning: warn});
     const {cache, timeout, memory, estimate} = options;
     await source.open?.(from, {cache, timeout, memory, header: !!estimate});
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
-    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(), shared: host.canShare,
+    engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
+      shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
     await engine.open();
     if (estimate) {
@@ -53,8 +57,8 @@ export function serve(host) {
     early = false;
     return info;
   }
-  /* The threads and the reader are ended with this worker, by who ends that.  Chromium may keep this worker for good where it is ended in the
-   * moment after they were. */
+  /* The threads and the reader are ended with this worker, by who ends that. Chromium may keep this
+   * worker for good where it is ended in the moment after they were. */
   async function end() {
     for (const {stop} of answers.values()) stop.abort();
     engine?.end();
@@ -79,9 +83,11 @@ export function serve(host) {
         const info = await start(from, options);
         return {...info, warnings};
       } catch (error) {
-        const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT' && await source.spoil();
+        const isShared = engine?.isShared, spoiled = stored > 0 && error.code === 'CORRUPT'
+          && await source.spoil();
         await end();
-        if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};       // what was stored is damaged
+        // what was stored is damaged
+        if (spoiled && !tried.has('reload')) options = {...options, cache: 'reload'};
         else if (isShared && error.code === 'MEMORY' && !tried.has('one')) options = {...options, threads: 1};
         else throw error;
         tried.add(spoiled ? 'reload' : 'one');
@@ -90,10 +96,10 @@ export function serve(host) {
     }
   }
 
-  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.  Claiming it is this one
-   * step, in which nothing is waited for; the claim's turn comes when all those before have ended.  That is only a
-   * matter of time where they end by themselves, as answers do that were left; one that is read may never end, so
-   * who comes then is sent away. */
+  /* The sequence is one user's at a time: an answer, or a session that is saved or loaded.
+   * Claiming it is this one step, in which nothing is waited for; the claim's turn comes when all
+   * those before have ended. That is only a matter of time where they end by themselves, as answers
+   * do that were left; one that is read may never end, so who comes then is sent away. */
   let last = Promise.resolve();         // the end of the last claim
   let read;                             // the answer that is read, or will be when its turn comes
   function claim(answer) {
@@ -123,7 +129,8 @@ export function serve(host) {
 
   async function generate({turn, ...asked}) {
     const answer = {stop: new Stop(), wanted: AHEAD, wake: undefined};
-    let claimed, last = {done: 'aborted'};      // the port has forgotten that turn; the worker's host counts it
+    // the port has forgotten that turn; the worker's host counts it
+    let claimed, last = {done: 'aborted'};
     try {
       claimed = claim(answer);
       answers.set(turn, answer);
@@ -144,7 +151,8 @@ export function serve(host) {
   async function speak({prompt, messages, options}, answer, post) {
     const {stop} = answer, {conversation} = engine;
     const ids = messages ? conversation.tokenizeChat(messages, options.template)
-      : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt, {addSpecial: true, parseSpecial: true});
+      : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt,
+        {addSpecial: true, parseSpecial: true});
     const stops = messages ? [...options.stop, conversation.turnEnd(options.template) ?? ''] : options.stop;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
     const tokens = conversation.generate(ids, {...options, stop: stops}, stop, told);
@@ -165,7 +173,8 @@ export function serve(host) {
   /* Damaged bytes are not kept for the next time. */
   async function explain(error) {
     if (error.code !== 'CORRUPT' || !await source.spoil?.()) return error;
-    return new QsfError('CORRUPT', `${error.message}; what was stored of the file is not kept: load it again`, {cause: error});
+    return new QsfError('CORRUPT', `${error.message}; what was stored of the file is not kept: load it again`,
+      {cause: error});
   }
 
   const ops = {

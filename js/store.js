@@ -1,14 +1,17 @@
-/* Files that were fetched, kept for the next time: in the origin private file system (opfs.js) or in a folder (folder.js).
+/* Files that were fetched, kept for the next time: in the origin private file system (opfs.js) or
+ * in a folder (folder.js).
  * SPDX-License-Identifier: MIT
  *
- * An entry is two files.  KEY.meta says what KEY.data is: its URL, length and validators, and how many of its bytes are here.  It is written before
- * the bytes, and again after bytes have reached the disk: what it promises is there, whenever a page or a process ends.  It has two places that are
- * written in turn, so that one of them is whole. */
+ * An entry is two files. KEY.meta says what KEY.data is: its URL, length and validators, and how
+ * many of its bytes are here. It is written before the bytes, and again after bytes have reached
+ * the disk: what it promises is there, whenever a page or a process ends. It has two places that
+ * are written in turn, so that one of them is whole. */
 import {QsfError} from './errors.js';
 import {Remote, difference} from './http.js';
 
 const VERSION = 1, PLACE = 8192, STEP = 16 << 20;
-const LEAVING_MS = 2000;        /* a page that is loaded again may meet its own past, which still closes its files */
+/* a page that is loaded again may meet its own past, which still closes its files */
+const LEAVING_MS = 2000;
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 
 /* FNV-1a: finds a place that was written half. */
@@ -20,7 +23,8 @@ function checksum(bytes) {
 
 /* A place's text: checksum, length, JSON. */
 function writePlace(meta) {
-  const json = encoder.encode(JSON.stringify(meta)), head = encoder.encode(`qsf-store ${VERSION} ${checksum(json)} ${json.length}\n`);
+  const json = encoder.encode(JSON.stringify(meta)),
+    head = encoder.encode(`qsf-store ${VERSION} ${checksum(json)} ${json.length}\n`);
   if (head.length + json.length > PLACE) return undefined;
   const place = new Uint8Array(PLACE).fill(32);
   place.set(head);
@@ -29,17 +33,20 @@ function writePlace(meta) {
 }
 function readPlace(bytes) {
   const newline = bytes.subarray(0, 64).indexOf(10);
-  const head = /^qsf-store (\d+) ([0-9a-f]{8}) (\d+)$/.exec(newline < 0 ? '' : decoder.decode(bytes.slice(0, newline)));
+  const head = /^qsf-store (\d+) ([0-9a-f]{8}) (\d+)$/.exec(newline < 0 ? ''
+    : decoder.decode(bytes.slice(0, newline)));
   if (!head || Number(head[1]) !== VERSION) return undefined;
   const json = bytes.slice(newline + 1, newline + 1 + Number(head[3]));
   if (checksum(json) !== head[2]) return undefined;
   const meta = JSON.parse(decoder.decode(json));
-  const sound = typeof meta.url === 'string' && [meta.turn, meta.length, meta.stored, meta.fetched].every(n => Number.isSafeInteger(n) && n >= 0) && meta.stored <= meta.length;
+  const sound = typeof meta.url === 'string' && [meta.turn, meta.length, meta.stored, meta.fetched]
+    .every(n => Number.isSafeInteger(n) && n >= 0) && meta.stored <= meta.length;
   return sound ? meta : undefined;
 }
-/** What KEY.meta says; undefined where nothing of it is whole. */
+/** What KEY.meta says; undefined where no record in the file is whole. */
 function readMeta(bytes) {
-  const places = [0, 1].map(i => bytes && readPlace(bytes.subarray(i * PLACE, (i + 1) * PLACE))).filter(Boolean);
+  const places = [0, 1].map(i => bytes && readPlace(bytes.subarray(i * PLACE, (i + 1) * PLACE)))
+    .filter(Boolean);
   return places.sort((a, b) => b.turn - a.turn)[0];
 }
 
@@ -75,7 +82,8 @@ class Entry {
   append(bytes) {
     for (let done = 0; done < bytes.length;) {
       const n = this.#data.write(done ? bytes.subarray(done) : bytes, {at: this.stored});
-      if (!(n > 0 && n <= bytes.length - done)) throw new QsfError('IO', 'there is no room for it');     // Chromium: -5 as unsigned, and no exception
+      // Chromium: -5 as unsigned, and no exception
+      if (!(n > 0 && n <= bytes.length - done)) throw new QsfError('IO', 'there is no room for it');
       this.#unsaved += n;
       done += n;
     }
@@ -92,7 +100,8 @@ class Entry {
     this.#metaFile.write(writePlace(this.#meta), {at: PLACE * (this.#meta.turn % 2)});
     this.#metaFile.flush();
   }
-  /** All of a file that began without its length: an entry that holds more than its length is nothing until then. */
+  /** All of a file that began without its length: an entry that holds more than its length is
+   * nothing until then. */
   finish() {
     this.#meta.length = this.stored;
     this.#save();
@@ -113,13 +122,15 @@ class Entry {
       this.#release?.();
     }
   }
-  /** Closed, and not kept: its bytes are not what they should be, or there is no room for the rest. */
+  /** Closed, and not kept: its bytes are not what they should be, or there is
+   * no room for the rest. */
   async drop() {
     this.#unsaved = 0;
     try {
       this.close();
     } finally {
-      await this.#store.remove(this.#key).catch(() => {});      // another page reads it: that one will find out too
+      // another page reads it: that one will find out too
+      await this.#store.remove(this.#key).catch(() => {});
     }
   }
 }
@@ -129,7 +140,8 @@ export class Store {
   /** backend: see opfs.js */
   constructor(backend) { this.#backend = backend; }
 
-  /** The entry of url, to read from, when it is complete; undefined else.  Any number of readers may have it. */
+  /** The entry of url, to read from, when it is complete; undefined else. Any number of
+   * readers may have it. */
   async complete(url) {
     const key = await keyOf(url), meta = readMeta(await this.#backend.bytes(`${key}.meta`));
     if (!meta || meta.url !== url || meta.stored !== meta.length) return undefined;
@@ -140,8 +152,8 @@ export class Store {
   }
 
   /**
-   * The entry of url, to go on writing; undefined where somebody else does.  start(known) makes it anew, with no byte stored.
-   * It may be complete by now, unless it is to be made anew in any case.
+   * The entry of url, to go on writing; undefined where somebody else does. start(known) makes it
+   * anew, with no byte stored. It may be complete by now, unless it is to be made anew in any case.
    */
   async incomplete(url, anew) {
     const key = await keyOf(url), release = await this.#backend.lock(key, LEAVING_MS);
@@ -156,10 +168,12 @@ export class Store {
       const meta = readMeta(await this.#backend.bytes(`${key}.meta`));
       data = await this.#backend.openToWrite(`${key}.data`);
       metaFile = await this.#backend.openToWrite(`${key}.meta`);
-      const usable = meta && meta.url === url && meta.stored < meta.length && (meta.etag || meta.modified) && data.getSize() >= meta.stored;
+      const usable = meta && meta.url === url && meta.stored < meta.length && (meta.etag || meta.modified)
+        && data.getSize() >= meta.stored;
       const start = known => {
         const fresh = {url, ...known, stored: 0, turn: meta?.turn ?? 0, fetched: Date.now()};
-        if (!writePlace({...fresh, turn: Number.MAX_SAFE_INTEGER})) throw new QsfError('IO', 'its URL is too long');
+        if (!writePlace({...fresh, turn: Number.MAX_SAFE_INTEGER}))
+          throw new QsfError('IO', 'its URL is too long');
         const entry = new Entry(this, key, fresh, data, metaFile, release);
         entry.begin();
         return entry;
@@ -170,7 +184,8 @@ export class Store {
         if (!usable) await this.remove(key);
         release();
       };
-      return {entry: usable ? new Entry(this, key, meta, data, metaFile, release) : undefined, start, abandon};
+      return {entry: usable ? new Entry(this, key, meta, data, metaFile, release) : undefined,
+        start, abandon};
     } catch (error) {
       data?.close();
       metaFile?.close();
@@ -190,24 +205,28 @@ export class Store {
   async #entries() {
     const names = await this.#backend.names(), entries = [];
     for (const name of names.filter(n => n.endsWith('.meta'))) {
-      const key = name.slice(0, -5), meta = readMeta(await this.#backend.bytes(name)), size = await this.#backend.size(`${key}.data`);
+      const key = name.slice(0, -5), meta = readMeta(await this.#backend.bytes(name)),
+        size = await this.#backend.size(`${key}.data`);
       entries.push({key, meta, size: size ?? 0, sound: !!meta && (size ?? -1) >= meta.stored});
     }
-    const kept = new Set(entries.map(e => e.key));          // bytes that nothing is known of: a page ended at the wrong moment
+    // bytes that nothing is known of: a page ended at the wrong moment
+    const kept = new Set(entries.map(e => e.key));
     for (const name of names) {
       const key = name.replace(/\.data$/, '');
-      if (key !== name && !kept.has(key)) entries.push({key, size: await this.#backend.size(name) ?? 0, sound: false});
+      if (key !== name && !kept.has(key))
+        entries.push({key, size: await this.#backend.size(name) ?? 0, sound: false});
     }
     return entries;
   }
 
   async list() {
     return (await this.#entries()).filter(e => e.meta).map(({meta, sound}) => ({
-      url: meta.url, length: meta.length, stored: sound ? meta.stored : 0, complete: sound && meta.stored === meta.length, etag: meta.etag, fetched: meta.fetched,
+      url: meta.url, length: meta.length, stored: sound ? meta.stored : 0,
+      complete: sound && meta.stored === meta.length, etag: meta.etag, fetched: meta.fetched,
     }));
   }
 
-  /** Removes what is kept of url, or all; the bytes that are free now. */
+  /** Removes the kept bytes of url, or of all; returns how many bytes are free now. */
   async delete(url) {
     let freed = 0;
     for (const {key, meta, size} of await this.#entries()) {
@@ -221,7 +240,8 @@ export class Store {
         await this.remove(key);
         freed += size;
       } catch (error) {
-        if (url !== undefined) throw new QsfError('BUSY', `${url} is in use, here or in another page`, {cause: error});
+        if (url !== undefined)
+          throw new QsfError('BUSY', `${url} is in use, here or in another page`, {cause: error});
       } finally {
         release();
       }
@@ -229,7 +249,7 @@ export class Store {
     return freed;
   }
 
-  /** Whether what is kept of url is all of it, whole, and what the server has now. */
+  /** Whether the whole file at url is kept, undamaged, and the same as the server's now. */
   async validate(url, {signal} = {}) {
     const say = (state, message) => ({state, message});
     const entry = (await this.#entries()).find(e => e.meta?.url === url);
@@ -239,12 +259,15 @@ export class Store {
     try {
       const now = await new Remote(url).head(signal);
       const mark = difference(meta, now);
-      if (mark) return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
+      if (mark)
+        return say('changed', `the server has another file now: ${mark} ${now[mark]}, kept ${meta[mark]}`);
     } catch (error) {
       signal?.throwIfAborted();
       return say('unreachable', error.message);
     }
-    if (meta.stored < meta.length) return say('partial', `${meta.stored} of ${meta.length} bytes are kept; the rest is fetched when it is loaded`);
+    if (meta.stored < meta.length)
+      return say('partial',
+        `${meta.stored} of ${meta.length} bytes are kept; the rest is fetched when it is loaded`);
     return say('current', 'it is what the server has');
   }
 }

@@ -10,8 +10,9 @@ export function own(stream) {
 }
 
 /**
- * The same, but that a part is there until the next read(): all are in the same memory, where the stream fills what it is given.  Arrays that only the garbage
- * collector frees add up to many times what is wanted at once.  The memory comes from spare, a list, and goes back there.
+ * The same, but that a part is there until the next read(): all are in the same memory, where the
+ * stream fills what it is given. Arrays that only the garbage collector frees add up to many times
+ * what is wanted at once. The memory comes from spare, a list, and goes back there.
  */
 export function reused(stream, spare) {
   let reader;

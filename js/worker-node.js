@@ -17,7 +17,8 @@ function openPath(path) {
   try {
     fd = openSync(path, 'r');
   } catch (error) {
-    throw new QsfError(error.code === 'ENOENT' ? 'NOT_FOUND' : 'IO', `${path}: ${error.code === 'ENOENT' ? 'no such file' : error.message}`, {cause: error});
+    throw new QsfError(error.code === 'ENOENT' ? 'NOT_FOUND' : 'IO',
+      `${path}: ${error.code === 'ENOENT' ? 'no such file' : error.message}`, {cause: error});
   }
   const stat = fstatSync(fd);
   if (!stat.isFile()) {
@@ -29,7 +30,9 @@ function openPath(path) {
     readNow(at, target) {
       for (let done = 0; done < target.length;) {
         const n = readSync(fd, target, done, Math.min(target.length - done, 1 << 30), at + done);
-        if (!n) throw new QsfError('IO', `${path}: cannot read ${target.length} bytes at ${at}; has it been cut short?`);
+        if (!n)
+          throw new QsfError('IO',
+            `${path}: cannot read ${target.length} bytes at ${at}; has it been cut short?`);
         done += n;
       }
       return true;
@@ -74,7 +77,8 @@ async function compile(variant) {
 if (workerData?.thread) {
   await runThread(workerData.thread, () => parentPort.postMessage('ready'));
 } else if (workerData?.reader) {
-  parentPort.on('message', serveReader({post: (message, transfer) => parentPort.postMessage(message, transfer), openPath, backend: folder}));
+  parentPort.on('message', serveReader({post: (message, transfer) => parentPort.postMessage(message,
+    transfer), openPath, backend: folder}));
 } else {
   parentPort.on('message', serve({
     post: message => parentPort.postMessage(message),

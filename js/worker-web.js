@@ -22,7 +22,8 @@ function startThread(init) {
   const worker = again('qsf thread');
   return new Promise((resolve, reject) => {
     worker.onmessage = () => resolve({terminate: () => worker.terminate()});
-    worker.onerror = event => reject(new QsfError('WORKER', `a thread could not start: ${event.message ?? 'no script'}`));
+    worker.onerror = event =>
+      reject(new QsfError('WORKER', `a thread could not start: ${event.message ?? 'no script'}`));
     worker.postMessage({thread: init});
   });
 }
@@ -33,7 +34,9 @@ function startReader() {
   return {
     post: (message, transfer) => worker.postMessage(message, transfer),
     onMessage(fn) { worker.onmessage = event => fn(event.data); },
-    onFailure(fn) { worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded')); },
+    onFailure(fn) {
+      worker.onerror = event => fn(new Error(event.message ?? 'its script could not be loaded'));
+    },
     terminate: () => worker.terminate(),
   };
 }

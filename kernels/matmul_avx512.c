@@ -92,6 +92,16 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
     }
 }
 
+/* What two groups add to acc: each with a scale of its own, or both with the first's. */
+QSF_TEMPLATE __m512 parts_avx512(__m512 acc, bool small, __m512i sum, __m512i sum2, __m512 scale,
+                                 __m512 scale2, __m512 zero, __m512 zero2, const float *s, qsf_form form)
+{
+    if (!small)
+        return part_avx512(acc, true, _mm512_add_epi32(sum, sum2), scale, zero, s[0] + s[1], form);
+    const __m512 part = part_avx512(acc, true, sum, scale, zero, s[0], form);
+    return part_avx512(part, false, sum2, scale2, zero2, s[1], form);
+}
+
 /* One tile row times T rows of activations, of which n are stored; the others repeat the last.  Two
  * groups at a time, as many columns as share a scale of the activations: 2 * T sums in flight keep
  * both multipliers busy, T alone do not. */
@@ -140,15 +150,8 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
             }
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
-                const float *sq = s[t] + at / 32;
-                __m512 part;
-                if (small) {
-                    part = part_avx512(acc[t], true, sum[t], scale, zero, sq[0], form);
-                    part = part_avx512(part, false, sum2[t], scale2, zero2, sq[1], form);
-                } else {
-                    part = part_avx512(acc[t], true, _mm512_add_epi32(sum[t], sum2[t]), scale, zero,
-                                       sq[0] + sq[1], form);
-                }
+                const __m512 part = parts_avx512(acc[t], small, sum[t], sum2[t], scale, scale2, zero, zero2,
+                                                 s[t] + at / 32, form);
                 acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(d[t][at / 64]), part, acc[t]);
             }
         }

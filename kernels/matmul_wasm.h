@@ -24,7 +24,7 @@
 /* ---- codes ---- */
 /* Codes that share a vector of low bits. */
 QSF_TEMPLATE int NAMED(fields)(int bits) { return bits < 4 ? 4 : bits < 8 ? 2 : 1; }
-/* The high bits that go with columns 4j... of the quarter at g. */
+/* The high bits of columns 4j... of the quarter at g. */
 QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
 {
     if (bits == 3 || bits == 5) return wasm_v128_load(g + 64 * (bits - 1));

@@ -21,7 +21,7 @@ QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int1
         codes[1][i] = vreinterpretq_s8_s32(vzip2q_s32(even, odd));
     }
     for (size_t t = 0; t < n; t += 2, q += 2 * ldx, h += ldx / 4) {
-        const size_t next = t + 1 < n ? ldx : 0;        /* the last of an odd number goes with itself */
+        const size_t next = t + 1 < n ? ldx : 0;        /* the last of an odd number is paired with itself */
         int32x4_t s[2] = { vdupq_n_s32(0), vdupq_n_s32(0) };
         if (add) {
             s[0] = (int32x4_t)sum[t];

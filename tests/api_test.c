@@ -113,7 +113,8 @@ TEST(the_configuration_reaches_the_context)
 
 TEST(text_to_tokens_and_back)
 {
-    static const char *const texts[] = { "", "the end", "and then\n\tin there", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xff\xfe broken" };
+    static const char *const texts[] = { "", "the end", "and then\n\tin there",
+                                         "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xff\xfe broken" };
     QSFEngine *e = loaded();
     if (!e) return;
     for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) {
@@ -161,7 +162,8 @@ TEST(forward_gives_the_logits_of_a_fresh_sequence)
     int many[200];
     for (int i = 0; i < 200; i++) many[i] = i % 100;
     const struct { const int *ids; int n; qsf_status st; } cases[] = {
-        { ids, 0, QSF_E_ARGUMENT }, { ids, -3, QSF_E_ARGUMENT }, { wrong, 2, QSF_E_ARGUMENT }, { many, 200, QSF_E_FULL },
+        { ids, 0, QSF_E_ARGUMENT }, { ids, -3, QSF_E_ARGUMENT }, { wrong, 2, QSF_E_ARGUMENT },
+        { many, 200, QSF_E_FULL },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {
         CHECK(qsf_forward(e, cases[i].ids, cases[i].n) == NULL);
@@ -212,7 +214,8 @@ typedef struct heard {
 static bool valid_utf8(const char *s)
 {
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
-        const int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+        const int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2
+            : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
         if (more < 0) return false;
         p++;
         for (int i = 0; i < more; i++)
@@ -264,7 +267,8 @@ TEST(the_callback_gets_whole_characters)
 {
     QSFEngine *e = loaded();
     if (!e) return;
-    for (int i = 0; i < 20; i++) {                          /* random bytes mostly: halves of characters all the time */
+    /* random bytes mostly: halves of characters all the time */
+    for (int i = 0; i < 20; i++) {
         heard h = { 0 };
         char all[2048];
         size_t len = 0;
@@ -275,7 +279,8 @@ TEST(the_callback_gets_whole_characters)
             const size_t n = qsf_token_piece(qsf_engine_model(e), h.ids[k], false, &piece);
             len += qsf_utf8_push(&tail, piece, n, all + len);
         }
-        size_t kept = 0;                                    /* a C string cannot have the byte 0 of the vocabulary */
+        /* a C string cannot have the byte 0 of the vocabulary */
+        size_t kept = 0;
         for (size_t k = 0; k < len; k++)
             if (all[k]) all[kept++] = all[k];
         all[kept] = 0;
@@ -290,7 +295,8 @@ TEST(cancelling_from_the_callback_ends_generation)
     qsf_stats before, after;
     if (!e) return;
     heard h = { 0 };
-    qsf_generate(e, "the end", 40, 0, 1, hear, &h);         /* greedy: a draw may be the end of the text at any token */
+    /* greedy: a draw may be the end of the text at any token */
+    qsf_generate(e, "the end", 40, 0, 1, hear, &h);
     CHECK(h.n > 3);
     h = (heard){ .stop = e, .stop_at = 3 };
     qsf_generate(e, "the end", 40, 0, 1, hear, &h);
@@ -454,7 +460,9 @@ TEST(a_custom_file_that_cannot_be_opened_is_closed_too)
 
 TEST(statuses_have_names_and_texts)
 {
-#define X(num, name, text) CHECK_STR(qsf_status_name((qsf_status)num), "QSF_" #name); CHECK_STR(qsf_status_text((qsf_status)num), text);
+#define X(num, name, text) \
+    CHECK_STR(qsf_status_name((qsf_status)num), "QSF_" #name); \
+    CHECK_STR(qsf_status_text((qsf_status)num), text);
     QSF_STATUS_MAP(X)
 #undef X
     CHECK(qsf_status_name((qsf_status)99) != NULL && qsf_status_text((qsf_status)-1) != NULL);

@@ -14,8 +14,13 @@ static uint32_t rnd(void)
 }
 
 /* What printf makes of the same arguments. */
-#define SAME(...) do { char own[800], libc[800]; const size_t len = qsf_format(own, sizeof own, __VA_ARGS__); \
-        snprintf(libc, sizeof libc, __VA_ARGS__); CHECK_STR(own, libc); CHECK_EQ(len, strlen(libc)); } while (0)
+#define SAME(...) do {                                                 \
+        char own[800], libc[800];                                      \
+        const size_t len = qsf_format(own, sizeof own, __VA_ARGS__);   \
+        snprintf(libc, sizeof libc, __VA_ARGS__);                      \
+        CHECK_STR(own, libc);                                          \
+        CHECK_EQ(len, strlen(libc));                                   \
+    } while (0)
 
 TEST(base_format_writes_what_printf_writes)
 {
@@ -98,7 +103,8 @@ TEST(base_crc_is_zlibs)
     static uint8_t many[3000];
     for (size_t i = 0; i < sizeof many; i++) many[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t len = 0; len < 2000; len += len < 300 ? 1 : 37)
-        for (size_t at = 0; at < 3; at++) CHECK_EQ(best((uint32_t)len * 77, many + at, len), qsf_crc32((uint32_t)len * 77, many + at, len));
+        for (size_t at = 0; at < 3; at++)
+            CHECK_EQ(best((uint32_t)len * 77, many + at, len), qsf_crc32((uint32_t)len * 77, many + at, len));
     const uint32_t whole = qsf_crc32(0, data, sizeof data);
     for (size_t cut = 0; cut <= sizeof data; cut++)
         CHECK_EQ(qsf_crc32(qsf_crc32(0, data, cut), data + cut, sizeof data - cut), whole);

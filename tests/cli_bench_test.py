@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""qsf-bench as its user meets it: options, exit codes, the three forms of its figures, --compare, --kernels.  No figure is judged.
+"""qsf-bench as its user meets it: options, exit codes, the three forms of its figures, --compare, --kernels.
+No figure is judged.
 SPDX-License-Identifier: MIT
 
     cli_bench_test.py QSF_BENCH [unittest options]
@@ -18,13 +19,15 @@ FIGURES = ["median", "min", "max", "stdev"]
 
 def setUpModule():
     global MODEL
-    subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "llama"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "llama"], check=True,
+                   stdout=subprocess.DEVNULL)
     MODEL = str(next(pathlib.Path(WORK.name).glob("*.gguf")))
 
 
 def run(*args, env=None, timeout=600):
     full = {**{k: v for k, v in os.environ.items() if not k.startswith("QSF_")}, **(env or {})}
-    return subprocess.run([QSF_BENCH, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=full, timeout=timeout)
+    return subprocess.run([QSF_BENCH, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, env=full, timeout=timeout)
 
 
 class Models(unittest.TestCase):
@@ -35,9 +38,11 @@ class Models(unittest.TestCase):
         return json.loads(r.stdout)["results"]
 
     def test_every_combination_has_a_row(self):
-        rows = self.rows(MODEL, "-p", "4,9", "-n", "1,3", "-d", "0,5", "-t", "1,2", "--isa", "scalar", "-r", "3", "--load")
+        rows = self.rows(MODEL, "-p", "4,9", "-n", "1,3", "-d", "0,5", "-t", "1,2", "--isa", "scalar", "-r",
+                         "3", "--load")
         self.assertEqual({(r["test"], r["threads"]) for r in rows},
-                         {(test, t) for test in ("load", "pp4", "pp9", "tg1", "tg3", "tg1@5", "tg3@5") for t in (1, 2)})
+                         {(test, t) for test in ("load", "pp4", "pp9", "tg1", "tg3", "tg1@5", "tg3@5")
+                          for t in (1, 2)})
         for r in rows:
             self.assertEqual((r["model"], r["isa"], r["n"]), (os.path.basename(MODEL), "scalar", 3))
             self.assertEqual(r["unit"], "ms" if r["test"] == "load" else "tok/s")
@@ -48,7 +53,8 @@ class Models(unittest.TestCase):
 
     def test_zero_leaves_a_test_out(self):
         self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "2", "-r", "1")], ["tg2"])
-        self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "0", "-r", "1", "--load")], ["load"])
+        self.assertEqual([r["test"] for r in self.rows(MODEL, "-p", "0", "-n", "0", "-r", "1", "--load")],
+                         ["load"])
 
     def test_sets_are_named_and_all_begin_with_scalar(self):
         rows = self.rows(MODEL, *QUICK, "--isa", "all")
@@ -66,7 +72,8 @@ class Models(unittest.TestCase):
             self.assertTrue(all(float(r[f]) >= 0 for f in FIGURES))
 
     def test_parts_of_a_token(self):
-        rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto", "--ram-budget", "1000")
+        rows = self.rows(MODEL, "-p", "0", "-n", "3", "-r", "2", "--parts", "--io", "auto",
+                         "--ram-budget", "1000")
         self.assertEqual([r["test"] for r in rows], ["tg3", "tg3 token", "tg3 token p99", "tg3 matmul",
                                                      "tg3 attention", "tg3 head", "tg3 other"])
         self.assertEqual({r["unit"] for r in rows[1:]}, {"ms"})
@@ -83,7 +90,8 @@ class Models(unittest.TestCase):
 
     def test_batches_and_kinds_of_keys(self):
         for kv in ("q8", "f16", "f32"):
-            self.assertEqual(len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 2)
+            self.assertEqual(
+                len(self.rows(MODEL, "-p", "20", "-n", "2", "-r", "1", "-b", "7", "--kv-type", kv)), 2)
 
 
 class Heads(unittest.TestCase):
@@ -157,7 +165,8 @@ class Kernels(unittest.TestCase):
 
     def test_every_set_has_a_peak_and_entries(self):
         rows = json.loads(run(*self.ARGS, "--filter", "rms_norm", "--json").stdout)["results"]
-        peaks, entries = [[x["isa"] for x in rows if x["test"] == test and x["threads"] == 1] for test in ("peak", "rms_norm")]
+        peaks, entries = [[x["isa"] for x in rows if x["test"] == test and x["threads"] == 1]
+                          for test in ("peak", "rms_norm")]
         self.assertEqual(peaks, entries)
         self.assertEqual(peaks[0], "scalar")
 
@@ -174,10 +183,14 @@ class Options(unittest.TestCase):
     def test_exit_codes(self):
         bad = pathlib.Path(WORK.name, "bad.gguf")
         bad.write_bytes(b"GGUF" + bytes(100))
-        for args, code in [(["--help"], 0), (["--version"], 0), (["--completion-names"], 0), ([], 2), ([MODEL, "--no-such"], 2), ([MODEL, "-p"], 2),
-                           ([MODEL, "-p", "8,"], 2), ([MODEL, "-p", "x"], 2), ([MODEL, "-p", "-8"], 2), ([MODEL, "-n", "99999999999999999999"], 2),
-                           ([MODEL, "-t", "257"], 2), ([MODEL, "--isa", "scalar,"], 2), ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "-r", "0"], 2),
-                           ([MODEL, "--json", "--csv"], 2), ([MODEL, "--filter", "x"], 2), (["--kernels", "--buffer", "1"], 2),
+        for args, code in [(["--help"], 0), (["--version"], 0), (["--completion-names"], 0), ([], 2),
+                           ([MODEL, "--no-such"], 2), ([MODEL, "-p"], 2),
+                           ([MODEL, "-p", "8,"], 2), ([MODEL, "-p", "x"], 2), ([MODEL, "-p", "-8"], 2),
+                           ([MODEL, "-n", "99999999999999999999"], 2),
+                           ([MODEL, "-t", "257"], 2), ([MODEL, "--isa", "scalar,"], 2),
+                           ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "-r", "0"], 2),
+                           ([MODEL, "--json", "--csv"], 2), ([MODEL, "--filter", "x"], 2),
+                           (["--kernels", "--buffer", "1"], 2),
                            ([bad], 3), ([WORK.name + "/missing.gguf"], 5), ([MODEL, "--isa", "mmx"], 3)]:
             r = run(*args)
             self.assertEqual(r.returncode, code, (args, r.stderr))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""qsf-run as its user meets it: what goes to stdout and stderr, exit codes, options, environment, Ctrl-C, chat.
+"""qsf-run as its user meets it: what goes to stdout and stderr, exit codes, options,
+environment, Ctrl-C, chat.
 SPDX-License-Identifier: MIT
 
     cli_test.py QSF_RUN [unittest options]
@@ -12,18 +13,21 @@ QSF_RUN = None
 HERE = pathlib.Path(__file__).resolve().parent
 WORK = tempfile.TemporaryDirectory()
 MODEL = None
-SANITIZED = len(sys.argv) > 1 and any(name in pathlib.Path(sys.argv[1]).read_bytes() for name in (b"__asan_init", b"__tsan_init"))
+SANITIZED = len(sys.argv) > 1 and any(name in pathlib.Path(sys.argv[1]).read_bytes()
+                                      for name in (b"__asan_init", b"__tsan_init"))
 
 
 def setUpModule():
     global MODEL
-    subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "llama"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, HERE / "parity" / "make_tiny.py", WORK.name, "llama"], check=True,
+                   stdout=subprocess.DEVNULL)
     MODEL = str(next(pathlib.Path(WORK.name).glob("*.gguf")))
 
 
 def run(*args, stdin=b"", env=None, timeout=120):
     full = {**{k: v for k, v in os.environ.items() if not k.startswith("QSF_")}, **(env or {})}
-    return subprocess.run([QSF_RUN, *map(str, args)], input=stdin, capture_output=True, env=full, timeout=timeout)
+    return subprocess.run([QSF_RUN, *map(str, args)], input=stdin, capture_output=True, env=full,
+                          timeout=timeout)
 
 
 class Answers(unittest.TestCase):
@@ -38,14 +42,16 @@ class Answers(unittest.TestCase):
         quiet = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0")
         loud = run(MODEL, "--raw", "-p", "Hello", "-n", "8", "--temp", "0", "-v")
         self.assertEqual(quiet.stdout, loud.stdout)
-        for word in (b"memory", b"KV cache", b"kernels", b"tok/s", b"attention", b"file     read by", b"head", b"sampling", b"checked", b"decompressed", b"while computing"):
+        for word in (b"memory", b"KV cache", b"kernels", b"tok/s", b"attention", b"file     read by", b"head",
+                     b"sampling", b"checked", b"decompressed", b"while computing"):
             self.assertIn(word, loud.stderr)
 
     def test_every_way_of_reading_gives_the_same_answer(self):
         answers = set()
         for io in ("auto", "uring", "pread", "mmap"):
             for args, env in ((["--io", io], None), ([], {"QSF_IO": io})):
-                r = run(MODEL, "--ids", "5,6,7", "-n", "6", "--temp", "0", "--json", "--check", "every", *args, env=env)
+                r = run(MODEL, "--ids", "5,6,7", "-n", "6", "--temp", "0", "--json", "--check", "every",
+                        *args, env=env)
                 if r.returncode == 0:
                     answers.add(r.stdout)
                 else:
@@ -66,27 +72,35 @@ class Answers(unittest.TestCase):
         self.assertEqual(len(json.loads(r.stdout)["ids"]), 6)
 
     def test_threads_give_the_same_tokens(self):
-        outs = {run(MODEL, "--ids", "5,6,7,8,9", "-n", "12", "--temp", "0", "--json", "-t", t).stdout for t in (1, 2, 3, 8, 256)}
+        outs = {run(MODEL, "--ids", "5,6,7,8,9", "-n", "12", "--temp", "0", "--json", "-t", t).stdout
+                for t in (1, 2, 3, 8, 256)}
         self.assertEqual(len(outs), 1)
 
     def test_guesses_change_no_token(self):
         ids = ",".join(["5,6,7,8,9"] * 6)
-        for how in (["--temp", "0"], ["--temp", "0", "--f32"], ["--temp", "0", "--kv", "f32"], ["--temp", "1.5", "-s", "3"], ["--temp", "0.9", "-s", "4", "--repeat-penalty", "1.3"]):
-            outs = {run(MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", "--draft", d, *how).stdout for d in (0, 1, 4, 7)}
+        for how in (["--temp", "0"], ["--temp", "0", "--f32"], ["--temp", "0", "--kv", "f32"],
+                    ["--temp", "1.5", "-s", "3"], ["--temp", "0.9", "-s", "4", "--repeat-penalty", "1.3"]):
+            outs = {run(MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", "--draft", d, *how).stdout
+                    for d in (0, 1, 4, 7)}
             self.assertEqual(len(outs), 1, how)
             self.assertEqual(len(json.loads(outs.pop())["ids"]), 40)
-        for n, ctx in ((1, 64), (2, 64), (100, 64)):                    # guesses beyond the last token and beyond the context
-            outs = {run(MODEL, "--ids", ids, "-n", n, "-c", ctx, "--temp", "0", "--json", "--ignore-eos", "--draft", d).stdout for d in (0, 7)}
+        # guesses beyond the last token and beyond the context
+        for n, ctx in ((1, 64), (2, 64), (100, 64)):
+            outs = ({run(MODEL, "--ids", ids, "-n", n, "-c", ctx, "--temp", "0", "--json", "--ignore-eos",
+                         "--draft", d).stdout for d in (0, 7)})
             self.assertEqual(len(outs), 1, (n, ctx))
-        self.assertRegex(run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft", "7", "-v").stderr, rb"answer +39 tokens.*; \d+ of \d+ guesses right")
+        self.assertRegex(run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft", "7",
+                             "-v").stderr, rb"answer +39 tokens.*; \d+ of \d+ guesses right")
 
     def test_a_draft_model_changes_no_token(self):
         ids = ",".join(["5,6,7,8,9"] * 6)
         for how in (("--temp", "0"), ("--temp", "0.9", "-s", "5")):
             base = (MODEL, "--ids", ids, "-n", "40", "--json", "--ignore-eos", *how)
-            outs = {run(*base, "--draft", 0).stdout} | {run(*base, "--draft-model", MODEL, *draft).stdout for draft in ((), ("--draft", 2), ("-c", 71))}
+            outs = {run(*base, "--draft", 0).stdout} | {run(*base, "--draft-model", MODEL, *draft).stdout
+                                                        for draft in ((), ("--draft", 2), ("-c", 71))}
             self.assertEqual(len(outs), 1, how)
-        said = run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft-model", MODEL, "-v").stderr
+        said = run(MODEL, "--ids", ids, "-n", "40", "--temp", "0", "--ignore-eos", "--draft-model", MODEL,
+                   "-v").stderr
         self.assertRegex(said, rb"(?s)draft .* MB beside it.*; \d+ of \d+ guesses right")
         other = pathlib.Path(WORK.name) / "other.gguf"
         other.write_bytes(pathlib.Path(MODEL).read_bytes().replace(b"the", b"eht"))
@@ -100,7 +114,8 @@ class Answers(unittest.TestCase):
 
     def test_batch_sizes_agree(self):
         ids = ",".join(str(i % 250 + 5) for i in range(100))
-        outs = {run(MODEL, "--ids", ids, "-n", "8", "--temp", "0", "--json", "-b", b).stdout for b in (1, 7, 32, 256)}
+        outs = {run(MODEL, "--ids", ids, "-n", "8", "--temp", "0", "--json", "-b", b).stdout
+                for b in (1, 7, 32, 256)}
         self.assertEqual(len(outs), 1)
 
     def test_prompt_from_file_and_stdin(self):
@@ -113,9 +128,11 @@ class Answers(unittest.TestCase):
         self.assertEqual(a.stdout, c.stdout)
 
     def test_stop_text_ends_the_answer_and_is_not_shown(self):
-        full = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0", "--ignore-eos").stdout.decode().rstrip("\n")
+        full = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0",
+                   "--ignore-eos").stdout.decode().rstrip("\n")
         stop = full[4:7]
-        cut = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0", "--ignore-eos", "--stop", stop).stdout.decode().rstrip("\n")
+        cut = run(MODEL, "--raw", "-p", "Hello", "-n", "24", "--temp", "0", "--ignore-eos", "--stop",
+                  stop).stdout.decode().rstrip("\n")
         self.assertEqual(cut, full[:full.index(stop)])
 
     def test_context_full_is_said_and_the_text_kept(self):
@@ -126,7 +143,8 @@ class Answers(unittest.TestCase):
 
 
 class Lengths(unittest.TestCase):
-    """A prompt that does not fit is refused before it is computed, and what could be done about it is true."""
+    """A prompt that does not fit is refused before it is computed, and what could be done
+    about it is true."""
 
     @staticmethod
     def trained(length):
@@ -153,7 +171,9 @@ class Lengths(unittest.TestCase):
         self.assertIn("the prompt has 100 tokens, the context 64 positions; -c N makes it longer, up to 128",
             self.refused("-c", 64, model=model))
         self.assertIn("the prompt has 100 tokens", self.refused("-c", 64, "--logits", model=model))
-        self.assertIn("the prompt has 200 tokens, the context 128 positions; the model was trained on 128 positions", self.refused(ids=200, model=model))
+        self.assertIn(
+            "the prompt has 200 tokens, the context 128 positions; the model was trained on 128 positions",
+            self.refused(ids=200, model=model))
         self.assertIn("the model was trained on 128 positions", self.refused("-c", 160, ids=200, model=model))
 
     def test_a_budget_may_have_no_room_for_more(self):
@@ -161,7 +181,8 @@ class Lengths(unittest.TestCase):
             said = self.refused("--ram-budget", 3, "--session", folder + "/s", ids=4000,
                 model=self.trained(1000000))
             self.assertRegex(said,
-                r"the prompt has 4000 tokens, the context \d+ positions; (a longer one does not fit --ram-budget 3|-c N makes it longer, up to \d+)$")
+                r"the prompt has 4000 tokens, the context \d+ positions; (a longer one does not fit "
+                r"--ram-budget 3|-c N makes it longer, up to \d+)$")
             more = int(said.split()[-1]) if "up to" in said else 0
             if more:                                        # then it is true
                 r = run(self.trained(1000000), "--ids", "7", "-n", "1", "--ram-budget", 3, "--session",
@@ -199,7 +220,8 @@ class Lengths(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_malformed_lists_of_ids_are_refused(self):
         for ids, says in (
-                ("1,,2", "number 2 is missing"), (",1", "number 1 is missing"), ("1,2,", "behind the last comma"),
+                ("1,,2", "number 2 is missing"), (",1", "number 1 is missing"),
+                ("1,2,", "behind the last comma"),
                 ("", "no number"), (" ", "no number"), ("[]", "empty"), ("[1,2", '"[1"'), ("1,2]", '"]"'),
                 ("1,-2", '"-2"'), ("+1", '"+1"'), ("1,0x5", '"0x5"'), ("1.5", '"1.5"'), ("1;2", '"1;2"'),
                 ("1 2 three", '"three"'), ("2147483647", "2147483647"), ("4294967297", "4294967297"),
@@ -218,8 +240,10 @@ class Options(unittest.TestCase):
     def test_exit_codes(self):
         bad = pathlib.Path(WORK.name, "bad.gguf")
         bad.write_bytes(b"GGUF" + bytes(100))
-        for args, code in [(["--help"], 0), (["--version"], 0), ([], 2), ([MODEL, "--no-such"], 2), ([MODEL, "-n"], 2),
-                           ([MODEL, "-n", "x"], 2), ([MODEL, "-t", "257"], 2), ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "a", "b"], 2),
+        for args, code in [(["--help"], 0), (["--version"], 0), ([], 2), ([MODEL, "--no-such"], 2),
+                           ([MODEL, "-n"], 2),
+                           ([MODEL, "-n", "x"], 2), ([MODEL, "-t", "257"], 2),
+                           ([MODEL, "--kv-type", "q9"], 2), ([MODEL, "a", "b"], 2),
                            ([bad, "-p", "x"], 3), ([WORK.name + "/missing.gguf", "-p", "x"], 5),
                            ([MODEL, "-p", "x", "--template", "nonsense"], 2)]:
             r = run(*args)
@@ -228,21 +252,27 @@ class Options(unittest.TestCase):
                 self.assertEqual(r.stdout, b"", args)
                 self.assertTrue(r.stderr.strip(), args)
 
-    @unittest.skipIf(os.name == "nt" or SANITIZED, "no address space limit, or a sanitizer that needs all of it")
+    @unittest.skipIf(os.name == "nt" or SANITIZED,
+                     "no address space limit, or a sanitizer that needs all of it")
     def test_out_of_memory_is_4(self):
         import resource
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
-        r = subprocess.run([QSF_RUN, MODEL, "-p", "x", "-c", "16777216", "-t", "1"], capture_output=True, preexec_fn=limit)
+        r = subprocess.run([QSF_RUN, MODEL, "-p", "x", "-c", "16777216", "-t", "1"], capture_output=True,
+                           preexec_fn=limit)
         self.assertEqual(r.returncode, 4, r.stderr)
         self.assertIn(b"memory", r.stderr)
 
     def test_budget_is_kept_and_said(self):
         with tempfile.TemporaryDirectory() as folder:
-            for more, said in (([], b"positions that stay 100000 -> "), (["--session", folder + "/s"], b"context length 100000 -> ")):      # a session is whole
+            # a session is whole
+            for more, said in (([], b"positions that stay 100000 -> "),
+                               (["--session", folder + "/s"], b"context length 100000 -> ")):
                 r = run(MODEL, "--ids", "5", "-n", "2", "--ram-budget", "3", "-c", "100000", "-v", *more)
                 self.assertEqual(r.returncode, 0, r.stderr)
                 self.assertIn(said, r.stderr)
-                total = float(next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1])
+                total = (
+                    float(
+                        next(l for l in r.stderr.decode().splitlines() if l.startswith("memory")).split()[1]))
                 self.assertLessEqual(total, 3.0)
 
     def test_errors_help(self):
@@ -252,14 +282,16 @@ class Options(unittest.TestCase):
     def test_help_fits_and_names_environment(self):
         r = run("--help")
         self.assertLessEqual(max(len(l) for l in r.stdout.decode().splitlines()[8:]), 100)
-        for word in (b"QSF_THREADS", b"--ram-budget", b"--max-tokens", b"--temperature", b"--top-p", b"--top-k", b"--threads", b"--quality",
+        for word in (b"QSF_THREADS", b"--ram-budget", b"--max-tokens", b"--temperature", b"--top-p",
+                     b"--top-k", b"--threads", b"--quality",
                      b"--interactive", b"--bench", b"--verbose", b"--prompt", b"--min-p", b"--repeat-last-n"):
             self.assertIn(word, r.stdout)
 
     def test_environment_below_command_line(self):
         env = {"QSF_MAX_TOKENS": "3", "QSF_TEMPERATURE": "0", "QSF_IGNORE_EOS": "1"}
         self.assertEqual(len(json.loads(run(MODEL, "--ids", "5", "--json", env=env).stdout)["ids"]), 3)
-        self.assertEqual(len(json.loads(run(MODEL, "--ids", "5", "--json", "-n", "5", env=env).stdout)["ids"]), 5)
+        self.assertEqual(
+            len(json.loads(run(MODEL, "--ids", "5", "--json", "-n", "5", env=env).stdout)["ids"]), 5)
         self.assertEqual(run(MODEL, "-p", "x", env={"QSF_THREADS": "many"}).returncode, 2)
 
     def test_isa_is_forced_or_refused(self):
@@ -281,7 +313,8 @@ class Scripts(unittest.TestCase):
     def test_logits_are_json(self):
         logits = json.loads(run(MODEL, "--logits", "--ids", "5,6").stdout)
         self.assertGreater(len(logits), 256)
-        greedy = json.loads(run(MODEL, "--ids", "5,6", "-n", "1", "--temp", "0", "--json", "--ignore-eos").stdout)["ids"]
+        greedy = (json.loads(run(MODEL, "--ids", "5,6", "-n", "1", "--temp", "0", "--json",
+                                 "--ignore-eos").stdout)["ids"])
         self.assertEqual(max(range(len(logits)), key=logits.__getitem__), greedy[0])
 
     def test_perplexity_and_kl(self):
@@ -290,10 +323,12 @@ class Scripts(unittest.TestCase):
         base = pathlib.Path(WORK.name, "base.kl")
         r = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl-base", base)
         self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertRegex(r.stdout.decode().splitlines()[-1], r"^perplexity [0-9.]+ \+/- [0-9.]+ over 126 tokens$")
+        self.assertRegex(r.stdout.decode().splitlines()[-1],
+                         r"^perplexity [0-9.]+ \+/- [0-9.]+ over 126 tokens$")
         k = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base).stdout.decode()
         self.assertRegex(k, r"mean KL -?0\.0000[0-9]+ .*same top-1 100\.000 %")
-        f = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base, "--kv-type", "f16").stdout.decode()
+        f = run(MODEL, "--perplexity", text, "-c", "128", "--chunks", "2", "--kl", base, "--kv-type",
+                "f16").stdout.decode()
         self.assertLess(float(f.split()[2]), 0.05)
 
     def test_approximate_heads(self):
@@ -301,7 +336,8 @@ class Scripts(unittest.TestCase):
         exact = json.loads(run(MODEL, "--ids", "5,6", "--logits").stdout)
         self.assertEqual([e if s is not None else None for s, e in zip(screen, exact)], screen)
         self.assertTrue(any(s is not None for s in screen))
-        answer = run(MODEL, "--ids", "5,6", "-n", "8", "--head-topk", "screen", "--repeat-penalty", "1.3", "--top-k", "0", "--top-p", "1", "--seed", "1", "--json")
+        answer = run(MODEL, "--ids", "5,6", "-n", "8", "--head-topk", "screen", "--repeat-penalty", "1.3",
+                     "--top-k", "0", "--top-p", "1", "--seed", "1", "--json")
         self.assertEqual(answer.returncode, 0, answer.stderr)
         r = run(MODEL, "--ids", "5,6", "--head-topk", "clusters")
         self.assertEqual(r.returncode, 3)
@@ -314,17 +350,20 @@ class Scripts(unittest.TestCase):
         r = json.loads(run(MODEL, "--bench", "--json", "-t", "1").stdout)
         self.assertGreater(r["prefill_tok_s"], 0)
         self.assertGreater(r["decode_tok_s"], 0)
-        self.assertEqual(set(r["ms"]), {"wall", "wait", "read", "check", "decompress", "prepare", "matmul", "attention", "head", "sampling", "other"})
+        self.assertEqual(set(r["ms"]), {"wall", "wait", "read", "check", "decompress", "prepare", "matmul",
+                                        "attention", "head", "sampling", "other"})
         self.assertTrue(0 <= r["overlap"] <= 1 and r["bytes_read"] == 0)
 
 
 @unittest.skipIf(os.name == "nt", "signals differ")
 class Interrupts(unittest.TestCase):
     def start(self, *args):
-        return subprocess.Popen([QSF_RUN, MODEL, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen([QSF_RUN, MODEL, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
 
     def test_ctrl_c_stops_the_answer_with_130(self):
-        p = self.start("--raw", "-p", "Hello", "-n", "-1", "-c", "1000000", "--ignore-eos", "--temp", "0", "-t", "1")
+        p = self.start("--raw", "-p", "Hello", "-n", "-1", "-c", "1000000", "--ignore-eos", "--temp",
+                       "0", "-t", "1")
         p.stdout.read(8)
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=120)
@@ -388,14 +427,16 @@ class Interrupts(unittest.TestCase):
 
 class Session(unittest.TestCase):
     def answer(self, prompt, file, *args, code=0):
-        r = run(MODEL, "--template", "chatml", "-p", prompt, "-n", "6", "--temp", "0", "--ignore-eos", "-v", "--session", file, *args)
+        r = run(MODEL, "--template", "chatml", "-p", prompt, "-n", "6", "--temp", "0", "--ignore-eos", "-v",
+                "--session", file, *args)
         self.assertEqual(r.returncode, code, r.stderr)
         kept = [int(l.split()[2]) for l in r.stderr.decode().splitlines() if "kept from before" in l]
         return r.stdout, (kept or [None])[0], r.stderr.decode()
 
     def test_a_prompt_that_begins_alike_is_not_computed_again(self):
         f = str(pathlib.Path(WORK.name, "s.session"))
-        plain = run(MODEL, "--template", "chatml", "-p", "Hello there", "-n", "6", "--temp", "0", "--ignore-eos").stdout
+        plain = run(MODEL, "--template", "chatml", "-p", "Hello there", "-n", "6", "--temp", "0",
+                    "--ignore-eos").stdout
         first, kept, _ = self.answer("Hello there", f)
         self.assertEqual((first, kept), (plain, 0))
         again, kept, _ = self.answer("Hello there", f)
@@ -403,16 +444,22 @@ class Session(unittest.TestCase):
         self.assertGreater(kept, 10)
         other, kept, _ = self.answer("Hello you", f)
         self.assertGreater(kept, 5)
-        self.assertEqual(other, run(MODEL, "--template", "chatml", "-p", "Hello you", "-n", "6", "--temp", "0", "--ignore-eos").stdout)
-        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", "-v", "--session", f, stdin=b"Hello you\nAnd?\n")
-        self.assertGreater(int([l for l in r.stderr.decode().splitlines() if "kept from before" in l][0].split()[2]), 10)
-        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir() if p.name.startswith("s.session")], ["s.session"])
+        self.assertEqual(other, run(MODEL, "--template", "chatml", "-p", "Hello you", "-n", "6", "--temp",
+                                    "0", "--ignore-eos").stdout)
+        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", "-v", "--session", f,
+                stdin=b"Hello you\nAnd?\n")
+        self.assertGreater(
+            int([l for l in r.stderr.decode().splitlines() if "kept from before" in l][0].split()[2]), 10)
+        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir()
+                          if p.name.startswith("s.session")], ["s.session"])
 
     def test_what_is_no_session_is_left_alone(self):
         f = pathlib.Path(WORK.name, "no.session")
         self.answer("Hello", str(f))
         whole = f.read_bytes()
-        for spoiled, word in ((b"my diary", "few"), (whole[:-3], "cut short"), (whole[:-1] + bytes([whole[-1] ^ 1]), "checksum"), (b"x" * 500, "no saved session")):
+        for spoiled, word in ((b"my diary", "few"), (whole[:-3], "cut short"),
+                              (whole[:-1] + bytes([whole[-1] ^ 1]), "checksum"), (
+                                  b"x" * 500, "no saved session")):
             f.write_bytes(spoiled)
             _, _, said = self.answer("Hello", str(f), code=3)
             self.assertIn(word, said)
@@ -427,16 +474,19 @@ class Session(unittest.TestCase):
         f = pathlib.Path(WORK.name, "full.session")
         self.answer("Hello", str(f))
         whole = f.read_bytes()
-        r = subprocess.run([QSF_RUN, MODEL, "-p", "Hello you", "-n", "6", "--session", str(f)], capture_output=True,
+        r = subprocess.run([QSF_RUN, MODEL, "-p", "Hello you", "-n", "6", "--session", str(f)],
+                           capture_output=True,
                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)))
         self.assertEqual((r.returncode, b"cannot write" in r.stderr), (5, True), r)
         self.assertEqual(f.read_bytes(), whole)
-        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir() if p.name.startswith("full.session")], ["full.session"])
+        self.assertEqual([p.name for p in pathlib.Path(WORK.name).iterdir()
+                          if p.name.startswith("full.session")], ["full.session"])
 
 
 class Chat(unittest.TestCase):
     def chat(self, lines, *args):
-        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", *args, stdin="\n".join(lines).encode() + b"\n")
+        r = run(MODEL, "-i", "-n", "6", "--temp", "0", "--template", "chatml", *args,
+                stdin="\n".join(lines).encode() + b"\n")
         self.assertEqual(r.returncode, 0, r.stderr)
         return r
 

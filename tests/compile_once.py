@@ -6,8 +6,8 @@ SPDX-License-Identifier: MIT
     compile_once.py COMPILER ARGUMENTS...       with QSF_OBJECTS=TABLE and QSF_TREE naming the tree's copy
 
 An object is taken where the same compiler had the same arguments, apart from where tree and build lie, from
--Werror, from the tests' own -O1 and from how long the tests may take; else the compiler runs.  docs_commands.py tries
-the documents' builds with it: everything but compiling is done as it is written.
+-Werror, from the tests' own -O1 and from how long the tests may take; else the compiler runs.
+docs_commands.py tries the documents' builds with it: everything but compiling is done as it is written.
 """
 
 import os, re, shutil, sys

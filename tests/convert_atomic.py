@@ -25,7 +25,8 @@ def digest(path):
 
 
 def start(source, out, *options):
-    return subprocess.Popen([program, "-q", "-t", "2", *options, str(source), str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen([program, "-q", "-t", "2", *options, str(source), str(out)],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def written(p, out, finished=False):
@@ -37,7 +38,8 @@ def written(p, out, finished=False):
 
 
 def stop_at(size, number, source, out, *options, finished=False):
-    """Starts a conversion and sends the signal when so many bytes are written: (exit code, whether it ended before)."""
+    """Starts a conversion and sends the signal when so many bytes are written: (exit code, whether
+    it ended before)."""
     p = start(source, out, *options)
     while p.poll() is None:
         if (at := written(p, out, finished)) is not None and at >= size: break
@@ -81,7 +83,10 @@ with tempfile.TemporaryDirectory() as folder:
             if digest(out) != whole: break
         got = digest(out)
         if got == whole: seen["new"] += 1
-        elif there: check(out.exists() and out.read_bytes() == old_bytes, f"round {i}: neither the old file nor the new one"); seen["old"] += 1
+        elif there:
+            check(out.exists() and out.read_bytes() == old_bytes,
+                  f"round {i}: neither the old file nor the new one")
+            seen["old"] += 1
         else: check(got is None, f"round {i}: something that is not the new file"); seen["none"] += 1
         check(len(list(folder.glob("out.qsf.*"))) <= 1, f"round {i}: what the round before left is gone")
     check(run("-q", source, out)[0] == 0 and not list(folder.glob("out.qsf.*")),
@@ -97,13 +102,15 @@ with tempfile.TemporaryDirectory() as folder:
             check(not list(folder.glob("out.qsf.*")), f"{name} leaves nothing behind")
 
     # every option that changes the bytes gives a file that verifies, and the same one again
-    for options in (["--compress", "lz4"], ["--compress", "zstd"], ["--packing", "0"], ["--quant-type", "ternary"],
+    for options in (["--compress", "lz4"], ["--compress", "zstd"], ["--packing", "0"],
+                    ["--quant-type", "ternary"],
                     ["--quant-type", "mixed"], ["--target-size", "5"]):
         a, b = folder / "a.qsf", folder / "b.qsf"
         code, err = run("-q", "-t", "1", *options, source, a)
         if code == 3 and "build" in err: continue                        # a library that this build lacks
         check(code == 0, f"{options}: {err}")
-        check(run("-q", "-t", "3", *options, source, b)[0] == 0 and digest(a) == digest(b), f"{options}: the same file for any number of threads")
+        check(run("-q", "-t", "3", *options, source, b)[0] == 0 and digest(a) == digest(b),
+              f"{options}: the same file for any number of threads")
         check(run("--verify", a)[0] == 0, f"{options}: verifies")
         check(run("--info", a)[0] == 0, f"{options}: has an --info")
         if "--target-size" in options: check(a.stat().st_size <= 5e6, "the target size is kept")
@@ -116,9 +123,11 @@ with tempfile.TemporaryDirectory() as folder:
     for options in ([plain, b], [source, a]):
         code, err = run("-q", "--calibration", text, *options)
         check(code == 0, f"--calibration {options}: {err}")
-    check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*.tmp")), "calibrating now or later gives the same file")
+    check(digest(a) == digest(b) != digest(plain) and not list(folder.glob("*.tmp")),
+          "calibrating now or later gives the same file")
 
-    # interrupted or killed while it converts or measures: as without measuring, and what a kill leaves is gone after the next run
+    # interrupted or killed while it converts or measures: as without measuring, and what a kill
+    # leaves is gone after the next run
     measured = digest(a)
     INT, TERM, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
     for at, finished, number in ((size // 2, False, INT), (0, True, TERM), (0, True, KILL)):
@@ -126,17 +135,24 @@ with tempfile.TemporaryDirectory() as folder:
         check(a.read_bytes() == old_bytes, f"{number} while calibrating leaves the old file")
         check(number == KILL or (code == 130 and not list(folder.glob("a.qsf.*"))),
               f"{number} while calibrating leaves nothing behind")
-    check(start(source, a, "--calibration", text).wait() == 0 and digest(a) == measured and not list(folder.glob("a.qsf.*")), "the next run removes what a kill has left")
+    check(start(source, a, "--calibration", text).wait() == 0 and digest(a) == measured
+          and not list(folder.glob("a.qsf.*")), "the next run removes what a kill has left")
 
-    damaged = bytearray(out.read_bytes() if digest(out) == whole else (run("-q", source, out), out.read_bytes())[1])
+    damaged = bytearray(out.read_bytes() if digest(out) == whole
+                        else (run("-q", source, out), out.read_bytes())[1])
     damaged[len(damaged) // 2] ^= 4
     (folder / "damaged.qsf").write_bytes(damaged)
     for arguments, code, says in (
-            ([], 2, "usage"), (["--quant-type", "5bit", source, out], 2, "quant-type"), (["--tensor", "x", source, out], 2, "PATTERN=TYPE"),
-            (["--tensor", "nothing=8bit", source, out], 2, "nothing"), (["-q", "--calibration", folder / "missing.txt", source, out], 5, "missing.txt"),
-            (["--verify", folder / "damaged.qsf"], 3, "damaged"), (["-q", folder / "damaged.qsf", out], 3, "damaged"),
-            (["-q", folder / "missing.gguf", out], 5, "missing"), (["-q", source, folder / "no" / "such" / "out.qsf"], 5, "out.qsf"),
-            (["-q", "--ram", "1", source, out], 4, "--ram"), (["-q", "--target-size", "1", source, out], 2, "smallest")):
+            ([], 2, "usage"), (["--quant-type", "5bit", source, out], 2, "quant-type"),
+            (["--tensor", "x", source, out], 2, "PATTERN=TYPE"),
+            (["--tensor", "nothing=8bit", source, out], 2, "nothing"),
+            (["-q", "--calibration", folder / "missing.txt", source, out], 5, "missing.txt"),
+            (["--verify", folder / "damaged.qsf"], 3, "damaged"),
+            (["-q", folder / "damaged.qsf", out], 3, "damaged"),
+            (["-q", folder / "missing.gguf", out], 5, "missing"),
+            (["-q", source, folder / "no" / "such" / "out.qsf"], 5, "out.qsf"),
+            (["-q", "--ram", "1", source, out], 4, "--ram"),
+            (["-q", "--target-size", "1", source, out], 2, "smallest")):
         got, err = run(*arguments)
         check(got == code and says in err, f"{arguments}: exit {got} (not {code}), {err.strip()!r}")
 

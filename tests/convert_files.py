@@ -78,7 +78,7 @@ with tempfile.TemporaryDirectory() as name:
     text = folder / "text"
     text.write_text(" ".join(str(i * i) for i in range(400)))
 
-    # ---- what is read is not written ----
+    # ---- a file that is read is not written ----
     os.symlink(small, folder / "symbolic"), os.link(small, folder / "hard"), os.symlink(hf,
         folder / "hf-link"), os.link(hf / "tokenizer.json", folder / "tokenizer")
     lost = "would be lost"
@@ -99,7 +99,7 @@ with tempfile.TemporaryDirectory() as name:
     refused("the report over the output", 2, lost, "--json", folder / "new.qsf", small, folder / "new.qsf")
     refused("no text", 5, "no such file", "--calibration", folder / "nothing", small, folder / "new.qsf")
 
-    # ---- what is no place for a file ----
+    # ---- places where no file can be ----
     os.mkfifo(folder / "fifo")
     for target, says in ((folder, "is a directory"), ("/dev/null", "is a device"),
                          (folder / "fifo", "is a FIFO"), (folder / "no" / "out.qsf",
@@ -108,7 +108,7 @@ with tempfile.TemporaryDirectory() as name:
         refused(f"{target} as output", 5, says, small, target)
     refused("/dev/stdout as output", 5, "is a FIFO", small, "/dev/stdout")
 
-    # ---- what is no model ----
+    # ---- files that are no model ----
     (folder / "empty").write_bytes(b""), (folder / "bare").mkdir(), (folder / "looks.qsf").mkdir()
     for path, code, says in ((hf, 3, f"make one of it: qsf-convert {hf} model.qsf"),
                              (folder / "bare", 5, "is a directory"), (folder / "fifo", 5, "is a FIFO"),

@@ -23,7 +23,8 @@ CORE = tuple(room for room in BELOW if room != "platform")
 BELOW["convert/read"] = CORE
 BELOW["convert/plan"] = (*CORE, "convert/read")
 BELOW["convert"] = (*CORE, "convert/read", "convert/plan")
-# They call the public interface: a module's exports, and the printing that a core without stdio cannot do.
+# They call the public interface: a module's exports, and the printing that a core without
+# stdio cannot do.
 FREE = ("platform/wasm/", "platform/wasi/", "platform/native/stats_print.c")
 # The platform where a caller names none.
 HOOKS = {"qsf_platform_native"}
@@ -44,7 +45,8 @@ def may(user, used):
 
 def included(path, name):
     """The path of a header of ours, "" where it is none."""
-    for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels", ROOT / "convert"):
+    for folder in (path.parent, ROOT / "include", ROOT / "core", ROOT / "core/base", ROOT / "kernels",
+                   ROOT / "convert"):
         if (folder / name).is_file():
             return (folder / name).resolve().relative_to(ROOT).as_posix()
     return ""
@@ -63,7 +65,8 @@ def wrong_includes():
 
 
 def circles(calls):
-    """Rounds of files of convert/ that call one another: what is left when files that call no other are taken away."""
+    """Rounds of files of convert/ that call one another: what is left when files that call no other
+    are taken away."""
     uses = {}
     for name, used in calls:
         if name.startswith("convert/") and used.startswith("convert/") and name != used:
@@ -78,7 +81,8 @@ def circles(calls):
 def wrong_calls(nm, objects):
     defined, wanted = {}, []
     for path in objects:
-        found = re.search(r"\.dir/(?:\./)?((?:core|kernels|platform|convert)/[\w/.-]+\.c)(?=\.(?:o|obj)$)", path)
+        found = re.search(r"\.dir/(?:\./)?((?:core|kernels|platform|convert)/[\w/.-]+\.c)(?=\.(?:o|obj)$)",
+                          path)
         if not found:
             sys.exit(f"{path}: no object of core/, kernels/, platform/ or convert/")
         name = found[1]

@@ -5,10 +5,10 @@ SPDX-License-Identifier: MIT
     docs_commands.py TREE WORK_FOLDER BUILD...   the builds give objects, so that nothing is compiled twice
     docs_commands.py --list TREE                 every block and what becomes of it
 
-A block is what stands between ``` or is indented by four spaces.  BLOCKS names each by its first words and says
-what becomes of it; a block that it does not name fails the test, and so does a name or a replacement without its
-block.  The commands of one document run in one shell, one after another; what two or more spaces separate from a
-command is a comment.
+A block is what stands between ``` or is indented by four spaces. BLOCKS names each by its first words and
+says what becomes of it; a block that it does not name fails the test, and so does a name or a replacement
+without its block. The commands of one document run in one shell, one after another; what two or more spaces
+separate from a command is a comment.
 """
 
 import argparse, os, pathlib, re, shutil, subprocess, sys
@@ -17,9 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Run:
-    """Shell commands.  replace: words of the document and what stands for them here; first: what the block depends
-    on; after: what to look at.  builds: "both": where make is CMake's generator, and where ./run has built with Ninja
-    before; "ninja": there only.  What ./test builds with Ninja is not built once more."""
+    """Shell commands. replace: words of the document and what stands for them here; first: what the block
+    depends on; after: what to look at. builds: "both": where make is CMake's generator, and where ./run has
+    built with Ninja before; "ninja": there only. What ./test builds with Ninja is not built once more."""
 
     def __init__(self, *replace, first="", after="", builds=False):
         self.replace, self.first, self.after, self.builds = replace, first, after, builds
@@ -70,7 +70,8 @@ void fragment(qsf_model *model, qsf_context *context, const qsf_row *rows, size_
 (void)model, (void)context, (void)rows, (void)n, (void)err;
 """
 TINY = (
-    '"$PYTHON" tests/parity/make_tiny.py tiny llama >/dev/null; cp tiny/*.gguf tiny.gguf; head -c 20000 docs/format.md >wiki.test.raw; '
+    '"$PYTHON" tests/parity/make_tiny.py tiny llama >/dev/null; cp tiny/*.gguf tiny.gguf; head -c 20000 '
+    'docs/format.md >wiki.test.raw; '
     'cp wiki.test.raw text'
 )
 PEERS = "takes an hour, and needs the programs that are compared with"
@@ -99,7 +100,8 @@ BLOCKS = {
         ("--ram-budget 500", "--ram-budget 500 <hello.txt"),
         builds="both",
         first=TINY
-        + '; ln -s "$SMOLLM2" model.gguf; "$PYTHON" tests/make_hf_tiny.py hf >/dev/null; ln -s hf/llama model-folder; echo Hello >hello.txt',
+        + '; ln -s "$SMOLLM2" model.gguf; "$PYTHON" tests/make_hf_tiny.py hf >/dev/null; ln -s hf/llama '
+          'model-folder; echo Hello >hello.txt',
     ),
     ("README.md", "python3 tools/amalgamate.py"): Tried(
         "tests/suites/single_file.sh", "python3 tools/amalgamate.py", "cc -O1 -o", "qsf.c\" -lpthread -lm"
@@ -107,7 +109,8 @@ BLOCKS = {
     ("README.md", "#include <qsf.h>"): C(name="example.c"),
     ("README.md", "cmake --install"): Run(
         ("/usr/local", '"$PWD/prefix"'),
-        first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig LD_LIBRARY_PATH=$PWD/prefix/lib; export PKG_CONFIG_PATH LD_LIBRARY_PATH',
+        first='PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig LD_LIBRARY_PATH=$PWD/prefix/lib; export '
+              'PKG_CONFIG_PATH LD_LIBRARY_PATH',
         after="./a.out | grep .",
     ),
     # ---- docs/embedding.md
@@ -136,10 +139,13 @@ BLOCKS = {
     ("CONTRIBUTING.md", "./test "): Listed("the tests themselves"),
     ("CONTRIBUTING.md", "cmake --preset debug"): Listed("another build; ./test builds and runs the same"),
     ("CONTRIBUTING.md", "/* Where other programs"): Tried(
-        "core/base/pool_rest.c", "Where other programs want the processors, a thread that shares one with them"
+        "core/base/pool_rest.c",
+        "Where other programs want the processors, a thread that shares one with them"
     ),
-    ("CONTRIBUTING.md", "if (rows[i].token"): Tried("core/engine/context.c", "token %d; the vocabulary has %u"),
-    ("CONTRIBUTING.md", "float *x;"): Tried("core/engine/context.h", "float *x;             /* [rows][n_embd]"),
+    ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
+        "core/engine/context.c", "token %d; the vocabulary has %u"),
+    ("CONTRIBUTING.md", "float *x;"): Tried(
+        "core/engine/context.h", "float *x;             /* [rows][n_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md
@@ -170,7 +176,8 @@ BLOCKS = {
     ),
     (
         "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    --threads 2 --rounds 5',
+        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
+        '--threads 2 --rounds 5',
     ): Listed(PEERS),
     ("docs/performance.md", "tests/bench/busy.py"): Run(
         ('--llama "$smollm2"', "--busy 0 --rounds 1 --prompt 8 --answer 8"),
@@ -190,7 +197,8 @@ BLOCKS = {
     ),
     (
         "docs/performance.md",
-        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    --threads 2 --rounds 3',
+        'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
+        '--threads 2 --rounds 3',
     ): Listed(PEERS),
     # ---- docs/quantisers.md
     ("docs/quantisers.md", "qsf-convert --embedding-clusters"): Run(
@@ -290,7 +298,8 @@ def classified(tree):
         found = [k for k in BLOCKS if k[0] == name and text.lstrip().startswith(k[1])]
         if len(found) != 1:
             bad.append(
-                f"{name}:{line}: {text.splitlines()[0]!r} is in BLOCKS of tests/docs_commands.py {len(found)} times: say there how it is tried, or why it is not"
+                f"{name}:{line}: {text.splitlines()[0]!r} is in BLOCKS of tests/docs_commands.py "
+                f"{len(found)} times: say there how it is tried, or why it is not"
             )
             continue
         unused.discard(found[0])
@@ -471,7 +480,8 @@ def main():
     if o.list:
         for name, line, _, text, how in found:
             print(
-                f"{name}:{line}: {type(how).__name__.lower()}: {getattr(how, 'why', None) or getattr(how, 'file', None) or text.splitlines()[0]}"
+                f"{name}:{line}: {type(how).__name__.lower()}: "
+                f"{getattr(how, 'why', None) or getattr(how, 'file', None) or text.splitlines()[0]}"
             )
     if bad:
         sys.exit("\n".join(bad))
@@ -493,7 +503,8 @@ def main():
     run(make, ninja, found)
     compiled = pathlib.Path(f"{table}.compiled")
     print(
-        f"{len(found)} blocks; {len(compiled.read_text().splitlines()) if compiled.exists() else 0} objects compiled"
+        f"{len(found)} blocks; {len(compiled.read_text().splitlines()) if compiled.exists() else 0} "
+        f"objects compiled"
     )
     for where, seconds in (make.seconds | ninja.seconds).items():
         print(f"{seconds:6.1f} s of processors  {where}")

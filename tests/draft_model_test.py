@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A draft model changes no token: SmolLM2 drafts for itself and for its weights as half floats, resident and streamed, greedy and sampled.
+"""A draft model changes no token: SmolLM2 drafts for itself and for its weights as half floats, resident and
+streamed, greedy and sampled.
 SPDX-License-Identifier: MIT
 
     draft_model_test.py QSF_RUN QSF_CONVERT --models FOLDER
@@ -11,12 +12,14 @@ small, other = folder / "smollm2-135m-q4_1.gguf", folder / "qwen2.5-coder-0.5b-q
 
 
 def run(model, *args):
-    return subprocess.run([program, str(model), *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return subprocess.run([program, str(model), *map(str, args)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
 
 
 def check(model):
     for how in (["--temp", "0"], ["--temp", "0.9", "-s", "11"]):
-        base = ["--raw", "-p", "The history of the Roman Empire begins", "-n", "24", "-c", "128", "--json", "--ignore-eos", *how]
+        base = ["--raw", "-p", "The history of the Roman Empire begins", "-n", "24", "-c", "128", "--json",
+                "--ignore-eos", *how]
         plain = run(model, *base, "--draft", "0")
         assert plain.returncode == 0 and plain.stdout, plain.stderr
         for more in ([], ["--ram-budget", "200", "--draft", "3"]):

@@ -1,4 +1,5 @@
-/* Drafts: what is guessed from what stood there before.  That guesses change no token is in cli_test.py.
+/* Drafts: what is guessed from what stood there before.  That guesses change no token is in
+ * cli_test.py.
  * SPDX-License-Identifier: MIT */
 #include "qsf.h"
 #include "test.h"

@@ -1,4 +1,5 @@
-/* An embedding in clusters: the engine computes with centroid and residual together, and damaged tables are refused.
+/* An embedding in clusters: the engine computes with centroid and residual together, and damaged
+ * tables are refused.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "engine_bench.h"
@@ -56,10 +57,12 @@ static uint64_t item(bench *b, const char *name)
     return 0;
 }
 
-/* Every type that residuals may have, with what is done to rows beside: the same logits, bit for bit, as of a plain embedding of the sums. */
+/* Every type that residuals may have, with what is done to rows beside: the same logits, bit for
+ * bit, as of a plain embedding of the sums. */
 TEST(logits_are_those_of_the_sums)
 {
-    static const uint8_t types[] = { QSF_T_2BIT, QSF_T_2BIT_SYM, QSF_T_3BIT_S, QSF_T_4BIT, QSF_T_8BIT, QSF_T_TERNARY, QSF_T_F16, QSF_T_F32 };
+    static const uint8_t types[] = { QSF_T_2BIT, QSF_T_2BIT_SYM, QSF_T_3BIT_S, QSF_T_4BIT, QSF_T_8BIT,
+                                     QSF_T_TERNARY, QSF_T_F16, QSF_T_F32 };
     for (size_t i = 0; i < QSF_ARRAY_LEN(types); i++) {
         bench a, b;
         qsf_embd_clusters k;
@@ -126,7 +129,8 @@ TEST(a_window_on_residuals_gives_the_resident_logits)
     if (!tiny_embd_clusters_make(&k, 2048, LARGE, o.hp.n_embd)) return;
     o.embd_clusters = &k;
     if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
-    CHECK(item(&b, DESCRIPTION) >= item(&plain, DESCRIPTION) + k.centroids.bytes);      /* 135 KB; rows' clusters may fit into what was there */
+    /* 135 KB; rows' clusters may fit into what was there */
+    CHECK(item(&b, DESCRIPTION) >= item(&plain, DESCRIPTION) + k.centroids.bytes);
     float *want = logits_of(&b, 8);
     qsf_context_get_plan(b.c, &plan);
     co.ram_budget = plan.total - 1000;
@@ -159,7 +163,10 @@ static void centroids_cut(qsf_embd_clusters *k) { k->centroids.bytes -= 2; }
 static void no_centroids(qsf_embd_clusters *k) { k->centroids.bytes = 0; }
 static void a_centroid_less(qsf_embd_clusters *k) { k->centroids.bytes -= k->centroids.bytes / CLUSTERS; }
 static void scale_not_a_number(qsf_embd_clusters *k) { ((uint8_t *)(uintptr_t)k->centroids.data)[1] = 0x7e; }
-static void scale_infinite(qsf_embd_clusters *k) { qsf_put16((uint8_t *)(uintptr_t)k->centroids.data + k->centroids.bytes / CLUSTERS, 0xfc00); }
+static void scale_infinite(qsf_embd_clusters *k)
+{
+    qsf_put16((uint8_t *)(uintptr_t)k->centroids.data + k->centroids.bytes / CLUSTERS, 0xfc00);
+}
 
 static qsf_status open_status(bench *b)
 {
@@ -172,7 +179,8 @@ static qsf_status open_status(bench *b)
 
 TEST(damaged_clusters_are_refused)
 {
-    static damage *const all[] = { cluster_beyond, centroids_cut, no_centroids, a_centroid_less, scale_not_a_number, scale_infinite };
+    static damage *const all[] = { cluster_beyond, centroids_cut, no_centroids, a_centroid_less,
+                                   scale_not_a_number, scale_infinite };
     for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++) {
         bench b;
         qsf_embd_clusters k;
@@ -189,8 +197,10 @@ TEST(damaged_clusters_are_refused)
     }
 }
 
-/* Writes a file in clusters, lets what change it, makes the checksums right; then it must be refused with these words. */
-static void check_lie(bool clusters, void what(uint8_t *file, uint8_t *ext, uint64_t ext_len), const char *words)
+/* Writes a file in clusters, lets what change it, makes the checksums right; then it must be
+ * refused with these words. */
+static void check_lie(bool clusters, void what(uint8_t *file, uint8_t *ext, uint64_t ext_len),
+                      const char *words)
 {
     bench b;
     qsf_embd_clusters k;
@@ -207,9 +217,20 @@ static void check_lie(bool clusters, void what(uint8_t *file, uint8_t *ext, uint
     tiny_embd_clusters_free(&k);
 }
 
-static void rename_key(uint8_t *ext, uint64_t ext_len, const char *key) { repair_find(ext, ext_len, key, 1, NULL)[-1] = '?'; }
-static void without_rows(uint8_t *file, uint8_t *ext, uint64_t ext_len) { (void)file; rename_key(ext, ext_len, "embd.cluster"); }
-static void without_centroids(uint8_t *file, uint8_t *ext, uint64_t ext_len) { (void)file; rename_key(ext, ext_len, "embd.centroids"); }
+static void rename_key(uint8_t *ext, uint64_t ext_len, const char *key)
+{
+    repair_find(ext, ext_len, key, 1, NULL)[-1] = '?';
+}
+static void without_rows(uint8_t *file, uint8_t *ext, uint64_t ext_len)
+{
+    (void)file;
+    rename_key(ext, ext_len, "embd.cluster");
+}
+static void without_centroids(uint8_t *file, uint8_t *ext, uint64_t ext_len)
+{
+    (void)file;
+    rename_key(ext, ext_len, "embd.centroids");
+}
 static void version(uint8_t *file, uint8_t *ext, uint64_t ext_len)
 {
     (void)ext;
@@ -222,7 +243,8 @@ static void without_head(uint8_t *file, uint8_t *ext, uint64_t ext_len)
     uint8_t *lines = repair_find(ext, ext_len, "tensors", 1, &n);
     (void)file;
     for (uint32_t at = 0; at < n; at += 28)
-        if (qsf_le32(lines + at + 4) == QSF_K_OUTPUT) qsf_put32(lines + at + 4, 0x1000);      /* a kind that readers step over */
+        /* a kind that readers step over */
+        if (qsf_le32(lines + at + 4) == QSF_K_OUTPUT) qsf_put32(lines + at + 4, 0x1000);
 }
 
 TEST(what_older_readers_would_misread_is_refused)

@@ -46,7 +46,10 @@ static inline qsf_status bench_try(bench *b, const qsf_context_options *o)
     b->c = NULL;
     return qsf_context_new(b->m, o, &b->c, &b->error);
 }
-static inline bool bench_context(bench *b, const qsf_context_options *o) { return bench_ok(b, bench_try(b, o)); }
+static inline bool bench_context(bench *b, const qsf_context_options *o)
+{
+    return bench_ok(b, bench_try(b, o));
+}
 
 static inline qsf_context_options bench_options(void)
 {
@@ -82,7 +85,8 @@ static inline void bench_tokens(int32_t *ids, size_t n, uint32_t n_vocab, uint64
 }
 
 /* Logits of all rows, out[n][n_vocab], in batches of at most `chunk`. */
-static inline qsf_status bench_feed(bench *b, qsf_seq s, const int32_t *ids, size_t n, size_t chunk, float *out)
+static inline qsf_status bench_feed(bench *b, qsf_seq s, const int32_t *ids, size_t n,
+                                    size_t chunk, float *out)
 {
     qsf_row rows[64];
     for (size_t at = 0; at < n;) {
@@ -90,7 +94,8 @@ static inline qsf_status bench_feed(bench *b, qsf_seq s, const int32_t *ids, siz
         for (size_t i = 0; i < len; i++) rows[i] = (qsf_row){ s, ids[at + i], out != NULL };
         const qsf_status st = qsf_compute(b->c, rows, len);
         if (st) return st;
-        for (size_t i = 0; out && i < len; i++) memcpy(out + (at + i) * b->n_vocab, qsf_logits(b->c, i), b->n_vocab * sizeof *out);
+        for (size_t i = 0; out && i < len; i++)
+            memcpy(out + (at + i) * b->n_vocab, qsf_logits(b->c, i), b->n_vocab * sizeof *out);
         at += len;
     }
     return QSF_OK;
@@ -119,6 +124,9 @@ static inline double bench_rms(const float *a, const float *b, size_t n)
     return of > 0 ? sqrt(d / of) : INFINITY;
 }
 
-static inline float *bench_floats(const bench *b, size_t rows) { return calloc(rows * b->n_vocab, sizeof(float)); }
+static inline float *bench_floats(const bench *b, size_t rows)
+{
+    return calloc(rows * b->n_vocab, sizeof(float));
+}
 
 #endif

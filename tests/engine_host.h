@@ -1,12 +1,16 @@
-/* A host for tests of the engine: files in memory, memory that is counted, threads of the system, and reads that take as long as asked.
+/* A host for tests of the engine: files in memory, memory that is counted, threads of the system,
+ * and reads that take as long as asked.
  * SPDX-License-Identifier: MIT
  *
- *   engine_host h;  engine_host_init(&h);       h.m.p is the platform table, h.m the files and the faults (mem_platform.h)
- *   h.polls = 3;                                a read is over at its fourth poll; its bytes come then, not before
+ *   engine_host h;  engine_host_init(&h);       h.m.p is the platform table, h.m the files and the
+ *                                               faults (mem_platform.h)
+ *   h.polls = 3;                                a read is over at its fourth poll; its bytes come
+ *                                               then, not before
  *   engine_host_never_wait(&h);                 like a browser: no read_wait
  *   engine_host_done(&h);
  *
- * Allocating, reading and starting threads may happen on several threads at once, as in a context whose layers stream. */
+ * Allocating, reading and starting threads may happen on several threads at once, as in a context
+ * whose layers stream. */
 #ifndef QSF_ENGINE_HOST_H
 #define QSF_ENGINE_HOST_H
 
@@ -41,7 +45,10 @@ static inline void engine_lock(void *user)
 {
     while (atomic_flag_test_and_set_explicit(&((engine_host *)user)->lock, memory_order_acquire)) ;
 }
-static inline void engine_unlock(void *user) { atomic_flag_clear_explicit(&((engine_host *)user)->lock, memory_order_release); }
+static inline void engine_unlock(void *user)
+{
+    atomic_flag_clear_explicit(&((engine_host *)user)->lock, memory_order_release);
+}
 
 static inline void *engine_alloc(void *user, size_t size)
 {
@@ -65,7 +72,8 @@ static inline bool engine_read_fails(engine_host *h)
     return fails;
 }
 
-static inline qsf_status engine_read_begin(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len, qsf_read **out)
+static inline qsf_status engine_read_begin(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len,
+                                           qsf_read **out)
 {
     engine_host *h = user;
     mem_file *f = (mem_file *)(void *)qf;
@@ -83,7 +91,8 @@ static inline qsf_status engine_read_begin(void *user, qsf_file *qf, uint64_t at
     }
     return QSF_E_IO;
 }
-static inline qsf_status engine_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+static inline qsf_status engine_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len,
+                                           qsf_read **out)
 {
     engine_lock(user);
     const qsf_status st = engine_read_begin(user, f, at, dst, len, out);
@@ -97,7 +106,8 @@ static inline qsf_status engine_read_end(void *user, qsf_read *qr)
     if (!r->taken) abort();                     /* the read is over: its handle is gone */
     r->taken = false;
     h->running--;
-    if (engine_read_fails(h) || r->doomed || r->at > r->file->len || r->len > r->file->len - r->at) return QSF_E_IO;
+    if (engine_read_fails(h) || r->doomed || r->at > r->file->len || r->len > r->file->len - r->at)
+        return QSF_E_IO;
     memcpy(r->dst, r->file->bytes + r->at, r->len);
     return QSF_OK;
 }

@@ -1,15 +1,18 @@
-/* A platform table over the native one that counts every call which may fail and makes the Nth one fail: for sweeps that try all of them.
+/* A platform table over the native one that counts every call which may fail and makes
+ * the Nth one fail: for sweeps that try all of them.
  * SPDX-License-Identifier: MIT
  *
  *   for (uint64_t n = 1; ; n++) {
  *       fault_init(&fp);  fp.fail_at = n;
  *       ... the work, with &fp.table ...
  *       CHECK_EQ(fp.bytes, 0);  CHECK_EQ(fp.files, 0);         nothing leaked
- *       if (fp.calls < n) break;                               the fault never came: the work is done and must have gone well
+ *       if (fp.calls < n) break;                               the fault never came: the work is
+ *                                                              done and must have gone well
  *   }
  *
- * Counted in one row: mem_alloc, open, length, read_start, the end of a read, create, write, commit, thread_start.  Not for use by several
- * threads at once, except that fail_at 0 only loses counts. */
+ * Counted in one row: mem_alloc, open, length, read_start, the end of a read, create,
+ * write, commit, thread_start.  Not for use by several threads at once, except that
+ * fail_at 0 only loses counts. */
 #ifndef QSF_FAULT_PLATFORM_H
 #define QSF_FAULT_PLATFORM_H
 
@@ -42,7 +45,8 @@ static inline void *fault_alloc(void *user, size_t size)
 #if defined(_WIN32)
     else if ((p = _aligned_malloc(size, 64))) memset(p, 0, size);
 #else
-    else if ((uint64_t)size < (uint64_t)1 << 40 && (p = aligned_alloc(64, (size + 63) / 64 * 64))) memset(p, 0, size);
+    else if ((uint64_t)size < (uint64_t)1 << 40 && (p = aligned_alloc(64, (size + 63) / 64 * 64)))
+        memset(p, 0, size);
 #endif
     if (p) {
         f->bytes += size;
@@ -83,7 +87,8 @@ static inline qsf_status fault_length(void *user, qsf_file *file, uint64_t *out)
     fault_platform *f = user;
     return fault_now(f) ? QSF_E_IO : f->below->length(f->below->user, file, out);
 }
-static inline qsf_status fault_read_start(void *user, qsf_file *file, uint64_t at, void *dst, size_t len, qsf_read **out)
+static inline qsf_status fault_read_start(void *user, qsf_file *file, uint64_t at, void *dst, size_t len,
+                                          qsf_read **out)
 {
     fault_platform *f = user;
     *out = NULL;
@@ -138,18 +143,46 @@ static inline qsf_status fault_commit(void *user, qsf_out *o)
     f->outs--;
     return f->below->commit(f->below->user, o);
 }
-static inline uint32_t fault_cpu_count(void *user) { fault_platform *f = user; return f->below->cpu_count(f->below->user); }
+static inline uint32_t fault_cpu_count(void *user)
+{
+    fault_platform *f = user;
+    return f->below->cpu_count(f->below->user);
+}
 static inline qsf_status fault_thread_start(void *user, void (*fn)(void *), void *arg, qsf_thread **out)
 {
     fault_platform *f = user;
     return fault_now(f) ? QSF_E_MEMORY : f->below->thread_start(f->below->user, fn, arg, out);
 }
-static inline void fault_thread_join(void *user, qsf_thread *t) { fault_platform *f = user; f->below->thread_join(f->below->user, t); }
-static inline void fault_wait32(void *user, uint32_t *w, uint32_t e, uint64_t ns) { fault_platform *f = user; f->below->wait32(f->below->user, w, e, ns); }
-static inline void fault_wake32(void *user, uint32_t *w, uint32_t n) { fault_platform *f = user; f->below->wake32(f->below->user, w, n); }
-static inline uint64_t fault_now_ns(void *user) { fault_platform *f = user; return f->below->now_ns(f->below->user); }
-static inline uint32_t fault_cpu_features(void *user) { fault_platform *f = user; return f->below->cpu_features(f->below->user); }
-static inline const char *fault_env(void *user, const char *name) { fault_platform *f = user; return f->below->env(f->below->user, name); }
+static inline void fault_thread_join(void *user, qsf_thread *t)
+{
+    fault_platform *f = user;
+    f->below->thread_join(f->below->user, t);
+}
+static inline void fault_wait32(void *user, uint32_t *w, uint32_t e, uint64_t ns)
+{
+    fault_platform *f = user;
+    f->below->wait32(f->below->user, w, e, ns);
+}
+static inline void fault_wake32(void *user, uint32_t *w, uint32_t n)
+{
+    fault_platform *f = user;
+    f->below->wake32(f->below->user, w, n);
+}
+static inline uint64_t fault_now_ns(void *user)
+{
+    fault_platform *f = user;
+    return f->below->now_ns(f->below->user);
+}
+static inline uint32_t fault_cpu_features(void *user)
+{
+    fault_platform *f = user;
+    return f->below->cpu_features(f->below->user);
+}
+static inline const char *fault_env(void *user, const char *name)
+{
+    fault_platform *f = user;
+    return f->below->env(f->below->user, name);
+}
 
 /* Memory alone: tests that need no system link no platform. */
 static inline void fault_init(fault_platform *f)
@@ -167,7 +200,8 @@ static inline void fault_init_over(fault_platform *f, const qsf_platform *below)
     fault_init(f);
     f->below = below;
 #define FAULT_COVER(member) if (below->member) f->table.member = fault_##member
-    FAULT_COVER(open); FAULT_COVER(close); FAULT_COVER(length); FAULT_COVER(read_start); FAULT_COVER(read_poll); FAULT_COVER(read_wait);
+    FAULT_COVER(open); FAULT_COVER(close); FAULT_COVER(length); FAULT_COVER(read_start);
+    FAULT_COVER(read_poll); FAULT_COVER(read_wait);
     FAULT_COVER(create); FAULT_COVER(write); FAULT_COVER(commit); FAULT_COVER(abort);
     FAULT_COVER(cpu_count); FAULT_COVER(thread_start); FAULT_COVER(thread_join);
     FAULT_COVER(wait32); FAULT_COVER(wake32);

@@ -1,4 +1,5 @@
-/* Every call to the system fails in turn, from opening a model to the last sampled token: always an error, never a leak.
+/* Every call to the system fails in turn, from opening a model to the last sampled token: always an
+ * error, never a leak.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "engine_bench.h"
@@ -30,7 +31,8 @@ static qsf_status work_generate(plan_of_work *w, qsf_model *m, qsf_context *c, q
     qsf_sampler_defaults(&so);
     so.seed = 1;
     ids[0] = 10, ids[1] = 20, ids[2] = 30;
-    if (m->tokenizer && (st = qsf_tokens_encode(m, "the end", 7, QSF_TOK_ADD_SPECIAL, ids, 16, &n, err))) return st;
+    if (m->tokenizer && (st = qsf_tokens_encode(m, "the end", 7, QSF_TOK_ADD_SPECIAL, ids, 16, &n, err)))
+        return st;
     if ((st = qsf_sampler_new(m, &so, &s, err))) return st;
     for (int i = 0; i < 3 && !st; i++) {
         if ((st = qsf_feed(c, 0, ids, n, &logits))) qsf_fail(err, st, "%s", qsf_last_error(c));

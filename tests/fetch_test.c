@@ -1,4 +1,4 @@
-/* The fetch's slots: what is read how often, and who gives way.
+/* The fetch's slots: how often each range is read, and which slot gives way.
  * SPDX-License-Identifier: MIT */
 #include "qsf.h"
 #include "test.h"
@@ -41,17 +41,24 @@ static qsf_extent extents[LAYERS + 2];
 static qsf_source source;
 static qsf_fetch fetch;
 
-/* Slots for units: pins as given; units without a pin come from a mirror of the file, UNIT bytes each. */
-static void begin(const int32_t *pins, uint32_t n)
+/* A slot that keeps its unit, and one that units pass through. */
+#define KEEP(of, i) { .pinned = 1, .kind = (of), .number = (i) }
+#define PASS { .pinned = 0 }
+
+/* Slots for units: pins as given; units without a pin come from a mirror of the file,
+ * UNIT bytes each. */
+static void begin(const qsf_pin *pins, uint32_t n)
 {
     static uint64_t caps[LAYERS + 2];
     io = (qsf_platform){ .size = sizeof io, .read_start = start, .read_poll = over, .read_wait = over };
-    source = (qsf_source){ .platform = qsf_platform_native(), .io = &io, .path = path, .n_files = 1, .files = files,
+    source = (qsf_source){ .platform = qsf_platform_native(), .io = &io, .path = path, .n_files = 1,
+                           .files = files,
                            .n_units = qsf_units_of(LAYERS), .units = units, .n_extents = LAYERS + 2,
                            .extents = extents };
     source.hp.n_layers = LAYERS;
     for (uint32_t u = 0; u < source.n_units; u++) {
-        units[u] = (qsf_unit){ .stored = UNIT, .raw = UNIT, .importance = 1, .first_extent = u, .n_extents = 1 };
+        units[u] = (qsf_unit){ .stored = UNIT, .raw = UNIT, .importance = 1, .first_extent = u,
+                               .n_extents = 1 };
         extents[u] = (qsf_extent){ .at = (uint64_t)u * UNIT, .len = UNIT };
         caps[u] = UNIT;
     }
@@ -69,11 +76,12 @@ TEST(units_have_one_order)
     CHECK(qsf_unit_number(LAYERS, qsf_id_embd()) != qsf_unit_number(LAYERS, qsf_id_final()));
 }
 
-/* Two layers stay, five pass through three slots: the one that is computed is never thrown out, and nobody reads what
- * is there. */
+/* Two layers stay, five pass through three slots: the one that is computed is never thrown out, and
+ * nobody reads what is there. */
 TEST(layers_pass_through_slots_in_order)
 {
-    static const int32_t pins[] = { 0, 1, -1, -1, -1, LAYERS };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0), KEEP(QSF_UNIT_LAYER, 1), PASS, PASS, PASS,
+                                    KEEP(QSF_UNIT_EMBEDDING, 0) };
     const qsf_weights *w;
     uint32_t before = 0;
     begin(pins, QSF_ARRAY_LEN(pins));
@@ -104,8 +112,8 @@ static qsf_status get(qsf_stream *st, uint32_t part, const qsf_slot **slot)
     return qsf_stream_get(st, (uint64_t)part * PART, (uint64_t)(part + 1) * PART, NULL, false, slot, NULL);
 }
 
-/* A token as the head's parts are fetched for it: one is read while another is computed, and the next token's first ones
- * at the end. */
+/* A token as the head's parts are fetched for it: one is read while another is computed, and the
+ * next token's first ones at the end. */
 static void token(qsf_stream *st, uint32_t n)
 {
     const qsf_slot *slot;
@@ -138,7 +146,7 @@ static uint32_t fewest(uint32_t n, uint32_t tokens)
 
 TEST(parts_of_the_head_are_read_no_more_often_than_they_must)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     for (uint32_t n = 2; n <= MOST_PARTS; n++) {
         qsf_stream st;
         begin(pins, 1);
@@ -152,11 +160,11 @@ TEST(parts_of_the_head_are_read_no_more_often_than_they_must)
     }
 }
 
-/* Nobody waits for a read that a batch before this one has left: its slot is taken when it is over, and what it
- * brings, or fails to, is nobody's error. */
+/* Nobody waits for a read that a batch before this one has left: its slot is taken when it is over,
+ * and what it brings, or fails to, is nobody's error. */
 TEST(a_left_read_is_not_waited_for)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     const qsf_slot *slot;
     qsf_stream st;
     for (int fails = 0; fails < 2; fails++) {
@@ -180,7 +188,7 @@ TEST(a_left_read_is_not_waited_for)
 /* What was read ahead for another batch and failed is read again, once. */
 TEST(a_failure_ahead_is_read_again_once)
 {
-    static const int32_t pins[] = { 0 };
+    static const qsf_pin pins[] = { KEEP(QSF_UNIT_LAYER, 0) };
     const qsf_slot *slot;
     qsf_stream st;
     begin(pins, 1);

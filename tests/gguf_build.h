@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  *   gguf_build b;  gguf_build_init(&b, 3);
- *   kv_text(&b, "general.architecture", "llama");  ...  tensor(&b, "output_norm.weight", 0, 1, 32, 0);
+ *   kv_text(&b, "general.architecture", "llama");  ...
+ *   tensor(&b, "output_norm.weight", 0, 1, 32, 0);
  *   gguf_build_end(&b);          b.out, b.len
  *   gguf_build_free(&b); */
 #ifndef QSF_GGUF_BUILD_H
@@ -29,7 +30,11 @@ static inline void put_bytes(gguf_bytes *b, const void *p, size_t len)
 }
 static inline void put_u32(gguf_bytes *b, uint32_t v) { uint8_t x[4]; qsf_put32(x, v); put_bytes(b, x, 4); }
 static inline void put_u64(gguf_bytes *b, uint64_t v) { uint8_t x[8]; qsf_put64(x, v); put_bytes(b, x, 8); }
-static inline void put_text(gguf_bytes *b, const char *s) { put_u64(b, strlen(s)); put_bytes(b, s, strlen(s)); }
+static inline void put_text(gguf_bytes *b, const char *s)
+{
+    put_u64(b, strlen(s));
+    put_bytes(b, s, strlen(s));
+}
 
 static inline void gguf_build_init(gguf_build *b, uint32_t version)
 {
@@ -43,19 +48,47 @@ static inline void kv_key(gguf_build *b, const char *key, uint32_t type)
     put_u32(&b->kv, type);
     b->n_kv++;
 }
-static inline void kv_u32(gguf_build *b, const char *key, uint32_t v) { kv_key(b, key, 4); put_u32(&b->kv, v); }
-static inline void kv_f32(gguf_build *b, const char *key, float v) { kv_key(b, key, 6); put_u32(&b->kv, qsf_f32_bits(v)); }
-static inline void kv_bool(gguf_build *b, const char *key, bool v) { kv_key(b, key, 7); put_bytes(&b->kv, &(uint8_t){ v }, 1); }
-static inline void kv_u16(gguf_build *b, const char *key, uint16_t v) { uint8_t x[2]; kv_key(b, key, 2); qsf_put16(x, v); put_bytes(&b->kv, x, 2); }
-static inline void kv_text(gguf_build *b, const char *key, const char *v) { kv_key(b, key, 8); put_text(&b->kv, v); }
-static inline void kv_array(gguf_build *b, const char *key, uint32_t type, uint64_t n) { kv_key(b, key, 9); put_u32(&b->kv, type); put_u64(&b->kv, n); }
+static inline void kv_u32(gguf_build *b, const char *key, uint32_t v)
+{
+    kv_key(b, key, 4);
+    put_u32(&b->kv, v);
+}
+static inline void kv_f32(gguf_build *b, const char *key, float v)
+{
+    kv_key(b, key, 6);
+    put_u32(&b->kv, qsf_f32_bits(v));
+}
+static inline void kv_bool(gguf_build *b, const char *key, bool v)
+{
+    kv_key(b, key, 7);
+    put_bytes(&b->kv, &(uint8_t){ v }, 1);
+}
+static inline void kv_u16(gguf_build *b, const char *key, uint16_t v)
+{
+    uint8_t x[2];
+    kv_key(b, key, 2);
+    qsf_put16(x, v);
+    put_bytes(&b->kv, x, 2);
+}
+static inline void kv_text(gguf_build *b, const char *key, const char *v)
+{
+    kv_key(b, key, 8);
+    put_text(&b->kv, v);
+}
+static inline void kv_array(gguf_build *b, const char *key, uint32_t type, uint64_t n)
+{
+    kv_key(b, key, 9);
+    put_u32(&b->kv, type);
+    put_u64(&b->kv, n);
+}
 static inline void kv_texts(gguf_build *b, const char *key, const char *const *v, size_t n)
 {
     kv_array(b, key, 8, n);
     for (size_t i = 0; i < n; i++) put_text(&b->kv, v[i]);
 }
 
-/* A tensor of cols x rows (rows 0: a vector) filled with a pattern that differs from tensor to tensor: float i is n_tensors + i / 1024. */
+/* A tensor of cols x rows (rows 0: a vector) filled with a pattern that differs from tensor to
+ * tensor: float i is n_tensors + i / 1024. */
 static inline void tensor(gguf_build *b, const char *name, uint32_t type, uint32_t cols, uint32_t rows)
 {
     uint64_t bytes;
@@ -72,11 +105,13 @@ static inline void tensor(gguf_build *b, const char *name, uint32_t type, uint32
     put_u64(&b->infos, b->data.len);
     b->n_tensors++;
     if (type == 0) {
-        for (uint64_t i = 0; i < n; i++) put_u32(&b->data, qsf_f32_bits((float)b->n_tensors + (float)i / 1024));
+        for (uint64_t i = 0; i < n; i++)
+            put_u32(&b->data, qsf_f32_bits((float)b->n_tensors + (float)i / 1024));
         return;
     }
     bytes = n / (1u << info->own_block) * info->own_bytes;
-    for (uint64_t i = 0; i < bytes; i++) put_bytes(&b->data, &(uint8_t){ (uint8_t)(i * 7 + b->n_tensors) }, 1);
+    for (uint64_t i = 0; i < bytes; i++)
+        put_bytes(&b->data, &(uint8_t){ (uint8_t)(i * 7 + b->n_tensors) }, 1);
 }
 
 static inline void gguf_build_end(gguf_build *b)
@@ -104,7 +139,8 @@ static inline void gguf_build_free(gguf_build *b)
 }
 
 /* ---- whole models: 2 layers, 32 wide, 2 heads of 16, 1 key head, 48 in the FFN, 10 tokens ---- */
-enum { TINY_LAYERS = 2, TINY_EMBD = 32, TINY_HEADS = 2, TINY_KV_HEADS = 1, TINY_HEAD = 16, TINY_FF = 48, TINY_CTX = 64, TINY_VOCAB = 10 };
+enum { TINY_LAYERS = 2, TINY_EMBD = 32, TINY_HEADS = 2, TINY_KV_HEADS = 1, TINY_HEAD = 16, TINY_FF = 48,
+       TINY_CTX = 64, TINY_VOCAB = 10 };
 
 static inline const char *tiny_key(const char *arch, const char *rest)
 {
@@ -122,11 +158,13 @@ static inline void tiny_keys(gguf_build *b, const char *arch)
     kv_u32(b, tiny_key(arch, ".feed_forward_length"), TINY_FF);
     kv_u32(b, tiny_key(arch, ".attention.head_count"), TINY_HEADS);
     kv_u32(b, tiny_key(arch, ".attention.head_count_kv"), TINY_KV_HEADS);
-    kv_f32(b, tiny_key(arch, strcmp(arch, "gpt2") ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon"), 1e-5f);
+    kv_f32(b, tiny_key(arch, strcmp(arch, "gpt2") ? ".attention.layer_norm_rms_epsilon"
+                       : ".attention.layer_norm_epsilon"), 1e-5f);
 }
 static inline void tiny_vocab(gguf_build *b)
 {
-    static const char *const tokens[TINY_VOCAB] = { "<|endoftext|>", "a", "b", "ab", "<|im_end|>", "", "\xc4\xa0", "\304\240a", "c", "abc" };
+    static const char *const tokens[TINY_VOCAB] =
+        { "<|endoftext|>", "a", "b", "ab", "<|im_end|>", "", "\xc4\xa0", "\304\240a", "c", "abc" };
     static const char *const merges[] = { "a b", "ab c", "x y", "\304\240 a", "b", "a x" };
     kv_text(b, "tokenizer.ggml.model", "gpt2");
     kv_text(b, "tokenizer.ggml.pre", "llama-bpe");
@@ -149,14 +187,16 @@ static inline void tiny_layer_tensor(gguf_build *b, int layer, const char *rest,
  * name (without "blk.1.") that the last layer lacks, or NULL */
 static inline void tiny_tensors(gguf_build *b, const char *arch, const char *skip)
 {
-    const bool gpt2 = !strcmp(arch, "gpt2"), phi3 = !strcmp(arch, "phi3"), gemma = !strncmp(arch, "gemma", 5) && strlen(arch) == 6;
+    const bool gpt2 = !strcmp(arch, "gpt2"), phi3 = !strcmp(arch, "phi3"),
+        gemma = !strncmp(arch, "gemma", 5) && strlen(arch) == 6;
     const bool qk = !strcmp(arch, "qwen3") || !strcmp(arch, "gemma3");
     const uint32_t q = TINY_HEADS * TINY_HEAD, kv = (gpt2 ? TINY_HEADS : TINY_KV_HEADS) * TINY_HEAD;
     tensor(b, "token_embd.weight", 0, TINY_EMBD, TINY_VOCAB);
     if (gpt2) tensor(b, "position_embd.weight", 0, TINY_EMBD, TINY_CTX);
     for (int i = 0; i < TINY_LAYERS; i++) {
         const bool last = i == TINY_LAYERS - 1;
-#define LAYER(name, cols, rows) if (!(last && skip && !strcmp(skip, name))) tiny_layer_tensor(b, i, name, cols, rows)
+#define LAYER(name, cols, rows) \
+    if (!(last && skip && !strcmp(skip, name))) tiny_layer_tensor(b, i, name, cols, rows)
         LAYER("attn_norm.weight", TINY_EMBD, 0);
         if (gpt2) LAYER("attn_norm.bias", TINY_EMBD, 0);
         if (gpt2 || phi3) {

@@ -1,4 +1,5 @@
-"""GGUFReader, with arrays (a vocabulary, its merges) read in a tenth of a second instead of ten: no numpy object an element.
+"""GGUFReader, with arrays (a vocabulary, its merges) read in a tenth of a second instead of ten: no numpy
+object an element.
 SPDX-License-Identifier: MIT
 """
 import struct
@@ -9,7 +10,8 @@ from gguf import GGUFReader, GGUFValueType
 class Reader(GGUFReader):
     def _get_field_parts(self, orig_offs, raw_type):
         if raw_type != GGUFValueType.ARRAY: return super()._get_field_parts(orig_offs, raw_type)
-        kind, n = GGUFValueType(int(self._get(orig_offs, np.uint32)[0])), int(self._get(orig_offs + 4, np.uint64)[0])
+        kind, n = GGUFValueType(int(self._get(orig_offs, np.uint32)[0])), int(
+            self._get(orig_offs + 4, np.uint64)[0])
         if kind != GGUFValueType.STRING:
             values = self._get(orig_offs + 12, self.gguf_scalar_to_np[kind], n)
             return 12 + values.nbytes, [values], [0], [GGUFValueType.ARRAY, kind]

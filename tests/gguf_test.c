@@ -1,100 +1,7 @@
-/* The GGUF reader: what it makes of good files, and that it refuses bad ones.
+/* The GGUF reader: what good files mean, whole and split.
  * SPDX-License-Identifier: MIT */
-#include "gguf_build.h"
-#include "mem_platform.h"
-#include "memfile.h"
+#include "gguf_case.h"
 #include "model/arch.h"
-#include "model/source.h"
-#include "test.h"
-
-/* ---- helpers ---- */
-
-static gguf_build tiny(const char *arch)
-{
-    gguf_build b;
-    gguf_build_init(&b, 3);
-    tiny_keys(&b, arch);
-    if (!strcmp(arch, "gpt2")) {
-        /* as many key heads as heads: overwrite the value of the key before the last */
-        qsf_put32(b.kv.p + b.kv.len - (8 + strlen("gpt2.attention.layer_norm_epsilon") + 4 + 4) - 4, TINY_HEADS);
-    }
-    return b;
-}
-
-static gguf_build tiny_whole(const char *arch)
-{
-    gguf_build b = tiny(arch);
-    tiny_vocab(&b);
-    tiny_tensors(&b, arch, NULL);
-    gguf_build_end(&b);
-    return b;
-}
-
-static mem_host host;
-static qsf_error err;
-
-/* Opens bytes; nothing may be left behind where it fails. */
-static qsf_status open_bytes(const void *bytes, size_t len, bool vocab_only, qsf_source **s)
-{
-    mem_host_init(&host);
-    memset(&err, 0, sizeof err);
-    mem_put(&host, "m.gguf", bytes, len);
-    const qsf_status st = qsf_source_open(&host.p, "m.gguf", NULL, vocab_only, s, &err);
-    if (st) {
-        CHECK(*s == NULL);
-        CHECK_EQ(host.live, 0);
-        CHECK_EQ(err.status, st);
-        CHECK(strlen(err.text) > 0);
-        mem_host_done(&host);
-    }
-    return st;
-}
-
-static void close_source(qsf_source *s)
-{
-    qsf_source_close(s);
-    CHECK_EQ(host.live, 0);
-    mem_host_done(&host);
-}
-
-/* Ends b, opens it and expects a refusal whose text has a word in it. */
-static void refuse(gguf_build *b, qsf_status want, const char *word)
-{
-    qsf_source *s = NULL;
-    if (!b->out) gguf_build_end(b);
-    const qsf_status st = open_bytes(b->out, b->len, false, &s);
-    CHECK_STR(qsf_status_name(st), qsf_status_name(want));
-    if (!st) close_source(s);
-    else if (!strstr(err.text, word)) CHECK_STR(err.text, word);
-    gguf_build_free(b);
-}
-
-static qsf_source *accept(gguf_build *b)
-{
-    qsf_source *s = NULL;
-    if (!b->out) gguf_build_end(b);
-    const qsf_status st = open_bytes(b->out, b->len, false, &s);
-    if (st) printf("      %s\n", err.text);
-    CHECK_EQ(st, QSF_OK);
-    gguf_build_free(b);
-    return s;
-}
-
-/* A model with everything in place but one key more. */
-static gguf_build tiny_keyed(const char *arch)
-{
-    gguf_build b = tiny(arch);
-    tiny_vocab(&b);
-    tiny_tensors(&b, arch, NULL);
-    return b;
-}
-
-/* In the last tensor's entry, behind its name and number of dimensions. */
-static uint8_t *entry_dims(gguf_build *b)
-{
-    uint8_t *entry = b->infos.p + b->last_info;
-    return entry + 8 + qsf_le64(entry) + 4;
-}
 
 static float first_float(const qsf_source *s, uint32_t unit, uint32_t kind, uint32_t row)
 {
@@ -148,7 +55,8 @@ TEST(gguf_reads_a_llama_model)
 
 TEST(gguf_units_hold_tensors_in_order_of_use)
 {
-    static const uint32_t order[] = { QSF_K_ATTN_NORM, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V, QSF_K_ATTN_OUT, QSF_K_FFN_NORM, QSF_K_FFN_GATE,
+    static const uint32_t order[] = { QSF_K_ATTN_NORM, QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V,
+                                      QSF_K_ATTN_OUT, QSF_K_FFN_NORM, QSF_K_FFN_GATE,
                                       QSF_K_FFN_UP, QSF_K_FFN_DOWN };
     gguf_build b = tiny_whole("llama");
     qsf_source *s = accept(&b);
@@ -178,7 +86,8 @@ TEST(gguf_units_hold_tensors_in_order_of_use)
     }
     CHECK_EQ(s->weight_bytes, weights);
     CHECK_EQ(s->n_params, params);
-    /* All of this file's tensors are multiples of 64 bytes long and lie in order: one read a unit. */
+    /* All of this file's tensors are multiples of 64 bytes long and lie in order: one
+     * read a unit. */
     CHECK_EQ(s->units[0].n_extents, 1);
     /* Tensor n of the file begins with the float n. */
     CHECK_NEAR(first_float(s, qsf_unit_embd(s), QSF_K_TOKEN_EMBD, 0), 1, 0);
@@ -227,7 +136,8 @@ TEST(gguf_takes_fused_tensors_apart)
 
 TEST(gguf_reads_every_architecture)
 {
-    static const char *const archs[] = { "llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3", "gpt2" };
+    static const char *const archs[] = { "llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3",
+                                         "gpt2" };
     for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++) {
         gguf_build b = tiny_whole(archs[i]);
         qsf_source *s = accept(&b);
@@ -401,7 +311,8 @@ TEST(gguf_reads_a_byte_level_vocabulary)
     CHECK_EQ(v->types[4], QSF_TOKEN_CONTROL);        /* by its text */
     CHECK_EQ(v->types[5], QSF_TOKEN_UNUSED);
     CHECK(v->scores == NULL);
-    CHECK_EQ(v->n_merges, 3);                        /* pieces that are no tokens, and a word without a space, are left out */
+    /* pieces that are no tokens, and a word without a space, are left out */
+    CHECK_EQ(v->n_merges, 3);
     static const uint32_t merges[] = { 1, 2, 3, 8, 6, 1 };
     CHECK(!memcmp(v->merges, merges, sizeof merges));
     CHECK_EQ(v->bos, 0);
@@ -417,7 +328,8 @@ TEST(gguf_reads_a_byte_level_vocabulary)
 
 TEST(gguf_reads_a_sentencepiece_vocabulary)
 {
-    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "<0x0A>", "\xe2\x96\x81", "a", "<end_of_turn>", "<eos>" };
+    static const char *const tokens[] = { "<unk>", "<s>", "</s>", "<0x0A>", "\xe2\x96\x81", "a",
+                                          "<end_of_turn>", "<eos>" };
     gguf_build b;
     qsf_source *s = NULL;
     gguf_build_init(&b, 3);
@@ -431,7 +343,8 @@ TEST(gguf_reads_a_sentencepiece_vocabulary)
     kv_bool(&b, "tokenizer.ggml.add_eos_token", true);
     gguf_build_end(&b);
     CHECK_EQ(open_bytes(b.out, b.len, false, &s), QSF_E_UNSUPPORTED);
-    CHECK_EQ(open_bytes(b.out, b.len, true, &s), QSF_OK);    /* the tokenizer of an architecture that cannot run */
+    /* the tokenizer of an architecture that cannot run */
+    CHECK_EQ(open_bytes(b.out, b.len, true, &s), QSF_OK);
     if (s) {
         const qsf_vocab *v = &s->vocab;
         CHECK_EQ(s->n_units, 0);
@@ -502,19 +415,6 @@ TEST(gguf_reads_a_custom_file_and_closes_it_once)
     gguf_build_free(&b);
 }
 
-/* ---- split files ---- */
-
-static gguf_build split_part(uint32_t no, uint32_t count, uint32_t tensors)
-{
-    gguf_build b;
-    if (no == 0) b = tiny_keyed("llama");
-    else gguf_build_init(&b, 3);
-    kv_u16(&b, "split.no", (uint16_t)no);
-    kv_u16(&b, "split.count", (uint16_t)count);
-    if (no == 0) kv_u32(&b, "split.tensors.count", tensors);
-    return b;
-}
-
 static qsf_status open_split(gguf_build *first, gguf_build *second, const char *name, qsf_source **s)
 {
     if (!first->out) gguf_build_end(first);
@@ -538,7 +438,8 @@ TEST(gguf_opens_the_other_parts_of_a_split_model)
         CHECK_NEAR(first_float(s, qsf_unit_final(s), QSF_K_OUTPUT_NORM, 0), 20, 0);
         close_source(s);
     }
-    CHECK_EQ(open_split(&a, &b, "other.gguf", &s), QSF_E_NOT_FOUND);        /* no name to make the others' from */
+    /* no name to make the others' from */
+    CHECK_EQ(open_split(&a, &b, "other.gguf", &s), QSF_E_NOT_FOUND);
     CHECK_EQ(host.live, 0);
     mem_host_done(&host);
     CHECK_EQ(open_split(&a, &b, "lost/m-00001-of-00002.gguf", &s), QSF_E_NOT_FOUND);
@@ -551,7 +452,8 @@ TEST(gguf_opens_the_other_parts_of_a_split_model)
 
 TEST(gguf_refuses_parts_that_do_not_belong_together)
 {
-    static const struct { uint32_t no, count, tensors; const char *name; qsf_status st; const char *word; } bad[] = {
+    static const struct { uint32_t no, count, tensors; const char *name; qsf_status st; const char *word;
+                          } bad[] = {
         { 1, 3, 21, "output.weight", QSF_E_CORRUPT, "part 2 of 3" },
         { 2, 2, 21, "output.weight", QSF_E_CORRUPT, "part 3 of 2" },
         { 1, 2, 22, "output.weight", QSF_E_CORRUPT, "split.tensors.count" },
@@ -568,331 +470,6 @@ TEST(gguf_refuses_parts_that_do_not_belong_together)
         gguf_build_free(&a);
         gguf_build_free(&b);
     }
-}
-
-/* ---- refused by name ---- */
-
-TEST(gguf_refuses_what_it_cannot_run_by_name)
-{
-    gguf_build b = tiny_whole("llama");
-    b.out[4] = 1;
-    refuse(&b, QSF_E_UNSUPPORTED, "version 1");
-    b = tiny_whole("llama");
-    memcpy(b.out + 4, "\0\0\0\3", 4);
-    refuse(&b, QSF_E_UNSUPPORTED, "big-endian");
-    b = tiny_whole("mamba");
-    refuse(&b, QSF_E_UNSUPPORTED, "\"mamba\"");
-    b = tiny_whole("mamba");
-    refuse(&b, QSF_E_UNSUPPORTED, "it runs llama, qwen2, qwen3, ");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "llama.expert_count", 8);
-    refuse(&b, QSF_E_UNSUPPORTED, "mixture of experts");
-    b = tiny_keyed("llama");
-    kv_f32(&b, "llama.attention.max_alibi_bias", 8);
-    refuse(&b, QSF_E_UNSUPPORTED, "ALiBi");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "llama.attention.value_length", 8);
-    refuse(&b, QSF_E_UNSUPPORTED, "values of 8");
-    b = tiny_keyed("llama");
-    kv_bool(&b, "llama.attention.causal", false);
-    refuse(&b, QSF_E_UNSUPPORTED, "causal");
-    b = tiny("llama");
-    kv_text(&b, "tokenizer.ggml.model", "t5");
-    tiny_tensors(&b, "llama", NULL);
-    refuse(&b, QSF_E_UNSUPPORTED, "\"t5\"");
-    b = tiny_keyed("llama");
-    tensor(&b, "blk.0.ffn_gate_inp.weight", 0, TINY_EMBD, 8);
-    refuse(&b, QSF_E_UNSUPPORTED, "blk.0.ffn_gate_inp.weight");
-    b = tiny_keyed("llama");
-    tensor(&b, "blk.2.attn_norm.weight", 0, TINY_EMBD, 0);
-    refuse(&b, QSF_E_UNSUPPORTED, "blk.2.attn_norm.weight");
-    b = tiny_keyed("llama");
-    tensor(&b, "position_embd.weight", 0, TINY_EMBD, TINY_CTX);
-    refuse(&b, QSF_E_UNSUPPORTED, "position_embd.weight");
-    b = tiny_keyed("llama");
-    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
-    qsf_put32(b.infos.p + b.infos.len - 12, 16);
-    refuse(&b, QSF_E_UNSUPPORTED, "IQ2_XXS");
-    b = tiny_keyed("llama");
-    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
-    qsf_put32(b.infos.p + b.infos.len - 12, 0x80000008);
-    refuse(&b, QSF_E_UNSUPPORTED, "unknown");
-}
-
-/* ---- damaged ---- */
-
-TEST(gguf_rejects_a_file_cut_at_every_length)
-{
-    gguf_build b = tiny_whole("llama");
-    for (size_t len = 0; len < b.len; len++) {
-        if (len > b.data_at + 64 && len + 64 < b.len && len % 37) continue;     /* inside the weights every 37th will do */
-        qsf_source *s = NULL;
-        uint8_t *cut = malloc(len ? len : 1);
-        memcpy(cut, b.out, len);
-        const qsf_status st = open_bytes(cut, len, false, &s);
-        CHECK_EQ(st, QSF_E_CORRUPT);
-        if (!st) close_source(s);
-        free(cut);
-    }
-    gguf_build_free(&b);
-}
-
-TEST(gguf_survives_every_byte_of_the_description_changed)
-{
-    gguf_build b = tiny_whole("gemma3");
-    uint8_t *copy = malloc(b.len);
-    static const uint8_t flips[] = { 0x01, 0x80, 0xff };
-    for (size_t at = 0; at < b.data_at; at++)
-        for (size_t k = 0; k < sizeof flips; k++) {
-            qsf_source *s = NULL;
-            memcpy(copy, b.out, b.len);
-            copy[at] ^= flips[k];
-            if (open_bytes(copy, b.len, false, &s)) continue;
-            for (uint32_t u = 0; u < s->n_units; u++)
-                for (uint32_t i = 0; i < s->units[u].n_tensors; i++) {
-                    void *data;
-                    if (!qsf_source_load(s, u, i, &data, NULL)) qsf_dealloc(s->platform, data, s->tensors[s->units[u].first_tensor + i].bytes);
-                }
-            close_source(s);
-        }
-    free(copy);
-    gguf_build_free(&b);
-}
-
-TEST(gguf_rejects_huge_counts)
-{
-    static const struct { size_t at; uint64_t value; } bad[] = {
-        { 8, UINT64_MAX }, { 8, 1u << 30 }, { 8, 300 }, { 16, UINT64_MAX }, { 16, 1u << 30 }, { 16, 300 }, { 24, UINT64_MAX }, { 24, 1u << 30 }
-    };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
-        gguf_build b = tiny_whole("llama");
-        qsf_put64(b.out + bad[i].at, bad[i].value);
-        refuse(&b, QSF_E_CORRUPT, "");
-        CHECK(host.peak_bytes < 4 << 20);            /* nothing was allocated by the claim */
-    }
-    gguf_build b = tiny_keyed("llama");
-    kv_array(&b, "x", 8, UINT64_MAX);
-    refuse(&b, QSF_E_CORRUPT, "");
-    b = tiny_keyed("llama");
-    kv_array(&b, "x", 10, UINT64_MAX / 4);
-    refuse(&b, QSF_E_CORRUPT, "");
-}
-
-TEST(gguf_rejects_a_tensor_past_the_end)
-{
-    gguf_build b = tiny_keyed("llama");
-    qsf_put64(b.infos.p + b.infos.len - 8, b.data.len / 32 * 32);
-    refuse(&b, QSF_E_CORRUPT, "output_norm.weight");
-    b = tiny_keyed("llama");
-    qsf_put64(b.infos.p + b.infos.len - 8, UINT64_MAX - 31);
-    refuse(&b, QSF_E_CORRUPT, "output_norm.weight");
-}
-
-TEST(gguf_rejects_unaligned_and_overlapping_tensors)
-{
-    gguf_build b = tiny_keyed("llama");
-    qsf_put64(b.infos.p + b.infos.len - 8, 33);
-    refuse(&b, QSF_E_CORRUPT, "multiple of 32");
-    b = tiny_keyed("llama");
-    qsf_put64(b.infos.p + b.infos.len - 8, 32);
-    refuse(&b, QSF_E_CORRUPT, "overlap");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "general.alignment", 0);
-    refuse(&b, QSF_E_CORRUPT, "general.alignment");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "general.alignment", 48);
-    refuse(&b, QSF_E_CORRUPT, "general.alignment");
-    gguf_build_init(&b, 3);
-    tiny_keys(&b, "llama");
-    tiny_vocab(&b);
-    kv_u32(&b, "general.alignment", b.align = 128);
-    tiny_tensors(&b, "llama", NULL);
-    qsf_source *s = accept(&b);
-    if (s) close_source(s);
-}
-
-TEST(gguf_rejects_names_that_are_there_twice)
-{
-    gguf_build b = tiny_keyed("llama");
-    tensor(&b, "output_norm.weight", 0, TINY_EMBD, 0);
-    refuse(&b, QSF_E_CORRUPT, "\"output_norm.weight\" is there twice");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "llama.block_count", 2);
-    refuse(&b, QSF_E_CORRUPT, "\"llama.block_count\" is there twice");
-    b = tiny_keyed("phi3");
-    tensor(&b, "blk.0.attn_q.weight", 0, TINY_EMBD, 32);
-    refuse(&b, QSF_E_CORRUPT, "also in");
-}
-
-TEST(gguf_rejects_impossible_shapes)
-{
-    gguf_build b = tiny_keyed("llama");
-    qsf_put64(entry_dims(&b), 0);
-    refuse(&b, QSF_E_CORRUPT, "dimension 0 is 0");
-    b = tiny_keyed("llama");
-    qsf_put64(entry_dims(&b), UINT64_MAX);
-    refuse(&b, QSF_E_CORRUPT, "dimension 0");
-    b = tiny_keyed("llama");
-    qsf_put32(entry_dims(&b) - 4, 5);
-    refuse(&b, QSF_E_CORRUPT, "5 dimensions");
-    b = tiny_keyed("llama");
-    qsf_put32(entry_dims(&b) - 4, 0);
-    refuse(&b, QSF_E_CORRUPT, "0 dimensions");
-    b = tiny_keyed("llama");
-    qsf_put64(entry_dims(&b), 16);
-    refuse(&b, QSF_E_CORRUPT, "1 x 16, expected 1 x 32");
-    b = tiny_keyed("llama");                         /* 10 values are no whole block of q8_0 */
-    tensor(&b, "output.weight", 0, 10, 10);
-    qsf_put32(b.infos.p + b.infos.len - 12, 8);
-    refuse(&b, QSF_E_CORRUPT, "whole blocks");
-    b = tiny_keyed("llama");
-    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB + 1);
-    refuse(&b, QSF_E_CORRUPT, "11 x 32, expected 10 x 32");
-}
-
-TEST(gguf_rejects_a_missing_tensor_by_name)
-{
-    static const char *const names[] = { "attn_norm.weight", "attn_q.weight", "attn_v.weight", "attn_output.weight", "ffn_gate.weight", "ffn_down.weight" };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(names); i++) {
-        char full[64] = "blk.1.";
-        gguf_build b = tiny("llama");
-        tiny_vocab(&b);
-        tiny_tensors(&b, "llama", names[i]);
-        refuse(&b, QSF_E_CORRUPT, strcat(full, names[i]));
-    }
-    gguf_build b = tiny("llama");
-    tiny_vocab(&b);
-    refuse(&b, QSF_E_CORRUPT, "no weights");
-}
-
-TEST(gguf_rejects_missing_and_wrong_keys)
-{
-    static const char *const keys[] = { "llama.context_length", "llama.embedding_length", "llama.block_count", "llama.feed_forward_length",
-                                        "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon", "general.architecture",
-                                        "tokenizer.ggml.tokens", "tokenizer.ggml.merges" };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(keys); i++) {
-        gguf_build b = tiny_keyed("llama");
-        const size_t len = strlen(keys[i]);
-        for (size_t at = 0; at + len < b.kv.len; at++)
-            if (!memcmp(b.kv.p + at, keys[i], len)) b.kv.p[at] = 'X';
-        refuse(&b, QSF_E_CORRUPT, keys[i]);
-    }
-    static const struct { const char *key; uint32_t value; } bad[] = {
-        { ".embedding_length", 0 }, { ".block_count", 0 }, { ".block_count", 60000 }, { ".attention.head_count", 0 }, { ".attention.head_count", 3 },
-        { ".attention.head_count_kv", 0 }, { ".attention.head_count_kv", 3 }, { ".feed_forward_length", 0 }, { ".context_length", 0 },
-        { ".attention.head_count", UINT32_MAX }, { ".block_count", UINT32_MAX }, { ".embedding_length", UINT32_MAX },
-        { ".attention.layer_norm_rms_epsilon", 0x7fc00000 }, { ".attention.layer_norm_rms_epsilon", 0xbf800000 }
-    };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
-        gguf_build b = tiny_keyed("llama");
-        const char *key = tiny_key("llama", bad[i].key);
-        const size_t len = strlen(key);
-        for (size_t at = 8; at + len + 8 < b.kv.len; at++)
-            if (!memcmp(b.kv.p + at, key, len) && qsf_le64(b.kv.p + at - 8) == len) qsf_put32(b.kv.p + at + len + 4, bad[i].value);
-        refuse(&b, QSF_E_CORRUPT, "");
-    }
-    gguf_build b = tiny_keyed("llama");
-    kv_text(&b, "llama.rope.freq_base", "high");
-    refuse(&b, QSF_E_CORRUPT, "llama.rope.freq_base");
-    b = tiny_keyed("llama");
-    kv_f32(&b, "llama.rope.freq_base", -1);
-    refuse(&b, QSF_E_CORRUPT, "rotary base");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "llama.rope.dimension_count", 18);
-    refuse(&b, QSF_E_CORRUPT, "rotary dimensions");
-    b = tiny_keyed("llama");
-    kv_key(&b, "x", 13);
-    refuse(&b, QSF_E_CORRUPT, "unknown type 13");
-    b = tiny_keyed("llama");
-    kv_array(&b, "x", 9, 0);
-    refuse(&b, QSF_E_CORRUPT, "unknown type 9");
-    b = tiny_keyed("llama");
-    kv_text(&b, "tokenizer.ggml.unknown_token_id", "no");
-    refuse(&b, QSF_E_CORRUPT, "unknown_token_id");
-    b = tiny_keyed("llama");
-    kv_array(&b, "llama.attention.sliding_window", 4, 2);
-    put_u32(&b.kv, 1);
-    put_u32(&b.kv, 2);
-    refuse(&b, QSF_E_UNSUPPORTED, "differs between layers");
-}
-
-TEST(gguf_rejects_what_is_no_model)
-{
-    qsf_source *s = NULL;
-    CHECK_EQ(open_bytes("", 0, false, &s), QSF_E_CORRUPT);
-    CHECK_EQ(open_bytes("GGUF", 4, false, &s), QSF_E_CORRUPT);
-    CHECK_EQ(open_bytes("GGML 1234567890", 15, false, &s), QSF_E_CORRUPT);
-    CHECK(strstr(err.text, "neither") != NULL);
-    mem_host_init(&host);
-    CHECK_EQ(qsf_source_open(&host.p, "not-there.gguf", NULL, false, &s, &err), QSF_E_NOT_FOUND);
-    CHECK(strstr(err.text, "not-there.gguf") != NULL);
-    CHECK_EQ(qsf_source_open(&host.p, NULL, NULL, false, &s, &err), QSF_E_ARGUMENT);
-    CHECK_EQ(host.live, 0);
-    mem_host_done(&host);
-}
-
-TEST(source_says_what_a_stranger_is)
-{
-    static const struct { const char *bytes; size_t len; const char *word; } strangers[] = {
-#define STRANGER(bytes, word) { bytes, sizeof(bytes) - 1, word }
-        STRANGER("", "empty"),
-        STRANGER("<!DOCTYPE html><html>", "a web page: take the address that downloads"),
-        STRANGER("\xef\xbb\xbf\n<html lang=en>", "a web page"),
-        STRANGER("<?xml version='1.0'?>", "a web page"),
-        STRANGER("version https://git-lfs.github.com/spec/v1\noid", "a Git LFS pointer"),
-        STRANGER("{\"error\":\n \"not  found\"}", "JSON, perhaps a server's answer in the file's place: \"{\"error\": \"not found\"}\""),
-        STRANGER("\x02\0\0\0\0\0\0\0{}", "a safetensors file: qsf-convert"),
-        STRANGER("PK\3\4--archive/data.pkl", "a PyTorch checkpoint: qsf-convert"),
-        STRANGER("PK\3\4--model/readme", "a ZIP archive: unpack"),
-        STRANGER("\x1f\x8b\x08\0\0", "gzip: unpack"),
-        STRANGER("QSFS\1\0\0\0", "a saved session"),
-        STRANGER("tjgg\3\0\0\0", "from before GGUF"),
-        STRANGER("MZ\x90\0\3", "a program"),
-        STRANGER("Entry not found", "a text, perhaps a server's answer in the file's place: \"Entry not found\""),
-        STRANGER("abc", "a text"),
-        STRANGER("\0\0\0\0\0\0\0\0", "begins with zeros"),
-        STRANGER("\1", "begins with 01 00 00 00"),
-        STRANGER("\xde\xad\xbe\xef\1", "begins with de ad be ef"),
-#undef STRANGER
-    };
-    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
-        qsf_source *s = NULL;
-        CHECK_EQ(open_bytes(strangers[i].bytes, strangers[i].len, false, &s), QSF_E_CORRUPT);
-        if (!strstr(err.text, strangers[i].word)) fprintf(stderr, "%s\n", err.text);
-        CHECK(strstr(err.text, strangers[i].word) != NULL);
-    }
-}
-
-/* ---- every call fails once ---- */
-
-TEST(gguf_leaks_nothing_where_any_call_fails)
-{
-    gguf_build a = split_part(0, 2, 22), b = split_part(1, 2, 0);
-    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
-    tensor(&b, "rope_freqs.weight", 0, TINY_HEAD / 2, 0);
-    gguf_build_end(&a);
-    gguf_build_end(&b);
-    bool done = false;
-    for (long n = 1; !done && n < 2000; n++) {
-        qsf_source *s = NULL;
-        void *data = NULL;
-        mem_host_init(&host);
-        mem_put(&host, "m-00001-of-00002.gguf", a.out, a.len);
-        mem_put(&host, "m-00002-of-00002.gguf", b.out, b.len);
-        host.fail_at = n;
-        qsf_status st = qsf_source_open(&host.p, "m-00001-of-00002.gguf", NULL, false, &s, &err);
-        if (!st) st = qsf_source_load(s, 1, 3, &data, &err);
-        if (!st) qsf_dealloc(&host.p, data, s->tensors[s->units[1].first_tensor + 3].bytes);
-        done = host.calls < n;
-        if (done) CHECK_EQ(st, QSF_OK);
-        else CHECK(st == QSF_E_MEMORY || st == QSF_E_IO);
-        qsf_source_close(s);
-        CHECK_EQ(host.live, 0);
-        mem_host_done(&host);
-    }
-    CHECK(done);
-    gguf_build_free(&a);
-    gguf_build_free(&b);
 }
 
 int main(int argc, char **argv)
@@ -912,18 +489,5 @@ int main(int argc, char **argv)
     RUN(gguf_reads_a_custom_file_and_closes_it_once);
     RUN(gguf_opens_the_other_parts_of_a_split_model);
     RUN(gguf_refuses_parts_that_do_not_belong_together);
-    RUN(gguf_refuses_what_it_cannot_run_by_name);
-    RUN(gguf_rejects_a_file_cut_at_every_length);
-    RUN(gguf_survives_every_byte_of_the_description_changed);
-    RUN(gguf_rejects_huge_counts);
-    RUN(gguf_rejects_a_tensor_past_the_end);
-    RUN(gguf_rejects_unaligned_and_overlapping_tensors);
-    RUN(gguf_rejects_names_that_are_there_twice);
-    RUN(gguf_rejects_impossible_shapes);
-    RUN(gguf_rejects_a_missing_tensor_by_name);
-    RUN(gguf_rejects_missing_and_wrong_keys);
-    RUN(gguf_rejects_what_is_no_model);
-    RUN(source_says_what_a_stranger_is);
-    RUN(gguf_leaks_nothing_where_any_call_fails);
     return test_end();
 }

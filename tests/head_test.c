@@ -125,10 +125,12 @@ static bool clustered_open(pair *p, tiny_options *o, tiny_clusters *t, float rad
     return pair_open(p, o, QSF_HEAD_CLUSTERS, threads);
 }
 
-/* Every form's rows are moved, twice the head is used in its new order: for logits, and for the tied embedding. */
+/* Every form's rows are moved, twice the head is used in its new order:
+ * for logits, and for the tied embedding. */
 TEST(clusters_that_promise_all_change_nothing)
 {
-    static const uint8_t types[] = { QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT, QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S };
+    static const uint8_t types[] = { QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
+                                     QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S };
     for (unsigned kind = 0; kind < 2 * QSF_ARRAY_LEN(types); kind += TEST_EVERY > 1 ? 7 : 1) {
         pair p;
         tiny_clusters t;
@@ -213,7 +215,8 @@ TEST(approximate_heads_stay_within_the_plan)
         if (!bench_context(&p.b, &co)) return;
         qsf_context_get_plan(p.b.c, &plan);
         for (size_t i = 0; i < plan.n_items; i++)
-            if (!strcmp(plan.items[i].name, "thread stacks") || !strcmp(plan.items[i].name, "sampler") || !strcmp(plan.items[i].name, "program"))
+            if (!strcmp(plan.items[i].name, "thread stacks") || !strcmp(plan.items[i].name, "sampler")
+                || !strcmp(plan.items[i].name, "program"))
                 others += plan.items[i].bytes;
         const uint64_t allocs = p.b.h.n_allocs;
         bench_tokens(ids, N, LARGE, 1);
@@ -276,7 +279,8 @@ static void fewer_clusters(tiny_clusters *t) { t->k.n--; }
 
 TEST(damaged_clusters_are_refused)
 {
-    static damage *const all[] = { same_row_twice, row_out_of_range, too_few_rows, too_many_rows, radius_not_a_number, radius_below_zero,
+    static damage *const all[] = { same_row_twice, row_out_of_range, too_few_rows, too_many_rows,
+                                   radius_not_a_number, radius_below_zero,
                                    radius_infinite, scale_zero, centroids_cut, fewer_clusters };
     for (size_t i = 0; i < QSF_ARRAY_LEN(all); i++) {
         bench b;
@@ -308,7 +312,8 @@ TEST(clusters_without_one_of_their_keys_are_refused)
         o.clusters = &t.k;
         if (!bench_write(&b, &o)) return;
         mem_file *f = bench_file(&b);
-        uint8_t *data = repair_find(f->bytes + qsf_le64(f->bytes + 100), qsf_le32(f->bytes + 108), keys[i], 1, NULL);
+        uint8_t *data = repair_find(f->bytes + qsf_le64(f->bytes + 100), qsf_le32(f->bytes + 108),
+                                    keys[i], 1, NULL);
         CHECK(data != NULL);
         if (data) data[-1] = '?';                           /* the key's last letter */
         qsf_repair(f->bytes, f->len);

@@ -1,8 +1,9 @@
-/* The Hugging Face reader against directories that tests/make_hf_tiny.py makes: every architecture, both weight formats, both kinds of
- * tokenizer, and damaged or hostile ones.
+/* The Hugging Face reader against directories that tests/make_hf_tiny.py makes: every architecture,
+ * both weight formats, both kinds of tokenizer, and damaged or hostile ones.
  * SPDX-License-Identifier: MIT
  *
- * QSF_HF_TINY names a directory that the script has filled already; else the test runs the script (Python 3) itself. */
+ * QSF_HF_TINY names a directory that the script has filled already; else the test runs the script
+ * (Python 3) itself. */
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #  define _POSIX_C_SOURCE 200809L
 #endif
@@ -30,7 +31,7 @@ static char hf_dir[512];        /* "" where the script could not run */
 #endif
 static char hf_script[512];
 
-/* ---- reading what is expected ---- */
+/* ---- reading the expected values ---- */
 
 static char *read_file(const char *path, size_t *len)
 {
@@ -58,14 +59,20 @@ static size_t unhex(const char *hex, char *out)
 static bool number_of(const qsf_hparams *hp, const char *key, double *out)
 {
     const struct { const char *key; double v; } all[] = {
-        { "n_layers", hp->n_layers }, { "n_embd", hp->n_embd }, { "n_heads", hp->n_heads }, { "n_kv_heads", hp->n_kv_heads }, { "head_dim", hp->head_dim },
-        { "n_ff", hp->n_ff }, { "n_vocab", hp->n_vocab }, { "n_ctx_train", hp->n_ctx_train }, { "norm", hp->norm }, { "act", hp->act }, { "rope", hp->rope },
-        { "gated", hp->gated }, { "learned_pos", hp->learned_pos }, { "tied", hp->tied }, { "norm_eps", hp->norm_eps }, { "embd_scale", hp->embd_scale },
-        { "attn_scale", hp->attn_scale }, { "attn_softcap", hp->attn_softcap }, { "final_softcap", hp->final_softcap }, { "window", hp->window },
-        { "window_pattern", hp->window_pattern }, { "rope_dim", hp->rope_dim }, { "rope_base", hp->rope_base }, { "rope_base_local", hp->rope_base_local },
-        { "scaling", hp->scaling }, { "scaling_factor", hp->scaling_factor }, { "scaling_orig_ctx", hp->scaling_orig_ctx },
-        { "yarn_ext_factor", hp->yarn_ext_factor }, { "yarn_attn_factor", hp->yarn_attn_factor }, { "yarn_beta_fast", hp->yarn_beta_fast },
-        { "yarn_beta_slow", hp->yarn_beta_slow }, { "rope_attn_factor", hp->rope_attn_factor },
+        { "n_layers", hp->n_layers }, { "n_embd", hp->n_embd }, { "n_heads", hp->n_heads },
+        { "n_kv_heads", hp->n_kv_heads }, { "head_dim", hp->head_dim }, { "n_ff", hp->n_ff },
+        { "n_vocab", hp->n_vocab }, { "n_ctx_train", hp->n_ctx_train }, { "norm", hp->norm },
+        { "act", hp->act }, { "rope", hp->rope }, { "gated", hp->gated },
+        { "learned_pos", hp->learned_pos }, { "tied", hp->tied }, { "norm_eps", hp->norm_eps },
+        { "embd_scale", hp->embd_scale }, { "attn_scale", hp->attn_scale },
+        { "attn_softcap", hp->attn_softcap }, { "final_softcap", hp->final_softcap },
+        { "window", hp->window }, { "window_pattern", hp->window_pattern },
+        { "rope_dim", hp->rope_dim }, { "rope_base", hp->rope_base },
+        { "rope_base_local", hp->rope_base_local }, { "scaling", hp->scaling },
+        { "scaling_factor", hp->scaling_factor }, { "scaling_orig_ctx", hp->scaling_orig_ctx },
+        { "yarn_ext_factor", hp->yarn_ext_factor }, { "yarn_attn_factor", hp->yarn_attn_factor },
+        { "yarn_beta_fast", hp->yarn_beta_fast }, { "yarn_beta_slow", hp->yarn_beta_slow },
+        { "rope_attn_factor", hp->rope_attn_factor },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(key, all[i].key)) return *out = all[i].v, true;
@@ -75,7 +82,8 @@ static bool number_of(const qsf_hparams *hp, const char *key, double *out)
 static bool special_of(const qsf_vocab *v, const char *key, int *out)
 {
     const struct { const char *key; int v; } all[] = {
-        { "bos", v->bos }, { "eos", v->eos }, { "eot", v->eot }, { "unk", v->unk }, { "pad", v->pad }, { "add_bos", v->add_bos }, { "add_eos", v->add_eos },
+        { "bos", v->bos }, { "eos", v->eos }, { "eot", v->eot }, { "unk", v->unk }, { "pad", v->pad },
+        { "add_bos", v->add_bos }, { "add_eos", v->add_eos },
         { "add_space_prefix", v->add_space_prefix }, { "nfc", v->nfc },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -125,7 +133,8 @@ static void check_ends(const qsf_vocab *v, const char *list)
 {
     char *end;
     uint32_t n = 0;
-    for (long id; id = strtol(list, &end, 10), end != list; list = end, n++) CHECK(n < v->n_eog && v->eog[n] == id);
+    for (long id; id = strtol(list, &end, 10), end != list; list = end, n++)
+        CHECK(n < v->n_eog && v->eog[n] == id);
     CHECK_EQ(v->n_eog, n);
 }
 
@@ -195,8 +204,10 @@ static void check_line(input *in, char *line, uint32_t *n_tensors, const float *
         }
     } else if (sscanf(line, "token %u %d %255s", &id, &type, a) == 3) check_token(v, id, type, a);
     else if (sscanf(line, "score %u %f", &id, &score) == 2) CHECK(v->scores && v->scores[id] == score);
-    else if (sscanf(line, "merge %u %u %u", &id, &x, &y) == 3) CHECK(id < v->n_merges && v->merges[2 * id] == x && v->merges[2 * id + 1] == y);
-    else if (sscanf(line, "tensor %n%u", &at, &x) == 1) *values = check_tensor(in, (*n_tensors)++, line + at, *values);
+    else if (sscanf(line, "merge %u %u %u", &id, &x, &y) == 3)
+        CHECK(id < v->n_merges && v->merges[2 * id] == x && v->merges[2 * id + 1] == y);
+    else if (sscanf(line, "tensor %n%u", &at, &x) == 1)
+        *values = check_tensor(in, (*n_tensors)++, line + at, *values);
     else CHECK(!"a line of expect.txt that is not understood");
 }
 
@@ -220,7 +231,8 @@ static void check_good(const char *name)
     const bool failed_before = test_failed;
     test_failed = false;
     CHECK(text && raw);
-    for (char *line = text ? strtok(text, "\n") : NULL; line && raw; line = strtok(NULL, "\n")) check_line(in, line, &n, &values);
+    for (char *line = text ? strtok(text, "\n") : NULL; line && raw; line = strtok(NULL, "\n"))
+        check_line(in, line, &n, &values);
     CHECK_EQ(in->n_tensors, n);
     CHECK(!raw || (const char *)values == raw + bytes);
     if (test_failed) printf("      in %s\n", name);
@@ -242,7 +254,8 @@ static void check_bad(const char *name, const char *status, const char *words)
     char *own = strstr(message, path);
     if (own) memset(own, ' ', strlen(path));
     if (strcmp(qsf_status_name(st), status) || !strstr(message, words)) {
-        printf("      %s: %s \"%s\", expected %s \"%s\"\n", name, qsf_status_name(st), err.text, status, words);
+        printf("      %s: %s \"%s\", expected %s \"%s\"\n", name, qsf_status_name(st), err.text,
+               status, words);
         CHECK(!"the error of a bad directory");
     }
     if (!st) in->close(in);
@@ -275,8 +288,8 @@ static void run_cases(bool good)
 TEST(hf_reads_every_architecture) { run_cases(true); }
 TEST(hf_refuses_bad_directories) { run_cases(false); }
 
-/* Every length of the small files is an error or, at a JSON file's end, whitespace: never a crash.  The reader sees the cut
- * file through a platform whose files end early. */
+/* Every length of the small files is an error or, at a JSON file's end, whitespace: never a crash.
+ * The reader sees the cut file through a platform whose files end early. */
 static struct { const char *suffix; uint64_t cut; } cut_file;
 static qsf_platform cut_platform;
 static qsf_file *cut_target;
@@ -340,12 +353,14 @@ TEST(hf_survives_every_truncation)
     check_cuts("llama-pickle", "/pytorch_model.bin", 211);
 }
 
-/* Call number n of the platform fails (an allocation, an open, a read), for every n until none is left: an error each time, and
- * everything is given back. */
+/* Call number n of the platform fails (an allocation, an open, a read), for every n until none is
+ * left: an error each time, and everything is given back. */
 static void load_directory(mem_host *h, const char *name)
 {
-    static const char *const files[MEM_FILES] = { "config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
-                                                  "chat_template.jinja", "model.safetensors", "pytorch_model.bin" };
+    static const char *const files[MEM_FILES] = { "config.json", "generation_config.json", "tokenizer.json",
+                                                  "tokenizer.model", "tokenizer_config.json",
+                                                  "chat_template.jinja", "model.safetensors",
+                                                  "pytorch_model.bin" };
     char path[1024], inside[64];
     size_t len;
     for (size_t i = 0; i < MEM_FILES; i++) {
@@ -379,7 +394,8 @@ static void check_failures(const char *name)
         h.calls = 0;
         h.fail_at = n;
         const qsf_status st = open_and_read(&h, &err);
-        if (st && st != QSF_E_MEMORY && st != QSF_E_IO) printf("      %s: %s at call %ld: %s\n", name, qsf_status_name(st), n, err.text);
+        if (st && st != QSF_E_MEMORY && st != QSF_E_IO)
+            printf("      %s: %s at call %ld: %s\n", name, qsf_status_name(st), n, err.text);
         CHECK(!st || st == QSF_E_MEMORY || st == QSF_E_IO);
         CHECK(!st || err.text[0]);
         CHECK_EQ(h.live, 0);
@@ -405,7 +421,8 @@ static bool make_directories(void)
     char cmd[1200];
     const char *given = getenv("QSF_HF_TINY"), *tmp = getenv("TMPDIR"), *slash = strrchr(__FILE__, '/');
     if (given) return snprintf(hf_dir, sizeof hf_dir, "%s", given), false;
-    snprintf(hf_script, sizeof hf_script, "%.*smake_hf_tiny.py", slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
+    snprintf(hf_script, sizeof hf_script, "%.*smake_hf_tiny.py",
+             slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
     snprintf(hf_dir, sizeof hf_dir, "%s/qsf_hf_tiny_%d", tmp && *tmp ? tmp : "/tmp", (int)getpid());
     snprintf(cmd, sizeof cmd, PYTHON " \"%s\" \"%s\"", hf_script, hf_dir);
     if (!system(cmd)) return true;
@@ -414,7 +431,8 @@ static bool make_directories(void)
 }
 
 #ifdef QSF_HAVE_YYJSON
-#define ISOLATED(regex) "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false},"
+#define ISOLATED(regex) \
+    "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false},"
 #define BYTES "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}"
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true}"
 #define STEPS(list) "{\"type\":\"Sequence\",\"pretokenizers\":[" list "]}"
@@ -422,7 +440,8 @@ static bool make_directories(void)
 #define LOWER "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
 #define FIRST "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
 #define SHORT "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define TAIL(slash) "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n" slash "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define TAIL(slash) \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n" slash "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
 /* As the models' own files have them, line ends both escaped and not. */
 /* A row of the table of model types names an architecture, and the names of its tensors are of that one. */
@@ -458,20 +477,36 @@ TEST(hf_names_every_pretokenizer)
     static const struct { const char *name, *json; bool ignore_merges; } known[] = {
         { "gpt-2", BYTE_LEVEL, false },
         { "smollm", STEPS("{\"type\":\"Digits\",\"individual_digits\":true}," BYTE_LEVEL), false },
-        { "falcon", STEPS("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}," BYTE_LEVEL ",{\"type\":\"Digits\",\"individual_digits\":false},"
-                          "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9][0-9][0-9]\"},\"behavior\":\"Isolated\",\"invert\":false}"), false },
+        { "falcon",
+          STEPS("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}," BYTE_LEVEL ","
+                "{\"type\":\"Digits\",\"individual_digits\":false},"
+                "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[0-9][0-9][0-9]\"},"
+                "\"behavior\":\"Isolated\",\"invert\":false}"), false },
         { "llama-bpe", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}{1,3}" TAIL("")) BYTES), true },
         { "dbrx", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}{1,3}" TAIL("")) BYTES), false },
         { "qwen2", STEPS(ISOLATED(SHORT "|" FIRST "\\\\p{L}+|\\\\p{N}" TAIL("")) BYTES), false },
-        { "tekken", STEPS(ISOLATED(FIRST UPPER "*" LOWER "+|" FIRST UPPER "+" LOWER "*|\\\\p{N}" TAIL("/")) BYTES), true },
-        { "gpt-4o", STEPS(ISOLATED(FIRST UPPER "*" LOWER "+" SHORT "?|" FIRST UPPER "+" LOWER "*" SHORT "?|\\\\p{N}{1,3}" TAIL("/")) BYTES), false },
-        { "deepseek-coder", STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?\\\\p{L}+") ISOLATED("\\\\s?\\\\p{P}+") ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+")
-                                  "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
-        { "deepseek-llm", STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?[A-Za-z\\u00b5]+") ISOLATED("\\\\s?[!-/:-~\\uff01]+") ISOLATED("\\\\s+$")
-                                ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+") "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
-        { "deepseek-v3", STEPS(ISOLATED("\\\\p{N}{1,3}") ISOLATED("[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+")
-                               ISOLATED("[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"
-                                        "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+") BYTES), false },
+        { "tekken",
+          STEPS(ISOLATED(FIRST UPPER "*" LOWER "+|" FIRST UPPER "+" LOWER "*|\\\\p{N}" TAIL("/")) BYTES),
+          true },
+        { "gpt-4o",
+          STEPS(ISOLATED(FIRST UPPER "*" LOWER "+" SHORT "?|" FIRST UPPER "+" LOWER "*" SHORT
+                         "?|\\\\p{N}{1,3}" TAIL("/")) BYTES), false },
+        { "deepseek-coder",
+          STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?\\\\p{L}+") ISOLATED("\\\\s?\\\\p{P}+")
+                ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+")
+                "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
+        { "deepseek-llm",
+          STEPS(ISOLATED("[\\r\\n]") ISOLATED("\\\\s?[A-Za-z\\u00b5]+")
+                ISOLATED("\\\\s?[!-/:-~\\uff01]+") ISOLATED("\\\\s+$")
+                ISOLATED("[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff]+")
+                "{\"type\":\"Digits\",\"individual_digits\":true}," BYTES), false },
+        { "deepseek-v3",
+          STEPS(ISOLATED("\\\\p{N}{1,3}")
+                ISOLATED("[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+")
+                ISOLATED("[!\\\"#$%&'()*+,\\\\-./:;<=>?@\\\\[\\\\\\\\\\\\]^_`{|}~][A-Za-z]+"
+                         "|[^\\r\\n\\\\p{L}\\\\p{P}\\\\p{S}]?[\\\\p{L}\\\\p{M}]+"
+                         "| ?[\\\\p{P}\\\\p{S}]+[\\r\\n]*|\\\\s*[\\r\\n]+|\\\\s+(?!\\\\S)|\\\\s+") BYTES),
+          false },
     };
     const qsf_platform *p = qsf_platform_native();
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {

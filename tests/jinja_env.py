@@ -8,7 +8,8 @@ NOW = datetime.datetime(2024, 7, 26, 12)
 
 
 class Generation(jinja2.ext.Extension):
-    """{% generation %} marks answers for training; what it holds is written as it is, with a scope of its own."""
+    """{% generation %} marks answers for training; what it holds is written as it is, with a
+    scope of its own."""
     tags = {"generation"}
 
     def parse(self, parser):
@@ -29,12 +30,14 @@ def refuse(text):
 
 
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                      sort_keys=sort_keys)
 
 
 @functools.cache
 def environment(clock=True):
-    env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    env = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                                       extensions=[Generation, jinja2.ext.loopcontrols])
     env.filters["tojson"] = to_json
     env.globals["raise_exception"] = refuse
     if clock:

@@ -4,7 +4,8 @@ SPDX-License-Identifier: MIT
 
     jinja_exact.py JINJA_TEST [--shared DIR] [--verbose]
 
-Where jinja2 refuses, the interpreter has to refuse; it may say UNSUPPORTED only where UNSUPPORTED below names the template."""
+Where jinja2 refuses, the interpreter has to refuse; it may say UNSUPPORTED only where UNSUPPORTED below
+names the template."""
 import argparse, os, pathlib, subprocess, sys, tempfile
 from jinja_env import template
 
@@ -118,27 +119,42 @@ a\t {% if 1 %}\tb{% endif %}\t{% if 1 %} {% endif %}\n \t{% if 1 %}c{% endif %}
 KNOWN_GAPS = []
 
 MESSAGES = {
-    "plain": [("user", "Hi"), ("assistant", "Hello!"), ("user", "  And\n? ")], "system": [("system", "Be brief."), ("user", "Hi")],
-    "thinking": [("system", "s"), ("user", "a"), ("assistant", "<think>\nhm\n</think>\n\nb"), ("user", "c")], "answered": [("user", "a"), ("assistant", "b")],
+    "plain": [("user", "Hi"), ("assistant", "Hello!"), ("user", "  And\n? ")],
+    "system": [("system", "Be brief."), ("user", "Hi")],
+    "thinking": [("system", "s"), ("user", "a"), ("assistant", "<think>\nhm\n</think>\n\nb"), ("user", "c")],
+    "answered": [("user", "a"), ("assistant", "b")],
     "odd": [("user", "a"), ("user", "é一"), ("system", "late"), ("assistant", "")],
 }
-TOOL = {"type": "function", "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {
-    "zone": {"type": "string", "enum": ["a", "b"], "description": "Where"}, "n": {"type": ["integer", "null"]}, "list": {"type": "array", "items": {"type": "string"}}},
+TOOL = {"type": "function", "function": {"name": "now", "description": "The time.",
+                                         "parameters": {"type": "object", "properties": {
+    "zone": {"type": "string", "enum": ["a", "b"], "description": "Where"},
+    "n": {"type": ["integer", "null"]}, "list": {"type": "array", "items": {"type": "string"}}},
     "required": ["zone"]}}}
-CALLS = [{"role": "user", "content": "Time?"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "id": "abcdefghi", "function": {
-    "name": "now", "arguments": {"zone": "a", "n": 1}}}]}, {"role": "tool", "name": "now", "tool_call_id": "abcdefghi", "content": "12:00"}]
+CALLS = [{"role": "user", "content": "Time?"}, {"role": "assistant", "content": "",
+                                                "tool_calls": [{"type": "function", "id": "abcdefghi",
+                                                                "function": {
+    "name": "now", "arguments": {"zone": "a", "n": 1}}}]}, {"role": "tool", "name": "now",
+                                                            "tool_call_id": "abcdefghi", "content": "12:00"}]
 
 
 def conversations():
     """Variables for a template, each as a name and a dict."""
     for name, messages in MESSAGES.items():
         for generate in (True, False):
-            yield name, {"messages": [{"role": r, "content": c} for r, c in messages], "add_generation_prompt": generate}
-    yield "parts", {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}]}], "add_generation_prompt": True}
-    yield "tools", {"messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL], "add_generation_prompt": True}
+            yield name, {"messages": [{"role": r, "content": c} for r, c in messages],
+                         "add_generation_prompt": generate}
+    yield ("parts",
+           {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"},
+                                                      {"type": "text", "text":
+                                                       "there"}]}], "add_generation_prompt": True})
+    yield "tools", {"messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL],
+                    "add_generation_prompt": True}
     yield "calls", {"messages": CALLS, "tools": [TOOL, TOOL], "add_generation_prompt": True}
-    yield "no thinking", {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": True, "enable_thinking": False}
-    yield "reasoning", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "b", "reasoning_content": "hm"}], "add_generation_prompt": False}
+    yield "no thinking", {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": True,
+                          "enable_thinking": False}
+    yield ("reasoning", {"messages": [{"role": "user", "content": "Hi"},
+                                      {"role": "assistant", "content": "b",
+                                       "reasoning_content": "hm"}], "add_generation_prompt": False})
 
 
 def theirs(source, **variables):
@@ -154,7 +170,8 @@ def main():
     p.add_argument("--shared", default=os.environ.get("QSF_SHARED_DIR", str(here.parent.parent / "shared")))
     p.add_argument("--verbose", action="store_true")
     o = p.parse_args()
-    cases = [(source, source, theirs(source)) for source in ["{{ %s }}" % e.strip() for e in EXPRESSIONS if e.strip()] +
+    cases = [(source, source, theirs(source))
+             for source in ["{{ %s }}" % e.strip() for e in EXPRESSIONS if e.strip()] +
              [t.replace("\\n", "\n").replace("\\t", "\t").replace("\\\n", "\\n") for t in TEMPLATES]]
     for path in sorted((pathlib.Path(o.shared) / "data" / "templates").glob("*.jinja")):
         source = path.read_text(encoding="utf-8")
@@ -164,7 +181,8 @@ def main():
             cases.append((f"{path.name}, {name}", given + source, theirs(source, **variables)))
     with tempfile.NamedTemporaryFile(delete=False) as f:
         f.write(b"".join(source.encode() + b"\0" for _, source, _ in cases))
-    answers = subprocess.run([o.jinja_test, "--render", f.name], capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+    answers = subprocess.run([o.jinja_test, "--render", f.name], capture_output=True,
+                             check=True).stdout.decode().split("\0")[:-1]
     os.unlink(f.name)
     if len(answers) != len(cases):
         sys.exit(f"{len(answers)} answers to {len(cases)} templates")

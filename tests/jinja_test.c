@@ -1,7 +1,9 @@
-/* The Jinja interpreter: what it refuses, and how; jinja_exact.py compares what it writes with Python's jinja2.
+/* The Jinja interpreter: what it refuses, and how; jinja_exact.py compares what it writes with
+ * Python's jinja2.
  * SPDX-License-Identifier: MIT
  *
- *   jinja_test --render FILE      for jinja_exact.py: templates, each with a zero byte behind it, to "status text" in the same form */
+ *   jinja_test --render FILE   for jinja_exact.py: templates, each with a zero byte behind it, to
+ *                              "status text" in the same form */
 #include "text/jinja.h"
 #include "test.h"
 

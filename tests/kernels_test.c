@@ -1,11 +1,13 @@
-/* The kernel table test: every variant of every entry that this machine has against the scalar reference, the reference
- * against plain arithmetic and published values, and the checks against wrong kernels.
+/* The kernel table test: every variant of every entry that this machine has against the scalar
+ * reference, the reference against plain arithmetic and published values, and the checks against
+ * wrong kernels.
  * SPDX-License-Identifier: MIT
  *
  *   kernels_test [FILTER]          checks; names look like "avx2 matmul 4z"
  *   kernels_test --time [FILTER]   times every entry of every set
  *   QSF_TEST_SEED=N                another random sequence
- *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that an emulator's option is not lost unseen */
+ *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that an emulator's
+ *                                  option is not lost unseen */
 #if !defined(_WIN32)
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
@@ -21,7 +23,8 @@
 #  include <sys/auxv.h>
 #endif
 
-/* What the processor has, asked of the compiler's own run time so that this program needs no platform. */
+/* What the processor has, asked of the compiler's own run time so that this program
+ * needs no platform. */
 static uint32_t host_cpu(void)
 {
     uint32_t cpu = 0;
@@ -29,10 +32,14 @@ static uint32_t host_cpu(void)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("ssse3")) cpu |= QSF_CPU_SSE42;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) cpu |= QSF_CPU_AVX2;
-    if ((cpu & QSF_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) cpu |= QSF_CPU_AVX512;
-    unsigned a, b, c, d;                        /* __builtin_cpu_supports("avxvnni") is too new a question for some compilers */
-    if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+    if ((cpu & QSF_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+        && __builtin_cpu_supports("avx512vnni"))
+        cpu |= QSF_CPU_AVX512;
+    /* __builtin_cpu_supports("avxvnni") is too new a question for some compilers */
+    unsigned a, b, c, d;
+    if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1
+        && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
         if (a & 1 << 4) cpu |= QSF_CPU_AVXVNNI;
         if ((cpu & QSF_CPU_AVX512) && (a & 1 << 5)) cpu |= QSF_CPU_AVX512_BF16;
     }
@@ -51,11 +58,14 @@ static uint32_t host_cpu(void)
 
 typedef struct table_entry { const char *name; size_t at; check_fn *check; int form; } table_entry;
 #define ENTRY(member, check) { #member, offsetof(qsf_kernels, member), check, 0 }
-#define FORM(f) { "matvec", offsetof(qsf_kernels, matvec[f]), check_matvec, f }, { "matmul", offsetof(qsf_kernels, matmul[f]), check_matmul, f }, \
+#define FORM(f) { "matvec", offsetof(qsf_kernels, matvec[f]), check_matvec, f }, \
+                { "matmul", offsetof(qsf_kernels, matmul[f]), check_matmul, f }, \
                 { "f32 bounds", offsetof(qsf_kernels, matvec[f]), check_f32_bounds, f }
 static const table_entry table_entries[] = {
-    FORM(QSF_F_2Z), FORM(QSF_F_3Z), FORM(QSF_F_4Z), FORM(QSF_F_TERNARY), FORM(QSF_F_8), FORM(QSF_F_3), FORM(QSF_F_4), FORM(QSF_F_5), FORM(QSF_F_6),
-    FORM(QSF_F_5Z), FORM(QSF_F_IQ4), FORM(QSF_F_Q4K), FORM(QSF_F_Q5K), FORM(QSF_F_Q6K), FORM(QSF_F_Q2K), FORM(QSF_F_Q3K), FORM(QSF_F_IQ4XS),
+    FORM(QSF_F_2Z), FORM(QSF_F_3Z), FORM(QSF_F_4Z), FORM(QSF_F_TERNARY), FORM(QSF_F_8), FORM(QSF_F_3),
+    FORM(QSF_F_4), FORM(QSF_F_5), FORM(QSF_F_6),
+    FORM(QSF_F_5Z), FORM(QSF_F_IQ4), FORM(QSF_F_Q4K), FORM(QSF_F_Q5K), FORM(QSF_F_Q6K), FORM(QSF_F_Q2K),
+    FORM(QSF_F_Q3K), FORM(QSF_F_IQ4XS),
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(matmul_f16, check_matmul_f16),
     ENTRY(matmul_bf16, check_matmul_bf16),
@@ -97,7 +107,8 @@ static struct { const qsf_kernels *scalar, *set; const table_entry *entry; } cur
 static void run_entry(void)
 {
     static table_test t;
-    t.rng = test_seed ^ (uint64_t)(current.entry - table_entries) << 32, t.entry = current.entry->name, t.form = current.entry->form;
+    t.rng = test_seed ^ (uint64_t)(current.entry - table_entries) << 32, t.entry = current.entry->name,
+        t.form = current.entry->form;
     if (run_check(&t, current.entry->check, current.scalar, current.set)) test_failed = true;
 }
 
@@ -113,7 +124,8 @@ static void run_set(const qsf_kernels *scalar, const qsf_kernels *below, const q
         current.scalar = scalar, current.set = set, current.entry = e;
         char name[80];
         const bool tiles = e->at < offsetof(qsf_kernels, quantize_act);
-        snprintf(name, sizeof name, "%s %s%s%s", set->isa, e->name, tiles ? " " : "", tiles ? form_names[e->form] : "");
+        snprintf(name, sizeof name, "%s %s%s%s", set->isa, e->name, tiles ? " " : "",
+                 tiles ? form_names[e->form] : "");
         test_run(name, run_entry);
     }
 }
@@ -153,7 +165,8 @@ TEST(known_values)
     const float f[6] = { 1, 65504, 65519, 65520, 0x1p-24f, -2 };
     uint16_t h[6];
     k.fp32_to_fp16_array(h, f, 6);
-    CHECK_EQ(h[0], 0x3c00); CHECK_EQ(h[1], 0x7bff); CHECK_EQ(h[2], 0x7bff); CHECK_EQ(h[3], 0x7c00); CHECK_EQ(h[4], 1); CHECK_EQ(h[5], 0xc000);
+    CHECK_EQ(h[0], 0x3c00); CHECK_EQ(h[1], 0x7bff); CHECK_EQ(h[2], 0x7bff); CHECK_EQ(h[3], 0x7c00);
+    CHECK_EQ(h[4], 1); CHECK_EQ(h[5], 0xc000);
 }
 
 TEST(attention_in_steps_equals_softmax)
@@ -180,8 +193,9 @@ TEST(attention_in_steps_equals_softmax)
 TEST(tile_bytes_and_forms)
 {
     static const uint8_t types[] = {
-        QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT, QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S,
-        QSF_T_6BIT_S, QSF_T_Q5_1, QSF_T_IQ4_NL, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K, QSF_T_Q2_K, QSF_T_Q3_K, QSF_T_IQ4_XS,
+        QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT, QSF_T_3BIT_S, QSF_T_4BIT_S,
+        QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_Q5_1, QSF_T_IQ4_NL, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K,
+        QSF_T_Q2_K, QSF_T_Q3_K, QSF_T_IQ4_XS,
     };
     static const uint32_t super_bytes[] = { 144, 176, 210, 84, 110, 136 };      /* GGUF's */
     for (int f = QSF_F_Q4K; f < QSF_N_FORMS; f++) {
@@ -191,7 +205,8 @@ TEST(tile_bytes_and_forms)
     for (int f = 0; f < QSF_F_Q4K; f++) {
         CHECK_EQ(qsf_form_of_type(types[f]), f);
         for (uint32_t block = 32; block <= 256; block *= 2)
-            CHECK_EQ(qsf_tile_bytes((qsf_form)f, block), 16 * (2 + (form_has_zero(f) ? 2 : 0) + block * (uint32_t)form_bits[f] / 8));
+            CHECK_EQ(qsf_tile_bytes((qsf_form)f, block),
+                     16 * (2 + (form_has_zero(f) ? 2 : 0) + block * (uint32_t)form_bits[f] / 8));
     }
     CHECK_EQ(qsf_form_of_type(QSF_T_2BIT_SYM), QSF_F_2Z);
     CHECK_EQ(qsf_form_of_type(QSF_T_MIXED), -1);
@@ -227,7 +242,8 @@ int main(int argc, char **argv)
     if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
-    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512bf16", "neon",
+                                        "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;

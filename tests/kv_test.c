@@ -73,7 +73,9 @@ static void decoded(uint32_t pos, int d, float *k, float *v)
 TEST(kv_types_differ_in_size_and_precision)
 {
     static const struct { qsf_kv_type type; double k_error, v_error; } types[] = {       /* of the largest */
-        { QSF_KV_Q2, 0.35, 0.35 }, { QSF_KV_Q4V2, 0.08, 0.35 }, { QSF_KV_Q4, 0.08, 0.08 }, { QSF_KV_Q8V4, 0.004, 0.08 }, { QSF_KV_Q8, 0.004, 0.004 }, { QSF_KV_F16, 0, 0 }, { QSF_KV_F32, 0, 0 },
+        { QSF_KV_Q2, 0.35, 0.35 }, { QSF_KV_Q4V2, 0.08, 0.35 }, { QSF_KV_Q4, 0.08, 0.08 },
+        { QSF_KV_Q8V4, 0.004, 0.08 }, { QSF_KV_Q8, 0.004, 0.004 }, { QSF_KV_F16, 0, 0 },
+        { QSF_KV_F32, 0, 0 },
     };
     uint64_t bytes = 0;
     for (size_t t = 0; t < QSF_ARRAY_LEN(types); t++) {
@@ -81,7 +83,8 @@ TEST(kv_types_differ_in_size_and_precision)
         CHECK(kv.data_bytes > bytes);
         bytes = kv.data_bytes;
         CHECK_EQ(qsf_kv_grow(&kv, 0, 40), QSF_OK);
-        /* Neighbours share bytes and must not change each other: stored once more in another order. */
+        /* Neighbours share bytes and must not change each other:
+         * stored once more in another order. */
         for (uint32_t n = 0; n < 80; n++) {
             const uint32_t pos = n < 40 ? n : n * 7 % 40;
             float k[DIM], v[DIM];
@@ -96,14 +99,16 @@ TEST(kv_types_differ_in_size_and_precision)
                 float k, v;
                 const double scale = 1 + pos % 5;
                 decoded(pos, d, &k, &v);
-                CHECK_NEAR(k, scale * (((uint32_t)d * 5 + pos * 3) % 17) / 16 - 0.5, scale * types[t].k_error);
+                CHECK_NEAR(k, scale * (((uint32_t)d * 5 + pos * 3) % 17) / 16 - 0.5,
+                           scale * types[t].k_error);
                 CHECK_NEAR(v, (((uint32_t)d * 7 + pos) % 19) / 16.0 - 0.5, types[t].v_error);
             }
         qsf_kv_done(&kv);
     }
 }
 
-/* Numbers that are none, infinite, zero or too small must leave scales that are usable, for all types of codes. */
+/* Numbers that are none, infinite, zero or too small must leave scales that are usable,
+ * for all types of codes. */
 TEST(kv_codes_of_odd_numbers_are_finite)
 {
     static const qsf_kv_type types[] = { QSF_KV_Q2, QSF_KV_Q4V2, QSF_KV_Q4, QSF_KV_Q8V4, QSF_KV_Q8 };
@@ -116,7 +121,8 @@ TEST(kv_codes_of_odd_numbers_are_finite)
             for (uint32_t d = 0; d < DIM; d++) x[d] = pos < 8 ? odd[pos] : odd[(pos * 3 + d * pos) % 8];
             qsf_kv_store(&kv, &kernels, 1, 0, pos, 2, x, x);
             decoded(pos, 0, &k, &v);
-            CHECK(decoded_scales.kd[pos] >= 0 && isfinite(decoded_scales.kd[pos]) && decoded_scales.vd[pos] >= 0 && isfinite(decoded_scales.vd[pos]));
+            CHECK(decoded_scales.kd[pos] >= 0 && isfinite(decoded_scales.kd[pos])
+                  && decoded_scales.vd[pos] >= 0 && isfinite(decoded_scales.vd[pos]));
         }
         qsf_kv_done(&kv);
     }
@@ -157,7 +163,8 @@ TEST(kv_shared_prefix_is_copied_when_written)
     qsf_kv_share(&kv, 1, 0, 36);
     CHECK_EQ(kv.n_free, BLOCKS - 2);
     CHECK_EQ(kv.seqs[1].length, 36);
-    CHECK_EQ(qsf_kv_grow(&kv, 1, 1), QSF_OK);                 /* writes into the shared second block: a copy */
+    /* writes into the shared second block: a copy */
+    CHECK_EQ(qsf_kv_grow(&kv, 1, 1), QSF_OK);
     CHECK_EQ(kv.n_free, BLOCKS - 3);
     CHECK(kv.seqs[1].blocks[1] != kv.seqs[0].blocks[1]);
     CHECK_EQ(kv.seqs[1].blocks[0], kv.seqs[0].blocks[0]);

@@ -1,47 +1,81 @@
 #!/usr/bin/env python3
-"""Lines have at most 110 columns, comments of their own at most 100, in what is listed here.
+"""Lines have at most 110 columns, comments of their own at most 100, in every file of the repository.
 SPDX-License-Identifier: MIT
 
-    lines_test.py        checks; what has become clean is added to CLEAN
+    lines_test.py        checks
 """
-import pathlib, re, sys
+import ast, pathlib, re, subprocess, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Folders and files.
-CLEAN = ("core/base", "core/tensor", "core/text", "core/engine/sampler.c", "kernels", "tests/lines_test.py")
-KINDS = {".c", ".h", ".js", ".mjs", ".py"}
-# Tables that a script has written.
-TABLES = {"core/base/crc_table.h", "core/text/unicode_table.c"}
 LINE, COMMENT = 110, 100
-# A line that is nothing but a comment, or a part of one.
-OWN = re.compile(r"\s*(/\*| \* |//|#(?!\s*(if|el|end|def|und|inc|pra|err|  )))")
+KINDS = {".c", ".h", ".js", ".mjs", ".ts", ".py", ".sh", ".cmake", ".html", ".css", ".yml"}
+NAMES = {"CMakeLists.txt", "test", "run"}
+# Files that are left out, each with a reason.
+LEFT_OUT = {
+    "core/base/crc_table.h": "tools/make_crc_table.py writes it",
+    "core/text/unicode_table.c": "tools/make_unicode_table.py writes it",
+    "tests/golden/types_golden.h": "tests/golden/make_types.py writes it",
+}
+# Files that are still too wide; who changes one rewraps it and takes it off the list.
+OWED = set("""
+    cli/options.c cli/options.h cli/qsf-run.c cli/session.c convert/read/hf_names.c core/engine/draft.c
+    core/engine/options.c core/engine/options.h core/engine/rope.c core/engine/rope.h
+    core/engine/session_file.c core/model/gguf_arch.c core/model/gguf_read.c core/model/roles.c
+    core/model/roles.h core/model/shapes.c core/model/source.h include/qsf.h js/engine.js js/index.d.ts
+    js/options.js platform/wasm/engine.c tests/hf_tiny_files.py tests/hf_tiny_vocab.py
+    tests/make_hf_tiny.py tests/qsf_test.c
+""".split())
+# Lines that are left out: what has no place to break at.
+UNBROKEN = re.compile(r"://|--hash=sha256:")
+SLASHES = {".c", ".h", ".js", ".mjs", ".ts"}        # // and /* */
+HASHES = {".py", ".sh", ".cmake", ".yml", ""}       # #
+STARS = SLASHES | {".css"}                          # /* */
 
 
-def wrong_lines(name, text):
+def texts(source):
+    """Lines of Python that lie inside a string of several lines, which is data, and no docstring."""
+    tree, lines = ast.parse(source), set()
+    docs = {id(n.body[0].value) for n in ast.walk(tree)
+            if isinstance(n, (ast.Module, ast.ClassDef, ast.FunctionDef)) and isinstance(n.body[0], ast.Expr)}
+    for n in ast.walk(tree):
+        if isinstance(n, (ast.JoinedStr, ast.Constant)) and id(n) not in docs and n.end_lineno > n.lineno:
+            rows = source.splitlines()[n.lineno - 1:n.end_lineno]
+            if '"""' in rows[0] or "'''" in rows[0]:
+                lines |= set(range(n.lineno, n.end_lineno + 1))
+    return lines
+
+
+def wrong_lines(path, source):
+    kind = "" if path.name in NAMES else path.suffix
+    left_out = texts(source) if kind == ".py" else ()
     in_comment = False
-    for number, line in enumerate(text.splitlines(), 1):
-        own = in_comment or OWN.match(line)
+    for number, line in enumerate(source.splitlines(), 1):
+        start = line.lstrip()
+        own = in_comment or kind in STARS and start.startswith("/*")
+        in_comment = own and "*/" not in line
+        own |= kind in SLASHES and start.startswith("//") or kind in HASHES and start.startswith("#")
         most = COMMENT if own else LINE
-        if len(line) > most and "://" not in line:
-            yield f"{name}:{number}: {len(line)} columns, {most} are possible"
-        begins, ends = line.rfind("/*"), line.rfind("*/")
-        in_comment = begins > ends if begins >= 0 else in_comment and ends < 0
+        if len(line) > most and number not in left_out and not UNBROKEN.search(line):
+            yield f"{path.relative_to(ROOT).as_posix()}:{number}: {len(line)} columns, {most} are possible"
 
 
 def main():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     wrong, files = [], 0
-    for folder in CLEAN:
-        place = ROOT / folder
-        for path in [place] if place.is_file() else sorted(place.rglob("*")):
-            name = path.relative_to(ROOT).as_posix()
-            if path.suffix not in KINDS or name in TABLES or "node_modules" in path.parts:
-                continue
-            files += 1
-            wrong += wrong_lines(name, path.read_text(encoding="utf-8"))
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        if name in LEFT_OUT or path.suffix not in KINDS and path.name not in NAMES or not path.is_file():
+            continue
+        files += 1
+        found = list(wrong_lines(path, path.read_text(encoding="utf-8")))
+        if name not in OWED:
+            wrong += found
+        elif not found:
+            wrong.append(f"{name} has no long lines any more: take it off OWED in tests/lines_test.py")
     for line in wrong:
         print(line)
     print(f"{len(wrong)} lines of {files} files are too long")
-    if files < 100:
+    if files < 400:
         sys.exit(f"only {files} files: something is missing")
     sys.exit(bool(wrong))
 

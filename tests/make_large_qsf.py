@@ -4,8 +4,8 @@ SPDX-License-Identifier: MIT
 
     make_large_qsf.py IN.qsf OUT.qsf --bytes 4400000000
 
-The result is a whole and valid extended file (docs/format.md): every layer, every directory line and every CRC is there.
-It says nothing sensible, but the same everywhere.
+The result is a whole and valid extended file (docs/format.md): every layer, every directory line and every
+CRC is there. It says nothing sensible, but the same everywhere.
 """
 import argparse, struct, zlib
 
@@ -36,14 +36,16 @@ def directory(lines, old, new):
     for at in range(0, len(lines), LINE):
         units.setdefault(struct.unpack_from("<I", lines, at)[0], []).append(lines[at + 4:at + LINE])
     order = [(old, new)] + [(i % old, i) for i in range(new)] + [(old + 1, new + 1)]
-    return b"".join(struct.pack("<I", unit) + line for source, unit in order for line in units.get(source, []))
+    return b"".join(struct.pack("<I", unit) + line for source, unit in order
+                    for line in units.get(source, []))
 
 
 def main():
     a = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     a.add_argument("source")
     a.add_argument("target")
-    a.add_argument("--bytes", type=int, required=True, help="as many layers as together take at least so much")
+    a.add_argument("--bytes", type=int, required=True,
+                   help="as many layers as together take at least so much")
     o = a.parse_args()
     with open(o.source, "rb") as f:
         b = f.read()

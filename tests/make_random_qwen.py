@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes a QSF file with the shape of Qwen2.5-1.5B from random 4-bit weights: for speed and memory, where what it says is of no matter.
+"""Makes a QSF file with the shape of Qwen2.5-1.5B from random 4-bit weights: for speed and memory, where what
+it says is of no matter.
 SPDX-License-Identifier: MIT
 
     make_random_qwen.py QWEN.qsf OUT.qsf [--layers 28]
 
-QWEN.qsf is any Qwen2.5 model that qsf-convert wrote: its vocabulary and its keys are taken.  No two layers have the same bytes.
-The result is a whole and valid extended file (docs/format.md) of about 870 MB.
+QWEN.qsf is any Qwen2.5 model that qsf-convert wrote: its vocabulary and its keys are taken. No two layers
+have the same bytes. The result is a whole and valid extended file (docs/format.md) of about 870 MB.
 """
 import argparse, struct, zlib
 import numpy as np
@@ -15,13 +16,15 @@ PAGE, CHUNK, LINE = 4096, 65536, "<IIIIQBBH"
 E, H, HKV, D, F = 1536, 12, 2, 128, 8960
 MATRIX, FLOAT, HALF = 19, 17, 16                  # 4-bit scaled in blocks of 32; f32; f16
 # kind, rows, cols, type: docs/format.md, section 4
-LAYER = [(7, 1, E, FLOAT), (0, H * D, E, MATRIX), (9, 1, H * D, FLOAT), (1, HKV * D, E, MATRIX), (10, 1, HKV * D, FLOAT),
+LAYER = [(7, 1, E, FLOAT), (0, H * D, E, MATRIX), (9, 1, H * D, FLOAT), (1, HKV * D, E, MATRIX),
+         (10, 1, HKV * D, FLOAT),
          (2, HKV * D, E, MATRIX), (11, 1, HKV * D, FLOAT), (3, E, H * D, MATRIX), (8, 1, E, FLOAT),
          (4, F, E, MATRIX), (5, F, E, MATRIX), (6, E, F, MATRIX)]
 
 
 def values(rng, rows, cols, type):
-    """Weights that keep the hidden state's size: matrices with values of about 1 / sqrt(cols), norms 1, biases 0."""
+    """Weights that keep the hidden state's size: matrices with values of about 1 / sqrt(cols),
+    norms 1, biases 0."""
     if type != MATRIX:
         return np.full(cols, 1 if cols == E else 0, "<f4" if type == FLOAT else "<f2").tobytes()
     tiles = np.frombuffer(bytearray(rng.bytes(rows // 16 * (cols // 32) * 288)), np.uint8).reshape(-1, 288)
@@ -34,7 +37,8 @@ def filled(b, to):
 
 
 def make_layer(rng):
-    """A layer unit; its tensors with their headers as (kind, rows, cols, place, type, packing, block); how many headers it has."""
+    """A layer unit; its tensors with their headers as (kind, rows, cols, place, type, packing, block); how
+    many headers it has."""
     out, tensors, headers = bytearray(), [], 0
     for kind, rows, cols, type in LAYER:
         gap = (48 - len(out)) % 64                # data begin at multiples of 64: their headers stand at 48
@@ -55,7 +59,8 @@ def crc_word(b):
 
 
 def describe(keys, embedding, final, tensors, n, vocab):
-    """Everything of the extension section that does not depend on the layers' bytes; what does has its length."""
+    """Everything of the extension section that does not depend on the layers' bytes; what does
+    has its length."""
     key = {k[0]: k for k in keys}
     lines = [struct.pack(LINE, n, 32, vocab, E, 64, MATRIX, 1, 32)]
     lines += [struct.pack(LINE, i, *t) for i in range(n) for t in tensors]
@@ -96,7 +101,8 @@ def main():
         for i in range(n):
             if i:
                 layer = make_layer(rng)[0]
-            index += struct.pack("<QIIBBHIfI", at, len(layer), len(layer), MATRIX, 0, headers, zlib.crc32(layer), 1, 0)
+            index += struct.pack("<QIIBBHIfI", at, len(layer), len(layer), MATRIX, 0, headers,
+                                 zlib.crc32(layer), 1, 0)
             at += out.write(filled(layer, PAGE))
         size = at + out.write(final)
         key["file.size"][2] = struct.pack("<Q", size)

@@ -1,4 +1,5 @@
-/* Clusters of a tiny model's head and of its embedding, for tests: rows in a random order, random centroids.
+/* Clusters of a tiny model's head and of its embedding, for tests: rows in a random order, random
+ * centroids.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_MAKE_TINY_CLUSTERS_H
 #define QSF_MAKE_TINY_CLUSTERS_H
@@ -32,7 +33,8 @@ static inline bool tiny_clusters_make(tiny_clusters *t, uint32_t rows, uint32_t 
         t->first[i + 1] = (uint32_t)((uint64_t)rows * i / (TINY_CLUSTERS - 1));
         t->radius[i] = radius;
     }
-    const qsf_status st = tiny_tensor(&t->centroids, QSF_K_OUTPUT, QSF_T_8BIT, 64, 1, TINY_CLUSTERS, cols, 0, 1, &seed, NULL);
+    const qsf_status st = tiny_tensor(&t->centroids, QSF_K_OUTPUT, QSF_T_8BIT, 64, 1, TINY_CLUSTERS, cols, 0,
+                                      1, &seed, NULL);
     t->k.centroids = t->centroids;
     return !st;
 }

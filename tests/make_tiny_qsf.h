@@ -4,8 +4,8 @@
  *   tiny_options o = tiny_defaults();  o.type = QSF_T_4BIT;  o.packing = 1;
  *   tiny_write(qsf_platform_native(), "/tmp/tiny.qsf", &o, &err)
  *
- * The same options give the same weights, whatever the packing and the compression are: outputs can be compared.  Needs qsf_quantize_row, and
- * malloc for the test's own memory. */
+ * The same options give the same weights, whatever the packing and the compression are: outputs can
+ * be compared.  Needs qsf_quantize_row, and malloc for the test's own memory. */
 #ifndef QSF_MAKE_TINY_QSF_H
 #define QSF_MAKE_TINY_QSF_H
 
@@ -26,8 +26,10 @@ typedef struct tiny_options {
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
     const qsf_clusters *clusters;           /* of the head, or NULL */
-    const qsf_embd_clusters *embd_clusters; /* of the embedding, whose random values are then residuals; or NULL */
-    const float *embd;                      /* [n_vocab][n_embd] f32 values of the embedding instead of random ones, or NULL */
+    /* of the embedding, whose random values are then residuals; or NULL */
+    const qsf_embd_clusters *embd_clusters;
+    /* [n_vocab][n_embd] f32 values of the embedding instead of random ones, or NULL */
+    const float *embd;
     uint32_t idle;                          /* 1 + a layer that adds next to nothing; 0: none */
 } tiny_options;
 
@@ -35,11 +37,15 @@ typedef struct tiny_options {
 static inline tiny_options tiny_defaults(void)
 {
     tiny_options o = {
-        .hp = { .arch = "llama", .name = "tiny", .n_layers = 2, .n_embd = 64, .n_heads = 4, .n_kv_heads = 2, .head_dim = 16, .n_ff = 96,
-                .n_vocab = 288, .n_ctx_train = 128, .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true, .tied = true,
-                .norm_eps = 1e-5f, .embd_scale = 1, .rope_base = 10000, .scaling_factor = 1, .yarn_ext_factor = -1, .yarn_attn_factor = 1,
+        .hp = { .arch = "llama", .name = "tiny", .n_layers = 2, .n_embd = 64, .n_heads = 4, .n_kv_heads = 2,
+                .head_dim = 16, .n_ff = 96,
+                .n_vocab = 288, .n_ctx_train = 128, .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU,
+                .rope = QSF_ROPE_HALVES, .gated = true, .tied = true,
+                .norm_eps = 1e-5f, .embd_scale = 1, .rope_base = 10000, .scaling_factor = 1,
+                .yarn_ext_factor = -1, .yarn_attn_factor = 1,
                 .yarn_beta_fast = 32, .yarn_beta_slow = 1 },
-        .type = QSF_T_4BIT, .embd_type = QSF_T_8BIT, .head_type = QSF_T_8BIT, .block = 64, .packing = 1, .vocab = QSF_VOCAB_BPE, .seed = 1,
+        .type = QSF_T_4BIT, .embd_type = QSF_T_8BIT, .head_type = QSF_T_8BIT, .block = 64, .packing = 1,
+        .vocab = QSF_VOCAB_BPE, .seed = 1,
     };
     return o;
 }
@@ -58,7 +64,8 @@ static inline float tiny_normal(uint64_t *state)        /* near enough: twelve u
     return (float)sum;
 }
 
-/* Tests write the same few models over and over, and the search for scales takes most of it: rows once made stay. */
+/* Tests write the same few models over and over, and the search for scales takes most of it:
+ * rows once made stay. */
 typedef struct tiny_rows {
     struct tiny_rows *next;
     uint64_t seed, after;                       /* of the random numbers */
@@ -70,20 +77,24 @@ typedef struct tiny_rows {
 static tiny_rows *tiny_rows_made;
 
 /* *data: normal values times scale plus mean, row after row.  It stays the list's. */
-static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float scale, uint64_t *seed, const uint8_t **data, qsf_error *err)
+static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float scale, uint64_t *seed,
+                                       const uint8_t **data, qsf_error *err)
 {
     qsf_status st = QSF_OK;
     tiny_rows *m = tiny_rows_made;
-    while (m && (m->seed != *seed || m->type != t->type || m->block != t->block || m->rows != t->rows || m->cols != t->cols || m->mean != mean || m->scale != scale))
+    while (m && (m->seed != *seed || m->type != t->type || m->block != t->block || m->rows != t->rows
+                 || m->cols != t->cols || m->mean != mean || m->scale != scale))
         m = m->next;
     if (!m) {
         float *row = malloc(t->cols * sizeof *row);
         m = malloc(sizeof *m);
-        *m = (tiny_rows){ .next = tiny_rows_made, .seed = *seed, .after = *seed, .mean = mean, .scale = scale, .type = t->type, .block = t->block,
+        *m = (tiny_rows){ .next = tiny_rows_made, .seed = *seed, .after = *seed, .mean = mean, .scale = scale,
+                          .type = t->type, .block = t->block,
                           .rows = t->rows, .cols = t->cols, .data = malloc((size_t)t->bytes) };
         for (uint32_t r = 0; r < t->rows && !st; r++) {
             for (uint32_t c = 0; c < t->cols; c++) row[c] = mean + scale * tiny_normal(&m->after);
-            st = qsf_quantize_row(t->type, t->block, row, t->cols, NULL, m->data + t->bytes / t->rows * r, NULL, err);
+            st = qsf_quantize_row(t->type, t->block, row, t->cols, NULL,
+                                  m->data + t->bytes / t->rows * r, NULL, err);
         }
         free(row);
         tiny_rows_made = m;
@@ -95,12 +106,14 @@ static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float sc
 }
 
 /* A tensor of normal values times scale plus mean; t->data is malloc's. */
-static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type, uint16_t block, uint8_t packing, uint32_t rows, uint32_t cols,
-                                     float mean, float scale, uint64_t *seed, qsf_error *err)
+static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type, uint16_t block,
+                                     uint8_t packing, uint32_t rows, uint32_t cols, float mean, float scale,
+                                     uint64_t *seed, qsf_error *err)
 {
     qsf_status st;
     if (!qsf_type_tiles(type)) packing = 0;
-    *t = (qsf_tensor){ .kind = kind, .type = type, .block = qsf_type_tiles(type) ? block : 1, .rows = rows, .cols = cols };
+    *t = (qsf_tensor){ .kind = kind, .type = type, .block = qsf_type_tiles(type) ? block : 1, .rows = rows,
+                       .cols = cols };
     if ((st = qsf_tensor_bytes(type, 0, t->block, rows, cols, &t->bytes, err))) return st;
     const uint8_t *made;
     if ((st = tiny_rows_get(t, mean, scale, seed, &made, err))) return st;
@@ -119,8 +132,9 @@ static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type,
     return st;
 }
 
-static inline qsf_status tiny_put(qsf_writer *w, const tiny_options *o, uint32_t kind, uint8_t type, uint32_t rows, uint32_t cols, float mean, float scale,
-                                  uint64_t *seed, qsf_error *err)
+static inline qsf_status tiny_put(qsf_writer *w, const tiny_options *o, uint32_t kind, uint8_t type,
+                                  uint32_t rows, uint32_t cols, float mean, float scale, uint64_t *seed,
+                                  qsf_error *err)
 {
     qsf_tensor t = { 0 };
     qsf_status st = tiny_tensor(&t, kind, type, o->block, o->packing, rows, cols, mean, scale, seed, err);
@@ -130,10 +144,12 @@ static inline qsf_status tiny_put(qsf_writer *w, const tiny_options *o, uint32_t
 }
 
 /* Two values a row for the first rows of a matrix, as QSF_T_SPARSE. */
-static inline qsf_status tiny_put_outliers(qsf_writer *w, uint32_t kind, uint32_t rows, uint32_t cols, uint64_t *seed, qsf_error *err)
+static inline qsf_status tiny_put_outliers(qsf_writer *w, uint32_t kind, uint32_t rows, uint32_t cols,
+                                           uint64_t *seed, qsf_error *err)
 {
     const uint32_t with = rows < 3 ? rows : 3, n = 2 * with;
-    qsf_tensor t = { .kind = QSF_K_OUTLIERS + kind, .type = QSF_T_SPARSE, .block = 1, .rows = rows, .cols = n };
+    qsf_tensor t = { .kind = QSF_K_OUTLIERS + kind, .type = QSF_T_SPARSE, .block = 1, .rows = rows,
+                     .cols = n };
     qsf_status st = qsf_tensor_bytes(t.type, 0, 1, rows, n, &t.bytes, err);
     if (st) return st;
     uint8_t *p = calloc(1, (size_t)t.bytes);
@@ -149,28 +165,35 @@ static inline qsf_status tiny_put_outliers(qsf_writer *w, uint32_t kind, uint32_
 }
 
 /* Kinds and shapes are written out, not taken from core/model/roles.c: a wrong row there shows. */
-static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed, qsf_error *err)
+static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
+                                    qsf_error *err)
 {
     const qsf_hparams *h = &o->hp;
-    const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim, ff = h->n_ff;
+    const uint32_t embd = h->n_embd, q = h->n_heads * h->head_dim, kv = h->n_kv_heads * h->head_dim,
+        ff = h->n_ff;
     const bool ln = h->norm == QSF_NORM_LAYER;
     const float out = o->idle == layer + 1 ? 0.001f : 0.2f;
     const struct { uint32_t kind; bool want; uint32_t rows, cols; float mean, scale; } plan[] = {
-        { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f },         { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_ATTN_Q, true, q, embd, 0, 0.2f },            { QSF_K_ATTN_K, true, kv, embd, 0, 0.2f },      { QSF_K_ATTN_V, true, kv, embd, 0, 0.2f },
-        { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },     { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, o->key_bias > 0 ? o->key_bias : 0.1f }, { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
-        { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f }, { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
-        { QSF_K_ATTN_OUT, true, embd, q, 0, out },           { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
+        { QSF_K_ATTN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_ATTN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
+        { QSF_K_ATTN_Q, true, q, embd, 0, 0.2f }, { QSF_K_ATTN_K, true, kv, embd, 0, 0.2f },
+        { QSF_K_ATTN_V, true, kv, embd, 0, 0.2f }, { QSF_K_ATTN_Q_BIAS, o->biases, 1, q, 0, 0.1f },
+        { QSF_K_ATTN_K_BIAS, o->biases, 1, kv, 0, o->key_bias > 0 ? o->key_bias : 0.1f },
+        { QSF_K_ATTN_V_BIAS, o->biases, 1, kv, 0, 0.1f },
+        { QSF_K_Q_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
+        { QSF_K_K_NORM, o->qk_norms, 1, h->head_dim, 1, 0.1f },
+        { QSF_K_ATTN_OUT, true, embd, q, 0, out }, { QSF_K_ATTN_OUT_BIAS, o->biases, 1, embd, 0, 0.1f },
         { QSF_K_ATTN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
-        { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f },          { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
-        { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f },     { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },
-        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f },    { QSF_K_FFN_DOWN, true, embd, ff, 0, out },
-        { QSF_K_FFN_DOWN_BIAS, o->biases, 1, embd, 0, 0.1f }, { QSF_K_FFN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
+        { QSF_K_FFN_NORM, true, 1, embd, 1, 0.1f }, { QSF_K_FFN_NORM_BIAS, ln, 1, embd, 0, 0.1f },
+        { QSF_K_FFN_GATE, h->gated, ff, embd, 0, 0.2f }, { QSF_K_FFN_UP, true, ff, embd, 0, 0.2f },
+        { QSF_K_FFN_UP_BIAS, o->biases, 1, ff, 0, 0.1f }, { QSF_K_FFN_DOWN, true, embd, ff, 0, out },
+        { QSF_K_FFN_DOWN_BIAS, o->biases, 1, embd, 0, 0.1f },
+        { QSF_K_FFN_POST_NORM, o->post_norms, 1, embd, 1, 0.1f },
     };
     qsf_status st = qsf_writer_unit_begin(w, layer, err);
     for (size_t i = 0; i < QSF_ARRAY_LEN(plan) && !st; i++)
         if (plan[i].want)
-            st = tiny_put(w, o, plan[i].kind, plan[i].rows == 1 ? QSF_T_F16 : o->type, plan[i].rows, plan[i].cols, plan[i].mean, plan[i].scale, seed, err);
+            st = tiny_put(w, o, plan[i].kind, plan[i].rows == 1 ? QSF_T_F16 : o->type, plan[i].rows,
+                          plan[i].cols, plan[i].mean, plan[i].scale, seed, err);
     if (!st && o->outliers) st = tiny_put_outliers(w, QSF_K_FFN_DOWN, embd, ff, seed, err);
     return st ? st : qsf_writer_unit_end(w, 1, err);
 }
@@ -180,7 +203,8 @@ static inline qsf_status tiny_put_embd(qsf_writer *w, const tiny_options *o, uin
 {
     const uint32_t rows = o->hp.n_vocab, cols = o->hp.n_embd;
     if (!o->embd) return tiny_put(w, o, QSF_K_TOKEN_EMBD, o->embd_type, rows, cols, 0, 1, seed, err);
-    const qsf_tensor t = { .kind = QSF_K_TOKEN_EMBD, .type = QSF_T_F32, .block = 1, .rows = rows, .cols = cols, .bytes = (uint64_t)rows * cols * sizeof(float), .data = o->embd };
+    const qsf_tensor t = { .kind = QSF_K_TOKEN_EMBD, .type = QSF_T_F32, .block = 1, .rows = rows,
+                           .cols = cols, .bytes = (uint64_t)rows * cols * sizeof(float), .data = o->embd };
     for (uint64_t i = 0; i < (uint64_t)rows * cols; i++) (void)tiny_normal(seed);
     return qsf_writer_tensor(w, &t, err);
 }
@@ -192,15 +216,22 @@ static inline qsf_status tiny_units(qsf_writer *w, const tiny_options *o, qsf_er
     qsf_status st;
     if ((st = qsf_writer_unit_begin(w, h->n_layers, err))) return st;
     if ((st = tiny_put_embd(w, o, &seed, err))) return st;
-    if (h->learned_pos && (st = tiny_put(w, o, QSF_K_POS_EMBD, o->embd_type, h->n_ctx_train, h->n_embd, 0, 0.5f, &seed, err))) return st;
+    if (h->learned_pos && (st = tiny_put(w, o, QSF_K_POS_EMBD, o->embd_type, h->n_ctx_train, h->n_embd, 0,
+                                         0.5f, &seed, err)))
+        return st;
     if ((st = qsf_writer_unit_end(w, 1, err))) return st;
     for (uint32_t i = 0; i < h->n_layers; i++)
         if ((st = tiny_layer(w, o, i, &seed, err))) return st;
     if ((st = qsf_writer_unit_begin(w, qsf_unit_number(h->n_layers, qsf_id_final()), err))) return st;
     if ((st = tiny_put(w, o, QSF_K_OUTPUT_NORM, QSF_T_F16, 1, h->n_embd, 1, 0.1f, &seed, err))) return st;
-    if (h->norm == QSF_NORM_LAYER && (st = tiny_put(w, o, QSF_K_OUTPUT_NORM_BIAS, QSF_T_F16, 1, h->n_embd, 0, 0.1f, &seed, err))) return st;
-    if (!h->tied && (st = tiny_put(w, o, QSF_K_OUTPUT, o->head_type, h->n_vocab, h->n_embd, 0, 1, &seed, err))) return st;
-    if (o->biases && (st = tiny_put(w, o, QSF_K_OUTPUT_BIAS, QSF_T_F16, 1, h->n_vocab, 0, 0.5f, &seed, err))) return st;
+    if (h->norm == QSF_NORM_LAYER && (st = tiny_put(w, o, QSF_K_OUTPUT_NORM_BIAS, QSF_T_F16, 1, h->n_embd, 0,
+                                                    0.1f, &seed, err)))
+        return st;
+    if (!h->tied && (st = tiny_put(w, o, QSF_K_OUTPUT, o->head_type, h->n_vocab, h->n_embd, 0, 1,
+                                   &seed, err)))
+        return st;
+    if (o->biases && (st = tiny_put(w, o, QSF_K_OUTPUT_BIAS, QSF_T_F16, 1, h->n_vocab, 0, 0.5f, &seed, err)))
+        return st;
     return qsf_writer_unit_end(w, 1, err);
 }
 
@@ -224,10 +255,12 @@ static inline size_t tiny_byte_letter(uint32_t byte, char out[2])
     return 2;
 }
 
-/* BPE: 256 bytes, "<s>", "</s>", then merges of letters, then fillers.  SPM: <unk>, <s>, </s>, letters with scores. */
+/* BPE: 256 bytes, "<s>", "</s>", then merges of letters, then fillers.
+ * SPM: <unk>, <s>, </s>, letters with scores. */
 static inline void tiny_vocab(const tiny_options *o, qsf_vocab *v)
 {
-    static const char *const merges[][2] = { { "t", "h" }, { "th", "e" }, { "i", "n" }, { "a", "n" }, { "an", "d" }, { "e", "r" } };
+    static const char *const merges[][2] =
+        { { "t", "h" }, { "th", "e" }, { "i", "n" }, { "a", "n" }, { "an", "d" }, { "e", "r" } };
     const uint32_t n = o->hp.n_vocab;
     *v = (qsf_vocab){ .bos = -1, .eos = -1, .eot = -1, .unk = -1, .pad = -1, .kind = o->vocab };
     if (o->vocab == QSF_VOCAB_NONE) return;
@@ -245,9 +278,12 @@ static inline void tiny_vocab(const tiny_options *o, qsf_vocab *v)
         size_t len;
         const uint32_t m = bpe ? i - 258 : i - 3;
         if (bpe && i < 256) len = tiny_byte_letter(i, to);
-        else if (bpe && m < QSF_ARRAY_LEN(merges)) len = qsf_format(to, 16, "%s%s", merges[m][0], merges[m][1]);
+        else if (bpe && m < QSF_ARRAY_LEN(merges))
+            len = qsf_format(to, 16, "%s%s", merges[m][0], merges[m][1]);
         else if (!bpe && i >= 3 && m < 26) len = qsf_format(to, 16, "%c", 'a' + (int)m);
-        else len = qsf_format(to, 16, i == (bpe ? 256u : 1) ? "<s>" : i == (bpe ? 257u : 2) ? "</s>" : i == 0 ? "<unk>" : "<x%u>", (unsigned)i);
+        else
+            len = qsf_format(to, 16, i == (bpe ? 256u : 1) ? "<s>" : i == (bpe ? 257u : 2) ? "</s>" : i == 0
+                             ? "<unk>" : "<x%u>", (unsigned)i);
         if (to[0] == '<' && len > 1) v->types[i] = QSF_TOKEN_CONTROL;
         if (v->scores) v->scores[i] = i < 3 ? 0 : -(float)i;
         v->at[i + 1] = v->at[i] + (uint32_t)len;
@@ -258,7 +294,8 @@ static inline void tiny_vocab(const tiny_options *o, qsf_vocab *v)
     for (size_t m = 0; bpe && m < QSF_ARRAY_LEN(merges); m++, v->n_merges++)
         for (int side = 0; side < 2; side++)
             for (uint32_t i = 0; i < n; i++)
-                if (v->at[i + 1] - v->at[i] == strlen(merges[m][side]) && !memcmp(v->text + v->at[i], merges[m][side], strlen(merges[m][side])))
+                if (v->at[i + 1] - v->at[i] == strlen(merges[m][side])
+                    && !memcmp(v->text + v->at[i], merges[m][side], strlen(merges[m][side])))
                     v->merges[2 * m + (size_t)side] = i;
 }
 
@@ -271,14 +308,17 @@ static inline void tiny_vocab_free(qsf_vocab *v)
     free(v->merges);
 }
 
-static inline qsf_status tiny_write(const qsf_platform *p, const char *path, const tiny_options *o, qsf_error *err)
+static inline qsf_status tiny_write(const qsf_platform *p, const char *path, const tiny_options *o,
+                                    qsf_error *err)
 {
     qsf_vocab v;
     qsf_writer *w = NULL;
     uint64_t bytes;
     static char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     const qsf_meta meta[] = { { "source", "tests/make_tiny_qsf.h" } };
-    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED, .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1), .clusters = o->clusters,
+    const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED,
+                                   .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1),
+                                   .clusters = o->clusters,
                                    .embd_clusters = o->embd_clusters };
     tiny_vocab(o, &v);
     if (v.kind != QSF_VOCAB_NONE) v.chat_template = template;

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  *   mem_host h; mem_host_init(&h);              h.p is the platform table
- *   h.fail_at = n;                              the nth fallible call from now (1, 2, ...) fails; h.calls counts them
+ *   h.fail_at = n;                              the nth fallible call from now (1, 2, ...) fails;
+ *                                               h.calls counts them
  *   CHECK_EQ(h.live, 0);                        allocations and open files that nobody gave back
  *   mem_host_done(&h); */
 #ifndef QSF_MEM_PLATFORM_H
@@ -41,7 +42,8 @@ static inline bool mem_fails(mem_host *h)
 static inline mem_file *mem_find(mem_host *h, const char *path)
 {
     for (int i = 0; i < MEM_FILES; i++)
-        if (h->files[i].there && !h->files[i].temporary && !strcmp(h->files[i].path, path)) return &h->files[i];
+        if (h->files[i].there && !h->files[i].temporary && !strcmp(h->files[i].path, path))
+            return &h->files[i];
     return NULL;
 }
 
@@ -104,7 +106,8 @@ static inline qsf_status mem_length(void *user, qsf_file *f, uint64_t *out)
     *out = ((mem_file *)(void *)f)->len;
     return mem_fails(user) ? QSF_E_IO : QSF_OK;
 }
-static inline qsf_status mem_read_start(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len, qsf_read **out)
+static inline qsf_status mem_read_start(void *user, qsf_file *qf, uint64_t at, void *dst, size_t len,
+                                        qsf_read **out)
 {
     const mem_file *f = (mem_file *)(void *)qf;
     *out = NULL;
@@ -113,7 +116,11 @@ static inline qsf_status mem_read_start(void *user, qsf_file *qf, uint64_t at, v
     *out = (qsf_read *)user;
     return QSF_OK;
 }
-static inline qsf_status mem_read_end(void *user, qsf_read *r) { (void)r; return mem_fails(user) ? QSF_E_IO : QSF_OK; }
+static inline qsf_status mem_read_end(void *user, qsf_read *r)
+{
+    (void)r;
+    return mem_fails(user) ? QSF_E_IO : QSF_OK;
+}
 
 static inline qsf_status mem_create(void *user, const char *path, qsf_out **out)
 {

@@ -1,7 +1,9 @@
 /* A qsf_custom_file over memory, for tests and fuzz targets.
  * SPDX-License-Identifier: MIT
  *
- *   memfile m;  memfile_init(&m, bytes, len);  qsf_source_open(p, NULL, &m.file, ...);     m outlives the source and stays where it is */
+ *   memfile m;
+ *   memfile_init(&m, bytes, len);
+ *   qsf_source_open(p, NULL, &m.file, ...);     m outlives the source and stays where it is */
 #ifndef QSF_MEMFILE_H
 #define QSF_MEMFILE_H
 

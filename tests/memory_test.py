@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The memory promise on a real model: at every budget either a run whose process stays within it and 4 MB more, with the tokens of a run
-without a budget (but for the smallest, if it says that keys and values have fewer bits), or exit code 4 with the smallest budget that works.
+"""The memory promise on a real model: at every budget either a run whose process stays within it and 4 MB
+more, with the tokens of a run without a budget (but for the smallest, if it says that keys and values have
+fewer bits), or exit code 4 with the smallest budget that works.
 SPDX-License-Identifier: MIT
 
     memory_test.py QSF_RUN --models DIR
@@ -24,8 +25,10 @@ def check(ok, *what):
 def check_refusals(program, model, smallest):
     """Budgets below the smallest are refused with the same number."""
     for budget in {1, smallest // 2, smallest - 1}:
-        r = subprocess.run([program, model, "--raw", "-p", "x", "-n", "1", "-t", "2", "-c", "64", "--ram-budget", str(budget)], capture_output=True, text=True)
-        check(r.returncode == 4 and f"at least {smallest} MB, the budget is {budget} MB" in r.stderr, model, budget, "MB:", r.returncode, r.stderr)
+        r = (subprocess.run([program, model, "--raw", "-p", "x", "-n", "1", "-t", "2", "-c", "64",
+                             "--ram-budget", str(budget)], capture_output=True, text=True))
+        check(r.returncode == 4 and f"at least {smallest} MB, the budget is {budget} MB" in r.stderr, model,
+              budget, "MB:", r.returncode, r.stderr)
 
 
 def main():
@@ -35,7 +38,8 @@ def main():
     a = a.parse_args()
     if not sys.platform.startswith("linux"):
         return print("skipped: not Linux")
-    models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-4bit.qsf") if m.exists()]
+    models = [m for m in (a.models / "smollm2-135m-q4_1.gguf", a.models / "smollm2-135m-4bit.qsf")
+              if m.exists()]
     if not models:
         return print("skipped: no SmolLM2 in", a.models)
     o = argparse.Namespace(prompt=40, answer=12, context=64, threads=2, args="", cold=False, cgroup="")
@@ -53,10 +57,12 @@ def main():
             coarse = budget == smallest and "keys and values q8 -> " in err         # said to be a loss
             check(coarse or ids == tokens, model, budget, "MB: other tokens:", ids, tokens)
             check(not budget or peak <= budget + memory.OWN, model, budget, "MB: peak", peak)
-            said = re.search(r"resident ([0-9.]+) MB now, ([0-9.]+) MB at most \(now ([0-9.]+) MB its own, ([0-9.]+) MB of program files\)", err)
+            said = re.search(r"resident ([0-9.]+) MB now, ([0-9.]+) MB at most \(now ([0-9.]+) MB its own, "
+                             r"([0-9.]+) MB of program files\)", err)
             check(said, "--verbose does not tell memory:", err)
             now, most, own, files = map(float, said.groups())
-            check(now <= most <= peak + 0.5 and abs(own + files - now) < 1, "--verbose says", said[0], "seen from outside:", peak)
+            check(now <= most <= peak + 0.5 and abs(own + files - now) < 1, "--verbose says", said[0],
+                  "seen from outside:", peak)
     print("ok")
 
 

@@ -24,7 +24,8 @@ TEST(defaults_are_those_of_the_list)
     CHECK_EQ(o.kv_type, QSF_KV_Q8);
     CHECK_EQ(o.kv_sinks, 4);
     CHECK(o.quality == 1);
-    CHECK(!o.f32 && !o.check_every && !o.kv_may_drop && !o.isa && !o.n_ctx && !o.ram_budget && o.early_exit == 0);
+    CHECK(!o.f32 && !o.check_every && !o.kv_may_drop && !o.isa && !o.n_ctx && !o.ram_budget
+          && o.early_exit == 0);
 }
 
 TEST(every_option_is_set_by_its_name)
@@ -56,11 +57,11 @@ TEST(every_option_is_set_by_its_name)
 TEST(what_is_not_possible_is_refused_by_name)
 {
     static const char *const wrong[][2] = {
-        { "kv-window", "" },       { "kv-window", "-1" },   { "kv-window", "5.5" },    { "kv-window", "16777217" },
-        { "kv-window", "5 " },     { "kv-window", "nan" },  { "kv-window", "1e" },     { "kv-window", "1e999" },
-        { "batch-size", "0" },     { "quality", "1.01" },   { "quality", "." },        { "kv-type", "q" },
-        { "kv-type", "q8|f32" },   { "f32", "maybe" },      { "threads", "257" },      { "no-such-option", "1" },
-        { "kv-window", "0x10" },   { "head-topk", "" },
+        { "kv-window", "" }, { "kv-window", "-1" }, { "kv-window", "5.5" }, { "kv-window", "16777217" },
+        { "kv-window", "5 " }, { "kv-window", "nan" }, { "kv-window", "1e" }, { "kv-window", "1e999" },
+        { "batch-size", "0" }, { "quality", "1.01" }, { "quality", "." }, { "kv-type", "q" },
+        { "kv-type", "q8|f32" }, { "f32", "maybe" }, { "threads", "257" }, { "no-such-option", "1" },
+        { "kv-window", "0x10" }, { "head-topk", "" },
     };
     qsf_context_options o, before;
     qsf_context_defaults(&o);

@@ -1,4 +1,5 @@
-/* The native platform: files whole or not at all, reads in any order, memory, threads, clock, processor.
+/* The native platform: files whole or not at all, reads in any order, memory, threads, clock,
+ * processor.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 #include "test.h"
@@ -174,8 +175,8 @@ TEST(a_path_is_told_from_another_and_explained)
     remove_file(path);
 }
 
-/* What a killed process left goes with the next file of that name; what is being written, and what is not
- * ours, stays. */
+/* What a killed process left goes with the next file of that name; what is being written, and what
+ * is not ours, stays. */
 TEST(create_clears_what_nobody_writes)
 {
     static const struct { const char *end; bool goes; } left[] = {
@@ -207,7 +208,8 @@ TEST(create_clears_what_nobody_writes)
     remove_file(path);
 }
 
-/* Two at once have two names; making the file that they are for leaves them, as their process lives. */
+/* Two at once have two names; making the file that they are for leaves them,
+ * as their process lives. */
 TEST(a_file_between_is_its_own)
 {
     char a[200], b[200];
@@ -239,7 +241,8 @@ TEST(reads_in_any_order)
     for (uint64_t i = 0; i < READS; i++)
         CHECK_EQ(os->read_start(os->user, f, i * 73007, dst + i * PIECE, PIECE, &r[i]), QSF_OK);
     for (uint64_t k = 0; k < READS; k++) {
-        const uint64_t i = k * 17 % READS;                          /* ended in another order than begun, by both ways */
+        /* ended in another order than begun, by both ways */
+        const uint64_t i = k * 17 % READS;
         qsf_status st = QSF_PENDING;
         if (k % 2) while ((st = os->read_poll(os->user, r[i])) == QSF_PENDING) continue;
         else st = os->read_wait(os->user, r[i]);
@@ -281,9 +284,11 @@ TEST(close_ends_running_reads)
         qsf_file *f;
         qsf_read *r;
         CHECK_EQ(os->open(os->user, path, &f), QSF_OK);
-        for (size_t i = 0; i < READS; i++) CHECK_EQ(os->read_start(os->user, f, 0, dst + i * LEN, LEN, &r), QSF_OK);
+        for (size_t i = 0; i < READS; i++)
+            CHECK_EQ(os->read_start(os->user, f, 0, dst + i * LEN, LEN, &r), QSF_OK);
         os->close(os->user, f);
-        memset(dst, 0, (size_t)LEN * READS);                        /* ours again: the thread sanitizer watches */
+        /* ours again: the thread sanitizer watches */
+        memset(dst, 0, (size_t)LEN * READS);
     }
     free(dst);
 }
@@ -372,9 +377,11 @@ TEST(every_way_reads_every_part)
 {
     enum { LEN = 2500000 };
     static const struct { uint64_t at; size_t len, shift; } parts[] = {
-        { 0, 1 << 20, 0 }, { 4096, 1 << 20, 0 }, { 4096, 1 << 20, 64 }, { 4097, 1 << 20, 0 }, { 100, 1200000, 100 }, { 5000, 300000, 904 }, { 7, 5, 3 }, { 0, LEN, 32 },
-        { LEN - 300000, 300000, 0 }, { LEN / 4096 * 4096 - (1 << 19), LEN % 4096 + (1 << 19), 0 }, { 12288, 262144, 0 }, { 12288, 262143, 0 },
-        { 100, 300000, 100 }, { 96, 524288, 4000 }, { 4095, 1048577, 1 }, { 32, 280000, 0 }, { 4064, 262144, 4095 }, { LEN - 400001, 400001, 17 },
+        { 0, 1 << 20, 0 }, { 4096, 1 << 20, 0 }, { 4096, 1 << 20, 64 }, { 4097, 1 << 20, 0 },
+        { 100, 1200000, 100 }, { 5000, 300000, 904 }, { 7, 5, 3 }, { 0, LEN, 32 },
+        { LEN - 300000, 300000, 0 }, { LEN / 4096 * 4096 - (1 << 19), LEN % 4096 + (1 << 19), 0 },
+        { 12288, 262144, 0 }, { 12288, 262143, 0 }, { 100, 300000, 100 }, { 96, 524288, 4000 },
+        { 4095, 1048577, 1 }, { 32, 280000, 0 }, { 4064, 262144, 4095 }, { LEN - 400001, 400001, 17 },
     };
     uint8_t *mem;
     CHECK_EQ(write_known(path, LEN, true), QSF_OK);
@@ -389,7 +396,8 @@ TEST(every_way_reads_every_part)
                 memset(mem, 0xee, LEN + 4096);
                 CHECK_EQ(read_now(f, parts[i].at, mem + parts[i].shift, parts[i].len), QSF_OK);
                 CHECK(known(mem + parts[i].shift, parts[i].at, parts[i].len));
-                CHECK(mem[parts[i].shift + parts[i].len] == 0xee && (parts[i].shift == 0 || mem[parts[i].shift - 1] == 0xee));
+                CHECK(mem[parts[i].shift + parts[i].len] == 0xee
+                      && (parts[i].shift == 0 || mem[parts[i].shift - 1] == 0xee));
             }
             CHECK_EQ(read_now(f, LEN - 300000, mem, 300001), QSF_E_IO);
             CHECK_EQ(read_now(f, LEN / 4096 * 4096 - (1 << 20), mem, (1 << 20) + 4096), QSF_E_IO);
@@ -399,7 +407,8 @@ TEST(every_way_reads_every_part)
     os->mem_free(os->user, mem, LEN + 4096);
 }
 
-/* Pages that a mapping brought in, and those around them, do not stay the process's: a budget would be passed with rows from all over the file. */
+/* Pages that a mapping brought in, and those around them, do not stay the process's: a budget would
+ * be passed with rows from all over the file. */
 TEST(rows_from_a_mapping_leave_no_pages_behind)
 {
 #if defined(__linux__) && !defined(QSF_TEST_SLOW)
@@ -420,7 +429,8 @@ TEST(rows_from_a_mapping_leave_no_pages_behind)
 
 TEST(memory_is_zeroed_and_aligned)
 {
-    static const size_t sizes[] = { 0, 1, 63, 64, 4096, 131071, 131072, 131073, 1 << 20, (4 << 20) - 1, 4 << 20, (6 << 20) + 5, 64 << 20 };
+    static const size_t sizes[] = { 0, 1, 63, 64, 4096, 131071, 131072, 131073, 1 << 20, (4 << 20) - 1,
+                                    4 << 20, (6 << 20) + 5, 64 << 20 };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int round = 0; round < 3; round++) {                   /* later rounds get used memory back */
             uint8_t *p = os->mem_alloc(os->user, sizes[i]);
@@ -439,7 +449,8 @@ TEST(memory_is_zeroed_and_aligned)
 
 TEST(too_much_memory_is_null)
 {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)    /* sanitizers stop the program instead */
+/* sanitizers stop the program instead */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
     CHECK(os->mem_alloc(os->user, SIZE_MAX - 100) == NULL);
     CHECK(os->mem_alloc(os->user, SIZE_MAX / 2 + 1) == NULL);
 #endif

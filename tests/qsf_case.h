@@ -57,7 +57,8 @@ static inline tiny_options least(void)
 static inline float *values_of(const qsf_source *s, size_t *n)
 {
     size_t cap = 0;
-    for (uint32_t i = 0; i < s->n_tensors; i++) cap += (size_t)s->tensors[i].rows * s->tensors[i].cols + s->tensors[i].bytes;
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        cap += (size_t)s->tensors[i].rows * s->tensors[i].cols + s->tensors[i].bytes;
     float *out = malloc(cap * sizeof *out);
     *n = 0;
     for (uint32_t i = 0; i < s->n_units; i++)
@@ -69,7 +70,8 @@ static inline float *values_of(const qsf_source *s, size_t *n)
                 return out;
             }
             t.data = data;
-            if (t.type == QSF_T_SPARSE) for (size_t b = 0; b < t.bytes; b++) out[(*n)++] = ((uint8_t *)data)[b];
+            if (t.type == QSF_T_SPARSE)
+                for (size_t b = 0; b < t.bytes; b++) out[(*n)++] = ((uint8_t *)data)[b];
             else {
                 qsf_dequant_rows(&t, 0, t.rows, out + *n);
                 *n += (size_t)t.rows * t.cols;

@@ -17,7 +17,8 @@ static void check_every_bit_matters(const tiny_options *o)
     for (uint64_t i = 0; i < f->len; i++)
         for (int bit = (int)(i % TEST_EVERY); bit < 8; bit += TEST_EVERY) {
             f->bytes[i] ^= (uint8_t)(1 << bit);
-            if (verdict(&h) == QSF_OK && passed++ < 3) printf("      bit %d of byte %llu made no difference\n", bit, (unsigned long long)i);
+            if (verdict(&h) == QSF_OK && passed++ < 3)
+                printf("      bit %d of byte %llu made no difference\n", bit, (unsigned long long)i);
             crashed_text += error.text[0] == 0;
             f->bytes[i] ^= (uint8_t)(1 << bit);
         }
@@ -67,8 +68,9 @@ TEST(every_truncation_and_appended_bytes_are_errors)
     mem_host_done(&h);
 }
 
-/* Changes one thing and makes every checksum right: what is left is the reader's own judgement. */
-static qsf_status judged(mem_host *h, const uint8_t *whole, uint64_t len, uint64_t at, const void *bytes, size_t n)
+/* Changes one thing and makes every checksum right: only the reader's own checks are left. */
+static qsf_status judged(mem_host *h, const uint8_t *whole, uint64_t len, uint64_t at,
+                         const void *bytes, size_t n)
 {
     mem_file *f = mem_put(h, "m", whole, len);
     memcpy(f->bytes + at, bytes, n);
@@ -88,27 +90,37 @@ TEST(lies_with_right_checksums_are_found)
     uint8_t *w = malloc((size_t)len);
     memcpy(w, f->bytes, (size_t)len);
     qsf_source *s = opened(&h);
-    const uint64_t embd = s->extents[qsf_unit_embd(s)].at, layer1 = s->extents[1].at, final = s->extents[qsf_unit_final(s)].at;
-    const uint64_t flag = final + 2 * o.hp.n_embd, head1 = layer1 + s->places[s->units[1].first_tensor + 1] - 16;
+    const uint64_t embd = s->extents[qsf_unit_embd(s)].at, layer1 = s->extents[1].at,
+        final = s->extents[qsf_unit_final(s)].at;
+    const uint64_t flag = final + 2 * o.hp.n_embd,
+        head1 = layer1 + s->places[s->units[1].first_tensor + 1] - 16;
     qsf_source_close(s);
     uint32_t n = 0;
     const uint8_t *ext = w + qsf_le64(w + 100);
-    const uint64_t dir = (uint64_t)(repair_find(w + qsf_le64(w + 100), qsf_le32(w + 108), "tensors", 28, &n) - w);
+    const uint64_t dir = (uint64_t)(repair_find(w + qsf_le64(w + 100), qsf_le32(w + 108), "tensors", 28, &n)
+                                    - w);
     CHECK_EQ(n % 28, 0);
     CHECK(!memcmp(ext, "QSFX", 4));
     const struct { uint64_t at; uint32_t v; size_t n; const char *what; } lies[] = {
-        { 4, 2, 4, "version" },            { 16, 0, 4, "no layers" },         { 16, 3, 4, "one layer more" },     { 16, UINT32_MAX, 4, "layers" },
-        { 20, 63, 4, "width" },            { 24, 0, 4, "no heads" },          { 28, 3, 4, "heads that do not share" }, { 32, 287, 4, "vocabulary" },
-        { 44, 15, 4, "head size" },        { 49, 3, 1, "activation" },        { 50, 2, 1, "norm" },               { 51, 2, 1, "ALiBi" },
-        { 56, 64, 4, "index place" },      { 64, 1, 4, "embedding place" },   { 72, 4096, 4, "final place" },     { 100, 0, 4, "extension place" },
-        { 108, 8, 4, "extension size" },   { 120, 1, 1, "reserved" },         { 128 + 8, 100, 4, "layer size" },  { 128 + 12, 99, 4, "raw size" },
-        { 128 + 17, 4, 1, "compression" }, { 128 + 24, 0x7fc00000, 4, "importance" }, { 160, 4096, 4, "layer place" },
-        { embd + 48, QSF_T_4BIT, 4, "embedding type" }, { embd + 52, 1, 4, "embedding size" }, { embd + 56, 287, 4, "embedding rows" },
-        { head1, QSF_K_ATTN_K, 4, "tensor kind" }, { head1 + 4, 65, 4, "tensor rows" }, { head1 + 12, QSF_T_4BIT_S, 1, "tensor type" },
-        { head1 + 13, 0, 1, "tensor packing" }, { head1 + 14, 5, 1, "tensor block" }, { head1 + 15, 1, 1, "tensor byte 15" },
-        { flag, QSF_TIED, 1, "flag byte" }, { dir, 0, 4, "directory order" }, { dir + 4, QSF_K_OUTPUT, 4, "directory kind" },
-        { dir + 8, 0, 4, "no rows" },      { dir + 12, UINT32_MAX, 4, "columns" }, { dir + 16, UINT32_MAX, 4, "place" }, { dir + 24, 99, 1, "type" },
-        { dir + 25, 2, 1, "packing" },     { dir + 26, 48, 2, "block" },      { dir + 28 + 4, QSF_K_ATTN_NORM_BIAS, 4, "kind of the first norm" },
+        { 4, 2, 4, "version" }, { 16, 0, 4, "no layers" }, { 16, 3, 4, "one layer more" },
+        { 16, UINT32_MAX, 4, "layers" }, { 20, 63, 4, "width" }, { 24, 0, 4, "no heads" },
+        { 28, 3, 4, "heads that do not share" }, { 32, 287, 4, "vocabulary" },
+        { 44, 15, 4, "head size" }, { 49, 3, 1, "activation" }, { 50, 2, 1, "norm" },
+        { 51, 2, 1, "ALiBi" }, { 56, 64, 4, "index place" }, { 64, 1, 4, "embedding place" },
+        { 72, 4096, 4, "final place" }, { 100, 0, 4, "extension place" },
+        { 108, 8, 4, "extension size" }, { 120, 1, 1, "reserved" }, { 128 + 8, 100, 4, "layer size" },
+        { 128 + 12, 99, 4, "raw size" }, { 128 + 17, 4, 1, "compression" },
+        { 128 + 24, 0x7fc00000, 4, "importance" }, { 160, 4096, 4, "layer place" },
+        { embd + 48, QSF_T_4BIT, 4, "embedding type" }, { embd + 52, 1, 4, "embedding size" },
+        { embd + 56, 287, 4, "embedding rows" }, { head1, QSF_K_ATTN_K, 4, "tensor kind" },
+        { head1 + 4, 65, 4, "tensor rows" }, { head1 + 12, QSF_T_4BIT_S, 1, "tensor type" },
+        { head1 + 13, 0, 1, "tensor packing" }, { head1 + 14, 5, 1, "tensor block" },
+        { head1 + 15, 1, 1, "tensor byte 15" }, { flag, QSF_TIED, 1, "flag byte" },
+        { dir, 0, 4, "directory order" }, { dir + 4, QSF_K_OUTPUT, 4, "directory kind" },
+        { dir + 8, 0, 4, "no rows" }, { dir + 12, UINT32_MAX, 4, "columns" },
+        { dir + 16, UINT32_MAX, 4, "place" }, { dir + 24, 99, 1, "type" },
+        { dir + 25, 2, 1, "packing" }, { dir + 26, 48, 2, "block" },
+        { dir + 28 + 4, QSF_K_ATTN_NORM_BIAS, 4, "kind of the first norm" },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(lies); i++) {
         uint8_t v[4];
@@ -125,7 +137,8 @@ TEST(lies_with_right_checksums_are_found)
     mem_host_done(&h);
 }
 
-/* Random damage under right checksums, many times: no crash, no leak, and the corpus of the fuzz target replayed. */
+/* Random damage under right checksums, many times: no crash, no leak,
+ * and the corpus of the fuzz target replayed. */
 TEST(random_damage_with_right_checksums_is_survived)
 {
     mem_host h;
@@ -138,7 +151,8 @@ TEST(random_damage_with_right_checksums_is_survived)
             o.hp.tied = false;
             o.embd_clusters = &k;
         }
-        if (variant & 2) o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
+        if (variant & 2)
+            o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
         o.outliers = true;
         const mem_file *f = written(&h, &o);
         uint8_t *b = malloc((size_t)f->len);

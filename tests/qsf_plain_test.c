@@ -13,11 +13,13 @@ static void plain_bytes(plain_file *f, const void *p, uint64_t n)
 }
 
 /* A tensor by the document: header, rows of blocks of 64. */
-static void plain_tensor(plain_file *f, uint32_t kind, uint8_t type, uint32_t rows, uint32_t cols, bool header, bool by_default, uint64_t *seed)
+static void plain_tensor(plain_file *f, uint32_t kind, uint8_t type, uint32_t rows, uint32_t cols,
+                         bool header, bool by_default, uint64_t *seed)
 {
     qsf_tensor t;
     uint8_t h[16];
-    if (tiny_tensor(&t, kind, type, 64, 0, rows, cols, rows == 1, 0.2f, seed, &error)) test_fail(__FILE__, __LINE__, error.text);
+    if (tiny_tensor(&t, kind, type, 64, 0, rows, cols, rows == 1, 0.2f, seed, &error))
+        test_fail(__FILE__, __LINE__, error.text);
     qsf_tensor_header_put(h, &t);
     if (by_default) h[12] = 0xff;
     if (header) plain_bytes(f, h, 16);
@@ -25,7 +27,8 @@ static void plain_tensor(plain_file *f, uint32_t kind, uint8_t type, uint32_t ro
     free((void *)(uintptr_t)t.data);
 }
 
-/* One layer of width 64; bytes are put by hand, as somebody would who has read only the founding document. */
+/* One layer of width 64; bytes are put by hand, as somebody would who has read only the
+ * founding document. */
 static void plain_make(plain_file *f, bool gpt2, bool tied)
 {
     static const uint32_t kinds[] = { 7, 0, 1, 2, 3, 8, 4, 5, 6 };
@@ -47,7 +50,8 @@ static void plain_make(plain_file *f, bool gpt2, bool tied)
     for (size_t i = 0; i < QSF_ARRAY_LEN(kinds); i++) {
         if (gpt2 && kinds[i] == 4) continue;
         const bool norm = kinds[i] >= 7;
-        plain_tensor(f, kinds[i], norm ? QSF_T_F16 : i % 2 ? QSF_T_TERNARY : QSF_T_2BIT, norm ? 1 : 64, 64, true, !norm && !(i % 2), &seed);
+        plain_tensor(f, kinds[i], norm ? QSF_T_F16 : i % 2 ? QSF_T_TERNARY : QSF_T_2BIT, norm ? 1 : 64, 64,
+                     true, !norm && !(i % 2), &seed);
         n++;
     }
     const uint64_t final = f->len, layer_bytes = final - layer;
@@ -106,7 +110,8 @@ TEST(files_by_the_founding_document_alone_are_read)
             CHECK_EQ(s->vocab.eos, 2);
             CHECK_EQ(s->vocab.pad, -1);
             CHECK_NEAR(s->units[0].importance, 0.5, 0);
-            CHECK_EQ(s->tensors[s->units[0].first_tensor + 2].type, QSF_T_2BIT);      /* type byte 0xFF: the layer's */
+            /* type byte 0xFF: the layer's */
+            CHECK_EQ(s->tensors[s->units[0].first_tensor + 2].type, QSF_T_2BIT);
             float *v = values_of(s, &n);
             CHECK_EQ(n, s->n_params);
             free(v);

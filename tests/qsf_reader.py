@@ -1,14 +1,18 @@
-"""Reads QSF files, from docs/format.md alone: every CRC, every type, both packings.  Prints a summary, or use QSF(path).
+"""Reads QSF files, from docs/format.md alone: every CRC, every type, both packings. Prints a
+summary, or use QSF(path).
 SPDX-License-Identifier: MIT
 
-    python3 tests/qsf_reader.py FILE [--values OUT.f32]     all tensors' values, in directory order, as f32 (sparse ones left out)
+    python3 tests/qsf_reader.py FILE [--values OUT.f32]
+
+--values writes the values of all tensors, in directory order, as f32 (sparse ones left out).
 """
 import struct, sys, zlib
 import numpy as np
 
 HALF, U8 = np.dtype("<f2"), np.uint8
 # type: (bits of the planes, has a zero, offset of codes)
-CODED = {0: ((2,), 1, 0), 1: ((2,), 1, 0), 2: ((2, 1), 1, 0), 3: ((4,), 1, 0), 4: ((1, 1), 0, 0), 18: ((8,), 0, 0),
+CODED = {0: ((2,), 1, 0), 1: ((2,), 1, 0), 2: ((2, 1), 1, 0), 3: ((4,), 1, 0), 4: ((1, 1), 0, 0),
+         18: ((8,), 0, 0),
          19: ((4,), 0, 8), 20: ((4, 1), 0, 16), 21: ((4, 2), 0, 32), 22: ((2, 1), 0, 4)}
 FLOATS = {16: HALF, 17: np.dtype("<f4"), 23: np.dtype("<u2")}
 ELEMENTS = {1: "u1", 2: "<u4", 3: "<u8", 4: "<f4", 5: "<i4"}
@@ -23,7 +27,8 @@ def size_of(type, packing, block, rows, cols):
     if type == 24: return -(-(4 * (rows + 1) + 6 * cols) // 4) * 4
     if type in FLOATS: return rows * cols * FLOATS[type].itemsize
     planes, zero, _ = CODED[type]
-    return (-(-rows // 16) * 16 if packing else rows) * -(-cols // block) * (2 + 2 * zero + block * sum(planes) // 8)
+    return (-(-rows // 16) * 16 if packing else rows) * -(-cols // block) * (
+        2 + 2 * zero + block * sum(planes) // 8)
 
 def dequant(data, type, packing, block, rows, cols):
     if type in FLOATS:
@@ -46,11 +51,14 @@ def dequant(data, type, packing, block, rows, cols):
         planes = (2,) if type == 4 else planes
         a = a.reshape(-(-rows // 16), n, -1)
         half = a[..., :16 * head].copy().view(HALF).astype("<f4").reshape(*a.shape[:2], 1 + zero, 16)
-        groups = a[..., 16 * head:].reshape(*a.shape[:2], block // 32, sum(planes), 16, 4)     # group, vector, row, byte
+        # group, vector, row, byte
+        groups = a[..., 16 * head:].reshape(*a.shape[:2], block // 32, sum(planes), 16, 4)
         codes, at, shift = 0, 0, 0
         for w in planes:
-            f = groups[..., at:at + w, :, :, None] >> np.arange(0, 8, w, dtype=U8) & (2 ** w - 1)   # ..., vector j, row, b, f
-            f = f.transpose(0, 1, 4, 2, 3, 6, 5).reshape(*a.shape[:2], 16, block)                   # row; group, j, f, b
+            # ..., vector j, row, b, f
+            f = groups[..., at:at + w, :, :, None] >> np.arange(0, 8, w, dtype=U8) & (2 ** w - 1)
+            # row; group, j, f, b
+            f = f.transpose(0, 1, 4, 2, 3, 6, 5).reshape(*a.shape[:2], 16, block)
             codes, at, shift = codes + (f.astype(int) << shift), at + w, shift + w
         codes = codes.transpose(0, 2, 1, 3).reshape(-1, n, block)[:rows]
         half = half.transpose(0, 3, 1, 2).reshape(-1, n, 1 + zero)[:rows]
@@ -73,34 +81,43 @@ class QSF:
     def __init__(self, path):
         self.b = b = open(path, "rb").read()
         h = self.header = b[:128]
-        need(h[:4] == b"QSF1" and len(h) == 128 and zlib.crc32(h[:96]) == struct.unpack_from("<I", h, 96)[0], "header")
-        (version, header, self.arch, layers, self.embd, self.heads, self.kv_heads, self.vocab, self.ctx, self.ff, self.head) = struct.unpack_from("<11I", h, 4)
+        need(h[:4] == b"QSF1" and len(h) == 128 and zlib.crc32(h[:96]) == struct.unpack_from("<I", h, 96)[0],
+             "header")
+        (version, header, self.arch, layers, self.embd, self.heads, self.kv_heads, self.vocab, self.ctx,
+         self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version in (1, 2) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32, "version or size")
+        need(version in (1, 2) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+             "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
-        need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers, "header bytes 96-127")
+        need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
+             "header bytes 96-127")
         need(ext + ext_size <= len(b) and zlib.crc32(b[ext:ext + ext_size]) == ext_crc, "extension section")
         self.keys = self.read_keys(b[ext:ext + ext_size])
         k = self.keys
-        need(k["file.size"][0] == len(b) and k["index.crc"][0] == zlib.crc32(b[128:ext]), "file size or layer index")
+        need(k["file.size"][0] == len(b) and k["index.crc"][0] == zlib.crc32(b[128:ext]),
+             "file size or layer index")
         entries = [struct.unpack_from("<QIIBBHIfI", b, 128 + 32 * i) for i in range(layers)]
         ends = [e[0] for e in entries[1:]] + [final]
         need(embd == ext + ext_size + 48 and len(b) > final, "embedding offset")
         self.units = []
         for (at, payload, raw, type, how, n, crc, importance, zero), end in zip(entries, ends):
-            need(0 <= end - at - payload < 4096 and zlib.crc32(b[at:at + payload]) == crc and not any(b[at + payload:end]), f"layer {len(self.units)}")
+            need(0 <= end - at - payload < 4096 and zlib.crc32(b[at:at + payload]) == crc
+                 and not any(b[at + payload:end]), f"layer {len(self.units)}")
             self.units.append(unpack(b[at:at + payload], how, raw))
             need(len(self.units[-1]) == raw and zero == 0, f"layer {len(self.units) - 1}: size")
         for key, at, end in ("embd", embd - 48, entries[0][0]), ("final", final, len(b)):
             self.units.append(b[at:end])
             need(zlib.crc32(b[at:end]) == k[key + ".crc"][0], key)
             part = int(k["crc.chunk"][0])
-            need([zlib.crc32(b[i:min(i + part, end)]) for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
-        self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t)) for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
+            need([zlib.crc32(b[i:min(i + part, end)])
+                  for i in range(at, end, part)] == list(k[key + ".crcs"]), key + " parts")
+        self.tensors = [dict(zip(("unit", "kind", "rows", "cols", "place", "type", "packing", "block"), t))
+                        for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
         self.check_headers(layers)
         self.clusters()
-        need((version == 2) == (self.embedding_clusters() is not None), "version and clusters of the embedding")
+        need((version == 2) == (self.embedding_clusters() is not None),
+             "version and clusters of the embedding")
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")
@@ -118,43 +135,55 @@ class QSF:
     def check_headers(self, layers):
         for t in self.tensors:
             unit, at = self.units[t["unit"]], t["place"] - 16
-            need(t["place"] + size_of(t["type"], t["packing"], t["block"], t["rows"], t["cols"]) <= len(unit), f"directory: {t}")
-            if t["kind"] == 32: need(struct.unpack_from("<I4xII", unit, at) == (t["type"], t["rows"], t["cols"]), "embedding header")
+            need(t["place"] + size_of(t["type"], t["packing"], t["block"], t["rows"], t["cols"]) <= len(unit),
+                 f"directory: {t}")
+            if t["kind"] == 32:
+                need(struct.unpack_from("<I4xII", unit, at) == (t["type"], t["rows"], t["cols"]),
+                     "embedding header")
             elif t["kind"] == 36 or t["kind"] in (34, 35): continue         # no header: by place
             else:
                 kind, rows, cols, type, packing, log2, zero = struct.unpack_from("<IIIBBBB", unit, at)
                 coded = t["type"] in CODED
-                need((kind, rows, cols, type, packing, zero) == (t["kind"], t["rows"], t["cols"], t["type"], t["packing"], 0) and
-                     (t["block"] if coded else 1) == ((2 ** log2 if log2 else 64) if coded else 1), f"tensor header: {t}")
+                need((kind, rows, cols, type, packing, zero) == (t["kind"], t["rows"], t["cols"], t["type"],
+                     t["packing"], 0) and
+                     (t["block"] if coded else 1) == ((2 ** log2 if log2 else 64) if coded else 1),
+                     f"tensor header: {t}")
         final = {t["kind"]: t for t in self.tensors if t["unit"] == layers + 1}
         flag = self.units[layers + 1][2 * self.embd * (2 if 35 in final else 1)]
         need(flag == (final[36]["type"] if 36 in final else 255), "flag byte")
 
-    def clusters(self):                     # of the head: rows of each cluster, what columns count, radius, centroids
+    # of the head: rows of each cluster, what columns count, radius, centroids
+    def clusters(self):
         k = self.keys
         if "head.sizes" not in k: return None
         sizes, order = k["head.sizes"].astype(int), k["head.order"]
         n = len(sizes)
-        need(1 <= n <= min(65536, self.vocab) and sizes.sum() == self.vocab and (np.sort(order) == np.arange(self.vocab)).all(), "clusters' rows")
-        need(len(k["head.scale"]) == self.embd and np.isfinite(k["head.scale"]).all() and (k["head.scale"] > 0).all(), "clusters' scale")
-        need(len(k["head.radius"]) == n and np.isfinite(k["head.radius"]).all() and (k["head.radius"] >= 0).all(), "clusters' radius")
+        need(1 <= n <= min(65536, self.vocab) and sizes.sum() == self.vocab
+             and (np.sort(order) == np.arange(self.vocab)).all(), "clusters' rows")
+        need(len(k["head.scale"]) == self.embd and np.isfinite(k["head.scale"]).all()
+             and (k["head.scale"] > 0).all(), "clusters' scale")
+        need(len(k["head.radius"]) == n and np.isfinite(k["head.radius"]).all()
+             and (k["head.radius"] >= 0).all(), "clusters' radius")
         need(len(k["head.centroids"]) == size_of(18, 1, 64, n, self.embd), "centroids")
         rows = np.split(order, np.cumsum(sizes)[:-1])
-        return rows, k["head.scale"], k["head.radius"], dequant(k["head.centroids"].tobytes(), 18, 1, 64, n, self.embd)
+        return rows, k["head.scale"], k["head.radius"], dequant(k["head.centroids"].tobytes(), 18, 1, 64,
+                                                                n, self.embd)
 
     def embedding_clusters(self):           # each row's cluster, centroids
         k = self.keys
         if "embd.cluster" not in k: return None
         of, data = k["embd.cluster"].view("<u2"), k["embd.centroids"].tobytes()
         n, rest = divmod(len(data), size_of(18, 0, 64, 1, self.embd))
-        need(1 <= n <= min(65536, self.vocab) and rest == 0 and len(of) == self.vocab and (of < n).all(), "clusters of the embedding")
+        need(1 <= n <= min(65536, self.vocab) and rest == 0 and len(of) == self.vocab and (of < n).all(),
+             "clusters of the embedding")
         need(any(t["kind"] == 36 for t in self.tensors), "clusters of an embedding that is the head")
         centroids = dequant(data, 18, 0, 64, n, self.embd)
         need(np.isfinite(centroids).all(), "centroids of the embedding")
         return of, centroids
 
     def embedding(self):                    # the rows that tokens begin with
-        rows, clusters = self.values(next(t for t in self.tensors if t["kind"] == 32)), self.embedding_clusters()
+        rows, clusters = (self.values(next(t for t in self.tensors if t["kind"] == 32)),
+                          self.embedding_clusters())
         return rows if clusters is None else rows + clusters[1][clusters[0]]
 
     def data(self, t):
@@ -174,7 +203,8 @@ class QSF:
 
 if __name__ == "__main__":
     q = QSF(sys.argv[1])
-    print(f"{q.keys.get('arch')}: {len(q.units) - 2} layers, {len(q.tensors)} tensors, {len(q.b)} bytes, every CRC right")
+    print(f"{q.keys.get('arch')}: {len(q.units) - 2} layers, {len(q.tensors)} tensors, {len(q.b)} bytes, "
+          f"every CRC right")
     if "--values" in sys.argv:
         with open(sys.argv[sys.argv.index("--values") + 1], "wb") as out:
             for t in q.tensors:

@@ -20,21 +20,27 @@ with tempfile.TemporaryDirectory() as work:
         assert got.dtype == np.float32 and got.shape == want.shape, (path.name, got.shape, want.shape)
         assert np.allclose(got, want, rtol=1e-6, atol=1e-7), (path.name, np.abs(got - want).max())
         tokens = q.tokens()
-        assert len(tokens) == 288 and tokens[257:261] == [b"</s>", b"th", b"the", b"in"], (path.name, tokens[257:261])
+        assert len(tokens) == 288 and tokens[257:261] == [b"</s>", b"th", b"the", b"in"], (
+            path.name, tokens[257:261])
         assert q.keys["meta.source"] == "tests/make_tiny_qsf.h"
         for t in q.tensors:
             if t["type"] == 24:
                 start = np.frombuffer(q.data(t), "<u4", t["rows"] + 1)
-                assert start[0] == 0 and start[-1] == t["cols"] == 6 and (np.diff(start.astype(int)) >= 0).all()
+                assert start[0] == 0 and start[-1] == t["cols"] == 6 and (
+                    np.diff(start.astype(int)) >= 0).all()
 
     q = QSF(work / "clusters.qsf")
     rows, scale, radius, centroids = q.clusters()
-    assert len(rows) == 40 and len(rows[0]) == 0 and centroids.shape == (40, 64) and (radius == 1.5).all() and (scale >= 0.5).all()
+    assert len(rows) == 40 and len(rows[0]) == 0 and centroids.shape == (40,
+                                                                         64) and (radius == 1.5).all() and (
+                                                                             scale >= 0.5).all()
     assert abs(centroids.std() - 1) < 0.1, centroids.std()
 
     q = QSF(work / "embedding-clusters.qsf")
     of, centroids = q.embedding_clusters()
-    assert len(of) == 288 and len(np.unique(of)) == 20 and centroids.shape == (20, 64) and abs(centroids.std() - 1) < 0.1
+    assert len(of) == 288 and len(np.unique(of)) == 20 and centroids.shape == (20,
+                                                                               64) and abs(centroids.std()
+                                                                                       - 1) < 0.1
     assert abs(q.embedding().std() - 2 ** 0.5) < 0.1, q.embedding().std()       # of two normal values
     assert QSF(work / "clusters.qsf").embedding_clusters() is None
 

@@ -1,4 +1,5 @@
-/* Makes the checksums of a damaged QSF file right again, so that tests and fuzzers get past them to the code behind.
+/* Makes the checksums of a damaged QSF file right again, so that tests and fuzzers get past them to
+ * the code behind.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_QSF_REPAIR_H
 #define QSF_QSF_REPAIR_H
@@ -7,7 +8,8 @@
 #include "model/qsf_file.h"
 
 /* The data of an extension key inside bytes, or NULL; the section itself may be damaged. */
-static inline uint8_t *repair_find(uint8_t *ext, uint64_t len, const char *key, uint64_t want, uint32_t *count)
+static inline uint8_t *repair_find(uint8_t *ext, uint64_t len, const char *key, uint64_t want,
+                                   uint32_t *count)
 {
     uint64_t at = 8;
     while (len >= 8 && len - at >= 8) {
@@ -24,7 +26,8 @@ static inline uint8_t *repair_find(uint8_t *ext, uint64_t len, const char *key, 
     return NULL;
 }
 
-static inline void repair_unit(uint8_t *b, uint8_t *ext, uint64_t ext_len, uint64_t from, uint64_t end, uint64_t len, const char *crc, const char *chunks)
+static inline void repair_unit(uint8_t *b, uint8_t *ext, uint64_t ext_len, uint64_t from, uint64_t end,
+                               uint64_t len, const char *crc, const char *chunks)
 {
     uint32_t n;
     if (from >= end || end > len) return;
@@ -53,8 +56,11 @@ static inline void qsf_repair(uint8_t *b, uint64_t len)
     if (ext_at && ext_at <= len && ext_len <= len - ext_at) {
         uint8_t *ext = b + ext_at, *p;
         if ((p = repair_find(ext, ext_len, "file.size", 8, NULL))) qsf_put64(p, len);
-        if (index_there && (p = repair_find(ext, ext_len, "index.crc", 4, NULL))) qsf_put32(p, qsf_crc32(0, b + index_at, (size_t)(n * QSF_ENTRY_BYTES)));
-        if (index_there && n) repair_unit(b, ext, ext_len, ext_at + ext_len, qsf_le64(b + index_at), len, "embd.crc", "embd.crcs");
+        if (index_there && (p = repair_find(ext, ext_len, "index.crc", 4, NULL)))
+            qsf_put32(p, qsf_crc32(0, b + index_at, (size_t)(n * QSF_ENTRY_BYTES)));
+        if (index_there && n)
+            repair_unit(b, ext, ext_len, ext_at + ext_len, qsf_le64(b + index_at), len, "embd.crc",
+                        "embd.crcs");
         repair_unit(b, ext, ext_len, final_at, len, len, "final.crc", "final.crcs");
         qsf_put32(b + 112, qsf_crc32(0, ext, (size_t)ext_len));
     }

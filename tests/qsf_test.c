@@ -79,11 +79,10 @@ TEST(values_are_those_that_were_quantised)
     mem_host_done(&h);
 }
 
-TEST(description_reads_back)
+/* Every member differs from a default. */
+static tiny_options described(void)
 {
-    mem_host h;
     tiny_options o = tiny_defaults();
-    float factors[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, longer[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
     strcpy(o.hp.arch, "gemma3");
     strcpy(o.hp.name, "A name");
     o.hp.act = QSF_ACT_GELU;
@@ -106,9 +105,17 @@ TEST(description_reads_back)
     o.hp.yarn_beta_fast = 16;
     o.hp.yarn_beta_slow = 2;
     o.hp.rope_attn_factor = 1.19f;
+    o.post_norms = o.qk_norms = true;
+    return o;
+}
+
+TEST(description_reads_back)
+{
+    mem_host h;
+    tiny_options o = described();
+    float factors[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, longer[8] = { 8, 7, 6, 5, 4, 3, 2, 1 };
     o.hp.rope_factors = factors;
     o.hp.rope_factors_long = longer;
-    o.post_norms = o.qk_norms = true;
     mem_host_init(&h);
     written(&h, &o);
     qsf_source *s = opened(&h);

@@ -22,6 +22,24 @@ static uint64_t plan_item_bytes(const qsf_plan *p, const char *name)
     return 0;
 }
 
+/* At 0.8 layer 4 is left out: it may be damaged.  Layers 0, 1, 6 and 7 have importance 0 and stay:
+ * they may not. */
+static void check_damaged_layers(bench *b, qsf_context_options co, const int32_t *ids, const float *right)
+{
+    co.quality = 0.8f;
+    for (uint32_t i = 0; i < 8; i++) {
+        const uint64_t at = b->m->source->extents[b->m->source->units[i].first_extent].at;
+        float *again = bench_floats(b, N);
+        bench_file(b)->bytes[at + 1000] ^= 1;
+        if (bench_context(b, &co)) {
+            CHECK_EQ(bench_feed(b, 0, ids, N, 8, again), i == 4 ? QSF_OK : QSF_E_CORRUPT);
+            if (i == 4) CHECK_NEAR(bench_distance(right, again, N * b->n_vocab), 0, EXACT);
+        }
+        bench_file(b)->bytes[at + 1000] ^= 1;
+        free(again);
+    }
+}
+
 TEST(lower_quality_skips_unimportant_layers_without_reading_them)
 {
     for (int streamed = 0; streamed < 3; streamed += TEST_EVERY) {
@@ -34,20 +52,24 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
         o.hp.n_layers = 8;
         o.hp.n_embd = 128;
         o.hp.n_ff = 512;
-        if (streamed == 2 && qsf_codec_check(QSF_COMPRESS_LZ4, "", NULL) == QSF_OK) o.compression = QSF_COMPRESS_LZ4;
+        if (streamed == 2 && qsf_codec_check(QSF_COMPRESS_LZ4, "", NULL) == QSF_OK)
+            o.compression = QSF_COMPRESS_LZ4;
         if (!bench_write(&b, &o)) return;
-        for (uint32_t i = 0; i < 8; i++) set_importance(bench_file(&b), i, i == 3 ? 0.3f : i == 4 ? 0.1f : i < 2 || i > 5 ? 0 : 1);
+        for (uint32_t i = 0; i < 8; i++)
+            set_importance(bench_file(&b), i, i == 3 ? 0.3f : i == 4 ? 0.1f : i < 2 || i > 5 ? 0 : 1);
         if (!bench_open(&b)) return;
         float *out[3];
         for (int i = 0; i < 3; i++) {
             co.quality = i == 0 ? 1 : i == 1 ? 0.8f : 0.5f;
             if (!bench_context(&b, &co)) return;
             qsf_context_get_plan(b.c, &plan);
-            /* Neither their weights nor their keys and values are planned; a layer's are an eighth of all. */
+            /* Neither their weights nor their keys and values are planned;
+             * a layer's are an eighth of all. */
             if (!streamed) {
                 layers[i] = plan_item_bytes(&plan, "layers that stay");
                 positions[i] = b.c->kv.data_bytes;
-                CHECK(layers[i] * 8 == layers[0] * (8 - (uint64_t)i) && positions[i] * 8 == positions[0] * (8 - (uint64_t)i));
+                CHECK(layers[i] * 8 == layers[0] * (8 - (uint64_t)i)
+                      && positions[i] * 8 == positions[0] * (8 - (uint64_t)i));
                 CHECK(plan.total + i * (layers[0] + positions[0]) / 8 == total || !i);
                 if (!i) total = plan.total;
             }
@@ -63,24 +85,14 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
         }
         CHECK(bench_distance(out[0], out[1], N * b.n_vocab) > 0);
         CHECK(bench_distance(out[1], out[2], N * b.n_vocab) > 0);
-        /* At 0.8 layer 4 is left out: it may be damaged.  Layers 0, 1, 6 and 7 have importance 0 and stay: they may not. */
-        for (uint32_t i = 0; i < 8; i++) {
-            const uint64_t at = b.m->source->extents[b.m->source->units[i].first_extent].at;
-            float *again = bench_floats(&b, N);
-            bench_file(&b)->bytes[at + 1000] ^= 1;
-            co.quality = 0.8f;
-            if (!bench_context(&b, &co)) return;
-            CHECK_EQ(bench_feed(&b, 0, ids, N, 8, again), i == 4 ? QSF_OK : QSF_E_CORRUPT);
-            if (i == 4) CHECK_NEAR(bench_distance(out[1], again, N * b.n_vocab), 0, EXACT);
-            bench_file(&b)->bytes[at + 1000] ^= 1;
-            free(again);
-        }
+        check_damaged_layers(&b, co, ids, out[1]);
         for (int i = 0; i < 3; i++) free(out[i]);
         bench_end(&b);
     }
 }
 
-/* Feeds tokens one by one; out[i] are the logits behind the i-th.  Returns how many left early; marks them in left. */
+/* Feeds tokens one by one; out[i] are the logits behind the i-th.
+ * Returns how many left early; marks them in left. */
 static int feed_singly(bench *b, const int32_t *ids, int n, float *out, bool *left)
 {
     int found = 0;
@@ -111,7 +123,8 @@ TEST(early_exit_changes_no_key_and_no_value)
         qsf_plan plan;
         o.hp.n_layers = 12;
         o.hp.n_embd = 128;
-        o.idle = 1 + (round & 1 ? 7 : 9);         /* 9: all that a token leaves out where it leaves at the first chance */
+        /* 9: all that a token leaves out where it leaves at the first chance */
+        o.idle = 1 + (round & 1 ? 7 : 9);
         if (!bench_write(&b, &o) || !bench_open(&b) || !bench_context(&b, &co)) return;
         float *out[2] = { bench_floats(&b, TOKENS), bench_floats(&b, TOKENS) };
         bench_tokens(ids, PROMPT + TOKENS, b.n_vocab, 91);
@@ -128,10 +141,12 @@ TEST(early_exit_changes_no_key_and_no_value)
             exits = feed_singly(&b, ids + PROMPT, TOKENS, out[i], i ? left : none);
             if (!i) CHECK_EQ(exits, 0);
         }
-        if (round == 0) CHECK_EQ(exits, TOKENS - TOKENS / 8);       /* seven leave, the eighth takes them along */
+        /* seven leave, the eighth takes them along */
+        if (round == 0) CHECK_EQ(exits, TOKENS - TOKENS / 8);
         CHECK(exits < TOKENS);
         for (int i = 0; i < TOKENS; i++) {
-            const double distance = bench_distance(out[0] + (size_t)i * b.n_vocab, out[1] + (size_t)i * b.n_vocab, b.n_vocab);
+            const double distance = bench_distance(out[0] + (size_t)i * b.n_vocab,
+                                                   out[1] + (size_t)i * b.n_vocab, b.n_vocab);
             if (!left[i]) CHECK_NEAR(distance, 0, EXACT);
             else CHECK(distance > 0);
             if (left[i] && round == 0) CHECK(distance < 0.1);
@@ -141,7 +156,8 @@ TEST(early_exit_changes_no_key_and_no_value)
     }
 }
 
-/* With rows on the way: many rows at once, a batch that is cancelled, positions that are cut off, other sequences. */
+/* With rows on the way: many rows at once, a batch that is cancelled, positions that are cut off,
+ * other sequences. */
 TEST(rows_that_left_early_are_taken_along_by_any_batch)
 {
     bench b;
@@ -174,7 +190,8 @@ TEST(rows_that_left_early_are_taken_along_by_any_batch)
     CHECK_NEAR(bench_distance(got, want + (size_t)11 * b.n_vocab, 29 * b.n_vocab), 0, EXACT);
     CHECK_EQ(qsf_seq_truncate(b.c, 0, 8), QSF_OK);
     CHECK_EQ(feed_singly(&b, ids + 8, 3, got, left), 3);
-    CHECK_EQ(bench_feed(&b, 1, ids + 8, 20, 8, got), QSF_OK);               /* another sequence takes them along, too */
+    /* another sequence takes them along, too */
+    CHECK_EQ(bench_feed(&b, 1, ids + 8, 20, 8, got), QSF_OK);
     CHECK_NEAR(bench_distance(got, want + (size_t)8 * b.n_vocab, 20 * b.n_vocab), 0, EXACT);
     CHECK_EQ(qsf_seq_share(b.c, 1, 0, 11), QSF_OK);
     CHECK_EQ(bench_feed(&b, 1, ids + 11, 20, 8, got), QSF_OK);

@@ -3,7 +3,8 @@
 #include "tensor/quant.h"
 #include "test.h"
 
-static const uint32_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_3BIT_S,
+static const uint32_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
+                                      QSF_T_3BIT_S,
                                       QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_8BIT };
 enum { N_ALL = sizeof all_types / sizeof all_types[0], MOST = 1024 };
 
@@ -14,10 +15,14 @@ static double uniform(void)
     return ((double)(seed >> 11) + 0.5) / 9007199254740992.0;
 }
 static float gauss(void) { return (float)(sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform())); }
-static void fill_gauss(float *w, uint32_t n, float scale) { for (uint32_t i = 0; i < n; i++) w[i] = scale * gauss(); }
+static void fill_gauss(float *w, uint32_t n, float scale)
+{
+    for (uint32_t i = 0; i < n; i++) w[i] = scale * gauss();
+}
 
 /* Quantises w and reads it back through the types' plain meaning. */
-static qsf_status there_and_back(uint32_t type, uint32_t block, const float *w, uint32_t cols, const float *importance, float *back, qsf_quant_error *e)
+static qsf_status there_and_back(uint32_t type, uint32_t block, const float *w, uint32_t cols,
+                                 const float *importance, float *back, qsf_quant_error *e)
 {
     static uint8_t data[8 * MOST];
     uint64_t bytes = 0;
@@ -25,9 +30,11 @@ static qsf_status there_and_back(uint32_t type, uint32_t block, const float *w, 
     if (qsf_tensor_bytes(type, 0, block, 1, cols, &bytes, &err)) return QSF_E_UNSUPPORTED;
     memset(data, 0xa5, sizeof data);
     const qsf_status st = qsf_quantize_row(type, block, w, cols, importance, data, e, &err);
-    for (size_t i = (size_t)bytes; i < sizeof data; i++) CHECK(data[i] == 0xa5);       /* nothing beyond the row */
+    /* nothing beyond the row */
+    for (size_t i = (size_t)bytes; i < sizeof data; i++) CHECK(data[i] == 0xa5);
     if (st) return st;
-    const qsf_tensor t = { .kind = QSF_K_ATTN_Q, .type = (uint8_t)type, .block = (uint16_t)block, .rows = 1, .cols = cols, .bytes = bytes, .data = data };
+    const qsf_tensor t = { .kind = QSF_K_ATTN_Q, .type = (uint8_t)type, .block = (uint16_t)block, .rows = 1,
+                           .cols = cols, .bytes = bytes, .data = data };
     qsf_dequant_rows(&t, 0, 1, back);
     return QSF_OK;
 }
@@ -39,13 +46,15 @@ static double squared_error(const float *a, const float *b, uint32_t n)
     return e;
 }
 
-/* Relative squared errors of Gaussian weights, a little above what the search reaches (design.md section 6, perf.md section 4). */
+/* Relative squared errors of Gaussian weights, a little above what the search reaches (design.md
+ * section 6, perf.md section 4). */
 TEST(errors_on_gaussian_weights_stay_at_what_the_search_reaches)
 {
     static const struct { uint32_t type, block; double most; } want[] = {
-        { QSF_T_2BIT_SYM, 64, 0.125 }, { QSF_T_2BIT, 64, 0.115 }, { QSF_T_3BIT, 64, 0.037 }, { QSF_T_3BIT_S, 64, 0.042 },
-        { QSF_T_4BIT, 64, 0.0098 }, { QSF_T_4BIT, 32, 0.0085 }, { QSF_T_4BIT_S, 32, 0.0089 }, { QSF_T_4BIT_S, 64, 0.0105 },
-        { QSF_T_5BIT_S, 64, 0.0027 }, { QSF_T_6BIT_S, 64, 0.0007 }, { QSF_T_8BIT, 64, 0.000035 }, { QSF_T_TERNARY, 64, 0.22 },
+        { QSF_T_2BIT_SYM, 64, 0.125 }, { QSF_T_2BIT, 64, 0.115 }, { QSF_T_3BIT, 64, 0.037 },
+        { QSF_T_3BIT_S, 64, 0.042 }, { QSF_T_4BIT, 64, 0.0098 }, { QSF_T_4BIT, 32, 0.0085 },
+        { QSF_T_4BIT_S, 32, 0.0089 }, { QSF_T_4BIT_S, 64, 0.0105 }, { QSF_T_5BIT_S, 64, 0.0027 },
+        { QSF_T_6BIT_S, 64, 0.0007 }, { QSF_T_8BIT, 64, 0.000035 }, { QSF_T_TERNARY, 64, 0.22 },
     };
     for (size_t k = 0; k < sizeof want / sizeof want[0]; k++) {
         float w[MOST], back[MOST];
@@ -57,7 +66,9 @@ TEST(errors_on_gaussian_weights_stay_at_what_the_search_reaches)
             for (int i = 0; i < MOST; i++) s += (double)w[i] * w[i];
         }
         CHECK(e / s < want[k].most);
-        if (!(e / s < want[k].most)) printf("      type %s block %u: %g, allowed %g\n", qsf_type_get(want[k].type)->name, (unsigned)want[k].block, e / s, want[k].most);
+        if (!(e / s < want[k].most))
+            printf("      type %s block %u: %g, allowed %g\n", qsf_type_get(want[k].type)->name,
+                   (unsigned)want[k].block, e / s, want[k].most);
     }
 }
 
@@ -82,10 +93,12 @@ TEST(reported_error_is_the_error_of_the_stored_bytes)
         }
 }
 
-/* Where scale and zero are stored (but at 2 bits), some code means exactly 0, and a weight of 0 gets it. */
+/* Where scale and zero are stored (but at 2 bits), some code means exactly 0,
+ * and a weight of 0 gets it. */
 TEST(zero_stays_zero)
 {
-    static const uint32_t types[] = { QSF_T_3BIT, QSF_T_4BIT, QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_8BIT, QSF_T_TERNARY };
+    static const uint32_t types[] = { QSF_T_3BIT, QSF_T_4BIT, QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S,
+                                      QSF_T_6BIT_S, QSF_T_8BIT, QSF_T_TERNARY };
     for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
         for (int round = 0; round < 200; round++) {
             float w[64], back[64];
@@ -141,8 +154,10 @@ TEST(rows_of_any_length)
 
 TEST(hostile_values_are_errors_that_name_the_column)
 {
-    static const struct { float value; const char *says; } bad[] = { { NAN, "column 17 is not a number" }, { INFINITY, "column 17 is infinite" },
-                                                                     { -INFINITY, "column 17 is infinite" }, { 1e30f, "column 17 is too large" } };
+    static const struct { float value; const char *says; } bad[] = {
+        { NAN, "column 17 is not a number" }, { INFINITY, "column 17 is infinite" },
+        { -INFINITY, "column 17 is infinite" }, { 1e30f, "column 17 is too large" },
+    };
     for (size_t k = 0; k < N_ALL; k++)
         for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
             float w[64] = { 0 };
@@ -191,7 +206,8 @@ TEST(search_is_near_an_exhaustive_one)
         CHECK_EQ(there_and_back(QSF_T_4BIT_S, 64, w, 64, NULL, back, NULL), QSF_OK);
         double mean = 0, e = 0;
         for (int i = 0; i < 64; i++) mean += (double)w[i] * w[i] / 64;
-        for (int i = 0; i < 64; i++) e += sqrt(mean + (double)w[i] * w[i]) * ((double)w[i] - back[i]) * ((double)w[i] - back[i]);
+        for (int i = 0; i < 64; i++)
+            e += sqrt(mean + (double)w[i] * w[i]) * ((double)w[i] - back[i]) * ((double)w[i] - back[i]);
         for (int s = -1000; s <= 1000; s++) {
             const double step = (0.15 + 0.0005 * abs(s)) * (s < 0 ? -1 : 1);
             double sum = 0;

@@ -240,7 +240,7 @@ TEST(sampler_simple_form_is_deterministic_and_in_range)
     CHECK_EQ(qsf_sample(logits, 0, 1, 1), -1);
 }
 
-/* ---- what is passed over is never what would have been chosen ---- */
+/* ---- a token that is passed over would never have been chosen ---- */
 enum { MANY = 3000 };
 typedef struct ranked { float p; int id; } ranked;
 static int by_rank(const void *a, const void *b)

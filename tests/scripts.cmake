@@ -1,7 +1,8 @@
 # The tests that are scripts, with their arguments.  A line here makes one a test.
 # SPDX-License-Identifier: MIT
 
-# One thread, as another test runs beside it; what threads could change, parity_tiny shows with two under "release" and "tsan".
+# One thread, as another test runs beside it; what threads could change, parity_tiny shows with two
+# under "release" and "tsan".
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
@@ -22,12 +23,15 @@ if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no proc
     set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 2)
 endif()
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
-    qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} "${PROJECT_SOURCE_DIR}/include"
+    qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
+        "${PROJECT_SOURCE_DIR}/include"
         $<TARGET_FILE:qsf> ${QSF_STATIC_LIBS})
 endif()
 
-# ---- folders have a direction: symbols are read from objects, so with link-time optimisation there is nothing to see ----
-if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
+# ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
+# is nothing to see ----
+if(CMAKE_NM AND NOT QSF_SANITIZE AND NOT QSF_LTO
+    AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|wasm)$"))
     qsf_script(direction_test 60 direction_test.py ${CMAKE_NM} "$<TARGET_OBJECTS:qsf_objects>"
         "$<TARGET_OBJECTS:qsf_convert_objects>")
 endif()
@@ -35,12 +39,14 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(docs_pages_test 60 docs_pages_test.py)
 endif()
 
-# ---- lines of at most 110 columns ----
+# ---- the shape of every file: lines, functions, headers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(lines_test 60 lines_test.py)
+    qsf_script(shape_test 60 shape_test.py)
 endif()
 
-# ---- what compilers and missing libraries do not change: in one build and under the sanitizers ----
+# ---- what compilers and missing libraries do not change: in one build and under
+# the sanitizers ----
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release" OR QSF_SANITIZE)
     if(qsf_yyjson AND NOT QSF_SANITIZE MATCHES "thread")
         qsf_script(parity_hf 2400 ${parity} --only hf)
@@ -73,20 +79,24 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
         endforeach()
     endforeach()
     qsf_script(memory_test 900 memory_test.py $<TARGET_FILE:qsf-run> --models "${models}")
-    qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert> --models "${models}")
+    qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>
+        --models "${models}")
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
-    qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run> --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
+    qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>
+        --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()
 
-# ./test has SmolLM2 as its real model; what takes long, or says more about figures than about code, is left to --all.
+# ./test has SmolLM2 as its real model; what takes long, or says more about figures than about code,
+# is left to --all.
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
     parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
     tokenizer_exact kernels_test_Nehalem)
 
-if(QSF_SANITIZE)            # two minutes, for files whose readers and writers the C tests hold to the same bytes
+# two minutes, for files whose readers and writers the C tests hold to the same bytes
+if(QSF_SANITIZE)
     qsf_slow(parity_files)
 endif()
 

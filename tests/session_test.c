@@ -18,7 +18,8 @@ static qsf_status save_bytes(void *user, const void *bytes, size_t len)
     return QSF_OK;
 }
 
-static qsf_status load_bytes(bench *b, qsf_seq s, const void *bytes, size_t len, int32_t *ids, size_t cap, size_t *n)
+static qsf_status load_bytes(bench *b, qsf_seq s, const void *bytes, size_t len, int32_t *ids,
+                             size_t cap, size_t *n)
 {
     memfile f;
     memfile_init(&f, bytes, len);
@@ -55,7 +56,8 @@ static bool session_begin(bench *b, qsf_kv_type type, int32_t *ids, saved *s)
 
 TEST(a_loaded_session_goes_on_with_the_same_logits)
 {
-    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_F32, QSF_KV_Q4, QSF_KV_Q2, QSF_KV_Q8V4, QSF_KV_Q4V2 };
+    static const qsf_kv_type types[] = { QSF_KV_Q8, QSF_KV_F16, QSF_KV_F32, QSF_KV_Q4, QSF_KV_Q2, QSF_KV_Q8V4,
+                                         QSF_KV_Q4V2 };
     for (size_t k = 0; k < QSF_ARRAY_LEN(types); k++) {
         bench b;
         saved s, again = { 0 };
@@ -109,7 +111,8 @@ TEST(a_damaged_session_changes_nothing)
         CHECK(st == QSF_E_CORRUPT && n == 0 && b.error.text[0] != 0);
         s.bytes[i] ^= (uint8_t)(1 << i % 8);
     }
-    for (size_t len = 0; len < s.len; len += len < 600 ? 1 : 997) CHECK_EQ(load_bytes(&b, 0, s.bytes, len, got, TOKENS, &n), QSF_E_CORRUPT);
+    for (size_t len = 0; len < s.len; len += len < 600 ? 1 : 997)
+        CHECK_EQ(load_bytes(&b, 0, s.bytes, len, got, TOKENS, &n), QSF_E_CORRUPT);
     s.bytes = realloc(s.bytes, s.len + 1);
     s.bytes[s.len] = 0;
     CHECK_EQ(load_bytes(&b, 0, s.bytes, s.len + 1, got, TOKENS, &n), QSF_E_CORRUPT);
@@ -187,7 +190,8 @@ static qsf_status load_with(bench *b, const saved *s, size_t at, uint32_t value)
     return st;
 }
 
-/* What an embedding in clusters means is in no unit's checksum: a session knows the model by its tables, too. */
+/* What an embedding in clusters means is in no unit's checksum:
+ * a session knows the model by its tables, too. */
 TEST(a_session_of_other_centroids_is_refused)
 {
     saved s = { 0 };
@@ -225,7 +229,9 @@ TEST(a_foreign_session_is_refused)
     if (!session_begin(&b, QSF_KV_Q8, ids, &s)) return;
     const uint32_t tokens_at = 64, scale_at = (uint32_t)(64 + 4 * TOKENS + b.c->kv.layout.kd_at);
     CHECK_EQ(load_with(&b, &s, 56, 0), QSF_OK);                              /* as it is */
-    CHECK_EQ(load_with(&b, &s, 4, 2), QSF_E_UNSUPPORTED);
+    CHECK_EQ(load_with(&b, &s, 4, 3), QSF_E_UNSUPPORTED);
+    CHECK_EQ(load_with(&b, &s, 4, 0), QSF_E_UNSUPPORTED);
+    CHECK_EQ(load_with(&b, &s, 4, 2), QSF_E_CORRUPT);                        /* of a model with state */
     CHECK_EQ(load_with(&b, &s, 16, 1), QSF_E_ARGUMENT);                      /* model */
     CHECK_EQ(load_with(&b, &s, 24, 1), QSF_E_ARGUMENT);                      /* keys */
     CHECK_EQ(load_with(&b, &s, 44, 0), QSF_E_ARGUMENT);                      /* KV type */

@@ -1,4 +1,5 @@
-/* Two small vocabularies, one for each kind of tokenizer: every byte, a few merges and words, special tokens.
+/* Two small vocabularies, one for each kind of tokenizer: every byte, a few merges and words,
+ * special tokens.
  * SPDX-License-Identifier: MIT */
 #ifndef SMALL_VOCAB_H
 #define SMALL_VOCAB_H
@@ -45,7 +46,8 @@ static inline void add_merge(small_vocab *s, const char *left, const char *right
     for (uint32_t i = 0; i < s->v.n_tokens; i++)
         for (int k = 0; k < 2; k++) {
             const char *want = k ? right : left;
-            if (s->at[i + 1] - s->at[i] == strlen(want) && !memcmp(s->text + s->at[i], want, strlen(want))) ids[k] = i;
+            if (s->at[i + 1] - s->at[i] == strlen(want) && !memcmp(s->text + s->at[i], want, strlen(want)))
+                ids[k] = i;
         }
     s->merges[2 * s->v.n_merges] = ids[0];
     s->merges[2 * s->v.n_merges++ + 1] = ids[1];
@@ -56,9 +58,11 @@ enum { BPE_CONTROL = 256, BPE_USER, BPE_AA, BPE_AAAA, BPE_AB, BPE_TOKENS };
 static inline void small_bpe(small_vocab *s, const char *pre)
 {
     small_init(s, QSF_VOCAB_BPE, pre);
-    for (int b = 0; b < 256; b++) {                       /* printable Latin-1 is itself, the rest counts up from U+0100 */
+    /* printable Latin-1 is itself, the rest counts up from U+0100 */
+    for (int b = 0; b < 256; b++) {
         const bool same = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-        const uint32_t c = same ? (uint32_t)b : b < 33 ? 256u + (uint32_t)b : b < 161 ? 256u + 33 + (uint32_t)b - 127 : 256u + 67;
+        const uint32_t c = same ? (uint32_t)b : b < 33 ? 256u + (uint32_t)b : b < 161
+            ? 256u + 33 + (uint32_t)b - 127 : 256u + 67;
         char letter[8] = { 0 };
         qsf_utf8_encode(c, letter);
         add_token(s, letter, QSF_TOKEN_NORMAL, 0);
@@ -76,7 +80,8 @@ static inline void small_bpe(small_vocab *s, const char *pre)
 }
 
 /* <unk> <s> </s>, bytes from 3 on, then words. */
-enum { SPM_WORDS = 259, SPM_SPACE = SPM_WORDS, SPM_H, SPM_I, SPM_HI, SPM_SPACE_H, SPM_SPACE_HI, SPM_TURN, SPM_USER };
+enum { SPM_WORDS = 259, SPM_SPACE = SPM_WORDS, SPM_H, SPM_I, SPM_HI, SPM_SPACE_H, SPM_SPACE_HI,
+       SPM_TURN, SPM_USER };
 static inline void small_spm(small_vocab *s)
 {
     small_init(s, QSF_VOCAB_SPM, "");

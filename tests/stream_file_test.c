@@ -1,4 +1,5 @@
-/* Layers that stream from a real file: by every way of reading, with every read failing in turn, and with the file changed under way.
+/* Layers that stream from a real file: by every way of reading, with every read failing in turn,
+ * and with the file changed under way.
  * SPDX-License-Identifier: MIT */
 #include "native.h"         /* first: it chooses the system's interfaces */
 #include "engine/context.h"
@@ -123,7 +124,10 @@ static qsf_context_options file_options(uint64_t budget)
     return o;
 }
 
-static qsf_context_options tight_options(qsf_io io) { return file_options(tight + (io == QSF_IO_MMAP ? mapped : 0)); }
+static qsf_context_options tight_options(qsf_io io)
+{
+    return file_options(tight + (io == QSF_IO_MMAP ? mapped : 0));
+}
 
 /* o NULL: the model alone. */
 static qsf_status file_open(opened *f, const qsf_platform *p, qsf_io io, const qsf_context_options *o)
@@ -154,7 +158,7 @@ static qsf_status file_run(opened *f, bool *same)
     return st;
 }
 
-/* Layers of more than 256 KB, for what is large goes past the page cache. */
+/* Layers of more than 256 KB, because large reads go past the page cache. */
 static bool make_model(void)
 {
     opened f;
@@ -224,7 +228,8 @@ TEST(every_way_of_reading_gives_the_resident_logits)
             CHECK_EQ(file_run(&f, &same), QSF_OK);
             CHECK(same);
             qsf_context_get_stats(f.c, &s);
-            CHECK(s.ns_check > 0 && s.bytes_read > 0 && s.ns_read > 0 && s.io && s.overlap >= 0 && s.overlap <= 1);
+            CHECK(s.ns_check > 0 && s.bytes_read > 0 && s.ns_read > 0 && s.io && s.overlap >= 0
+                  && s.overlap <= 1);
             if (!every) printf("      %s: %s\n", way_names[w], s.io);
             qsf_context_reset_stats(f.c);
             CHECK_EQ(file_run(&f, &same), QSF_OK);
@@ -239,7 +244,7 @@ TEST(every_way_of_reading_gives_the_resident_logits)
 /* What the program's heap holds: of all threads, with what the C library keeps for itself. */
 static size_t heap_used(void) { return mallinfo2().uordblks + mallinfo2().hblkhd; }
 
-/* The table's own memory is counted by stream_test.c; here it is what lies below the table. */
+/* The table's own memory is counted by plan_test.c; here it is what lies below the table. */
 TEST(nothing_is_taken_of_the_heap_after_the_beginning)
 {
     for (int w = 0; w < 3; w++) {           /* mmap's requests come and go */
@@ -345,7 +350,8 @@ static bool file_keep(void)
     return ok;
 }
 
-typedef enum change { CUT, CUT_TO_NOTHING, OVERWRITTEN, GROWN, N_ERRORS, REPLACED = N_ERRORS, DELETED, UNREADABLE, N_CHANGES } change;
+typedef enum change { CUT, CUT_TO_NOTHING, OVERWRITTEN, GROWN, N_ERRORS, REPLACED = N_ERRORS, DELETED,
+                      UNREADABLE, N_CHANGES } change;
 
 static void change_file(change kind)
 {

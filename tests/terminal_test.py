@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""The chat in a pseudo-terminal: what is typed and pasted arrives, the screen shows it, and the terminal is left as it was.
+"""The chat in a pseudo-terminal: what is typed and pasted arrives, the screen shows it, and the terminal
+is left as it was.
 SPDX-License-Identifier: MIT
 
     terminal_test.py QSF_RUN [unittest options]
 
 Screen is a terminal of the few sequences that the line editor writes; any other fails the test.
 """
-import fcntl, os, pathlib, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time, unicodedata, unittest
+import fcntl, os, pathlib, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time
+import unicodedata, unittest
 
 QSF_RUN = None
 HERE = pathlib.Path(__file__).resolve().parent
 WORK = tempfile.TemporaryDirectory()
 MODEL = None
-LEFT, RIGHT, UP, DOWN, HOME, END, DELETE = "\033[D", "\033[C", "\033[A", "\033[B", "\033[H", "\033[F", "\033[3~"
+LEFT, RIGHT, UP, DOWN, HOME, END, DELETE = ("\033[D", "\033[C", "\033[A", "\033[B", "\033[H",
+                                            "\033[F", "\033[3~")
 
 
 def setUpModule():
@@ -163,7 +166,8 @@ class Terminal:
         end = time.monotonic() + seconds
         while not done():
             if time.monotonic() > end:
-                raise AssertionError(f"{what}\nthe screen shows:\n" + "\n".join(self.screen.lines()) + f"\ncursor {self.screen.x}, {self.screen.y}")
+                raise AssertionError(f"{what}\nthe screen shows:\n" + "\n".join(self.screen.lines())
+                                     + f"\ncursor {self.screen.x}, {self.screen.y}")
             self.read(0.05)
 
     def keys(self, text):
@@ -175,7 +179,8 @@ class Terminal:
                 pass
 
     def shows(self, *lines, at=None):
-        """Waits until these are the last lines of the screen, with the cursor at column `at` of the last, or of the row given."""
+        """Waits until these are the last lines of the screen, with the cursor at column `at` of the last, or
+        of the row given."""
         def done():
             got = self.screen.lines()
             x, y = (at if isinstance(at, tuple) else (at, -1)) if at is not None else (self.screen.x, -1)
@@ -270,7 +275,8 @@ class Typing(Case):
                 (END + ">", "<aXbc>", 6), (HOME + DELETE, "aXbc>", 0), ("\x05\x7f", "aXbc", 4),
                 ("\x01\x06\x0b", "a", 1), ("\x15", "", 0), ("one two  three", "one two  three", 14),
                 ("\x17", "one two", 9), ("\x02\x02\x02\x15", "o", 0), (END + "\x15", "", 0),
-                ("x日y", "x日y", 4), (LEFT + LEFT, "x日y", 1), (RIGHT + "\x08", "xy", 1), ("\x15" + DELETE, "", 0),
+                ("x日y", "x日y", 4), (LEFT + LEFT, "x日y", 1), (RIGHT + "\x08", "xy", 1),
+                ("\x15" + DELETE, "", 0),
                 ("e\u0301o", "e\u0301o", 2), (LEFT + "\x7f", "o", 0), ("\x04", "", 0), ("a b", "a b", 3),
                 ("\033[1;5D" + "+", "a +b", 3), ("\033b\033b" + "-", "-a +b", 1), ("\033[1;3C=", "-a= +b", 3),
                 ("\x15\x0b", "", 0), ("\033OH\033OF\033[5~\033[[Ak", "k", 1), ("\x07\x12", "k", 1),

@@ -1,5 +1,5 @@
-/* The test harness: one file, no dependency, also fit for WebAssembly.  A test is a function; a failed check prints both
- * values, the place, and makes the program exit with 1.
+/* The test harness: one file, no dependency, also fit for WebAssembly.  A test is a function; a
+ * failed check prints both values, the place, and makes the program exit with 1.
  * SPDX-License-Identifier: MIT
  *
  *   TEST(gguf_rejects_tensor_past_end) { CHECK_EQ(qsf_..., QSF_E_CORRUPT); }
@@ -23,19 +23,41 @@ static const char *test_filter;
 #define TEST(name) static void name(void)
 #define RUN(name) test_run(#name, name)
 #define CHECK(cond) do { if (!(cond)) test_fail(__FILE__, __LINE__, #cond); } while (0)
-#define CHECK_EQ(a, b) do { const long long a_ = (long long)(a), b_ = (long long)(b); \
-        if (a_ != b_) { test_fail(__FILE__, __LINE__, #a " == " #b); printf("      %lld != %lld\n", a_, b_); } } while (0)
-#define CHECK_STR(a, b) do { const char *a_ = (a), *b_ = (b); \
-        if (!a_ || !b_ || strcmp(a_, b_)) { test_fail(__FILE__, __LINE__, #a " is " #b); printf("      \"%s\" != \"%s\"\n", a_ ? a_ : "(null)", b_ ? b_ : "(null)"); } } while (0)
-#define CHECK_NEAR(a, b, tol) do { const double a_ = (a), b_ = (b); \
-        if (!(fabs(a_ - b_) <= (tol))) { test_fail(__FILE__, __LINE__, #a " ~ " #b); printf("      %.9g != %.9g (allowed %g)\n", a_, b_, (double)(tol)); } } while (0)
-/* For what a user's machine need not have (../shared data): CI fails on it through QSF_TEST_NO_SKIP=1. */
-#define SKIP(why) do { printf("  skipped: %s\n", why); test_skipped_count++; \
-        if (getenv("QSF_TEST_NO_SKIP")) { test_fail(__FILE__, __LINE__, "skipped where QSF_TEST_NO_SKIP is set"); } return; } while (0)
+#define CHECK_EQ(a, b) do {                                                             \
+        const long long a_ = (long long)(a), b_ = (long long)(b);                       \
+        if (a_ != b_) {                                                                 \
+            test_fail(__FILE__, __LINE__, #a " == " #b);                                \
+            printf("      %lld != %lld\n", a_, b_);                                     \
+        }                                                                               \
+    } while (0)
+#define CHECK_STR(a, b) do {                                                            \
+        const char *a_ = (a), *b_ = (b);                                                \
+        if (!a_ || !b_ || strcmp(a_, b_)) {                                             \
+            test_fail(__FILE__, __LINE__, #a " is " #b);                                \
+            printf("      \"%s\" != \"%s\"\n", a_ ? a_ : "(null)", b_ ? b_ : "(null)"); \
+        }                                                                               \
+    } while (0)
+#define CHECK_NEAR(a, b, tol) do {                                                      \
+        const double a_ = (a), b_ = (b);                                                \
+        if (!(fabs(a_ - b_) <= (tol))) {                                                \
+            test_fail(__FILE__, __LINE__, #a " ~ " #b);                                 \
+            printf("      %.9g != %.9g (allowed %g)\n", a_, b_, (double)(tol));         \
+        }                                                                               \
+    } while (0)
+/* For what a user's machine need not have (../shared data): CI fails on it through
+ * QSF_TEST_NO_SKIP=1. */
+#define SKIP(why) do {                                                                  \
+        printf("  skipped: %s\n", why);                                                 \
+        test_skipped_count++;                                                           \
+        if (getenv("QSF_TEST_NO_SKIP"))                                                 \
+            test_fail(__FILE__, __LINE__, "skipped where QSF_TEST_NO_SKIP is set");     \
+        return;                                                                         \
+    } while (0)
 
 /* For what this build was made without, and says so when it is asked for. */
 #define LEFT_OUT(why) do { printf("  left out of this build: %s\n", why); return; } while (0)
-/* Sweeps take every TEST_EVERYth case where the program runs twenty times slower: under ThreadSanitizer and emulators. */
+/* Sweeps take every TEST_EVERYth case where the program runs twenty times slower: under
+ * ThreadSanitizer and emulators. */
 #if defined(QSF_TEST_SLOW)
 enum { TEST_EVERY = 3 };
 #else
@@ -49,7 +71,8 @@ enum { TEST_THREADS_ONLY = 1 };
 enum { TEST_THREADS_ONLY = 0 };
 #endif
 
-/* What shows that time does not grow with the square of a length: long in one build, short in the others, which run the same C. */
+/* What shows that time does not grow with the square of a length: long in one build, short in the
+ * others, which run the same C. */
 #if defined(QSF_TEST_SHORT) || defined(QSF_TEST_SLOW)
 enum { TEST_LONG = 1 << 15 };
 #else

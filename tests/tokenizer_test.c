@@ -1,7 +1,8 @@
-/* Tokenizers: the vectors of ../shared/data/tokenizers, rules on small vocabularies, hostile sizes, failing memory.
+/* Tokenizers: the vectors of ../shared/data/tokenizers, rules on small vocabularies, hostile sizes,
+ * failing memory.
  * SPDX-License-Identifier: MIT
  *
- *   tokenizer_test --words NAME < text     the lengths, in code points, of the words that a pre-tokenizer cuts
+ *   tokenizer_test --words NAME < text     the lengths, in code points, of a pre-tokenizer's words
  *   tokenizer_test --nfc < text            the text in NFC */
 #include "fault_platform.h"
 #include "text/pretokenize.h"
@@ -9,7 +10,8 @@
 #include "test.h"
 #include "text/tokenizer.h"
 
-static void check_ids(const char *file, int line, const qsf_vocab *v, const char *text, size_t len, int flags, const int32_t *want, size_t n_want)
+static void check_ids(const char *file, int line, const qsf_vocab *v, const char *text, size_t len, int flags,
+                      const int32_t *want, size_t n_want)
 {
     fault_platform host;
     qsf_tokenizer *t;
@@ -29,8 +31,11 @@ static void check_ids(const char *file, int line, const qsf_vocab *v, const char
         printf("\n");
     }
 }
-#define IDS(v, text, flags, ...) do { const int32_t want_[] = { __VA_ARGS__ }; \
-        check_ids(__FILE__, __LINE__, (v), (text), sizeof(text) - 1, (flags), want_, QSF_ARRAY_LEN(want_)); } while (0)
+#define IDS(v, text, flags, ...) do {                                                   \
+        const int32_t want_[] = { __VA_ARGS__ };                                        \
+        check_ids(__FILE__, __LINE__, (v), (text), sizeof(text) - 1, (flags), want_,    \
+                  QSF_ARRAY_LEN(want_));                                                \
+    } while (0)
 
 TEST(bpe_merges_by_rank_then_from_the_left)
 {
@@ -41,7 +46,7 @@ TEST(bpe_merges_by_rank_then_from_the_left)
     IDS(&s.v, "aaa", 0, BPE_AA, 'a');
     IDS(&s.v, "aaaaaaa", 0, BPE_AAAA, BPE_AA, 'a');
     IDS(&s.v, "a a", 0, 'a', ' ', 'a');
-    IDS(&s.v, "\xff\xfe", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);      /* what is no UTF-8 is U+FFFD */
+    IDS(&s.v, "\xff\xfe", 0, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd);      /* U+FFFD for no UTF-8 */
     IDS(&s.v, "a\0a", 0, 'a', 0, 'a');
 }
 
@@ -92,7 +97,8 @@ TEST(spm_joins_by_score_and_falls_back_to_bytes)
     IDS(&s.v, "i", QSF_TOK_ADD_SPECIAL, 1, SPM_SPACE, SPM_I);
     IDS(&s.v, "i\xc3\xa9\xff", 0, SPM_SPACE, SPM_I, 3 + 0xc3, 3 + 0xa9, 3 + 0xff);
     IDS(&s.v, "<turn>hi", QSF_TOK_PARSE_SPECIAL, SPM_TURN, SPM_SPACE_HI);
-    IDS(&s.v, "hhi", 0, SPM_USER, SPM_SPACE, SPM_I);      /* behind a special token begins a word, as in llama.cpp */
+    /* behind a special token begins a word, as in llama.cpp */
+    IDS(&s.v, "hhi", 0, SPM_USER, SPM_SPACE, SPM_I);
     s.v.add_space_prefix = false;
     IDS(&s.v, "hi", 0, SPM_HI);
     IDS(&s.v, " hi", 0, SPM_SPACE_HI);
@@ -130,7 +136,8 @@ TEST(pieces_are_the_bytes_of_tokens)
     CHECK_EQ(qsf_tokenizer_piece(t, SPM_USER, false, &bytes), 2);
     CHECK_EQ(qsf_tokenizer_piece(t, -1, true, &bytes), 0);
     CHECK_EQ(qsf_tokenizer_piece(t, (int32_t)s.v.n_tokens, true, &bytes), 0);
-    CHECK(qsf_tokenizer_is_end(t, SPM_TURN) && qsf_tokenizer_is_end(t, 2) && !qsf_tokenizer_is_end(t, 1) && !qsf_tokenizer_is_end(t, -1));
+    CHECK(qsf_tokenizer_is_end(t, SPM_TURN) && qsf_tokenizer_is_end(t, 2) && !qsf_tokenizer_is_end(t, 1)
+          && !qsf_tokenizer_is_end(t, -1));
     CHECK_EQ(qsf_tokenizer_find(t, "<turn>", 6), SPM_TURN);
     CHECK_EQ(qsf_tokenizer_find(t, "<turn", 5), -1);
     qsf_tokenizer_free(t);
@@ -175,7 +182,8 @@ TEST(unknown_pretokenizers_are_refused_by_name)
     CHECK(strstr(err.text, "klingon") != NULL);
     CHECK(!qsf_pretokenizer_find("") && !qsf_pretokenizer_find("gpt") && !qsf_pretokenizer_find("gpt-2 gpt2")
           && !qsf_pretokenizer_find(" "));
-    CHECK(qsf_pretokenizer_find("gpt-2") && qsf_pretokenizer_find("smollm") && qsf_pretokenizer_find("default"));
+    CHECK(qsf_pretokenizer_find("gpt-2") && qsf_pretokenizer_find("smollm")
+          && qsf_pretokenizer_find("default"));
     CHECK_EQ(host.bytes, 0);
 }
 
@@ -195,7 +203,9 @@ TEST(tokenizer_survives_each_failing_allocation)
             fault_init(&host);
             host.fail_at = n;
             qsf_status st = qsf_tokenizer_new(&host.table, &s[k].v, &t, &err);
-            if (!st) st = qsf_tokenizer_encode(t, "hi e\xcc\x81 aaaa <turn> there", 23, QSF_TOK_PARSE_SPECIAL, ids, 64, &len, &err);
+            if (!st)
+                st = qsf_tokenizer_encode(t, "hi e\xcc\x81 aaaa <turn> there", 23, QSF_TOK_PARSE_SPECIAL, ids,
+                                          64, &len, &err);
             qsf_tokenizer_free(t);
             CHECK_EQ(host.bytes, 0);
             CHECK_EQ(st, host.calls < n ? QSF_OK : QSF_E_MEMORY);
@@ -251,8 +261,10 @@ TEST(words_are_cut_as_each_family_does)
 
 TEST(much_of_one_character_takes_no_quadratic_time)
 {
-    static const char *const names[] = { "gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon", "default", "deepseek-llm", "deepseek-coder", "deepseek-v3",
-                                         "bloom", "viking", "gpt-4o", "tekken", "seed-coder", "ufakzeka", "bailingmoe", NULL };
+    static const char *const names[] = { "gpt-2", "llama-bpe", "qwen2", "qwen35", "smollm", "falcon",
+                                         "default", "deepseek-llm", "deepseek-coder", "deepseek-v3",
+                                         "bloom", "viking", "gpt-4o", "tekken", "seed-coder", "ufakzeka",
+                                         "bailingmoe", NULL };
     static const char letters[] = "a1 \n\xcc<";
     static small_vocab s;
     char *text = malloc(TEST_LONG);
@@ -286,7 +298,8 @@ static const char *pushed(const char *text, size_t len, size_t step)
     static char out[1024];
     qsf_utf8_tail tail = { 0 };
     size_t n = 0;
-    for (size_t i = 0; i < len; i += step) n += qsf_utf8_push(&tail, text + i, QSF_MIN(step, len - i), out + n);
+    for (size_t i = 0; i < len; i += step)
+        n += qsf_utf8_push(&tail, text + i, QSF_MIN(step, len - i), out + n);
     out[n] = 0;
     return out;
 }
@@ -345,7 +358,8 @@ TEST(nfc_composes_and_orders)
 
 TEST(nfc_orders_long_runs_of_marks)
 {
-    enum { RUN = 100 };                                   /* above (230) and below (220) in turn: all below first */
+    /* above (230) and below (220) in turn: all below first */
+    enum { RUN = 100 };
     uint32_t in[RUN + 1] = { 'q' }, work[4 * RUN + 4], out[4 * RUN + 4];
     for (int i = 1; i <= RUN; i++) in[i] = i % 2 ? 0x301 : 0x323;
     CHECK_EQ(qsf_nfc(in, RUN + 1, work, out), RUN + 1);
@@ -368,7 +382,8 @@ static char *file_text(const char *path, size_t *len)
     return text;
 }
 
-static void check_vector(const qsf_model *m, const char *name, int number, const char *text, size_t len, char *line)
+static void check_vector(const qsf_model *m, const char *name, int number, const char *text,
+                         size_t len, char *line)
 {
     int32_t ids[256], want[256];
     size_t n, n_want = 0;
@@ -394,7 +409,8 @@ TEST(vectors_of_llama_cpp_are_met)
         qsf_model *m;
         qsf_error err;
         qsf_model_options o;
-        const int n = snprintf(path, sizeof path - 8, "%s/data/tokenizers/ggml-vocab-%s.gguf", shared ? shared : "../shared", names[i]);
+        const int n = snprintf(path, sizeof path - 8, "%s/data/tokenizers/ggml-vocab-%s.gguf",
+                               shared ? shared : "../shared", names[i]);
         memcpy(path + n, ".inp", 5);
         char *in = file_text(path, &in_len);
         if (!in) SKIP("no data/tokenizers in QSF_SHARED_DIR");

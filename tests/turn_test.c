@@ -1,114 +1,6 @@
 /* Turns: what they give, what they keep, where they end, alone and together.
  * SPDX-License-Identifier: MIT */
-#include "engine_bench.h"
-
-enum { PROMPT = 20, MOST = 24, N_CTX = 64, TEXT = 4096 };
-
-/* What a turn gave. */
-typedef struct heard {
-    int32_t ids[2 * N_CTX];
-    size_t  n, len, pieces;
-    char    text[TEXT];
-    bool    cut;
-    qsf_turn_end end;
-} heard;
-
-typedef struct scene {
-    bench        b;
-    qsf_turn    *turn;
-    qsf_sampler *sampler;
-    qsf_sampler_options so;
-    int32_t      prompt[N_CTX];
-} scene;
-
-static qsf_context_options scene_context(void)
-{
-    qsf_context_options co = bench_options();
-    co.n_ctx = N_CTX;
-    co.n_batch = 16;
-    co.n_logits = 16;
-    return co;
-}
-
-static bool scene_sampler(scene *s, float temperature, uint64_t seed)
-{
-    qsf_sampler_free(s->sampler);
-    s->sampler = NULL;
-    qsf_sampler_defaults(&s->so);
-    s->so.temperature = temperature;
-    s->so.repeat_penalty = 1.2f;
-    s->so.seed = seed;
-    return bench_ok(&s->b, qsf_sampler_new(s->b.m, &s->so, &s->sampler, &s->b.error));
-}
-
-/* A new context, with a turn of its sequence 0. */
-static bool scene_open(scene *s, const qsf_context_options *co)
-{
-    qsf_turn_free(s->turn);
-    s->turn = NULL;
-    return bench_context(&s->b, co) && bench_ok(&s->b, qsf_turn_new(s->b.c, 0, &s->turn, &s->b.error));
-}
-
-static bool scene_begin(scene *s)
-{
-    const tiny_options o = tiny_defaults();
-    const qsf_context_options co = scene_context();
-    *s = (scene){ 0 };
-    if (!bench_write(&s->b, &o) || !bench_open(&s->b) || !scene_open(s, &co)) return false;
-    bench_tokens(s->prompt, N_CTX, 256, 7);
-    return scene_sampler(s, 1, 5);
-}
-
-static void scene_end(scene *s)
-{
-    qsf_turn_free(s->turn);
-    qsf_sampler_free(s->sampler);
-    bench_end(&s->b);
-}
-
-static qsf_turn_options options(int64_t most)
-{
-    qsf_turn_options o;
-    qsf_turn_defaults(&o);
-    o.max_tokens = most;
-    o.ignore_end = true;
-    return o;
-}
-
-static void hear(heard *h, const qsf_turn_piece *p)
-{
-    CHECK_EQ(p->token < 0, p->end != QSF_TURN_GOES_ON);
-    CHECK(p->text[p->len] == 0 && h->len + p->len < TEXT);
-    if (p->token >= 0) h->ids[h->n++] = p->token;
-    memcpy(h->text + h->len, p->text, p->len);
-    h->text[h->len += p->len] = 0;
-    h->end = p->end;
-    h->cut = p->cut;
-    h->pieces++;
-}
-
-/* Pieces until the turn wants rows or has ended; true: it has ended. */
-static bool pieces(qsf_turn *t, heard *h)
-{
-    qsf_turn_piece p = { .size = sizeof p };
-    while (!p.end) {
-        const qsf_status st = qsf_turn_next(t, &p);
-        if (st == QSF_PENDING) return false;
-        CHECK_EQ(st, QSF_OK);
-        if (st) return true;
-        hear(h, &p);
-    }
-    return true;
-}
-
-/* A whole turn, with a fresh sampler of the same seed. */
-static void answer(scene *s, const int32_t *ids, size_t n, const qsf_turn_options *o, heard *h)
-{
-    memset(h, 0, sizeof *h);
-    if (!scene_sampler(s, s->so.temperature, s->so.seed)) return;
-    CHECK_EQ(qsf_turn_begin(s->turn, ids, n, s->sampler, o), QSF_OK);
-    while (!pieces(s->turn, h)) (void)qsf_turn_step(s->turn, NULL);
-}
+#include "turn_scene.h"
 
 static void check_same(const heard *a, const heard *b)
 {
@@ -116,13 +8,6 @@ static void check_same(const heard *a, const heard *b)
     CHECK(!memcmp(a->ids, b->ids, a->n * sizeof *a->ids));
     CHECK_STR(a->text, b->text);
     CHECK_EQ(a->end, b->end);
-}
-
-static qsf_turn_state state(const scene *s)
-{
-    qsf_turn_state t = { .size = sizeof t };
-    qsf_turn_get_state(s->turn, &t);
-    return t;
 }
 
 TEST(a_turn_gives_what_feeding_and_picking_gives)
@@ -218,127 +103,6 @@ TEST(a_window_that_has_dropped_the_prefix_begins_anew)
     scene_end(&s);
 }
 
-/* The place in the text where the i-th token's text is whole. */
-static size_t text_after(const scene *s, const heard *h, size_t i)
-{
-    char text[TEXT];
-    size_t len = 0;
-    qsf_utf8_tail tail = { 0 };
-    for (size_t k = 0; k <= i; k++) {
-        const char *piece;
-        const size_t n = qsf_token_piece(s->b.m, h->ids[k], false, &piece);
-        len += qsf_utf8_push(&tail, piece, n, text + len);
-    }
-    return len;
-}
-
-TEST(a_stop_text_ends_the_answer_wherever_tokens_part_it)
-{
-    scene s;
-    heard all, h;
-    if (!scene_begin(&s)) return;
-    qsf_turn_options o = options(MOST);
-    answer(&s, s.prompt, PROMPT, &o, &all);
-    for (size_t from = 0; from < all.len; from++) {
-        for (size_t len = 1; len <= 7 && from + len <= all.len; len += 3) {
-            const char *stop = all.text + from;
-            size_t place = 0;
-            while (memcmp(all.text + place, stop, len)) place++;    /* it may be there before */
-            o.stops = &stop;
-            o.stop_lengths = &len;
-            o.n_stops = 1;
-            answer(&s, s.prompt, PROMPT, &o, &h);
-            CHECK_EQ(h.end, QSF_TURN_STOP_TEXT);
-            CHECK(h.len == place && !memcmp(h.text, all.text, place));
-            CHECK(!h.cut && h.n <= all.n && !memcmp(h.ids, all.ids, h.n * sizeof *h.ids));
-            CHECK(text_after(&s, &all, h.n - 1) >= place + len);    /* no token more than it took */
-            if (h.n > 1) CHECK(text_after(&s, &all, h.n - 2) < place + len);
-        }
-    }
-    scene_end(&s);
-}
-
-TEST(what_only_begins_as_a_stop_text_is_given_in_the_end)
-{
-    scene s;
-    heard all, h;
-    char never[TEXT + 8];
-    if (!scene_begin(&s)) return;
-    qsf_turn_options o = options(MOST);
-    answer(&s, s.prompt, PROMPT, &o, &all);
-    for (size_t n = 1; n <= 9; n += 4) {
-        qsf_format(never, sizeof never, "%s<never>", all.text + all.len - n);
-        const char *stops[] = { "", never, "not there either" };
-        o.stops = stops;
-        o.n_stops = 3;
-        answer(&s, s.prompt, PROMPT, &o, &h);
-        CHECK_STR(h.text, all.text);
-        CHECK_EQ(h.end, QSF_TURN_MOST);
-        CHECK_EQ(h.pieces, MOST + 1);
-    }
-    /* Of several the one that comes first, also where a longer one has begun before it. */
-    char late[TEXT];
-    qsf_format(late, sizeof late, "%.9s<never>", all.text + 2);
-    const char *two[] = { late, all.text + 6, all.text + 4 };
-    const size_t lengths[] = { strlen(late), 3, 4 };
-    o.stops = two;
-    o.stop_lengths = lengths;
-    answer(&s, s.prompt, PROMPT, &o, &h);
-    CHECK_EQ(h.end, QSF_TURN_STOP_TEXT);
-    CHECK(h.len <= 6 && !memcmp(h.text, all.text, h.len));
-    scene_end(&s);
-}
-
-TEST(every_piece_is_whole_characters)
-{
-    scene s;
-    if (!scene_begin(&s)) return;
-    int cut = 0;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        heard h;
-        qsf_turn_piece p = { .size = sizeof p };
-        const qsf_turn_options o = options(MOST);
-        if (!scene_sampler(&s, 3, seed)) return;
-        CHECK_EQ(qsf_turn_begin(s.turn, s.prompt, PROMPT, s.sampler, &o), QSF_OK);
-        memset(&h, 0, sizeof h);
-        while (!p.end) {
-            if (qsf_turn_next(s.turn, &p)) {
-                (void)qsf_turn_step(s.turn, NULL);
-                continue;
-            }
-            qsf_utf8_tail tail = { 0 };
-            char whole[64];
-            CHECK_EQ(qsf_utf8_push(&tail, p.text, p.len, whole), p.len);
-            CHECK(tail.len == 0 && !memcmp(whole, p.text, p.len));
-            cut += p.cut;
-        }
-    }
-    CHECK(cut > 0);                     /* bytes at random end inside a character now and then */
-    scene_end(&s);
-}
-
-TEST(an_end_token_ends_the_answer_unless_it_is_ignored)
-{
-    scene s;
-    heard h, all;
-    bool ended = false;
-    if (!scene_begin(&s)) return;
-    for (uint64_t seed = 1; seed < 200 && !ended; seed++) {
-        qsf_turn_options o = options(40);
-        if (!scene_sampler(&s, 2, seed)) return;
-        answer(&s, s.prompt, PROMPT, &o, &all);
-        o.ignore_end = false;
-        answer(&s, s.prompt, PROMPT, &o, &h);
-        CHECK(h.n <= all.n && !memcmp(h.ids, all.ids, h.n * sizeof *h.ids));
-        ended = h.end == QSF_TURN_END_TOKEN;
-        CHECK_EQ(ended, h.n < all.n);
-        if (ended) CHECK(qsf_token_is_end(s.b.m, all.ids[h.n]));
-        else CHECK_EQ(h.end, QSF_TURN_MOST);
-    }
-    CHECK(ended);
-    scene_end(&s);
-}
-
 TEST(no_token_computes_the_prompt_alone)
 {
     scene s;
@@ -348,37 +112,6 @@ TEST(no_token_computes_the_prompt_alone)
     answer(&s, s.prompt, PROMPT, &o, &h);
     CHECK(h.n == 0 && h.pieces == 1 && h.end == QSF_TURN_MOST && qsf_seq_length(s.b.c, 0) == PROMPT);
     CHECK(qsf_logits(s.b.c, 0) != NULL);
-    scene_end(&s);
-}
-
-TEST(a_full_context_ends_the_answer_and_is_no_failure)
-{
-    scene s;
-    heard h;
-    if (!scene_begin(&s)) return;
-    for (uint32_t draft = 0; draft <= QSF_DRAFT_MOST; draft += QSF_DRAFT_MOST) {
-        qsf_turn_options o = options(-1);
-        o.draft = draft;
-        answer(&s, s.prompt, PROMPT, &o, &h);
-        CHECK_EQ(h.end, QSF_TURN_FULL);
-        CHECK_EQ(h.n, N_CTX - PROMPT + 1);
-        CHECK_EQ(qsf_turn_error(s.turn)->status, QSF_E_FULL);
-        CHECK(strstr(qsf_turn_error(s.turn)->text, "64 positions") != NULL);
-        CHECK_EQ(qsf_seq_length(s.b.c, 0), N_CTX);
-    }
-    int32_t longer[N_CTX + 1] = { 0 };
-    qsf_stats before, after;
-    qsf_context_get_stats(s.b.c, &before);
-    memcpy(longer, s.prompt, 12 * sizeof *longer);
-    CHECK_EQ(qsf_turn_begin(s.turn, longer, N_CTX + 1, s.sampler, NULL), QSF_E_FULL);
-    CHECK_STR(qsf_turn_error(s.turn)->text, "the prompt has 65 tokens, the context 64 positions");
-    CHECK_EQ(qsf_turn_step(s.turn, NULL), QSF_OK);          /* nothing is under way */
-    qsf_context_get_stats(s.b.c, &after);
-    CHECK(after.tokens_prompt == before.tokens_prompt && after.tokens_generated == before.tokens_generated);
-    CHECK_EQ(state(&s).n_kept, 12);                         /* and what both begin with stays */
-    const qsf_turn_options o = options(3);
-    answer(&s, s.prompt, PROMPT, &o, &h);
-    CHECK(state(&s).n_kept == 12 && h.end == QSF_TURN_MOST);
     scene_end(&s);
 }
 
@@ -415,6 +148,7 @@ TEST(cancelling_between_steps_leaves_what_is_computed)
 
 /* Guesses from a list of the right tokens, every third of them wrong. */
 typedef struct oracle { const int32_t *ids; size_t n, asked; } oracle;
+
 static size_t oracle_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     oracle *w = user;
@@ -679,12 +413,7 @@ int main(int argc, char **argv)
     RUN(a_turn_gives_what_feeding_and_picking_gives);
     RUN(what_a_prompt_has_in_common_with_the_sequence_is_kept);
     RUN(a_window_that_has_dropped_the_prefix_begins_anew);
-    RUN(a_stop_text_ends_the_answer_wherever_tokens_part_it);
-    RUN(what_only_begins_as_a_stop_text_is_given_in_the_end);
-    RUN(every_piece_is_whole_characters);
-    RUN(an_end_token_ends_the_answer_unless_it_is_ignored);
     RUN(no_token_computes_the_prompt_alone);
-    RUN(a_full_context_ends_the_answer_and_is_no_failure);
     RUN(cancelling_between_steps_leaves_what_is_computed);
     RUN(guesses_change_no_token);
     RUN(a_host_that_never_blocks_hears_of_missing_bytes);

@@ -6,7 +6,8 @@
 #include "tensor/ggml_tiles.h"
 #include "golden/types_golden.h"
 
-static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
+static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT,
+                                   QSF_T_TERNARY, QSF_T_8BIT,
                                    QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S };
 static const uint32_t blocks[] = { 32, 64, 128, 256 };
 
@@ -19,7 +20,8 @@ static uint32_t rnd(void)
 
 static qsf_tensor make(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols)
 {
-    qsf_tensor t = { .type = (uint8_t)type, .packing = (uint8_t)packing, .block = (uint16_t)block, .rows = rows, .cols = cols };
+    qsf_tensor t = { .type = (uint8_t)type, .packing = (uint8_t)packing, .block = (uint16_t)block,
+                     .rows = rows, .cols = cols };
     CHECK_EQ(qsf_tensor_bytes(type, packing, block, rows, cols, &t.bytes, NULL), QSF_OK);
     t.data = calloc(1, (size_t)t.bytes);
     return t;
@@ -33,7 +35,8 @@ static void fill(qsf_tensor *t)
     for (uint64_t i = 0; i < t->bytes; i++) p[i] = (uint8_t)rnd();
     for (uint64_t at = 0; at < t->bytes; at += each) {
         qsf_put16(p + at, qsf_f32_to_f16((float)(rnd() % 1000 + 1) / 4096));
-        if (qsf_type_get(t->type)->has_zero) qsf_put16(p + at + 2, qsf_f32_to_f16((float)(rnd() % 1000) / -1024));
+        if (qsf_type_get(t->type)->has_zero)
+            qsf_put16(p + at + 2, qsf_f32_to_f16((float)(rnd() % 1000) / -1024));
     }
 }
 
@@ -89,8 +92,10 @@ TEST(types_tiles_hold_the_same_values)
         for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++)
             for (size_t n = 0; n < QSF_ARRAY_LEN(rows); n++) {
                 const uint32_t cols = blocks[b] * (uint32_t)(n + 1) - (n % 2 ? 3 : 0);
-                qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols), tiles = make(tiling[k], 1, blocks[b], rows[n], cols);
-                float *x = malloc((size_t)rows[n] * cols * sizeof *x), *y = malloc((size_t)rows[n] * cols * sizeof *y);
+                qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols),
+                    tiles = make(tiling[k], 1, blocks[b], rows[n], cols);
+                float *x = malloc((size_t)rows[n] * cols * sizeof *x),
+                    *y = malloc((size_t)rows[n] * cols * sizeof *y);
                 seed = 1000 * k + 10 * b + n;
                 fill(&t);
                 qsf_pack_tiles(&t, (void *)(uintptr_t)tiles.data);
@@ -140,12 +145,14 @@ TEST(types_gguf_values_equal_the_python_package)
     float out[256];
     for (size_t k = 0; k < QSF_ARRAY_LEN(types_golden); k++) {
         const uint32_t type = QSF_T_GGML + types_golden[k].type, cols = types_golden[k].cols;
-        qsf_tensor t = { .type = (uint8_t)type, .block = cols == 256 ? 256 : 32, .rows = 1, .cols = cols, .data = types_golden[k].bytes };
+        qsf_tensor t = { .type = (uint8_t)type, .block = cols == 256 ? 256 : 32, .rows = 1, .cols = cols,
+                         .data = types_golden[k].bytes };
         CHECK_EQ(qsf_tensor_bytes(type, 0, t.block, 1, cols, &t.bytes, NULL), QSF_OK);
         qsf_dequant_rows(&t, 0, 1, out);
         for (uint32_t i = 0; i < cols; i++) {
             const float want = qsf_f32_from_bits(types_golden[k].bits[i]);
-            if (fabsf(out[i] - want) > 1e-6f * fabsf(want) + 1e-6f) printf("      %s value %u\n", qsf_type_get(type)->name, i);
+            if (fabsf(out[i] - want) > 1e-6f * fabsf(want) + 1e-6f)
+                printf("      %s value %u\n", qsf_type_get(type)->name, i);
             CHECK_NEAR(out[i], want, 1e-6 * fabsf(want) + 1e-6);
         }
     }
@@ -159,10 +166,12 @@ TEST(types_gguf_tiles_lose_nothing)
         QSF_T_Q5_K, QSF_T_Q6_K, QSF_T_IQ4_NL, QSF_T_IQ4_XS,
     };
     for (size_t k = 0; k < QSF_ARRAY_LEN(types); k++) {
-        const uint32_t type = types[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block, rows = k % 2 ? 48 : 33 + (uint32_t)k;
+        const uint32_t type = types[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block,
+            rows = k % 2 ? 48 : 33 + (uint32_t)k;
         const uint32_t each = qsf_type_get(type)->own_bytes;
         qsf_tensor t = make(type, 0, block, rows, cols), tiles = t;
-        uint8_t *data = malloc((size_t)qsf_ggml_tiled_bytes(&t)), *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[256];
+        uint8_t *data = malloc((size_t)qsf_ggml_tiled_bytes(&t)),
+            *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[256];
         qsf_tensor *const one = &tiles;
         qsf_pool *pool = NULL;
         if (k % 3) CHECK_EQ(qsf_pool_new(qsf_platform_native(), 3, &pool, NULL), QSF_OK);
@@ -179,15 +188,19 @@ TEST(types_gguf_tiles_lose_nothing)
         CHECK_EQ(tiles.bytes, t.bytes / rows * ((rows + 15) / 16 * 16));
         qsf_dequant_rows(&tiles, 0, rows, y);
         /* NaN (random scales) differ in nothing that matters. */
-        for (uint32_t i = 0; i < rows * cols; i++) if (x[i] == x[i] || y[i] == y[i]) CHECK_EQ(qsf_f32_bits(x[i]), qsf_f32_bits(y[i]));
+        for (uint32_t i = 0; i < rows * cols; i++)
+            if (x[i] == x[i] || y[i] == y[i]) CHECK_EQ(qsf_f32_bits(x[i]), qsf_f32_bits(y[i]));
         qsf_dequant_rows(&tiles, rows - 1, 1, y);
-        for (uint32_t i = 0; i < cols; i++) if (x[(rows - 1) * cols + i] == x[(rows - 1) * cols + i]) CHECK_EQ(qsf_f32_bits(x[(rows - 1) * cols + i]), qsf_f32_bits(y[i]));
+        for (uint32_t i = 0; i < cols; i++)
+            if (x[(rows - 1) * cols + i] == x[(rows - 1) * cols + i])
+                CHECK_EQ(qsf_f32_bits(x[(rows - 1) * cols + i]), qsf_f32_bits(y[i]));
         for (uint32_t r = 0; tiles.type >= QSF_T_GGML && r < rows; r++)
             for (uint32_t b = 0; b < 3; b++) {
                 qsf_ggml_from_tile(type, data + (r / 16 * 3 + b) * 16 * each, r % 16, back);
                 CHECK(!memcmp(back, (const uint8_t *)t.data + (r * 3 + b) * each, each));
             }
-        for (uint32_t r = rows; tiles.type >= QSF_T_GGML && r < (rows + 15) / 16 * 16; r++) {         /* what fills the last strip is zero */
+        /* what fills the last strip is zero */
+        for (uint32_t r = rows; tiles.type >= QSF_T_GGML && r < (rows + 15) / 16 * 16; r++) {
             qsf_ggml_from_tile(type, data + r / 16 * 3 * 16 * each, r % 16, back);
             for (uint32_t i = 0; i < each; i++) CHECK_EQ(back[i], 0);
         }
@@ -242,7 +255,8 @@ TEST(types_half_floats_are_exact)
     const qsf_tensor t = { .type = QSF_T_F16, .block = 1, .rows = 1, .cols = 65536, .data = bytes };
     for (uint32_t h = 0; h < 65536; h++) qsf_put16(bytes + 2 * h, (uint16_t)h);
     qsf_dequant_rows(&t, 0, 1, out);
-    for (uint32_t h = 0; h < 65536; h++) CHECK_EQ(qsf_f32_bits(out[h]), qsf_f32_bits(qsf_f16_to_f32((uint16_t)h)));
+    for (uint32_t h = 0; h < 65536; h++)
+        CHECK_EQ(qsf_f32_bits(out[h]), qsf_f32_bits(qsf_f16_to_f32((uint16_t)h)));
     free(out);
     free(bytes);
 }

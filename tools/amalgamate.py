@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the library and qsf-run as one C file:  tools/amalgamate.py [OUT], then  cc -O3 -o qsf-run qsf.c -lpthread -lm
+"""Writes the library and qsf-run as one C file: tools/amalgamate.py [OUT], then cc -O3 -o qsf-run
+qsf.c -lpthread -lm
 SPDX-License-Identifier: MIT
 
-Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert and qsf-bench) in that order; our own headers are put in
-where they are first included, the system's stay as they are.  No third-party code, so no compression: -DQSF_HAVE_LZ4 -llz4 and
-so on bring it back.
+Every file of core/, kernels/, platform/native/ and cli/ (without qsf-convert and qsf-bench) in that order;
+our own headers are put in where they are first included, the system's stay as they are. No third-party code,
+so no compression: -DQSF_HAVE_LZ4 -llz4 and so on bring it back.
 """
 import pathlib, re, sys
 

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Fetches the optional libraries' sources (lz4, zstd, yyjson), pinned by SHA-256, for builds without system packages.
+# Fetches the optional libraries' sources (lz4, zstd, yyjson), pinned by SHA-256, for builds without
+# system packages.
 # SPDX-License-Identifier: MIT
 #
-#   tools/deps.sh        unpacks into $QSF_CACHE/deps (default ~/.cache/qsf/deps), where CMake looks for them
+#   tools/deps.sh        unpacks into $QSF_CACHE/deps (default ~/.cache/qsf/deps), where CMake looks
+#                        for them
 #
-# The packages are Python source archives that carry the C sources; pip fetches them from wherever it is configured to.
+# The packages are Python source archives that carry the C sources; pip fetches them from wherever
+# it is configured to.
 set -eu
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 python=${QSF_PYTHON:-python3}

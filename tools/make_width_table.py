@@ -8,7 +8,8 @@ SPDX-License-Identifier: MIT
 import unicodedata2 as u
 
 assert u.unidata_version == "16.0.0", u.unidata_version
-# Of the format characters these are seen: the soft hyphen, and marks that stand around the numbers behind them.
+# Of the format characters these are seen: the soft hyphen, and marks that stand around the
+# numbers behind them.
 SEEN = {0xad, *range(0x600, 0x606), 0x6dd, 0x70f, 0x890, 0x891, 0x8e2, 0x110bd, 0x110cd}
 # Vowels and final consonants of Hangul in parts: they join the consonant before them.
 JOINED = [(0x1160, 0x11ff), (0xd7b0, 0xd7c6), (0xd7cb, 0xd7fb)]
@@ -27,7 +28,7 @@ def width(c):
     if within(c, PLANNED):
         return 2
     if category == "Cn":
-        return None                     # joins what is around it: fewer ranges
+        return None                     # joins its neighbours: fewer ranges
     return 2 if u.east_asian_width(chr(c)) in "WF" else 1
 
 

@@ -1,4 +1,5 @@
-# What ./run and ./test have in common: the cache folder, and programs that a fresh machine lacks.  Sourced, not run.
+# What ./run and ./test have in common: the cache folder, and programs that a fresh machine lacks.
+# Sourced, not run.
 # SPDX-License-Identifier: MIT
 QSF_CACHE=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 export QSF_CACHE
@@ -8,7 +9,8 @@ say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# need PACKAGE...      installs Debian packages that are not there; without apt or root it says what to install
+# need PACKAGE...      installs Debian packages that are not there; without apt or root it says what
+#                      to install
 # may_need PACKAGE...  the same for what only makes things faster: where that fails, all goes on
 apt_is_fresh= may_fail=
 need() {
@@ -31,10 +33,12 @@ need() {
     fi
     say "installing$missing"
     if [ -z "$apt_is_fresh" ]; then
-        $as_root apt-get update -q >>"$QSF_CACHE/apt.log" 2>&1 || say "apt-get update failed; trying with what is known"
+        $as_root apt-get update -q >>"$QSF_CACHE/apt.log" 2>&1 \
+            || say "apt-get update failed; trying with what is known"
         apt_is_fresh=1
     fi
-    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y --no-install-recommends $missing >>"$QSF_CACHE/apt.log" 2>&1 || {
+    DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y --no-install-recommends $missing \
+        >>"$QSF_CACHE/apt.log" 2>&1 || {
         [ -n "$may_fail" ] || tail -5 "$QSF_CACHE/apt.log" >&2
         cannot "apt-get install$missing failed"
     }

@@ -1,13 +1,17 @@
 #!/bin/sh
-# Gets a compiler for WebAssembly (Clang, LLD and a WASI C library, in one pinned package) and prints its folder.
+# Gets a compiler for WebAssembly (Clang, LLD and a WASI C library, in one pinned package) and
+# prints its folder.
 # SPDX-License-Identifier: MIT
 #
-#   tools/wasm-toolchain.sh      into $QSF_CACHE/wasm (default ~/.cache/qsf/wasm), where cmake/toolchains/wasm.cmake looks for it
+#   tools/wasm-toolchain.sh      into $QSF_CACHE/wasm (default ~/.cache/qsf/wasm), where
+#                                cmake/toolchains/wasm.cmake looks for it
 #
-# Nothing is fetched where WASI_SDK_PATH names an installed wasi-sdk or EMSDK an activated emsdk: their Clang does as well (with emsdk the
-# engine only, since it has no WASI C library).  Emscripten's run time is not used in any case: the modules bring their own platform.
+# Nothing is fetched where WASI_SDK_PATH names an installed wasi-sdk or EMSDK an activated emsdk:
+# their Clang does as well (with emsdk the engine only, since it has no WASI C library).
+# Emscripten's run time is not used in any case: the modules bring their own platform.
 #
-# The package is Zig's Python wheel, which holds Clang, LLD and the sources of a C library; pip fetches it from wherever it is configured to.
+# The package is Zig's Python wheel, which holds Clang, LLD and the sources of a C library; pip
+# fetches it from wherever it is configured to.
 set -eu
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 python=${QSF_PYTHON:-python3}
@@ -37,14 +41,18 @@ rm -rf "$sdk"
 mv "$work" "$sdk"
 trap - EXIT
 mkdir -p "$sdk/bin" "$sdk/lib"
-tool() { printf '#!/bin/sh\nZIG_GLOBAL_CACHE_DIR=%s/cache ZIG_LOCAL_CACHE_DIR=%s/cache exec %s/zig/zig %s "$@"\n' "$sdk" "$sdk" "$sdk" "$2" >"$sdk/bin/$1"; }
+tool() {
+    printf '#!/bin/sh\nZIG_GLOBAL_CACHE_DIR=%s/cache ZIG_LOCAL_CACHE_DIR=%s/cache exec %s/zig/zig %s "$@"\n' \
+        "$sdk" "$sdk" "$sdk" "$2" >"$sdk/bin/$1"
+}
 tool clang 'cc --target=wasm32-wasi'
 tool wasm-ld wasm-ld
 tool llvm-ar ar
 tool llvm-ranlib ranlib
 chmod +x "$sdk"/bin/*
 
-# The C library is compiled with the first program that is linked; the engine is linked with it by hand.
+# The C library is compiled with the first program that is linked; the engine is linked
+# with it by hand.
 echo 'int main(void) { return 0; }' >"$sdk/probe.c"
 "$sdk/bin/clang" -O2 "$sdk/probe.c" -o "$sdk/probe.wasm"
 for library in libc libzigc libcompiler_rt; do

@@ -1,10 +1,12 @@
-# WebAssembly: an installed wasi-sdk or emsdk where WASI_SDK_PATH or EMSDK names one, else what tools/wasm-toolchain.sh fetched.
+# WebAssembly: an installed wasi-sdk or emsdk where WASI_SDK_PATH or EMSDK names one, else what
+# tools/wasm-toolchain.sh fetched.
 # SPDX-License-Identifier: MIT
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/..")
 set(CMAKE_SYSTEM_NAME WASI)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 
-# QSF_WASM_SDK is kept in the cache and handed on to CMake's trial builds, which do not see this environment.
+# QSF_WASM_SDK is kept in the cache and handed on to CMake's trial builds, which do not see
+# this environment.
 if(NOT QSF_WASM_SDK)
     if(DEFINED ENV{WASI_SDK_PATH})
         set(sdk "$ENV{WASI_SDK_PATH}")
@@ -21,7 +23,8 @@ if(NOT QSF_WASM_SDK)
 endif()
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES QSF_WASM_SDK)
 
-# QSF_WASM_LIBRARIES: memory and maths for the engine's modules, which are linked without anything that speaks to a system.
+# QSF_WASM_LIBRARIES: memory and maths for the engine's modules, which are linked without anything
+# that speaks to a system.
 set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
 set(bin "${QSF_WASM_SDK}/bin")
 if(EXISTS "${QSF_WASM_SDK}/upstream/bin/clang")             # emsdk: no WASI here
@@ -35,13 +38,15 @@ if(EXISTS "${QSF_WASM_SDK}/upstream/bin/clang")             # emsdk: no WASI her
 elseif(EXISTS "${QSF_WASM_SDK}/share/wasi-sysroot")         # wasi-sdk
     set(CMAKE_C_COMPILER_TARGET wasm32-wasip1)
     set(CMAKE_SYSROOT "${QSF_WASM_SDK}/share/wasi-sysroot")
-    file(GLOB QSF_WASM_LIBRARIES "${CMAKE_SYSROOT}/lib/wasm32-wasip1/libc.a" "${QSF_WASM_SDK}/lib/clang/*/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a"
+    file(GLOB QSF_WASM_LIBRARIES "${CMAKE_SYSROOT}/lib/wasm32-wasip1/libc.a"
+        "${QSF_WASM_SDK}/lib/clang/*/lib/wasm32-unknown-wasip1/libclang_rt.builtins.a"
         "${QSF_WASM_SDK}/lib/clang/*/lib/wasip1/libclang_rt.builtins-wasm32.a")
 elseif(EXISTS "${QSF_WASM_SDK}/version")
     unset(CMAKE_C_COMPILER_TARGET)                          # its clang is for WebAssembly only
     file(GLOB QSF_WASM_LIBRARIES "${QSF_WASM_SDK}/lib/*.a")
 else()
-    message(FATAL_ERROR "no compiler for WebAssembly in \"${QSF_WASM_SDK}\": run tools/wasm-toolchain.sh, or set WASI_SDK_PATH or EMSDK")
+    message(FATAL_ERROR "no compiler for WebAssembly in \"${QSF_WASM_SDK}\": "
+        "run tools/wasm-toolchain.sh, or set WASI_SDK_PATH or EMSDK")
 endif()
 set(CMAKE_C_COMPILER "${bin}/clang")
 set(CMAKE_AR "${bin}/llvm-ar")
@@ -51,5 +56,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 
 find_program(QSF_NODE NAMES node nodejs)
 if(QSF_NODE)
-    set(CMAKE_CROSSCOMPILING_EMULATOR "${QSF_NODE}" --no-warnings "${CMAKE_CURRENT_LIST_DIR}/../../tests/wasm/wasi.mjs")
+    set(CMAKE_CROSSCOMPILING_EMULATOR "${QSF_NODE}" --no-warnings
+        "${CMAKE_CURRENT_LIST_DIR}/../../tests/wasm/wasi.mjs")
 endif()

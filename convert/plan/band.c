@@ -66,7 +66,7 @@ static void band_scale(const convert_tensor *c, uint32_t row, uint32_t n, uint32
     }
 }
 
-/* A row less its cluster's centroid.  What is lost is told of the whole row. */
+/* A row less its cluster's centroid.  The loss is reported for the whole row. */
 static qsf_status band_residual_row(const convert_tensor *c, const convert_row *r, uint8_t *dst,
                                     qsf_quant_error *e, qsf_error *err)
 {

@@ -98,7 +98,7 @@ static int budget_next(const budget_tensor *t, uint64_t room, double *best)
     return next;
 }
 
-/* The tensors' own bytes and *room: what the smallest forms leave of it. */
+/* The tensors' own bytes; *room becomes the part that the smallest forms leave free. */
 static bool budget_start(budget_work *k, uint64_t limit, uint64_t *smallest, uint64_t *room)
 {
     *smallest = 0;

@@ -1,5 +1,5 @@
 /* CRC-32 as in zlib and PNG, sixteen bytes a step: on processors without a better way
- * (kernels/crc32.c), and for what is short.
+ * (kernels/crc32.c), and for short inputs.
  * SPDX-License-Identifier: MIT */
 #include "base/base.h"
 #if defined(QSF_CRC_TABLE_MADE)                 /* where 16 KB in a download matter, the platform makes it */

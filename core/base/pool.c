@@ -35,7 +35,7 @@ enum {
     SPIN_MOST = 1000000,  /* and at most */
     SPIN_CALLER = 50000,  /* the caller for the last pieces, or as long as two pieces take */
     STALL_LEAST = 300000, /* a piece that is so late was stopped, if it is late by several pieces as well */
-    JUMP = 250000,        /* POOL_LOOKS looks take a thousandth of it */
+    JUMP = 250000,        /* POOL_LOOKS looks take a thousandth of this time */
     WAKE_EVERY = 500000   /* a thread that sleeps again and again is not woken for each job */
 };
 enum { WAKES_OFTEN = 6 }; /* one after another, at most 4 WAKE_EVERY apart: somebody else has its processor */

@@ -15,6 +15,7 @@ uint64_t qsf_reserve_room(uint64_t size)
 static void *reserve_take(void *user, size_t size)
 {
     qsf_reserve *r = user;
+    r->asked += size;
     if (QSF_RESERVE_APART) return r->platform->mem_alloc(r->platform->user, size);
     const uint64_t room = qsf_reserve_room(size);
     if (room > r->high - r->low) return NULL;

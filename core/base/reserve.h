@@ -33,6 +33,7 @@ typedef struct qsf_reserve {
      * gap */
     uint64_t     low, high;
     uint64_t     cap;
+    uint64_t     asked;             /* what the pieces have without rounding */
 } qsf_reserve;
 
 /* What size bytes take of a reserve: whole cache lines, whole pages where it is much, which reads

@@ -1,6 +1,7 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+#include "base/pieces.h"
 #include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
@@ -35,27 +36,14 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     if (!st) st = qsf_context_check(o, err);
     if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
+    if (o->early_exit > 0 && qsf_state_place(m->source, o->quality, m->source->hp.n_layers))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has layers that keep state, which early-exit would leave "
+                        "behind: go without it", m->source->path);
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
     if ((st = qsf_kernels_init(k, p->cpu_features ? p->cpu_features(p->user) : 0, isa, err))) return st;
     o->isa = k->isa;
     o->n_threads = qsf_pool_threads(p, o->n_threads);
     return QSF_OK;
-}
-
-static qsf_status memory_init(qsf_memory *m, const qsf_model *model, qsf_error *err)
-{
-    const uint32_t room = model->source->n_units + 2;
-    *m = (qsf_memory){ 0 };
-    m->caps = qsf_alloc_array(model->platform, room, sizeof *m->caps, "plan", err);
-    m->pins = m->caps ? qsf_alloc_array(model->platform, room, sizeof *m->pins, "plan", err) : NULL;
-    return m->pins ? QSF_OK : QSF_E_MEMORY;
-}
-
-static void memory_done(qsf_memory *m, const qsf_model *model)
-{
-    const uint32_t room = model->source->n_units + 2;
-    qsf_dealloc(model->platform, m->pins, room * sizeof *m->pins);
-    qsf_dealloc(model->platform, m->caps, room * sizeof *m->caps);
 }
 
 qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *opts, qsf_plan *out,
@@ -68,8 +56,8 @@ qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *o
     *out = (qsf_plan){ 0 };
     qsf_status st = context_options(model, opts, &o, &ctx_given, &k, err);
     if (st) return st;
-    if (!(st = memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
-    memory_done(&m, model);
+    if (!(st = qsf_memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
+    qsf_memory_done(&m, model);
     return st;
 }
 
@@ -78,14 +66,13 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     const qsf_source *s = c->model->source;
     qsf_memory m;
     qsf_status st;
-    if ((st = memory_init(&m, c->model, err))) goto done;
+    if ((st = qsf_memory_init(&m, c->model, err))) goto done;
     if ((st = qsf_plan_make(c->model, &c->o, ctx_given, &m, &c->plan, err))) goto done;
     qsf_plan_log(c->model, &c->plan, &c->o);
     const bool streams = c->plan.n_slots || m.embedding.streams || m.head.streams;
     if ((st = qsf_source_read_by(s, c->model->io, streams, &c->io, err))) goto done;
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
-    const qsf_fetch_plan slots = { m.n_slots, m.caps, m.pins, m.stored, m.raw, m.n_stages };
-    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &slots, c->pool, err))) goto done;
+    if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &m.fetch, c->pool, err))) goto done;
     c->fetch.check_every = c->o.check_every;
     c->fetch.quality = c->o.quality;
     if (c->o.quality < 1 && !qsf_layers_known(s))
@@ -96,35 +83,47 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_head_stream_init(&c->head_stream, &c->fetch, &m.head, err))) goto done;
     st = qsf_head_init(&c->head, s, &c->reserve.table, &c->o, err);
 done:
-    memory_done(&m, c->model);
+    qsf_memory_done(&m, c->model);
     return st;
+}
+
+enum { CONTEXT_TABLES = 5 };
+
+static void context_tables(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
+                           qsf_piece list[CONTEXT_TABLES])
+{
+    const uint32_t rows = qsf_rows_most(o);
+    list[0] = QSF_PIECE(c->batch.rows, rows, "batch");
+    list[1] = QSF_PIECE(c->batch.groups, rows, "batch");
+    list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
+    list[3] = QSF_PIECE(c->ropes, s->n_ropes, "rotary tables");
+    list[4] = QSF_PIECE(c->rope_freqs, qsf_ropes_half(s), "rotary frequencies");
+}
+
+uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o)
+{
+    qsf_context c;
+    qsf_piece list[CONTEXT_TABLES];
+    context_tables(&c, s, o, list);
+    return qsf_pieces_bytes(list, CONTEXT_TABLES);
 }
 
 static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
-    const uint32_t rows = qsf_rows_most(&c->o);
+    qsf_piece list[CONTEXT_TABLES];
     c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
     qsf_buffers_layout(&c->b, c->buffers, c->model->source, &c->o);
-    c->batch.rows = qsf_alloc_array(mem, rows, sizeof *c->batch.rows, "batch", err);
-    if (!c->batch.rows) return QSF_E_MEMORY;
-    c->batch.groups = qsf_alloc_array(mem, rows, sizeof *c->batch.groups, "batch", err);
-    if (!c->batch.groups) return QSF_E_MEMORY;
-    c->now.old_length = qsf_alloc_array(mem, c->o.n_seqs, sizeof *c->now.old_length, "sequences", err);
-    return c->now.old_length ? QSF_OK : QSF_E_MEMORY;
+    context_tables(c, c->model->source, &c->o, list);
+    return qsf_pieces_alloc(mem, list, CONTEXT_TABLES, err);
 }
 
 /* asked: the context's length before the plan, from which answers must not depend on what a budget
  * left of it. */
-static qsf_status context_ropes(qsf_context *c, uint32_t asked, qsf_error *err)
+static void context_ropes(qsf_context *c, uint32_t asked)
 {
     const qsf_source *s = c->model->source;
-    const qsf_platform *mem = &c->reserve.table;
-    c->ropes = qsf_alloc_array(mem, s->n_ropes, sizeof *c->ropes, "rotary tables", err);
-    if (!c->ropes) return QSF_E_MEMORY;
-    c->rope_freqs = qsf_alloc_array(mem, qsf_ropes_half(s), sizeof(double), "rotary frequencies", err);
-    if (!c->rope_freqs) return QSF_E_MEMORY;
     const size_t rows = qsf_rows_most(&c->o);
     double *freq = c->rope_freqs;
     float *angles = c->b.angles;
@@ -136,15 +135,13 @@ static qsf_status context_ropes(qsf_context *c, uint32_t asked, qsf_error *err)
         angles = r->sin + rows * r->half;
         freq += r->half;
     }
-    return QSF_OK;
 }
 
 static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
     const qsf_platform *mem = &c->reserve.table;
-    const qsf_status st = context_ropes(c, asked, err);
-    if (st) return st;
+    context_ropes(c, asked);
     c->key_bias.back = c->b.bias_back;
     c->key_bias.steps = c->b.bias_steps;
     qsf_bias_init(&c->key_bias, c->ropes, &c->k, c->o.n_ctx);
@@ -153,7 +150,10 @@ static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
     qsf_kv_layout l;
     qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(s, c->o.quality, s->hp.n_layers), s->most.n_kv_heads,
                        s->most.head_dim);
-    return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
+    const qsf_status st = qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
+    if (st) return st;
+    const size_t state = qsf_state_place(s, c->o.quality, s->hp.n_layers);
+    return qsf_state_init(&c->state, mem, state, c->o.n_seqs, err);
 }
 
 qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err)
@@ -185,17 +185,16 @@ void qsf_context_free(qsf_context *c)
 {
     if (!c) return;
     const qsf_platform *p = c->platform, *mem = &c->reserve.table;
+    qsf_piece list[CONTEXT_TABLES];
     qsf_pool_free(c->pool);
     qsf_head_done(&c->head);
     qsf_head_stream_done(&c->head_stream);
     qsf_embedding_done(&c->embedding);
     qsf_fetch_done(&c->fetch);
+    qsf_state_done(&c->state);
     qsf_kv_done(&c->kv);
-    qsf_dealloc(mem, c->rope_freqs, qsf_ropes_half(c->model->source) * sizeof *c->rope_freqs);
-    qsf_dealloc(mem, c->ropes, c->model->source->n_ropes * sizeof *c->ropes);
-    qsf_dealloc(mem, c->now.old_length, c->o.n_seqs * sizeof *c->now.old_length);
-    qsf_dealloc(mem, c->batch.groups, qsf_rows_most(&c->o) * sizeof *c->batch.groups);
-    qsf_dealloc(mem, c->batch.rows, qsf_rows_most(&c->o) * sizeof *c->batch.rows);
+    context_tables(c, c->model->source, &c->o, list);
+    qsf_pieces_free(mem, list, CONTEXT_TABLES);
     qsf_dealloc(mem, c->buffers, c->buffers_bytes);
     qsf_reserve_done(&c->reserve);
     qsf_dealloc(p, c, sizeof *c);

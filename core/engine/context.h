@@ -43,6 +43,7 @@ struct qsf_context {
 
     qsf_kv         kv;               /* sequences */
     qsf_kv_attention kv_attention;
+    qsf_state      state;
     qsf_early_exit early_exit;
 
     qsf_rope      *ropes;            /* [n_ropes of the source] */
@@ -54,5 +55,8 @@ struct qsf_context {
     qsf_batch      batch;
     qsf_batch_state now;
 };
+
+/* Bytes of a context's own tables: those of a batch, of sequences, of rotary frequencies. */
+uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o);
 
 #endif

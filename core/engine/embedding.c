@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/embedding.h"
 
+#include "base/pieces.h"
+
 /* ---- memory ---- */
 
 /* A learned position table would need a stream of its own; no model this large has one. */
@@ -11,31 +13,33 @@ bool qsf_embedding_can_stream(const qsf_source *s)
     return !s->hp.learned_pos && qsf_place_can_stream(s, &place);
 }
 
+enum { ROWS_ORDER, ROWS_KEPT, ROWS_PIECES = ROWS_KEPT + 3 };
+
+/* Beside the stream: the batch's order, then the rows that are kept. */
+static void rows_pieces(qsf_embedding *e, const qsf_source *s, qsf_piece list[ROWS_PIECES])
+{
+    list[ROWS_ORDER] = QSF_PIECE(e->order, e->n_batch, "batch");
+    list[ROWS_KEPT] = QSF_PIECE(e->kept, (uint64_t)e->n_kept * s->hp.n_embd, "embedding rows");
+    list[ROWS_KEPT + 1] = QSF_PIECE(e->kept_token, e->n_kept, "embedding rows");
+    list[ROWS_KEPT + 2] = QSF_PIECE(e->kept_used, e->n_kept, "embedding rows");
+}
+
 uint64_t qsf_embedding_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
+    qsf_embedding e = { .n_batch = plan->n_batch };
+    qsf_piece list[ROWS_PIECES];
     if (!plan->streams) return 0;
-    return qsf_stream_bytes(s, place.unit, 1, place.strip_bytes) + plan->n_batch * sizeof(uint32_t);
+    rows_pieces(&e, s, list);
+    return qsf_stream_bytes(s, place.unit, 1, place.strip_bytes) + qsf_pieces_bytes(list, ROWS_KEPT);
 }
 
 uint64_t qsf_embedding_kept_bytes(const qsf_source *s, const qsf_embedding_plan *plan)
 {
-    const size_t row = s->hp.n_embd * sizeof(float) + sizeof(int32_t) + sizeof(uint64_t);
-    return plan->streams ? plan->n_kept * row : 0;
-}
-
-static qsf_status kept_init(qsf_embedding *e, qsf_error *err)
-{
-    const qsf_platform *p = e->fetch->mem;
-    const uint32_t n_embd = e->fetch->source->hp.n_embd;
-    e->kept = qsf_alloc_array(p, e->n_kept, n_embd * sizeof *e->kept, "embedding rows", err);
-    if (!e->kept) return QSF_E_MEMORY;
-    e->kept_token = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_token, "embedding rows", err);
-    if (!e->kept_token) return QSF_E_MEMORY;
-    e->kept_used = qsf_alloc_array(p, e->n_kept, sizeof *e->kept_used, "embedding rows", err);
-    if (!e->kept_used) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < e->n_kept; i++) e->kept_token[i] = -1;
-    return QSF_OK;
+    qsf_embedding e = { .n_kept = plan->n_kept };
+    qsf_piece list[ROWS_PIECES];
+    rows_pieces(&e, s, list);
+    return plan->streams ? qsf_pieces_bytes(list + ROWS_KEPT, ROWS_PIECES - ROWS_KEPT) : 0;
 }
 
 qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embedding_plan *plan, qsf_error *err)
@@ -46,19 +50,19 @@ qsf_status qsf_embedding_init(qsf_embedding *e, qsf_fetch *f, const qsf_embeddin
     if ((st = qsf_stream_init(&e->rows, f, e->place.unit, 1, e->place.strip_bytes, false, err))) return st;
     e->n_batch = plan->n_batch;
     e->n_kept = plan->n_kept;
-    e->order = qsf_alloc_array(f->mem, e->n_batch, sizeof *e->order, "batch", err);
-    return e->order ? kept_init(e, err) : QSF_E_MEMORY;
+    qsf_piece list[ROWS_PIECES];
+    rows_pieces(e, f->source, list);
+    if ((st = qsf_pieces_alloc(f->mem, list, ROWS_PIECES, err))) return st;
+    for (uint32_t i = 0; i < e->n_kept; i++) e->kept_token[i] = -1;
+    return QSF_OK;
 }
 
 void qsf_embedding_done(qsf_embedding *e)
 {
     if (!e->fetch) return;
-    const qsf_source *s = e->fetch->source;
-    const qsf_platform *p = e->fetch->mem;
-    qsf_dealloc(p, e->kept_used, e->n_kept * sizeof *e->kept_used);
-    qsf_dealloc(p, e->kept_token, e->n_kept * sizeof *e->kept_token);
-    qsf_dealloc(p, e->kept, e->n_kept * s->hp.n_embd * sizeof *e->kept);
-    qsf_dealloc(p, e->order, e->n_batch * sizeof *e->order);
+    qsf_piece list[ROWS_PIECES];
+    rows_pieces(e, e->fetch->source, list);
+    qsf_pieces_free(e->fetch->mem, list, ROWS_PIECES);
     qsf_stream_done(&e->rows);
 }
 

@@ -7,6 +7,8 @@
  * than the best logit so far.  A cluster promises its centroid's logit and a margin that grows with
  * its radius. */
 #include "engine/head_clusters.h"
+
+#include "base/pieces.h"
 #include "engine/matrix_place.h"
 
 /* A bound that nothing can exceed would let nearly all through; this one misses few (measured in
@@ -18,10 +20,22 @@ static uint32_t n_tiles_of(uint32_t rows) { return (uint32_t)qsf_ceil_div(rows, 
 
 /* ---- memory ---- */
 
-/* [2][ld_promise] promises, [ld_vocab] scratch. */
-static uint64_t clusters_floats(const qsf_clusters *k, uint32_t n_vocab)
+enum { CLUSTERS_PIECES = 3 };
+
+static void clusters_pieces(qsf_head_clusters *h, qsf_piece list[CLUSTERS_PIECES])
 {
-    return 2 * qsf_round_up(k->n, QSF_TILE_ROWS) + qsf_round_up(n_vocab, QSF_TILE_ROWS);
+    /* [2][ld_promise] promises, [ld_vocab] scratch */
+    const uint64_t promises = 2 * qsf_round_up(h->k->n, QSF_TILE_ROWS);
+    const uint64_t scratch = qsf_round_up(h->n_vocab, QSF_TILE_ROWS);
+    list[0] = QSF_PIECE(h->promise, promises + scratch, "clusters of the head");
+    list[1] = QSF_PIECE(h->tiles, h->room, "clusters of the head");
+    list[2] = QSF_PIECE(h->taken, h->room, "clusters of the head");
+}
+
+static qsf_head_clusters clusters_of(const qsf_source *s)
+{
+    return (qsf_head_clusters){ .k = s->clusters, .n_vocab = s->hp.n_vocab,
+                                .room = n_tiles_of(s->hp.n_vocab) };
 }
 
 qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err)
@@ -35,36 +49,35 @@ qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *e
         qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) >= 0)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: clusters are for heads of a quantised type, without "
                         "biases and without outliers kept apart", s->path);
-    const uint64_t listed = n_tiles_of(s->hp.n_vocab) * (sizeof(uint32_t) + 1);
-    *bytes = clusters_floats(s->clusters, s->hp.n_vocab) * sizeof(float) + listed;
+    qsf_head_clusters h = clusters_of(s);
+    qsf_piece list[CLUSTERS_PIECES];
+    clusters_pieces(&h, list);
+    *bytes = qsf_pieces_bytes(list, CLUSTERS_PIECES);
     return QSF_OK;
 }
 
 qsf_status qsf_clusters_init(qsf_head_clusters *h, const qsf_source *s, const qsf_platform *mem,
                              qsf_error *err)
 {
-    const qsf_clusters *k = s->clusters;
-    const qsf_tensor *t = &k->centroids;
-    const uint64_t floats = clusters_floats(k, s->hp.n_vocab);
-    *h = (qsf_head_clusters){ .mem = mem, .k = k, .n_vocab = s->hp.n_vocab,
-                              .room = n_tiles_of(s->hp.n_vocab) };
+    const qsf_tensor *t = &s->clusters->centroids;
+    qsf_piece list[CLUSTERS_PIECES];
+    *h = clusters_of(s);
+    h->mem = mem;
     h->centroids = (qsf_matrix){ .t = *t, .form = qsf_form_of_type(t->type),
                                  .blocks = (uint32_t)qsf_ceil_div(t->cols, t->block) };
-    h->promise = qsf_alloc_array(mem, floats, sizeof(float), "clusters of the head", err);
-    if (!h->promise) return QSF_E_MEMORY;
-    h->first = h->promise + qsf_round_up(k->n, QSF_TILE_ROWS);
-    h->scratch = h->first + qsf_round_up(k->n, QSF_TILE_ROWS);
-    h->tiles = qsf_alloc_array(mem, h->room, sizeof *h->tiles, "clusters of the head", err);
-    if (!h->tiles) return QSF_E_MEMORY;
-    if (!(h->taken = qsf_alloc_array(mem, h->room, 1, "clusters of the head", err))) return QSF_E_MEMORY;
+    clusters_pieces(h, list);
+    const qsf_status st = qsf_pieces_alloc(mem, list, CLUSTERS_PIECES, err);
+    if (st) return st;
+    h->first = h->promise + qsf_round_up(h->k->n, QSF_TILE_ROWS);
+    h->scratch = h->first + qsf_round_up(h->k->n, QSF_TILE_ROWS);
     return QSF_OK;
 }
 
 void qsf_clusters_done(qsf_head_clusters *h)
 {
-    qsf_dealloc(h->mem, h->taken, h->room);
-    qsf_dealloc(h->mem, h->tiles, (uint64_t)h->room * sizeof *h->tiles);
-    qsf_dealloc(h->mem, h->promise, clusters_floats(h->k, h->n_vocab) * sizeof(float));
+    qsf_piece list[CLUSTERS_PIECES];
+    clusters_pieces(h, list);
+    qsf_pieces_free(h->mem, list, CLUSTERS_PIECES);
 }
 
 /* ---- sorting the head ---- */

@@ -7,6 +7,8 @@
  * docs/performance.md).  Rows lie in memory in tiles of 16, so all 16 rows of a tile with one of
  * the best are computed. */
 #include "engine/head_screen.h"
+
+#include "base/pieces.h"
 #include "engine/matrix_place.h"
 #include "tensor/quant.h"
 
@@ -16,41 +18,57 @@ enum { SCREEN_TYPE = QSF_T_3BIT_S, SCREEN_BLOCK = 64, SCREEN_LEVELS = 8 };
 
 /* ---- memory ---- */
 
+enum { SCREEN_PIECES = 2 };
+
+static void screen_pieces(qsf_head_screen *h, qsf_piece list[SCREEN_PIECES])
+{
+    list[0] = QSF_PIECE(h->tiles, QSF_HEAD_ROWS * QSF_HEAD_BEST, "rows of the head");
+    list[1] = QSF_PIECE(h->bytes, h->small.t.bytes, "screen for the head");
+}
+
+/* The matrix of fewer bits, without its memory. */
+static qsf_status screen_matrix(const qsf_source *s, qsf_matrix *small, qsf_error *err)
+{
+    const qsf_tensor *t = qsf_place_head(s).t;
+    *small = (qsf_matrix){ .form = qsf_form_of_type(SCREEN_TYPE),
+                           .blocks = (uint32_t)qsf_ceil_div(t->cols, SCREEN_BLOCK) };
+    small->t = (qsf_tensor){ .kind = t->kind, .type = SCREEN_TYPE, .packing = 1, .block = SCREEN_BLOCK,
+                             .rows = t->rows, .cols = t->cols };
+    return qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, &small->t.bytes, err);
+}
+
 qsf_status qsf_screen_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err)
 {
     const qsf_tensor *t = qsf_place_head(s).t;
-    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, bytes, err);
-    if (!st && t->bytes < *bytes / 10 * 14)
+    qsf_head_screen h = { 0 };
+    qsf_piece list[SCREEN_PIECES];
+    const qsf_status st = screen_matrix(s, &h.small, err);
+    if (!st && t->bytes < h.small.t.bytes / 10 * 14)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: the head has %llu bytes, a screen for it %llu: "
                         "nothing would be gained; use the exact head or clusters", s->path,
-                        (unsigned long long)t->bytes, (unsigned long long)*bytes);
-    *bytes += (uint64_t)QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof(uint32_t);
+                        (unsigned long long)t->bytes, (unsigned long long)h.small.t.bytes);
+    screen_pieces(&h, list);
+    *bytes = qsf_pieces_bytes(list, SCREEN_PIECES);
     return st;
 }
 
 qsf_status qsf_screen_init(qsf_head_screen *h, const qsf_source *s, const qsf_platform *mem, qsf_error *err)
 {
-    const qsf_tensor *t = qsf_place_head(s).t;
+    qsf_piece list[SCREEN_PIECES];
     *h = (qsf_head_screen){ .mem = mem };
-    qsf_tensor *small = &h->small.t;
-    *small = (qsf_tensor){ .kind = t->kind, .type = SCREEN_TYPE, .packing = 1, .block = SCREEN_BLOCK,
-                           .rows = t->rows, .cols = t->cols };
-    h->small.form = qsf_form_of_type(SCREEN_TYPE);
-    h->small.blocks = (uint32_t)qsf_ceil_div(t->cols, SCREEN_BLOCK);
-    const qsf_status st = qsf_tensor_bytes(SCREEN_TYPE, 1, SCREEN_BLOCK, t->rows, t->cols, &small->bytes,
-                                           err);
+    qsf_status st = screen_matrix(s, &h->small, err);
     if (st) return st;
-    h->tiles = qsf_alloc_array(mem, QSF_HEAD_ROWS * QSF_HEAD_BEST, sizeof *h->tiles, "rows of the head", err);
-    if (!h->tiles) return QSF_E_MEMORY;
-    if (!(h->bytes = qsf_alloc(mem, small->bytes, "screen for the head", err))) return QSF_E_MEMORY;
-    small->data = h->bytes;
-    return QSF_OK;
+    screen_pieces(h, list);
+    st = qsf_pieces_alloc(mem, list, SCREEN_PIECES, err);
+    h->small.t.data = h->bytes;
+    return st;
 }
 
 void qsf_screen_done(qsf_head_screen *h)
 {
-    qsf_dealloc(h->mem, h->bytes, h->small.t.bytes);
-    qsf_dealloc(h->mem, h->tiles, QSF_HEAD_ROWS * QSF_HEAD_BEST * sizeof *h->tiles);
+    qsf_piece list[SCREEN_PIECES];
+    screen_pieces(h, list);
+    qsf_pieces_free(h->mem, list, SCREEN_PIECES);
 }
 
 /* ---- making the screen ---- */

@@ -1,6 +1,8 @@
 /* The head's parts, resident or streamed.
  * SPDX-License-Identifier: MIT */
 #include "engine/head_stream.h"
+
+#include "base/pieces.h"
 #include "tensor/ggml_tiles.h"
 
 /* ---- where it lies ---- */
@@ -57,14 +59,21 @@ static bool part_tiles(const qsf_source *s, const qsf_matrix_place *p)
 
 /* ---- memory ---- */
 
+static qsf_piece norm_piece(qsf_head_stream *h, const qsf_source *s)
+{
+    return QSF_PIECE(h->norm, 2 * (uint64_t)s->hp.n_embd, "final norm");
+}
+
 uint64_t qsf_head_stream_bytes(const qsf_source *s, const qsf_head_stream_plan *plan)
 {
     const qsf_matrix_place place = qsf_place_head(s);
     uint64_t begin, end;
     if (!plan->streams) return 0;
     const uint64_t part = part_bytes(&place, part_rows(&place, plan->part));
-    const uint64_t norm = 2 * s->hp.n_embd * sizeof(float);
-    const uint64_t bytes = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part) + norm;
+    qsf_head_stream h;
+    const qsf_piece norm = norm_piece(&h, s);
+    const uint64_t parts = qsf_stream_bytes(s, place.unit, QSF_PARTS_AHEAD, part);
+    const uint64_t bytes = parts + qsf_pieces_bytes(&norm, 1);
     if (s->hp.tied) return bytes;
     vectors_range(s, &begin, &end);
     return bytes + qsf_stream_bytes(s, place.unit, 1, end - begin);
@@ -83,8 +92,8 @@ static qsf_status head_stream_begin(qsf_head_stream *h, uint64_t part, qsf_error
     vectors_range(s, &begin, &end);
     if (!s->hp.tied) st = qsf_stream_init(&h->final_norm, f, h->place.unit, 1, end - begin, false, err);
     if (st) return st;
-    h->norm = qsf_alloc_array(f->mem, 2 * (uint64_t)s->hp.n_embd, sizeof *h->norm, "final norm", err);
-    return h->norm ? QSF_OK : QSF_E_MEMORY;
+    const qsf_piece norm = norm_piece(h, s);
+    return qsf_pieces_alloc(f->mem, &norm, 1, err);
 }
 
 qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_fetch *f, const qsf_head_stream_plan *plan,
@@ -98,7 +107,8 @@ qsf_status qsf_head_stream_init(qsf_head_stream *h, qsf_fetch *f, const qsf_head
 void qsf_head_stream_done(qsf_head_stream *h)
 {
     if (!h->fetch) return;
-    qsf_dealloc(h->fetch->mem, h->norm, 2 * h->fetch->source->hp.n_embd * sizeof *h->norm);
+    const qsf_piece norm = norm_piece(h, h->fetch->source);
+    qsf_pieces_free(h->fetch->mem, &norm, 1);
     qsf_stream_done(&h->final_norm);
     qsf_stream_done(&h->parts);
 }

@@ -13,6 +13,7 @@
 #include "engine/kv.h"
 #include "engine/kv_attention.h"
 #include "engine/rope.h"
+#include "engine/state.h"
 #include "weights/layers.h"
 
 #include <stdatomic.h>
@@ -28,6 +29,8 @@ typedef struct qsf_pass {
     const qsf_rope     *ropes;          /* [n_ropes] output, too */
     uint32_t            n_ropes;
     const qsf_kv       *kv;             /* output, too */
+    const qsf_state    *state;          /* output, too; NULL: no layer of the model has any */
+    size_t              state_place;    /* of the layer's part in a slot */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */

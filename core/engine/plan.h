@@ -3,23 +3,24 @@
 #ifndef QSF_PLAN_H
 #define QSF_PLAN_H
 
-#include "engine/embedding.h"
-#include "engine/head_stream.h"
-#include "model/model.h"
+#include "engine/ladder.h"
 
+/* How a context's memory is laid out. */
 typedef struct qsf_memory {
-    uint32_t n_slots;
     uint64_t *caps;       /* [n_units + 2] bytes of each slot */
-    int32_t  *pins;       /* [n_units + 2] unit, or -1 */
-    uint64_t stored, raw; /* staging */
-    uint32_t n_stages;    /* buffers of stored bytes each */
+    qsf_pin  *pins;       /* [n_units + 2] what it keeps */
+    qsf_fetch_plan fetch; /* with these */
     uint64_t reserve;     /* all that the context takes for its life but itself and the threads */
     qsf_embedding_plan   embedding;
     qsf_head_stream_plan head;
 } qsf_memory;
-/* Sizes everything for o->ram_budget and changes o to what was granted.  m->caps and m->pins are
- * the caller's, with room for n_units + 2.  ctx_given: the caller asked for o->n_ctx, so it is the
- * last to give way.  QSF_E_BUDGET says the smallest budget that works. */
+qsf_status qsf_memory_init(qsf_memory *m, const qsf_model *model, qsf_error *err);
+void       qsf_memory_done(qsf_memory *m, const qsf_model *model);      /* takes half-built */
+/* Of m->reserve, what is there for rounding pieces up to whole cache lines and pages. */
+uint64_t   qsf_plan_rounding(const qsf_source *s);
+/* Sizes everything for o->ram_budget, changes o to what was granted and fills m, which was begun.
+ * ctx_given: the caller asked for o->n_ctx, so it is the last to give way.  QSF_E_BUDGET says the
+ * smallest budget that works. */
 qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ctx_given, qsf_memory *m,
                          qsf_plan *plan, qsf_error *err);
 /* Tells the log what the plan reduced. */

@@ -1,6 +1,8 @@
 /* From logits to a token: penalties, temperature, top-k, top-p, min-p, one draw.
  * SPDX-License-Identifier: MIT */
-#include "model/model.h"
+#include "engine/sampler.h"
+
+#include "base/pieces.h"
 
 typedef struct candidate { float p; int32_t id; } candidate;
 
@@ -21,10 +23,22 @@ void qsf_sampler_defaults(qsf_sampler_options *o)
                                 .repeat_penalty = 1, .repeat_last_n = 64 };
 }
 
+enum { SAMPLER_PIECES = 3 };
+
+static void sampler_pieces(qsf_sampler *s, qsf_piece list[SAMPLER_PIECES])
+{
+    list[0] = QSF_PIECE(s->logits, s->n_vocab, "sampler");
+    list[1] = QSF_PIECE(s->heap, s->n_vocab, "sampler");
+    list[2] = QSF_PIECE(s->last, s->o.repeat_last_n, "sampler");
+}
+
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
 {
-    return sizeof(qsf_sampler) + (uint64_t)n_vocab * (sizeof(float) + sizeof(candidate))
-        + 64 * sizeof(int32_t);
+    qsf_sampler s = { .n_vocab = n_vocab };
+    qsf_piece list[SAMPLER_PIECES];
+    qsf_sampler_defaults(&s.o);
+    sampler_pieces(&s, list);
+    return sizeof s + qsf_pieces_bytes(list, SAMPLER_PIECES);
 }
 
 qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sampler_options *opts,
@@ -42,10 +56,9 @@ qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sa
         return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible",
                         (unsigned)opts->repeat_last_n);
     }
-    s->logits = qsf_alloc_array(p, s->n_vocab, sizeof(float), "sampler", err);
-    s->heap = s->logits ? qsf_alloc_array(p, s->n_vocab, sizeof(candidate), "sampler", err) : NULL;
-    s->last = s->heap ? qsf_alloc_array(p, s->o.repeat_last_n, sizeof(int32_t), "sampler", err) : NULL;
-    if (!s->last) {
+    qsf_piece list[SAMPLER_PIECES];
+    sampler_pieces(s, list);
+    if (qsf_pieces_alloc(p, list, SAMPLER_PIECES, err)) {
         qsf_sampler_free(s);
         return QSF_E_MEMORY;
     }
@@ -63,9 +76,9 @@ qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, 
 void qsf_sampler_free(qsf_sampler *s)
 {
     if (!s) return;
-    qsf_dealloc(s->platform, s->last, s->o.repeat_last_n * sizeof(int32_t));
-    qsf_dealloc(s->platform, s->heap, s->n_vocab * sizeof(candidate));
-    qsf_dealloc(s->platform, s->logits, s->n_vocab * sizeof(float));
+    qsf_piece list[SAMPLER_PIECES];
+    sampler_pieces(s, list);
+    qsf_pieces_free(s->platform, list, SAMPLER_PIECES);
     qsf_dealloc(s->platform, s, sizeof *s);
 }
 

@@ -1,4 +1,4 @@
-/* A context's sequences: their lengths, cutting and sharing.
+/* A context's sequences: their lengths, going back and sharing.
  * SPDX-License-Identifier: MIT */
 #include "engine/sequence.h"
 #include "engine/step.h"
@@ -10,9 +10,12 @@ qsf_status qsf_seq_check(qsf_context *c, qsf_seq s)
                     (unsigned)c->o.n_seqs);
 }
 
-static qsf_status seq_cut_check(qsf_context *c, qsf_seq s, uint32_t n)
+/* Changes n to the nearest position at or before it that sequence s can go back to. */
+static qsf_status seq_reach(qsf_context *c, qsf_seq s, uint32_t *nearest)
 {
     const qsf_kv_seq *q = &c->kv.seqs[s];
+    if (*nearest <= q->length) *nearest = qsf_state_nearest(&c->state, (uint32_t)s, *nearest);
+    const uint32_t n = *nearest;
     if (qsf_kv_can_cut(&c->kv, (uint32_t)s, n)) return QSF_OK;
     if (n > q->length)
         return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d has %u positions, not %u", (int)s,
@@ -20,6 +23,20 @@ static qsf_status seq_cut_check(qsf_context *c, qsf_seq s, uint32_t n)
     return qsf_fail(&c->error, QSF_E_ARGUMENT, "sequence %d of %u positions cannot go back to %u: the "
                     "window has dropped what is seen from there (%u does, or 0)", (int)s, (unsigned)q->length,
                     (unsigned)n, (unsigned)q->safe);
+}
+
+void qsf_seq_back(qsf_context *c, uint32_t s, uint32_t n)
+{
+    qsf_kv_truncate(&c->kv, s, n);
+    qsf_state_back(&c->state, s, n);
+    qsf_exit_truncate(&c->early_exit, s, n);
+}
+
+void qsf_seq_copy(qsf_context *c, uint32_t dst, uint32_t src, uint32_t n)
+{
+    qsf_kv_share(&c->kv, dst, src, n);
+    qsf_state_copy(&c->state, dst, src, n);
+    qsf_exit_truncate(&c->early_exit, dst, dst == src ? n : 0);
 }
 
 uint32_t qsf_seq_length(const qsf_context *c, qsf_seq s)
@@ -49,9 +66,8 @@ qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)
     qsf_status st = qsf_seq_check(c, s);
     if (st) return st;
     qsf_batch_drop(c);
-    if ((st = seq_cut_check(c, s, n))) return st;
-    qsf_kv_truncate(&c->kv, (uint32_t)s, n);
-    qsf_exit_truncate(&c->early_exit, (uint32_t)s, n);
+    if ((st = seq_reach(c, s, &n))) return st;
+    qsf_seq_back(c, (uint32_t)s, n);
     return QSF_OK;
 }
 
@@ -60,9 +76,22 @@ qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n)
     qsf_status st;
     if ((st = qsf_seq_check(c, dst)) || (st = qsf_seq_check(c, src))) return st;
     qsf_batch_drop(c);
-    if ((st = seq_cut_check(c, src, n))) return st;
+    if ((st = seq_reach(c, src, &n))) return st;
     if ((st = qsf_exit_check(&c->early_exit, (uint32_t)src, n, &c->error))) return st;
-    qsf_kv_share(&c->kv, (uint32_t)dst, (uint32_t)src, n);
-    qsf_exit_truncate(&c->early_exit, (uint32_t)dst, dst == src ? n : 0);
+    qsf_seq_copy(c, (uint32_t)dst, (uint32_t)src, n);
     return QSF_OK;
+}
+
+qsf_status qsf_seq_checkpoint(qsf_context *c, qsf_seq s)
+{
+    const qsf_status st = qsf_seq_check(c, s);
+    if (!st) qsf_state_keep(&c->state, (uint32_t)s);
+    return st;
+}
+
+qsf_status qsf_seq_checkpoint_every(qsf_context *c, qsf_seq s, uint32_t n)
+{
+    const qsf_status st = qsf_seq_check(c, s);
+    if (!st) qsf_state_keep_every(&c->state, (uint32_t)s, n);
+    return st;
 }

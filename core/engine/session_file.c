@@ -3,11 +3,12 @@
  *
  * The records of the KV cache are written as they lie in memory: their layout depends on the model and the KV type, not on the kernels.
  * Reading goes over the bytes twice, first to check all of them, then into the cache. */
-#include "engine/context.h"
+#include "engine/sequence.h"
 
 enum {
-    SESSION_HEADER = 64, SESSION_VERSION = 1, SESSION_PART = 2048,
-    AT_VERSION = 4, AT_LENGTH = 8, AT_MODEL = 16, AT_KEYS = 24, AT_POSITIONS = 28, AT_LAYERS = 32, AT_HEADS = 36, AT_DIM = 40, AT_TYPE = 44, AT_RECORD = 48, AT_CRC = 60
+    SESSION_HEADER = 64, SESSION_PART = 2048,
+    SESSION_VERSION = 2,            /* with state; without any it is 1 */
+    AT_VERSION = 4, AT_LENGTH = 8, AT_MODEL = 16, AT_KEYS = 24, AT_POSITIONS = 28, AT_LAYERS = 32, AT_HEADS = 36, AT_DIM = 40, AT_TYPE = 44, AT_RECORD = 48, AT_STATE = 52, AT_CRC = 60
 };
 static const char session_magic[4] = { 'Q', 'S', 'F', 'S' };
 
@@ -87,9 +88,11 @@ static uint32_t session_keys(const qsf_context *c)
     return (uint32_t)(x.h ^ x.h >> 32);
 }
 
-static uint64_t session_bytes(const qsf_kv_layout *l, uint64_t n)
+static uint64_t session_bytes(const qsf_context *c, uint64_t n)
 {
-    return SESSION_HEADER + n * 4 + qsf_ceil_div(n, QSF_KV_BLOCK) * l->n_layers * l->n_kv_heads * l->record + 4;
+    const qsf_kv_layout *l = &c->kv.layout;
+    const uint64_t records = qsf_ceil_div(n, QSF_KV_BLOCK) * l->n_layers * l->n_kv_heads * l->record;
+    return SESSION_HEADER + n * 4 + records + c->state.bytes + 4;
 }
 
 static void session_header(const qsf_context *c, uint32_t n, uint8_t h[SESSION_HEADER])
@@ -97,8 +100,8 @@ static void session_header(const qsf_context *c, uint32_t n, uint8_t h[SESSION_H
     const qsf_kv_layout *l = &c->kv.layout;
     memset(h, 0, SESSION_HEADER);
     memcpy(h, session_magic, sizeof session_magic);
-    qsf_put32(h + AT_VERSION, SESSION_VERSION);
-    qsf_put64(h + AT_LENGTH, session_bytes(l, n));
+    qsf_put32(h + AT_VERSION, c->state.bytes ? SESSION_VERSION : 1);
+    qsf_put64(h + AT_LENGTH, session_bytes(c, n));
     qsf_put64(h + AT_MODEL, session_model(c->model->source));
     qsf_put32(h + AT_KEYS, session_keys(c));
     qsf_put32(h + AT_POSITIONS, n);
@@ -107,6 +110,7 @@ static void session_header(const qsf_context *c, uint32_t n, uint8_t h[SESSION_H
     qsf_put32(h + AT_DIM, l->head_dim);
     qsf_put32(h + AT_TYPE, (uint32_t)l->type);
     qsf_put32(h + AT_RECORD, (uint32_t)l->record);
+    qsf_put64(h + AT_STATE, c->state.bytes);
     qsf_put32(h + AT_CRC, qsf_crc32(0, h, AT_CRC));
 }
 
@@ -146,11 +150,13 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers; l++)
             if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0), c->kv.layout.n_kv_heads * c->kv.layout.record, err))) return st;
+    if (c->state.bytes && (st = out_put(&o, qsf_state_saved(&c->state, (uint32_t)seq), c->state.bytes, err)))
+        return st;
     qsf_put32(part, o.crc);
     return out_put(&o, part, 4, err);
 }
 
-uint64_t qsf_session_bytes(const qsf_context *c, qsf_seq seq) { return session_bytes(&c->kv.layout, qsf_seq_length(c, seq)); }
+uint64_t qsf_session_bytes(const qsf_context *c, qsf_seq seq) { return session_bytes(c, qsf_seq_length(c, seq)); }
 
 /* ---- reading ---- */
 
@@ -176,8 +182,8 @@ static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t 
     uint8_t own[SESSION_HEADER];
     if (memcmp(h, session_magic, sizeof session_magic)) return qsf_fail(err, QSF_E_CORRUPT, "this is no saved session");
     if (qsf_crc32(0, h, AT_CRC) != qsf_le32(h + AT_CRC)) return qsf_fail(err, QSF_E_CORRUPT, "session: the header's checksum is wrong");
-    if (qsf_le32(h + AT_VERSION) != SESSION_VERSION)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads version %d", (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
+    if (qsf_le32(h + AT_VERSION) - 1 >= SESSION_VERSION)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads versions up to %d", (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
     const uint32_t n = qsf_le32(h + AT_POSITIONS);
     session_header(c, n, own);
     if (memcmp(h + AT_MODEL, own + AT_MODEL, 8)) return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
@@ -233,6 +239,8 @@ static qsf_status session_check(const qsf_context *c, const qsf_custom_file *fro
     const uint64_t records = qsf_ceil_div(*n, QSF_KV_BLOCK) * c->kv.layout.n_layers * c->kv.layout.n_kv_heads;
     for (uint64_t i = 0; i < records; i++)
         if ((st = check_record(&in, &c->kv.layout, err))) return st;
+    for (size_t at = 0; at < c->state.bytes; at += SESSION_PART)
+        if ((st = in_get(&in, part, QSF_MIN(SESSION_PART, c->state.bytes - at), err))) return st;
     *crc = in.crc;
     if ((st = in_get(&in, part, 4, err))) return st;
     if (qsf_le32(part) != *crc) return qsf_fail(err, QSF_E_CORRUPT, "session: the checksum is wrong; it was damaged or written by half");
@@ -252,6 +260,7 @@ static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers && !st; l++)
             st = in_get(in, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0), c->kv.layout.n_kv_heads * c->kv.layout.record, err);
+    if (c->state.bytes && !st) st = in_get(in, qsf_state_load(&c->state, seq, n), c->state.bytes, err);
     return st;
 }
 
@@ -271,14 +280,13 @@ qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *
     if (qsf_ceil_div(n, QSF_KV_BLOCK) > room)
         return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences", (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
-    qsf_kv_truncate(&c->kv, s, 0);
-    qsf_exit_truncate(&c->early_exit, s, 0);
+    qsf_seq_back(c, s, 0);
     st = qsf_kv_grow(&c->kv, s, n);
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);
     if (!st && in.crc != crc) st = qsf_fail(err, QSF_E_IO, "session: reading it again gave other bytes; the sequence is empty now");
     if (!st) return QSF_OK;
-    qsf_kv_truncate(&c->kv, s, 0);
+    qsf_seq_back(c, s, 0);
     *n_ids = 0;
     return st;
 }

@@ -8,10 +8,9 @@ void qsf_batch_drop(qsf_context *c)
 {
     qsf_batch_state *b = &c->now;
     if (!b->active) return;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_kv_truncate(&c->kv, s, b->old_length[s]);
+    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
     b->active = false;
     c->batch.n_asked = 0;
-    for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_exit_truncate(&c->early_exit, s, b->old_length[s]);
     qsf_exit_drop(&c->early_exit);
     qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
 }
@@ -22,7 +21,8 @@ static qsf_pass step_pass(qsf_context *c)
     return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .platform = c->platform, .pool = c->pool,
                        .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
-                       .key_bias = &c->key_bias, .kv_attention = &c->kv_attention, .stats = &c->stats,
+                       .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
+                       .kv_attention = &c->kv_attention, .stats = &c->stats,
                        .not_finite = &c->now.not_finite };
 }
 
@@ -76,6 +76,7 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
             qsf_batch_drop(c);
             return qsf_fail(&c->error, QSF_E_FULL, "the context of %u positions is full", (unsigned)end);
         }
+        qsf_state_grow(&c->state, s, 1);
     }
     c->now.stage = 0;
     atomic_store_explicit(&c->now.not_finite, false, memory_order_relaxed);
@@ -121,6 +122,7 @@ static void batch_done(qsf_context *c)
 {
     const uint64_t ns = qsf_now(c->platform) - c->now.begun_ns;
     c->now.active = false;
+    qsf_state_batch_done(&c->state);
     qsf_kv_attention_collect(&c->kv_attention, &c->kv, true);
     qsf_exit_end(&c->early_exit);
     if (batch_threads(c)) qsf_thread_count_took(batch_threads(c), ns);
@@ -167,6 +169,7 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
     p->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
+    if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
     const uint32_t to = qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);

@@ -1,6 +1,8 @@
-/* Threads that are woken for each layer of a few rows, and spin between, take processors from reading: where that is done by a processor too (from the
- * page cache, unpacking, checking), half of the threads can be twice as fast, and where it is done by a disk, half as fast.  Nothing tells beforehand,
- * so passes are timed: a turn with the number that has been best, one with half or twice as many, and then a pause, which grows as long as nothing changes.
+/* Threads that are woken for each layer of a few rows, and spin between, take processors from
+ * reading: where that is done by a processor too (from the page cache, unpacking, checking), half
+ * of the threads can be twice as fast, and where it is done by a disk, half as fast.  Nothing tells
+ * beforehand, so passes are timed: a turn with the number that has been best, one with half or
+ * twice as many, and then a pause, which grows as long as nothing changes.
  * SPDX-License-Identifier: MIT */
 #include "engine/thread_count.h"
 
@@ -8,14 +10,19 @@ enum { TURN = 4, SOON = 2, PAUSE = 64, LONGEST_PAUSE = 1024 };      /* passes */
 
 qsf_thread_count qsf_thread_count_of(uint32_t most)
 {
-    return (qsf_thread_count){ .most = most, .best = (most + 1) / 2, .up = true, .pause = PAUSE, .shortest = UINT64_MAX };
+    return (qsf_thread_count){ .most = most, .best = (most + 1) / 2, .up = true, .pause = PAUSE,
+                               .shortest = UINT64_MAX };
 }
 
 uint32_t qsf_thread_count_next(const qsf_thread_count *t) { return t->other ? t->other : t->best; }
 
-static uint32_t count_beside(const qsf_thread_count *t) { return t->up ? QSF_MIN(2 * t->best, t->most) : (t->best + 1) / 2; }
+static uint32_t count_beside(const qsf_thread_count *t)
+{
+    return t->up ? QSF_MIN(2 * t->best, t->most) : (t->best + 1) / 2;
+}
 
-/* A trial on the side of `up`, or on the other one where there is nothing; `sides` are left for it and further ones.  A pause where none is. */
+/* A trial on the side of `up`, or on the other one where there is nothing; `sides` are left for it
+ * and further ones.  A pause where none is. */
 static void count_try(qsf_thread_count *t, uint32_t sides)
 {
     t->sides = sides;
@@ -42,7 +49,8 @@ void qsf_thread_count_took(qsf_thread_count *t, uint64_t ns)
     t->passes++;
     const bool worse = t->other && t->passes == SOON && t->shortest > t->best_ns + t->best_ns / 4;
     if (t->passes < TURN && !worse) return;
-    const uint64_t mean = (t->ns - t->longest) / (TURN - 1);       /* something else may have come between one of them */
+    /* something else may have come between one of them */
+    const uint64_t mean = (t->ns - t->longest) / (TURN - 1);
     t->ns = t->longest = t->passes = 0;
     t->shortest = UINT64_MAX;
     if (!t->other) {

@@ -3,15 +3,16 @@
  *
  * ids[0..n_ids) are the prompt and the picked tokens.  The sequence holds a beginning of them,
  * and behind that, while a turn is under way, the guesses of the last pass.  A picked token that
- * is the next guess needs no pass; any other cuts the sequence behind the last right guess. */
+ * is the next guess needs no pass; any other cuts the sequence behind the last right guess.  Where
+ * layers keep state, the cut may go further back: then the next pass begins with the tokens that
+ * the sequence has lost. */
 #include "base/host.h"
 #include "model/model.h"
 
 typedef enum turn_stage {
     TURN_NONE,          /* none was begun */
-    TURN_PROMPT,        /* wants rows of the prompt from n_done on */
+    TURN_ROWS,          /* wants rows of ids from n_fed on, and those of guesses behind them */
     TURN_READY,         /* row `right` of the last pass has the logits of the next token */
-    TURN_TOKEN,         /* wants the last picked token's row, and those of guesses behind it */
     TURN_OVER
 } turn_stage;
 
@@ -29,6 +30,7 @@ struct qsf_turn {
 
     int32_t      *ids;
     size_t        n_ids, cap_ids;
+    size_t        n_fed;                /* of ids, that the sequence holds; its guesses do not count */
     qsf_row      *rows;                 /* [n_batch], of a turn that computes alone */
     size_t        n_rows;               /* wanted last */
     bool          stepping;             /* a batch of these rows alone is under way */
@@ -156,12 +158,13 @@ void qsf_turn_free(qsf_turn *t)
 
 /* ---- the end ---- */
 
-/* Takes the guesses that were not picked out of the sequence. */
+/* Takes the guesses that were not picked out of the sequence; those that were are fed
+ * like others. */
 static void turn_forget(qsf_turn *t)
 {
-    const size_t wrong = t->n_guess - t->right;
-    if (t->stage == TURN_READY && wrong)
-        (void)qsf_seq_truncate(t->context, t->seq, qsf_seq_length(t->context, t->seq) - (uint32_t)wrong);
+    if (t->stage == TURN_READY && t->right < t->n_guess)
+        (void)qsf_seq_truncate(t->context, t->seq, (uint32_t)(t->n_fed + t->right));
+    if (t->stage == TURN_READY) t->n_fed = qsf_seq_length(t->context, t->seq);
     t->n_guess = t->n_made = t->right = 0;
     t->guessed = false;
 }
@@ -193,8 +196,8 @@ static qsf_status turn_failed(qsf_turn *t, qsf_status st)
 
 /* ---- the beginning ---- */
 
-/* Cuts the sequence to what it has in common with ids, but for one token whose logits are
- * needed. */
+/* Cuts the sequence to what it has in common with ids, but for one token whose logits are needed.
+ * Where that leaves it is a place to go back to: the next prompt may differ from this one. */
 static qsf_status turn_keep(qsf_turn *t, const int32_t *ids, size_t n)
 {
     qsf_status st = QSF_OK;
@@ -203,10 +206,11 @@ static qsf_status turn_keep(qsf_turn *t, const int32_t *ids, size_t n)
     while (same < have && same < n - 1 && t->ids[same] == ids[same]) same++;
     if (qsf_seq_truncate(t->context, t->seq, (uint32_t)same)) {      /* a window has dropped some */
         st = qsf_seq_truncate(t->context, t->seq, 0);
-        same = 0;
     }
-    t->n_ids = same;
+    same = st ? 0 : qsf_seq_length(t->context, t->seq);
+    t->n_ids = t->n_fed = same;
     t->state.n_kept = t->state.n_done = same;
+    if (!st) st = qsf_seq_checkpoint(t->context, t->seq);
     return st ? qsf_fail(&t->error, st, "%s", qsf_last_error(t->context)) : QSF_OK;
 }
 
@@ -252,22 +256,23 @@ qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(sampler, ids[i]);
     t->tail = (qsf_utf8_tail){ 0 };
     t->n_held = 0;
-    t->stage = TURN_PROMPT;
+    t->stage = TURN_ROWS;
     return QSF_OK;
 }
 
 /* ---- rows ---- */
 
-/* How many guesses may be made: no more than tokens are wanted, or positions are free. */
+/* How many guesses may be made: no more than tokens are wanted, or positions are free.  Tokens that
+ * the sequence has lost count like guesses: so a pass without guesses, which loses none, comes. */
 static size_t turn_guess_room(const qsf_turn *t)
 {
-    const size_t used = (size_t)qsf_seq_length(t->context, t->seq) + 1;
-    const size_t fit = qsf_seq_room(t->context, t->seq);
+    const size_t own = t->n_ids - t->n_fed, fit = qsf_seq_room(t->context, t->seq);
+    const size_t pass = QSF_MIN((size_t)QSF_DRAFT_MOST + 1, t->n_batch);
     const int64_t most = t->o.max_tokens, given = (int64_t)t->state.n_tokens;
     const int64_t left = most < 0 ? QSF_DRAFT_MOST : most - given - 1;
-    if (used >= t->n_ctx || fit < 2 || left <= 0) return 0;
-    const size_t room = QSF_MIN(t->n_ctx - used, fit - 1);
-    return QSF_MIN(QSF_MIN((size_t)left, room), QSF_MIN(t->o.draft, t->n_batch - 1));
+    if (t->n_ids >= t->n_ctx || fit <= own || pass <= own || left <= 0) return 0;
+    const size_t room = QSF_MIN(t->n_ctx - t->n_ids, fit - own);
+    return QSF_MIN(QSF_MIN((size_t)left, room), QSF_MIN(t->o.draft, pass - own));
 }
 
 static void turn_guess(qsf_turn *t)
@@ -284,41 +289,35 @@ size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
 {
     size_t n = 0;
     if (!cap) return 0;
-    if (t->stage == TURN_PROMPT) {
-        const size_t at = t->state.n_done, end = t->state.n_prompt;
-        for (; n < cap && n < t->n_batch && at + n < end; n++)
-            rows[n] = (qsf_row){ t->seq, t->ids[at + n], at + n + 1 == end };
-    } else if (t->stage == TURN_TOKEN) {
-        if (!t->guessed) turn_guess(t);
-        t->n_guess = QSF_MIN(t->n_made, cap - 1);
-        rows[n++] = (qsf_row){ t->seq, t->ids[t->n_ids - 1], true };
-        for (; n <= t->n_guess; n++) rows[n] = (qsf_row){ t->seq, t->guess[n - 1], true };
-    }
+    if (t->stage != TURN_ROWS) return t->n_rows = 0;
+    const size_t own = t->n_ids - t->n_fed, most = QSF_MIN(cap, t->n_batch);
+    for (; n < most && n < own; n++)
+        rows[n] = (qsf_row){ t->seq, t->ids[t->n_fed + n], n + 1 == own };
+    if (t->n_ids > t->state.n_prompt && !t->guessed) turn_guess(t);
+    t->n_guess = QSF_MIN(t->n_made, most - n);
+    for (size_t i = 0; i < t->n_guess; i++) rows[n++] = (qsf_row){ t->seq, t->guess[i], true };
     return t->n_rows = n;
 }
 
 size_t qsf_turn_computed(qsf_turn *t, size_t first)
 {
     if (!t->n_rows) return 0;
-    size_t asked = t->n_rows;
-    if (t->stage == TURN_PROMPT) {
-        t->state.n_done += t->n_rows;
-        asked = t->state.n_done == t->state.n_prompt;
-    } else {
-        t->state.n_guessed += t->n_guess;
-    }
+    t->n_fed += t->n_rows - t->n_guess;
     t->n_rows = 0;
-    if (!asked) return 0;
+    t->state.n_done = QSF_MIN(QSF_MAX(t->state.n_done, t->n_fed), t->state.n_prompt);
+    t->state.n_guessed += t->n_guess;
+    if (t->n_fed < t->n_ids) return 0;
+    if (t->n_fed == t->state.n_prompt) (void)qsf_seq_checkpoint(t->context, t->seq);
     t->first = first;
     t->stage = TURN_READY;
-    return asked;
+    return 1 + t->n_guess;
 }
 
 static qsf_status turn_batch(qsf_turn *t)
 {
     qsf_status st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, t->n_batch));
     if (st == QSF_E_FULL && t->n_guess) {            /* other sequences may have taken the guesses' room */
-        st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, 1));
+        st = qsf_batch_begin(t->context, t->rows, qsf_turn_rows(t, t->rows, t->n_rows - t->n_guess));
     }
     t->stepping = !st;
     return st;
@@ -329,7 +328,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
     bool missing = false;
     qsf_status st = QSF_OK;
     if (waiting) *waiting = false;
-    if (t->stage != TURN_PROMPT && t->stage != TURN_TOKEN) return QSF_OK;
+    if (t->stage != TURN_ROWS) return QSF_OK;
     if (!t->stepping) st = turn_batch(t);
     if (!st) st = qsf_step(t->context, &missing);
     if (st == QSF_PENDING && missing && !waiting && (st = qsf_wait(t->context)) == QSF_OK) st = QSF_PENDING;
@@ -408,7 +407,7 @@ static void turn_behind(qsf_turn *t, int32_t id)
         return;
     }
     turn_forget(t);
-    t->stage = TURN_TOKEN;
+    t->stage = TURN_ROWS;
 }
 
 /* Picks a token and takes its text; false: it ends the answer, or there is no memory for it. */

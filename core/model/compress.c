@@ -36,9 +36,12 @@ qsf_status qsf_codec_check(uint32_t compression, const char *path, qsf_error *er
     default: break;
     }
     const char *name = qsf_codec_name(compression);
-    if (!name) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: compression %u is unknown; is there a newer version?", path, (unsigned)compression);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s compression is not part of this build; build with %s, or convert with --compress none",
-                    path, name, compression == QSF_COMPRESS_ZSTD ? "libzstd" : "liblz4");
+    if (!name)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: compression %u is unknown; is there a newer version?",
+                        path, (unsigned)compression);
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    "%s: %s compression is not part of this build; build with %s, or convert with "
+                    "--compress none", path, name, compression == QSF_COMPRESS_ZSTD ? "libzstd" : "liblz4");
 }
 
 size_t qsf_pack_state(uint32_t compression)
@@ -68,7 +71,8 @@ uint64_t qsf_pack_bound(uint32_t compression, uint64_t len)
 {
     switch (compression) {
 #if defined(QSF_HAVE_LZ4)
-    case QSF_COMPRESS_LZ4: case QSF_COMPRESS_LZ4HC: return len <= LZ4_MAX_INPUT_SIZE ? (uint64_t)LZ4_compressBound((int)len) : 0;
+    case QSF_COMPRESS_LZ4: case QSF_COMPRESS_LZ4HC:
+        return len <= LZ4_MAX_INPUT_SIZE ? (uint64_t)LZ4_compressBound((int)len) : 0;
 #endif
 #if defined(QSF_HAVE_ZSTD)
     case QSF_COMPRESS_ZSTD: return len <= UINT32_MAX / 2 ? ZSTD_compressBound((size_t)len) : 0;
@@ -80,8 +84,10 @@ uint64_t qsf_pack_bound(uint32_t compression, uint64_t len)
 uint64_t qsf_unpack_bound(uint32_t compression, uint64_t len)
 {
     switch (compression) {
-    case QSF_COMPRESS_LZ4: case QSF_COMPRESS_LZ4HC: return len * 255 + 64;     /* a byte of a length adds at most 255 */
-    case QSF_COMPRESS_ZSTD: return (len / 4 + 1) * (128 << 10);                /* the shortest block has 4 bytes and holds at most 128 KiB */
+    /* a byte of a length adds at most 255 */
+    case QSF_COMPRESS_LZ4: case QSF_COMPRESS_LZ4HC: return len * 255 + 64;
+    /* the shortest block has 4 bytes and holds at most 128 KiB */
+    case QSF_COMPRESS_ZSTD: return (len / 4 + 1) * (128 << 10);
     default: return len;
     }
 }
@@ -91,9 +97,11 @@ size_t qsf_pack(uint32_t compression, void *state, const void *src, size_t len, 
     switch (compression) {
 #if defined(QSF_HAVE_LZ4)
     case QSF_COMPRESS_LZ4:
-        return (size_t)LZ4_compress_fast_extState(state, src, dst, (int)len, (int)QSF_MIN(cap, (size_t)INT_MAX), 1);
+        return (size_t)LZ4_compress_fast_extState(state, src, dst, (int)len,
+                                                  (int)QSF_MIN(cap, (size_t)INT_MAX), 1);
     case QSF_COMPRESS_LZ4HC:
-        return (size_t)LZ4_compress_HC_extStateHC(state, src, dst, (int)len, (int)QSF_MIN(cap, (size_t)INT_MAX), PACK_LZ4HC_LEVEL);
+        return (size_t)LZ4_compress_HC_extStateHC(state, src, dst, (int)len,
+                                                  (int)QSF_MIN(cap, (size_t)INT_MAX), PACK_LZ4HC_LEVEL);
 #endif
 #if defined(QSF_HAVE_ZSTD)
     case QSF_COMPRESS_ZSTD: {
@@ -117,7 +125,8 @@ bool qsf_unpack(uint32_t compression, void *state, const void *src, size_t src_l
 #if defined(QSF_HAVE_ZSTD)
     case QSF_COMPRESS_ZSTD: {
         ZSTD_DCtx *d = ZSTD_initStaticDCtx(state, ZSTD_estimateDCtxSize());
-        return d && ZSTD_decompressDCtx(d, dst, len, src, src_len) == len;     /* an error is a size no buffer has */
+        /* an error is a size no buffer has */
+        return d && ZSTD_decompressDCtx(d, dst, len, src, src_len) == len;
     }
 #endif
     default: (void)state; (void)src; (void)src_len; (void)dst; (void)len; return false;

@@ -1,4 +1,5 @@
-/* A GGUF file taken apart: keys and tensors as the bytes have them.  Shared by the files that make a qsf_source of it.
+/* A GGUF file taken apart: keys and tensors as the bytes have them.  Shared by the files that make
+ * a qsf_source of it.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GGUF_H
 #define QSF_GGUF_H
@@ -8,7 +9,8 @@
 
 /* GGUF's value types */
 enum {
-    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
+    GGUF_U8 = 0, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING,
+    GGUF_ARRAY, GGUF_U64, GGUF_I64, GGUF_F64,
     GGUF_N_TYPES
 };
 
@@ -19,7 +21,8 @@ typedef struct gguf_kv {
     uint32_t       type;        /* of an array: of its elements */
     bool           array;
     uint64_t       n;           /* elements; 1 where it is no array */
-    const uint8_t *data;        /* strings: each u64 length, then the bytes; all of them were checked to be there */
+    /* strings: each u64 length, then the bytes; all of them were checked to be there */
+    const uint8_t *data;
 } gguf_kv;
 
 typedef struct gguf_tensor {
@@ -56,18 +59,24 @@ typedef struct gguf {
 
 /* ---- a set of names, for finding them and for finding them twice ---- */
 typedef struct gguf_names { const gguf_text *list; uint32_t *slots; uint32_t mask; } gguf_names;
-/* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before, else -1; the first one is found. */
-qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice, qsf_error *err);
+/* list[n] stays the caller's.  *twice (may be NULL) is the index of a name that was there before,
+ * else -1; the first one is found. */
+qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice,
+                          qsf_error *err);
 int64_t    qsf_gguf_name_find(const gguf_names *names, const char *p, size_t len);     /* -1: not there */
-static inline bool gguf_text_is(gguf_text t, const char *s) { return t.len == strlen(s) && !memcmp(t.p, s, t.len); }
+static inline bool gguf_text_is(gguf_text t, const char *s)
+{
+    return t.len == strlen(s) && !memcmp(t.p, s, t.len);
+}
 
 /* ---- core/model/gguf_file.c ---- */
-/* Reads keys and tensor places of all files.  g->tensors have checked extents unless s->vocab_only. */
+/* Reads keys and tensor places of all files.  g->tensors have checked extents
+ * unless s->vocab_only. */
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err);
 void       qsf_gguf_done(gguf *g);
 
-/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing *out stays as it is: QSF_OK, or with need QSF_E_CORRUPT.
- * A value of another kind is QSF_E_CORRUPT. */
+/* Keys.  "%s" at the key's beginning is the architecture.  Where the key is missing *out stays as
+ * it is: QSF_OK, or with need QSF_E_CORRUPT.  A value of another kind is QSF_E_CORRUPT. */
 const gguf_kv *qsf_gguf_find(const gguf *g, const char *key);
 qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out, qsf_error *err);
 qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, qsf_error *err);

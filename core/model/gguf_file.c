@@ -1,8 +1,9 @@
 /* GGUF's container: header, keys, tensor places, split files.
  * SPDX-License-Identifier: MIT
  *
- * Everything before the weights is read to memory, more and more of it until it is whole, so that all parsing is of plain memory.  Nothing
- * is allocated by a count or length before that was compared with the file's length. */
+ * Everything before the weights is read to memory, more and more of it until it is whole, so that
+ * all parsing is of plain memory.  Nothing is allocated by a count or length before that was
+ * compared with the file's length. */
 #include "model/gguf.h"
 #include "model/source_read.h"
 
@@ -35,11 +36,13 @@ static uint32_t gguf_slot(const gguf_names *names, const char *p, size_t len)
     return i;
 }
 
-qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice, qsf_error *err)
+qsf_status qsf_gguf_names(qsf_arena *a, const gguf_text *list, uint32_t n, gguf_names *out, int64_t *twice,
+                          qsf_error *err)
 {
     uint64_t size = 16;
     while (size < 2 * (uint64_t)n) size *= 2;
-    *out = (gguf_names){ list, qsf_arena_array(a, size, sizeof *out->slots, "names of a GGUF file", err), (uint32_t)(size - 1) };
+    *out = (gguf_names){ list, qsf_arena_array(a, size, sizeof *out->slots, "names of a GGUF file", err),
+                         (uint32_t)(size - 1) };
     if (twice) *twice = -1;
     if (!out->slots) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
@@ -69,8 +72,10 @@ static qsf_status gguf_take(gguf_cursor *c, uint64_t n, const uint8_t **out, qsf
 {
     const uint64_t length = c->g->s->lengths[c->file];
     if (n > length - c->at)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it cut short?",
-                        c->g->s->path, (unsigned long long)n, (unsigned long long)c->at, (unsigned long long)length);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the file ends inside its description: %llu bytes at %llu, file of %llu; is it "
+                        "cut short?", c->g->s->path, (unsigned long long)n, (unsigned long long)c->at,
+                        (unsigned long long)length);
     if (n > c->len - c->at) return QSF_PENDING;
     *out = c->begin + c->at;
     c->at += n;
@@ -145,14 +150,15 @@ static qsf_status gguf_take_tensor(gguf_cursor *c, gguf_tensor *t, qsf_error *er
     memset(t, 0, sizeof *t);
     if ((st = gguf_take_string(c, &t->name, err)) || (st = gguf_take_u32(c, &t->n_dims, err))) return st;
     if (t->n_dims < 1 || t->n_dims > 4)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %u dimensions", c->g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
-                        (unsigned)t->n_dims);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" has %u dimensions", c->g->s->path,
+                        (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)t->n_dims);
     for (uint32_t i = 0; i < 4; i++) {
         t->dims[i] = 1;
         if (i < t->n_dims && (st = gguf_take_u64(c, &t->dims[i], err))) return st;
         if (t->dims[i] == 0 || qsf_mul_u64(count, t->dims[i], &count) || count > INT64_MAX)
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": dimension %u is %llu", c->g->s->path,
-                            (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)i, (unsigned long long)t->dims[i]);
+                            (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned)i,
+                            (unsigned long long)t->dims[i]);
     }
     if ((st = gguf_take_u32(c, &t->ggml_type, err))) return st;
     t->file = c->file;
@@ -165,32 +171,46 @@ static qsf_status gguf_take_header(gguf_cursor *c, gguf_part *part, qsf_error *e
     const uint8_t *p = NULL;
     qsf_status st = gguf_take(c, 24, &p, err);
     if (st) return st;
-    if (memcmp(p, "GGUF", 4)) return qsf_fail(err, QSF_E_CORRUPT, "%s: part %u is no GGUF file", path, (unsigned)c->file + 1);
+    if (memcmp(p, "GGUF", 4))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: part %u is no GGUF file", path, (unsigned)c->file + 1);
     const uint32_t version = qsf_le32(p + 4);
     const uint64_t n_tensors = qsf_le64(p + 8), n_kv = qsf_le64(p + 16), length = c->g->s->lengths[c->file];
-    if (version && !(version & 0xffff)) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a big-endian GGUF file; convert it to little-endian", path);
-    if (version != 2 && version != 3) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: GGUF version %u; versions 2 and 3 can be read", path, (unsigned)version);
+    if (version && !(version & 0xffff))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a big-endian GGUF file; convert it to little-endian",
+                        path);
+    if (version != 2 && version != 3)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: GGUF version %u; versions 2 and 3 can be read", path,
+                        (unsigned)version);
     if (n_kv > GGUF_MAX_KEYS || n_kv > length / GGUF_MIN_KEY)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu keys in %llu bytes", path, (unsigned long long)n_kv, (unsigned long long)length);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu keys in %llu bytes", path,
+                        (unsigned long long)n_kv, (unsigned long long)length);
     if (n_tensors > GGUF_MAX_TENSORS || n_tensors > length / GGUF_MIN_TENSOR)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu tensors in %llu bytes", path, (unsigned long long)n_tensors, (unsigned long long)length);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: claims %llu tensors in %llu bytes", path,
+                        (unsigned long long)n_tensors, (unsigned long long)length);
     part->n_kv = (uint32_t)n_kv;
     part->n_tensors = (uint32_t)n_tensors;
     return QSF_OK;
 }
 
-/* All of a part's description from the bytes in memory; QSF_PENDING where they are too few. *end: where it ends. */
-static qsf_status gguf_parse(const gguf *g, uint32_t file, gguf_part *part, uint64_t len, uint64_t *end, qsf_error *err)
+/* All of a part's description from the bytes in memory;
+ * QSF_PENDING where they are too few. *end: where it ends. */
+static qsf_status gguf_parse(const gguf *g, uint32_t file, gguf_part *part, uint64_t len, uint64_t *end,
+                             qsf_error *err)
 {
     gguf_cursor c = { g, file, part->bytes, 0, len };
     qsf_status st;
     if ((st = gguf_take_header(&c, part, err))) return st;
     if (!part->kv) {
-        if (!(part->kv = qsf_arena_array(g->tmp, part->n_kv, sizeof *part->kv, "keys of a GGUF file", err))) return QSF_E_MEMORY;
-        if (!(part->tensors = qsf_arena_array(g->tmp, part->n_tensors, sizeof *part->tensors, "tensors of a GGUF file", err))) return QSF_E_MEMORY;
+        if (!(part->kv = qsf_arena_array(g->tmp, part->n_kv, sizeof *part->kv, "keys of a GGUF file", err)))
+            return QSF_E_MEMORY;
+        if (!(part->tensors = qsf_arena_array(g->tmp, part->n_tensors, sizeof *part->tensors,
+                                              "tensors of a GGUF file", err)))
+            return QSF_E_MEMORY;
     }
     for (uint32_t i = 0; i < part->n_kv; i++)
-        if ((st = gguf_take_string(&c, &part->kv[i].key, err)) || (st = gguf_take_value(&c, &part->kv[i], err))) return st;
+        if ((st = gguf_take_string(&c, &part->kv[i].key, err))
+            || (st = gguf_take_value(&c, &part->kv[i], err)))
+            return st;
     for (uint32_t i = 0; i < part->n_tensors; i++)
         if ((st = gguf_take_tensor(&c, &part->tensors[i], err))) return st;
     *end = c.at;
@@ -206,7 +226,8 @@ static qsf_status gguf_check_keys(gguf *g, const gguf_part *part, qsf_error *err
     for (uint32_t i = 0; i < part->n_kv; i++) list[i] = part->kv[i].key;
     const qsf_status st = qsf_gguf_names(g->tmp, list, part->n_kv, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->path, (int)QSF_MIN(list[twice].len, 80), list[twice].p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" is there twice", g->s->path,
+                        (int)QSF_MIN(list[twice].len, 80), list[twice].p);
     return st;
 }
 
@@ -233,8 +254,9 @@ static int gguf_type_of(uint32_t ggml_type)
 static const char *gguf_unknown_type_name(uint32_t ggml_type)
 {
     static const char *const names[] = {
-        [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S", [21] = "IQ3_S", [22] = "IQ2_S",
-        [24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64", [28] = "F64", [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4",
+        [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
+        [19] = "IQ1_S", [21] = "IQ3_S", [22] = "IQ2_S", [24] = "I8", [25] = "I16", [26] = "I32",
+        [27] = "I64", [28] = "F64", [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4",
         [40] = "NVFP4"
     };
     return ggml_type < QSF_ARRAY_LEN(names) && names[ggml_type] ? names[ggml_type] : "unknown";
@@ -244,14 +266,16 @@ static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
 {
     const int len = (int)QSF_MIN(t->name.len, 80), type = gguf_type_of(t->ggml_type);
     if (type < 0)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" has type %s (%u), which this version does not read", g->s->path, len, t->name.p,
-                        gguf_unknown_type_name(t->ggml_type), (unsigned)t->ggml_type);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: tensor \"%.*s\" has type %s (%u), which this version does not read", g->s->path,
+                        len, t->name.p, gguf_unknown_type_name(t->ggml_type), (unsigned)t->ggml_type);
     const qsf_type_info *info = qsf_type_get((uint32_t)type);
     t->type = (uint32_t)type;
     t->block = 1u << info->own_block;
     if (t->dims[0] % t->block)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s", g->s->path, len, t->name.p,
-                        (unsigned long long)t->dims[0], info->name);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: tensor \"%.*s\": rows of %llu values are no whole blocks of type %s", g->s->path,
+                        len, t->name.p, (unsigned long long)t->dims[0], info->name);
     uint64_t n = t->dims[0] / t->block;
     for (int i = 1; i < 4; i++) n *= t->dims[i];             /* the product of all is below 2^63 */
     if (qsf_mul_u64(n, info->own_bytes, &t->bytes))
@@ -259,14 +283,16 @@ static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
     return QSF_OK;
 }
 
-/* Tensors of one file do not overlap: in the order of their places each ends before the next begins. */
+/* Tensors of one file do not overlap: in the order of their places each ends before
+ * the next begins. */
 static qsf_status check_overlaps(const gguf *g, const gguf_part *part, qsf_error *err)
 {
     uint32_t *order = qsf_arena_array(g->tmp, part->n_tensors, sizeof *order, "tensors of a GGUF file", err);
     const gguf_tensor *t = part->tensors;
     if (!order) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < part->n_tensors; i++) order[i] = i;
-    for (uint32_t gap = part->n_tensors / 2; gap; gap /= 2)                 /* Shell's sort; files have them in order already */
+    /* Shell's sort; files have them in order already */
+    for (uint32_t gap = part->n_tensors / 2; gap; gap /= 2)
         for (uint32_t i = gap; i < part->n_tensors; i++) {
             const uint32_t x = order[i];
             uint32_t j = i;
@@ -276,7 +302,8 @@ static qsf_status check_overlaps(const gguf *g, const gguf_part *part, qsf_error
     for (uint32_t i = 1; i < part->n_tensors; i++) {
         const gguf_tensor *a = &t[order[i - 1]], *b = &t[order[i]];
         if (a->at + a->bytes > b->at)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap", g->s->path, (int)QSF_MIN(a->name.len, 80), a->name.p,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap", g->s->path,
+                            (int)QSF_MIN(a->name.len, 80), a->name.p,
                             (int)QSF_MIN(b->name.len, 80), b->name.p);
     }
     return QSF_OK;
@@ -297,11 +324,15 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
         const qsf_status st = tensor_size(g, t, err);
         if (st) return st;
         if (t->at % (uint64_t)align)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d", g->s->path, len, t->name.p,
-                            (unsigned long long)t->at, (int)align);
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d", g->s->path, len,
+                            t->name.p, (unsigned long long)t->at, (int)align);
         if (data > length || t->at > length - data || t->bytes > length - data - t->at)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" (%llu bytes at %llu of the weights) lies beyond the file's %llu bytes; is it cut short?",
-                            g->s->path, len, t->name.p, (unsigned long long)t->bytes, (unsigned long long)t->at, (unsigned long long)length);
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            "%s: tensor \"%.*s\" (%llu bytes at %llu of the weights) lies beyond the file's "
+                            "%llu bytes; is it cut short?", g->s->path, len, t->name.p,
+                            (unsigned long long)t->bytes, (unsigned long long)t->at,
+                            (unsigned long long)length);
         t->at += data;
     }
     return check_overlaps(g, part, err);
@@ -335,10 +366,12 @@ static qsf_status read_part(gguf *g, uint32_t file, qsf_error *err)
 /* What a split file says of itself; *count is 1 for a file that says nothing. */
 static qsf_status part_split(const gguf *g, uint32_t file, int64_t *no, int64_t *count, qsf_error *err)
 {
-    const gguf_kv *kno = part_find(&g->parts[file], "split.no"), *kcount = part_find(&g->parts[file], "split.count");
+    const gguf_kv *kno = part_find(&g->parts[file], "split.no"),
+        *kcount = part_find(&g->parts[file], "split.count");
     *no = 0;
     *count = 1;
-    if ((kno && !qsf_gguf_integer(kno, 0, no)) || (kcount && !qsf_gguf_integer(kcount, 0, count)) || *no < 0 || *count < 0)
+    if ((kno && !qsf_gguf_integer(kno, 0, no)) || (kcount && !qsf_gguf_integer(kcount, 0, count)) || *no < 0
+        || *count < 0)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: split.no or split.count is no number", g->s->path);
     if (*count == 0) *count = 1;
     return QSF_OK;
@@ -352,20 +385,29 @@ static qsf_status read_splits(gguf *g, qsf_error *err)
     int64_t no, count;
     qsf_status st = part_split(g, 0, &no, &count, err);
     if (st) return st;
-    if (no != 0) return qsf_fail(err, QSF_E_ARGUMENT, "%s: part %d of a split model; open its first part", s->path, (int)no + 1);
+    if (no != 0)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: part %d of a split model; open its first part", s->path,
+                        (int)no + 1);
     if (count == 1) return QSF_OK;
-    if (count > QSF_MAX_SPLITS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: split.count is %lld", s->path, (long long)count);
-    const size_t len = strlen(s->path), cut = qsf_format(tail, sizeof tail, "-%05d-of-%05d.gguf", 1, (int)count);
+    if (count > QSF_MAX_SPLITS)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: split.count is %lld", s->path, (long long)count);
+    const size_t len = strlen(s->path), cut = qsf_format(tail, sizeof tail, "-%05d-of-%05d.gguf", 1,
+                                                         (int)count);
     if (len < cut || strcmp(s->path + len - cut, tail))
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the first of %d parts, but its name does not end in %s, so the others cannot be found", s->path, (int)count, tail);
+        return qsf_fail(err, QSF_E_NOT_FOUND,
+                        "%s: the first of %d parts, but its name does not end in %s, so the others cannot "
+                        "be found", s->path, (int)count, tail);
     char *path = qsf_arena_text(g->tmp, s->path, len, err);
     if (!path) return QSF_E_MEMORY;
     for (uint32_t i = 1; i < (uint32_t)count; i++) {
         int64_t its_no, its_count;
         qsf_format(path + len - cut, cut + 1, "-%05d-of-%05d.gguf", (int)i + 1, (int)count);
-        if ((st = qsf_source_add_file(s, path, err)) || (st = read_part(g, i, err)) || (st = part_split(g, i, &its_no, &its_count, err))) return st;
+        if ((st = qsf_source_add_file(s, path, err)) || (st = read_part(g, i, err))
+            || (st = part_split(g, i, &its_no, &its_count, err)))
+            return st;
         if (its_no != i || its_count != count)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: says it is part %d of %d", path, (int)its_no + 1, (int)its_count);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: says it is part %d of %d", path, (int)its_no + 1,
+                            (int)its_count);
     }
     return QSF_OK;
 }
@@ -379,9 +421,10 @@ static qsf_status collect_tensors(gguf *g, qsf_error *err)
     for (uint32_t i = 0; i < g->n_parts; i++) n += g->parts[i].n_tensors;
     const gguf_kv *kv = part_find(&g->parts[0], "split.tensors.count");
     if (kv && g->n_parts > 1 && (!qsf_gguf_integer(kv, 0, &said) || said < 0 || (uint64_t)said != n))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu tensors in %u parts, but split.tensors.count is %lld", g->s->path, (unsigned long long)n,
-                        (unsigned)g->n_parts, (long long)said);
-    if (n > GGUF_MAX_TENSORS) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %llu tensors", g->s->path, (unsigned long long)n);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %llu tensors in %u parts, but split.tensors.count is %lld",
+                        g->s->path, (unsigned long long)n, (unsigned)g->n_parts, (long long)said);
+    if (n > GGUF_MAX_TENSORS)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %llu tensors", g->s->path, (unsigned long long)n);
     g->tensors = qsf_arena_array(g->tmp, n, sizeof *g->tensors, "tensors of a GGUF file", err);
     gguf_text *list = qsf_arena_array(g->tmp, n, sizeof *list, "tensors of a GGUF file", err);
     if (!g->tensors || !list) return QSF_E_MEMORY;
@@ -392,14 +435,16 @@ static qsf_status collect_tensors(gguf *g, qsf_error *err)
         }
     const qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, &twice, err);
     if (!st && twice >= 0)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice", g->s->path, (int)QSF_MIN(list[twice].len, 80), list[twice].p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is there twice", g->s->path,
+                        (int)QSF_MIN(list[twice].len, 80), list[twice].p);
     return st;
 }
 
 qsf_status qsf_gguf_read_files(gguf *g, qsf_error *err)
 {
     qsf_status st;
-    if (!(g->parts = qsf_arena_array(g->tmp, QSF_MAX_SPLITS, sizeof *g->parts, "parts of a GGUF file", err))) return QSF_E_MEMORY;
+    if (!(g->parts = qsf_arena_array(g->tmp, QSF_MAX_SPLITS, sizeof *g->parts, "parts of a GGUF file", err)))
+        return QSF_E_MEMORY;
     if ((st = read_part(g, 0, err))) return st;
     if (g->s->vocab_only) return QSF_OK;
     if ((st = read_splits(g, err))) return st;
@@ -479,10 +524,13 @@ qsf_status qsf_gguf_u32(const gguf *g, const char *key, bool need, uint32_t *out
     int64_t v, other;
     const gguf_kv *kv = find_key(g, key, full);
     if (!kv) return key_missing(g, full, need, err);
-    if (!qsf_gguf_integer(kv, 0, &v) || v < 0 || v > UINT32_MAX) return key_wrong(g, full, "a number from 0 to 4294967295", err);
+    if (!qsf_gguf_integer(kv, 0, &v) || v < 0 || v > UINT32_MAX)
+        return key_wrong(g, full, "a number from 0 to 4294967295", err);
     for (uint64_t i = 1; i < kv->n; i++)         /* one value a layer is fine where all are the same */
         if (!qsf_gguf_integer(kv, i, &other) || other != v)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: key \"%s\" differs between layers, which this version cannot run", g->s->path, full);
+            return qsf_fail(err, QSF_E_UNSUPPORTED,
+                            "%s: key \"%s\" differs between layers, which this version cannot run",
+                            g->s->path, full);
     *out = (uint32_t)v;
     return QSF_OK;
 }
@@ -493,7 +541,8 @@ qsf_status qsf_gguf_f32(const gguf *g, const char *key, bool need, float *out, q
     double v;
     const gguf_kv *kv = find_key(g, key, full);
     if (!kv) return key_missing(g, full, need, err);
-    if (kv->array || !qsf_gguf_number(kv, 0, &v) || !(fabs(v) <= FLT_MAX)) return key_wrong(g, full, "a finite number", err);
+    if (kv->array || !qsf_gguf_number(kv, 0, &v) || !(fabs(v) <= FLT_MAX))
+        return key_wrong(g, full, "a finite number", err);
     *out = (float)v;
     return QSF_OK;
 }

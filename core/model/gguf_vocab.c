@@ -9,7 +9,8 @@ static qsf_status list_of(const gguf *g, const char *key, uint32_t n, const gguf
     *out = qsf_gguf_find(g, key);
     if (!*out) return QSF_OK;
     if (!(*out)->array || (*out)->n < n)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" has no value for each of the %u tokens", g->s->path, key, (unsigned)n);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" has no value for each of the %u tokens",
+                        g->s->path, key, (unsigned)n);
     return QSF_OK;
 }
 
@@ -25,9 +26,12 @@ static qsf_status read_texts(gguf *g, const gguf_kv *kv, gguf_text *list, qsf_er
         const size_t len = qsf_gguf_next_string(&at).len;
         total += len ? len : sizeof empty;
     }
-    if (total > UINT32_MAX) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %llu bytes of tokens", g->s->path, (unsigned long long)total);
+    if (total > UINT32_MAX)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %llu bytes of tokens", g->s->path,
+                        (unsigned long long)total);
     if (!(v->text = qsf_arena_alloc(g->s->arena, total + 1, "tokens", err))) return QSF_E_MEMORY;
-    if (!(v->at = qsf_arena_array(g->s->arena, (uint64_t)n + 1, sizeof *v->at, "tokens", err))) return QSF_E_MEMORY;
+    if (!(v->at = qsf_arena_array(g->s->arena, (uint64_t)n + 1, sizeof *v->at, "tokens", err)))
+        return QSF_E_MEMORY;
     at = kv->data;
     for (uint32_t i = 0; i < n; i++) {
         gguf_text t = qsf_gguf_next_string(&at);
@@ -48,7 +52,9 @@ static qsf_status read_types(gguf *g, qsf_error *err)
     if (!(v->types = qsf_arena_alloc(g->s->arena, v->n_tokens, "tokens", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         int64_t type = QSF_TOKEN_NORMAL;
-        if (kv && !qsf_gguf_integer(kv, i, &type)) return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.token_type is no list of numbers", g->s->path);
+        if (kv && !qsf_gguf_integer(kv, i, &type))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.token_type is no list of numbers",
+                            g->s->path);
         v->types[i] = type >= QSF_TOKEN_NORMAL && type <= QSF_TOKEN_BYTE ? (uint8_t)type : QSF_TOKEN_UNUSED;
     }
     return QSF_OK;
@@ -61,9 +67,12 @@ static qsf_status read_scores(gguf *g, qsf_error *err)
     double score;
     const qsf_status st = list_of(g, "tokenizer.ggml.scores", v->n_tokens, &kv, err);
     if (st || v->kind != QSF_VOCAB_SPM) return st;
-    if (!(v->scores = qsf_arena_array(g->s->arena, v->n_tokens, sizeof *v->scores, "tokens", err))) return QSF_E_MEMORY;
+    if (!(v->scores = qsf_arena_array(g->s->arena, v->n_tokens, sizeof *v->scores, "tokens", err)))
+        return QSF_E_MEMORY;
     for (uint32_t i = 0; kv && i < v->n_tokens; i++) {
-        if (!qsf_gguf_number(kv, i, &score)) return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.scores is no list of numbers", g->s->path);
+        if (!qsf_gguf_number(kv, i, &score))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.scores is no list of numbers",
+                            g->s->path);
         v->scores[i] = score > -FLT_MAX && score < FLT_MAX ? (float)score : 0;
     }
     return QSF_OK;
@@ -75,15 +84,19 @@ static qsf_status read_merges(gguf *g, const gguf_names *names, qsf_error *err)
     qsf_vocab *v = &g->s->vocab;
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.merges");
     if (!kv) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"tokenizer.ggml.merges\" is missing", g->s->path);
-    if (!kv->array || kv->type != GGUF_STRING || kv->n > UINT32_MAX / 2) return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.merges is no list of texts", g->s->path);
-    if (!(v->merges = qsf_arena_array(g->s->arena, kv->n, 2 * sizeof *v->merges, "merges", err))) return QSF_E_MEMORY;
+    if (!kv->array || kv->type != GGUF_STRING || kv->n > UINT32_MAX / 2)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tokenizer.ggml.merges is no list of texts", g->s->path);
+    if (!(v->merges = qsf_arena_array(g->s->arena, kv->n, 2 * sizeof *v->merges, "merges", err)))
+        return QSF_E_MEMORY;
     const uint8_t *at = kv->data;
     for (uint64_t i = 0; i < kv->n; i++) {
         const gguf_text t = qsf_gguf_next_string(&at);
-        const char *space = t.len > 1 ? memchr(t.p + 1, ' ', t.len - 1) : NULL;     /* the left piece has at least one byte */
+        /* the left piece has at least one byte */
+        const char *space = t.len > 1 ? memchr(t.p + 1, ' ', t.len - 1) : NULL;
         if (!space) continue;
         const size_t left = (size_t)(space - t.p);
-        const int64_t a = qsf_gguf_name_find(names, t.p, left), b = qsf_gguf_name_find(names, space + 1, t.len - left - 1);
+        const int64_t a = qsf_gguf_name_find(names, t.p, left),
+            b = qsf_gguf_name_find(names, space + 1, t.len - left - 1);
         if (a < 0 || b < 0) continue;
         v->merges[2 * v->n_merges] = (uint32_t)a;
         v->merges[2 * v->n_merges + 1] = (uint32_t)b;
@@ -102,7 +115,8 @@ static qsf_status read_id(const gguf *g, const char *key, int32_t *id, qsf_error
     int64_t n;
     if (*id >= 0 && (uint32_t)*id >= v->n_tokens) *id = -1;
     if (!kv) return QSF_OK;
-    if (kv->array || !qsf_gguf_integer(kv, 0, &n)) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is no token", g->s->path, key);
+    if (kv->array || !qsf_gguf_integer(kv, 0, &n))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" is no token", g->s->path, key);
     if (n >= 0 && n < (int64_t)v->n_tokens) *id = (int32_t)n;
     return QSF_OK;
 }
@@ -115,33 +129,46 @@ static void add_end(qsf_vocab *v, int64_t id)
     v->eog[v->n_eog++] = (int32_t)id;
 }
 
-static int64_t token_of(const gguf_names *names, const char *text) { return qsf_gguf_name_find(names, text, strlen(text)); }
+static int64_t token_of(const gguf_names *names, const char *text)
+{
+    return qsf_gguf_name_find(names, text, strlen(text));
+}
 
 /* Files often do not say which tokens end a turn and which are not for the user; their texts do. */
 static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *err)
 {
-    static const char *const turns[] = {     /* the first of these that there is ends a turn where the file names no token for that */
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]",
-        "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>", "<end_of_utterance>"
+    /* the first of these that there is ends a turn where the file names no token for that */
+    static const char *const turns[] = {
+        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
+        "<EOT>", "_<EOT>", "[EOT]", "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>",
+        "<end_of_utterance>"
     };
     static const char *const others[] = {
-        "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]", "<eos>", "<turn|>", "<|tool_response>", "[e~["
+        "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "</s>", "<|eom_id|>", "[EOS]", "<eos>",
+        "<turn|>", "<|tool_response>", "[e~["
     };
-    static const char *const fill[][2] = {   /* fill-in-the-middle tokens that end a text: the file's key, usual texts */
+    /* fill-in-the-middle tokens that end a text: the file's key, usual texts */
+    static const char *const fill[][2] = {
         { "tokenizer.ggml.fim_pad_token_id", "<|fim_pad|>\0<fim-pad>\0<fim_pad>\0<PAD>\0[PAD]\0" },
-        { "tokenizer.ggml.fim_rep_token_id", "<|fim_repo|>\0<|repo_name|>\0<fim-repo>\0<REPO>\0<reponame>\0" },
+        { "tokenizer.ggml.fim_rep_token_id",
+          "<|fim_repo|>\0<|repo_name|>\0<fim-repo>\0<REPO>\0<reponame>\0" },
         { "tokenizer.ggml.fim_sep_token_id", "<|file_sep|>\0" },
-        { "tokenizer.ggml.fim_pre_token_id", "<|fim_prefix|>\0<fim-prefix>\0<fim_prefix>\0<PRE>\0\xe2\x96\x81<PRE>\0" },
-        { "tokenizer.ggml.fim_suf_token_id", "<|fim_suffix|>\0<fim-suffix>\0<fim_suffix>\0<SUF>\0\xe2\x96\x81<SUF>\0" },
-        { "tokenizer.ggml.fim_mid_token_id", "<|fim_middle|>\0<fim-middle>\0<fim_middle>\0<MID>\0\xe2\x96\x81<MID>\0" },
+        { "tokenizer.ggml.fim_pre_token_id",
+          "<|fim_prefix|>\0<fim-prefix>\0<fim_prefix>\0<PRE>\0\xe2\x96\x81<PRE>\0" },
+        { "tokenizer.ggml.fim_suf_token_id",
+          "<|fim_suffix|>\0<fim-suffix>\0<fim_suffix>\0<SUF>\0\xe2\x96\x81<SUF>\0" },
+        { "tokenizer.ggml.fim_mid_token_id",
+          "<|fim_middle|>\0<fim-middle>\0<fim_middle>\0<MID>\0\xe2\x96\x81<MID>\0" },
     };
-    enum { FILL_ENDS = 3 };                  /* the first three end a text; the others are only control tokens */
+    /* the first three end a text; the others are only control tokens */
+    enum { FILL_ENDS = 3 };
     qsf_vocab *v = &g->s->vocab;
     int32_t eom = -1;
     qsf_status st;
     const int64_t tool = token_of(names, "<|tool_response>");
 
-    for (size_t i = 0; i < QSF_ARRAY_LEN(turns) && v->eot < 0; i++) v->eot = (int32_t)token_of(names, turns[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(turns) && v->eot < 0; i++)
+        v->eot = (int32_t)token_of(names, turns[i]);
     if ((st = read_id(g, "tokenizer.ggml.eom_token_id", &eom, err))) return st;
     add_end(v, eom);
     for (size_t i = 0; i < QSF_ARRAY_LEN(fill); i++) {
@@ -154,7 +181,8 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
     for (size_t i = 0; i < QSF_ARRAY_LEN(turns) + QSF_ARRAY_LEN(others); i++) {
         const char *text = i < QSF_ARRAY_LEN(turns) ? turns[i] : others[i - QSF_ARRAY_LEN(turns)];
         const int64_t id = token_of(names, text);
-        if (id < 0 || (tool >= 0 && !strcmp(text, "</s>"))) continue;       /* beside <|tool_response> it is an ordinary token */
+        /* beside <|tool_response> it is an ordinary token */
+        if (id < 0 || (tool >= 0 && !strcmp(text, "</s>"))) continue;
         v->types[id] = QSF_TOKEN_CONTROL;
         add_end(v, id);
     }
@@ -164,7 +192,8 @@ static qsf_status find_ends(const gguf *g, const gguf_names *names, qsf_error *e
 static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_error *err)
 {
     /* Pre-tokenizers whose models begin with a begin-of-text token. */
-    static const char *const begins[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
+    static const char *const begins[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
+                                          "pixtral", "midm-2.0", "lfm2", "jina-v5-nano",
                                           "tekken", "chameleon" };
     qsf_vocab *v = &g->s->vocab;
     const bool spm = v->kind == QSF_VOCAB_SPM;
@@ -174,8 +203,10 @@ static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_erro
     v->unk = spm ? 0 : -1;
     v->add_bos = v->add_space_prefix = spm;
     for (size_t i = 0; !spm && i < QSF_ARRAY_LEN(begins); i++) v->add_bos |= !strcmp(v->pre, begins[i]);
-    if ((st = read_id(g, "tokenizer.ggml.bos_token_id", &v->bos, err)) || (st = read_id(g, "tokenizer.ggml.eos_token_id", &v->eos, err)) ||
-        (st = read_id(g, "tokenizer.ggml.eot_token_id", &v->eot, err)) || (st = read_id(g, "tokenizer.ggml.unknown_token_id", &v->unk, err)) ||
+    if ((st = read_id(g, "tokenizer.ggml.bos_token_id", &v->bos, err))
+        || (st = read_id(g, "tokenizer.ggml.eos_token_id", &v->eos, err)) ||
+        (st = read_id(g, "tokenizer.ggml.eot_token_id", &v->eot, err))
+        || (st = read_id(g, "tokenizer.ggml.unknown_token_id", &v->unk, err)) ||
         (st = read_id(g, "tokenizer.ggml.padding_token_id", &v->pad, err)) ||
         (st = qsf_gguf_bool(g, "tokenizer.ggml.add_bos_token", &v->add_bos, err)) ||
         (st = qsf_gguf_bool(g, "tokenizer.ggml.add_eos_token", &v->add_eos, err)) ||
@@ -186,20 +217,26 @@ static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_erro
     return QSF_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole vocabulary ---- */
 
 static qsf_status read_kind(const gguf *g, qsf_error *err)
 {
     qsf_vocab *v = &g->s->vocab;
     gguf_text model = { "none", 4 }, pre = { "default", 7 };
     qsf_status st;
-    if ((st = qsf_gguf_string(g, "tokenizer.ggml.model", &model, err)) || (st = qsf_gguf_string(g, "tokenizer.ggml.pre", &pre, err))) return st;
+    if ((st = qsf_gguf_string(g, "tokenizer.ggml.model", &model, err))
+        || (st = qsf_gguf_string(g, "tokenizer.ggml.pre", &pre, err)))
+        return st;
     if (gguf_text_is(model, "gpt2")) v->kind = QSF_VOCAB_BPE;
     else if (gguf_text_is(model, "llama")) v->kind = QSF_VOCAB_SPM;
     else if (gguf_text_is(model, "none") || gguf_text_is(model, "no_vocab")) v->kind = QSF_VOCAB_NONE;
-    else return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tokenizer \"%.*s\" is unknown to this version; it has gpt2 and llama", g->s->path,
-                         (int)QSF_MIN(model.len, 40), model.p);
-    if (pre.len >= sizeof v->pre) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: pre-tokenizer \"%.*s\" is unknown to this version", g->s->path, 40, pre.p);
+    else
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: tokenizer \"%.*s\" is unknown to this version; it has gpt2 and llama",
+                        g->s->path, (int)QSF_MIN(model.len, 40), model.p);
+    if (pre.len >= sizeof v->pre)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: pre-tokenizer \"%.*s\" is unknown to this version",
+                        g->s->path, 40, pre.p);
     memcpy(v->pre, pre.p, pre.len);
     return QSF_OK;
 }
@@ -214,7 +251,8 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     v->bos = v->eos = v->eot = v->unk = v->pad = -1;
     if ((st = read_kind(g, err))) return st;
     if ((st = qsf_gguf_string(g, "tokenizer.chat_template", &template, err))) return st;
-    if (template.len && !(v->chat_template = qsf_arena_text(g->s->arena, template.p, template.len, err))) return QSF_E_MEMORY;
+    if (template.len && !(v->chat_template = qsf_arena_text(g->s->arena, template.p, template.len, err)))
+        return QSF_E_MEMORY;
     if (v->kind == QSF_VOCAB_NONE) return qsf_gguf_u32(g, "%s.vocab_size", false, &v->n_tokens, err);
 
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.tokens");
@@ -224,7 +262,8 @@ qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
     v->n_tokens = (uint32_t)kv->n;
     gguf_text *list = qsf_arena_array(g->tmp, v->n_tokens, sizeof *list, "tokens", err);
     if (!list) return QSF_E_MEMORY;
-    if ((st = read_texts(g, kv, list, err)) || (st = read_types(g, err)) || (st = read_scores(g, err))) return st;
+    if ((st = read_texts(g, kv, list, err)) || (st = read_types(g, err)) || (st = read_scores(g, err)))
+        return st;
     if ((st = qsf_gguf_names(g->tmp, list, v->n_tokens, &names, NULL, err))) return st;
     if (v->kind == QSF_VOCAB_BPE && (st = read_merges(g, &names, err))) return st;
     return read_specials(g, &names, err);

@@ -54,7 +54,8 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
 
     qsf_model *m = qsf_alloc(p, sizeof *m, "model", err);
     if (!m) {
-        if (o.file && o.file->close) o.file->close(o.file->user);     /* the file is ours from here on, as in qsf_source_open */
+        /* the file is ours from here on, as in qsf_source_open */
+        if (o.file && o.file->close) o.file->close(o.file->user);
         return QSF_E_MEMORY;
     }
     m->platform = p;
@@ -67,7 +68,9 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
         if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
     special_text(m, m->source->vocab.bos, m->bos, sizeof m->bos);
     special_text(m, m->source->vocab.eos, m->eos, sizeof m->eos);
-    if ((st = qsf_chat_detect(p, m->source->vocab.chat_template, own_text(m->bos), own_text(m->eos), &m->chat, err))) goto fail;
+    if ((st = qsf_chat_detect(p, m->source->vocab.chat_template, own_text(m->bos), own_text(m->eos),
+                              &m->chat, err)))
+        goto fail;
     *out = m;
     return QSF_OK;
 fail:
@@ -89,8 +92,10 @@ void qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
     const qsf_hparams *h = &s->hp;
     *out = (qsf_model_info){
         .arch = h->arch, .name = h->name, .format = s->format, .chat_template = s->vocab.chat_template,
-        .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads, .head_dim = h->head_dim,
-        .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params, .weight_bytes = s->weight_bytes,
+        .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads,
+        .head_dim = h->head_dim,
+        .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
+        .weight_bytes = s->weight_bytes,
     };
 }
 
@@ -103,10 +108,12 @@ void qsf_model_get_usage(const qsf_model *m, qsf_usage *out)
 
 /* ---- tokens ---- */
 
-qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags, int32_t *ids, size_t cap, size_t *n, qsf_error *err)
+qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags, int32_t *ids,
+                             size_t cap, size_t *n, qsf_error *err)
 {
     *n = 0;
-    if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
+    if (!m->tokenizer)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
     return qsf_tokenizer_encode(m->tokenizer, text, len, flags, ids, cap, n, err);
 }
 
@@ -116,13 +123,19 @@ size_t qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char 
     return m->tokenizer ? qsf_tokenizer_piece(m->tokenizer, id, special, bytes) : 0;
 }
 
-bool    qsf_token_is_end(const qsf_model *m, int32_t id) { return m->tokenizer && qsf_tokenizer_is_end(m->tokenizer, id); }
+bool    qsf_token_is_end(const qsf_model *m, int32_t id)
+{
+    return m->tokenizer && qsf_tokenizer_is_end(m->tokenizer, id);
+}
 int32_t qsf_token_bos(const qsf_model *m) { return m->source->vocab.bos; }
 int32_t qsf_token_eos(const qsf_model *m) { return m->source->vocab.eos; }
 
 /* ---- chat ---- */
 
-const char *qsf_chat_template(const qsf_model *m) { return m->chat == QSF_CHAT_UNKNOWN ? NULL : qsf_chat_name(m->chat); }
+const char *qsf_chat_template(const qsf_model *m)
+{
+    return m->chat == QSF_CHAT_UNKNOWN ? NULL : qsf_chat_name(m->chat);
+}
 const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
 
 /* What a conversation is written with. */
@@ -153,19 +166,22 @@ static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice 
         char names[120];
         chat_list(names, sizeof names);
         if (name)
-            return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%.40s\"; there are %s", name, names);
-        return qsf_fail(err, QSF_E_NOT_FOUND, "%s: the model has %s; choose one that it was trained with (%s), or give it "
-                        "plain text", m->source->path,
-                        v->chat_template ? "a chat template that is not known" : "no chat template", names);
+            return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%.40s\"; there are %s",
+                            name, names);
+        return qsf_fail(err, QSF_E_NOT_FOUND,
+                        "%s: the model has %s; choose one that it was trained with (%s), or give it "
+                        "plain text", m->source->path, v->chat_template ? "a chat template that is not known"
+                        : "no chat template", names);
     }
-    /* Variants inside a kind are read from the model's own text; another kind's text would mislead. */
+    /* Variants inside a kind are read from the model's own text;
+     * another kind's text would mislead. */
     out->jinja = out->kind == m->chat ? v->chat_template : NULL;
     out->eos = out->jinja ? own_text(m->eos) : NULL;
     return QSF_OK;
 }
 
-qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
-                           char *out, size_t cap, size_t *len, qsf_error *err)
+qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
+                           bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     chat_choice c;
     *len = 0;
@@ -174,8 +190,8 @@ qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_messa
     return st ? st : qsf_chat_write(c.kind, c.jinja, c.eos, msgs, n, generate, out, cap, len, err);
 }
 
-qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
-                           int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
+qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
+                           bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
 {
     chat_choice c;
     qsf_chat_span *spans = NULL;
@@ -183,13 +199,18 @@ qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_messa
     size_t len, room, n_spans, span_room;
     qsf_status st;
     *n_ids = 0;
-    if (!m->tokenizer) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
+    if (!m->tokenizer)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
     if ((st = chat_count(n, err)) || (st = chat_choose(m, name, &c, err))) return st;
-    (void)qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, NULL, 0, &room, NULL, 0, &span_room, NULL);     /* only counts */
+    /* only counts */
+    (void)qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, NULL, 0, &room, NULL, 0,
+                               &span_room, NULL);
     st = QSF_E_MEMORY;
     if (!(text = qsf_alloc(m->platform, (uint64_t)room + 1, "a conversation", err))) goto done;
     if (!(spans = qsf_alloc_array(m->platform, span_room, sizeof *spans, "a conversation", err))) goto done;
-    if ((st = qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, text, room + 1, &len, spans, span_room, &n_spans, err))) goto done;
+    if ((st = qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, text, room + 1, &len, spans,
+                                   span_room, &n_spans, err)))
+        goto done;
     st = qsf_tokenizer_encode_chat(m->tokenizer, text, len, spans, n_spans, true, ids, cap, n_ids, err);
 done:
     qsf_dealloc(m->platform, spans, span_room * sizeof *spans);

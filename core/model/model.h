@@ -19,15 +19,10 @@ struct qsf_model {
     void          *log_user;
 };
 
-/* Memory of a sampler with the default options. */
-uint64_t qsf_sampler_bytes(uint32_t n_vocab);
-/* qsf_sampler_new without a model. */
-qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sampler_options *opts,
-                           qsf_sampler **out, qsf_error *err);
-
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
 
-/* A caller's option struct may be shorter (older) than ours: copies what is there over the defaults in *out. */
+/* A caller's option struct may be shorter (older) than ours:
+ * copies what is there over the defaults in *out. */
 #define QSF_OPTIONS_COPY(out, given)                                                                   \
     do {                                                                                               \
         if ((given) && (given)->size) memcpy((out), (given), QSF_MIN((given)->size, sizeof *(out)));   \

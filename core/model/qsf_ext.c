@@ -1,7 +1,9 @@
-/* Keys and values of a QSF file's extension section: the description of the architecture and the vocabulary.
+/* Keys and values of a QSF file's extension section: the description of the architecture and the
+ * vocabulary.
  * SPDX-License-Identifier: MIT
  *
- * Section: "QSFX", u32 entries, then entries: u16 key length, u8 type, u8 0, u32 count, key, count elements.  Nothing is aligned. */
+ * Section: "QSFX", u32 entries, then entries: u16 key length, u8 type, u8 0, u32 count, key, count
+ * elements.  Nothing is aligned. */
 #include "model/qsf_ext.h"
 
 enum { EXT_HEAD = 8, EXT_ENTRY = 8, EXT_MAX_KEY = 255 };
@@ -67,7 +69,10 @@ static void ext_words(qsf_ext_out *o, const char *key, uint8_t type, const uint3
     qsf_ext_end(o);
 }
 
-void qsf_ext_put_u32s(qsf_ext_out *o, const char *key, const uint32_t *v, uint64_t n) { ext_words(o, key, QSF_EXT_U32, v, n); }
+void qsf_ext_put_u32s(qsf_ext_out *o, const char *key, const uint32_t *v, uint64_t n)
+{
+    ext_words(o, key, QSF_EXT_U32, v, n);
+}
 void qsf_ext_put_u32(qsf_ext_out *o, const char *key, uint32_t v) { ext_words(o, key, QSF_EXT_U32, &v, 1); }
 
 void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v)
@@ -144,9 +149,13 @@ qsf_status qsf_ext_open(qsf_ext *x, const void *p, uint64_t len, const char *pat
     uint64_t at = EXT_HEAD;
     for (uint32_t i = 0; i < n; i++)
         if (!ext_step(x, &at, &key, &key_len, &v))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: entry %u of the extension section, at its byte %llu, is damaged", path, (unsigned)i, (unsigned long long)at);
+            return qsf_fail(err, QSF_E_CORRUPT,
+                            "%s: entry %u of the extension section, at its byte %llu, is damaged", path,
+                            (unsigned)i, (unsigned long long)at);
     for (; at < len; at++)
-        if (x->p[at]) return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section goes on behind its last entry", path);
+        if (x->p[at])
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section goes on behind its last entry",
+                            path);
     x->n = n;
     return QSF_OK;
 }
@@ -161,7 +170,8 @@ qsf_status qsf_ext_get(const qsf_ext *x, const char *name, uint8_t type, qsf_ext
         if (!ext_step(x, &at, &key, &key_len, v)) break;
         if (key_len != len || memcmp(key, name, len)) continue;
         if (v->type != type)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s has type %u, not %u", x->path, name, (unsigned)v->type, (unsigned)type);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s has type %u, not %u", x->path, name,
+                            (unsigned)v->type, (unsigned)type);
         return QSF_OK;
     }
     *v = (qsf_ext_value){ NULL, 0, type };
@@ -169,11 +179,13 @@ qsf_status qsf_ext_get(const qsf_ext *x, const char *name, uint8_t type, qsf_ext
 }
 
 /* One element of size bytes, or nothing. */
-static qsf_status ext_get_one(const qsf_ext *x, const char *key, uint8_t type, qsf_ext_value *v, qsf_error *err)
+static qsf_status ext_get_one(const qsf_ext *x, const char *key, uint8_t type, qsf_ext_value *v,
+                              qsf_error *err)
 {
     const qsf_status st = qsf_ext_get(x, key, type, v, err);
     if (!st && v->data && v->count != 1)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s has %u values, not one", x->path, key, (unsigned)v->count);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: extension key %s has %u values, not one", x->path, key,
+                        (unsigned)v->count);
     return st;
 }
 
@@ -211,7 +223,8 @@ qsf_status qsf_ext_get_meta(const qsf_ext *x, qsf_meta **meta, uint32_t *n, qsf_
             }
             found++;
         }
-        if (!pass && !(*meta = qsf_arena_array(a, found, sizeof **meta, "metadata", err))) return QSF_E_MEMORY;
+        if (!pass && !(*meta = qsf_arena_array(a, found, sizeof **meta, "metadata", err)))
+            return QSF_E_MEMORY;
         *n = found;
     }
     return QSF_OK;
@@ -274,7 +287,8 @@ static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf
     static const uint8_t types[] = { QSF_EXT_TEXT, QSF_EXT_U8, QSF_EXT_U8, QSF_EXT_U32, QSF_EXT_F32 };
     uint8_t *at = (uint8_t *)hp + f->at;
     qsf_ext_value v;
-    qsf_status st = f->kind == EXT_F_TEXT ? qsf_ext_get(x, f->key, QSF_EXT_TEXT, &v, err) : ext_get_one(x, f->key, types[f->kind], &v, err);
+    qsf_status st = f->kind == EXT_F_TEXT ? qsf_ext_get(x, f->key, QSF_EXT_TEXT, &v, err)
+        : ext_get_one(x, f->key, types[f->kind], &v, err);
     if (st || !v.data) return st;
     if (f->kind == EXT_F_TEXT) {
         const uint32_t n = QSF_MIN(v.count, (uint32_t)f->limit - 1);
@@ -290,23 +304,28 @@ static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf
         return QSF_OK;
     }
     if (v.data[0] > f->limit)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; known are 0 to %u", x->path, f->key, (unsigned)v.data[0], (unsigned)f->limit);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: extension key %s is %u; known are 0 to %u", x->path,
+                        f->key, (unsigned)v.data[0], (unsigned)f->limit);
     if (f->kind == EXT_F_BOOL) *(bool *)at = v.data[0] != 0;
     else *at = v.data[0];
     return QSF_OK;
 }
 
-static qsf_status ext_get_factors(const qsf_ext *x, const char *key, uint32_t n, float **out, qsf_arena *a, qsf_error *err)
+static qsf_status ext_get_factors(const qsf_ext *x, const char *key, uint32_t n, float **out, qsf_arena *a,
+                                  qsf_error *err)
 {
     qsf_ext_value v;
     const qsf_status st = qsf_ext_get(x, key, QSF_EXT_F32, &v, err);
     if (st || !v.data) return st;
-    if (v.count != n) return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values for %u frequencies", x->path, key, (unsigned)v.count, (unsigned)n);
+    if (v.count != n)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values for %u frequencies", x->path, key,
+                        (unsigned)v.count, (unsigned)n);
     if (!(*out = qsf_arena_array(a, n, sizeof(float), "rope factors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
         (*out)[i] = qsf_lef32(v.data + 4 * (size_t)i);
         if (!isfinite((*out)[i]) || (*out)[i] == 0)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: value %u is not a divisor", x->path, key, (unsigned)i);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: value %u is not a divisor", x->path, key,
+                            (unsigned)i);
     }
     return QSF_OK;
 }

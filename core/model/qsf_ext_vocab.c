@@ -26,7 +26,8 @@ static void vocab_put_i32s(qsf_ext_out *o, const char *key, const int32_t *v, si
     qsf_ext_end(o);
 }
 
-/* Scores of most vocabularies count down in ones: steps between them then take a byte each.  Whole numbers only. */
+/* Scores of most vocabularies count down in ones: steps between them then take a byte each.
+ * Whole numbers only. */
 static bool vocab_whole_scores(const qsf_vocab *v)
 {
     for (uint32_t i = 0; i < v->n_tokens; i++) {
@@ -86,7 +87,8 @@ void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
     int32_t eog[QSF_ARRAY_LEN(v->eog)];
     size_t n_eog = 0;
     for (uint32_t i = 0; i < v->n_eog && i < QSF_ARRAY_LEN(v->eog); i++)
-        if (v->kind == QSF_VOCAB_NONE || (v->eog[i] >= 0 && (uint32_t)v->eog[i] < v->n_tokens)) eog[n_eog++] = v->eog[i];
+        if (v->kind == QSF_VOCAB_NONE || (v->eog[i] >= 0 && (uint32_t)v->eog[i] < v->n_tokens))
+            eog[n_eog++] = v->eog[i];
     if (n_eog) vocab_put_i32s(o, "vocab.eog", eog, n_eog);
     const uint8_t flags[4] = { v->add_bos, v->add_eos, v->add_space_prefix, v->nfc };
     qsf_ext_put_u8s(o, "vocab.flags", flags, 4);
@@ -98,7 +100,8 @@ void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
     qsf_ext_begin(o, "vocab.lengths", QSF_EXT_U8);
     for (uint32_t i = 0; i < v->n_tokens; i++) vocab_put_varint(o, v->at[i + 1] - v->at[i]);
     qsf_ext_end(o);
-    qsf_ext_put_u8s(o, "vocab.text", v->n_tokens ? v->text + v->at[0] : NULL, v->n_tokens ? v->at[v->n_tokens] - v->at[0] : 0);
+    qsf_ext_put_u8s(o, "vocab.text", v->n_tokens ? v->text + v->at[0] : NULL,
+                    v->n_tokens ? v->at[v->n_tokens] - v->at[0] : 0);
     if (v->types) vocab_put_types(o, v);
     if (v->scores) vocab_put_scores(o, v);
     if (!v->n_merges) return;
@@ -124,7 +127,8 @@ static uint64_t vocab_varint(vocab_bytes *b)
     return 0;
 }
 
-static qsf_status vocab_get_bytes(const qsf_ext *x, const char *key, vocab_bytes *b, bool *there, qsf_error *err)
+static qsf_status vocab_get_bytes(const qsf_ext *x, const char *key, vocab_bytes *b, bool *there,
+                                  qsf_error *err)
 {
     qsf_ext_value v;
     const qsf_status st = qsf_ext_get(x, key, QSF_EXT_U8, &v, err);
@@ -146,9 +150,11 @@ static qsf_status vocab_get_texts(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, 
     if ((st = vocab_get_bytes(x, "vocab.lengths", &lengths, &have, err))) return st;
     if ((st = vocab_get_bytes(x, "vocab.text", &text, &have, err))) return st;
     /* A length takes a byte at least: no count may ask for more memory than the file has bytes. */
-    if (!v->n_tokens || v->n_tokens > (uint64_t)(lengths.end - lengths.p) || v->n_tokens > INT32_MAX) return vocab_bad(x, "vocab.size", err);
+    if (!v->n_tokens || v->n_tokens > (uint64_t)(lengths.end - lengths.p) || v->n_tokens > INT32_MAX)
+        return vocab_bad(x, "vocab.size", err);
     const uint64_t bytes = (uint64_t)(text.end - text.p);
-    if (!(v->at = qsf_arena_array(a, (uint64_t)v->n_tokens + 1, sizeof *v->at, "vocabulary", err))) return QSF_E_MEMORY;
+    if (!(v->at = qsf_arena_array(a, (uint64_t)v->n_tokens + 1, sizeof *v->at, "vocabulary", err)))
+        return QSF_E_MEMORY;
     uint64_t at = 0;
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         const uint64_t len = vocab_varint(&lengths);
@@ -173,7 +179,8 @@ static qsf_status vocab_get_types(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, 
     while (have && b.p < b.end) {
         const uint8_t type = *b.p++;
         const uint64_t n = vocab_varint(&b);
-        if (b.bad || n > v->n_tokens - i || type < QSF_TOKEN_NORMAL || type > QSF_TOKEN_BYTE) return vocab_bad(x, "vocab.types", err);
+        if (b.bad || n > v->n_tokens - i || type < QSF_TOKEN_NORMAL || type > QSF_TOKEN_BYTE)
+            return vocab_bad(x, "vocab.types", err);
         memset(v->types + i, type, (size_t)n);
         i += (uint32_t)n;
     }
@@ -190,7 +197,8 @@ static qsf_status vocab_get_scores(const qsf_ext *x, qsf_vocab *v, qsf_arena *a,
     if ((st = vocab_get_bytes(x, "vocab.score_steps", &steps, &have, err))) return st;
     if (!floats.data && !have) return QSF_OK;
     if (floats.data && floats.count != v->n_tokens) return vocab_bad(x, "vocab.scores", err);
-    if (!(v->scores = qsf_arena_array(a, v->n_tokens, sizeof(float), "token scores", err))) return QSF_E_MEMORY;
+    if (!(v->scores = qsf_arena_array(a, v->n_tokens, sizeof(float), "token scores", err)))
+        return QSF_E_MEMORY;
     int64_t last = 0;
     for (uint32_t i = 0; i < v->n_tokens; i++) {
         if (floats.data) {
@@ -216,7 +224,8 @@ static qsf_status vocab_get_merges(const qsf_ext *x, qsf_vocab *v, qsf_arena *a,
     if ((st = vocab_get_bytes(x, "vocab.merges", &b, &have, err))) return st;
     if (2 * (uint64_t)v->n_merges > (uint64_t)(b.end - b.p)) return vocab_bad(x, "vocab.n_merges", err);
     if (!v->n_merges) return QSF_OK;
-    if (!(v->merges = qsf_arena_array(a, v->n_merges, 2 * sizeof *v->merges, "merges", err))) return QSF_E_MEMORY;
+    if (!(v->merges = qsf_arena_array(a, v->n_merges, 2 * sizeof *v->merges, "merges", err)))
+        return QSF_E_MEMORY;
     for (size_t i = 0; i < 2 * (size_t)v->n_merges; i++) {
         const uint64_t id = vocab_varint(&b);
         if (b.bad || id >= v->n_tokens) return vocab_bad(x, "vocab.merges", err);
@@ -249,7 +258,8 @@ static qsf_status vocab_get_specials(const qsf_ext *x, qsf_vocab *v, qsf_error *
     if (v->kind == QSF_VOCAB_NONE) return QSF_OK;
     for (uint32_t i = 0; i < 5 + v->n_eog; i++) {
         const int32_t id = i < 5 ? *ids[i] : v->eog[i - 5];
-        if (id < -1 || (id >= 0 && (uint32_t)id >= v->n_tokens)) return vocab_bad(x, i < 5 ? "vocab.special" : "vocab.eog", err);
+        if (id < -1 || (id >= 0 && (uint32_t)id >= v->n_tokens))
+            return vocab_bad(x, i < 5 ? "vocab.special" : "vocab.eog", err);
     }
     return QSF_OK;
 }
@@ -261,7 +271,8 @@ static qsf_status vocab_get_name(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, q
     if ((st = qsf_ext_get(x, "vocab.pre", QSF_EXT_TEXT, &pre, err))) return st;
     if ((st = qsf_ext_get(x, "vocab.chat_template", QSF_EXT_TEXT, &jinja, err))) return st;
     if (pre.data) memcpy(v->pre, pre.data, QSF_MIN(pre.count, (uint32_t)sizeof v->pre - 1));
-    if (jinja.data && !(v->chat_template = qsf_arena_text(a, jinja.data, jinja.count, err))) return QSF_E_MEMORY;
+    if (jinja.data && !(v->chat_template = qsf_arena_text(a, jinja.data, jinja.count, err)))
+        return QSF_E_MEMORY;
     return QSF_OK;
 }
 

@@ -1,4 +1,5 @@
-/* Places and small parts of a QSF file that its reader and its writer share; docs/format.md has the whole.
+/* Places and small parts of a QSF file that its reader and its writer share; docs/format.md has the
+ * whole.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_QSF_FILE_H
 #define QSF_QSF_FILE_H
@@ -11,9 +12,10 @@ enum {
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,
-    QSF_UNIT_ALIGN    = 4096,       /* units begin at multiples of it */
+    QSF_UNIT_ALIGN    = 4096,       /* units begin at multiples of this */
     QSF_DATA_ALIGN    = 64,         /* in a unit, tensors' data do; so their headers end there */
-    QSF_EMBD_FRONT    = QSF_DATA_ALIGN - QSF_EMBD_HEAD,     /* zeros before the embedding header, part of its unit */
+    /* zeros before the embedding header, part of its unit */
+    QSF_EMBD_FRONT    = QSF_DATA_ALIGN - QSF_EMBD_HEAD,
     QSF_CRC_CHUNK     = 1 << 16,
     QSF_TIED          = 0xff,       /* the final section's flag byte */
     QSF_LAYER_DEFAULT = 0xff,       /* a tensor header's type byte */
@@ -23,18 +25,21 @@ enum {
 /* ---- tensor headers ---- */
 void qsf_tensor_header_put(uint8_t out[QSF_TENSOR_HEAD], const qsf_tensor *t);
 /* layer_type: what type byte 0xFF stands for.  Fills t->bytes too. */
-qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t, qsf_error *err);
-/* The block that goes with a type where byte 14 is log2_block. */
+qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t,
+                                 qsf_error *err);
+/* The block size of a type where byte 14 of the header is log2_block. */
 uint32_t   qsf_header_block(uint32_t type, uint8_t log2_block);
 /* Whether readers step over tensors of this kind: padding, and what a later version may add. */
 static inline bool qsf_kind_skipped(uint32_t kind) { return kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS; }
 
 /* ---- opening ---- */
-/* Takes t at raw place `place` as the unit's next tensor, after checking both against the unit and its other tensors.  s->tensors and
- * s->places have room for it. */
+/* Takes t at raw place `place` as the unit's next tensor, after checking both against the unit and
+ * its other tensors.  s->tensors and s->places have room for it. */
 qsf_status  qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place, qsf_error *err);
-/* Makes the units and their tensors of a file that has no extension section (core/model/qsf_plain.c). */
-qsf_status  qsf_plain_units(qsf_source *s, const uint8_t *index, uint64_t embd_at, uint64_t final_at, qsf_error *err);
+/* Makes the units and their tensors of a file that has no extension section
+ * (core/model/qsf_plain.c). */
+qsf_status  qsf_plain_units(qsf_source *s, const uint8_t *index, uint64_t embd_at, uint64_t final_at,
+                            qsf_error *err);
 
 /* ---- decompressing ---- */
 /* The memory for it; one caller at a time has it, another meanwhile gets memory of its own. */

@@ -1,8 +1,10 @@
-/* Opens a QSF file: header, layer index, extension section; then units and tensors as the engine sees them.
+/* Opens a QSF file: header, layer index, extension section; then units and tensors as the engine
+ * sees them.
  * SPDX-License-Identifier: MIT
  *
- * With an extension section every byte of the file is in the header, the index, the section or a unit, each under a CRC, and nothing but
- * these three is read here.  Without one the file is taken as the founding document has it (core/model/qsf_plain.c). */
+ * With an extension section every byte of the file is in the header, the index, the section or a
+ * unit, each under a CRC, and nothing but these three is read here.  Without one the file is taken
+ * as the founding document has it (core/model/qsf_plain.c). */
 #include "model/arch.h"
 #include "model/compress.h"
 #include "model/qsf_ext.h"
@@ -27,19 +29,24 @@ static qsf_status header_check(const qsf_source *s, qsf_opening *o, qsf_error *e
 {
     const uint8_t *h = o->header;
     if (qsf_crc32(0, h, 96) != qsf_le32(h + 96))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
     o->version = qsf_le32(h + 4);
     if (o->version < 1 || o->version > QSF_VERSION_EMBD_CLUSTERS || qsf_le32(h + 8) != QSF_HEADER_BYTES)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: format version %u with a header of %u bytes; this build reads versions 1 and 2", s->path,
-                        (unsigned)o->version, (unsigned)qsf_le32(h + 8));
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: format version %u with a header of %u bytes; this build reads versions 1 and 2",
+                        s->path, (unsigned)o->version, (unsigned)qsf_le32(h + 8));
     if (qsf_le32(h + 92) != (uint32_t)s->lengths[0])
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the file has %llu bytes, its header was written for another length; was the download cut short?", s->path,
-                        (unsigned long long)s->lengths[0]);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the file has %llu bytes, its header was written for another length; was the "
+                        "download cut short?", s->path, (unsigned long long)s->lengths[0]);
     bool plain = true;
     for (int i = 100; i < QSF_HEADER_BYTES; i++) plain &= h[i] == 0;
     if (plain && o->version == 1) return QSF_OK;
     if (qsf_crc32(0, h, 116) != qsf_le32(h + 116) || qsf_le64(h + 120))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of header bytes 0-115 is wrong; fetch or convert the file again", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the checksum of header bytes 0-115 is wrong; fetch or convert the file again",
+                        s->path);
     o->extended = true;
     o->ext_at = qsf_le64(h + 100);
     o->ext_bytes = qsf_le32(h + 108);
@@ -57,16 +64,18 @@ static void header_get(qsf_source *s, qsf_opening *o)
     const uint8_t *h = o->header;
     qsf_hparams *hp = &s->hp;
     *hp = (qsf_hparams){
-        .n_layers = qsf_le32(h + 16), .n_embd = qsf_le32(h + 20), .n_heads = qsf_le32(h + 24), .n_kv_heads = qsf_le32(h + 28),
-        .n_vocab = qsf_le32(h + 32), .n_ctx_train = qsf_le32(h + 36), .n_ff = qsf_le32(h + 40), .head_dim = qsf_le32(h + 44),
-        .act = h[49], .norm = h[50], .learned_pos = h[51] == 0, .rope = h[51] == 1 ? QSF_ROPE_HALVES : QSF_ROPE_NONE,
-        .rope_base = qsf_lef32(h + 52), .norm_eps = 1e-5f, .embd_scale = 1,
-        .scaling_factor = 1, .yarn_ext_factor = -1, .yarn_attn_factor = 1, .yarn_beta_fast = 32, .yarn_beta_slow = 1,
+        .n_layers = qsf_le32(h + 16), .n_embd = qsf_le32(h + 20), .n_heads = qsf_le32(h + 24),
+        .n_kv_heads = qsf_le32(h + 28), .n_vocab = qsf_le32(h + 32), .n_ctx_train = qsf_le32(h + 36),
+        .n_ff = qsf_le32(h + 40), .head_dim = qsf_le32(h + 44), .act = h[49], .norm = h[50],
+        .learned_pos = h[51] == 0, .rope = h[51] == 1 ? QSF_ROPE_HALVES : QSF_ROPE_NONE,
+        .rope_base = qsf_lef32(h + 52), .norm_eps = 1e-5f, .embd_scale = 1, .scaling_factor = 1,
+        .yarn_ext_factor = -1, .yarn_attn_factor = 1, .yarn_beta_fast = 32, .yarn_beta_slow = 1,
     };
     qsf_format(hp->arch, sizeof hp->arch, "%s", qsf_arch_of_number(qsf_le32(h + 12)));
     if (!hp->n_kv_heads) hp->n_kv_heads = hp->n_heads;
     if (!hp->head_dim && hp->n_heads) hp->head_dim = hp->n_embd / hp->n_heads;
-    s->vocab = (qsf_vocab){ .bos = header_id(h + 80, hp->n_vocab), .eos = header_id(h + 84, hp->n_vocab), .eot = -1, .unk = -1, .pad = header_id(h + 88, hp->n_vocab) };
+    s->vocab = (qsf_vocab){ .bos = header_id(h + 80, hp->n_vocab), .eos = header_id(h + 84, hp->n_vocab),
+                            .eot = -1, .unk = -1, .pad = header_id(h + 88, hp->n_vocab) };
     o->index_at = qsf_le64(h + 56);
     o->embd_at = qsf_le64(h + 64);
     o->final_at = qsf_le64(h + 72);
@@ -78,20 +87,30 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
     const qsf_hparams *hp = &s->hp;
     const struct { const char *name; uint32_t v, most; } counts[] = {
         { "hidden size", hp->n_embd, 1 << 20 }, { "heads", hp->n_heads, 1 << 16 },
-        { "key/value heads", hp->n_kv_heads, hp->n_heads }, { "head size", hp->head_dim, QSF_MAX_HEAD_DIM }, { "vocabulary", hp->n_vocab, 1 << 28 },
+        { "key/value heads", hp->n_kv_heads, hp->n_heads }, { "head size", hp->head_dim, QSF_MAX_HEAD_DIM },
+        { "vocabulary", hp->n_vocab, 1 << 28 },
         { "sequence length", hp->n_ctx_train, INT32_MAX }, { "feed-forward size", hp->n_ff, 1 << 24 },
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(counts); i++)
         if (!counts[i].v || counts[i].v > counts[i].most)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's %s is %u; 1 to %u are possible", s->path, counts[i].name, (unsigned)counts[i].v, (unsigned)counts[i].most);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the header's %s is %u; 1 to %u are possible", s->path,
+                            counts[i].name, (unsigned)counts[i].v, (unsigned)counts[i].most);
     if (hp->n_heads % hp->n_kv_heads)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u heads cannot share %u key/value heads", s->path, (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u heads cannot share %u key/value heads", s->path,
+                        (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
     if (hp->act > QSF_ACT_RELU || hp->norm > QSF_NORM_RMS)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: activation %u with normalization %u is unknown", s->path, (unsigned)hp->act, (unsigned)hp->norm);
-    if (h[51] > 1) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: position encoding %u%s is not supported", s->path, (unsigned)h[51], h[51] == 2 ? " (ALiBi)" : "");
-    if (hp->rope_dim > hp->head_dim || (hp->rope != QSF_ROPE_NONE && (!(hp->rope_base > 0) || !isfinite(hp->rope_base) || hp->head_dim % 2 || hp->rope_dim % 2)))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: rotary base %g over %u of %u columns is not possible", s->path, (double)hp->rope_base, (unsigned)hp->rope_dim, (unsigned)hp->head_dim);
-    if (!(hp->norm_eps >= 0)) return qsf_fail(err, QSF_E_CORRUPT, "%s: the norms' epsilon is %g", s->path, (double)hp->norm_eps);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: activation %u with normalization %u is unknown", s->path,
+                        (unsigned)hp->act, (unsigned)hp->norm);
+    if (h[51] > 1)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: position encoding %u%s is not supported", s->path,
+                        (unsigned)h[51], h[51] == 2 ? " (ALiBi)" : "");
+    if (hp->rope_dim > hp->head_dim || (hp->rope != QSF_ROPE_NONE
+                                        && (!(hp->rope_base > 0) || !isfinite(hp->rope_base)
+                                            || hp->head_dim % 2 || hp->rope_dim % 2)))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: rotary base %g over %u of %u columns is not possible",
+                        s->path, (double)hp->rope_base, (unsigned)hp->rope_dim, (unsigned)hp->head_dim);
+    if (!(hp->norm_eps >= 0))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the norms' epsilon is %g", s->path, (double)hp->norm_eps);
     return QSF_OK;
 }
 
@@ -101,10 +120,13 @@ static qsf_status index_read(const qsf_source *s, qsf_opening *o, qsf_error *err
 {
     o->index_bytes = (uint64_t)s->hp.n_layers * QSF_ENTRY_BYTES;
     if (!s->hp.n_layers || s->hp.n_layers > QSF_MAX_LAYERS)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header says %u layers; 1 to %d are possible", s->path, (unsigned)s->hp.n_layers, (int)QSF_MAX_LAYERS);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the header says %u layers; 1 to %d are possible", s->path,
+                        (unsigned)s->hp.n_layers, (int)QSF_MAX_LAYERS);
     if (o->index_at > s->lengths[0] || o->index_bytes > s->lengths[0] - o->index_at)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the layer index, %llu bytes at %llu, ends behind the file's %llu; is it cut short?", s->path,
-                        (unsigned long long)o->index_bytes, (unsigned long long)o->index_at, (unsigned long long)s->lengths[0]);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the layer index, %llu bytes at %llu, ends behind the file's %llu; is it cut "
+                        "short?", s->path, (unsigned long long)o->index_bytes,
+                        (unsigned long long)o->index_at, (unsigned long long)s->lengths[0]);
     if (!(o->index = qsf_alloc(s->platform, o->index_bytes, "layer index", err))) return QSF_E_MEMORY;
     return qsf_source_read(s, 0, o->index_at, o->index, o->index_bytes, "layer index", err);
 }
@@ -112,13 +134,19 @@ static qsf_status index_read(const qsf_source *s, qsf_opening *o, qsf_error *err
 static qsf_status ext_read(const qsf_source *s, qsf_opening *o, qsf_error *err)
 {
     qsf_status st;
-    if (o->index_at != QSF_HEADER_BYTES || o->ext_at != o->index_at + o->index_bytes || o->ext_bytes > s->lengths[0] - o->ext_at)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section, %llu bytes at %llu, is not behind the layer index or ends behind the file", s->path,
-                        (unsigned long long)o->ext_bytes, (unsigned long long)o->ext_at);
+    if (o->index_at != QSF_HEADER_BYTES || o->ext_at != o->index_at + o->index_bytes
+        || o->ext_bytes > s->lengths[0] - o->ext_at)
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the extension section, %llu bytes at %llu, is not behind the layer index or "
+                        "ends behind the file", s->path, (unsigned long long)o->ext_bytes,
+                        (unsigned long long)o->ext_at);
     if (!(o->ext_mem = qsf_alloc(s->platform, o->ext_bytes, "extension section", err))) return QSF_E_MEMORY;
-    if ((st = qsf_source_read(s, 0, o->ext_at, o->ext_mem, o->ext_bytes, "extension section", err))) return st;
+    if ((st = qsf_source_read(s, 0, o->ext_at, o->ext_mem, o->ext_bytes, "extension section", err)))
+        return st;
     if (qsf_crc32(0, o->ext_mem, (size_t)o->ext_bytes) != qsf_le32(o->header + 112))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of the extension section is wrong; fetch or convert the file again", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the checksum of the extension section is wrong; fetch or convert the file again",
+                        s->path);
     return qsf_ext_open(&o->ext, o->ext_mem, o->ext_bytes, s->path, err);
 }
 
@@ -130,23 +158,29 @@ static qsf_status ext_describe(qsf_source *s, qsf_opening *o, qsf_error *err)
     if ((st = qsf_ext_get_u64(&o->ext, "file.size", &size, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "index.crc", &index_crc, err))) return st;
     if (size != s->lengths[0])
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the file has %llu bytes, it was written with %llu; was the download cut short?", s->path,
-                        (unsigned long long)s->lengths[0], (unsigned long long)size);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the file has %llu bytes, it was written with %llu; was the download cut short?",
+                        s->path, (unsigned long long)s->lengths[0], (unsigned long long)size);
     if (index_crc != qsf_crc32(0, o->index, (size_t)o->index_bytes))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of the layer index is wrong; fetch or convert the file again", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the checksum of the layer index is wrong; fetch or convert the file again",
+                        s->path);
     if ((st = qsf_ext_get_hparams(&o->ext, &s->hp, s->arena, err))) return st;
     if ((st = qsf_ext_get_vocab(&o->ext, &s->vocab, s->arena, err))) return st;
     return qsf_ext_get_meta(&o->ext, &s->meta, &s->n_meta, s->arena, err);
 }
 
-/* The version keeps readers that know nothing of the embedding's clusters from taking residuals for rows. */
+/* The version keeps readers that know nothing of the embedding's clusters from taking
+ * residuals for rows. */
 static qsf_status ext_clusters(qsf_source *s, const qsf_opening *o, qsf_error *err)
 {
     qsf_status st;
     if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
     if ((st = qsf_ext_get_embd_clusters(&o->ext, &s->hp, &s->embd_clusters, s->arena, err))) return st;
     if ((o->version == QSF_VERSION_EMBD_CLUSTERS) == (s->embd_clusters != NULL)) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: format version %u, but the file has %s clusters of the embedding", s->path, (unsigned)o->version, s->embd_clusters ? "its" : "no");
+    return qsf_fail(err, QSF_E_CORRUPT,
+                    "%s: format version %u, but the file has %s clusters of the embedding", s->path,
+                    (unsigned)o->version, s->embd_clusters ? "its" : "no");
 }
 
 /* ---- units: with an extension section they cover the file without a gap ---- */
@@ -155,14 +189,17 @@ static qsf_status ext_unit(qsf_source *s, uint32_t unit, uint64_t at, uint64_t e
 {
     char name[32];
     if (at % QSF_DATA_ALIGN || end <= at || end > s->lengths[0])
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s cannot be from byte %llu to %llu of %llu", s->path, qsf_unit_name(s, unit, name), (unsigned long long)at,
-                        (unsigned long long)end, (unsigned long long)s->lengths[0]);
-    s->units[unit] = (qsf_unit){ .stored = end - at, .raw = end - at, .payload = end - at, .has_crc = true, .importance = 1, .first_extent = unit, .n_extents = 1 };
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s cannot be from byte %llu to %llu of %llu", s->path,
+                        qsf_unit_name(s, unit, name), (unsigned long long)at, (unsigned long long)end,
+                        (unsigned long long)s->lengths[0]);
+    s->units[unit] = (qsf_unit){ .stored = end - at, .raw = end - at, .payload = end - at, .has_crc = true,
+                                 .importance = 1, .first_extent = unit, .n_extents = 1 };
     s->extents[unit] = (qsf_extent){ 0, at, end - at, 0 };
     return QSF_OK;
 }
 
-/* Behind the payload the extent is filled with less than 4096 zeros; the CRC of both follows from the payload's. */
+/* Behind the payload the extent is filled with less than 4096 zeros;
+ * the CRC of both follows from the payload's. */
 static qsf_status ext_layer(qsf_source *s, uint32_t i, const uint8_t *entry, uint64_t end, qsf_error *err)
 {
     static const uint8_t zeros[QSF_UNIT_ALIGN];
@@ -173,22 +210,26 @@ static qsf_status ext_layer(qsf_source *s, uint32_t i, const uint8_t *entry, uin
     u->compression = entry[17];
     u->importance = qsf_lef32(entry + 24);
     if ((st = qsf_codec_check(u->compression, s->path, err))) return st;
-    if (payload > u->stored || u->stored - payload >= QSF_UNIT_ALIGN || !isfinite(u->importance) || qsf_le32(entry + 28) ||
-        (u->compression ? raw > qsf_unpack_bound(u->compression, payload) : raw != payload))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u: its entry in the layer index is damaged", s->path, (unsigned)i);
+    if (payload > u->stored || u->stored - payload >= QSF_UNIT_ALIGN || !isfinite(u->importance)
+        || qsf_le32(entry + 28) || (u->compression ? raw > qsf_unpack_bound(u->compression, payload)
+                                    : raw != payload))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: layer %u: its entry in the layer index is damaged", s->path,
+                        (unsigned)i);
     u->payload = payload;
     if (u->compression) u->raw = raw;
     u->crc = qsf_crc32(qsf_le32(entry + 20), zeros, (size_t)(u->stored - payload));
     return QSF_OK;
 }
 
-static qsf_status ext_chunks(qsf_source *s, const qsf_ext *x, const char *key, uint32_t unit, uint32_t *n, const uint32_t **crcs, qsf_error *err)
+static qsf_status ext_chunks(qsf_source *s, const qsf_ext *x, const char *key, uint32_t unit, uint32_t *n,
+                             const uint32_t **crcs, qsf_error *err)
 {
     qsf_ext_value v;
     const qsf_status st = qsf_ext_get(x, key, QSF_EXT_U32, &v, err);
     if (st || !v.data) return st;
     if (v.count != qsf_ceil_div(s->units[unit].stored, s->crc_chunk))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values, which does not fit", s->path, key, (unsigned)v.count);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values, which does not fit", s->path, key,
+                        (unsigned)v.count);
     uint32_t *out = qsf_arena_array(s->arena, v.count, sizeof *out, "checksums", err);
     if (!out) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < v.count; i++) out[i] = qsf_le32(v.data + 4 * (size_t)i);
@@ -203,20 +244,26 @@ static qsf_status ext_units(qsf_source *s, qsf_opening *o, qsf_error *err)
     const uint32_t n = s->hp.n_layers, embd = qsf_unit_embd(s), final = qsf_unit_final(s);
     const uint64_t begin = o->ext_at + o->ext_bytes;
     if (o->embd_at != begin + QSF_EMBD_FRONT)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the embedding section, at %llu, is not behind the extension section", s->path, (unsigned long long)o->embd_at);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the embedding section, at %llu, is not behind the extension section", s->path,
+                        (unsigned long long)o->embd_at);
     if ((st = ext_unit(s, embd, begin, qsf_le64(o->index), err))) return st;
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *entry = o->index + (size_t)i * QSF_ENTRY_BYTES;
-        if ((st = ext_layer(s, i, entry, i + 1 < n ? qsf_le64(entry + QSF_ENTRY_BYTES) : o->final_at, err))) return st;
+        if ((st = ext_layer(s, i, entry, i + 1 < n ? qsf_le64(entry + QSF_ENTRY_BYTES) : o->final_at, err)))
+            return st;
     }
     if ((st = ext_unit(s, final, o->final_at, s->lengths[0], err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "embd.crc", &s->units[embd].crc, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "final.crc", &s->units[final].crc, err))) return st;
     if ((st = qsf_ext_get_u32(&o->ext, "crc.chunk", &s->crc_chunk, err))) return st;
     if (s->crc_chunk) {
-        if (s->crc_chunk < QSF_UNIT_ALIGN) return qsf_fail(err, QSF_E_CORRUPT, "%s: checksums of chunks of %u bytes", s->path, (unsigned)s->crc_chunk);
+        if (s->crc_chunk < QSF_UNIT_ALIGN)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: checksums of chunks of %u bytes", s->path,
+                            (unsigned)s->crc_chunk);
         if ((st = ext_chunks(s, &o->ext, "embd.crcs", embd, &s->n_embd_crcs, &s->embd_crcs, err))) return st;
-        if ((st = ext_chunks(s, &o->ext, "final.crcs", final, &s->n_final_crcs, &s->final_crcs, err))) return st;
+        if ((st = ext_chunks(s, &o->ext, "final.crcs", final, &s->n_final_crcs, &s->final_crcs, err)))
+            return st;
     }
     return qsf_unpack_new(s, err);
 }
@@ -227,13 +274,19 @@ static qsf_status directory_line(qsf_source *s, const uint8_t *line, uint32_t *l
 {
     const uint32_t unit = qsf_le32(line), embd = qsf_unit_embd(s);
     const uint64_t place = qsf_le64(line + 16);
-    qsf_tensor t = { .kind = qsf_le32(line + 4), .rows = qsf_le32(line + 8), .cols = qsf_le32(line + 12), .type = line[24], .packing = line[25], .block = qsf_le16(line + 26) };
+    qsf_tensor t = { .kind = qsf_le32(line + 4), .rows = qsf_le32(line + 8), .cols = qsf_le32(line + 12),
+                     .type = line[24], .packing = line[25], .block = qsf_le16(line + 26) };
     qsf_status st;
     if (qsf_kind_skipped(t.kind)) return QSF_OK;
-    if (unit >= s->n_units) return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory names unit %u of %u", s->path, (unsigned)unit, (unsigned)s->n_units);
+    if (unit >= s->n_units)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory names unit %u of %u", s->path,
+                        (unsigned)unit, (unsigned)s->n_units);
     if (unit != *last_unit) {       /* file order: embedding, layers, final section */
-        const uint32_t next = *last_unit == UINT32_MAX ? embd : *last_unit == embd ? 0 : *last_unit + 1 == embd ? qsf_unit_final(s) : *last_unit + 1;
-        if (unit != next) return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory is not in the file's order", s->path);
+        const uint32_t next = *last_unit == UINT32_MAX ? embd : *last_unit == embd ? 0
+            : *last_unit + 1 == embd ? qsf_unit_final(s) : *last_unit + 1;
+        if (unit != next)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory is not in the file's order",
+                            s->path);
         s->units[unit].first_tensor = s->n_tensors;
         *last_unit = unit;
     }
@@ -248,7 +301,8 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
     const qsf_tensor *te = &s->tensors[e->first_tensor], *tf = &s->tensors[f->first_tensor];
     const uint64_t *pf = &s->places[f->first_tensor];
     if (!e->n_tensors || te->kind != QSF_K_TOKEN_EMBD || s->places[e->first_tensor] != QSF_DATA_ALIGN)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no token embedding at its place", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no token embedding at its place",
+                        s->path);
     uint64_t at = 0;
     uint32_t i = 0;
     for (; i < f->n_tensors && i < 2 && tf[i].kind == QSF_K_OUTPUT_NORM + i; i++) {
@@ -256,12 +310,17 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
         at += tf[i].bytes;
     }
     if (i == 0 || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no final norm at its place", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no final norm at its place",
+                        s->path);
     const int head = qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT);
     if (head >= 0 && ((uint32_t)head != i || pf[head] != qsf_round_up(at + 1, QSF_DATA_ALIGN)))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has the head at another place than the final section", s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: the tensor directory has the head at another place than the final section",
+                        s->path);
     s->hp.tied = head < 0;
-    if (s->hp.tied && s->embd_clusters) return qsf_fail(err, QSF_E_CORRUPT, "%s: an embedding in clusters cannot be the head, and there is no other", s->path);
+    if (s->hp.tied && s->embd_clusters)
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: an embedding in clusters cannot be the head, and there is no other", s->path);
     return QSF_OK;
 }
 
@@ -272,7 +331,9 @@ static qsf_status ext_tensors(qsf_source *s, const qsf_ext *x, qsf_error *err)
     uint32_t last_unit = UINT32_MAX;
     if ((st = qsf_ext_get(x, "tensors", QSF_EXT_U8, &v, err))) return st;
     const uint32_t n = v.count / QSF_DIR_BYTES;
-    if (!n || v.count % QSF_DIR_BYTES) return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section has no whole tensor directory", s->path);
+    if (!n || v.count % QSF_DIR_BYTES)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: the extension section has no whole tensor directory",
+                        s->path);
     if (!(s->tensors = qsf_arena_array(s->arena, n, sizeof *s->tensors, "tensors", err))) return QSF_E_MEMORY;
     if (!(s->places = qsf_arena_array(s->arena, n, sizeof *s->places, "tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)
@@ -286,8 +347,10 @@ static qsf_status units_new(qsf_source *s, qsf_error *err)
 {
     s->n_units = qsf_units_of(s->hp.n_layers);
     s->n_extents = s->n_units;
-    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err))) return QSF_E_MEMORY;
-    if (!(s->extents = qsf_arena_array(s->arena, s->n_extents, sizeof *s->extents, "units", err))) return QSF_E_MEMORY;
+    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err)))
+        return QSF_E_MEMORY;
+    if (!(s->extents = qsf_arena_array(s->arena, s->n_extents, sizeof *s->extents, "units", err)))
+        return QSF_E_MEMORY;
     return QSF_OK;
 }
 
@@ -321,7 +384,8 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err)
     if (!st && !gated.data) s->hp.gated = qsf_unit_find(s, 0, QSF_K_FFN_GATE) >= 0;
     if (!st) st = qsf_layers_fill(s, err);
     for (uint32_t i = 0; !st && i < s->n_tensors; i++)
-        if (s->tensors[i].type != QSF_T_SPARSE) s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
+        if (s->tensors[i].type != QSF_T_SPARSE)
+            s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
     for (uint32_t i = 0; !st && i < s->n_units; i++) s->weight_bytes += s->units[i].stored;
     if (!st) st = qsf_source_check_shapes(s, err);
     s->opening = qsf_arena_used(s->arena) + o.ext_bytes + o.index_bytes;

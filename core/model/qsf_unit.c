@@ -1,4 +1,5 @@
-/* Units of a QSF file: tensor headers, and the check of a unit's bytes against what opening the file found.
+/* Units of a QSF file: tensor headers, and the check of a unit's bytes against what opening the
+ * file found.
  * SPDX-License-Identifier: MIT */
 #include "model/compress.h"
 #include "model/qsf_file.h"
@@ -28,15 +29,18 @@ void qsf_tensor_header_put(uint8_t out[QSF_TENSOR_HEAD], const qsf_tensor *t)
         while (1u << out[14] < t->block) out[14]++;
 }
 
-qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t, qsf_error *err)
+qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer_type, qsf_tensor *t,
+                                 qsf_error *err)
 {
     *t = (qsf_tensor){ .kind = qsf_le32(h), .rows = qsf_le32(h + 4), .cols = qsf_le32(h + 8),
                        .type = h[12] == QSF_LAYER_DEFAULT ? layer_type : h[12], .packing = h[13] };
     t->block = (uint16_t)qsf_header_block(t->type, h[14]);
-    if (t->type >= QSF_T_GGML) return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is not one of QSF's", (unsigned)t->type);
+    if (t->type >= QSF_T_GGML)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is not one of QSF's", (unsigned)t->type);
     if (h[15] || (h[14] && !qsf_type_tiles(t->type)))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "a tensor header with unknown bytes 14 and 15");
-    if (t->kind == QSF_K_PAD && t->rows == 1 && t->cols == 0 && t->type == QSF_T_F16 && !t->packing) return QSF_OK;
+    if (t->kind == QSF_K_PAD && t->rows == 1 && t->cols == 0 && t->type == QSF_T_F16 && !t->packing)
+        return QSF_OK;
     return qsf_tensor_bytes(t->type, t->packing, t->block, t->rows, t->cols, &t->bytes, err);
 }
 
@@ -58,21 +62,29 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
     const uint32_t last = u->first_tensor + u->n_tensors;
     const char *where = qsf_unit_name(s, unit, name);
     if (!unit_takes_kind(s, unit, t->kind))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has a tensor of kind %u, which this version does not know there", s->path, where, (unsigned)t->kind);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: %s has a tensor of kind %u, which this version does not know there", s->path,
+                        where, (unsigned)t->kind);
     if (t->type >= QSF_T_GGML)      /* numbers of GGUF's types, for memory only */
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of %s has type %u, which is not one of QSF's", s->path, qsf_kind_name(t->kind), where, (unsigned)t->type);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of %s has type %u, which is not one of QSF's",
+                        s->path, qsf_kind_name(t->kind), where, (unsigned)t->type);
     if (u->n_tensors == QSF_MAX_UNIT_TENSORS)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has more than %d tensors", s->path, where, (int)QSF_MAX_UNIT_TENSORS);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s has more than %d tensors", s->path, where,
+                        (int)QSF_MAX_UNIT_TENSORS);
     for (uint32_t i = u->first_tensor; i < last; i++)
         if (s->tensors[i].kind == t->kind)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %s twice", s->path, where, qsf_kind_name(t->kind));
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %s twice", s->path, where,
+                            qsf_kind_name(t->kind));
     const uint64_t from = u->n_tensors ? s->places[last - 1] + s->tensors[last - 1].bytes : 0;
     if (place < from || place > u->raw || t->bytes > u->raw - place)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s, %llu bytes at %llu, does not fit its %llu bytes", s->path, qsf_kind_name(t->kind), where,
-                        (unsigned long long)t->bytes, (unsigned long long)place, (unsigned long long)u->raw);
-    /* What is read in words must lie at words. */
-    if (place % (t->type == QSF_T_F32 || t->type == QSF_T_SPARSE ? 4 : t->type == QSF_T_F16 || t->type == QSF_T_BF16 ? 2 : 1))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s lies at an odd place", s->path, qsf_kind_name(t->kind), where);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s, %llu bytes at %llu, does not fit its %llu bytes",
+                        s->path, qsf_kind_name(t->kind), where, (unsigned long long)t->bytes,
+                        (unsigned long long)place, (unsigned long long)u->raw);
+    /* Tensors that are read in words must be aligned to words. */
+    if (place % (t->type == QSF_T_F32 || t->type == QSF_T_SPARSE ? 4
+                 : t->type == QSF_T_F16 || t->type == QSF_T_BF16 ? 2 : 1))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s lies at an odd place", s->path,
+                        qsf_kind_name(t->kind), where);
     s->tensors[last] = *t;
     s->places[last] = place;
     u->n_tensors++;
@@ -121,31 +133,37 @@ qsf_status qsf_unit_unpack(const qsf_source *s, uint32_t unit, const void *store
     if (mine) atomic_flag_clear_explicit(&own->taken, memory_order_release);
     else qsf_dealloc(s->platform, mem, own->size);
     if (ok) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s does not decompress (%s) to %llu bytes", s->path, qsf_unit_name(s, unit, name),
-                    qsf_codec_name(u->compression), (unsigned long long)u->raw);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s does not decompress (%s) to %llu bytes", s->path,
+                    qsf_unit_name(s, unit, name), qsf_codec_name(u->compression), (unsigned long long)u->raw);
 }
 
 /* ---- checking a unit that has been read ---- */
 
-static qsf_status unit_differs(const qsf_source *s, uint32_t unit, const char *what, uint64_t at, qsf_error *err)
+static qsf_status unit_differs(const qsf_source *s, uint32_t unit, const char *what, uint64_t at,
+                               qsf_error *err)
 {
     char name[32];
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s at byte %llu of %s is not what the file's description says", s->path, what,
-                    (unsigned long long)at, qsf_unit_name(s, unit, name));
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s at byte %llu of %s is not what the file's description says",
+                    s->path, what, (unsigned long long)at, qsf_unit_name(s, unit, name));
 }
 
-/* The header chain from `at` on must hold tensors i .. of the unit, in order, with nothing between them but skipped kinds. */
-static qsf_status unit_check_chain(const qsf_source *s, uint32_t unit, const uint8_t *raw, uint64_t at, uint32_t i, qsf_error *err)
+/* The header chain from `at` on must hold tensors i .. of the unit, in order, with nothing between
+ * them but skipped kinds. */
+static qsf_status unit_check_chain(const qsf_source *s, uint32_t unit, const uint8_t *raw, uint64_t at,
+                                   uint32_t i, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     while (i < u->n_tensors) {
         const qsf_tensor *want = &s->tensors[u->first_tensor + i];
         qsf_tensor t;
-        if (at > u->raw || u->raw - at < QSF_TENSOR_HEAD) return unit_differs(s, unit, "the end of the tensors", at, err);
-        if (qsf_tensor_header_get(raw + at, want->type, &t, err)) return unit_differs(s, unit, "a tensor header", at, err);
+        if (at > u->raw || u->raw - at < QSF_TENSOR_HEAD)
+            return unit_differs(s, unit, "the end of the tensors", at, err);
+        if (qsf_tensor_header_get(raw + at, want->type, &t, err))
+            return unit_differs(s, unit, "a tensor header", at, err);
         if (!qsf_kind_skipped(t.kind)) {
-            if (t.kind != want->kind || t.rows != want->rows || t.cols != want->cols || t.type != want->type || t.packing != want->packing ||
-                t.block != want->block || at + QSF_TENSOR_HEAD != s->places[u->first_tensor + i])
+            if (t.kind != want->kind || t.rows != want->rows || t.cols != want->cols || t.type != want->type
+                || t.packing != want->packing || t.block != want->block
+                || at + QSF_TENSOR_HEAD != s->places[u->first_tensor + i])
                 return unit_differs(s, unit, "a tensor header", at, err);
             i++;
         }
@@ -161,7 +179,8 @@ static qsf_status unit_check_embd(const qsf_source *s, uint32_t unit, const uint
     const qsf_tensor *t = &s->tensors[u->first_tensor];
     const uint64_t place = s->places[u->first_tensor];
     const uint8_t *h = raw + place - QSF_EMBD_HEAD;
-    if (qsf_le32(h) != t->type || qsf_le32(h + 4) != (uint32_t)t->bytes || qsf_le32(h + 8) != t->rows || qsf_le32(h + 12) != t->cols)
+    if (qsf_le32(h) != t->type || qsf_le32(h + 4) != (uint32_t)t->bytes || qsf_le32(h + 8) != t->rows
+        || qsf_le32(h + 12) != t->cols)
         return unit_differs(s, unit, "the embedding header", place - QSF_EMBD_HEAD, err);
     return unit_check_chain(s, unit, raw, place + t->bytes, 1, err);
 }
@@ -172,9 +191,11 @@ static qsf_status unit_check_final(const qsf_source *s, uint32_t unit, const uin
     const qsf_tensor *t = &s->tensors[u->first_tensor];
     uint32_t i = 0;
     uint64_t at = 0;
-    while (i < u->n_tensors && (t[i].kind == QSF_K_OUTPUT_NORM || t[i].kind == QSF_K_OUTPUT_NORM_BIAS)) at += t[i++].bytes;
+    while (i < u->n_tensors && (t[i].kind == QSF_K_OUTPUT_NORM || t[i].kind == QSF_K_OUTPUT_NORM_BIAS))
+        at += t[i++].bytes;
     const bool head = i < u->n_tensors && t[i].kind == QSF_K_OUTPUT;
-    if (at >= u->raw || raw[at] != (head ? t[i].type : QSF_TIED)) return unit_differs(s, unit, "the flag byte", at, err);
+    if (at >= u->raw || raw[at] != (head ? t[i].type : QSF_TIED))
+        return unit_differs(s, unit, "the flag byte", at, err);
     if (head) {
         at = s->places[u->first_tensor + i] + t[i].bytes;
         i++;
@@ -189,11 +210,14 @@ static qsf_status unit_check_crc(const qsf_source *s, uint32_t unit, const void 
     char name[32];
     const qsf_unit *u = &s->units[unit];
     if (s->crc32(0, stored, (size_t)u->stored) == u->crc) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert the file again", s->path,
-                    qsf_unit_name(s, unit, name), (unsigned long long)u->stored, (unsigned long long)s->extents[u->first_extent].at);
+    return qsf_fail(err, QSF_E_CORRUPT,
+                    "%s: the checksum of %s is wrong: its %llu bytes at %llu are damaged; fetch or convert "
+                    "the file again", s->path, qsf_unit_name(s, unit, name), (unsigned long long)u->stored,
+                    (unsigned long long)s->extents[u->first_extent].at);
 }
 
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
+qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
+                                 qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     const uint8_t *bytes = stored;

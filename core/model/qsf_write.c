@@ -1,4 +1,5 @@
-/* Writes a QSF file front to back; header, layer index and extension section go in at the end, into room kept for them.
+/* Writes a QSF file front to back; header, layer index and extension section go in at the end, into
+ * room kept for them.
  * SPDX-License-Identifier: MIT */
 #include "model/arch.h"
 #include "model/qsf_write.h"
@@ -52,7 +53,10 @@ struct qsf_writer {
 static uint32_t writer_embd(const qsf_writer *w) { return qsf_unit_number(w->hp.n_layers, qsf_id_embd()); }
 static uint32_t writer_final(const qsf_writer *w) { return qsf_unit_number(w->hp.n_layers, qsf_id_final()); }
 static uint32_t writer_units(const qsf_writer *w) { return qsf_units_of(w->hp.n_layers); }
-static bool writer_packs(const qsf_writer *w) { return w->o.compression != QSF_COMPRESS_NONE && w->unit < w->hp.n_layers; }
+static bool writer_packs(const qsf_writer *w)
+{
+    return w->o.compression != QSF_COMPRESS_NONE && w->unit < w->hp.n_layers;
+}
 
 /* ---- bytes ---- */
 
@@ -75,7 +79,8 @@ static qsf_status writer_file(qsf_writer *w, uint64_t at, const void *p, uint64_
 {
     const qsf_status st = len ? w->platform->write(w->platform->user, w->out, at, p, (size_t)len) : QSF_OK;
     if (!st) return st;
-    return qsf_fail(err, st, "%s: writing %llu bytes at %llu failed: %s; is the disk full?", w->path, (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
+    return qsf_fail(err, st, "%s: writing %llu bytes at %llu failed: %s; is the disk full?", w->path,
+                    (unsigned long long)len, (unsigned long long)at, qsf_status_text(st));
 }
 
 static qsf_status writer_reserve(qsf_writer *w, uint64_t bytes, qsf_error *err)
@@ -113,7 +118,8 @@ static qsf_status writer_zeros(qsf_writer *w, uint64_t len, qsf_error *err)
     return writer_put(w, zeros, len, err);
 }
 
-/* A tensor header begins where the data behind it falls on a multiple of 64; a padding tensor fills the way to there. */
+/* A tensor header begins where the data behind it falls on a multiple of 64; a padding tensor fills
+ * the way to there. */
 static qsf_status writer_align(qsf_writer *w, qsf_error *err)
 {
     qsf_status st;
@@ -135,7 +141,8 @@ static qsf_status writer_align(qsf_writer *w, qsf_error *err)
 static qsf_status writer_list(qsf_writer *w, const qsf_tensor *t, qsf_error *err)
 {
     if (w->n_directory == w->o.max_tensors || w->n_listed == QSF_MAX_UNIT_TENSORS)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: more than %u tensors, or more than %d in a unit", w->path, (unsigned)w->o.max_tensors, (int)QSF_MAX_UNIT_TENSORS);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: more than %u tensors, or more than %d in a unit", w->path,
+                        (unsigned)w->o.max_tensors, (int)QSF_MAX_UNIT_TENSORS);
     qsf_ext_tensor_line(w->directory + (size_t)w->n_directory * QSF_DIR_BYTES, w->unit, t, w->at);
     w->n_directory++;
     w->n_listed++;
@@ -179,13 +186,18 @@ static qsf_status writer_in_final(qsf_writer *w, const qsf_tensor *t, qsf_error 
 {
     qsf_status st;
     if (t->kind == QSF_K_OUTPUT_NORM || t->kind == QSF_K_OUTPUT_NORM_BIAS) {
-        if (t->type != QSF_T_F16 || t->rows != 1 || t->cols != w->hp.n_embd || w->flag_written || w->n_listed != t->kind - QSF_K_OUTPUT_NORM)
-            return qsf_fail(err, QSF_E_ARGUMENT, "%s: the final norm and then its bias come first, as %u f16 values each", w->path, (unsigned)w->hp.n_embd);
+        if (t->type != QSF_T_F16 || t->rows != 1 || t->cols != w->hp.n_embd || w->flag_written
+            || w->n_listed != t->kind - QSF_K_OUTPUT_NORM)
+            return qsf_fail(err, QSF_E_ARGUMENT,
+                            "%s: the final norm and then its bias come first, as %u f16 values each", w->path,
+                            (unsigned)w->hp.n_embd);
     } else if (t->kind == QSF_K_OUTPUT) {
-        if (w->flag_written || !w->n_listed || w->hp.tied) return qsf_fail(err, QSF_E_ARGUMENT, "%s: an output head that is tied or out of order", w->path);
+        if (w->flag_written || !w->n_listed || w->hp.tied)
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: an output head that is tied or out of order", w->path);
         if ((st = writer_flag(w, t->type, err))) return st;
     } else {
-        if (!w->n_listed || (!w->flag_written && !w->hp.tied)) return qsf_fail(err, QSF_E_ARGUMENT, "%s: the final norm and the head come first", w->path);
+        if (!w->n_listed || (!w->flag_written && !w->hp.tied))
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: the final norm and the head come first", w->path);
         if (!w->flag_written && (st = writer_flag(w, QSF_TIED, err))) return st;
         return writer_headed(w, t, err);
     }
@@ -197,17 +209,26 @@ qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err)
 {
     qsf_status st;
     uint64_t bytes;
-    if (!w->open || !t->data || qsf_kind_skipped(t->kind) || t->type >= QSF_T_GGML) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a tensor of kind %u and type %u outside a unit, without data, or not QSF's", w->path, (unsigned)t->kind, (unsigned)t->type);
+    if (!w->open || !t->data || qsf_kind_skipped(t->kind) || t->type >= QSF_T_GGML)
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "%s: a tensor of kind %u and type %u outside a unit, without data, or not QSF's",
+                        w->path, (unsigned)t->kind, (unsigned)t->type);
     if ((st = qsf_tensor_bytes(t->type, t->packing, t->block, t->rows, t->cols, &bytes, err))) return st;
-    const uint32_t block = t->type == QSF_T_SPARSE ? 1 : t->block;      /* sparse tensors have no blocks: one value for the file */
-    const qsf_tensor u = { .kind = t->kind, .type = t->type, .packing = t->packing, .block = (uint16_t)block, .rows = t->rows, .cols = t->cols, .bytes = bytes, .data = t->data };
-    if (t->bytes != bytes) return qsf_fail(err, QSF_E_ARGUMENT, "%s: %s has %llu bytes where its shape takes %llu", w->path, qsf_kind_name(t->kind), (unsigned long long)t->bytes, (unsigned long long)bytes);
+    /* sparse tensors have no blocks: one value for the file */
+    const uint32_t block = t->type == QSF_T_SPARSE ? 1 : t->block;
+    const qsf_tensor u = { .kind = t->kind, .type = t->type, .packing = t->packing, .block = (uint16_t)block,
+                           .rows = t->rows, .cols = t->cols, .bytes = bytes, .data = t->data };
+    if (t->bytes != bytes)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: %s has %llu bytes where its shape takes %llu", w->path,
+                        qsf_kind_name(t->kind), (unsigned long long)t->bytes, (unsigned long long)bytes);
     if (w->unit == writer_final(w)) return writer_in_final(w, &u, err);
     if (w->unit == writer_embd(w)) {
-        if ((u.kind == QSF_K_TOKEN_EMBD) != (w->n_listed == 0)) return qsf_fail(err, QSF_E_ARGUMENT, "%s: the token embedding comes first", w->path);
+        if ((u.kind == QSF_K_TOKEN_EMBD) != (w->n_listed == 0))
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: the token embedding comes first", w->path);
         return w->n_listed ? writer_headed(w, &u, err) : writer_token_embd(w, &u, err);
     }
-    if (u.rows > 1 && u.kind < QSF_K_OUTLIERS) w->layer_type = w->layer_type < 0 || w->layer_type == u.type ? u.type : QSF_T_MIXED;
+    if (u.rows > 1 && u.kind < QSF_K_OUTLIERS)
+        w->layer_type = w->layer_type < 0 || w->layer_type == u.type ? u.type : QSF_T_MIXED;
     return writer_headed(w, &u, err);
 }
 
@@ -215,9 +236,12 @@ qsf_status qsf_writer_tensor(qsf_writer *w, const qsf_tensor *t, qsf_error *err)
 
 qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
 {
-    const uint32_t next = w->steps == 0 ? writer_embd(w) : w->steps <= w->hp.n_layers ? w->steps - 1 : writer_final(w);
+    const uint32_t next = w->steps == 0 ? writer_embd(w) : w->steps <= w->hp.n_layers ? w->steps - 1
+        : writer_final(w);
     if (w->open || unit != next || w->steps >= writer_units(w))
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: unit %u out of order: first the embedding, then the layers, then the final section", w->path, (unsigned)unit);
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "%s: unit %u out of order: first the embedding, then the layers, then the final "
+                        "section", w->path, (unsigned)unit);
     w->open = true;
     w->unit = unit;
     w->steps++;
@@ -228,7 +252,7 @@ qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
     return QSF_OK;
 }
 
-/* Compresses the layer in w->raw and writes what is smaller.  *payload: bytes written. */
+/* Compresses the layer in w->raw and writes the smaller form.  *payload: bytes written. */
 static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compression, qsf_error *err)
 {
     const uint64_t cap = qsf_pack_bound(w->o.compression, w->at);
@@ -253,10 +277,13 @@ static qsf_status writer_layer_end(qsf_writer *w, float importance, uint64_t *st
     static const uint8_t zeros[QSF_UNIT_ALIGN];
     qsf_status st;
     uint64_t payload = w->at;
-    uint8_t compression = QSF_COMPRESS_NONE, *e = w->head + QSF_HEADER_BYTES + (size_t)w->unit * QSF_ENTRY_BYTES;
+    uint8_t compression = QSF_COMPRESS_NONE,
+        *e = w->head + QSF_HEADER_BYTES + (size_t)w->unit * QSF_ENTRY_BYTES;
     if (writer_packs(w) && (st = writer_pack(w, &payload, &compression, err))) return st;
     if (w->at > UINT32_MAX || payload > UINT32_MAX || w->n_headers > UINT16_MAX || !isfinite(importance))
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: layer %u of %llu bytes and %u tensors: the format's limits are 4 GB and 65535", w->path, (unsigned)w->unit, (unsigned long long)w->at, (unsigned)w->n_headers);
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "%s: layer %u of %llu bytes and %u tensors: the format's limits are 4 GB and 65535",
+                        w->path, (unsigned)w->unit, (unsigned long long)w->at, (unsigned)w->n_headers);
     qsf_put64(e, w->begin);
     qsf_put32(e + 8, (uint32_t)payload);
     qsf_put32(e + 12, (uint32_t)w->at);
@@ -273,7 +300,8 @@ qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err)
 {
     qsf_status st;
     uint64_t stored = 0;
-    if (!w->open || !w->n_listed) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a unit that was not begun or has no tensors ends", w->path);
+    if (!w->open || !w->n_listed)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: a unit that was not begun or has no tensors ends", w->path);
     if (w->unit < w->hp.n_layers) {
         if ((st = writer_layer_end(w, importance, &stored, err))) return st;
     } else if (w->unit == writer_embd(w)) {
@@ -281,7 +309,9 @@ qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err)
         stored = w->at;
         w->unit_crc[0] = w->crc;
     } else {
-        if (!w->flag_written && !w->hp.tied) return qsf_fail(err, QSF_E_ARGUMENT, "%s: the model is not tied, but no head was written", w->path);
+        if (!w->flag_written && !w->hp.tied)
+            return qsf_fail(err, QSF_E_ARGUMENT, "%s: the model is not tied, but no head was written",
+                            w->path);
         if (!w->flag_written && (st = writer_flag(w, QSF_TIED, err))) return st;
         stored = w->at;
         w->final_at = w->begin;
@@ -297,11 +327,13 @@ qsf_status qsf_writer_unit_end(qsf_writer *w, float importance, qsf_error *err)
 /* Upper bounds, so that the room for the section is known before the weights are. */
 static uint32_t writer_max_chunks(uint64_t rows, uint64_t more, uint64_t cols)
 {
-    return (uint32_t)(((rows + 16 + more) * (cols + QSF_MAX_BLOCK) * 4 + 8 * cols + 2 * QSF_UNIT_ALIGN) / QSF_CRC_CHUNK + 2);
+    return (uint32_t)(((rows + 16 + more) * (cols + QSF_MAX_BLOCK) * 4 + 8 * cols + 2 * QSF_UNIT_ALIGN)
+                      / QSF_CRC_CHUNK + 2);
 }
 
-/* What is known at the beginning. */
-static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o)
+/* Writes the keys whose values are known at the beginning. */
+static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_vocab *v, const qsf_meta *meta,
+                            uint32_t n_meta, const qsf_write_options *o)
 {
     qsf_ext_put_hparams(x, hp);
     if (o->clusters) qsf_ext_put_clusters(x, o->clusters, hp);
@@ -310,8 +342,9 @@ static void writer_describe(qsf_ext_out *x, const qsf_hparams *hp, const qsf_voc
     qsf_ext_put_vocab(x, v);
 }
 
-/* What is known at the end. */
-static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_crc, uint32_t n_tensors, uint32_t n_embd, uint32_t n_final)
+/* Writes the keys whose values are known only at the end. */
+static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_crc, uint32_t n_tensors,
+                            uint32_t n_embd, uint32_t n_final)
 {
     qsf_ext_put_u64(x, "file.size", w->begin);
     qsf_ext_put_u32(x, "index.crc", index_crc);
@@ -323,21 +356,26 @@ static void writer_conclude(const qsf_writer *w, qsf_ext_out *x, uint32_t index_
     qsf_ext_put_u8s(x, "tensors", w->directory, (uint64_t)n_tensors * QSF_DIR_BYTES);
 }
 
-static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta, qsf_error *err)
+static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_meta *meta, uint32_t n_meta,
+                                  qsf_error *err)
 {
     const qsf_hparams *hp = &w->hp;
     const uint64_t ext_at = QSF_HEADER_BYTES + (uint64_t)hp->n_layers * QSF_ENTRY_BYTES;
     w->chunks[0].cap = writer_max_chunks(hp->n_vocab, hp->learned_pos ? hp->n_ctx_train : 0, hp->n_embd);
-    w->chunks[1].cap = writer_max_chunks(hp->tied ? 0 : hp->n_vocab, hp->n_vocab / QSF_MAX_BLOCK + 1, hp->n_embd);
+    w->chunks[1].cap = writer_max_chunks(hp->tied ? 0 : hp->n_vocab, hp->n_vocab / QSF_MAX_BLOCK + 1,
+                                         hp->n_embd);
     for (int i = 0; i < 2; i++)
-        if (!(w->chunks[i].crc = qsf_arena_array(w->arena, w->chunks[i].cap, 4, "checksums", err))) return QSF_E_MEMORY;
-    if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err))) return QSF_E_MEMORY;
+        if (!(w->chunks[i].crc = qsf_arena_array(w->arena, w->chunks[i].cap, 4, "checksums", err)))
+            return QSF_E_MEMORY;
+    if (!(w->directory = qsf_arena_array(w->arena, w->o.max_tensors, QSF_DIR_BYTES, "tensor directory", err)))
+        return QSF_E_MEMORY;
 
     qsf_ext_out size = { 0 };
     writer_describe(&size, hp, v, meta, n_meta, &w->o);
     writer_conclude(w, &size, 0, w->o.max_tensors, w->chunks[0].cap, w->chunks[1].cap);
     w->head_bytes = qsf_round_up(ext_at + size.len, QSF_UNIT_ALIGN);
-    if (w->head_bytes - ext_at > UINT32_MAX) return qsf_fail(err, QSF_E_ARGUMENT, "%s: a description of more than 4 GB", w->path);
+    if (w->head_bytes - ext_at > UINT32_MAX)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: a description of more than 4 GB", w->path);
     if (!(w->head = qsf_arena_alloc(w->arena, w->head_bytes, "file description", err))) return QSF_E_MEMORY;
     w->ext = (qsf_ext_out){ .p = w->head + ext_at, .cap = w->head_bytes - ext_at };
     writer_describe(&w->ext, hp, v, meta, n_meta, &w->o);
@@ -345,18 +383,26 @@ static qsf_status writer_head_new(qsf_writer *w, const qsf_vocab *v, const qsf_m
     return QSF_OK;
 }
 
-static qsf_status writer_check(const qsf_platform *p, const char *path, const qsf_hparams *hp, const qsf_write_options *o, qsf_error *err)
+static qsf_status writer_check(const qsf_platform *p, const char *path, const qsf_hparams *hp,
+                               const qsf_write_options *o, qsf_error *err)
 {
-    if (!hp->n_layers || hp->n_layers > QSF_MAX_LAYERS || !hp->n_embd || !hp->n_vocab || o->default_type > QSF_T_MIXED)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: %u layers of width %u, %u tokens, default type %u cannot be written", path, (unsigned)hp->n_layers, (unsigned)hp->n_embd, (unsigned)hp->n_vocab, (unsigned)o->default_type);
-    if (o->embd_clusters && hp->tied) return qsf_fail(err, QSF_E_ARGUMENT, "%s: an embedding in clusters cannot be the head", path);
-    if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->write || !p->commit || !p->abort)
+    if (!hp->n_layers || hp->n_layers > QSF_MAX_LAYERS || !hp->n_embd || !hp->n_vocab
+        || o->default_type > QSF_T_MIXED)
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "%s: %u layers of width %u, %u tokens, default type %u cannot be written", path,
+                        (unsigned)hp->n_layers, (unsigned)hp->n_embd, (unsigned)hp->n_vocab,
+                        (unsigned)o->default_type);
+    if (o->embd_clusters && hp->tied)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: an embedding in clusters cannot be the head", path);
+    if (p->size < offsetof(qsf_platform, abort) + sizeof p->abort || !p->create || !p->write || !p->commit
+        || !p->abort)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: this host writes no files", path);
     return qsf_codec_check(o->compression, path, err);
 }
 
 qsf_status qsf_writer_new(const qsf_platform *p, const char *path, const qsf_hparams *hp, const qsf_vocab *v,
-                          const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o, qsf_writer **out, qsf_error *err)
+                          const qsf_meta *meta, uint32_t n_meta, const qsf_write_options *o, qsf_writer **out,
+                          qsf_error *err)
 {
     qsf_status st;
     qsf_arena *arena = NULL;
@@ -402,7 +448,9 @@ static void writer_header(qsf_writer *w)
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
     const uint32_t arch = qsf_arch_number(hp->arch);
-    const uint32_t words[] = { w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };
+    const uint32_t words[] = { w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1, QSF_HEADER_BYTES, arch,
+                               hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab,
+                               hp->n_ctx_train, hp->n_ff, hp->head_dim };
     memcpy(h, "QSF1", 4);
     for (size_t i = 0; i < QSF_ARRAY_LEN(words); i++) qsf_put32(h + 4 + 4 * i, words[i]);
     h[48] = w->o.default_type;
@@ -432,9 +480,11 @@ qsf_status qsf_writer_commit(qsf_writer *w, uint64_t *bytes, qsf_error *err)
                       (unsigned)writer_units(w));
         goto fail;
     }
-    const uint32_t index_crc = qsf_crc32(0, w->head + QSF_HEADER_BYTES, (size_t)w->hp.n_layers * QSF_ENTRY_BYTES);
+    const uint32_t index_crc = qsf_crc32(0, w->head + QSF_HEADER_BYTES,
+                                         (size_t)w->hp.n_layers * QSF_ENTRY_BYTES);
     /* More chunks than there was room for: then no parts can be checked alone, only the whole. */
-    const uint32_t n_embd = w->chunks[0].n <= w->chunks[0].cap ? w->chunks[0].n : 0, n_final = w->chunks[1].n <= w->chunks[1].cap ? w->chunks[1].n : 0;
+    const uint32_t n_embd = w->chunks[0].n <= w->chunks[0].cap ? w->chunks[0].n : 0,
+        n_final = w->chunks[1].n <= w->chunks[1].cap ? w->chunks[1].n : 0;
     writer_conclude(w, &w->ext, index_crc, w->n_directory, n_embd, n_final);
     assert(w->ext.len <= w->ext.cap);
     writer_header(w);

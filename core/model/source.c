@@ -15,8 +15,8 @@ static void io_of_platform(const qsf_platform *p, qsf_platform *io)
     io->size = sizeof *io;
 }
 
-/* A caller's own file as a platform that has this one file.  It blocks, so a read is over as soon as it began: the handle of a read says
- * no more than "went well". */
+/* A caller's own file as a platform that has this one file.  It blocks, so a read is over as soon
+ * as it began: the handle of a read says no more than "went well". */
 static qsf_status io_custom_length(void *user, qsf_file *f, uint64_t *out)
 {
     (void)f;
@@ -24,7 +24,8 @@ static qsf_status io_custom_length(void *user, qsf_file *f, uint64_t *out)
     return QSF_OK;
 }
 
-static qsf_status io_custom_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len, qsf_read **out)
+static qsf_status io_custom_read_start(void *user, qsf_file *f, uint64_t at, void *dst, size_t len,
+                                       qsf_read **out)
 {
     qsf_custom_file *c = user;
     (void)f;
@@ -63,7 +64,8 @@ static void io_of_custom(qsf_custom_file *c, qsf_platform *io)
 
 /* ---- opening ---- */
 
-/* A directory is no model file; one with a config.json can become one.  Else the message stays as it is. */
+/* A directory is no model file; one with a config.json can become one.
+ * Else the message stays as it is. */
 static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *err)
 {
     char config[1024];
@@ -95,15 +97,18 @@ static qsf_status source_read_magic(qsf_source *s, qsf_error *err)
 }
 
 /* Everything before the first byte is read.  A custom file becomes s's once s->n_files is 1. */
-static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_custom_file *custom, qsf_error *err)
+static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_custom_file *custom,
+                                 qsf_error *err)
 {
     qsf_platform *io = qsf_arena_alloc(s->arena, sizeof *io, "a model file", err);
     qsf_custom_file *own = custom ? qsf_arena_alloc(s->arena, sizeof *own, "a model file", err) : NULL;
     if (!io || (custom && !own)) return QSF_E_MEMORY;
     if (!path) path = "(custom file)";
     if (!(s->path = qsf_arena_text(s->arena, path, strlen(path), err))) return QSF_E_MEMORY;
-    if (!(s->files = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->files, "a list of files", err))) return QSF_E_MEMORY;
-    if (!(s->lengths = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->lengths, "a list of files", err))) return QSF_E_MEMORY;
+    if (!(s->files = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->files, "a list of files", err)))
+        return QSF_E_MEMORY;
+    if (!(s->lengths = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->lengths, "a list of files", err)))
+        return QSF_E_MEMORY;
     if (!(s->paths = qsf_arena_array(s->arena, QSF_MAX_SPLITS, sizeof *s->paths, "a list of files", err)))
         return QSF_E_MEMORY;
     s->io = io;
@@ -121,8 +126,8 @@ static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_cust
     return QSF_OK;
 }
 
-qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom, bool vocab_only,
-                           qsf_source **out, qsf_error *err)
+qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                           bool vocab_only, qsf_source **out, qsf_error *err)
 {
     qsf_status st;
     qsf_arena *arena = NULL;
@@ -154,8 +159,10 @@ qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, cons
     static const char *const names[] = { "auto", "uring", "pread", "mmap" };
     qsf_status st = s->io->read_by || io == QSF_IO_AUTO ? QSF_OK : QSF_E_UNSUPPORTED;
     *how = NULL;
-    if ((uint32_t)io >= QSF_ARRAY_LEN(names)) return qsf_fail(err, QSF_E_ARGUMENT, "there is no way number %d of reading files", (int)io);
-    for (uint32_t i = 0; !st && s->io->read_by && i < s->n_files; i++) st = s->io->read_by(s->io->user, s->files[i], io, streams, how);
+    if ((uint32_t)io >= QSF_ARRAY_LEN(names))
+        return qsf_fail(err, QSF_E_ARGUMENT, "there is no way number %d of reading files", (int)io);
+    for (uint32_t i = 0; !st && s->io->read_by && i < s->n_files; i++)
+        st = s->io->read_by(s->io->user, s->files[i], io, streams, how);
     if (!st) return QSF_OK;
     *how = NULL;
     return qsf_fail(err, st, "%s: this machine cannot read it by %s; use auto", s->path, names[io]);
@@ -170,7 +177,8 @@ void qsf_source_close(qsf_source *s)
 
 /* ---- units ---- */
 
-qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err)
+qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
+                                qsf_unit_times *t, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     if (u->compression == QSF_COMPRESS_NONE && !u->has_crc) return QSF_OK;
@@ -184,20 +192,23 @@ qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored
 }
 
 /* Reads bytes [at, at+len) of a unit's stored bytes. */
-static qsf_status unit_read(const qsf_source *s, const qsf_unit *u, uint64_t at, uint64_t len, void *dst, qsf_error *err)
+static qsf_status unit_read(const qsf_source *s, const qsf_unit *u, uint64_t at, uint64_t len, void *dst,
+                            qsf_error *err)
 {
     for (uint32_t i = 0; i < u->n_extents; i++) {
         const qsf_extent *x = &s->extents[u->first_extent + i];
         const uint64_t from = QSF_MAX(x->to, at), end = QSF_MIN(x->to + x->len, at + len);
         if (from >= end) continue;
-        const qsf_status st = qsf_source_read(s, x->file, x->at + (from - x->to), (uint8_t *)dst + (from - at), end - from, "weights", err);
+        const qsf_status st = qsf_source_read(s, x->file, x->at + (from - x->to),
+                                              (uint8_t *)dst + (from - at), end - from, "weights", err);
         if (st) return st;
     }
     return QSF_OK;
 }
 
 /* Where only the whole unit can be checked or decompressed. */
-static qsf_status load_through_unit(const qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place, void *dst, qsf_error *err)
+static qsf_status load_through_unit(const qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place,
+                                    void *dst, qsf_error *err)
 {
     const qsf_unit *u = &s->units[unit];
     const bool packed = u->compression != QSF_COMPRESS_NONE;
@@ -224,7 +235,8 @@ qsf_status qsf_source_load(const qsf_source *s, uint32_t unit, uint32_t tensor, 
     *data = NULL;
     void *mem = qsf_alloc(s->platform, t->bytes, qsf_kind_name(t->kind), err);
     if (!mem) return QSF_E_MEMORY;
-    if (u->has_crc || u->compression != QSF_COMPRESS_NONE) st = load_through_unit(s, unit, t, place, mem, err);
+    if (u->has_crc || u->compression != QSF_COMPRESS_NONE)
+        st = load_through_unit(s, unit, t, place, mem, err);
     else st = unit_read(s, u, place, t->bytes, mem, err);
     if (st) {
         qsf_dealloc(s->platform, mem, t->bytes);

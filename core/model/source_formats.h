@@ -1,9 +1,10 @@
 /* What the file formats' readers give core/model/source.c, and what they get from it.
  * SPDX-License-Identifier: MIT
  *
- * qsf_source_open makes the source: platform, io, path, vocab_only, arena, and files[0] open with its length in lengths[0].  The reader
- * of the format then fills everything else, all of it from s->arena.  On an error it leaves s as far as it came: qsf_source_close takes
- * half-built sources.  s->files and s->lengths have room for QSF_MAX_SPLITS entries; n_files says how many are open. */
+ * qsf_source_open makes the source: platform, io, path, vocab_only, arena, and files[0] open with
+ * its length in lengths[0].  The reader of the format then fills everything else, all of it from
+ * s->arena.  On an error it leaves s as far as it came: qsf_source_close takes half-built sources.
+ * s->files and s->lengths have room for QSF_MAX_SPLITS entries; n_files says how many are open. */
 #ifndef QSF_SOURCE_FORMATS_H
 #define QSF_SOURCE_FORMATS_H
 
@@ -15,12 +16,13 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err);         /* core/model
 /* Of a file that is neither: an error that says what it is (core/model/source_stranger.c). */
 qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err);
 /* qsf_unit_check_timed for QSF files. */
-qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err);
+qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
+                                 qsf_unit_times *t, qsf_error *err);
 
 /* Once s->hp is known: the records of its layers and rotary tables (core/model/layer_record.c). */
 qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err);
-/* After a reader has filled s: needed tensors are there, and all have the shapes that s->layers and s->hp
- * ask for (core/model/shapes.c). */
+/* After a reader has filled s: needed tensors are there, and all have the shapes that s->layers and
+ * s->hp ask for (core/model/shapes.c). */
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err);
 
 #endif

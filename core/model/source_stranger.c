@@ -11,7 +11,8 @@
 
 /* Bytes at a place, what has them, and what to do. */
 static const struct stranger { uint8_t at, len; const char *bytes, *what; } strangers[] = {
-    STRANGER(0, "version https://git-lfs", "a Git LFS pointer in the file's place: \"git lfs pull\" brings the file"),
+    STRANGER(0, "version https://git-lfs",
+             "a Git LFS pointer in the file's place: \"git lfs pull\" brings the file"),
     STRANGER(0, "QSFS", "a saved session, which goes with a model file"),
     STRANGER(0, "FUGG", "a GGUF file of the other byte order: convert it anew"),
     STRANGER(0, "lmgg", OLD_GGML),
@@ -35,7 +36,8 @@ static const char *const page_words[] = { "<!doctype", "<html", "<?xml" };
 static const char a_checkpoint[] = "a PyTorch checkpoint: " CONVERT;
 static const char a_safetensors[] = "a safetensors file: " CONVERT;
 static const char a_page[] =
-    "a web page: take the address that downloads the file (on Hugging Face /resolve/ where the page has /blob/)";
+    "a web page: take the address that downloads the file (on Hugging Face /resolve/ where the page has "
+    "/blob/)";
 #undef STRANGER
 #undef UNPACK
 #undef OLD_GGML
@@ -52,7 +54,8 @@ static bool stranger_contains(const uint8_t *b, size_t n, const char *text)
     return false;
 }
 
-/* Whether a text begins with `word`, in small letters or capitals, behind spaces and a byte order mark. */
+/* Whether a text begins with `word`, in small letters or capitals,
+ * behind spaces and a byte order mark. */
 static bool stranger_begins(const uint8_t *b, size_t n, const char *word)
 {
     for (; n && (*b <= ' ' || *b >= 0x80); n--) b++;
@@ -102,11 +105,14 @@ qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err)
     if (what) return qsf_fail(err, QSF_E_CORRUPT, "%s: %s but %s", s->path, neither, what);
     stranger_text(b, n, text);
     if (text[0])
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s but %s, perhaps a server's answer in the file's place: \"%s\"",
-                        s->path, neither, text[0] == '{' || text[0] == '[' ? "JSON" : "a text", text);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: %s but %s, perhaps a server's answer in the file's place: \"%s\"", s->path,
+                        neither, text[0] == '{' || text[0] == '[' ? "JSON" : "a text", text);
     if (b[0] == 0 && (n == 1 || !memcmp(b, b + 1, n - 1)))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: it begins with zeros, as a file does whose download stopped; fetch it "
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: %s: it begins with zeros, as a file does whose download stopped; fetch it "
                         "again", s->path, neither);
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: it begins with %02x %02x %02x %02x", s->path, neither, (unsigned)b[0],
-                    (unsigned)(n > 1 ? b[1] : 0), (unsigned)(n > 2 ? b[2] : 0), (unsigned)(n > 3 ? b[3] : 0));
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: it begins with %02x %02x %02x %02x", s->path, neither,
+                    (unsigned)b[0], (unsigned)(n > 1 ? b[1] : 0), (unsigned)(n > 2 ? b[2] : 0),
+                    (unsigned)(n > 3 ? b[3] : 0));
 }

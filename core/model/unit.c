@@ -1,4 +1,4 @@
-/* Units by name, and what is in them.
+/* Units by name, and the tensors in them.
  * SPDX-License-Identifier: MIT */
 #include "model/source.h"
 

@@ -1,4 +1,4 @@
-/* Units: what is read, checked and dropped together, and how they are addressed.
+/* Units, the parts of a file that are read, checked and dropped together, and their addresses.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_UNIT_H
 #define QSF_UNIT_H

@@ -1,6 +1,6 @@
 /* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program
  * (jinja_parse.h), the program at work (jinja_run.c) on values (jinja_value.c, jinja_print.c) with
- * what is built in (jinja_builtin.c, jinja_filter.c, jinja_text.c).
+ * the built-in functions (jinja_builtin.c, jinja_filter.c, jinja_text.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_OWN_H
 #define QSF_JINJA_OWN_H
@@ -44,11 +44,11 @@ void jinja_lex(jinja_lexer *l, jinja_token *out);   /* at an error and at the en
 /* ---- programs ---- */
 
 typedef enum jinja_op {
-    /* what is written, and names */
+    /* output and names */
     JOP_TEXT, JOP_EMIT, JOP_CONST, JOP_LOAD, JOP_STORE, JOP_STORE_SPACE, JOP_UNPACK,
-    /* what is reached or called from a value */
+    /* members and calls of a value */
     JOP_ATTR, JOP_ITEM, JOP_SLICE, JOP_CALL, JOP_FILTER, JOP_TEST,
-    /* operators, and what is made of several values */
+    /* operators, and values made of several others */
     JOP_NOT, JOP_NEG, JOP_POS, JOP_ADD, JOP_SUB, JOP_MUL, JOP_DIV, JOP_FLOOR, JOP_MOD, JOP_POW, JOP_CONCAT,
     JOP_EQ, JOP_NE, JOP_LT, JOP_LE, JOP_GT, JOP_GE, JOP_IN, JOP_NOT_IN, JOP_CHAIN, JOP_LIST,
     JOP_TUPLE, JOP_DICT,
@@ -176,7 +176,7 @@ jinja_sink  jinja_begin_text(jinja_run *r);
 jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
 bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
 
-/* ---- what is built in (jinja_builtin.c, jinja_filter.c, jinja_text.c) ---- */
+/* ---- built-in functions (jinja_builtin.c, jinja_filter.c, jinja_text.c) ---- */
 
 /* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are
  * not known here. */

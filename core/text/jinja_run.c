@@ -144,7 +144,7 @@ static bool run_for_begin(run_state *s, bool picks, const jinja_value *items)
     return true;
 }
 
-/* Back to where the innermost for began, whatever was open inside of it. */
+/* Goes back to where the innermost for began, whatever was open inside the loop. */
 static void run_unwind(run_state *s)
 {
     const run_for *f = &s->f[s->fors - 1];
@@ -334,7 +334,7 @@ static bool run_concat(run_state *s)
     return true;
 }
 
-/* What is written, and names. */
+/* Output and names. */
 static bool run_name_op(run_state *s, const jinja_code *c, jinja_value *top)
 {
     jinja_run *r = &s->r;
@@ -360,7 +360,7 @@ static bool run_name_op(run_state *s, const jinja_code *c, jinja_value *top)
     }
 }
 
-/* What is reached or called from a value. */
+/* Members and calls of a value. */
 static bool run_reach_op(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
 {
     jinja_run *r = &s->r;
@@ -389,7 +389,7 @@ static bool run_reach_op(run_state *s, const jinja_code *c, jinja_value *top, ui
     }
 }
 
-/* Operators, and what is made of several values. */
+/* Operators, and values made of several others. */
 static bool run_operator(run_state *s, const jinja_code *c, jinja_value *top, uint32_t *ip)
 {
     jinja_run *r = &s->r;

@@ -1,4 +1,4 @@
-/* Jinja: what is built in about texts.
+/* Jinja: the built-in functions on texts.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 

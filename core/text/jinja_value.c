@@ -344,7 +344,7 @@ static bool value_method(jinja_run *r, const jinja_value *v, int method, jinja_v
     return true;
 }
 
-/* v.name: a method, or else what is in it by that name. */
+/* v.name: a method, or else the member of v by that name. */
 bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
                      jinja_value *out)
 {

@@ -1,7 +1,8 @@
-/* The table of slots, and how what is wanted comes into one.
+/* The table of slots, and how a range that is wanted comes into one.
  * SPDX-License-Identifier: MIT */
 #include "weights/fetch.h"
 
+#include "base/pieces.h"
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_cyclic.h"
 
@@ -78,7 +79,7 @@ static qsf_status slot_reads(const qsf_fetch *f, qsf_slot *slot, bool wait, qsf_
     return QSF_OK;
 }
 
-/* Ends what runs, whatever comes of it. */
+/* Ends all running reads and ignores their results. */
 static void slot_stop(const qsf_fetch *f, qsf_slot *slot)
 {
     const qsf_platform *io = f->source->io;
@@ -204,7 +205,7 @@ static bool slot_has(const qsf_slot *slot, const qsf_want *want)
     return !want->tile || slot->tile.data == qsf_slot_at(slot, want->begin);
 }
 
-/* The slot that has what is wanted or will have it, -1: none. */
+/* The slot that has the wanted range or will have it, -1: none. */
 static int32_t slot_find(const qsf_fetch *f, const qsf_shelf *shelf, const qsf_want *want)
 {
     if (shelf == &f->units) return f->slot_of[qsf_source_unit(f->source, want->id)];
@@ -403,32 +404,50 @@ static void fetch_measure(const qsf_source *s, uint32_t *max_extents, uint64_t *
             *strip_cap = QSF_MAX(*strip_cap, qsf_ggml_strip_bytes(&s->tensors[i]));
 }
 
-/* At most one slot a unit: layers pass through fewer slots than there are such layers. */
-uint64_t qsf_fetch_tables(const qsf_source *s, uint32_t n_threads)
+enum { FETCH_TABLES = 6, FETCH_PIECES = FETCH_TABLES + QSF_STAGES + 1 };
+
+/* Tables, then staging. */
+static void fetch_pieces(qsf_fetch *f, qsf_piece list[FETCH_PIECES])
 {
-    uint32_t max_extents;
-    uint64_t strip_cap;
-    fetch_measure(s, &max_extents, &strip_cap);
-    const uint64_t n_slots = (uint64_t)s->n_units + QSF_PART_SLOTS;
-    return n_slots * (sizeof(qsf_slot) + max_extents * sizeof(qsf_read *)) +
-           s->n_units * (sizeof(qsf_weights) + sizeof(int32_t) + 1) + (n_threads + 1) * strip_cap +
-           qsf_worker_bytes();
+    const uint32_t n_units = f->source ? f->source->n_units : 0;
+    list[0] = QSF_PIECE(f->slots, f->max_slots, "slots");
+    list[1] = QSF_PIECE(f->reads, (uint64_t)f->max_slots * f->max_extents, "reads");
+    list[2] = QSF_PIECE(f->weights, f->n_weights, "slots");
+    list[3] = QSF_PIECE(f->slot_of, n_units, "unit table");
+    list[4] = QSF_PIECE(f->units.checked, n_units, "unit table");
+    list[5] = QSF_PIECE(f->strips, f->strips_cap, "strips");
+    for (uint32_t i = 0; i < QSF_STAGES; i++) {
+        const uint64_t cap = i < f->n_stages ? f->stored_cap : 0;
+        list[FETCH_TABLES + i] = QSF_PIECE(f->stored[i], cap, "staging buffer");
+    }
+    list[FETCH_TABLES + QSF_STAGES] = QSF_PIECE(f->raw, f->raw_cap, "staging buffer");
 }
 
-static qsf_status init_tables(qsf_fetch *f, qsf_error *err)
+/* How long the tables are. */
+static void fetch_size(qsf_fetch *f, const qsf_source *s, uint32_t n_slots, uint32_t n_threads)
 {
-    const qsf_source *s = f->source;
-    const qsf_platform *p = f->mem;
-    const uint64_t n_reads = (uint64_t)f->max_slots * f->max_extents;
-    f->units.checked_bytes = s->n_units;
-    if (!(f->slots = qsf_alloc_array(p, f->max_slots, sizeof *f->slots, "slots", err)) ||
-        !(f->reads = qsf_alloc_array(p, n_reads, sizeof *f->reads, "reads", err)) ||
-        !(f->weights = qsf_alloc_array(p, f->n_weights, sizeof *f->weights, "slots", err)) ||
-        !(f->slot_of = qsf_alloc_array(p, s->n_units, sizeof *f->slot_of, "unit table", err)) ||
-        !(f->units.checked = qsf_alloc(p, s->n_units, "unit table", err)) ||
-        (f->strips_cap && !(f->strips = qsf_alloc(p, f->strips_cap, "strips", err)))) return QSF_E_MEMORY;
-    for (uint32_t u = 0; u < s->n_units; u++) f->slot_of[u] = -1;
-    return QSF_OK;
+    f->source = s;
+    f->max_slots = n_slots + QSF_PART_SLOTS;
+    f->n_weights = n_slots;
+    fetch_measure(s, &f->max_extents, &f->strip_cap);
+    f->strips_cap = f->strip_cap * (n_threads + 1);
+}
+
+uint64_t qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_threads)
+{
+    qsf_fetch f = { 0 };
+    qsf_piece list[FETCH_PIECES];
+    fetch_size(&f, s, n_slots, n_threads);
+    fetch_pieces(&f, list);
+    return qsf_pieces_bytes(list, FETCH_TABLES) + qsf_worker_bytes();
+}
+
+uint64_t qsf_fetch_staging(const qsf_fetch_plan *plan)
+{
+    qsf_fetch f = { .stored_cap = plan->stored, .raw_cap = plan->raw, .n_stages = plan->n_stages };
+    qsf_piece list[FETCH_PIECES];
+    fetch_pieces(&f, list);
+    return qsf_pieces_bytes(list + FETCH_TABLES, FETCH_PIECES - FETCH_TABLES);
 }
 
 static qsf_status slot_init(qsf_fetch *f, qsf_shelf *shelf, uint64_t cap, qsf_error *err)
@@ -463,23 +482,21 @@ qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform 
                           const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err)
 {
     qsf_status st;
-    *f = (qsf_fetch){ .source = s, .mem = p, .pool = pool, .max_slots = plan->n_slots + QSF_PART_SLOTS,
-                      .n_weights = plan->n_slots, .stored_cap = plan->stored, .n_stages = plan->n_stages,
+    qsf_piece list[FETCH_PIECES];
+    *f = (qsf_fetch){ .mem = p, .pool = pool, .stored_cap = plan->stored, .n_stages = plan->n_stages,
                       .raw_cap = plan->raw, .quality = 1 };
     f->units = (qsf_shelf){ .evict = &qsf_evict_cyclic, .make = unit_make, .threaded = true,
                             .n = plan->n_slots };
     for (uint32_t i = 0; i < QSF_STAGES; i++) f->staging[i] = -1;
-    fetch_measure(s, &f->max_extents, &f->strip_cap);
-    f->strips_cap = f->strip_cap * ((pool ? qsf_pool_size(pool) : 1) + 1);
-    if ((st = init_tables(f, err))) return st;
-    for (uint32_t i = 0; f->stored_cap && i < f->n_stages; i++)
-        if (!(f->stored[i] = qsf_alloc(p, f->stored_cap, "staging buffer", err))) return QSF_E_MEMORY;
-    if (f->raw_cap && !(f->raw = qsf_alloc(p, f->raw_cap, "staging buffer", err))) return QSF_E_MEMORY;
+    fetch_size(f, s, plan->n_slots, pool ? qsf_pool_size(pool) : 1);
+    fetch_pieces(f, list);
+    if ((st = qsf_pieces_alloc(p, list, FETCH_PIECES, err))) return st;
+    for (uint32_t u = 0; u < s->n_units; u++) f->slot_of[u] = -1;
     for (uint32_t i = 0; i < plan->n_slots; i++) {
         if ((st = slot_init(f, &f->units, plan->caps[i], err))) return st;
         f->slots[i].w = &f->weights[i];
-        f->slots[i].pinned = plan->pins[i] >= 0;
-        if (plan->pins[i] >= 0) f->slots[i].id = qsf_unit_id_at(s->hp.n_layers, (uint32_t)plan->pins[i]);
+        f->slots[i].pinned = plan->pins[i].pinned;
+        if (plan->pins[i].pinned) f->slots[i].id = qsf_pin_unit(plan->pins[i]);
     }
     return QSF_OK;
 }
@@ -499,13 +516,8 @@ void qsf_fetch_done(qsf_fetch *f)
         qsf_dealloc(p, f->slots[i].mem, f->slots[i].cap);
     }
     qsf_worker_free(f->worker);
-    for (uint32_t i = 0; i < QSF_STAGES; i++) qsf_dealloc(p, f->stored[i], f->stored_cap);
-    qsf_dealloc(p, f->raw, f->raw_cap);
-    qsf_dealloc(p, f->strips, f->strips_cap);
-    qsf_dealloc(p, f->units.checked, f->units.checked_bytes);
-    qsf_dealloc(p, f->slot_of, f->source->n_units * sizeof(int32_t));
-    qsf_dealloc(p, f->weights, f->n_weights * sizeof *f->weights);
-    qsf_dealloc(p, f->reads, (uint64_t)f->max_slots * f->max_extents * sizeof *f->reads);
-    qsf_dealloc(p, f->slots, f->max_slots * sizeof *f->slots);
+    qsf_piece list[FETCH_PIECES];
+    fetch_pieces(f, list);
+    qsf_pieces_free(p, list, FETCH_PIECES);
     *f = (qsf_fetch){ 0 };
 }

@@ -33,14 +33,14 @@ typedef enum qsf_slot_state { QSF_SLOT_EMPTY, QSF_SLOT_READING, QSF_SLOT_READY }
 /* How long something took, in ns. */
 typedef struct qsf_fetch_times {
     uint64_t read;            /* until its bytes were there; a thread counts from its last read on */
-    uint64_t prepare;         /* all that came then; of it: */
+    uint64_t prepare;         /* all that came then, of which: */
     qsf_unit_times unit;
 } qsf_fetch_times;
 
 /* What somebody wants. */
 typedef struct qsf_want {
     qsf_unit_id id;
-    uint64_t    begin, end;   /* bytes of it, as stored */
+    uint64_t    begin, end;   /* bytes of the unit, as stored */
     const qsf_tensor *tile;   /* a GGUF matrix that begins the part and becomes tiles; NULL: nothing does */
     bool        ahead;        /* later: nothing that is needed before gives way to it */
     uint32_t    now;          /* ahead, on the shelf for units: the layer that is being computed */
@@ -65,7 +65,6 @@ struct qsf_shelf {
     /* What has had its CRC compared: a byte for each unit, or a bit for each chunk of the unit that
      * the parts are of. */
     uint8_t  *checked;
-    uint64_t  checked_bytes;
 };
 
 struct qsf_slot {
@@ -121,19 +120,31 @@ struct qsf_fetch {
 
 /* ---- life ---- */
 
-/* Bytes of a fetch beside slots and staging. */
-uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_threads);
-/* Whether this host has a thread that makes weights of what is read beside computing. */
+/* Whether this host has a thread that turns the bytes read into weights beside computing. */
 bool       qsf_fetch_threaded(const qsf_source *s);
+
+/* Whether a slot keeps its unit for good, and which; else units pass through it. */
+typedef struct qsf_pin { uint32_t pinned : 1, kind : 7, number : 24; } qsf_pin;
+static inline qsf_pin qsf_pin_to(qsf_unit_id id)
+{
+    return (qsf_pin){ .pinned = 1, .kind = (unsigned)id.kind & 0x7f, .number = id.number & 0xffffff };
+}
+static inline qsf_unit_id qsf_pin_unit(qsf_pin pin)
+{
+    return (qsf_unit_id){ (qsf_unit_kind)pin.kind, pin.number };
+}
 
 /* The slots for units, and what making them needs. */
 typedef struct qsf_fetch_plan {
     uint32_t        n_slots;
     const uint64_t *caps;     /* [n_slots] bytes of each */
-    const int32_t  *pins;     /* [n_slots] its unit for good, by number, or -1: units pass through it */
+    const qsf_pin  *pins;     /* [n_slots] */
     uint64_t        stored, raw;
     uint32_t        n_stages; /* buffers of stored bytes each */
 } qsf_fetch_plan;
+/* Bytes of a fetch beside slots and staging, with the thread's; and of its staging buffers. */
+uint64_t   qsf_fetch_tables(const qsf_source *s, uint32_t n_slots, uint32_t n_threads);
+uint64_t   qsf_fetch_staging(const qsf_fetch_plan *plan);
 /* f must stay where it is. */
 qsf_status qsf_fetch_init(qsf_fetch *f, const qsf_source *s, const qsf_platform *mem,
                           const qsf_fetch_plan *plan, qsf_pool *pool, qsf_error *err);

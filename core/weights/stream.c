@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "weights/stream.h"
 
+#include "base/pieces.h"
 #include "tensor/ggml_tiles.h"
 #include "weights/evict_lru.h"
 
@@ -37,16 +38,19 @@ static uint64_t stream_cap(const qsf_source *s, qsf_unit_id id, uint64_t len)
     return QSF_MAX(len, QSF_MIN(len + 2 * (uint64_t)s->crc_chunk, stream_unit(s, id)->stored));
 }
 
-static uint64_t stream_checked_bytes(const qsf_source *s, qsf_unit_id id)
+/* A bit for each chunk that has a CRC. */
+static qsf_piece stream_checked(qsf_shelf *shelf, const qsf_source *s, qsf_unit_id id)
 {
     uint32_t n = 0;
     if (stream_unit(s, id)->has_crc) (void)stream_crcs(s, id, &n);
-    return qsf_ceil_div(n, 8);
+    return QSF_PIECE(shelf->checked, qsf_ceil_div(n, 8), "checked parts");
 }
 
 uint64_t qsf_stream_bytes(const qsf_source *s, qsf_unit_id id, uint32_t n, uint64_t len)
 {
-    return n * stream_cap(s, id, len) + stream_checked_bytes(s, id);
+    qsf_shelf shelf;
+    const qsf_piece checked = stream_checked(&shelf, s, id);
+    return n * stream_cap(s, id, len) + qsf_pieces_bytes(&checked, 1);
 }
 
 /* ---- from bytes to weights ---- */
@@ -93,18 +97,18 @@ qsf_status qsf_stream_init(qsf_stream *st, qsf_fetch *f, qsf_unit_id id, uint32_
 {
     const qsf_source *s = f->source;
     *st = (qsf_stream){ .fetch = f, .id = id };
-    st->shelf = (qsf_shelf){ .evict = &qsf_evict_lru, .make = part_make, .threaded = threaded,
-                             .checked_bytes = stream_checked_bytes(s, id) };
-    st->shelf.checked = qsf_alloc(f->mem, st->shelf.checked_bytes, "checked parts", err);
-    if (!st->shelf.checked) return QSF_E_MEMORY;
-    return qsf_fetch_add_shelf(f, &st->shelf, n, stream_cap(s, id, len), err);
+    st->shelf = (qsf_shelf){ .evict = &qsf_evict_lru, .make = part_make, .threaded = threaded };
+    const qsf_piece checked = stream_checked(&st->shelf, s, id);
+    const qsf_status status = qsf_pieces_alloc(f->mem, &checked, 1, err);
+    return status ? status : qsf_fetch_add_shelf(f, &st->shelf, n, stream_cap(s, id, len), err);
 }
 
 void qsf_stream_done(qsf_stream *st)
 {
     if (!st->fetch) return;
     qsf_fetch_drop(st->fetch, &st->shelf);
-    qsf_dealloc(st->fetch->mem, st->shelf.checked, st->shelf.checked_bytes);
+    const qsf_piece checked = stream_checked(&st->shelf, st->fetch->source, st->id);
+    qsf_pieces_free(st->fetch->mem, &checked, 1);
     *st = (qsf_stream){ 0 };
 }
 

@@ -35,7 +35,7 @@ typedef struct qsf_unit_room {
     uint8_t       *mem;       /* the slot: [cap], at least qsf_unit_memory's slot */
     uint64_t       cap;
     const uint8_t *stored;    /* where the unit was read to: a staging buffer, or mem */
-    uint8_t       *raw;       /* the staging buffer for what is unpacked, where there is one */
+    uint8_t       *raw;       /* the staging buffer for packed bytes, where there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
 } qsf_unit_room;

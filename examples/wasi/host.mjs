@@ -1,8 +1,8 @@
 /* A host of the library as a WASI reactor: node host.mjs qsf.wasm model.qsf "prompt" tokens
  * SPDX-License-Identifier: MIT
  *
- * Everything is done by qsf.h's own functions; the host only copies between its memory and the module's.  Prints the ids of the
- * likeliest tokens as JSON. */
+ * Everything is done by qsf.h's own functions; the host only copies between its memory and the
+ * module's. Prints the ids of the likeliest tokens as JSON. */
 import {readFile} from 'node:fs/promises';
 import {dirname, basename, resolve} from 'node:path';
 import {WASI} from 'node:wasi';
@@ -10,14 +10,19 @@ import {WASI} from 'node:wasi';
 const [file, model, prompt, count] = process.argv.slice(2);
 const wasi = new WASI({version: 'preview1', preopens: {'/model': dirname(resolve(model))}});
 /* A function of JavaScript before each of node:wasi's: tests/wasm/wasi.mjs says why. */
-const imports = Object.fromEntries(Object.entries(wasi.getImportObject().wasi_snapshot_preview1).map(([name, fn]) => [name, (...a) => fn(...a)]));
-const instance = await WebAssembly.instantiate(await WebAssembly.compile(await readFile(file)), {wasi_snapshot_preview1: imports});
+const imports = Object.fromEntries(Object.entries(wasi.getImportObject().wasi_snapshot_preview1)
+  .map(([name, fn]) => [name, (...a) => fn(...a)]));
+const instance = await WebAssembly.instantiate(await WebAssembly.compile(await readFile(file)),
+  {wasi_snapshot_preview1: imports});
 wasi.initialize(instance);
 const q = instance.exports;
 
 const view = () => new DataView(q.memory.buffer);
 const bytes = (at, length) => new Uint8Array(q.memory.buffer, at >>> 0, length);
-const text = at => { const all = bytes(at, q.memory.buffer.byteLength - (at >>> 0)); return new TextDecoder().decode(all.subarray(0, all.indexOf(0))); };
+const text = at => {
+  const all = bytes(at, q.memory.buffer.byteLength - (at >>> 0));
+  return new TextDecoder().decode(all.subarray(0, all.indexOf(0)));
+};
 function string(value) {
   const encoded = new TextEncoder().encode(value + '\0'), at = q.malloc(encoded.length);
   bytes(at, encoded.length).set(encoded);

@@ -34,7 +34,8 @@ class Library:
         return self.call(name, *args) & 0xFFFFFFFF
 
     def read(self, at, layout):
-        return struct.unpack("<" + layout, self.memory.read(self.store, at, at + struct.calcsize("<" + layout)))
+        return (
+            struct.unpack("<" + layout, self.memory.read(self.store, at, at + struct.calcsize("<" + layout))))
 
     def alloc(self, data):
         """The place of a copy of data, for free()."""
@@ -71,7 +72,8 @@ class Model:
             message = q.text(q.pointer("qsf_load_error", self.config))
             q.call("qsf_config_free", self.config)
             raise OSError(message)
-        self.model, self.context = q.pointer("qsf_engine_model", self.engine), q.pointer("qsf_engine_context", self.engine)
+        self.model, self.context = q.pointer("qsf_engine_model", self.engine), q.pointer(
+            "qsf_engine_context", self.engine)
         info = q.alloc(bytes(64))
         q.call("qsf_model_get_info", self.model, info)
         self.vocabulary = q.read(info + 40, "I")[0]     # behind four pointers and six numbers of 32 bits

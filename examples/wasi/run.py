@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the command qsf-run.wasm with the package wasmtime (pip install wasmtime), which has no program of its own.
+"""Runs the command qsf-run.wasm with the package wasmtime (pip install wasmtime), which has no
+program of its own.
 SPDX-License-Identifier: MIT
 
     run.py qsf-run.wasm FOLDER -m MODEL -p "Why is the sky blue?"

@@ -1,4 +1,5 @@
-/* What calls of a model are given: options and arguments that are of no use, and functions of the caller's that fail.
+/* What calls of a model are given: options and arguments that are of no use, and functions of the
+ * caller's that fail.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
@@ -21,87 +22,135 @@ after(() => model.dispose());
 
 describe('is refused with its name and value', () => {
   const wrong = [
-    [{maxTokens: '5'}, /^maxTokens is "5"; possible is a whole number, or Infinity$/], [{maxTokens: NaN}, /^maxTokens is NaN/], [{maxTokens: 5.5}, /^maxTokens is 5.5/], [{maxTokens: -1}, /maxTokens/],
-    [{temperature: 'hot'}, /^temperature is "hot"; possible is a number from 0 to 1000$/], [{temperature: ''}, /^temperature is ""/], [{temperature: null}, /^temperature is null/], [{temperature: -1}, /-1/],
-    [{topK: 1.5}, /^topK is 1.5; .* whole/], [{topK: -1}, /topK/], [{topK: 5n}, /^topK is 5;/], [{topP: 1.1}, /^topP is 1.1; possible is a number from 0 to 1$/], [{topP: NaN}, /topP/], [{minP: '0'}, /minP/],
-    [{seed: -3}, /seed/], [{seed: 2 ** 54}, /seed/], [{seed: Symbol('s')}, /^seed is Symbol\(s\)/], [{repeatPenalty: 0}, /^repeatPenalty is 0; possible is a number from 0.01 to 100$/],
-    [{frequencyPenalty: Infinity}, /frequencyPenalty/], [{presencePenalty: [1]}, /^presencePenalty is a list of 1/], [{repeatLastN: 2 ** 21}, /repeatLastN/],
-    [{stop: null}, /^stop is null; possible is a text or a list of texts$/], [{stop: 5}, /stop is 5/], [{stop: ['a', 5]}, /stop is a list of 2/], [{ignoreEnd: 'no'}, /^ignoreEnd is "no"; possible are true, false$/],
-    [{onToken: {}}, /^onToken is an object; possible is a function$/], [{signal: {}}, /^signal is an object; possible is an AbortSignal$/], [{signal: new AbortController()}, /signal/],
-    [{tempreature: 1}, /^no option of .*\(\) is called tempreature; there are maxTokens, .*signal/], [{toString: 1}, /toString/], [{temperature: 'x'.repeat(1000)}, /^.{1,120}$/],
+    [{maxTokens: '5'}, /^maxTokens is "5"; possible is a whole number, or Infinity$/],
+    [{maxTokens: NaN}, /^maxTokens is NaN/], [{maxTokens: 5.5}, /^maxTokens is 5.5/],
+    [{maxTokens: -1}, /maxTokens/],
+    [{temperature: 'hot'}, /^temperature is "hot"; possible is a number from 0 to 1000$/],
+    [{temperature: ''}, /^temperature is ""/], [{temperature: null}, /^temperature is null/],
+    [{temperature: -1}, /-1/],
+    [{topK: 1.5}, /^topK is 1.5; .* whole/], [{topK: -1}, /topK/], [{topK: 5n}, /^topK is 5;/],
+    [{topP: 1.1}, /^topP is 1.1; possible is a number from 0 to 1$/], [{topP: NaN}, /topP/],
+    [{minP: '0'}, /minP/],
+    [{seed: -3}, /seed/], [{seed: 2 ** 54}, /seed/], [{seed: Symbol('s')}, /^seed is Symbol\(s\)/],
+    [{repeatPenalty: 0}, /^repeatPenalty is 0; possible is a number from 0.01 to 100$/],
+    [{frequencyPenalty: Infinity}, /frequencyPenalty/],
+    [{presencePenalty: [1]}, /^presencePenalty is a list of 1/], [{repeatLastN: 2 ** 21}, /repeatLastN/],
+    [{stop: null}, /^stop is null; possible is a text or a list of texts$/], [{stop: 5}, /stop is 5/],
+    [{stop: ['a', 5]}, /stop is a list of 2/],
+    [{ignoreEnd: 'no'}, /^ignoreEnd is "no"; possible are true, false$/],
+    [{onToken: {}}, /^onToken is an object; possible is a function$/],
+    [{signal: {}}, /^signal is an object; possible is an AbortSignal$/],
+    [{signal: new AbortController()}, /signal/],
+    [{tempreature: 1}, /^no option of .*\(\) is called tempreature; there are maxTokens, .*signal/],
+    [{toString: 1}, /toString/], [{temperature: 'x'.repeat(1000)}, /^.{1,120}$/],
   ];
-  for (const [call, ask] of [['generate', options => model.generate('x', options)], ['chat', options => model.chat(MESSAGES, {template: 'chatml', ...options})]])
+  for (const [call, ask] of [['generate', options => model.generate('x', options)],
+    ['chat', options => model.chat(MESSAGES, {template: 'chatml', ...options})]])
     test(`an option of ${call}()`, async () => {
-      for (const [options, pattern] of wrong) await assert.rejects(collect(ask(options)), code('ARGUMENT', pattern), pattern.source);
-      for (const options of [null, 5, 'fast', []]) await assert.rejects(collect(model[call](call === 'chat' ? MESSAGES : 'x', options)), code('ARGUMENT', /^the options of .* possible is an object$/));
+      for (const [options, pattern] of wrong)
+        await assert.rejects(collect(ask(options)), code('ARGUMENT', pattern), pattern.source);
+      for (const options of [null, 5, 'fast', []])
+        await assert.rejects(collect(model[call](call === 'chat' ? MESSAGES : 'x', options)),
+          code('ARGUMENT', /^the options of .* possible is an object$/));
     });
   test('a template', async () => {
     for (const template of ['', 5, null, 'chatml\0x']) {
       await assert.rejects(collect(model.chat(MESSAGES, {template})), code('ARGUMENT', /^template is /));
       await assert.rejects(model.render(MESSAGES, {template}), code('ARGUMENT', /^template is /));
     }
-    await assert.rejects(collect(model.generate('x', {template: 'chatml'})), code('ARGUMENT', /no option of generate\(\) is called template/));
-    await assert.rejects(collect(model.chat(MESSAGES, {template: 'nothing'})), code('NOT_FOUND', /"nothing"/));
+    await assert.rejects(collect(model.generate('x', {template: 'chatml'})),
+      code('ARGUMENT', /no option of generate\(\) is called template/));
+    await assert.rejects(collect(model.chat(MESSAGES, {template: 'nothing'})),
+      code('NOT_FOUND', /"nothing"/));
   });
   test('a prompt', async () => {
-    for (const prompt of [undefined, null, 5, {}, {length: 2}]) await assert.rejects(collect(model.generate(prompt)), code('ARGUMENT', /^the tokens are .*; possible is /));
-    for (const id of [NaN, -1, 99, 1.5, '5', null, 2 ** 40]) await assert.rejects(collect(model.generate([5, id])), code('ARGUMENT', /^token 1 is .*; the model's are whole numbers from 0 to 98$/));
+    for (const prompt of [undefined, null, 5, {}, {length: 2}])
+      await assert.rejects(collect(model.generate(prompt)),
+        code('ARGUMENT', /^the tokens are .*; possible is /));
+    for (const id of [NaN, -1, 99, 1.5, '5', null, 2 ** 40])
+      await assert.rejects(collect(model.generate([5, id])),
+        code('ARGUMENT', /^token 1 is .*; the model's are whole numbers from 0 to 98$/));
     await assert.rejects(collect(model.generate([])), code('ARGUMENT', /empty/));
   });
   test('a conversation', async () => {
-    const calls = [messages => collect(model.chat(messages, {template: 'chatml'})), messages => model.render(messages, {template: 'chatml'})];
+    const calls = [messages => collect(model.chat(messages, {template: 'chatml'})),
+      messages => model.render(messages, {template: 'chatml'})];
     for (const call of calls) {
-      for (const messages of ['hello', undefined, null, {}, new Set(MESSAGES)]) await assert.rejects(call(messages), code('ARGUMENT', /^the messages are .*; possible is a list of \{role, content\}$/));
-      for (const message of [null, 'hello', undefined]) await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
-      await assert.rejects(call([{role: 'user'}]), code('ARGUMENT', /^the content of message 0 is undefined; possible is a string$/));
+      for (const messages of ['hello', undefined, null, {}, new Set(MESSAGES)])
+        await assert.rejects(call(messages),
+          code('ARGUMENT', /^the messages are .*; possible is a list of \{role, content\}$/));
+      for (const message of [null, 'hello', undefined])
+        await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
+      await assert.rejects(call([{role: 'user'}]),
+        code('ARGUMENT', /^the content of message 0 is undefined; possible is a string$/));
       await assert.rejects(call([{role: 5, content: ''}]), code('ARGUMENT', /^the role of message 0 is 5/));
       await assert.rejects(call([{role: 'user', content: 'a\0b'}]), code('ARGUMENT', /zero byte/));
       await assert.rejects(call(new Array(1)), code('ARGUMENT', /^message 0 is undefined/));
     }
-    assert.ok(await calls[0]([{role: 'user', content: 'hi', name: 'x', tool() {}}]));        // what else is there stays there
+    // what else is there stays there
+    assert.ok(await calls[0]([{role: 'user', content: 'hi', name: 'x', tool() {}}]));
   });
   test('what is turned to tokens and back', async () => {
-    for (const text of [undefined, 5, null, ['a']]) await assert.rejects(model.tokenize(text), code('ARGUMENT', /^the text is /));
-    await assert.rejects(model.tokenize('a', {addSpecial: 1}), code('ARGUMENT', /^addSpecial is 1; possible are true, false$/));
-    await assert.rejects(model.tokenize('a', {special: true}), code('ARGUMENT', /no option of tokenize\(\) is called special; there are addSpecial, parseSpecial/));
+    for (const text of [undefined, 5, null, ['a']])
+      await assert.rejects(model.tokenize(text), code('ARGUMENT', /^the text is /));
+    await assert.rejects(model.tokenize('a', {addSpecial: 1}),
+      code('ARGUMENT', /^addSpecial is 1; possible are true, false$/));
+    await assert.rejects(model.tokenize('a', {special: true}),
+      code('ARGUMENT', /no option of tokenize\(\) is called special; there are addSpecial, parseSpecial/));
     await assert.rejects(model.tokenize('a', true), code('ARGUMENT', /options of tokenize\(\) are true/));
-    for (const ids of [undefined, 5, 'abc', [1e6], [-1], [NaN]]) await assert.rejects(model.detokenize(ids), code('ARGUMENT'));
+    for (const ids of [undefined, 5, 'abc', [1e6], [-1], [NaN]])
+      await assert.rejects(model.detokenize(ids), code('ARGUMENT'));
     await assert.rejects(model.detokenize([5], {special: 'yes'}), code('ARGUMENT', /^special is "yes"/));
     assert.equal(await model.detokenize(new Set([37, 38])), await model.detokenize(Int32Array.of(37, 38)));
   });
   test('a session', async () => {
     const gone = new ArrayBuffer(8);
     structuredClone(gone, {transfer: [gone]});
-    for (const bytes of [undefined, 'session', [1, 2], {}]) await assert.rejects(model.loadSession(bytes), code('ARGUMENT', /^the session is .*; possible is a buffer$/));
+    for (const bytes of [undefined, 'session', [1, 2], {}])
+      await assert.rejects(model.loadSession(bytes),
+        code('ARGUMENT', /^the session is .*; possible is a buffer$/));
     await assert.rejects(model.loadSession(gone), code('ARGUMENT', /no bytes any more/));
     const session = await model.saveSession();
-    for (const bytes of [session, session.buffer, new DataView(session.buffer)]) assert.equal(typeof await model.loadSession(bytes), 'number');
+    for (const bytes of [session, session.buffer, new DataView(session.buffer)])
+      assert.equal(typeof await model.loadSession(bytes), 'number');
   });
   test('an option of load() and estimate()', async () => {
-    for (const [options, pattern] of [[{signal: 5}, /^signal is 5; possible is an AbortSignal$/], [{onProgress: 'log'}, /^onProgress is "log"; possible is a function$/], [null, /options of load\(\) are null/], ['fast', /are "fast"/]])
-      for (const call of [load, estimate]) await assert.rejects(call(tiny, options), code('ARGUMENT', pattern));
+    for (const [options, pattern] of [[{signal: 5}, /^signal is 5; possible is an AbortSignal$/],
+      [{onProgress: 'log'}, /^onProgress is "log"; possible is a function$/],
+      [null, /options of load\(\) are null/], ['fast', /are "fast"/]])
+      for (const call of [load, estimate])
+        await assert.rejects(call(tiny, options), code('ARGUMENT', pattern));
   });
   test('an option in the terminal', async () => {
-    const run = (...more) => promisify(execFile)(process.execPath, [packaged('cli.js'), path, '--raw', '-p', 'x', ...more]);
-    for (const [more, pattern] of [[['--temp', 'hot'], /temperature is "hot"/], [['-n', '5.5'], /maxTokens is 5.5/], [['-n', ''], /maxTokens is ""/], [['--seed', 'x'], /seed is "x"/]])
-      await assert.rejects(run(...more), ({code: status, stderr}) => status === 1 && pattern.test(stderr), more.join(' '));
+    const run = (...more) => promisify(execFile)(process.execPath,
+      [packaged('cli.js'), path, '--raw', '-p', 'x', ...more]);
+    for (const [more, pattern] of [[['--temp', 'hot'], /temperature is "hot"/],
+      [['-n', '5.5'], /maxTokens is 5.5/], [['-n', ''], /maxTokens is ""/], [['--seed', 'x'], /seed is "x"/]])
+      await assert.rejects(run(...more), ({code: status, stderr}) => status === 1 && pattern.test(stderr),
+        more.join(' '));
   });
 });
 
 test('what is of use is taken', async () => {
   const {text} = await collect(model.generate('x', SHORT));
   assert.equal(text.length, 5);
-  for (const options of [{stop: []}, {stop: new Set(['no such text'])}, {stop: '', topK: undefined}, {seed: 2 ** 53, topP: 0, minP: 1, topK: 1e9, repeatLastN: 2 ** 20}, {signal: new AbortController().signal}])
+  for (const options of [{stop: []}, {stop: new Set(['no such text'])}, {stop: '', topK: undefined},
+    {seed: 2 ** 53, topP: 0, minP: 1, topK: 1e9, repeatLastN: 2 ** 20},
+    {signal: new AbortController().signal}])
     assert.equal((await collect(model.generate('x', {...SHORT, ...options}))).text, text);
-  assert.equal((await collect(model.generate('x', {...SHORT, stop: text[2]}))).text, text.slice(0, text.indexOf(text[2])));
+  assert.equal((await collect(model.generate('x', {...SHORT, stop: text[2]}))).text,
+    text.slice(0, text.indexOf(text[2])));
   assert.equal((await collect(model.generate('x', {...SHORT, maxTokens: 0}))).text, '');
   assert.equal((await collect(model.generate('x', {...SHORT, maxTokens: Infinity}))).reason, 'full');
   const ids = await model.tokenize('x', {addSpecial: true});
-  for (const prompt of [ids, Int32Array.from(ids), new Set(ids)]) assert.equal((await collect(model.generate(prompt, SHORT))).text, text);
+  for (const prompt of [ids, Int32Array.from(ids), new Set(ids)])
+    assert.equal((await collect(model.generate(prompt, SHORT))).text, text);
 });
 
 describe('a function of the caller that fails', () => {
-  const reason = new Error('a mistake of the caller'), mistakes = {'throws': () => { throw reason; }, 'rejects': async () => { throw reason; }, 'rejects later': () => new Promise((_, reject) => { setTimeout(reject, 30, reason); })};
+  const reason = new Error('a mistake of the caller'), mistakes = {'throws': () => { throw reason; },
+    'rejects': async () => { throw reason; },
+    'rejects later': () => new Promise((_, reject) => { setTimeout(reject, 30, reason); })};
   const unhandled = [];
   const note = error => unhandled.push(error);
   before(() => process.on('unhandledRejection', note));
@@ -113,12 +162,14 @@ describe('a function of the caller that fails', () => {
   for (const [how, fail] of Object.entries(mistakes)) {
     test(`onToken ${how}: the answer rejects, and the model works on`, async () => {
       await assert.rejects(collect(model.generate('x', {...SHORT, onToken: fail})), reason);
-      await assert.rejects(collect(model.chat(MESSAGES, {...SHORT, template: 'chatml', onToken: fail})), reason);
+      await assert.rejects(collect(model.chat(MESSAGES, {...SHORT, template: 'chatml', onToken: fail})),
+        reason);
       assert.equal((await collect(model.generate('x', SHORT))).text.length, 5);
     });
     test(`onProgress ${how} while a prompt is computed`, async () => {
       let wrong = true;
-      const other = await load(tiny, {threads: 1, onProgress: p => (p.phase === 'prompt' && wrong ? fail() : undefined)});
+      const other =
+        await load(tiny, {threads: 1, onProgress: p => (p.phase === 'prompt' && wrong ? fail() : undefined)});
       await assert.rejects(collect(other.generate('x', SHORT)), reason);
       wrong = false;
       assert.equal((await collect(other.generate('x', SHORT))).text.length, 5);
@@ -134,7 +185,9 @@ describe('a function of the caller that fails', () => {
   test('a token that throws is the last that is told, and its text is not given', async () => {
     let told = 0, texts = 0;
     await assert.rejects(async () => {
-      for await (const text of model.generate('x', {...SHORT, onToken: () => { if (++told === 3) throw reason; }})) texts += text.length;
+      for await (const text of model.generate('x',
+        {...SHORT, onToken: () => { if (++told === 3) throw reason; }}))
+        texts += text.length;
     }, reason);
     assert.deepEqual([told, texts], [3, 2]);
   });
@@ -144,12 +197,14 @@ describe('a function of the caller that fails', () => {
     const worker = {
       post(m) {
         if (m.op === 'open') queueMicrotask(() => hear({id: m.id, value: {warnings: [], vocabulary: 99}}));
-        if (m.op === 'generate' && m.prompt === 'ends') queueMicrotask(() => hear({turn: m.turn, done: 'end'}));
+        if (m.op === 'generate' && m.prompt === 'ends')
+          queueMicrotask(() => hear({turn: m.turn, done: 'end'}));
         if (m.op === 'end') queueMicrotask(() => hear({ended: true}));
       },
       onMessage(fn) { hear = fn; }, onFailure() {}, terminate() {},
     };
-    const other = await loadIn(() => worker, {}, {onProgress: () => { throw reason; }}), progress = () => hear({progress: {phase: 'load', loaded: 1, total: 2, stored: 0}});
+    const other = await loadIn(() => worker, {}, {onProgress: () => { throw reason; }}),
+      progress = () => hear({progress: {phase: 'load', loaded: 1, total: 2, stored: 0}});
     progress();
     progress();
     await assert.rejects(collect(other.generate('ends')), reason);
@@ -163,17 +218,21 @@ describe('a function of the caller that fails', () => {
   });
   test('promises that are kept are waited for, but not for ever', async () => {
     let kept = 0;
-    await collect(model.generate('x', {...SHORT, onToken: () => new Promise(resolve => { setTimeout(() => { kept++; resolve(); }, 20); })}));
+    await collect(model.generate('x', {...SHORT, onToken: () => new Promise(resolve => {
+      setTimeout(() => { kept++; resolve(); }, 20);
+    })}));
     assert.equal(kept, 5);
     const stop = new AbortController(), enough = new Error('enough');
     setTimeout(() => stop.abort(enough), 100);
-    await assert.rejects(collect(model.generate('x', {...SHORT, signal: stop.signal, onToken: () => new Promise(() => {})})), enough);
+    await assert.rejects(collect(model.generate('x',
+      {...SHORT, signal: stop.signal, onToken: () => new Promise(() => {})})), enough);
   });
 });
 
 test('a signal may have any reason', async () => {
   for (const reason of [null, 0, '', false]) {
-    const heard = promise => promise.then(() => assert.fail('nothing was rejected'), error => assert.equal(error, reason));
+    const heard = promise => promise.then(() => assert.fail('nothing was rejected'),
+      error => assert.equal(error, reason));
     await heard(collect(model.generate('x', {signal: AbortSignal.abort(reason)})));
     await heard(load(tiny, {threads: 1, signal: AbortSignal.abort(reason)}));
     const stop = new AbortController(), loading = heard(load(path, {threads: 1, signal: stop.signal}));

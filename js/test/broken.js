@@ -10,15 +10,21 @@ const NO_STACK = '__stack_pointer.value = 0';
 const AT = {
   thread: ['engine.js', /__stack_pointer\.value = stack/, NO_STACK],
   engine: ['conversation.js', /x\.turn_step\(/, `(x.${NO_STACK}, x).turn_step(`],
-  node: ['worker-node.js', /parentPort\.on\('message', serve\(/, `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
-  reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/, `let n = 0;\n  parentPort.on('message', m => { if (m.op === 'read' && ++n > 8) process.exit(4); });\n  $&`],
-  web: ['worker-web.js', /self\.onmessage = event => take\(event\.data\)/, `self.onmessage = event => event.data.op === 'stats' ? setTimeout(() => { throw new Error('broken'); }) : take(event.data)`],
+  node: ['worker-node.js', /parentPort\.on\('message', serve\(/,
+    `parentPort.on('message', m => { if (m.op === 'stats') process.exit(3); });\n  $&`],
+  reader: ['worker-node.js', /parentPort\.on\('message', serveReader\(/,
+    `let n = 0;\n  parentPort.on('message', m => ` +
+    `{ if (m.op === 'read' && ++n > 8) process.exit(4); });\n  $&`],
+  web: ['worker-web.js', /self\.onmessage = event => take\(event\.data\)/,
+    `self.onmessage = event => event.data.op === 'stats' ? setTimeout(() => ` +
+    `{ throw new Error('broken'); }) : take(event.data)`],
   sums: ['conversation.js', /(#stillWorks\(\) \{\s+if) \(!this\.#x\.works\(\)\)/, '$1 (true)'],
   module: ['package.json', /"type"/, ' "type"'],          // nothing: the test puts another module in
 };
 
-/** where: thread, engine (a trap); node, web (the engine's worker, when it is asked for stats()); sums (wrong once the model is open); module; reader (in Node.js, at its ninth read).
- * The copy's folder. */
+/** where: thread, engine (a trap); node, web (the engine's worker, when it is asked for
+ * stats()); sums (wrong once the model is open); module; reader (in Node.js, at its ninth
+ * read). The copy's folder. */
 export async function broken(where) {
   const [file, what, instead] = AT[where], folder = join(WORK, `broken-${where}`);
   await rm(folder, {recursive: true, force: true});

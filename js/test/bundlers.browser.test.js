@@ -1,7 +1,9 @@
-/* The package where its files are not beside the page's script: bundled by esbuild, on another origin, shared workers.
+/* The package where its files are not beside the page's script: bundled by esbuild, on another
+ * origin, shared workers.
  * SPDX-License-Identifier: MIT
  *
- * The recipes are those of docs/bundlers.md; bundlers.mjs tries what takes longer, vite.browser.test.js Vite. */
+ * The recipes are those of docs/bundlers.md; bundlers.mjs tries what takes longer,
+ * vite.browser.test.js Vite. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {cp, mkdir, rm, writeFile} from 'node:fs/promises';
@@ -17,7 +19,8 @@ const TOOLS = process.env.QSF_TEST_TOOLS,
 const TINY = fileURLToPath(new URL('../../tests/golden/tiny.qsf', import.meta.url)),
   folder = join(WORK, 'bundlers');
 const html = script =>
-  `<!doctype html><html lang="en"><meta charset="utf-8"><title>x</title><link rel="icon" href="data:,">${script}</html>`;
+  '<!doctype html><html lang="en"><meta charset="utf-8"><title>x</title><link rel="icon" ' +
+  `href="data:,">${script}</html>`;
 /* What every page, worker and bundle here runs. */
 const ANSWER = `async function answer(load, options) {
   const url = new URL('/model.qsf', location.href), ids = [];
@@ -29,7 +32,8 @@ const ANSWER = `async function answer(load, options) {
 }
 const told = error => ({name: error.name, code: error.code, message: error.message});
 `;
-const MAIN = `import {load} from 'qsf';\n${ANSWER}globalThis.run = options => answer(load, options).catch(told);\n`;
+const MAIN =
+  `import {load} from 'qsf';\n${ANSWER}globalThis.run = options => answer(load, options).catch(told);\n`;
 
 let browser, wanted, site, cdn;
 before(async () => {
@@ -48,13 +52,17 @@ before(async () => {
     'app/bare/index.html': html('<script type="module" src="main.js"></script>'),
     'app/iife/index.html': html('<script src="main.js"></script>'),
     'cdn.html': html(
-      `<script type="module">import {load} from '${at}/browser.js';\n${ANSWER}globalThis.run = options => answer(load, options).catch(told);</script>`,
+      `<script type="module">import {load} from '${at}/browser.js';\n${ANSWER}globalThis.run = options => ` +
+        'answer(load, options).catch(told);</script>',
     ),
     'empty.html': html(''),
     'shared.js': `import {load} from '/qsf/browser.js';\n${ANSWER}
-      onconnect = ({ports: [port]}) => { port.onmessage = ({data}) => answer(load, data).catch(told).then(r => port.postMessage(r)); };`,
+      onconnect = ({ports: [port]}) => {
+        port.onmessage = ({data}) => answer(load, data).catch(told).then(r => port.postMessage(r));
+      };`,
     'service.js': `import {load} from '/qsf/browser.js';\n${ANSWER}
-      onmessage = event => event.waitUntil(answer(load, {}).catch(told).then(r => event.source.postMessage(r)));`,
+      onmessage = event => event.waitUntil(
+        answer(load, {}).catch(told).then(r => event.source.postMessage(r)));`,
   };
   for (const [name, text] of Object.entries(files)) {
     await mkdir(join(folder, name, '..'), {recursive: true});
@@ -100,7 +108,7 @@ async function open(t, path) {
   await page.goto(`http://127.0.0.1:${site.address().port}/${path}`);
   return page;
 }
-/* A page's function: it loads with options and says what came of it. */
+/* A page's function: it loads with options and returns the result. */
 async function runner(t, path) {
   const page = await open(t, path);
   await page.waitForFunction(() => globalThis.run, undefined, {polling: 20});
@@ -131,7 +139,7 @@ test('esbuild without that: errors that say what to do, and the files elsewhere'
   refused(
     await run(),
     'WORKER',
-    /\/app\/bare\/worker-web\.js: its script could not be loaded; the option workerUrl says .*docs\/bundlers\.md/,
+    /\/app\/bare\/worker-web\.js: its script could not be loaded; .* workerUrl says .*docs\/bundlers\.md/,
   );
   answered(await run({workerUrl: '/qsf/worker-web.js'}), 'relaxed-threads');
   const at = `http://127.0.0.1:${cdn.address().port}/npm/qsf@0.1.0/`;

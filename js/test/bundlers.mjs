@@ -3,8 +3,9 @@
  *
  *   node js/test/bundlers.mjs PACKAGE WORK_FOLDER [vite7] [vite7dev] [webpack] [next]
  *
- * PACKAGE is build/wasm/js, or what `npm pack` made of it.  npm fetches the bundlers into WORK_FOLDER;
- * QSF_TEST_TOOLS names the folder with playwright-core (~/.cache/qsf/npm), QSF_TEST_CHROMIUM the browser.  A minute each. */
+ * PACKAGE is build/wasm/js, or what `npm pack` made of it. npm fetches the bundlers into
+ * WORK_FOLDER; QSF_TEST_TOOLS names the folder with playwright-core (~/.cache/qsf/npm),
+ * QSF_TEST_CHROMIUM the browser. A minute each. */
 import assert from 'node:assert/strict';
 import {execFileSync, spawn} from 'node:child_process';
 import {cp, mkdir, readFile, rm, writeFile} from 'node:fs/promises';
@@ -40,8 +41,8 @@ const HTML =
   '<!doctype html><html lang="en"><meta charset="utf-8"><title>x</title>' +
   '<link rel="icon" href="data:,"><script type="module" src="./main.js"></script></html>';
 
-/* needs: packages; files; build: a command of node_modules/.bin; out: what is served at base, or port: where the
- * command itself serves; click: what begins it. */
+/* needs: packages; files; build: a command of node_modules/.bin; out: what is served at base, or
+ * port: where the command itself serves; click: what begins it. */
 const VITE = {needs: ['vite@7.3.8'], files: {'index.html': HTML, 'main.js': MAIN}};
 const BUNDLERS = {
   vite7: {...VITE, build: ['vite', 'build', '--base', './'], out: 'dist'},
@@ -188,7 +189,8 @@ try {
       : await served([[base, join(folder, out)]], base, click);
     if (!click) assert.deepEqual(answer, plain);
     console.log(
-      `${name}: ${click ? 'answers' : `${plain.variant}, the answer of the plain page`}; ${Math.round((Date.now() - begin) / 1000)} s`,
+      `${name}: ${click ? 'answers' : `${plain.variant}, the answer of the plain page`}; ` +
+        `${Math.round((Date.now() - begin) / 1000)} s`,
     );
   }
 } finally {

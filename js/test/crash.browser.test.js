@@ -1,4 +1,5 @@
-/* Workers that end by themselves, and what is left behind by models that were disposed of, in Chromium.
+/* Workers that end by themselves, and what is left behind by models that were disposed
+ * of, in Chromium.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {readFile, readdir} from 'node:fs/promises';
@@ -15,9 +16,12 @@ const here = fileURLToPath(new URL('browser', import.meta.url));
 
 let browser, server, origin;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
-  const copies = await Promise.all(['engine', 'thread', 'web'].map(async where => [`/${where}`, await broken(where)]));
-  server = await serve([['/test', here], ['/js', PACKAGE], ['/model.qsf', QSF], ...copies], {isolation: true});
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox']});
+  const copies = await Promise.all(['engine', 'thread', 'web']
+    .map(async where => [`/${where}`, await broken(where)]));
+  server = await serve([['/test', here], ['/js', PACKAGE], ['/model.qsf', QSF], ...copies],
+    {isolation: true});
   origin = `http://127.0.0.1:${server.address().port}`;
 });
 after(async () => {
@@ -33,24 +37,28 @@ async function open() {
 }
 
 for (const [where, threads] of [['engine', 1], ['engine', 2], ['thread', 2], ['web', 2]])
-  test(`${where === 'web' ? 'an error in the worker' : `a trap in the ${where}`}, ${threads} threads`, {timeout: 60_000}, async t => {
-    const page = await open();
-    t.after(() => page.close());
-    const codes = await page.evaluate(async ([where, threads]) => {
-      const {load} = await import(`/${where}/browser.js`);
-      const model = await load('/model.qsf', {threads, contextLength: 256}), codes = [];
-      const note = promise => promise.then(() => codes.push('none'), error => codes.push(error.code));
-      const answer = async () => { for await (const text of model.generate('Once upon a time', {maxTokens: 50})) void text; };
-      if (where === 'web') await Promise.all([note(model.stats()), note(model.stats())]);      // never answered, but for the error
-      else await note(answer());
-      await note(answer());
-      await note(model.stats());
-      await model.dispose();
-      return codes;
-    }, [where, threads]);
-    assert.deepEqual(codes, codes.map(() => 'WORKER'));
-    assert.ok(codes.length >= 3);
-  });
+  test(`${where === 'web' ? 'an error in the worker' : `a trap in the ${where}`}, ${threads} threads`,
+    {timeout: 60_000}, async t => {
+      const page = await open();
+      t.after(() => page.close());
+      const codes = await page.evaluate(async ([where, threads]) => {
+        const {load} = await import(`/${where}/browser.js`);
+        const model = await load('/model.qsf', {threads, contextLength: 256}), codes = [];
+        const note = promise => promise.then(() => codes.push('none'), error => codes.push(error.code));
+        const answer = async () => {
+          for await (const text of model.generate('Once upon a time', {maxTokens: 50})) void text;
+        };
+        // never answered, but for the error
+        if (where === 'web') await Promise.all([note(model.stats()), note(model.stats())]);
+        else await note(answer());
+        await note(answer());
+        await note(model.stats());
+        await model.dispose();
+        return codes;
+      }, [where, threads]);
+      assert.deepEqual(codes, codes.map(() => 'WORKER'));
+      assert.ok(codes.length >= 3);
+    });
 
 /* Memory (MB) and workers of the pages' processes, as the system counts them. */
 async function processes() {
@@ -59,9 +67,11 @@ async function processes() {
   await session.detach();
   for (const {id, type} of processInfo) {
     if (type !== 'renderer') continue;
-    const pss = Number(/^Pss:\s+(\d+) kB/m.exec(await readFile(`/proc/${id}/smaps_rollup`, 'utf8').catch(() => ''))?.[1] ?? 0) / 1000;
+    const pss = Number(/^Pss:\s+(\d+) kB/m.exec(await readFile(`/proc/${id}/smaps_rollup`, 'utf8')
+      .catch(() => ''))?.[1] ?? 0) / 1000;
     const tasks = await readdir(`/proc/${id}/task`).catch(() => []);
-    const names = await Promise.all(tasks.map(task => readFile(`/proc/${id}/task/${task}/comm`, 'utf8').catch(() => '')));
+    const names =
+      await Promise.all(tasks.map(task => readFile(`/proc/${id}/task/${task}/comm`, 'utf8').catch(() => '')));
     sizes.push({pss, workers: names.filter(name => name.startsWith('DedicatedWorker')).length});
   }
   return sizes.reduce((a, b) => ({pss: a.pss + b.pss, workers: a.workers + b.workers}));
@@ -82,9 +92,12 @@ test('nothing is left behind by ten models', {timeout: 300_000}, async t => {
       globalThis.model = undefined;
     });
     let left;
-    for (let tries = 0; tries < 200 && (left = await processes()).workers; tries++) await new Promise(resolve => setTimeout(resolve, 100));      // a slow disk has to take what is flushed
+    // a slow disk has to take what is flushed
+    for (let tries = 0; tries < 200 && (left = await processes()).workers; tries++)
+      await new Promise(resolve => setTimeout(resolve, 100));
     assert.equal(left.workers, 0);
     seen.push(left.pss);
   }
-  assert.ok(seen.at(-1) - seen[2] < 150, `MB after each: ${seen.map(s => s.toFixed(0)).join(' ')}`);         // a model is 120 MB
+  // a model is 120 MB
+  assert.ok(seen.at(-1) - seen[2] < 150, `MB after each: ${seen.map(s => s.toFixed(0)).join(' ')}`);
 });

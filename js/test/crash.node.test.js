@@ -1,4 +1,5 @@
-/* Workers that end by themselves, and what is left behind by models that were disposed of, in Node.js.
+/* Workers that end by themselves, and what is left behind by models that were
+ * disposed of, in Node.js.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {syncBuiltinESMExports} from 'node:module';
@@ -36,7 +37,8 @@ for (const threads of [1, 2])
     let first;
     const begun = new Promise(resolve => { first = resolve; });
     const running = assert.rejects((async () => {
-      for await (const text of model.generate('Once upon a time', {maxTokens: 200, ignoreEnd: true})) if (text) first();
+      for await (const text of model.generate('Once upon a time', {maxTokens: 200, ignoreEnd: true}))
+        if (text) first();
     })(), isWorker);
     await begun;
     const asked = assert.rejects(Promise.all([model.stats(), model.stats(), model.tokenize('x')]), isWorker);

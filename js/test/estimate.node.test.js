@@ -5,10 +5,12 @@ import {stat} from 'node:fs/promises';
 import {test} from 'node:test';
 import {GGUF, QSF, QsfError, bytesOf, estimate, fileServer, load} from './tools.js';
 
-const KNOWN = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary', 'layers', 'trainedContext', 'contextLength', 'resident', 'slots', 'reductions'];
+const KNOWN = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
+  'layers', 'trainedContext', 'contextLength', 'resident', 'slots', 'reductions'];
 
 for (const [kind, file] of [['QSF', QSF], ['GGUF', GGUF]])
-  for (const options of [{threads: 1}, {threads: 2, contextLength: 1024}, {threads: 1, memory: 60, kv: 'f16'}, {threads: 1, memory: 40}])
+  for (const options of [{threads: 1}, {threads: 2, contextLength: 1024}, {threads: 1, memory: 60, kv: 'f16'},
+    {threads: 1, memory: 40}])
     test(`${kind}, ${JSON.stringify(options)}: is what load() takes`, async () => {
       const before = await estimate(file, options), model = await load(file, options);
       const {info} = model;
@@ -34,7 +36,8 @@ test('says what would be enough where memory is not', async () => {
   const model = await load(QSF, {memory: little.leastBytes / 1e6, threads: 1});
   assert.equal(model.info.planBytes, little.memoryBytes);
   await model.dispose();
-  await assert.rejects(load(QSF, {memory: little.leastBytes / 1e6 - 0.1, threads: 1}), error => error.code === 'BUDGET');
+  await assert.rejects(load(QSF, {memory: little.leastBytes / 1e6 - 0.1, threads: 1}),
+    error => error.code === 'BUDGET');
 });
 for (const [kind, file, most] of [['QSF', QSF, 2.5e6], ['GGUF', GGUF, 5e6]])
   test(`reads only the description of a ${kind} file at a URL`, async t => {
@@ -47,7 +50,8 @@ for (const [kind, file, most] of [['QSF', QSF, 2.5e6], ['GGUF', GGUF, 5e6]])
   });
 test('takes bytes, and refuses what is no model', async () => {
   assert.equal((await estimate(await bytesOf(QSF))).layers, 30);
-  await assert.rejects(estimate(new Uint8Array(1000)), error => error instanceof QsfError && error.code === 'CORRUPT');
+  await assert.rejects(estimate(new Uint8Array(1000)),
+    error => error instanceof QsfError && error.code === 'CORRUPT');
   await assert.rejects(estimate(QSF, {kv: 'q3'}), error => error.code === 'ARGUMENT');
   const reason = new Error('never mind');
   await assert.rejects(estimate(QSF, {signal: AbortSignal.abort(reason)}), reason);

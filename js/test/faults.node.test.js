@@ -1,4 +1,5 @@
-/* Models from servers with faults, where nothing is stored; how many requests there are; what messages say.
+/* Models from servers with faults, where nothing is stored; how many requests there are;
+ * what messages say.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {writeFile, rm} from 'node:fs/promises';
@@ -21,8 +22,10 @@ async function served(spoil, body, file = QSF) {
     server.close();
   }
 }
-const loaded = (server, options) => load(server.url, {threads: 2, contextLength: 256, cache: false, ...options});
-const right = async (model, name = 'QSF') => assert.deepEqual((await answer(model, {maxTokens: 12})).ids, wanted[name]);
+const loaded = (server, options) => load(server.url,
+  {threads: 2, contextLength: 256, cache: false, ...options});
+const right = async (model, name = 'QSF') =>
+  assert.deepEqual((await answer(model, {maxTokens: 12})).ids, wanted[name]);
 async function check(server, options, name) {
   const model = await loaded(server, options);
   try {
@@ -51,15 +54,18 @@ describe('layers that stream from a server', () => {
 describe('a server without ranges', () => {
   const NONE = {'etag': undefined, 'last-modified': undefined};
   const plain = headers => (request, response, {send, ranged, size}) => {
-    const said = Object.entries({'content-length': size, 'etag': '"one"', ...headers}).filter(([, value]) => value !== undefined);
+    const said = Object.entries({'content-length': size, 'etag': '"one"', ...headers})
+      .filter(([, value]) => value !== undefined);
     if (ranged) response.writeHead(200, Object.fromEntries(said)).write(Buffer.alloc(1000));
     else send({headers});
     return true;
   };
   const NO_LENGTH = ', which does not say the length', NOTHING = ', which says nothing of the file';
-  const kinds = {'': {}, [NO_LENGTH]: {'content-length': undefined}, [NOTHING]: {...NONE, 'content-length': undefined}};
+  const kinds = {'': {}, [NO_LENGTH]: {'content-length': undefined},
+    [NOTHING]: {...NONE, 'content-length': undefined}};
   const downloads = server => server.asked.filter(asked => asked !== 'bytes=0-0');
-  for (const [kind, name, memory] of [['', 'GGUF', 0], ['', 'QSF', 400], [NO_LENGTH, 'QSF', 0], [NOTHING, 'GGUF', 0]])
+  for (const [kind, name, memory] of [['', 'GGUF', 0], ['', 'QSF', 400], [NO_LENGTH, 'QSF', 0],
+    [NOTHING, 'GGUF', 0]])
     test(`is enough for a model that stays in memory${kind}, ${name}, memory: ${memory}`, () => {
       const body = async server => {
         await check(server, {memory}, name);
@@ -133,12 +139,16 @@ describe('a model that stays in memory, and is not stored,', () => {
     });
   });
   const lasting = {
-    'is another file half way': [(response, {send}) => send({headers: {etag: '"two"'}}), /changed .*etag "one", now "two"/],
-    'sends other ranges': [(response, range) => part(response, range.start + 1, range).end(), /asked for bytes .*3 times/],
+    'is another file half way': [(response, {send}) => send({headers: {etag: '"two"'}}),
+      /changed .*etag "one", now "two"/],
+    'sends other ranges': [(response, range) => part(response, range.start + 1, range).end(),
+      /asked for bytes .*3 times/],
     'sends more than it says, and other bytes': [
-      (response, range) => part(response, range.start, range).end(Buffer.alloc(range.size - range.start + 1)), /more than/],
+      (response, range) => part(response, range.start, range).end(Buffer.alloc(range.size - range.start + 1)),
+      /more than/],
     'knows no ranges and names no version': [
-      (response, {size}) => response.writeHead(200, {'content-length': size}).write(Buffer.alloc(1000)), /no ETag/],
+      (response, {size}) => response.writeHead(200, {'content-length': size}).write(Buffer.alloc(1000)),
+      /no ETag/],
   };
   for (const [name, [spoil, pattern]] of Object.entries(lasting))
     test(`is an error where the server ${name}`, () => served((request, response, range) => {
@@ -153,12 +163,14 @@ describe('a model that stays in memory, and is not stored,', () => {
 });
 
 describe('messages', () => {
-  const failure = (url, options) => load(url, {threads: 1, cache: false, ...options}).then(() => assert.fail('loaded'), error => error);
+  const failure = (url, options) => load(url, {threads: 1, cache: false, ...options})
+    .then(() => assert.fail('loaded'), error => error);
   test('of a machine that refuses, or is not there, name the reason at once', async () => {
     const gone = await fileServer(QSF), begun = performance.now();
     gone.close();
     const refused = await failure(gone.url.replace('http://', 'http://me:secret@').concat('?token=secret'));
-    assert.match(refused.message, /^http:\/\/127\.0\.0\.1:\d+\/model\?\.\.\.: there is no connection: .*ECONNREFUSED/);
+    assert.match(refused.message,
+      /^http:\/\/127\.0\.0\.1:\d+\/model\?\.\.\.: there is no connection: .*ECONNREFUSED/);
     assert.match(refused.message, /, 3 times in \d\.\d s; is the address right/);
     const nameless = await failure('http://no-such-host.invalid/model');
     assert.match(nameless.message, /there is no connection: .*(ENOTFOUND|EAI_AGAIN)/);
@@ -170,7 +182,8 @@ describe('messages', () => {
   });
   test('of a refusal have the words of the server', async () => {
     const answers = [
-      [401, {'content-type': 'application/json'}, '{"error": "Bad\\npassword"}', /401 Unauthorized: "Bad password"; it wants/],
+      [401, {'content-type': 'application/json'}, '{"error": "Bad\\npassword"}',
+        /401 Unauthorized: "Bad password"; it wants/],
       [403, {'x-error-message': 'Access is restricted'}, '', /403 Forbidden: "Access is restricted"$/],
       [404, {'content-type': 'text/html'}, '<html>secret</html>', /404 Not Found; is the address right\?$/],
       [503, {'retry-after': '600', 'content-type': 'text/plain'}, 'overloaded',
@@ -211,14 +224,16 @@ describe('messages', () => {
       await assert.rejects(load(file, {threads: 1}), code('CORRUPT', pattern));
       if (!bytes.length) continue;
       await served(undefined, async ({url}) => {
-        for (const cached of [true, false]) await assert.rejects(load(url, {threads: 1, cache: cached}), code('CORRUPT', pattern));
+        for (const cached of [true, false])
+          await assert.rejects(load(url, {threads: 1, cache: cached}), code('CORRUPT', pattern));
         assert.equal((await cache.list()).find(entry => entry.url === url), undefined);
       }, file);
     }
   });
   test('of a missing template name those that there are', () => served(undefined, async server => {
     const model = await loaded(server);
-    await assert.rejects(answer(model, {template: 'alpaca'}), code('NOT_FOUND', /"alpaca"; there are chatml, llama2, .*plain/));
+    await assert.rejects(answer(model, {template: 'alpaca'}),
+      code('NOT_FOUND', /"alpaca"; there are chatml, llama2, .*plain/));
     await model.dispose();
   }));
 });

@@ -1,7 +1,9 @@
-/* The kernel table test, as a WASI program in a page of real Chromium: with plain and with relaxed SIMD.
+/* The kernel table test, as a WASI program in a page of real Chromium: with plain and
+ * with relaxed SIMD.
  * SPDX-License-Identifier: MIT
  *
- * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core, QSF_TEST_WASM the build. */
+ * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core,
+ * QSF_TEST_WASM the build. */
 import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 import {join} from 'node:path';
@@ -14,7 +16,8 @@ const pages = join(fileURLToPath(new URL('.', import.meta.url)), 'browser');
 
 let browser, server, page;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox']});
   server = await serve([['/test', pages], ['/build', process.env.QSF_TEST_WASM]]);
   page = await browser.newPage();
   await page.goto(`http://127.0.0.1:${server.address().port}/test/kernels.html`);
@@ -25,7 +28,8 @@ after(async () => {
   server?.close();
 });
 
-for (const [name, best] of [['kernels_test', /best set here: wasm\n/], ['kernels_test_relaxed', /best set here: wasm-dot/]])
+for (const [name, best] of [['kernels_test', /best set here: wasm\n/],
+  ['kernels_test_relaxed', /best set here: wasm-dot/]])
   test(`${name} passes`, async () => {
     const {code, output} = await page.evaluate(program => runProgram(`/build/tests/${program}.wasm`), name);
     assert.equal(code, 0, output.split('\n').filter(line => !line.startsWith('ok')).join('\n'));

@@ -9,7 +9,8 @@ const {Lanes} = await import(pathToFileURL(packaged('lanes.js')));
 const MB = 1 << 20, LENGTH = 30 * MB, PART = 50_000;
 const FILE = Buffer.from(Uint32Array.from({length: LENGTH / 4}, (_, i) => Math.imul(i, 2654435761)).buffer);
 
-/** What lanes take for a Remote.  asked: [begin, end] of each request; parts: how many were taken; fails() says whether to. */
+/** What lanes take for a Remote. asked: [begin, end] of each request; parts: how many were taken;
+ * fails() says whether to. */
 function server({fails = () => false} = {}) {
   const self = {asked: [], open: 0, parts: 0, async * range(begin, end, signal) {
     self.asked.push([begin, end]);
@@ -50,7 +51,8 @@ describe('reads of a file', () => {
     for (let pass = 0; pass < 6; pass++) {
       if (pass === 4) remote.asked.length = 0;
       for (let at = 20 * MB; at < 24 * MB; at += MB) {
-        await Promise.all([read(lanes, at, 3000), read(lanes, at + 3000, half - 3000), read(lanes, at + half, half)]);
+        await Promise.all([read(lanes, at, 3000), read(lanes, at + 3000, half - 3000),
+          read(lanes, at + half, half)]);
       }
       await head();
     }
@@ -81,7 +83,8 @@ describe('reads of a file', () => {
     for (let round = 0; round < 60; round++) {
       const base = random(3) ? random(4) * 3 * MB : random(LENGTH - 2 * MB);
       await Promise.all(Array.from({length: 1 + random(5)}, async (_, i) => {
-        const stop = new AbortController(), at = base + i * random(400_000), length = random(random(3) ? 3e5 : 9e5);
+        const stop = new AbortController(), at = base + i * random(400_000),
+          length = random(random(3) ? 3e5 : 9e5);
         if (random(4) === 0) setTimeout(() => stop.abort(new Error('given up')), random(4));
         const given = read(lanes, at, Math.min(length, LENGTH - at), stop.signal);
         await given.catch(error => assert.equal(error.message, 'given up'));

@@ -39,8 +39,10 @@ describe('a visit', () => {
     await check(server.url, {onProgress: p => told.push(p)});
     assert.deepEqual(server.asked, ['all']);
     const loads = told.filter(p => p.phase === 'load');
-    assert.ok(loads.at(-1).loaded === loads.at(-1).total && loads.at(-1).total > 7e7 && loads.at(-1).stored === 0, JSON.stringify(loads.at(-1)));
-    assert.deepEqual((await cache.list()).map(e => [e.url, e.complete, e.stored === e.length, e.etag]), [[server.url, true, true, '"one"']]);
+    assert.ok(loads.at(-1).loaded === loads.at(-1).total && loads.at(-1).total > 7e7 && loads.at(-1).stored
+      === 0, JSON.stringify(loads.at(-1)));
+    assert.deepEqual((await cache.list()).map(e => [e.url, e.complete, e.stored === e.length, e.etag]),
+      [[server.url, true, true, '"one"']]);
     server.close();                               // offline from here on
     const {stats} = await check(server.url, {onProgress: p => told.push(p)});
     assert.equal(told.findLast(p => p.phase === 'load').stored, loads.at(-1).total);
@@ -56,18 +58,20 @@ describe('a visit', () => {
     await model.dispose();
     assert.deepEqual(server.asked, ['all']);
   }, GGUF));
-  test('computes the prompt while bytes come', () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
-    let complete = 0, computed = 0;
-    const model = await load(server.url, {threads: 1, contextLength: 512, onProgress: p => {
-      if (p.phase === 'load' && p.loaded === p.total) complete = performance.now();
-    }});
-    const opened = performance.now();
-    await answer(model, {maxTokens: 1});
-    computed = performance.now();
-    await model.dispose();
-    assert.ok(complete - opened > 300, `opened ${complete - opened} ms before the end`);
-    assert.ok(computed > complete && computed - complete < 3000, `answered ${computed - complete} ms after the end`);
-  }));
+  test('computes the prompt while bytes come',
+    () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
+      let complete = 0, computed = 0;
+      const model = await load(server.url, {threads: 1, contextLength: 512, onProgress: p => {
+        if (p.phase === 'load' && p.loaded === p.total) complete = performance.now();
+      }});
+      const opened = performance.now();
+      await answer(model, {maxTokens: 1});
+      computed = performance.now();
+      await model.dispose();
+      assert.ok(complete - opened > 300, `opened ${complete - opened} ms before the end`);
+      assert.ok(computed > complete && computed - complete < 3000,
+        `answered ${computed - complete} ms after the end`);
+    }));
   test('without storing', () => served(undefined, async server => {
     await check(server.url, {cache: false});
     assert.deepEqual(server.asked, ['all']);
@@ -85,13 +89,18 @@ describe('a visit', () => {
     assert.ok(server.asked.length > 2 && server.asked[0] === 'all');
     assert.ok(server.asked.slice(1).every(r => r.startsWith('bytes=')));
   }));
-  test('of two at the same time stores once', () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
-    const [a, b] = await Promise.all([check(server.url), check(server.url)]);
-    assert.deepEqual([a, b].map(r => r.info.warnings.filter(w => /not stored/.test(w)).length).sort(), [0, 1]);
-    assert.equal((await cache.list())[0].complete, true);
-  }));
+  test('of two at the same time stores once',
+    () => served((request, response, {send}) => { send({rate: 20e6}); return true; }, async server => {
+      const [a, b] = await Promise.all([check(server.url), check(server.url)]);
+      assert.deepEqual([a, b].map(r => r.info.warnings.filter(w => /not stored/.test(w)).length).sort(),
+        [0, 1]);
+      assert.equal((await cache.list())[0].complete, true);
+    }));
   test("of a server that says the file's length with ranges only", () => {
-    const spoil = (request, response, {send}) => { send({headers: {'content-length': undefined}}); return true; };
+    const spoil = (request, response, {send}) => {
+      send({headers: {'content-length': undefined}});
+      return true;
+    };
     return served(spoil, async server => {
       await check(server.url);
       assert.deepEqual(server.asked, ['all', 'bytes=0-0']);
@@ -116,7 +125,8 @@ describe('a visit that was interrupted', () => {
   /** Ends a load in the middle of its download; resolves with the bytes that are kept. */
   async function interrupt(server) {
     const stop = new AbortController();
-    const model = await load(server.url, {threads: 1, contextLength: 512, onProgress: p => { if (p.loaded > 45e6) stop.abort(); }});
+    const model = await load(server.url, {threads: 1, contextLength: 512,
+      onProgress: p => { if (p.loaded > 45e6) stop.abort(); }});
     await new Promise(resolve => { stop.signal.addEventListener('abort', resolve); });
     await model.dispose();
     const [entry] = await cache.list();
@@ -124,7 +134,10 @@ describe('a visit that was interrupted', () => {
     assert.ok(entry.stored >= 45e6 && entry.stored < entry.length, String(entry.stored));
     return entry.stored;
   }
-  const slowly = (request, response, {send, ranged}) => { send({rate: ranged ? Infinity : 40e6}); return true; };
+  const slowly = (request, response, {send, ranged}) => {
+    send({rate: ranged ? Infinity : 40e6});
+    return true;
+  };
 
   test('goes on where it stopped', () => served(slowly, async server => {
     const kept = await interrupt(server);
@@ -134,7 +147,10 @@ describe('a visit that was interrupted', () => {
   }));
   test('begins anew where the file is another by now', () => {
     let etag = '"one"';
-    return served((request, response, {send, ranged}) => { send({rate: ranged || etag !== '"one"' ? Infinity : 40e6, headers: {etag}}); return true; }, async server => {
+    return served((request, response, {send, ranged}) => {
+      send({rate: ranged || etag !== '"one"' ? Infinity : 40e6, headers: {etag}});
+      return true;
+    }, async server => {
       await interrupt(server);
       etag = '"two"';
       await check(server.url);
@@ -147,8 +163,10 @@ describe('a visit that was interrupted', () => {
       let gone = false;
       await rm(folder, {recursive: true, force: true});
       await served((request, response, range) => {
-        if (gone && range.ranged && status === 416) response.writeHead(416, {'content-range': 'bytes */5'}).end();
-        else if (gone && range.ranged) response.writeHead(200, {'content-length': range.size}).end(Buffer.alloc(0));
+        if (gone && range.ranged && status === 416)
+          response.writeHead(416, {'content-range': 'bytes */5'}).end();
+        else if (gone && range.ranged)
+          response.writeHead(200, {'content-length': range.size}).end(Buffer.alloc(0));
         else range.send({rate: gone ? Infinity : 40e6});
         return true;
       }, async server => {
@@ -162,7 +180,8 @@ describe('a visit that was interrupted', () => {
     await interrupt(server);
     const meta = join(folder, (await readdir(folder)).find(n => n.endsWith('.meta')));
     const bytes = await readFile(meta);
-    for (const damage of [b => b.fill(0, 0, 100), b => b.fill(0, 8192, 8300), b => b.fill(255), b => b.subarray(0, 20), b => b.subarray(0, 0)]) {
+    for (const damage of [b => b.fill(0, 0, 100), b => b.fill(0, 8192, 8300), b => b.fill(255),
+        b => b.subarray(0, 20), b => b.subarray(0, 0)]) {
       await writeFile(meta, damage(Buffer.from(bytes)));
       await cache.list();
       await check(server.url);
@@ -178,19 +197,20 @@ describe('what is kept', () => {
     await check(server.url);
     assert.equal((await cache.validate(server.url)).state, 'current');
   }));
-  test('and damaged is fetched again: at once where the description is, else at the next load', () => served(undefined, async server => {
-    await check(server.url);
-    const data = join(folder, (await readdir(folder)).find(n => n.endsWith('.data')));
-    const bytes = await readFile(data);
-    for (const place of [100, 40_000_000]) {
-      const copy = Buffer.from(bytes);
-      copy[place] ^= 1;
-      await writeFile(data, copy);
-      if (place > 1e6) await assert.rejects(check(server.url), code('CORRUPT', /load it again/));
+  test('and damaged is fetched again: at once where the description is, else at the next load',
+    () => served(undefined, async server => {
       await check(server.url);
-      assert.equal((await cache.list())[0].complete, true);
-    }
-  }));
+      const data = join(folder, (await readdir(folder)).find(n => n.endsWith('.data')));
+      const bytes = await readFile(data);
+      for (const place of [100, 40_000_000]) {
+        const copy = Buffer.from(bytes);
+        copy[place] ^= 1;
+        await writeFile(data, copy);
+        if (place > 1e6) await assert.rejects(check(server.url), code('CORRUPT', /load it again/));
+        await check(server.url);
+        assert.equal((await cache.list())[0].complete, true);
+      }
+    }));
   test('is listed, compared with the server, removed', () => {
     let etag = '"one"';
     return served((request, response, {send}) => { send({headers: {etag}}); return true; }, async server => {
@@ -210,16 +230,27 @@ describe('what is kept', () => {
 });
 
 describe('a server that', () => {
-  const once = spoil => { let first = true; return (...args) => { const go = first; first = false; return go && spoil(...args) !== false; }; };
+  const once = spoil => {
+    let first = true;
+    return (...args) => { const go = first; first = false; return go && spoil(...args) !== false; };
+  };
   const heals = {
-    'answers 503 and when to come back': once((request, response) => response.writeHead(503, {'retry-after': '1'}).end()),
-    'answers 429 and a date to come back': once((request, response) => response.writeHead(429, {'retry-after': new Date(Date.now() + 1000).toUTCString()}).end()),
+    'answers 503 and when to come back': once(
+      (request, response) => response.writeHead(503, {'retry-after': '1'}).end()),
+    'answers 429 and a date to come back': once((request, response) => response.writeHead(429,
+      {'retry-after': new Date(Date.now() + 1000).toUTCString()}).end()),
     'answers 500': once((request, response) => response.writeHead(500).end()),
     'resets the connection': once(request => request.socket.resetAndDestroy()),
     'ends the body early': once((request, response, {send}) => send({bytes: 3e7})),
-    'ends the body early, again and again': (request, response, {send, size, start}) => { send({bytes: Math.min(2e7, size - start)}); return true; },
+    'ends the body early, again and again': (request, response, {send, size, start}) => {
+      send({bytes: Math.min(2e7, size - start)});
+      return true;
+    },
     'stalls before its answer': once(() => true),
-    'stalls in the middle': once((request, response, {size}) => { response.writeHead(200, {'content-length': size, etag: '"one"'}).write(Buffer.alloc(0)); return true; }),
+    'stalls in the middle': once((request, response, {size}) => {
+      response.writeHead(200, {'content-length': size, etag: '"one"'}).write(Buffer.alloc(0));
+      return true;
+    }),
   };
   for (const [name, spoil] of Object.entries(heals))
     test(`${name} is asked again`, () => served(spoil, async server => {
@@ -246,73 +277,87 @@ describe('a server that', () => {
     'answers 403': [(request, response) => response.writeHead(403).end(), /403/],
     'answers 416': [(request, response) => response.writeHead(416).end(), /416|shorter/],
     'never recovers': [(request, response) => response.writeHead(503, {'retry-after': '0'}).end(), /503/],
-    'compresses': [(request, response) => response.writeHead(200, {'content-encoding': 'zstd'}).end('x'), /compresses/],
-    'sends a part unasked': [(request, response) => response.writeHead(206, {'content-range': 'bytes 0-4/100'}).end('01234'), /part/],
+    'compresses': [(request, response) => response.writeHead(200, {'content-encoding': 'zstd'}).end('x'),
+      /compresses/],
+    'sends a part unasked': [(request, response) => response.writeHead(206,
+      {'content-range': 'bytes 0-4/100'}).end('01234'), /part/],
   };
   for (const [name, [spoil, pattern]] of Object.entries(refuses))
-    test(`${name} gives an error`, () => served((...args) => { spoil(...args); return true; }, async server => {
-      await assert.rejects(check(server.url), code('HTTP', pattern));
-      assert.deepEqual(await cache.list(), []);
-    }));
-  test('is not there gives an error', () => assert.rejects(load('http://127.0.0.1:9/model', {threads: 1}), code('HTTP', /connection/)));
+    test(`${name} gives an error`, () => served((...args) => { spoil(...args); return true; },
+      async server => {
+        await assert.rejects(check(server.url), code('HTTP', pattern));
+        assert.deepEqual(await cache.list(), []);
+      }));
+  test('is not there gives an error', () => assert.rejects(load('http://127.0.0.1:9/model', {threads: 1}),
+    code('HTTP', /connection/)));
 
   /* While layers stream by ranges. */
   const later = {
     'answers 200 for a range': [(response, {send}) => send({status: 200}), /does not answer ranges/],
-    'answers another range': [(response, {start, size}) => response.writeHead(206, {'content-range': `bytes ${start + 1}-${start + 5}/${size}`}).end('01234'), /answered with bytes/],
+    'answers another range': [(response, {start, size}) => response.writeHead(206,
+      {'content-range': `bytes ${start + 1}-${start + 5}/${size}`}).end('01234'), /answered with bytes/],
     'changes the file': [(response, {send}) => send({headers: {etag: '"two"'}}), /changed/],
-    "changes the file's length": [(response, {start, end, size}) => response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size + 1}`}).end(Buffer.alloc(end - start + 1)), /changed/],
-    'sends nonsense for Content-Range': [(response, {send}) => send({headers: {'content-range': 'bytes all'}}), /answered with/],
+    "changes the file's length": [(response, {start, end, size}) => response.writeHead(206,
+      {'content-range': `bytes ${start}-${end}/${size + 1}`}).end(Buffer.alloc(end - start + 1)), /changed/],
+    'sends nonsense for Content-Range': [(response, {send}) => send(
+      {headers: {'content-range': 'bytes all'}}), /answered with/],
     'sends other bytes': [(response, {start, end, size}) =>
-      response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`}).end(Buffer.alloc(end - start + 2)), /layer/, 'CORRUPT'],
+      response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`}).end(
+        Buffer.alloc(end - start + 2)), /layer/, 'CORRUPT'],
     'answers 503 for good': [response => response.writeHead(503, {'retry-after': '0'}).end(), /503/],
   };
   const passing = [
-    (response, {send, start, end}) => send({bytes: (end - start + 1) >> 1}), (response, range, request) => request.socket.resetAndDestroy(),
+    (response, {send, start, end}) => send({bytes: (end - start + 1) >> 1}),
+    (response, range, request) => request.socket.resetAndDestroy(),
     response => response.writeHead(503, {'retry-after': '0'}).end(), () => {},
   ];
   for (const threads of [1, 2])
-    test(`goes wrong half way: an error where it stays so, and the model works on, ${threads} threads`, {timeout: 60_000}, () => {
-      let spoil;
-      return served((request, response, range) => range.ranged && !!spoil?.(response, range, request), async server => {
-        const model = await load(server.url, {threads, memory: 60, contextLength: 128, cache: false, timeout: 700});
-        const answers = async (n, name) => assert.deepEqual((await answer(model, {maxTokens: n})).ids, wanted.slice(0, n), name);
-        const always = how => (...args) => { how(...args); return true; };
-        const set = how => {
-          spoil = how;
-          server.drop();        // else a request that is under way would go on being answered well
-        };
-        await answers(1, 'at first');
-        for (const [name, [how, pattern, kind = 'HTTP']] of Object.entries(later)) {
-          set(always(how));
-          await assert.rejects(answer(model, {maxTokens: 1}), code(kind, pattern), name);
-          spoil = undefined;
-          await answers(1, name);
-        }
-        const faults = [...passing], begun = server.asked.length;
-        let n = 0, middle;
-        spoil = (response, range, request) => {
-          const fault = ++n % 2 === 0 && faults.shift();
-          if (!fault) return false;
-          middle ??= range.start + ((range.end - range.start + 1) >> 1);
-          fault(response, range, request);
-          return true;
-        };
-        await answers(8, 'what passes');
-        assert.deepEqual(faults, []);
-        assert.ok(server.asked.slice(begun).some(asked => asked.startsWith(`bytes=${middle}-`)), `${middle} is not where one of ${server.asked.slice(begun)} goes on`);
+    test(`goes wrong half way: an error where it stays so, and the model works on, ${threads} threads`,
+      {timeout: 60_000}, () => {
+        let spoil;
+        return served((request, response, range) => range.ranged && !!spoil?.(response, range, request),
+          async server => {
+            const model = await load(server.url,
+              {threads, memory: 60, contextLength: 128, cache: false, timeout: 700});
+            const answers = async (n, name) => assert.deepEqual((await answer(model, {maxTokens: n})).ids,
+              wanted.slice(0, n), name);
+            const always = how => (...args) => { how(...args); return true; };
+            const set = how => {
+              spoil = how;
+              server.drop();        // else a request that is under way would go on being answered well
+            };
+            await answers(1, 'at first');
+            for (const [name, [how, pattern, kind = 'HTTP']] of Object.entries(later)) {
+              set(always(how));
+              await assert.rejects(answer(model, {maxTokens: 1}), code(kind, pattern), name);
+              spoil = undefined;
+              await answers(1, name);
+            }
+            const faults = [...passing], begun = server.asked.length;
+            let n = 0, middle;
+            spoil = (response, range, request) => {
+              const fault = ++n % 2 === 0 && faults.shift();
+              if (!fault) return false;
+              middle ??= range.start + ((range.end - range.start + 1) >> 1);
+              fault(response, range, request);
+              return true;
+            };
+            await answers(8, 'what passes');
+            assert.deepEqual(faults, []);
+            assert.ok(server.asked.slice(begun).some(asked => asked.startsWith(`bytes=${middle}-`)),
+              `${middle} is not where one of ${server.asked.slice(begun)} goes on`);
 
-        const stop = new AbortController(), reason = new Error('enough');
-        set(always(() => stop.abort(reason)));              // and never answers
-        await assert.rejects(answer(model, {signal: stop.signal}), reason);
-        spoil = undefined;
-        await answers(1, 'an answer that was left');
-        const left = assert.rejects(answer(model), code('DISPOSED'));
-        await new Promise(resolve => { set(always(resolve)); });
-        await model.dispose();
-        await left;
+            const stop = new AbortController(), reason = new Error('enough');
+            set(always(() => stop.abort(reason)));              // and never answers
+            await assert.rejects(answer(model, {signal: stop.signal}), reason);
+            spoil = undefined;
+            await answers(1, 'an answer that was left');
+            const left = assert.rejects(answer(model), code('DISPOSED'));
+            await new Promise(resolve => { set(always(resolve)); });
+            await model.dispose();
+            await left;
+          });
       });
-    });
   test('changes the file in the middle of the download gives an error, and the next load is right', () => {
     let spoilt = true;
     return served((request, response, {send, ranged}) => {
@@ -325,7 +370,8 @@ describe('a server that', () => {
       await check(server.url);
     });
   });
-  test('stalls for good gives an error', () => served(() => true, server => assert.rejects(load(server.url, {timeout: 200, threads: 1}), code('HTTP', /seconds/))));
+  test('stalls for good gives an error', () => served(() => true,
+    server => assert.rejects(load(server.url, {timeout: 200, threads: 1}), code('HTTP', /seconds/))));
   test('is left by an aborted load at once', () => served(() => true, async server => {
     const stop = new AbortController(), reason = new Error('enough');
     const loading = load(server.url, {signal: stop.signal});

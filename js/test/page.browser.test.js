@@ -1,4 +1,5 @@
-/* The page (demo/) in real Chromium: choosing, talking, errors, the keyboard alone, offline use, isolation by the service worker, looks.
+/* The page (demo/) in real Chromium: choosing, talking, errors, the keyboard alone, offline use,
+ * isolation by the service worker, looks.
  * SPDX-License-Identifier: MIT
  *
  * QSF_TEST_WASM/demo is the folder that a site would serve.  Screenshots go to QSF_TEST_WORK. */
@@ -15,26 +16,35 @@ import {QSF, WORK} from './tools.js';
 
 const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js')), {chromium} = tools('playwright-core');
 const axe = readFileSync(tools.resolve('axe-core/axe.min.js'), 'utf8');
-const root = fileURLToPath(new URL('../..', import.meta.url)), folder = join(process.env.QSF_TEST_WASM, 'demo');
+const root = fileURLToPath(new URL('../..', import.meta.url)),
+  folder = join(process.env.QSF_TEST_WASM, 'demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
-const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000, polling: 50};       // by time: a page that is not in front may draw no frame
+// by time: a page that is not in front may draw no frame
+const NAME = 'models/smollm2-135m-4bit.qsf', SLOW = {timeout: 60_000, polling: 50};
 
 let browser;
 before(async () => {
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox']});
 });
 after(() => browser?.close());
 
 /** A site and a page of it. `expected` matches messages of the console that are no fault. */
-async function visit({isolation = true, mounts = [], site = folder, query = '', expected, csp = CSP, ...context} = {}) {
-  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp}), {port} = server.address();
+async function visit({isolation = true, mounts = [], site = folder, query = '', expected, csp = CSP,
+    ...context} = {}) {
+  const server = await serve([['/sub/page', site], [`/sub/page/${NAME}`, QSF], ...mounts], {isolation, csp}),
+    {port} = server.address();
   const person = await browser.newContext({viewport: {width: 1100, height: 800}, ...context});
   const errors = [];
   let loads = 0;
   async function open(path = `/sub/page/${query}`) {
     const page = await person.newPage();
     page.on('pageerror', error => errors.push(error.message));
-    page.on('console', message => { if (message.type() === 'error' && !/status of 404|ERR_/.test(message.text()) && !expected?.test(message.text())) errors.push(message.text()); });
+    page.on('console', message => {
+      if (message.type() === 'error' && !/status of 404|ERR_/.test(message.text())
+        && !expected?.test(message.text()))
+        errors.push(message.text());
+    });
     page.on('load', () => loads++);
     await page.goto(`http://127.0.0.1:${port}${path}`);
     return page;
@@ -47,10 +57,13 @@ async function visit({isolation = true, mounts = [], site = folder, query = '', 
   }};
 }
 const ready = page => page.waitForSelector('#ask:not([hidden])', SLOW);
-const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again') && document.querySelector('#stop').hidden, undefined, SLOW);
+const answered = page => page.waitForFunction(() => document.querySelector('#talk .turn:last-child .again')
+  && document.querySelector('#stop').hidden, undefined, SLOW);
 const shot = (page, name) => page.screenshot({path: join(WORK, `page-${name}.png`)});
-const kept = page => page.waitForFunction(() => document.querySelector('#kept').textContent.includes('works offline'), undefined, SLOW);
-const focused = page => page.evaluate(() => document.activeElement.id || document.activeElement.name || document.activeElement.tagName);
+const kept = page => page.waitForFunction(
+  () => document.querySelector('#kept').textContent.includes('works offline'), undefined, SLOW);
+const focused = page => page.evaluate(() => document.activeElement.id || document.activeElement.name
+  || document.activeElement.tagName);
 async function ask(page, text) {
   await page.fill('#text', text);
   await page.keyboard.press('Enter');
@@ -77,7 +90,8 @@ describe('a conversation', () => {
     await page.click('#load');
     await ready(page);
     const total = await page.evaluate(() => qsfDemo.model.info.planBytes);
-    const widths = await page.$$eval('#map rect', all => all.reduce((sum, rect) => sum + rect.width.baseVal.value + 3, 0));
+    const widths = await page.$$eval('#map rect',
+      all => all.reduce((sum, rect) => sum + rect.width.baseVal.value + 3, 0));
     assert.ok(Math.abs(widths - 1000) < 20, `${widths}`);
     assert.match(await page.getAttribute('#map svg', 'aria-label'), /Memory map: .*KV cache \d+ MB/);
     assert.match(await page.textContent('#facts'), new RegExp(`Memory${Math.round(total / 1e6)} MB`));
@@ -85,7 +99,8 @@ describe('a conversation', () => {
     await page.evaluate(() => { qsfDemo.settings.temperature = 0; });
     await ask(page, 'What is the capital of France?');
     assert.match(await page.textContent('.assistant'), /Paris/);
-    assert.match(await page.textContent('.figures'), /[\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens/);
+    assert.match(await page.textContent('.figures'),
+      /[\d.]+ tokens\/s · first token after [\d.]+ s · \d+ tokens/);
     assert.match(await page.textContent('#state'), /^Answer: .*Paris/);
   });
   test('is answered again, and goes on', async () => {
@@ -105,7 +120,8 @@ describe('a conversation', () => {
     await page.evaluate(() => { qsfDemo.settings.maxTokens = 2000; });
     await page.fill('#text', 'Tell me a long story about a lighthouse.');
     await page.keyboard.press('Enter');
-    await page.waitForFunction(() => document.querySelector('.turn:last-child .assistant')?.textContent.length > 20, undefined, SLOW);
+    await page.waitForFunction(() => document.querySelector('.turn:last-child .assistant')?.textContent.length
+      > 20, undefined, SLOW);
     await page.keyboard.press('Escape');
     await answered(page);
     assert.match(await page.textContent('.turn:last-child .figures'), /stopped$/);
@@ -131,7 +147,8 @@ describe('a conversation', () => {
     const again = await tab.open();
     await again.waitForFunction(() => globalThis.qsfDemo, undefined, SLOW);
     const {temperature, system, topP, maxTokens} = await again.evaluate(() => qsfDemo.settings);
-    assert.deepEqual({temperature, system, topP}, {temperature: 0.25, system: 'Answer in one word.', topP: 0.9});
+    assert.deepEqual({temperature, system, topP},
+      {temperature: 0.25, system: 'Answer in one word.', topP: 0.9});
     assert.ok(maxTokens > 0);
     await again.close();
   });
@@ -139,7 +156,8 @@ describe('a conversation', () => {
     await page.evaluate(async name => {
       const transfer = new DataTransfer();
       transfer.items.add(new File([await (await fetch(name)).blob()], 'dropped.qsf'));
-      const send = type => window.dispatchEvent(new DragEvent(type, {dataTransfer: transfer, cancelable: true, bubbles: true}));
+      const send = type => window.dispatchEvent(
+        new DragEvent(type, {dataTransfer: transfer, cancelable: true, bubbles: true}));
       send('dragover');
       if (document.querySelector('#drop').hidden) throw new Error('nothing says that it can be dropped');
       send('drop');
@@ -160,7 +178,8 @@ test('the keyboard alone is enough', async t => {
     await page.keyboard.press('Tab');
     order.push(await focused(page));
   }
-  assert.deepEqual(order, ['options', 'pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads', 'kv', 'load']);
+  assert.deepEqual(order, ['options', 'pick-0', 'url', 'browse', 'memory', 'contextLength', 'threads',
+    'kv', 'load']);
   await page.keyboard.press('Enter');
   await ready(page);
   assert.equal(await focused(page), 'text');
@@ -188,7 +207,8 @@ test('an error says what, where and what to do, and Retry works', async t => {
   await shot(page, 'error');
   writeFileSync(late, 'this is no model');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => !document.querySelector('#error').hidden && !document.querySelector('#error').textContent.includes('404'), undefined, SLOW);
+  await page.waitForFunction(() => !document.querySelector('#error').hidden && !document.querySelector(
+    '#error').textContent.includes('404'), undefined, SLOW);
   rmSync(late);
   symlinkSync(QSF, late);
   await page.click('#error button.main');
@@ -206,56 +226,84 @@ test('a memory limit that is too small is said so', async t => {
   assert.match(await page.textContent('#error'), /needs at least \d+ MB.*Raise the memory limit/);
 });
 
-/* A package that keeps models and answers at once, to look at what takes time or comes seldom otherwise. */
+/* A package that keeps models and answers at once, to look at what takes time or comes
+ * seldom otherwise. */
 const FAKE = `
 export class QsfError extends Error {}
-const plan = [{name: 'layers that stay', bytes: 60e6}, {name: 'KV cache', bytes: 25e6}, {name: 'embedding', bytes: 19e6}, {name: 'tables', bytes: 1e5}];
-const wait = (ms, signal) => new Promise((resolve, reject) => { setTimeout(resolve, ms); signal?.addEventListener('abort', () => reject(signal.reason)); });
-let entries = [{url: new URL('models/smollm2-135m-q4_1.gguf', document.baseURI).href, length: 98e6, stored: 98e6, complete: true, fetched: 1.7e12},
+const plan = [{name: 'layers that stay', bytes: 60e6}, {name: 'KV cache', bytes: 25e6},
+  {name: 'embedding', bytes: 19e6}, {name: 'tables', bytes: 1e5}];
+const wait = (ms, signal) => new Promise((resolve, reject) => {
+  setTimeout(resolve, ms);
+  signal?.addEventListener('abort', () => reject(signal.reason));
+});
+let entries = [
+  {url: new URL('models/smollm2-135m-q4_1.gguf', document.baseURI).href, length: 98e6, stored: 98e6,
+    complete: true, fetched: 1.7e12},
   {url: 'https://elsewhere.example/big.qsf', length: 900e6, stored: 300e6, complete: false, fetched: 1.7e12}];
 export const cache = {
   list: async () => entries,
-  async delete(url) { const gone = entries.filter(e => !url || e.url === url); entries = entries.filter(e => !gone.includes(e)); return gone.reduce((n, e) => n + e.stored, 0); },
+  async delete(url) {
+    const gone = entries.filter(e => !url || e.url === url);
+    entries = entries.filter(e => !gone.includes(e));
+    return gone.reduce((n, e) => n + e.stored, 0);
+  },
 };
 export async function estimate(from, {memory, signal}) {
   await wait(50, signal);
-  return {fileBytes: 79e6, parameters: 135e6, memoryBytes: memory ? memory * 1e6 : 104e6, resident: !memory, plan,
+  return {fileBytes: 79e6, parameters: 135e6, memoryBytes: memory ? memory * 1e6 : 104e6,
+    resident: !memory, plan,
     reductions: memory ? ['batch 256 -> 128', 'context length 2048 -> 1024'] : [],
-    warnings: ['one thread: this page is not cross-origin isolated', ...(memory ? ['context length 2048 -> 1024, to stay within 120 MB'] : [])]};
+    warnings: ['one thread: this page is not cross-origin isolated',
+      ...(memory ? ['context length 2048 -> 1024, to stay within 120 MB'] : [])]};
 }
 export async function load(from, {onProgress, signal}) {
-  for (let i = 0; i <= 30; i++) { onProgress({phase: 'load', loaded: 20e6 + i * 1e6, total: 79e6, stored: 20e6}); await wait(100, signal); }
+  for (let i = 0; i <= 30; i++) {
+    onProgress({phase: 'load', loaded: 20e6 + i * 1e6, total: 79e6, stored: 20e6});
+    await wait(100, signal);
+  }
   const talk = async function * (_, {signal, onToken}) {
-    for (let i = 0; i <= 20; i++) { onProgress({phase: 'prompt', done: 100, total: 360, layer: i, layers: 30}); onProgress({phase: 'load', loaded: 50e6 + i * 1e6, total: 79e6}); await wait(50, signal); }
+    for (let i = 0; i <= 20; i++) {
+      onProgress({phase: 'prompt', done: 100, total: 360, layer: i, layers: 30});
+      onProgress({phase: 'load', loaded: 50e6 + i * 1e6, total: 79e6});
+      await wait(50, signal);
+    }
     onProgress({phase: 'load', loaded: 79e6, total: 79e6});
     onToken(1);
     yield 'Yes.';
     throw Object.assign(new QsfError('the engine ended'), {code: 'WORKER'});
   };
-  return {info: {name: '', architecture: 'llama', parameters: 135e6, format: 'QSF', fileBytes: 79e6, layers: 30, resident: true, threads: 1, isa: 'wasm', contextLength: 2048, trainedContext: 8192,
-    planBytes: 104e6, plan, chatTemplate: 'chatml', warnings: ['one thread: this page is not cross-origin isolated']}, chat: talk, generate: talk, dispose: async () => {}};
+  return {info: {name: '', architecture: 'llama', parameters: 135e6, format: 'QSF', fileBytes: 79e6,
+    layers: 30, resident: true, threads: 1, isa: 'wasm', contextLength: 2048, trainedContext: 8192,
+    planBytes: 104e6, plan, chatTemplate: 'chatml',
+      warnings: ['one thread: this page is not cross-origin isolated']}, chat: talk, generate: talk,
+      dispose: async () => {}};
 }`;
 
 test('says what it needs, how far it is, and what is kept', async t => {
   const fake = join(WORK, 'fake.js');
   writeFileSync(fake, FAKE);
-  const tab = await visit({mounts: [['/sub/page/js/browser.js', fake]], viewport: {width: 1100, height: 1100}}), {page} = tab;
+  const tab = await visit({mounts: [['/sub/page/js/browser.js', fake]],
+    viewport: {width: 1100, height: 1100}}), {page} = tab;
   t.after(() => tab.close());
-  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('needs 104 MB'), undefined, SLOW);
+  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('needs 104 MB'),
+    undefined, SLOW);
   assert.match(await page.textContent('#list .choice:nth-child(2)'), /on this device/);
   await page.fill('[name=memory]', '120');
-  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('batch 256 -> 128'), undefined, SLOW);
+  await page.waitForFunction(() => document.querySelector('#need').textContent.includes('batch 256 -> 128'),
+    undefined, SLOW);
   assert.equal(await page.textContent('#need-losses'), 'context length 2048 -> 1024, to stay within 120 MB');
   assert.doesNotMatch(await page.textContent('#need'), /context/);
   assert.match(await page.textContent('#need-map'), /free below the limit/);
-  assert.match(await page.textContent('#entries'), /smollm2-135m-q4_1\.gguf98 MB · of .*2023.*big\.qsf300 MB of 900 MB · of .*2023/);
+  assert.match(await page.textContent('#entries'),
+    /smollm2-135m-q4_1\.gguf98 MB · of .*2023.*big\.qsf300 MB of 900 MB · of .*2023/);
   await shot(page, 'storage');
   await page.click('[aria-label="Delete big.qsf"]');
   await page.waitForFunction(() => document.querySelectorAll('#entries li').length === 1, undefined, SLOW);
   assert.match(await page.textContent('#state'), /300 MB freed/);
 
   await page.click('#load');
-  await page.waitForFunction(() => /\d+ MB of 79 MB · [\d.]+ MB\/s · \d+ s left · 20 MB from storage/.test(document.querySelector('#progress-text').textContent), undefined, SLOW);
+  await page.waitForFunction(() => /\d+ MB of 79 MB · [\d.]+ MB\/s · \d+ s left · 20 MB from storage/.test(
+    document.querySelector('#progress-text').textContent), undefined, SLOW);
   await shot(page, 'loading');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#load', SLOW);
@@ -265,7 +313,8 @@ test('says what it needs, how far it is, and what is kept', async t => {
   assert.match(await page.textContent('#warnings'), /one thread/);
   await page.fill('#text', 'Do you?');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => /100 of 360 tokens · layer \d+ of 30 · \d+ MB of 79 MB/.test(document.querySelector('#progress-text').textContent), undefined, SLOW);
+  await page.waitForFunction(() => /100 of 360 tokens · layer \d+ of 30 · \d+ MB of 79 MB/.test(
+    document.querySelector('#progress-text').textContent), undefined, SLOW);
   await shot(page, 'prompt');
   await page.waitForSelector('#error:not([hidden])', SLOW);
   assert.equal(await page.isHidden('#progress'), true);
@@ -283,7 +332,8 @@ test('works without a network after the first visit, with the models that are ke
   await ready(page);
   await page.evaluate(async () => {
     const {cache} = await import('./js/browser.js');
-    while (!(await cache.list()).some(({complete}) => complete)) await new Promise(resolve => { setTimeout(resolve, 50); });
+    while (!(await cache.list()).some(({complete}) => complete))
+      await new Promise(resolve => { setTimeout(resolve, 50); });
   });
   await page.close();
   await person.setOffline(true);
@@ -311,7 +361,8 @@ describe('a link that names a model', () => {
   before(async () => {
     other = createServer((request, response) => {
       asked.push(request.method);
-      response.writeHead(404, {'access-control-allow-origin': '*', 'cross-origin-resource-policy': 'cross-origin'}).end();
+      response.writeHead(404, {'access-control-allow-origin': '*',
+        'cross-origin-resource-policy': 'cross-origin'}).end();
     });
     await new Promise(resolve => other.listen(0, '127.0.0.1', resolve));
   });
@@ -320,7 +371,8 @@ describe('a link that names a model', () => {
 
   test('of another site is asked about, and nothing is fetched before', async t => {
     const host = `127.0.0.1:${other.address().port}`, address = `http://${host}/${'a'.repeat(300)}/m.qsf`;
-    const tab = await visit({csp: '', query: `?model=${encodeURIComponent(address)}`, viewport: {width: 320, height: 740}}), {page} = tab;
+    const tab = await visit({csp: '', query: `?model=${encodeURIComponent(address)}`,
+      viewport: {width: 320, height: 740}}), {page} = tab;
     t.after(() => tab.close());
     await page.waitForSelector('#asked:not([hidden])', SLOW);
     assert.equal(await page.textContent('#asked-host'), host);
@@ -339,7 +391,8 @@ describe('a link that names a model', () => {
     assert.match(await page.textContent('#error'), /m\.qsf could not be loaded/);
     assert.ok(asked.length > 0);
   });
-  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /no address/, 'javascript%3Aalert(1)': /no address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /no address/,
+  const wrong = {'%E0%A4%A': /could not be loaded/, 'http%3A%2F%2F[': /no address/,
+    'javascript%3Aalert(1)': /no address/, 'file%3A%2F%2F%2Fetc%2Fpasswd': /no address/,
     'data%3A%2Cx': /cannot hand over/, '%00': /could not be loaded/};
   test('wrongly is told so', async t => {
     const tab = await visit(), {page} = tab;
@@ -370,10 +423,12 @@ describe('the service worker', () => {
   });
   test('that gives none makes no loop', async t => {
     const useless = join(WORK, 'useless.js');
-    writeFileSync(useless, "oninstall = () => skipWaiting(); onactivate = event => event.waitUntil(clients.claim());\n");
+    writeFileSync(useless,
+      "oninstall = () => skipWaiting(); onactivate = event => event.waitUntil(clients.claim());\n");
     const tab = await visit({isolation: false, mounts: [['/sub/page/sw.js', useless]]}), {page} = tab;
     t.after(() => tab.close());
-    await page.waitForFunction(() => document.querySelector('#missing')?.textContent.includes('one thread'), undefined, SLOW);
+    await page.waitForFunction(() => document.querySelector('#missing')?.textContent.includes('one thread'),
+      undefined, SLOW);
     await page.waitForTimeout(1500);
     assert.equal(tab.loads, 2);
     await page.reload();
@@ -382,7 +437,9 @@ describe('the service worker', () => {
   });
   test('swaps versions as a whole', async t => {
     const site = join(WORK, 'site'), source = join(WORK, 'site-source');
-    const build = () => execFileSync('cmake', [`-DPAGE=${source}`, `-DPACKAGE=${process.env.QSF_TEST_WASM}/js`, `-DOUT=${site}`, '-P', join(root, 'cmake/DemoFolder.cmake')]);
+    const build = () => execFileSync('cmake', [`-DPAGE=${source}`,
+      `-DPACKAGE=${process.env.QSF_TEST_WASM}/js`, `-DOUT=${site}`, '-P',
+      join(root, 'cmake/DemoFolder.cmake')]);
     rmSync(site, {recursive: true, force: true});
     rmSync(source, {recursive: true, force: true});
     cpSync(join(root, 'demo'), source, {recursive: true});
@@ -390,8 +447,10 @@ describe('the service worker', () => {
     const tab = await visit({site}), {page} = tab;
     t.after(() => tab.close());
     await kept(page);
-    const style = () => page.evaluate(async () => (await (await fetch('demo.css')).text()).includes('second version'));
-    appendFileSync(join(site, 'demo.css'), '/* second version, half uploaded */');         // the worker's list does not know it
+    const style = () => page.evaluate(async () => (await (await fetch('demo.css')).text())
+      .includes('second version'));
+    // the worker's list does not know it
+    appendFileSync(join(site, 'demo.css'), '/* second version, half uploaded */');
     await page.reload();
     assert.equal(await style(), false);
     appendFileSync(join(source, 'demo.css'), '/* second version */');
@@ -414,39 +473,52 @@ describe('the service worker', () => {
   });
 });
 
-/* Of everything that is seen, nothing reaches beyond the window or, where it does not scroll, beyond what it is in. */
+/* Of everything that is seen, nothing reaches beyond the window or, where it does not scroll,
+ * beyond what it is in. */
 async function fits(page) {
   const wide = await page.evaluate(() => {
-    const scrolls = node => node && (/auto|scroll|hidden|clip/.test(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
+    const scrolls = node => node && (/auto|scroll|hidden|clip/.test(getComputedStyle(node).overflowX)
+      || scrolls(node.parentElement));
     const found = [...document.body.querySelectorAll('*')].filter(node => {
       const {left, right, width} = node.getBoundingClientRect();
-      return width > 1 && node.checkVisibility() && (left < -.5 || right > innerWidth + .5) && !node.closest('.hidden, svg') && !scrolls(node.parentElement);
+      return width > 1 && node.checkVisibility() && (left < -.5 || right > innerWidth + .5)
+        && !node.closest('.hidden, svg') && !scrolls(node.parentElement);
     });
     const [ask, tools] = ['#ask', '#ask .tools'].map(name => document.querySelector(name));
-    const over = [...tools.children].filter(node => node.getBoundingClientRect().right > ask.getBoundingClientRect().right);
-    return [...found, ...over].map(node => `${node.tagName}#${node.id}.${node.className}`).concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []);
+    const over = [...tools.children].filter(
+      node => node.getBoundingClientRect().right > ask.getBoundingClientRect().right);
+    return [...found, ...over].map(node => `${node.tagName}#${node.id}.${node.className}`)
+      .concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []);
   });
   assert.deepEqual(wide, [], `at ${page.viewportSize().width}`);
 }
 async function accessible(page, where) {
   if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe);
   const {violations} = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
-  assert.deepEqual(violations.map(({id, nodes}) => `${id}: ${nodes.map(node => `${node.html.slice(0, 120)} (${node.failureSummary})`).join('; ')}`), [], where);
+  assert.deepEqual(violations.map(({id, nodes}) =>
+    `${id}: ${nodes.map(node => `${node.html.slice(0, 120)} (${node.failureSummary})`).join('; ')}`), [],
+    where);
 }
 
 const LONG = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(3);
-const RICH = `# One\n\nWords, **weight** and \`code\`.\n\n### Three\n\n\`\`\`python\nprint("${'x'.repeat(200)}")\n\`\`\`\n\n| a | b |\n|---|--:|\n| 1 | ${LONG} |\n\n`
-  + `- one\n- [two](https://example.org/${'a'.repeat(150)})\n\n${LONG}\n\nمرحبا بالعالم، كيف حالك اليوم؟\n\n> quoted\n\n\\(x_1\\)`;
+const RICH =
+  '# One\n\nWords, **weight** and \`code\`.\n\n### ' +
+  `Three\n\n\`\`\`python\nprint("${'x'.repeat(200)}")\n\`\`\`\n\n| a | b |\n|---|--:|\n| 1 | ${LONG} |\n\n`
+  + `- one\n- [two](https://example.org/${'a'.repeat(150)})\n\n${LONG}\n\nمرحبا بالعالم، كيف حالك ` +
+    'اليوم؟\n\n> quoted\n\n\\(x_1\\)';
 
 describe('looks', () => {
   const quick = join(WORK, 'quick.js');
   before(() => {
-    const fake = FAKE.replace('await wait(100, signal)', 'await wait(1, signal)').replace(/const talk = [^]*?\n  \};/, `const talk = async function * () { yield ${JSON.stringify(RICH)}; return 'end'; };`);
+    const fake = FAKE.replace('await wait(100, signal)', 'await wait(1, signal)')
+      .replace(/const talk = [^]*?\n  \};/,
+        `const talk = async function * () { yield ${JSON.stringify(RICH)}; return 'end'; };`);
     writeFileSync(quick, fake);
   });
   for (const colorScheme of ['light', 'dark'])
     test(`${colorScheme}, from 280 to 2560 pixels`, async t => {
-      const tab = await visit({mounts: [['/sub/page/js/browser.js', quick]], colorScheme, viewport: {width: 320, height: 740}}), {page} = tab;
+      const tab = await visit({mounts: [['/sub/page/js/browser.js', quick]], colorScheme,
+        viewport: {width: 320, height: 740}}), {page} = tab;
       t.after(() => tab.close());
       const all = async name => {
         for (const width of [280, 320, 360, 1280, 2560]) {
@@ -471,7 +543,8 @@ describe('looks', () => {
       await answered(page);
       await all('chat');
       assert.equal(await page.evaluate(() => {
-        const words = [...document.querySelectorAll('.assistant p')].find(p => p.textContent.startsWith('مرحبا')), first = document.createRange();
+        const words = [...document.querySelectorAll('.assistant p')].find(
+          p => p.textContent.startsWith('مرحبا')), first = document.createRange();
         first.setStart(words.firstChild, 0);
         first.setEnd(words.firstChild, 1);
         return words.getBoundingClientRect().right - first.getBoundingClientRect().right < 2;
@@ -481,7 +554,8 @@ describe('looks', () => {
       await page.setViewportSize({width: 320, height: 740});
       await page.focus('.assistant pre');
       await page.keyboard.press('ArrowRight');
-      await page.waitForFunction(() => document.querySelector('.assistant pre').scrollLeft > 0, undefined, SLOW);
+      await page.waitForFunction(() => document.querySelector('.assistant pre').scrollLeft > 0,
+        undefined, SLOW);
     });
   test('with a model', async t => {
     const tab = await visit({viewport: {width: 360, height: 740}, hasTouch: true}), {page} = tab;

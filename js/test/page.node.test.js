@@ -1,4 +1,5 @@
-/* What of the page runs without one: the Markdown renderer against hostile text, and the server of demo/.
+/* What of the page runs without one: the Markdown renderer against hostile text, and the
+ * server of demo/.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
@@ -12,7 +13,8 @@ import {gzipSync} from 'node:zlib';
 import {Markdown, address} from '../../demo/markdown.js';
 import {serve} from '../../demo/serve.mjs';
 
-/* As much of a document as the renderer asks for.  It has no innerHTML, so what would need one fails. */
+/* As much of a document as the renderer asks for. It has no innerHTML, so what
+ * would need one fails. */
 class Text {
   constructor(data) { this.data = data; }
   get html() { return this.data.replace(/[&<>]/g, c => ({'&': '&amp;', '<': '&lt;', '>': '&gt;'})[c]); }
@@ -34,8 +36,10 @@ class Element extends Text {
   set textContent(text) { this.childNodes = []; this.append(text); }
   get inner() { return this.childNodes.map(child => child.html).join(''); }
   get html() {
-    const attributes = Object.entries(this.attributes).filter(([name]) => !['rel', 'target', 'type'].includes(name)).map(([name, value]) => ` ${name}="${value}"`).join('');
-    return ['br', 'hr'].includes(this.tag) ? `<${this.tag}>` : `<${this.tag}${attributes}>${this.inner}</${this.tag}>`;
+    const attributes = Object.entries(this.attributes).filter(([name]) => !['rel', 'target', 'type']
+      .includes(name)).map(([name, value]) => ` ${name}="${value}"`).join('');
+    return ['br', 'hr'].includes(this.tag) ? `<${this.tag}>`
+      : `<${this.tag}${attributes}>${this.inner}</${this.tag}>`;
   }
   get depth() { return 1 + Math.max(0, ...this.childNodes.map(child => child.depth)); }
 }
@@ -52,65 +56,104 @@ describe('Markdown', () => {
   const cases = {
     'paragraphs and breaks': ['a\nb\n\nc  \nd', '<p>a\nb</p><p>c<br>d</p>'],
     'headings, none left out': ['## A #\n\n###### b\n\n## c', '<h3>A</h3><h4>b</h4><h4>c</h4>'],
-    'emphasis': ['*a* **b** ***c*** ~~d~~ _e_ __f__', '<p><em>a</em> <strong>b</strong> <em><strong>c</strong></em> <del>d</del> <em>e</em> <strong>f</strong></p>'],
+    'emphasis': ['*a* **b** ***c*** ~~d~~ _e_ __f__',
+      '<p><em>a</em> <strong>b</strong> <em><strong>c</strong></em> <del>d</del> <em>e</em> ' +
+      '<strong>f</strong></p>'],
     'emphasis inside emphasis': ['**a *b* c**', '<p><strong>a <em>b</em> c</strong></p>'],
-    'no emphasis': ['2 * 3 * 4, snake_case_name, **open, a *b', '<p>2 * 3 * 4, snake_case_name, **open, a *b</p>'],
+    'no emphasis': ['2 * 3 * 4, snake_case_name, **open, a *b',
+      '<p>2 * 3 * 4, snake_case_name, **open, a *b</p>'],
     'code': ['`a*b*` ``c`d`` `open', '<p><code>a*b*</code> <code>c`d</code> `open</p>'],
-    'escapes': ['\\*a\\* \\`b\\` \\[c](http://x.y)', '<p>*a* `b` [c](<a href="http://x.y/">http://x.y</a>)</p>'],
-    'formulas as they came': ['\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$', '<p>\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$</p>'],
-    'formulas of several lines': ['\\[\n- a_1\n+ b_1\n\\]\nso\n\n$$\n# x\n$$\n\n$$\n1. never\n\n- ends', '<p>\\[\n- a_1\n+ b_1\n\\]</p><p>so</p><p>$$\n# x\n$$</p><p>$$\n1. never</p><ul><li><p>ends</p></li></ul>'],
-    'money, and formulas that do not end': ['*$5* and *$6*, $7/$8, \\)c, \\(a *b*, \\[d', '<p><em>$5</em> and <em>$6</em>, $7/$8, )c, (a <em>b</em>, [d</p>'],
-    'escapes of every mark': ['\\!\\"\\#\\$\\%\\&\\*\\+\\-\\.\\<\\=\\>\\_\\|\\~\\\\ \\a', '<p>!"#$%&amp;*+-.&lt;=&gt;_|~\\ \\a</p>'],
-    'images are links': ['![a *b*](https://x.y/i.png) ![](https://x.y) ![c] ![d](e.png) ! [f]', '<p><a href="https://x.y/i.png">a <em>b</em></a> <a href="https://x.y/">image</a> ![c] ![d](e.png) ! [f]</p>'],
+    'escapes': ['\\*a\\* \\`b\\` \\[c](http://x.y)',
+      '<p>*a* `b` [c](<a href="http://x.y/">http://x.y</a>)</p>'],
+    'formulas as they came': ['\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$',
+      '<p>\\(x_1\\) and \\[a*b*c\\], $\\{y_1, y_2\\}$, $$*z*$$</p>'],
+    'formulas of several lines': ['\\[\n- a_1\n+ b_1\n\\]\nso\n\n$$\n# x\n$$\n\n$$\n1. never\n\n- ends',
+      '<p>\\[\n- a_1\n+ b_1\n\\]</p><p>so</p><p>$$\n# x\n$$</p><p>$$\n1. ' +
+      'never</p><ul><li><p>ends</p></li></ul>'],
+    'money, and formulas that do not end': ['*$5* and *$6*, $7/$8, \\)c, \\(a *b*, \\[d',
+      '<p><em>$5</em> and <em>$6</em>, $7/$8, )c, (a <em>b</em>, [d</p>'],
+    'escapes of every mark': ['\\!\\"\\#\\$\\%\\&\\*\\+\\-\\.\\<\\=\\>\\_\\|\\~\\\\ \\a',
+      '<p>!"#$%&amp;*+-.&lt;=&gt;_|~\\ \\a</p>'],
+    'images are links': ['![a *b*](https://x.y/i.png) ![](https://x.y) ![c] ![d](e.png) ! [f]',
+      '<p><a href="https://x.y/i.png">a <em>b</em></a> <a href="https://x.y/">image</a> ![c] ![d](e.png) ! ' +
+      '[f]</p>'],
     'an image in a link': ['[![a](https://x.y/i.png)](https://x.y)', '<p><a href="https://x.y/">a</a></p>'],
-    'lists': ['- a\n- b\n  - c\n- d\n\n3. x\n4. y', '<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul></li><li><p>d</p></li></ul><ol start="3"><li><p>x</p></li><li><p>y</p></li></ol>'],
-    'a list under a number': ['1. a\n  - b\n2. c', '<ol><li><p>a</p><ul><li><p>b</p></li></ul></li><li><p>c</p></li></ol>'],
-    'a loose list': ['- a\n\n  more\n\n- b\n\nend', '<ul><li><p>a</p><p>more</p></li><li><p>b</p></li></ul><p>end</p>'],
+    'lists': ['- a\n- b\n  - c\n- d\n\n3. x\n4. y',
+      '<ul><li><p>a</p></li><li><p>b</p><ul><li><p>c</p></li></ul></li><li><p>d</p></li></ul><ol ' +
+      'start="3"><li><p>x</p></li><li><p>y</p></li></ol>'],
+    'a list under a number': ['1. a\n  - b\n2. c',
+      '<ol><li><p>a</p><ul><li><p>b</p></li></ul></li><li><p>c</p></li></ol>'],
+    'a loose list': ['- a\n\n  more\n\n- b\n\nend',
+      '<ul><li><p>a</p><p>more</p></li><li><p>b</p></li></ul><p>end</p>'],
     'a year is no list': ['born in\n1999. Yes', '<p>born in\n1999. Yes</p>'],
-    'quotes': ['> a\nb\n> - c\n\nd', '<blockquote><p>a\nb</p><ul><li><p>c</p></li></ul></blockquote><p>d</p>'],
+    'quotes': [
+      '> a\nb\n> - c\n\nd', '<blockquote><p>a\nb</p><ul><li><p>c</p></li></ul></blockquote><p>d</p>'],
     'rules': ['a\n\n---\n\nb', '<p>a</p><hr><p>b</p>'],
-    'tables': ['| a | b |\n|---|--:|\n| 1 | **2** |\n| 3 |\n\nx', '<div class="table" tabindex="0"><table><tr><th>a</th><th class="right">b</th></tr><tr><td>1</td><td class="right"><strong>2</strong></td></tr><tr><td>3</td></tr></table></div><p>x</p>'],
-    'links': ['[a *b*](https://x.y/z "t") <https://x.y> see https://x.y/a_(b).', '<p><a href="https://x.y/z">a <em>b</em></a> <a href="https://x.y/">https://x.y</a> see <a href="https://x.y/a_(b)">https://x.y/a_(b)</a>.</p>'],
+    'tables': ['| a | b |\n|---|--:|\n| 1 | **2** |\n| 3 |\n\nx',
+      '<div class="table" tabindex="0"><table><tr><th>a</th><th class="right">b</th></tr><tr><td>1</td><td ' +
+      'class="right"><strong>2</strong></td></tr><tr><td>3</td></tr></table></div><p>x</p>'],
+    'links': ['[a *b*](https://x.y/z "t") <https://x.y> see https://x.y/a_(b).',
+      '<p><a href="https://x.y/z">a <em>b</em></a> <a href="https://x.y/">https://x.y</a> see <a ' +
+      'href="https://x.y/a_(b)">https://x.y/a_(b)</a>.</p>'],
   };
   for (const [name, [text, want]] of Object.entries(cases)) test(name, () => assert.equal(html(text), want));
 
   test('fences', () => {
-    const figure = (word, code) => `<figure class="code"><figcaption><span>${word}</span><button class="copy">Copy</button></figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
-    assert.equal(html('```py\nif a:\n\tb()\n\n# c\n```\nend'), `${figure('py', 'if a:\n\tb()\n\n# c\n')}<p>end</p>`);
+    const figure = (word, code) =>
+      `<figure class="code"><figcaption><span>${word}</span><button ` +
+      `class="copy">Copy</button></figcaption><pre tabindex="0"><code>${code}</code></pre></figure>`;
+    assert.equal(html('```py\nif a:\n\tb()\n\n# c\n```\nend'),
+      `${figure('py', 'if a:\n\tb()\n\n# c\n')}<p>end</p>`);
     assert.equal(html('~~~\n```\n<b>'), figure('', '```\n&lt;b&gt;\n'));
-    assert.equal(html('- a\n  ```\n  x\n  ```\n- b'), `<ul><li><p>a</p>${figure('', 'x\n')}</li><li><p>b</p></li></ul>`);
+    assert.equal(html('- a\n  ```\n  x\n  ```\n- b'),
+      `<ul><li><p>a</p>${figure('', 'x\n')}</li><li><p>b</p></li></ul>`);
   });
   test('HTML is text', () => {
-    for (const text of ['<script>alert(1)</script>', '<img src=x onerror=alert(1)>', '[<b>](https://x.y)', '| <i> |\n|---|\n| <u> |', '# <svg onload=x>'])
+    for (const text of ['<script>alert(1)</script>', '<img src=x onerror=alert(1)>', '[<b>](https://x.y)',
+      '| <i> |\n|---|\n| <u> |', '# <svg onload=x>'])
       assert.doesNotMatch(html(text), /<(script|img|b|i|u|svg)[ >]/);
   });
   test('links lead to http(s) only', () => {
-    for (const to of ['javascript:alert(1)', 'JaVaScRiPt:alert(1)', ' javascript:x', 'data:text/html,x', 'vbscript:x', '//evil.example', '/local', 'java\tscript:x', 'http:/\\x', 'https://', 'file:///etc/passwd']) {
+    for (const to of ['javascript:alert(1)', 'JaVaScRiPt:alert(1)', ' javascript:x', 'data:text/html,x',
+        'vbscript:x', '//evil.example', '/local', 'java\tscript:x', 'http:/\\x', 'https://',
+        'file:///etc/passwd']) {
       assert.doesNotMatch(html(`[a](${to}) [a](<${to}>) <${to}>`), /href/, to);
       assert.equal(address(to), undefined, to);
     }
     const [link] = render('[a](https://x.y)').childNodes[0].childNodes;
-    assert.deepEqual({...link.attributes}, {href: 'https://x.y/', rel: 'noopener noreferrer', target: '_blank'});
+    assert.deepEqual({...link.attributes},
+      {href: 'https://x.y/', rel: 'noopener noreferrer', target: '_blank'});
     assert.doesNotMatch(html('![a](https://x.y/i.png)'), /<img/);
   });
-  test('links do not nest', () => { assert.doesNotMatch(html('[a [b](http://x.y) c](http://z.y) [<http://x.y>](http://z.y)'), /<a [^>]*>[^/]*<a /); });
+  test('links do not nest', () => {
+    assert.doesNotMatch(html('[a [b](http://x.y) c](http://z.y) [<http://x.y>](http://z.y)'),
+      /<a [^>]*>[^/]*<a /);
+  });
   test('the same text comes out however it arrives', () => {
-    const all = Object.values(cases).map(([text]) => text).join('\n\n') + '\n\n```c\nint a;\n\nint b;\n```\n\nlast\n';
+    const all = Object.values(cases).map(([text]) => text)
+      .join('\n\n') + '\n\n```c\nint a;\n\nint b;\n```\n\nlast\n';
     for (const step of [1, 2, 7, 64]) assert.equal(render(all, step).inner, html(all));
   });
   test('hostile text takes time in proportion, and no deep tree', () => {
     const n = 40_000, began = performance.now();
-    for (const part of ['*', '_', '**a ', '*a_b', '[', '[a](', '[a](b', '![', '![a](http://x.y)', '[![', '$', '$$', '$a', '$ ', '\\(', '\\[', '\\(a\\', '\\[\n', '$$\n', ']', '`', '`a', '~~', '<', 'http://', 'https://a', '\\', '> ', '>', '- ', '1. ', '#', '# ', '|', '|-', '| a ', ' ', '\t', '  \n', '> - ', '```', '``` ', '- a\n  ', '> a\n', '*[a_', '(', '[a](http://x.y/', '* _ ', '*a**b***c', '``` `', '-', '=', '\0', '\u202e', '\ud800', '&amp;']) {
-      const text = part.repeat(Math.ceil(n / part.length)), before = performance.now(), root = render(text), ms = performance.now() - before;
+    for (const part of ['*', '_', '**a ', '*a_b', '[', '[a](', '[a](b', '![', '![a](http://x.y)', '[![', '$',
+        '$$', '$a', '$ ', '\\(', '\\[', '\\(a\\', '\\[\n', '$$\n', ']', '`', '`a', '~~', '<', 'http://',
+        'https://a', '\\', '> ', '>', '- ', '1. ', '#', '# ', '|', '|-', '| a ', ' ', '\t', '  \n', '> - ',
+        '```', '``` ', '- a\n  ', '> a\n', '*[a_', '(', '[a](http://x.y/', '* _ ', '*a**b***c', '``` `', '-',
+        '=', '\0', '\u202e', '\ud800', '&amp;']) {
+      const text = part.repeat(Math.ceil(n / part.length)), before = performance.now(), root = render(text),
+        ms = performance.now() - before;
       assert.ok(ms < 1500, `${JSON.stringify(part)}: ${ms.toFixed(0)} ms`);
       assert.ok(root.depth < 80, `${JSON.stringify(part)}: ${root.depth} deep`);
     }
-    const runs = Array.from({length: 600}, (_, i) => '`'.repeat(i + 1)).join(' ');      // of all lengths, none of which is closed
+    // of all lengths, none of which is closed
+    const runs = Array.from({length: 600}, (_, i) => '`'.repeat(i + 1)).join(' ');
     render(runs);
     assert.ok(performance.now() - began < 30_000);
   });
   test('an answer that grows is cheap', () => {
-    const text = 'Some words with `code` and **weight**, and so on for a while.\n\n'.repeat(400), before = performance.now();
+    const text = 'Some words with `code` and **weight**, and so on for a while.\n\n'.repeat(400),
+      before = performance.now();
     render(text, 8);
     assert.ok(performance.now() - before < 5000, `${performance.now() - before} ms`);
   });
@@ -135,18 +178,23 @@ describe('serve.mjs', () => {
   const get = (path, headers = {}, method = 'GET') => new Promise((resolve, reject) => {
     request({port: server.address().port, host: '127.0.0.1', path, method, headers}, response => {
       let body = '';
-      response.on('data', part => { body += part; }).on('end', () => resolve({status: response.statusCode, headers: response.headers, body}));
+      response.on('data', part => { body += part; })
+        .on('end', () => resolve({status: response.statusCode, headers: response.headers, body}));
     }).on('error', reject).end();
   });
-  const ranges = {'bytes=0-3': [206, '0123'], 'bytes=7-': [206, '789'], 'bytes=-3': [206, '789'], 'bytes=-500': [206, '0123456789'], 'bytes=4-99': [206, '456789'], 'bytes=9-9': [206, '9'],
-    'bytes=10-': [416], 'bytes=-0': [416], 'bytes=5-2': [200, '0123456789'], 'bytes=0-1,3-4': [200, '0123456789'], 'bytes=-': [200, '0123456789'], 'lines=0-1': [200, '0123456789']};
+  const ranges = {'bytes=0-3': [206, '0123'], 'bytes=7-': [206, '789'], 'bytes=-3': [206, '789'],
+    'bytes=-500': [206, '0123456789'], 'bytes=4-99': [206, '456789'], 'bytes=9-9': [206, '9'],
+    'bytes=10-': [416], 'bytes=-0': [416], 'bytes=5-2': [200, '0123456789'],
+      'bytes=0-1,3-4': [200, '0123456789'], 'bytes=-': [200, '0123456789'], 'lines=0-1': [200, '0123456789']};
   for (const [range, [status, body]] of Object.entries(ranges))
     test(`answers ${range} with ${status}`, async () => {
       const answer = await get('/ten.bin', {range});
       assert.equal(answer.status, status);
       if (body) assert.equal(answer.body, body);
       if (status === 416) assert.equal(answer.headers['content-range'], 'bytes */10');
-      if (status === 206) assert.match(answer.headers['content-range'], new RegExp(`^bytes ${'0123456789'.indexOf(body)}-\\d/10$`));
+      if (status === 206)
+        assert.match(answer.headers['content-range'],
+          new RegExp(`^bytes ${'0123456789'.indexOf(body)}-\\d/10$`));
       assert.equal(answer.headers['cross-origin-embedder-policy'], 'require-corp');
     });
   test('HEAD tells the length and sends nothing', async () => {
@@ -164,7 +212,8 @@ describe('serve.mjs', () => {
   });
   test('refuses what is no address, and stays inside', async () => {
     for (const path of ['/%', '/%zz', '/%c3%28', '/a%00b']) assert.equal((await get(path)).status, 400, path);
-    for (const path of ['/../secret', '/..%2fsecret', '/m/..%2f..%2fsecret', '/%2e%2e/secret', '/m/%2e%2e%2f%2e%2e%2fsecret', '//secret', '/sub/../../secret', '/..%5csecret']) {
+    for (const path of ['/../secret', '/..%2fsecret', '/m/..%2f..%2fsecret', '/%2e%2e/secret',
+        '/m/%2e%2e%2f%2e%2e%2fsecret', '//secret', '/sub/../../secret', '/..%5csecret']) {
       const {status, body} = await get(path);
       assert.equal(status, 404, path);
       assert.notEqual(body, 'secret');
@@ -177,13 +226,17 @@ describe('serve.mjs', () => {
     assert.equal((await get('/sub/')).body, 'sub');
   });
   test('survives who talks nonsense', async () => {
-    await new Promise(resolve => connect(server.address().port, '127.0.0.1', function () { this.end('GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n'); }).on('close', resolve).resume());
+    await new Promise(resolve => connect(server.address().port, '127.0.0.1', function () {
+      this.end('GET http://[ HTTP/1.1\r\nhost: x\r\n\r\n');
+    }).on('close', resolve).resume());
     assert.equal((await get('/ten.bin')).status, 200);
   });
 });
 
 test('the page is small', () => {
-  const folder = fileURLToPath(new URL('../../demo/', import.meta.url)), scripts = readdirSync(folder).filter(name => name.endsWith('.js')).map(name => readFileSync(join(folder, name)));
+  const folder = fileURLToPath(new URL('../../demo/', import.meta.url)),
+    scripts = readdirSync(folder).filter(name => name.endsWith('.js'))
+    .map(name => readFileSync(join(folder, name)));
   const bytes = scripts.reduce((sum, script) => sum + gzipSync(script).length, 0);
   assert.ok(bytes < 22_000, `${bytes} bytes compressed, one by one`);
   for (const script of scripts) assert.match(script.toString(), /SPDX-License-Identifier: MIT/);

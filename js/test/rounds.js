@@ -1,17 +1,21 @@
-/* Answers that are begun, read, left and begun again in random order, with sessions and small calls between them.  What must hold: everything settles, an answer
- * is what its prompt gives alone, and BUSY is heard only beside an answer that nobody has left.  Runs in Node.js and in pages.
+/* Answers that are begun, read, left and begun again in random order, with sessions and small calls
+ * between them. What must hold: everything settles, an answer is what its prompt gives alone, and
+ * BUSY is heard only beside an answer that nobody has left. Runs in Node.js and in pages.
  * SPDX-License-Identifier: MIT */
 import {random} from './tiny.js';
 
-const tick = globalThis.setImmediate ? () => new Promise(resolve => setImmediate(resolve)) : () => new Promise(resolve => setTimeout(resolve));
+const tick = globalThis.setImmediate ? () => new Promise(resolve => setImmediate(resolve)) : () =>
+  new Promise(resolve => setTimeout(resolve));
 export const ticks = async n => { while (n-- > 0) await tick(); };
 const must = (truth, ...words) => { if (!truth) throw new Error(words.join(' ')); };
 
 const MOST = 30, HANG_MS = 20_000;
 /* Some begin alike, so that an answer goes on from what another has left. */
-const PROMPTS = ['Once upon a time', 'Once upon a mat', 'x'.repeat(70), 'one two three four. one two three', [{role: 'user', content: 'hi'}], [{role: 'user', content: 'hi there'}]];
+const PROMPTS = ['Once upon a time', 'Once upon a mat', 'x'.repeat(70), 'one two three four. one two three',
+  [{role: 'user', content: 'hi'}], [{role: 'user', content: 'hi there'}]];
 const OPTIONS = {temperature: 0, ignoreEnd: true, maxTokens: MOST};
-const ask = (model, prompt, options) => (typeof prompt === 'string' ? model.generate(prompt, options) : model.chat(prompt, {...options, template: 'chatml'}));
+const ask = (model, prompt, options) => (typeof prompt === 'string' ? model.generate(prompt, options)
+  : model.chat(prompt, {...options, template: 'chatml'}));
 
 /** What each prompt gives alone, and what the small calls do. */
 export async function alone(model) {
@@ -26,10 +30,12 @@ export async function alone(model) {
 }
 async function small(model) {
   const ids = await model.tokenize('Once upon a time');
-  return JSON.stringify([ids, await model.detokenize(ids), await model.render(PROMPTS.at(-1), {template: 'chatml'}), (await model.stats()).threads]);
+  return JSON.stringify([ids, await model.detokenize(ids),
+    await model.render(PROMPTS.at(-1), {template: 'chatml'}), (await model.stats()).threads]);
 }
 
-/** One round over a model; known is what alone() gave.  Ends with the model's end where dispose is true. */
+/** One round over a model; known is what alone() gave. Ends with the model's end where
+ * dispose is true. */
 export async function round(model, known, seed, dispose) {
   const next = random(seed), below = n => Math.floor(next() * n);
   const reason = new Error('stopped'), answers = new Set(), jobs = [], open = new Set(), sessions = [];
@@ -48,10 +54,13 @@ export async function round(model, known, seed, dispose) {
   };
 
   function answer() {
-    const way = ['end', 'end', 'break', 'abort', 'abort', 'return', 'throw', 'early'][below(8)], at = below(PROMPTS.length), most = 1 + below(MOST), leaveAfter = 1 + below(10);
-    const slow = below(3), busy = beside(), mine = {left: way === 'early', over: false}, stop = new AbortController(), ids = [], {ids: whole, text: wholeText} = known.answers[at];
+    const way = ['end', 'end', 'break', 'abort', 'abort', 'return', 'throw', 'early'][below(8)],
+      at = below(PROMPTS.length), most = 1 + below(MOST), leaveAfter = 1 + below(10);
+    const slow = below(3), busy = beside(), mine = {left: way === 'early', over: false},
+      stop = new AbortController(), ids = [], {ids: whole, text: wholeText} = known.answers[at];
     if (way === 'early') stop.abort(reason);
-    const parts = ask(model, PROMPTS[at], {...OPTIONS, maxTokens: most, signal: stop.signal, onToken: id => ids.push(id)});
+    const parts = ask(model, PROMPTS[at], {...OPTIONS, maxTokens: most, signal: stop.signal,
+      onToken: id => ids.push(id)});
     answers.add(mine);
     const leave = {
       break: () => parts.return(),
@@ -70,7 +79,8 @@ export async function round(model, known, seed, dispose) {
         for (;;) {
           const step = await parts.next();
           if (step.done) {
-            must(step.value === undefined ? mine.left : step.value === 'length' && ids.length === most && (mine.left || text === wholeText.slice(0, text.length)), `ended: ${step.value}`);
+            must(step.value === undefined ? mine.left : step.value === 'length' && ids.length === most && (
+              mine.left || text === wholeText.slice(0, text.length)), `ended: ${step.value}`);
             if (!mine.left) must(text.length && ids.length === most, 'an answer is too short');
             break;
           }
@@ -95,7 +105,8 @@ export async function round(model, known, seed, dispose) {
   const actions = [
     answer, answer, answer,
     () => settle('saving', model.saveSession(), bytes => sessions.push(bytes)),
-    () => settle('loading', sessions.length ? model.loadSession(sessions[below(sessions.length)]) : model.stats()),
+    () => settle('loading', sessions.length ? model.loadSession(sessions[below(sessions.length)])
+      : model.stats()),
     () => settle('small calls', small(model), text => must(text === known.small, text)),
   ];
   for (let n = 4 + below(10); n; n--) {
@@ -108,7 +119,9 @@ export async function round(model, known, seed, dispose) {
     answer();
   }
   let timer;
-  const hang = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`never settled: ${[...open].join(', ')}`)), HANG_MS); });
+  const hang = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`never settled: ${[...open].join(', ')}`)), HANG_MS);
+  });
   try {
     await Promise.race([Promise.all(jobs), hang]);
   } finally {

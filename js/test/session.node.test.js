@@ -16,30 +16,36 @@ before(async () => {
 });
 after(() => model.dispose());
 
-const code = wanted => error => error instanceof QsfError && error.code === wanted && error.message.length > 10;
+const code = wanted => error => error instanceof QsfError && error.code === wanted
+  && error.message.length > 10;
 
 test('a loaded session is not computed again', async () => {
   const other = await load(QSF, {threads: 2, contextLength: 256});
   assert.equal(await other.loadSession(session), (await model.stats()).cachedTokens);
   assert.deepEqual((await answer(other)).ids, first.ids);
   assert.ok((await other.stats()).promptTokens <= 1);
-  const talk = [...QUESTION, {role: 'assistant', content: first.text}, {role: 'user', content: 'And of Spain?'}];
+  const talk = [...QUESTION, {role: 'assistant', content: first.text},
+    {role: 'user', content: 'And of Spain?'}];
   const before = await other.stats();
-  assert.match((await collect(other.chat(talk, {temperature: 0, maxTokens: 16}))).text, /capital.*Spain|Spain.*capital/);
+  assert.match((await collect(other.chat(talk, {temperature: 0, maxTokens: 16}))).text,
+    /capital.*Spain|Spain.*capital/);
   assert.ok((await other.stats()).promptTokens - before.promptTokens < 40);
   await other.dispose();
 });
 test('anything else is refused, and the model works on', async () => {
   const spoil = (at, bytes = session.slice()) => { bytes[at] ^= 4; return bytes; };
   const kept = (await model.stats()).cachedTokens;
-  for (const bad of [new Uint8Array(0), new Uint8Array(1000), session.subarray(0, -1), spoil(9), spoil(70), spoil(session.length >> 1), spoil(session.length - 1)])
+  for (const bad of [new Uint8Array(0), new Uint8Array(1000), session.subarray(0, -1), spoil(9), spoil(70),
+    spoil(session.length >> 1), spoil(session.length - 1)])
     await assert.rejects(model.loadSession(bad), code('CORRUPT'));
-  for (const bad of [undefined, 'session', [1, 2]]) await assert.rejects(model.loadSession(bad), code('ARGUMENT'));
+  for (const bad of [undefined, 'session', [1, 2]])
+    await assert.rejects(model.loadSession(bad), code('ARGUMENT'));
   assert.equal((await model.stats()).cachedTokens, kept);
   assert.deepEqual((await answer(model)).ids, first.ids);
 });
 test('it belongs to its model, kind of keys and length', async () => {
-  for (const [file, options, wanted] of [[GGUF, {}, 'ARGUMENT'], [QSF, {kv: 'f16'}, 'ARGUMENT'], [QSF, {contextLength: 32}, 'FULL']]) {
+  for (const [file, options, wanted] of [[GGUF, {}, 'ARGUMENT'], [QSF, {kv: 'f16'}, 'ARGUMENT'],
+      [QSF, {contextLength: 32}, 'FULL']]) {
     const other = await load(file, {threads: 1, contextLength: 128, ...options});
     await assert.rejects(other.loadSession(session), code(wanted));
     await other.dispose();
@@ -59,7 +65,8 @@ test('not while an answer is under way', async () => {
   assert.ok(await model.loadSession(session) > 10);
 });
 test('the native program reads it, and the other way round', async () => {
-  const file = join(WORK, 'native.session'), run = [process.env.QSF_TEST_RUN, ['-m', QSF, '-p', QUESTION[0].content, '--temp', '0', '-n', '24', '--json', '-v', '--session', file]];
+  const file = join(WORK, 'native.session'), run = [process.env.QSF_TEST_RUN,
+    ['-m', QSF, '-p', QUESTION[0].content, '--temp', '0', '-n', '24', '--json', '-v', '--session', file]];
   await rm(file, {force: true});
   execFileSync(...run);
   const count = await model.loadSession(await readFile(file));

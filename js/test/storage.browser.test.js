@@ -1,4 +1,5 @@
-/* Models behind a URL in pages of real Chromium: stored, gone on with after a reload, shared by tabs, without room, from other origins.
+/* Models behind a URL in pages of real Chromium: stored, gone on with after a reload, shared by
+ * tabs, without room, from other origins.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdtemp, rm, writeFile} from 'node:fs/promises';
@@ -17,7 +18,8 @@ before(async () => {
   wanted = nativeTokens(QSF, 24);
   folder = await mkdtemp(join(tmpdir(), 'qsf-page-'));
   await writeFile(join(folder, 'index.html'), '<!doctype html><title>test</title>');
-  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox']});
+  browser = await chromium.launch({executablePath: process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox']});
 });
 after(async () => {
   await browser?.close();
@@ -33,14 +35,17 @@ async function visit({url, options, messages, abortAt}) {
     if (p.loaded > abortAt) stop.abort();
   };
   try {
-    const model = await load(url, {threads: 2, contextLength: 512, ...options, onProgress, signal: stop.signal});
+    const model = await load(url, {threads: 2, contextLength: 512, ...options, onProgress,
+      signal: stop.signal});
     if (abortAt) {
       await new Promise(resolve => { stop.signal.addEventListener('abort', resolve); });
       globalThis.left = model;                  // the page is closed or reloaded with all of it at work
       return {entries: await cache.list()};
     }
     const ids = [];
-    for await (const text of model.chat(messages, {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)})) void text;
+    for await (const text of model.chat(messages,
+      {temperature: 0, maxTokens: 24, onToken: id => ids.push(id)}))
+      void text;
     const result = {ids, info: {...model.info}, stats: await model.stats(), last: loads.at(-1)};
     await model.dispose();
     return {...result, entries: await cache.list()};
@@ -54,7 +59,10 @@ for (const isolation of [true, false])
   describe(isolation ? 'an isolated page' : 'a page without isolation', () => {
     const CORS = {'access-control-allow-origin': '*'};
     let pages, context, cors = CORS;
-    before(async () => { pages = await serve([['/', folder], ['/js', PACKAGE]], {isolation, csp: "default-src 'self'; connect-src *; script-src 'self' 'wasm-unsafe-eval'"}); });
+    before(async () => {
+      pages = await serve([['/', folder], ['/js', PACKAGE]],
+        {isolation, csp: "default-src 'self'; connect-src *; script-src 'self' 'wasm-unsafe-eval'"});
+    });
     after(() => { pages.closeAllConnections(); pages.close(); });
     beforeEach(async t => {
       cors = CORS;
@@ -65,14 +73,16 @@ for (const isolation of [true, false])
       await page.goto(`http://127.0.0.1:${pages.address().port}/`);
       return page;
     };
-    /** Runs body with a model server of another origin; hold: where its first answer stops, until when. */
+    /** Runs body with a model server of another origin; hold: where its first answer
+     * stops, until when. */
     async function served(rate, body, hold) {
       const server = await fileServer(QSF, (request, response, {send, ranged}) => {
         send({headers: cors, rate: ranged ? Infinity : rate, hold: ranged ? undefined : hold});
         return true;
       });
       try {
-        await body(server, (page, more) => page.evaluate(visit, {url: server.url, messages: QUESTION, ...more}));
+        await body(server, (page, more) => page.evaluate(visit,
+          {url: server.url, messages: QUESTION, ...more}));
       } finally {
         server.close();
         await context.close();

@@ -1,4 +1,5 @@
-/* A model so small that hundreds of answers take a second: random weights, a vocabulary of single characters, as a GGUF file.
+/* A model so small that hundreds of answers take a second: random weights, a vocabulary of single
+ * characters, as a GGUF file.
  * SPDX-License-Identifier: MIT */
 
 /** Numbers from 0 to 1, the same for the same seed (mulberry32). */
@@ -16,15 +17,19 @@ const U32 = 4, I32 = 5, F32 = 6, STRING = 8, ARRAY = 9;
 /** layers: each of them takes 168 KB. */
 export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
   const embedding = 64, forward = 128, next = random(seed);
-  const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581', ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
-  const types = tokens.map((_, i) => (i === 0 ? 2 : i < 3 ? 3 : i === 3 ? 6 : 1));       // unknown, control, byte, normal
+  const tokens = ['<unk>', '<s>', '</s>', '<0x0A>', '\u2581',
+    ...Array.from({length: 94}, (_, i) => String.fromCharCode(33 + i))];
+  // unknown, control, byte, normal
+  const types = tokens.map((_, i) => (i === 0 ? 2 : i < 3 ? 3 : i === 3 ? 6 : 1));
   const tensors = [];
   const tensor = (name, columns, rows, width) => tensors.push({name, dims: rows ? [columns, rows] : [columns],
-    values: Float32Array.from({length: columns * (rows ?? 1)}, () => (width === undefined ? 1 : (2 * next() - 1) * width))});
+    values: Float32Array.from({length: columns * (rows ?? 1)},
+      () => (width === undefined ? 1 : (2 * next() - 1) * width))});
   tensor('token_embd.weight', embedding, tokens.length, 1);
   for (let i = 0; i < layers; i++) {
     tensor(`blk.${i}.attn_norm.weight`, embedding);
-    for (const name of ['q', 'k', 'v', 'output']) tensor(`blk.${i}.attn_${name}.weight`, embedding, embedding, 0.4);
+    for (const name of ['q', 'k', 'v', 'output'])
+      tensor(`blk.${i}.attn_${name}.weight`, embedding, embedding, 0.4);
     tensor(`blk.${i}.ffn_norm.weight`, embedding);
     for (const name of ['gate', 'up']) tensor(`blk.${i}.ffn_${name}.weight`, embedding, forward, 0.3);
     tensor(`blk.${i}.ffn_down.weight`, forward, embedding, 0.3);
@@ -32,10 +37,15 @@ export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
   tensor('output_norm.weight', embedding);
   tensor('output.weight', embedding, tokens.length, 1);
   const keys = [
-    ['general.architecture', STRING, 'llama'], ['general.name', STRING, 'tiny'], ['llama.context_length', U32, context], ['llama.embedding_length', U32, embedding],
-    ['llama.block_count', U32, layers], ['llama.feed_forward_length', U32, forward], ['llama.attention.head_count', U32, 2], ['llama.attention.head_count_kv', U32, 2],
-    ['llama.rope.dimension_count', U32, 32], ['llama.attention.layer_norm_rms_epsilon', F32, 1e-5], ['tokenizer.ggml.model', STRING, 'llama'],
-    ['tokenizer.ggml.tokens', ARRAY, tokens, STRING], ['tokenizer.ggml.scores', ARRAY, tokens.map(() => 0), F32], ['tokenizer.ggml.token_type', ARRAY, types, I32],
+    ['general.architecture', STRING, 'llama'], ['general.name', STRING, 'tiny'],
+    ['llama.context_length', U32, context], ['llama.embedding_length', U32, embedding],
+    ['llama.block_count', U32, layers], ['llama.feed_forward_length', U32, forward],
+    ['llama.attention.head_count', U32, 2], ['llama.attention.head_count_kv', U32, 2],
+    ['llama.rope.dimension_count', U32, 32], ['llama.attention.layer_norm_rms_epsilon', F32, 1e-5],
+    ['tokenizer.ggml.model', STRING, 'llama'],
+    ['tokenizer.ggml.tokens', ARRAY, tokens, STRING],
+    ['tokenizer.ggml.scores', ARRAY, tokens.map(() => 0), F32],
+    ['tokenizer.ggml.token_type', ARRAY, types, I32],
     ['tokenizer.ggml.bos_token_id', U32, 1], ['tokenizer.ggml.eos_token_id', U32, 2],
   ];
 
@@ -52,7 +62,8 @@ export function tinyModel({layers = 2, seed = 1, context = 256} = {}) {
     u64(bytes.length);
     put(bytes);
   };
-  const one = (type, value) => (type === STRING ? string(value) : numbers([value], {[U32]: Uint32Array, [I32]: Int32Array, [F32]: Float32Array}[type]));
+  const one = (type, value) => (type === STRING ? string(value)
+    : numbers([value], {[U32]: Uint32Array, [I32]: Int32Array, [F32]: Float32Array}[type]));
   const align = () => put(new Uint8Array(-length & 31));
   put(new TextEncoder().encode('GGUF'));
   numbers([3], Uint32Array);

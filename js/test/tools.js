@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT
  *
  * QSF_TEST_PACKAGE   the installed package's folder        QSF_TEST_QSF, QSF_TEST_GGUF   models
- * QSF_TEST_RUN       the native qsf-run, for its tokens    QSF_TEST_WORK                 a folder to write to */
+ *  QSF_TEST_RUN        the native qsf-run, for its tokens QSF_TEST_WORK a folder to write to */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {once} from 'node:events';
@@ -17,7 +17,8 @@ function need(name) {
   if (!value) throw new Error(`${name} is not set; tests/suites/js.sh sets everything that these tests need`);
   return value;
 }
-export const PACKAGE = need('QSF_TEST_PACKAGE'), QSF = need('QSF_TEST_QSF'), GGUF = need('QSF_TEST_GGUF'), WORK = need('QSF_TEST_WORK');
+export const PACKAGE = need('QSF_TEST_PACKAGE'), QSF = need('QSF_TEST_QSF'), GGUF = need('QSF_TEST_GGUF'),
+  WORK = need('QSF_TEST_WORK');
 export const packaged = file => join(PACKAGE, file);
 export const {cache, estimate, load, QsfError} = await import(pathToFileURL(packaged('node.js')));
 
@@ -33,7 +34,8 @@ export const QUESTION = [{role: 'user', content: 'What is the capital of France?
 
 /** The native program's greedy tokens for QUESTION. */
 export const nativeTokens = (model, n, more = []) =>
-  JSON.parse(execFileSync(need('QSF_TEST_RUN'), ['-m', model, '-p', QUESTION[0].content, '--temp', '0', '-n', String(n), '--json', ...more])).ids;
+  JSON.parse(execFileSync(need('QSF_TEST_RUN'),
+    ['-m', model, '-p', QUESTION[0].content, '--temp', '0', '-n', String(n), '--json', ...more])).ids;
 
 /** The answer as text, tokens and the reason of its end. */
 export async function collect(tokens, ids = []) {
@@ -43,12 +45,15 @@ export async function collect(tokens, ids = []) {
 }
 export async function answer(model, options = {}) {
   const ids = [];
-  return collect(model.chat(QUESTION, {temperature: 0, maxTokens: 24, ...options, onToken: id => ids.push(id)}), ids);
+  return collect(model.chat(QUESTION, {temperature: 0, maxTokens: 24, ...options,
+    onToken: id => ids.push(id)}), ids);
 }
 
 /**
- * Serves one file as a good server does: 200, or 206 for a range.  spoil(request, response, {n, ranged, start, end, size, send}) may answer instead and says so by
- * true; n counts requests; send(part) is the rest of a good answer with part's fields in place of its own: {status, headers, bytes: how many, rate: bytes a second}.
+ * Serves one file as a good server does: 200, or 206 for a range. spoil(request, response, {n,
+ * ranged, start, end, size, send}) may answer instead and says so by true; n counts requests;
+ * send(part) is the rest of a good answer with part's fields in place of its own: {status, headers,
+ * bytes: how many, rate: bytes a second}.
  */
 export async function fileServer(file, spoil = () => false) {
   const {size} = await stat(file);
@@ -56,11 +61,15 @@ export async function fileServer(file, spoil = () => false) {
   let sent = 0;
   const server = createServer((request, response) => {
     const found = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''), ranged = !!found;
-    const start = found ? Number(found[1]) : 0, end = found?.[2] ? Math.min(Number(found[2]), size - 1) : size - 1;
+    const start = found ? Number(found[1]) : 0,
+      end = found?.[2] ? Math.min(Number(found[2]), size - 1) : size - 1;
     const wanted = end - start + 1;
-    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = wanted, rate = Infinity, hold} = {}) => {
-      const own = {'content-length': wanted, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT', ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
-      const all = Object.fromEntries(Object.entries({...own, ...headers}).filter(([, value]) => value !== undefined));
+    const send = ({status = ranged ? 206 : 200, headers = {}, bytes = wanted, rate = Infinity, hold} =
+        {}) => {
+      const own = {'content-length': wanted, etag: '"one"', 'last-modified': 'Wed, 01 Oct 2025 00:00:00 GMT',
+        ...(status === 206 && {'content-range': `bytes ${start}-${end}/${size}`})};
+      const all = Object.fromEntries(Object.entries({...own, ...headers})
+        .filter(([, value]) => value !== undefined));
       response.writeHead(status, all);
       void pour(createReadStream(file, {start, end: start + bytes - 1}), response, {rate, hold},
         n => { sent += n; })
@@ -80,8 +89,8 @@ export async function fileServer(file, spoil = () => false) {
   };
 }
 
-/* A stream's bytes to a response, not faster than rate or than they are taken; from byte hold.at on they wait
- * for hold.until. */
+/* A stream's bytes to a response, not faster than rate or than they are taken; from byte hold.at on
+ * they wait for hold.until. */
 async function pour(stream, response, {rate, hold}, count) {
   const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
   let due = performance.now(), at = 0;
@@ -95,7 +104,8 @@ async function pour(stream, response, {rate, hold}, count) {
     at += part.length;
     if (!response.write(part)) {
       const either = new AbortController(), {signal} = either;
-      await Promise.race([once(response, 'drain', {signal}), once(response, 'close', {signal})]).catch(() => {});
+      await Promise.race([once(response, 'drain', {signal}), once(response, 'close', {signal})])
+        .catch(() => {});
       either.abort();
     }
     due += part.length / rate * 1000;

@@ -17,7 +17,8 @@ const tiny = tinyModel();
 
 /* The engine's worker without a worker: its messages take a random time, in order each way. */
 async function inOneThread(seed) {
-  const {loadIn} = await imported('model.js'), {serve} = await imported('serve.js'), module = await WebAssembly.compile(await readFile(packaged('qsf-simd.wasm')));
+  const {loadIn} = await imported('model.js'), {serve} = await imported('serve.js'),
+    module = await WebAssembly.compile(await readFile(packaged('qsf-simd.wasm')));
   const next = random(seed);
   const startWorker = () => {
     let hear, gone = false;
@@ -31,7 +32,8 @@ async function inOneThread(seed) {
         });
       };
     };
-    const take = serve({post: way(m => hear(m)), compile: async () => module, canShare: false, processors: 1});
+    const take = serve({post: way(m => hear(m)), compile: async () => module, canShare: false,
+      processors: 1});
     return {post: way(take), onMessage(fn) { hear = fn; }, onFailure() {}, terminate() { gone = true; }};
   };
   return options => loadIn(startWorker, {bytes: tiny}, {threads: 1, relaxed: false, ...options});
@@ -43,7 +45,8 @@ describe('answers, sessions and small calls in random order', () => {
     t.diagnostic(`seed ${seed}`);
     await rounds(await inOneThread(seed), 400, seed);
   });
-  for (const [name, options, layers] of [['one thread', {threads: 1, batch: 16}, 2], ['two threads', {threads: 2}, 2], ['layers stream', {threads: 1, memory: 2.4, batch: 16}, 6]])
+  for (const [name, options, layers] of [['one thread', {threads: 1, batch: 16}, 2],
+    ['two threads', {threads: 2}, 2], ['layers stream', {threads: 1, memory: 2.4, batch: 16}, 6]])
     test(`40 rounds in a worker, ${name}`, {timeout: 120_000}, async t => {
       const path = join(WORK, `tiny-${layers}.gguf`);
       await writeFile(path, tinyModel({layers}));
@@ -71,7 +74,8 @@ describe('whoever comes while the model is in use', () => {
       const stop = new AbortController(), left = await running(stop.signal);
       stop.abort();
       const first = collect(model.generate('Twice', SHORT));
-      await assert.rejects(collect(model.generate('Thrice', SHORT)), code('BUSY', /read it to its end, or leave/));
+      await assert.rejects(collect(model.generate('Thrice', SHORT)),
+        code('BUSY', /read it to its end, or leave/));
       assert.equal((await first).text, alone);
       await assert.rejects(left.next(), {name: 'AbortError'});
     }
@@ -87,7 +91,8 @@ describe('whoever comes while the model is in use', () => {
   test('sessions and answers wait for a session, and for an answer that was left', async () => {
     const left = await running();
     void left.return();
-    const saved = model.saveSession(), again = model.saveSession(), answer = collect(model.generate('Twice', SHORT));
+    const saved = model.saveSession(), again = model.saveSession(),
+      answer = collect(model.generate('Twice', SHORT));
     await assert.rejects(model.saveSession(), code('BUSY'));
     assert.deepEqual(await again, await saved);
     assert.equal((await answer).text, alone);
@@ -104,7 +109,8 @@ describe('whoever comes while the model is in use', () => {
     const answer = model.generate('x'.repeat(200), {maxTokens: 1}), first = answer.next();
     assert.deepEqual(await answer.return('gone'), {done: true, value: 'gone'});
     assert.deepEqual(await first, {done: true, value: undefined});
-    const other = model.generate('x'.repeat(200), {maxTokens: 1}), second = other.next(), reason = new Error('enough');
+    const other = model.generate('x'.repeat(200), {maxTokens: 1}), second = other.next(),
+      reason = new Error('enough');
     await assert.rejects(other.throw(reason), reason);
     assert.deepEqual(await second, {done: true, value: undefined});
   });
@@ -122,7 +128,8 @@ describe('whoever comes while the model is in use', () => {
   test('hears of the end of the model, also where it waits for its turn', async () => {
     const other = await load(tiny, {threads: 1}), left = await running(undefined, other);
     void left.return();
-    const waiting = [collect(other.generate('Twice', LONG)), other.saveSession(), other.stats()].map(one => one.catch(error => error));
+    const waiting = [collect(other.generate('Twice', LONG)), other.saveSession(), other.stats()]
+      .map(one => one.catch(error => error));
     await other.dispose();
     const heard = await Promise.all(waiting);
     for (const error of heard.slice(0, 1)) code('DISPOSED')(error);

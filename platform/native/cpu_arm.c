@@ -1,4 +1,5 @@
-/* What a 64-bit ARM processor can do, as Linux, macOS and Windows tell it.  NEON is part of the base.
+/* What a 64-bit ARM processor can do, as Linux, macOS and Windows tell it.  NEON is part of the
+ * base.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

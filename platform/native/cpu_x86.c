@@ -28,7 +28,8 @@ uint32_t native_cpu_features(void *user)
         ecx7 = c;
         if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) eax71 = a;
     }
-    const uint32_t sse42 = 1u << 9 | 1u << 19 | 1u << 20 | 1u << 23;         /* SSSE3, SSE4.1, SSE4.2, POPCNT */
+    /* SSSE3, SSE4.1, SSE4.2, POPCNT */
+    const uint32_t sse42 = 1u << 9 | 1u << 19 | 1u << 20 | 1u << 23;
     if (!cpu_all(ecx1, sse42)) return has;
     has |= QSF_CPU_SSE42;
     if (ecx1 & 1u << 1) has |= QSF_CPU_PCLMUL;

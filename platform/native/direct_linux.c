@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Through /proc it is the same file, whatever has the path by now.  A file system that refuses does so here: tmpfs when opening, others with the
- * first read. */
+/* Through /proc it is the same file, whatever has the path by now.  A file system that refuses does
+ * so here: tmpfs when opening, others with the first read. */
 int native_direct_open(int fd)
 {
     char name[64];
@@ -54,7 +54,8 @@ static uint64_t direct_group_limit(void)
         const char *group = !strncmp(line, "0::", 3) ? line + 3 : old ? strstr(line, ":memory:") + 8 : NULL;
         if (!group) continue;
         line[strcspn(line, "\n")] = 0;
-        snprintf(path, sizeof path, old ? "/sys/fs/cgroup/memory%s/memory.limit_in_bytes" : "/sys/fs/cgroup%s/memory.max", group);
+        snprintf(path, sizeof path, old ? "/sys/fs/cgroup/memory%s/memory.limit_in_bytes"
+                 : "/sys/fs/cgroup%s/memory.max", group);
         const uint64_t limit = direct_number(path, "");
         if (limit < least) least = limit;
     }

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The flag belongs to all descriptors of one opening, so the file is opened once more: by its name, under which another may lie by now. */
+/* The flag belongs to all descriptors of one opening, so the file is opened once more: by its name,
+ * under which another may lie by now. */
 int native_direct_open(int fd)
 {
     char name[MAXPATHLEN];
@@ -16,7 +17,9 @@ int native_direct_open(int fd)
     if (fcntl(fd, F_GETPATH, name) == -1) return -1;
     const int direct = open(name, O_RDONLY | O_CLOEXEC);
     if (direct < 0) return -1;
-    if (!fstat(fd, &was) && !fstat(direct, &is) && was.st_dev == is.st_dev && was.st_ino == is.st_ino && fcntl(direct, F_NOCACHE, 1) != -1) return direct;
+    if (!fstat(fd, &was) && !fstat(direct, &is) && was.st_dev == is.st_dev && was.st_ino == is.st_ino
+        && fcntl(direct, F_NOCACHE, 1) != -1)
+        return direct;
     close(direct);
     return -1;
 }

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Shorter reads go through the page cache wherever the file is: rows of the embedding, which come again. */
+/* Shorter reads go through the page cache wherever the file is:
+ * rows of the embedding, which come again. */
 #define FILE_DIRECT_LEAST ((size_t)256 << 10)
 
 typedef struct file_way {
@@ -24,7 +25,8 @@ struct qsf_file {
     struct timespec written;               /* when, as it was opened */
     bool     regular;
     pthread_mutex_t lock;                  /* over the ways that follow, which native_read_by may change */
-    file_way cached, straight, unaligned;  /* through the page cache; past it, for aligned reads and for others (which may be one) */
+    /* through the page cache; past it, for aligned reads and for others (which may be one) */
+    file_way cached, straight, unaligned;
 };
 
 /* The order of trying.  The last one works everywhere. */
@@ -68,14 +70,16 @@ static qsf_status file_measure(qsf_file *f)
     return QSF_OK;
 }
 
-/* Somebody wrote to it, cut it or made it longer: what was read belongs to another file than what was read before. */
+/* Somebody wrote to it, cut it or made it longer: what was read belongs to another file than what
+ * was read before. */
 static bool file_changed(const qsf_file *f)
 {
     struct stat s;
     if (!f->regular) return false;
     if (fstat(f->fd, &s)) return true;
     const struct timespec now = file_written(&s);
-    return (uint64_t)s.st_size != f->length || now.tv_sec != f->written.tv_sec || now.tv_nsec != f->written.tv_nsec;
+    return (uint64_t)s.st_size != f->length || now.tv_sec != f->written.tv_sec
+        || now.tv_nsec != f->written.tv_nsec;
 }
 
 qsf_status native_open(void *user, const char *path, qsf_file **out)
@@ -86,7 +90,8 @@ qsf_status native_open(void *user, const char *path, qsf_file **out)
     if (!f) return QSF_E_MEMORY;
     qsf_status st;
     f->direct = -1;
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* without O_NONBLOCK a pipe waits here for its writer */
+    /* without O_NONBLOCK a pipe waits here for its writer */
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
         st = file_status_of(errno);
         goto fail;
@@ -161,7 +166,9 @@ fail:
 
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
 {
-    static const native_reader *const readers[] = { [QSF_IO_URING] = &native_reader_uring, [QSF_IO_PREAD] = &native_reader_pread, [QSF_IO_MMAP] = &native_reader_mmap };
+    static const native_reader *const readers[] = { [QSF_IO_URING] = &native_reader_uring,
+                                                    [QSF_IO_PREAD] = &native_reader_pread,
+                                                    [QSF_IO_MMAP] = &native_reader_mmap };
     qsf_status st = QSF_OK;
     (void)user;
     *how = NULL;
@@ -169,7 +176,9 @@ qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, cons
     if (io != QSF_IO_AUTO) st = file_read_by(f, readers[io]);
     const bool pays = io == QSF_IO_AUTO ? f->length > native_free_memory() / 2 : io != QSF_IO_MMAP;
     if (!st && streams && pays && f->direct < 0) file_go_direct(f, f->cached.reader);
-    if (!st) *how = f->direct < 0 ? f->cached.reader->name : f->straight.reader == &native_reader_uring ? "io_uring, direct" : "pread, direct";
+    if (!st)
+        *how = f->direct < 0 ? f->cached.reader->name : f->straight.reader == &native_reader_uring
+            ? "io_uring, direct" : "pread, direct";
     pthread_mutex_unlock(&f->lock);
     return st;
 }
@@ -180,8 +189,10 @@ qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, si
     *out = NULL;
     if (at > INT64_MAX || len > INT64_MAX - at) return QSF_E_IO;
     pthread_mutex_lock(&f->lock);
-    const bool aligned = at % NATIVE_DIRECT_ALIGN == 0 && len % NATIVE_DIRECT_ALIGN == 0 && (uintptr_t)dst % NATIVE_DIRECT_ALIGN == 0;
-    const file_way w = f->direct < 0 || len < FILE_DIRECT_LEAST ? f->cached : aligned ? f->straight : f->unaligned;
+    const bool aligned = at % NATIVE_DIRECT_ALIGN == 0 && len % NATIVE_DIRECT_ALIGN == 0
+        && (uintptr_t)dst % NATIVE_DIRECT_ALIGN == 0;
+    const file_way w = f->direct < 0 || len < FILE_DIRECT_LEAST ? f->cached : aligned ? f->straight
+        : f->unaligned;
     pthread_mutex_unlock(&f->lock);
     const qsf_status st = w.reader->start(w.state, at, dst, len, out);
     if (!st) (*out)->file = f;

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <windows.h>
 
-#define WINDOWS_DIRECT_LEAST ((size_t)256 << 10)       /* shorter reads go through the cache wherever the file is */
+/* shorter reads go through the cache wherever the file is */
+#define WINDOWS_DIRECT_LEAST ((size_t)256 << 10)
 #define WINDOWS_CHUNK ((size_t)1 << 30)    /* ReadFile counts in 32 bits */
 
-/* One read.  Its parts follow each other, because a count has 32 bits; each ends by its own event. */
+/* One read.  Its parts follow each other, because a count has 32 bits;
+ * each ends by its own event. */
 typedef struct windows_request {
     qsf_read   base;
     OVERLAPPED overlapped;
@@ -23,7 +25,8 @@ typedef struct windows_request {
 } windows_request;
 
 struct qsf_file {
-    HANDLE   handle, direct;               /* direct: past the system's cache; INVALID_HANDLE_VALUE where it is not used */
+    /* direct: past the system's cache; INVALID_HANDLE_VALUE where it is not used */
+    HANDLE   handle, direct;
     uint64_t length;
     CRITICAL_SECTION lock;                 /* over the two lists and direct */
     windows_request *newest, *unused;
@@ -53,7 +56,8 @@ qsf_status native_open(void *user, const char *path, qsf_file **out)
         st = name ? QSF_E_MEMORY : QSF_E_NOT_FOUND;
         goto fail;
     }
-    f->handle = CreateFileW(name, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING, FILE_FLAG_OVERLAPPED, NULL);
+    f->handle = CreateFileW(name, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+                            FILE_FLAG_OVERLAPPED, NULL);
     if (f->handle == INVALID_HANDLE_VALUE) {
         st = windows_status_of(GetLastError());
         goto fail;
@@ -85,7 +89,8 @@ void native_close(void *user, qsf_file *f)
         f->newest = r->older;
         if (r->running) {
             CancelIoEx(r->handle, &r->overlapped);
-            GetOverlappedResult(r->handle, &r->overlapped, &n, TRUE);    /* dst is the caller's again only now */
+            /* dst is the caller's again only now */
+            GetOverlappedResult(r->handle, &r->overlapped, &n, TRUE);
         }
         CloseHandle(r->overlapped.hEvent);
         free(r);
@@ -142,7 +147,8 @@ static qsf_status windows_send(windows_request *r)
     r->overlapped = (OVERLAPPED){ .hEvent = event };
     r->overlapped.Offset = (DWORD)r->at;
     r->overlapped.OffsetHigh = (DWORD)(r->at >> 32);
-    r->running = ReadFile(r->handle, r->dst, (DWORD)(r->len < WINDOWS_CHUNK ? r->len : WINDOWS_CHUNK), NULL, &r->overlapped)
+    r->running = ReadFile(r->handle, r->dst, (DWORD)(r->len < WINDOWS_CHUNK ? r->len : WINDOWS_CHUNK), NULL,
+                          &r->overlapped)
               || GetLastError() == ERROR_IO_PENDING;
     return r->running ? QSF_PENDING : QSF_E_IO;
 }
@@ -175,9 +181,11 @@ qsf_status native_read_start(void *user, qsf_file *f, uint64_t at, void *dst, si
     if (at > INT64_MAX || len > INT64_MAX - at) return QSF_E_IO;
     windows_request *r = windows_new_request(f);
     if (!r) return QSF_E_MEMORY;
-    const bool aligned = at % NATIVE_DIRECT_ALIGN == 0 && len % NATIVE_DIRECT_ALIGN == 0 && (uintptr_t)dst % NATIVE_DIRECT_ALIGN == 0;
+    const bool aligned = at % NATIVE_DIRECT_ALIGN == 0 && len % NATIVE_DIRECT_ALIGN == 0
+        && (uintptr_t)dst % NATIVE_DIRECT_ALIGN == 0;
     EnterCriticalSection(&f->lock);
-    r->handle = aligned && len >= WINDOWS_DIRECT_LEAST && f->direct != INVALID_HANDLE_VALUE ? f->direct : f->handle;
+    r->handle = aligned && len >= WINDOWS_DIRECT_LEAST && f->direct != INVALID_HANDLE_VALUE ? f->direct
+        : f->handle;
     LeaveCriticalSection(&f->lock);
     r->at = at;
     r->dst = dst;
@@ -199,7 +207,8 @@ qsf_status native_read_wait(void *user, qsf_read *r)
     return windows_collect((windows_request *)r, true);
 }
 
-/* Aligned reads go past the cache; through it the system makes most reads wait for their end, overlapped or not. */
+/* Aligned reads go past the cache; through it the system makes most reads wait for their end,
+ * overlapped or not. */
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how)
 {
     MEMORYSTATUSEX memory = { .dwLength = sizeof memory };
@@ -207,8 +216,10 @@ qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, cons
     *how = NULL;
     if (io != QSF_IO_AUTO) return QSF_E_UNSUPPORTED;
     EnterCriticalSection(&f->lock);
-    if (streams && f->direct == INVALID_HANDLE_VALUE && GlobalMemoryStatusEx(&memory) && f->length > memory.ullAvailPhys / 2)
-        f->direct = ReOpenFile(f->handle, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, FILE_FLAG_OVERLAPPED | FILE_FLAG_NO_BUFFERING);
+    if (streams && f->direct == INVALID_HANDLE_VALUE && GlobalMemoryStatusEx(&memory)
+        && f->length > memory.ullAvailPhys / 2)
+        f->direct = ReOpenFile(f->handle, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE,
+                               FILE_FLAG_OVERLAPPED | FILE_FLAG_NO_BUFFERING);
     *how = f->direct == INVALID_HANDLE_VALUE ? "overlapped" : "overlapped, direct";
     LeaveCriticalSection(&f->lock);
     return QSF_OK;

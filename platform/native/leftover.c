@@ -1,4 +1,5 @@
-/* Which names are those of files that a killed process may have left beside the file it was writing.
+/* Which names are those of files that a killed process may have left beside the file it was
+ * writing.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 

@@ -1,4 +1,5 @@
-/* Memory on Linux and macOS: small pieces from malloc, large ones from the system in whole (huge) pages.
+/* Memory on Linux and macOS: small pieces from malloc, large ones from the system in whole (huge)
+ * pages.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -10,7 +11,8 @@
 
 #define MEMORY_HUGE ((size_t)2 << 20)
 
-/* From this size on the system is asked.  The address sanitizer sees overruns and leaks only in malloc's memory. */
+/* From this size on the system is asked.  The address sanitizer sees overruns and leaks only in
+ * malloc's memory. */
 #if defined(__has_feature)
 #  if __has_feature(address_sanitizer)
 #    define MEMORY_MAP_FROM SIZE_MAX
@@ -24,7 +26,8 @@
 
 static size_t memory_page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-/* Reads of huge pages measured a fifth faster than of small ones, but they need an aligned start. */
+/* Reads of huge pages measured a fifth faster than of small ones,
+ * but they need an aligned start. */
 static void *memory_map(size_t size)
 {
     const size_t align = size >= 2 * MEMORY_HUGE ? MEMORY_HUGE : 0;

@@ -1,8 +1,10 @@
-/* What the files of platform/native share.  Included first by each of them, because it chooses the system's interfaces.
+/* What the files of platform/native share.  Included first by each of them, because it
+ * chooses the system's interfaces.
  * SPDX-License-Identifier: MIT
  *
- * Every function here has one prototype and one file a system (`_posix`, `_linux`, `_macos`, `_windows`); files of other
- * systems compile to nothing.  The table that joins them is in native.c. */
+ * Every function here has one prototype and one file a system (`_posix`, `_linux`,
+ * `_macos`, `_windows`); files of other systems compile to nothing.  The table that
+ * joins them is in native.c. */
 #ifndef QSF_NATIVE_H
 #define QSF_NATIVE_H
 
@@ -33,7 +35,7 @@
 #include "base/platform.h"
 
 #if !defined(_WIN32) && !defined(__linux__) && !defined(__APPLE__)
-#  error "platform/native knows Linux, macOS and Windows: add wait_*.c, cpu_*.c and thread_*.c for this system"
+#  error "platform/native knows Linux, macOS, Windows: add wait_*.c, cpu_*.c, thread_*.c for this system"
 #endif
 
 /* ---- files for reading: file_*.c ---- */
@@ -45,11 +47,13 @@ qsf_status native_read_poll(void *user, qsf_read *r);
 qsf_status native_read_wait(void *user, qsf_read *r);
 qsf_status native_read_by(void *user, qsf_file *f, qsf_io io, bool streams, const char **how);
 
-/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c, read_mmap.c).  file_posix.c chooses. */
+/* One way of reading while the caller goes on, one file each (read_uring.c, read_pread.c,
+ * read_mmap.c).  file_posix.c chooses. */
 typedef struct native_reader {
     const char *name;
-    /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place, length and address.  The pread reader takes
-     * the rest, too.  After this only very many reads at once take memory.  QSF_E_UNSUPPORTED: not on this machine, try the next. */
+    /* direct: fd is past the page cache, and only multiples of NATIVE_DIRECT_ALIGN are read: place,
+     * length and address.  The pread reader takes the rest, too.  After this only very many reads
+     * at once take memory.  QSF_E_UNSUPPORTED: not on this machine, try the next. */
     qsf_status (*open)(int fd, bool direct, void **state);
     void       (*close)(void *state);              /* ends running reads first */
     qsf_status (*start)(void *state, uint64_t at, void *dst, size_t len, qsf_read **out);
@@ -75,8 +79,9 @@ qsf_status native_commit(void *user, qsf_out *o);
 void       native_abort(void *user, qsf_out *o);
 qsf_status native_between(void *user, const char *path, char *name, size_t cap);
 void       native_remove(void *user, const char *path);
-/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN: "NAME.PID-N.unmeasured", one that a
- * conversion has written for itself and goes on with (native_between).  PID is the process's number. */
+/* TEMPORARY: "NAME.PID-N.tmp", a file that is being written.  BETWEEN:
+ * "NAME.PID-N.unmeasured", one that a conversion has written for itself and goes on with
+ * (native_between).  PID is the process's number. */
 typedef enum native_leftover { NATIVE_LEFT_NOTHING, NATIVE_LEFT_TEMPORARY,
                                NATIVE_LEFT_BETWEEN } native_leftover;
 native_leftover native_leftover_of(const char *base, const char *name, long *pid);

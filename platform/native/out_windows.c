@@ -1,8 +1,8 @@
 /* Files for writing on Windows: a temporary name beside the last one, flushed, then moved over it.
  * SPDX-License-Identifier: MIT
  *
- * What a killed process has left is removed with the next file of that name: one that is being written cannot
- * be deleted. */
+ * What a killed process has left is removed with the next file of that name: one that is being
+ * written cannot be deleted. */
 #include "native.h"
 
 #if defined(NATIVE_WINDOWS)
@@ -58,7 +58,8 @@ static void out_clear_one(const wchar_t *folder, size_t folder_len, const char *
     free(path);
 }
 
-/* Removes "NAME.PID-N.tmp" of processes that are gone, and what they had between two steps (native.h). */
+/* Removes "NAME.PID-N.tmp" of processes that are gone,
+ * and what they had between two steps (native.h). */
 static void out_clear_windows(const wchar_t *path)
 {
     size_t folder = wcslen(path);
@@ -86,12 +87,14 @@ static qsf_status out_open_windows(qsf_out *o)
     const size_t room = wcslen(o->path) + 48;
     const DWORD there = GetFileAttributesW(o->path);
     if (!*o->path) return QSF_E_NOT_FOUND;
-    if (there != INVALID_FILE_ATTRIBUTES && there & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) return QSF_E_IO;
+    if (there != INVALID_FILE_ATTRIBUTES && there & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE))
+        return QSF_E_IO;
     out_clear_windows(o->path);
     if (!(o->temporary = malloc(room * sizeof *o->temporary))) return QSF_E_MEMORY;
     for (unsigned i = 0; i < 100; i++) {
         swprintf(o->temporary, room, L"%ls.%lu-%u.tmp", o->path, (unsigned long)GetCurrentProcessId(), i);
-        o->handle = CreateFileW(o->temporary, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+        o->handle = CreateFileW(o->temporary, GENERIC_WRITE, 0, NULL, CREATE_NEW,
+                                FILE_ATTRIBUTE_NORMAL, NULL);
         if (o->handle != INVALID_HANDLE_VALUE) return QSF_OK;
         const DWORD e = GetLastError();
         if (e == ERROR_PATH_NOT_FOUND) return QSF_E_NOT_FOUND;
@@ -138,7 +141,8 @@ qsf_status native_commit(void *user, qsf_out *o)
     const bool flushed = FlushFileBuffers(o->handle) != 0;
     const bool closed = CloseHandle(o->handle) != 0;
     o->handle = INVALID_HANDLE_VALUE;
-    if (!flushed || !closed || !MoveFileExW(o->temporary, o->path, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
+    if (!flushed || !closed || !MoveFileExW(o->temporary, o->path,
+                                            MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
         native_abort(user, o);
         return QSF_E_IO;
     }
@@ -173,7 +177,8 @@ qsf_status native_between(void *user, const char *path, char *name, size_t cap)
 {
     (void)user;
     for (unsigned i = 0; i < 100; i++) {
-        const int n = snprintf(name, cap, "%s.%lu-%u.unmeasured", path, (unsigned long)GetCurrentProcessId(), i);
+        const int n = snprintf(name, cap, "%s.%lu-%u.unmeasured", path,
+                               (unsigned long)GetCurrentProcessId(), i);
         if (n < 0 || (size_t)n >= cap) return QSF_E_ARGUMENT;
         const HANDLE h = out_create_new(name);
         if (h != INVALID_HANDLE_VALUE) return CloseHandle(h) ? QSF_OK : QSF_E_IO;

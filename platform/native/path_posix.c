@@ -1,5 +1,5 @@
-/* What a path names, on Linux and macOS: the same file as another one, or something that is no file to read
- * or to write.
+/* What a path names, on Linux and macOS: the same file as another one, or something that is no file
+ * to read or to write.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -48,7 +48,8 @@ static const char *path_kind(mode_t mode)
     return NULL;
 }
 
-/* A new file needs a directory that may be written to.  path may be a link: then it is its target's. */
+/* A new file needs a directory that may be written to.
+ * path may be a link: then it is its target's. */
 static const char *path_why_not_written(const char *path)
 {
     char *target = realpath(path, NULL);

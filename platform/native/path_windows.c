@@ -1,5 +1,5 @@
-/* What a path names, on Windows: the same file as another one, or something that is no file to read or to
- * write.
+/* What a path names, on Windows: the same file as another one, or something that is no file to read
+ * or to write.
  * SPDX-License-Identifier: MIT */
 #include "native.h"
 
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <windows.h>
 
-/* Its volume and number there; directories too.  Nothing of the file is read, so that nobody's sharing stands
- * in the way. */
+/* Its volume and number there; directories too.  Nothing of the file is read, so that nobody's
+ * sharing stands in the way. */
 static bool path_identity(const char *path, BY_HANDLE_FILE_INFORMATION *out)
 {
     wchar_t *name = native_wide(path);

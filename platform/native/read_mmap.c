@@ -1,8 +1,10 @@
-/* Reading from a mapping of the file: the system brings the pages in meanwhile, and they are copied when somebody waits.
+/* Reading from a mapping of the file: the system brings the pages in meanwhile, and they are copied
+ * when somebody waits.
  * SPDX-License-Identifier: MIT
  *
- * A page that cannot be read, because the file was cut or the disk failed, ends a program that touches it (SIGBUS).  So the kernel copies:
- * process_vm_readv from this process to itself says EFAULT instead.  Where that is forbidden, or not Linux, there is no such reader. */
+ * A page that cannot be read, because the file was cut or the disk failed, ends a program that
+ * touches it (SIGBUS).  So the kernel copies: process_vm_readv from this process to itself says
+ * EFAULT instead.  Where that is forbidden, or not Linux, there is no such reader. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -14,9 +16,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define MMAP_CHUNK ((size_t)256 << 10)     /* pages that count as the process's at once, but touching one maps those around it: */
+/* pages that count as the process's at once, but touching one maps those around it: */
+#define MMAP_CHUNK ((size_t)256 << 10)
 #define MMAP_AROUND ((size_t)64 << 10)     /* so many, and */
-#define MMAP_FOLIO ((size_t)2 << 20)       /* up to so many where the page cache has them as one; the plan knows */
+/* up to so many where the page cache has them as one; the plan knows */
+#define MMAP_FOLIO ((size_t)2 << 20)
 
 typedef struct mmap_request {
     qsf_read  base;
@@ -55,11 +59,14 @@ static void mmap_expect(const mmap_state *s, uint64_t at, size_t len)
     (void)madvise(s->map + begin, (size_t)(at + len - begin), MADV_WILLNEED);
 }
 
-/* Pages of [at, at+len), and what has been mapped around them, stay in the page cache, but are no longer counted as ours. */
+/* Pages of [at, at+len), and what has been mapped around them, stay in the page cache, but are no
+ * longer counted as ours. */
 static void mmap_forget(const mmap_state *s, uint64_t at, size_t len)
 {
-    const uint64_t first = at / MMAP_FOLIO * MMAP_FOLIO, last = (at + len + MMAP_FOLIO - 1) / MMAP_FOLIO * MMAP_FOLIO;
-    const uint64_t begin = first ? first - MMAP_AROUND : 0, end = last + MMAP_AROUND < s->length ? last + MMAP_AROUND : s->length;
+    const uint64_t first = at / MMAP_FOLIO * MMAP_FOLIO,
+        last = (at + len + MMAP_FOLIO - 1) / MMAP_FOLIO * MMAP_FOLIO;
+    const uint64_t begin = first ? first - MMAP_AROUND : 0,
+        end = last + MMAP_AROUND < s->length ? last + MMAP_AROUND : s->length;
     (void)madvise(s->map + begin, (size_t)(end - begin), MADV_DONTNEED);
 }
 
@@ -76,7 +83,9 @@ static qsf_status mmap_open(int fd, bool direct, void **state)
 {
     struct stat st;
     uint8_t byte;
-    if (direct || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0 || (uint64_t)st.st_size > SIZE_MAX) return QSF_E_UNSUPPORTED;
+    if (direct || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0
+        || (uint64_t)st.st_size > SIZE_MAX)
+        return QSF_E_UNSUPPORTED;
     mmap_state *s = calloc(1, sizeof *s);
     if (!s) return QSF_E_MEMORY;
     s->length = (size_t)st.st_size;
@@ -143,7 +152,8 @@ static qsf_status mmap_wait(qsf_read *base)
     return st;
 }
 
-/* Whether all pages have come cannot be told for good: polling copies them, and waits for what is missing. */
+/* Whether all pages have come cannot be told for good:
+ * polling copies them, and waits for what is missing. */
 const native_reader native_reader_mmap = { "mmap", mmap_open, mmap_close, mmap_start, mmap_wait, mmap_wait };
 
 #undef MMAP_CHUNK

@@ -1,9 +1,10 @@
-/* Reading beside the caller with pread on a few threads of the file's own: works on every POSIX system.
+/* Reading beside the caller with pread on a few threads of the file's own: works on every POSIX
+ * system.
  * SPDX-License-Identifier: MIT
  *
- * The threads start with the file, so that nothing takes memory later.  Whoever waits for a read that no thread has taken yet
- * does it himself, so that a small read costs no switch between threads, and everything works (one after another) where none
- * can be started. */
+ * The threads start with the file, so that nothing takes memory later.  Whoever waits for a read
+ * that no thread has taken yet does it himself, so that a small read costs no switch between
+ * threads, and everything works (one after another) where none can be started. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX)
@@ -16,7 +17,9 @@
 
 #define PREAD_THREADS 2
 #define PREAD_REQUESTS 64                   /* as many at once need no memory but the file's own */
-#define PREAD_PART ((size_t)512 << 10)      /* past the page cache, what is not aligned comes in such parts, which are moved while they are in the cache */
+/* past the page cache, what is not aligned comes in such parts, which are moved while they are in
+ * the cache */
+#define PREAD_PART ((size_t)512 << 10)
 #define PREAD_EDGE (4 * (size_t)NATIVE_DIRECT_ALIGN)       /* and its ends by way of so much of the stack */
 #define PREAD_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB, macOS refuses more */
 
@@ -61,8 +64,9 @@ static qsf_status pread_whole(int fd, uint64_t at, uint8_t *dst, size_t len)
 
 static size_t pread_least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* As pread_whole past the page cache, which takes whole blocks only, of the file and of memory.  What lies otherwise is read to the first block of
- * its place, and moved; what is left at the ends comes by way of edge. */
+/* As pread_whole past the page cache, which takes whole blocks only, of the file and of memory.
+ * What lies otherwise is read to the first block of its place, and moved; what is left at the ends
+ * comes by way of edge. */
 static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, uint8_t *edge)
 {
     const size_t align = NATIVE_DIRECT_ALIGN;
@@ -76,8 +80,11 @@ static qsf_status pread_direct(int fd, uint64_t at, uint8_t *dst, size_t len, ui
         } else if (lead + skip != align && room >= PREAD_EDGE) {
             want = pread_least(room, PREAD_PART);
         } else {
-            to = edge;                     /* where place and address agree, only up to the next block: from there on it is straight */
-            want = pread_least((lead + len + align - 1) / align * align, lead + skip == align ? align : PREAD_EDGE);
+            /* where place and address agree, only up to the next block: from there on it is
+             * straight */
+            to = edge;
+            want = pread_least((lead + len + align - 1) / align * align,
+                               lead + skip == align ? align : PREAD_EDGE);
         }
         ssize_t n = pread(fd, to, want, (off_t)(at - lead));
         if (n < 0 && errno == EINTR) continue;
@@ -96,7 +103,9 @@ static qsf_status pread_all(const pread_state *s, const pread_request *r)
 {
     uint8_t room[PREAD_EDGE + NATIVE_DIRECT_ALIGN];
     if (!s->direct) return pread_whole(s->fd, r->at, r->dst, r->len);
-    return pread_direct(s->fd, r->at, r->dst, r->len, room + (NATIVE_DIRECT_ALIGN - (uintptr_t)room % NATIVE_DIRECT_ALIGN) % NATIVE_DIRECT_ALIGN);
+    return pread_direct(s->fd, r->at, r->dst, r->len, room + (NATIVE_DIRECT_ALIGN
+                                                              - (uintptr_t)room % NATIVE_DIRECT_ALIGN)
+                                                              % NATIVE_DIRECT_ALIGN);
 }
 
 /* Called with the lock held, which is let go while the bytes come. */
@@ -142,7 +151,9 @@ static void pread_start_threads(pread_state *s)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (s->n_threads < PREAD_THREADS && pthread_create(&s->threads[s->n_threads], NULL, pread_thread, s) == 0) s->n_threads++;
+    while (s->n_threads < PREAD_THREADS && pthread_create(&s->threads[s->n_threads], NULL,
+                                                          pread_thread, s) == 0)
+        s->n_threads++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -202,7 +213,8 @@ static qsf_status pread_start(void *state, uint64_t at, void *dst, size_t len, q
     pthread_mutex_lock(&s->lock);
     pread_request *r = pread_new_request(s);
     if (r) {
-        *r = (pread_request){ { .reader = &native_reader_pread }, s, NULL, r->older, at, dst, len, PREAD_QUEUED, QSF_OK };
+        *r = (pread_request){ { .reader = &native_reader_pread }, s, NULL, r->older, at, dst, len,
+                              PREAD_QUEUED, QSF_OK };
         *s->tail = r;
         s->tail = &r->next;
         pthread_cond_signal(&s->work);
@@ -251,7 +263,8 @@ static qsf_status pread_wait(qsf_read *base)
     return st;
 }
 
-const native_reader native_reader_pread = { "pread", pread_open, pread_close, pread_start, pread_poll, pread_wait };
+const native_reader native_reader_pread =
+    { "pread", pread_open, pread_close, pread_start, pread_poll, pread_wait };
 
 #undef PREAD_THREADS
 #undef PREAD_CHUNK

@@ -1,7 +1,8 @@
 /* Reading beside the caller with io_uring: the kernel does it, without threads of ours.
  * SPDX-License-Identifier: MIT
  *
- * One ring a file.  Containers often forbid io_uring; then opening says so and the next reader is taken. */
+ * One ring a file.  Containers often forbid io_uring; then opening says so and the next
+ * reader is taken. */
 #include "native.h"
 
 #if defined(NATIVE_POSIX) && defined(QSF_HAVE_URING)
@@ -15,7 +16,8 @@
 #define URING_DEPTH 16
 #define URING_REQUESTS 64                  /* as many at once need no memory but the ring's own */
 #define URING_CHUNK ((size_t)1 << 30)      /* Linux ends a single read at 2 GiB */
-#define URING_INLINE ((size_t)64 << 10)    /* longer ones go to a thread of the kernel: cached bytes are copied while sending */
+/* longer ones go to a thread of the kernel: cached bytes are copied while sending */
+#define URING_INLINE ((size_t)64 << 10)
 
 typedef struct uring_request {
     qsf_read     base;
@@ -37,7 +39,8 @@ typedef struct uring_state {
     uring_request  *unused, *waiting;      /* waiting: for a place in the ring */
     uring_request  *newest;
     unsigned        in_flight;
-    bool            watched;               /* a thread sleeps on the ring, without the lock; the others wait for what it collects */
+    /* a thread sleeps on the ring, without the lock; the others wait for what it collects */
+    bool            watched;
     pthread_cond_t  news;                  /* it has */
     uring_request   requests[URING_REQUESTS];
 } uring_state;
@@ -163,7 +166,8 @@ static qsf_status uring_start(void *state, uint64_t at, void *dst, size_t len, q
     pthread_mutex_lock(&s->lock);
     uring_request *r = uring_new_request(s);
     if (r) {
-        *r = (uring_request){ { .reader = &native_reader_uring }, s, NULL, r->older, at, dst, len, len == 0, QSF_OK };
+        *r = (uring_request){ { .reader = &native_reader_uring }, s, NULL, r->older, at, dst, len,
+                              len == 0, QSF_OK };
         if (len) uring_send(s, r);
         *out = &r->base;
     } else {
@@ -221,7 +225,8 @@ static qsf_status uring_wait(qsf_read *base)
     return st;
 }
 
-const native_reader native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll, uring_wait };
+const native_reader native_reader_uring = { "io_uring", uring_open, uring_close, uring_start, uring_poll,
+                                            uring_wait };
 
 #undef URING_DEPTH
 #undef URING_REQUESTS

@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A container's share of time: with more spinning threads than it pays for, all of them are stopped together. */
+/* A container's share of time: with more spinning threads than it pays for,
+ * all of them are stopped together. */
 static uint32_t linux_cpu_quota(void)
 {
     unsigned long long quota, period;
@@ -45,6 +46,7 @@ void native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
 void native_wake32(void *user, uint32_t *word, uint32_t count)
 {
     (void)user;
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT32_MAX ? INT32_MAX : (int)count, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count > INT32_MAX ? INT32_MAX : (int)count,
+                  NULL, NULL, 0);
 }
 #endif

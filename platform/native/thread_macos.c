@@ -17,7 +17,8 @@ uint32_t native_cpu_count(void *user)
     (void)user;
     int fast = 0;
     size_t size = sizeof fast;
-    if (sysctlbyname("hw.perflevel0.logicalcpu", &fast, &size, NULL, 0) == 0 && fast > 0) return (uint32_t)fast;
+    if (sysctlbyname("hw.perflevel0.logicalcpu", &fast, &size, NULL, 0) == 0 && fast > 0)
+        return (uint32_t)fast;
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)n : 1;
 }

@@ -39,14 +39,16 @@ typedef struct usage_range { uint64_t off, len; } usage_range;
 typedef struct usage_stat { uint64_t cached, dirty, writeback, evicted, recently_evicted; } usage_stat;
 enum { USAGE_CACHESTAT = 451 };
 
-/* Older kernels: page by page.  They tell it of a file that is the caller's own only, and call every other one cached whole. */
+/* Older kernels: page by page.  They tell it of a file that is the caller's own only, and call
+ * every other one cached whole. */
 static bool usage_mincore(int fd, uint64_t length, uint64_t *bytes)
 {
     enum { PART = 64 << 20 };
     static const size_t page = 4096;
     unsigned char in[PART / 4096];
     struct stat s;
-    if (sysconf(_SC_PAGESIZE) != (long)page || fstat(fd, &s) || (s.st_uid != geteuid() && geteuid() != 0)) return false;
+    if (sysconf(_SC_PAGESIZE) != (long)page || fstat(fd, &s) || (s.st_uid != geteuid() && geteuid() != 0))
+        return false;
     *bytes = 0;
     for (uint64_t at = 0; at < length; at += PART) {
         const size_t len = (size_t)(length - at < PART ? length - at : PART);

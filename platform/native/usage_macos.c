@@ -10,7 +10,8 @@ bool native_memory_used(void *user, qsf_usage *out)
     (void)user;
     mach_task_basic_info_data_t info;
     mach_msg_type_number_t n = MACH_TASK_BASIC_INFO_COUNT;
-    if (task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &n) != KERN_SUCCESS) return false;
+    if (task_info(mach_task_self(), MACH_TASK_BASIC_INFO, (task_info_t)&info, &n) != KERN_SUCCESS)
+        return false;
     out->resident = info.resident_size;
     out->peak = info.resident_size_max;
     return true;

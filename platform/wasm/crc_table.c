@@ -1,4 +1,5 @@
-/* The tables of core/base/crc.c, made when a module starts: they are a sixteenth of it and do not compress.
+/* The tables of core/base/crc.c, made when a module starts: they are a sixteenth of it and do not
+ * compress.
  * SPDX-License-Identifier: MIT */
 #include "wasm.h"
 

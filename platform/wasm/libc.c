@@ -1,4 +1,5 @@
-/* What the bundled decompressors ask of a C library and never call here: their memory is handed in, and nothing prints.
+/* What the bundled decompressors ask of a C library and never call here: their memory is handed in,
+ * and nothing prints.
  * SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,10 @@
-/* Memory of a WebAssembly module: first fit over a list of holes, and the end of the memory, which grows.
+/* Memory of a WebAssembly module: first fit over a list of holes, and the end of the memory, which
+ * grows.
  * SPDX-License-Identifier: MIT
  *
- * A library's allocator would have to zero what WebAssembly gives zeroed already: here pages that are never used are never touched, and
- * so never take memory of the machine.  Allocations are few and mostly large, so a list will do.  One thread allocates: the engine's. */
+ * A library's allocator would have to zero what WebAssembly gives zeroed already: here pages that
+ * are never used are never touched, and so never take memory of the machine.  Allocations are few
+ * and mostly large, so a list will do.  One thread allocates: the engine's. */
 #include "wasm.h"
 
 #include <string.h>
@@ -41,9 +43,12 @@ static void *heap_from_hole(size_t size)
 static void *heap_from_top(size_t size)
 {
     if (!heap.top) heap.top = heap.used = heap_round((uintptr_t)&__heap_base);
-    const uint64_t end = (uint64_t)heap.top + size, have = (uint64_t)__builtin_wasm_memory_size(0) * HEAP_PAGE;
+    const uint64_t end = (uint64_t)heap.top + size,
+        have = (uint64_t)__builtin_wasm_memory_size(0) * HEAP_PAGE;
     if (end > UINT32_MAX) return NULL;
-    if (end > have && __builtin_wasm_memory_grow(0, (size_t)((end - have + HEAP_PAGE - 1) / HEAP_PAGE)) == SIZE_MAX) return NULL;
+    if (end > have && __builtin_wasm_memory_grow(0, (size_t)((end - have + HEAP_PAGE - 1) / HEAP_PAGE))
+        == SIZE_MAX)
+        return NULL;
     uint8_t *p = (uint8_t *)heap.top;
     if (heap.used > heap.top) memset(p, 0, QSF_MIN(size, heap.used - heap.top));
     heap.top += size;

@@ -1,5 +1,6 @@
-/* Threads of a module whose instances share a memory: JavaScript starts workers before the engine needs them, each of which instantiates
- * the module, takes a stack of its own and waits in a box here for work.
+/* Threads of a module whose instances share a memory: JavaScript starts workers before the engine
+ * needs them, each of which instantiates the module, takes a stack of its own and waits in a box
+ * here for work.
  * SPDX-License-Identifier: MIT
  *
  * Nothing in the module has thread-local data, so a stack is all that tells two threads apart. */
@@ -21,7 +22,8 @@ static struct qsf_thread boxes[THREAD_MOST];
 static uint32_t n_boxes;            /* threads besides the engine's */
 static uint32_t failed;
 
-/* Called where a thread ended by a trap.  Who waits for it hears of it at the end of the waiting time, and traps too. */
+/* Called where a thread ended by a trap.  Who waits for it hears of it at the end of the waiting
+ * time, and traps too. */
 WASM_EXPORT("thread_failed") void wasm_thread_failed(void) { __atomic_store_n(&failed, 1, __ATOMIC_RELEASE); }
 
 void wasm_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns)
@@ -45,7 +47,9 @@ uint32_t wasm_cpu_count(void *user)
 /* Room for n more threads.  Returns how many there are now. */
 WASM_EXPORT("threads") uint32_t wasm_threads(uint32_t n)
 {
-    while (n_boxes < n && n_boxes < THREAD_MOST && (boxes[n_boxes].stack = wasm_mem_alloc(NULL, THREAD_STACK))) n_boxes++;
+    while (n_boxes < n && n_boxes < THREAD_MOST
+           && (boxes[n_boxes].stack = wasm_mem_alloc(NULL, THREAD_STACK)))
+        n_boxes++;
     return n_boxes;
 }
 /* The end of thread i's stack, where its stack pointer begins. */
@@ -85,7 +89,8 @@ qsf_status wasm_thread_start(void *user, void (*fn)(void *arg), void *arg, qsf_t
 
 void wasm_thread_join(void *user, qsf_thread *t)
 {
-    while (__atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == BOX_CALLED) wasm_wait32(user, &t->state, BOX_CALLED, 100000000);
+    while (__atomic_load_n(&t->state, __ATOMIC_ACQUIRE) == BOX_CALLED)
+        wasm_wait32(user, &t->state, BOX_CALLED, 100000000);
     t->state = BOX_FREE;
 }
 #endif

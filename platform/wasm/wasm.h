@@ -1,8 +1,10 @@
-/* What the files of platform/wasm share: memory, threads and files of a module that JavaScript runs.
+/* What the files of platform/wasm share: memory, threads and files of a module that JavaScript
+ * runs.
  * SPDX-License-Identifier: MIT
  *
- * The module is its own: it brings no run time of a toolchain, and imports only what is declared here (js/transport.js has the other side).
- * One instance runs one model.  In the variant with threads all instances share a memory, and only the first one runs the engine. */
+ * The module is its own: it brings no run time of a toolchain, and imports only what is declared
+ * here (js/transport.js has the other side).  One instance runs one model.  In the variant with
+ * threads all instances share a memory, and only the first one runs the engine. */
 #ifndef QSF_WASM_H
 #define QSF_WASM_H
 
@@ -13,8 +15,8 @@
 #define WASM_EXPORT(name) __attribute__((export_name(name)))
 
 /* ---- imports ---- */
-/* Bytes [at, at+len) of the model file to dst.  QSF_OK: done; QSF_PENDING: *state, now QSF_PENDING, becomes the result later;
- * anything else: failed. */
+/* Bytes [at, at+len) of the model file to dst.  QSF_OK: done; QSF_PENDING: *state, now QSF_PENDING,
+ * becomes the result later; anything else: failed. */
 WASM_IMPORT("read") int wasm_js_read(double at, void *dst, size_t len, uint32_t *state);
 /* The read that *state belongs to will not touch dst or *state any more. */
 WASM_IMPORT("cancel") void wasm_js_cancel(uint32_t *state);

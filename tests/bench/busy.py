@@ -5,11 +5,11 @@ SPDX-License-Identifier: MIT
     busy.py MODEL.qsf [--busy 0,1,2,4] [--where native,node,chromium] [--rounds 3] [--before QSF_BENCH]
             [--wasm build/wasm/js] [--llama MODEL.gguf]
 
-Beside each number of busy processes (endless loops) the same answer is measured with one thread, with all, and
-with the default, in turns, so that what else the machine does meets all of them.  native runs qsf-bench; node and
-chromium run the npm package.  --before adds another build's qsf-bench, --llama llama.cpp's llama-bench (compare.py
-builds it).  Prints medians over the rounds: tok/s of the answer and of the prompt, the median and the 99th
-percentile of a token's time, and then what each is held against:
+Beside each number of busy processes (endless loops) the same answer is measured with one thread, with all,
+and with the default, in turns, so that what else the machine does meets all of them. native runs qsf-bench;
+node and chromium run the npm package. --before adds another build's qsf-bench, --llama llama.cpp's
+llama-bench (compare.py builds it). Prints medians over the rounds: tok/s of the answer and of the prompt, the
+median and the 99th percentile of a token's time, and then what each is held against:
 
   idle                 all threads against --before: at least 0.99
   busy, all threads    at least 0.9 of one thread
@@ -45,7 +45,8 @@ def llama(a, threads):
     """No times of single tokens: llama-bench does not tell them."""
     command = [a.llama_bench, "-m", a.llama, "-p", a.prompt, "-n", a.answer, "-r", 1, "-t", threads,
                "-o", "json"]
-    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True,
+    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                       stderr=subprocess.DEVNULL, check=True,
                        text=True)
     speed = {("decode" if row["n_gen"] else "prefill"): row["avg_ts"] for row in json.loads(r.stdout)}
     return {**speed, "median": None, "p99": None}
@@ -82,7 +83,8 @@ def measure(a, k):
                     loop.kill()
                     loop.wait()
             speed = samples[where, name][-1]["decode"]
-            print(f"busy.py: {k} beside, round {round_ + 1}, {where}, {name}: {speed:.1f} tok/s", file=sys.stderr,
+            print(f"busy.py: {k} beside, round {round_ + 1}, {where}, {name}: {speed:.1f} tok/s",
+                  file=sys.stderr,
                   flush=True)
 
     def value(runs, figure):
@@ -114,7 +116,8 @@ def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("model", type=pathlib.Path, help="a QSF file")
     numbers = lambda text: [int(n) for n in text.split(",")]
-    p.add_argument("--busy", type=numbers, default=[0, 1, 2, 4], metavar="N,N", help="busy processes beside: 0,1,2,4")
+    p.add_argument("--busy", type=numbers, default=[0, 1, 2, 4], metavar="N,N",
+                   help="busy processes beside: 0,1,2,4")
     p.add_argument("--where", type=lambda t: t.split(","), default=["native"], help="native, node, chromium")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--prompt", type=int, default=256, help="tokens, 256")
@@ -123,7 +126,8 @@ def arguments():
     p.add_argument("--before", type=pathlib.Path, help="another qsf-bench that has --parts' times of tokens")
     p.add_argument("--wasm", type=pathlib.Path, default=ROOT / "build/wasm/js", help="the package, built")
     cache = pathlib.Path(os.environ.get("QSF_CACHE", pathlib.Path.home() / ".cache" / "qsf"))
-    p.add_argument("--tools", type=pathlib.Path, default=cache / "npm", help="where playwright-core is installed")
+    p.add_argument("--tools", type=pathlib.Path, default=cache / "npm",
+                   help="where playwright-core is installed")
     p.add_argument("--llama", type=pathlib.Path, help="a GGUF file of the same model")
     p.add_argument("--llama-bench", type=pathlib.Path)
     p.add_argument("--check", action="store_true", help="end with an error where a bound is passed")
@@ -145,7 +149,9 @@ def main():
         got = measure(a, k)
         for (where, name), f in got.items():
             times = ["", ""] if f["median"] is None else [f"{f['median']:.2f}", f"{f['p99']:.2f}"]
-            print(f"| {k} | {where} | {name} | {f['decode']:.1f} | {f['prefill']:.0f} | {' | '.join(times)} |", flush=True)
+            print(
+                f"| {k} | {where} | {name} | {f['decode']:.1f} | {f['prefill']:.0f} | {' | '.join(times)} |",
+                flush=True)
         verdicts += [(k, *v) for v in promises(a, k, got)]
     print()
     for k, what, value, bound, good in verdicts:

@@ -1,37 +1,44 @@
 #!/usr/bin/env python3
-"""libqsf against llama.cpp on this machine: builds both where they are not there, runs them in turns, prints ratios.
+"""libqsf against llama.cpp on this machine: builds both where they are not there, runs them in
+turns, prints ratios.
 SPDX-License-Identifier: MIT
 
     compare.py --models A.gguf B.gguf=C.qsf [--threads 2] [--rounds 5]
 
-A.gguf runs in both; B.gguf=C.qsf sets B.gguf in llama.cpp against C.qsf here, a QSF file of the same model.  Each round
-runs llama-bench and qsf-bench once on each model, so that what else the machine does meets both; the order changes from
-round to round.  The ratio is ours to llama.cpp's inside a round; its median, least and most are printed, beside the
-median tok/s of each.  Both programs run with their own defaults (keys and values are f16 there and 8-bit here);
---llama-args and --qsf-args change that.
+A.gguf runs in both; B.gguf=C.qsf sets B.gguf in llama.cpp against C.qsf here, a QSF file of the same model.
+Each round runs llama-bench and qsf-bench once on each model, so that what else the machine does meets both;
+the order changes from round to round. The ratio is ours to llama.cpp's inside a round; its median, least and
+most are printed, beside the median tok/s of each. Both programs run with their own defaults (keys and values
+are f16 there and 8-bit here); --llama-args and --qsf-args change that.
 
-llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid AMX
-that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and the last
-line says so.  It is built from the source archive of the Python package llama-cpp-python, pinned by SHA-256, which pip
-fetches from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and takes some minutes once.
---archive takes one already fetched, --llama-bench a program already built.
+llama.cpp is built for this processor, without what the system does not let programs use (a kernel may forbid
+AMX that the compiler sees), and run once; where it dies of an instruction it is built again with fewer, and
+the last line says so. It is built from the source archive of the Python package llama-cpp-python, pinned by
+SHA-256, which pip fetches from wherever it is configured to; the build lies in $QSF_CACHE (~/.cache/qsf) and
+takes some minutes once. --archive takes one already fetched, --llama-bench a program already built.
 """
-import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics, subprocess
-import sys, tarfile, tempfile
+import argparse, csv, ctypes, hashlib, json, os, pathlib, platform, shlex, shutil, signal, statistics
+import subprocess, sys, tarfile, tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VERSION = "0.3.36"
 SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
 NAME = f"llama_cpp_python-{VERSION}"
-CONFIGURE = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_BUILD_TESTS=OFF",
-             "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_BUILD_TOOLS=ON"]
-# [what the compiler defines, what /proc/cpuinfo says where programs may use it, the option that goes without]
+CONFIGURE = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
+             "-DLLAMA_BUILD_TESTS=OFF",
+             "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_UI=OFF",
+             "-DLLAMA_BUILD_TOOLS=ON"]
+# [what the compiler defines, what /proc/cpuinfo says where programs may use it, the option
+# that goes without]
 INSTRUCTIONS = [("__AMX_TILE__", "amx_tile", "-mno-amx-tile"), ("__AMX_INT8__", "amx_int8", "-mno-amx-int8"),
                 ("__AMX_BF16__", "amx_bf16", "-mno-amx-bf16"), ("__AMX_FP16__", "amx_fp16", "-mno-amx-fp16"),
-                ("__AVX512FP16__", "avx512_fp16", "-mno-avx512fp16"), ("__AVX512BF16__", "avx512_bf16", "-mno-avx512bf16"),
-                ("__AVX512VNNI__", "avx512_vnni", "-mno-avx512vnni"), ("__AVX512VBMI__", "avx512vbmi", "-mno-avx512vbmi"),
+                ("__AVX512FP16__", "avx512_fp16", "-mno-avx512fp16"),
+                ("__AVX512BF16__", "avx512_bf16", "-mno-avx512bf16"),
+                ("__AVX512VNNI__", "avx512_vnni", "-mno-avx512vnni"),
+                ("__AVX512VBMI__", "avx512vbmi", "-mno-avx512vbmi"),
                 ("__AVX512F__", "avx512f", "-mno-avx512f"), ("__AVXVNNI__", "avx_vnni", "-mno-avxvnni"),
-                ("__BMI2__", "bmi2", "-mno-bmi2"), ("__F16C__", "f16c", "-mno-f16c"), ("__FMA__", "fma", "-mno-fma"),
+                ("__BMI2__", "bmi2", "-mno-bmi2"), ("__F16C__", "f16c", "-mno-f16c"),
+                ("__FMA__", "fma", "-mno-fma"),
                 ("__AVX2__", "avx2", "-mno-avx2"), ("__AVX__", "avx", "-mno-avx")]
 
 
@@ -41,9 +48,11 @@ def say(text):
 
 def quietly(*command, **more):
     """Runs what a user need not see; where it fails, shows the end of what it said."""
-    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
+    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                       errors="replace", **more)
     if r.returncode:
-        sys.exit("\n".join(r.stdout.splitlines()[-30:]) + f"\ncompare.py: this failed: {shlex.join(map(str, command))}")
+        sys.exit("\n".join(r.stdout.splitlines()[-30:])
+                 + f"\ncompare.py: this failed: {shlex.join(map(str, command))}")
 
 
 def cache_folder():
@@ -55,7 +64,8 @@ def fetch_archive(folder):
     requirement = folder / "requirements.txt"
     requirement.write_text(f"llama-cpp-python=={VERSION} --hash=sha256:{SHA256}\n")
     say(f"fetching the sources of llama-cpp-python {VERSION}")
-    quietly(sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", "llama-cpp-python",
+    quietly(sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
+            "--no-binary", "llama-cpp-python",
             "--require-hashes", "-r", requirement, "-d", folder)
     return folder / f"{NAME}.tar.gz"
 
@@ -63,13 +73,16 @@ def fetch_archive(folder):
 def unpack(archive, folder):
     """vendor/llama.cpp of the archive, whole or not at all."""
     with open(archive, "rb") as f:
-        digest = hashlib.file_digest(f, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(f.read()).hexdigest()
+        digest = hashlib.file_digest(f, "sha256").hexdigest() if hasattr(hashlib,
+                                                                         "file_digest") else hashlib.sha256(
+                                                                             f.read()).hexdigest()
     if digest != SHA256:
         sys.exit(f"compare.py: {archive}: SHA-256 is {digest}, not {SHA256}")
     prefix = f"{NAME}/vendor/llama.cpp/"
     with tempfile.TemporaryDirectory(dir=folder) as work:
         with tarfile.open(archive) as tar:
-            members = [m for m in tar.getmembers() if m.name.startswith(prefix) and (m.isfile() or m.isdir()) and ".." not in m.name.split("/")]
+            members = [m for m in tar.getmembers() if m.name.startswith(prefix) and (m.isfile() or m.isdir())
+                       and ".." not in m.name.split("/")]
             tar.extractall(work, members=members)
         os.replace(pathlib.Path(work, prefix), folder / "source")
 
@@ -159,7 +172,8 @@ def build_qsf():
 
 
 def call(command):
-    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
+    r = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       errors="replace")
     if r.returncode:
         sys.exit(f"{r.stderr[-2000:]}\ncompare.py: this failed: {shlex.join(map(str, command))}")
     return json.loads(r.stdout)
@@ -172,11 +186,13 @@ def test_name(prompt, decode, depth):
 def run_llama(a, model, threads):
     """{test: tok/s}.  A depth would hold for its prompts too, so depths have calls of their own."""
     speeds = {}
-    calls = [(a.prompts, a.decodes if 0 in a.depths else [0], 0), *[([0], a.decodes, d) for d in a.depths if d]]
+    calls = [(a.prompts, a.decodes if 0 in a.depths else [0], 0),
+             *[([0], a.decodes, d) for d in a.depths if d]]
     for prompts, decodes, depth in calls:
         if not any(prompts) and not any(decodes):
             continue
-        rows = call([a.llama_bench, "-m", model, "-p", ",".join(map(str, prompts)), "-n", ",".join(map(str, decodes)), "-d", depth, "-t", threads,
+        rows = call([a.llama_bench, "-m", model, "-p", ",".join(map(str, prompts)), "-n",
+                     ",".join(map(str, decodes)), "-d", depth, "-t", threads,
                      "-r", 1, "-o", "json", *a.llama_args])
         for r in rows:
             speeds[test_name(r["n_prompt"], r["n_gen"], r["n_depth"])] = r["avg_ts"]
@@ -187,7 +203,8 @@ def run_llama(a, model, threads):
 
 
 def run_qsf(a, model, threads):
-    report = call([a.qsf_bench, model, "-p", ",".join(map(str, a.prompts)), "-n", ",".join(map(str, a.decodes)), "-d", ",".join(map(str, a.depths)),
+    report = call([a.qsf_bench, model, "-p", ",".join(map(str, a.prompts)), "-n",
+                   ",".join(map(str, a.decodes)), "-d", ",".join(map(str, a.depths)),
                    "-t", threads, "-r", 1, "--json", *a.qsf_args])
     a.about.setdefault("libqsf", f"{report['qsf-bench']}, {report['results'][0]['isa']}")
     return {r["test"]: r["median"] for r in report["results"] if r["unit"] == "tok/s"}
@@ -202,20 +219,23 @@ def measure(a):
             for threads in a.threads:
                 say(f"round {round_ + 1} of {a.rounds}: {ours.name}, {threads} threads")
                 both = [(run_llama, theirs), (run_qsf, ours)]
-                got = {run: run(a, model, threads) for run, model in (both if round_ % 2 == 0 else reversed(both))}
+                got = ({run: run(a, model, threads)
+                        for run, model in (both if round_ % 2 == 0 else reversed(both))})
                 for test, speed in got[run_llama].items():
                     if test in got[run_qsf]:
                         samples.setdefault((pair, threads, test), []).append((speed, got[run_qsf][test]))
     return samples
 
 
-COLUMNS = ["llama.cpp runs", "libqsf runs", "threads", "test", "llama.cpp tok/s", "libqsf tok/s", "ratio", "least", "most", "rounds"]
+COLUMNS = ["llama.cpp runs", "libqsf runs", "threads", "test", "llama.cpp tok/s", "libqsf tok/s", "ratio",
+           "least", "most", "rounds"]
 
 
 def rows_of(samples):
     for ((theirs, ours), threads, test), both in samples.items():
         ratios = [q / l for l, q in both]
-        yield [theirs.name, ours.name, threads, test, f"{statistics.median(l for l, _ in both):.1f}", f"{statistics.median(q for _, q in both):.1f}",
+        yield [theirs.name, ours.name, threads, test, f"{statistics.median(l for l, _ in both):.1f}",
+               f"{statistics.median(q for _, q in both):.1f}",
                f"{statistics.median(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}", len(both)]
 
 
@@ -225,7 +245,8 @@ def print_rows(a, rows):
         return
     table = [COLUMNS, *[[str(v) for v in r] for r in rows]]
     width = [max(len(r[i]) for r in table) for i in range(len(COLUMNS))]
-    padded = [[v.ljust(w) if i in (0, 1, 3) else v.rjust(w) for i, (v, w) in enumerate(zip(r, width))] for r in table]
+    padded = [[v.ljust(w) if i in (0, 1, 3) else v.rjust(w) for i, (v, w) in enumerate(zip(r, width))]
+              for r in table]
     if a.markdown:
         padded.insert(1, ["-" * w if i in (0, 1, 3) else "-" * (w - 1) + ":" for i, w in enumerate(width)])
     for r in padded:
@@ -239,19 +260,27 @@ def numbers(text):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--models", nargs="+", metavar="A.gguf[=B.qsf]", help="what to run; without it only llama-bench is built")
+    p.add_argument("--models", nargs="+", metavar="A.gguf[=B.qsf]",
+                   help="what to run; without it only llama-bench is built")
     p.add_argument("--try", dest="tried", type=pathlib.Path, metavar="A.gguf",
                    help="only build llama-bench and run it once on this model")
-    p.add_argument("--threads", type=numbers, default=[os.cpu_count() or 1], metavar="N,N", help="one a processor")
+    p.add_argument("--threads", type=numbers, default=[os.cpu_count() or 1], metavar="N,N",
+                   help="one a processor")
     p.add_argument("--rounds", type=int, default=5, metavar="N", help="5")
-    p.add_argument("--prompts", "-p", type=numbers, default=[512], metavar="N,N", help="prompt lengths, 512; 0 for none")
-    p.add_argument("--decodes", "-n", type=numbers, default=[128], metavar="N,N", help="tokens to generate, 128")
-    p.add_argument("--depths", "-d", type=numbers, default=[0], metavar="N,N", help="positions in the cache before generating, 0")
+    p.add_argument("--prompts", "-p", type=numbers, default=[512], metavar="N,N",
+                   help="prompt lengths, 512; 0 for none")
+    p.add_argument("--decodes", "-n", type=numbers, default=[128], metavar="N,N",
+                   help="tokens to generate, 128")
+    p.add_argument("--depths", "-d", type=numbers, default=[0], metavar="N,N",
+                   help="positions in the cache before generating, 0")
     p.add_argument("--llama-bench", type=pathlib.Path, help="a llama-bench that is built already")
-    p.add_argument("--qsf-bench", type=pathlib.Path, help="else build/release/qsf-bench is brought up to date")
+    p.add_argument("--qsf-bench", type=pathlib.Path,
+                   help="else build/release/qsf-bench is brought up to date")
     p.add_argument("--archive", type=pathlib.Path, help=f"{NAME}.tar.gz, fetched already")
-    p.add_argument("--llama-args", type=shlex.split, default=[], help="further options of llama-bench, such as \"-ctk q8_0 -ctv q8_0 -fa on\"")
-    p.add_argument("--qsf-args", type=shlex.split, default=[], help="further options of qsf-bench, such as \"--isa avx2\"")
+    p.add_argument("--llama-args", type=shlex.split, default=[],
+                   help="further options of llama-bench, such as \"-ctk q8_0 -ctv q8_0 -fa on\"")
+    p.add_argument("--qsf-args", type=shlex.split, default=[],
+                   help="further options of qsf-bench, such as \"--isa avx2\"")
     p.add_argument("--markdown", action="store_true", help="print a Markdown table")
     p.add_argument("--csv", action="store_true", help="print CSV")
     a = p.parse_args()
@@ -276,7 +305,8 @@ def main():
     a.qsf_bench = a.qsf_bench or build_qsf()
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0
     if busy > 0.5:
-        say(f"the machine is busy (load {busy:.1f}); that slows llama.cpp's spinning threads most, so the ratios will mean nothing")
+        say(f"the machine is busy (load {busy:.1f}); that slows llama.cpp's spinning threads most, so the "
+            f"ratios will mean nothing")
     print_rows(a, list(rows_of(measure(a))))
 
 

@@ -1,22 +1,27 @@
 #!/usr/bin/env python3
-"""The memory promise, measured from outside: no process of `qsf-run --ram-budget N` passes N MB and the program's own 4 MB.
+"""The memory promise, measured from outside: no process of `qsf-run --ram-budget N` passes N MB and the
+program's own 4 MB.
 SPDX-License-Identifier: MIT
 
-    memory.py QSF_RUN MODEL... [--budgets 24,64,200,0] [--prompt 512] [--answer 64] [--threads 2] [--cold] [--dd] [--cgroup DIR] [--markdown]
+    memory.py QSF_RUN MODEL... [--budgets 24,64,200,0] [--prompt 512] [--answer 64]
+              [--threads 2] [--cold] [--dd] [--cgroup DIR] [--markdown]
 
-Each budget runs a prompt and an answer; the process's largest resident memory (VmHWM of /proc/PID/status, which counts the program's
-own pages and everything from the first instruction on) is read every few milliseconds.  "least" among the budgets is the smallest
-that the program names; 0 is no budget, whose answer the others must repeat, unless keys and values in fewer bits were announced.  Where the
-context of prompt and answer does not fit a budget, both are shortened to what it leaves where none is asked for, and so is the run without
-a budget that they are compared with.  --cold empties the file's page cache before each run.
+Each budget runs a prompt and an answer; the process's largest resident memory (VmHWM of /proc/PID/status,
+which counts the program's own pages and everything from the first instruction on) is read every few
+milliseconds. "least" among the budgets is the smallest that the program names; 0 is no budget, whose answer
+the others must repeat, unless keys and values in fewer bits were announced. Where the context of prompt and
+answer does not fit a budget, both are shortened to what it leaves where none is asked for, and so is the run
+without a budget that they are compared with. --cold empties the file's page cache before each run.
 
-Where layers stream, an answer without a prompt says what a token's time is, as a part of the larger of two times: of reading its bytes at
-the speed of this run while something was read, and of computing.  1 is all that overlapping can reach; the last line says whether all stayed
-within 1.1.  A machine that does something else besides does not.
+Where layers stream, an answer without a prompt says what a token's time is, as a part of the larger of two
+times: of reading its bytes at the speed of this run while something was read, and of computing. 1 is all
+that overlapping can reach; the last line says whether all stayed within 1.1. A machine that does something
+else besides does not.
 
---dd: MB/s that `dd iflag=direct` reads of the file, before and after.  --cgroup DIR, a directory of a memory controller (v2 or v1) in which
-groups can be made: each run in a group of its own, limited to the budget and 4 MB, with its page cache and what the kernel keeps for it; a run
-that gets no more memory there is killed.  Exit code 1 where a promise of memory or tokens is broken.  Linux only.
+--dd: MB/s that `dd iflag=direct` reads of the file, before and after. --cgroup DIR, a directory of a memory
+controller (v2 or v1) in which groups can be made: each run in a group of its own, limited to the budget and 4
+MB, with its page cache and what the kernel keeps for it; a run that gets no more memory there is killed. Exit
+code 1 where a promise of memory or tokens is broken. Linux only.
 """
 import argparse, json, os, re, subprocess, sys, threading, time
 
@@ -69,14 +74,16 @@ class Group:
 
 def run(program, model, budget, o):
     ids = ",".join(str(100 + i * 37 % 1900) for i in range(o.prompt))
-    command = [program, model, "--raw", "--ids", ids, "-n", str(o.answer), "--ignore-eos", "--temp", "0", "--json", "-v", "-t", str(o.threads)]
+    command = [program, model, "--raw", "--ids", ids, "-n", str(o.answer), "--ignore-eos", "--temp", "0",
+               "--json", "-v", "-t", str(o.threads)]
     command += ([] if o.context < 0 else ["-c", str(o.context or o.prompt + o.answer)]) + o.args.split()
     if budget:
         command += ["--ram-budget", str(budget)]
     if o.cold:
         drop_cache(model)
     seen, group = {}, Group(o.cgroup, budget)
-    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=group.enter)
+    p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                         preexec_fn=group.enter)
     thread = threading.Thread(target=watch, args=(p.pid, seen))
     thread.start()
     out, err = p.communicate()
@@ -92,8 +99,10 @@ def drop_cache(path):
 
 
 def dd_speed(path):
-    """MB/s of reading up to 1 GB of the file past the page cache; None where the file system does not do that."""
-    r = subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=8M", "count=128", "iflag=direct"], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
+    """MB/s of reading up to 1 GB of the file past the page cache; None where the file system
+    does not do that."""
+    r = subprocess.run(["dd", f"if={path}", "of=/dev/null", "bs=8M", "count=128", "iflag=direct"],
+                       capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
     m = re.search(r"(\d+) bytes .* copied, ([0-9.e-]+) s", r.stderr)
     return int(m[1]) / 1e6 / float(m[2]) if m and not r.returncode else None
 
@@ -120,7 +129,8 @@ def run_that_fits(program, model, budget, o):
     result = run(program, model, budget, o)
     if result[0] == 1 and re.search(r"context (of \d+ positions )?is full", result[2]):
         o = with_less(o, context=-1)                                    # none is asked for
-        n_ctx = int(number(run(program, model, budget, with_less(o, prompt=1, answer=1))[2], r"context (\d+), "))
+        n_ctx = (
+            int(number(run(program, model, budget, with_less(o, prompt=1, answer=1))[2], r"context (\d+), ")))
         answer = min(o.answer, n_ctx // 4)
         o = with_less(o, prompt=min(o.prompt, n_ctx - answer), answer=answer)
         result = run(program, model, budget, o)
@@ -129,12 +139,14 @@ def run_that_fits(program, model, budget, o):
 
 def part_of_limit(program, model, budget, o):
     """The time of a token of an answer, over that of reading or computing it alone."""
-    code, _, err, _ = run(program, model, budget, with_less(o, prompt=1, context=o.context or o.prompt + o.answer))
+    code, _, err, _ = run(program, model, budget,
+                          with_less(o, prompt=1, context=o.context or o.prompt + o.answer))
     if code or "pass through" not in err:
         return float("nan")
     token = 1e3 / number(err, r"answer .* ([0-9.]+) tok/s")
     tokens = number(err, r"answer +(\d+) tokens")
-    compute = sum(number(err, rf"time .*{what} (\d+) ms") for what in ("matmul", "attention", "head", "sampling", "other"))
+    compute = sum(number(err, rf"time .*{what} (\d+) ms")
+                  for what in ("matmul", "attention", "head", "sampling", "other"))
     return token * tokens / max(1, compute, number(err, r"MB read in (\d+) ms"))
 
 
@@ -153,41 +165,55 @@ def main():
     a.add_argument("--cgroup", default="", metavar="DIR", help="each run in a control group below it")
     a.add_argument("--markdown", action="store_true")
     o = a.parse_args()
-    head = ("model", "budget MB", "plan MB", "peak MB", "anon MB", "file MB", "prompt tok/s", "answer tok/s", "read GB", "read MB/s", "waited s", "of limit", "cgroup MB", "same tokens")
-    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head) if o.markdown else "  ".join(h.rjust(12) for h in head), flush=True)
+    head = ("model", "budget MB", "plan MB", "peak MB", "anon MB", "file MB", "prompt tok/s", "answer tok/s",
+            "read GB", "read MB/s", "waited s", "of limit", "cgroup MB", "same tokens")
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head) if o.markdown
+          else "  ".join(h.rjust(12) for h in head), flush=True)
     broken, parts = [], []
     for model in o.models:
-        budgets = sorted({least(o.program, model, o) if b == "least" else int(b) for b in o.budgets.split(",")}, key=lambda b: (b > 0, -b))
-        tokens, speeds = {}, [dd_speed(model)] if o.dd else []      # tokens without a budget, by prompt and answer
+        budgets = (sorted({least(o.program, model, o) if b == "least" else int(b)
+                           for b in o.budgets.split(",")}, key=lambda b: (b > 0, -b)))
+        # tokens without a budget, by prompt and answer
+        tokens, speeds = {}, [dd_speed(model)] if o.dd else []
         for budget in budgets:
             (code, out, err, seen), ran = run_that_fits(o.program, model, budget, o)
             if code:
-                broken.append(f"{model} with {budget} MB: exit code {code}: {err.strip().splitlines()[-1] if err.strip() else ''}")
+                broken.append(f"{model} with {budget} MB: exit code {code}: "
+                              f"{err.strip().splitlines()[-1] if err.strip() else ''}")
                 continue
             ids = json.loads(out)["ids"]
             what = ran.prompt, ran.answer
             if what not in tokens:
-                tokens[what] = json.loads(run(o.program, model, 0, with_less(ran, cgroup=""))[1])["ids"] if budget else ids
+                tokens[what] = (json.loads(run(o.program, model, 0, with_less(ran, cgroup=""))[1])["ids"]
+                                if budget else ids)
             parts.append(part_of_limit(o.program, model, budget, ran))
             peak = seen["VmHWM"] * 1.024e-3
             coarse = re.search(r"keys and values \w+ -> (\w+)", err)         # said to be a loss
             same = "yes" if ids == tokens[what] else f"no: {coarse[1]}" if coarse else "NO"
-            row = [os.path.basename(model), budget or "none", number(err, r"memory +([0-9.]+) MB"), peak, seen["RssAnon"] * 1.024e-3, seen["RssFile"] * 1.024e-3,
-                   number(err, r"prompt .* ([0-9.]+) tok/s"), number(err, r"answer .* ([0-9.]+) tok/s"), number(err, r"([0-9.]+) MB read") / 1e3,
-                   1e3 * number(err, r"([0-9.]+) MB read") / max(1, number(err, r"MB read in (\d+) ms")), number(err, r"waiting for layers (\d+) ms") / 1e3,
-                   f"{parts[-1]:.2f}", seen["group"], same + (f" ({ran.prompt} + {ran.answer})" if ran is not o else "")]
-            row = ["-" if x == "nan" or x != x else f"{x:.1f}" if isinstance(x, float) else str(x) for x in row]
-            print("| " + " | ".join(row) + " |" if o.markdown else "  ".join(x.rjust(12) for x in row), flush=True)
+            row = [os.path.basename(model), budget or "none", number(err, r"memory +([0-9.]+) MB"), peak,
+                   seen["RssAnon"] * 1.024e-3, seen["RssFile"] * 1.024e-3,
+                   number(err, r"prompt .* ([0-9.]+) tok/s"), number(err, r"answer .* ([0-9.]+) tok/s"),
+                   number(err, r"([0-9.]+) MB read") / 1e3,
+                   1e3 * number(err, r"([0-9.]+) MB read") / max(1, number(err, r"MB read in (\d+) ms")),
+                   number(err, r"waiting for layers (\d+) ms") / 1e3,
+                   f"{parts[-1]:.2f}", seen["group"],
+                   same + (f" ({ran.prompt} + {ran.answer})" if ran is not o else "")]
+            row = ["-" if x == "nan" or x != x else f"{x:.1f}" if isinstance(x, float) else str(x)
+                   for x in row]
+            print("| " + " | ".join(row) + " |" if o.markdown else "  ".join(x.rjust(12) for x in row),
+                  flush=True)
             if budget and peak > budget + OWN:
                 broken.append(f"{model}: {peak:.1f} MB with a budget of {budget} MB")
             if same == "NO":
                 broken.append(f"{model} with {budget} MB: other tokens than without a budget")
         if o.dd:
             speeds.append(dd_speed(model))
-            print("dd iflag=direct: " + ", ".join(f"{s:.0f} MB/s" if s else "not possible here" for s in speeds), flush=True)
+            print("dd iflag=direct: " + ", ".join(f"{s:.0f} MB/s" if s else "not possible here"
+                                                  for s in speeds), flush=True)
     parts = [x for x in parts if x == x]
     if parts:
-        print(f"time a token over max(reading, computing): at most {max(parts):.2f}, {sum(x <= SLACK for x in parts)} of {len(parts)} within {SLACK}")
+        print(f"time a token over max(reading, computing): at most {max(parts):.2f}, "
+              f"{sum(x <= SLACK for x in parts)} of {len(parts)} within {SLACK}")
     for line in broken:
         print(line, file=sys.stderr)
     sys.exit(bool(broken))

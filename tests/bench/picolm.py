@@ -4,8 +4,9 @@ SPDX-License-Identifier: MIT
 
     picolm.py QSF_RUN PICOLM MODEL.gguf [--budget MB] [--rounds 3] [--threads 2]
 
-Both answer 64 tokens, greedily.  picolm reads few types of GGUF: Q8_0, made by `llama-quantize --allow-requantize`, is one.  The memory is the
-largest that the system counted (ru_maxrss), pages of mapped files included.  The two take turns.
+Both answer 64 tokens, greedily. picolm reads few types of GGUF: Q8_0, made by `llama-quantize
+--allow-requantize`, is one. The memory is the largest that the system counted (ru_maxrss), pages of mapped
+files included. The two take turns.
 """
 import argparse, os, re, statistics, subprocess, sys
 
@@ -38,17 +39,22 @@ def main():
     a.add_argument("--budget", default="least", help="MB; least: the smallest that the program names")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--threads", type=int, default=2)
-    a.add_argument("--prompt", default="The capital of France is Paris. The capital of Germany is Berlin. The capital of Italy is")
+    a.add_argument("--prompt",
+                   default="The capital of France is Paris. The capital of Germany is Berlin. The capital "
+                           "of Italy is")
     o = a.parse_args()
-    ours = [o.run, o.model, "--raw", "-p", o.prompt, "-n", 64, "--ignore-eos", "--temp", 0, "-c", 512, "-v", "-t", o.threads]
+    ours = [o.run, o.model, "--raw", "-p", o.prompt, "-n", 64, "--ignore-eos", "--temp", 0, "-c", 512, "-v",
+            "-t", o.threads]
     budget = o.budget
     if budget == "least":
         r = subprocess.run([str(c) for c in ours] + ["--ram-budget", "1"], capture_output=True, text=True)
         budget = int(found(r"at least (\d+) MB", r.stderr))
     ways = {
-        "picolm": ([o.picolm, o.model, "-p", o.prompt, "-n", 64, "-t", 0, "-c", 512, "-j", o.threads], r"Prefill: .*\(([0-9.]+) tok/s", r"Generation: .*\(([0-9.]+) tok/s"),
+        "picolm": ([o.picolm, o.model, "-p", o.prompt, "-n", 64, "-t", 0, "-c", 512, "-j", o.threads],
+                   r"Prefill: .*\(([0-9.]+) tok/s", r"Generation: .*\(([0-9.]+) tok/s"),
         "qsf-run": (ours, r"prompt .* ([0-9.]+) tok/s", r"answer .* ([0-9.]+) tok/s"),
-        f"qsf-run --ram-budget {budget}": (ours + ["--ram-budget", budget], r"prompt .* ([0-9.]+) tok/s", r"answer .* ([0-9.]+) tok/s"),
+        f"qsf-run --ram-budget {budget}": (ours + ["--ram-budget", budget], r"prompt .* ([0-9.]+) tok/s",
+                                           r"answer .* ([0-9.]+) tok/s"),
     }
     seen = {name: [] for name in ways}
     for _ in range(o.rounds):

@@ -2,14 +2,19 @@
 /* The package in real Chromium against wllama on this machine: runs them in turns, prints a table.
  * SPDX-License-Identifier: MIT
  *
- *   node tests/bench/wllama.mjs [--only decode,prefill,...] [--rounds 3] [--threads 2] [--wasm build/wasm] [--native build/release]
+ *   node tests/bench/wllama.mjs [--only decode,prefill,...] [--rounds 3] [--threads 2]
+ *                               [--wasm build/wasm] [--native build/release]
  *
- * --only takes rows: decode, prefill, memory, one-thread (SmolLM2), qwen-decode, qwen-prefill, first, budget, large.  --wasm and --native are
- * builds of this tree; the native one converts models and says which tokens are right.  --json FILE keeps every single figure, --ours-only leaves wllama out.
+ * --only takes rows: decode, prefill, memory, one-thread (SmolLM2), qwen-decode, qwen-prefill,
+ * first, budget, large. --wasm and --native are builds of this tree; the native one converts
+ * models and says which tokens are right. --json FILE keeps every single figure, --ours-only
+ * leaves wllama out.
  *
- * QSF_TEST_CHROMIUM names the browser (chromium).  wllama comes from npm, pinned in wllama/package-lock.json, into $QSF_CACHE (~/.cache/qsf), where
- * converted models are kept too.  Both run with their own defaults, but for threads and the context; wllama gets the GGUF files, without a GPU.
- * Every measurement has a browser of its own with an empty profile; a round measures ours and theirs, and the first one changes from round to round. */
+ * QSF_TEST_CHROMIUM names the browser (chromium). wllama comes from npm, pinned in
+ * wllama/package-lock.json, into $QSF_CACHE (~/.cache/qsf), where converted models are kept too.
+ * Both run with their own defaults, but for threads and the context; wllama gets the GGUF files,
+ * without a GPU. Every measurement has a browser of its own with an empty profile; a round measures
+ * ours and theirs, and the first one changes from round to round. */
 import {execFileSync} from 'node:child_process';
 import {existsSync} from 'node:fs';
 import {copyFile, mkdir, mkdtemp, readFile, rm, stat, writeFile} from 'node:fs/promises';
@@ -21,38 +26,53 @@ import {parseArgs} from 'node:util';
 import {benchServer} from './wllama/server.mjs';
 
 const HERE = fileURLToPath(new URL('wllama/', import.meta.url)), ROOT = resolve(HERE, '../../..');
-const CACHE = process.env.QSF_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(process.env.HOME, '.cache'), 'qsf');
+const CACHE = process.env.QSF_CACHE ?? join(process.env.XDG_CACHE_HOME ?? join(process.env.HOME, '.cache'),
+  'qsf');
 const {values: o} = parseArgs({options: {
-  only: {type: 'string'}, rounds: {type: 'string', default: '3'}, threads: {type: 'string', default: '2'}, json: {type: 'string'},
-  wasm: {type: 'string', default: join(ROOT, 'build/wasm')}, native: {type: 'string', default: join(ROOT, 'build/release')}, 'ours-only': {type: 'boolean'},
+  only: {type: 'string'}, rounds: {type: 'string', default: '3'}, threads: {type: 'string', default: '2'},
+  json: {type: 'string'},
+  wasm: {type: 'string', default: join(ROOT, 'build/wasm')},
+  native: {type: 'string', default: join(ROOT, 'build/release')}, 'ours-only': {type: 'boolean'},
 }});
 const ROUNDS = Number(o.rounds), THREADS = Number(o.threads);
 const CONTEXT = 2048, PROMPT = 360, ANSWER = 64, FIRST_PROMPT = 200, RATE = 20e6, BUDGET = 200, LARGE = 4.4e9;
 const SMOLLM2 = 'smollm2-135m-q4_1', QWEN = 'qwen2.5-coder-0.5b-q4_k_m';
-const ROWS = ['decode', 'prefill', 'memory', 'one-thread', 'qwen-decode', 'qwen-prefill', 'first', 'budget', 'large'];
+const ROWS = ['decode', 'prefill', 'memory', 'one-thread', 'qwen-decode', 'qwen-prefill', 'first',
+  'budget', 'large'];
 const wanted = new Set(o.only ? o.only.split(',') : ROWS);
-for (const name of wanted) if (!ROWS.includes(name)) throw new Error(`--only: no row is called ${name}; there are ${ROWS.join(', ')}`);
+for (const name of wanted)
+  if (!ROWS.includes(name)) throw new Error(`--only: no row is called ${name}; there are ${ROWS.join(', ')}`);
 
 const say = text => process.stderr.write(`wllama.mjs: ${text}\n`);
-const median = a => { const s = [...a].sort((x, y) => x - y); return (s[(s.length - 1) >> 1] + s[s.length >> 1]) / 2; };
-const WORDS = ('the of and to in is that for on with as was at by be this have from or had not are but what all were when we there can an your which their said if do ' +
-  'will each about how up out them then she many some so these would other into has more two like him see time could no make than first been its who now people my made ' +
-  'over did down only way find use water long little very after words called just where most know').split(' ');
-/** A text of n tokens: words that are one token each in both vocabularies, which the page checks; no two seeds begin alike. */
-const prompt = (n, seed) => Array.from({length: n}, (_, i) => ` ${WORDS[(seed * 31 + i * (7 + seed)) % WORDS.length]}`).join('');
+const median = a => {
+  const s = [...a].sort((x, y) => x - y);
+  return (s[(s.length - 1) >> 1] + s[s.length >> 1]) / 2;
+};
+const WORDS = (
+  'the of and to in is that for on with as was at by be this have from or had not are but what all ' +
+  'were when we there can an your which their said if do will each about how up out them then she ' +
+  'many some so these would other into has more two like him see time could no make than first been ' +
+  'its who now people my made over did down only way find use water long little very after words ' +
+  'called just where most know').split(' ');
+/** A text of n tokens: words that are one token each in both vocabularies, which the page checks;
+ * no two seeds begin alike. */
+const prompt = (n, seed) => Array.from({length: n},
+  (_, i) => ` ${WORDS[(seed * 31 + i * (7 + seed)) % WORDS.length]}`).join('');
 
-/* ---- what is measured ---- */
+/* ---- the measurements ---- */
 
 async function tools() {
   const folder = join(CACHE, 'npm-bench'), lock = 'package-lock.json';
-  const same = existsSync(join(folder, lock)) && (await readFile(join(folder, lock))).equals(await readFile(join(HERE, lock)));
+  const same = existsSync(join(folder, lock)) && (await readFile(join(folder, lock)))
+    .equals(await readFile(join(HERE, lock)));
   if (!same) {
     say(`installing what ${join(HERE, lock)} names`);
     await rm(folder, {recursive: true, force: true});
     await mkdir(folder, {recursive: true});
     for (const file of ['package.json', lock]) await copyFile(join(HERE, file), join(folder, file));
     try {
-      execFileSync('npm', ['ci', '--silent', '--no-audit', '--no-fund', '--ignore-scripts'], {cwd: folder, stdio: 'inherit'});
+      execFileSync('npm', ['ci', '--silent', '--no-audit', '--no-fund', '--ignore-scripts'],
+        {cwd: folder, stdio: 'inherit'});
     } catch (error) {
       await rm(folder, {recursive: true, force: true});
       throw error;
@@ -69,7 +89,8 @@ async function newer(file, than) {
 /** The GGUF file and the QSF file of a model. */
 async function model(name) {
   const gguf = execFileSync(join(ROOT, 'tools/get-model.sh'), [name], {encoding: 'utf8'}).trim();
-  const folder = join(CACHE, 'bench'), qsf = join(folder, `${name}.4bit.qsf`), convert = join(o.native, 'qsf-convert');
+  const folder = join(CACHE, 'bench'), qsf = join(folder, `${name}.4bit.qsf`),
+    convert = join(o.native, 'qsf-convert');
   await mkdir(folder, {recursive: true});
   if (!await newer(qsf, convert)) {
     say(`converting ${name}`);
@@ -79,13 +100,15 @@ async function model(name) {
 }
 
 const nativeTokens = (file, prompt, n, more = []) =>
-  JSON.parse(execFileSync(join(o.native, 'qsf-run'), ['-m', file, '--raw', '-p', prompt, '-n', String(n), '--temp', '0', '--json', ...more], {encoding: 'utf8'})).ids;
+  JSON.parse(execFileSync(join(o.native, 'qsf-run'), ['-m', file, '--raw', '-p', prompt, '-n', String(n),
+    '--temp', '0', '--json', ...more], {encoding: 'utf8'})).ids;
 
 /* ---- a browser ---- */
 
 const folder = await tools();
 const {chromium} = createRequire(join(folder, 'x.js'))('playwright-core');
-const chromiumPath = process.env.QSF_TEST_CHROMIUM ?? execFileSync('sh', ['-c', 'command -v chromium'], {encoding: 'utf8'}).trim();
+const chromiumPath = process.env.QSF_TEST_CHROMIUM ?? execFileSync('sh', ['-c', 'command -v chromium'],
+  {encoding: 'utf8'}).trim();
 
 /** MB of memory, shared pages by halves, thirds, ...: the renderer process that has the most. */
 async function rendererMegabytes(session) {
@@ -97,14 +120,17 @@ async function rendererMegabytes(session) {
   return Math.max(...sizes);
 }
 
-/** Opens the page in a new browser with an empty profile; use(call, tab) has call(name, ...arguments) for page.js. */
+/** Opens the page in a new browser with an empty profile; use(call, tab) has call(name,
+ * ...arguments) for page.js. */
 async function visit({mounts, isolation = true, rate, spoil}, use) {
   const profile = await mkdtemp(join(tmpdir(), 'qsf-bench-'));
-  const server = await benchServer({'/bench': HERE, '/qsf': join(o.wasm, 'js'), '/wllama': join(folder, 'node_modules/@wllama/wllama'), ...mounts}, {isolation, rate, spoil});
+  const server = await benchServer({'/bench': HERE, '/qsf': join(o.wasm, 'js'),
+    '/wllama': join(folder, 'node_modules/@wllama/wllama'), ...mounts}, {isolation, rate, spoil});
   let context;
   try {
     context = await chromium.launchPersistentContext(profile, {executablePath: chromiumPath,
-      args: ['--no-sandbox', '--disable-features=SpareRendererForSitePerProcess', '--enable-blink-features=ForceEagerMeasureMemory']});
+      args: ['--no-sandbox', '--disable-features=SpareRendererForSitePerProcess',
+        '--enable-blink-features=ForceEagerMeasureMemory']});
     const page = context.pages()[0] ?? await context.newPage();
     page.on('pageerror', error => say(`the page: ${error.message}`));
     page.on('console', message => { if (process.env.QSF_BENCH_VERBOSE) say(`the page: ${message.text()}`); });
@@ -133,7 +159,8 @@ async function inTurns(fn) {
     for (const who of o['ours-only'] ? ['ours'] : round % 2 ? ['theirs', 'ours'] : ['ours', 'theirs']) {
       await fn(who, round);
       say(`round ${round + 1} of ${ROUNDS}, ${who === 'ours' ? 'qsf' : 'wllama'}: ` +
-        Object.entries(figures).filter(([, f]) => f[who].length > round).map(([name, f]) => `${name} ${f[who][round].toFixed(1)}`).join(', '));
+        Object.entries(figures).filter(([, f]) => f[who].length > round)
+        .map(([name, f]) => `${name} ${f[who][round].toFixed(1)}`).join(', '));
     }
 }
 
@@ -141,28 +168,38 @@ async function inTurns(fn) {
 async function speed(m, prefix, {isolation = true, rows}) {
   await inTurns((who, round) => visit({mounts: mounts(m), isolation}, async (call, tab) => {
     if (rows.has('memory')) add(`${prefix}empty`, who, await tab.memory());
-    const opened = await call('open', who, url(who, m), {context: CONTEXT, threads: isolation ? THREADS : undefined});
+    const opened = await call('open', who, url(who, m),
+      {context: CONTEXT, threads: isolation ? THREADS : undefined});
     if (!round) say(`${who === 'ours' ? 'qsf' : 'wllama'} runs ${JSON.stringify(opened)}`);
     if (opened.threads !== (isolation ? THREADS : 1)) throw new Error(`${opened.threads} threads`);
-    await call('decode', prompt(8, 1), 8, 16);                       // what is compiled and read late is not counted
+    // code that is compiled late, and bytes that are read late, are not counted
+    await call('decode', prompt(8, 1), 8, 16);
     if (rows.has('memory')) {
       add(`${prefix}counted`, who, await call('counted') / 1e6);     // collects garbage too
       add(`${prefix}memory`, who, await tab.memory());
     }
-    if (rows.has('decode')) add(`${prefix}decode`, who, await call('decode', prompt(8, 2 + round), 8, ANSWER));
-    if (rows.has('prefill')) add(`${prefix}prefill`, who, await call('prefill', prompt(PROMPT, 20 + round), PROMPT));
+    if (rows.has('decode'))
+      add(`${prefix}decode`, who, await call('decode', prompt(8, 2 + round), 8, ANSWER));
+    if (rows.has('prefill'))
+      add(`${prefix}prefill`, who, await call('prefill', prompt(PROMPT, 20 + round), PROMPT));
   }));
 }
 
-/** From an empty cache at RATE: to the first token, over the file's length at that rate; and a plain download, which says whether the server keeps it. */
+/** From an empty cache at RATE: to the first token, over the file's length at that rate; and a
+ * plain download, which says whether the server keeps it. */
 async function first(m) {
   await inTurns((who, round) => visit({mounts: mounts(m), rate: RATE}, async call => {
-    const {ms, bytes} = await call('download', url(who, m)), pure = bytes / RATE;     // what a busy machine adds to a download must not flatter us
-    const {first: took} = await call('first', who, url(who, m), prompt(FIRST_PROMPT, 5 + round), FIRST_PROMPT, {context: CONTEXT, threads: THREADS});
+    // what a busy machine adds to a download must not flatter us
+    const {ms, bytes} = await call('download', url(who, m)), pure = bytes / RATE;
+    const {first: took} = await call('first', who, url(who, m), prompt(FIRST_PROMPT, 5 + round), FIRST_PROMPT,
+      {context: CONTEXT, threads: THREADS});
     add('download', who, ms / 1000);
     add('first', who, took / 1000);
     add('first/download', who, took / 1000 / pure);
-    if (ms / 1000 > 1.05 * pure) say(`the plain download took ${(ms / 1000).toFixed(2)} s, not ${pure.toFixed(2)}: this machine is too busy for the row "first"`);
+    if (ms / 1000 > 1.05 * pure)
+      say(
+        `the plain download took ${(ms / 1000).toFixed(2)} s, not ${pure.toFixed(2)}: this machine is too ` +
+        'busy for the row "first"');
   }));
 }
 
@@ -181,14 +218,17 @@ async function budget(m) {
 
 /** More than 4 GB through a budget: right tokens, and damage behind the 4 GB found. */
 async function large(m) {
-  const file = join(CACHE, 'bench', 'large.qsf'), text = 'Once', n = 3, options = {context: 64, threads: THREADS, memory: BUDGET, cache: false};
+  const file = join(CACHE, 'bench', 'large.qsf'), text = 'Once', n = 3,
+    options = {context: 64, threads: THREADS, memory: BUDGET, cache: false};
   say(`making ${file}`);
   try {
-    execFileSync('python3', [join(ROOT, 'tests/make_large_qsf.py'), m.qsf, file, '--bytes', String(LARGE)], {stdio: 'ignore'});
+    execFileSync('python3', [join(ROOT, 'tests/make_large_qsf.py'), m.qsf, file, '--bytes', String(LARGE)],
+      {stdio: 'ignore'});
     const {size} = await stat(file), right = nativeTokens(file, text, n, ['--ram-budget', '600', '-c', '64']);
     const told = await visit({mounts: {'/large.qsf': file}}, async (call, tab) => {
       await call('open', 'ours', '/large.qsf', options);
-      const begin = performance.now(), tokens = await call('tokens', text, n), seconds = (performance.now() - begin) / 1000, stats = await call('stats');
+      const begin = performance.now(), tokens = await call('tokens', text, n),
+        seconds = (performance.now() - begin) / 1000, stats = await call('stats');
       return {right: same(tokens, right), bytesRead: stats.bytesRead, seconds, page: await tab.memory()};
     });
     const spoil = {at: 4_300_000_000, file};
@@ -204,13 +244,17 @@ async function large(m) {
 
 /* ---- the run ---- */
 
-const smollm2 = ['decode', 'prefill', 'memory', 'one-thread', 'first'].some(r => wanted.has(r)) && await model(SMOLLM2);
+const smollm2 = ['decode', 'prefill', 'memory', 'one-thread', 'first'].some(r => wanted.has(r))
+  && await model(SMOLLM2);
 const qwen = ['qwen-decode', 'qwen-prefill', 'budget', 'large'].some(r => wanted.has(r)) && await model(QWEN);
 const rowsOf = names => new Set(names.filter(n => wanted.has(n)));
-if (['decode', 'prefill', 'memory'].some(r => wanted.has(r))) await speed(smollm2, '', {rows: rowsOf(['decode', 'prefill', 'memory'])});
-if (wanted.has('one-thread')) await speed(smollm2, 'one-thread ', {isolation: false, rows: new Set(['decode'])});
+if (['decode', 'prefill', 'memory'].some(r => wanted.has(r)))
+  await speed(smollm2, '', {rows: rowsOf(['decode', 'prefill', 'memory'])});
+if (wanted.has('one-thread'))
+  await speed(smollm2, 'one-thread ', {isolation: false, rows: new Set(['decode'])});
 if (wanted.has('qwen-decode') || wanted.has('qwen-prefill'))
-  await speed(qwen, 'qwen ', {rows: new Set([...(wanted.has('qwen-decode') ? ['decode'] : []), ...(wanted.has('qwen-prefill') ? ['prefill'] : [])])});
+  await speed(qwen, 'qwen ', {rows: new Set(
+    [...(wanted.has('qwen-decode') ? ['decode'] : []), ...(wanted.has('qwen-prefill') ? ['prefill'] : [])])});
 if (wanted.has('first')) await first(smollm2);
 const inBudget = wanted.has('budget') && await budget(qwen);
 const isLarge = wanted.has('large') && await large(qwen);
@@ -223,34 +267,51 @@ const verdict = ok => (ok ? 'yes' : '**no**');
 function row(title, name, unit, must, met, better = (a, b) => a / b) {
   const f = figures[name];
   if (!f) return;
-  const digits = unit === 'MB' ? 0 : 1, mid = who => (f[who].length ? `${median(f[who]).toFixed(digits)} ${unit}` : '');
+  const digits = unit === 'MB' ? 0 : 1, mid = who =>
+    (f[who].length ? `${median(f[who]).toFixed(digits)} ${unit}` : '');
   const ratios = f.theirs.map((t, i) => better(f.ours[i], t)), r = ratios.length ? median(ratios) : undefined;
-  const spread = r === undefined ? '' : `${r.toFixed(2)}x (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`;
-  table.push([title, must, mid('ours'), mid('theirs'), spread, r === undefined || !met ? '' : verdict(met(r))]);
+  const spread = r === undefined ? ''
+    : `${r.toFixed(2)}x (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`;
+  table.push([title, must, mid('ours'), mid('theirs'), spread,
+    r === undefined || !met ? '' : verdict(met(r))]);
 }
 const atLeast = x => r => r >= x;
 row('SmolLM2 decode', 'decode', 'tok/s', '>= 8x', atLeast(8));
 row(`SmolLM2 prefill, ${PROMPT} tokens`, 'prefill', 'tok/s', '>= 12x', atLeast(12));
 row('Qwen2.5-Coder-0.5B decode', 'qwen decode', 'tok/s', '>= 8x', atLeast(8));
 row('Qwen2.5-Coder-0.5B prefill', 'qwen prefill', 'tok/s', '>= 9x', atLeast(9));
-row(`page with SmolLM2 loaded, ${CONTEXT} context: PSS of its process`, 'memory', 'MB', '<= 0.33x', r => r <= 1 / 3);
+row(`page with SmolLM2 loaded, ${CONTEXT} context: PSS of its process`, 'memory', 'MB', '<= 0.33x',
+  r => r <= 1 / 3);
 row('the same process before anything is loaded', 'empty', 'MB', '', undefined);
-/* No verdict on this: memory of a worker is left out where it is not shared, and counted for several workers where it is. */
+/* No verdict on this: memory of a worker is left out where it is not shared, and counted for
+ * several workers where it is. */
 row('the same page as measureUserAgentSpecificMemory() counts', 'counted', 'MB', '', undefined);
 row('without isolation, one thread: SmolLM2 decode', 'one-thread decode', 'tok/s', '>= 8x', atLeast(8));
 if (figures.first) {
-  const f = figures['first/download'], ours = median(f.ours), show = who => (f[who].length ? `${median(figures.first[who]).toFixed(2)} s, ${median(f[who]).toFixed(2)}x` : '');
-  table.push([`empty cache to first token at ${RATE / 1e6} MB/s, ${FIRST_PROMPT} tokens, over the download`, '<= 1.1x', show('ours'), show('theirs'), '', verdict(ours <= 1.1)]);
+  const f = figures['first/download'], ours = median(f.ours),
+    show = who => (f[who].length ? `${median(figures.first[who]).toFixed(2)} s, ${median(f[who]).toFixed(2)}x`
+      : '');
+  table.push([`empty cache to first token at ${RATE / 1e6} MB/s, ${FIRST_PROMPT} tokens, over the download`,
+    '<= 1.1x', show('ours'), show('theirs'), '', verdict(ours <= 1.1)]);
 }
 if (inBudget)
-  table.push([`Qwen2.5-Coder-0.5B with memory: ${BUDGET}`, 'right tokens, page <= 260 MB', `${inBudget.right ? 'right' : 'WRONG'} tokens, page ${inBudget.page.toFixed(0)} MB ` +
-    `(module ${inBudget.module.toFixed(0)}, counted ${inBudget.counted.toFixed(0)})`, '', '', verdict(inBudget.right && inBudget.page <= 260)]);
+  table.push([`Qwen2.5-Coder-0.5B with memory: ${BUDGET}`, 'right tokens, page <= 260 MB',
+    `${inBudget.right ? 'right' : 'WRONG'} tokens, page ${inBudget.page.toFixed(0)} MB ` +
+    `(module ${inBudget.module.toFixed(0)}, counted ${inBudget.counted.toFixed(0)})`, '', '',
+    verdict(inBudget.right && inBudget.page <= 260)]);
 if (isLarge) {
   const found = isLarge.damaged.startsWith('CORRUPT');
-  table.push([`${(isLarge.size / 1e9).toFixed(2)} GB through memory: ${BUDGET}`, 'right tokens, damage found', `${isLarge.right ? 'right' : 'WRONG'} tokens, ` +
-    `${(isLarge.bytesRead / 1e9).toFixed(1)} GB read in ${isLarge.seconds.toFixed(0)} s, page ${isLarge.page.toFixed(0)} MB; damage: ${found ? 'found' : isLarge.damaged}`, '', '',
+  table.push([`${(isLarge.size / 1e9).toFixed(2)} GB through memory: ${BUDGET}`, 'right tokens, damage found',
+    `${isLarge.right ? 'right' : 'WRONG'} tokens, ` +
+    `${(isLarge.bytesRead / 1e9).toFixed(1)} GB read in ${isLarge.seconds.toFixed(0)} s, page ` +
+    `${isLarge.page.toFixed(0)} MB; damage: ${found ? 'found' : isLarge.damaged}`, '', '',
     verdict(isLarge.right && found && isLarge.bytesRead > isLarge.size)]);
 }
-console.log(`\n${[['', 'must', 'qsf', 'wllama 3.8.1', 'ratio (least to most)', 'met'], ['---', '---', '---', '---', '---', '---'], ...table].map(r => `| ${r.join(' | ')} |`).join('\n')}\n`);
-console.log(`${THREADS} threads, ${ROUNDS} rounds in turns, medians; ${execFileSync(chromiumPath, ['--version'], {encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore']}).trim()}`);
-if (o.json) await writeFile(o.json, JSON.stringify({figures, budget: inBudget || undefined, large: isLarge || undefined}, undefined, 1));
+const HEADS = [['', 'must', 'qsf', 'wllama 3.8.1', 'ratio (least to most)', 'met'], Array(6).fill('---')];
+console.log(`\n${[...HEADS, ...table].map(r => `| ${r.join(' | ')} |`).join('\n')}\n`);
+const version = execFileSync(chromiumPath, ['--version'],
+  {encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore']}).trim();
+console.log(`${THREADS} threads, ${ROUNDS} rounds in turns, medians; ${version}`);
+if (o.json)
+  await writeFile(o.json, JSON.stringify(
+    {figures, budget: inBudget || undefined, large: isLarge || undefined}, undefined, 1));

@@ -1,4 +1,5 @@
-/* Fuzz target: any bytes as a GGUF file, opened with and without weights, every tensor's first and last row read.
+/* Fuzz target: any bytes as a GGUF file, opened with and without weights, every tensor's first and
+ * last row read.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "memfile.h"
@@ -11,7 +12,8 @@ static void fuzz_gguf_check(const qsf_source *s)
 {
     const qsf_vocab *v = &s->vocab;
     for (uint32_t i = 0; v->at && i < v->n_tokens; i++)
-        if (v->at[i + 1] < v->at[i] || v->types[i] < QSF_TOKEN_NORMAL || v->types[i] > QSF_TOKEN_BYTE) abort();
+        if (v->at[i + 1] < v->at[i] || v->types[i] < QSF_TOKEN_NORMAL || v->types[i] > QSF_TOKEN_BYTE)
+            abort();
     for (uint32_t i = 0; i < 2 * v->n_merges; i++)
         if (v->merges[i] >= v->n_tokens) abort();
     const int32_t ids[] = { v->bos, v->eos, v->eot, v->unk, v->pad };
@@ -19,7 +21,9 @@ static void fuzz_gguf_check(const qsf_source *s)
         if (ids[i] < -1 || ids[i] >= (int64_t)v->n_tokens) abort();
     for (uint32_t i = 0; i < v->n_eog; i++)
         if (v->eog[i] < 0 || (uint32_t)v->eog[i] >= v->n_tokens) abort();
-    if (s->n_units && (!s->hp.n_heads || !s->hp.n_kv_heads || s->hp.n_heads % s->hp.n_kv_heads || s->hp.rope_dim > s->hp.head_dim || s->hp.rope_dim % 2)) abort();
+    if (s->n_units && (!s->hp.n_heads || !s->hp.n_kv_heads || s->hp.n_heads % s->hp.n_kv_heads
+                       || s->hp.rope_dim > s->hp.head_dim || s->hp.rope_dim % 2))
+        abort();
 }
 
 static void fuzz_gguf_rows(const qsf_source *s)

@@ -1,5 +1,5 @@
-/* Fuzzes the JSON files of a Hugging Face directory.  The first byte chooses which one the rest is: config.json, tokenizer.json,
- * tokenizer_config.json, generation_config.json, or added_tokens.json.
+/* Fuzzes the JSON files of a Hugging Face directory.  The first byte chooses which one the rest is:
+ * config.json, tokenizer.json, tokenizer_config.json, generation_config.json, or added_tokens.json.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 #include "read/hf_vocab.h"
@@ -14,7 +14,8 @@ static void check_vocab(const qsf_vocab *v, uint32_t n)
 {
     if (v->n_tokens != n || v->at[0]) abort();
     for (uint32_t i = 0; i < n; i++)
-        if (v->at[i + 1] < v->at[i] || v->types[i] < QSF_TOKEN_NORMAL || v->types[i] > QSF_TOKEN_BYTE) abort();
+        if (v->at[i + 1] < v->at[i] || v->types[i] < QSF_TOKEN_NORMAL || v->types[i] > QSF_TOKEN_BYTE)
+            abort();
     for (uint32_t i = 0; i < 2 * v->n_merges; i++)
         if (v->merges[i] >= n) abort();
     const int32_t ids[] = { v->bos, v->eos, v->eot, v->unk, v->pad };
@@ -26,7 +27,9 @@ static void check_vocab(const qsf_vocab *v, uint32_t n)
 
 static void check_config(const qsf_hparams *hp)
 {
-    if (!hp->n_layers || !hp->n_heads || !hp->n_kv_heads || hp->n_heads % hp->n_kv_heads || !hp->head_dim || !hp->n_ff) abort();
+    if (!hp->n_layers || !hp->n_heads || !hp->n_kv_heads || hp->n_heads % hp->n_kv_heads || !hp->head_dim
+        || !hp->n_ff)
+        abort();
     if (hp->rope_dim > hp->head_dim || hp->rope_dim % 2) abort();
 }
 
@@ -63,9 +66,12 @@ static void fuzz_vocab(mem_host *h, const hf_config *cfg)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const names[] = { "d/tokenizer.json", "d/tokenizer_config.json", "d/added_tokens.json", "d/chat_template.json" };
-    static const char small[] = "{\"added_tokens\":[{\"id\":2,\"content\":\"<s>\",\"special\":true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}";
+    static const char *const names[] = { "d/tokenizer.json", "d/tokenizer_config.json", "d/added_tokens.json",
+                                         "d/chat_template.json" };
+    static const char small[] =
+        "{\"added_tokens\":[{\"id\":2,\"content\":\"<s>\",\"special\":true}],"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}";
     static const char pieces[] = "\n\x0a\n\x03<s>\x15\0\0\0\0";
     hf_config cfg = { .bos = -1, .eos = 7, .pad = 3000000 };
     mem_host h;

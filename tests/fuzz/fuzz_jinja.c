@@ -1,4 +1,5 @@
-/* Fuzz target: any text as a template.  It renders twice alike, in much memory as in little where that is enough, and never past its limits.
+/* Fuzz target: any text as a template.  It renders twice alike, in much memory as in little where
+ * that is enough, and never past its limits.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja.h"
 

@@ -1,4 +1,5 @@
-/* Fuzzes the PyTorch reader twice: the input as a whole file, and as the pickle inside a sound archive.
+/* Fuzzes the PyTorch reader twice: the input as a whole file, and as the pickle inside a sound
+ * archive.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "read/pickle.h"

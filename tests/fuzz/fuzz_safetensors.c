@@ -13,7 +13,9 @@ static void check_list(const weights_list *l, uint64_t length)
         if (a->at > length || a->bytes > length - a->at) abort();
         for (uint32_t k = 0; k < i; k++) {
             const weights_tensor *b = &l->tensors[k];
-            if (!strcmp(a->name, b->name) || (a->bytes && b->bytes && a->at < b->at + b->bytes && b->at < a->at + a->bytes)) abort();
+            if (!strcmp(a->name, b->name) || (a->bytes && b->bytes && a->at < b->at + b->bytes
+                                              && b->at < a->at + a->bytes))
+                abort();
         }
     }
 }
@@ -26,7 +28,8 @@ static void fuzz_file(mem_host *h)
     qsf_error err;
     if (qsf_host_open(&h->p, "f", &f.file, &f.length, &err)) return;
     if (!qsf_arena_new(&h->p, &arena, &err)) {
-        if (!qsf_safetensors_read(&h->p, &f, 0, arena, &list, &err) && list.n < 2000) check_list(&list, f.length);
+        if (!qsf_safetensors_read(&h->p, &f, 0, arena, &list, &err) && list.n < 2000)
+            check_list(&list, f.length);
         qsf_arena_free(arena);
     }
     h->p.close(h->p.user, f.file);

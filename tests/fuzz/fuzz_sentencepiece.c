@@ -17,9 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mem_host_init(&h);
     if (size) memcpy(bytes, data, size);
     if (!qsf_arena_new(&h.p, &arena, NULL)) {
-        if (!qsf_vocab_build_new(&b, &h.p, arena, N, &v, NULL) && !qsf_spm_read(&b, bytes, size, &info, NULL) && !qsf_vocab_finish(&b, true, NULL))
+        if (!qsf_vocab_build_new(&b, &h.p, arena, N, &v, NULL) && !qsf_spm_read(&b, bytes, size, &info, NULL)
+            && !qsf_vocab_finish(&b, true, NULL))
             for (uint32_t i = 0; i < N; i++)
-                if (v.at[i + 1] < v.at[i] || v.types[i] < QSF_TOKEN_NORMAL || v.types[i] > QSF_TOKEN_BYTE) abort();
+                if (v.at[i + 1] < v.at[i] || v.types[i] < QSF_TOKEN_NORMAL || v.types[i] > QSF_TOKEN_BYTE)
+                    abort();
         qsf_vocab_build_free(&b);
         qsf_arena_free(arena);
     }

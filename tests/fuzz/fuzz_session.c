@@ -1,13 +1,14 @@
 /* Fuzz target: any bytes as a saved session; as they are, and with a header and checksums that fit.
- * What is refused changes nothing; what is taken is written again as the same bytes, and computes on or
- * is named damaged where its values are not finite.
+ * What is refused changes nothing; what is taken is written again as the same bytes, and computes
+ * on or is named damaged where its values are not finite.  Once for a model with attention alone,
+ * once with state.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { FUZZ_CTX = 96, FUZZ_HEAD = 64 };
+enum { FUZZ_CTX = 96, FUZZ_HEAD = 64, FUZZ_STATE = 128 };
 
 typedef struct fuzz_bytes { uint8_t *p; size_t n; } fuzz_bytes;
 
@@ -20,7 +21,7 @@ static qsf_status fuzz_write(void *user, const void *bytes, size_t len)
     return QSF_OK;
 }
 
-static void fuzz_open(bench *b)
+static void fuzz_open(bench *b, size_t state)
 {
     tiny_options o = tiny_defaults();
     o.hp.n_layers = 2;
@@ -28,6 +29,7 @@ static void fuzz_open(bench *b)
     co.n_ctx = FUZZ_CTX;
     co.n_seqs = 1;
     if (!bench_write(b, &o) || !bench_open(b) || !bench_context(b, &co)) abort();
+    if (qsf_state_init(&b->c->state, &b->h.m.p, state, 1, &b->error)) abort();
 }
 
 static void fuzz_load(bench *b, const uint8_t *data, size_t size)
@@ -46,32 +48,41 @@ static void fuzz_load(bench *b, const uint8_t *data, size_t size)
     }
     fuzz_bytes out = { 0 };
     if (n > FUZZ_CTX || qsf_seq_length(b->c, 0) != n) abort();
-    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &out, &b->error) || out.n != size || memcmp(out.p, data, size)) abort();
+    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &out, &b->error) || out.n != size
+        || memcmp(out.p, data, size))
+        abort();
     free(out.p);
     if (n == FUZZ_CTX) return;
     const qsf_status st = qsf_feed(b->c, 0, own, 1, &logits);
     if (st && st != QSF_E_CORRUPT) abort();     /* keys and values may be infinite: the engine says so */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void fuzz_both(bench *b, const uint8_t *data, size_t size)
 {
-    static bench b;
     static uint8_t head[FUZZ_HEAD];
-    if (!b.c) fuzz_open(&b);
-    fuzz_load(&b, data, size);
+    fuzz_load(b, data, size);
 
-    /* The first byte says how many positions; what is missing is zero. */
+    /* The first byte says how many positions; missing bytes are zero. */
     fuzz_bytes whole = { 0 };
     int32_t ids[FUZZ_CTX] = { 0 };
     const size_t n = size ? data[0] % (FUZZ_CTX + 1) : 0;
-    if (qsf_seq_truncate(b.c, 0, 0) || (n && qsf_feed(b.c, 0, ids, n, NULL))) abort();
-    if (qsf_session_save(b.c, 0, ids, n, fuzz_write, &whole, &b.error)) abort();
+    if (qsf_seq_truncate(b->c, 0, 0) || (n && qsf_feed(b->c, 0, ids, n, NULL))) abort();
+    if (qsf_session_save(b->c, 0, ids, n, fuzz_write, &whole, &b->error)) abort();
     memcpy(head, whole.p, FUZZ_HEAD);
     memset(whole.p, 0, whole.n);
     memcpy(whole.p, data, QSF_MIN(size, whole.n - 4));
     memcpy(whole.p, head, FUZZ_HEAD);
     qsf_put32(whole.p + whole.n - 4, qsf_crc32(0, whole.p, whole.n - 4));
-    fuzz_load(&b, whole.p, whole.n);
+    fuzz_load(b, whole.p, whole.n);
     free(whole.p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static bench plain, state;
+    if (!plain.c) fuzz_open(&plain, 0);
+    if (!state.c) fuzz_open(&state, FUZZ_STATE);
+    fuzz_both(&plain, data, size);
+    fuzz_both(&state, data, size);
     return 0;
 }

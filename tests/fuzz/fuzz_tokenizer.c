@@ -1,19 +1,22 @@
-/* Fuzz target: any bytes as text for every family of tokenizers; the first byte chooses the family.  What the tokens stand for is the
- * text again, with U+FFFD for bytes that are none.
+/* Fuzz target: any bytes as text for every family of tokenizers; the first byte chooses the family.
+ * What the tokens stand for is the text again, with U+FFFD for bytes that are none.
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "small_vocab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const families[] = { "gpt-2", "llama-bpe", "dbrx", "qwen2", "laguna", "minicpm5", "qwen35", "ufakzeka", "seed-coder", "smollm", "falcon", "default",
-                                        "deepseek-llm", "deepseek-coder", "deepseek-v3", "bloom", "viking", "gpt-4o", "tekken", NULL };
+static const char *const families[] = { "gpt-2", "llama-bpe", "dbrx", "qwen2", "laguna", "minicpm5", "qwen35",
+                                        "ufakzeka", "seed-coder", "smollm", "falcon", "default",
+                                        "deepseek-llm", "deepseek-coder", "deepseek-v3", "bloom", "viking",
+                                        "gpt-4o", "tekken", NULL };
 
 /* The text as it must come back; 3 * len bytes suffice. */
 static size_t expected_text(const char *text, size_t len, char *out)
 {
     size_t n = 0;
-    for (size_t at = 0, used; at < len; at += used) n += qsf_utf8_encode(qsf_utf8_decode(text + at, len - at, &used), out + n);
+    for (size_t at = 0, used; at < len; at += used)
+        n += qsf_utf8_encode(qsf_utf8_decode(text + at, len - at, &used), out + n);
     return n;
 }
 
@@ -39,7 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t cap = 4 * len + 8;
     int32_t *ids = malloc(cap * sizeof *ids);
     if (qsf_tokenizer_encode(t, text, len, flags, ids, cap, &n, &err)) abort();
-    if (qsf_tokenizer_encode(t, text, len, flags, NULL, 0, &m, &err) != (n ? QSF_E_ARGUMENT : QSF_OK) || m != n) abort();
+    if (qsf_tokenizer_encode(t, text, len, flags, NULL, 0, &m, &err) != (n ? QSF_E_ARGUMENT : QSF_OK)
+        || m != n)
+        abort();
     for (size_t i = 0; i < n; i++) {
         const char *piece;
         if (ids[i] < 0 || (uint32_t)ids[i] >= vocab.v.n_tokens) abort();

@@ -1,7 +1,9 @@
-/* The main of a fuzz target where libFuzzer is not there: runs every file of the folders and files that are named.
+/* The main of a fuzz target where libFuzzer is not there: runs every file of the
+ * folders and files that are named.
  * SPDX-License-Identifier: MIT
  *
- * Each input is handed over in a buffer of exactly its size, so that a sanitizer sees a read past it. */
+ * Each input is handed over in a buffer of exactly its size, so that a sanitizer
+ * sees a read past it. */
 #if !defined(_GNU_SOURCE)
 #  define _GNU_SOURCE
 #endif
@@ -43,7 +45,8 @@ static int replay_folder(const char *path)
     for (struct dirent *e; (e = readdir(d));) {
         char name[4096];
         if (e->d_name[0] == '.') continue;
-        if (snprintf(name, sizeof name, "%s/%s", path, e->d_name) < (int)sizeof name) bad |= replay_folder(name);
+        if (snprintf(name, sizeof name, "%s/%s", path, e->d_name) < (int)sizeof name)
+            bad |= replay_folder(name);
     }
     closedir(d);
     return bad;

@@ -8,7 +8,8 @@ if(NOT seconds)
 endif()
 file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}/found")
-execute_process(COMMAND "${PROGRAM}" -max_total_time=${seconds} -timeout=20 -rss_limit_mb=3000 -print_final_stats=1
+execute_process(COMMAND "${PROGRAM}" -max_total_time=${seconds} -timeout=20 -rss_limit_mb=3000
+    -print_final_stats=1
     -artifact_prefix=${WORK}/ "${WORK}/found" "${CORPUS}" RESULT_VARIABLE result)
 if(result)
     message(FATAL_ERROR "${PROGRAM} failed: ${result}; the input lies in ${WORK}")

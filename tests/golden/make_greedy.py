@@ -4,12 +4,13 @@ SPDX-License-Identifier: MIT
 
     make_greedy.py LLAMA_REF MODEL.gguf...
 
-LLAMA_REF is llama_ref.cpp built as README.md says.  Recorded is the run with a 16-bit KV cache and plain attention.
+LLAMA_REF is llama_ref.cpp built as README.md says. Recorded is the run with a 16-bit KV cache
+and plain attention.
 
-llama.cpp rounds activations to 8 bits, so that its margins (largest minus second largest logit) carry an error of their
-own.  `reference` is the same margin by ../parity/reference.py in float32 (negative where it prefers another token),
-`noise` the standard deviation of the difference over all steps.  A checker calls a step a tie where either margin is
-below a few times the noise.
+llama.cpp rounds activations to 8 bits, so that its margins (largest minus second largest logit) carry an
+error of their own. `reference` is the same margin by ../parity/reference.py in float32 (negative where it
+prefers another token), `noise` the standard deviation of the difference over all steps. A checker calls a
+step a tie where either margin is below a few times the noise.
 """
 import hashlib, json, pathlib, statistics, subprocess, sys
 import numpy as np
@@ -39,7 +40,8 @@ brass door below the lens, and"""
 
 PROMPTS = {
     "english": "The history of the bicycle begins in the early nineteenth century, when",
-    "code": "def binary_search(items, target):\n    \"\"\"Return the index of target in the sorted list items, or -1.\"\"\"\n    low, high = 0, len(items) - 1\n",
+    "code": "def binary_search(items, target):\n    \"\"\"Return the index of target in the sorted list "
+            "items, or -1.\"\"\"\n    low, high = 0, len(items) - 1\n",
     "german": "Der Zug nach München hatte schon zwanzig Minuten Verspätung, als der Schaffner",
     "chinese": "北京是中国的首都，也是全国的政治、文化中心。这座城市",
     "numbers": "2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37,",
@@ -47,8 +49,10 @@ PROMPTS = {
     "long": " ".join(STORY.split()),
 }
 CHAT = {
-    "gemma3": "<start_of_turn>user\nWhy is the sky blue? Answer in two sentences.<end_of_turn>\n<start_of_turn>model\n",
-    None: "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nWhy is the sky blue? Answer in two sentences."
+    "gemma3": "<start_of_turn>user\nWhy is the sky blue? Answer in two "
+              "sentences.<end_of_turn>\n<start_of_turn>model\n",
+    None: "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nWhy is the sky "
+          "blue? Answer in two sentences."
           "<|im_end|>\n<|im_start|>assistant\n",
 }
 
@@ -57,7 +61,8 @@ def escape(text):
 
 def run(ref, model, prompts, *options):
     text = "".join(f"text: {escape(p)}\n" for p in prompts)
-    out = subprocess.run([ref, str(model), "-n", "32", "-c", "1024", "--top", "20", *options], input=text, text=True,
+    out = subprocess.run([ref, str(model), "-n", "32", "-c", "1024", "--top", "20", *options],
+                         input=text, text=True,
                          stdout=subprocess.PIPE, check=True).stdout
     return [json.loads(line) for line in out.splitlines()]
 
@@ -78,7 +83,8 @@ def record(ref, path):
         errors += [a - b for a, b in zip(main["margin"], main["reference"])]
         entries.append({"name": name, "text": text, **main})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return {"model": path.name, "sha256": digest, "noise": round(statistics.pstdev(errors), 4), "prompts": entries}
+    return {"model": path.name, "sha256": digest, "noise": round(statistics.pstdev(errors), 4),
+            "prompts": entries}
 
 def main():
     ref, *models = sys.argv[1:]

@@ -12,11 +12,13 @@ FIELDS = ("model", "text_sha256", "context", "windows", "perplexity", "error")
 PATH = pathlib.Path(__file__).parent / "perplexity.csv"
 
 def measure(program, text, model, windows):
-    done = subprocess.run([program, "-m", model, "-f", text, "-c", "512", "--chunks", windows, "-t", "2"], text=True,
+    done = subprocess.run([program, "-m", model, "-f", text, "-c", "512", "--chunks", windows, "-t", "2"],
+                          text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
     value, error = re.search(r"PPL = ([\d.]+) \+/- ([\d.]+)", done.stdout).groups()
     digest = hashlib.sha256(pathlib.Path(text).read_bytes()).hexdigest()[:16]
-    return {"model": pathlib.Path(model).name, "text_sha256": digest, "context": 512, "windows": windows, "perplexity": value, "error": error}
+    return {"model": pathlib.Path(model).name, "text_sha256": digest, "context": 512, "windows": windows,
+            "perplexity": value, "error": error}
 
 def main():
     program, text, *models = sys.argv[1:]

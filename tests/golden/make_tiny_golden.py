@@ -4,11 +4,12 @@ SPDX-License-Identifier: MIT
 
     make_tiny_golden.py LLAMA_REF [NAME...]
 
-For each model three prompts of different lengths, each the one of twelve random ones whose answer says most (few ties,
-many different tokens).  `greedy`, `margin` and `logits` (after the prompt) are llama.cpp's with a 32-bit KV cache,
-`reference` is the margin by ../parity/reference.py, `noise` the standard deviation of margin - reference, and
-`error` the largest difference of a logit between the two, relative to the largest logit.  Models that llama.cpp does
-not run as they are described (it ignores the sliding window of llama and phi3) are judged by the reference alone.
+For each model three prompts of different lengths, each the one of twelve random ones whose answer says most
+(few ties, many different tokens). `greedy`, `margin` and `logits` (after the prompt) are llama.cpp's with a
+32-bit KV cache, `reference` is the margin by ../parity/reference.py, `noise` the standard deviation of margin
+- reference, and `error` the largest difference of a logit between the two, relative to the largest logit.
+Models that llama.cpp does not run as they are described (it ignores the sliding window of llama and phi3) are
+judged by the reference alone.
 """
 import json, pathlib, statistics, subprocess, sys, tempfile
 import numpy as np
@@ -28,7 +29,8 @@ def candidates(name, seed):
 
 def ask_llama(ref, path, n_ctx, prompts):
     text = "".join(" ".join(map(str, p)) + "\n" for p in prompts)
-    out = subprocess.run([ref, str(path), "-n", str(STEPS), "-c", str(n_ctx), "--kv", "f32", "-t", "1"], input=text, text=True,
+    out = subprocess.run([ref, str(path), "-n", str(STEPS), "-c", str(n_ctx), "--kv", "f32", "-t", "1"],
+                         input=text, text=True,
                          stdout=subprocess.PIPE, check=True).stdout
     return [json.loads(line) for line in out.splitlines()]
 
@@ -39,7 +41,8 @@ def ask_reference(model, n_ctx, prompt):
         first = y if first is None else first
         answer.append(int(np.argmax(y)))
         margins.append(round(float(np.diff(np.sort(y)[-2:])[0]), 4))
-    return {"prompt": prompt, "greedy": answer, "margin": margins, "ended": False, "logits": [float(f"{v:.6g}") for v in first]}
+    return {"prompt": prompt, "greedy": answer, "margin": margins, "ended": False,
+            "logits": [float(f"{v:.6g}") for v in first]}
 
 def judge(model, n_ctx, entry):
     """Adds the reference's margins; returns the largest relative difference of the logits."""
@@ -55,7 +58,8 @@ def judge(model, n_ctx, entry):
 def record(ref, folder, m):
     path, digest = make_tiny.make(folder, m["name"])
     model = Model(path)
-    model.gelu = gelu_f16                                    # llama.cpp's; the comparison is then about everything else
+    # llama.cpp's; the comparison is then about everything else
+    model.gelu = gelu_f16
     chosen, errors, worst = [], [], 0.0
     for prompts in candidates(m["name"], m["seed"]):
         if m.get("judge") == "reference": entries = [ask_reference(model, m["c"], p) for p in prompts[:2]]
@@ -64,9 +68,12 @@ def record(ref, folder, m):
             worst = max(worst, judge(model, m["c"], e))
             errors += [a - b for a, b in zip(e["margin"], e["reference"])]
         noise = statistics.pstdev(errors)
-        def worth(e): return sum(min(x) > 3 * noise for x in zip(e["margin"], e["reference"])) + len(set(e["greedy"])) / 2
+        def worth(e):
+            return (sum(min(x) > 3 * noise for x in zip(e["margin"], e["reference"]))
+                    + len(set(e["greedy"])) / 2)
         chosen.append(max(entries, key=worth))
-    return {"sha256": digest, "judge": m.get("judge", "llama.cpp"), "c": m["c"], "noise": round(statistics.pstdev(errors), 6),
+    return {"sha256": digest, "judge": m.get("judge", "llama.cpp"), "c": m["c"],
+            "noise": round(statistics.pstdev(errors), 6),
             "error": float(f"{worst:.3g}"), "prompts": chosen}
 
 def main():
@@ -78,8 +85,10 @@ def main():
             if names and name not in names: continue
             golden[name] = record(ref, folder, m)
             e = golden[name]
-            facts = [sum(min(x) > 3 * e["noise"] for x in zip(p["margin"], p["reference"])) for p in e["prompts"]]
-            print(f"{name:20} noise {e['noise']:.5f} error {e['error']:.2e} facts {facts}", "different", [len(set(p["greedy"])) for p in e["prompts"]])
+            facts = [sum(min(x) > 3 * e["noise"] for x in zip(p["margin"], p["reference"]))
+                     for p in e["prompts"]]
+            print(f"{name:20} noise {e['noise']:.5f} error {e['error']:.2e} facts {facts}", "different",
+                  [len(set(p["greedy"])) for p in e["prompts"]])
     rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in golden.items())
     path.write_text("{\n" + rows + "\n}\n")
 

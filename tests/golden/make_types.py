@@ -10,12 +10,14 @@ from gguf import GGMLQuantizationType as T
 
 rng = np.random.default_rng(1)
 # type: places of its fp16 numbers in a block
-HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2],
+HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82],
+          T.Q3_K: [108], T.Q4_K: [0, 2],
           T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0]}
 
 print("/* Random blocks of GGUF's types and the bits of their floats; made by make_types.py.")
 print(" * SPDX-License-Identifier: MIT */")
-print("static const struct { uint32_t type, cols; uint8_t bytes[%d]; uint32_t bits[256]; } types_golden[] = {" % 210)
+print("static const struct { uint32_t type, cols; uint8_t bytes[%d]; uint32_t bits[256]; } types_golden[] = {"
+      % 210)
 for t, halves in HALVES.items():
     block, size = gguf.GGML_QUANT_SIZES[t]
     n = 1 if block == 256 else 2

@@ -11,7 +11,8 @@ typedef struct attention_case { size_t n, head_dim, rep, lds; float *q; uint16_t
 
 static attention_case random_attention(table_test *t)
 {
-    attention_case c = { .n = pick_size(t, 70), .rep = pick(t, 1, 9), .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
+    attention_case c = { .n = pick_size(t, 70), .rep = pick(t, 1, 9),
+                         .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
     c.n = QSF_MAX(c.n, (size_t)1);
     c.lds = c.n + pick(t, 0, 3);
     SHAPE(t, "n %zu, head_dim %zu, rep %zu, lds %zu", c.n, c.head_dim, c.rep, c.lds);
@@ -27,13 +28,23 @@ static attention_case random_attention(table_test *t)
 }
 
 /* A block of 8-bit keys or values, with n of its positions in use, and codes for rep vectors. */
-typedef struct block_case { size_t n, head_dim, dim, rep, lds; int8_t *block, *q; float *d, *qd; int32_t *qs; } block_case;
+typedef struct block_case {
+    size_t n, head_dim, dim, rep, lds;
+    int8_t *block, *q;
+    float *d, *qd;
+    int32_t *qs;
+} block_case;
 
-static int8_t any_code(table_test *t) { return (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -127 : t->round == 2 ? 127 : (int)pick(t, 0, 254) - 127); }
+static int8_t any_code(table_test *t)
+{
+    return (int8_t)(t->round == 0 ? 0 : t->round == 1 ? -127 : t->round == 2 ? 127
+                    : (int)pick(t, 0, 254) - 127);
+}
 
 static block_case random_block(table_test *t)
 {
-    block_case c = { .n = pick(t, 1, QSF_KV_BLOCK), .rep = pick(t, 1, 26), .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
+    block_case c = { .n = pick(t, 1, QSF_KV_BLOCK), .rep = pick(t, 1, 26),
+                     .head_dim = attention_dims[t->round % QSF_ARRAY_LEN(attention_dims)] };
     c.dim = qsf_kv_dim(c.head_dim);
     c.lds = QSF_KV_BLOCK + pick(t, 0, 3);
     SHAPE(t, "n %zu, head_dim %zu, rep %zu, lds %zu", c.n, c.head_dim, c.rep, c.lds);
@@ -64,7 +75,8 @@ static void check_attention_scores_f16(table_test *t, const qsf_kernels *ref, co
             (v ? var : ref)->attention_scores_f16(s[v], c.lds, c.q, c.f16, c.n, c.head_dim, c.rep, 0.125f);
         }
         same_f32(t, "s", s[0], s[1], total, 1e-5);
-        for (size_t i = 0; i < total; i++) if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
+        for (size_t i = 0; i < total; i++)
+            if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
     }
 }
 
@@ -77,10 +89,12 @@ static void check_attention_scores_q8(table_test *t, const qsf_kernels *ref, con
         for (int v = 0; v < 2; v++) {
             s[v] = guard_f32(t, total);
             for (size_t i = 0; i < total; i++) s[v][i] = 12345;
-            (v ? var : ref)->attention_scores_q8(s[v], c.lds, c.q, c.qd, c.qs, c.block, c.d, c.n, c.dim, c.rep, 0.125f);
+            (v ? var : ref)->attention_scores_q8(s[v], c.lds, c.q, c.qd, c.qs, c.block, c.d, c.n, c.dim,
+                                                 c.rep, 0.125f);
         }
         same_f32(t, "s", s[0], s[1], total, 0);
-        for (size_t i = 0; i < total; i++) if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
+        for (size_t i = 0; i < total; i++)
+            if (i % c.lds >= c.n && s[1][i] != 12345) miss(t, "wrote between rows");
         for (size_t i = 0; i < c.n; i++) {         /* the layout, once more in words */
             double sum = 0;
             for (size_t d = 0; d < c.head_dim; d++) sum += (double)c.q[d] * c.block[qsf_kv_k_at(i, d, c.dim)];
@@ -100,10 +114,13 @@ static void check_attention_weighted_sum_f16(table_test *t, const qsf_kernels *r
         for (size_t i = 0; i < c.rep; i++) factor[i] = t->round % 3 ? fabsf(pick_f32(t, 1)) : 0;
         for (int v = 0; v < 2; v++) {
             o[v] = guard_f32(t, c.rep * c.head_dim);
-            for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? c.q[i] : NAN;   /* a factor of 0 does not read it */
-            (v ? var : ref)->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n, c.head_dim, c.rep);
+            /* a factor of 0 does not read it */
+            for (size_t i = 0; i < c.rep * c.head_dim; i++) o[v][i] = t->round % 3 ? c.q[i] : NAN;
+            (v ? var : ref)->attention_weighted_sum_f16(o[v], factor, s, c.lds, c.f16, c.n,
+                                                        c.head_dim, c.rep);
         }
-        for (size_t i = 0; i < c.rep * c.head_dim; i++) if (o[0][i] != o[0][i]) miss(t, "the reference made NaN");
+        for (size_t i = 0; i < c.rep * c.head_dim; i++)
+            if (o[0][i] != o[0][i]) miss(t, "the reference made NaN");
         same_f32(t, "o", o[0], o[1], c.rep * c.head_dim, 1e-5);
     }
 }
@@ -114,7 +131,8 @@ static void check_attention_weights_q8(table_test *t, const qsf_kernels *ref, co
         const block_case c = random_block(t);
         float *s = guard_f32(t, (c.rep - 1) * c.lds + c.n), *pd[2];
         uint8_t *p[2];
-        for (size_t i = 0; i < (c.rep - 1) * c.lds + c.n; i++) s[i] = t->round == 0 ? 0 : fabsf(pick_f32(t, t->round % 5 == 1 ? 1e-34f : 1));
+        for (size_t i = 0; i < (c.rep - 1) * c.lds + c.n; i++)
+            s[i] = t->round == 0 ? 0 : fabsf(pick_f32(t, t->round % 5 == 1 ? 1e-34f : 1));
         for (int v = 0; v < 2; v++) {
             p[v] = guard_alloc(t, c.rep * QSF_KV_BLOCK);
             pd[v] = guard_f32(t, c.rep);
@@ -124,8 +142,11 @@ static void check_attention_weights_q8(table_test *t, const qsf_kernels *ref, co
         same_f32(t, "pd", pd[0], pd[1], c.rep, 0);
         if (memcmp(p[0], p[1], c.rep * QSF_KV_BLOCK)) miss(t, "other weights");
         for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++) {
-            const float want = i % QSF_KV_BLOCK < c.n ? s[i / QSF_KV_BLOCK * c.lds + i % QSF_KV_BLOCK] * c.d[i % QSF_KV_BLOCK] : 0, unit = pd[0][i / QSF_KV_BLOCK];
-            if (fabsf((float)p[0][i] * unit - want) > 0.501f * unit + 1e-30f) miss(t, "the reference is wrong");
+            const float want = i % QSF_KV_BLOCK >= c.n ? 0
+                : s[i / QSF_KV_BLOCK * c.lds + i % QSF_KV_BLOCK] * c.d[i % QSF_KV_BLOCK];
+            const float unit = pd[0][i / QSF_KV_BLOCK];
+            if (fabsf((float)p[0][i] * unit - want) > 0.501f * unit + 1e-30f)
+                miss(t, "the reference is wrong");
         }
     }
 }
@@ -136,7 +157,8 @@ static void check_attention_weighted_sum_q8(table_test *t, const qsf_kernels *re
         const block_case c = random_block(t);
         float *factor = guard_f32(t, c.rep), *o[2];
         uint8_t *p = guard_alloc(t, c.rep * QSF_KV_BLOCK);
-        for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++) p[i] = i % QSF_KV_BLOCK >= c.n ? 0 : t->round == 1 ? 255 : (uint8_t)pick(t, 0, 255);
+        for (size_t i = 0; i < c.rep * QSF_KV_BLOCK; i++)
+            p[i] = i % QSF_KV_BLOCK >= c.n ? 0 : t->round == 1 ? 255 : (uint8_t)pick(t, 0, 255);
         for (size_t i = 0; i < c.rep; i++) factor[i] = t->round % 3 ? fabsf(pick_f32(t, 1)) : 0;
         for (int v = 0; v < 2; v++) {
             o[v] = guard_f32(t, c.rep * c.head_dim);
@@ -159,11 +181,13 @@ static void check_attention_softmax(table_test *t, const qsf_kernels *ref, const
         SHAPE(t, "n %zu", n);
         float *a = guard_f32(t, n), m[2], l[2];
         fill_f32(t, a, n, 20, 1e30f);
-        for (size_t i = 0; i < n; i++) if (t->round % 4 == 3 && (t->round % 8 == 7 || rng_next(t) >> 63)) a[i] = -INFINITY;
+        for (size_t i = 0; i < n; i++)
+            if (t->round % 4 == 3 && (t->round % 8 == 7 || rng_next(t) >> 63)) a[i] = -INFINITY;
         float *b = guard_f32_copy(t, a, n);
         m[0] = m[1] = t->round % 5 == 2 ? pick_f32(t, 40) : -INFINITY;
         l[0] = l[1] = m[0] > -INFINITY ? 3 : 0;
-        const float fa = ref->attention_softmax_inplace(a, n, &m[0], &l[0]), fb = var->attention_softmax_inplace(b, n, &m[1], &l[1]);
+        const float fa = ref->attention_softmax_inplace(a, n, &m[0], &l[0]),
+            fb = var->attention_softmax_inplace(b, n, &m[1], &l[1]);
         near_f32(t, "s", a, b, n, 2e-6, 1e-37);
         near_f32(t, "factor", &fa, &fb, 1, 2e-6, 1e-37);
         near_f32(t, "m", &m[0], &m[1], 1, 0, 0);
@@ -176,7 +200,8 @@ static void check_causal_mask(table_test *t, const qsf_kernels *ref, const qsf_k
     ROUNDS(t, 100) {
         const size_t n = pick_size(t, 300);
         const bool far = t->round == 1;
-        const uint32_t first = far ? UINT32_MAX - 20 : (uint32_t)pick(t, 0, 200), current = far ? UINT32_MAX : (uint32_t)pick(t, 0, 400);
+        const uint32_t first = far ? UINT32_MAX - 20 : (uint32_t)pick(t, 0, 200),
+            current = far ? UINT32_MAX : (uint32_t)pick(t, 0, 400);
         const uint32_t window = t->round % 3 == 0 ? 0 : far ? UINT32_MAX : (uint32_t)pick(t, 1, 300);
         SHAPE(t, "n %zu, first %u, current %u, window %u", n, first, current, window);
         float *a = guard_f32(t, n);

@@ -1,4 +1,5 @@
-/* The AVX-VNNI products compiled for AVX-512's encoding of vpdpbusd, so that the many machines that have only that one check them.
+/* The AVX-VNNI products compiled for AVX-512's encoding of vpdpbusd, so that the many machines that
+ * have only that one check them.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_AVXVNNI_H
 #define KERNELS_AVXVNNI_H

@@ -1,4 +1,5 @@
-/* Deliberately wrong kernels that the checks must catch: the test is tested.  Each is the scalar kernel with one fault.
+/* Deliberately wrong kernels that the checks must catch: the test is tested.  Each is the scalar
+ * kernel with one fault.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_BROKEN_H
 #define KERNELS_BROKEN_H
@@ -12,86 +13,109 @@
 static qsf_kernels sound;       /* the scalar table */
 
 /* An integer sum that is off by one, in one lane of one shape. */
-static void matmul_off_by_one(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matmul_off_by_one(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                              size_t blocks, uint32_t block)
 {
     sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
     if (x->n > 2 && block == 128) y[2 * ldy + 5] += x->d[0];
 }
-static void matmul_tail_skipped(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matmul_tail_skipped(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                size_t blocks, uint32_t block)
 {
     qsf_act less = *x;
     less.n = x->n > 8 ? x->n / 8 * 8 : x->n;
     sound.matmul[QSF_F_4](y, ldy, w, &less, tiles, blocks, block);
 }
-static void matmul_past_end(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matmul_past_end(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
 {
     sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
     y[(x->n - 1) * ldy + 16 * tiles] = 0;
 }
-static void matmul_between_rows(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matmul_between_rows(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                size_t blocks, uint32_t block)
 {
     sound.matmul[QSF_F_4](y, ldy, w, x, tiles, blocks, block);
     for (size_t m = 0; m + 1 < x->n; m++) if (ldy > 16 * tiles) y[m * ldy + 16 * tiles] = 0;
 }
 #if GUARD_PAGES
 static volatile uint8_t read_sink;
-static void matvec_reads_on(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matvec_reads_on(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                            uint32_t block)
 {
     sound.matvec[QSF_F_4](y, w, x, tiles, blocks, block);
     read_sink = w[tiles * blocks * qsf_tile_bytes(QSF_F_4, block)];
 }
 #endif
-static void matvec_saturates(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
+static void matvec_saturates(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                             uint32_t block)
 {
     sound.matvec[QSF_F_8](y, w, x, tiles, blocks, block);
-    for (size_t i = 0; i < 16 * tiles; i++) if (fabsf(y[i]) > 2e6f) y[i] *= 0.9999f;    /* only extreme input shows it */
+    /* only extreme input shows it */
+    for (size_t i = 0; i < 16 * tiles; i++) if (fabsf(y[i]) > 2e6f) y[i] *= 0.9999f;
 }
 /* Super-blocks: what each part of their head may go wrong in. */
-static void matmul_q4k_least(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)   /* a minimum too little in one row */
+/* a minimum too little in one row */
+static void matmul_q4k_least(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                             size_t blocks, uint32_t block)
 {
     sound.matmul[QSF_F_Q4K](y, ldy, w, x, tiles, blocks, block);
-    if (blocks > 1 && x->n > 1) y[ldy + 7] += x->d[x->cols / 64 + 4] * x->s[x->cols / 32 + 8] * qsf_f16_to_f32(qsf_le16(w + qsf_tile_bytes(QSF_F_Q4K, 256) + 32 + 14));
+    if (blocks > 1 && x->n > 1)
+        y[ldy + 7] += x->d[x->cols / 64 + 4] * x->s[x->cols / 32 + 8]
+            * qsf_f16_to_f32(qsf_le16(w + qsf_tile_bytes(QSF_F_Q4K, 256) + 32 + 14));
 }
-static void matvec_q6k_wraps(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)      /* 16-bit sums that only extreme input fills */
+/* 16-bit sums that only extreme input fills */
+static void matvec_q6k_wraps(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                             uint32_t block)
 {
     sound.matvec[QSF_F_Q6K](y, w, x, tiles, blocks, block);
     for (size_t i = 0; i < blocks * 32; i++) if (x->h[i] == 8 * 127) y[0] *= 1.001f;
 }
-static void matvec_q3k_other_half(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)  /* the neighbour's 16 columns */
+/* the neighbour's 16 columns */
+static void matvec_q3k_other_half(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                                  uint32_t block)
 {
     qsf_act other = *x;
     other.q += x->q[0] == x->q[16] ? 0 : 16;
     if (other.q == x->q || blocks < 2) sound.matvec[QSF_F_Q3K](y, w, x, tiles, blocks, block);
     else sound.matvec[QSF_F_Q3K](y, w, &other, tiles, blocks - 1, block);
 }
-static void matvec_iq4_rounds(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)  /* a table value rounded */
+/* a table value rounded */
+static void matvec_iq4_rounds(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                              uint32_t block)
 {
     sound.matvec[QSF_F_IQ4](y, w, x, tiles, blocks, block);
     for (size_t i = 0; i < 16 * tiles; i++) y[i] += 1e-3f * fabsf(y[i]);
 }
-static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols)
+static void matmul_f32_tail(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
+                            size_t rows, size_t cols)
 {
     sound.matmul_f32(y, ldy, w, x, ldx, n, rows, cols);
     if (cols % 8 == 1) y[0] -= w[cols - 1] * x[cols - 1];
 }
-static void matmul_f16_cut(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)      /* small weights are lost */
+/* small weights are lost */
+static void matmul_f16_cut(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n,
+                           size_t rows, size_t cols, float *scratch)
 {
     sound.matmul_f16(y, ldy, w, x, ldx, n, rows, cols, scratch);
     for (size_t i = 0; i < cols; i++) if (!(w[i] & 0x7c00)) y[0] -= qsf_f16_to_f32(w[i]) * x[i];
 }
-static void matmul_bf16_unrounded(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx, size_t n, size_t rows, size_t cols, float *scratch)
+static void matmul_bf16_unrounded(float *y, size_t ldy, const uint16_t *w, const float *x, size_t ldx,
+                                  size_t n, size_t rows, size_t cols, float *scratch)
 {
     sound.matmul_bf16(y, ldy, w, x, ldx, n, rows, cols, scratch);
     y[0] = 0;
     for (size_t i = 0; i < cols; i++) y[0] += qsf_bf16_to_f32(w[i]) * x[i];
 }
-static void scores_wrong_stride(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs, const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
+static void scores_wrong_stride(float *s, size_t lds, const int8_t *q, const float *qd, const int32_t *qs,
+                                const int8_t *k, const float *kd, size_t n, size_t dim, size_t rep,
                                 float scale)
 {
     (void)lds;
     sound.attention_scores_q8(s, n, q, qd, qs, k, kd, n, dim, rep, scale);
 }
-static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd, size_t n, size_t rep)
+static void weights_behind_the_end(uint8_t *p, float *pd, const float *s, size_t lds, const float *vd,
+                                   size_t n, size_t rep)
 {
     sound.attention_weights_q8(p, pd, s, lds, vd, n, rep);
     if (n < QSF_KV_BLOCK) p[n] = 1;
@@ -101,18 +125,21 @@ static float softmax_mask_leaks(float *s, size_t n, float *m, float *l)
     for (size_t i = 0; i < n; i++) if (s[i] == -INFINITY) s[i] = -80;
     return sound.attention_softmax_inplace(s, n, m, l);
 }
-static void weighted_reads_garbage(float *o, const float *factor, const float *s, size_t lds, const uint16_t *v, size_t n, size_t head_dim, size_t rep)
+static void weighted_reads_garbage(float *o, const float *factor, const float *s, size_t lds,
+                                   const uint16_t *v, size_t n, size_t head_dim, size_t rep)
 {
     for (size_t i = 0; i < head_dim; i++) o[i] *= factor[0];
     const float one = 1;
     sound.attention_weighted_sum_f16(o, &one, s, lds, v, n, head_dim, 1);
-    if (rep > 1) sound.attention_weighted_sum_f16(o + head_dim, factor + 1, s + lds, lds, v, n, head_dim, rep - 1);
+    if (rep > 1)
+        sound.attention_weighted_sum_f16(o + head_dim, factor + 1, s + lds, lds, v, n, head_dim, rep - 1);
 }
 static void mask_off_by_one(float *s, size_t n, uint32_t first, uint32_t current, uint32_t window)
 {
     sound.causal_mask_apply(s, n, first, current, window ? window + 1 : 0);
 }
-static void layer_norm_one_pass(float *y, const float *x, const float *weight, const float *bias, size_t n, float eps)
+static void layer_norm_one_pass(float *y, const float *x, const float *weight, const float *bias,
+                                size_t n, float eps)
 {
     float sum = 0, sq = 0;
     for (size_t i = 0; i < n; i++) sum += x[i], sq += x[i] * x[i];
@@ -125,7 +152,8 @@ static void rms_norm_overflows(float *y, const float *x, const float *weight, si
     for (size_t i = 0; i < n; i++) sum += x[i] * x[i];
     for (size_t i = 0; i < n; i++) y[i] = x[i] / sqrtf(sum / (float)n + eps) * (weight ? weight[i] : 1);
 }
-static void rope_other_pairs(float *x, size_t heads, size_t head_dim, size_t half, const float *c, const float *s, bool pairs)
+static void rope_other_pairs(float *x, size_t heads, size_t head_dim, size_t half, const float *c,
+                             const float *s, bool pairs)
 {
     sound.rope_apply(x, heads, head_dim, half, c, s, !pairs);
 }
@@ -137,7 +165,10 @@ static void relu_before_start(float *x, size_t n)
     uint8_t *before = (uint8_t *)x - 1;
     *before = 0;
 }
-static void gelu_of_erf(float *x, size_t n) { for (size_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f)); }
+static void gelu_of_erf(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));
+}
 static void vec_add_last_doubled(float *y, const float *a, const float *b, size_t n)
 {
     sound.vec_add(y, a, b, n);
@@ -153,7 +184,8 @@ static void top_k_ties(float *x, size_t n, size_t k)       /* all of the equals 
     for (size_t i = 0; i < n; i++) if (!(x[i] >= least)) x[i] = -INFINITY;
     free(y);
 }
-static void quantize_act_away(qsf_act *a, size_t m, const float *x, size_t cols)     /* ties away from zero, sums not */
+/* ties away from zero, sums not */
+static void quantize_act_away(qsf_act *a, size_t m, const float *x, size_t cols)
 {
     sound.quantize_act(a, m, x, cols);
     for (size_t i = 0; i < cols; i++) {
@@ -196,7 +228,10 @@ static void unpack_other_field(int8_t *out, const uint8_t *in, size_t n, size_t 
         memcpy(out + i + 32, fields, 16);
     }
 }
-static void hadamard_tail_skipped(float *x, size_t n, size_t apart) { sound.hadamard_inplace(x, n > 64 ? 64 : n, apart); }
+static void hadamard_tail_skipped(float *x, size_t n, size_t apart)
+{
+    sound.hadamard_inplace(x, n > 64 ? 64 : n, apart);
+}
 
 /* Puts one fault into the table and expects the check to see it. */
 #define CAUGHT(member, fault, check_name, of_form) do {                                     \

@@ -1,4 +1,5 @@
-/* What the kernel checks share: random numbers with a printed seed, memory that ends at an unreadable page, comparison.
+/* What the kernel checks share: random numbers with a printed seed, memory that ends at an
+ * unreadable page, comparison.
  * SPDX-License-Identifier: MIT */
 #ifndef KERNELS_HARNESS_H
 #define KERNELS_HARNESS_H
@@ -20,7 +21,8 @@ enum { GUARD_SLOTS = 12, GUARD_BYTES = 1 << 21, CANARY_BYTES = 256, CANARY = 0xa
 
 typedef struct guard_slot { uint8_t *base, *end, *p; } guard_slot;
 
-/* One check of one entry: misses are counted, and printed unless the check is expected to find some. */
+/* One check of one entry: misses are counted, and printed unless the check is
+ * expected to find some. */
 typedef struct table_test {
     uint64_t    rng;
     const char *entry;
@@ -38,8 +40,14 @@ static uint64_t rng_next(table_test *t)
     return t->rng * 0x2545f4914f6cdd1d;
 }
 /* In 64 bits, so that every machine checks the same cases. */
-static size_t pick(table_test *t, size_t lo, size_t hi) { return lo + (size_t)((rng_next(t) >> 16) % (hi - lo + 1)); }
-static float  pick_f32(table_test *t, float amp) { return amp * (2 * (float)(rng_next(t) >> 40) * 0x1p-24f - 1); }
+static size_t pick(table_test *t, size_t lo, size_t hi)
+{
+    return lo + (size_t)((rng_next(t) >> 16) % (hi - lo + 1));
+}
+static float  pick_f32(table_test *t, float amp)
+{
+    return amp * (2 * (float)(rng_next(t) >> 40) * 0x1p-24f - 1);
+}
 
 static void miss(table_test *t, const char *fmt, ...) QSF_PRINTF(2, 3);
 static void miss(table_test *t, const char *fmt, ...)
@@ -58,13 +66,19 @@ static void miss(table_test *t, const char *fmt, ...)
 /* ---- memory that ends where an unreadable page begins; bytes before it are watched ---- */
 static uint8_t *guard_alloc(table_test *t, size_t bytes)
 {
-    if (t->n_slots == GUARD_SLOTS || bytes + CANARY_BYTES > GUARD_BYTES) { printf("kernels_test: too much guarded memory\n"); exit(1); }
+    if (t->n_slots == GUARD_SLOTS || bytes + CANARY_BYTES > GUARD_BYTES) {
+        printf("kernels_test: too much guarded memory\n");
+        exit(1);
+    }
     guard_slot *s = &t->slots[t->n_slots++];
     if (!s->base) {
 #if GUARD_PAGES
         const size_t page = (size_t)sysconf(_SC_PAGESIZE);
         s->base = mmap(NULL, GUARD_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (s->base == MAP_FAILED || mprotect(s->base + GUARD_BYTES, page, PROT_NONE)) { perror("mmap"); exit(1); }
+        if (s->base == MAP_FAILED || mprotect(s->base + GUARD_BYTES, page, PROT_NONE)) {
+            perror("mmap");
+            exit(1);
+        }
 #else
         s->base = malloc(GUARD_BYTES + CANARY_BYTES);
         if (!s->base) { perror("malloc"); exit(1); }
@@ -84,7 +98,8 @@ static float *guard_f32_copy(table_test *t, const float *x, size_t n)
     return p;
 }
 
-/* Ends a round: nothing was written in front of a buffer (or, where there are no guard pages, behind it). */
+/* Ends a round: nothing was written in front of a buffer (or,
+ * where there are no guard pages, behind it). */
 static void guard_end(table_test *t)
 {
     for (int i = 0; i < t->n_slots; i++) {
@@ -92,7 +107,11 @@ static void guard_end(table_test *t)
             if (*(t->slots[i].p - b) != CANARY) { miss(t, "wrote %d bytes before buffer %d", b, i); break; }
 #if !GUARD_PAGES
         for (int b = 0; b < CANARY_BYTES; b++)
-            if (t->slots[i].end[b] != CANARY) { miss(t, "wrote %d bytes after buffer %d", b, i); t->slots[i].end[b] = CANARY; break; }
+            if (t->slots[i].end[b] != CANARY) {
+                miss(t, "wrote %d bytes after buffer %d", b, i);
+                t->slots[i].end[b] = CANARY;
+                break;
+            }
 #endif
     }
     t->n_slots = 0;
@@ -103,11 +122,13 @@ static void guard_end(table_test *t)
 static void fill_f32(table_test *t, float *x, size_t n, float amp, float extreme)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = t->round == 0 ? 0 : t->round == 1 ? (rng_next(t) & 1 << 20 ? extreme : -extreme) : pick_f32(t, amp);
+        x[i] = t->round == 0 ? 0 : t->round == 1 ? (rng_next(t) & 1 << 20 ? extreme : -extreme)
+        : pick_f32(t, amp);
 }
 static size_t pick_size(table_test *t, size_t max)
 {
-    static const size_t edge[] = { 64, 64, 0, 1, 63, 64, 65, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129 };
+    static const size_t edge[] = { 64, 64, 0, 1, 63, 64, 65, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33,
+                                   127, 128, 129 };
     const size_t n = t->round < (int)QSF_ARRAY_LEN(edge) ? edge[t->round] : pick(t, 1, max);
     return QSF_MIN(n, max);
 }
@@ -120,22 +141,29 @@ static void same_f32(table_test *t, const char *what, const float *a, const floa
     double top = 0;
     for (size_t i = 0; i < n; i++) if (isfinite(a[i]) && fabs(a[i]) > top) top = fabs(a[i]);
     for (size_t i = 0; i < n; i++) {
-        const bool same = isfinite(a[i]) ? fabs((double)a[i] - b[i]) <= tol * top : isnan(a[i]) ? isnan(b[i]) : a[i] == b[i];
+        const bool same = isfinite(a[i]) ? fabs((double)a[i] - b[i]) <= tol * top : isnan(a[i]) ? isnan(b[i])
+            : a[i] == b[i];
         if (!same) { miss(t, "%s[%zu]: %.9g, not %.9g (largest %.3g)", what, i, b[i], a[i], top); return; }
     }
 }
 /* Each one within tol of its own size, or within floor. */
-static void near_f32(table_test *t, const char *what, const float *a, const float *b, size_t n, double tol, double floor)
+static void near_f32(table_test *t, const char *what, const float *a, const float *b, size_t n, double tol,
+                     double floor)
 {
     for (size_t i = 0; i < n; i++) {
-        const bool same = isfinite(a[i]) ? fabs((double)a[i] - b[i]) <= tol * fabs(a[i]) + floor : isnan(a[i]) ? isnan(b[i]) : a[i] == b[i];
+        const bool same = isfinite(a[i]) ? fabs((double)a[i] - b[i]) <= tol * fabs(a[i]) + floor : isnan(a[i])
+            ? isnan(b[i]) : a[i] == b[i];
         if (!same) { miss(t, "%s[%zu]: %.9g, not %.9g", what, i, b[i], a[i]); return; }
     }
 }
 static void same_bytes(table_test *t, const char *what, const void *a, const void *b, size_t n)
 {
     const uint8_t *x = a, *y = b;
-    for (size_t i = 0; i < n; i++) if (x[i] != y[i]) { miss(t, "%s, byte %zu: %d, not %d", what, i, y[i], x[i]); return; }
+    for (size_t i = 0; i < n; i++)
+        if (x[i] != y[i]) {
+            miss(t, "%s, byte %zu: %d, not %d", what, i, y[i], x[i]);
+            return;
+        }
 }
 
 /* ---- one check, also when it crashes ---- */

@@ -5,14 +5,23 @@
 
 #include "harness.h"
 
-static const char *const form_names[QSF_N_FORMS] = { "2z", "3z", "4z", "ternary", "8", "3", "4", "5", "6", "5z", "iq4", "q4k", "q5k", "q6k", "q2k", "q3k", "iq4xs" };
+static const char *const form_names[QSF_N_FORMS] = {
+    "2z", "3z", "4z", "ternary", "8", "3", "4", "5", "6", "5z", "iq4", "q4k", "q5k", "q6k", "q2k", "q3k",
+    "iq4xs"
+};
 static const int form_bits[QSF_N_FORMS] = { 2, 3, 4, 2, 8, 3, 4, 5, 6, 5, 4, 4, 5, 6, 2, 3, 4 };
 static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32, 0, 0, 0, 0, 32, 0, 4, 0 };
 static bool form_has_zero(int form) { return form <= QSF_F_4Z || form == QSF_F_5Z; }
 static bool form_super(int form) { return form >= QSF_F_Q4K; }
 /* Super-blocks: scale bytes of a row, columns that share a scale, a second fp16. */
-static int form_scales(int form) { return form == QSF_F_Q6K || form == QSF_F_Q2K ? 16 : form == QSF_F_IQ4XS ? 4 : 12; }
-static uint32_t form_sub(int form) { return form == QSF_F_Q6K || form == QSF_F_Q2K || form == QSF_F_Q3K ? 16 : 32; }
+static int form_scales(int form)
+{
+    return form == QSF_F_Q6K || form == QSF_F_Q2K ? 16 : form == QSF_F_IQ4XS ? 4 : 12;
+}
+static uint32_t form_sub(int form)
+{
+    return form == QSF_F_Q6K || form == QSF_F_Q2K || form == QSF_F_Q3K ? 16 : 32;
+}
 static bool form_has_min(int form) { return form == QSF_F_Q4K || form == QSF_F_Q5K || form == QSF_F_Q2K; }
 static size_t form_head(int form)
 {
@@ -36,7 +45,7 @@ static int tile_code(const uint8_t *tile, int form, int r, uint32_t c)
     if (bits == 6) return low | (g[256 + 64 * (k / 16) + b] >> 2 * (k / 4 % 4) & 3) << 4;
     return low;
 }
-/* What is multiplied with the scale. */
+/* The number that is multiplied with the scale. */
 static int code_value(int form, int code)
 {
     static const int iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
@@ -54,8 +63,11 @@ static void sub_get(const uint8_t *tile, int form, int r, int k, int *scale, int
     switch (form) {
     case QSF_F_Q6K: *scale = (int8_t)s[k]; break;
     case QSF_F_Q2K: *scale = s[k] % 16, *min = s[k] / 16; break;
-    case QSF_F_Q3K: *scale = s[k % 8] / (k < 8 ? 1 : 16) % 16 + s[8 + k % 4] / (1 << 2 * (k / 4)) % 4 * 16 - 32; break;
-    case QSF_F_IQ4XS: *scale = s[k / 2] / (k % 2 ? 16 : 1) % 16 + (qsf_le16(tile + 32 + 2 * r) >> 2 * k & 3) * 16 - 32; break;
+    case QSF_F_Q3K:
+        *scale = s[k % 8] / (k < 8 ? 1 : 16) % 16 + s[8 + k % 4] / (1 << 2 * (k / 4)) % 4 * 16 - 32; break;
+    case QSF_F_IQ4XS:
+        *scale = s[k / 2] / (k % 2 ? 16 : 1) % 16 + (qsf_le16(tile + 32 + 2 * r) >> 2 * k & 3) * 16 - 32;
+        break;
     default:
         *scale = k < 4 ? s[k] % 64 : s[k + 4] % 16 + s[k - 4] / 64 * 16;
         *min = k < 4 ? s[k + 4] % 64 : s[k + 4] / 16 + s[k] / 64 * 16;
@@ -67,7 +79,8 @@ static void subs_unit(uint8_t *tile, int form)
     static const uint8_t q4k[12] = { 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1 };
     uint8_t *at = tile + (form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32);
     for (int i = 0; i < form_scales(form); i++)
-        memset(at + 16 * i, form == QSF_F_Q3K ? (i < 8 ? 0x11 : 0xaa) : form == QSF_F_IQ4XS ? 0x11 : form_sub(form) == 16 ? 1 : q4k[i], 16);
+        memset(at + 16 * i, form == QSF_F_Q3K ? (i < 8 ? 0x11 : 0xaa) : form == QSF_F_IQ4XS ? 0x11
+               : form_sub(form) == 16 ? 1 : q4k[i], 16);
     for (int r = 0; form == QSF_F_IQ4XS && r < 16; r++) qsf_put16(tile + 32 + 2 * r, 0xaaaa);
 }
 
@@ -84,22 +97,30 @@ static double tile_value(const uint8_t *tile, int form, int r, uint32_t c)
     return scale * code_value(form, tile_code(tile, form, r, c)) + zero;
 }
 
-typedef struct matmul_case { size_t tiles, blocks, n, ldy; uint32_t block; uint8_t *w; qsf_act x; } matmul_case;
+typedef struct matmul_case {
+    size_t tiles, blocks, n, ldy;
+    uint32_t block;
+    uint8_t *w;
+    qsf_act x;
+} matmul_case;
 
 static void fill_act(table_test *t, qsf_act *x, bool unit)
 {
     for (size_t i = 0; i < (size_t)x->n * x->cols; i++) {
         const size_t r = pick(t, 0, 254);
-        x->q[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? 127 : t->round == 2 ? (r & 1 ? 127 : -127) : (int)r - 127);
+        x->q[i] = (int8_t)(t->round == 0 ? 0 : t->round == 1 ? 127 : t->round == 2 ? (r & 1 ? 127 : -127)
+                           : (int)r - 127);
     }
-    for (size_t i = 0; i < (size_t)x->n * x->cols / 64; i++) x->d[i] = unit ? 1 : t->round == 0 ? 0 : 0.001f + fabsf(pick_f32(t, 0.05f));
+    for (size_t i = 0; i < (size_t)x->n * x->cols / 64; i++)
+        x->d[i] = unit ? 1 : t->round == 0 ? 0 : 0.001f + fabsf(pick_f32(t, 0.05f));
     for (size_t i = 0; i < (size_t)x->n * x->cols / 32; i++) {
         int sum = 0;
         for (size_t c = 0; c < 32; c++) sum += x->q[32 * i + c];
         x->s[i] = (float)sum;
     }
     memset(x->h, 0, (size_t)x->n * x->cols / 4);
-    for (size_t i = 0; i < (size_t)x->n * x->cols; i++) x->h[i / 16 * 2 + i / 2 % 2] = (int16_t)(x->h[i / 16 * 2 + i / 2 % 2] + x->q[i]);
+    for (size_t i = 0; i < (size_t)x->n * x->cols; i++)
+        x->h[i / 16 * 2 + i / 2 % 2] = (int16_t)(x->h[i / 16 * 2 + i / 2 % 2] + x->q[i]);
 }
 static qsf_act guard_act(table_test *t, size_t n, size_t cols)
 {
@@ -115,24 +136,30 @@ static qsf_act guard_act(table_test *t, size_t n, size_t cols)
 static matmul_case random_case(table_test *t, bool unit, size_t n)
 {
     static const uint32_t sizes[] = { 32, 64, 128, 256 };
-    matmul_case c = { .tiles = pick(t, 1, 3), .n = n, .block = form_super(t->form) ? 256 : sizes[t->round % 4] };
+    matmul_case c = { .tiles = pick(t, 1, 3), .n = n,
+                      .block = form_super(t->form) ? 256 : sizes[t->round % 4] };
     c.blocks = pick(t, 1, (unit ? 512 : 1536) / c.block);
     c.ldy = 16 * c.tiles + (n > 1 ? pick(t, 0, 3) : 0);
-    const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), head = form_has_zero(t->form) ? 64 : 32;      /* of a super-block the bytes from here on are scales */
+    /* of a super-block the bytes from here on are scales */
+    const size_t tile = qsf_tile_bytes((qsf_form)t->form, c.block), head = form_has_zero(t->form) ? 64 : 32;
     c.w = guard_alloc(t, c.tiles * c.blocks * tile);
     for (size_t i = 0; i < c.tiles * c.blocks; i++) {
         uint8_t *p = c.w + i * tile;
         for (size_t b = head; b < tile; b++)
-            p[b] = (uint8_t)(t->round == 0 ? 0 : t->round == 1 ? 0xff : t->round == 2 ? 0x80 : rng_next(t) >> 32);
+            p[b] = (uint8_t)(t->round == 0 ? 0 : t->round == 1 ? 0xff : t->round == 2 ? 0x80
+                             : rng_next(t) >> 32);
         for (int r = 0; r < 16; r++) {
             qsf_put16(p + 2 * r, qsf_f32_to_f16(unit ? 1 : t->round == 1 ? 65504 : pick_f32(t, 0.1f)));
-            if (head == 64 || form_has_min(t->form)) qsf_put16(p + 32 + 2 * r, qsf_f32_to_f16(unit ? 0 : t->round == 1 ? -65504 : pick_f32(t, 0.5f)));
+            if (head == 64 || form_has_min(t->form))
+                qsf_put16(p + 32 + 2 * r, qsf_f32_to_f16(unit ? 0 : t->round == 1 ? -65504
+                                                         : pick_f32(t, 0.5f)));
         }
         if (unit && form_super(t->form)) subs_unit(p, t->form);
     }
     c.x = guard_act(t, n, c.blocks * c.block);
     fill_act(t, &c.x, unit);
-    SHAPE(t, "form %s, tiles %zu, blocks %zu of %u, rows %zu, ldy %zu", form_names[t->form], c.tiles, c.blocks, (unsigned)c.block, n, c.ldy);
+    SHAPE(t, "form %s, tiles %zu, blocks %zu of %u, rows %zu, ldy %zu", form_names[t->form], c.tiles,
+          c.blocks, (unsigned)c.block, n, c.ldy);
     return c;
 }
 
@@ -159,7 +186,8 @@ static float *guard_rows(table_test *t, size_t n, size_t ldy, size_t used)
 static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool vec)
 {
     ROUNDS(t, 60) {                     /* integer sums: exact */
-        const matmul_case c = random_case(t, true, vec ? 1 : t->round < 36 ? 1 + (size_t)t->round / 2 : pick(t, 1, 40));
+        const matmul_case c = random_case(t, true, vec ? 1 : t->round < 36 ? 1 + (size_t)t->round / 2
+                                          : pick(t, 1, 40));
         float *y = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
         if (vec) var->matvec[t->form](y, c.w, &c.x, c.tiles, c.blocks, c.block);
         else var->matmul[t->form](y, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
@@ -179,21 +207,31 @@ static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
         for (size_t m = 0; m < c.n; m++) same_f32(t, "y", a + m * c.ldy, b + m * c.ldy, 16 * c.tiles, 1e-5);
     }
 }
-static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, true); }
-static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { matmul_rounds(t, ref, var, false); }
+static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    matmul_rounds(t, ref, var, true);
+}
+static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    matmul_rounds(t, ref, var, false);
+}
 
 /* Some of the rows by themselves: a row's result does not depend on those beside it. */
-static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n, size_t rows)
+static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n,
+                      size_t rows)
 {
     for (size_t m = 0; m < n; m++)
         for (size_t r = 0; r < rows; r++)
-            if (alone[m * ldy + r] != among[m * ldy + r]) miss(t, "y[%zu][%zu]: %.9g alone, %.9g among others", m, r, alone[m * ldy + r], among[m * ldy + r]);
+            if (alone[m * ldy + r] != among[m * ldy + r])
+                miss(t, "y[%zu][%zu]: %.9g alone, %.9g among others", m, r, alone[m * ldy + r],
+                     among[m * ldy + r]);
 }
 
 static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 80) {
-        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 11), ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
+        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 11),
+            ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
         SHAPE(t, "cols %zu, rows %zu, n %zu", cols, rows, n);
         float *w = guard_f32(t, rows * cols), *x = guard_f32(t, (n - 1) * ldx + cols);
         fill_f32(t, w, rows * cols, 1, 1e15f);
@@ -208,24 +246,29 @@ static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_ke
                 if (!(fabs((double)a[m * ldy + r] - b[m * ldy + r]) <= 1e-5 * size))
                     miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
             }
-        for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+        for (size_t i = 0; i < (n - 1) * ldy + rows; i++)
+            if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
         const size_t first = pick(t, 0, (uint32_t)n - 1), some = pick(t, 1, (uint32_t)(n - first));
         var->matmul_f32(a, ldy, w, x + first * ldx, ldx, some, rows, cols);
         same_rows(t, a, b + first * ldy, ldy, some, rows);
     }
 }
 
-/* Half floats: like matmul_f32, against the reference's doubles.  The scratch is as long as it says. */
+/* Half floats: like matmul_f32, against the reference's doubles.
+ * The scratch is as long as it says. */
 static void halves_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool b16)
 {
     ROUNDS(t, 80) {
-        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 40), ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
+        const size_t cols = pick_size(t, 700), rows = pick(t, 1, 19), n = pick(t, 1, 40),
+            ldx = cols + pick(t, 0, 2), ldy = rows + pick(t, 0, 2);
         SHAPE(t, "cols %zu, rows %zu, n %zu", cols, rows, n);
         uint16_t *w = (uint16_t *)(void *)guard_alloc(t, 2 * rows * cols);
-        float *x = guard_f32(t, (n - 1) * ldx + cols), *scratch = guard_f32(t, 16 * (size_t)qsf_act_cols((uint32_t)cols));
+        float *x = guard_f32(t, (n - 1) * ldx + cols),
+            *scratch = guard_f32(t, 16 * (size_t)qsf_act_cols((uint32_t)cols));
         fill_f32(t, x, (n - 1) * ldx + cols, 1, 1e15f);
         for (size_t i = 0; i < rows * cols; i++) {
-            const float f = t->round == 0 ? 0 : t->round == 1 ? (rng_next(t) & 1 << 20 ? 65504 : -0x1p-24f) : pick_f32(t, t->round % 4 == 3 ? 0x1p-15f : 1);
+            const float f = t->round == 0 ? 0 : t->round == 1 ? (rng_next(t) & 1 << 20 ? 65504 : -0x1p-24f)
+                : pick_f32(t, t->round % 4 == 3 ? 0x1p-15f : 1);
             w[i] = b16 ? qsf_f32_to_bf16(f) : qsf_f32_to_f16(f);
         }
         float *a = guard_rows(t, n, ldy, rows), *b = guard_rows(t, n, ldy, rows);
@@ -239,17 +282,27 @@ static void halves_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
                     const double p = (double)(b16 ? qsf_bf16_to_f32(h) : qsf_f16_to_f32(h)) * x[m * ldx + i];
                     sum += p, size += fabs(p);
                 }
-                if (!(fabs((double)a[m * ldy + r] - b[m * ldy + r]) <= 1e-5 * size)) miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
-                if (!(fabs(sum - b[m * ldy + r]) <= (b16 ? 4e-3 : 1e-5) * size)) miss(t, "y[%zu][%zu]: %.9g, not %.9g without rounding", m, r, b[m * ldy + r], sum);
+                if (!(fabs((double)a[m * ldy + r] - b[m * ldy + r]) <= 1e-5 * size))
+                    miss(t, "y[%zu][%zu]: %.9g, not %.9g", m, r, b[m * ldy + r], a[m * ldy + r]);
+                if (!(fabs(sum - b[m * ldy + r]) <= (b16 ? 4e-3 : 1e-5) * size))
+                    miss(t, "y[%zu][%zu]: %.9g, not %.9g without rounding", m, r, b[m * ldy + r], sum);
             }
-        for (size_t i = 0; i < (n - 1) * ldy + rows; i++) if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
+        for (size_t i = 0; i < (n - 1) * ldy + rows; i++)
+            if (i % ldy >= rows && b[i] != 12345) miss(t, "wrote between rows");
         const size_t first = pick(t, 0, (uint32_t)n - 1), some = pick(t, 1, (uint32_t)(n - first));
-        (b16 ? var->matmul_bf16 : var->matmul_f16)(a, ldy, w, x + first * ldx, ldx, some, rows, cols, scratch);
+        (b16 ? var->matmul_bf16 : var->matmul_f16)(a, ldy, w, x + first * ldx, ldx, some, rows,
+                                                   cols, scratch);
         same_rows(t, a, b + first * ldy, ldy, some, rows);
     }
 }
-static void check_matmul_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, false); }
-static void check_matmul_bf16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var) { halves_rounds(t, ref, var, true); }
+static void check_matmul_f16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    halves_rounds(t, ref, var, false);
+}
+static void check_matmul_bf16(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
+{
+    halves_rounds(t, ref, var, true);
+}
 
 /* ---- against the plain meaning of the bytes, in doubles ---- */
 static double dequantised_product(const matmul_case *c, int form, const float *x, size_t row, double *size)
@@ -258,14 +311,16 @@ static double dequantised_product(const matmul_case *c, int form, const float *x
     double sum = *size = 0;
     for (size_t b = 0; b < c->blocks; b++)
         for (uint32_t k = 0; k < c->block; k++) {
-            const double p = tile_value(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k) * x[b * c->block + k];
+            const double p = tile_value(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16),
+                                        k) * x[b * c->block + k];
             sum += p;
             *size += fabs(p);
         }
     return sum;
 }
 
-/* Floats quantised by the set's own quantize_act: 1e-3 of sum |w||x| for 4 and more bits, 1e-2 below. */
+/* Floats quantised by the set's own quantize_act:
+ * 1e-3 of sum |w||x| for 4 and more bits, 1e-2 below. */
 static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     (void)ref;
@@ -279,9 +334,12 @@ static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_ke
         for (size_t i = 0; i < c.tiles * c.blocks * tile; i++) c.w[i] = (uint8_t)(rng_next(t) >> 32);
         for (size_t i = 0; i < c.tiles * c.blocks; i++)
             for (int r = 0; r < 16; r++) {
-                const float scale = 0.01f + fabsf(pick_f32(t, 0.1f)), zero = -scale * (float)(1 << (form_bits[t->form] - 1));
+                const float scale = 0.01f + fabsf(pick_f32(t, 0.1f)),
+                    zero = -scale * (float)(1 << (form_bits[t->form] - 1));
                 qsf_put16(c.w + i * tile + 2 * r, qsf_f32_to_f16(scale));
-                if (form_has_zero(t->form) || form_has_min(t->form)) qsf_put16(c.w + i * tile + 32 + 2 * r, qsf_f32_to_f16(form_super(t->form) ? -zero : zero));
+                if (form_has_zero(t->form) || form_has_min(t->form))
+                    qsf_put16(c.w + i * tile + 32 + 2 * r,
+                              qsf_f32_to_f16(form_super(t->form) ? -zero : zero));
             }
         float *x = guard_f32(t, cols), *y = guard_f32(t, 16 * c.tiles);
         for (size_t i = 0; i < cols; i++) x[i] = pick_f32(t, 3);
@@ -291,7 +349,8 @@ static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_ke
         for (size_t r = 0; r < 16 * c.tiles; r++) {
             double size;
             const double want = dequantised_product(&c, t->form, x, r, &size);
-            if (!(fabs(y[r] - want) <= (form_bits[t->form] >= 4 ? 1e-3 : 1e-2) * size)) miss(t, "y[%zu]: %g, not %g (size %g)", r, y[r], want, size);
+            if (!(fabs(y[r] - want) <= (form_bits[t->form] >= 4 ? 1e-3 : 1e-2) * size))
+                miss(t, "y[%zu]: %g, not %g (size %g)", r, y[r], want, size);
         }
         t->round -= 3;
     }

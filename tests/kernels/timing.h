@@ -35,13 +35,20 @@ static bool time_wanted(const char *name)
         }                                                                           \
     } while (0)
 
-typedef struct time_buffers { uint8_t *w; size_t w_bytes; float *a, *b, *y; qsf_act x; uint16_t *h; } time_buffers;
+typedef struct time_buffers {
+    uint8_t *w;
+    size_t w_bytes;
+    float *a, *b, *y;
+    qsf_act x;
+    uint16_t *h;
+} time_buffers;
 enum { TIME_COLS = 2048, TIME_ROWS = 64, TIME_FLOATS = 1 << 18 };
 
 static void time_products(const qsf_kernels *k, time_buffers *b)
 {
     for (int form = 0; form < QSF_N_FORMS; form++)
-        for (uint32_t block = form_super(form) ? 256 : 32; block <= (form_super(form) ? 256 : 128); block *= 2) {
+        for (uint32_t block = form_super(form) ? 256 : 32; block <= (form_super(form) ? 256 : 128);
+             block *= 2) {
             char name[40];
             snprintf(name, sizeof name, "matmul %s block %u", form_names[form], (unsigned)block);
             if (!time_wanted(name)) continue;
@@ -50,9 +57,11 @@ static void time_products(const qsf_kernels *k, time_buffers *b)
             double t;
             b->x.n = 1;
             BEST(t, k->matvec[form](b->y, b->w, &b->x, near, blocks, block));
-            printf("%-8s %-24s G weights/s: %6.1f in cache", k->isa, name, 16e-9 * TIME_COLS * (double)near / t);
+            printf("%-8s %-24s G weights/s: %6.1f in cache", k->isa, name,
+                   16e-9 * TIME_COLS * (double)near / t);
             BEST(t, k->matvec[form](b->y, b->w, &b->x, far, blocks, block));
-            printf(", %6.1f (%5.1f GB/s) from memory; G products/s of rows", 16e-9 * TIME_COLS * (double)far / t, 1e-9 * (double)(row * far) / t);
+            printf(", %6.1f (%5.1f GB/s) from memory; G products/s of rows",
+                   16e-9 * TIME_COLS * (double)far / t, 1e-9 * (double)(row * far) / t);
             static const uint32_t counts[] = { 2, 3, 4, 5, 8, 64 };
             for (size_t i = 0; i < QSF_ARRAY_LEN(counts); i++) {
                 b->x.n = counts[i];
@@ -91,7 +100,8 @@ static void time_others(const qsf_kernels *k, time_buffers *b)
     TIME("attention_weights_q8", P * R, k->attention_weights_q8(p, f, a, P, c, P, R));
     TIME("attention_weighted_sum_f16", P * D * R, k->attention_weighted_sum_f16(y, f, a, P, b->h, P, D, R));
     TIME("attention_weighted_sum_q8", P * D * R, k->attention_weighted_sum_q8(y, f, p, c, q, D, R));
-    TIME("attention_softmax_inplace", P, (memcpy(y, a, 4 * P), m = -INFINITY, l = 0, k->attention_softmax_inplace(y, P, &m, &l)));
+    TIME("attention_softmax_inplace", P, (memcpy(y, a, 4 * P), m = -INFINITY, l = 0,
+                                          k->attention_softmax_inplace(y, P, &m, &l)));
     TIME("causal_mask_apply", P, k->causal_mask_apply(y, P, 0, 20, 10));
     TIME("layer_norm", N, k->layer_norm(y, a, c, c, N, 1e-5f));
     TIME("rms_norm", N, k->rms_norm(y, a, c, N, 1e-5f));
@@ -126,11 +136,19 @@ static void time_set(const qsf_kernels *k, const char *filter)
     if (!b.w) {
         table_test t = { .rng = 1, .round = 3 };
         b.w_bytes = (size_t)128 << 20;
-        b.w = malloc(b.w_bytes), b.y = malloc(4 << 23), b.a = malloc(4 * TIME_FLOATS), b.b = malloc(4 * TIME_FLOATS), b.h = malloc(2 * TIME_FLOATS);
+        b.w = malloc(b.w_bytes), b.y = malloc(4 << 23), b.a = malloc(4 * TIME_FLOATS),
+            b.b = malloc(4 * TIME_FLOATS), b.h = malloc(2 * TIME_FLOATS);
         b.x.n = TIME_ROWS, b.x.cols = TIME_COLS;
-        b.x.q = malloc(TIME_ROWS * TIME_COLS), b.x.d = malloc(TIME_ROWS * TIME_COLS / 16), b.x.s = malloc(TIME_ROWS * TIME_COLS / 8), b.x.h = malloc(TIME_ROWS * TIME_COLS / 4);
-        if (!b.w || !b.y || !b.a || !b.b || !b.h || !b.x.q || !b.x.d || !b.x.s || !b.x.h) { perror("malloc"); exit(1); }
-        for (size_t i = 0; i < b.w_bytes / 8; i++) { const uint64_t r = rng_next(&t) & 0x3bff3bff3bff3bff; memcpy(b.w + 8 * i, &r, 8); }
+        b.x.q = malloc(TIME_ROWS * TIME_COLS), b.x.d = malloc(TIME_ROWS * TIME_COLS / 16),
+            b.x.s = malloc(TIME_ROWS * TIME_COLS / 8), b.x.h = malloc(TIME_ROWS * TIME_COLS / 4);
+        if (!b.w || !b.y || !b.a || !b.b || !b.h || !b.x.q || !b.x.d || !b.x.s || !b.x.h) {
+            perror("malloc");
+            exit(1);
+        }
+        for (size_t i = 0; i < b.w_bytes / 8; i++) {
+            const uint64_t r = rng_next(&t) & 0x3bff3bff3bff3bff;
+            memcpy(b.w + 8 * i, &r, 8);
+        }
         fill_act(&t, &b.x, false);
         fill_f32(&t, b.a, TIME_FLOATS, 4, 4);
         fill_f32(&t, b.b, TIME_FLOATS, 1, 1);

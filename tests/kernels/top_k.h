@@ -16,12 +16,16 @@ static void fill_logits(table_test *t, float *x, size_t n)
     }
 }
 
-static bool ranks_before(const float *x, size_t a, size_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b) || (x[a] == x[a] && x[b] != x[b]); }
+static bool ranks_before(const float *x, size_t a, size_t b)
+{
+    return x[a] > x[b] || (x[a] == x[b] && a < b) || (x[a] == x[a] && x[b] != x[b]);
+}
 
 static void check_top_k(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     ROUNDS(t, 150) {
-        const size_t n = pick_size(t, t->round % 10 == 9 ? 40000 : 900), k = t->round % 6 == 5 ? pick(t, 0, n + 1) : pick(t, 0, 60);
+        const size_t n = pick_size(t, t->round % 10 == 9 ? 40000 : 900),
+            k = t->round % 6 == 5 ? pick(t, 0, n + 1) : pick(t, 0, 60);
         SHAPE(t, "n %zu, k %zu", n, k);
         float *x = guard_f32(t, n);
         fill_logits(t, x, n);

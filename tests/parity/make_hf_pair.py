@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes a random tiny model twice: as a Hugging Face directory and as a GGUF file of the same 16-bit weights.
+"""Writes a random tiny model twice: as a Hugging Face directory and as a GGUF file of the
+same 16-bit weights.
 SPDX-License-Identifier: MIT
 
     make_hf_pair.py OUT_DIR NAME [--shards N]     OUT_DIR/NAME/ (directory) and OUT_DIR/NAME-f16.gguf
 
-Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's transposed ones,
-Gemma's norm weights less one.  Matrices are f16, vectors f32 (the final norm with values
-that f16 holds).
+Names and layouts are those of the Transformers library: rotary halves, fused phi3 matrices, GPT-2's
+transposed ones, Gemma's norm weights less one. Matrices are f16, vectors f32 (the final norm with
+values that f16 holds).
 """
 import argparse, json, math, pathlib
 import numpy as np
@@ -22,11 +23,13 @@ LLAMA = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
 PHI3 = dict(LLAMA, attn_qkv="self_attn.qkv_proj", ffn_up="mlp.gate_up_proj")
 GEMMA = dict(LLAMA, post_attention_norm="post_attention_layernorm", ffn_norm="pre_feedforward_layernorm",
              post_ffw_norm="post_feedforward_layernorm")
-GPT2 = {"attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj", "ffn_up": "mlp.c_fc",
+GPT2 = {"attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj",
+        "ffn_up": "mlp.c_fc",
         "ffn_down": "mlp.c_proj", "token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
 LAYER_NAMES = {"phi3": PHI3, "gemma2": GEMMA, "gemma3": GEMMA}
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 512}
 
 def llama3_divisors(dim, base, r):
     """What Transformers divides the rotary frequencies by."""
@@ -47,7 +50,8 @@ def hf_tensors(m, tensors):
     for name, w in tensors.items():
         stem, kind = name.rsplit(".", 1)
         if stem.startswith("rope_"): continue
-        if arch == "llama" and stem.endswith(("attn_q", "attn_k")): w = halves(w, m["n_heads"] if stem.endswith("q") else m["n_kv_heads"])
+        if arch == "llama" and stem.endswith(("attn_q", "attn_k")):
+            w = halves(w, m["n_heads"] if stem.endswith("q") else m["n_kv_heads"])
         if arch in ("gemma2", "gemma3") and stem.endswith("norm"): w = w - np.float32(1)
         if arch == "gpt2" and w.ndim == 2 and stem not in ("token_embd", "position_embd"): w = w.T
         if stem.startswith("blk."):
@@ -72,18 +76,25 @@ def rope_config(m, tensors):
     return None
 
 def config(m, tensors):
-    kv, arch, ids = m["kv"], m["arch"], {"bos_token_id": make_tiny.N_VOCAB - 2, "eos_token_id": make_tiny.N_VOCAB - 1}
+    kv, arch, ids = m["kv"], m["arch"], {"bos_token_id": make_tiny.N_VOCAB - 2,
+                                         "eos_token_id": make_tiny.N_VOCAB - 1}
     if arch == "gpt2":
-        return {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": m["n_embd"], "n_layer": m["n_layers"],
-                "n_head": m["n_heads"], "n_positions": 1024, "n_ctx": 1024, "vocab_size": make_tiny.N_VOCAB, "n_inner": m["n_ff"],
+        return {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": m["n_embd"],
+                "n_layer": m["n_layers"],
+                "n_head": m["n_heads"], "n_positions": 1024, "n_ctx": 1024, "vocab_size": make_tiny.N_VOCAB,
+                "n_inner": m["n_ff"],
                 "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", **ids}
-    kind = {"gemma3": "gemma3_text"}.get(arch, "mistral" if "attention.sliding_window" in kv and arch == "llama" else arch)
+    kind = ({"gemma3": "gemma3_text"}.get(
+        arch, "mistral" if "attention.sliding_window" in kv and arch == "llama" else arch))
     gemma = arch.startswith("gemma")
-    c = {"model_type": kind, "hidden_size": m["n_embd"], "intermediate_size": m["n_ff"], "num_hidden_layers": m["n_layers"],
+    c = {"model_type": kind, "hidden_size": m["n_embd"], "intermediate_size": m["n_ff"],
+         "num_hidden_layers": m["n_layers"],
          "num_attention_heads": m["n_heads"], "num_key_value_heads": m["n_kv_heads"], "rms_norm_eps": 1e-5,
          "max_position_embeddings": 1024, "vocab_size": make_tiny.N_VOCAB, "tie_word_embeddings": m["tied"],
-         "rope_theta": kv.get("rope.freq_base", 10000.0), "sliding_window": kv.get("attention.sliding_window"),
-         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu", **ids}
+         "rope_theta": kv.get("rope.freq_base", 10000.0),
+         "sliding_window": kv.get("attention.sliding_window"),
+         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu",
+         **ids}
     if "head_dim" in m: c["head_dim"] = m["head_dim"]
     if gemma: c.update(hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=m["head_dim"])
     if arch == "gemma2": c.update({k: kv[k] for k in ("attn_logit_softcapping", "final_logit_softcapping")})
@@ -94,12 +105,15 @@ def config(m, tensors):
 def tokenizer(kv):
     tokens, types = kv["tokenizer.ggml.tokens"], kv["tokenizer.ggml.token_type"]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
-    added = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": i, "content": t, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": True}
              for i, t in enumerate(tokens) if types[i] == 3]
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
             "pre_tokenizer": level, "post_processor": None, "decoder": level,
-            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                      "fuse_unk": False, "byte_fallback": False, "vocab": {t: i for i, t in enumerate(tokens)},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None,
+                      "fuse_unk": False, "byte_fallback": False,
+                      "vocab": {t: i for i, t in enumerate(tokens)},
                       "merges": kv["tokenizer.ggml.merges"]}}
 
 def write_gguf(path, reader, tensors):
@@ -107,7 +121,8 @@ def write_gguf(path, reader, tensors):
     for key, field in reader.fields.items():
         if key.startswith("GGUF.") or key == "general.architecture": continue
         value = field.contents()
-        w.add_key_value(key, value, field.types[0], sub_type=field.types[-1] if isinstance(value, list) else None)
+        w.add_key_value(key, value, field.types[0],
+                        sub_type=field.types[-1] if isinstance(value, list) else None)
     for name, t in tensors.items(): w.add_tensor(name, t)
     w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
 
@@ -140,8 +155,9 @@ def make(out, name, shards=1):
     kv = {k: f.contents() for k, f in reader.fields.items()}
     (folder / "config.json").write_text(json.dumps(config(m, tensors), indent=1))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(kv), ensure_ascii=False))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,
-                                                              "bos_token": "<|begin|>", "eos_token": "<|end|>"}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "add_bos_token": False,
+                    "bos_token": "<|begin|>", "eos_token": "<|end|>"}))
     (folder / "model.tmp").unlink()
     return folder, gguf
 

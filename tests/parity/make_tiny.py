@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes small random models of every architecture and weight type as GGUF files, the same bytes on every machine.
+"""Writes small random models of every architecture and weight type as GGUF files, the same
+bytes on every machine.
 SPDX-License-Identifier: MIT
 
     make_tiny.py OUT_DIR [NAME...]        prints name and SHA-256 of each file
 
-Random numbers are SplitMix64 and integer arithmetic, so no version of numpy changes them.  Quantised weights are random
-bytes as blocks, with scales chosen so that the network stays lively: no quantiser is needed, and every code, scale and
-bit plane a file may hold occurs.
+Random numbers are SplitMix64 and integer arithmetic, so no version of numpy changes them. Quantised weights
+are random bytes as blocks, with scales chosen so that the network stays lively: no quantiser is needed, and
+every code, scale and bit plane a file may hold occurs.
 """
 import hashlib, pathlib, sys
 import numpy as np
@@ -40,10 +41,11 @@ class Random:
         return ((words - 2 * 65535) / (65536 / 3**0.5) * std).astype(np.float32)
 
 
-# ---- weight types: elements and bytes of a block, place of its scale, place of its minimum and the minimum that makes
-# the mean zero, in scales ----
+# ---- weight types: elements and bytes of a block, place of its scale, place of its minimum and the
+# minimum that makes the mean zero, in scales ----
 BLOCKS = {
-    Q.Q4_0: (32, 18, 0, None, 0), Q.Q4_1: (32, 20, 0, 2, -7.5), Q.Q5_0: (32, 22, 0, None, 0), Q.Q5_1: (32, 24, 0, 2, -15.5),
+    Q.Q4_0: (32, 18, 0, None, 0), Q.Q4_1: (32, 20, 0, 2, -7.5), Q.Q5_0: (32, 22, 0, None, 0),
+    Q.Q5_1: (32, 24, 0, 2, -15.5),
     Q.Q8_0: (32, 34, 0, None, 0), Q.Q2_K: (256, 84, 80, 82, 1.5), Q.Q3_K: (256, 110, 108, None, 0),
     Q.Q4_K: (256, 144, 0, 2, 7.5), Q.Q5_K: (256, 176, 0, 2, 15.5), Q.Q6_K: (256, 210, 208, None, 0),
     Q.IQ4_NL: (32, 18, 0, None, 0), Q.IQ4_XS: (256, 136, 0, None, 0),
@@ -59,7 +61,8 @@ def random_blocks(rng, kind, rows, cols, std, dead):
     if at_m is not None: put(at_m, np.full(n, ratio))
     unit = float(np.std(dequantize(raw[:512], kind)))
     scale = rng.uniform(n, 0.6, 1.4) * (std / round(unit, 2))
-    if at_m is None: scale *= 1.0 - 2.0 * (rng.bits(n) & np.uint64(1))       # these codes' mean is not zero: signs take it away
+    # these codes' mean is not zero: signs take it away
+    if at_m is None: scale *= 1.0 - 2.0 * (rng.bits(n) & np.uint64(1))
     if dead: scale[-dead * (cols // elems):] = 0
     put(at_d, scale)
     if at_m is not None: put(at_m, scale * ratio)
@@ -67,8 +70,10 @@ def random_blocks(rng, kind, rows, cols, std, dead):
 
 
 # ---- vocabularies: 256 byte tokens, a few merged ones, three control tokens at the end ----
-PAIRS = ["t h", "i n", "a n", "e r", "o n", "r e", "th e", "Ġ t", "Ġ a", "Ġ the", "in g", "an d", "Ġ s", "o r", "e n", "a t", "e s",
-         "Ġ w", "Ġ c", "i s", "i t", "o u", "l l", "Ġ o", "a r", "e d", "o f", "Ġ p", "Ġ b", "Ġ m", "s t", "Ġ f", "Ġ in", "a l",
+PAIRS = ["t h", "i n", "a n", "e r", "o n", "r e", "th e", "Ġ t", "Ġ a", "Ġ the", "in g", "an d", "Ġ s",
+         "o r", "e n", "a t", "e s",
+         "Ġ w", "Ġ c", "i s", "i t", "o u", "l l", "Ġ o", "a r", "e d", "o f", "Ġ p", "Ġ b", "Ġ m", "s t",
+         "Ġ f", "Ġ in", "a l",
          "Ġ d", "h e", "Ġ h", "r o", "i c", "l e", "Ġ and"]
 
 def byte_letters():
@@ -105,20 +110,26 @@ def add_spm(w):
 
 
 # ---- the models ----
-SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=176, type=Q.F32, tied=False, vocab="bpe", kv={}, c=512)
+SMALL = dict(arch="llama", n_embd=64, n_layers=3, n_heads=4, n_kv_heads=2, n_ff=176, type=Q.F32, tied=False,
+             vocab="bpe", kv={}, c=512)
 WIDE = dict(SMALL, n_embd=256, n_layers=2, n_ff=512)
 
 def models():
     """name -> description.  c is the context length to run it with (it decides longrope's table)."""
     llama3 = dict(rope_freqs=True, kv={"rope.freq_base": 500000.0})
-    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 64}
     linear = {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}
-    longrope = {"rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.19, "rope.dimension_count": 24}
-    phi3 = dict(SMALL, arch="phi3", n_embd=128, fused=True, rope_dim=24, longrope=True, kv=longrope, vocab="spm", c=256)
+    longrope = {"rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.19,
+                "rope.dimension_count": 24}
+    phi3 = dict(SMALL, arch="phi3", n_embd=128, fused=True, rope_dim=24, longrope=True, kv=longrope,
+                vocab="spm", c=256)
     gemma2 = dict(SMALL, arch="gemma2", n_layers=4, head_dim=32, tied=True, vocab="spm",
-                  kv={"attention.sliding_window": 8, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 10.0})
+                  kv={"attention.sliding_window": 8, "attn_logit_softcapping": 5.0,
+                      "final_logit_softcapping": 10.0})
     gemma3 = dict(SMALL, arch="gemma3", n_layers=8, head_dim=32, n_kv_heads=1, tied=True, vocab="spm",
-                  kv={"attention.sliding_window": 8, "rope.freq_base": 1e6, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0})
+                  kv={"attention.sliding_window": 8, "rope.freq_base": 1e6, "rope.scaling.type": "linear",
+                      "rope.scaling.factor": 8.0})
     gpt2 = dict(SMALL, arch="gpt2", n_kv_heads=4, n_ff=256, tied=True)
     qwen2 = dict(SMALL, arch="qwen2", n_embd=96, n_heads=6, tied=True, kv={"rope.freq_base": 1e6})
     qwen3 = dict(SMALL, arch="qwen3", head_dim=32, kv={"rope.freq_base": 1e6})
@@ -133,7 +144,8 @@ def models():
         "llama-q8_0-96": dict(SMALL, n_embd=96, n_heads=3, n_kv_heads=1, n_ff=160, type=Q.Q8_0),
         "qwen2-q4_1": dict(qwen2, type=Q.Q4_1, n_ff=160), "qwen3-q4_0": dict(qwen3, type=Q.Q4_0, n_ff=160),
         "phi3-q4_k": dict(phi3, n_embd=256, n_ff=512, type=Q.Q4_K), "gpt2-q8_0": dict(gpt2, type=Q.Q8_0),
-        "gemma2-q6_k": dict(gemma2, n_embd=256, head_dim=64, n_ff=512, type=Q.Q6_K), "gemma3-q5_0": dict(gemma3, type=Q.Q5_0, n_ff=160),
+        "gemma2-q6_k": dict(gemma2, n_embd=256, head_dim=64, n_ff=512, type=Q.Q6_K),
+        "gemma3-q5_0": dict(gemma3, type=Q.Q5_0, n_ff=160),
     }
     for kind in BLOCKS: out["llama-" + kind.name.lower()] = dict(WIDE, type=kind)
     for seed, name in enumerate(out, 1): out[name] = dict(out[name], name=name, seed=seed)
@@ -153,7 +165,8 @@ class Writer:
         """Gain 1 keeps the size of a normalised input."""
         kind, std = kind or self.m["type"], gain / cols**0.5
         if kind in BLOCKS:
-            return self.w.add_tensor(name, random_blocks(self.rng, kind, rows, cols, std, dead), raw_dtype=kind)
+            return self.w.add_tensor(name, random_blocks(self.rng, kind, rows, cols, std, dead),
+                                     raw_dtype=kind)
         x = self.rng.normal(rows * cols, std).reshape(rows, cols)
         if dead: x[-dead:] = 0
         if kind == Q.F32: self.w.add_tensor(name, x)
@@ -174,7 +187,8 @@ class Writer:
             w.add_key_length(m["head_dim"])
             w.add_value_length(m["head_dim"])
         for key, value in m["kv"].items():
-            add = w.add_string if isinstance(value, str) else w.add_uint32 if isinstance(value, int) else w.add_float32
+            add = w.add_string if isinstance(value, str) else w.add_uint32 if isinstance(value,
+                    int) else w.add_float32
             add(f"{m['arch']}.{key}", value)
         add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
 
@@ -221,11 +235,13 @@ class Writer:
     def write(self):
         m = self.m
         self.metadata()
-        embd = 0.4 if m["arch"] in ("gemma2", "gemma3") else 1.0         # scaled embeddings would drown the layers
+        # scaled embeddings would drown the layers
+        embd = 0.4 if m["arch"] in ("gemma2", "gemma3") else 1.0
         self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
         if m["arch"] == "gpt2": self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
         half = m.get("rope_dim", self.head_dim) // 2
-        if m.get("rope_freqs"): self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
+        if m.get("rope_freqs"):
+            self.w.add_tensor("rope_freqs.weight", self.rng.uniform(half, 1, 8).astype(np.float32))
         if m.get("longrope"):
             self.w.add_tensor("rope_factors_long.weight", self.rng.uniform(half, 2, 30).astype(np.float32))
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))

@@ -17,13 +17,19 @@ from gguf_reader import Reader
 from qsf_reader import QSF
 
 F = np.float32
-QSF_KINDS = dict(enumerate(["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm"]))
+QSF_KINDS = (
+    dict(enumerate(["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down",
+                    "attn_norm", "ffn_norm"])))
 QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
-    9: "attn_q.bias", 10: "attn_k.bias", 11: "attn_v.bias", 12: "attn_output.bias", 13: "ffn_up.bias", 16: "ffn_down.bias",
-    18: "attn_norm.bias", 19: "ffn_norm.bias", 20: "attn_q_norm.weight", 21: "attn_k_norm.weight", 22: "post_attention_norm.weight",
-    23: "post_ffw_norm.weight", 32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight", 35: "output_norm.bias",
+    9: "attn_q.bias", 10: "attn_k.bias", 11: "attn_v.bias", 12: "attn_output.bias", 13: "ffn_up.bias",
+    16: "ffn_down.bias",
+    18: "attn_norm.bias", 19: "ffn_norm.bias", 20: "attn_q_norm.weight", 21: "attn_k_norm.weight",
+    22: "post_attention_norm.weight",
+    23: "post_ffw_norm.weight", 32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
+    35: "output_norm.bias",
     36: "output.weight", 37: "output.bias"}
-HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3"}      # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
+# rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
+HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3"}
 
 
 def rms_norm(x, weight, eps):
@@ -36,10 +42,12 @@ def layer_norm(x, weight, bias, eps):
 def silu(x):
     return x / (F(1) + np.exp(-x))
 
-def gelu(x):                                                 # the tanh form, which GPT-2 and Gemma were trained with
+# the tanh form, which GPT-2 and Gemma were trained with
+def gelu(x):
     return F(0.5) * x * (F(1) + np.tanh(F(math.sqrt(2 / math.pi)) * (x + F(0.044715) * x * x * x)))
 
-def gelu_f16(x):                                             # llama.cpp looks GELU up in a table of 16-bit floats
+# llama.cpp looks GELU up in a table of 16-bit floats
+def gelu_f16(x):
     h = x.astype(np.float16).astype(F)
     return np.where(x <= -10, F(0), np.where(x >= 10, x, gelu(h).astype(np.float16).astype(F)))
 
@@ -66,7 +74,8 @@ class Model:
         self.tensors = {t.name: t for t in reader.tensors}
         self.cache = {}
         g = self.get
-        self.n_layers, self.n_embd, self.n_heads = g("block_count"), g("embedding_length"), g("attention.head_count")
+        self.n_layers, self.n_embd, self.n_heads = (g("block_count"), g("embedding_length"),
+                                                    g("attention.head_count"))
         self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
         self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
         self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
@@ -99,14 +108,16 @@ class Model:
             if name is None: continue
             w = (q.embedding() if t["kind"] == 32 else q.values(t)).astype(F)
             for o in q.tensors:
-                if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]: w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
+                if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]:
+                    w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
             name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"
             self.cache[name] = self.tensors[name] = w if t["rows"] > 1 else w[0]
 
     # ---- rotary positions ----
 
     def is_windowed(self, layer):
-        """Gemma 2: every second layer is global, Gemma 3: every sixth; elsewhere a window holds for all layers."""
+        """Gemma 2: every second layer is global, Gemma 3: every sixth; elsewhere a window holds
+        for all layers."""
         if not self.get("attention.sliding_window"): return False
         pattern = self.get("attention.sliding_window_pattern", {"gemma2": 2, "gemma3": 6}.get(self.arch, 0))
         if isinstance(pattern, list): return bool(pattern[layer])
@@ -125,7 +136,8 @@ class Model:
         magnitude = self.get("rope.scaling.attn_factor", 1.0)
         divisors = self.w("rope_freqs.weight", False)
         if divisors is None:
-            divisors = self.w("rope_factors_long.weight" if n_ctx > train_ctx else "rope_factors_short.weight", False)
+            divisors = (self.w("rope_factors_long.weight" if n_ctx > train_ctx
+                               else "rope_factors_short.weight", False))
         if divisors is not None: freq = freq / divisors
         if kind == "yarn" and factor != 1.0:
             freq = self.yarn(freq, dim, base, factor, train_ctx)
@@ -136,7 +148,8 @@ class Model:
         return (np.cos(angle) * magnitude).astype(F), (np.sin(angle) * magnitude).astype(F), dim
 
     def yarn(self, freq, dim, base, factor, train_ctx):
-        """Slow dimensions are stretched by factor, fast ones are left, a ramp lies between (arXiv 2309.00071)."""
+        """Slow dimensions are stretched by factor, fast ones are left, a ramp lies between
+        (arXiv 2309.00071)."""
         def dimension_of(turns):
             return dim * math.log(train_ctx / (turns * 2 * math.pi)) / (2 * math.log(base))
         low = max(0, math.floor(dimension_of(self.get("rope.scaling.yarn_beta_fast", 32.0))))
@@ -157,7 +170,8 @@ class Model:
     # ---- one layer ----
 
     def norm(self, x, name):
-        if self.arch == "gpt2": return layer_norm(x, self.w(name + ".weight"), self.w(name + ".bias"), self.eps)
+        if self.arch == "gpt2":
+            return layer_norm(x, self.w(name + ".weight"), self.w(name + ".bias"), self.eps)
         return rms_norm(x, self.w(name + ".weight"), self.eps)
 
     def qkv(self, x, b):
@@ -221,10 +235,12 @@ class Model:
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
-    p.add_argument("model"); p.add_argument("ids"); p.add_argument("-c", type=int); p.add_argument("--all", action="store_true")
+    p.add_argument("model"); p.add_argument("ids"); p.add_argument("-c", type=int)
+    p.add_argument("--all", action="store_true")
     a = p.parse_args()
     y = Model(a.model).logits([int(i) for i in a.ids.split(",")], a.c, last=not a.all)
-    print(json.dumps([float(f"{v:.7g}") for v in y] if y.ndim == 1 else [[float(f"{v:.7g}") for v in row] for row in y]))
+    print(json.dumps([float(f"{v:.7g}") for v in y]
+                     if y.ndim == 1 else [[float(f"{v:.7g}") for v in row] for row in y]))
 
 if __name__ == "__main__":
     main()

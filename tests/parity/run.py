@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny models and real ones.
+"""Holds qsf-run against llama.cpp's recorded results and against reference.py, on random tiny
+models and real ones.
 SPDX-License-Identifier: MIT
 
-    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]... [--model NAME] [--threads N]
-           [--text wiki.test.raw] [--shared DIR] [--full] [--quick]
+    run.py QSF_RUN [--convert QSF_CONVERT] [--models DIR]... [--cache DIR] [--only WORD]...
+           [--model NAME] [--threads N] [--text wiki.test.raw] [--shared DIR] [--full] [--quick]
 
-Prints one line a check and a summary; exit code 1 where one failed.  Groups of checks, for --only (which also takes
-model names): tiny, hf, files, real, perplexity, quantisers.  --model leaves real and perplexity this model alone.
---models holds the real GGUF files that ../golden/greedy and ../golden/perplexity.csv name; those that are not there are
-skipped, and count as failed with QSF_TEST_NO_SKIP=1.  --text is the WikiText-2 test text, for perplexity (by itself
-data/wiki.test.raw of --shared).  --full adds the slow float runs of all real prompts, --quick leaves out combinations
-of types, blocks and compressions among the files.
+Prints one line a check and a summary; exit code 1 where one failed. Groups of checks, for --only (which also
+takes model names): tiny, hf, files, real, perplexity, quantisers. --model leaves real and perplexity this
+model alone. --models holds the real GGUF files that ../golden/greedy and ../golden/perplexity.csv name; those
+that are not there are skipped, and count as failed with QSF_TEST_NO_SKIP=1. --text is the WikiText-2 test
+text, for perplexity (by itself data/wiki.test.raw of --shared). --full adds the slow float runs of all real
+prompts, --quick leaves out combinations of types, blocks and compressions among the files.
 
-Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES times
-their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and after another token the
-texts part for good.  So at such a step the answer is taken up again behind llama.cpp's token, and every other step of
-every answer is compared.
+Greedy tokens: a step where llama.cpp's or the reference's margin between the two best logits is below TIES
+times their errors (llama.cpp's is the golden's `noise`) decides nothing, either token is right there; and
+after another token the texts part for good. So at such a step the answer is taken up again behind llama.cpp's
+token, and every other step of every answer is compared.
 """
 import argparse, csv, hashlib, json, math, os, pathlib, re, statistics, subprocess, sys, tempfile
 import numpy as np
@@ -28,9 +29,11 @@ GOLDEN = HERE.parent / "golden"
 TIES = 3.5                  # standard deviations: beyond them 1 step in 2000 is still chance, a set has 1000
 OWN_F32 = 0.001             # of our own margins, what rounding may move (standard deviation, random models):
 OWN_F16 = 0.006             # 16-bit keys and values
-OWN_KV8 = 0.20              # 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models
+# 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models
+OWN_KV8 = 0.20
 EXACT = 1e-4                # of the largest logit, float run against the reference
-QUANTISED = 0.1             # standard deviation of what 8-bit activations change, relative to the logits' own, in random models
+# standard deviation of what 8-bit activations change, relative to the logits' own, in random models
+QUANTISED = 0.1
 PERPLEXITY = 0.005          # relative, against llama.cpp on the same windows
 SAME = 2e-5                 # of the largest logit, two files of the same weights
 
@@ -51,7 +54,8 @@ class Runner:
         else: self.failed.append(name)
 
     def skip(self, name, why):
-        if os.environ.get("QSF_TEST_NO_SKIP") == "1": return self.report(False, name, why + " (and nothing may be skipped)")
+        if os.environ.get("QSF_TEST_NO_SKIP") == "1":
+            return self.report(False, name, why + " (and nothing may be skipped)")
         print(f"skip {name}: {why}", flush=True)
         self.skipped += 1
 
@@ -64,20 +68,24 @@ class Runner:
 
     def call(self, program, *args):
         try: done = subprocess.run([program, *map(str, args)], capture_output=True, timeout=1800)
-        except subprocess.TimeoutExpired: raise Failure(f"{pathlib.Path(program).name} did not end in half an hour")
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{pathlib.Path(program).name} did not end in half an hour")
         if done.returncode:
             tail = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
             words = [w if len(w) < 100 else w[:40] + "..." for w in map(str, args)]
-            raise Failure(f"exit code {done.returncode} from {pathlib.Path(program).name} {' '.join(words)}: {tail[0]}")
+            raise Failure(
+                f"exit code {done.returncode} from {pathlib.Path(program).name} {' '.join(words)}: {tail[0]}")
         return done.stdout
 
     def generate(self, model, ids, n, n_ctx, *options):
-        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-n", n, "-c", n_ctx, "--temp", 0, "--raw",
+        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-n", n, "-c", n_ctx,
+                        "--temp", 0, "--raw",
                         "--json", "-t", self.a.threads, *options)
         return json.loads(out.splitlines()[-1])["ids"]
 
     def logits(self, model, ids, n_ctx, *options):
-        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-c", n_ctx, "--raw", "--logits",
+        out = self.call(self.a.qsf_run, "-m", model, "--ids", ",".join(map(str, ids)), "-c", n_ctx,
+                        "--raw", "--logits",
                         "-t", self.a.threads, *options)
         return np.array(json.loads(out.splitlines()[-1]), np.float64)
 
@@ -91,16 +99,20 @@ class Runner:
         while at < len(want):
             got = self.generate(model, prompt + want[:at], len(want) - at, n_ctx, *options)
             if golden["ended"]: got = (got + want[-1:])[:len(want) - at]       # the end token is not printed
-            same = next((i for i, (x, y) in enumerate(zip(got, want[at:])) if x != y), min(len(got), len(want) - at))
+            same = next((i for i, (x, y) in enumerate(zip(got, want[at:])) if x != y),
+                        min(len(got), len(want) - at))
             facts += sum(m > tie for m in margin[at:at + same])
             at += same
             if at == len(want): break
             if margin[at] > tie:
                 said = got[same] if same < len(got) else "the end"
-                return False, f"step {at + 1} is {said}, expected {want[at]} (margin {margin[at]:.3f}, tie below {tie:.3f})"
+                return (False,
+                        f"step {at + 1} is {said}, expected {want[at]} (margin {margin[at]:.3f}, tie below "
+                        f"{tie:.3f})")
             parted += 1
             at += 1
-        return True, f"{facts} of {len(want)} tokens are clear and equal" + (f", {parted} of the ties fell the other way" if parted else "")
+        return True, f"{facts} of {len(want)} tokens are clear and equal" + (
+            f", {parted} of the ties fell the other way" if parted else "")
 
     def exact(self, model, reference, ids, n_ctx, *options):
         want = reference.logits(ids, n_ctx)
@@ -117,7 +129,8 @@ def compare(got, want, bound):
     i = int(np.argmax(np.abs(got - want)))
     error = float(abs(got[i] - want[i]) / np.abs(want).max())
     text = f"largest relative difference {error:.1e}"
-    return error <= bound, text if error <= bound else text + f" (token {i}: {got[i]:.6g}, expected {want[i]:.6g})"
+    return (error <= bound, text if error <= bound
+            else text + f" (token {i}: {got[i]:.6g}, expected {want[i]:.6g})")
 
 
 # ---- groups of checks ----
@@ -129,16 +142,21 @@ def check_tiny(r):
         g = golden[name]
         path, digest = make_tiny.make(r.a.cache, name)
         if digest != g["sha256"]:
-            r.report(False, f"tiny {name}", f"the generated file has SHA-256 {digest[:12]}..., the golden one {g['sha256'][:12]}...")
+            r.report(False, f"tiny {name}",
+                     f"the generated file has SHA-256 {digest[:12]}..., the golden one {g['sha256'][:12]}...")
             continue
         reference = Model(path)
         for p in g["prompts"]:
             label = f"tiny {name}, prompt of {len(p['prompt'])}"
             r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], g["c"])
-            r.check(label + ", f32 greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], OWN_F32), g["c"], "--f32")
-            own = OWN_F16 if m["type"] not in make_tiny.BLOCKS else g["noise"]       # quantised: both sides round activations
-            r.check(label + ", f16 keys greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], own), g["c"], "--kv-type", "f16")
-            r.check(label + ", greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], own, OWN_KV8), g["c"])
+            r.check(label + ", f32 greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], OWN_F32),
+                    g["c"], "--f32")
+            # quantised: both sides round activations
+            own = OWN_F16 if m["type"] not in make_tiny.BLOCKS else g["noise"]
+            r.check(label + ", f16 keys greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], own),
+                    g["c"], "--kv-type", "f16")
+            r.check(label + ", greedy", r.greedy, path, p,
+                    TIES * math.hypot(g["noise"], own, OWN_KV8), g["c"])
         longest = g["prompts"][-1]["prompt"]
         r.check(f"tiny {name}, batches of 7, f32 logits", r.exact, path, reference, longest, g["c"], "-b", 7)
 
@@ -162,14 +180,17 @@ def check_hf(r):
                 continue
             r.check(f"hf {name}, {label}, f32 logits", r.exact, qsf, reference, ids, n_ctx)
         same = len(set(map(tuple, answers.values()))) == 1 and len(answers) == 3
-        r.report(same, f"hf {name}", "the directory, the GGUF and its conversion give the same 32 tokens" if same else f"the tokens differ: {answers}")
+        r.report(same, f"hf {name}", "the directory, the GGUF and its conversion give the same 32 tokens"
+                 if same else f"the tokens differ: {answers}")
 
 def check_files(r):
     """QSF files compute what their weights say; compression and packing change nothing."""
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
     if not r.wanted("files"): return
-    for source, types in (("llama-q8_0", ("2bit", "2bit-sym", "3bit", "4bit", "ternary", "8bit", "f16", "mixed")),
-                          ("llama-q8_0-96", ("2bit", "4bit", "8bit", "mixed")), ("gemma3", ("4bit", "8bit")), ("gpt2", ("4bit",)),
+    for source, types in (("llama-q8_0", ("2bit", "2bit-sym", "3bit", "4bit", "ternary", "8bit",
+                                          "f16", "mixed")),
+                          ("llama-q8_0-96", ("2bit", "4bit", "8bit", "mixed")), ("gemma3", ("4bit", "8bit")),
+                          ("gpt2", ("4bit",)),
                           ("qwen2", ("4bit",)), ("phi3-short", ("4bit",))):
         path, _ = make_tiny.make(r.a.cache, source)
         for kind in types:
@@ -177,7 +198,8 @@ def check_files(r):
             if kind != "mixed": report_same(r, f"files {source} {kind} packing 0 and 1", rows, tiled)
     path, _ = make_tiny.make(r.a.cache, "llama-q8_0")
     for kind in ("3bit_s", "4bit_s", "5bit_s", "6bit_s"):
-        for block in (32, 256) if r.a.quick else (32, 64, 128, 256): check_tensor_type(r, path, kind, block, ids)
+        for block in (32, 256) if r.a.quick else (32, 64, 128, 256):
+            check_tensor_type(r, path, kind, block, ids)
 
     for kind in ("4bit", "2bit"):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
@@ -189,7 +211,8 @@ def check_outliers(r, kind, packing, ids):
     def work():
         convert(r, path, qsf, "--quant-type", kind, "--outliers", "on", "--packing", packing)
         ok, text = qsf_exact(r, path, qsf, ids, 256)
-        return ok, text + (", no outliers were kept" if b"outliers" not in r.call(r.a.convert, "--info", qsf) else "")
+        return ok, text + (", no outliers were kept"
+                           if b"outliers" not in r.call(r.a.convert, "--info", qsf) else "")
     r.check(f"files outliers {kind} packing {packing}, f32 logits", work)
 
 def check_embedding_clusters(r, source, ids):
@@ -208,8 +231,9 @@ def convert(r, source, qsf, *options):
     r.call(r.a.convert, "--verify", qsf)
 
 def check_variants(r, path, source, kind, packing, ids):
-    """The plain file against the reference, the compressed ones against the plain one.  Returns the plain one's tokens and
-    logits.  (`mixed` chooses by size, and tiles are padded: its two packings are two networks.)"""
+    """The plain file against the reference, the compressed ones against the plain one. Returns the
+    plain one's tokens and logits. (`mixed` chooses by size, and tiles are padded: its two packings
+    are two networks.)"""
     base, n_ctx = None, 256
     codecs = ["none", "lz4", "lz4hc", "zstd"]
     if r.a.quick: codecs = ["none", codecs[1 + (len(kind) + packing) % 3]]
@@ -232,13 +256,15 @@ def check_variants(r, path, source, kind, packing, ids):
 def report_same(r, label, got, want):
     if got is None or want is None: return r.report(False, label, "there is nothing to compare with")
     ok, text = compare(got[1], want[1], SAME)
-    r.report(ok and got[0] == want[0], label, text + (", same tokens" if got[0] == want[0] else f", tokens {got[0]}, expected {want[0]}"))
+    r.report(ok and got[0] == want[0], label,
+             text + (", same tokens" if got[0] == want[0] else f", tokens {got[0]}, expected {want[0]}"))
 
 def check_tensor_type(r, path, kind, block, ids):
     for packing in (1, 0):
         qsf = r.a.cache / f"{kind}-{block}-{packing}.qsf"
         def work():
-            convert(r, path, qsf, "--quant-type", "8bit", "--tensor", f"*={kind}:{block}", "--packing", packing)
+            convert(r, path, qsf, "--quant-type", "8bit", "--tensor", f"*={kind}:{block}",
+                    "--packing", packing)
             return qsf_exact(r, path, qsf, ids, 256)
         r.check(f"files {kind} block {block} packing {packing}, f32 logits", work)
 
@@ -248,7 +274,8 @@ def qsf_exact(r, gguf, qsf, ids, n_ctx):
     ok, text = r.exact(qsf, reference, ids, n_ctx)
     want = reference.logits(ids, n_ctx)
     share = float(np.std(r.logits(qsf, ids, n_ctx, "--kv-type", "f16") - want) / np.std(want))
-    return ok and share < QUANTISED, text + f", with 8-bit activations {100 * share:.1f}% of the logits' spread"
+    return (ok and share < QUANTISED,
+            text + f", with 8-bit activations {100 * share:.1f}% of the logits' spread")
 
 def find_model(r, name):
     return next((d / name for d in r.a.models if (d / name).exists()), None)
@@ -264,10 +291,12 @@ def check_real(r):
         reference = Model(path)
         for p in g["prompts"]:
             label = f"real {file.stem}, {p['name']}"
-            noise = max(g["noise"], statistics.pstdev(a - b for a, b in zip(p["margin"], p["reference"])))     # some prompts are on edge
+            # some prompts are on edge
+            noise = max(g["noise"], statistics.pstdev(a - b for a, b in zip(p["margin"], p["reference"])))
             r.check(label + ", f16 keys greedy", r.greedy, path, p, TIES * noise, 1024, "--kv-type", "f16")
             r.check(label + ", greedy", r.greedy, path, p, TIES * math.hypot(noise, OWN_KV8), 1024)
-            if r.a.full or p["name"] in ("english", "chat"): r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
+            if r.a.full or p["name"] in ("english", "chat"):
+                r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], 1024)
             if r.a.full: r.check(label + ", f32 greedy", r.greedy, path, p, TIES * noise, 1024, "--f32")
 
 def check_perplexity(r):
@@ -291,42 +320,56 @@ def check_quantisers(r):
         return r.skip("quantisers", "SmolLM2's GGUF (--models), --text or make_hf.py (--shared) is not there")
     folder = r.a.cache / "regrid7"
     r.call(sys.executable, tool, "--regrid", 7, model, folder)
-    for row in csv.DictReader((GOLDEN / "quantisers.csv").open()): r.check(f"quantisers {row['type']}", quantiser, r, folder, row)
+    for row in csv.DictReader((GOLDEN / "quantisers.csv").open()):
+        r.check(f"quantisers {row['type']}", quantiser, r, folder, row)
 
 def quantiser(r, folder, row):
     qsf = r.a.cache / "quantisers.qsf"
     convert(r, folder, qsf, "--quant-type", row["type"])
     size, bytes_max, most = qsf.stat().st_size, 1e6 * float(row["mb_max"]), float(row["perplexity_max"])
     got = measure_perplexity(r, qsf, 512, row["windows"])
-    return size <= bytes_max and got <= most, f"{size / 1e6:.1f} MB (at most {row['mb_max']}), perplexity {got:.3f} (at most {most}) over {row['windows']} windows"
+    return (size <= bytes_max and got <= most,
+            f"{size / 1e6:.1f} MB (at most {row['mb_max']}), perplexity {got:.3f} (at most {most}) over "
+            f"{row['windows']} windows")
 
 def perplexity(r, path, row, *options):
-    got, want = measure_perplexity(r, path, row["context"], row["windows"], *options), float(row["perplexity"])
-    return abs(got / want - 1) <= PERPLEXITY, f"{got:.4f}, llama.cpp {want:.4f} ({100 * (got / want - 1):+.2f}%) over {row['windows']} windows"
+    got, want = measure_perplexity(r, path, row["context"], row["windows"],
+                                   *options), float(row["perplexity"])
+    return (abs(got / want - 1) <= PERPLEXITY,
+            f"{got:.4f}, llama.cpp {want:.4f} ({100 * (got / want - 1):+.2f}%) over {row['windows']} windows")
 
 def measure_perplexity(r, path, context, windows, *options):
-    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", context, "--chunks", windows, "-t", r.a.threads, *options)
-    found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens", out.decode().strip().splitlines()[-1])
+    out = r.call(r.a.qsf_run, "-m", path, "--perplexity", r.a.text, "-c", context, "--chunks", windows, "-t",
+                 r.a.threads, *options)
+    found = re.search(r"^perplexity ([\d.]+) \+/- ([\d.]+) over (\d+) tokens",
+                      out.decode().strip().splitlines()[-1])
     if not found: raise Failure(f"no result in {out[-200:]!r}")
     return float(found[1])
 
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
-    p.add_argument("qsf_run"); p.add_argument("--convert"); p.add_argument("--models", type=pathlib.Path, action="append", default=[])
+    p.add_argument("qsf_run"); p.add_argument("--convert")
+    p.add_argument("--models", type=pathlib.Path, action="append", default=[])
     p.add_argument("--cache", type=pathlib.Path); p.add_argument("--only", action="append")
     p.add_argument("--model"); p.add_argument("--text", type=pathlib.Path)
-    p.add_argument("--shared", type=pathlib.Path, default=os.environ.get("QSF_SHARED_DIR", HERE.parent.parent.parent / "shared"))
-    p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true"); p.add_argument("--quick", action="store_true")
+    p.add_argument("--shared", type=pathlib.Path,
+                   default=os.environ.get("QSF_SHARED_DIR", HERE.parent.parent.parent / "shared"))
+    p.add_argument("--threads", type=int, default=2); p.add_argument("--full", action="store_true")
+    p.add_argument("--quick", action="store_true")
     a = p.parse_args()
     a.shared = pathlib.Path(a.shared)
-    if a.text is None and (a.shared / "data" / "wiki.test.raw").exists(): a.text = a.shared / "data" / "wiki.test.raw"
+    if a.text is None and (a.shared / "data" / "wiki.test.raw").exists():
+        a.text = a.shared / "data" / "wiki.test.raw"
     a.qsf_run = str(pathlib.Path(a.qsf_run).resolve())
-    a.convert = a.convert or str(pathlib.Path(a.qsf_run).with_name(pathlib.Path(a.qsf_run).name.replace("qsf-run", "qsf-convert")))
+    a.convert = (a.convert
+                 or str(pathlib.Path(a.qsf_run).with_name(
+                     pathlib.Path(a.qsf_run).name.replace("qsf-run", "qsf-convert"))))
     with tempfile.TemporaryDirectory() as fresh:
         a.cache = a.cache or pathlib.Path(fresh)
         r = Runner(a)
-        for group in (check_tiny, check_hf, check_files, check_real, check_perplexity, check_quantisers): group(r)
+        for group in (check_tiny, check_hf, check_files, check_real, check_perplexity, check_quantisers):
+            group(r)
     print(f"{r.passed} passed, {len(r.failed)} failed, {r.skipped} skipped")
     for name in r.failed: print("failed:", name)
     sys.exit(1 if r.failed else 0)

@@ -5,8 +5,10 @@
 #   imports.sh BUILD_FOLDER
 set -eu
 for program in qsf-run qsf-convert; do
-    x86_64-w64-mingw32-objdump -p "$1/$program.exe" | sed -n 's/.*DLL Name: //p' | sort -u | tee "$1/imports.txt"
-    if grep -v -i -E '^(kernel32|msvcrt|ucrtbase|api-ms-win-(core-synch|crt)-[a-z0-9-]+)\.dll$' "$1/imports.txt"; then
+    x86_64-w64-mingw32-objdump -p "$1/$program.exe" | sed -n 's/.*DLL Name: //p' \
+        | sort -u | tee "$1/imports.txt"
+    if grep -v -i -E '^(kernel32|msvcrt|ucrtbase|api-ms-win-(core-synch|crt)-[a-z0-9-]+)\.dll$' \
+        "$1/imports.txt"; then
         echo "$program: the above belongs to no plain Windows"
         exit 1
     fi

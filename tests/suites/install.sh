@@ -1,7 +1,6 @@
 #!/bin/sh
-# What cmake --install leaves is enough for others: README's example and a program of ours by pkg-config and
-# by CMake, static and shared,
-# wherever it was installed and after it was moved.
+# What cmake --install leaves is enough for others: README's example and a program of ours by
+# pkg-config and by CMake, static and shared, wherever it was installed and after it was moved.
 # SPDX-License-Identifier: MIT
 #
 #   install.sh BUILD_FOLDER WORK_FOLDER
@@ -27,7 +26,7 @@ says() {
     grep -q '^model.qsf: no such file' "$1.log" || fail "$1: $(cat "$1.log")"
 }
 
-# prefix: builds everything against what is installed there, and nowhere else.
+# prefix: builds everything against the files installed there, and against no others.
 consumers() {
     prefix=$1 out=$2
     mkdir -p "$out"
@@ -54,9 +53,11 @@ consumers() {
         cc "$here/tests/suites/consumer/converter.c" -o "$out/converter" \
             $($config --cflags --libs qsf_convert) -Wl,-rpath,"$lib"
         ldd "$out/converter" | grep -q "$lib/libqsf_convert.so" || fail "the converter is not shared"
-        cc "$here/tests/suites/consumer/converter.c" -o "$out/converter_static" $($config --cflags qsf_convert) \
+        cc "$here/tests/suites/consumer/converter.c" -o "$out/converter_static" \
+            $($config --cflags qsf_convert) \
             "$lib/libqsf_convert.a" "$lib/libqsf.a" \
-            $($config --static --libs-only-l --libs-only-other qsf_convert | sed 's/-lqsf_convert//;s/-lqsf//')
+            $($config --static --libs-only-l --libs-only-other qsf_convert |
+                sed 's/-lqsf_convert//;s/-lqsf//')
     else
         cc "$here/tests/suites/consumer/converter.c" -static -o "$out/converter" \
             $($config --static --cflags --libs qsf_convert)
@@ -81,8 +82,8 @@ consumers "$work/prefix" "$work/first"
 mv "$work/prefix" "$work/moved"             # what names its first place does not find it
 consumers "$work/moved" "$work/second"
 
-# Where distributions put libraries: the way back to the prefix is longer, or there is none.  Only the
-# package's own files are looked at.  What is installed over a file of the same second is
+# Where distributions put libraries: the way back to the prefix is longer, or there is none. Only
+# the package's own files are looked at. What is installed over a file of the same second is
 # taken for up to date.
 places() {
     rm -rf "$work/places" "$work/placed" "$work/absolute"
@@ -117,6 +118,7 @@ if [ -e "$lib/libqsf.so" ]; then
         fail "not to be seen"
 fi
 # No name of ours in the static one that somebody's program may have, too.
-nm -g --defined-only "$lib/libqsf_convert.a" | awk 'NF == 3 { print $3 }' | grep -Ev '^(qsf_|yyjson_|unsafe_yyjson_)' &&
+nm -g --defined-only "$lib/libqsf_convert.a" | awk 'NF == 3 { print $3 }' \
+    | grep -Ev '^(qsf_|yyjson_|unsafe_yyjson_)' &&
     fail "a name without qsf_"
 echo ok

@@ -1,25 +1,31 @@
 #!/bin/sh
-# The npm package: packed, installed in an empty folder, its types checked, run in Node.js and in Chromium.
+# The npm package: packed, installed in an empty folder, its types checked, run in Node.js
+# and in Chromium.
 # SPDX-License-Identifier: MIT
 #
-#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER            packs, installs, checks the types
-#   js.sh BUILD_FOLDER_OF_WASM BUILD_FOLDER_OF_NATIVE WORK_FOLDER NAME       then runs js/test/NAME.test.js
+#   js.sh WASM_BUILD NATIVE_BUILD WORK_FOLDER            packs, installs, checks the types
+#   js.sh WASM_BUILD NATIVE_BUILD WORK_FOLDER NAME       then runs js/test/NAME.test.js
 set -eu
 wasm=$1 native=$2 work=$3 name=${4-}
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
-tools=$cache/npm                # what the tests import (not the package, which imports nothing), outside of the clone
+# what the tests import (not the package, which imports nothing), outside of the clone
+tools=$cache/npm
 gguf=$(tools/get-model.sh smollm2-135m-q4_1)
 
 if [ -z "$name" ]; then
     for program in qsf-run qsf-convert; do
-        [ -x "$native/$program" ] || { echo "$native/$program is missing: QSF_VARIANTS needs release beside wasm"; exit 1; }
+        if [ ! -x "$native/$program" ]; then
+            echo "$native/$program is missing: QSF_VARIANTS needs release beside wasm"
+            exit 1
+        fi
     done
     mkdir -p "$work"
     if ! cmp -s js/test/package-lock.json "$tools/package-lock.json"; then
         rm -rf "$tools"
         mkdir -p "$tools"
         cp js/test/package.json js/test/package-lock.json "$tools"
-        (cd "$tools" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-audit --no-fund) || { rm -rf "$tools"; exit 1; }
+        (cd "$tools" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --silent --no-audit --no-fund) \
+            || { rm -rf "$tools"; exit 1; }
     fi
 
     rm -rf "$work/user" "$work"/qsf-*.tgz
@@ -30,17 +36,21 @@ if [ -z "$name" ]; then
     npm install --silent --offline --no-audit --no-fund "$work"/qsf-*.tgz
     cd - >/dev/null
     cp js/test/types/* "$work/user"
-    for config in tsconfig.json tsconfig.older.json; do "$tools/node_modules/.bin/tsc" -p "$work/user/$config"; done
+    for config in tsconfig.json tsconfig.older.json; do
+        "$tools/node_modules/.bin/tsc" -p "$work/user/$config"
+    done
 
     [ "$work/smollm2.qsf" -nt "$native/qsf-convert" ] ||
         "$native/qsf-convert" --quant-type 4bit "$gguf" "$work/smollm2.qsf" >"$work/convert.log"
     exit 0
 fi
 
-QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf QSF_TEST_RUN=$native/qsf-run
+QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf
+QSF_TEST_RUN=$native/qsf-run
 QSF_TEST_WORK=$work/$name QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
-export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM QSF_TEST_CHROMIUM
+export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM \
+    QSF_TEST_CHROMIUM
 rm -rf "$QSF_TEST_WORK"
 mkdir -p "$QSF_TEST_WORK"
 exec node --test --test-reporter=spec "js/test/$name.test.js"

@@ -7,7 +7,8 @@ set -eu
 work=$1
 mkdir -p "$work"
 python3 tools/amalgamate.py "$work/qsf.c"
-cc -O1 -o "$work/qsf-run" "$work/qsf.c" -lpthread -lm       # README's -O3 takes three times as long, for the same answer
+# README's -O3 takes three times as long, for the same answer
+cc -O1 -o "$work/qsf-run" "$work/qsf.c" -lpthread -lm
 "$work/qsf-run" --version
 model=$(tools/get-model.sh smollm2-135m-q4_1)
 "$work/qsf-run" -m "$model" -p "What is the capital of France?" -n 16 --temp 0 >"$work/single.txt"

@@ -15,7 +15,8 @@ for line in sys.stdin:
     if re.match(r"\d+% tests passed", line):
         summary = True
         together = sum(seconds for seconds, _ in took)
-        print(f"The {min(most, len(took))} slowest of {len(took)} tests, which took {together:.0f} s together:")
+        print(
+            f"The {min(most, len(took))} slowest of {len(took)} tests, which took {together:.0f} s together:")
         for seconds, name in sorted(took, reverse=True)[:most]:
             print(f"{seconds:8.1f} s  {name}")
         print()

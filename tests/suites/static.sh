@@ -1,5 +1,6 @@
 #!/bin/sh
-# -DQSF_STATIC=ON gives programs without any shared library, which convert, answer and take any text in a terminal.
+# -DQSF_STATIC=ON gives programs without any shared library, which convert, answer and take any
+# text in a terminal.
 # SPDX-License-Identifier: MIT
 #
 #   static.sh BUILD_FOLDER

@@ -7,7 +7,8 @@ set -eu
 wasm=$1 native=$2 work=$3
 mkdir -p "$work"
 model=$(tools/get-model.sh smollm2-135m-q4_1)
-ask='What is the largest planet?'            # other instruction sets round otherwise, and agree here by a wide margin
+# other instruction sets round otherwise, and agree here by a wide margin
+ask='What is the largest planet?'
 run() { node --no-warnings tests/wasm/wasi.mjs "$wasm/qsf-run.wasm" "$@"; }
 run --version
 run -m "$model" -p "$ask" -n 16 --temp 0 --json >"$work/wasi.json"
@@ -15,7 +16,8 @@ run -m "$model" -p "$ask" -n 16 --temp 0 --json >"$work/wasi.json"
 cmp "$work/wasi.json" "$work/native.json"
 run -m "$model" -p "$ask" -n 16 --temp 0 --ram-budget 80 -c 256 | grep "largest planet"
 
-# Prompt and answer are longer than this context: with a window over keys and values, here one that reaches back to the first, the text goes on.
+# Prompt and answer are longer than this context: with a window over keys and values, here one that
+# reaches back to the first, the text goes on.
 if run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 2>"$work/error.txt"; then exit 1; fi
 grep 'tokens, the context 32 positions; -c N makes it longer' "$work/error.txt"
 run -m "$model" -p "$ask" -n 16 --temp 0 -c 32 --kv-window 64 --check every --json >"$work/window.json"
@@ -24,12 +26,17 @@ if run -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"
 
 # The reactor exports the library's functions and no other library's, and gives the same tokens.
-node --no-warnings examples/wasi/host.mjs "$wasm/qsf.wasm" "$model" "The capital of France is" 16 >"$work/reactor.json"
+node --no-warnings examples/wasi/host.mjs "$wasm/qsf.wasm" "$model" "The capital of France is" 16 \
+    >"$work/reactor.json"
 "$native/qsf-run" -m "$model" --raw -p "The capital of France is" -n 16 --temp 0 --json >"$work/raw.json"
 cmp "$work/reactor.json" "$work/raw.json"
-node -e 'const names = WebAssembly.Module.exports(new WebAssembly.Module(require("fs").readFileSync(process.argv[1]))).map(e => e.name);
+node -e 'const module = new WebAssembly.Module(require("fs").readFileSync(process.argv[1]));
+const names = WebAssembly.Module.exports(module).map(e => e.name);
 const strange = names.filter(n => !/^(qsf_|memory$|malloc$|free$|_initialize$|__stack_pointer$)/.test(n));
-if (strange.length || !names.includes("qsf_generate")) { console.log("exports: " + strange.join(" ")); process.exit(1); }' "$wasm/qsf.wasm"
+if (strange.length || !names.includes("qsf_generate")) {
+  console.log("exports: " + strange.join(" "));
+  process.exit(1);
+}' "$wasm/qsf.wasm"
 
 # Sizes that nothing can have.
 node --no-warnings tests/wasm/reactor.mjs "$wasm/qsf.wasm" "$model"
@@ -37,12 +44,15 @@ node --no-warnings tests/wasm/reactor.mjs "$wasm/qsf.wasm" "$model"
 # Both under wasmtime, from Python.
 python=${QSF_PYTHON:-python3}
 folder=$(dirname "$model") name=$(basename "$model")
-"$python" examples/wasi/host.py "$wasm/qsf.wasm" "$model" "The capital of France is" --json >"$work/python.json"
+"$python" examples/wasi/host.py "$wasm/qsf.wasm" "$model" "The capital of France is" \
+    --json >"$work/python.json"
 cmp "$work/python.json" "$work/raw.json"
 "$python" examples/wasi/host.py "$wasm/qsf.wasm" "$model" "The capital of France is" --memory 80 | grep Paris
 if "$python" examples/wasi/host.py "$wasm/qsf.wasm" nothing.gguf x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"
-"$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m "$name" -p "$ask" -n 16 --temp 0 --json >"$work/wasmtime.json"
+"$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m "$name" -p "$ask" -n 16 --temp 0 \
+    --json >"$work/wasmtime.json"
 cmp "$work/wasmtime.json" "$work/native.json"
-if "$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m nothing.gguf -p x 2>"$work/error.txt"; then exit 1; fi
+if "$python" examples/wasi/run.py "$wasm/qsf-run.wasm" "$folder" -m nothing.gguf \
+    -p x 2>"$work/error.txt"; then exit 1; fi
 grep 'no such file' "$work/error.txt"

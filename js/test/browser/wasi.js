@@ -21,7 +21,10 @@ globalThis.runProgram = async (url, ...args) => {
       return 0;
     },
     environ_sizes_get(n, bytes) { view().setUint32(n, 0, true); view().setUint32(bytes, 0, true); return 0; },
-    clock_time_get(id, precision, at) { view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true); return 0; },
+    clock_time_get(id, precision, at) {
+      view().setBigUint64(at, BigInt(Math.round(performance.now() * 1e6)), true);
+      return 0;
+    },
     fd_write(fd, parts, n, written) {
       let total = 0;
       for (let i = 0; i < n; i++) {

@@ -1,12 +1,16 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
+import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions,
+  type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
 
 const options: LoadOptions = {
-  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4, kvHeavy: 64, kvMayDrop: true, head: 'screen', quality: 1, earlyExit: 0,
+  memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4,
+  kvHeavy: 64, kvMayDrop: true, head: 'screen', quality: 1, earlyExit: 0,
   check: 'every', relaxed: false, cache: 'reload', timeout: 1000,
-  workerUrl: '/qsf/worker-web.js', wasmPaths: {'simd-threads': new URL('https://example.org/qsf-simd-threads.wasm')},
-  onProgress: (p: Progress) => (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
+  workerUrl: '/qsf/worker-web.js',
+  wasmPaths: {'simd-threads': new URL('https://example.org/qsf-simd-threads.wasm')},
+  onProgress: (p: Progress) =>
+    (p.phase === 'load' ? p.loaded / p.total : p.done / p.total + p.layer / p.layers),
   signal: AbortSignal.timeout(1000),
 };
 const model: Model = await load(new URL('https://example.org/model.qsf'), options);
@@ -15,14 +19,21 @@ await load(new Blob([]));
 await load(new Uint8Array(8));
 await load(new ArrayBuffer(8));
 
-const guess: Estimate = await estimate('https://example.org/model.qsf', {memory: 100, contextLength: 512, kv: 'f16', signal: options.signal!});
-for (const kv of ['f16', 'q8', 'q8v4', 'q4', 'q4v2', 'q2', 'f32'] as const) await estimate('model.gguf', {kv, kvWindow: 64, earlyExit: 0.95, head: 'clusters', check: 'first', quality: 0.9});
+const guess: Estimate = await estimate('https://example.org/model.qsf',
+  {memory: 100, contextLength: 512, kv: 'f16', signal: options.signal!});
+for (const kv of ['f16', 'q8', 'q8v4', 'q4', 'q4v2', 'q2', 'f32'] as const)
+  await estimate('model.gguf', {kv, kvWindow: 64, earlyExit: 0.95, head: 'clusters', check: 'first',
+    quality: 0.9});
 const {onProgress, ...shared} = options;
 const warned: readonly string[] = (await estimate('model.gguf', shared)).warnings;
-const first: string | undefined = guess.fits ? guess.reductions[0] : `${guess.leastBytes} ${guess.memoryBytes}`;
+const first: string | undefined = guess.fits ? guess.reductions[0]
+  : `${guess.leastBytes} ${guess.memoryBytes}`;
 const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
-for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0})) text.toUpperCase();
-for await (const text of model.generate('Once', {stop: ['\n'], seed: 1, topK: 1, topP: 1, minP: 0, onToken: (id: number) => id, signal: options.signal!})) text.length;
+for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0}))
+  text.toUpperCase();
+for await (const text of model.generate('Once',
+  {stop: ['\n'], seed: 1, topK: 1, topP: 1, minP: 0, onToken: (id: number) => id, signal: options.signal!}))
+  text.length;
 for await (const text of model.generate([1, 2, 3])) text.length;
 
 const answer = model.generate('x');
@@ -37,7 +48,8 @@ const ids: number[] = await model.tokenize('text', {parseSpecial: true, addSpeci
 const text: string = await model.detokenize(ids, {special: true});
 const info: ModelInfo = model.info;
 const session: Uint8Array = await model.saveSession();
-const loaded: number = await model.loadSession(session) + await model.loadSession(session.buffer as ArrayBuffer);
+const loaded: number = await model.loadSession(session) + await model.loadSession(
+  session.buffer as ArrayBuffer);
 const stats: Stats = await model.stats();
 const plan: number = info.plan.reduce((sum, part) => sum + part.bytes, 0);
 try {
@@ -45,12 +57,15 @@ try {
 } catch (error) {
   if (error instanceof QsfError && error.code === 'DISPOSED') console.log(error.cause);
 }
-const times: number = stats.readNs + stats.waitNs + stats.checkNs + stats.decompressNs + stats.matmulNs + stats.attentionNs + stats.headNs + stats.samplingNs;
-console.log(onProgress, warned, times / stats.overlap, stats.layersLeft, loaded, first, info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
+const times: number = stats.readNs + stats.waitNs + stats.checkNs + stats.decompressNs + stats.matmulNs
+  + stats.attentionNs + stats.headNs + stats.samplingNs;
+console.log(onProgress, warned, times / stats.overlap, stats.layersLeft, loaded, first,
+  info.reductions.join(), reason, text, state, freed, stats.memoryBytes, plan, info.chatTemplate?.length);
 
 {
   await using short = await load('model.qsf', {onProgress: async p => { await Promise.resolve(p); }});
-  for await (const part of short.generate('x', {onToken: async id => { await Promise.resolve(id); }})) part.length;
+  for await (const part of short.generate('x', {onToken: async id => { await Promise.resolve(id); }}))
+    part.length;
 }
 const disposable: AsyncDisposable = model;
 await disposable[Symbol.asyncDispose]();

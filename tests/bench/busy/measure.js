@@ -1,10 +1,13 @@
-/* One model, one answer, timed token by token: what of run.mjs runs in Node.js and in the page alike.
+/* One model, one answer, timed token by token: what of run.mjs runs in Node.js and
+ * in the page alike.
  * SPDX-License-Identifier: MIT */
-const WORDS = ('the of and to in is that for on with as was at by be this have from or had not are but what ' +
-  'all were ' +
-  'when we there can').split(' ');
+const WORDS =
+  ('the of and to in is that for on with as was at by be this have from or had not are but what ' +
+    'all were ' +
+    'when we there can').split(' ');
 
-/** {decode, prefill} in tokens a second; {median, p99} of a token's time in ms.  No threads: the default. */
+/** {decode, prefill} in tokens a second; {median, p99} of a token's time in ms. No
+ * threads: the default. */
 export async function measure(load, from, {threads, prompt, answer}) {
   const model = await load(from, {cache: false, contextLength: prompt + answer + 64, threads});
   try {

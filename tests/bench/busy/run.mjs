@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-/* One run of the package for busy.py, in Node.js or in Chromium: prints what measure.js found, as JSON.
+/* One run of the package for busy.py, in Node.js or in Chromium: prints what
+ * measure.js found, as JSON.
  * SPDX-License-Identifier: MIT
  *
  *   node run.mjs node|chromium PACKAGE_FOLDER MODEL THREADS PROMPT ANSWER TOOLS_FOLDER

@@ -1,5 +1,5 @@
-/* The page in which both are measured: wllama.mjs calls open() and then the others.  Both get the same texts (wllama takes no token
- * ids), both are timed by when a token reaches the page.
+/* The page in which both are measured: wllama.mjs calls open() and then the others. Both get the
+ * same texts (wllama takes no token ids), both are timed by when a token reaches the page.
  * SPDX-License-Identifier: MIT */
 
 class Ours {
@@ -11,10 +11,14 @@ class Ours {
   }
   /** Greedy; told(id) at every token. */
   async generate(prompt, n, told) {
-    for await (const text of this.model.generate(prompt, {maxTokens: n, temperature: 0, ignoreEnd: true, onToken: told})) void text;
+    for await (const text of this.model.generate(prompt,
+      {maxTokens: n, temperature: 0, ignoreEnd: true, onToken: told}))
+      void text;
   }
   /** Tokens of the last prompt. */
-  async promptTokens(prompt) { return (await this.model.tokenize(prompt, {addSpecial: true, parseSpecial: true})).length; }
+  async promptTokens(prompt) {
+    return (await this.model.tokenize(prompt, {addSpecial: true, parseSpecial: true})).length;
+  }
   stats() { return this.model.stats(); }
 }
 
@@ -22,12 +26,17 @@ class Theirs {
   async open(url, {threads, context}) {
     const {Wllama} = await import('/wllama/esm/index.js');
     this.model = new Wllama({default: '/wllama/esm/wasm/wllama.wasm'}, {suppressNativeLog: true});
-    await this.model.loadModelFromUrl(url, {n_ctx: context, n_gpu_layers: 0, ...(threads && {n_threads: threads})});
+    await this.model.loadModelFromUrl(url,
+      {n_ctx: context, n_gpu_layers: 0, ...(threads && {n_threads: threads})});
     this.about = {threads: this.model.getNumThreads()};
   }
   async generate(prompt, n, told) {
-    await this.model.createCompletion({prompt, stream: true, max_tokens: n, temperature: 0, ignore_eos: true, cache_prompt: false,
-      onData: chunk => { if (chunk.choices?.[0]?.text) told(chunk.choices[0].text); if (chunk.timings) this.timings = chunk.timings; }});
+    await this.model.createCompletion({prompt, stream: true, max_tokens: n, temperature: 0, ignore_eos: true,
+      cache_prompt: false,
+      onData: chunk => {
+        if (chunk.choices?.[0]?.text) told(chunk.choices[0].text);
+        if (chunk.timings) this.timings = chunk.timings;
+      }});
   }
   async promptTokens() { return this.timings.prompt_n; }
 }
@@ -45,12 +54,14 @@ const bench = {
     await engine.open(url, options);
     return {ms: performance.now() - begin, ...engine.about};
   },
-  /** Tokens a second of n tokens behind a short prompt, from the first one's arrival to the last one's. */
+  /** Tokens a second of n tokens behind a short prompt, from the first one's arrival
+   * to the last one's. */
   async decode(prompt, length, n) {
     const times = [];
     await engine.generate(prompt, n, () => times.push(performance.now()));
     await check(prompt, length);
-    if (times.length < n - 8) throw new Error(`${times.length} of ${n} tokens came`);       // some texts come as two tokens
+    // some texts come as two tokens
+    if (times.length < n - 8) throw new Error(`${times.length} of ${n} tokens came`);
     return (n - 1) / ((times.at(-1) - times[0]) / 1000);
   },
   /** Tokens a second of a prompt: until its answer's first token is here. */
@@ -93,6 +104,8 @@ const bench = {
   },
   stats: () => engine.stats(),
   /** What the browser counts for the page and its workers; isolated pages only. */
-  async counted() { return self.crossOriginIsolated ? (await performance.measureUserAgentSpecificMemory()).bytes : undefined; },
+  async counted() {
+    return self.crossOriginIsolated ? (await performance.measureUserAgentSpecificMemory()).bytes : undefined;
+  },
 };
 globalThis.bench = bench;

@@ -1,4 +1,5 @@
-/* Serves files with ranges, as fast as it is told to: all answers together share the rate, as one connection to the world does.
+/* Serves files with ranges, as fast as it is told to: all answers together share the rate, as one
+ * connection to the world does.
  * SPDX-License-Identifier: MIT */
 import {createReadStream} from 'node:fs';
 import {stat} from 'node:fs/promises';
@@ -7,7 +8,8 @@ import {extname, join, normalize} from 'node:path';
 import {Transform, pipeline} from 'node:stream';
 import {setTimeout as sleep} from 'node:timers/promises';
 
-const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm'};
+const TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.mjs': 'text/javascript',
+  '.wasm': 'application/wasm'};
 const PART = 1 << 16;
 
 /* A stream that waits until its bytes' time has come; nothing is saved up while nobody asks. */
@@ -37,7 +39,8 @@ function damage(start, place) {
   });
 }
 
-/** mounts: path -> folder or file; rate in bytes a second (files of models only); spoil: {file, at}. */
+/** mounts: path -> folder or file; rate in bytes a second (files of models
+ * only); spoil: {file, at}. */
 export async function benchServer(mounts, {isolation, rate, spoil}) {
   const clock = {free: 0}, sorted = Object.entries(mounts).sort((a, b) => b[0].length - a[0].length);
   async function answer(request, response) {
@@ -45,15 +48,19 @@ export async function benchServer(mounts, {isolation, rate, spoil}) {
     const [prefix, place] = sorted.find(([p]) => path === p || path.startsWith(`${p}/`)) ?? [];
     const file = place && (path === prefix ? place : join(place, normalize(`/${path.slice(prefix.length)}`)));
     const info = file && await stat(file).catch(() => undefined);
-    if (isolation) for (const [name, value] of [['opener', 'same-origin'], ['embedder', 'require-corp']]) response.setHeader(`cross-origin-${name}-policy`, value);
+    if (isolation)
+      for (const [name, value] of [['opener', 'same-origin'], ['embedder', 'require-corp']])
+        response.setHeader(`cross-origin-${name}-policy`, value);
     if (!info?.isFile()) {
       response.writeHead(404).end();
       return;
     }
-    const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''), start = range ? Number(range[1]) : 0;
+    const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? ''),
+      start = range ? Number(range[1]) : 0;
     const end = Math.min(range?.[2] ? Number(range[2]) : Infinity, info.size - 1);
     response.writeHead(range ? 206 : 200, {
-      'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-length': end - start + 1, 'accept-ranges': 'bytes', etag: `"${info.size}"`,
+      'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-length': end - start + 1,
+      'accept-ranges': 'bytes', etag: `"${info.size}"`,
       ...(range && {'content-range': `bytes ${start}-${end}/${info.size}`}),
     });
     if (request.method === 'HEAD') {
@@ -65,7 +72,12 @@ export async function benchServer(mounts, {isolation, rate, spoil}) {
     if (rate && !TYPES[extname(file)]) steps.push(throttle(clock, rate));
     pipeline(...steps, response, () => {});
   }
-  const server = createServer((request, response) => { answer(request, response).catch(() => response.destroy()); });
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy());
+  });
   await new Promise(resolve => server.listen(0, '127.0.0.1', resolve));
-  return {origin: `http://127.0.0.1:${server.address().port}`, close() { server.closeAllConnections(); server.close(); }};
+  return {origin: `http://127.0.0.1:${server.address().port}`, close() {
+    server.closeAllConnections();
+    server.close();
+  }};
 }

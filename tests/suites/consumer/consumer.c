@@ -10,6 +10,8 @@ int main(void)
     qsf_model *model = NULL;
     qsf_error error;
     const qsf_status st = qsf_model_open("no/such/file", NULL, &model, &error);
-    printf("libqsf %s, table of %zu bytes, %s\n", qsf_version(), qsf_platform_native()->size, qsf_status_name(st));
-    return strcmp(qsf_version(), QSF_VERSION) || st != QSF_E_NOT_FOUND || qsf_platform_native()->size != sizeof(qsf_platform);
+    printf("libqsf %s, table of %zu bytes, %s\n", qsf_version(), qsf_platform_native()->size,
+           qsf_status_name(st));
+    return strcmp(qsf_version(), QSF_VERSION) || st != QSF_E_NOT_FOUND
+        || qsf_platform_native()->size != sizeof(qsf_platform);
 }

@@ -1,5 +1,6 @@
-/* A user of libqsf_convert that knows its header and nothing else: writes a tiny GGUF file, converts it, and asks
- * what became of it.  Little-endian machines, which write floats as GGUF has them.
+/* A user of libqsf_convert that knows its header and nothing else: writes a tiny GGUF file,
+ * converts it, and asks what became of it.  Little-endian machines, which write floats as GGUF has
+ * them.
  * SPDX-License-Identifier: MIT */
 #include <qsf_convert.h>
 
@@ -55,7 +56,8 @@ static void put_keys(FILE *f)
     put_text(f, "tokenizer.ggml.tokens");
     put(f, 9, 4), put(f, 8, 4), put(f, VOCAB, 8);
     for (int i = 0; i < VOCAB; i++) {
-        if (i < 94) snprintf(token, sizeof token, "%c", 33 + i);       /* every letter, for a text to measure with */
+        /* every letter, for a text to measure with */
+        if (i < 94) snprintf(token, sizeof token, "%c", 33 + i);
         else snprintf(token, sizeof token, "t%d", i);
         put_text(f, token);
     }
@@ -78,9 +80,9 @@ static uint64_t put_tensor(FILE *f, const char *name, uint32_t cols, uint32_t ro
 static uint64_t put_tensors(FILE *f)
 {
     static const struct { const char *name; uint32_t cols, rows; } layer[9] = {
-        { "attn_norm", EMBD, 0 }, { "attn_q", EMBD, EMBD }, { "attn_k", EMBD, EMBD }, { "attn_v", EMBD, EMBD },
-        { "attn_output", EMBD, EMBD }, { "ffn_norm", EMBD, 0 }, { "ffn_gate", EMBD, FF }, { "ffn_up", EMBD, FF },
-        { "ffn_down", FF, EMBD },
+        { "attn_norm", EMBD, 0 }, { "attn_q", EMBD, EMBD }, { "attn_k", EMBD, EMBD },
+        { "attn_v", EMBD, EMBD }, { "attn_output", EMBD, EMBD }, { "ffn_norm", EMBD, 0 },
+        { "ffn_gate", EMBD, FF }, { "ffn_up", EMBD, FF }, { "ffn_down", FF, EMBD },
     };
     char name[64];
     uint64_t at = put_tensor(f, "token_embd.weight", EMBD, VOCAB, 0);
@@ -151,7 +153,8 @@ static void check_result(const qsf_convert_result *r)
     CHECK(!qsf_convert_get_tensor(r, 0, &t) && !strcmp(t.kind, "token_embd") && t.rows == VOCAB && t.matrix);
     CHECK(t.type[0] && t.bytes > 0 && t.cosine > 0.99);
     CHECK(qsf_convert_get_tensor(r, TENSORS, &t) == QSF_E_ARGUMENT);
-    t = (qsf_convert_tensor){ .size = offsetof(qsf_convert_tensor, type), .cols = 7 };     /* of an older header */
+    /* of an older header */
+    t = (qsf_convert_tensor){ .size = offsetof(qsf_convert_tensor, type), .cols = 7 };
     CHECK(!qsf_convert_get_tensor(r, 1, &t) && t.name && t.kind && !t.type && t.cols == 7);
 }
 
@@ -183,7 +186,8 @@ static void check_refusals(const qsf_convert_options *good)
     o[6].report = "tiny.gguf";
     o[7].packing = 2;
     for (int i = 0; i < 8; i++) {
-        CHECK(qsf_convert_run("tiny.gguf", "tiny.qsf", &o[i], &r, &err) == QSF_E_ARGUMENT && !r && err.text[0]);
+        CHECK(qsf_convert_run("tiny.gguf", "tiny.qsf", &o[i], &r, &err) == QSF_E_ARGUMENT && !r
+              && err.text[0]);
     }
     CHECK(qsf_convert_run("tiny.gguf", "tiny.gguf", good, NULL, &err) == QSF_E_ARGUMENT);
     CHECK(qsf_convert_run("nothing.gguf", "tiny.qsf", good, NULL, &err) == QSF_E_NOT_FOUND);
@@ -206,7 +210,8 @@ static void check_calibration(qsf_convert_options o)
     else qsf_convert_get_summary(r, &s);
     CHECK(s.n_tensors == 0 && s.file_bytes > 0);
     qsf_convert_result_free(r);
-    CHECK(!qsf_convert_run("tiny.gguf", "measured.qsf", &o, &r, NULL));       /* no QSF file: converted, then measured */
+    /* no QSF file: converted, then measured */
+    CHECK(!qsf_convert_run("tiny.gguf", "measured.qsf", &o, &r, NULL));
     if (r) qsf_convert_get_summary(r, &s);
     CHECK(s.n_tensors == TENSORS);
     qsf_convert_result_free(r);

@@ -1,0 +1,51 @@
+/* What gives way to a budget, and in which order.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_LADDER_H
+#define QSF_LADDER_H
+
+#include "engine/embedding.h"
+#include "engine/head_stream.h"
+#include "model/model.h"
+
+/* What a plan gives: the options, and how layers, embedding and head are kept.  It begins as what
+ * was asked for. */
+typedef struct qsf_grant {
+    qsf_context_options o;
+    uint32_t n_slots;         /* buffers that layers pass through */
+    qsf_embedding_plan embedding;         /* without n_batch */
+    qsf_head_stream_plan head;
+    bool     tied;            /* the embedding is the head */
+    bool     ctx_given;       /* the caller asked for this context length: it goes last */
+    bool     may_drop;        /* positions of it, by the attention that they draw */
+    bool     can_embd, can_head;          /* stream; tied: both or none */
+} qsf_grant;
+
+enum { QSF_LEAST_PART = 1 << 20, QSF_LEAST_KEPT = 32 };     /* bytes of a part of the head; rows kept */
+
+/* One kind of reduction. */
+typedef struct qsf_rung {
+    /* Takes one step down; false: nothing is left to take. */
+    bool (*step)(qsf_grant *g);
+    /* Gives one step back, up to what was asked; false: nothing was taken.  NULL: it stays taken,
+     * or another rung gives it back. */
+    bool (*undo)(qsf_grant *g, const qsf_grant *asked);
+    /* Says what is granted in place of what was asked, where that differs.  NULL: another rung says
+     * it. */
+    void (*say)(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
+    const char *text;         /* what gives way */
+    const char *loss;         /* what that costs; what costs least goes first */
+} qsf_rung;
+
+enum { QSF_N_RUNGS = 16, QSF_RUNG_EMBEDDING = 0 };
+extern const qsf_rung qsf_ladder[QSF_N_RUNGS];      /* in the order in which it gives way */
+
+/* Takes the first step that is left; false: none is. */
+bool qsf_ladder_down(qsf_grant *g);
+/* Gives one step of a rung back; false: there is none. */
+bool qsf_ladder_up(size_t rung, qsf_grant *g, const qsf_grant *asked);
+/* Adds what was asked and not granted to plan->reductions. */
+void qsf_ladder_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *g);
+/* Adds one line there.  loss: the answers may differ, not only the speed. */
+void qsf_plan_note(qsf_plan *plan, bool loss, const char *fmt, ...) QSF_PRINTF(3, 4);
+
+#endif
