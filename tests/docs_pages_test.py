@@ -4,7 +4,8 @@ SPDX-License-Identifier: MIT
 
     docs_pages_test.py
 
-docs/api.md is what tools/make_api.py makes.  Every page begins with a heading and says what it is for; its
+docs/api.md is what tools/make_api.py makes.  The kinds of tensors in docs/format.md are those of
+core/model/roles.c.  Every page begins with a heading and says what it is for; its
 links lead somewhere; files that it names are there; its lines have at most 110 columns (tables apart); no
 sentence stands on two pages; and every page of docs/ can be reached from README.md.
 """
@@ -82,6 +83,47 @@ def check_form(page, text):
             bad.append(f"{name}:{i}: white space at the end")
 
 
+DIMS = dict(ONE=None, EMBD="E", Q="H D", KV="Hkv D", HEAD="D", FF="F", VOCAB="V", CTX="positions")
+WHEN = dict(ALWAYS="always", GATED="where gated", LEARNED_POS="where positions are learned",
+            UNTIED="where not tied", IT_IS="")
+
+
+def kind_numbers():
+    """The enumeration of core/tensor/types.h."""
+    enum = re.search(r"typedef enum qsf_kind \{(.*?)\}", (ROOT / "core/tensor/types.h").read_text(), re.S)[1]
+    numbers, n = {}, 0
+    for name, value in re.findall(r"QSF_K_(\w+)(?: = (\d+))?[,\s]", enum):
+        n = int(value) if value else n
+        numbers[name] = n
+        n += 1
+    return numbers
+
+
+def check_kinds():
+    numbers, rows = kind_numbers(), {}
+    source = (ROOT / "core/model/roles.c").read_text()
+    table = source.split("qsf_roles[QSF_N_ROLES] = {")[1].split("};")[0]
+    for what, given in re.findall(r"^    (\w+)\((.*)\),$", table, re.M):
+        _, kind, *rest = given.split(", ")
+        if what == "ROLE":
+            rest.pop(0)
+        dims = ["ONE", rest.pop(0)] if what in ("NORM", "BIAS") else [rest.pop(0), rest.pop(0)]
+        when = "IT_IS" if what == "BIAS" else rest.pop(0)
+        shape = " × ".join(DIMS[d] for d in dims if DIMS[d])
+        rows[numbers[kind]] = (rest[0].strip('"'), shape, WHEN[when])
+    said = {}
+    for line in (ROOT / "docs/format.md").read_text().split("## 4. Kinds")[1].split("## 5.")[0].splitlines():
+        if re.match(r"\| \d+ \|", line):
+            kind, name, _, shape, when = (c.strip() for c in line.strip("|").split("|"))
+            said[int(kind)] = (name.strip("`"), shape, when)
+    for kind in sorted(rows.keys() | said.keys()):
+        if rows.get(kind) != said.get(kind):
+            want, is_said = rows.get(kind), said.get(kind)
+            bad.append(f"docs/format.md: kind {kind} is {is_said}, but core/model/roles.c has {want}")
+    if not rows:
+        bad.append("core/model/roles.c: no table of roles")
+
+
 def sentences(text):
     prose = [line for _, line in outside_blocks(text) if not line.startswith(("|", "#"))]
     for part in re.split(r"\n\s*\n|\n- ", "\n".join(prose)):
@@ -95,6 +137,7 @@ def main():
     check = subprocess.run(command, capture_output=True, text=True)
     if check.returncode:
         bad.append(check.stderr.strip())
+    check_kinds()
     said, links = {}, {}
     for page in PAGES:
         text = page.read_text()

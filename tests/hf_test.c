@@ -9,6 +9,7 @@
 #endif
 #include "read/hf.h"
 #include "read/hf_tokenizer.h"
+#include "read/hf_types.h"
 #include "mem_platform.h"
 #include "test.h"
 
@@ -443,6 +444,34 @@ static bool make_directories(void)
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n" slash "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
 /* As the models' own files have them, line ends both escaped and not. */
+/* A row of the table of model types names an architecture, and the names of its tensors are of that one. */
+TEST(hf_types_fit_their_architectures)
+{
+    for (const hf_type *t = qsf_hf_types; t->type; t++) {
+        const qsf_arch *a = qsf_arch_find(t->arch);
+        CHECK(qsf_hf_type_find(t->type, NULL) == t);
+        CHECK(qsf_hf_type_find(NULL, t->class_name) == t);
+        CHECK_STR(a ? a->name : "(no such architecture)", t->arch);
+        if (!a) continue;
+        const qsf_hparams hp = { .n_embd = 8, .n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .n_ff = 16,
+                                 .n_vocab = 32, .n_ctx_train = 64, .gated = a->gated,
+                                 .learned_pos = a->learned_pos };
+        for (size_t i = 0; i < QSF_N_ROLES; i++) {
+            const qsf_role *role = &qsf_roles[i];
+            const qsf_layer record = qsf_layer_of(&hp, 0);
+            const qsf_layer *layer = role->part == QSF_PART_LAYER ? &record : NULL;
+            const bool need = qsf_arch_needs(a, &hp, layer, role), may = (t->need | t->biases) >> role->kind & 1;
+            const hf_named named = qsf_hf_type_name(t, &hp, layer, role);
+            if (need || may) CHECK(named.name != NULL);
+            CHECK(named.first + qsf_role_outputs(&hp, layer, role) <= named.all);
+            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, layer, role)));
+        }
+        const qsf_layer first = qsf_layer_of(&hp, 0);
+        for (const hf_alias *n = t->names; n && n->name; n++)
+            CHECK(qsf_arch_needs(a, &hp, &first, qsf_role_of(n->kind)));
+    }
+}
+
 TEST(hf_names_every_pretokenizer)
 {
     static const struct { const char *name, *json; bool ignore_merges; } known[] = {
@@ -522,6 +551,7 @@ int main(int argc, char **argv)
     RUN(hf_is_refused_without_json);
 #ifdef QSF_HAVE_YYJSON
     const bool made = make_directories();
+    RUN(hf_types_fit_their_architectures);
     RUN(hf_names_every_pretokenizer);
 #else
     const bool made = false;

@@ -164,6 +164,7 @@ static inline qsf_status tiny_put_outliers(qsf_writer *w, uint32_t kind, uint32_
     return st;
 }
 
+/* Kinds and shapes are written out, not taken from core/model/roles.c: a wrong row there shows. */
 static inline qsf_status tiny_layer(qsf_writer *w, const tiny_options *o, uint32_t layer, uint64_t *seed,
                                     qsf_error *err)
 {

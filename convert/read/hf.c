@@ -193,7 +193,7 @@ static qsf_status hf_open_all(const char *dir, input *in, qsf_error *err)
         (st = qsf_hf_map_tensors(&own->weights, &cfg, in, &own->places, &tensors, err)) ||
         (st = qsf_hf_check_tokens(&cfg, "config.json", in->hp.n_vocab, err)) ||
         (st = hf_add_meta(in, "source.format", format, err)) ||
-        (st = hf_add_meta(in, "source.model_type", cfg.model_type, err)) ||
+        (st = hf_add_meta(in, "source.model_type", cfg.type->type, err)) ||
         (st = hf_generation(dir, in, &cfg, err)) || (st = qsf_hf_vocab_read(dir, &cfg, in, &tokens, err)) ||
         (st = hf_add_count(in, "source.ignored_tensors", tensors, err)) ||
         (st = hf_add_count(in, "source.ignored_tokens", tokens, err))) return st;

@@ -5,54 +5,14 @@
 
 #include "read/hf_rope.h"
 
-static const char hf_supported[] =
-    "llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3, gemma3_text, gpt2";
-
 #ifdef QSF_HAVE_YYJSON
 
 #define CONFIG HF_CONFIG_FILE
 
-/* What a model type means where config.json is silent. */
-typedef struct hf_defaults {
-    const char *type, *class_name, *arch;
-    hf_family   family;
-    uint32_t    vocab, embd, ff, layers, heads, kv_heads /* 0: heads */, head_dim /* 0: embd / heads */, ctx;
-    float       eps, rope_base;
-    uint32_t    window;             /* 0: none */
-    bool        tied;
-} hf_defaults;
-
-static const hf_defaults hf_types[] = {
-    { "llama", "LlamaForCausalLM", "llama", HF_LLAMA,
-      32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6f, 10000, 0, false },
-    { "mistral", "MistralForCausalLM", "llama", HF_LLAMA,
-      32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6f, 10000, 4096, false },
-    { "qwen2", "Qwen2ForCausalLM", "qwen2", HF_LLAMA,
-      151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6f, 10000, 4096, false },
-    { "qwen3", "Qwen3ForCausalLM", "qwen3", HF_LLAMA,
-      151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6f, 10000, 4096, false },
-    { "phi3", "Phi3ForCausalLM", "phi3", HF_PHI3,
-      32064, 3072, 8192, 32, 32, 0, 0, 4096, 1e-5f, 10000, 0, false },
-    { "gemma", "GemmaForCausalLM", "gemma", HF_GEMMA,
-      256000, 3072, 24576, 28, 16, 16, 256, 8192, 1e-6f, 10000, 0, true },
-    { "gemma2", "Gemma2ForCausalLM", "gemma2", HF_GEMMA2,
-      256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6f, 10000, 4096, true },
-    { "gemma3_text", "Gemma3ForCausalLM", "gemma3", HF_GEMMA3,
-      262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
-    { "gemma3", "Gemma3ForConditionalGeneration", "gemma3", HF_GEMMA3,
-      262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, 4096, true },
-    { "gpt2", "GPT2LMHeadModel", "gpt2", HF_GPT2,
-      50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5f, 10000, 0, true },
-};
-
-static bool config_is_gemma(const hf_defaults *d)
-{
-    return d->family == HF_GEMMA || d->family == HF_GEMMA2 || d->family == HF_GEMMA3;
-}
-
-static qsf_status config_type(yyjson_val *root, const hf_defaults **out, qsf_error *err)
+static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
+    char list[256];
     yyjson_val *classes;
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
@@ -60,23 +20,23 @@ static qsf_status config_type(yyjson_val *root, const hf_defaults **out, qsf_err
     cls = qsf_json_str(yyjson_arr_get_first(classes), NULL);
     if (yyjson_arr_size(classes) && !cls)
         return qsf_json_refuse(yyjson_arr_get_first(classes), CONFIG, "architectures[0]", "a text", err);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(hf_types); i++)
-        if (type ? !strcmp(type, hf_types[i].type) : cls && !strcmp(cls, hf_types[i].class_name))
-            return *out = &hf_types[i], QSF_OK;
+    if ((*out = qsf_hf_type_find(type, cls))) return QSF_OK;
+    qsf_hf_type_list(list, sizeof list);
     return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": model type \"%s\" is not supported (supported: %s)",
-                    type ? type : cls ? cls : "(none)", hf_supported);
+                    type ? type : cls ? cls : "(none)", list);
 }
 
 /* ---- sliding windows ------------------------------------------------------------------------- */
 
-/* Whether layer i sees only a window, by layer_types, or by the older settings of each family. */
-static bool config_windowed(yyjson_val *types, const hf_defaults *d, uint32_t i, uint32_t pattern,
-                            uint32_t full_layers)
+/* The older settings of a model type: every nth layer sees all, or the first ones do. */
+typedef struct config_period { bool regular; uint32_t every, full_layers; } config_period;
+
+/* Whether layer i sees only a window, by layer_types, or by the older settings. */
+static bool config_windowed(yyjson_val *types, const config_period *p, uint32_t i)
 {
     const char *t = qsf_json_str(yyjson_arr_get(types, i), NULL);
     if (t) return !strcmp(t, "sliding_attention");
-    if (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) return pattern && (i + 1) % pattern != 0;
-    return i >= full_layers;
+    return p->regular ? p->every && (i + 1) % p->every != 0 : i >= p->full_layers;
 }
 
 /* One of two words for each layer. */
@@ -99,43 +59,44 @@ static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson
     return QSF_OK;
 }
 
-static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
+                                qsf_error *err)
 {
-    const bool qwen = !strncmp(d->type, "qwen", 4);
+    config_period p = { .regular = a->window_pattern != 0, .every = a->window_pattern };
     yyjson_val *types, *v = yyjson_obj_get(root, "sliding_window");
-    uint32_t pattern = d->family == HF_GEMMA2 ? 2 : 6, full_layers = 0, period = 0, n_local = 0;
+    uint32_t period = 0, n_local = 0;
     bool use = true;
     qsf_status st;
 
     if ((st = config_layer_types(root, hp->n_layers, &types, err))) return st;
     if (v && yyjson_is_null(v)) return QSF_OK;          /* null is an answer: no window */
     if ((st = qsf_json_get_u32(root, CONFIG, "sliding_window", d->window, 0, INT32_MAX, &hp->window, err)) ||
-        (st = qsf_json_get_bool(root, CONFIG, "use_sliding_window", !qwen, &use, err)) ||
-        (qwen &&
-         (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &full_layers, err))) ||
-        (d->family == HF_GEMMA3 &&
+        (st = qsf_json_get_bool(root, CONFIG, "use_sliding_window", !d->late_window, &use, err)) ||
+        (d->late_window &&
+         (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &p.full_layers,
+                                err))) ||
+        (d->window_period &&
          (st = qsf_json_get_u32(root, CONFIG,
                                 qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
                                                                              : "_sliding_window_pattern",
-                                6, 0, UINT16_MAX, &pattern, err))))
+                                a->window_pattern, 0, UINT16_MAX, &p.every, err))))
         return st;
     if (!use) hp->window = 0;
     if (!hp->window) return QSF_OK;
     for (uint32_t i = 0; i < hp->n_layers; i++) {       /* the first global layer gives the period */
-        const bool local = config_windowed(types, d, i, pattern, full_layers);
+        const bool local = config_windowed(types, &p, i);
         n_local += local;
         if (!local && !period) period = i + 1;
     }
     if (!n_local) hp->window = 0;
     if (!n_local || n_local == hp->n_layers) {
-        /* Without a global layer among these few the family's own period still says the same. */
-        hp->window_pattern =
-            n_local && !types && (d->family == HF_GEMMA2 || d->family == HF_GEMMA3) ? pattern : 0;
+        /* Without a global layer among these few the type's own period still says the same. */
+        hp->window_pattern = n_local && !types && p.regular ? p.every : 0;
         return QSF_OK;
     }
     hp->window_pattern = period;
     for (uint32_t i = 0; i < hp->n_layers; i++)
-        if (config_windowed(types, d, i, pattern, full_layers) != (i % period != period - 1))
+        if (config_windowed(types, &p, i) != (i % period != period - 1))
             return qsf_fail(err, QSF_E_UNSUPPORTED,
                             CONFIG
                             ": layer %u breaks the regular pattern of windowed and full attention layers",
@@ -145,8 +106,8 @@ static qsf_status config_window(yyjson_val *root, const hf_defaults *d, qsf_hpar
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-static qsf_status config_activation(yyjson_val *root, const char *key, const char *absent, qsf_hparams *hp,
-                                    qsf_error *err)
+/* Leaves hp->act as it is where config.json is silent. */
+static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hparams *hp, qsf_error *err)
 {
     static const struct { const char *name; uint8_t act; } known[] = {
         { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU },
@@ -155,8 +116,7 @@ static qsf_status config_activation(yyjson_val *root, const char *key, const cha
     };
     const char *name;
     const qsf_status st = qsf_json_get_text(root, CONFIG, key, &name, err);
-    if (st) return st;
-    if (!name) name = absent;
+    if (st || !name) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (!strcmp(name, known[i].name)) {
             hp->act = known[i].act;
@@ -167,15 +127,13 @@ static qsf_status config_activation(yyjson_val *root, const char *key, const cha
         CONFIG ": activation \"%s\" (supported: silu, relu, gelu_pytorch_tanh, gelu_new, gelu_fast)", name);
 }
 
-static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
     static const struct { const char *key; bool value; } fixed[] = {
         { "scale_attn_weights", true }, { "scale_attn_by_inverse_layer_idx", false },
         { "add_cross_attention", false },
     };
     qsf_status st;
-    hp->norm = QSF_NORM_LAYER;
-    hp->learned_pos = true;
     for (size_t i = 0; i < QSF_ARRAY_LEN(fixed); i++) {
         bool b;
         if ((st = qsf_json_get_bool(root, CONFIG, fixed[i].key, fixed[i].value, &b, err))) return st;
@@ -192,16 +150,12 @@ static qsf_status config_gpt2(yyjson_val *root, const hf_defaults *d, qsf_hparam
         (st = qsf_json_get_f32(root, CONFIG, "layer_norm_epsilon", d->eps, &hp->norm_eps, err)))
         return st;
     hp->n_kv_heads = hp->n_heads;
-    return config_activation(root, "activation_function", "gelu_new", hp, err);
+    return config_activation(root, "activation_function", hp, err);
 }
 
-static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
-    const bool gemma = config_is_gemma(d);
     qsf_status st;
-    hp->norm = QSF_NORM_RMS;
-    hp->gated = true;
-    hp->rope = QSF_ROPE_HALVES;
     if ((st = qsf_json_get_u32(root, CONFIG, "hidden_size", d->embd, 1, 1 << 20, &hp->n_embd, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "num_hidden_layers", d->layers, 1, 4096, &hp->n_layers, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "num_attention_heads", d->heads, 1, 1 << 16, &hp->n_heads,
@@ -213,20 +167,17 @@ static qsf_status config_common(yyjson_val *root, const hf_defaults *d, qsf_hpar
                                &hp->n_ctx_train, err)) ||
         (st = qsf_json_get_f32(root, CONFIG, "rms_norm_eps", d->eps, &hp->norm_eps, err)))
         return st;
-    return gemma ? config_activation(root, "hidden_activation", "gelu_pytorch_tanh", hp, err)
-        : config_activation(root, "hidden_act", "silu", hp, err);
+    return config_activation(root, d->keys == HF_KEYS_LLAMA ? "hidden_act" : "hidden_activation", hp, err);
 }
 
-static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+/* A soft cap of null is none. */
+static qsf_status config_gemma2(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
-    const bool two = d->family == HF_GEMMA2;
-    float scalar = (float)hp->head_dim;         /* the first Gemma has no setting for it */
+    float scalar;
     bool bidirectional;
     qsf_status st;
-    const float attn = two && !yyjson_obj_get(root, "attn_logit_softcapping") ? 50 : 0;
-    const float final = two && !yyjson_obj_get(root, "final_logit_softcapping") ? 30 : 0;
-    hp->embd_scale = sqrtf((float)hp->n_embd);
-    if (d->family == HF_GEMMA) return QSF_OK;
+    const float attn = yyjson_obj_get(root, "attn_logit_softcapping") ? 0 : a->attn_softcap;
+    const float final = yyjson_obj_get(root, "final_logit_softcapping") ? 0 : a->final_softcap;
     if ((st = qsf_json_get_number(root, CONFIG, "query_pre_attn_scalar", 256, 1e-6, HF_CONFIG_MOST, &scalar,
                                   err)) ||
         (st = qsf_json_get_number(root, CONFIG, "attn_logit_softcapping", attn, 0, HF_CONFIG_MOST,
@@ -241,16 +192,29 @@ static qsf_status config_gemma(yyjson_val *root, const hf_defaults *d, qsf_hpara
     return QSF_OK;
 }
 
-static qsf_status config_biases(yyjson_val *root, const hf_defaults *d, hf_config *cfg, qsf_error *err)
+static qsf_status config_biases(yyjson_val *root, hf_config *cfg, qsf_error *err)
 {
     qsf_status st;
-    bool attention;
+    bool attention, mlp;
     if ((st = qsf_json_get_bool(root, CONFIG, "attention_bias", false, &attention, err)) ||
-        (st = qsf_json_get_bool(root, CONFIG, "mlp_bias", false, &cfg->mlp_bias, err))) return st;
-    cfg->q_bias = attention || !strcmp(d->type, "qwen2");
-    cfg->o_bias = attention;
-    cfg->qk_norm = !strcmp(d->type, "qwen3") || d->family == HF_GEMMA3;
+        (st = qsf_json_get_bool(root, CONFIG, "mlp_bias", false, &mlp, err))) return st;
+    if (attention) cfg->need |= cfg->type->biases & ~QSF_KINDS_FFN_BIAS;
+    if (mlp) cfg->need |= cfg->type->biases & QSF_KINDS_FFN_BIAS;
     return QSF_OK;
+}
+
+/* What is so in every model of the architecture, or where config.json does not say. */
+static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
+{
+    qsf_format(hp->arch, sizeof hp->arch, "%s", a->name);
+    hp->norm = a->norm;
+    hp->act = a->act;
+    hp->rope = a->rope == QSF_ROPE_NONE ? QSF_ROPE_NONE : QSF_ROPE_HALVES;
+    hp->gated = a->gated;
+    hp->learned_pos = a->learned_pos;
+    hp->rope_base = d->rope_base;
+    hp->scaling_factor = 1;
+    hp->yarn_ext_factor = -1;
 }
 
 /* -1 is written for "none". */
@@ -318,7 +282,7 @@ qsf_status qsf_hf_check_tokens(const hf_config *cfg, const char *what, uint32_t 
     return QSF_OK;
 }
 
-static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hparams *hp, qsf_error *err)
+static qsf_status config_shape(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
 {
     const uint32_t own = d->head_dim ? d->head_dim : hp->n_embd / hp->n_heads;
     qsf_status st;
@@ -339,7 +303,7 @@ static qsf_status config_shape(yyjson_val *root, const hf_defaults *d, qsf_hpara
 qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg,
                               qsf_error *err)
 {
-    const hf_defaults *d = NULL;
+    const hf_type *d = NULL;
     yyjson_val *text, *quantised;
     const char *method;
     qsf_status st;
@@ -357,26 +321,24 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     /* A model with pictures keeps the text part's settings in an object of its own. */
     yyjson_val *root = text ? text : top;
     cfg->pictures = text != NULL;
-    cfg->family = d->family;
-    qsf_format(cfg->model_type, sizeof cfg->model_type, "%s", d->type);
-    qsf_format(hp->arch, sizeof hp->arch, "%s", d->arch);
-    hp->embd_scale = 1;
-    hp->yarn_ext_factor = -1;
-    if ((st = d->family == HF_GPT2 ? config_gpt2(root, d, hp, err) : config_common(root, d, hp, err)) ||
+    const qsf_arch *a = qsf_arch_find(d->arch);
+    cfg->type = d;
+    cfg->arch = a;
+    cfg->need = d->need;
+    config_arch(a, d, hp);
+    if ((st = d->keys == HF_KEYS_GPT2 ? config_gpt2(root, d, hp, err) : config_common(root, d, hp, err)) ||
         (st = config_shape(root, d, hp, err)) ||
         (st = qsf_json_get_bool(qsf_json_get(root, "tie_word_embeddings") ? root : top, CONFIG,
                                 "tie_word_embeddings", d->tied, &hp->tied, err)) ||
         (st = qsf_hf_config_tokens(top, CONFIG, cfg, err)) ||
         (text && (st = qsf_hf_config_tokens(text, CONFIG, cfg, err))))
         return st;
-    hp->rope_base = d->rope_base;
-    hp->scaling_factor = 1;
+    hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
     hp->scaling_orig_ctx = hp->n_ctx_train;
-    if (d->family == HF_GPT2) return QSF_OK;
-    const hf_rope_defaults rope = { .type = d->type, .family = d->family, .base = d->rope_base };
-    if ((st = config_window(root, d, hp, err)) || (st = qsf_hf_rope(root, &rope, arena, hp, err)) ||
-        (st = config_biases(root, d, cfg, err))) return st;
-    return config_is_gemma(d) ? config_gemma(root, d, hp, err) : QSF_OK;
+    if (d->keys == HF_KEYS_GPT2) return QSF_OK;
+    if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
+        (st = config_biases(root, cfg, err))) return st;
+    return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;
 }
 
 #undef CONFIG

@@ -5,16 +5,13 @@
 
 #include "model/source.h"
 #include "base/arena.h"
+#include "read/hf_types.h"
 #include "read/json.h"
 
-/* Families share tensor names and rules; hp.arch is finer. */
-typedef enum hf_family { HF_LLAMA, HF_PHI3, HF_GEMMA, HF_GEMMA2, HF_GEMMA3, HF_GPT2 } hf_family;
-
 typedef struct hf_config {
-    hf_family   family;
-    char        model_type[32];
-    bool        q_bias, o_bias, mlp_bias;    /* tensors that must be there */
-    bool        qk_norm;
+    const hf_type  *type;
+    const qsf_arch *arch;
+    uint64_t    need;                        /* kinds, as bits, beside those that the architecture needs */
     bool        pictures;                    /* the text model is a part, beside one for pictures */
     int32_t     bos, eos, pad;               /* -1: not said */
     uint32_t    n_more_eos;

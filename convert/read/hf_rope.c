@@ -152,23 +152,23 @@ static qsf_status rope_find(yyjson_val *root, const char *kind, rope_at *at, qsf
     return st ? st : rope_type(at->obj, at->what, &at->type, err);
 }
 
-static qsf_status rope_base(yyjson_val *root, const hf_rope_defaults *d, const rope_at *at,
+static qsf_status rope_base(yyjson_val *root, const hf_type *d, const rope_at *at,
                                    qsf_hparams *hp, qsf_error *err)
 {
     const bool inner = qsf_json_get(at->obj, "rope_theta") != NULL;
     const qsf_status st = qsf_json_get_number(inner ? at->obj : root, inner ? at->what : CONFIG, "rope_theta",
-                                              d->base, 1, HF_CONFIG_MOST, &hp->rope_base, err);
+                                              d->rope_base, 1, HF_CONFIG_MOST, &hp->rope_base, err);
     if (st || hp->rope_base > 1) return st;
     return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_theta is %g", (double)hp->rope_base);
 }
 
-/* Gemma 3's windowed layers have a base of their own. */
-static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *at,
-                                    qsf_hparams *hp, qsf_error *err)
+/* Gemma 3's windowed layers have a base of their own; base: where config.json does not say it. */
+static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *at, float base,
+                             qsf_hparams *hp, qsf_error *err)
 {
     const bool apart = at->obj != rope, own = at->obj && apart && qsf_json_get(at->obj, "rope_theta");
     const qsf_status st = qsf_json_get_number(own ? at->obj : root, own ? at->what : CONFIG,
-                                              own ? "rope_theta" : "rope_local_base_freq", 10000, 1,
+                                              own ? "rope_theta" : "rope_local_base_freq", base, 1,
                                               HF_CONFIG_MOST, &hp->rope_base_local, err);
     if (st) return st;
     if (apart && at->type && strcmp(at->type, "default"))
@@ -177,7 +177,7 @@ static qsf_status rope_local(yyjson_val *root, yyjson_val *rope, const rope_at *
     return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": rope_local_base_freq is %g", (double)hp->rope_base_local);
 }
 
-static qsf_status rope_part(yyjson_val *root, const hf_rope_defaults *d, const rope_at *at,
+static qsf_status rope_part(yyjson_val *root, const hf_type *d, const rope_at *at,
                                    qsf_hparams *hp, qsf_error *err)
 {
     const bool inner = qsf_json_get(at->obj, "partial_rotary_factor") != NULL;
@@ -185,7 +185,7 @@ static qsf_status rope_part(yyjson_val *root, const hf_rope_defaults *d, const r
     const qsf_status st = qsf_json_get_f32(inner ? at->obj : root, inner ? at->what : CONFIG,
                                            "partial_rotary_factor", 1, &partial, err);
     if (st) return st;
-    if (partial != 1 && d->family != HF_PHI3)
+    if (partial != 1 && !d->partial_rope)
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model",
                         (double)partial, d->type);
     if (!(partial > 0 && partial <= 1))
@@ -205,8 +205,8 @@ static qsf_status rope_linear(const rope_at *at, qsf_hparams *hp, qsf_error *err
                     (double)hp->scaling_factor);
 }
 
-qsf_status qsf_hf_rope(yyjson_val *root, const hf_rope_defaults *d, qsf_arena *arena, qsf_hparams *hp,
-                       qsf_error *err)
+qsf_status qsf_hf_rope(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_arena *arena,
+                       qsf_hparams *hp, qsf_error *err)
 {
     rope_at full, local;
     qsf_status st;
@@ -217,7 +217,7 @@ qsf_status qsf_hf_rope(yyjson_val *root, const hf_rope_defaults *d, qsf_arena *a
     if (!type && qsf_json_get(rope, "factor"))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: a factor without a \"rope_type\"", what);
     if ((st = rope_base(root, d, &full, hp, err))) return st;
-    if (d->family == HF_GEMMA3 && hp->window && (st = rope_local(root, rope, &local, hp, err)))
+    if (a->base_local > 0 && hp->window && (st = rope_local(root, rope, &local, a->base_local, hp, err)))
         return st;
     if ((st = rope_part(root, d, &full, hp, err))) return st;
 

@@ -71,15 +71,13 @@ static qsf_status vocab_added_files(vocab_build *b, const vocab_files *f, yyjson
     return QSF_OK;
 }
 
-static bool vocab_is_gemma(const input *in) { return !strncmp(in->hp.arch, "gemma", 5); }
-
 /* A space in front of the text: what tokenizer.json says, else
  * tokenizer_config.json, else the SentencePiece model. */
-static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info, const input *in,
+static qsf_status vocab_space_prefix(const vocab_files *f, const spm_info *info, const hf_config *cfg,
                                      qsf_vocab *v, qsf_error *err)
 {
     if (!f->spm_text) return QSF_OK;            /* tokenizer.json alone: hf_tokenizer_json has said it */
-    if (vocab_is_gemma(in)) return v->add_space_prefix = false, QSF_OK;
+    if (cfg->type->bare_text) return v->add_space_prefix = false, QSF_OK;
     return qsf_json_get_bool(f->config.root, VOCAB_CONFIG, "add_prefix_space", info->add_dummy_prefix,
                              &v->add_space_prefix, err);
 }
@@ -101,7 +99,7 @@ static qsf_status vocab_from_files(const char *dir, const vocab_files *f, const 
         if ((st = vocab_added_files(b, f, decoder, err))) return st;
     }
     if (f->json.root && (st = qsf_hf_tokenizer_json(b, f->json.root, f->spm_text != NULL, err))) return st;
-    if ((st = vocab_space_prefix(f, &info, in, v, err)) ||
+    if ((st = vocab_space_prefix(f, &info, cfg, v, err)) ||
         (st = qsf_hf_special_tokens(b, f->json.root, f->config.root, cfg, err)) ||
         (st = qsf_hf_chat_template(b, dir, f->config.root, err))) return st;
     return qsf_vocab_finish(b, v->kind == QSF_VOCAB_SPM, err);

@@ -2,12 +2,14 @@
  * SPDX-License-Identifier: MIT */
 #include "read/input.h"
 
+#include "model/roles.h"
 #include "read/hf.h"
 #include "read/source_input.h"
 
 bool qsf_input_is_matrix(const input_tensor *t)
 {
-    return t->kind <= QSF_K_FFN_DOWN || t->kind == QSF_K_TOKEN_EMBD || t->kind == QSF_K_OUTPUT;
+    const qsf_role *role = qsf_role_of(t->kind);
+    return role && role->use == QSF_USE_MATRIX;
 }
 
 static bool input_ends_with(const char *s, const char *end)

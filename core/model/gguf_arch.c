@@ -1,68 +1,14 @@
-/* The architectures that GGUF names, as data, and their hyperparameters with the defaults that llama.cpp gives them.
+/* The hyperparameters of a GGUF file, with the defaults that llama.cpp gives them.
  * SPDX-License-Identifier: MIT */
 #include "model/gguf.h"
 #include "model/source_read.h"
 
-/* ---- the table ---- */
-
-#define KIND(name) (1ull << QSF_K_##name)
-#define KINDS_ALL (KIND(TOKEN_EMBD) | KIND(OUTPUT_NORM) | KIND(ATTN_NORM) | KIND(ATTN_Q) | KIND(ATTN_K) | KIND(ATTN_V) | KIND(ATTN_OUT) | \
-                   KIND(FFN_NORM) | KIND(FFN_UP) | KIND(FFN_DOWN))
-#define KINDS_GATED (KINDS_ALL | KIND(FFN_GATE))
-#define KINDS_QK_NORM (KIND(Q_NORM) | KIND(K_NORM))
-#define KINDS_POST_NORM (KIND(ATTN_POST_NORM) | KIND(FFN_POST_NORM))
-#define KINDS_QKV_BIAS (KIND(ATTN_Q_BIAS) | KIND(ATTN_K_BIAS) | KIND(ATTN_V_BIAS))
-#define KINDS_FFN_BIAS (KIND(FFN_UP_BIAS) | KIND(FFN_DOWN_BIAS))
-#define KINDS_GPT2 (KINDS_ALL | KIND(POS_EMBD) | KIND(OUTPUT_NORM_BIAS) | KIND(ATTN_NORM_BIAS) | KINDS_QKV_BIAS | KIND(ATTN_OUT_BIAS) | \
-                    KIND(FFN_NORM_BIAS) | KINDS_FFN_BIAS)
-
-typedef struct gguf_arch {
-    const char *name;
-    uint8_t     norm, act, rope;
-    bool        gated, learned_pos, scaled_embd, fused_gate, longrope;
-    uint32_t    window, window_pattern;     /* where the file does not say; pattern 0: all layers */
-    bool        may_window;
-    float       attn_softcap, final_softcap;
-    float       base_local;                 /* 0: windowed layers turn like the others */
-    uint32_t    n_layers_27b;               /* the size whose queries are scaled by n_embd / n_heads instead of head_dim */
-    uint64_t    need, may;
-} gguf_arch;
-
-static const gguf_arch gguf_archs[] = {
-    { .name = "llama", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true, .may_window = true, .longrope = true,
-      .need = KINDS_GATED, .may = KIND(OUTPUT) | KINDS_QKV_BIAS | KIND(ATTN_OUT_BIAS) | KINDS_FFN_BIAS | KIND(FFN_GATE_BIAS) },
-    { .name = "qwen2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
-      .need = KINDS_GATED, .may = KIND(OUTPUT) | KIND(OUTPUT_BIAS) | KINDS_QKV_BIAS },
-    { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
-      .need = KINDS_GATED | KINDS_QK_NORM, .may = KIND(OUTPUT) | KINDS_QKV_BIAS },
-    { .name = "phi3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true, .fused_gate = true, .may_window = true, .longrope = true,
-      .need = KINDS_GATED, .may = KIND(OUTPUT) | KINDS_QKV_BIAS },
-    { .name = "gemma", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
-      .need = KINDS_GATED, .may = KIND(OUTPUT) },
-    { .name = "gemma2", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
-      .may_window = true, .window = 4096, .window_pattern = 2, .attn_softcap = 50, .final_softcap = 30, .n_layers_27b = 46,
-      .need = KINDS_GATED | KINDS_POST_NORM, .may = KIND(OUTPUT) },
-    { .name = "gemma3", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true, .scaled_embd = true,
-      .may_window = true, .window_pattern = 6, .base_local = 10000, .n_layers_27b = 62,
-      .need = KINDS_GATED | KINDS_QK_NORM | KINDS_POST_NORM, .may = KIND(OUTPUT) },
-    { .name = "gpt2", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .learned_pos = true,
-      .need = KINDS_GPT2, .may = KIND(OUTPUT) },
-};
-
-static const gguf_arch *arch_find(const char *name)
-{
-    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_archs); i++)
-        if (!strcmp(gguf_archs[i].name, name)) return &gguf_archs[i];
-    return NULL;
-}
-
 static qsf_status arch_unknown(const gguf *g, qsf_error *err)
 {
-    char list[128];
-    size_t at = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_archs); i++)
-        at += qsf_format(list + at, sizeof list - at, "%s%s", i ? ", " : "", gguf_archs[i].name);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; it runs %s", g->s->path, g->arch, list);
+    char list[256];
+    qsf_arch_list(list, sizeof list);
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; it runs %s",
+                    g->s->path, g->arch, list);
 }
 
 /* ---- what is refused ---- */
@@ -102,20 +48,25 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     uint32_t value_dim;
+    bool ff_differ, heads_differ, kv_differ;
     if ((st = qsf_gguf_u32(g, "%s.context_length", true, &hp->n_ctx_train, err)) ||
         (st = qsf_gguf_u32(g, "%s.embedding_length", true, &hp->n_embd, err)) ||
         (st = qsf_gguf_u32(g, "%s.block_count", true, &hp->n_layers, err)) ||
-        (st = qsf_gguf_u32(g, "%s.feed_forward_length", true, &hp->n_ff, err)) ||
-        (st = qsf_gguf_u32(g, "%s.attention.head_count", true, &hp->n_heads, err))) return st;
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_FF, true, &hp->n_ff, &ff_differ, err)) ||
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, true, &hp->n_heads, &heads_differ, err))) return st;
     hp->n_kv_heads = hp->n_heads;
-    if ((st = qsf_gguf_u32(g, "%s.attention.head_count_kv", false, &hp->n_kv_heads, err))) return st;
+    if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_KV_HEADS, false, &hp->n_kv_heads, &kv_differ, err))) return st;
     if (!hp->n_ctx_train) return hp_wrong(g, "a context", hp->n_ctx_train, err);
     if (!hp->n_embd || hp->n_embd > 1 << 20) return hp_wrong(g, "an embedding length", hp->n_embd, err);
     if (!hp->n_layers || hp->n_layers > 1 << 16) return hp_wrong(g, "a number of layers", hp->n_layers, err);
     if (!hp->n_ff || hp->n_ff > 1 << 24) return hp_wrong(g, "a feed-forward length", hp->n_ff, err);
     if (!hp->n_heads || hp->n_heads > 1 << 16) return hp_wrong(g, "a number of heads", hp->n_heads, err);
-    if (!hp->n_kv_heads || hp->n_heads % hp->n_kv_heads) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
+    const bool may_share = heads_differ || kv_differ || (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads == 0);
+    if (!hp->n_kv_heads || !may_share) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
     hp->head_dim = hp->n_embd / hp->n_heads;
+    if (heads_differ && !qsf_gguf_find(g, "%s.attention.key_length"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: layers differ in heads, and no key \"%s.attention.key_length\" "
+                        "gives their size", g->s->path, g->arch);
     if (!qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads) return hp_wrong(g, "a number of heads", hp->n_heads, err);
     if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
     value_dim = hp->head_dim;
@@ -147,7 +98,7 @@ static qsf_status read_yarn(const gguf *g, qsf_hparams *hp, qsf_error *err)
     return QSF_OK;
 }
 
-static qsf_status read_rope(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     gguf_text type = { "linear", 6 };
@@ -197,7 +148,7 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
     return QSF_OK;
 }
 
-static qsf_status read_window(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     if (!a->may_window) return QSF_OK;
@@ -221,7 +172,7 @@ static qsf_status read_window(const gguf *g, const gguf_arch *a, qsf_hparams *hp
     return QSF_OK;
 }
 
-static qsf_status read_scales(const gguf *g, const gguf_arch *a, qsf_hparams *hp, qsf_error *err)
+static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     const char *eps = a->norm == QSF_NORM_RMS ? "%s.attention.layer_norm_rms_epsilon" : "%s.attention.layer_norm_epsilon";
@@ -231,7 +182,8 @@ static qsf_status read_scales(const gguf *g, const gguf_arch *a, qsf_hparams *hp
     hp->attn_softcap = a->attn_softcap;
     hp->final_softcap = a->final_softcap;
     if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false, &hp->attn_softcap, err))) return st;
-    if (a->scaled_embd && a->need & KIND(FFN_POST_NORM) && (st = qsf_gguf_f32(g, "%s.final_logit_softcapping", false, &hp->final_softcap, err))) return st;
+    if (a->caps_logits &&
+        (st = qsf_gguf_f32(g, "%s.final_logit_softcapping", false, &hp->final_softcap, err))) return st;
     if (hp->attn_softcap < 0 || hp->final_softcap < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a soft cap below zero", g->s->path);
     if (a->n_layers_27b && hp->n_layers == a->n_layers_27b) hp->attn_scale = 1 / sqrtf((float)(hp->n_embd / hp->n_heads));
     return QSF_OK;
@@ -244,13 +196,12 @@ static void copy_name(char *to, size_t cap, gguf_text from)
     to[len] = 0;
 }
 
-qsf_status qsf_gguf_hparams(gguf *g, gguf_kinds *kinds, qsf_error *err)
+qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
     gguf_text arch = { "", 0 }, name = { "", 0 };
     qsf_status st;
 
-    memset(kinds, 0, sizeof *kinds);
     if ((st = qsf_gguf_string(g, "general.architecture", &arch, err)) || (st = qsf_gguf_string(g, "general.name", &name, err))) return st;
     if (!arch.len) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"general.architecture\" is missing", g->s->path);
     copy_name(hp->arch, sizeof hp->arch, arch);
@@ -258,11 +209,8 @@ qsf_status qsf_gguf_hparams(gguf *g, gguf_kinds *kinds, qsf_error *err)
     g->arch = hp->arch;
     if (g->s->vocab_only) return QSF_OK;
 
-    const gguf_arch *a = arch_find(hp->arch);
+    const qsf_arch *a = g->row = qsf_arch_find(hp->arch);
     if (!a) return arch_unknown(g, err);
-    kinds->need = a->need;
-    kinds->may = a->may;
-    kinds->fused_gate = a->fused_gate;
     hp->norm = a->norm;
     hp->act = a->act;
     hp->rope = a->rope;
@@ -310,9 +258,8 @@ static qsf_status read_factors(gguf *g, const char *name, float times, float **o
 qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
 {
     qsf_hparams *hp = &g->s->hp;
-    const gguf_arch *a = arch_find(hp->arch);
     qsf_status st;
-    if (!a->longrope) return QSF_OK;             /* only llama and phi3 use such tensors */
+    if (!g->row->longrope) return QSF_OK;
     if ((st = read_factors(g, "rope_freqs.weight", 1, &hp->rope_factors, err)) || hp->rope_factors) return st;
     /* The divisor's own scaling is the factor of longrope. */
     const float times = hp->scaling == QSF_SCALING_LONGROPE ? hp->scaling_factor : 1;
@@ -325,12 +272,3 @@ qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
     if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;     /* converters do not always say so */
     return QSF_OK;
 }
-
-#undef KIND
-#undef KINDS_ALL
-#undef KINDS_GATED
-#undef KINDS_QK_NORM
-#undef KINDS_POST_NORM
-#undef KINDS_QKV_BIAS
-#undef KINDS_FFN_BIAS
-#undef KINDS_GPT2

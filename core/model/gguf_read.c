@@ -6,12 +6,13 @@
 
 /* ---- which tensor is what ---- */
 
-/* Tensors that hold several, one below the other: behind "blk.N.". */
-typedef struct gguf_fused { const char *name; uint8_t n; uint8_t kinds[3], rows[3], cols; } gguf_fused;     /* cols QSF_DIM_ONE: a vector of all rows */
+/* Tensors that hold several, one below the other, or one behind the other where they are vectors.  Names
+ * behind "blk.N." that the table of roles lacks; the last only where the architecture says so. */
+typedef struct gguf_fused { const char *name; uint8_t n, kinds[3]; } gguf_fused;
 static const gguf_fused fused_roles[] = {
-    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_EMBD },
-    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_ONE },
-    { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP }, { QSF_DIM_FF, QSF_DIM_FF }, QSF_DIM_EMBD },     /* only where the architecture says so */
+    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
+    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS } },
+    { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP } },
 };
 
 /* Where the weights of one kind are: a whole tensor of the file or some rows of one. */
@@ -19,7 +20,6 @@ typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, co
 
 typedef struct gguf_layout {
     const gguf *g;
-    gguf_kinds  kinds;
     gguf_place (*units)[QSF_N_KINDS];       /* [n_units] */
 } gguf_layout;
 
@@ -32,10 +32,12 @@ static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows
                     (unsigned long long)cols);
 }
 
-static qsf_status put_place(gguf_layout *l, uint32_t unit, uint32_t kind, gguf_place p, qsf_error *err)
+static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role, gguf_place p, qsf_error *err)
 {
     const int len = (int)QSF_MIN(p.t->name.len, 80);
-    if (!((l->kinds.need | l->kinds.may) >> kind & 1))
+    const uint32_t kind = role->kind;
+    const qsf_source *s = l->g->s;
+    if (!qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", l->g->s->path, len, p.t->name.p, l->g->arch);
     if (l->units[unit][kind].t)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"", l->g->s->path, len, p.t->name.p,
@@ -47,28 +49,35 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, uint32_t kind, gguf_p
 static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const uint64_t rows = qsf_dim_size(hp, (qsf_dim)role->rows), cols = qsf_dim_size(hp, (qsf_dim)role->cols);
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const qsf_status st = check_shape(l->g, t, rows, cols, err);
-    return st ? st : put_place(l, unit, role->kind, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
+    if (st) return st;
+    return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
 }
 
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const bool vector = f->cols == QSF_DIM_ONE;
-    const uint64_t cols = qsf_dim_size(hp, (qsf_dim)f->cols), each = qsf_block_bytes(t->type, t->block);
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    const qsf_role *roles[3];
+    for (int i = 0; i < f->n; i++) roles[i] = qsf_role_of(f->kinds[i]);
+    const bool vector = roles[0]->rows == QSF_DIM_ONE;
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)roles[0]->cols);
+    const uint64_t each = qsf_block_bytes(t->type, t->block);
     uint64_t total = 0, at = t->at;
     qsf_status st;
-    for (int i = 0; i < f->n; i++) total += qsf_dim_size(hp, (qsf_dim)f->rows[i]);
+    for (int i = 0; i < f->n; i++) total += qsf_role_outputs(hp, layer, roles[i]);
     if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
     for (int i = 0; i < f->n; i++) {
-        const uint64_t n = qsf_dim_size(hp, (qsf_dim)f->rows[i]), values = vector ? n : cols;
+        const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
         if (values % t->block)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
         const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
         const gguf_place p = { t, at, vector ? 1 : (uint32_t)n, (uint32_t)values, bytes };
-        if ((st = put_place(l, unit, f->kinds[i], p, err))) return st;
+        if ((st = put_place(l, unit, roles[i], p, err))) return st;
         at += bytes;
     }
     return QSF_OK;
@@ -110,7 +119,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     if (is_aside(t->name)) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
-            if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->kinds.fused_gate))
+            if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
         if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
     }
@@ -145,12 +154,13 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         const qsf_role *role = &qsf_roles[i];
         const gguf_place *p = &l->units[unit][role->kind];
         if (role->part != part) continue;
-        if (!p->t && l->kinds.need >> role->kind & 1) {
+        const qsf_layer *layer = qsf_source_layer(s, unit);
+        if (!p->t && qsf_arch_needs(l->g->row, &s->hp, layer, role)) {
             char where[32] = "";
-            if (unit < s->hp.n_layers) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+            if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, role->gguf,
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->rows),
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->cols));
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
         }
         if (!p->t) continue;
         const uint64_t to = qsf_round_up(end, 64);
@@ -189,31 +199,35 @@ static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
     return st;
 }
 
-static qsf_status read_tensors(gguf *g, const gguf_kinds *kinds, qsf_error *err)
+static qsf_status read_tensors(gguf *g, qsf_error *err)
 {
     qsf_source *s = g->s;
-    gguf_layout l = { .g = g, .kinds = *kinds };
+    gguf_layout l = { .g = g };
     qsf_status st;
     if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
+    if ((st = qsf_gguf_rope_factors(g, err))) return st;
+    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
-    if ((st = fill_units(&l, err))) return st;
-    return qsf_gguf_rope_factors(g, err);
+    return fill_units(&l, err);
 }
 
 /* A file without a vocabulary says its size by its embedding. */
 static qsf_status read_vocab_size(gguf *g, qsf_error *err)
 {
     qsf_source *s = g->s;
+    const char *embd = qsf_role_of(QSF_K_TOKEN_EMBD)->gguf;
     s->hp.n_vocab = s->vocab.n_tokens;
     for (uint32_t i = 0; !s->hp.n_vocab && i < g->n_tensors; i++)
-        if (gguf_text_is(g->tensors[i].name, "token_embd.weight") && g->tensors[i].dims[1] <= INT32_MAX) s->hp.n_vocab = (uint32_t)g->tensors[i].dims[1];
-    if (!s->hp.n_vocab && !s->vocab_only) return qsf_fail(err, QSF_E_CORRUPT, "%s: no vocabulary and no tensor \"token_embd.weight\"", s->path);
+        if (gguf_text_is(g->tensors[i].name, embd) && g->tensors[i].dims[1] <= INT32_MAX)
+            s->hp.n_vocab = (uint32_t)g->tensors[i].dims[1];
+    if (!s->hp.n_vocab && !s->vocab_only)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: no vocabulary and no tensor \"%s\"", s->path, embd);
     return QSF_OK;
 }
 
@@ -272,15 +286,14 @@ static qsf_status read_meta(gguf *g, qsf_error *err)
 qsf_status qsf_gguf_open(qsf_source *s, qsf_error *err)
 {
     gguf g = { .s = s };
-    gguf_kinds kinds;
     qsf_status st;
     if ((st = qsf_arena_new(s->platform, &g.tmp, err))) return st;
     if ((st = qsf_gguf_read_files(&g, err))) goto done;
-    if ((st = qsf_gguf_hparams(&g, &kinds, err))) goto done;
+    if ((st = qsf_gguf_hparams(&g, err))) goto done;
     if ((st = qsf_gguf_vocab(&g, err))) goto done;
     if ((st = read_vocab_size(&g, err))) goto done;
     if ((st = read_meta(&g, err))) goto done;
-    if (!s->vocab_only) st = read_tensors(&g, &kinds, err);
+    if (!s->vocab_only) st = read_tensors(&g, err);
     s->opening = qsf_arena_used(s->arena) + qsf_arena_used(g.tmp);
     for (uint32_t i = 0; i < g.n_parts; i++) s->opening += g.parts[i].cap;
 done:

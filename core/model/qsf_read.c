@@ -5,6 +5,7 @@
  * With an extension section every byte of the file is in the header, the index, the section or a
  * unit, each under a CRC, and nothing but these three is read here.  Without one the file is taken
  * as the founding document has it (core/model/qsf_plain.c). */
+#include "model/arch.h"
 #include "model/compress.h"
 #include "model/qsf_ext.h"
 #include "model/qsf_file.h"
@@ -60,9 +61,7 @@ static int32_t header_id(const uint8_t *p, uint32_t n_vocab)
 
 static void header_get(qsf_source *s, qsf_opening *o)
 {
-    static const char *const archs[] = { "gpt2", "llama", "mistral", "phi3" };
     const uint8_t *h = o->header;
-    const uint32_t arch = qsf_le32(h + 12);
     qsf_hparams *hp = &s->hp;
     *hp = (qsf_hparams){
         .n_layers = qsf_le32(h + 16), .n_embd = qsf_le32(h + 20), .n_heads = qsf_le32(h + 24),
@@ -72,7 +71,7 @@ static void header_get(qsf_source *s, qsf_opening *o)
         .rope_base = qsf_lef32(h + 52), .norm_eps = 1e-5f, .embd_scale = 1, .scaling_factor = 1,
         .yarn_ext_factor = -1, .yarn_attn_factor = 1, .yarn_beta_fast = 32, .yarn_beta_slow = 1,
     };
-    qsf_format(hp->arch, sizeof hp->arch, "%s", arch < QSF_ARRAY_LEN(archs) ? archs[arch] : "custom");
+    qsf_format(hp->arch, sizeof hp->arch, "%s", qsf_arch_of_number(qsf_le32(h + 12)));
     if (!hp->n_kv_heads) hp->n_kv_heads = hp->n_heads;
     if (!hp->head_dim && hp->n_heads) hp->head_dim = hp->n_embd / hp->n_heads;
     s->vocab = (qsf_vocab){ .bos = header_id(h + 80, hp->n_vocab), .eos = header_id(h + 84, hp->n_vocab),
@@ -383,6 +382,7 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err)
     qsf_status st = opening_run(s, &o, err);
     if (!st && o.extended) st = qsf_ext_get(&o.ext, "ffn.gated", QSF_EXT_U8, &gated, err);
     if (!st && !gated.data) s->hp.gated = qsf_unit_find(s, 0, QSF_K_FFN_GATE) >= 0;
+    if (!st) st = qsf_layers_fill(s, err);
     for (uint32_t i = 0; !st && i < s->n_tensors; i++)
         if (s->tensors[i].type != QSF_T_SPARSE)
             s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;

@@ -1,6 +1,7 @@
 /* Writes a QSF file front to back; header, layer index and extension section go in at the end, into
  * room kept for them.
  * SPDX-License-Identifier: MIT */
+#include "model/arch.h"
 #include "model/qsf_write.h"
 #include "model/roles.h"
 
@@ -251,7 +252,7 @@ qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
     return QSF_OK;
 }
 
-/* Compresses the layer in w->raw and writes the smaller form.  *payload: bytes written. */
+/* Compresses the layer in w->raw and writes what is smaller.  *payload: bytes written. */
 static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compression, qsf_error *err)
 {
     const uint64_t cap = qsf_pack_bound(w->o.compression, w->at);
@@ -444,14 +445,9 @@ fail:
 
 static void writer_header(qsf_writer *w)
 {
-    static const struct { const char *name; uint8_t number; } archs[] = {
-        { "gpt2", 0 }, { "llama", 1 }, { "mistral", 2 }, { "phi3", 3 }, { "phi2", 3 },
-    };
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
-    uint32_t arch = 4;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(archs); i++)
-        if (!strcmp(archs[i].name, hp->arch)) arch = archs[i].number;
+    const uint32_t arch = qsf_arch_number(hp->arch);
     const uint32_t words[] = { w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1, QSF_HEADER_BYTES, arch,
                                hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab,
                                hp->n_ctx_train, hp->n_ff, hp->head_dim };

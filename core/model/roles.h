@@ -5,19 +5,21 @@
 
 #include "model/source.h"
 
-/* Sizes that shapes are made of. */
+/* Sizes that shapes are made of: first those of the model, then those of a layer. */
 typedef enum qsf_dim {
     QSF_DIM_ONE, /* rows of a vector */
     QSF_DIM_EMBD,
-    QSF_DIM_Q,  /* all heads' queries */
-    QSF_DIM_KV, /* all heads' keys, or values */
-    QSF_DIM_HEAD,
-    QSF_DIM_FF,
     QSF_DIM_VOCAB,
-    QSF_DIM_CTX
+    QSF_DIM_CTX,
+    QSF_DIM_Q,    /* all heads' queries */
+    QSF_DIM_KV,   /* all heads' keys */
+    QSF_DIM_V,    /* all heads' values */
+    QSF_DIM_SUMS, /* all query heads' sums of values */
+    QSF_DIM_HEAD, /* one head's query, or key */
+    QSF_DIM_FF
 } qsf_dim;
 
-/* When a tensor must be there, by the model's description. */
+/* When a tensor must be there, by the descriptions of the model and of the layer. */
 typedef enum qsf_when {
     QSF_WHEN_ALWAYS,
     QSF_WHEN_GATED,
@@ -29,12 +31,22 @@ typedef enum qsf_when {
 /* The part of a model that a tensor belongs to. */
 typedef enum qsf_part { QSF_PART_LAYER, QSF_PART_EMBD, QSF_PART_FINAL, QSF_N_PARTS } qsf_part;
 
+/* What is done with its values. */
+typedef enum qsf_use {
+    QSF_USE_MATRIX, /* rows are multiplied with a vector, or looked up: quantisers apply */
+    QSF_USE_NORM,   /* a norm is multiplied by them */
+    QSF_USE_ADD     /* a bias, or a position's row */
+} qsf_use;
+
 typedef struct qsf_role {
-    uint8_t kind, part, rows, cols, when; /* qsf_kind, qsf_part, qsf_dim, qsf_dim, qsf_when */
+    uint8_t kind, part, use;              /* qsf_kind, qsf_part, qsf_use */
+    uint8_t rows, cols, when;             /* qsf_dim, qsf_dim, qsf_when */
     const char *name;                     /* "attn_q", "attn_q.bias": in messages, and in patterns for tensors */
     const char *gguf;                     /* "attn_q.weight", behind "blk.N." in a layer */
     const char *outliers;                 /* "attn_q.outliers" */
-    const char *hf;                       /* Llama's, behind "layers.N." in a layer; NULL: it has none */
+    /* Llama's, behind "layers.N." in a layer; NULL: it has none.  Other names stand with their model type
+     * in convert/read/hf_types.c. */
+    const char *hf;
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
@@ -44,7 +56,19 @@ extern const qsf_role qsf_roles[QSF_N_ROLES];
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
 const char     *qsf_kind_name(uint32_t kind); /* "attn_q", "attn_q.outliers", "unknown kind" */
 
-uint64_t qsf_dim_size(const qsf_hparams *hp, qsf_dim dim);
-bool     qsf_role_needed(const qsf_hparams *hp, const qsf_role *role);
+/* Sets of kinds. */
+#define QSF_KIND(name) (1ull << QSF_K_##name)
+#define QSF_KINDS_QK_NORM (QSF_KIND(Q_NORM) | QSF_KIND(K_NORM))
+#define QSF_KINDS_POST_NORM (QSF_KIND(ATTN_POST_NORM) | QSF_KIND(FFN_POST_NORM))
+#define QSF_KINDS_QKV_BIAS (QSF_KIND(ATTN_Q_BIAS) | QSF_KIND(ATTN_K_BIAS) | QSF_KIND(ATTN_V_BIAS))
+#define QSF_KINDS_FFN_BIAS (QSF_KIND(FFN_GATE_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS))
+
+/* layer: of the tensor's layer; NULL for tensors of the embedding and of the final section, which
+ * have only sizes of the model. */
+uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *layer, qsf_dim dim);
+/* What stands one behind the other where a tensor of a file holds several: rows of a matrix, values
+ * of a vector. */
+uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
+bool     qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 
 #endif

@@ -1,0 +1,125 @@
+/* The table of model types.  A new one that has nothing new is a row here; its architecture is a row of
+ * core/model/arch.c.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_types.h"
+
+#define NAME(kind, name) { QSF_K_##kind, name, NULL }
+#define PART(kind, part, name) { QSF_K_##kind, name, part }
+#define NAMES_END { 0, NULL, NULL }
+
+static const hf_alias hf_phi3_names[] = {
+    PART(ATTN_Q, "q", "self_attn.qkv_proj.weight"),
+    PART(ATTN_K, "k", "self_attn.qkv_proj.weight"),
+    PART(ATTN_V, "v", "self_attn.qkv_proj.weight"),
+    PART(FFN_GATE, "gate", "mlp.gate_up_proj.weight"),
+    PART(FFN_UP, "up", "mlp.gate_up_proj.weight"),
+    NAMES_END,
+};
+/* Llama's post_attention_layernorm stands behind the residual, this one before it. */
+static const hf_alias hf_gemma2_names[] = {
+    NAME(FFN_NORM, "pre_feedforward_layernorm.weight"),
+    NAMES_END,
+};
+static const hf_alias hf_gpt2_names[] = {
+    NAME(TOKEN_EMBD, "wte.weight"),
+    NAME(POS_EMBD, "wpe.weight"),
+    NAME(ATTN_NORM, "ln_1.weight"),
+    NAME(ATTN_NORM_BIAS, "ln_1.bias"),
+    PART(ATTN_Q, "q", "attn.c_attn.weight"),
+    PART(ATTN_Q_BIAS, "q", "attn.c_attn.bias"),
+    PART(ATTN_K, "k", "attn.c_attn.weight"),
+    PART(ATTN_K_BIAS, "k", "attn.c_attn.bias"),
+    PART(ATTN_V, "v", "attn.c_attn.weight"),
+    PART(ATTN_V_BIAS, "v", "attn.c_attn.bias"),
+    NAME(ATTN_OUT, "attn.c_proj.weight"),
+    NAME(ATTN_OUT_BIAS, "attn.c_proj.bias"),
+    NAME(FFN_NORM, "ln_2.weight"),
+    NAME(FFN_NORM_BIAS, "ln_2.bias"),
+    NAME(FFN_UP, "mlp.c_fc.weight"),
+    NAME(FFN_UP_BIAS, "mlp.c_fc.bias"),
+    NAME(FFN_DOWN, "mlp.c_proj.weight"),
+    NAME(FFN_DOWN_BIAS, "mlp.c_proj.bias"),
+    NAME(OUTPUT_NORM, "ln_f.weight"),
+    NAME(OUTPUT_NORM_BIAS, "ln_f.bias"),
+    NAMES_END,
+};
+
+#define ATTN_BIASES (QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS))
+#define BIASES (ATTN_BIASES | QSF_KINDS_FFN_BIAS)
+
+const hf_type qsf_hf_types[] = {
+    { .type = "llama", .class_name = "LlamaForCausalLM", .arch = "llama", .vocab = 32000, .embd = 4096,
+      .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f, .rope_base = 10000,
+      .biases = BIASES },
+    { .type = "mistral", .class_name = "MistralForCausalLM", .arch = "llama", .vocab = 32000, .embd = 4096,
+      .ff = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 131072, .eps = 1e-6f,
+      .rope_base = 10000, .window = 4096, .biases = BIASES },
+    { .type = "qwen2", .class_name = "Qwen2ForCausalLM", .arch = "qwen2", .vocab = 151936, .embd = 4096,
+      .ff = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .ctx = 32768, .eps = 1e-6f,
+      .rope_base = 10000, .window = 4096, .late_window = true, .need = QSF_KINDS_QKV_BIAS,
+      .biases = BIASES },
+    { .type = "qwen3", .class_name = "Qwen3ForCausalLM", .arch = "qwen3", .vocab = 151936, .embd = 4096,
+      .ff = 22016, .layers = 32, .heads = 32, .kv_heads = 32, .head_dim = 128, .ctx = 32768, .eps = 1e-6f,
+      .rope_base = 10000, .window = 4096, .late_window = true, .biases = BIASES },
+    { .type = "phi3", .class_name = "Phi3ForCausalLM", .arch = "phi3", .vocab = 32064, .embd = 3072,
+      .ff = 8192, .layers = 32, .heads = 32, .ctx = 4096, .eps = 1e-5f, .rope_base = 10000,
+      .partial_rope = true, .names = hf_phi3_names },
+    { .type = "gemma", .class_name = "GemmaForCausalLM", .arch = "gemma", .keys = HF_KEYS_GEMMA,
+      .vocab = 256000, .embd = 3072, .ff = 24576, .layers = 28, .heads = 16, .kv_heads = 16,
+      .head_dim = 256, .ctx = 8192, .eps = 1e-6f, .rope_base = 10000, .tied = true, .norms_less_one = true,
+      .bare_text = true, .biases = BIASES },
+    { .type = "gemma2", .class_name = "Gemma2ForCausalLM", .arch = "gemma2", .keys = HF_KEYS_GEMMA2,
+      .vocab = 256000, .embd = 2304, .ff = 9216, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256,
+      .ctx = 8192, .eps = 1e-6f, .rope_base = 10000, .window = 4096, .tied = true, .norms_less_one = true,
+      .bare_text = true, .biases = ATTN_BIASES, .names = hf_gemma2_names },
+    { .type = "gemma3", .class_name = "Gemma3ForConditionalGeneration", .arch = "gemma3",
+      .keys = HF_KEYS_GEMMA2, .vocab = 262208, .embd = 2304, .ff = 9216, .layers = 26, .heads = 8,
+      .kv_heads = 4, .head_dim = 256, .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 4096,
+      .tied = true, .window_period = true, .norms_less_one = true, .bare_text = true,
+      .biases = ATTN_BIASES, .names = hf_gemma2_names },
+    { .type = "gemma3_text", .class_name = "Gemma3ForCausalLM", .arch = "gemma3", .keys = HF_KEYS_GEMMA2,
+      .vocab = 262208, .embd = 2304, .ff = 9216, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256,
+      .ctx = 131072, .eps = 1e-6f, .rope_base = 1e6f, .window = 4096, .tied = true, .window_period = true,
+      .norms_less_one = true, .bare_text = true, .biases = ATTN_BIASES, .names = hf_gemma2_names },
+    { .type = "gpt2", .class_name = "GPT2LMHeadModel", .arch = "gpt2", .keys = HF_KEYS_GPT2, .vocab = 50257,
+      .embd = 768, .layers = 12, .heads = 12, .ctx = 1024, .eps = 1e-5f, .rope_base = 10000, .tied = true,
+      .transposed = true, .layers_at = "h.", .names = hf_gpt2_names },
+    { .type = NULL },
+};
+
+const hf_type *qsf_hf_type_find(const char *type, const char *class_name)
+{
+    for (const hf_type *t = qsf_hf_types; t->type; t++)
+        if (type ? !strcmp(type, t->type) : class_name && !strcmp(class_name, t->class_name)) return t;
+    return NULL;
+}
+
+void qsf_hf_type_list(char *out, size_t cap)
+{
+    size_t at = 0;
+    for (const hf_type *t = qsf_hf_types; t->type && at < cap; t++)
+        at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
+}
+
+hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
+                          const qsf_role *role)
+{
+    const uint64_t own = qsf_role_outputs(hp, layer, role);
+    const hf_alias *n = t->names, *other;
+    while (n && n->name && n->kind != role->kind) n++;
+    if (!n || !n->name) return (hf_named){ .name = role->hf, .all = own };
+    hf_named out = { .name = n->name, .part = n->part, .all = own };
+    for (other = t->names; n->part && other->name; other++) {
+        if (other == n || strcmp(other->name, n->name)) continue;
+        const uint64_t theirs = qsf_role_outputs(hp, layer, qsf_role_of(other->kind));
+        out.all += theirs;
+        if (other < n) out.first += theirs;
+    }
+    return out;
+}
+
+#undef NAME
+#undef PART
+#undef NAMES_END
+#undef ATTN_BIASES
+#undef BIASES

@@ -1,0 +1,62 @@
+/* The model types of config.json: what they mean, which defaults they have, and how they call their tensors.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_HF_TYPES_H
+#define QSF_CONVERT_HF_TYPES_H
+
+#include "model/arch.h"
+
+/* Which members config.json has. */
+typedef enum hf_keys {
+    HF_KEYS_LLAMA,          /* hidden_size, num_hidden_layers, ... */
+    HF_KEYS_GEMMA,          /* the same with hidden_activation */
+    HF_KEYS_GEMMA2,         /* and with soft caps and query_pre_attn_scalar */
+    HF_KEYS_GPT2            /* n_embd, n_layer, ... */
+} hf_keys;
+
+/* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one name share a
+ * tensor of the file, the outputs of one behind those of the other as the list has them; part then says
+ * which this is, for messages. */
+typedef struct hf_alias {
+    uint8_t     kind;
+    const char *name;           /* NULL ends a list */
+    const char *part;           /* "q", or NULL */
+} hf_alias;
+
+typedef struct hf_type {
+    const char *type, *class_name;      /* "model_type" and "architectures" of config.json */
+    const char *arch;                   /* a row of core/model/arch.c, which says the rest */
+    uint8_t     keys;                   /* hf_keys */
+    /* where config.json is silent, what the Transformers library takes */
+    uint32_t    vocab, embd, ff, layers, heads;
+    uint32_t    kv_heads;               /* 0: heads */
+    uint32_t    head_dim;               /* 0: embd / heads */
+    uint32_t    ctx, window;            /* window 0: none */
+    float       eps, rope_base;
+    bool        tied;
+    bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all */
+    bool        window_period;          /* sliding_window_pattern */
+    bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
+    bool        norms_less_one;         /* norms are stored less 1 */
+    bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
+    bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
+    uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
+    uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
+    const char *layers_at;              /* before a layer's number; NULL: "layers." */
+    const hf_alias *names;               /* exceptions; NULL: none */
+} hf_type;
+
+extern const hf_type qsf_hf_types[];                          /* the last has no type */
+/* By model_type; where that is NULL by class name.  NULL: unknown. */
+const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
+void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral, ..." */
+
+/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor; else
+ * outputs [first, first + its own) of all. */
+typedef struct hf_named {
+    const char *name, *part;
+    uint64_t    first, all;
+} hf_named;
+hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
+                          const qsf_role *role);
+
+#endif
