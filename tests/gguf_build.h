@@ -183,8 +183,8 @@ static inline void tiny_layer_tensor(gguf_build *b, int layer, const char *rest,
     name[4] = (char)('0' + layer);
     tensor(b, strcat(name, rest), 0, cols, rows);
 }
-/* Names and shapes are written out, not taken from core/model/roles.c: a wrong row there shows.  skip: a tensor
- * name (without "blk.1.") that the last layer lacks, or NULL */
+/* Names and shapes are written out, not taken from core/model/roles.c: a wrong row there shows.
+ * skip: a tensor name (without "blk.1.") that the last layer lacks, or NULL */
 static inline void tiny_tensors(gguf_build *b, const char *arch, const char *skip)
 {
     const bool gpt2 = !strcmp(arch, "gpt2"), phi3 = !strcmp(arch, "phi3"),

@@ -444,7 +444,8 @@ static bool make_directories(void)
     "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n" slash "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 
 /* As the models' own files have them, line ends both escaped and not. */
-/* A row of the table of model types names an architecture, and the names of its tensors are of that one. */
+/* A row of the table of model types names an architecture,
+ * and the names of its tensors are of that one. */
 TEST(hf_types_fit_their_architectures)
 {
     for (const hf_type *t = qsf_hf_types; t->type; t++) {
@@ -460,7 +461,8 @@ TEST(hf_types_fit_their_architectures)
             const qsf_role *role = &qsf_roles[i];
             const qsf_layer record = qsf_layer_of(&hp, 0);
             const qsf_layer *layer = role->part == QSF_PART_LAYER ? &record : NULL;
-            const bool need = qsf_arch_needs(a, &hp, layer, role), may = (t->need | t->biases) >> role->kind & 1;
+            const bool need = qsf_arch_needs(a, &hp, layer, role),
+                may = (t->need | t->biases) >> role->kind & 1;
             const hf_named named = qsf_hf_type_name(t, &hp, layer, role);
             if (need || may) CHECK(named.name != NULL);
             CHECK(named.first + qsf_role_outputs(&hp, layer, role) <= named.all);

@@ -1,4 +1,5 @@
-/* Records of layers and rotary tables: how readers fill them, and that the engine computes by them alone.
+/* Records of layers and rotary tables: how readers fill them, and that the engine computes by them
+ * alone.
  * SPDX-License-Identifier: MIT */
 #include "engine_host.h"
 #include "gguf_build.h"

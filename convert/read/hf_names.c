@@ -1,4 +1,5 @@
-/* Which tensor of a Hugging Face model is what: the table of roles, with the names that the model type has.
+/* Which tensor of a Hugging Face model is what: the table of roles, with the names that the model
+ * type has.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_names.h"
 
@@ -109,8 +110,8 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
     else qsf_format(out, cap, "%s%s", role->kind == QSF_K_OUTPUT ? m->head : m->body, name);
 }
 
-/* Takes the part's tensors in the order of the roles.  A tensor of a role that this model should not have is
- * left alone here and refused as unknown. */
+/* Takes the part's tensors in the order of the roles.  A tensor of a role that this model should
+ * not have is left alone here and refused as unknown. */
 static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_error *err)
 {
     char name[256];

@@ -1,5 +1,5 @@
-/* The table of model types.  A new one that has nothing new is a row here; its architecture is a row of
- * core/model/arch.c.
+/* The table of model types.  A new one that has nothing new is a row here; its architecture is a
+ * row of core/model/arch.c.
  * SPDX-License-Identifier: MIT */
 #include "read/hf_types.h"
 

@@ -1,4 +1,5 @@
-/* The model types of config.json: what they mean, which defaults they have, and how they call their tensors.
+/* The model types of config.json: what they mean, which defaults they have, and how they call their
+ * tensors.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_HF_TYPES_H
 #define QSF_CONVERT_HF_TYPES_H
@@ -13,9 +14,9 @@ typedef enum hf_keys {
     HF_KEYS_GPT2            /* n_embd, n_layer, ... */
 } hf_keys;
 
-/* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one name share a
- * tensor of the file, the outputs of one behind those of the other as the list has them; part then says
- * which this is, for messages. */
+/* What a tensor is called where that is not Llama's name in the table of roles.  Kinds with one
+ * name share a tensor of the file, the outputs of one behind those of the other as the list has
+ * them; part then says which this is, for messages. */
 typedef struct hf_alias {
     uint8_t     kind;
     const char *name;           /* NULL ends a list */
@@ -50,8 +51,8 @@ extern const hf_type qsf_hf_types[];                          /* the last has no
 const hf_type *qsf_hf_type_find(const char *type, const char *class_name);
 void           qsf_hf_type_list(char *out, size_t cap);       /* "llama, mistral, ..." */
 
-/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor; else
- * outputs [first, first + its own) of all. */
+/* Where a role's values stand.  name NULL: such files have none.  part NULL: it is a whole tensor;
+ * else outputs [first, first + its own) of all. */
 typedef struct hf_named {
     const char *name, *part;
     uint64_t    first, all;

@@ -35,7 +35,8 @@ typedef struct qsf_pass {
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
     const qsf_layer    *layer;          /* NULL for embedding and head */
-    uint32_t            kv_layer;       /* in the KV cache, which has none for those that quality leaves out */
+    /* in the KV cache, which has none for those that quality leaves out */
+    uint32_t            kv_layer;
     qsf_stats          *stats;          /* output: where the time goes */
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
 } qsf_pass;

@@ -9,15 +9,16 @@
 /* A rotary table of a context. */
 typedef struct qsf_rope {
     uint32_t half;          /* rotated pairs of a head */
-    uint32_t slow;          /* pairs from here on turn by less than half a radian over the context asked for */
+    /* pairs from here on turn by less than half a radian over the context asked for */
+    uint32_t slow;
     bool     pairs;         /* which columns are rotated together: those of QSF_ROPE_PAIRS */
     float    mscale;        /* multiplies sine and cosine */
     double  *freq;          /* [half] radians a position */
     float   *cos, *sin;     /* [rows][half] of the batch's rows: output */
 } qsf_rope;
 
-/* Fills all but cos and sin; freq[half] is the caller's.  n_ctx decides between a table's two sets of
- * factors, the length that was asked for which pairs are slow. */
+/* Fills all but cos and sin; freq[half] is the caller's.  n_ctx decides between a table's two sets
+ * of factors, the length that was asked for which pairs are slow. */
 void qsf_rope_init(qsf_rope *r, const qsf_rope_record *of, double *freq, uint32_t n_ctx, uint32_t asked);
 /* cos[half], sin[half] of one position. */
 void qsf_rope_angles(const qsf_rope *r, uint32_t pos, float *cos_out, float *sin_out);

@@ -1,4 +1,5 @@
-/* The architectures that model files name, as data: one table for GGUF files and Hugging Face directories.
+/* The architectures that model files name, as data: one table for GGUF files and Hugging Face
+ * directories.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ARCH_H
 #define QSF_ARCH_H
@@ -19,8 +20,8 @@ typedef struct qsf_arch {
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
-    /* Kinds of tensors, as bits, that every model of this architecture has and that one may have, beside
-     * those that its hyperparameters ask for (qsf_role_needed). */
+    /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
+     * beside those that its hyperparameters ask for (qsf_role_needed). */
     uint64_t need, may;
 } qsf_arch;
 

@@ -19,7 +19,8 @@ static qsf_status refuse_number(const gguf *g, const char *key, const char *what
     double v = 0;
     for (uint64_t i = 0; kv && i < kv->n; i++)
         if (!qsf_gguf_number(kv, i, &v) || v != 0)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s (key \"%.*s\"), which this version cannot run", g->s->path, what, (int)kv->key.len, kv->key.p);
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s (key \"%.*s\"), which this version cannot run",
+                            g->s->path, what, (int)kv->key.len, kv->key.p);
     return QSF_OK;
 }
 
@@ -33,7 +34,9 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
     if ((st = refuse_number(g, "%s.rope.scaling.alpha", "NTK-aware rotary scaling", err))) return st;
     if ((st = refuse_number(g, "%s.nextn_predict_layers", "multi-token prediction layers", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
-    if (!causal) return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal (an embedding model?)", g->s->path);
+    if (!causal)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal (an embedding model?)",
+                        g->s->path);
     return QSF_OK;
 }
 
@@ -62,18 +65,24 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
     if (!hp->n_ff || hp->n_ff > 1 << 24) return hp_wrong(g, "a feed-forward length", hp->n_ff, err);
     if (!hp->n_heads || hp->n_heads > 1 << 16) return hp_wrong(g, "a number of heads", hp->n_heads, err);
     const bool may_share = heads_differ || kv_differ || (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads == 0);
-    if (!hp->n_kv_heads || !may_share) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
+    if (!hp->n_kv_heads || !may_share)
+        return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
     hp->head_dim = hp->n_embd / hp->n_heads;
     if (heads_differ && !qsf_gguf_find(g, "%s.attention.key_length"))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: layers differ in heads, and no key \"%s.attention.key_length\" "
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: layers differ in heads, and no key \"%s.attention.key_length\" "
                         "gives their size", g->s->path, g->arch);
-    if (!qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads) return hp_wrong(g, "a number of heads", hp->n_heads, err);
+    if (!qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads)
+        return hp_wrong(g, "a number of heads", hp->n_heads, err);
     if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
     value_dim = hp->head_dim;
     if ((st = qsf_gguf_u32(g, "%s.attention.value_length", false, &value_dim, err))) return st;
-    if (!hp->head_dim || hp->head_dim > QSF_MAX_HEAD_DIM) return hp_wrong(g, "a head size", hp->head_dim, err);
+    if (!hp->head_dim || hp->head_dim > QSF_MAX_HEAD_DIM)
+        return hp_wrong(g, "a head size", hp->head_dim, err);
     if (value_dim != hp->head_dim)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: keys of %u but values of %u, which this version cannot run", g->s->path, (unsigned)hp->head_dim, (unsigned)value_dim);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: keys of %u but values of %u, which this version cannot run", g->s->path,
+                        (unsigned)hp->head_dim, (unsigned)value_dim);
     return QSF_OK;
 }
 
@@ -92,7 +101,8 @@ static qsf_status read_yarn(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_fast", false, &hp->yarn_beta_fast, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_beta_slow", false, &hp->yarn_beta_slow, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.yarn_log_multiplier", false, &log_mul, err))) return st;
-    /* llama.cpp computes the factor anew where it interpolates, and the file's then counts only in the ratio of two growths. */
+    /* llama.cpp computes the factor anew where it interpolates, and the file's then counts only in
+     * the ratio of two growths. */
     if (hp->yarn_ext_factor != 0) attn = log_mul != 0 ? 1 / yarn_mscale(hp->scaling_factor, log_mul) : 1;
     hp->yarn_attn_factor = attn;
     return QSF_OK;
@@ -108,7 +118,8 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
     hp->scaling_orig_ctx = hp->n_ctx_train;
     if ((st = qsf_gguf_u32(g, "%s.rope.dimension_count", false, &hp->rope_dim, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.freq_base", false, &hp->rope_base, err)) ||
-        (st = qsf_gguf_u32(g, "%s.rope.scaling.original_context_length", false, &hp->scaling_orig_ctx, err)) ||
+        (st = qsf_gguf_u32(g, "%s.rope.scaling.original_context_length", false,
+                           &hp->scaling_orig_ctx, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.attn_factor", false, &hp->rope_attn_factor, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scale_linear", false, &hp->scaling_factor, err)) ||
         (st = qsf_gguf_f32(g, "%s.rope.scaling.factor", false, &hp->scaling_factor, err)) ||
@@ -118,16 +129,24 @@ static qsf_status read_rope(const gguf *g, const qsf_arch *a, qsf_hparams *hp, q
         hp->scaling_factor = 1;
         return QSF_OK;
     }
-    if (!hp->rope_dim || hp->rope_dim % 2 || hp->rope_dim > hp->head_dim) return hp_wrong(g, "rotary dimensions", hp->rope_dim, err);
-    if (hp->rope_base <= 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path, (double)hp->rope_base);
+    if (!hp->rope_dim || hp->rope_dim % 2 || hp->rope_dim > hp->head_dim)
+        return hp_wrong(g, "rotary dimensions", hp->rope_dim, err);
+    if (hp->rope_base <= 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path, (double)hp->rope_base);
     if (hp->scaling_factor == 0) hp->scaling_factor = 1;
-    if (hp->scaling_factor < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary scaling of %g", g->s->path, (double)hp->scaling_factor);
+    if (hp->scaling_factor < 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary scaling of %g", g->s->path,
+                        (double)hp->scaling_factor);
     if (!hp->scaling_orig_ctx) hp->scaling_orig_ctx = hp->n_ctx_train;
     if (gguf_text_is(type, "none")) hp->scaling = QSF_SCALING_NONE;
-    else if (gguf_text_is(type, "linear")) hp->scaling = hp->scaling_factor == 1 ? QSF_SCALING_NONE : QSF_SCALING_LINEAR;
+    else if (gguf_text_is(type, "linear"))
+        hp->scaling = hp->scaling_factor == 1 ? QSF_SCALING_NONE : QSF_SCALING_LINEAR;
     else if (gguf_text_is(type, "yarn")) hp->scaling = QSF_SCALING_YARN;
     else if (gguf_text_is(type, "longrope") && a->longrope) hp->scaling = QSF_SCALING_LONGROPE;
-    else return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: rotary scaling \"%.*s\" of %s is unknown to this version", g->s->path, (int)QSF_MIN(type.len, 40), type.p, a->name);
+    else
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: rotary scaling \"%.*s\" of %s is unknown to this version", g->s->path,
+                        (int)QSF_MIN(type.len, 40), type.p, a->name);
     if (hp->scaling == QSF_SCALING_NONE) hp->scaling_factor = 1;
     return hp->scaling == QSF_SCALING_YARN ? read_yarn(g, hp, err) : QSF_OK;
 }
@@ -139,10 +158,13 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
     for (uint32_t i = 0; i < hp->n_layers; i++) {
         int64_t windowed;
         if (!qsf_gguf_integer(kv, i, &windowed))
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path, (int)kv->key.len, kv->key.p, (unsigned)i);
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has no value for layer %u", g->s->path,
+                            (int)kv->key.len, kv->key.p, (unsigned)i);
         if (!windowed && n == 0) n = i + 1;
         if (!windowed != (n && i % n == n - 1))
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path, (int)kv->key.len, kv->key.p);
+            return qsf_fail(err, QSF_E_UNSUPPORTED,
+                            "%s: windowed layers without a regular pattern (key \"%.*s\")", g->s->path,
+                            (int)kv->key.len, kv->key.p);
     }
     hp->window_pattern = n;
     return QSF_OK;
@@ -159,33 +181,47 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (kv && kv->array) st = read_window_list(g, kv, hp, err);
     else if (kv) st = qsf_gguf_u32(g, "%s.attention.sliding_window_pattern", false, &hp->window_pattern, err);
     if (st) return st;
-    if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;      /* every layer sees everything */
+    /* every layer sees everything */
+    if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
     if (!hp->window) return QSF_OK;
     hp->rope_base_local = a->base_local > 0 ? a->base_local : hp->rope_base;
-    if (a->window_pattern && (st = qsf_gguf_f32(g, "%s.rope.freq_base_swa", false, &hp->rope_base_local, err))) return st;
-    if (hp->rope_base_local <= 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path, (double)hp->rope_base_local);
+    if (a->window_pattern && (st = qsf_gguf_f32(g, "%s.rope.freq_base_swa", false,
+                                                &hp->rope_base_local, err)))
+        return st;
+    if (hp->rope_base_local <= 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a rotary base of %g", g->s->path,
+                        (double)hp->rope_base_local);
     if (a->base_local > 0) return QSF_OK;
-    /* The others scale windowed layers as they do global ones, which a base of their own would leave out. */
+    /* The others scale windowed layers as they do global ones,
+     * which a base of their own would leave out. */
     if (hp->rope_base_local == hp->rope_base) hp->rope_base_local = 0;
     else if (hp->scaling != QSF_SCALING_NONE)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: rotary scaling together with a base of their own for windowed layers", g->s->path);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: rotary scaling together with a base of their own for windowed layers",
+                        g->s->path);
     return QSF_OK;
 }
 
 static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
-    const char *eps = a->norm == QSF_NORM_RMS ? "%s.attention.layer_norm_rms_epsilon" : "%s.attention.layer_norm_epsilon";
+    const char *eps = a->norm == QSF_NORM_RMS ? "%s.attention.layer_norm_rms_epsilon"
+        : "%s.attention.layer_norm_epsilon";
     if ((st = qsf_gguf_f32(g, eps, true, &hp->norm_eps, err))) return st;
-    if (hp->norm_eps < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a norm epsilon of %g", g->s->path, (double)hp->norm_eps);
+    if (hp->norm_eps < 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a norm epsilon of %g", g->s->path, (double)hp->norm_eps);
     hp->embd_scale = a->scaled_embd ? sqrtf((float)hp->n_embd) : 1;
     hp->attn_softcap = a->attn_softcap;
     hp->final_softcap = a->final_softcap;
-    if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false, &hp->attn_softcap, err))) return st;
+    if (a->attn_softcap > 0 && (st = qsf_gguf_f32(g, "%s.attn_logit_softcapping", false,
+                                                  &hp->attn_softcap, err)))
+        return st;
     if (a->caps_logits &&
         (st = qsf_gguf_f32(g, "%s.final_logit_softcapping", false, &hp->final_softcap, err))) return st;
-    if (hp->attn_softcap < 0 || hp->final_softcap < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: a soft cap below zero", g->s->path);
-    if (a->n_layers_27b && hp->n_layers == a->n_layers_27b) hp->attn_scale = 1 / sqrtf((float)(hp->n_embd / hp->n_heads));
+    if (hp->attn_softcap < 0 || hp->final_softcap < 0)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: a soft cap below zero", g->s->path);
+    if (a->n_layers_27b && hp->n_layers == a->n_layers_27b)
+        hp->attn_scale = 1 / sqrtf((float)(hp->n_embd / hp->n_heads));
     return QSF_OK;
 }
 
@@ -202,8 +238,11 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     gguf_text arch = { "", 0 }, name = { "", 0 };
     qsf_status st;
 
-    if ((st = qsf_gguf_string(g, "general.architecture", &arch, err)) || (st = qsf_gguf_string(g, "general.name", &name, err))) return st;
-    if (!arch.len) return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"general.architecture\" is missing", g->s->path);
+    if ((st = qsf_gguf_string(g, "general.architecture", &arch, err))
+        || (st = qsf_gguf_string(g, "general.name", &name, err)))
+        return st;
+    if (!arch.len)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"general.architecture\" is missing", g->s->path);
     copy_name(hp->arch, sizeof hp->arch, arch);
     copy_name(hp->name, sizeof hp->name, name);
     g->arch = hp->arch;
@@ -238,18 +277,23 @@ static qsf_status read_factors(gguf *g, const char *name, float times, float **o
     qsf_status st;
     *out = NULL;
     if (!t) return QSF_OK;
-    if (t->dims[0] != half || t->dims[1] * t->dims[2] * t->dims[3] != 1 || (t->type != QSF_T_F32 && t->type != QSF_T_F16))
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\" is %llu x %llu, expected %u floats", g->s->path, name, (unsigned long long)t->dims[0],
-                        (unsigned long long)t->dims[1], (unsigned)half);
+    if (t->dims[0] != half || t->dims[1] * t->dims[2] * t->dims[3] != 1
+        || (t->type != QSF_T_F32 && t->type != QSF_T_F16))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\" is %llu x %llu, expected %u floats",
+                        g->s->path, name, (unsigned long long)t->dims[0], (unsigned long long)t->dims[1],
+                        (unsigned)half);
     void *raw = qsf_arena_alloc(g->tmp, t->bytes, name, err);
     float *f = qsf_arena_array(g->s->arena, half, sizeof *f, name, err);
     if (!raw || !f) return QSF_E_MEMORY;
     if ((st = qsf_source_read(g->s, t->file, t->at, raw, t->bytes, name, err))) return st;
-    const qsf_tensor as = { .type = (uint8_t)t->type, .block = 1, .rows = 1, .cols = half, .bytes = t->bytes, .data = raw };
+    const qsf_tensor as = { .type = (uint8_t)t->type, .block = 1, .rows = 1, .cols = half, .bytes = t->bytes,
+                            .data = raw };
     qsf_dequant_rows(&as, 0, 1, f);
     for (uint32_t i = 0; i < half; i++) {
         f[i] *= times;
-        if (!(f[i] > 0 && f[i] <= FLT_MAX)) return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\": value %u is %g", g->s->path, name, (unsigned)i, (double)f[i]);
+        if (!(f[i] > 0 && f[i] <= FLT_MAX))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s\": value %u is %g", g->s->path, name,
+                            (unsigned)i, (double)f[i]);
     }
     *out = f;
     return QSF_OK;
@@ -266,9 +310,14 @@ qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err)
     if ((st = read_factors(g, "rope_factors_short.weight", times, &hp->rope_factors, err)) ||
         (st = read_factors(g, "rope_factors_long.weight", times, &hp->rope_factors_long, err))) return st;
     if (!hp->rope_factors != !hp->rope_factors_long)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: only one of the tensors rope_factors_short.weight and rope_factors_long.weight is there", g->s->path);
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: only one of the tensors rope_factors_short.weight and rope_factors_long.weight "
+                        "is there", g->s->path);
     if (hp->scaling == QSF_SCALING_LONGROPE && !hp->rope_factors)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: longrope scaling without the tensors rope_factors_short.weight and rope_factors_long.weight", g->s->path);
-    if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;     /* converters do not always say so */
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: longrope scaling without the tensors rope_factors_short.weight and "
+                        "rope_factors_long.weight", g->s->path);
+    /* converters do not always say so */
+    if (hp->rope_factors && hp->scaling == QSF_SCALING_NONE) hp->scaling = QSF_SCALING_LONGROPE;
     return QSF_OK;
 }

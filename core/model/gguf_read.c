@@ -6,8 +6,9 @@
 
 /* ---- which tensor is what ---- */
 
-/* Tensors that hold several, one below the other, or one behind the other where they are vectors.  Names
- * behind "blk.N." that the table of roles lacks; the last only where the architecture says so. */
+/* Tensors that hold several, one below the other, or one behind the other where they are
+ * vectors.  Names behind "blk.N." that the table of roles lacks; the last only where the
+ * architecture says so. */
 typedef struct gguf_fused { const char *name; uint8_t n, kinds[3]; } gguf_fused;
 static const gguf_fused fused_roles[] = {
     { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
@@ -16,19 +17,22 @@ static const gguf_fused fused_roles[] = {
 };
 
 /* Where the weights of one kind are: a whole tensor of the file or some rows of one. */
-typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, cols; uint64_t bytes; } gguf_place;
+typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, cols; uint64_t bytes;
+} gguf_place;
 
 typedef struct gguf_layout {
     const gguf *g;
     gguf_place (*units)[QSF_N_KINDS];       /* [n_units] */
 } gguf_layout;
 
-static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, qsf_error *err)
+static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols,
+                              qsf_error *err)
 {
     const uint64_t more = t->dims[2] * t->dims[3];
     if (t->dims[0] == cols && t->dims[1] == rows && more == 1) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu%s, expected %llu x %llu", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
-                    (unsigned long long)t->dims[1], (unsigned long long)t->dims[0], more == 1 ? "" : " x more", (unsigned long long)rows,
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu%s, expected %llu x %llu",
+                    g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, (unsigned long long)t->dims[1],
+                    (unsigned long long)t->dims[0], more == 1 ? "" : " x more", (unsigned long long)rows,
                     (unsigned long long)cols);
 }
 
@@ -38,15 +42,19 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const uint32_t kind = role->kind;
     const qsf_source *s = l->g->s;
     if (!qsf_arch_takes(l->g->row, &s->hp, qsf_source_layer(s, unit), role))
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", l->g->s->path, len, p.t->name.p, l->g->arch);
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it",
+                        l->g->s->path, len, p.t->name.p, l->g->arch);
     if (l->units[unit][kind].t)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"", l->g->s->path, len, p.t->name.p,
-                        (int)QSF_MIN(l->units[unit][kind].t->name.len, 80), l->units[unit][kind].t->name.p);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"",
+                        l->g->s->path, len, p.t->name.p, (int)QSF_MIN(l->units[unit][kind].t->name.len, 80),
+                        l->units[unit][kind].t->name.p);
     l->units[unit][kind] = p;
     return QSF_OK;
 }
 
-static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t, qsf_error *err)
+static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t,
+                            qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
     const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
@@ -57,7 +65,8 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
 }
 
-static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
+static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t,
+                            qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
     const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
@@ -69,11 +78,13 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
     uint64_t total = 0, at = t->at;
     qsf_status st;
     for (int i = 0; i < f->n; i++) total += qsf_role_outputs(hp, layer, roles[i]);
-    if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
+    if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err)))
+        return st;
     for (int i = 0; i < f->n; i++) {
         const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
         if (values % t->block)
-            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
+            return qsf_fail(err, QSF_E_UNSUPPORTED,
+                            "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
         const uint64_t bytes = (vector ? 1 : n) * (values / t->block) * each;
         const gguf_place p = { t, at, vector ? 1 : (uint32_t)n, (uint32_t)values, bytes };
@@ -89,7 +100,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     int64_t n = 0;
     size_t i = 4;
     if (name.len < 7 || memcmp(name.p, "blk.", 4)) return -1;
-    for (; i < name.len && i < 12 && name.p[i] >= '0' && name.p[i] <= '9'; i++) n = n * 10 + (name.p[i] - '0');
+    for (; i < name.len && i < 12 && name.p[i] >= '0' && name.p[i] <= '9'; i++)
+        n = n * 10 + (name.p[i] - '0');
     if (i == 4 || i >= name.len || name.p[i] != '.') return -1;
     *rest = (gguf_text){ name.p + i + 1, name.len - i - 1 };
     return n;
@@ -98,7 +110,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
 static const qsf_role *find_role(bool layer, gguf_text name)
 {
     for (size_t i = 0; i < QSF_N_ROLES; i++)
-        if ((qsf_roles[i].part == QSF_PART_LAYER) == layer && gguf_text_is(name, qsf_roles[i].gguf)) return &qsf_roles[i];
+        if ((qsf_roles[i].part == QSF_PART_LAYER) == layer && gguf_text_is(name, qsf_roles[i].gguf))
+            return &qsf_roles[i];
     return NULL;
 }
 
@@ -106,8 +119,11 @@ static const qsf_role *find_role(bool layer, gguf_text name)
 static bool is_aside(gguf_text name)
 {
     gguf_text rest;
-    if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight") || gguf_text_is(name, "rope_factors_short.weight")) return true;
-    return layer_of(name, &rest) >= 0 && (gguf_text_is(rest, "attn_rot_embd") || gguf_text_is(rest, "attn_rot_embd.weight"));
+    if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight")
+        || gguf_text_is(name, "rope_factors_short.weight"))
+        return true;
+    return layer_of(name, &rest) >= 0 && (gguf_text_is(rest, "attn_rot_embd")
+                                          || gguf_text_is(rest, "attn_rot_embd.weight"));
 }
 
 static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
@@ -125,8 +141,10 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     }
     if (layer < 0 && (role = find_role(false, t->name)))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
-    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows it", s->path,
-                    (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch, (unsigned)s->hp.n_layers);
+    return qsf_fail(err, QSF_E_UNSUPPORTED,
+                    "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows "
+                    "it", s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
+                    (unsigned)s->hp.n_layers);
 }
 
 /* ---- units ---- */
@@ -158,21 +176,25 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         if (!p->t && qsf_arch_needs(l->g->row, &s->hp, layer, role)) {
             char where[32] = "";
             if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, role->gguf,
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path,
+                            where, role->gguf,
                             (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
                             (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
         }
         if (!p->t) continue;
         const uint64_t to = qsf_round_up(end, 64);
         qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
-        /* A tensor that follows the one before in the file just as it does in memory is read with it, the gap between included. */
-        if (x && x->file == p->t->file && p->at >= x->at + x->len && p->at - x->at == to - x->to) x->len = to - x->to + p->bytes;
+        /* A tensor that follows the one before in the file just as it does in memory is read with
+         * it, the gap between included. */
+        if (x && x->file == p->t->file && p->at >= x->at + x->len && p->at - x->at == to - x->to)
+            x->len = to - x->to + p->bytes;
         else {
             s->extents[s->n_extents++] = (qsf_extent){ p->t->file, p->at, p->bytes, to };
             u->n_extents++;
         }
         s->places[s->n_tensors] = to;
-        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = role->kind, .type = (uint8_t)p->t->type, .block = (uint16_t)p->t->block, .rows = p->rows,
+        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = role->kind, .type = (uint8_t)p->t->type,
+                                                   .block = (uint16_t)p->t->block, .rows = p->rows,
                                                    .cols = p->cols, .bytes = p->bytes };
         u->n_tensors++;
         u->stored = u->raw = to + p->bytes;
@@ -189,10 +211,14 @@ static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
     qsf_source *s = l->g->s;
     const uint64_t room = (uint64_t)s->n_units * QSF_N_ROLES;
     qsf_status st = QSF_OK;
-    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err))) return QSF_E_MEMORY;
-    if (!(s->extents = qsf_arena_array(s->arena, room, sizeof *s->extents, "extents", err))) return QSF_E_MEMORY;
-    if (!(s->tensors = qsf_arena_array(s->arena, room, sizeof *s->tensors, "tensors", err))) return QSF_E_MEMORY;
-    if (!(s->places = qsf_arena_array(s->arena, room, sizeof *s->places, "tensors", err))) return QSF_E_MEMORY;
+    if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err)))
+        return QSF_E_MEMORY;
+    if (!(s->extents = qsf_arena_array(s->arena, room, sizeof *s->extents, "extents", err)))
+        return QSF_E_MEMORY;
+    if (!(s->tensors = qsf_arena_array(s->arena, room, sizeof *s->tensors, "tensors", err)))
+        return QSF_E_MEMORY;
+    if (!(s->places = qsf_arena_array(s->arena, room, sizeof *s->places, "tensors", err)))
+        return QSF_E_MEMORY;
     for (uint32_t i = 0; i < s->hp.n_layers && !st; i++) st = fill_unit(l, i, QSF_PART_LAYER, err);
     if (!st) st = fill_unit(l, qsf_unit_embd(s), QSF_PART_EMBD, err);
     if (!st) st = fill_unit(l, qsf_unit_final(s), QSF_PART_FINAL, err);
@@ -204,13 +230,17 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
     qsf_source *s = g->s;
     gguf_layout l = { .g = g };
     qsf_status st;
-    if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
+    if (!g->n_tensors)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights",
+                        s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path,
+                        (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
     if ((st = qsf_gguf_rope_factors(g, err))) return st;
     if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
-    if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
+    if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err)))
+        return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
@@ -237,9 +267,11 @@ static size_t meta_scalar(const gguf_kv *kv, uint64_t i, char *out, size_t cap)
 {
     double f;
     int64_t n;
-    if (kv->type == GGUF_BOOL && qsf_gguf_integer(kv, i, &n)) return qsf_format(out, cap, n ? "true" : "false");
+    if (kv->type == GGUF_BOOL && qsf_gguf_integer(kv, i, &n))
+        return qsf_format(out, cap, n ? "true" : "false");
     if (qsf_gguf_integer(kv, i, &n)) return qsf_format(out, cap, "%lld", (long long)n);
-    if (kv->type == GGUF_U64) return qsf_format(out, cap, "%llu", (unsigned long long)qsf_le64(kv->data + 8 * i));
+    if (kv->type == GGUF_U64)
+        return qsf_format(out, cap, "%llu", (unsigned long long)qsf_le64(kv->data + 8 * i));
     if (qsf_gguf_number(kv, i, &f)) return qsf_format(out, cap, "%.*g", kv->type == GGUF_F32 ? 7 : 15, f);
     return qsf_format(out, cap, "?");
 }

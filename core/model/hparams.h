@@ -1,8 +1,9 @@
 /* The architecture as data: what a model's description says, whichever format it is in.
  * SPDX-License-Identifier: MIT
  *
- * The engine takes the sizes of the embedding, the vocabulary and the context from here; what differs, or may
- * differ, from layer to layer it takes from the records that core/model/layer_record.c makes of it. */
+ * The engine takes the sizes of the embedding, the vocabulary and the context from here; what
+ * differs, or may differ, from layer to layer it takes from the records that
+ * core/model/layer_record.c makes of it. */
 #ifndef QSF_HPARAMS_H
 #define QSF_HPARAMS_H
 

@@ -3,7 +3,8 @@
 #include "model/layer_record.h"
 #include "model/source_formats.h"
 
-/* Tables in their order: that of layers which see everything, and that of windowed ones where it differs. */
+/* Tables in their order: that of layers which see everything,
+ * and that of windowed ones where it differs. */
 enum { ROPE_GLOBAL, ROPE_LOCAL };
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }

@@ -1,8 +1,9 @@
 /* Layers and rotary tables as records: what the engine computes by.
  * SPDX-License-Identifier: MIT
  *
- * A record says all of its layer and nothing of other ones: which mixer and which feed-forward it has, and
- * with which sizes, norms and scales.  Patterns over layers end where records are filled. */
+ * A record says all of its layer and nothing of other ones: which mixer and which
+ * feed-forward it has, and with which sizes, norms and scales.  Patterns over layers end
+ * where records are filled. */
 #ifndef QSF_LAYER_RECORD_H
 #define QSF_LAYER_RECORD_H
 
@@ -60,7 +61,8 @@ typedef struct qsf_layer_most {
 } qsf_layer_most;
 
 qsf_norm qsf_norm_of(const qsf_hparams *hp);
-/* The record of layer i, by a description that is the same for all layers but for its pattern of windows. */
+/* The record of layer i, by a description that is the same for all layers but for its
+ * pattern of windows. */
 qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
 /* The model's rotary tables, at most QSF_HPARAMS_ROPES; returns how many there are. */
 enum { QSF_HPARAMS_ROPES = 2 };

@@ -252,7 +252,7 @@ qsf_status qsf_writer_unit_begin(qsf_writer *w, uint32_t unit, qsf_error *err)
     return QSF_OK;
 }
 
-/* Compresses the layer in w->raw and writes the smaller form.  *payload: bytes written. */
+/* Compresses the layer in w->raw and writes what is smaller.  *payload: bytes written. */
 static qsf_status writer_pack(qsf_writer *w, uint64_t *payload, uint8_t *compression, qsf_error *err)
 {
     const uint64_t cap = qsf_pack_bound(w->o.compression, w->at);

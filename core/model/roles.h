@@ -1,4 +1,5 @@
-/* What the tensors of a model are for: one table, which readers, shape checks, the converter and messages use.
+/* What the tensors of a model are for: one table, which readers, shape checks, the converter and
+ * messages use.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_ROLES_H
 #define QSF_ROLES_H
@@ -41,11 +42,12 @@ typedef enum qsf_use {
 typedef struct qsf_role {
     uint8_t kind, part, use;              /* qsf_kind, qsf_part, qsf_use */
     uint8_t rows, cols, when;             /* qsf_dim, qsf_dim, qsf_when */
-    const char *name;                     /* "attn_q", "attn_q.bias": in messages, and in patterns for tensors */
+    /* "attn_q", "attn_q.bias": in messages, and in patterns for tensors */
+    const char *name;
     const char *gguf;                     /* "attn_q.weight", behind "blk.N." in a layer */
     const char *outliers;                 /* "attn_q.outliers" */
-    /* Llama's, behind "layers.N." in a layer; NULL: it has none.  Other names stand with their model type
-     * in convert/read/hf_types.c. */
+    /* Llama's, behind "layers.N." in a layer; NULL: it has none.  Other names stand with their
+     * model type in convert/read/hf_types.c. */
     const char *hf;
 } qsf_role;
 

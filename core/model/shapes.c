@@ -1,9 +1,11 @@
-/* Whether a file's tensors are those that its description promises: the engine indexes by the description and never looks at shapes again.
+/* Whether a file's tensors are those that its description promises: the engine indexes by the
+ * description and never looks at shapes again.
  * SPDX-License-Identifier: MIT */
 #include "model/roles.h"
 #include "model/source_formats.h"
 
-static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *where, const qsf_role *role, qsf_error *err)
+static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *where, const qsf_role *role,
+                              qsf_error *err)
 {
     const qsf_hparams *hp = &s->hp;
     const qsf_layer *layer = qsf_source_layer(s, unit);
@@ -15,16 +17,19 @@ static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *wh
     const qsf_tensor *t = &s->tensors[s->units[unit].first_tensor + (uint32_t)i];
     const bool rows_fit = role->rows == QSF_DIM_CTX ? t->rows >= rows : t->rows == rows;
     if (!rows_fit || t->cols != cols || t->type == QSF_T_SPARSE)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s has %u x %u values, its description asks for %llu x %llu",
-                        s->path, role->name, where, (unsigned)t->rows, (unsigned)t->cols, (unsigned long long)rows,
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "%s: %s of %s has %u x %u values, its description asks for %llu x %llu", s->path,
+                        role->name, where, (unsigned)t->rows, (unsigned)t->cols, (unsigned long long)rows,
                         (unsigned long long)cols);
     return QSF_OK;
 }
 
-static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, const char *where, qsf_error *err)
+static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, const char *where,
+                            qsf_error *err)
 {
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
-        const qsf_status st = qsf_roles[i].part == part ? shape_check(s, unit, where, &qsf_roles[i], err) : QSF_OK;
+        const qsf_status st = qsf_roles[i].part != part ? QSF_OK
+            : shape_check(s, unit, where, &qsf_roles[i], err);
         if (st) return st;
     }
     return QSF_OK;

@@ -1,5 +1,5 @@
-/* A model file as the engine sees it: a description, then units of tensors.  QSF and GGUF both end here
- * (core/model/qsf_read.c, core/model/gguf_read.c); the engine does not know which it runs.
+/* A model file as the engine sees it: a description, then units of tensors.  QSF and GGUF both end
+ * here (core/model/qsf_read.c, core/model/gguf_read.c); the engine does not know which it runs.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_SOURCE_H
 #define QSF_SOURCE_H
@@ -24,7 +24,8 @@ typedef struct qsf_clusters {
 } qsf_clusters;
 enum { QSF_MAX_CLUSTERS = 65536 };
 
-/* The token embedding's rows by likeness: its tensor has what is left of them without their cluster's centroid. */
+/* The token embedding's rows by likeness: its tensor has what is left of them without their
+ * cluster's centroid. */
 typedef struct qsf_embd_clusters {
     uint32_t   n;
     uint16_t  *of;                /* [n_vocab] a row's cluster */
@@ -37,8 +38,9 @@ typedef struct qsf_meta { const char *key, *value; } qsf_meta;
 /* An opened, checked model file; nothing in it changes afterwards. */
 typedef struct qsf_source {
     const qsf_platform *platform;
-    const qsf_platform *io;       /* files are read through this: the platform, or a wrapper over a custom file; only the members for
-                                   * reading are set, and those that the host's table lacks are NULL */
+    /* files are read through this: the platform, or a wrapper over a custom file; only the members
+     * for reading are set, and those that the host's table lacks are NULL */
+    const qsf_platform *io;
     const char   *format;         /* "QSF", "GGUF" */
     char         *path;
     bool          vocab_only;     /* as asked: weights may be missing */
@@ -59,8 +61,8 @@ typedef struct qsf_source {
     qsf_unit     *units;
     uint32_t      n_extents;
     qsf_extent   *extents;
-    /* Tensors of all units with shapes and types.  In a unit they lie in order of use; tensor.data is NULL and
-     * places[i] is the tensor's offset in its unit's raw bytes. */
+    /* Tensors of all units with shapes and types.  In a unit they lie in order of use; tensor.data
+     * is NULL and places[i] is the tensor's offset in its unit's raw bytes. */
     uint32_t      n_tensors;
     qsf_tensor   *tensors;
     uint64_t     *places;
@@ -68,12 +70,16 @@ typedef struct qsf_source {
     uint32_t      n_meta;
     qsf_meta     *meta;
     struct qsf_arena *arena;      /* owns all of the above */
-    /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in parts; NULL where the file has none. */
+    /* CRC-32s of each crc_chunk bytes of the embedding's and the final unit, for reading them in
+     * parts; NULL where the file has none. */
     uint32_t      crc_chunk, n_embd_crcs, n_final_crcs;
     const uint32_t *embd_crcs, *final_crcs;
     const qsf_clusters *clusters; /* NULL: the file has none */
-    const qsf_embd_clusters *embd_clusters;     /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where tied */
-    uint64_t      opening;        /* bytes that were taken while the file was opened, most of which have been given back */
+    /* not NULL: a row of the embedding is its tensor's row and its cluster's centroid; never where
+     * tied */
+    const qsf_embd_clusters *embd_clusters;
+    /* bytes that were taken while the file was opened, most of which have been given back */
+    uint64_t      opening;
     struct qsf_unpack *unpack;    /* the decompressor's memory; NULL where no unit needs it */
 } qsf_source;
 static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
@@ -89,28 +95,33 @@ static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t un
     return unit < s->hp.n_layers ? &s->layers[unit] : NULL;
 }
 
-/* Opens by magic.  custom: instead of a path (which then is only a name and may be NULL), or NULL; it is copied, and its close is called
- * once, when the source is closed or opening failed.  vocab_only: a file without weights is accepted (n_units is 0 then).  On an error
+/* Opens by magic.  custom: instead of a path (which then is only a name and may be NULL), or
+ * NULL; it is copied, and its close is called once, when the source is closed or opening
+ * failed.  vocab_only: a file without weights is accepted (n_units is 0 then).  On an error
  * *out is NULL. */
-qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom, bool vocab_only,
-                           qsf_source **out, qsf_error *err);
+qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                           bool vocab_only, qsf_source **out, qsf_error *err);
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
 
-/* How its files are read from now on (qsf_platform's read_by).  *how: NULL where the host does not say. */
+/* How its files are read from now on (qsf_platform's read_by).
+ * *how: NULL where the host does not say. */
 qsf_status qsf_source_read_by(const qsf_source *s, qsf_io io, bool streams, const char **how, qsf_error *err);
 
-/* After a unit's extents have been read to stored[]: checks its CRC and, where compressed, decompresses to raw[]
- * (raw may be NULL where the unit is not compressed).  For QSF, checks that the tensor headers in the bytes are those
- * that opening saw. */
+/* After a unit's extents have been read to stored[]: checks its CRC and, where compressed,
+ * decompresses to raw[] (raw may be NULL where the unit is not compressed).  For QSF, checks that
+ * the tensor headers in the bytes are those that opening saw. */
 qsf_status qsf_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, qsf_error *err);
 /* The same; the CRC only where crc is set.  Adds what it took to *t. */
 typedef struct qsf_unit_times { uint64_t check, unpack; } qsf_unit_times;      /* ns */
-qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err);
+qsf_status qsf_unit_check_timed(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc,
+                                qsf_unit_times *t, qsf_error *err);
 
-/* Opening needs a QSF layer's tensor headers, which lie inside the (maybe compressed) layer: the reader loads each
- * layer once while opening when it is compressed, and only its headers when it is not. */
+/* Opening needs a QSF layer's tensor headers, which lie inside the (maybe compressed) layer:
+ * the reader loads each layer once while opening when it is compressed, and only its headers
+ * when it is not. */
 
-/* Reads one tensor into fresh memory (for the converter and tests): *data is the caller's, qsf_dealloc(p, *data, t->bytes). */
+/* Reads one tensor into fresh memory (for the converter and tests): *data is the caller's,
+ * qsf_dealloc(p, *data, t->bytes). */
 qsf_status qsf_source_load(const qsf_source *s, uint32_t unit, uint32_t tensor, void **data, qsf_error *err);
 
 #endif
