@@ -9,8 +9,8 @@
 /* Tensors that hold several, one below the other: behind "blk.N.". */
 typedef struct gguf_fused { const char *name; uint8_t n; uint8_t kinds[3], rows[3], cols; } gguf_fused;     /* cols QSF_DIM_ONE: a vector of all rows */
 static const gguf_fused fused_roles[] = {
-    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_EMBD },
-    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_KV }, QSF_DIM_ONE },
+    { "attn_qkv.weight", 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_V }, QSF_DIM_EMBD },
+    { "attn_qkv.bias", 3, { QSF_K_ATTN_Q_BIAS, QSF_K_ATTN_K_BIAS, QSF_K_ATTN_V_BIAS }, { QSF_DIM_Q, QSF_DIM_KV, QSF_DIM_V }, QSF_DIM_ONE },
     { "ffn_up.weight", 2, { QSF_K_FFN_GATE, QSF_K_FFN_UP }, { QSF_DIM_FF, QSF_DIM_FF }, QSF_DIM_EMBD },     /* only where the architecture says so */
 };
 
@@ -47,7 +47,9 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, uint32_t kind, gguf_p
 static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const uint64_t rows = qsf_dim_size(hp, (qsf_dim)role->rows), cols = qsf_dim_size(hp, (qsf_dim)role->cols);
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const qsf_status st = check_shape(l->g, t, rows, cols, err);
     return st ? st : put_place(l, unit, role->kind, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
 }
@@ -55,14 +57,15 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
     const bool vector = f->cols == QSF_DIM_ONE;
-    const uint64_t cols = qsf_dim_size(hp, (qsf_dim)f->cols), each = qsf_block_bytes(t->type, t->block);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)f->cols), each = qsf_block_bytes(t->type, t->block);
     uint64_t total = 0, at = t->at;
     qsf_status st;
-    for (int i = 0; i < f->n; i++) total += qsf_dim_size(hp, (qsf_dim)f->rows[i]);
+    for (int i = 0; i < f->n; i++) total += qsf_dim_size(hp, layer, (qsf_dim)f->rows[i]);
     if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
     for (int i = 0; i < f->n; i++) {
-        const uint64_t n = qsf_dim_size(hp, (qsf_dim)f->rows[i]), values = vector ? n : cols;
+        const uint64_t n = qsf_dim_size(hp, layer, (qsf_dim)f->rows[i]), values = vector ? n : cols;
         if (values % t->block)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
@@ -146,11 +149,12 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         const gguf_place *p = &l->units[unit][role->kind];
         if (role->part != part) continue;
         if (!p->t && l->kinds.need >> role->kind & 1) {
+            const qsf_layer *layer = qsf_source_layer(s, unit);
             char where[32] = "";
-            if (unit < s->hp.n_layers) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+            if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, role->gguf,
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->rows),
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->cols));
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
         }
         if (!p->t) continue;
         const uint64_t to = qsf_round_up(end, 64);
@@ -197,13 +201,14 @@ static qsf_status read_tensors(gguf *g, const gguf_kinds *kinds, qsf_error *err)
     if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
+    if ((st = qsf_gguf_rope_factors(g, err))) return st;
+    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
-    if ((st = fill_units(&l, err))) return st;
-    return qsf_gguf_rope_factors(g, err);
+    return fill_units(&l, err);
 }
 
 /* A file without a vocabulary says its size by its embedding. */
