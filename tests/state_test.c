@@ -1,11 +1,11 @@
-/* State beside keys and values: whatever a sequence goes through, its state is that of a fresh
- * run over its tokens.  No mixer of today has state: one of the test's own rides on the
- * addition of the residual.
+/* State beside keys and values: whatever a sequence goes through, its state is that of a fresh run over its
+ * tokens.  No mixer of today has state: one of the test's own rides on the addition of the residual, and
+ * the model's records say that their layers have some.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
 
-enum { N_CTX = 96, BATCH = 16, LAYERS = 2, WORDS = 8, PART = 64, SEQS = 2, PROMPT = 20, MOST = 30 };
+enum { N_CTX = 96, BATCH = 16, LAYERS = 2, WORDS = 7, PART = 64, SEQS = 2, PROMPT = 20, MOST = 30 };
 
 /* ---- a mixer ---- */
 
@@ -28,12 +28,13 @@ static void mix(uint64_t w[WORDS], uint32_t layer, int32_t token)
 
 static void mix_batch(const qsf_context *c, uint32_t layer)
 {
+    const size_t place = qsf_state_place(c->model->source, 1, layer);
     for (uint32_t r = 0; r < c->batch.n; r++) {
         const qsf_batch_row *row = &c->batch.rows[r];
         uint64_t w[WORDS];
-        memcpy(w, qsf_state_before(&c->state, row->seq, row->pos) + layer * PART, sizeof w);
+        memcpy(w, qsf_state_before(&c->state, row->seq, row->pos) + place, sizeof w);
         mix(w, layer, row->token);
-        memcpy(qsf_state_after(&c->state, row->seq) + layer * PART, w, sizeof w);
+        memcpy(qsf_state_after(&c->state, row->seq) + place, w, sizeof w);
         mixer.first[r] = w[0];
     }
 }
@@ -69,14 +70,20 @@ static qsf_context_options state_options(void)
     return co;
 }
 
+static void state_records(bench *b, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < LAYERS; i++) b->m->source->layers[i].state_bytes = bytes;
+}
+
 static bool state_context(bench *b)
 {
     const qsf_context_options co = state_options();
+    state_records(b, WORDS * sizeof(uint64_t));
     if (!bench_context(b, &co)) return false;
-    qsf_context *c = b->c;
-    mixer = (struct mixer){ .c = c, .vec_add = c->k.vec_add };
-    c->k.vec_add = mix_and_add;
-    return bench_ok(b, qsf_state_init(&c->state, &b->h.m.p, LAYERS * PART, SEQS, &b->error));
+    mixer = (struct mixer){ .c = b->c, .vec_add = b->c->k.vec_add };
+    b->c->k.vec_add = mix_and_add;
+    CHECK_EQ(b->c->state.bytes, LAYERS * PART);
+    return true;
 }
 
 static bool state_begin(bench *b)
@@ -90,7 +97,8 @@ static void check_state(const bench *b, qsf_seq s, const int32_t *ids, size_t n)
     uint64_t w[LAYERS][WORDS];
     mix_fresh(ids, n, w);
     CHECK_EQ(qsf_seq_length(b->c, s), n);
-    CHECK(!memcmp(qsf_state_saved(&b->c->state, (uint32_t)s), w, sizeof w));
+    const uint8_t *have = qsf_state_saved(&b->c->state, (uint32_t)s);
+    for (uint32_t l = 0; l < LAYERS; l++) CHECK(!memcmp(have + l * PART, w[l], sizeof w[l]));
 }
 
 /* ---- sessions ---- */
@@ -164,6 +172,22 @@ TEST(a_store_takes_the_memory_that_the_plan_counts)
     }
     CHECK_EQ(b.h.m.live, 0);
     engine_host_done(&b.h);
+
+    qsf_context_options co = state_options();
+    if (!state_begin(&b)) return;
+    for (int budget = 0; budget < 2; budget++) {
+        qsf_plan plan;
+        uint64_t state = 0;
+        if (!bench_context(&b, &co)) return;
+        qsf_context_get_plan(b.c, &plan);
+        for (size_t i = 0; i < plan.n_items; i++)
+            if (!strcmp(plan.items[i].name, "state")) state = plan.items[i].bytes;
+        CHECK(state >= qsf_state_memory(LAYERS * PART, SEQS));
+        co.ram_budget = plan.least;
+    }
+    co.early_exit = 0.95f;                      /* leaves layers behind, and with them their state */
+    CHECK_EQ(bench_try(&b, &co), QSF_E_UNSUPPORTED);
+    bench_end(&b);
 }
 
 TEST(cutting_goes_back_to_the_nearest_checkpoint)
@@ -172,8 +196,7 @@ TEST(cutting_goes_back_to_the_nearest_checkpoint)
     int32_t ids[N_CTX];
     if (!state_begin(&b)) return;
     bench_tokens(ids, N_CTX, b.n_vocab, 3);
-    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints behind the first and the
-     * third batch. */
+    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints behind the first and the third batch. */
     static const uint32_t ends[] = { 10, 17, 26, 37, 42 };
     for (uint32_t n = 0; n <= 43; n++) {
         CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
@@ -190,8 +213,7 @@ TEST(cutting_goes_back_to_the_nearest_checkpoint)
         CHECK_EQ(qsf_feed(b.c, 0, ids + reached, 50 - reached, NULL), QSF_OK);
         check_state(&b, 0, ids, 50);
     }
-    /* One every 20 positions: where the batches at 32, 64 and 80 begin; the last two are
-     * still there. */
+    /* One every 20 positions: where the batches at 32, 64 and 80 begin; the last two are still there. */
     CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
     CHECK_EQ(qsf_seq_checkpoint_every(b.c, 0, 20), QSF_OK);
     CHECK_EQ(qsf_feed(b.c, 0, ids, N_CTX, NULL), QSF_OK);
@@ -333,6 +355,7 @@ TEST(a_session_has_the_state_and_only_a_model_with_state_takes_it)
     check_state(&b, 0, ids, 0);
 
     const qsf_context_options co = state_options();     /* the same model without state */
+    state_records(&b, 0);
     if (!bench_context(&b, &co)) return;
     CHECK_EQ(load_bytes(&b, 0, &s, got, &n), QSF_E_CORRUPT);
     CHECK_EQ(bench_feed(&b, 0, ids, 45, BATCH, NULL), QSF_OK);
@@ -383,8 +406,7 @@ static void talk_end(talk *t)
     bench_end(&t->b);
 }
 
-/* A turn of MOST tokens, or of as many steps; the sequence then holds tokens of prompt
- * and answer. */
+/* A turn of MOST tokens, or of as many steps; the sequence then holds tokens of prompt and answer. */
 static void talk_answer(talk *t, const int32_t *prompt, size_t n, oracle *w, size_t steps)
 {
     qsf_sampler_options so;

@@ -42,13 +42,6 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
     return QSF_OK;
 }
 
-/* Attention keeps keys and values only. */
-size_t qsf_layer_state_bytes(const qsf_layer *l)
-{
-    (void)l;
-    return 0;
-}
-
 /* ---- between norm and residual stream ---- */
 
 static float *row_of(const qsf_pass *p, float *x, size_t row) { return x + row * p->b->ld_embd; }

@@ -7,8 +7,6 @@
 
 /* Whether layers of these records can be computed; the first that cannot is named. */
 qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err);
-/* Bytes that the layer's mixer keeps of a sequence beside keys and values (state.h). */
-size_t     qsf_layer_state_bytes(const qsf_layer *l);
 /* The rows x of the batch, on by one layer. */
 void       qsf_layer_compute(const qsf_pass *p);
 

@@ -1,7 +1,6 @@
 /* Slots of state: which one a batch reads and writes, and which one gives way.
  * SPDX-License-Identifier: MIT */
 #include "engine/state.h"
-#include "engine/layer.h"
 #include "weights/layers.h"
 
 enum { STATE_ALIGN = 64 };      /* of a layer's part */
@@ -11,7 +10,7 @@ size_t qsf_state_place(const qsf_source *s, float quality, uint32_t n)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const size_t bytes = qsf_layer_state_bytes(&s->layers[i]);
+        const uint32_t bytes = s->layers[i].state_bytes;
         if (bytes && qsf_layer_runs(s, quality, i)) at += (size_t)qsf_round_up(bytes, STATE_ALIGN);
     }
     return at;

@@ -37,6 +37,7 @@ typedef struct qsf_layer {
     qsf_norm norm;
     float    attn_scale;            /* of q . k */
     float    attn_softcap;          /* 0: none; c * tanh(x / c) */
+    uint32_t state_bytes;           /* of a sequence, beside keys and values (engine/state.h); attention: 0 */
 } qsf_layer;
 
 /* What a table of rotary frequencies is computed from. */

@@ -21,15 +21,16 @@ static qsf_status fuzz_write(void *user, const void *bytes, size_t len)
     return QSF_OK;
 }
 
-static void fuzz_open(bench *b, size_t state)
+static void fuzz_open(bench *b, uint32_t state)
 {
     tiny_options o = tiny_defaults();
     o.hp.n_layers = 2;
     qsf_context_options co = bench_options();
     co.n_ctx = FUZZ_CTX;
     co.n_seqs = 1;
-    if (!bench_write(b, &o) || !bench_open(b) || !bench_context(b, &co)) abort();
-    if (qsf_state_init(&b->c->state, &b->h.m.p, state, 1, &b->error)) abort();
+    if (!bench_write(b, &o) || !bench_open(b)) abort();
+    b->m->source->layers[1].state_bytes = state;
+    if (!bench_context(b, &co)) abort();
 }
 
 static void fuzz_load(bench *b, const uint8_t *data, size_t size)
