@@ -1,6 +1,6 @@
-/* State beside keys and values: whatever a sequence goes through, its state is that of a fresh run over its
- * tokens.  No mixer of today has state: one of the test's own rides on the addition of the residual, and
- * the model's records say that their layers have some.
+/* State beside keys and values: whatever a sequence goes through, its state is that of a fresh run
+ * over its tokens.  No mixer of today has state: one of the test's own rides on the addition of the
+ * residual, and the model's records say that their layers have some.
  * SPDX-License-Identifier: MIT */
 #include "engine_bench.h"
 #include "memfile.h"
@@ -196,7 +196,8 @@ TEST(cutting_goes_back_to_the_nearest_checkpoint)
     int32_t ids[N_CTX];
     if (!state_begin(&b)) return;
     bench_tokens(ids, N_CTX, b.n_vocab, 3);
-    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints behind the first and the third batch. */
+    /* Cut a sequence of 10 + 7 + 9 + 11 + 5 to n, with checkpoints behind the first and the
+     * third batch. */
     static const uint32_t ends[] = { 10, 17, 26, 37, 42 };
     for (uint32_t n = 0; n <= 43; n++) {
         CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
@@ -213,7 +214,8 @@ TEST(cutting_goes_back_to_the_nearest_checkpoint)
         CHECK_EQ(qsf_feed(b.c, 0, ids + reached, 50 - reached, NULL), QSF_OK);
         check_state(&b, 0, ids, 50);
     }
-    /* One every 20 positions: where the batches at 32, 64 and 80 begin; the last two are still there. */
+    /* One every 20 positions: where the batches at 32, 64 and 80 begin; the last two are
+     * still there. */
     CHECK_EQ(qsf_seq_truncate(b.c, 0, 0), QSF_OK);
     CHECK_EQ(qsf_seq_checkpoint_every(b.c, 0, 20), QSF_OK);
     CHECK_EQ(qsf_feed(b.c, 0, ids, N_CTX, NULL), QSF_OK);
@@ -406,7 +408,8 @@ static void talk_end(talk *t)
     bench_end(&t->b);
 }
 
-/* A turn of MOST tokens, or of as many steps; the sequence then holds tokens of prompt and answer. */
+/* A turn of MOST tokens, or of as many steps; the sequence then holds tokens of prompt
+ * and answer. */
 static void talk_answer(talk *t, const int32_t *prompt, size_t n, oracle *w, size_t steps)
 {
     qsf_sampler_options so;
