@@ -150,6 +150,7 @@ typedef struct qsf_model_info {
     const char *arch, *name;      /* "llama", "SmolLM2 135M Instruct" */
     const char *format;           /* "QSF" or "GGUF" */
     const char *chat_template;    /* the Jinja text, or NULL */
+    /* heads and n_ff: the most that a layer has, where layers differ */
     uint32_t    n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
     uint64_t    n_params;         /* number of weights in all tensors */
     uint64_t    weight_bytes;     /* bytes that the weights take in the file */

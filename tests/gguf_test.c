@@ -252,8 +252,9 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
 {
     const qsf_hparams hp = hp_of(a, false);
-    const uint32_t cols = (uint32_t)qsf_dim_size(&hp, (qsf_dim)role->cols);
-    uint32_t rows = (uint32_t)qsf_dim_size(&hp, (qsf_dim)role->rows);
+    const qsf_layer layer = qsf_layer_of(&hp, 0);
+    const uint32_t cols = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->cols);
+    uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
     if (role->rows == QSF_DIM_ONE) rows = 0;
@@ -266,13 +267,14 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
 static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_role *with)
 {
     const qsf_hparams hp = hp_of(a, false);
+    const qsf_layer layer = qsf_layer_of(&hp, 0);
     gguf_build b = tiny(a->name);
     if (a->norm == QSF_NORM_LAYER && strcmp(a->name, "gpt2"))
         kv_f32(&b, tiny_key(a->name, ".attention.layer_norm_epsilon"), 1e-5f);
     tiny_vocab(&b);
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
-        if (role == with || (role != without && qsf_arch_takes(a, &hp, role))) put_role(&b, a, role);
+        if (role == with || (role != without && qsf_arch_takes(a, &hp, &layer, role))) put_role(&b, a, role);
     }
     return b;
 }
@@ -281,15 +283,17 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
 {
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
         const qsf_hparams tied = hp_of(a, true), untied = hp_of(a, false);
+        const qsf_layer layer = qsf_layer_of(&tied, 0);
         gguf_build b = by_row(a, NULL, NULL);
         qsf_source *s = accept(&b);
         if (s) close_source(s);
         for (size_t i = 0; i < QSF_N_ROLES; i++) {
             const qsf_role *role = &qsf_roles[i];
-            if (!qsf_arch_takes(a, &untied, role)) {
+            if (!qsf_arch_takes(a, &untied, &layer, role)) {
                 b = by_row(a, NULL, role);
                 refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");
-            } else if (qsf_arch_needs(a, &tied, role) && !(a->fused_gate && role->kind == QSF_K_FFN_GATE)) {
+            } else if (qsf_arch_needs(a, &tied, &layer, role) &&
+                       !(a->fused_gate && role->kind == QSF_K_FFN_GATE)) {
                 b = by_row(a, role, NULL);
                 refuse(&b, QSF_E_CORRUPT, "is missing");
             }

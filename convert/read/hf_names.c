@@ -24,10 +24,10 @@ typedef struct hf_mapper {
     const char       *layers;           /* before a layer's number */
 } hf_mapper;
 
-/* Without what stands before it. */
+/* Of a tensor outside the layers, without what stands before it. */
 static const char *hf_role_name(const hf_mapper *m, uint32_t kind)
 {
-    return qsf_hf_type_name(m->cfg->type, &m->in->hp, qsf_role_of(kind)).name;
+    return qsf_hf_type_name(m->cfg->type, &m->in->hp, NULL, qsf_role_of(kind)).name;
 }
 
 /* "3 x 4", for messages. */
@@ -65,13 +65,13 @@ static const char *hf_part_name(hf_mapper *m, const weights_tensor *t, const cha
     return name;
 }
 
-static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_role *role, const hf_named *named,
-                         weights_tensor *t, qsf_error *err)
+static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, const qsf_role *role,
+                         const hf_named *named, weights_tensor *t, qsf_error *err)
 {
     const hf_type *type = m->cfg->type;
     const qsf_hparams *hp = &m->in->hp;
-    const uint32_t rows = (uint32_t)qsf_dim_size(hp, (qsf_dim)role->rows);
-    const uint32_t cols = (uint32_t)qsf_dim_size(hp, (qsf_dim)role->cols);
+    const uint32_t rows = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint32_t cols = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const bool vector = role->rows == QSF_DIM_ONE;
     const bool file_transposed = type->transposed && !vector && role->part == QSF_PART_LAYER;
     qsf_status st;
@@ -112,12 +112,14 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
  * left alone here and refused as unknown. */
 static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_error *err)
 {
+    const qsf_hparams *hp = &m->in->hp;
+    const qsf_layer record = qsf_layer_of(hp, unit), *layer = part == QSF_PART_LAYER ? &record : NULL;
     char name[256];
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
         if (role->part != part) continue;
-        const bool need = qsf_arch_needs(m->cfg->arch, &m->in->hp, role) || m->cfg->need >> role->kind & 1;
-        const hf_named named = qsf_hf_type_name(m->cfg->type, &m->in->hp, role);
+        const bool need = qsf_arch_needs(m->cfg->arch, hp, layer, role) || m->cfg->need >> role->kind & 1;
+        const hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
         if (!named.name || !(need || m->cfg->type->biases >> role->kind & 1)) continue;
         hf_full_name(m, unit, role, named.name, name, sizeof name);
         weights_tensor *t = qsf_hf_weights_find(m->w, name);
@@ -125,7 +127,7 @@ static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_er
         if (!t)
             return qsf_fail(err, QSF_E_CORRUPT,
                             "tensor %s is missing; is a shard missing, or the download incomplete?", name);
-        const qsf_status st = hf_add(m, unit, role, &named, t, err);
+        const qsf_status st = hf_add(m, unit, layer, role, &named, t, err);
         if (st) return st;
     }
     return QSF_OK;

@@ -101,16 +101,17 @@ void qsf_hf_type_list(char *out, size_t cap)
         at += qsf_format(out + at, cap - at, "%s%s", at ? ", " : "", t->type);
 }
 
-hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_role *role)
+hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
+                          const qsf_role *role)
 {
-    const uint64_t own = qsf_role_outputs(hp, role);
+    const uint64_t own = qsf_role_outputs(hp, layer, role);
     const hf_alias *n = t->names, *other;
     while (n && n->name && n->kind != role->kind) n++;
     if (!n || !n->name) return (hf_named){ .name = role->hf, .all = own };
     hf_named out = { .name = n->name, .part = n->part, .all = own };
     for (other = t->names; n->part && other->name; other++) {
         if (other == n || strcmp(other->name, n->name)) continue;
-        const uint64_t theirs = qsf_role_outputs(hp, qsf_role_of(other->kind));
+        const uint64_t theirs = qsf_role_outputs(hp, layer, qsf_role_of(other->kind));
         out.all += theirs;
         if (other < n) out.first += theirs;
     }

@@ -56,6 +56,8 @@ typedef struct hf_named {
     const char *name, *part;
     uint64_t    first, all;
 } hf_named;
-hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_role *role);
+/* layer: as for qsf_dim_size. */
+hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
+                          const qsf_role *role);
 
 #endif

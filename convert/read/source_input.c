@@ -188,6 +188,15 @@ static qsf_status input_check(const qsf_source *s, qsf_error *err)
     return st;
 }
 
+/* A QSF file says the sizes of all layers by one number. */
+static qsf_status input_check_layers(const qsf_source *s, qsf_error *err)
+{
+    const uint32_t apart = qsf_layer_apart(&s->hp, s->layers, s->hp.n_layers);
+    if (apart == s->hp.n_layers) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has other sizes than others, which a QSF file cannot "
+                    "say; run the file as it is", s->path, (unsigned)apart);
+}
+
 static bool input_source_reads(input *in, const char *path)
 {
     const qsf_source *s = ((const input_source *)in->own)->src;
@@ -319,6 +328,7 @@ qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input 
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;
     }
+    if ((st = input_check_layers(own->src, err))) goto fail;
     if ((st = input_check(own->src, err))) goto fail;
     in->model_path = own->src->path;
     in->hp = own->src->hp;

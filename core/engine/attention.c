@@ -37,7 +37,7 @@ static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
 /* What all heads' attention has made of the rows. */
 static qsf_matrix_in attention_out(const qsf_pass *p)
 {
-    const size_t cols = (size_t)p->layer.n_heads * p->layer.head_dim;
+    const size_t cols = (size_t)p->layer->n_heads * p->layer->value_dim;
     return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
@@ -60,19 +60,26 @@ static void project_attention(void *arg, uint32_t thread, uint32_t piece)
 
 /* ---- heads of a row ---- */
 
+/* NULL: nothing is rotated. */
+static const qsf_rope *rope_of(const qsf_pass *p)
+{
+    return p->layer->rope == QSF_NO_ROPE ? NULL : &p->ropes[p->layer->rope];
+}
+
 /* The bias that keys of this head are stored without, NULL: none. */
 static const float *bias_apart(const qsf_pass *p, uint32_t kv)
 {
-    const float *bias = p->key_bias->steps && !p->w->v[QSF_K_K_NORM] ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
-    return bias ? bias + (size_t)kv * p->layer.head_dim : NULL;
+    const bool apart = p->key_bias->steps && rope_of(p) && !p->w->v[QSF_K_K_NORM];
+    const float *bias = apart ? p->w->v[QSF_K_ATTN_K_BIAS] : NULL;
+    return bias ? bias + (size_t)kv * p->layer->head_dim : NULL;
 }
 
 static void rotate(const qsf_pass *p, float *x, uint32_t row)
 {
-    const uint32_t r = p->layer.rope;
-    const size_t half = p->rope[r].half;
-    p->k->rope_apply(x, 1, p->layer.head_dim, half, p->b->cos[r] + row * half, p->b->sin[r] + row * half,
-                     p->hp->rope == QSF_ROPE_PAIRS);
+    const qsf_rope *r = rope_of(p);
+    if (!r) return;
+    const size_t at = (size_t)row * r->half;
+    p->k->rope_apply(x, 1, p->layer->head_dim, r->half, r->cos + at, r->sin + at, r->pairs);
 }
 
 /* Mixed in queries as in keys, which changes none of their products and spreads the few large
@@ -81,37 +88,37 @@ static void rotate(const qsf_pass *p, float *x, uint32_t row)
 static void mix(const qsf_pass *p, float *x)
 {
     const bool all = p->w->v[QSF_K_ATTN_K_BIAS] || qsf_kv_packed(p->kv->layout.k_bits);
-    p->k->hadamard_inplace(x, p->layer.head_dim, all ? 1 : 8);
+    p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
 static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
 {
-    const size_t hd = p->layer.head_dim;
+    const size_t hd = p->layer->head_dim;
     float *q = p->b->q + row * p->b->ld_q + head * hd;
     const float *weight = p->w->v[QSF_K_Q_NORM];
-    if (weight) p->k->rms_norm(q, q, weight, hd, p->hp->norm_eps);
-    if (p->hp->rope != QSF_ROPE_NONE) rotate(p, q, row);
+    if (weight) p->k->rms_norm(q, q, weight, hd, p->layer->norm.eps);
+    rotate(p, q, row);
     if (p->kv->layout.k_bits) mix(p, q);
 }
 
 /* Norm, rotation and storing of one key and its value. */
 static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
 {
-    const size_t hd = p->layer.head_dim, at = row * p->b->ld_kv + kv * hd;
+    const size_t hd = p->layer->head_dim, at = row * p->b->ld_kv + kv * hd;
     const qsf_batch_row *b = &p->batch->rows[row];
     const float *weight = p->w->v[QSF_K_K_NORM], *bias = p->w->v[QSF_K_ATTN_K_BIAS];
     const float *apart = bias_apart(p, kv);
     float *k = p->b->k + at, *v = p->b->v + at;
     for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
-    if (weight) p->k->rms_norm(k, k, weight, hd, p->hp->norm_eps);
-    if (p->hp->rope != QSF_ROPE_NONE) rotate(p, k, row);
+    if (weight) p->k->rms_norm(k, k, weight, hd, p->layer->norm.eps);
+    rotate(p, k, row);
     if (p->kv->layout.k_bits) {
-        if (bias && !weight && !apart) qsf_bias_still(p->hp, k, bias + kv * hd, &p->rope[p->layer.rope]);
+        if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
         mix(p, k);
     }
     /* attend() takes the mixture back from the sum. */
     if (qsf_kv_packed(p->kv->layout.v_bits)) p->k->hadamard_inplace(v, hd, 1);
-    qsf_kv_store(p->kv, p->k, p->layer.kv, b->seq, b->pos, kv, k, v);
+    qsf_kv_store(p->kv, p->k, p->kv_layer, b->seq, b->pos, kv, k, v);
 }
 
 /* ---- what a row sees ---- */
@@ -122,7 +129,7 @@ typedef struct attention_view { uint32_t window, sinks, far; } attention_view;
 
 static attention_view layer_view(const qsf_pass *p)
 {
-    const uint32_t own = p->layer.window, kept = p->o->kv_window;
+    const uint32_t own = p->layer->window, kept = p->o->kv_window;
     /* With heavy hitters: whatever is there. */
     if (!kept || p->o->kv_heavy || (own && own <= kept)) return (attention_view){ own, 0, own };
     return (attention_view){ kept, p->o->kv_sinks, own };
@@ -160,24 +167,24 @@ typedef struct attention_scratch {
     attention_view view;
 } attention_scratch;
 
-size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type)
+size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
 {
-    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads), hd = hp->head_dim;
+    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * s->most.share, hd = s->most.head_dim;
     const size_t codes = vectors * (qsf_kv_dim(hd) + QSF_KV_BLOCK) / sizeof(float);
-    const size_t unpacked = qsf_kv_scratch(hp->head_dim) / sizeof(float);
-    const size_t bias = qsf_bias_apart(hp, type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
+    const size_t unpacked = qsf_kv_scratch((uint32_t)hd) / sizeof(float);
+    const size_t bias = qsf_bias_apart(s, type) ? vectors * (hd + QSF_KV_BLOCK) + hd : 0;
     return (size_t)qsf_round_up(vectors * (2 * hd + QSF_KV_BLOCK + 6) + codes + bias + unpacked, 16);
 }
 
 static attention_scratch scratch_of(const qsf_pass *p, uint32_t thread)
 {
-    const qsf_hparams *hp = p->hp;
-    const size_t vectors = (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads), hd = hp->head_dim;
-    float *own = p->b->attention + thread * qsf_attention_scratch(hp, p->o->kv_type);
-    attention_scratch a = { .view = layer_view(p), .work.scale = p->layer.attn_scale };
+    const size_t share = p->layer->n_heads / p->layer->n_kv_heads, hd = p->layer->head_dim;
+    const size_t vectors = QSF_ATTENTION_ROWS * share;
+    float *own = p->b->attention + thread * p->b->ld_attention;
+    attention_scratch a = { .view = layer_view(p), .work.scale = p->layer->attn_scale };
     qsf_kv_work *w = &a.work;
     w->unpacked = (uint8_t *)own;
-    w->q = own + qsf_kv_scratch(hp->head_dim) / sizeof(float);
+    w->q = own + qsf_kv_scratch((uint32_t)hd) / sizeof(float);
     w->o = w->q + vectors * hd;
     w->s = w->o + vectors * hd;
     a.m = w->s + vectors * QSF_KV_BLOCK;
@@ -205,7 +212,7 @@ static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t ve
             *factor = 1;
             continue;
         }
-        if (p->hp->attn_softcap > 0) p->k->softcap_inplace(s, p->hp->attn_softcap, n);
+        if (p->layer->attn_softcap > 0) p->k->softcap_inplace(s, p->layer->attn_softcap, n);
         view_mask(p, &a->view, s, n, at, pos);
         const float l = a->l[v];
         *factor = p->k->attention_softmax_inplace(s, n, &a->m[v], &a->l[v]);
@@ -237,7 +244,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
     const qsf_batch_row *rows = &p->batch->rows[g.first];
     const qsf_kv_layout *layout = &p->kv->layout;
     const qsf_kv_seq *seq = &p->kv->seqs[rows[0].seq];
-    const size_t rep = p->layer.n_heads / p->layer.n_kv_heads;
+    const size_t rep = p->layer->n_heads / p->layer->n_kv_heads;
     const uint32_t last = rows[g.n - 1].pos;
     qsf_kv_work *w = &a->work;
     for (uint32_t e = 0; e < seq->n && seq->places[e] * QSF_KV_BLOCK <= last; e++) {
@@ -247,7 +254,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
         /* Whole vectors of any set, what is too much masked: then sums have one order, and a row's
          * result does not depend on the rows beside it. */
         const size_t n = QSF_MIN(QSF_KV_BLOCK, qsf_round_up(last + 1 - at, 16));
-        const uint8_t *record = qsf_kv_record(p->kv, p->layer.kv, seq->blocks[e], kv);
+        const uint8_t *record = qsf_kv_record(p->kv, p->kv_layer, seq->blocks[e], kv);
         layout->ops->scores(layout, p->k, w, record, n);
         if (bias)
             qsf_bias_scores(p->key_bias, w->s, a->bias, w->q, a->bias_work, w->vectors, seq->places[e], n);
@@ -259,7 +266,7 @@ static void attend_blocks(const qsf_pass *p, attention_scratch *a, qsf_row_group
 /* Attention of a group of rows in one key-value head. */
 static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thread)
 {
-    const size_t hd = p->layer.head_dim, rep = p->layer.n_heads / p->layer.n_kv_heads, vectors = g.n * rep;
+    const size_t hd = p->layer->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const qsf_kv_layout *layout = &p->kv->layout;
     const uint32_t s = p->batch->rows[g.first].seq;
     const float *bias = bias_apart(p, kv);
@@ -291,7 +298,7 @@ static void place_heads(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const uint32_t queries = p->layer.n_heads, heads = queries + p->layer.n_kv_heads;
+    const uint32_t queries = p->layer->n_heads, heads = queries + p->layer->n_kv_heads;
     const qsf_range mine = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t i = mine.begin; i < mine.end; i++) {
@@ -308,7 +315,7 @@ static void attend_heads(void *arg, uint32_t thread, uint32_t piece)
     const qsf_pass *p = job->p;
     const qsf_range mine = qsf_pass_mine(job, job->n_pieces - 1 - piece);
     for (size_t i = mine.begin; i < mine.end; i++)
-        attend(p, p->batch->groups[i / p->layer.n_kv_heads], (uint32_t)(i % p->layer.n_kv_heads), thread);
+        attend(p, p->batch->groups[i / p->layer->n_kv_heads], (uint32_t)(i % p->layer->n_kv_heads), thread);
 }
 
 /* Both at once, where a group sees no key of another one of the batch. */
@@ -316,7 +323,7 @@ static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const uint32_t n_kv = p->layer.n_kv_heads, rep = p->layer.n_heads / n_kv;
+    const uint32_t n_kv = p->layer->n_kv_heads, rep = p->layer->n_heads / n_kv;
     const qsf_range mine = qsf_pass_mine(job, piece);
     for (size_t i = mine.begin; i < mine.end; i++) {
         const qsf_row_group g = p->batch->groups[i / n_kv];
@@ -329,17 +336,10 @@ static void place_and_attend(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
-bool qsf_attention_takes_codes(const qsf_pass *p)
-{
-    bool takes = false;
-    for (int i = 0; i < 3; i++) takes |= qsf_matrix_takes_codes(p, &p->w->m[QKV[i]]);
-    return takes;
-}
-
 void qsf_attention_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
-    const qsf_layer *l = &p->layer;
+    const qsf_layer *l = p->layer;
     const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
     const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
     qsf_stats *took = p->stats;

@@ -5,10 +5,8 @@
 
 #include "engine/pass.h"
 
-/* Floats that a thread's attention needs. */
-size_t qsf_attention_scratch(const qsf_hparams *hp, qsf_kv_type type);
-/* Whether it takes its input as codes, too. */
-bool   qsf_attention_takes_codes(const qsf_pass *p);
+/* Floats that a thread's attention needs, in any layer. */
+size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type);
 /* From the normed rows to its output: xn -> tmp. */
 void   qsf_attention_run(qsf_pass_job *job);
 

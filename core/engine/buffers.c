@@ -15,17 +15,19 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 }
 #define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
 
-uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp,
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
                             const qsf_context_options *o)
 {
     uint64_t at = 0;
-    const uint64_t rows = qsf_rows_most(o), half = qsf_rope_half(hp);
+    const qsf_hparams *hp = &s->hp;
+    const uint64_t rows = qsf_rows_most(o);
     *b = (qsf_buffers){ 0 };
     b->ld_embd = qsf_round_up(hp->n_embd, 16);
-    b->ld_q = qsf_round_up((uint64_t)hp->n_heads * hp->head_dim, 16);
-    b->ld_kv = qsf_round_up((uint64_t)hp->n_kv_heads * hp->head_dim, 16);
-    b->ld_ff = qsf_round_up(hp->n_ff, 16);
+    b->ld_q = qsf_round_up(s->most.q, 16);
+    b->ld_kv = qsf_round_up(s->most.kv, 16);
+    b->ld_ff = qsf_round_up(s->most.n_ff, 16);
     b->ld_vocab = qsf_round_up(hp->n_vocab, 16);
+    b->ld_attention = qsf_attention_scratch(s, o->kv_type);
     const uint64_t act_cols = qsf_act_cols((uint32_t)QSF_MAX(QSF_MAX(b->ld_embd, b->ld_q), b->ld_ff));
     b->max_cols = act_cols;
     b->x = CARVE(float, rows * b->ld_embd);
@@ -42,17 +44,15 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp
         b->exit_x = CARVE(float, QSF_EXIT_MOST * b->ld_embd);
         b->exit_last = CARVE(float, b->ld_embd);
     }
-    for (int i = 0; i < 2; i++) {
-        b->cos[i] = CARVE(float, rows * half);
-        b->sin[i] = CARVE(float, rows * half);
-    }
+    b->angles = CARVE(float, 2 * rows * qsf_ropes_half(s));
     b->float_rows = CARVE(float, o->n_threads * QSF_TILE_ROWS * b->max_cols);
-    b->attention = CARVE(float, o->n_threads * qsf_attention_scratch(hp, o->kv_type));
-    if (qsf_bias_apart(hp, o->kv_type)) {
+    b->attention = CARVE(float, o->n_threads * b->ld_attention);
+    if (qsf_bias_apart(s, o->kv_type)) {
+        const uint64_t half = qsf_ropes_half(s);
         b->bias_back = CARVE(float, qsf_ceil_div(o->n_ctx, QSF_KV_BLOCK) * 2 * half);
         b->bias_steps = CARVE(uint16_t, QSF_KV_BLOCK * 2 * half);
     }
-    b->kv_attention = CARVE(float, o->n_threads * qsf_kv_attention_floats(hp, o));
+    b->kv_attention = CARVE(float, o->n_threads * qsf_kv_attention_floats(s, o));
     b->act.q = CARVE(int8_t, rows * act_cols);
     b->act.d = CARVE(float, rows * act_cols / 64);
     b->act.s = CARVE(float, rows * act_cols / 32);

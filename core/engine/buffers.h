@@ -17,20 +17,20 @@ typedef struct qsf_buffers {
     float *logits;        /* [n_logits][ld_vocab] */
     float *exit_x;        /* [QSF_EXIT_MOST][ld_embd] of rows that early exit has left, NULL without it */
     float *exit_last;     /* [ld_embd] at the last check */
-    float *cos[2], *sin[2];      /* [rows][half], global and local */
+    float *angles;        /* cosines, then sines [rows][half] of each rotary table; see qsf_rope */
     /* [threads][16][max_cols] weights as floats, or what the kernels of half floats need */
     float *float_rows;
-    float *attention;     /* [threads][qsf_attention_scratch] */
+    float *attention;     /* [threads][ld_attention] */
     float *kv_attention;  /* [threads][qsf_kv_attention_floats] */
     float *bias_back;     /* [blocks of the context][2][half], and */
     /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
     uint16_t *bias_steps;
     qsf_act act;          /* [rows][max_cols] */
-    size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, max_cols;
+    size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, ld_attention, max_cols;
 } qsf_buffers;
 
 /* Lays the buffers out from base (NULL: only counts) and returns their bytes. */
-uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_hparams *hp,
+uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
                             const qsf_context_options *o);
 
 #endif

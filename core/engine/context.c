@@ -1,6 +1,7 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+#include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
 
@@ -30,7 +31,8 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
     qsf_context_defaults(o);
     QSF_OPTIONS_COPY(o, opts);
     *ctx_given = o->n_ctx != 0;
-    qsf_status st = qsf_context_check(o, err);
+    qsf_status st = qsf_layers_check(m->source, err);
+    if (!st) st = qsf_context_check(o, err);
     if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
     const char *isa = o->isa ? o->isa : p->env ? p->env(p->user, "QSF_ISA") : NULL;
@@ -102,9 +104,9 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
 {
     const qsf_platform *mem = &c->reserve.table;
     const uint32_t rows = qsf_rows_most(&c->o);
-    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->hp, &c->o);
+    c->buffers_bytes = qsf_buffers_layout(&c->b, NULL, c->model->source, &c->o);
     if (!(c->buffers = qsf_alloc(mem, c->buffers_bytes, "activations", err))) return QSF_E_MEMORY;
-    qsf_buffers_layout(&c->b, c->buffers, c->hp, &c->o);
+    qsf_buffers_layout(&c->b, c->buffers, c->model->source, &c->o);
     c->batch.rows = qsf_alloc_array(mem, rows, sizeof *c->batch.rows, "batch", err);
     if (!c->batch.rows) return QSF_E_MEMORY;
     c->batch.groups = qsf_alloc_array(mem, rows, sizeof *c->batch.groups, "batch", err);
@@ -115,25 +117,42 @@ static qsf_status context_batch(qsf_context *c, qsf_error *err)
 
 /* asked: the context's length before the plan, from which answers must not depend on what a budget
  * left of it. */
+static qsf_status context_ropes(qsf_context *c, uint32_t asked, qsf_error *err)
+{
+    const qsf_source *s = c->model->source;
+    const qsf_platform *mem = &c->reserve.table;
+    c->ropes = qsf_alloc_array(mem, s->n_ropes, sizeof *c->ropes, "rotary tables", err);
+    if (!c->ropes) return QSF_E_MEMORY;
+    c->rope_freqs = qsf_alloc_array(mem, qsf_ropes_half(s), sizeof(double), "rotary frequencies", err);
+    if (!c->rope_freqs) return QSF_E_MEMORY;
+    const size_t rows = qsf_rows_most(&c->o);
+    double *freq = c->rope_freqs;
+    float *angles = c->b.angles;
+    for (uint32_t i = 0; i < s->n_ropes; i++) {
+        qsf_rope *r = &c->ropes[i];
+        qsf_rope_init(r, &s->ropes[i], freq, c->o.n_ctx, asked);
+        r->cos = angles;
+        r->sin = r->cos + rows * r->half;
+        angles = r->sin + rows * r->half;
+        freq += r->half;
+    }
+    return QSF_OK;
+}
+
 static qsf_status context_state(qsf_context *c, uint32_t asked, qsf_error *err)
 {
-    const qsf_hparams *hp = c->hp;
+    const qsf_source *s = c->model->source;
     const qsf_platform *mem = &c->reserve.table;
-    const uint32_t half = qsf_rope_half(hp);
-    for (int i = 0; i < 2; i++) {
-        c->rope[i].half = half;
-        c->rope[i].freq = qsf_alloc_array(mem, half, sizeof(double), "rotary frequencies", err);
-        if (!c->rope[i].freq) return QSF_E_MEMORY;
-        if (half) qsf_rope_init(&c->rope[i], hp, i == 1, c->o.n_ctx, asked);
-    }
+    const qsf_status st = context_ropes(c, asked, err);
+    if (st) return st;
     c->key_bias.back = c->b.bias_back;
     c->key_bias.steps = c->b.bias_steps;
-    qsf_bias_init(&c->key_bias, hp, &c->rope[0], &c->k, c->o.n_ctx);
+    qsf_bias_init(&c->key_bias, c->ropes, &c->k, c->o.n_ctx);
     qsf_exit_init(&c->early_exit, c->o.early_exit, &c->b);
-    qsf_kv_attention_init(&c->kv_attention, c->b.kv_attention, hp, &c->o);
+    qsf_kv_attention_init(&c->kv_attention, c->b.kv_attention, s, &c->o);
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(c->model->source, c->o.quality, hp->n_layers),
-                       hp->n_kv_heads, hp->head_dim);
+    qsf_kv_layout_init(&l, c->o.kv_type, qsf_layers_run(s, c->o.quality, s->hp.n_layers), s->most.n_kv_heads,
+                       s->most.head_dim);
     return qsf_kv_init(&c->kv, mem, &l, qsf_kv_blocks_of(&c->o), c->o.n_seqs, err);
 }
 
@@ -172,7 +191,8 @@ void qsf_context_free(qsf_context *c)
     qsf_embedding_done(&c->embedding);
     qsf_fetch_done(&c->fetch);
     qsf_kv_done(&c->kv);
-    for (int i = 0; i < 2; i++) qsf_dealloc(mem, c->rope[i].freq, c->rope[i].half * sizeof(double));
+    qsf_dealloc(mem, c->rope_freqs, qsf_ropes_half(c->model->source) * sizeof *c->rope_freqs);
+    qsf_dealloc(mem, c->ropes, c->model->source->n_ropes * sizeof *c->ropes);
     qsf_dealloc(mem, c->now.old_length, c->o.n_seqs * sizeof *c->now.old_length);
     qsf_dealloc(mem, c->batch.groups, qsf_rows_most(&c->o) * sizeof *c->batch.groups);
     qsf_dealloc(mem, c->batch.rows, qsf_rows_most(&c->o) * sizeof *c->batch.rows);

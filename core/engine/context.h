@@ -45,7 +45,8 @@ struct qsf_context {
     qsf_kv_attention kv_attention;
     qsf_early_exit early_exit;
 
-    qsf_rope       rope[2];          /* global, local */
+    qsf_rope      *ropes;            /* [n_ropes of the source] */
+    double        *rope_freqs;       /* of all of them */
     qsf_key_bias   key_bias;
     qsf_buffers    b;                /* a batch */
     uint8_t       *buffers;          /* b's memory */

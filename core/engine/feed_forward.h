@@ -1,13 +1,13 @@
-/* A layer's feed-forward network, gated or not.
+/* What feed-forwards share: the way from their hidden state to their output.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_FEED_FORWARD_H
 #define QSF_FEED_FORWARD_H
 
-#include "engine/pass.h"
+#include "engine/matrix.h"
 
-/* Whether it takes its input as codes, too. */
-bool qsf_feed_forward_takes_codes(const qsf_pass *p);
-/* From the normed rows to its output: xn -> tmp. */
-void qsf_feed_forward_run(qsf_pass_job *job);
+/* The normed rows, which go in. */
+qsf_matrix_in qsf_feed_forward_in(const qsf_pass *p);
+/* The hidden state, in b->gate, through the matrix down: gate -> tmp. */
+void          qsf_feed_forward_down(qsf_pass_job *job);
 
 #endif

@@ -34,8 +34,8 @@ static void head_norm(const qsf_pass *p, bool codes)
     uint32_t j = 0;
     for (uint32_t r = 0; r < p->batch->n; r++) {
         if (p->batch->rows[r].logits < 0) continue;
-        qsf_pass_norm(p, p->b->xn + j++ * p->b->ld_embd, p->b->x + r * p->b->ld_embd, v[QSF_K_OUTPUT_NORM],
-                      v[QSF_K_OUTPUT_NORM_BIAS], p->hp->n_embd);
+        qsf_pass_norm(p, qsf_norm_of(p->hp), p->b->xn + j++ * p->b->ld_embd, p->b->x + r * p->b->ld_embd,
+                      v[QSF_K_OUTPUT_NORM], v[QSF_K_OUTPUT_NORM_BIAS], p->hp->n_embd);
     }
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, n_asked);
     if (codes) qsf_matrix_quantize(p, &in, (qsf_range){ 0, n_asked });

@@ -13,12 +13,12 @@
 #include "engine/kv.h"
 
 /* A vector that is the same for all positions changes no softmax. */
-void qsf_bias_still(const qsf_hparams *hp, float *x, const float *bias, const qsf_rope *r)
+void qsf_bias_still(float *x, const float *bias, size_t n, const qsf_rope *r)
 {
-    const size_t half = r->half;
-    if (hp->rope == QSF_ROPE_NONE) {
-        for (size_t i = 0; i < hp->head_dim; i++) x[i] -= bias[i];
-    } else if (hp->rope == QSF_ROPE_PAIRS) {
+    const size_t half = r ? r->half : 0;
+    if (!r) {
+        for (size_t i = 0; i < n; i++) x[i] -= bias[i];
+    } else if (r->pairs) {
         for (size_t i = 2 * r->slow; i < 2 * half; i++) x[i] -= r->mscale * bias[i];
     } else {
         for (size_t i = r->slow; i < half; i++) {
@@ -30,11 +30,11 @@ void qsf_bias_still(const qsf_hparams *hp, float *x, const float *bias, const qs
 
 /* ---- keys without their bias ---- */
 
-bool qsf_bias_apart(const qsf_hparams *hp, qsf_kv_type type)
+bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type)
 {
     qsf_kv_layout l;
-    qsf_kv_layout_init(&l, type, hp->n_layers, hp->n_kv_heads, hp->head_dim);
-    return qsf_kv_packed(l.k_bits) && hp->rope != QSF_ROPE_NONE && !(hp->rope_base_local > 0);
+    qsf_kv_layout_init(&l, type, s->hp.n_layers, s->most.n_kv_heads, s->most.head_dim);
+    return qsf_kv_packed(l.k_bits) && s->n_ropes == 1;
 }
 
 /* The angles by which the factors of a block are turned back. */
@@ -44,16 +44,14 @@ static void bias_back(const qsf_rope *r, uint32_t place, float *cos_out, float *
     for (uint32_t i = 0; i < r->half; i++) sin_out[i] = -sin_out[i];
 }
 
-void qsf_bias_init(qsf_key_bias *t, const qsf_hparams *hp, const qsf_rope *rope, const qsf_kernels *k,
-                   uint32_t n_ctx)
+void qsf_bias_init(qsf_key_bias *t, const qsf_rope *rope, const qsf_kernels *k, uint32_t n_ctx)
 {
-    const size_t half = rope->half;
-    qsf_rope unit = *rope;
     t->rope = rope;
     t->k = k;
-    t->pairs = hp->rope == QSF_ROPE_PAIRS;
     t->n_places = (uint32_t)qsf_ceil_div(n_ctx, QSF_KV_BLOCK);
     if (!t->steps) return;
+    const size_t half = rope->half;
+    qsf_rope unit = *rope;
     for (uint32_t place = 0; place < t->n_places; place++) {
         float *back = t->back + place * 2 * half;
         bias_back(&unit, place, back, back + half);
@@ -69,7 +67,8 @@ void qsf_bias_init(qsf_key_bias *t, const qsf_hparams *hp, const qsf_rope *rope,
 void qsf_bias_factors(const qsf_key_bias *t, float *factors, float *q, size_t vectors, size_t head_dim,
                       const float *bias, float scale)
 {
-    const size_t half = t->rope->half, step = t->pairs ? 2 : 1, apart = t->pairs ? 1 : half;
+    const bool pairs = t->rope->pairs;
+    const size_t half = t->rope->half, step = pairs ? 2 : 1, apart = pairs ? 1 : half;
     for (size_t v = 0; v < vectors; v++, q += head_dim, factors += 2 * half) {
         t->k->hadamard_inplace(q, head_dim, 1);     /* back from the mixture that codes are multiplied with */
         for (size_t i = 0; i < half; i++) {

@@ -10,21 +10,19 @@
 typedef struct qsf_key_bias {
     const qsf_rope    *rope;
     const qsf_kernels *k;
-    bool      pairs;          /* which columns are rotated together: those of QSF_ROPE_PAIRS */
     uint32_t  n_places;
     float    *back;           /* [n_places][2][half] angles by which a block is turned back */
     uint16_t *steps;          /* [QSF_KV_BLOCK][2][half] halves: those in it; NULL: keys keep their bias */
 } qsf_key_bias;
 
 /* Whether keys of this type are stored without the bias that they may have. */
-bool qsf_bias_apart(const qsf_hparams *hp, qsf_kv_type type);
-/* Fills back and steps, whose memory the caller has set. */
-void qsf_bias_init(qsf_key_bias *t, const qsf_hparams *hp, const qsf_rope *rope, const qsf_kernels *k,
-                   uint32_t n_ctx);
+bool qsf_bias_apart(const qsf_source *s, qsf_kv_type type);
+/* Fills back and steps, whose memory the caller has set; rope is the model's only one where steps is set. */
+void qsf_bias_init(qsf_key_bias *t, const qsf_rope *rope, const qsf_kernels *k, uint32_t n_ctx);
 
-/* Where keys keep their bias: takes what the rotation leaves in place of it off x, a rotated key of
- * head_dim. */
-void qsf_bias_still(const qsf_hparams *hp, float *x, const float *bias, const qsf_rope *r);
+/* Where keys keep their bias: takes what the rotation leaves in place of it off x[n], a key that r has
+ * rotated; r NULL: nothing has. */
+void qsf_bias_still(float *x, const float *bias, size_t n, const qsf_rope *r);
 
 /* factors[vectors][head_dim] of what the bias adds to the scores of q[vectors][head_dim], which
  * lose their mixture here. */

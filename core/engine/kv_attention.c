@@ -13,22 +13,19 @@
  * which thread counted which. */
 #define ATTENTION_ONE 16777216.0f
 
-static size_t counted_vectors(const qsf_hparams *hp)
-{
-    return (size_t)QSF_ATTENTION_ROWS * (hp->n_heads / hp->n_kv_heads);
-}
+static size_t counted_vectors(const qsf_source *s) { return (size_t)QSF_ATTENTION_ROWS * s->most.share; }
 
-size_t qsf_kv_attention_floats(const qsf_hparams *hp, const qsf_context_options *o)
+size_t qsf_kv_attention_floats(const qsf_source *s, const qsf_context_options *o)
 {
-    const uint64_t each = 2 * (o->n_seqs + (uint64_t)counted_vectors(hp));
+    const uint64_t each = 2 * (o->n_seqs + (uint64_t)counted_vectors(s));
     return o->kv_heavy ? (size_t)qsf_round_up(each * qsf_kv_blocks_of(o), 16) : 0;
 }
 
-void qsf_kv_attention_init(qsf_kv_attention *a, float *own, const qsf_hparams *hp,
+void qsf_kv_attention_init(qsf_kv_attention *a, float *own, const qsf_source *s,
                            const qsf_context_options *o)
 {
-    *a = (qsf_kv_attention){ .own = o->kv_heavy ? own : NULL, .floats = qsf_kv_attention_floats(hp, o),
-                             .most = counted_vectors(hp),
+    *a = (qsf_kv_attention){ .own = o->kv_heavy ? own : NULL, .floats = qsf_kv_attention_floats(s, o),
+                             .most = counted_vectors(s),
                              .n_threads = o->n_threads, .n_seqs = o->n_seqs,
                                  .n_blocks = qsf_kv_blocks_of(o) };
 }

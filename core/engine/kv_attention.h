@@ -24,8 +24,8 @@ typedef struct qsf_kv_counts {
 } qsf_kv_counts;
 
 /* For a thread; 0: nothing is counted. */
-size_t qsf_kv_attention_floats(const qsf_hparams *hp, const qsf_context_options *o);
-void   qsf_kv_attention_init(qsf_kv_attention *a, float *own, const qsf_hparams *hp,
+size_t qsf_kv_attention_floats(const qsf_source *s, const qsf_context_options *o);
+void   qsf_kv_attention_init(qsf_kv_attention *a, float *own, const qsf_source *s,
                              const qsf_context_options *o);
 
 /* A group of rows of sequence s, which has seq's blocks. */

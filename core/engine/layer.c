@@ -5,30 +5,53 @@
  *   x -> norm -> feed-forward -> + x */
 #include "engine/layer.h"
 #include "engine/attention.h"
-#include "engine/feed_forward.h"
+#include "engine/feed_forward_gated.h"
+#include "engine/feed_forward_plain.h"
 #include "engine/matrix.h"
 
-qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
+/* ---- what a layer can be made of: a new mixer or feed-forward is a file and a row ---- */
+
+/* Computes tmp from the normed rows xn. */
+typedef struct layer_part {
+    void   (*run)(qsf_pass_job *job);
+    uint8_t  n_readers, readers[3];     /* kinds of the matrices that read xn */
+} layer_part;
+
+static const layer_part layer_mixers[QSF_N_MIXERS] = {
+    [QSF_MIXER_ATTENTION] = { qsf_attention_run, 3, { QSF_K_ATTN_Q, QSF_K_ATTN_K, QSF_K_ATTN_V } },
+};
+static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
+    [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },
+    [QSF_FEED_FORWARD_GATED] = { qsf_feed_forward_gated_run, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE } },
+};
+
+qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
 {
-    const uint32_t every = hp->window_pattern;
-    const bool windowed = hp->window && (every == 0 || i % every != every - 1);
-    return (qsf_layer){
-        .index = i,
-        .n_heads = hp->n_heads,
-        .n_kv_heads = hp->n_kv_heads,
-        .head_dim = hp->head_dim,
-        .n_ff = hp->n_ff,
-        .window = windowed ? hp->window : 0,
-        .rope = hp->rope_base_local > 0 && windowed,
-        .attn_scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hp->head_dim),
-    };
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        const qsf_layer *l = &s->layers[i];
+        if (l->value_dim != l->head_dim)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has keys of %u but values of %u, which "
+                            "this version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
+                            (unsigned)l->value_dim);
+        /* The records of the KV cache are all of one size. */
+        if (l->head_dim != s->most.head_dim)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has heads of %u, others of %u, which this "
+                            "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
+                            (unsigned)s->most.head_dim);
+    }
+    return QSF_OK;
 }
+
+/* ---- between norm and residual stream ---- */
 
 static float *row_of(const qsf_pass *p, float *x, size_t row) { return x + row * p->b->ld_embd; }
 
-/* The rows' codes of what follows the norm. */
-static void quantize_normed(const qsf_pass *p, qsf_range rows)
+/* The rows' codes, where a matrix of what follows the norm takes them. */
+static void quantize_normed(const qsf_pass *p, const layer_part *next, qsf_range rows)
 {
+    bool codes = false;
+    for (int i = 0; i < next->n_readers; i++) codes |= qsf_matrix_takes_codes(p, &p->w->m[next->readers[i]]);
+    if (!codes) return;
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
     qsf_matrix_quantize(p, &in, rows);
 }
@@ -37,7 +60,7 @@ static void quantize_normed(const qsf_pass *p, qsf_range rows)
 static void add_residual(const qsf_pass *p, size_t row, const float *post_norm)
 {
     float *x = row_of(p, p->b->x, row), *t = row_of(p, p->b->tmp, row);
-    if (post_norm) qsf_pass_norm(p, t, t, post_norm, NULL, p->hp->n_embd);
+    if (post_norm) qsf_pass_norm(p, p->layer->norm, t, t, post_norm, NULL, p->hp->n_embd);
     p->k->vec_add(x, x, t, p->hp->n_embd);
 }
 
@@ -49,9 +72,9 @@ static void norm_for_mixer(void *arg, uint32_t thread, uint32_t piece)
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++)
-        qsf_pass_norm(p, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_ATTN_NORM],
+        qsf_pass_norm(p, p->layer->norm, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_ATTN_NORM],
                       v[QSF_K_ATTN_NORM_BIAS], p->hp->n_embd);
-    if (qsf_attention_takes_codes(p)) quantize_normed(p, rows);
+    quantize_normed(p, &layer_mixers[p->layer->mixer], rows);
 }
 
 static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
@@ -63,10 +86,10 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
         add_residual(p, r, v[QSF_K_ATTN_POST_NORM]);
-        qsf_pass_norm(p, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_FFN_NORM],
+        qsf_pass_norm(p, p->layer->norm, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_FFN_NORM],
                       v[QSF_K_FFN_NORM_BIAS], p->hp->n_embd);
     }
-    if (qsf_feed_forward_takes_codes(p)) quantize_normed(p, rows);
+    quantize_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows);
 }
 
 static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
@@ -86,8 +109,8 @@ void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_pass_job job = qsf_pass_begin(p);
     qsf_pass_run(&job, p->batch->n, norm_for_mixer, &p->stats->ns_other);
-    qsf_attention_run(&job);
+    layer_mixers[p->layer->mixer].run(&job);
     qsf_pass_run(&job, p->batch->n, norm_for_feed_forward, &p->stats->ns_other);
-    qsf_feed_forward_run(&job);
+    layer_feed_forwards[p->layer->feed_forward].run(&job);
     qsf_pass_run(&job, p->batch->n, leave_layer, &p->stats->ns_other);
 }

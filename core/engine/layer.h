@@ -5,9 +5,9 @@
 
 #include "engine/pass.h"
 
-/* What the hyperparameters say of layer i; kv is the caller's to set. */
-qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
+/* Whether layers of these records can be computed; the first that cannot is named. */
+qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err);
 /* The rows x of the batch, on by one layer. */
-void      qsf_layer_compute(const qsf_pass *p);
+void       qsf_layer_compute(const qsf_pass *p);
 
 #endif

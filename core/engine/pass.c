@@ -2,18 +2,19 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/pass.h"
 
-void qsf_pass_norm(const qsf_pass *p, float *y, const float *x, const float *weight, const float *bias,
-                   size_t n)
+void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
+                   const float *bias, size_t n)
 {
-    if (p->hp->norm == QSF_NORM_RMS) p->k->rms_norm(y, x, weight, n, p->hp->norm_eps);
-    else p->k->layer_norm(y, x, weight, bias, n, p->hp->norm_eps);
+    if (norm.kind == QSF_NORM_RMS) p->k->rms_norm(y, x, weight, n, norm.eps);
+    else p->k->layer_norm(y, x, weight, bias, n, norm.eps);
 }
 
 void qsf_pass_angles(const qsf_pass *p, uint32_t r)
 {
-    for (int i = 0; i < 2 && p->hp->rope != QSF_ROPE_NONE; i++) {
-        const size_t half = p->rope[i].half;
-        qsf_rope_angles(&p->rope[i], p->batch->rows[r].pos, p->b->cos[i] + r * half, p->b->sin[i] + r * half);
+    for (uint32_t i = 0; i < p->n_ropes; i++) {
+        const qsf_rope *t = &p->ropes[i];
+        const size_t at = (size_t)r * t->half;
+        qsf_rope_angles(t, p->batch->rows[r].pos, t->cos + at, t->sin + at);
     }
 }
 

@@ -17,17 +17,6 @@
 
 #include <stdatomic.h>
 
-/* A layer as its mixer and its feed-forward see it. */
-typedef struct qsf_layer {
-    uint32_t index;             /* in the model */
-    uint32_t kv;                /* in the KV cache, which has none for layers that quality leaves out */
-    uint32_t n_heads, n_kv_heads, head_dim;
-    uint32_t n_ff;
-    uint32_t window;            /* positions that it sees, 0: all */
-    uint32_t rope;              /* which of the rotary tables */
-    float    attn_scale;        /* of q . k */
-} qsf_layer;
-
 typedef struct qsf_pass {
     const qsf_hparams *hp;
     const qsf_context_options *o;       /* as granted */
@@ -36,19 +25,21 @@ typedef struct qsf_pass {
     qsf_pool           *pool;
     const qsf_batch    *batch;
     const qsf_buffers  *b;              /* output, too */
-    const qsf_rope     *rope;           /* [2] global, local */
+    const qsf_rope     *ropes;          /* [n_ropes] output, too */
+    uint32_t            n_ropes;
     const qsf_kv       *kv;             /* output, too */
     const qsf_key_bias *key_bias;
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
-    qsf_layer           layer;
+    const qsf_layer    *layer;          /* NULL for embedding and head */
+    uint32_t            kv_layer;       /* in the KV cache, which has none for those that quality leaves out */
     qsf_stats          *stats;          /* output: where the time goes */
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
 } qsf_pass;
 
-/* The model's norm of n columns; bias may be NULL, y may be x. */
-void qsf_pass_norm(const qsf_pass *p, float *y, const float *x, const float *weight, const float *bias,
-                   size_t n);
+/* The norm of n columns; bias may be NULL, y may be x. */
+void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
+                   const float *bias, size_t n);
 /* The rotary angles of row r of the batch. */
 void qsf_pass_angles(const qsf_pass *p, uint32_t r);
 

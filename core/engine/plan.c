@@ -169,16 +169,17 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const plan_s
     qsf_kv_layout l;
     *plan = (qsf_plan){ .n_ctx = o->n_ctx, .n_batch = o->n_batch, .kv_type = o->kv_type,
                         .kv_window = o->kv_window, .kv_heavy = o->kv_heavy };
-    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), hp->n_kv_heads,
-                       hp->head_dim);
+    qsf_kv_layout_init(&l, o->kv_type, qsf_layers_run(s, o->quality, hp->n_layers), s->most.n_kv_heads,
+                       s->most.head_dim);
     plan_ends(s, z, state, o, plan);
     if (z->approx) plan_item(plan, "approximate head", z->approx);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o), o->n_seqs));
-    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, hp, o));
+    plan_item(plan, "activations", qsf_buffers_layout(&b, NULL, s, o));
     plan_item(plan, "staging", plan_stages(state) * plan_staging(z, state, 0) + plan_staging(z, state, 1));
     plan_item(plan, "description and vocabulary", plan_description(model));
     const uint64_t rows = qsf_rows_most(o) * (sizeof(qsf_batch_row) + sizeof(qsf_row_group));
-    const uint64_t rope = 2 * qsf_rope_half(hp) * sizeof(double), lengths = o->n_seqs * sizeof(uint32_t);
+    const uint64_t rope = s->n_ropes * sizeof(qsf_rope) + qsf_ropes_half(s) * sizeof(double);
+    const uint64_t lengths = o->n_seqs * sizeof(uint32_t);
     plan_item(plan, "tables", plan_own(s, o) + z->tables + rope + rows + lengths);
     plan_item(plan, "sampler", qsf_sampler_bytes(hp->n_vocab));
     plan_item(plan, "thread stacks", plan_stacks(s, o));

@@ -6,22 +6,26 @@
 
 #include "model/source.h"
 
+/* A rotary table of a context. */
 typedef struct qsf_rope {
     uint32_t half;          /* rotated pairs of a head */
-    uint32_t slow;          /* pairs from here on turn by less than half a radian over the context that was asked for */
-    double  *freq;          /* [half] radians a position */
+    uint32_t slow;          /* pairs from here on turn by less than half a radian over the context asked for */
+    bool     pairs;         /* which columns are rotated together: those of QSF_ROPE_PAIRS */
     float    mscale;        /* multiplies sine and cosine */
+    double  *freq;          /* [half] radians a position */
+    float   *cos, *sin;     /* [rows][half] of the batch's rows: output */
 } qsf_rope;
 
-/* Fills freq[half] for global or windowed (local) layers.  n_ctx decides between longrope's two sets of factors, the length that
- * was asked for which pairs are slow. */
-void qsf_rope_init(qsf_rope *r, const qsf_hparams *hp, bool local, uint32_t n_ctx, uint32_t asked);
+/* Fills all but cos and sin; freq[half] is the caller's.  n_ctx decides between a table's two sets of
+ * factors, the length that was asked for which pairs are slow. */
+void qsf_rope_init(qsf_rope *r, const qsf_rope_record *of, double *freq, uint32_t n_ctx, uint32_t asked);
 /* cos[half], sin[half] of one position. */
 void qsf_rope_angles(const qsf_rope *r, uint32_t pos, float *cos_out, float *sin_out);
 
-static inline uint32_t qsf_rope_half(const qsf_hparams *hp)
-{
-    return hp->rope == QSF_ROPE_NONE ? 0 : (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
-}
+static inline uint32_t qsf_rope_half(const qsf_rope_record *r) { return r->dim / 2; }
+/* Of all rotary tables together. */
+uint32_t qsf_ropes_half(const qsf_source *s);
+/* Whether one of them takes its factors for long contexts. */
+bool     qsf_ropes_long(const qsf_source *s, uint32_t n_ctx);
 
 #endif

@@ -72,9 +72,13 @@ static uint32_t session_keys(const qsf_context *c)
     const qsf_hparams *hp = c->hp;
     session_hash x = { 0xcbf29ce484222325u };
     for (uint32_t i = 0; i < hp->n_layers; i++) hash_number(&x, qsf_layer_skipped(&c->fetch, i));
-    hash_number(&x, hp->rope_factors_long && c->o.n_ctx > hp->scaling_orig_ctx);
+    hash_number(&x, qsf_ropes_long(c->model->source, c->o.n_ctx));
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
-    for (int i = 0; i < 2; i++) hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : c->rope[i].slow);
+    const uint32_t n_ropes = c->model->source->n_ropes;
+    for (uint32_t i = 0; i < QSF_MAX(n_ropes, 2); i++) {    /* two at least, as files have had it from the first on */
+        const uint32_t slow = n_ropes ? c->ropes[QSF_MIN(i, n_ropes - 1)].slow : 0;
+        hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : slow);
+    }
     if (c->o.kv_window) {
         hash_number(&x, c->o.kv_window);
         hash_number(&x, c->o.kv_sinks);

@@ -20,7 +20,8 @@ void qsf_batch_drop(qsf_context *c)
 static qsf_pass step_pass(qsf_context *c)
 {
     return (qsf_pass){ .hp = c->hp, .o = &c->o, .k = &c->k, .platform = c->platform, .pool = c->pool,
-                       .batch = &c->batch, .b = &c->b, .rope = c->rope, .kv = &c->kv,
+                       .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
+                       .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
                        .key_bias = &c->key_bias, .kv_attention = &c->kv_attention, .stats = &c->stats,
                        .not_finite = &c->now.not_finite };
 }
@@ -164,8 +165,8 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     qsf_exit_join(&c->early_exit, &c->batch, p, layer);
     qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
-    p->layer = qsf_layer_of(c->hp, layer);
-    p->layer.kv = qsf_layers_run(c->model->source, c->o.quality, layer);
+    p->layer = &c->model->source->layers[layer];
+    p->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
     const uint32_t to = qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);

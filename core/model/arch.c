@@ -44,14 +44,14 @@ void qsf_arch_list(char *out, size_t cap)
 
 static bool arch_bit(uint64_t kinds, const qsf_role *role) { return kinds >> role->kind & 1; }
 
-bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_role *role)
+bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_role_needed(hp, role) || arch_bit(a->need, role);
+    return qsf_role_needed(hp, layer, role) || arch_bit(a->need, role);
 }
 
-bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_role *role)
+bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_arch_needs(a, hp, role) || arch_bit(a->may, role);
+    return qsf_arch_needs(a, hp, layer, role) || arch_bit(a->may, role);
 }
 
 /* A different list from the one above: released numbers, of which some name no architecture of this

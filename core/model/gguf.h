@@ -82,6 +82,14 @@ gguf_text  qsf_gguf_next_string(const uint8_t **at);
 /* ---- core/model/gguf_arch.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
+/* ---- core/model/gguf_layers.c ---- */
+/* Sizes that may differ from layer to layer.  *out: the largest; *differ: whether they do. */
+typedef enum gguf_layer_key { GGUF_LAYER_FF, GGUF_LAYER_HEADS, GGUF_LAYER_KV_HEADS, GGUF_N_LAYER_KEYS } gguf_layer_key;
+qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint32_t *out, bool *differ,
+                              qsf_error *err);
+/* Gives them to the records that s->hp has filled. */
+qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
+
 /* Divisors of rotary frequencies, from tensors; need the hparams. */
 qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err);
 

@@ -48,20 +48,25 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     uint32_t value_dim;
+    bool ff_differ, heads_differ, kv_differ;
     if ((st = qsf_gguf_u32(g, "%s.context_length", true, &hp->n_ctx_train, err)) ||
         (st = qsf_gguf_u32(g, "%s.embedding_length", true, &hp->n_embd, err)) ||
         (st = qsf_gguf_u32(g, "%s.block_count", true, &hp->n_layers, err)) ||
-        (st = qsf_gguf_u32(g, "%s.feed_forward_length", true, &hp->n_ff, err)) ||
-        (st = qsf_gguf_u32(g, "%s.attention.head_count", true, &hp->n_heads, err))) return st;
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_FF, true, &hp->n_ff, &ff_differ, err)) ||
+        (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, true, &hp->n_heads, &heads_differ, err))) return st;
     hp->n_kv_heads = hp->n_heads;
-    if ((st = qsf_gguf_u32(g, "%s.attention.head_count_kv", false, &hp->n_kv_heads, err))) return st;
+    if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_KV_HEADS, false, &hp->n_kv_heads, &kv_differ, err))) return st;
     if (!hp->n_ctx_train) return hp_wrong(g, "a context", hp->n_ctx_train, err);
     if (!hp->n_embd || hp->n_embd > 1 << 20) return hp_wrong(g, "an embedding length", hp->n_embd, err);
     if (!hp->n_layers || hp->n_layers > 1 << 16) return hp_wrong(g, "a number of layers", hp->n_layers, err);
     if (!hp->n_ff || hp->n_ff > 1 << 24) return hp_wrong(g, "a feed-forward length", hp->n_ff, err);
     if (!hp->n_heads || hp->n_heads > 1 << 16) return hp_wrong(g, "a number of heads", hp->n_heads, err);
-    if (!hp->n_kv_heads || hp->n_heads % hp->n_kv_heads) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
+    const bool may_share = heads_differ || kv_differ || (hp->n_kv_heads && hp->n_heads % hp->n_kv_heads == 0);
+    if (!hp->n_kv_heads || !may_share) return hp_wrong(g, "a number of key and value heads", hp->n_kv_heads, err);
     hp->head_dim = hp->n_embd / hp->n_heads;
+    if (heads_differ && !qsf_gguf_find(g, "%s.attention.key_length"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: layers differ in heads, and no key \"%s.attention.key_length\" "
+                        "gives their size", g->s->path, g->arch);
     if (!qsf_gguf_find(g, "%s.attention.key_length") && hp->n_embd % hp->n_heads) return hp_wrong(g, "a number of heads", hp->n_heads, err);
     if ((st = qsf_gguf_u32(g, "%s.attention.key_length", false, &hp->head_dim, err))) return st;
     value_dim = hp->head_dim;

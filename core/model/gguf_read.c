@@ -36,7 +36,7 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
 {
     const int len = (int)QSF_MIN(p.t->name.len, 80);
     const uint32_t kind = role->kind;
-    if (!qsf_arch_takes(l->g->row, &l->g->s->hp, role))
+    if (!qsf_arch_takes(l->g->row, &l->g->s->hp, qsf_source_layer(l->g->s, unit), role))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is no part of architecture %s as this version knows it", l->g->s->path, len, p.t->name.p, l->g->arch);
     if (l->units[unit][kind].t)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" holds weights that are also in \"%.*s\"", l->g->s->path, len, p.t->name.p,
@@ -48,7 +48,9 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
 static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
-    const uint64_t rows = qsf_dim_size(hp, (qsf_dim)role->rows), cols = qsf_dim_size(hp, (qsf_dim)role->cols);
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
+    const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const qsf_status st = check_shape(l->g, t, rows, cols, err);
     if (st) return st;
     return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
@@ -57,17 +59,18 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t, qsf_error *err)
 {
     const qsf_hparams *hp = &l->g->s->hp;
+    const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
     const qsf_role *roles[3];
     for (int i = 0; i < f->n; i++) roles[i] = qsf_role_of(f->kinds[i]);
     const bool vector = roles[0]->rows == QSF_DIM_ONE;
-    const uint64_t cols = qsf_dim_size(hp, (qsf_dim)roles[0]->cols);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)roles[0]->cols);
     const uint64_t each = qsf_block_bytes(t->type, t->block);
     uint64_t total = 0, at = t->at;
     qsf_status st;
-    for (int i = 0; i < f->n; i++) total += qsf_role_outputs(hp, roles[i]);
+    for (int i = 0; i < f->n; i++) total += qsf_role_outputs(hp, layer, roles[i]);
     if ((st = vector ? check_shape(l->g, t, 1, total, err) : check_shape(l->g, t, total, cols, err))) return st;
     for (int i = 0; i < f->n; i++) {
-        const uint64_t n = qsf_role_outputs(hp, roles[i]), values = vector ? n : cols;
+        const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
         if (values % t->block)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
@@ -150,12 +153,13 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
         const qsf_role *role = &qsf_roles[i];
         const gguf_place *p = &l->units[unit][role->kind];
         if (role->part != part) continue;
-        if (!p->t && qsf_arch_needs(l->g->row, &s->hp, role)) {
+        const qsf_layer *layer = qsf_source_layer(s, unit);
+        if (!p->t && qsf_arch_needs(l->g->row, &s->hp, layer, role)) {
             char where[32] = "";
-            if (unit < s->hp.n_layers) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+            if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where, role->gguf,
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->rows),
-                            (unsigned long long)qsf_dim_size(&s->hp, (qsf_dim)role->cols));
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
+                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
         }
         if (!p->t) continue;
         const uint64_t to = qsf_round_up(end, 64);
@@ -202,13 +206,14 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
     if (!g->n_tensors) return qsf_fail(err, QSF_E_CORRUPT, "%s: has a description and a vocabulary, but no weights", s->path);
     if (s->hp.n_layers > g->n_tensors)          /* before anything of their number is allocated */
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u layers, but only %u tensors", s->path, (unsigned)s->hp.n_layers, (unsigned)g->n_tensors);
+    if ((st = qsf_gguf_rope_factors(g, err))) return st;
+    if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;
     s->hp.tied = !l.units[qsf_unit_final(s)][QSF_K_OUTPUT].t;
-    if ((st = fill_units(&l, err))) return st;
-    return qsf_gguf_rope_factors(g, err);
+    return fill_units(&l, err);
 }
 
 /* A file without a vocabulary says its size by its embedding. */

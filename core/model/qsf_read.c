@@ -319,6 +319,7 @@ qsf_status qsf_native_open(qsf_source *s, qsf_error *err)
     qsf_status st = opening_run(s, &o, err);
     if (!st && o.extended) st = qsf_ext_get(&o.ext, "ffn.gated", QSF_EXT_U8, &gated, err);
     if (!st && !gated.data) s->hp.gated = qsf_unit_find(s, 0, QSF_K_FFN_GATE) >= 0;
+    if (!st) st = qsf_layers_fill(s, err);
     for (uint32_t i = 0; !st && i < s->n_tensors; i++)
         if (s->tensors[i].type != QSF_T_SPARSE) s->n_params += (uint64_t)s->tensors[i].rows * s->tensors[i].cols;
     for (uint32_t i = 0; !st && i < s->n_units; i++) s->weight_bytes += s->units[i].stored;

@@ -19,11 +19,11 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
     MATRIX(LAYER, ATTN_K, KV, EMBD, ALWAYS, "attn_k", "self_attn.k_proj.weight"),
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
-    MATRIX(LAYER, ATTN_V, KV, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
-    BIAS(LAYER, ATTN_V_BIAS, KV, "attn_v.bias", "self_attn.v_proj.bias"),
+    MATRIX(LAYER, ATTN_V, V, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
+    BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     NORM(LAYER, Q_NORM, HEAD, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, HEAD, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
-    MATRIX(LAYER, ATTN_OUT, EMBD, Q, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
+    MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
     NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
     NORM(LAYER, FFN_NORM, EMBD, ALWAYS, "ffn_norm", "post_attention_layernorm.weight"),
@@ -62,31 +62,34 @@ const char *qsf_kind_name(uint32_t kind)
     return !role ? "unknown kind" : outliers ? role->outliers : role->name;
 }
 
-uint64_t qsf_dim_size(const qsf_hparams *hp, qsf_dim dim)
+uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
 {
+    assert(l || dim < QSF_DIM_Q);
     switch (dim) {
     case QSF_DIM_EMBD:  return hp->n_embd;
-    case QSF_DIM_Q:     return (uint64_t)hp->n_heads * hp->head_dim;
-    case QSF_DIM_KV:    return (uint64_t)hp->n_kv_heads * hp->head_dim;
-    case QSF_DIM_HEAD:  return hp->head_dim;
-    case QSF_DIM_FF:    return hp->n_ff;
     case QSF_DIM_VOCAB: return hp->n_vocab;
     case QSF_DIM_CTX:   return hp->n_ctx_train;
+    case QSF_DIM_Q:     return (uint64_t)l->n_heads * l->head_dim;
+    case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
+    case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
+    case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * l->value_dim;
+    case QSF_DIM_HEAD:  return l->head_dim;
+    case QSF_DIM_FF:    return l->n_ff;
     case QSF_DIM_ONE:   break;
     }
     return 1;
 }
 
-uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_role *role)
+uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
-    return qsf_dim_size(hp, (qsf_dim)(role->rows == QSF_DIM_ONE ? role->cols : role->rows));
+    return qsf_dim_size(hp, layer, (qsf_dim)(role->rows == QSF_DIM_ONE ? role->cols : role->rows));
 }
 
-bool qsf_role_needed(const qsf_hparams *hp, const qsf_role *role)
+bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role)
 {
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ALWAYS:      return true;
-    case QSF_WHEN_GATED:       return hp->gated;
+    case QSF_WHEN_GATED:       return layer && layer->feed_forward == QSF_FEED_FORWARD_GATED;
     case QSF_WHEN_LEARNED_POS: return hp->learned_pos;
     case QSF_WHEN_UNTIED:      return !hp->tied;
     case QSF_WHEN_IT_IS:       break;

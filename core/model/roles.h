@@ -5,19 +5,21 @@
 
 #include "model/source.h"
 
-/* Sizes that shapes are made of. */
+/* Sizes that shapes are made of: first those of the model, then those of a layer. */
 typedef enum qsf_dim {
     QSF_DIM_ONE, /* rows of a vector */
     QSF_DIM_EMBD,
-    QSF_DIM_Q,  /* all heads' queries */
-    QSF_DIM_KV, /* all heads' keys, or values */
-    QSF_DIM_HEAD,
-    QSF_DIM_FF,
     QSF_DIM_VOCAB,
-    QSF_DIM_CTX
+    QSF_DIM_CTX,
+    QSF_DIM_Q,    /* all heads' queries */
+    QSF_DIM_KV,   /* all heads' keys */
+    QSF_DIM_V,    /* all heads' values */
+    QSF_DIM_SUMS, /* all query heads' sums of values */
+    QSF_DIM_HEAD, /* one head's query, or key */
+    QSF_DIM_FF
 } qsf_dim;
 
-/* When a tensor must be there, by the model's description. */
+/* When a tensor must be there, by the descriptions of the model and of the layer. */
 typedef enum qsf_when {
     QSF_WHEN_ALWAYS,
     QSF_WHEN_GATED,
@@ -61,10 +63,12 @@ const char     *qsf_kind_name(uint32_t kind); /* "attn_q", "attn_q.outliers", "u
 #define QSF_KINDS_QKV_BIAS (QSF_KIND(ATTN_Q_BIAS) | QSF_KIND(ATTN_K_BIAS) | QSF_KIND(ATTN_V_BIAS))
 #define QSF_KINDS_FFN_BIAS (QSF_KIND(FFN_GATE_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS))
 
-uint64_t qsf_dim_size(const qsf_hparams *hp, qsf_dim dim);
+/* layer: of the tensor's layer; NULL for tensors of the embedding and of the final section, which have only
+ * sizes of the model. */
+uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *layer, qsf_dim dim);
 /* What stands one behind the other where a tensor of a file holds several: rows of a matrix, values of a
  * vector. */
-uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_role *role);
-bool     qsf_role_needed(const qsf_hparams *hp, const qsf_role *role);
+uint64_t qsf_role_outputs(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
+bool     qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 
 #endif

@@ -6,9 +6,11 @@
 static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *where, const qsf_role *role, qsf_error *err)
 {
     const qsf_hparams *hp = &s->hp;
-    const uint64_t rows = qsf_dim_size(hp, (qsf_dim)role->rows), cols = qsf_dim_size(hp, (qsf_dim)role->cols);
+    const qsf_layer *layer = qsf_source_layer(s, unit);
+    const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const int i = qsf_unit_find(s, unit, role->kind);
-    if (i < 0 && !qsf_role_needed(hp, role)) return QSF_OK;
+    if (i < 0 && !qsf_role_needed(hp, layer, role)) return QSF_OK;
     if (i < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has no %s", s->path, where, role->name);
     const qsf_tensor *t = &s->tensors[s->units[unit].first_tensor + (uint32_t)i];
     const bool rows_fit = role->rows == QSF_DIM_CTX ? t->rows >= rows : t->rows == rows;
@@ -28,13 +30,20 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
     return QSF_OK;
 }
 
+/* A matrix of one row cannot be told from a vector. */
+static bool layer_of_single_rows(const qsf_hparams *hp, const qsf_layer *l)
+{
+    return l->n_ff < 2 || qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+}
+
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err)
 {
     const qsf_hparams *h = &s->hp;
     char where[32];
     qsf_status st;
-    /* A matrix of one row cannot be told from a vector. */
-    if (h->n_embd < 2 || h->n_vocab < 2 || h->n_ff < 2 || (uint64_t)h->n_kv_heads * h->head_dim < 2)
+    bool single = h->n_embd < 2 || h->n_vocab < 2;
+    for (uint32_t i = 0; i < h->n_layers; i++) single |= layer_of_single_rows(h, &s->layers[i]);
+    if (single)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: a model with matrices of a single row", s->path);
     if ((st = shapes_of(s, qsf_unit_embd(s), QSF_PART_EMBD, "the embedding", err))) return st;
     if ((st = shapes_of(s, qsf_unit_final(s), QSF_PART_FINAL, "the final section", err))) return st;

@@ -5,43 +5,12 @@
 #define QSF_SOURCE_H
 
 #include "base/host.h"
+#include "model/layer_record.h"
 #include "model/unit.h"
 #include "tensor/types.h"
 #include "text/vocab.h"
 
-/* ---- the architecture as data ---- */
-enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1 };
-enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2 };                     /* header byte 49; GELU is the tanh form */
-enum { QSF_ROPE_NONE = 0, QSF_ROPE_PAIRS = 1, QSF_ROPE_HALVES = 2 };               /* x[2i],x[2i+1] or x[i],x[i+d/2] */
-enum { QSF_SCALING_NONE = 0, QSF_SCALING_LINEAR = 1, QSF_SCALING_YARN = 2, QSF_SCALING_LONGROPE = 3 };
-
-typedef struct qsf_hparams {
-    char     arch[32];            /* GGUF's name: "llama", "qwen2", "gemma3", "gpt2", "custom", ... */
-    char     name[96];
-    uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
-    uint8_t  norm, act, rope;
-    bool     gated;               /* act(gate) * up, else act(up) */
-    bool     learned_pos;         /* QSF_K_POS_EMBD is added to the embedding */
-    bool     tied;                /* the head is the embedding */
-    float    norm_eps;
-    float    embd_scale;          /* 1; Gemma: sqrt(n_embd) */
-    float    attn_scale;          /* of q.k; 0 means 1 / sqrt(head_dim) */
-    float    attn_softcap, final_softcap;   /* 0: none; c * tanh(x / c) */
-    uint32_t window;              /* positions a windowed layer sees, itself included; 0: all */
-    uint32_t window_pattern;      /* 0: every layer is windowed; n: layer i is global where i % n == n - 1 */
-    uint32_t rope_dim;            /* 0: head_dim */
-    float    rope_base;           /* of global layers */
-    float    rope_base_local;     /* of windowed layers; 0: rope_base */
-    uint8_t  scaling;             /* applies to global layers; to all where rope_base_local is 0 */
-    float    scaling_factor;      /* > 1 stretches */
-    uint32_t scaling_orig_ctx;
-    float    yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;   /* -1 (ext): 1 where YaRN, else 0 */
-    float   *rope_factors;        /* [rope_dim / 2] divisors of the frequencies (Llama 3, longrope short), or NULL */
-    float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
-    float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
-} qsf_hparams;
-
-enum { QSF_MAX_HEAD_DIM = 1024, QSF_MAX_SPLITS = 512 };
+enum { QSF_MAX_SPLITS = 512 };
 
 /* Rows of the head by likeness, for QSF_HEAD_CLUSTERS; docs/format.md says what the numbers are. */
 typedef struct qsf_clusters {
@@ -74,6 +43,11 @@ typedef struct qsf_source {
     char         *path;
     bool          vocab_only;     /* as asked: weights may be missing */
     qsf_hparams   hp;
+    /* What the engine computes by; none where vocab_only is set. */
+    uint32_t      n_ropes;
+    qsf_rope_record *ropes;
+    qsf_layer    *layers;         /* [hp.n_layers] */
+    qsf_layer_most most;          /* of them */
     qsf_vocab     vocab;
     uint32_t    (*crc32)(uint32_t crc, const void *p, size_t len);      /* the fastest here */
     uint32_t      n_files;
@@ -108,6 +82,12 @@ static inline uint32_t qsf_source_unit(const qsf_source *s, qsf_unit_id id)
 }
 static inline uint32_t qsf_unit_embd(const qsf_source *s) { return qsf_source_unit(s, qsf_id_embd()); }
 static inline uint32_t qsf_unit_final(const qsf_source *s) { return qsf_source_unit(s, qsf_id_final()); }
+
+/* The record of a unit that is a layer; NULL: another one. */
+static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t unit)
+{
+    return unit < s->hp.n_layers ? &s->layers[unit] : NULL;
+}
 
 /* Opens by magic.  custom: instead of a path (which then is only a name and may be NULL), or NULL; it is copied, and its close is called
  * once, when the source is closed or opening failed.  vocab_only: a file without weights is accepted (n_units is 0 then).  On an error

@@ -17,7 +17,10 @@ qsf_status qsf_source_stranger(const qsf_source *s, qsf_error *err);
 /* qsf_unit_check_timed for QSF files. */
 qsf_status qsf_native_unit_check(const qsf_source *s, uint32_t unit, const void *stored, void *raw, bool crc, qsf_unit_times *t, qsf_error *err);
 
-/* After a reader has filled s: needed tensors are there, all have the shapes that s->hp asks for (core/model/shapes.c). */
+/* Once s->hp is known: the records of its layers and rotary tables (core/model/layer_record.c). */
+qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err);
+/* After a reader has filled s: needed tensors are there, and all have the shapes that s->layers and s->hp
+ * ask for (core/model/shapes.c). */
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err);
 
 #endif

@@ -1,0 +1,40 @@
+/* A feed-forward with a gate: gate, up -> act(gate) * up -> down.
+ * SPDX-License-Identifier: MIT */
+#include "engine/feed_forward_gated.h"
+#include "engine/feed_forward.h"
+
+static void activate_gated(const qsf_pass *p, float *gate, const float *up, size_t n)
+{
+    if (p->layer->act == QSF_ACT_SILU) {
+        p->k->silu_mul(gate, gate, up, n);
+    } else if (p->layer->act == QSF_ACT_GELU) {
+        p->k->gelu_mul(gate, gate, up, n);
+    } else {
+        p->k->relu_inplace(gate, n);
+        p->k->vec_mul(gate, gate, up, n);
+    }
+}
+
+static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const qsf_matrix *up = &p->w->m[QSF_K_FFN_UP], *gate = &p->w->m[QSF_K_FFN_GATE];
+    const qsf_matrix_in in = qsf_feed_forward_in(p);
+    const qsf_range tiles = qsf_pass_mine(job, piece);
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
+    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->up, b->ld_ff, tiles, thread);
+    qsf_matrix_multiply(p, gate, p->w->v[QSF_K_FFN_GATE_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
+    for (size_t j = 0; begin < end && j < p->batch->n; j++) {
+        const size_t at = j * b->ld_ff + begin;
+        activate_gated(p, b->gate + at, b->up + at, end - begin);
+    }
+}
+
+void qsf_feed_forward_gated_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    qsf_pass_run(job, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_gated, &p->stats->ns_matmul);
+    qsf_feed_forward_down(job);
+}

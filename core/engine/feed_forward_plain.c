@@ -1,0 +1,32 @@
+/* A feed-forward without a gate: up -> act(up) -> down.
+ * SPDX-License-Identifier: MIT */
+#include "engine/feed_forward_plain.h"
+#include "engine/feed_forward.h"
+
+static void activate(const qsf_pass *p, float *x, size_t n)
+{
+    if (p->layer->act == QSF_ACT_SILU) p->k->silu_inplace(x, n);
+    else if (p->layer->act == QSF_ACT_GELU) p->k->gelu_inplace(x, n);
+    else p->k->relu_inplace(x, n);
+}
+
+static void widen_plain(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const qsf_matrix *up = &p->w->m[QSF_K_FFN_UP];
+    const qsf_matrix_in in = qsf_feed_forward_in(p);
+    const qsf_range tiles = qsf_pass_mine(job, piece);
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, up->t.rows);
+    qsf_matrix_multiply(p, up, p->w->v[QSF_K_FFN_UP_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
+    for (size_t j = 0; begin < end && j < p->batch->n; j++)
+        activate(p, b->gate + j * b->ld_ff + begin, end - begin);
+}
+
+void qsf_feed_forward_plain_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    qsf_pass_run(job, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_plain, &p->stats->ns_matmul);
+    qsf_feed_forward_down(job);
+}

@@ -1,0 +1,11 @@
+/* A feed-forward without a gate: up -> act(up) -> down.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_FEED_FORWARD_PLAIN_H
+#define QSF_FEED_FORWARD_PLAIN_H
+
+#include "engine/pass.h"
+
+/* From the normed rows to its output: xn -> tmp. */
+void qsf_feed_forward_plain_run(qsf_pass_job *job);
+
+#endif

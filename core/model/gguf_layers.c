@@ -1,0 +1,68 @@
+/* What a GGUF file says layer by layer: a key has one value for all, or an array.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+#include <stddef.h>
+
+static const struct gguf_layer_field { const char *key; size_t at; } gguf_layer_fields[GGUF_N_LAYER_KEYS] = {
+    [GGUF_LAYER_FF] = { "%s.feed_forward_length", offsetof(qsf_layer, n_ff) },
+    [GGUF_LAYER_HEADS] = { "%s.attention.head_count", offsetof(qsf_layer, n_heads) },
+    [GGUF_LAYER_KV_HEADS] = { "%s.attention.head_count_kv", offsetof(qsf_layer, n_kv_heads) },
+};
+
+/* The key, where its values differ; NULL: they do not, or one of them is no size. */
+static const gguf_kv *find_differing(const gguf *g, gguf_layer_key key, uint32_t *most)
+{
+    const gguf_kv *kv = qsf_gguf_find(g, gguf_layer_fields[key].key);
+    int64_t v, first = 0;
+    bool differ = false;
+    *most = 0;
+    for (uint64_t i = 0; kv && i < kv->n; i++) {
+        if (!qsf_gguf_integer(kv, i, &v) || v < 0 || v > UINT32_MAX) return NULL;
+        if (i == 0) first = v;
+        differ |= v != first;
+        *most = QSF_MAX(*most, (uint32_t)v);
+    }
+    return differ ? kv : NULL;
+}
+
+qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint32_t *out, bool *differ,
+                              qsf_error *err)
+{
+    const uint32_t n_layers = g->s->hp.n_layers;
+    uint32_t most;
+    const gguf_kv *kv = find_differing(g, key, &most);
+    *differ = kv != NULL;
+    if (!kv) return qsf_gguf_u32(g, gguf_layer_fields[key].key, need, out, err);
+    if (kv->n != n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has %llu values for %u layers", g->s->path,
+                        (int)kv->key.len, kv->key.p, (unsigned long long)kv->n, (unsigned)n_layers);
+    *out = most;
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
+{
+    qsf_source *s = g->s;
+    const bool shared = qsf_gguf_find(g, gguf_layer_fields[GGUF_LAYER_KV_HEADS].key) != NULL;
+    uint32_t most;
+    for (int key = 0; key < GGUF_N_LAYER_KEYS; key++) {
+        const gguf_kv *kv = find_differing(g, (gguf_layer_key)key, &most);
+        for (uint32_t i = 0; kv && i < s->hp.n_layers; i++) {
+            int64_t v = 0;
+            (void)qsf_gguf_integer(kv, i, &v);
+            const uint32_t size = (uint32_t)v;
+            memcpy((uint8_t *)&s->layers[i] + gguf_layer_fields[key].at, &size, sizeof size);
+        }
+    }
+    for (uint32_t i = 0; i < s->hp.n_layers; i++) {
+        qsf_layer *l = &s->layers[i];
+        if (!shared) l->n_kv_heads = l->n_heads;
+        if (!l->n_ff || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "
+                            "feed-forward length of %u, which this version cannot run", s->path, (unsigned)i,
+                            (unsigned)l->n_heads, (unsigned)l->n_kv_heads, (unsigned)l->n_ff);
+    }
+    s->most = qsf_layers_most(s->layers, s->hp.n_layers);
+    return QSF_OK;
+}

@@ -1,0 +1,89 @@
+/* Fills the records of layers and of rotary tables from a model's description.
+ * SPDX-License-Identifier: MIT */
+#include "model/layer_record.h"
+#include "model/source_formats.h"
+
+/* Tables in their order: that of layers which see everything, and that of windowed ones where it differs. */
+enum { ROPE_GLOBAL, ROPE_LOCAL };
+
+qsf_norm qsf_norm_of(const qsf_hparams *hp) { return (qsf_norm){ hp->norm, hp->norm_eps }; }
+
+qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
+{
+    const uint32_t every = hp->window_pattern;
+    const bool windowed = hp->window && (every == 0 || i % every != every - 1);
+    const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
+    return (qsf_layer){
+        .mixer = QSF_MIXER_ATTENTION,
+        .feed_forward = hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
+        .act = hp->act,
+        .rope = hp->rope == QSF_ROPE_NONE ? QSF_NO_ROPE : rope,
+        .n_heads = hp->n_heads,
+        .n_kv_heads = hp->n_kv_heads,
+        .head_dim = hp->head_dim,
+        .value_dim = hp->head_dim,
+        .n_ff = hp->n_ff,
+        .window = windowed ? hp->window : 0,
+        .norm = qsf_norm_of(hp),
+        .attn_scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hp->head_dim),
+        .attn_softcap = hp->attn_softcap,
+    };
+}
+
+/* A base of their own leaves windowed layers without the others' scaling. */
+uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_ROPES])
+{
+    const uint32_t dim = hp->rope_dim ? hp->rope_dim : hp->head_dim;
+    if (hp->rope == QSF_ROPE_NONE) return 0;
+    ropes[ROPE_GLOBAL] = (qsf_rope_record){
+        .kind = hp->rope, .scaling = hp->scaling, .dim = dim, .orig_ctx = hp->scaling_orig_ctx,
+        .base = hp->rope_base, .factor = hp->scaling_factor, .yarn_ext_factor = hp->yarn_ext_factor,
+        .yarn_attn_factor = hp->yarn_attn_factor, .yarn_beta_fast = hp->yarn_beta_fast,
+        .yarn_beta_slow = hp->yarn_beta_slow, .attn_factor = hp->rope_attn_factor,
+        .factors = hp->rope_factors, .factors_long = hp->rope_factors_long,
+    };
+    if (!(hp->rope_base_local > 0)) return 1;
+    ropes[ROPE_LOCAL] = (qsf_rope_record){
+        .kind = hp->rope, .scaling = QSF_SCALING_NONE, .dim = dim, .base = hp->rope_base_local, .factor = 1,
+    };
+    return 2;
+}
+
+qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n)
+{
+    qsf_layer_most m = { 0 };
+    for (uint32_t i = 0; i < n; i++) {
+        const qsf_layer *l = &layers[i];
+        const uint32_t wide = QSF_MAX(l->head_dim, l->value_dim);
+        m.n_heads = QSF_MAX(m.n_heads, l->n_heads);
+        m.n_kv_heads = QSF_MAX(m.n_kv_heads, l->n_kv_heads);
+        m.head_dim = QSF_MAX(m.head_dim, wide);
+        m.n_ff = QSF_MAX(m.n_ff, l->n_ff);
+        m.q = QSF_MAX(m.q, l->n_heads * wide);
+        m.kv = QSF_MAX(m.kv, l->n_kv_heads * wide);
+        m.share = QSF_MAX(m.share, l->n_heads / l->n_kv_heads);
+    }
+    return m;
+}
+
+uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < n && layers[i].n_heads == hp->n_heads && layers[i].n_kv_heads == hp->n_kv_heads &&
+           layers[i].n_ff == hp->n_ff) i++;
+    return i;
+}
+
+qsf_status qsf_layers_fill(qsf_source *s, qsf_error *err)
+{
+    qsf_rope_record ropes[QSF_HPARAMS_ROPES];
+    const uint32_t n = s->hp.n_layers;
+    s->n_ropes = qsf_ropes_of(&s->hp, ropes);
+    s->ropes = qsf_arena_array(s->arena, s->n_ropes, sizeof *s->ropes, "rotary tables", err);
+    s->layers = s->ropes ? qsf_arena_array(s->arena, n, sizeof *s->layers, "layers", err) : NULL;
+    if (!s->layers) return QSF_E_MEMORY;
+    memcpy(s->ropes, ropes, s->n_ropes * sizeof *ropes);
+    for (uint32_t i = 0; i < n; i++) s->layers[i] = qsf_layer_of(&s->hp, i);
+    s->most = qsf_layers_most(s->layers, n);
+    return QSF_OK;
+}

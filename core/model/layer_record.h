@@ -1,0 +1,72 @@
+/* Layers and rotary tables as records: what the engine computes by.
+ * SPDX-License-Identifier: MIT
+ *
+ * A record says all of its layer and nothing of other ones: which mixer and which feed-forward it has, and
+ * with which sizes, norms and scales.  Patterns over layers end where records are filled. */
+#ifndef QSF_LAYER_RECORD_H
+#define QSF_LAYER_RECORD_H
+
+#include "model/hparams.h"
+
+/* What mixes positions; core/engine/layer.c has the table of them. */
+typedef enum qsf_mixer { QSF_MIXER_ATTENTION, QSF_N_MIXERS } qsf_mixer;
+/* What computes each position alone. */
+typedef enum qsf_feed_forward {
+    QSF_FEED_FORWARD_PLAIN, /* act(up) */
+    QSF_FEED_FORWARD_GATED, /* act(gate) * up */
+    QSF_N_FEED_FORWARDS
+} qsf_feed_forward;
+
+/* Of vectors of the model's width. */
+typedef struct qsf_norm {
+    uint8_t kind; /* QSF_NORM_LAYER, QSF_NORM_RMS */
+    float   eps;
+} qsf_norm;
+
+enum { QSF_NO_ROPE = UINT16_MAX };
+
+typedef struct qsf_layer {
+    uint8_t  mixer, feed_forward;   /* qsf_mixer, qsf_feed_forward */
+    uint8_t  act;                   /* of the feed-forward */
+    uint16_t rope;                  /* its rotary table, or QSF_NO_ROPE */
+    uint32_t n_heads, n_kv_heads;   /* n_heads / n_kv_heads query heads share a key and its value */
+    uint32_t head_dim, value_dim;   /* columns of a head's query or key, and of its value */
+    uint32_t n_ff;
+    uint32_t window;                /* positions that it sees, its own included; 0: all */
+    qsf_norm norm;
+    float    attn_scale;            /* of q . k */
+    float    attn_softcap;          /* 0: none; c * tanh(x / c) */
+} qsf_layer;
+
+/* What a table of rotary frequencies is computed from. */
+typedef struct qsf_rope_record {
+    uint8_t  kind;                  /* QSF_ROPE_PAIRS, QSF_ROPE_HALVES */
+    uint8_t  scaling;
+    uint32_t dim;                   /* columns of a head that turn, the first ones; even */
+    uint32_t orig_ctx;              /* that was trained, before scaling */
+    float    base;
+    float    factor;                /* > 1 stretches */
+    float    yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow; /* as in qsf_hparams */
+    float    attn_factor;           /* multiplies sine and cosine; 0 means 1 */
+    const float *factors;           /* [dim / 2] divisors of the frequencies, or NULL */
+    const float *factors_long;      /* the same for contexts beyond orig_ctx, or NULL */
+} qsf_rope_record;
+
+/* The largest of all layers, for what they share. */
+typedef struct qsf_layer_most {
+    uint32_t n_heads, n_kv_heads, head_dim, n_ff;
+    uint32_t q, kv;                 /* columns of all heads' queries or sums; of all heads' keys or values */
+    uint32_t share;                 /* query heads that share a key-value head */
+} qsf_layer_most;
+
+qsf_norm qsf_norm_of(const qsf_hparams *hp);
+/* The record of layer i, by a description that is the same for all layers but for its pattern of windows. */
+qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
+/* The model's rotary tables, at most QSF_HPARAMS_ROPES; returns how many there are. */
+enum { QSF_HPARAMS_ROPES = 2 };
+uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_ROPES]);
+qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n);
+/* The first of n layers whose heads or feed-forward have other sizes than hp says; n: none. */
+uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n);
+
+#endif
