@@ -84,8 +84,8 @@ def check_form(page, text):
             bad.append(f"{name}:{i}: white space at the end")
 
 
-DIMS = dict(ONE=None, EMBD="E", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D", HEAD="D", FF="F", VOCAB="V",
-            CTX="positions")
+DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D",
+            HEAD="D", FF="F")
 WHEN = dict(ALWAYS="always", GATED="where gated", LEARNED_POS="where positions are learned",
             UNTIED="where not tied", IT_IS="")
 

@@ -457,20 +457,18 @@ TEST(hf_types_fit_their_architectures)
         const qsf_hparams hp = { .n_embd = 8, .n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .n_ff = 16,
                                  .n_vocab = 32, .n_ctx_train = 64, .gated = a->gated,
                                  .learned_pos = a->learned_pos };
+        const qsf_layer layer = qsf_layer_of(&hp, 0);
         for (size_t i = 0; i < QSF_N_ROLES; i++) {
             const qsf_role *role = &qsf_roles[i];
-            const qsf_layer record = qsf_layer_of(&hp, 0);
-            const qsf_layer *layer = role->part == QSF_PART_LAYER ? &record : NULL;
-            const bool need = qsf_arch_needs(a, &hp, layer, role),
-                may = (t->need | t->biases) >> role->kind & 1;
-            const hf_named named = qsf_hf_type_name(t, &hp, layer, role);
+            const bool need = qsf_arch_needs(a, &hp, &layer, role);
+            const bool may = (t->need | t->biases) >> role->kind & 1;
+            const hf_named named = qsf_hf_type_name(t, &hp, &layer, role);
             if (need || may) CHECK(named.name != NULL);
-            CHECK(named.first + qsf_role_outputs(&hp, layer, role) <= named.all);
-            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, layer, role)));
+            CHECK(named.first + qsf_role_outputs(&hp, &layer, role) <= named.all);
+            CHECK(!named.part == (named.all == qsf_role_outputs(&hp, &layer, role)));
         }
-        const qsf_layer first = qsf_layer_of(&hp, 0);
         for (const hf_alias *n = t->names; n && n->name; n++)
-            CHECK(qsf_arch_needs(a, &hp, &first, qsf_role_of(n->kind)));
+            CHECK(qsf_arch_needs(a, &hp, &layer, qsf_role_of(n->kind)));
     }
 }
 

@@ -25,11 +25,10 @@ typedef struct hf_mapper {
     const char       *layers;           /* before a layer's number */
 } hf_mapper;
 
-/* Without what stands before it. */
+/* Of a tensor outside the layers, without what stands before it. */
 static const char *hf_role_name(const hf_mapper *m, uint32_t kind)
 {
-    const qsf_layer first = qsf_layer_of(&m->in->hp, 0);
-    return qsf_hf_type_name(m->cfg->type, &m->in->hp, &first, qsf_role_of(kind)).name;
+    return qsf_hf_type_name(m->cfg->type, &m->in->hp, NULL, qsf_role_of(kind)).name;
 }
 
 /* "3 x 4", for messages. */
@@ -114,9 +113,9 @@ static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role
  * not have is left alone here and refused as unknown. */
 static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_error *err)
 {
-    char name[256];
     const qsf_hparams *hp = &m->in->hp;
     const qsf_layer record = qsf_layer_of(hp, unit), *layer = part == QSF_PART_LAYER ? &record : NULL;
+    char name[256];
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
         if (role->part != part) continue;

@@ -57,6 +57,7 @@ typedef struct hf_named {
     const char *name, *part;
     uint64_t    first, all;
 } hf_named;
+/* layer: as for qsf_dim_size. */
 hf_named qsf_hf_type_name(const hf_type *t, const qsf_hparams *hp, const qsf_layer *layer,
                           const qsf_role *role);
 

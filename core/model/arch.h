@@ -29,8 +29,7 @@ extern const qsf_arch qsf_archs[];                     /* the last has no name *
 const qsf_arch *qsf_arch_find(const char *name);      /* NULL: unknown */
 void            qsf_arch_list(char *out, size_t cap);  /* "llama, qwen2, ..." */
 
-/* Whether a model must have the tensor, and whether it may. */
-/* layer: of the role's layer; NULL for roles of other parts. */
+/* Whether a model must have the tensor, and whether it may.  layer: as for qsf_role_needed. */
 bool qsf_arch_needs(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 bool qsf_arch_takes(const qsf_arch *a, const qsf_hparams *hp, const qsf_layer *layer, const qsf_role *role);
 

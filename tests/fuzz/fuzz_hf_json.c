@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}";
     static const char pieces[] = "\n\x0a\n\x03<s>\x15\0\0\0\0";
-    hf_config cfg = { .bos = -1, .eos = 7, .pad = 3000000 };
+    hf_config cfg = { .type = qsf_hf_type_find("llama", NULL), .bos = -1, .eos = 7, .pad = 3000000 };
     mem_host h;
     if (!size) return 0;
     mem_host_init(&h);
