@@ -8,9 +8,9 @@ static double rate(uint64_t tokens, uint64_t ns) { return ns ? (double)tokens * 
 
 void print_memory(run_session *s)
 {
-    qsf_plan plan;
-    qsf_model_info info;
-    qsf_stats st;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_info info = { .size = sizeof info };
+    qsf_stats st = { .size = sizeof st };
     qsf_context_get_plan(s->context, &plan);
     qsf_context_get_stats(s->context, &st);
     qsf_model_get_info(s->model, &info);
@@ -32,7 +32,7 @@ void print_memory(run_session *s)
 /* Resident memory and page cache, which is not the process's. */
 static void print_usage(run_session *s)
 {
-    qsf_usage u;
+    qsf_usage u = { .size = sizeof u };
     qsf_model_get_usage(s->model, &u);
     if (u.resident) {
         fprintf(stderr, "resident %.1f MB now, %.1f MB at most", (double)u.resident / 1e6,
@@ -50,7 +50,7 @@ static void print_usage(run_session *s)
 
 void print_times(run_session *s)
 {
-    qsf_stats st;
+    qsf_stats st = { .size = sizeof st };
     print_usage(s);
     qsf_context_get_stats(s->context, &st);
     fprintf(stderr, "prompt   %llu tokens, %.1f tok/s\n", (unsigned long long)st.tokens_prompt,
@@ -103,9 +103,9 @@ static qsf_status bench_once(run_session *s, const int32_t *ids, uint32_t n_prom
 int run_bench(run_session *s)
 {
     enum { PROMPT = 512, ANSWER = 128, TIMES = 3 };
-    qsf_plan plan;
-    qsf_model_info info;
-    qsf_stats st;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_info info = { .size = sizeof info };
+    qsf_stats st = { .size = sizeof st };
     double best[2] = { 0, 0 };
     uint64_t read = 0, wall = 0, sampling = 0;
     qsf_context_get_plan(s->context, &plan);

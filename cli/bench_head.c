@@ -43,7 +43,7 @@ static qsf_status head_context(head_bench *b, qsf_head_mode mode, qsf_context **
     o.n_threads = b->threads;
     o.n_seqs = 1;
     o.n_logits = HEAD_BATCH;
-    o.kv_type = kv_type_named(b->set->kv);
+    o.kv_type = b->set->context.kv_type;
     o.isa = b->isa;
     o.head = mode;
     return qsf_context_new(b->model, &o, out, &b->error);
@@ -195,8 +195,8 @@ static int head_text(head_bench *b)
 
 static int head_model(head_bench *b)
 {
-    qsf_model_info info;
-    qsf_stats st;
+    qsf_model_info info = { .size = sizeof info };
+    qsf_stats st = { .size = sizeof st };
     bench_row_model(&b->row, b->path);
     if (qsf_model_open(b->path, NULL, &b->model, &b->error) || head_context(b, QSF_HEAD_EXACT, &b->exact))
         return report(&b->error);

@@ -77,20 +77,17 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
 {
     qsf_model_options mo;
     qsf_context_options o;
-    qsf_model_info info;
-    qsf_stats st;
-    qsf_plan plan;
+    qsf_model_info info = { .size = sizeof info };
+    qsf_stats st = { .size = sizeof st };
+    qsf_plan plan = { .size = sizeof plan };
     qsf_model_defaults(&mo);
     mo.io = io_named(b->set->io);
     if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report(&b->error);
-    qsf_context_defaults(&o);
-    o.ram_budget = (uint64_t)b->set->ram_budget * 1000000;
+    o = b->set->context;
     o.n_ctx = bench_positions(b->set);
-    o.n_batch = (uint32_t)b->set->n_batch;
     o.n_threads = threads;
     o.n_seqs = 1;
     o.n_logits = 1;
-    o.kv_type = kv_type_named(b->set->kv);
     o.isa = isa;
     if (qsf_context_new(b->model, &o, &b->context, &b->error)) return report(&b->error);
     qsf_model_get_info(b->model, &info);
@@ -176,7 +173,7 @@ static int bench_prefill(model_bench *b, uint32_t n)
 /* Where the time of the tokens since the statistics were reset has gone. */
 static void bench_parts(model_bench *b, const char *test)
 {
-    qsf_stats st;
+    qsf_stats st = { .size = sizeof st };
     qsf_context_get_stats(b->context, &st);
     if (!st.tokens_generated || (!b->set->parts && !st.bytes_read)) return;
     const double tokens = (double)st.tokens_generated, ns = (double)st.ns_generated;
@@ -251,8 +248,8 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
 static int bench_speeds(model_bench *b)
 {
     const bench_settings *set = b->set;
-    const uint32_t n_warm = (uint32_t)set->n_batch < bench_positions(set) ? (uint32_t)set->n_batch
-        : bench_positions(set) - 1;
+    const uint32_t n_batch = set->context.n_batch;
+    const uint32_t n_warm = n_batch < bench_positions(set) ? n_batch : bench_positions(set) - 1;
     int code = EXIT_OK;
     b->ids = malloc(bench_positions(set) * sizeof *b->ids);
     if (!b->ids) {

@@ -154,9 +154,12 @@ int bench_report_begin(bench_report *rep, const bench_settings *set)
             return EXIT_NO_MEMORY;
         }
     }
-    if (set->json)
-        printf("{\"qsf-bench\": \"%s\", \"batch\": %lld, \"kv\": \"%s\", \"results\": [", qsf_version(),
-               set->n_batch, set->kv);
+    if (set->json) {
+        size_t len;
+        const char *kv = option_word("kv-type", (int)set->context.kv_type, &len);
+        printf("{\"qsf-bench\": \"%s\", \"batch\": %u, \"kv\": \"%.*s\", \"results\": [", qsf_version(),
+               (unsigned)set->context.n_batch, (int)len, kv);
+    }
     if (set->csv) printf("model,test,isa,threads,unit,median,min,max,stdev,n,share,before,ratio\n");
     return EXIT_OK;
 }

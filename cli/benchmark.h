@@ -13,11 +13,12 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 
 typedef struct bench_settings {
     option_list   models;
-    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *kv, *io, *filter,
-        *compare, *head_topk;
+    const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *io, *filter, *compare,
+        *head_topk;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
-    long long     reps, n_batch, buffer_mb, positions, ram_budget;
+    qsf_context_options context; /* --ram-budget, --batch-size, --kv-type */
+    long long     reps, buffer_mb, positions;
     double        tolerance;
     bool          load, parts, kernels, limits, json, csv, help, version, completion;
 } bench_settings;

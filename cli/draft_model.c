@@ -26,7 +26,7 @@ struct draft_model {
 static int draft_model_check(const run_session *s, const draft_model *m)
 {
     qsf_error e = { .status = QSF_E_ARGUMENT };
-    qsf_model_info large, small;
+    qsf_model_info large = { .size = sizeof large }, small = { .size = sizeof small };
     qsf_model_get_info(s->model, &large);
     qsf_model_get_info(m->model, &small);
     if (large.n_vocab != small.n_vocab) {
@@ -53,8 +53,8 @@ static int draft_model_check(const run_session *s, const draft_model *m)
 static qsf_status draft_model_share(const run_session *s, const draft_model *m, qsf_context_options *mine,
                                     qsf_context_options *co, qsf_plan *large, qsf_error *e)
 {
-    qsf_model_info info;
-    qsf_plan small;
+    qsf_model_info info = { .size = sizeof info };
+    qsf_plan small = { .size = sizeof small };
     qsf_status st;
     qsf_model_get_info(m->model, &info);
     if ((st = qsf_context_plan(s->model, co, large, e))) return st;
@@ -68,7 +68,7 @@ static int draft_model_budget(run_session *s, draft_model *m, qsf_context_option
                               qsf_context_options *co)
 {
     enum { MB = 1000000 };
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_error e = { 0 }, why = { 0 };
     const qsf_context_options asked = *co;
     qsf_status st = draft_model_share(s, m, mine, co, &plan, &e);
@@ -119,7 +119,7 @@ void draft_model_close(draft_model *m)
 
 void draft_model_plan(const draft_model *m, qsf_plan *out)
 {
-    *out = (qsf_plan){ 0 };
+    *out = (qsf_plan){ .size = sizeof *out };
     if (m->context) qsf_context_get_plan(m->context, out);
 }
 
@@ -158,7 +158,7 @@ static qsf_status draft_model_follow(draft_model *m, const int32_t *ids, size_t 
 size_t draft_model_guess(void *user, const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     draft_model *m = user;
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     const float *logits;
     size_t found = 0;
     if (!m->context || !n || n >= m->n_ctx || !cap) return 0;

@@ -80,7 +80,7 @@ int generate_answer(run_session *s, bool print, answer *a)
 /* The prompt is too long. */
 static int report_length(run_session *s, size_t n, const char *what)
 {
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_error e = { .status = QSF_E_FULL };
     qsf_context_get_plan(s->context, &plan);
     snprintf(e.text, sizeof e.text, "%s has %zu tokens, the context %u positions; %s", what, n,

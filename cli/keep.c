@@ -35,7 +35,7 @@ static int keep_refused(run_session *s, const keep_file *k, qsf_status st)
 int session_resume(run_session *s)
 {
     keep_file k = { .p = qsf_platform_native() };
-    qsf_custom_file from = { .user = &k, .read = keep_read };
+    qsf_custom_file from = { .size = sizeof from, .user = &k, .read = keep_read };
     size_t n;
     if (!s->set->session) return EXIT_OK;
     qsf_status st = k.p->open(k.p->user, s->set->session, &k.in);
@@ -45,7 +45,7 @@ int session_resume(run_session *s)
         k.p->close(k.p->user, k.in);
         return keep_refused(s, &k, st);
     }
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(s->context, &plan);
     int32_t *ids = malloc(plan.n_ctx * sizeof *ids);      /* no session that fits has more */
     st = ids ? qsf_session_load(s->context, 0, &from, ids, plan.n_ctx, &n, &s->error) : QSF_E_MEMORY;

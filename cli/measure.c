@@ -96,7 +96,7 @@ static int score_window(measure *m, const int32_t *ids)
     const uint32_t first = m->n_ctx / 2;
     const size_t batch = qsf_context_batch(c) < MOST ? qsf_context_batch(c) : MOST;
     /* only a token by itself leaves early */
-    const size_t most = m->s->set->early_exit > 0 ? 1 : batch;
+    const size_t most = m->s->set->context.early_exit > 0 ? 1 : batch;
     qsf_seq_truncate(c, 0, 0);
     qsf_status st = first ? qsf_feed(c, 0, ids, first, NULL) : QSF_OK;
     for (size_t at = first; !st && at < m->n_ctx; ) {
@@ -164,8 +164,8 @@ static void print_result(const measure *m)
 int run_perplexity(run_session *s)
 {
     measure m = { .s = s };
-    qsf_model_info info;
-    qsf_plan plan;
+    qsf_model_info info = { .size = sizeof info };
+    qsf_plan plan = { .size = sizeof plan };
     size_t len, n;
     char *text = read_whole(s->set->perplexity, &len);
     if (!text) return EXIT_IO;

@@ -33,6 +33,53 @@ static const option *option_find(const option *table, size_t n, const char *text
     return NULL;
 }
 
+/* The library's row of a context's option; NULL: no such option, or another kind of option. */
+static const qsf_option *option_listed(const char *name)
+{
+    const qsf_option *found = NULL;
+    for (size_t i = 0; (found = qsf_context_option(i)) && strcmp(found->name, name);) i++;
+    return found;
+}
+
+static const qsf_option *option_of_context(const option *o)
+{
+    return o->kind == OPTION_CONTEXT ? option_listed(option_long(o) + strlen("--")) : NULL;
+}
+
+static bool option_is_flag(const option *o)
+{
+    const qsf_option *listed = option_of_context(o);
+    return listed ? listed->kind == QSF_OPTION_FLAG : o->kind == OPTION_FLAG;
+}
+
+/* What stands for its value: "MB", "a|b|c". */
+static const char *option_arg(const option *o)
+{
+    const qsf_option *listed = option_of_context(o);
+    if (!listed) return o->arg ? o->arg : o->choices;
+    switch (listed->kind) {
+    case QSF_OPTION_WHOLE:  return "N";
+    case QSF_OPTION_NUMBER: return *listed->unit ? listed->unit : "F";
+    case QSF_OPTION_CHOICE: return listed->choices;
+    case QSF_OPTION_FLAG:
+    case QSF_OPTION_TEXT:   break;
+    }
+    return "NAME";
+}
+
+/* The place of a word in "a|b|c"; its length is *len. */
+static const char *choice_at(const char *choices, int place, size_t *len)
+{
+    for (; place > 0; place--) choices += strcspn(choices, "|") + 1;
+    *len = strcspn(choices, "|");
+    return choices;
+}
+
+const char *option_word(const char *context_option, int value, size_t *len)
+{
+    return choice_at(option_listed(context_option)->choices, value, len);
+}
+
 /* Edit distance of two short names, for "did you mean". */
 static size_t name_distance(const char *a, const char *b)
 {
@@ -83,6 +130,37 @@ static bool choice_valid(const char *choices, const char *value)
     return false;
 }
 
+static bool refuse_whole(const char *name, double least, double most, const char *value)
+{
+    fprintf(stderr, "%s takes a whole number from %.0f to %.0f, not \"%s\"\n", name, least, most, value);
+    return false;
+}
+
+static bool refuse_number(const char *name, double least, double most, const char *value)
+{
+    fprintf(stderr, "%s takes a number from %.8g to %.8g, not \"%s\"\n", name, least, most, value);
+    return false;
+}
+
+static bool refuse_choice(const char *name, const char *choices, const char *value)
+{
+    fprintf(stderr, "%s is one of %s, not \"%s\"\n", name, choices, value);
+    return false;
+}
+
+/* NULL, where a flag stands alone, is true. */
+static bool flag_value(const char *value) { return !value || (strcmp(value, "0") && strcmp(value, "false") && *value); }
+
+static bool option_set_context(const option *o, qsf_context_options *into, const char *name, const char *value)
+{
+    const qsf_option *listed = option_of_context(o);
+    if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
+    if (!qsf_context_set(into, listed->name, value, NULL)) return true;
+    if (listed->kind == QSF_OPTION_CHOICE) return refuse_choice(name, listed->choices, value);
+    if (listed->kind == QSF_OPTION_NUMBER) return refuse_number(name, listed->least, listed->most, value);
+    return refuse_whole(name, listed->least, listed->most, value);
+}
+
 /* Sets the member of *into.  name is what to call the option in an error. */
 static bool option_set(const option *o, void *into, const char *name, const char *value)
 {
@@ -90,7 +168,7 @@ static bool option_set(const option *o, void *into, const char *name, const char
     errno = 0;
     switch (o->kind) {
     case OPTION_GROUP: return false;
-    case OPTION_FLAG: *(bool *)(void *)member = !value || (strcmp(value, "0") && strcmp(value, "false") && *value); return true;
+    case OPTION_FLAG: *(bool *)(void *)member = flag_value(value); return true;
     case OPTION_TEXT: *(const char **)(void *)member = value; return true;
     case OPTION_LIST: {
         option_list *l = (option_list *)(void *)member;
@@ -103,29 +181,23 @@ static bool option_set(const option *o, void *into, const char *name, const char
     }
     case OPTION_INT: {
         const long long v = strtoll(value, &end, 10);
-        if (end == value || *end || errno || (double)v < o->min || (double)v > o->max) {
-            fprintf(stderr, "%s takes a whole number from %.0f to %.0f, not \"%s\"\n", name, o->min, o->max, value);
-            return false;
-        }
+        if (end == value || *end || errno || (double)v < o->min || (double)v > o->max)
+            return refuse_whole(name, o->min, o->max, value);
         *(long long *)(void *)member = v;
         return true;
     }
     case OPTION_NUMBER: {
         const double v = strtod(value, &end);
-        if (end == value || *end || !(v >= o->min && v <= o->max)) {
-            fprintf(stderr, "%s takes a number from %g to %g, not \"%s\"\n", name, o->min, o->max, value);
-            return false;
-        }
+        if (end == value || *end || !(v >= o->min && v <= o->max))
+            return refuse_number(name, o->min, o->max, value);
         *(double *)(void *)member = v;
         return true;
     }
     case OPTION_CHOICE:
-        if (!choice_valid(o->choices, value)) {
-            fprintf(stderr, "%s is one of %s, not \"%s\"\n", name, o->choices, value);
-            return false;
-        }
+        if (!choice_valid(o->choices, value)) return refuse_choice(name, o->choices, value);
         *(const char **)(void *)member = value;
         return true;
+    case OPTION_CONTEXT: return option_set_context(o, (qsf_context_options *)(void *)member, name, value);
     }
     return false;
 }
@@ -180,9 +252,9 @@ bool options_parse(const option *table, size_t n, const char *prefix, void *into
             return false;
         }
         const char *value = equals ? equals + 1 : NULL;
-        if (o->kind != OPTION_FLAG && !value) {
+        if (!option_is_flag(o) && !value) {
             if (i + 1 == argc) {
-                fprintf(stderr, "%s needs a value: %s\n", word, o->arg ? o->arg : o->choices);
+                fprintf(stderr, "%s needs a value: %s\n", word, option_arg(o));
                 return false;
             }
             value = argv[++i];
@@ -218,6 +290,26 @@ static void help_wrap(FILE *out, size_t column, const char *text)
     fputc('\n', out);
 }
 
+/* "the option's help (default 7) [QSF_OPTION]" */
+static void help_text(const option *o, const char *variable, char *out, size_t cap)
+{
+    const qsf_option *listed = option_of_context(o);
+    const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
+    const char *value = o->def;
+    char number[32];
+    if (listed && listed->kind == QSF_OPTION_CHOICE) {
+        size_t len;
+        const char *word = choice_at(listed->choices, (int)listed->value, &len);
+        snprintf(number, sizeof number, "%.*s", (int)len, word);
+        value = number;
+    } else if (listed && (listed->kind == QSF_OPTION_WHOLE || listed->kind == QSF_OPTION_NUMBER)) {
+        snprintf(number, sizeof number, "%.7g", listed->value);
+        value = number;
+    }
+    snprintf(out, cap, "%s%s%s%s%s%s [%s]", help, more ? "; " : "", more ? more : "", value ? " (default " : "",
+             value ? value : "", value ? ")" : "", variable);
+}
+
 void options_help(const option *table, size_t n, const char *prefix, FILE *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -233,9 +325,10 @@ void options_help(const option *table, size_t n, const char *prefix, FILE *out)
             names[len++] = *p;
         }
         names[len] = 0;
-        const int column = fprintf(out, "  %s%s%s", names, o->kind == OPTION_FLAG ? "" : " ", o->kind == OPTION_FLAG ? "" : o->arg ? o->arg : o->choices);
+        const bool flag = option_is_flag(o);
+        const int column = fprintf(out, "  %s%s%s", names, flag ? "" : " ", flag ? "" : option_arg(o));
         option_env_name(o, prefix, name, sizeof name);
-        snprintf(text, sizeof text, "%s%s%s%s [%s]", o->help, o->def ? " (default " : "", o->def ? o->def : "", o->def ? ")" : "", name);
+        help_text(o, name, text, sizeof text);
         help_wrap(out, (size_t)column, text);
     }
 }

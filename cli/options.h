@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "qsf.h"
+
 typedef enum option_kind {
     OPTION_GROUP,      /* a heading in the help: text only */
     OPTION_FLAG,       /* bool */
@@ -14,7 +16,9 @@ typedef enum option_kind {
     OPTION_LIST,       /* option_list: may be given again */
     OPTION_INT,        /* long long, within min .. max */
     OPTION_NUMBER,     /* double, within min .. max */
-    OPTION_CHOICE      /* const char *, one of the words in choices, "a|b|c" */
+    OPTION_CHOICE,     /* const char *, one of the words in choices, "a|b|c" */
+    OPTION_CONTEXT     /* qsf_context_options: the context's option of this long name.  Its kind, range, default and
+                        * help are in the library's list (qsf_context_option) */
 } option_kind;
 
 enum { OPTION_LIST_MAX = 64 };
@@ -27,14 +31,17 @@ typedef struct option {
     size_t      at;          /* offsetof in the program's struct */
     double      min, max;
     const char *choices;
-    const char *help;
+    const char *help;        /* of OPTION_CONTEXT: what there is to say besides the list's, or NULL */
     const char *def;         /* as the help shows it, NULL: none */
 } option;
+#define OPTION_OF_CONTEXT(names, at, more) { OPTION_CONTEXT, names, NULL, at, 0, 0, NULL, more, NULL }
 
 /* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into *into.  Words that are no option go to
  * rest.  An error is printed to stderr with the nearest name; false then. */
 bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv, option_list *rest);
 void options_help(const option *table, size_t n, const char *prefix, FILE *out);
+/* The word for a value of a context's option that is a choice: "q8" of "kv-type".  Its first len bytes. */
+const char *option_word(const char *context_option, int value, size_t *len);
 /* Lines of "--name" for shell completion. */
 void options_names(const option *table, size_t n, FILE *out);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define AT(member) offsetof(bench_settings, member)
+#define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(context), NULL)
 
 static const option bench_options[] = {
     { .kind = OPTION_GROUP, .help = "Models" },
@@ -25,14 +26,11 @@ static const option bench_options[] = {
       "for answers, the median and the 99th percentile of a token's time, and its parts; "
       "the parts come by themselves where layers stream, with the bytes read a "
       "second and how much of the reading was hidden", NULL },
-    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL,
-      "memory to stay within, 0 for no limit", "0" },
+    CONTEXT("--ram-budget"),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read, as for qsf-run", "auto" },
-    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL,
-      "prompt tokens computed at once", "256" },
-    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES,
-      "how keys and values are kept", "q8" },
+    CONTEXT("-b --batch-size"),
+    CONTEXT("-ctk --kv --kv-type"),
 
     { OPTION_TEXT, "--head-topk", "FILE", AT(head_topk), 0, 0, NULL,
       "instead: over this text, how often the approximate heads (qsf-run --head-topk) find the exact head's "
@@ -77,6 +75,7 @@ static const option bench_options[] = {
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
 #undef AT
+#undef CONTEXT
 enum { N_BENCH_OPTIONS = sizeof bench_options / sizeof bench_options[0] };
 
 static void bench_help(void)
@@ -163,12 +162,12 @@ int main(int argc, char **argv)
 {
     static bench_settings set = {
         .prompts_text = "512", .decodes_text = "128", .depths_text = "0", .threads_text = "0",
-        .reps = 5, .n_batch = 256, .kv = "q8", .io = "auto", .tolerance = 5, .buffer_mb = 256,
-        .positions = 2048,
+        .reps = 5, .io = "auto", .tolerance = 5, .buffer_mb = 256, .positions = 2048,
     };
     option_list rest;
     bench_report rep;
     terminal_init();
+    qsf_context_defaults(&set.context);
     if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest))
         return EXIT_USAGE;
     if (set.help) return bench_help(), EXIT_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define AT(member) offsetof(run_settings, member)
+#define CONTEXT(names, more) OPTION_OF_CONTEXT(names, AT(context), more)
 
 static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
@@ -34,26 +35,24 @@ static const option run_options[] = {
     { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL, "go on after tokens that end a text", NULL },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
-    { OPTION_INT, "-t --threads", "N", AT(threads), 0, 256, NULL, "threads, 0 for one a processor", "0" },
-    { OPTION_INT, "-c --ctx-size", "N", AT(n_ctx), 0, 16777216, NULL, "context length, 0 for the model's own up to 4096", "0" },
-    { OPTION_INT, "-b --batch-size", "N", AT(n_batch), 1, 65536, NULL, "prompt tokens computed at once", "256" },
-    { OPTION_INT, "--ram-budget", "MB", AT(ram_budget), 0, 1e7, NULL, "memory to stay within; layers stream from the file where they do not fit; 0 for no limit", "0" },
+    CONTEXT("-t --threads", NULL),
+    CONTEXT("-c --ctx-size", NULL),
+    CONTEXT("-b --batch-size", NULL),
+    CONTEXT("--ram-budget", NULL),
     { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner", "7 where layers stream, else 0" },
     { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL, "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget", NULL },
-    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, KV_TYPES, "how keys and values are kept: bits of both, or of keys and of values; docs/kv-cache.md says what fewer cost", "q8" },
-    { OPTION_INT, "--kv-window", "N", AT(kv_window), 0, 16777216, NULL, "keep keys and values of the last N positions and the first few only: the text may go on beyond the context", "0: all are kept" },
-    { OPTION_INT, "--kv-sinks", "N", AT(kv_sinks), 0, 65536, NULL, "with --kv-window: how many of the first positions are kept", "4" },
-    { OPTION_INT, "--kv-heavy", "N", AT(kv_heavy), 0, 16777216, NULL, "with --kv-window: of what leaves the window, keep N positions that drew the most attention", "0" },
-    { OPTION_CHOICE, "--head-topk", NULL, AT(head), 0, 0, "exact|screen|clusters",
-      "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), clusters (near ones, in files of qsf-convert --head-clusters)", "exact" },
-    { OPTION_NUMBER, "--quality", "F", AT(quality), 0, 1, NULL, "below 1 leaves out layers that the file calls less important", "1" },
-    { OPTION_NUMBER, "--early-exit", "F", AT(early_exit), 0, 1, NULL,
-      "let a token go on with the last two layers where its hidden state has settled: cosine F or more (0.9 to 0.99) over two layers; 0 is off. No guesses then, but for --draft N", "0" },
-    { OPTION_TEXT, "--isa", "NAME", AT(isa), 0, 0, NULL, "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm", "the best there is" },
+    CONTEXT("-ctk --kv --kv-type", NULL),
+    CONTEXT("--kv-window", NULL),
+    CONTEXT("--kv-sinks", NULL),
+    CONTEXT("--kv-heavy", NULL),
+    CONTEXT("--head-topk", NULL),
+    CONTEXT("--quality", NULL),
+    CONTEXT("--early-exit", "no guesses then, but for --draft N"),
+    CONTEXT("--isa", NULL),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap", "auto" },
     { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every", "when the checksum of what streams is compared: when it is first read, or every time that it is read again", "first" },
-    { OPTION_FLAG, "--f32", NULL, AT(f32), 0, 0, NULL, "compute with floats throughout: slow, for comparing", NULL },
+    CONTEXT("--f32", NULL),
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
@@ -75,6 +74,7 @@ static const option run_options[] = {
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
 #undef AT
+#undef CONTEXT
 enum { N_RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
 
 static void print_help(void)
@@ -125,10 +125,11 @@ int main(int argc, char **argv)
 {
     run_settings set = {
         .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
-        .n_batch = 256, .draft = -1, .kv = "q8", .kv_sinks = 4, .head = "exact", .check = "first", .io = "auto", .quality = 1,
+        .draft = -1, .check = "first", .io = "auto",
     };
     option_list rest;
     terminal_init();
+    qsf_context_defaults(&set.context);
     if (!options_parse(run_options, N_RUN_OPTIONS, "QSF_", &set, argc, argv, &rest)) return EXIT_USAGE;
     if (set.help) return print_help(), output_end(EXIT_OK);
     if (set.version) return printf("qsf-run %s\n", qsf_version()), output_end(EXIT_OK);
@@ -149,11 +150,11 @@ int main(int argc, char **argv)
         fputs("--kl and --kl-base go with --perplexity FILE\n", stderr);
         return EXIT_USAGE;
     }
-    if (set.session && set.early_exit > 0) {
+    if (set.session && set.context.early_exit > 0) {
         fputs("--session keeps what all layers have seen: it does not go with --early-exit\n", stderr);
         return EXIT_USAGE;
     }
-    if (set.perplexity && strcmp(set.head, "exact")) {
+    if (set.perplexity && set.context.head != QSF_HEAD_EXACT) {
         fputs("--perplexity needs all logits: it does not go with --head-topk other than exact\n", stderr);
         return EXIT_USAGE;
     }

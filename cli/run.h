@@ -12,29 +12,15 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEMORY = 4, EXIT_IO = 5,
        EXIT_INTERRUPTED = 130 };
 
-/* The words of --kv-type. */
-#define KV_TYPES "f16|q8|q8v4|q4|q4v2|q2|f32"
-static inline qsf_kv_type kv_type_named(const char *word)
-{
-    static const struct { const char *word; qsf_kv_type type; } types[] = {
-        { "f16", QSF_KV_F16 }, { "f32", QSF_KV_F32 }, { "q8v4", QSF_KV_Q8V4 }, { "q4", QSF_KV_Q4 },
-        { "q4v2", QSF_KV_Q4V2 }, { "q2", QSF_KV_Q2 },
-    };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (!strcmp(word, types[i].word)) return types[i].type;
-    return QSF_KV_Q8;
-}
-
 typedef struct run_settings {
-    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *isa, *kv, *head, *perplexity,
-        *kl, *kl_base, *check, *io, *draft_model;
+    const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
+        *check, *io, *draft_model;
+    qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     option_list stop;
-    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json, f32,
+    bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
         add_special, parse_special, completion;
-    long long max_tokens, seed, top_k, repeat_last_n, threads, n_ctx, n_batch, ram_budget, chunks, draft,
-        kv_window, kv_sinks, kv_heavy;
-    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty,
-        quality, early_exit;
+    long long max_tokens, seed, top_k, repeat_last_n, chunks, draft;
+    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty;
 } run_settings;
 
 typedef struct draft_model draft_model;

@@ -27,7 +27,7 @@ qsf_io io_named(const char *name)
 static int choose_template(run_session *s)
 {
     const run_settings *set = s->set;
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
     s->template_name = NULL;
     if (set->raw || set->ids) return EXIT_OK;
@@ -62,18 +62,19 @@ static uint32_t session_draft(run_session *s, qsf_context_options *co)
 
 static void warn_of_length(const run_session *s)
 {
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     qsf_model_get_info(s->model, &info);
-    if (info.n_ctx_train && s->set->n_ctx > (long long)info.n_ctx_train)
-        fprintf(stderr, "%swarning:%s -c %lld is beyond the %u positions that the model was trained on; "
+    if (info.n_ctx_train && s->set->context.n_ctx > info.n_ctx_train)
+        fprintf(stderr, "%swarning:%s -c %u is beyond the %u positions that the model was trained on; "
                 "what comes behind them may make no sense\n",
-                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), s->set->n_ctx, (unsigned)info.n_ctx_train);
+                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"), (unsigned)s->set->context.n_ctx,
+                (unsigned)info.n_ctx_train);
 }
 
 const char *session_longer(run_session *s)
 {
-    qsf_model_info info;
-    qsf_plan plan, longer;
+    qsf_model_info info = { .size = sizeof info };
+    qsf_plan plan = { .size = sizeof plan }, longer = { .size = sizeof longer };
     qsf_error e;
     qsf_context_options co = s->asked;
     qsf_model_get_info(s->model, &info);
@@ -82,13 +83,13 @@ const char *session_longer(run_session *s)
     if (info.n_ctx_train && info.n_ctx_train <= plan.n_ctx)
         snprintf(s->longer, sizeof s->longer, "the model was trained on %u positions",
             (unsigned)info.n_ctx_train);
-    else if (!info.n_ctx_train && !s->set->ram_budget)
+    else if (!info.n_ctx_train && !s->set->context.ram_budget)
         snprintf(s->longer, sizeof s->longer, "-c N makes it longer");
     else if (!qsf_context_plan(s->model, &co, &longer, &e) && longer.n_ctx > plan.n_ctx)
         snprintf(s->longer, sizeof s->longer, "-c N makes it longer, up to %u", (unsigned)longer.n_ctx);
     else
-        snprintf(s->longer, sizeof s->longer, "a longer one does not fit --ram-budget %lld",
-            s->set->ram_budget);
+        snprintf(s->longer, sizeof s->longer, "a longer one does not fit --ram-budget %llu",
+            (unsigned long long)s->set->context.ram_budget / 1000000);
     return s->longer;
 }
 
@@ -110,24 +111,12 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     const char *own = s->template_name ? qsf_chat_stop(s->model, s->template_name) : NULL;
     if (own) s->stops[s->n_stops++] = own;
 
-    qsf_context_defaults(&co);
-    co.ram_budget = (uint64_t)set->ram_budget * 1000000;
-    co.n_ctx = set->perplexity && !set->n_ctx ? 512 : (uint32_t)set->n_ctx;     /* windows as llama-perplexity's */
-    co.n_batch = (uint32_t)set->n_batch;
-    co.n_threads = (uint32_t)set->threads;
+    co = set->context;
+    if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
     co.n_seqs = 1;
     co.n_logits = n_logits;
-    co.kv_type = kv_type_named(set->kv);
-    co.kv_window = (uint32_t)set->kv_window;
-    co.kv_sinks = (uint32_t)set->kv_sinks;
-    co.kv_heavy = (uint32_t)set->kv_heavy;
     co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
-    co.f32 = set->f32;
-    co.isa = set->isa;
     co.check_every = !strcmp(set->check, "every");
-    co.quality = (float)set->quality;
-    co.early_exit = (float)set->early_exit;
-    co.head = !strcmp(set->head, "screen") ? QSF_HEAD_SCREEN : !strcmp(set->head, "clusters") ? QSF_HEAD_CLUSTERS : QSF_HEAD_EXACT;
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
     if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
@@ -201,7 +190,7 @@ static int32_t id_at(const char *text, size_t len, size_t *at, uint32_t n_vocab)
 
 int32_t *session_ids(run_session *s, const char *text, size_t len, const char *what, size_t *n)
 {
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     char why[240];
     size_t at = 0;
     int32_t *ids = malloc((len + 1) * sizeof *ids);

@@ -45,7 +45,7 @@ int run_detokenize(run_session *s)
 
 int run_logits(run_session *s, const char *prompt, size_t len)
 {
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     size_t n;
     int32_t *ids = session_prompt(s, prompt, len, &n);
     if (!ids) return report(&s->error);

@@ -32,7 +32,8 @@ function(qsf_engine_objects target)
     qsf_settings(${target})
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
-    target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE)
+    target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_OPTION_HELP
+        QSF_ONE_VERSION)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 

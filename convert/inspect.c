@@ -4,6 +4,7 @@
 #include "model/roles.h"
 
 #include "base/host.h"
+#include "base/sized.h"
 #include "plan/loss.h"
 #include "unit.h"
 
@@ -179,10 +180,12 @@ qsf_status qsf_convert_describe(const char *path, const qsf_platform *p, qsf_wri
 
 qsf_status qsf_convert_verify(const char *path, const qsf_platform *p, qsf_convert_check *out, qsf_error *err)
 {
-    qsf_convert_check found = { .size = out ? out->size : 0 };
+    qsf_convert_check found = { .size = sizeof found };
     qsf_source *s = NULL;
     if (!path) return qsf_fail(err, QSF_E_ARGUMENT, "no file");
-    qsf_status st = qsf_source_open(p ? p : qsf_platform_native(), path, NULL, false, &s, err);
+    qsf_status st = out ? QSF_GIVE(out, &found, err) : QSF_OK;
+    if (st) return st;
+    st = qsf_source_open(p ? p : qsf_platform_native(), path, NULL, false, &s, err);
     if (st) return st;
     found.format = s->format;
     found.n_units = s->n_units;
@@ -192,7 +195,7 @@ qsf_status qsf_convert_verify(const char *path, const qsf_platform *p, qsf_conve
         qsf_dealloc(s->platform, mem, s->units[i].raw);
         found.n_checksums += s->units[i].has_crc;
     }
-    if (!st && out) memcpy(out, &found, QSF_MIN(out->size, sizeof found));
+    if (!st && out) st = QSF_GIVE(out, &found, err);
     qsf_source_close(s);
     return st;
 }

@@ -2,6 +2,7 @@
  * last byte, and what it did.
  * SPDX-License-Identifier: MIT */
 #include "qsf_convert.h"
+#include "base/sized.h"
 #include "model/roles.h"
 
 #include "convert.h"
@@ -20,9 +21,10 @@ struct qsf_convert_result {
 
 /* ---- options ---- */
 
-void qsf_convert_defaults(qsf_convert_options *o)
+void qsf_convert_defaults_of(qsf_convert_options *o, size_t size)
 {
-    *o = (qsf_convert_options){ .size = sizeof *o, .preset = QSF_CONVERT_4BIT, .packing = 1 };
+    static const qsf_convert_options d = { .size = sizeof d, .preset = QSF_CONVERT_4BIT, .packing = 1 };
+    qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
 static bool option_block(uint32_t block)
@@ -60,10 +62,7 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
 {
     qsf_status st;
     qsf_convert_defaults(o);
-    if (from && from->size < sizeof from->size)
-        return qsf_fail(err, QSF_E_ARGUMENT, "the options have no size: qsf_convert_defaults sets it");
-    if (from) memcpy(o, from, QSF_MIN(from->size, sizeof *o));
-    o->size = sizeof *o;
+    if ((st = QSF_TAKE(o, from, qsf_convert_options, err))) return st;
     if (!o->platform) o->platform = qsf_platform_native();
     if (!option_block(o->block))
         return qsf_fail(err, QSF_E_ARGUMENT, "a block has 32, 64, 128 or 256 weights, not %u",
@@ -151,25 +150,15 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
     return QSF_OK;
 }
 
-/* As much of a struct as the caller knows; its size stays the caller's. */
-static void result_copy(void *out, const void *from, size_t size)
+qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out)
 {
-    size_t n;
-    memcpy(&n, out, sizeof n);
-    n = QSF_MIN(n, size);
-    if (n > sizeof n) memcpy((char *)out + sizeof n, (const char *)from + sizeof n, n - sizeof n);
-}
-
-void qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out)
-{
-    result_copy(out, &r->summary, sizeof r->summary);
+    return QSF_GIVE(out, &r->summary, NULL);
 }
 
 qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i, qsf_convert_tensor *out)
 {
     if (i >= r->summary.n_tensors) return QSF_E_ARGUMENT;
-    result_copy(out, &r->tensors[i], sizeof r->tensors[i]);
-    return QSF_OK;
+    return QSF_GIVE(out, &r->tensors[i], NULL);
 }
 
 /* ---- the way ---- */

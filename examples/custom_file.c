@@ -81,7 +81,8 @@ int main(int argc, char **argv)
     if (!m.archive) return perror(argv[1]), 1;
 
     const qsf_custom_file file = {
-        .user = &m, .length = strtoull(argv[3], NULL, 10), .read = member_read, .close = member_close,
+        .size = sizeof file, .user = &m,
+        .length = strtoull(argv[3], NULL, 10), .read = member_read, .close = member_close,
     };
     qsf_error err = { QSF_OK, "" };
     qsf_model *model = NULL;

@@ -6,8 +6,16 @@
  * context, sequences, batches, steps.
  *
  * Threads: several contexts, on several threads, may share one model.  Everything else belongs to one
- * caller at a time.  Text is UTF-8.  The library never ends the program and keeps no global state; it
- * prints nothing, except in qsf_print_stats.  docs/api.md is made from this file. */
+ * caller at a time.
+ *
+ * Structs that may grow begin with `size`, which is sizeof the struct in the caller's version of this file.
+ * The `_defaults` functions set it in options; in results the caller sets it:
+ * qsf_plan plan = { .size = sizeof plan };  The library reads and writes no more than that, so that programs
+ * and libraries of different versions go together.  A size that no struct has, such as 0, is
+ * QSF_E_ARGUMENT.
+ *
+ * Text is UTF-8.  The library never ends the program and keeps no global state; it prints nothing, except
+ * in qsf_print_stats.  docs/api.md is made from this file. */
 #ifndef QSF_H
 #define QSF_H
 
@@ -102,6 +110,7 @@ typedef void (*qsf_log_fn)(void *user, qsf_log_level level, const char *line);
  * read blocks until it has filled dst with bytes [at, at+len), or returns an error.  A short read is an
  * error.  Only one thread at a time calls it. */
 typedef struct qsf_custom_file {
+    size_t     size;        /* set by the caller: sizeof(qsf_custom_file) */
     void      *user;
     uint64_t   length;
     qsf_status (*read)(void *user, uint64_t at, void *dst, size_t len);
@@ -129,8 +138,10 @@ typedef struct qsf_model_options {
                                         * cannot read this way */
 } qsf_model_options;
 
-/* Fills all members of *o with their defaults. */
-QSF_API void qsf_model_defaults(qsf_model_options *o);
+/* Fills all members of *o with their defaults.  The first form is for other languages: size is that of the
+ * struct that they know. */
+QSF_API void qsf_model_defaults_of(qsf_model_options *o, size_t size);
+static inline void qsf_model_defaults(qsf_model_options *o) { qsf_model_defaults_of(o, sizeof *o); }
 
 /* Opens a QSF or GGUF file, which its first bytes tell apart, and checks all of its description.  The
  * weights are read when a context needs them.  opts may be NULL.  On an error *out is NULL.
@@ -142,11 +153,15 @@ QSF_API void qsf_model_defaults(qsf_model_options *o);
  * QSF_E_UNSUPPORTED   the message names the architecture, type or feature; a Hugging Face directory has
  *                     to be converted first
  * QSF_E_MEMORY        the description does not fit in memory */
-QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err);
+QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out,
+                                  qsf_error *err);
 QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; free the model's contexts before */
 
-/* What a model is.  The texts belong to the model and are valid until it is closed. */
+/* What a model is.  The texts belong to the model and are valid until it is closed.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
 typedef struct qsf_model_info {
+    size_t      size;             /* set by the caller: sizeof(qsf_model_info) */
     const char *arch, *name;      /* "llama", "SmolLM2 135M Instruct" */
     const char *format;           /* "QSF" or "GGUF" */
     const char *chat_template;    /* the Jinja text, or NULL */
@@ -155,7 +170,7 @@ typedef struct qsf_model_info {
     uint64_t    n_params;         /* number of weights in all tensors */
     uint64_t    weight_bytes;     /* bytes that the weights take in the file */
 } qsf_model_info;
-QSF_API void qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
+QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
 /* ---- tokens -------------------------------------------------------------------------------------------- */
 
@@ -206,14 +221,14 @@ QSF_API const char *const *qsf_chat_template_names(void);
  * assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
  *
  * QSF_E_NOT_FOUND   the name is unknown, or the model's own template is */
-QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
-                                   int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
+QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
+                                   bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
 /* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.  The text
  * does not have the begin-of-text token.  name, generate and QSF_E_NOT_FOUND are as in qsf_chat_encode.
  * *len does not count the terminating 0.  A *len above cap - 1 means QSF_E_ARGUMENT: call again with
  * room. */
-QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n, bool generate,
-                                   char *out, size_t cap, size_t *len, qsf_error *err);
+QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
+                                   bool generate, char *out, size_t cap, size_t *len, qsf_error *err);
 /* The text that ends a turn under this template ("<|im_end|>"); NULL where only tokens end one. */
 QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
 
@@ -224,7 +239,10 @@ typedef struct qsf_context qsf_context;
 
 /* How keys and values are stored.  One number says the bits of both; two numbers say the bits of keys and
  * the bits of values, which need fewer.  docs/kv-cache.md says what each type costs in perplexity. */
-typedef enum qsf_kv_type { QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2, QSF_KV_Q4 = 3, QSF_KV_Q2 = 4, QSF_KV_Q8V4 = 5, QSF_KV_Q4V2 = 6 } qsf_kv_type;
+typedef enum qsf_kv_type {
+    QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2, QSF_KV_Q4 = 3, QSF_KV_Q2 = 4, QSF_KV_Q8V4 = 5,
+    QSF_KV_Q4V2 = 6
+} qsf_kv_type;
 
 /* Which logits the head computes.
  *
@@ -287,7 +305,8 @@ typedef struct qsf_context_options {
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */
-QSF_API void qsf_context_defaults(qsf_context_options *o);
+QSF_API void qsf_context_defaults_of(qsf_context_options *o, size_t size);
+static inline void qsf_context_defaults(qsf_context_options *o) { qsf_context_defaults_of(o, sizeof *o); }
 
 /* What an option's value is, as text. */
 typedef enum qsf_option_kind {
@@ -311,14 +330,16 @@ QSF_API const qsf_option *qsf_context_option(size_t i);
 /* Sets the member of *o that an option's name stands for.  A text is not copied.
  *
  * QSF_E_ARGUMENT   no such option, or not one of its values; *o is as before */
-QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err);
+QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value,
+                                   qsf_error *err);
 
 /* Plans and allocates everything; afterwards nothing allocates.  opts may be NULL.  On an error *out is
  * NULL.  The model's log hears what the plan gave up: a shorter context and coarser keys and values as
  * warnings, everything else as information.
  *
  * QSF_E_BUDGET   the message says the smallest budget that works */
-QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out, qsf_error *err);
+QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out,
+                                   qsf_error *err);
 QSF_API void       qsf_context_free(qsf_context *c);   /* takes NULL */
 QSF_API qsf_model *qsf_context_model(qsf_context *c);
 QSF_API uint32_t   qsf_context_batch(const qsf_context *c);    /* most rows of a batch, as the plan granted */
@@ -329,6 +350,7 @@ QSF_API const char *qsf_last_error(const qsf_context *c);
 typedef struct qsf_plan_item { const char *name; uint64_t bytes; } qsf_plan_item;
 /* How a context spends its memory, and what gave way to the budget. */
 typedef struct qsf_plan {
+    size_t        size;          /* set by the caller: sizeof(qsf_plan) */
     qsf_plan_item items[16];
     size_t        n_items;
     uint64_t      total;         /* bytes */
@@ -343,16 +365,23 @@ typedef struct qsf_plan {
     bool          losses[12];             /* whether that reduction may change answers, not only the speed */
     size_t        n_reductions;
 } qsf_plan;
-/* The plan of a context. */
-QSF_API void qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
+/* The plan of a context.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
+QSF_API qsf_status qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
 /* Makes the plan that qsf_context_new would make with these options (NULL: the defaults), from the file's
  * description alone: it reads no weights, starts no threads and keeps no memory.
  *
- * QSF_E_BUDGET   out->least says the smallest budget that works; the rest of *out is empty */
-QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out, qsf_error *err);
+ * QSF_E_BUDGET     out->least says the smallest budget that works; the rest of *out is empty
+ * QSF_E_ARGUMENT   an option is out of range, or out->size is no struct's */
+QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out,
+                                    qsf_error *err);
 
-/* The memory that the process takes now, in bytes, as the system reports it.  0: the system does not say. */
+/* The memory that the process takes now, in bytes, as the system reports it.  0: the system does not say.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
 typedef struct qsf_usage {
+    size_t   size;           /* set by the caller: sizeof(qsf_usage) */
     uint64_t resident;       /* everything, as RSS counts it; a budget is compared with this */
     uint64_t own;            /* the part of resident that belongs to no file */
     uint64_t files;          /* the part of resident that is pages of files: the program and its libraries */
@@ -360,10 +389,13 @@ typedef struct qsf_usage {
     uint64_t cached;         /* the model's files in the system's page cache, which is not the process's
                               * memory: the system takes it back where others need it */
 } qsf_usage;
-QSF_API void qsf_model_get_usage(const qsf_model *m, qsf_usage *out);
+QSF_API qsf_status qsf_model_get_usage(const qsf_model *m, qsf_usage *out);
 
-/* Where a context's time went since it was made or reset.  ns: nanoseconds. */
+/* Where a context's time went since it was made or reset.  ns: nanoseconds.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
 typedef struct qsf_stats {
+    size_t   size;                                  /* set by the caller: sizeof(qsf_stats) */
     uint64_t tokens_prompt, tokens_generated;       /* rows of batches; a batch counts as generated where
                                                      * all of its rows ask for logits */
     uint64_t ns_prompt, ns_generated;
@@ -383,8 +415,8 @@ typedef struct qsf_stats {
                                                      * passed while something was computed */
     uint64_t layers_left;                           /* layers that tokens did not wait for, by early exit */
 } qsf_stats;
-QSF_API void qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
-QSF_API void qsf_context_reset_stats(qsf_context *c);
+QSF_API qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
+QSF_API void       qsf_context_reset_stats(qsf_context *c);
 
 /* ---- sequences ----------------------------------------------------------------------------------------- */
 
@@ -432,7 +464,8 @@ typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
  * QSF_E_ARGUMENT      n_ids is wrong, or early exit has left a position unfinished
  *
  * Any other status is the one that write returned. */
-QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32_t *ids, size_t n_ids, qsf_write_fn write, void *user, qsf_error *err);
+QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32_t *ids, size_t n_ids,
+                                    qsf_write_fn write, void *user, qsf_error *err);
 /* How many bytes qsf_session_save would write now. */
 QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
 /* Makes sequence s what was saved, and writes its tokens to ids and their number to *n_ids.  The function
@@ -446,7 +479,8 @@ QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
  * QSF_E_FULL          the session does not fit
  * QSF_E_IO            the bytes could not be read, or were others the second time, which leaves the
  *                     sequence empty */
-QSF_API qsf_status qsf_session_load(qsf_context *c, qsf_seq s, const qsf_custom_file *from, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
+QSF_API qsf_status qsf_session_load(qsf_context *c, qsf_seq s, const qsf_custom_file *from, int32_t *ids,
+                                    size_t cap, size_t *n_ids, qsf_error *err);
 
 /* ---- computing ----------------------------------------------------------------------------------------- */
 
@@ -507,9 +541,12 @@ typedef struct qsf_sampler_options {
     uint32_t repeat_last_n;       /* 64 */
 } qsf_sampler_options;
 
-/* Fills all members of *o with their defaults; makes a sampler (o may be NULL); frees it (takes NULL). */
-QSF_API void       qsf_sampler_defaults(qsf_sampler_options *o);
-QSF_API qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *o, qsf_sampler **out, qsf_error *err);
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_sampler_defaults_of(qsf_sampler_options *o, size_t size);
+static inline void qsf_sampler_defaults(qsf_sampler_options *o) { qsf_sampler_defaults_of(o, sizeof *o); }
+/* Makes a sampler (o may be NULL); frees it (takes NULL). */
+QSF_API qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *o, qsf_sampler **out,
+                                   qsf_error *err);
 QSF_API void       qsf_sampler_free(qsf_sampler *s);
 /* Picks a token.  The order is: penalties, temperature, top-k, top-p, min-p.  logits are only read. */
 QSF_API int32_t    qsf_sampler_pick(qsf_sampler *s, const float *logits);
@@ -588,7 +625,8 @@ typedef struct qsf_turn_options {
 } qsf_turn_options;
 
 /* Fills all members of *o with their defaults. */
-QSF_API void qsf_turn_defaults(qsf_turn_options *o);
+QSF_API void qsf_turn_defaults_of(qsf_turn_options *o, size_t size);
+static inline void qsf_turn_defaults(qsf_turn_options *o) { qsf_turn_defaults_of(o, sizeof *o); }
 
 /* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become
  * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last piece
@@ -627,23 +665,24 @@ QSF_API void       qsf_turn_free(qsf_turn *t);
  * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the context
  * (kv_window), the list of tokens grows with the answer.
  *
- * QSF_E_FULL       the tokens do not all fit (qsf_seq_room) QSF_E_ARGUMENT   there are no tokens, or
- * an argument is out of range QSF_E_MEMORY     out of memory */
+ * QSF_E_FULL       the tokens do not all fit (qsf_seq_room)
+ * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range
+ * QSF_E_MEMORY     out of memory */
 QSF_API qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
                                   const qsf_turn_options *opts);
 /* Gives the next piece.
  *
  * QSF_OK           *piece is set; it is the last one where its end is set
  * QSF_PENDING      rows have to be computed first
- * QSF_E_ARGUMENT   no turn was begun, or piece->size is too small */
+ * QSF_E_ARGUMENT   no turn was begun, or piece->size is no struct's */
 QSF_API qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *piece);
 
 /* Computes at most one layer of the rows that the turn wants.  *waiting is as in qsf_step.  Where
  * waiting is NULL, this blocks until bytes are here; on a host that must not block the turn then
  * fails.
  *
- * QSF_OK        the batch is done, or nothing is wanted: ask qsf_turn_next QSF_PENDING   call again;
- * where *waiting is true, when something has arrived
+ * QSF_OK        the batch is done, or nothing is wanted: ask qsf_turn_next
+ * QSF_PENDING   call again; where *waiting is true, when something has arrived
  *
  * After anything else the turn has failed, and its last piece says so too. */
 QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
@@ -662,8 +701,10 @@ QSF_API void qsf_turn_cancel(qsf_turn *t);
 /* The error of the last qsf_turn_begin, or the one that has ended the turn since (QSF_TURN_FULL,
  * QSF_TURN_FAILED). */
 QSF_API const qsf_error *qsf_turn_error(const qsf_turn *t);
-/* Writes what the turn has done to *out. */
-QSF_API void qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out);
+/* Writes what the turn has done to *out.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
+QSF_API qsf_status qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out);
 /* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are valid
  * until its next call. */
 QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);

@@ -110,7 +110,10 @@ typedef struct qsf_convert_options {
     qsf_log_fn              log;
 } qsf_convert_options;
 
-QSF_CONVERT_API void qsf_convert_defaults(qsf_convert_options *o);
+/* Fills all members of *o with their defaults.  The first form is for other languages: size is that
+ * of the struct that they know. */
+QSF_CONVERT_API void qsf_convert_defaults_of(qsf_convert_options *o, size_t size);
+static inline void qsf_convert_defaults(qsf_convert_options *o) { qsf_convert_defaults_of(o, sizeof *o); }
 
 /* ---- converting ------------------------------------------------------------------------------ */
 
@@ -146,7 +149,8 @@ typedef struct qsf_convert_summary {
     double      relative_error;     /* of all matrices: sum of squared errors over sum of squares */
     double      cosine;             /* between them and what they became */
 } qsf_convert_summary;
-QSF_CONVERT_API void qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
+/* QSF_E_ARGUMENT: out->size is no struct's. */
+QSF_CONVERT_API qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
 
 typedef struct qsf_convert_tensor {
     size_t      size;               /* set by the caller: sizeof(qsf_convert_tensor) */
@@ -162,7 +166,8 @@ typedef struct qsf_convert_tensor {
     bool        matrix;             /* false: a norm, a bias or positions, which are stored in floats */
     bool        raised;             /* MIXED: got more bits than planned, for its cosine's sake */
 } qsf_convert_tensor;
-/* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none. */
+/* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or
+ * where out->size is no struct's. */
 QSF_CONVERT_API qsf_status qsf_convert_get_tensor(const qsf_convert_result *r, uint32_t i,
                                                   qsf_convert_tensor *out);
 

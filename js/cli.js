@@ -2,8 +2,10 @@
 /* npx qsf MODEL -p "Why is the sky blue?"
  * SPDX-License-Identifier: MIT */
 import {parseArgs} from 'node:util';
+import {CONTEXT} from './context_options.js';
 import {load} from './node.js';
 
+const HEADS = CONTEXT.head.words.join(', ');
 const HELP = `Runs a language model from a QSF or GGUF file.
 
   qsf MODEL -p "Why is the sky blue?"      MODEL is a path or an http(s) URL
@@ -17,13 +19,13 @@ const HELP = `Runs a language model from a QSF or GGUF file.
   -c, --context N         context length
   -t, --threads N         threads, 0 for one a processor
   --memory MB             memory to stay within
-  --kv TYPE               how keys and values are kept: f16, q8, q8v4, q4, q4v2, q2, f32 (q8)
+  --kv TYPE               how keys and values are kept: ${CONTEXT.kv.words.join(', ')} (${CONTEXT.kv.value})
   --kv-window N           keep the last N positions and the first few only: the text may go on beyond
                           the context
-  --kv-sinks N            how many of the first positions those are (4)
+  --kv-sinks N            how many of the first positions those are (${CONTEXT.kvSinks.value})
   --kv-heavy N            of those that leave the window, keep N that drew the most attention
   --early-exit F          go on with the last layers where the hidden state has settled: cosine 0.9 to 0.99
-  --head-topk WHICH       rows of the head that are computed: exact, screen, clusters (exact)
+  --head-topk WHICH       rows of the head that are computed: ${HEADS} (${CONTEXT.head.value})
   --check WHEN            compare a layer's checksum when it is read: first, every (first)
   --ids                   print the answer's token ids as JSON
   -v, --verbose           what runs, and how fast

@@ -4,7 +4,7 @@
 import {Conversation} from './conversation.js';
 import {E_BUDGET, QsfError} from './errors.js';
 import {Memory, encoded} from './memory.js';
-import {WORDS} from './options.js';
+import {contextTexts} from './options.js';
 import {Transport} from './transport.js';
 
 /* The orders of platform/wasm/engine.c. */
@@ -14,7 +14,6 @@ const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
 const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
 const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs'];
-const OPTIONS = ['memory', 'contextLength', 'batch', 'threads', 'kv', 'kvWindow', 'kvSinks', 'kvHeavy', 'head', 'quality', 'earlyExit', 'check', 'kvMayDrop'];
 
 const FIRST_PAGES = 64;
 
@@ -112,9 +111,8 @@ export class Engine {
   context(options) { this.#memory.check(this.#context(options, 0)); }
   /* options: all of them, as options.js has checked them. */
   #context(options, planOnly) {
-    const numbers = {...options, memory: Math.ceil(options.memory * 1e6)};        // a budget that is too small is no 0, which is none
-    for (const [name, words] of Object.entries(WORDS)) numbers[name] = words.indexOf(options[name]);
-    return this.#memory.with(Float64Array.from(OPTIONS, name => numbers[name]), at => this.#memory.x.context_new(at, planOnly));
+    const texts = encoded(`${contextTexts(options).join('\0')}\0\0`);
+    return this.#memory.with(texts, at => this.#memory.x.context_new(at, planOnly));
   }
   /** What the last context() or estimate() gave up of what it was asked for, and more that the user should know of. */
   get warnings() { return this.#memory.string(this.#memory.x.warnings()).split('\n').slice(0, -1); }

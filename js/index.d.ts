@@ -28,42 +28,72 @@ export type Progress =
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
 
 export interface LoadOptions {
-  /** Megabytes that the engine may take; 0 (default): no limit. Layers stream from the source where they do not fit. */
-  memory?: number;
-  /** 0 (default): one a processor. Where memory cannot be shared (a page without cross-origin isolation) it is 1. */
-  threads?: number;
-  /** Positions; 0 (default): the model's own, at most 4096. */
-  contextLength?: number;
-  /** Rows of a prompt computed at once; default 256. */
-  batch?: number;
-  /** How keys and values are kept: bits of both, or of keys and of values; default 'q8'. docs/kv-cache.md says what fewer cost. */
-  kv?: 'f16' | 'q8' | 'q8v4' | 'q4' | 'q4v2' | 'q2' | 'f32';
   /**
-   * 0 (default): every position is kept, and `contextLength` is the end. Else a token sees the first `kvSinks` positions and the last `kvWindow`; what none will see
-   * again is dropped, and a text may be longer than `contextLength`. A new prompt shares with the last one only what is still there; sessions cannot be saved any more
-   * once something was dropped.
+   * Megabytes that the engine may take; 0: no limit. Layers stream from the source where they do not fit.
+   * A number from 0 to 10000000; default 0.
+   */
+  memory?: number;
+  /**
+   * 0: one a processor. Where memory cannot be shared (a page without cross-origin isolation) it is 1.
+   * A whole number from 0 to 256; default 0.
+   */
+  threads?: number;
+  /**
+   * Positions; 0: the model's own, at most 4096.
+   * A whole number from 0 to 16777216; default 0.
+   */
+  contextLength?: number;
+  /**
+   * Rows of a prompt computed at once.
+   * A whole number from 1 to 65536; default 256.
+   */
+  batch?: number;
+  /**
+   * How keys and values are kept: bits of both, or of keys and of values. docs/kv-cache.md says what fewer cost.
+   * Default 'q8'.
+   */
+  kv?: 'f16' | 'q8' | 'f32' | 'q4' | 'q2' | 'q8v4' | 'q4v2';
+  /**
+   * 0: every position is kept, and `contextLength` is the end. Else a token sees the first `kvSinks` positions and
+   * the last `kvWindow`; what none will see again is dropped, and a text may be longer than `contextLength`. A new
+   * prompt shares with the last one only what is still there; sessions cannot be saved any more once something was
+   * dropped.
+   * A whole number from 0 to 16777216; default 0.
    */
   kvWindow?: number;
-  /** With `kvWindow`: how many of the first positions are always seen; default 4. */
+  /**
+   * With `kvWindow`: how many of the first positions are always seen.
+   * A whole number from 0 to 65536; default 4.
+   */
   kvSinks?: number;
-  /** With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay; default 0. What stays depends on how a prompt was cut into batches. */
+  /**
+   * With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay. What stays
+   * depends on how a prompt was cut into batches.
+   * A whole number from 0 to 16777216; default 0.
+   */
   kvHeavy?: number;
   /**
-   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may choose `kvWindow` and `kvHeavy` before it takes 4 bits for keys and
-   * values, which costs less (docs/kv-cache.md). Not with `kvWindow` or `earlyExit`. What it chose is a warning. false (default), since a conversation then cannot be
-   * saved once something was dropped, and one that does not go on where the last answer ended is computed from its beginning.
+   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may choose `kvWindow`
+   * and `kvHeavy` before it takes 4 bits for keys and values, which costs less (docs/kv-cache.md). Not with
+   * `kvWindow` or `earlyExit`. What it chose is a warning. A conversation then cannot be saved once something
+   * was dropped, and one that does not go on where the last answer ended is computed from its beginning.
+   * Default false.
    */
   kvMayDrop?: boolean;
   /**
-   * Which rows of the output head are computed for a token. 'exact' (default): all. 'screen': the best 256, found by a copy in few bits. 'clusters': those near the
-   * hidden state, in files that were made with clusters. Both keep embedding and head in memory; docs/performance.md says how often the likeliest token is the same.
+   * Which rows of the output head are computed for a token. 'exact': all. 'screen': the best 256, found by a copy
+   * in few bits. 'clusters': those near the hidden state, in files that were made with clusters. The last two keep
+   * embedding and head in memory; docs/performance.md says how often the likeliest token is the same.
+   * Default 'exact'.
    */
   head?: 'exact' | 'screen' | 'clusters';
-  /** 1 (default): all layers; less leaves out those that the file calls unimportant. */
+  /** 1: all layers; less leaves out those that the file calls unimportant. A number from 0 to 1; default 1. */
   quality?: number;
   /**
-   * 0 (default): off. Else a token goes on with the last two layers where its hidden state has settled: a cosine of this much or more (0.9 to 0.99) over two layers.
-   * Answers are then not those of all layers. Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that it left out.
+   * 0: off. Else a token goes on with the last two layers where its hidden state has settled: a cosine of this much
+   * or more (0.9 to 0.99) over two layers. Answers are then not those of all layers. Not with `kvWindow`. Sessions
+   * cannot be saved while a token waits for the layers that it left out.
+   * A number from 0 to 1; default 0.
    */
   earlyExit?: number;
   /** When a layer's checksum is compared: when it is first read (default), or every time that it is read again. */

@@ -1,18 +1,17 @@
 /* What each call may be asked for, and in which words: what is of no use is an error that names it, shows it and
  * says what would be.
  * SPDX-License-Identifier: MIT */
+import {CONTEXT} from './context_options.js';
 import {QsfError} from './errors.js';
-
-/** In the orders of qsf.h. */
-export const WORDS = {kv: ['f16', 'q8', 'f32', 'q4', 'q2', 'q8v4', 'q4v2'], head: ['exact', 'screen', 'clusters'], check: ['first', 'every']};
 
 /* An option: its default, take(what was given), which is undefined where that is of no use, and what would be. */
 const kind = (value, take, possible) => ({value, take, possible});
 const only = test => value => (test(value) ? value : undefined);
-const isWhole = most => v => Number.isInteger(v) && v >= 0 && v <= most;
+const isWhole = (most, least = 0) => v => Number.isInteger(v) && v >= least && v <= most;
 const number = (value, most, least = 0) =>
   kind(value, only(v => typeof v === 'number' && v >= least && v <= most), `possible is a number from ${least} to ${most}`);
-const whole = (value, most) => kind(value, only(isWhole(most)), `possible is a whole number from 0 to ${most}`);
+const whole = (value, most, least = 0) =>
+  kind(value, only(isWhole(most, least)), `possible is a whole number from ${least} to ${most}`);
 const word = (value, words) => kind(value, only(v => words.includes(v)), `possible are ${words.join(', ')}`);
 const flag = value => word(value, [true, false]);
 const callback = kind(undefined, only(v => typeof v === 'function'), 'possible is a function');
@@ -35,14 +34,15 @@ const GENERATE = {
   presencePenalty: number(0, 100, -100), repeatLastN: whole(64, 2 ** 20),
   stop: texts, ignoreEnd: flag(false), onToken: callback, signal,
 };
+/* A row of the engine's list. */
+const ofContext = ({kind: of, value, words, least, most}) =>
+  ({whole: () => whole(value, most, least), number: () => number(value, most, least), flag: () => flag(value),
+    choice: () => word(value, words)})[of]();
+const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
 const OPTIONS = {
   load: {
-    memory: number(0, 1e7), threads: whole(0, 256), contextLength: whole(0, 2 ** 24), batch: whole(0, 65536),
-    kv: word('q8', WORDS.kv),
-    kvWindow: whole(0, 2 ** 24), kvSinks: whole(4, 65536), kvHeavy: whole(0, 2 ** 24), kvMayDrop: flag(false),
-    head: word('exact', WORDS.head),
-    quality: number(1, 1), earlyExit: number(0, 1),
-    check: word('first', WORDS.check),
+    ...mapped(CONTEXT, ofContext),
+    check: word('first', ['first', 'every']),
     cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     signal, onProgress: callback,
@@ -67,7 +67,7 @@ export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
     refuse(`the options of ${call}() are ${shown(options)}; possible is an object`);
   const table = OPTIONS[call], names = Object.keys(table);
-  const all = Object.fromEntries(names.map(name => [name, table[name].value]));
+  const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
     if (!names.includes(name)) refuse(`no option of ${call}() is called ${name}; there are ${names.join(', ')}`);
     if (value === undefined) continue;
@@ -77,6 +77,11 @@ export function checked(call, options = {}) {
   if (all.earlyExit && all.kvWindow) refuse('earlyExit does not go with kvWindow');
   return all;
 }
+
+/** What load() was asked of a context, as the engine takes it: name, value, name, value, ... */
+export const contextTexts = options =>
+  [...Object.entries(CONTEXT).flatMap(([called, {name}]) => [name, String(options[called])]),
+    'check-every', String(options.check === 'every')];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);

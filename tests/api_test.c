@@ -77,8 +77,8 @@ TEST(loading_fails_with_a_status_and_a_text)
 
 TEST(the_configuration_reaches_the_context)
 {
-    qsf_plan plan;
-    qsf_stats stats;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_stats stats = { .size = sizeof stats };
     QSFConfig *c = qsf_config_default();
     qsf_config_set_max_seq_len(c, 50);
     qsf_config_set_threads(c, 3);
@@ -146,7 +146,7 @@ TEST(forward_gives_the_logits_of_a_fresh_sequence)
 {
     const int ids[] = { 5, 6, 7, 8 };
     QSFEngine *e = loaded();
-    qsf_model_info info;
+    qsf_model_info info = { .size = sizeof info };
     if (!e) return;
     qsf_model_get_info(qsf_engine_model(e), &info);
     const size_t bytes = info.n_vocab * sizeof(float);
@@ -292,7 +292,7 @@ TEST(the_callback_gets_whole_characters)
 TEST(cancelling_from_the_callback_ends_generation)
 {
     QSFEngine *e = loaded();
-    qsf_stats before, after;
+    qsf_stats before = { .size = sizeof before }, after = { .size = sizeof after };
     if (!e) return;
     heard h = { 0 };
     /* greedy: a draw may be the end of the text at any token */
@@ -392,7 +392,7 @@ TEST(a_custom_file_is_read_like_any_other_and_closed_once)
         qsf_model_options mo;
         qsf_model *m;
         qsf_context *c;
-        qsf_model_info info;
+        qsf_model_info info = { .size = sizeof info };
         const float *x;
         const int32_t ids[] = { 1, 2, 3, 8 };
         memfile_init(&f, gguf ? g.out : qsf, gguf ? g.len : len);

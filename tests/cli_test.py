@@ -11,6 +11,9 @@ import json, os, pathlib, signal, subprocess, sys, tempfile, time, unittest
 
 QSF_RUN = None
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+import make_options
+
 WORK = tempfile.TemporaryDirectory()
 MODEL = None
 SANITIZED = len(sys.argv) > 1 and any(name in pathlib.Path(sys.argv[1]).read_bytes()
@@ -286,6 +289,28 @@ class Options(unittest.TestCase):
                      b"--top-k", b"--threads", b"--quality",
                      b"--interactive", b"--bench", b"--verbose", b"--prompt", b"--min-p", b"--repeat-last-n"):
             self.assertIn(word, r.stdout)
+
+    def test_options_of_a_context_are_those_of_the_list(self):
+        own = {"seqs", "logits", "kv-may-drop", "check-every"}      # qsf-run sets them by itself
+        words = " ".join(run("--help").stdout.decode().split())
+        for o in make_options.options():
+            if o.name in own:
+                continue
+            at = words.index(f"--{o.name} ")
+            variable = f"QSF_{o.name.upper().replace('-', '_')}"
+            shown = words[at : words.index(f"[{variable}]", at)]
+            self.assertIn(o.help, shown)
+            if o.kind not in ("flag", "text"):
+                self.assertIn(f"(default {make_options.default(o)})".replace("'", ""), shown)
+            above = f"{o.most + 1:.0f}"
+            wrong = {"choice": "none", "whole": above, "number": above}.get(o.kind)
+            if wrong:
+                r = run(MODEL, f"--{o.name}", wrong)
+                self.assertEqual(r.returncode, 2)
+                self.assertIn(f'--{o.name} ', r.stderr.decode())
+                self.assertIn(f'not "{wrong}"', r.stderr.decode())
+                possible = "|".join(o.choices) if o.choices else f"{o.least:.0f} to {o.most:.0f}"
+                self.assertIn(possible, r.stderr.decode())
 
     def test_environment_below_command_line(self):
         env = {"QSF_MAX_TOKENS": "3", "QSF_TEMPERATURE": "0", "QSF_IGNORE_EOS": "1"}

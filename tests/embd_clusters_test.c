@@ -50,7 +50,7 @@ static float *logits_of(bench *b, size_t chunk)
 
 static uint64_t item(bench *b, const char *name)
 {
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(b->c, &plan);
     for (size_t i = 0; i < plan.n_items; i++)
         if (!strcmp(plan.items[i].name, name)) return plan.items[i].bytes;
@@ -118,7 +118,7 @@ TEST(a_window_on_residuals_gives_the_resident_logits)
 {
     bench b, plain;
     qsf_embd_clusters k;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     tiny_options o = untied();
     qsf_context_options co = bench_options();
     co.n_batch = co.n_logits = 8;

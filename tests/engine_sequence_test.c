@@ -193,7 +193,7 @@ TEST(a_full_context_is_an_error_and_nothing_is_lost)
     CHECK_EQ(qsf_seq_room(b.c, 0), 64);
     CHECK_EQ(qsf_feed(b.c, 0, ids, 40, NULL), QSF_OK);
     CHECK_EQ(qsf_seq_room(b.c, 0), 24);
-    qsf_stats before, after;
+    qsf_stats before = { .size = sizeof before }, after = { .size = sizeof after };
     qsf_context_get_stats(b.c, &before);
     CHECK_EQ(qsf_feed(b.c, 0, ids, 40, NULL), QSF_E_FULL);
     CHECK(strstr(qsf_last_error(b.c), "40 tokens") && strstr(qsf_last_error(b.c), "64 positions") &&

@@ -333,7 +333,7 @@ TEST(damage_found_while_running_is_an_error_and_the_context_lives_on)
         int32_t ids[N];
         tiny_options o = tiny_defaults();
         qsf_context_options co = bench_options();
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         o.hp.tied = variant % 2 == 0;
         o.hp.n_layers = 4;
         if (variant >= 2 && have_codec(QSF_COMPRESS_LZ4)) o.compression = QSF_COMPRESS_LZ4;

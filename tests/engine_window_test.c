@@ -157,7 +157,7 @@ TEST(with_a_window_a_text_goes_on_beyond_the_context_in_bounded_memory)
         /* with layers that have windows of their own */
         const tiny_options o = i ? variant(3, &name) : tiny_defaults();
         qsf_context_options co = bench_options();
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         co.n_ctx = 64;
         co.n_batch = 32;
         co.n_seqs = 2;

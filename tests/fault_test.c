@@ -131,7 +131,7 @@ static plan_of_work resident(void)
 static uint64_t tight(const plan_of_work *w)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_context_options co = bench_options();
     co.n_logits = 4;
     co.n_threads = w->threads;

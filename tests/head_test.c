@@ -200,7 +200,7 @@ TEST(approximate_heads_stay_within_the_plan)
         pair p;
         tiny_clusters t;
         tiny_options o = tiny_defaults();
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         int32_t ids[N];
         uint64_t others = 0;
         o.hp.n_vocab = LARGE;

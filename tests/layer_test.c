@@ -332,7 +332,9 @@ TEST(a_session_has_the_heads_of_each_layer)
     CHECK_EQ(qsf_session_save(c, 0, ids, N, keep, &kept, &error), QSF_OK);
     CHECK_EQ(qsf_feed(c, 0, &next, 1, &logits), QSF_OK);
     memcpy(first, logits, sizeof first);
-    const qsf_custom_file file = { .user = &kept, .read = read_kept, .length = kept.len };
+    const qsf_custom_file file = {
+        .size = sizeof file, .user = &kept, .read = read_kept, .length = kept.len,
+    };
     CHECK_EQ(qsf_session_load(c, 0, &file, back, N, &n, &error), QSF_OK);
     CHECK_EQ(n, N);
     CHECK_EQ(qsf_feed(c, 0, &next, 1, &logits), QSF_OK);

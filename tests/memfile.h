@@ -31,6 +31,7 @@ static inline void memfile_init(memfile *m, const void *bytes, uint64_t len)
 {
     memset(m, 0, sizeof *m);
     m->bytes = bytes;
+    m->file.size = sizeof m->file;
     m->file.user = m;
     m->file.length = len;
     m->file.read = memfile_read;

@@ -22,7 +22,7 @@ static void check_planned_is_taken(const bench *b)
  * are not seen here. */
 static void check_budget(bench *b, const qsf_context_options *o)
 {
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     int32_t ids[N];
     uint64_t sum = 0;
     b->h.m.peak_bytes = b->h.m.live_bytes;
@@ -57,7 +57,7 @@ TEST(no_more_memory_is_taken_than_planned_and_none_after_the_beginning)
 {
     for (int kind = 0; kind < 4; kind += TEST_EVERY) {
         bench b;
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         tiny_options o = kind < 2 ? layered() : wide(kind == 2);
         if (kind == 1 && have_codec(QSF_COMPRESS_LZ4)) o.compression = QSF_COMPRESS_LZ4;
         if (kind == 1) o.packing = 0;
@@ -97,7 +97,7 @@ static const planned all_planned[] = {
 
 static void check_planned(bench *b, const planned *of)
 {
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_context_options co = one_thread();
     co.kv_type = of->kv;
     co.head = of->head;
@@ -178,7 +178,7 @@ TEST(a_larger_budget_never_fails_where_a_smaller_works)
 {
     for (int tied = 0; tied < 2; tied++) {
         bench b;
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         tiny_options o = wide(tied);
         if (!any_write(&b, &o) || !bench_open(&b)) return;
         qsf_context_options co = one_thread();
@@ -211,7 +211,7 @@ static void take_all(void *user, qsf_log_level level, const char *line)
 
 static void check_plan(bench *b, const qsf_context_options *co, bool *seen_ends, bool *seen_ctx)
 {
-    qsf_plan before, after;
+    qsf_plan before = { .size = sizeof before }, after = { .size = sizeof after };
     const uint64_t memory = b->h.m.live_bytes;
     all_logged[0] = 0;
     const qsf_status st = qsf_context_plan(b->m, co, &before, &b->error);
@@ -241,7 +241,7 @@ static void check_plan(bench *b, const qsf_context_options *co, bool *seen_ends,
 TEST(a_plan_beforehand_is_the_plan_of_the_context)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_model_options mo;
     tiny_options o = wide(true);
     bool ends = false, ctx = false;
@@ -295,7 +295,7 @@ static int plan_losses(const qsf_plan *plan)
 TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     qsf_log_level level = QSF_LOG_DEBUG;
     qsf_model_options mo;
     tiny_options o = wide(true);
@@ -350,7 +350,7 @@ TEST(an_asked_context_length_gives_way_last_and_a_warning_says_so)
 TEST(a_context_length_that_nobody_asked_for_gives_way_before_bits_do)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     int shortened = 0;
     const tiny_options o = wide(true);
     if (!any_write(&b, &o) || !bench_open(&b)) return;
@@ -375,7 +375,7 @@ TEST(a_context_length_that_nobody_asked_for_gives_way_before_bits_do)
 TEST(a_shorter_context_gives_the_same_logits)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     int32_t ids[N];
     tiny_options o = tiny_defaults();
     o.hp.n_ctx_train = 4096;
@@ -405,7 +405,7 @@ TEST(positions_are_dropped_before_an_asked_context_gives_way)
 {
     enum { CTX = 2048, ROWS = 32 };
     bench b;
-    qsf_plan plan, kept;
+    qsf_plan plan = { .size = sizeof plan }, kept = { .size = sizeof kept };
     int32_t ids[ROWS];
     int half = 0, fewer = 0;
     const tiny_options o = wide(true);

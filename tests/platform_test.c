@@ -413,7 +413,7 @@ TEST(rows_from_a_mapping_leave_no_pages_behind)
 {
 #if defined(__linux__) && !defined(QSF_TEST_SLOW)
     enum { LEN = 12 << 20, STEP = 128 << 10 };
-    qsf_usage before = { 0 }, after = { 0 };
+    qsf_usage before = { .size = sizeof before }, after = { .size = sizeof after };
     const char *how;
     uint8_t row[4000];
     qsf_file *f;

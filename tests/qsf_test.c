@@ -339,7 +339,7 @@ TEST(threads_decompress_from_one_source)
     o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
     mem_host_init(&h);
     mem_file *f = written(&h, &o);
-    const qsf_custom_file file = { .user = f, .length = f->len, .read = memory_read };
+    const qsf_custom_file file = { .size = sizeof file, .user = f, .length = f->len, .read = memory_read };
     const qsf_platform *p = qsf_platform_native();
     qsf_source *s;
     CHECK_EQ(qsf_source_open(p, NULL, &file, false, &s, &error), QSF_OK);

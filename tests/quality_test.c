@@ -47,7 +47,7 @@ TEST(lower_quality_skips_unimportant_layers_without_reading_them)
         int32_t ids[N];
         tiny_options o = tiny_defaults();
         qsf_context_options co = bench_options();
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         uint64_t layers[3], positions[3], total = 0;
         o.hp.n_layers = 8;
         o.hp.n_embd = 128;
@@ -97,7 +97,7 @@ static int feed_singly(bench *b, const int32_t *ids, int n, float *out, bool *le
 {
     int found = 0;
     for (int i = 0; i < n; i++) {
-        qsf_stats before, after;
+        qsf_stats before = { .size = sizeof before }, after = { .size = sizeof after };
         const float *logits;
         qsf_context_get_stats(b->c, &before);
         CHECK_EQ(qsf_feed(b->c, 0, &ids[i], 1, &logits), QSF_OK);
@@ -120,7 +120,7 @@ TEST(early_exit_changes_no_key_and_no_value)
         int exits = 0;
         tiny_options o = tiny_defaults();
         qsf_context_options co = bench_options();
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         o.hp.n_layers = 12;
         o.hp.n_embd = 128;
         /* 9: all that a token leaves out where it leaves at the first chance */

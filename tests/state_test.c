@@ -135,7 +135,7 @@ static bool save(bench *b, qsf_seq s, const int32_t *ids, saved *to)
 TEST(models_with_attention_alone_have_no_state)
 {
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     const tiny_options o = tiny_defaults();
     if (!bench_begin(&b, &o)) return;
     CHECK_EQ(b.c->state.bytes, 0);
@@ -176,7 +176,7 @@ TEST(a_store_takes_the_memory_that_the_plan_counts)
     qsf_context_options co = state_options();
     if (!state_begin(&b)) return;
     for (int budget = 0; budget < 2; budget++) {
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         uint64_t state = 0;
         if (!bench_context(&b, &co)) return;
         qsf_context_get_plan(b.c, &plan);

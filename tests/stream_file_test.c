@@ -162,7 +162,7 @@ static qsf_status file_run(opened *f, bool *same)
 static bool make_model(void)
 {
     opened f;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     const float *logits;
     tiny = tiny_defaults();
     tiny.vocab = QSF_VOCAB_NONE;
@@ -209,8 +209,8 @@ TEST(every_way_of_reading_gives_the_resident_logits)
     for (int w = 0; w < 4; w++)
         for (int every = 0; every < 2; every++) {
             opened f;
-            qsf_stats s;
-            qsf_plan plan;
+            qsf_stats s = { .size = sizeof s };
+            qsf_plan plan = { .size = sizeof plan };
             bool same;
             qsf_context_options o = tight_options(ways[w]);
             o.check_every = every;

@@ -82,7 +82,7 @@ static inline qsf_context_options one_thread(void)
 /* The smallest budget. */
 static inline bool bench_least(bench *b, qsf_context_options *co)
 {
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     co->ram_budget = 1;
     CHECK_EQ(qsf_context_plan(b->m, co, &plan, &b->error), QSF_E_BUDGET);
     co->ram_budget = plan.least;

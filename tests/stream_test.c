@@ -12,7 +12,7 @@ typedef struct seen { bool two, one, ends, resident; } seen;
 static seen check_budgets(bench *b, qsf_context_options co, uint64_t steps, double bound)
 {
     seen seen = { 0 };
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     int32_t ids[N];
     float *resident = bench_floats(b, N), *other = bench_floats(b, N);
     bench_tokens(ids, N, b->n_vocab, 2);
@@ -174,7 +174,7 @@ TEST(a_window_is_checked_on_its_first_pass_or_on_every)
     for (int kind = 0; kind < 4; kind++) {
         bench b;
         int32_t ids[N];
-        qsf_stats stats;
+        qsf_stats stats = { .size = sizeof stats };
         qsf_context_options co = one_thread();
         const tiny_options o = wide(kind % 2);
         const long long head = 50007ll * 66;

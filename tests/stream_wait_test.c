@@ -35,7 +35,7 @@ TEST(steps_never_block_and_say_when_they_wait)
     for (int kind = 0; kind < 4; kind += TEST_EVERY) {
         bench b;
         int32_t ids[N];
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         tiny_options o = kind < 2 ? layered() : wide(kind == 2);
         qsf_context_options co = one_thread();
         co.kv_type = QSF_KV_F32;          /* the only type that the smallest budget leaves as it is */
@@ -79,7 +79,7 @@ TEST(a_step_that_waits_has_a_read_to_wait_for)
 {
     enum { PLACES = 32 };
     bench b;
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     const qsf_row row = { 0, 5, true };
     tiny_options o = layered();
     qsf_context_options co = one_thread();
@@ -220,7 +220,7 @@ TEST(waiting_between_steps_counts_but_not_that_before_another_batch)
     const qsf_row row = { 0, 5, true };
     const tiny_options o = layered();
     const qsf_context_options co = one_thread();
-    qsf_stats s;
+    qsf_stats s = { .size = sizeof s };
     if (!any_write(&b, &o)) return;
     engine_host_never_wait(&b.h);
     b.h.m.p.now_ns = tick;
@@ -253,7 +253,7 @@ TEST(reads_under_way_are_ended_when_a_context_goes_or_turns_back)
     for (int steps = 0; steps < 40; steps += 5 * TEST_EVERY) {
         bench b;
         int32_t ids[N];
-        qsf_plan plan;
+        qsf_plan plan = { .size = sizeof plan };
         qsf_row row = { 0, 5, true };
         const tiny_options o = steps % 2 ? layered() : wide(steps % 4 == 0);
         qsf_context_options co = one_thread();
@@ -286,8 +286,8 @@ TEST(rows_of_the_embedding_that_were_used_lately_are_not_read_again)
 {
     enum { MANY = 300 };        /* more than are kept */
     bench b;
-    qsf_plan plan;
-    qsf_stats stats;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_stats stats = { .size = sizeof stats };
     qsf_context_options co = one_thread();
     const tiny_options o = wide(false);
     if (!any_write(&b, &o) || !bench_open(&b)) return;
@@ -332,7 +332,7 @@ TEST(the_bytes_that_were_read_are_counted)
 {
     bench b;
     int32_t ids[N];
-    qsf_stats stats;
+    qsf_stats stats = { .size = sizeof stats };
     qsf_context_options co = one_thread();
     const tiny_options o = wide(true);
     if (!any_write(&b, &o) || !bench_open(&b)) return;

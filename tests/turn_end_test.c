@@ -140,7 +140,7 @@ TEST(a_full_context_ends_the_answer_and_is_no_failure)
         CHECK_EQ(qsf_seq_length(s.b.c, 0), N_CTX);
     }
     int32_t longer[N_CTX + 1] = { 0 };
-    qsf_stats before, after;
+    qsf_stats before = { .size = sizeof before }, after = { .size = sizeof after };
     qsf_context_get_stats(s.b.c, &before);
     memcpy(longer, s.prompt, 12 * sizeof *longer);
     CHECK_EQ(qsf_turn_begin(s.turn, longer, N_CTX + 1, s.sampler, NULL), QSF_E_FULL);

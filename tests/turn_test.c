@@ -196,7 +196,7 @@ static bool scene_streams(scene *s, bool may_wait)
 {
     tiny_options o = tiny_defaults();
     qsf_context_options co = scene_context();
-    qsf_plan plan;
+    qsf_plan plan = { .size = sizeof plan };
     o.hp.n_layers = 6;
     o.hp.n_embd = 128;
     o.hp.n_ff = 192;

@@ -7,12 +7,15 @@ SPDX-License-Identifier: MIT
 
 How the header is read.  "/* ---- name ---- */" begins a section.  A comment describes the declarations
 below it, up to the next comment or empty line.  In a comment an empty line ends a paragraph, and a line
-"QSF_NAME   text" (two spaces or more) is an item of a list.
+"QSF_NAME   text" (two spaces or more) is an item of a list.  The list of a context's options comes from
+tools/make_options.py.
 """
 import pathlib
 import re
 import sys
 import textwrap
+
+import make_options
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER, PAGE = ROOT / "include" / "qsf.h", ROOT / "docs" / "api.md"
@@ -52,14 +55,19 @@ def pieces(text):
         yield "code", code
 
 
+def declarations(code):
+    """The code as a caller reads it: functions without their bodies."""
+    return [re.sub(r"^static inline (.*?\)) \{.*\}$", r"\1;", line.replace("QSF_API ", "")) for line in code]
+
+
 def names(code):
     """What a declaration declares."""
-    text = re.sub(r"/\*.*?\*/", "", "\n".join(code), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", "\n".join(declarations(code)), flags=re.S)
     found = re.findall(r"^#define (\w+)\(", text)
     if "{" in text and not found:
         found = re.findall(r"\}\s*(\w+)\s*;", text) or re.findall(r"(QSF_\w+)\s*(?:=|\})", text)
     for line in text.splitlines():
-        if line.startswith(("QSF_API", "typedef")) and "{" not in line:
+        if re.match(r"typedef|\w.*\(", line) and "{" not in line and not line.startswith("#"):
             for form in (r"\(\*(\w+)\)\(", r"(\w+)\(", r"(\w+);"):
                 if found_here := re.findall(form, line):
                     found += found_here
@@ -132,8 +140,10 @@ def page(header):
     for title, entries in sections:
         text += f"\n\n## {title[0].upper() + title[1:]}"
         for declared, comment, code in entries:
-            code = "\n".join(line.replace("QSF_API ", "") for line in code)
+            code = "\n".join(declarations(code))
             text += f"\n\n### {heading(declared)}\n\n{paragraphs(comment)}\n\n```c\n{code}\n```"
+            if "qsf_context_option" in declared:
+                text += "\n\n" + make_options.table(make_options.options())
     return text + "\n"
 
 

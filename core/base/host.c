@@ -100,8 +100,8 @@ uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns
 
 void qsf_host_memory_used(const qsf_platform *p, qsf_usage *out)
 {
-    *out = (qsf_usage){ 0 };
-    if (!HOST_HAS(p, memory_used) || !p->memory_used(p->user, out)) *out = (qsf_usage){ 0 };
+    *out = (qsf_usage){ .size = sizeof *out };
+    if (!HOST_HAS(p, memory_used) || !p->memory_used(p->user, out)) *out = (qsf_usage){ .size = sizeof *out };
 }
 
 uint64_t qsf_host_cached(const qsf_platform *p, qsf_file *f)

@@ -74,7 +74,7 @@ struct qsf_platform {
     const char *(*env)(void *user, const char *name);              /* NULL: not set */
 
     /* -- what the system says of memory, for people (optional: NULL) -- */
-    /* all members but cached; false: it says nothing */
+    /* all members but cached, within out->size; false: it says nothing */
     bool       (*memory_used)(void *user, qsf_usage *out);
     /* of f, in the system's page cache */
     bool       (*cached)(void *user, qsf_file *f, uint64_t *bytes);

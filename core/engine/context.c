@@ -1,7 +1,9 @@
 /* The context's life: options, plan, memory.
  * SPDX-License-Identifier: MIT */
 #include "engine/context.h"
+
 #include "base/pieces.h"
+#include "base/sized.h"
 #include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
@@ -30,9 +32,10 @@ static qsf_status context_options(const qsf_model *m, const qsf_context_options 
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has a vocabulary only, no weights to run",
                         m->source->path);
     qsf_context_defaults(o);
-    QSF_OPTIONS_COPY(o, opts);
+    qsf_status st = QSF_TAKE(o, opts, qsf_context_options, err);
+    if (st) return st;
     *ctx_given = o->n_ctx != 0;
-    qsf_status st = qsf_layers_check(m->source, err);
+    st = qsf_layers_check(m->source, err);
     if (!st) st = qsf_context_check(o, err);
     if (!st) st = context_fill(&m->source->hp, o, err);
     if (st) return st;
@@ -53,11 +56,12 @@ qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *o
     qsf_kernels k;
     qsf_memory m;
     bool ctx_given = false;
-    *out = (qsf_plan){ 0 };
-    qsf_status st = context_options(model, opts, &o, &ctx_given, &k, err);
-    if (st) return st;
-    if (!(st = qsf_memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, out, err);
+    qsf_plan plan = { 0 };
+    qsf_status st = QSF_GIVE(out, &plan, err);
+    if (st || (st = context_options(model, opts, &o, &ctx_given, &k, err))) return st;
+    if (!(st = qsf_memory_init(&m, model, err))) st = qsf_plan_make(model, &o, ctx_given, &m, &plan, err);
     qsf_memory_done(&m, model);
+    (void)QSF_GIVE(out, &plan, NULL);
     return st;
 }
 
@@ -203,21 +207,25 @@ void qsf_context_free(qsf_context *c)
 qsf_model  *qsf_context_model(qsf_context *c) { return c->model; }
 uint32_t    qsf_context_batch(const qsf_context *c) { return c->o.n_batch; }
 const char *qsf_last_error(const qsf_context *c) { return c->error.text; }
-void        qsf_context_get_plan(const qsf_context *c, qsf_plan *out) { *out = c->plan; }
-
-void qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
+qsf_status  qsf_context_get_plan(const qsf_context *c, qsf_plan *out)
 {
-    *out = c->stats;
+    return QSF_GIVE(out, &c->plan, NULL);
+}
+
+qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
+{
+    qsf_stats s = c->stats;
     const qsf_fetch *l = &c->fetch;
-    out->bytes_read = l->bytes_read;
-    out->ns_wait_io = l->ns_wait;
-    out->ns_prepare = l->took.prepare;
-    out->ns_read = l->took.read;
-    out->ns_check = l->took.unit.check;
-    out->ns_decompress = l->took.unit.unpack;
+    s.bytes_read = l->bytes_read;
+    s.ns_wait_io = l->ns_wait;
+    s.ns_prepare = l->took.prepare;
+    s.ns_read = l->took.read;
+    s.ns_check = l->took.unit.check;
+    s.ns_decompress = l->took.unit.unpack;
     /* Seen: the computing thread did nothing else. */
-    const uint64_t all = out->ns_read + out->ns_prepare, seen = l->ns_wait + l->ns_own;
-    out->overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
+    const uint64_t all = s.ns_read + s.ns_prepare, seen = l->ns_wait + l->ns_own;
+    s.overlap = seen < all ? (float)((double)(all - seen) / (double)all) : 0;
+    return QSF_GIVE(out, &s, NULL);
 }
 void qsf_context_reset_stats(qsf_context *c)
 {

@@ -3,6 +3,7 @@
  *
  * Text repeats itself: names, code, what a question quotes.  A guess costs a search; that it was right, one pass over the weights says
  * for all guesses together (prompt lookup decoding, Saxena 2023). */
+#include "base/sized.h"
 #include "model/model.h"
 
 enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };       /* tokens that have to be the same, and that are enough */
@@ -33,9 +34,12 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
 
 uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most)
 {
-    qsf_context_options more = *o;
-    qsf_plan without, with;
-    if (o->early_exit > 0 || qsf_context_plan(m, o, &without, NULL)) return 0;          /* a batch of several rows takes no early exit */
+    qsf_context_options more;
+    qsf_plan without = { .size = sizeof without }, with = { .size = sizeof with };
+    qsf_context_defaults(&more);
+    if (QSF_TAKE(&more, o, qsf_context_options, NULL) ||
+        !QSF_SIZED_HAS(o, qsf_context_options, n_logits)) return 0;
+    if (more.early_exit > 0 || qsf_context_plan(m, o, &without, NULL)) return 0;          /* a batch of several rows takes no early exit */
     if (without.resident || without.kv_heavy) return 0;                                 /* what is dropped depends on batches */
     for (; most; most /= 2) {
         more.n_logits = 1 + most;
@@ -43,7 +47,7 @@ uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t mos
         /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody asked for and that stays long enough. */
         if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT || 2 * with.n_ctx < without.n_ctx)) continue;
         if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_slots < without.n_slots || with.kv_heavy) continue;
-        *o = more;
+        o->n_logits = more.n_logits;
         return most;
     }
     return 0;

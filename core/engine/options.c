@@ -1,64 +1,102 @@
-/* The list of a context's options.  A new option is a member of qsf_context_options and a row here.
+/* The list of a context's options.  A new option is a member of qsf_context_options and a row here;
+ * tools/make_options.py reads the rows too, for JavaScript and the documents.
  * SPDX-License-Identifier: MIT */
 #include "engine/options.h"
 
 #include "base/pool.h"
+#include "base/sized.h"
 
-#include <stddef.h>
-
-typedef enum option_member { OPTION_BOOL, OPTION_U32, OPTION_U64, OPTION_FLOAT, OPTION_ENUM, OPTION_WORD } option_member;
+typedef enum option_member { OPTION_BOOL, OPTION_U32, OPTION_MB, OPTION_FLOAT, OPTION_ENUM,
+                             OPTION_WORD } option_member;
 
 typedef struct option_row {
     qsf_option    option;
     size_t        at;
     option_member member;
-    double        scale; /* the member's value for 1 of the option's unit */
 } option_row;
 
-#define AT(member) offsetof(qsf_context_options, member)
-#define FLAG(name, member, value, help) { { name, QSF_OPTION_FLAG, 0, 1, value, NULL, "", help }, AT(member), OPTION_BOOL, 1 }
+/* Where nobody prints the list, such as in a WebAssembly module,
+ * its texts for people are left out. */
+#if defined(QSF_NO_OPTION_HELP)
+#  define OPTION_TEXTS(unit, help) "", ""
+#else
+#  define OPTION_TEXTS(unit, help) unit, help
+#endif
+#define ROW(name, kind, member, type, least, most, value, choices, unit, help) \
+    { { name, kind, least, most, value, choices, OPTION_TEXTS(unit, help) }, \
+      offsetof(qsf_context_options, member), type }
+#define FLAG(name, member, value, help) \
+    ROW(name, QSF_OPTION_FLAG, member, OPTION_BOOL, 0, 1, value, NULL, "", help)
 #define WHOLE(name, member, least, most, value, unit, help) \
-    { { name, QSF_OPTION_WHOLE, least, most, value, NULL, unit, help }, AT(member), OPTION_U32, 1 }
+    ROW(name, QSF_OPTION_WHOLE, member, OPTION_U32, least, most, value, NULL, unit, help)
+#define MEGABYTES(name, member, most, value, help) \
+    ROW(name, QSF_OPTION_NUMBER, member, OPTION_MB, 0, most, value, NULL, "MB", help)
 #define NUMBER(name, member, least, most, value, unit, help) \
-    { { name, QSF_OPTION_NUMBER, least, most, value, NULL, unit, help }, AT(member), OPTION_FLOAT, 1 }
+    ROW(name, QSF_OPTION_NUMBER, member, OPTION_FLOAT, least, most, value, NULL, unit, help)
 #define CHOICE(name, member, most, value, choices, help) \
-    { { name, QSF_OPTION_CHOICE, 0, most, value, choices, "", help }, AT(member), OPTION_ENUM, 1 }
+    ROW(name, QSF_OPTION_CHOICE, member, OPTION_ENUM, 0, most, value, choices, "", help)
+#define TEXT(name, member, help) \
+    ROW(name, QSF_OPTION_TEXT, member, OPTION_WORD, 0, 0, 0, NULL, "", help)
 
 enum { POSITIONS_MOST = 1 << 24, SINKS_MOST = 1 << 16, BATCH_MOST = 1 << 16, SEQS_MOST = 4096 };
 
+/* clang-format off */
 static const option_row option_rows[] = {
-    { { "ram-budget", QSF_OPTION_WHOLE, 0, 1e7, 0, NULL, "MB",
-        "memory to stay within; layers stream from the file where they do not fit; 0 for no limit" },
-      AT(ram_budget), OPTION_U64, 1e6 },
-    WHOLE("ctx-size", n_ctx, 0, POSITIONS_MOST, 0, "positions", "context length, 0 for the model's own up to 4096"),
+    MEGABYTES("ram-budget", ram_budget, 1e7, 0,
+        "memory to stay within; layers stream from the file where they do not fit; 0 for no limit"),
+    WHOLE("ctx-size", n_ctx, 0, POSITIONS_MOST, 0, "positions",
+        "context length, 0 for the model's own up to 4096"),
     WHOLE("batch-size", n_batch, 1, BATCH_MOST, 256, "rows", "prompt tokens computed at once"),
     WHOLE("threads", n_threads, 0, QSF_MAX_THREADS, 0, "", "threads, 0 for one a processor"),
     WHOLE("seqs", n_seqs, 1, SEQS_MOST, 4, "sequences", "most sequences alive at once"),
-    WHOLE("logits", n_logits, 0, BATCH_MOST, 0, "rows", "most rows of a batch that ask for logits, 0 for one a sequence"),
+    WHOLE("logits", n_logits, 0, BATCH_MOST, 0, "rows",
+        "most rows of a batch that ask for logits, 0 for one a sequence"),
     CHOICE("kv-type", kv_type, QSF_KV_Q4V2, QSF_KV_Q8, "f16|q8|f32|q4|q2|q8v4|q4v2",
-           "how keys and values are kept: bits of both, or of keys and of values"),
+        "how keys and values are kept: bits of both, or of keys and of values; docs/kv-cache.md says what "
+        "fewer cost"),
     FLAG("f32", f32, 0, "compute with floats throughout: slow, for comparing"),
-    { { "isa", QSF_OPTION_TEXT, 0, 0, 0, NULL, "", "instruction set, by name; else the best there is" }, AT(isa), OPTION_WORD, 1 },
+    TEXT("isa", isa,
+         "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, dotprod, i8mm; "
+         "else the best there is"),
     NUMBER("quality", quality, 0, 1, 1, "", "below 1 leaves out layers that the file calls less important"),
     CHOICE("head-topk", head, QSF_HEAD_CLUSTERS, QSF_HEAD_EXACT, "exact|screen|clusters",
-           "which logits are computed: all, or those that can be the largest"),
-    FLAG("check-every", check_every, 0, "checksums are compared whenever bytes are read again, not only the first time"),
+        "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), "
+        "clusters "
+        "(near ones, in files of qsf-convert --head-clusters)"),
+    FLAG("check-every", check_every, 0,
+        "compare checksums whenever bytes are read again, not only the first time"),
     WHOLE("kv-window", kv_window, 0, POSITIONS_MOST, 0, "positions",
-          "keep keys and values of the last positions and the first few only: the text may go on beyond the context"),
-    WHOLE("kv-sinks", kv_sinks, 0, SINKS_MOST, 4, "positions", "with kv-window: how many of the first positions are kept"),
+        "keep keys and values of the last N positions and the first few only: the text may go on beyond the "
+        "context; 0: all are kept"),
+    WHOLE("kv-sinks", kv_sinks, 0, SINKS_MOST, 4, "positions",
+        "with a window: how many of the first positions are kept"),
     WHOLE("kv-heavy", kv_heavy, 0, POSITIONS_MOST, 0, "positions",
-          "with kv-window: of what leaves the window, keep so many positions that drew the most attention"),
-    FLAG("kv-may-drop", kv_may_drop, 0, "where memory is short, a window may be chosen before the context is made shorter"),
+        "with a window: of what leaves it, keep N positions that drew the most attention"),
+    FLAG("kv-may-drop", kv_may_drop, 0,
+        "where memory is short, a window may be chosen before the context is made shorter"),
     NUMBER("early-exit", early_exit, 0, 1, 0, "",
-           "leave out layers from where a token's hidden state has settled: the cosine that says so; 0 for all layers"),
+        "let a token go on with the last two layers where its hidden state has settled: cosine F or more "
+        "(0.9 "
+        "to 0.99) over two layers; 0 is off"),
 };
-#undef AT
+/* clang-format on */
+#undef OPTION_TEXTS
+#undef ROW
 #undef FLAG
 #undef WHOLE
+#undef MEGABYTES
 #undef NUMBER
 #undef CHOICE
+#undef TEXT
 
 /* ---- a member's value as a number, in the option's unit ---- */
+
+static size_t option_bytes(option_member member)
+{
+    static const uint8_t bytes[] = { sizeof(bool), sizeof(uint32_t), sizeof(uint64_t), sizeof(float), sizeof(int),
+                                     sizeof(char *) };
+    return bytes[member];
+}
 
 static double option_get(const option_row *r, const qsf_context_options *o)
 {
@@ -66,7 +104,7 @@ static double option_get(const option_row *r, const qsf_context_options *o)
     switch (r->member) {
     case OPTION_BOOL:  return *(const bool *)at;
     case OPTION_U32:   return *(const uint32_t *)at;
-    case OPTION_U64:   return (double)*(const uint64_t *)at / r->scale;
+    case OPTION_MB:   return (double)*(const uint64_t *)at / 1e6;
     case OPTION_FLOAT: return (double)*(const float *)at;
     case OPTION_ENUM:  return *(const int *)at;
     case OPTION_WORD:  break;
@@ -80,17 +118,19 @@ static void option_put(const option_row *r, qsf_context_options *o, double value
     switch (r->member) {
     case OPTION_BOOL:  *(bool *)at = value != 0; break;
     case OPTION_U32:   *(uint32_t *)at = (uint32_t)value; break;
-    case OPTION_U64:   *(uint64_t *)at = (uint64_t)(value * r->scale); break;
+    case OPTION_MB:   *(uint64_t *)at = (uint64_t)ceil(value * 1e6); break; /* a little is not 0 */
     case OPTION_FLOAT: *(float *)at = (float)value; break;
     case OPTION_ENUM:  *(int *)at = (int)value; break;
     case OPTION_WORD:  *(const char **)at = NULL; break;
     }
 }
 
-void qsf_context_defaults(qsf_context_options *o)
+void qsf_context_defaults_of(qsf_context_options *o, size_t size)
 {
-    *o = (qsf_context_options){ .size = sizeof *o };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++) option_put(&option_rows[i], o, option_rows[i].option.value);
+    qsf_context_options d = { .size = sizeof d };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++)
+        option_put(&option_rows[i], &d, option_rows[i].option.value);
+    qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
 const qsf_option *qsf_context_option(size_t i)
@@ -102,12 +142,11 @@ const qsf_option *qsf_context_option(size_t i)
 
 static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_error *err)
 {
-    if (o->kind == QSF_OPTION_FLAG)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; possible are true and false", o->name, value);
-    if (o->kind == QSF_OPTION_CHOICE)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; possible are %s", o->name, value, o->choices);
-    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; possible is a %snumber from %g to %.0f", o->name, value,
-                    o->kind == QSF_OPTION_WHOLE ? "whole " : "", o->least, o->most);
+    const char *words = o->kind == QSF_OPTION_FLAG ? "true and false" : o->choices;
+    if (words)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s is \"%.80s\"; possible are %s", o->name, value, words);
+    return qsf_fail(err, QSF_E_ARGUMENT, "%s is %.80s; possible is a %snumber from %g to %.0f", o->name,
+                    value, o->kind == QSF_OPTION_WHOLE ? "whole " : "", o->least, o->most);
 }
 
 qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
@@ -117,7 +156,7 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
         const double value = option_get(&option_rows[i], o);
         char text[32];
         /* More memory than anybody has is no limit. */
-        if (option_rows[i].member == OPTION_U64 || option_rows[i].member == OPTION_WORD) continue;
+        if (option_rows[i].member == OPTION_MB || option_rows[i].member == OPTION_WORD) continue;
         if (value >= option->least && value <= option->most) continue;
         qsf_format(text, sizeof text, "%g", value);
         return option_refuse(option, text, err);
@@ -131,26 +170,35 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
 
 /* ---- by name ---- */
 
+static bool option_digit(char c) { return c >= '0' && c <= '9'; }
+
 /* Decimal digits with a fraction and an exponent; false: anything else. */
 static bool option_number(const char *text, double *out)
 {
     double value = 0;
     int exponent = 0, shift = 0;
-    bool digits = false, negative = *text == '-';
-    for (text += negative; *text >= '0' && *text <= '9'; text++, digits = true) value = value * 10 + (*text - '0');
-    if (*text == '.')
-        for (text++; *text >= '0' && *text <= '9'; text++, digits = true, shift--) value = value * 10 + (*text - '0');
+    bool digits = false, point = false;
+    const bool negative = *text == '-';
+    for (text += negative; option_digit(*text) || (*text == '.' && !point); text++) {
+        if (*text == '.') {
+            point = true;
+            continue;
+        }
+        value = value * 10 + (*text - '0');
+        shift -= point;
+        digits = true;
+    }
     if (digits && (*text == 'e' || *text == 'E')) {
         const bool down = *++text == '-';
         text += down || *text == '+';
-        if (*text < '0' || *text > '9') return false;
-        for (; *text >= '0' && *text <= '9'; text++) exponent = QSF_MIN(10 * exponent + (*text - '0'), 1000);
+        if (!option_digit(*text)) return false;
+        for (; option_digit(*text); text++) exponent = QSF_MIN(10 * exponent + (*text - '0'), 1000);
         if (down) exponent = -exponent;
     }
     if (!digits || *text) return false;
     value *= pow(10, exponent + shift);
     *out = negative ? -value : value;
-    return *out >= -DBL_MAX && *out <= DBL_MAX;
+    return value <= DBL_MAX;
 }
 
 /* The place of value among choices, "a|b|c"; -1: it is none of them. */
@@ -183,7 +231,7 @@ qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char 
     for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++) {
         const option_row *r = &option_rows[i];
         double number;
-        if (strcmp(r->option.name, name)) continue;
+        if (strcmp(r->option.name, name) || o->size < r->at + option_bytes(r->member)) continue;
         if (r->member == OPTION_WORD) {
             *(const char **)(void *)((uint8_t *)o + r->at) = value;
             return QSF_OK;
@@ -192,5 +240,5 @@ qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char 
         option_put(r, o, number);
         return QSF_OK;
     }
-    return qsf_fail(err, QSF_E_ARGUMENT, "no option of a context is called \"%.80s\"", name);
+    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
 }

@@ -5,7 +5,8 @@
 
 #include "base/base.h"
 
-/* Every member within its range.  QSF_E_ARGUMENT names the option, its value and what is possible. */
+/* Every member within its range.  QSF_E_ARGUMENT names the option,
+ * its value and what is possible. */
 qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 #include "engine/sampler.h"
 
 #include "base/pieces.h"
+#include "base/sized.h"
 
 typedef struct candidate { float p; int32_t id; } candidate;
 
@@ -17,10 +18,11 @@ struct qsf_sampler {
     uint64_t   rng;
 };
 
-void qsf_sampler_defaults(qsf_sampler_options *o)
+void qsf_sampler_defaults_of(qsf_sampler_options *o, size_t size)
 {
-    *o = (qsf_sampler_options){ .size = sizeof *o, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f,
-                                .repeat_penalty = 1, .repeat_last_n = 64 };
+    static const qsf_sampler_options d = { .size = sizeof d, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f,
+                                           .repeat_penalty = 1, .repeat_last_n = 64 };
+    qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
 enum { SAMPLER_PIECES = 3 };
@@ -49,7 +51,11 @@ qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sa
     if (!s) return QSF_E_MEMORY;
     s->platform = p;
     qsf_sampler_defaults(&s->o);
-    QSF_OPTIONS_COPY(&s->o, opts);
+    const qsf_status st = QSF_TAKE(&s->o, opts, qsf_sampler_options, err);
+    if (st) {
+        qsf_sampler_free(s);
+        return st;
+    }
     s->n_vocab = n_vocab;
     if (s->o.repeat_last_n > 1u << 20) {
         qsf_sampler_free(s);

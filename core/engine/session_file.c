@@ -264,13 +264,16 @@ static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int
     return st;
 }
 
-qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *from, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
+qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *from, int32_t *ids, size_t cap,
+                            size_t *n_ids, qsf_error *err)
 {
     session_in in = { from, c->model->source->crc32, 0, 0 };
     uint32_t n, crc;
     *n_ids = 0;
+    qsf_status st = qsf_custom_check(from, err);
+    if (st) return st;
     if (seq < 0 || (uint32_t)seq >= c->o.n_seqs) return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq, (unsigned)c->o.n_seqs);
-    qsf_status st = session_check(c, from, &n, &crc, err);
+    st = session_check(c, from, &n, &crc, err);
     if (st) return st;
     *n_ids = n;
     if (n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the session has %u tokens, there is room for %llu", (unsigned)n, (unsigned long long)cap);

@@ -7,6 +7,7 @@
  * layers keep state, the cut may go further back: then the next pass begins with the tokens that
  * the sequence has lost. */
 #include "base/host.h"
+#include "base/sized.h"
 #include "model/model.h"
 
 typedef enum turn_stage {
@@ -48,9 +49,10 @@ struct qsf_turn {
     size_t        n_held, cap_text;
 };
 
-void qsf_turn_defaults(qsf_turn_options *o)
+void qsf_turn_defaults_of(qsf_turn_options *o, size_t size)
 {
-    *o = (qsf_turn_options){ .size = sizeof *o, .max_tokens = -1 };
+    static const qsf_turn_options d = { .size = sizeof d, .max_tokens = -1 };
+    qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
 /* ---- memory ---- */
@@ -116,8 +118,8 @@ static qsf_status turn_stops(qsf_turn *t)
 
 qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *err)
 {
-    qsf_plan plan;
-    qsf_model_info info;
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_info info = { .size = sizeof info };
     qsf_model *m = qsf_context_model(c);
     *out = NULL;
     qsf_turn *t = qsf_alloc(m->platform, sizeof *t, "turn", err);
@@ -241,7 +243,7 @@ qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler
     t->state.n_prompt = n;
     t->state.n_kept = t->state.n_done = t->state.n_tokens = 0;
     qsf_turn_defaults(&t->o);
-    QSF_OPTIONS_COPY(&t->o, opts);
+    if ((st = QSF_TAKE(&t->o, opts, qsf_turn_options, &t->error))) return st;
     if ((st = turn_check(t, ids, n)) || (st = turn_stops(t)) || (st = turn_text_room(t))) return st;
     if ((st = turn_keep(t, ids, n))) return st;
     if (n - t->n_ids > qsf_seq_room(t->context, t->seq))
@@ -436,21 +438,11 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     return true;
 }
 
-/* What a caller that was compiled with a shorter struct knows of it. */
-static void turn_give(void *out, const void *from, size_t whole)
-{
-    size_t size;
-    memcpy(&size, out, sizeof size);
-    if (size <= sizeof size) return;
-    memcpy((char *)out + sizeof size, (const char *)from + sizeof size, QSF_MIN(size, whole) - sizeof size);
-}
-
 qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
 {
     qsf_turn_piece p = { .token = -1, .text = "" };
-    if (out->size < offsetof(qsf_turn_piece, cut) + sizeof p.cut)
-        return qsf_fail(&t->error, QSF_E_ARGUMENT, "a piece of %llu bytes; its size is to be set",
-                        (unsigned long long)out->size);
+    const qsf_status st = QSF_GIVE(out, &p, &t->error);     /* before a token is lost */
+    if (st) return st;
     if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was begun");
     if (t->stage == TURN_READY && t->o.max_tokens == 0) turn_over(t, QSF_TURN_MOST);
     if (t->stage != TURN_READY && t->stage != TURN_OVER) return QSF_PENDING;
@@ -459,17 +451,16 @@ qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
         p.end = t->state.end;
         p.cut = t->tail.len > 0;
     }
-    turn_give(out, &p, sizeof p);
-    return QSF_OK;
+    return QSF_GIVE(out, &p, &t->error);
 }
 
 /* ---- what a turn knows ---- */
 
 const qsf_error *qsf_turn_error(const qsf_turn *t) { return &t->error; }
 
-void qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out)
+qsf_status qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out)
 {
-    turn_give(out, &t->state, sizeof t->state);
+    return QSF_GIVE(out, &t->state, NULL);
 }
 
 const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n)

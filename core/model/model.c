@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "model/model.h"
 
+#include "base/sized.h"
+
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
 {
     (void)fmt;
@@ -14,7 +16,17 @@ void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...)
     m->log(m->log_user, level, line);
 }
 
-void qsf_model_defaults(qsf_model_options *o) { *o = (qsf_model_options){ .size = sizeof *o }; }
+void qsf_model_defaults_of(qsf_model_options *o, size_t size)
+{
+    static const qsf_model_options d = { .size = sizeof d };
+    qsf_sized_defaults(o, size, &d, sizeof d);
+}
+
+qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err)
+{
+    qsf_custom_file known;
+    return QSF_TAKE(&known, f, qsf_custom_file, err);
+}
 
 /* What the options say, or else the environment. */
 static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qsf_io *io, qsf_error *err)
@@ -43,12 +55,12 @@ static const char *own_text(const char *text) { return text[0] ? text : NULL; }
 
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
 {
-    qsf_status st;
     qsf_model_options o;
     const char *how;
     *out = NULL;
     qsf_model_defaults(&o);
-    QSF_OPTIONS_COPY(&o, opts);
+    qsf_status st = QSF_TAKE(&o, opts, qsf_model_options, err);
+    if (st || (st = qsf_custom_check(o.file, err))) return st;
     if (!path && !o.file) return qsf_fail(err, QSF_E_ARGUMENT, "no model path was given");
     const qsf_platform *p = o.platform ? o.platform : qsf_platform_native();
 
@@ -86,24 +98,27 @@ void qsf_model_close(qsf_model *m)
     qsf_dealloc(m->platform, m, sizeof *m);
 }
 
-void qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
+qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
 {
     const qsf_source *s = m->source;
     const qsf_hparams *h = &s->hp;
-    *out = (qsf_model_info){
+    const qsf_model_info info = {
         .arch = h->arch, .name = h->name, .format = s->format, .chat_template = s->vocab.chat_template,
         .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads,
         .head_dim = h->head_dim,
         .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
         .weight_bytes = s->weight_bytes,
     };
+    return QSF_GIVE(out, &info, NULL);
 }
 
-void qsf_model_get_usage(const qsf_model *m, qsf_usage *out)
+qsf_status qsf_model_get_usage(const qsf_model *m, qsf_usage *out)
 {
     const qsf_source *s = m->source;
-    qsf_host_memory_used(m->platform, out);
-    for (uint32_t i = 0; i < s->n_files; i++) out->cached += qsf_host_cached(s->io, s->files[i]);
+    qsf_usage used;
+    qsf_host_memory_used(m->platform, &used);
+    for (uint32_t i = 0; i < s->n_files; i++) used.cached += qsf_host_cached(s->io, s->files[i]);
+    return QSF_GIVE(out, &used, NULL);
 }
 
 /* ---- tokens ---- */

@@ -19,14 +19,9 @@ struct qsf_model {
     void          *log_user;
 };
 
-void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
+/* Whether a caller's file (NULL: none) has a size that its struct can have. */
+qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
 
-/* A caller's option struct may be shorter (older) than ours:
- * copies what is there over the defaults in *out. */
-#define QSF_OPTIONS_COPY(out, given)                                                                   \
-    do {                                                                                               \
-        if ((given) && (given)->size) memcpy((out), (given), QSF_MIN((given)->size, sizeof *(out)));   \
-        (out)->size = sizeof *(out);                                                                   \
-    } while (0)
+void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
 
 #endif

@@ -9,8 +9,8 @@ static double stats_rate(uint64_t tokens, uint64_t ns) { return ns ? (double)tok
 
 void qsf_print_stats(QSFEngine *e)
 {
-    qsf_stats s;
-    qsf_plan plan;
+    qsf_stats s = { .size = sizeof s };
+    qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_stats(qsf_engine_context(e), &s);
     qsf_context_get_plan(qsf_engine_context(e), &plan);
     fprintf(stderr, "memory   %.1f MB, context %u, %s\n", (double)plan.total / 1e6, (unsigned)plan.n_ctx,

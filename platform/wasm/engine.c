@@ -11,11 +11,6 @@
 
 #include <string.h>
 
-/* What JavaScript asks of a context: numbers only, in the order of js/engine.js. */
-typedef struct wasm_options {
-    double ram_budget, n_ctx, n_batch, n_threads, kv_type, kv_window, kv_sinks, kv_heavy, head, quality, early_exit, check_every, kv_may_drop;
-} wasm_options;
-
 static struct {
     qsf_model   *model;
     qsf_context *context;
@@ -90,29 +85,24 @@ static qsf_status context_new(const qsf_context_options *o)
     return st ? st : qsf_turn_new(session.context, 0, &session.turn, &session.error);
 }
 
-/* plan_only: makes the plan and nothing else. */
-WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int plan_only)
+/* asked: name, value, name, value, ... of options that qsf_context_option lists, each terminated; an empty name
+ * ends them.  plan_only: makes the plan and nothing else. */
+WASM_EXPORT("context_new") int wasm_context_new(const char *asked, int plan_only)
 {
     qsf_context_options o;
+    qsf_status st;
     qsf_context_defaults(&o);
-    o.ram_budget = (uint64_t)asked->ram_budget;
-    o.n_ctx = (uint32_t)asked->n_ctx;
-    if (asked->n_batch > 0) o.n_batch = (uint32_t)asked->n_batch;
-    o.n_threads = (uint32_t)asked->n_threads;
+    while (*asked) {
+        const char *name = asked, *value = name + strlen(name) + 1;
+        if ((st = qsf_context_set(&o, name, value, &session.error))) return st;
+        asked = value + strlen(value) + 1;
+    }
     o.n_seqs = 1;
-    o.kv_type = (qsf_kv_type)(int)asked->kv_type;
-    o.kv_window = (uint32_t)asked->kv_window;
-    o.kv_sinks = (uint32_t)asked->kv_sinks;
-    o.kv_heavy = (uint32_t)asked->kv_heavy;
-    o.kv_may_drop = asked->kv_may_drop > 0;
-    o.head = (qsf_head_mode)(int)asked->head;
-    o.quality = (float)asked->quality;
-    o.early_exit = (float)asked->early_exit;
-    o.check_every = asked->check_every > 0;
+    session.plan.size = sizeof session.plan;
     session.warnings[0] = 0;
     session.guesses = qsf_draft_room(session.model, &o, QSF_DRAFT_MOST);
-    const qsf_status st = plan_only ? qsf_context_plan(session.model, &o, &session.plan, &session.error)
-                                    : context_new(&o);
+    st = plan_only ? qsf_context_plan(session.model, &o, &session.plan, &session.error)
+                   : context_new(&o);
     if (st) return st;
     if (plan_only) qsf_plan_log(session.model, &session.plan, &o);
     else qsf_context_get_plan(session.context, &session.plan);
@@ -123,8 +113,8 @@ WASM_EXPORT("context_new") int wasm_context_new(const wasm_options *asked, int p
 
 WASM_EXPORT("text") const char *wasm_text(uint32_t which)
 {
-    qsf_model_info m;
-    qsf_stats s = { 0 };
+    qsf_model_info m = { .size = sizeof m };
+    qsf_stats s = { .size = sizeof s };
     qsf_model_get_info(session.model, &m);
     if (session.context) qsf_context_get_stats(session.context, &s);
     const char *const texts[] = { m.arch, m.name, m.format, m.chat_template, qsf_chat_template(session.model), s.isa, qsf_version() };
@@ -133,8 +123,8 @@ WASM_EXPORT("text") const char *wasm_text(uint32_t which)
 
 WASM_EXPORT("number") double wasm_number(uint32_t which)
 {
-    qsf_model_info m;
-    qsf_stats s = { 0 };
+    qsf_model_info m = { .size = sizeof m };
+    qsf_stats s = { .size = sizeof s };
     qsf_turn_state t = { .size = sizeof t };
     qsf_model_get_info(session.model, &m);
     if (session.context) qsf_context_get_stats(session.context, &s);
@@ -215,7 +205,7 @@ static qsf_status session_get(void *user, uint64_t at, void *dst, size_t len)
 }
 WASM_EXPORT("session_load") int wasm_session_load(double len)
 {
-    const qsf_custom_file from = { .length = (uint64_t)len, .read = session_get };
+    const qsf_custom_file from = { .size = sizeof from, .length = (uint64_t)len, .read = session_get };
     const size_t bytes = session.plan.n_ctx * sizeof(int32_t);
     int32_t *ids = wasm_mem_alloc(NULL, bytes);
     if (!ids) return qsf_fail(&session.error, QSF_E_MEMORY, "out of memory for a session's tokens");

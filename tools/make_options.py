@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Writes what follows from the list of a context's options, the rows of core/engine/options.c.
+SPDX-License-Identifier: MIT
+
+    python3 tools/make_options.py            writes the files below
+    python3 tools/make_options.py --check    says which of them are not what the list gives
+
+- js/context_options.js, from which js/options.js has the checks and the defaults of load();
+- in js/index.d.ts, for each member of LoadOptions that is an option of the list: its type, and the sentence
+  of its comment that begins with "Default" or "A whole number" or "A number";
+- in docs/wasm.md, the table of what load() takes.
+
+tools/make_api.py puts the list into docs/api.md.
+"""
+import ast
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LIST = ROOT / "core" / "engine" / "options.c"
+SCRIPT, TYPES = ROOT / "js" / "context_options.js", ROOT / "js" / "index.d.ts"
+PROGRAM, PAGE = ROOT / "js" / "cli.js", ROOT / "docs" / "wasm.md"
+
+# What load() calls them.
+NAMES = {
+    "ram-budget": "memory",
+    "threads": "threads",
+    "ctx-size": "contextLength",
+    "batch-size": "batch",
+    "kv-type": "kv",
+    "kv-window": "kvWindow",
+    "kv-sinks": "kvSinks",
+    "kv-heavy": "kvHeavy",
+    "kv-may-drop": "kvMayDrop",
+    "head-topk": "head",
+    "quality": "quality",
+    "early-exit": "earlyExit",
+}
+# One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
+# load() has a word for the last one.
+NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every"}
+
+
+class Option:
+    """A row: kind is "flag", "whole", "number", "choice" or "text"."""
+
+    def __init__(self, kind, name, least, most, value, choices, unit, text):
+        self.kind, self.name, self.unit, self.help = kind, name, unit, text
+        self.least, self.most, self.value, self.choices = least, most, value, choices
+
+
+def arguments(text):
+    """What stands between commas, with the pieces of a C string put together."""
+    parts = re.findall(r'((?:"(?:[^"\\]|\\.)*"\s*)+|[^,"]+)(?:,|$)', text)
+    texts = [re.findall(r'"(?:[^"\\]|\\.)*"', p) for p in parts]
+    return ["".join(map(ast.literal_eval, t)) if t else p.strip() for t, p in zip(texts, parts)]
+
+
+def constants():
+    """The numbers that rows name."""
+    known = {"NULL": None}
+    for path in (LIST, ROOT / "core" / "base" / "pool.h", ROOT / "include" / "qsf.h"):
+        said = re.findall(r"\b([A-Z][A-Z0-9_]+)\s*=\s*(\d+(?: << \d+)?)\s*[,} ]", path.read_text())
+        for name, value in said:
+            left, _, right = value.partition(" << ")
+            known[name] = int(left) << int(right or 0)
+    return known
+
+
+def number(text, known):
+    return known[text] if text in known else float(text) if "e" in text or "." in text else int(text)
+
+
+def options():
+    """The rows of the list, in order."""
+    text, known = LIST.read_text(), constants()
+    text = text[text.index("option_rows[] = {") :]
+    text = text[: text.index("\n};")]
+    found = []
+    for kind, inside in re.findall(r"^    ([A-Z]+)\((.*?)\),$", text, re.M | re.S):
+        a = arguments(" ".join(inside.split("\n")))
+        n = [number(x, known) if x in known or re.fullmatch(r"\d[\w.]*", x) else x for x in a]
+        if kind == "FLAG":
+            row = Option("flag", a[0], 0, 1, n[2], None, "", a[3])
+        elif kind == "WHOLE":
+            row = Option("whole", a[0], n[2], n[3], n[4], None, a[5], a[6])
+        elif kind == "MEGABYTES":
+            row = Option("number", a[0], 0, n[2], n[3], None, "MB", a[4])
+        elif kind == "NUMBER":
+            row = Option("number", a[0], n[2], n[3], n[4], None, a[5], a[6])
+        elif kind == "CHOICE":
+            row = Option("choice", a[0], 0, n[2], n[3], a[4].split("|"), "", a[5])
+            if row.most + 1 != len(row.choices):
+                sys.exit(f"{LIST}: {a[0]} has {len(row.choices)} words and a range of {row.most + 1}")
+        elif kind == "TEXT":
+            row = Option("text", a[0], 0, 0, 0, None, "", a[2])
+        else:
+            sys.exit(f"{LIST}: a row {kind} is unknown to {pathlib.Path(__file__).name}")
+        found.append(row)
+    wrong = {o.name for o in found} ^ (NAMES.keys() | NOT_LOADED)
+    if wrong:
+        sys.exit(f"{', '.join(sorted(wrong))}: NAMES or NOT_LOADED of {__file__} are not those of {LIST}")
+    return found
+
+
+def plain(value):
+    """10000000, 0.5"""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def default(o):
+    """The default as JavaScript writes it."""
+    if o.kind == "choice":
+        return f"'{o.choices[int(o.value)]}'"
+    return ("true" if o.value else "false") if o.kind == "flag" else plain(o.value)
+
+
+def script(found):
+    lines = []
+    for o in found:
+        if o.name not in NAMES:
+            continue
+        inside = f"words: [{', '.join(repr(c) for c in o.choices)}], " if o.choices else ""
+        if o.kind in ("whole", "number"):
+            inside = f"least: {plain(o.least)}, most: {plain(o.most)}, "
+        row = f"{{name: '{o.name}', kind: '{o.kind}', {inside}value: {default(o)}}}"
+        lines.append(f"  {NAMES[o.name]}: {row},\n")
+    return ("/* What load() may be asked of a context, by the names that it and the engine use.\n"
+            " * tools/make_options.py makes it from core/engine/options.c: change that file, not this one.\n"
+            " * SPDX-License-Identifier: MIT */\n"
+            "export const CONTEXT = {\n" + "".join(lines) + "};\n")
+
+
+def sentence(o):
+    """What a comment of index.d.ts says of the values."""
+    if o.kind in ("choice", "flag"):
+        return f"Default {default(o)}."
+    number_ = "A whole number" if o.kind == "whole" else "A number"
+    return f"{number_} from {plain(o.least)} to {plain(o.most)}; default {default(o)}."
+
+
+def types(found, text):
+    """index.d.ts with the members' types and sentences."""
+    begin = text.index("export interface LoadOptions {")
+    end = text.index("\n}", begin)
+    inside = text[begin:end]
+    for o in found:
+        if o.name not in NAMES:
+            continue
+        type_ = {"whole": "number", "number": "number", "flag": "boolean"}.get(o.kind)
+        type_ = type_ or " | ".join(f"'{c}'" for c in o.choices)
+        member = re.search(rf"  /\*\*((?:(?!\*/).)*)\*/\n  {NAMES[o.name]}\?: [^;]*;", inside, re.S)
+        if not member:
+            sys.exit(f"{TYPES}: LoadOptions has no member {NAMES[o.name]} with a comment")
+        said = r"(?:A(?: whole)? number from \S+ to \S+; default|Default) (?:'\w+'|[\w.]*\w)\."
+        comment, n = re.subn(said, sentence(o), member[1])
+        if n != 1:
+            sys.exit(f"{TYPES}: the comment of {NAMES[o.name]} needs the sentence: {sentence(o)}")
+        made = f"  /**{comment}*/\n  {NAMES[o.name]}?: {type_};"
+        inside = inside[: member.start()] + made + inside[member.end() :]
+    return text[:begin] + inside + text[end:]
+
+
+def table(found):
+    """The list as Markdown."""
+    rows = ["| option | values | default | |", "|---|---|---|---|"]
+    for o in found:
+        values = {"flag": "`true`, `false`", "text": "a name"}.get(o.kind)
+        if o.kind == "choice":
+            values = ", ".join(f"`{c}`" for c in o.choices)
+        elif not values:
+            values = f"{plain(o.least)} to {plain(o.most)}{' ' + o.unit if o.unit else ''}"
+        value = default(o).strip("'") if o.kind != "text" else ""
+        rows.append(f"| `{o.name}` | {values} | {value} | {o.help} |")
+    return "\n".join(rows)
+
+
+def loaded(found, text):
+    """docs/wasm.md with its table."""
+    given = dict((b, f"`--{a}`") for a, b in re.findall(r"'?([\w-]+)'?: '(\w+)'", PROGRAM.read_text()))
+    rows = ["| `load()`, `estimate()` | values | default | `npx qsf` | `qsf_context_option` |"]
+    rows.append("|---|---|---|---|---|")
+    for o in found:
+        if o.name not in NAMES:
+            continue
+        if o.choices:
+            values = " ".join(o.choices)
+        else:
+            values = f"{plain(o.least)} to {plain(o.most)}" if o.kind in ("whole", "number") else ""
+        name = NAMES[o.name]
+        rows.append(f"| `{name}` | {values or 'true, false'}{' MB' if o.unit == 'MB' else ''} | "
+                    f"{default(o)} | {given.get(name, '')} | `{o.name}` |")
+    rows.append("| `check` | first every | 'first' | `--check` | `check-every` |")
+    begin = text.index("| `load()`, `estimate()` |")
+    return text[:begin] + "\n".join(rows) + text[text.index("\n\n", begin) :]
+
+
+def main():
+    found = options()
+    made = {SCRIPT: script(found)}
+    made[TYPES] = types(found, TYPES.read_text())
+    made[PAGE] = loaded(found, PAGE.read_text())
+    for path, text in made.items():
+        if path.exists() and path.read_text() == text:
+            continue
+        if sys.argv[1:] == ["--check"]:
+            name = path.relative_to(ROOT)
+            sys.exit(f"{name} is not what the list of options says: run python3 tools/make_options.py")
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
