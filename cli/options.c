@@ -149,9 +149,13 @@ static bool refuse_choice(const char *name, const char *choices, const char *val
 }
 
 /* NULL, where a flag stands alone, is true. */
-static bool flag_value(const char *value) { return !value || (strcmp(value, "0") && strcmp(value, "false") && *value); }
+static bool flag_value(const char *value)
+{
+    return !value || (strcmp(value, "0") && strcmp(value, "false") && *value);
+}
 
-static bool option_set_context(const option *o, qsf_context_options *into, const char *name, const char *value)
+static bool option_set_context(const option *o, qsf_context_options *into, const char *name,
+                               const char *value)
 {
     const qsf_option *listed = option_of_context(o);
     if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
@@ -224,7 +228,8 @@ static bool options_environment(const option *table, size_t n, const char *prefi
     return true;
 }
 
-bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv, option_list *rest)
+bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv,
+                   option_list *rest)
 {
     bool only_rest = false;
     rest->n = 0;
@@ -243,7 +248,8 @@ bool options_parse(const option *table, size_t n, const char *prefix, void *into
             rest->items[rest->n++] = word;
             continue;
         }
-        /* "--name=value" and "--name value"; negative numbers are values because they follow a name. */
+        /* "--name=value" and "--name value"; negative numbers are values because
+         * they follow a name. */
         const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
         const size_t len = equals ? (size_t)(equals - word) : strlen(word);
         const option *o = option_find(table, n, word, len);
@@ -306,8 +312,8 @@ static void help_text(const option *o, const char *variable, char *out, size_t c
         snprintf(number, sizeof number, "%.7g", listed->value);
         value = number;
     }
-    snprintf(out, cap, "%s%s%s%s%s%s [%s]", help, more ? "; " : "", more ? more : "", value ? " (default " : "",
-             value ? value : "", value ? ")" : "", variable);
+    snprintf(out, cap, "%s%s%s%s%s%s [%s]", help, more ? "; " : "", more ? more : "",
+             value ? " (default " : "", value ? value : "", value ? ")" : "", variable);
 }
 
 void options_help(const option *table, size_t n, const char *prefix, FILE *out)

@@ -17,8 +17,9 @@ typedef enum option_kind {
     OPTION_INT,        /* long long, within min .. max */
     OPTION_NUMBER,     /* double, within min .. max */
     OPTION_CHOICE,     /* const char *, one of the words in choices, "a|b|c" */
-    OPTION_CONTEXT     /* qsf_context_options: the context's option of this long name.  Its kind, range, default and
-                        * help are in the library's list (qsf_context_option) */
+    /* qsf_context_options: the context's option of this long name.  Its kind, range, default and
+     * help are in the library's list (qsf_context_option) */
+    OPTION_CONTEXT
 } option_kind;
 
 enum { OPTION_LIST_MAX = 64 };
@@ -36,11 +37,14 @@ typedef struct option {
 } option;
 #define OPTION_OF_CONTEXT(names, at, more) { OPTION_CONTEXT, names, NULL, at, 0, 0, NULL, more, NULL }
 
-/* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into *into.  Words that are no option go to
- * rest.  An error is printed to stderr with the nearest name; false then. */
-bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv, option_list *rest);
+/* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into
+ * *into.  Words that are no option go to rest.  An error is printed to stderr with the nearest
+ * name; false then. */
+bool options_parse(const option *table, size_t n, const char *prefix, void *into, int argc, char **argv,
+                   option_list *rest);
 void options_help(const option *table, size_t n, const char *prefix, FILE *out);
-/* The word for a value of a context's option that is a choice: "q8" of "kv-type".  Its first len bytes. */
+/* The word for a value of a context's option that is a choice: "q8" of "kv-type".
+ * Its first len bytes. */
 const char *option_word(const char *context_option, int value, size_t *len);
 /* Lines of "--name" for shell completion. */
 void options_names(const option *table, size_t n, FILE *out);

@@ -10,37 +10,61 @@
 
 static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
-    { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL, "QSF or GGUF file; may also stand alone on the command line", NULL },
+    { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
+      "QSF or GGUF file; may also stand alone on the command line", NULL },
     { OPTION_TEXT, "-p --prompt", "TEXT", AT(prompt), 0, 0, NULL, "the prompt", NULL },
-    { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL, "read the prompt from a file, - for standard input", NULL },
+    { OPTION_TEXT, "-f --file", "FILE", AT(file), 0, 0, NULL,
+      "read the prompt from a file, - for standard input", NULL },
     { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "the prompt as token ids", NULL },
-    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL, "system message of the conversation", NULL },
-    { OPTION_FLAG, "-i -cnv --interactive", NULL, AT(interactive), 0, 0, NULL, "chat; also what happens without a prompt on a terminal", NULL },
-    { OPTION_TEXT, "--session", "FILE", AT(session), 0, 0, NULL, "go on with what the file kept of the last run, where the prompt begins alike, and keep this one's in it", NULL },
-    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL, "complete the text as it is, without the model's chat template", NULL },
-    { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL, "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, plain", "the model's own" },
+    { OPTION_TEXT, "-sys --system", "TEXT", AT(system), 0, 0, NULL,
+      "system message of the conversation", NULL },
+    { OPTION_FLAG, "-i -cnv --interactive", NULL, AT(interactive), 0, 0, NULL,
+      "chat; also what happens without a prompt on a terminal", NULL },
+    { OPTION_TEXT, "--session", "FILE", AT(session), 0, 0, NULL,
+      "go on with what the file kept of the last run, where the prompt begins alike, and keep this one's in "
+      "it", NULL },
+    { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL,
+      "complete the text as it is, without the model's chat template", NULL },
+    { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL,
+      "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, "
+      "plain", "the model's own" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
-    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL, "most tokens to generate, -1 for no limit", "256" },
-    { OPTION_NUMBER, "--temp --temperature", "F", AT(temperature), 0, 1000, NULL, "sampling temperature, 0 takes the likeliest token", "0.7" },
+    { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
+      "most tokens to generate, -1 for no limit", "256" },
+    { OPTION_NUMBER, "--temp --temperature", "F", AT(temperature), 0, 1000, NULL,
+      "sampling temperature, 0 takes the likeliest token", "0.7" },
     { OPTION_INT, "--top-k", "N", AT(top_k), 0, 1e9, NULL, "sample among the N likeliest, 0 for all", "40" },
-    { OPTION_NUMBER, "--top-p", "F", AT(top_p), 0, 1, NULL, "sample among the likeliest with this probability together", "0.9" },
-    { OPTION_NUMBER, "--min-p", "F", AT(min_p), 0, 1, NULL, "leave out tokens less likely than this share of the likeliest", "0" },
-    { OPTION_NUMBER, "--repeat-penalty", "F", AT(repeat_penalty), 0.01, 100, NULL, "make recent tokens less likely", "1" },
-    { OPTION_INT, "--repeat-last-n", "N", AT(repeat_last_n), 0, 1048576, NULL, "how many recent tokens the penalties see", "64" },
-    { OPTION_NUMBER, "--frequency-penalty", "F", AT(frequency_penalty), -100, 100, NULL, "penalty for each recent occurrence", "0" },
-    { OPTION_NUMBER, "--presence-penalty", "F", AT(presence_penalty), -100, 100, NULL, "penalty for having occurred", "0" },
-    { OPTION_INT, "-s --seed", "N", AT(seed), 0, 9e15, NULL, "seed of the sampling, 0 for a new one each time", "0" },
-    { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL, "end the answer before this text; may be given again", NULL },
-    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL, "go on after tokens that end a text", NULL },
+    { OPTION_NUMBER, "--top-p", "F", AT(top_p), 0, 1, NULL,
+      "sample among the likeliest with this probability together", "0.9" },
+    { OPTION_NUMBER, "--min-p", "F", AT(min_p), 0, 1, NULL,
+      "leave out tokens less likely than this share of the likeliest", "0" },
+    { OPTION_NUMBER, "--repeat-penalty", "F", AT(repeat_penalty), 0.01, 100, NULL,
+      "make recent tokens less likely", "1" },
+    { OPTION_INT, "--repeat-last-n", "N", AT(repeat_last_n), 0, 1048576, NULL,
+      "how many recent tokens the penalties see", "64" },
+    { OPTION_NUMBER, "--frequency-penalty", "F", AT(frequency_penalty), -100, 100, NULL,
+      "penalty for each recent occurrence", "0" },
+    { OPTION_NUMBER, "--presence-penalty", "F", AT(presence_penalty), -100, 100, NULL,
+      "penalty for having occurred", "0" },
+    { OPTION_INT, "-s --seed", "N", AT(seed), 0, 9e15, NULL,
+      "seed of the sampling, 0 for a new one each time", "0" },
+    { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL,
+      "end the answer before this text; may be given again", NULL },
+    { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
+      "go on after tokens that end a text", NULL },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
     CONTEXT("-t --threads", NULL),
     CONTEXT("-c --ctx-size", NULL),
     CONTEXT("-b --batch-size", NULL),
     CONTEXT("--ram-budget", NULL),
-    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL, "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner", "7 where layers stream, else 0" },
-    { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL, "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget", NULL },
+    { OPTION_INT, "--draft", "N", AT(draft), -1, QSF_DRAFT_MOST, NULL,
+      "most tokens to guess from what stood there before and to check in one pass: the same answer, sooner",
+      "7 where layers stream, else 0" },
+    { OPTION_TEXT, "--draft-model", "FILE", AT(draft_model), 0, 0, NULL,
+      "a small model of the same vocabulary that makes the guesses; it stays in memory, within the budget",
+      NULL },
     CONTEXT("-ctk --kv --kv-type", NULL),
     CONTEXT("--kv-window", NULL),
     CONTEXT("--kv-sinks", NULL),
@@ -50,26 +74,41 @@ static const option run_options[] = {
     CONTEXT("--early-exit", "no guesses then, but for --draft N"),
     CONTEXT("--isa", NULL),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
-      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap", "auto" },
-    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every", "when the checksum of what streams is compared: when it is first read, or every time that it is read again", "first" },
+      "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "
+      "memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap",
+      "auto" },
+    { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
+      "when the checksum of what streams is compared: when it is first read, or every time that it is read "
+      "again", "first" },
     CONTEXT("--f32", NULL),
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
-    { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL, "perplexity over a text, in windows of the context length", NULL },
+    { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
+      "perplexity over a text, in windows of the context length", NULL },
     { OPTION_INT, "--chunks", "N", AT(chunks), 0, 1e9, NULL, "only the first N windows", "all" },
-    { OPTION_TEXT, "--kl-base", "FILE", AT(kl_base), 0, 0, NULL, "with --perplexity: write the logits for --kl", NULL },
-    { OPTION_TEXT, "--kl", "FILE", AT(kl), 0, 0, NULL, "with --perplexity: compare with the logits of another model", NULL },
-    { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL, "read text from standard input, print its token ids as JSON", NULL },
-    { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL, "with --tokenize: with the tokens that begin and end a text", NULL },
-    { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL, "with --tokenize: control tokens written in the text become tokens", NULL },
-    { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL, "read token ids, print their text", NULL },
-    { OPTION_FLAG, "--logits", NULL, AT(logits), 0, 0, NULL, "print the logits after the prompt as JSON", NULL },
-    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "results as JSON: the answer's token ids, the figures of --bench", NULL },
+    { OPTION_TEXT, "--kl-base", "FILE", AT(kl_base), 0, 0, NULL,
+      "with --perplexity: write the logits for --kl", NULL },
+    { OPTION_TEXT, "--kl", "FILE", AT(kl), 0, 0, NULL,
+      "with --perplexity: compare with the logits of another model", NULL },
+    { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL,
+      "read text from standard input, print its token ids as JSON", NULL },
+    { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL,
+      "with --tokenize: with the tokens that begin and end a text", NULL },
+    { OPTION_FLAG, "--parse-special", NULL, AT(parse_special), 0, 0, NULL,
+      "with --tokenize: control tokens written in the text become tokens", NULL },
+    { OPTION_FLAG, "--detokenize", NULL, AT(detokenize), 0, 0, NULL,
+      "read token ids, print their text", NULL },
+    { OPTION_FLAG, "--logits", NULL, AT(logits), 0, 0, NULL,
+      "print the logits after the prompt as JSON", NULL },
+    { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL,
+      "results as JSON: the answer's token ids, the figures of --bench", NULL },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
-    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL, "memory map, kernels chosen, times by part", NULL },
-    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL, "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
+      "memory map, kernels chosen, times by part", NULL },
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
+      "print all option names, for shell completion", NULL },
     { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
     { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
 };
@@ -84,8 +123,10 @@ static void print_help(void)
            "  qsf-run model.gguf                             chat\n"
            "  qsf-run model.qsf --ram-budget 200 -p \"...\"    inside 200 MB\n"
            "  qsf-run model.qsf --raw -p \"Once upon a time\"  completion\n\n"
-           "Usage: qsf-run [options] MODEL.  Each option can also be set by the environment variable in brackets.\n"
-           "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, 130 interrupted.\n");
+           "Usage: qsf-run [options] MODEL.  Each option can also be set by the environment variable "
+           "in brackets.\n"
+           "Exit codes: 0 ok, 1 failed, 2 usage, 3 bad model, 4 memory, 5 input or output, "
+           "130 interrupted.\n");
     options_help(run_options, N_RUN_OPTIONS, "QSF_", stdout);
 }
 
@@ -105,7 +146,8 @@ static int run_mode(const run_settings *set)
     else if (set->bench) code = run_bench(&s);
     else {
         const bool chat = set->interactive || (!prompt && !set->file && !set->ids && terminal_is(stdin));
-        if (!prompt && !set->ids && (set->file || !chat) && !(prompt = owned = read_whole(set->file ? set->file : "-", &len))) {
+        if (!prompt && !set->ids && (set->file || !chat)
+            && !(prompt = owned = read_whole(set->file ? set->file : "-", &len))) {
             code = EXIT_IO;
             goto done;
         }
@@ -124,7 +166,8 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1, .repeat_last_n = 64,
+        .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1,
+        .repeat_last_n = 64,
         .draft = -1, .check = "first", .io = "auto",
     };
     option_list rest;

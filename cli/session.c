@@ -20,10 +20,12 @@ static int fail(run_session *s, qsf_status st, const char *text)
 
 qsf_io io_named(const char *name)
 {
-    return !strcmp(name, "uring") ? QSF_IO_URING : !strcmp(name, "pread") ? QSF_IO_PREAD : !strcmp(name, "mmap") ? QSF_IO_MMAP : QSF_IO_AUTO;
+    return !strcmp(name, "uring") ? QSF_IO_URING : !strcmp(name, "pread") ? QSF_IO_PREAD
+        : !strcmp(name, "mmap") ? QSF_IO_MMAP : QSF_IO_AUTO;
 }
 
-/* Which template the session's text goes through: none for --raw, for models without one and for --ids. */
+/* Which template the session's text goes through: none for --raw,
+ * for models without one and for --ids. */
 static int choose_template(run_session *s)
 {
     const run_settings *set = s->set;
@@ -44,12 +46,15 @@ static int choose_template(run_session *s)
     }
     s->template_name = qsf_chat_template(s->model);
     if (!s->template_name && info.chat_template)
-        fprintf(stderr, "%swarning:%s the model's chat template is unknown: text is completed as it is (--template NAME chooses one, --raw says that this is meant)\n",
-                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
+        fprintf(stderr,
+                "%swarning:%s the model's chat template is unknown: text is completed as it is (--template "
+                "NAME chooses one, --raw says that this is meant)\n", colour(stderr, "\033[33m"),
+                colour(stderr, "\033[0m"));
     return EXIT_OK;
 }
 
-/* Guesses a pass, with room for their logits in *co: as many as the settings say; else only where layers stream. */
+/* Guesses a pass, with room for their logits in *co: as many as the settings say;
+ * else only where layers stream. */
 static uint32_t session_draft(run_session *s, qsf_context_options *co)
 {
     const long long draft = s->set->draft;
@@ -217,7 +222,8 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
             const int shown = end - begin < 40 ? (int)(end - begin) : 40;
             const char *quote = shown ? "\"" : "";
             snprintf(why, sizeof why, "%s: number %zu is %s%s%.*s%s; it takes token ids from 0 to %u with "
-                     "commas between them", what, *n + 1, shown ? "" : "missing", quote, shown, text + begin, quote,
+                     "commas between them", what, *n + 1, shown ? "" : "missing", quote, shown,
+                     text + begin, quote,
                      (unsigned)info.n_vocab - 1);
             break;
         }
@@ -235,14 +241,16 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids)
 {
     size_t cap = 256;
-    for (size_t i = 0; i < n; i++) cap += strlen(msgs[i].content) + 64;     /* a guess that is seldom too small */
+    /* a guess that is seldom too small */
+    for (size_t i = 0; i < n; i++) cap += strlen(msgs[i].content) + 64;
     for (;; cap = *n_ids) {
         int32_t *ids = malloc(cap * sizeof *ids);
         if (!ids) {
             fail(s, QSF_E_MEMORY, "out of memory for the conversation");
             return NULL;
         }
-        if (!qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error)) return ids;
+        if (!qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error))
+            return ids;
         free(ids);
         if (*n_ids <= cap) return NULL;
     }
@@ -251,7 +259,8 @@ int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t 
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 {
     if (s->set->ids) return session_ids(s, s->set->ids, strlen(s->set->ids), "--ids", n);
-    if (!s->template_name) return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
+    if (!s->template_name)
+        return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
     if (!session_is_message(s, text, len)) return NULL;
     qsf_message msgs[2];
     size_t n_msgs = 0;

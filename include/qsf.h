@@ -1,21 +1,21 @@
 /* The public interface of libqsf: language models from QSF and GGUF files, inside a memory budget.
  * SPDX-License-Identifier: MIT
  *
- * The file has two layers.  The last section is the short interface (qsf_load, qsf_generate, ...): one
- * engine with one conversation.  It is written with the sections before it, the real interface: model,
- * context, sequences, batches, steps.
+ * The file has two layers.  The last section is the short interface (qsf_load, qsf_generate, ...):
+ * one engine with one conversation.  It is written with the sections before it, the real interface:
+ * model, context, sequences, batches, steps.
  *
- * Threads: several contexts, on several threads, may share one model.  Everything else belongs to one
- * caller at a time.
+ * Threads: several contexts, on several threads, may share one model.  Everything else belongs to
+ * one caller at a time.
  *
- * Structs that may grow begin with `size`, which is sizeof the struct in the caller's version of this file.
- * The `_defaults` functions set it in options; in results the caller sets it:
- * qsf_plan plan = { .size = sizeof plan };  The library reads and writes no more than that, so that programs
- * and libraries of different versions go together.  A size that no struct has, such as 0, is
- * QSF_E_ARGUMENT.
+ * Structs that may grow begin with `size`, which is sizeof the struct in the caller's version of
+ * this file.  The `_defaults` functions set it in options; in results the caller sets it:
+ * qsf_plan plan = { .size = sizeof plan };  The library reads and writes no more than that, so that
+ * programs and libraries of different versions go together.  A size that no struct has, such as 0,
+ * is QSF_E_ARGUMENT.
  *
- * Text is UTF-8.  The library never ends the program and keeps no global state; it prints nothing, except
- * in qsf_print_stats.  docs/api.md is made from this file. */
+ * Text is UTF-8.  The library never ends the program and keeps no global state; it prints nothing,
+ * except in qsf_print_stats.  docs/api.md is made from this file. */
 #ifndef QSF_H
 #define QSF_H
 
@@ -44,7 +44,7 @@ extern "C" {
 #define QSF_VERSION_PATCH 0
 #define QSF_VERSION "0.1.0"
 
-/* ---- status -------------------------------------------------------------------------------------------- */
+/* ---- status ---------------------------------------------------------------------------------- */
 
 /* The status codes.  This one list makes the enum, the names and the texts.  Released numbers never
  * change. */
@@ -68,8 +68,8 @@ typedef enum qsf_status {
 #undef X
 } qsf_status;
 
-/* An error in words: what failed, where, and what to do.  Every function that takes a qsf_error fills it
- * when it fails.  NULL is allowed. */
+/* An error in words: what failed, where, and what to do.  Every function that takes a qsf_error
+ * fills it when it fails.  NULL is allowed. */
 typedef struct qsf_error {
     qsf_status status;
     char       text[400];   /* one line, always terminated */
@@ -80,25 +80,25 @@ QSF_API const char *qsf_version(void);
 QSF_API const char *qsf_status_name(qsf_status st);   /* "QSF_E_IO" */
 QSF_API const char *qsf_status_text(qsf_status st);   /* "reading or writing failed" */
 
-/* ---- the host ------------------------------------------------------------------------------------------ */
+/* ---- the host -------------------------------------------------------------------------------- */
 
 /* The table of functions through which the library reaches the system.  It is declared in
  * core/base/platform.h, which is installed as qsf_platform.h. */
 typedef struct qsf_platform qsf_platform;
 
-/* The table for Linux, macOS or Windows: files, threads, clock and memory.  It is constant and never
- * freed. */
+/* The table for Linux, macOS or Windows: files, threads, clock and memory.  It is constant
+ * and never freed. */
 QSF_API const qsf_platform *qsf_platform_native(void);
 
 /* How model files are read.
  *
- * QSF_IO_AUTO    io_uring, or threads where the system has no io_uring.  A file whose layers stream is
- *                read past the system's page cache if it is larger than half of the free memory,
+ * QSF_IO_AUTO    io_uring, or threads where the system has no io_uring.  A file whose layers stream
+ *                is read past the system's page cache if it is larger than half of the free memory,
  *                because the cache could not hold it
- * QSF_IO_URING, QSF_IO_PREAD   io_uring, or threads that call pread.  Wherever layers stream the file is
- *                read past the page cache, unless the file system refuses
- * QSF_IO_MMAP    through a mapping of the file, which the kernel copies from, so that a file that is cut
- *                is an error and not a signal */
+ * QSF_IO_URING, QSF_IO_PREAD   io_uring, or threads that call pread.  Wherever layers stream the
+ *                file is read past the page cache, unless the file system refuses
+ * QSF_IO_MMAP    through a mapping of the file, which the kernel copies from, so that a file that
+ *                is cut is an error and not a signal */
 typedef enum qsf_io { QSF_IO_AUTO = 0, QSF_IO_URING = 1, QSF_IO_PREAD = 2, QSF_IO_MMAP = 3 } qsf_io;
 
 /* The log.  The library calls the function with one line at a time, without a line feed. */
@@ -107,8 +107,8 @@ typedef void (*qsf_log_fn)(void *user, qsf_log_level level, const char *line);
 
 /* A file that the caller provides: a range reader, a member of an archive, bytes in memory.
  *
- * read blocks until it has filled dst with bytes [at, at+len), or returns an error.  A short read is an
- * error.  Only one thread at a time calls it. */
+ * read blocks until it has filled dst with bytes [at, at+len), or returns an error.  A short read
+ * is an error.  Only one thread at a time calls it. */
 typedef struct qsf_custom_file {
     size_t     size;        /* set by the caller: sizeof(qsf_custom_file) */
     void      *user;
@@ -118,7 +118,7 @@ typedef struct qsf_custom_file {
                                         * qsf_model_open that fails */
 } qsf_custom_file;
 
-/* ---- model --------------------------------------------------------------------------------------------- */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 /* An open model: description, tokenizer and the file from which contexts read weights. */
 typedef struct qsf_model qsf_model;
@@ -138,20 +138,20 @@ typedef struct qsf_model_options {
                                         * cannot read this way */
 } qsf_model_options;
 
-/* Fills all members of *o with their defaults.  The first form is for other languages: size is that of the
- * struct that they know. */
+/* Fills all members of *o with their defaults.  The first form is for other languages: size is that
+ * of the struct that they know. */
 QSF_API void qsf_model_defaults_of(qsf_model_options *o, size_t size);
 static inline void qsf_model_defaults(qsf_model_options *o) { qsf_model_defaults_of(o, sizeof *o); }
 
-/* Opens a QSF or GGUF file, which its first bytes tell apart, and checks all of its description.  The
- * weights are read when a context needs them.  opts may be NULL.  On an error *out is NULL.
+/* Opens a QSF or GGUF file, which its first bytes tell apart, and checks all of its description.
+ * The weights are read when a context needs them.  opts may be NULL.  On an error *out is NULL.
  *
  * QSF_E_NOT_FOUND     there is no such file
- * QSF_E_IO            the path is a directory, a FIFO or not readable, as the message says, or reading
- *                     failed
+ * QSF_E_IO            the path is a directory, a FIFO or not readable, as the message says, or
+ *                     reading failed
  * QSF_E_CORRUPT       the file is damaged
- * QSF_E_UNSUPPORTED   the message names the architecture, type or feature; a Hugging Face directory has
- *                     to be converted first
+ * QSF_E_UNSUPPORTED   the message names the architecture, type or feature; a Hugging Face directory
+ *                     has to be converted first
  * QSF_E_MEMORY        the description does not fit in memory */
 QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out,
                                   qsf_error *err);
@@ -172,7 +172,7 @@ typedef struct qsf_model_info {
 } qsf_model_info;
 QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
-/* ---- tokens -------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Flags of qsf_tokens_encode. */
 enum {
@@ -180,42 +180,44 @@ enum {
     QSF_TOK_PARSE_SPECIAL = 2    /* "<|im_end|>" in the text becomes its token, not its letters */
 };
 
-/* Writes the token ids of text[0..len) to ids and their number to *n.  Where *n is larger than cap, the
- * ids beyond cap are not written and the result is QSF_E_ARGUMENT: call again with room.  Any bytes are
- * accepted, invalid UTF-8 too. */
+/* Writes the token ids of text[0..len) to ids and their number to *n.  Where *n is larger than cap,
+ * the ids beyond cap are not written and the result is QSF_E_ARGUMENT: call again with room.  Any
+ * bytes are accepted, invalid UTF-8 too. */
 QSF_API qsf_status qsf_tokens_encode(const qsf_model *m, const char *text, size_t len, int flags,
                                      int32_t *ids, size_t cap, size_t *n, qsf_error *err);
 /* Sets *bytes to the text of one token and returns its length; 0 for an id out of range.  The text
- * belongs to the model, has no terminating 0 and may end inside a character.  special: control tokens
- * have a text too. */
+ * belongs to the model, has no terminating 0 and may end inside a character.  special: control
+ * tokens have a text too. */
 QSF_API size_t  qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char **bytes);
-/* Whether a token ends a turn or a text; the begin-of-text and end-of-text tokens, -1 where the model has
- * none. */
+/* Whether a token ends a turn or a text; the begin-of-text and end-of-text tokens, -1 where the
+ * model has none. */
 QSF_API bool    qsf_token_is_end(const qsf_model *m, int32_t id);
 QSF_API int32_t qsf_token_bos(const qsf_model *m);
 QSF_API int32_t qsf_token_eos(const qsf_model *m);
 
-/* The bytes of an unfinished character, at most 3, that wait for the next token.  Begin with all zeros. */
+/* The bytes of an unfinished character, at most 3, that wait for the next token.
+ * Begin with all zeros. */
 typedef struct qsf_utf8_tail { unsigned char bytes[4]; uint8_t len; } qsf_utf8_tail;
-/* Appends piece to tail, writes all whole characters to out and returns the number of bytes written.
- * Invalid bytes become U+FFFD.  out has room for 3 * (len + 4) bytes. */
+/* Appends piece to tail, writes all whole characters to out and returns the number of bytes
+ * written.  Invalid bytes become U+FFFD.  out has room for 3 * (len + 4) bytes. */
 QSF_API size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *out);
 
-/* ---- chat ---------------------------------------------------------------------------------------------- */
+/* ---- chat ------------------------------------------------------------------------------------ */
 
 /* One message of a conversation.  role: "system", "user" or "assistant". */
 typedef struct qsf_message { const char *role, *content; } qsf_message;
 
-/* The name of the known chat template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r,
- * deepseek, plain) that the model's own Jinja text equals: known means that both write the same text,
- * byte for byte.  NULL: the model has no template (info.chat_template says so) or an unknown one. */
+/* The name of the known chat template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr,
+ * command-r, deepseek, plain) that the model's own Jinja text equals: known means that both
+ * write the same text, byte for byte.  NULL: the model has no template (info.chat_template
+ * says so) or an unknown one. */
 QSF_API const char *qsf_chat_template(const qsf_model *m);
 /* All names, ended by NULL. */
 QSF_API const char *const *qsf_chat_template_names(void);
 
 /* Writes the token ids of a conversation, with the begin-of-text token where the model asks for it.
- * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so nobody's
- * text can end a turn or begin another's.
+ * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
+ * nobody's text can end a turn or begin another's.
  *
  * name: a template's name, or NULL for the model's own.  generate: ends with the beginning of the
  * assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
@@ -223,22 +225,24 @@ QSF_API const char *const *qsf_chat_template_names(void);
  * QSF_E_NOT_FOUND   the name is unknown, or the model's own template is */
 QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
-/* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.  The text
- * does not have the begin-of-text token.  name, generate and QSF_E_NOT_FOUND are as in qsf_chat_encode.
- * *len does not count the terminating 0.  A *len above cap - 1 means QSF_E_ARGUMENT: call again with
- * room. */
+/* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.
+ * The text does not have the begin-of-text token.  name, generate and QSF_E_NOT_FOUND are as
+ * in qsf_chat_encode.
+ * *len does not count the terminating 0.  A *len above cap - 1 means QSF_E_ARGUMENT: call
+ * again with room. */
 QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, char *out, size_t cap, size_t *len, qsf_error *err);
 /* The text that ends a turn under this template ("<|im_end|>"); NULL where only tokens end one. */
 QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
 
-/* ---- context ------------------------------------------------------------------------------------------- */
+/* ---- context --------------------------------------------------------------------------------- */
 
 /* The memory, threads and state that run a model. */
 typedef struct qsf_context qsf_context;
 
-/* How keys and values are stored.  One number says the bits of both; two numbers say the bits of keys and
- * the bits of values, which need fewer.  docs/kv-cache.md says what each type costs in perplexity. */
+/* How keys and values are stored.  One number says the bits of both; two numbers say the bits
+ * of keys and the bits of values, which need fewer.  docs/kv-cache.md says what each type
+ * costs in perplexity. */
 typedef enum qsf_kv_type {
     QSF_KV_F16 = 0, QSF_KV_Q8 = 1, QSF_KV_F32 = 2, QSF_KV_Q4 = 3, QSF_KV_Q2 = 4, QSF_KV_Q8V4 = 5,
     QSF_KV_Q4V2 = 6
@@ -247,15 +251,16 @@ typedef enum qsf_kv_type {
 /* Which logits the head computes.
  *
  * QSF_HEAD_EXACT      all of them
- * QSF_HEAD_SCREEN     a copy of the head in few bits finds the 256 best rows, and those are computed
- *                     exactly.  The copy takes memory; the head must have more bits than the copy
+ * QSF_HEAD_SCREEN     a copy of the head in few bits finds the 256 best rows, and those are
+ *                     computed exactly.  The copy takes memory; the head must have more bits than
+ *                     the copy
  * QSF_HEAD_CLUSTERS   only clusters of rows near the hidden state are computed.  The file lists the
  *                     clusters (qsf-convert --head-clusters)
  *
- * The last two leave out rows that cannot be the largest, as far as a cheaper measure tells.  Logits of
- * these rows are -INFINITY; the others are the same as with QSF_HEAD_EXACT.  Both modes are for decoding:
- * a batch in which more than 8 rows ask for logits is computed exactly.  docs/performance.md says how
- * often the largest logit is the same, and how much time is saved. */
+ * The last two leave out rows that cannot be the largest, as far as a cheaper measure tells.
+ * Logits of these rows are -INFINITY; the others are the same as with QSF_HEAD_EXACT.  Both modes
+ * are for decoding: a batch in which more than 8 rows ask for logits is computed exactly.
+ * docs/performance.md says how often the largest logit is the same, and how much time is saved. */
 typedef enum qsf_head_mode { QSF_HEAD_EXACT = 0, QSF_HEAD_SCREEN = 1, QSF_HEAD_CLUSTERS = 2 } qsf_head_mode;
 
 /* Options of qsf_context_new. */
@@ -333,9 +338,9 @@ QSF_API const qsf_option *qsf_context_option(size_t i);
 QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value,
                                    qsf_error *err);
 
-/* Plans and allocates everything; afterwards nothing allocates.  opts may be NULL.  On an error *out is
- * NULL.  The model's log hears what the plan gave up: a shorter context and coarser keys and values as
- * warnings, everything else as information.
+/* Plans and allocates everything; afterwards nothing allocates.  opts may be NULL.  On an error
+ * *out is NULL.  The model's log hears what the plan gave up: a shorter context and coarser keys
+ * and values as warnings, everything else as information.
  *
  * QSF_E_BUDGET   the message says the smallest budget that works */
 QSF_API qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_context **out,
@@ -369,15 +374,16 @@ typedef struct qsf_plan {
  *
  * QSF_E_ARGUMENT   out->size is no struct's */
 QSF_API qsf_status qsf_context_get_plan(const qsf_context *c, qsf_plan *out);
-/* Makes the plan that qsf_context_new would make with these options (NULL: the defaults), from the file's
- * description alone: it reads no weights, starts no threads and keeps no memory.
+/* Makes the plan that qsf_context_new would make with these options (NULL: the defaults), from the
+ * file's description alone: it reads no weights, starts no threads and keeps no memory.
  *
  * QSF_E_BUDGET     out->least says the smallest budget that works; the rest of *out is empty
  * QSF_E_ARGUMENT   an option is out of range, or out->size is no struct's */
 QSF_API qsf_status qsf_context_plan(const qsf_model *m, const qsf_context_options *opts, qsf_plan *out,
                                     qsf_error *err);
 
-/* The memory that the process takes now, in bytes, as the system reports it.  0: the system does not say.
+/* The memory that the process takes now, in bytes, as the system reports it.  0: the system does
+ * not say.
  *
  * QSF_E_ARGUMENT   out->size is no struct's */
 typedef struct qsf_usage {
@@ -418,7 +424,7 @@ typedef struct qsf_stats {
 QSF_API qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void       qsf_context_reset_stats(qsf_context *c);
 
-/* ---- sequences ----------------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 /* A sequence: tokens whose keys and values the context keeps.  Its number is 0 to n_seqs - 1.  All
  * sequences begin empty. */
@@ -426,39 +432,41 @@ typedef int32_t qsf_seq;
 
 /* The number of positions of a sequence, without those of a batch under way. */
 QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
-/* How many more tokens fit: what n_ctx and the other sequences leave or, with kv_window, what is left up to
- * position 16777216.  The rows of a batch under way count as done. */
+/* How many more tokens fit: what n_ctx and the other sequences leave or, with kv_window, what is
+ * left up to position 16777216.  The rows of a batch under way count as done. */
 QSF_API uint32_t   qsf_seq_room(const qsf_context *c, qsf_seq s);
-/* Cuts a sequence to n positions; 0 empties it.  A batch under way is dropped.  Keys and values can be cut
- * to any length.  Where a model's layers keep other state of a sequence, which cannot be cut, the sequence
- * goes back to the nearest position at or before n that it can go back to: its length, where its last batch
- * began, a checkpoint, or 0.  qsf_seq_length says which; the tokens from there on are to be fed again.
+/* Cuts a sequence to n positions; 0 empties it.  A batch under way is dropped.  Keys and values can
+ * be cut to any length.  Where a model's layers keep other state of a sequence, which cannot be
+ * cut, the sequence goes back to the nearest position at or before n that it can go back to: its
+ * length, where its last batch began, a checkpoint, or 0.  qsf_seq_length says which; the tokens
+ * from there on are to be fed again.
  *
- * QSF_E_ARGUMENT   n is above the length or, with kv_window, the next token would see positions that were
- *                  dropped.  Going back to where the last batch began always works */
+ * QSF_E_ARGUMENT   n is above the length or, with kv_window, the next token would see positions
+ *                  that were dropped.  Going back to where the last batch began always works */
 QSF_API qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n);
-/* dst becomes the first n positions of src.  Both share the blocks until one of them writes.  The same n
- * are possible as in qsf_seq_truncate, except behind a position that early exit has left unfinished
- * (QSF_E_ARGUMENT): the next eight tokens finish it.  Where layers keep other state, dst may get fewer
- * positions, as in qsf_seq_truncate, and gets no checkpoints; src stays as it is. */
+/* dst becomes the first n positions of src.  Both share the blocks until one of them writes.  The
+ * same n are possible as in qsf_seq_truncate, except behind a position that early exit has left
+ * unfinished (QSF_E_ARGUMENT): the next eight tokens finish it.  Where layers keep other state, dst
+ * may get fewer positions, as in qsf_seq_truncate, and gets no checkpoints; src stays as it is. */
 QSF_API qsf_status qsf_seq_share(qsf_context *c, qsf_seq dst, qsf_seq src, uint32_t n);
-/* Makes the sequence's length a checkpoint: qsf_seq_truncate can go back to it.  This copies nothing.  A
- * sequence has its last two checkpoints or more; turns make one where they begin and one behind the prompt.
- * Without state beside keys and values this does nothing. */
+/* Makes the sequence's length a checkpoint: qsf_seq_truncate can go back to it.  This copies
+ * nothing.  A sequence has its last two checkpoints or more; turns make one where they begin and
+ * one behind the prompt.  Without state beside keys and values this does nothing. */
 QSF_API qsf_status qsf_seq_checkpoint(qsf_context *c, qsf_seq s);
-/* From now on makes checkpoints, too, where batches begin n or more positions behind the last checkpoint.
- * 0: no more. */
+/* From now on makes checkpoints, too, where batches begin n or more positions behind the last
+ * checkpoint.  0: no more. */
 QSF_API qsf_status qsf_seq_checkpoint_every(qsf_context *c, qsf_seq s, uint32_t n);
 
-/* ---- sessions ------------------------------------------------------------------------------------------ */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
-/* Takes the next len bytes of a session.  Any result but QSF_OK ends the saving with that status. */
+/* Takes the next len bytes of a session.  Any result but QSF_OK ends the saving
+ * with that status. */
 typedef qsf_status (*qsf_write_fn)(void *user, const void *bytes, size_t len);
 
-/* Writes a sequence with its keys and values, so that another context of the same model can go on without
- * computing them again.  The context does not keep tokens: ids are the sequence's tokens, and n_ids must
- * be qsf_seq_length.  A batch under way is not saved.  Equal keys and values make equal bytes on every
- * machine (docs/format.md, section 8).
+/* Writes a sequence with its keys and values, so that another context of the same model can go on
+ * without computing them again.  The context does not keep tokens: ids are the sequence's tokens,
+ * and n_ids must be qsf_seq_length.  A batch under way is not saved.  Equal keys and values make
+ * equal bytes on every machine (docs/format.md, section 8).
  *
  * QSF_E_UNSUPPORTED   kv_window has dropped positions
  * QSF_E_ARGUMENT      n_ids is wrong, or early exit has left a position unfinished
@@ -468,28 +476,28 @@ QSF_API qsf_status qsf_session_save(const qsf_context *c, qsf_seq s, const int32
                                     qsf_write_fn write, void *user, qsf_error *err);
 /* How many bytes qsf_session_save would write now. */
 QSF_API uint64_t   qsf_session_bytes(const qsf_context *c, qsf_seq s);
-/* Makes sequence s what was saved, and writes its tokens to ids and their number to *n_ids.  The function
- * reads from twice and never closes it: the first time it checks all bytes, and nothing changes unless
- * everything is right.
+/* Makes sequence s what was saved, and writes its tokens to ids and their number to *n_ids.
+ * The function reads from twice and never closes it: the first time it checks all bytes, and
+ * nothing changes unless everything is right.
  *
  * QSF_E_CORRUPT       the bytes are no session, damaged or cut short
  * QSF_E_UNSUPPORTED   a later version wrote the session
- * QSF_E_ARGUMENT      the session has another model, KV type or, where keys depend on them, context length
- *                     or quality; or *n_ids is larger than cap
+ * QSF_E_ARGUMENT      the session has another model, KV type or, where keys depend on them,
+ *                     context length or quality; or *n_ids is larger than cap
  * QSF_E_FULL          the session does not fit
- * QSF_E_IO            the bytes could not be read, or were others the second time, which leaves the
- *                     sequence empty */
+ * QSF_E_IO            the bytes could not be read, or were others the second time, which
+ *                     leaves the sequence empty */
 QSF_API qsf_status qsf_session_load(qsf_context *c, qsf_seq s, const qsf_custom_file *from, int32_t *ids,
                                     size_t cap, size_t *n_ids, qsf_error *err);
 
-/* ---- computing ----------------------------------------------------------------------------------------- */
+/* ---- computing ------------------------------------------------------------------------------- */
 
-/* One row of a batch: a token at the next position of its sequence.  logits: whether the row asks for
- * logits. */
+/* One row of a batch: a token at the next position of its sequence.  logits: whether the row
+ * asks for logits. */
 typedef struct qsf_row { qsf_seq seq; int32_t token; bool logits; } qsf_row;
 
-/* Begins a batch of n rows, at most n_batch; rows of one sequence stand in order.  An unfinished batch is
- * dropped and its positions are taken back.
+/* Begins a batch of n rows, at most n_batch; rows of one sequence stand in order.  An unfinished
+ * batch is dropped and its positions are taken back.
  *
  * QSF_E_FULL       no block of the KV cache is free
  * QSF_E_ARGUMENT   a token, a sequence or a number of rows is out of range */
@@ -498,9 +506,11 @@ QSF_API qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n
 /* Advances the batch by at most one layer.  Never blocks and never allocates.
  *
  * QSF_OK        the batch is done; qsf_logits has the logits that its rows asked for
- * QSF_PENDING   there is more to do: call again.  Where *waiting is true, the bytes of the next layer are
- *               not here yet: call qsf_wait, or return to the event loop, before.  waiting may be NULL
- * QSF_E_IO, QSF_E_CORRUPT   the batch is dropped and the context stays usable; qsf_last_error says where
+ * QSF_PENDING   there is more to do: call again.  Where *waiting is true, the bytes of the next
+ *               layer are not here yet: call qsf_wait, or return to the event loop, before.
+ *               waiting may be NULL
+ * QSF_E_IO, QSF_E_CORRUPT   the batch is dropped and the context stays usable; qsf_last_error says
+ *                           where
  *
  * To cancel a batch, do not call again, or begin another batch. */
 QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
@@ -508,22 +518,23 @@ QSF_API qsf_status qsf_step(qsf_context *c, bool *waiting);
  *
  * QSF_E_UNSUPPORTED   the host must not block */
 QSF_API qsf_status qsf_wait(qsf_context *c);
-/* How many layers of the batch under way are computed; info.n_layers where no batch is under way. */
+/* How many layers of the batch under way are computed;
+ * info.n_layers where no batch is under way. */
 QSF_API uint32_t   qsf_batch_layer(const qsf_context *c);
 /* Begins a batch, steps and waits until it is done. */
 QSF_API qsf_status qsf_compute(qsf_context *c, const qsf_row *rows, size_t n);
-/* Computes n tokens of one sequence, in as many batches as that takes.  *logits are those of the last
- * token; logits may be NULL.
+/* Computes n tokens of one sequence, in as many batches as that takes.  *logits are those of the
+ * last token; logits may be NULL.
  *
  * QSF_E_FULL   the tokens do not all fit (qsf_seq_room); nothing was computed
  *
  * After any other error the sequence keeps the batches that were done. */
 QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, const float **logits);
-/* The logits, float[n_vocab], of the i-th row of the last finished batch that asked for them; valid until
- * the next batch.  Tokens that qsf_head_mode left out have -INFINITY. */
+/* The logits, float[n_vocab], of the i-th row of the last finished batch that asked for them; valid
+ * until the next batch.  Tokens that qsf_head_mode left out have -INFINITY. */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 
-/* ---- sampling ------------------------------------------------------------------------------------------ */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 /* Chooses tokens from logits. */
 typedef struct qsf_sampler qsf_sampler;
@@ -548,32 +559,36 @@ static inline void qsf_sampler_defaults(qsf_sampler_options *o) { qsf_sampler_de
 QSF_API qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *o, qsf_sampler **out,
                                    qsf_error *err);
 QSF_API void       qsf_sampler_free(qsf_sampler *s);
-/* Picks a token.  The order is: penalties, temperature, top-k, top-p, min-p.  logits are only read. */
+/* Picks a token.  The order is: penalties, temperature, top-k, top-p, min-p.
+ * logits are only read. */
 QSF_API int32_t    qsf_sampler_pick(qsf_sampler *s, const float *logits);
-/* Tells the sampler of a token, for the penalties: of the prompt's tokens too.  Reset forgets them. */
+/* Tells the sampler of a token, for the penalties: of the prompt's tokens too.
+ * Reset forgets them. */
 QSF_API void       qsf_sampler_accept(qsf_sampler *s, int32_t token);
 QSF_API void       qsf_sampler_reset(qsf_sampler *s);
 
-/* ---- drafts -------------------------------------------------------------------------------------------- */
+/* ---- drafts ---------------------------------------------------------------------------------- */
 
-/* The most guesses of a pass that are worth their time: up to eight rows the kernels read each weight
- * once. */
+/* The most guesses of a pass that are worth their time: up to eight rows the kernels read
+ * each weight once. */
 enum { QSF_DRAFT_MOST = 7 };
-/* Guesses the tokens that follow ids[0..n): it finds the latest earlier place of the last 2 to 4 tokens and
- * writes the tokens behind that place to out, at most cap.  Returns their number; 0: there is no such place.
+/* Guesses the tokens that follow ids[0..n): it finds the latest earlier place of the last 2 to 4
+ * tokens and writes the tokens behind that place to out, at most cap.  Returns their number; 0:
+ * there is no such place.
  *
- * A batch of the last token and its guesses, each row with logits, costs little more than the last token
- * alone where layers stream.  Pick a token from row i's logits; as long as it is the guess of row i + 1,
- * that row's logits are right and need no pass of their own.  At the first wrong guess, cut the rest off
- * with qsf_seq_truncate.  The tokens are the same as without guesses. */
+ * A batch of the last token and its guesses, each row with logits, costs little more than the last
+ * token alone where layers stream.  Pick a token from row i's logits; as long as it is the guess of
+ * row i + 1, that row's logits are right and need no pass of their own.  At the first wrong guess,
+ * cut the rest off with qsf_seq_truncate.  The tokens are the same as without guesses. */
 QSF_API size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap);
-/* Raises o->n_logits for up to `most` guesses a pass, and returns how many that are; 0: *o stays as it was.
- * That happens where layers will not stream, and where guesses would change answers (with early_exit and
- * kv_heavy).  Fewer than `most` are granted where too much would have to give way: more than half of the
- * batch, any position of a context that was asked for, any precision of keys and values. */
+/* Raises o->n_logits for up to `most` guesses a pass, and returns how many that are; 0: *o
+ * stays as it was.  That happens where layers will not stream, and where guesses would change
+ * answers (with early_exit and kv_heavy).  Fewer than `most` are granted where too much would
+ * have to give way: more than half of the batch, any position of a context that was asked
+ * for, any precision of keys and values. */
 QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t most);
 
-/* ---- turns --------------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 /* A turn brings one sequence of a context from a prompt to an answer.  It computes the part of the
  * prompt that the sequence does not hold yet, then gives one piece of text after another, until a
@@ -583,15 +598,16 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  * Alone: qsf_turn_next gives the next piece; where it returns QSF_PENDING, qsf_turn_step computes a
  * layer.
  *
- * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows of
- * all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its own
- * (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns QSF_PENDING
- * again.  It does that before the next batch begins, because logits are valid until then.
+ * Together: the caller asks each turn for the rows that it wants (qsf_turn_rows), computes the rows
+ * of all turns in one batch (qsf_batch_begin, qsf_step), and tells each turn which logits are its
+ * own (qsf_turn_computed).  Then it takes pieces from each turn until qsf_turn_next returns
+ * QSF_PENDING again.  It does that before the next batch begins, because logits are valid until
+ * then.
  *
- * These functions may cut a sequence, and that drops the batch under way.  So while a batch has rows
- * of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute alone may
- * take turns piece by piece: one may step when qsf_turn_next of the other returns QSF_PENDING, and no
- * batch is under way. */
+ * These functions may cut a sequence, and that drops the batch under way.  So while a batch has
+ * rows of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute
+ * alone may take turns piece by piece: one may step when qsf_turn_next of the other returns
+ * QSF_PENDING, and no batch is under way. */
 typedef struct qsf_turn qsf_turn;
 
 /* Why a turn has ended. */
@@ -629,8 +645,8 @@ QSF_API void qsf_turn_defaults_of(qsf_turn_options *o, size_t size);
 static inline void qsf_turn_defaults(qsf_turn_options *o) { qsf_turn_defaults_of(o, sizeof *o); }
 
 /* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become
- * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last piece
- * has no token: its text is what was held back. */
+ * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last
+ * piece has no token: its text is what was held back. */
 typedef struct qsf_turn_piece {
     size_t       size;           /* set by the caller: sizeof(qsf_turn_piece) */
     int32_t      token;          /* -1 in the last piece */
@@ -652,18 +668,19 @@ typedef struct qsf_turn_state {
     uint64_t     ns_sampling;             /* of all turns */
 } qsf_turn_state;
 
-/* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The context
- * must outlive the turn.  Tokens that the sequence holds already are unknown to it: see qsf_turn_hold. */
+/* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The
+ * context must outlive the turn.  Tokens that the sequence holds already are unknown to it:
+ * see qsf_turn_hold. */
 QSF_API qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *err);
 QSF_API void       qsf_turn_free(qsf_turn *t);
 
-/* Begins a turn with ids[0..n), the whole text so far: cuts the sequence to the tokens that both begin
- * with, and computes nothing yet.  A turn under way is cancelled.  The sampler forgets the tokens that
- * it has accepted, takes the prompt's instead, and must stay until the turn has ended.  opts may be
- * NULL.
+/* Begins a turn with ids[0..n), the whole text so far: cuts the sequence to the tokens that both
+ * begin with, and computes nothing yet.  A turn under way is cancelled.  The sampler forgets the
+ * tokens that it has accepted, takes the prompt's instead, and must stay until the turn has ended.
+ * opts may be NULL.
  *
- * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the context
- * (kv_window), the list of tokens grows with the answer.
+ * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the
+ * context (kv_window), the list of tokens grows with the answer.
  *
  * QSF_E_FULL       the tokens do not all fit (qsf_seq_room)
  * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range
@@ -691,8 +708,8 @@ QSF_API qsf_status qsf_turn_step(qsf_turn *t, bool *waiting);
  * number; 0: it wants none.  It gives the same rows again, as far as cap allows, until
  * qsf_turn_computed. */
 QSF_API size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap);
-/* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them that
- * asked for logits.  Returns how many of them asked. */
+/* Says that the rows given last are computed: qsf_logits(c, first) belongs to the first of them
+ * that asked for logits.  Returns how many of them asked. */
 QSF_API size_t qsf_turn_computed(qsf_turn *t, size_t first);
 
 /* Ends a turn under way.  The sequence keeps all that is computed, except guesses and an unfinished
@@ -705,15 +722,15 @@ QSF_API const qsf_error *qsf_turn_error(const qsf_turn *t);
  *
  * QSF_E_ARGUMENT   out->size is no struct's */
 QSF_API qsf_status qsf_turn_get_state(const qsf_turn *t, qsf_turn_state *out);
-/* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are valid
- * until its next call. */
+/* The tokens that the sequence holds, as far as the turn knows.  They belong to the turn and are
+ * valid until its next call. */
 QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
 /* Tells the turn that the sequence holds these tokens now, by qsf_session_load, qsf_seq_share or
  * qsf_feed.  A sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no
  * token. */
 QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
 
-/* ---- the short interface ------------------------------------------------------------------------------- */
+/* ---- the short interface --------------------------------------------------------------------- */
 
 /* What an engine is to be, and the engine: a model, a context and one conversation. */
 typedef struct QSFConfig QSFConfig;
@@ -727,8 +744,8 @@ QSF_API void qsf_config_set_max_seq_len(QSFConfig *, int max_seq_len);
 QSF_API void qsf_config_set_quality(QSFConfig *, float quality);    /* 0.0 - 1.0 */
 QSF_API void qsf_config_free(QSFConfig *);
 
-/* Opens a model and makes a context for it.  config NULL: the defaults.  The result is NULL on an error;
- * qsf_load_status(config) and qsf_load_error(config) say which. */
+/* Opens a model and makes a context for it.  config NULL: the defaults.  The result is NULL on an
+ * error; qsf_load_status(config) and qsf_load_error(config) say which. */
 QSF_API QSFEngine *qsf_load(const char *model_path, QSFConfig *config);
 QSF_API void qsf_free(QSFEngine *);
 QSF_API qsf_status  qsf_load_status(const QSFConfig *);
@@ -743,25 +760,25 @@ QSF_API qsf_context *qsf_engine_context(QSFEngine *);
 /* Hears of each token of an answer. */
 typedef void (*QSFTokenCallback)(int token_id, const char *text, void *user_data);
 
-/* Continues prompt by at most max_tokens tokens in a fresh sequence.  The callback gets each token with its
- * text: whole characters, or "" while a character is incomplete; a very long text comes in several calls.
- * temperature <= 0 always takes the most probable token. */
+/* Continues prompt by at most max_tokens tokens in a fresh sequence.  The callback gets each token
+ * with its text: whole characters, or "" while a character is incomplete; a very long text comes in
+ * several calls.  temperature <= 0 always takes the most probable token. */
 QSF_API void qsf_generate(QSFEngine *, const char *prompt, int max_tokens, float temperature, float top_p,
                           QSFTokenCallback callback, void *user_data);
-/* Ends a running qsf_generate after the current token.  Its callback, a signal handler or another thread
- * may call this. */
+/* Ends a running qsf_generate after the current token.  Its callback, a signal handler or another
+ * thread may call this. */
 QSF_API void qsf_cancel(QSFEngine *);
 
-/* Text to tokens, and tokens to text.  The caller frees both results with qsf_result_free.  NULL on an
- * error. */
+/* Text to tokens, and tokens to text.  The caller frees both results with qsf_result_free.
+ * NULL on an error. */
 QSF_API int  *qsf_tokenize(QSFEngine *, const char *text, int *num_tokens);
 QSF_API char *qsf_detokenize(QSFEngine *, const int *tokens, int num_tokens);
 QSF_API void  qsf_result_free(void *);
-/* The logits, float[n_vocab], behind the last token, in a fresh sequence.  They belong to the engine and are
- * valid until its next call.  NULL on an error. */
+/* The logits, float[n_vocab], behind the last token, in a fresh sequence.  They belong to the
+ * engine and are valid until its next call.  NULL on an error. */
 QSF_API float *qsf_forward(QSFEngine *, const int *tokens, int num_tokens);
-/* Draws one token as a qsf_sampler does.  The seed is made from the logits, so equal logits give equal
- * tokens.  -1: there are no logits, or no memory for the sampler. */
+/* Draws one token as a qsf_sampler does.  The seed is made from the logits, so equal logits give
+ * equal tokens.  -1: there are no logits, or no memory for the sampler. */
 QSF_API int   qsf_sample(const float *logits, int vocab_size, float temperature, float top_p);
 /* Prints memory, tokens a second and the time of each part to stderr. */
 QSF_API void  qsf_print_stats(QSFEngine *);

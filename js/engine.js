@@ -1,5 +1,5 @@
-/* A model in a module: which module runs, with which threads; what the model is, takes and has done.  Runs in the
- * engine's worker; memory.js, transport.js and conversation.js are its parts.
+/* A model in a module: which module runs, with which threads; what the model is, takes and has
+ * done. Runs in the engine's worker; memory.js, transport.js and conversation.js are its parts.
  * SPDX-License-Identifier: MIT */
 import {Conversation} from './conversation.js';
 import {E_BUDGET, QsfError} from './errors.js';
@@ -9,9 +9,11 @@ import {Transport} from './transport.js';
 
 /* The orders of platform/wasm/engine.c. */
 const TEXTS = ['architecture', 'name', 'format', 'templateSource', 'chatTemplate', 'isa', 'version'];
-const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary', 'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
+const MODEL = ['layers', 'embedding', 'heads', 'kvHeads', 'headDim', 'feedForward', 'vocabulary',
+  'trainedContext', 'parameters', 'weightBytes', 'bos', 'eos'];
 const PLAN = ['planBytes', 'contextLength', 'resident', 'slots'];
-const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs', 'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
+const STATS = ['threads', 'promptTokens', 'generatedTokens', 'promptNs', 'generatedNs', 'waitNs', 'prepareNs',
+  'matmulNs', 'attentionNs', 'otherNs', 'bytesRead',
   'readNs', 'checkNs', 'decompressNs', 'headNs', 'overlap', 'layersLeft'];
 const NUMBERS = [...MODEL, ...PLAN, ...STATS, 'batch', 'leastBytes', 'samplingNs'];
 
@@ -26,8 +28,9 @@ export class Engine {
   #source; #memory; #transport; #conversation; #threads = [];
   #variants; #host;             // those that are left to try; create()'s functions and numbers for them
 
-  /** Takes the first variant that starts; open() takes the next one where its sums are wrong.  `compile(variant)` promises a
-   * module, `startThread(init)` a running worker with terminate().  The source stays the caller's. */
+  /** Takes the first variant that starts; open() takes the next one where its sums are wrong.
+   * `compile(variant)` promises a module, `startThread(init)` a running worker with terminate().
+   * The source stays the caller's. */
   static async create({source, relaxed, shared, ...host}) {
     const variants = [];
     if (shared && host.threads > 1) variants.push(...(relaxed ? ['relaxed-threads'] : []), 'simd-threads');
@@ -50,7 +53,8 @@ export class Engine {
     while (this.#variants.length) {
       const variant = this.variant = this.#variants.shift();
       try {
-        return await this.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum, startThread);
+        return await this.#start(await compile(variant), variant.endsWith('threads') ? threads : 1, maximum,
+          startThread);
       } catch (error) {
         this.terminate();
         last = error;
@@ -58,7 +62,8 @@ export class Engine {
       }
     }
     if (last.code === 'HTTP' || last.code === 'IO') throw last;         // no module came
-    throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`, {cause: last});
+    throw new QsfError('UNSUPPORTED', `this engine cannot run WebAssembly with SIMD: ${last.message}`,
+      {cause: last});
   }
 
   async #start(module, threads, maximum, startThread) {
@@ -71,7 +76,8 @@ export class Engine {
     if (!shared) return;
     const n = x.threads(threads - 1);
     const started = [];
-    for (let i = 0; i < n; i++) started.push(startThread({module, memory: raw, index: i, stack: x.thread_stack(i) >>> 0}));
+    for (let i = 0; i < n; i++)
+      started.push(startThread({module, memory: raw, index: i, stack: x.thread_stack(i) >>> 0}));
     for (const result of await Promise.allSettled(started)) {
       if (result.status === 'rejected') throw result.reason;
       this.#threads.push(result.value);
@@ -105,7 +111,8 @@ export class Engine {
   /** The model's texts, tokens and turns, once it is open. */
   get conversation() { return this.#conversation; }
 
-  /** Layers will stream: the reader writes them to shared memory itself.  Not for what is read once, since browsers count the memory once more for it. */
+  /** Layers will stream: the reader writes them to shared memory itself. Not for what is read once,
+   * since browsers count the memory once more for it. */
   share() { if (this.isShared) this.#source.attach?.(this.#memory.raw); }
 
   context(options) { this.#memory.check(this.#context(options, 0)); }
@@ -114,30 +121,42 @@ export class Engine {
     const texts = encoded(`${contextTexts(options).join('\0')}\0\0`);
     return this.#memory.with(texts, at => this.#memory.x.context_new(at, planOnly));
   }
-  /** What the last context() or estimate() gave up of what it was asked for, and more that the user should know of. */
+  /** What the last context() or estimate() gave up of what it was asked for, and more that the
+   * user should know of. */
   get warnings() { return this.#memory.string(this.#memory.x.warnings()).split('\n').slice(0, -1); }
 
-  /** What context(options) would take; where that is more than options.memory, what it would take at the least. */
+  /** What context(options) would take; where that is more than options.memory, what it would
+   * take at the least. */
   estimate(options) {
     const status = this.#context(options, 1), fits = status !== E_BUDGET;
     if (fits) this.#memory.check(status);
-    else this.#memory.check(this.#context({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6}, 1));
+    else
+      this.#memory.check(this.#context({...options, memory: this.#numbers(['leastBytes']).leastBytes / 1e6},
+        1));
     const {planBytes: memoryBytes, ...info} = this.info();
-    const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary', 'layers', 'trainedContext', 'contextLength',
+    const names = ['format', 'architecture', 'name', 'parameters', 'fileBytes', 'weightBytes', 'vocabulary',
+      'layers', 'trainedContext', 'contextLength',
       'resident', 'slots', 'plan', 'reductions'];
-    return {...Object.fromEntries(names.map(name => [name, info[name]])), fits, memoryBytes, ...this.#numbers(['leastBytes', 'batch'])};
+    return {...Object.fromEntries(names.map(name => [name, info[name]])), fits, memoryBytes,
+      ...this.#numbers(['leastBytes', 'batch'])};
   }
 
-  #numbers(names) { return Object.fromEntries(names.map(name => [name, this.#memory.x.number(NUMBERS.indexOf(name))])); }
+  #numbers(names) {
+    return Object.fromEntries(names.map(name => [name, this.#memory.x.number(NUMBERS.indexOf(name))]));
+  }
 
   info() {
-    const texts = Object.fromEntries(TEXTS.map((name, i) => [name, this.#memory.string(this.#memory.x.text(i))]));
+    const texts =
+      Object.fromEntries(TEXTS.map((name, i) => [name, this.#memory.string(this.#memory.x.text(i))]));
     const plan = [];
-    for (let i = 0, bytes; (bytes = this.#memory.x.plan_bytes(i)) >= 0; i++) plan.push({name: this.#memory.string(this.#memory.x.plan_name(i)), bytes});
+    for (let i = 0, bytes; (bytes = this.#memory.x.plan_bytes(i)) >= 0; i++)
+      plan.push({name: this.#memory.string(this.#memory.x.plan_name(i)), bytes});
     const reductions = [];
-    for (let i = 0, text; (text = this.#memory.string(this.#memory.x.reduction(i))) !== undefined; i++) reductions.push(text);
+    for (let i = 0, text; (text = this.#memory.string(this.#memory.x.reduction(i))) !== undefined; i++)
+      reductions.push(text);
     const numbers = this.#numbers([...MODEL, ...PLAN]);
-    return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions, fileBytes: this.#source.length,
+    return {...texts, ...numbers, resident: numbers.resident === 1, plan, reductions,
+      fileBytes: this.#source.length,
       variant: this.variant, threads: 1 + this.#threads.length};
   }
   /** Whether parts of the file are read for every pass: layers, or the head and the embedding. */
@@ -155,7 +174,8 @@ export class Engine {
 export async function runThread({module, memory, index, stack}, ready) {
   const stranger = () => { throw new Error('only the engine reads'); };
   const {exports} = await WebAssembly.instantiate(module, {
-    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger, save: stranger, load: stranger},
+    env: {memory}, qsf: {now: () => performance.now(), length: stranger, read: stranger, cancel: stranger,
+      save: stranger, load: stranger},
   });
   exports.__stack_pointer.value = stack;
   ready();

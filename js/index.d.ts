@@ -1,7 +1,8 @@
 /* Language models from QSF and GGUF files, in browsers and in Node.js.
  * SPDX-License-Identifier: MIT */
 
-/* Symbol.asyncDispose where TypeScript's library knows it (lib "esnext.disposable"); nothing elsewhere. */
+/* Symbol.asyncDispose where TypeScript's library knows it (lib "esnext.disposable");
+ * nothing elsewhere. */
 type AsyncDispose = SymbolConstructor extends {readonly asyncDispose: infer S extends symbol} ? S : never;
 
 /** What went wrong; a stable word. */
@@ -19,23 +20,25 @@ export declare class QsfError extends Error {
 
 export type Progress =
   /**
-   * Bytes of the file that are here, and how many of them were kept from an earlier visit; total is 0 while it is
-   * unknown. waiting: a request failed, or the server asked for patience, and the next one is made after so many
-   * milliseconds; a server that wants more than a minute is an error at once.
+   * Bytes of the file that are here, and how many of them were kept from an earlier visit;
+   * total is 0 while it is unknown. waiting: a request failed, or the server asked for patience,
+   * and the next one is made after so many milliseconds; a server that wants more than a minute
+   * is an error at once.
    */
   | {phase: 'load', loaded: number, total: number, stored: number, waiting?: {ms: number, reason: string}}
-  /** Rows of the prompt that are computed, and of the batch of rows under way the layers that are. Told every 50 ms at most, and at each batch's end. */
+  /** Rows of the prompt that are computed, and of the batch of rows under way the layers that are.
+   * Told every 50 ms at most, and at each batch's end. */
   | {phase: 'prompt', done: number, total: number, layer: number, layers: number};
 
 export interface LoadOptions {
   /**
-   * Megabytes that the engine may take; 0: no limit. Layers stream from the source where they do not fit.
-   * A number from 0 to 10000000; default 0.
+   * Megabytes that the engine may take; 0: no limit. Layers stream from the source where they do
+   * not fit. A number from 0 to 10000000; default 0.
    */
   memory?: number;
   /**
-   * 0: one a processor. Where memory cannot be shared (a page without cross-origin isolation) it is 1.
-   * A whole number from 0 to 256; default 0.
+   * 0: one a processor. Where memory cannot be shared (a page without cross-origin isolation) it
+   * is 1. A whole number from 0 to 256; default 0.
    */
   threads?: number;
   /**
@@ -49,16 +52,16 @@ export interface LoadOptions {
    */
   batch?: number;
   /**
-   * How keys and values are kept: bits of both, or of keys and of values. docs/kv-cache.md says what fewer cost.
-   * Default 'q8'.
+   * How keys and values are kept: bits of both, or of keys and of values. docs/kv-cache.md says
+   * what fewer cost. Default 'q8'.
    */
   kv?: 'f16' | 'q8' | 'f32' | 'q4' | 'q2' | 'q8v4' | 'q4v2';
   /**
-   * 0: every position is kept, and `contextLength` is the end. Else a token sees the first `kvSinks` positions and
-   * the last `kvWindow`; what none will see again is dropped, and a text may be longer than `contextLength`. A new
-   * prompt shares with the last one only what is still there; sessions cannot be saved any more once something was
-   * dropped.
-   * A whole number from 0 to 16777216; default 0.
+   * 0: every position is kept, and `contextLength` is the end. Else a token sees the first
+   * `kvSinks` positions and the last `kvWindow`; what none will see again is dropped, and a text
+   * may be longer than `contextLength`. A new prompt shares with the last one only what is still
+   * there; sessions cannot be saved any more once something was dropped. A whole number from 0 to
+   * 16777216; default 0.
    */
   kvWindow?: number;
   /**
@@ -67,59 +70,66 @@ export interface LoadOptions {
    */
   kvSinks?: number;
   /**
-   * With `kvWindow`: of what leaves the window, this many positions that drew the most attention stay. What stays
-   * depends on how a prompt was cut into batches.
-   * A whole number from 0 to 16777216; default 0.
+   * With `kvWindow`: of what leaves the window, this many positions that drew the most attention
+   * stay. What stays depends on how a prompt was cut into batches. A whole number from 0 to
+   * 16777216; default 0.
    */
   kvHeavy?: number;
   /**
-   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may choose `kvWindow`
-   * and `kvHeavy` before it takes 4 bits for keys and values, which costs less (docs/kv-cache.md). Not with
-   * `kvWindow` or `earlyExit`. What it chose is a warning. A conversation then cannot be saved once something
-   * was dropped, and one that does not go on where the last answer ended is computed from its beginning.
-   * Default false.
+   * Where `memory` is too small for the `contextLength` that was asked for: whether the plan may
+   * choose `kvWindow` and `kvHeavy` before it takes 4 bits for keys and values, which costs less
+   * (docs/kv-cache.md). Not with `kvWindow` or `earlyExit`. What it chose is a warning. A
+   * conversation then cannot be saved once something was dropped, and one that does not go on where
+   * the last answer ended is computed from its beginning. Default false.
    */
   kvMayDrop?: boolean;
   /**
-   * Which rows of the output head are computed for a token. 'exact': all. 'screen': the best 256, found by a copy
-   * in few bits. 'clusters': those near the hidden state, in files that were made with clusters. The last two keep
-   * embedding and head in memory; docs/performance.md says how often the likeliest token is the same.
-   * Default 'exact'.
+   * Which rows of the output head are computed for a token. 'exact': all. 'screen': the best 256,
+   * found by a copy in few bits. 'clusters': those near the hidden state, in files that were made
+   * with clusters. The last two keep embedding and head in memory; docs/performance.md says how
+   * often the likeliest token is the same. Default 'exact'.
    */
   head?: 'exact' | 'screen' | 'clusters';
-  /** 1: all layers; less leaves out those that the file calls unimportant. A number from 0 to 1; default 1. */
+  /** 1: all layers; less leaves out those that the file calls unimportant. A number from 0
+   * to 1; default 1. */
   quality?: number;
   /**
-   * 0: off. Else a token goes on with the last two layers where its hidden state has settled: a cosine of this much
-   * or more (0.9 to 0.99) over two layers. Answers are then not those of all layers. Not with `kvWindow`. Sessions
-   * cannot be saved while a token waits for the layers that it left out.
-   * A number from 0 to 1; default 0.
+   * 0: off. Else a token goes on with the last two layers where its hidden state has settled: a
+   * cosine of this much or more (0.9 to 0.99) over two layers. Answers are then not those of all
+   * layers. Not with `kvWindow`. Sessions cannot be saved while a token waits for the layers that
+   * it left out. A number from 0 to 1; default 0.
    */
   earlyExit?: number;
-  /** When a layer's checksum is compared: when it is first read (default), or every time that it is read again. */
+  /** When a layer's checksum is compared: when it is first read (default), or every time that
+   * it is read again. */
   check?: 'first' | 'every';
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
   /**
-   * What it throws, and what a promise that it returns rejects with, rejects the call that it is told of: load()
-   * or estimate(), an answer whose prompt is computed. Where no call is under way, while a file is still being
-   * fetched, the next answer rejects with it. load() and answers end when such promises are settled.
+   * What it throws, and what a promise that it returns rejects with, rejects the call that it is
+   * told of: load() or estimate(), an answer whose prompt is computed. Where no call is under way,
+   * while a file is still being fetched, the next answer rejects with it. load() and answers end
+   * when such promises are settled.
    */
   onProgress?: (progress: Progress) => unknown;
   /**
-   * Whether the bytes behind a URL are kept: in the origin private file system of a page, in a folder in Node.js ($QSF_CACHE/urls, else ~/.cache/qsf/urls).
-   * true (default): used where they are, kept as they come; an interrupted download goes on where it stopped. 'reload': fetched anew. false: neither.
+   * Whether the bytes behind a URL are kept: in the origin private file system of a page, in a
+   * folder in Node.js ($QSF_CACHE/urls, else ~/.cache/qsf/urls). true (default): used where they
+   * are, kept as they come; an interrupted download goes on where it stopped. 'reload': fetched
+   * anew. false: neither.
    */
   cache?: boolean | 'reload';
   /** Milliseconds that a server may be silent before it is asked again; default 30000. */
   timeout?: number;
   /**
-   * Where worker-web.js is, relative to the page (in Node.js: where worker-node.js is, a path or a file: URL).
-   * Default: beside the package's other scripts. Bundlers that do not see workers, and other origins:
-   * docs/bundlers.md. A script of another origin starts through a blob: URL; its server has to allow CORS.
+   * Where worker-web.js is, relative to the page (in Node.js: where worker-node.js is, a path or a
+   * file: URL). Default: beside the package's other scripts. Bundlers that do not see workers, and
+   * other origins: docs/bundlers.md. A script of another origin starts through a blob: URL; its
+   * server has to allow CORS.
    */
   workerUrl?: string | URL;
-  /** Where the .wasm files are: their folder, or an address for each. Default: beside worker-web.js. */
+  /** Where the .wasm files are: their folder, or an address for each. Default:
+   * beside worker-web.js. */
   wasmPaths?: string | URL | Partial<Record<ModelInfo['variant'], string | URL>>;
   /** Ends loading; load() rejects with its reason. */
   signal?: AbortSignal;
@@ -140,14 +150,16 @@ export interface CacheEntry {
 export declare const cache: {
   list(): Promise<CacheEntry[]>;
   /** Compares what is kept with what the server has. */
-  validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
-  /** Removes one, or all; promises the bytes that are free now. An error with code BUSY: it is in use. */
+  validate(url: string | URL, options?: {signal?: AbortSignal}): Promise<{
+    state: 'current' | 'changed' | 'partial' | 'damaged' | 'unreachable' | 'missing', message: string}>;
+  /** Removes one, or all; promises the bytes that are free now. An error with code
+   * BUSY: it is in use. */
   delete(url?: string | URL): Promise<number>;
 };
 
 /**
- * What is of no use is an error with code ARGUMENT that names the option and its value; an option that is undefined
- * has its default.
+ * What is of no use is an error with code ARGUMENT that names the option and its value; an option
+ * that is undefined has its default.
  */
 export interface GenerateOptions {
   /** Default 256, a whole number; Infinity: until the model or the context ends. */
@@ -174,11 +186,12 @@ export interface GenerateOptions {
   /** Go on after tokens that end a text; default false. */
   ignoreEnd?: boolean;
   /**
-   * Is told the id of every token. What it throws, and what a promise that it returns rejects with, rejects the
-   * answer, which ends when such promises are settled.
+   * Is told the id of every token. What it throws, and what a promise that it returns rejects
+   * with, rejects the answer, which ends when such promises are settled.
    */
   onToken?: (id: number) => unknown;
-  /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects with its reason. */
+  /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects
+   * with its reason. */
   signal?: AbortSignal;
 }
 
@@ -231,8 +244,8 @@ export interface ModelInfo {
   readonly isa: string;
   readonly version: string;
   /**
-   * What had to be done without, also what gave way to `memory` and may show in the answers: "context length 4096 -> 1024, to stay within 40 MB".
-   * It may grow while the file is fetched.
+   * What had to be done without, also what gave way to `memory` and may show in the answers:
+   * "context length 4096 -> 1024, to stay within 40 MB". It may grow while the file is fetched.
    */
   readonly warnings: readonly string[];
 }
@@ -273,42 +286,49 @@ export interface Stats {
 }
 
 /**
- * One answer at a time. An answer that is under way, or waits for its turn, ends when it is read to its end or left:
- * by break, return() or its signal. Until then another answer, saveSession() and loadSession() reject with code
- * BUSY. What ends by itself is waited for, in the order of the calls: answers that were left, sessions that are
- * saved or loaded. So who stops an answer may ask again at once; of two who then ask at once, the first is
- * answered. Everything else works at any time.
+ * One answer at a time. An answer that is under way, or waits for its turn, ends when it is
+ * read to its end or left: by break, return() or its signal. Until then another answer,
+ * saveSession() and loadSession() reject with code BUSY. What ends by itself is waited for, in
+ * the order of the calls: answers that were left, sessions that are saved or loaded. So who
+ * stops an answer may ask again at once; of two who then ask at once, the first is answered.
+ * Everything else works at any time.
  *
  * `await using model = await load(...)` disposes of the model where its block ends.
  */
 export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   readonly info: ModelInfo;
   /**
-   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the call; what is
-   * wrong with them rejects then. Leaving the loop stops the work. The iterator's return value says why the answer
-   * ended; undefined: it was left.
+   * Continues a text, or tokens. Begins with the first next(), with arguments as they were at the
+   * call; what is wrong with them rejects then. Leaving the loop stops the work. The iterator's
+   * return value says why the answer ended; undefined: it was left.
    */
-  generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string, EndReason, void>;
+  generate(prompt: string | Iterable<number>, options?: GenerateOptions): AsyncGenerator<string,
+    EndReason, void>;
   /**
-   * Answers a conversation with the model's chat template. What the last call had in common with this one is not computed again.
-   * Control tokens in a message's content ("<|im_end|>") are text like any other.
+   * Answers a conversation with the model's chat template. What the last call had in common
+   * with this one is not computed again. Control tokens in a message's content ("<|im_end|>")
+   * are text like any other.
    */
   chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
-  /** Plain text by default; addSpecial as the model's description asks for, parseSpecial: "<|im_end|>" is its token. */
+  /** Plain text by default; addSpecial as the model's description asks for, parseSpecial:
+   * "<|im_end|>" is its token. */
   tokenize(text: string, options?: {addSpecial?: boolean, parseSpecial?: boolean}): Promise<number[]>;
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
-  /** The text that chat() would give the model; chat() itself takes control tokens from the template's part of it only. */
+  /** The text that chat() would give the model; chat() itself takes control tokens from the
+   * template's part of it only. */
   render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
   stats(): Promise<Stats>;
   /**
-   * The tokens of the last prompt and answer with their keys and values, to go on from them later without computing them again.
-   * The size is about `info.plan`'s KV cache times the share of the context that is used.
+   * The tokens of the last prompt and answer with their keys and values, to go on from them later
+   * without computing them again. The size is about `info.plan`'s KV cache times the share of the
+   * context that is used.
    */
   saveSession(): Promise<Uint8Array>;
   /**
-   * Goes on from what saveSession() gave, of the same model and `kv`: a prompt that begins like it is computed from where they part.
-   * Resolves with the number of tokens. Bytes that are damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too
-   * many (FULL) change nothing.
+   * Goes on from what saveSession() gave, of the same model and `kv`: a prompt that begins like
+   * it is computed from where they part. Resolves with the number of tokens. Bytes that are
+   * damaged (CORRUPT), of a later version (UNSUPPORTED), of another model (ARGUMENT) or too many
+   * (FULL) change nothing.
    */
   loadSession(bytes: ArrayBuffer | ArrayBufferView): Promise<number>;
   /** Frees memory, workers and handles; whoever waits hears an error with code DISPOSED. */
@@ -344,12 +364,15 @@ export interface Estimate {
   readonly warnings: readonly string[];
 }
 
-/** Reads a model's description and says what load() would take and reduce; of a file at a URL no weights come over the network. */
-export declare function estimate(from: Parameters<typeof load>[0], options?: EstimateOptions): Promise<Estimate>;
+/** Reads a model's description and says what load() would take and reduce; of a file at a URL no
+ * weights come over the network. */
+export declare function estimate(from: Parameters<typeof load>[0],
+  options?: EstimateOptions): Promise<Estimate>;
 
 /**
- * Loads a model: from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a string that is no http(s) URL is a path.
- * The engine runs in a worker; weights never pass through the calling thread.
+ * Loads a model: from a URL, a Blob or File, a FileSystemFileHandle, or its bytes; in Node.js a
+ * string that is no http(s) URL is a path. The engine runs in a worker; weights never pass through
+ * the calling thread.
  */
 export declare function load(
   from: string | URL | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView | {getFile(): Promise<Blob>},

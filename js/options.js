@@ -1,15 +1,17 @@
-/* What each call may be asked for, and in which words: what is of no use is an error that names it, shows it and
- * says what would be.
+/* What each call may be asked for, and in which words: what is of no use is an error that names it,
+ * shows it and says what would be.
  * SPDX-License-Identifier: MIT */
 import {CONTEXT} from './context_options.js';
 import {QsfError} from './errors.js';
 
-/* An option: its default, take(what was given), which is undefined where that is of no use, and what would be. */
+/* An option: its default, take(what was given), which is undefined where that is of no use,
+ * and what would be. */
 const kind = (value, take, possible) => ({value, take, possible});
 const only = test => value => (test(value) ? value : undefined);
 const isWhole = (most, least = 0) => v => Number.isInteger(v) && v >= least && v <= most;
 const number = (value, most, least = 0) =>
-  kind(value, only(v => typeof v === 'number' && v >= least && v <= most), `possible is a number from ${least} to ${most}`);
+  kind(value, only(v => typeof v === 'number' && v >= least && v <= most),
+    `possible is a number from ${least} to ${most}`);
 const whole = (value, most, least = 0) =>
   kind(value, only(isWhole(most, least)), `possible is a whole number from ${least} to ${most}`);
 const word = (value, words) => kind(value, only(v => words.includes(v)), `possible are ${words.join(', ')}`);
@@ -27,7 +29,8 @@ const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts(
   'possible is a text or a list of texts');
 
 const GENERATE = {
-  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)), 'possible is a whole number, or Infinity'),
+  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
+    'possible is a whole number, or Infinity'),
   temperature: number(0.7, 1000), topK: whole(40, 1e9), topP: number(0.9, 1), minP: number(0, 1),
   seed: whole(0, 2 ** 53),
   repeatPenalty: number(1, 100, 0.01), frequencyPenalty: number(0, 100, -100),
@@ -69,7 +72,8 @@ export function checked(call, options = {}) {
   const table = OPTIONS[call], names = Object.keys(table);
   const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
-    if (!names.includes(name)) refuse(`no option of ${call}() is called ${name}; there are ${names.join(', ')}`);
+    if (!names.includes(name))
+      refuse(`no option of ${call}() is called ${name}; there are ${names.join(', ')}`);
     if (value === undefined) continue;
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
@@ -92,7 +96,8 @@ export function checkedIds(ids, vocabulary) {
   if (!isList(ids)) refuse(`the tokens are ${shown(ids)}; possible is a list of token ids`);
   const all = [...ids], wrong = all.findIndex(id => !(Number.isInteger(id) && id >= 0 && id < vocabulary));
   if (wrong >= 0)
-    refuse(`token ${wrong} is ${shown(all[wrong])}; the model's are whole numbers from 0 to ${vocabulary - 1}`);
+    refuse(
+      `token ${wrong} is ${shown(all[wrong])}; the model's are whole numbers from 0 to ${vocabulary - 1}`);
   return all;
 }
 
@@ -105,8 +110,10 @@ export function checkedMessages(messages) {
       refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
     for (const name of ['role', 'content']) {
       const text = message[name];
-      if (typeof text !== 'string') refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string`);
-      if (text.includes('\0')) refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+      if (typeof text !== 'string')
+        refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string`);
+      if (text.includes('\0'))
+        refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
     }
     return {role: message.role, content: message.content};
   });
@@ -119,7 +126,8 @@ export function checkedBytes(bytes) {
       return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice();
     if (Object.prototype.toString.call(bytes).endsWith('ArrayBuffer]')) return new Uint8Array(bytes).slice();
   } catch (cause) {
-    throw new QsfError('ARGUMENT', "the session's buffer has no bytes any more: it was sent elsewhere", {cause});
+    throw new QsfError('ARGUMENT', "the session's buffer has no bytes any more: it was sent elsewhere",
+      {cause});
   }
   return refuse(`the session is ${shown(bytes)}; possible is a buffer`);
 }

@@ -69,6 +69,15 @@ void fragment(qsf_model *model, qsf_context *context, const qsf_row *rows, size_
 {
 (void)model, (void)context, (void)rows, (void)n, (void)err;
 """
+TURNS = FRAGMENT.replace("qsf_error err", "qsf_turn *turn, qsf_turn_piece piece")
+TURNS = TURNS.replace("(void)err", "(void)turn")
+BATCH = """#include <qsf.h>
+void give_pieces(qsf_turn *turn);
+void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most);
+void fragment(qsf_context *context, qsf_turn **turns, size_t *want, size_t n_turns, qsf_row *rows, size_t most)
+{
+size_t i, n, first;
+"""
 TINY = (
     '"$PYTHON" tests/parity/make_tiny.py tiny llama >/dev/null; cp tiny/*.gguf tiny.gguf; head -c 20000 '
     'docs/format.md >wiki.test.raw; '
@@ -122,6 +131,8 @@ BLOCKS = {
     ),
     ("docs/embedding.md", "QSFConfig *config"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "#include <stdio.h>"): Tried("tests/docs_test.py", '```c example', "embedding.md"),
+    ("docs/embedding.md", "bool waiting = false;"): C(before=TURNS, after="}\n"),
+    ("docs/embedding.md", "for (i = 0, n = 0;"): C(before=BATCH, after="}\n"),
     ("docs/embedding.md", "qsf_context_options o;"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "qsf_batch_begin"): C(before=FRAGMENT, after="}\n"),
     ("docs/embedding.md", "qsf_convert_options o;"): C(

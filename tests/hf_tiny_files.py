@@ -5,7 +5,7 @@ Part of make_hf_tiny.py.
 """
 import io, json, math, pickle, struct, sys, types, zlib
 
-# ---- values --------------------------------------------------------------------------------------------------------
+# ---- values --------------------------------------------------------------------------------------
 
 def f32(x): return struct.unpack("<f", struct.pack("<f", x))[0]
 
@@ -22,7 +22,8 @@ def encode(values, dtype):
 def decode(data, dtype):
     if dtype == "F32": return list(struct.unpack(f"<{len(data) // 4}f", data))
     if dtype == "F16": return list(struct.unpack(f"<{len(data) // 2}e", data))
-    return [struct.unpack("<f", struct.pack("<I", u << 16))[0] for u in struct.unpack(f"<{len(data) // 2}H", data)]
+    return [struct.unpack("<f", struct.pack("<I", u << 16))[0]
+            for u in struct.unpack(f"<{len(data) // 2}H", data)]
 
 class Tensor:
     """shape, dtype, stored bytes; values as a reader gets them back."""
@@ -37,7 +38,7 @@ class Tensor:
             cells = [self.data[i * size:(i + 1) * size] for i in range(n)]
             self.data = b"".join(cells[i * c + j] for j in range(c) for i in range(r))
 
-# ---- weight files --------------------------------------------------------------------------------------------------
+# ---- weight files --------------------------------------------------------------------------------
 
 def safetensors(tensors, header=None, tail=b""):
     head, off, body = {"__metadata__": {"format": "pt"}}, 0, b""
@@ -58,14 +59,19 @@ def zip_file(entries, zip64=False, method=0):
         at, size, psize = len(out), len(data), len(packed)
         pad = -(at + 30 + len(n) + 4) % 64                                       # PyTorch aligns its entries
         extra = struct.pack("<2sH", b"FB", pad) + b"Z" * pad
-        out += struct.pack("<4s5H3I2H", b"PK\3\4", 0, 0, method, 0, 0, crc, psize, size, len(n), len(extra)) + n + extra + packed
+        out += struct.pack("<4s5H3I2H", b"PK\3\4", 0, 0, method, 0, 0, crc, psize, size, len(n),
+                           len(extra)) + n + extra + packed
         x = b""
-        if zip64: x, size, psize, at = struct.pack("<2H3Q", 1, 24, size, psize, at), 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF
-        central += struct.pack("<4s6H3I5H2I", b"PK\1\2", 0, 0, 0, method, 0, 0, crc, psize, size, len(n), len(x), 0, 0, 0, 0, at) + n + x
+        if zip64:
+            x = struct.pack("<2H3Q", 1, 24, size, psize, at)
+            size = psize = at = 0xFFFFFFFF
+        central += struct.pack("<4s6H3I5H2I", b"PK\1\2", 0, 0, 0, method, 0, 0, crc, psize, size, len(n),
+                               len(x), 0, 0, 0, 0, at) + n + x
     at, n, size = len(out), len(entries), len(central)
     out += central
     if zip64:
-        out += struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, at) + struct.pack("<4sIQI", b"PK\6\7", 0, at + size, 1)
+        out += struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, n, n, size, at) + struct.pack(
+            "<4sIQI", b"PK\6\7", 0, at + size, 1)
         n, size, at = 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF
     return out + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, n, n, size, at, 0)
 
@@ -103,7 +109,8 @@ def pytorch(tensors, protocol=2, zip64=False, method=0, mutate=None, parameter=F
         strides, k = [], 1
         for d in reversed(t.shape): strides.insert(0, k); k *= d
         if t.transposed: strides = [1, t.shape[0]]
-        args = [Storage(fake("torch", classes[t.dtype]), str(i), n), 0, tuple(t.shape), tuple(strides), False, hooks]
+        args = [Storage(fake("torch", classes[t.dtype]), str(i), n), 0, tuple(t.shape), tuple(strides),
+                False, hooks]
         files[str(i)] = t.data
         if mutate: mutate(name, args)
         value = Rebuild(function("torch._utils", "_rebuild_tensor_v2"), tuple(args))

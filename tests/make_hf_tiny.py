@@ -4,9 +4,9 @@
     make_hf_tiny.py OUT_DIR        writes OUT_DIR/index.txt and a directory for each case
     make_hf_tiny.py --remove DIR   removes what the first form made
 
-Needs only Python.  A good case holds expect.txt (description, vocabulary, tensors) and expect.f32 (all values in order);
-index.txt says of a bad case which status and which words its error must have.  Everything expected is worked out here from
-the published meaning of the files, not from the reader under test.
+Needs only Python. A good case holds expect.txt (description, vocabulary, tensors) and expect.f32 (all values
+in order); index.txt says of a bad case which status and which words its error must have. Everything expected
+is worked out here from the published meaning of the files, not from the reader under test.
 
 SPDX-License-Identifier: MIT
 """
@@ -15,33 +15,43 @@ import copy, json, math, pathlib, random, re, shutil, struct, sys
 from hf_tiny_files import encode, f32, pytorch, safetensors, Tensor, torch_zip
 from hf_tiny_vocab import bpe, N_VOCAB, spm_json, spm_model
 
-# ---- architectures -------------------------------------------------------------------------------------------------
+# ---- architectures -------------------------------------------------------------------------------
 
 D, FF, LAYERS, HEADS, KV, HD = 16, 24, 2, 4, 2, 8
 Q, KVD = HEADS * HD, KV * HD
 EMBD, FINAL = LAYERS, LAYERS + 1
-COMMON = {"hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV,
+COMMON = {"hidden_size": D, "intermediate_size": FF, "num_hidden_layers": LAYERS,
+          "num_attention_heads": HEADS, "num_key_value_heads": KV,
           "head_dim": HD, "vocab_size": N_VOCAB, "max_position_embeddings": 128}
-HP = {"n_layers": LAYERS, "n_embd": D, "n_heads": HEADS, "n_kv_heads": KV, "head_dim": HD, "n_ff": FF, "n_vocab": N_VOCAB, "n_ctx_train": 128,
-      "norm": 1, "act": 1, "rope": 2, "gated": 1, "learned_pos": 0, "tied": 0, "norm_eps": 1e-6, "embd_scale": 1, "attn_scale": 0,
-      "attn_softcap": 0, "final_softcap": 0, "window": 0, "window_pattern": 0, "rope_dim": HD, "rope_base": 10000, "rope_base_local": 0,
-      "scaling": 0, "scaling_factor": 1, "scaling_orig_ctx": 128, "yarn_ext_factor": -1, "yarn_attn_factor": 0, "yarn_beta_fast": 0,
+HP = {"n_layers": LAYERS, "n_embd": D, "n_heads": HEADS, "n_kv_heads": KV, "head_dim": HD, "n_ff": FF,
+      "n_vocab": N_VOCAB, "n_ctx_train": 128,
+      "norm": 1, "act": 1, "rope": 2, "gated": 1, "learned_pos": 0, "tied": 0, "norm_eps": 1e-6,
+      "embd_scale": 1, "attn_scale": 0,
+      "attn_softcap": 0, "final_softcap": 0, "window": 0, "window_pattern": 0, "rope_dim": HD,
+      "rope_base": 10000, "rope_base_local": 0,
+      "scaling": 0, "scaling_factor": 1, "scaling_orig_ctx": 128, "yarn_ext_factor": -1,
+      "yarn_attn_factor": 0, "yarn_beta_fast": 0,
       "yarn_beta_slow": 0, "rope_attn_factor": 0}
 
 class Model:
     """Tensors as the files have them, and the list a reader should make of them."""
-    def __init__(self, seed, dtype): self.rng, self.dtype, self.files, self.want = random.Random(seed), dtype, {}, []
+    def __init__(self, seed, dtype):
+        self.rng, self.dtype, self.files, self.want = random.Random(seed), dtype, {}, []
     def add(self, name, shape, transposed=False):
         t = self.files[name] = Tensor(self.rng, shape, self.dtype, transposed)
         return t
-    def expect(self, unit, kind, rows, cols, name, values): self.want.append((unit, kind, rows, cols, name, values))
+    def expect(self, unit, kind, rows, cols, name, values):
+        self.want.append((unit, kind, rows, cols, name, values))
     def plain(self, unit, kind, rows, cols, name, plus=0, transposed=False):
         t = self.add(name, [cols] if rows == 1 else [rows, cols], transposed)
         self.expect(unit, kind, rows, cols, name, [f32(v + plus) for v in t.values])
 
-K = {k: i for i, k in enumerate("attn_q attn_k attn_v attn_out ffn_gate ffn_up ffn_down attn_norm ffn_norm attn_q_bias attn_k_bias attn_v_bias "
+K = {k: i
+     for i, k in enumerate("attn_q attn_k attn_v attn_out ffn_gate ffn_up ffn_down attn_norm ffn_norm "
+                           "attn_q_bias attn_k_bias attn_v_bias "
                                 "attn_out_bias ffn_up_bias".split())}
-K.update(ffn_down_bias=16, ffn_gate_bias=17, attn_norm_bias=18, ffn_norm_bias=19, q_norm=20, k_norm=21, attn_post_norm=22, ffn_post_norm=23,
+K.update(ffn_down_bias=16, ffn_gate_bias=17, attn_norm_bias=18, ffn_norm_bias=19, q_norm=20, k_norm=21,
+         attn_post_norm=22, ffn_post_norm=23,
          token_embd=32, pos_embd=33, output_norm=34, output_norm_bias=35, output=36)
 
 def llama_layers(m, prefix, biases=(), qk=False, gemma=False, transposed=False):
@@ -52,13 +62,16 @@ def llama_layers(m, prefix, biases=(), qk=False, gemma=False, transposed=False):
             m.plain(i, K[kind], rows, cols, p + name + ".weight", add, transposed and rows > 1)
             if bias in biases: m.plain(i, K[kind + "_bias"], 1, rows, p + name + ".bias")
         w("attn_norm", 1, D, "input_layernorm", plus)
-        for k, rows in (("q", Q), ("k", KVD), ("v", KVD)): w(f"attn_{k}", rows, D, f"self_attn.{k}_proj", 0, "qkv")
+        for k, rows in (("q", Q), ("k", KVD), ("v", KVD)):
+            w(f"attn_{k}", rows, D, f"self_attn.{k}_proj", 0, "qkv")
         if qk: w("q_norm", 1, HD, "self_attn.q_norm", plus); w("k_norm", 1, HD, "self_attn.k_norm", plus)
         w("attn_out", D, Q, "self_attn.o_proj", 0, "o")
         if gemma == 2:
-            w("attn_post_norm", 1, D, "post_attention_layernorm", 1); w("ffn_norm", 1, D, "pre_feedforward_layernorm", 1)
+            w("attn_post_norm", 1, D, "post_attention_layernorm", 1)
+            w("ffn_norm", 1, D, "pre_feedforward_layernorm", 1)
         else: w("ffn_norm", 1, D, "post_attention_layernorm", plus)
-        w("ffn_gate", FF, D, "mlp.gate_proj", 0, "mlp"); w("ffn_up", FF, D, "mlp.up_proj", 0, "mlp"); w("ffn_down", D, FF, "mlp.down_proj", 0, "mlp")
+        w("ffn_gate", FF, D, "mlp.gate_proj", 0, "mlp"); w("ffn_up", FF, D, "mlp.up_proj", 0, "mlp")
+        w("ffn_down", D, FF, "mlp.down_proj", 0, "mlp")
         if gemma == 2: w("ffn_post_norm", 1, D, "post_feedforward_layernorm", 1)
 
 def llama(seed, dtype, prefix="model.", head="", tied=False, gemma=False, **kw):
@@ -92,24 +105,30 @@ def gpt2(seed, dtype, prefix):
     m = Model(seed, dtype)
     def turned(i, kind, rows, cols, name, part="", a=0, n=None, t=None):
         total = n or rows
-        m.expect(i, kind, rows, cols, name + part, [t[c * total + a + r] for r in range(rows) for c in range(cols)])
+        m.expect(i, kind, rows, cols, name + part,
+                 [t[c * total + a + r] for r in range(rows) for c in range(cols)])
     m.plain(EMBD, K["token_embd"], N_VOCAB, D, prefix + "wte.weight")
     m.plain(EMBD, K["pos_embd"], 128, D, prefix + "wpe.weight")
     for i in range(LAYERS):
         p = f"{prefix}h.{i}."
-        for k in ("weight", "bias"): m.plain(i, K["attn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_1." + k)
-        w, b = m.add(p + "attn.c_attn.weight", [D, 3 * D]).values, m.add(p + "attn.c_attn.bias", [3 * D]).values
+        for k in ("weight", "bias"):
+            m.plain(i, K["attn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_1." + k)
+        w, b = m.add(p + "attn.c_attn.weight", [D, 3 * D]).values, m.add(p + "attn.c_attn.bias",
+                                                                         [3 * D]).values
         for j, k in enumerate("qkv"):
             turned(i, K["attn_" + k], D, D, p + "attn.c_attn.weight", f"[{k}]", j * D, 3 * D, w)
             m.expect(i, K[f"attn_{k}_bias"], 1, D, p + f"attn.c_attn.bias[{k}]", b[j * D:(j + 1) * D])
         def conv(kind, rows, cols, name):
-            turned(i, K[kind], rows, cols, p + name + ".weight", t=m.add(p + name + ".weight", [cols, rows]).values)
+            turned(i, K[kind], rows, cols, p + name + ".weight",
+                   t=m.add(p + name + ".weight", [cols, rows]).values)
             m.plain(i, K[kind + "_bias"], 1, rows, p + name + ".bias")
         conv("attn_out", D, D, "attn.c_proj")
-        for k in ("weight", "bias"): m.plain(i, K["ffn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_2." + k)
+        for k in ("weight", "bias"):
+            m.plain(i, K["ffn_norm" + ("" if k == "weight" else "_bias")], 1, D, p + "ln_2." + k)
         conv("ffn_up", 4 * D, D, "mlp.c_fc"); conv("ffn_down", D, 4 * D, "mlp.c_proj")
         m.add(p + "attn.bias", [1, 1, 4, 4])                                     # a mask: ignored
-    for k in ("weight", "bias"): m.plain(FINAL, K["output_norm" + ("" if k == "weight" else "_bias")], 1, D, prefix + "ln_f." + k)
+    for k in ("weight", "bias"):
+        m.plain(FINAL, K["output_norm" + ("" if k == "weight" else "_bias")], 1, D, prefix + "ln_f." + k)
     return m
 
 def llama3_factors(base, factor, low, high, orig):
@@ -123,7 +142,7 @@ def llama3_factors(base, factor, low, high, orig):
             out.append(1 / ((1 - s) / factor + s))
     return out
 
-# ---- cases ---------------------------------------------------------------------------------------------------------
+# ---- cases ---------------------------------------------------------------------------------------
 
 class Case:
     def __init__(self, config, hp, model, tokenizer, factors=(), factors_long=(), generation=None, eog=()):
@@ -133,7 +152,8 @@ class Case:
         self.files = dict(files)
         self.files["config.json"] = json.dumps(config)
         if generation: self.files["generation_config.json"] = json.dumps(generation)
-        self.config, self.hp, self.model, self.factors, self.factors_long = config, {**HP, **hp}, model, factors, factors_long
+        self.config, self.hp, self.model, self.factors, self.factors_long = config, {**HP,
+                **hp}, model, factors, factors_long
 
     def weights(self, kind="safetensors", shards=1, **kw):
         write = safetensors if kind == "safetensors" else pytorch
@@ -152,9 +172,12 @@ class Case:
     def expect(self):
         v, out = self.vocab, []
         for k, x in self.hp.items(): out.append(f"hp {k} {x if isinstance(x, str) else repr(float(x))}")
-        out += ["factors " + " ".join(repr(x) for x in self.factors), "factors_long " + " ".join(repr(x) for x in self.factors_long)]
-        out += [f"kind {v['kind']}", f"pre {v['pre']}"] + [f"special {k} {x}" for k, x in v["special"].items()]
-        out += ["eog " + " ".join(map(str, v["eog"])), "template " + ((v["template"].encode().hex() or "-") if v["template"] is not None else "none")]
+        out += ["factors " + " ".join(repr(x) for x in self.factors),
+                "factors_long " + " ".join(repr(x) for x in self.factors_long)]
+        out += [f"kind {v['kind']}", f"pre {v['pre']}"] + [
+            f"special {k} {x}" for k, x in v["special"].items()]
+        out += (["eog " + " ".join(map(str, v["eog"])), "template " + ((v["template"].encode().hex() or "-")
+                 if v["template"] is not None else "none")])
         out += [f"token {i} {k} {t.hex()}" for i, (k, t) in enumerate(v["tokens"])]
         out += [f"score {i} {s!r}" for i, s in enumerate(v.get("scores", []))]
         out += [f"merge {i} {a} {b}" for i, (a, b) in enumerate(v["merges"])]
@@ -162,54 +185,93 @@ class Case:
         return "\n".join(out) + "\n", b"".join(struct.pack(f"<{len(x)}f", *x) for *_, x in self.model.want)
 
 def good_cases():
-    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
-    yield "llama", Case({"model_type": "llama", "architectures": ["LlamaForCausalLM"], **COMMON, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
+    three = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+             "original_max_position_embeddings": 64}
+    yield "llama", Case({"model_type": "llama", "architectures": ["LlamaForCausalLM"], **COMMON,
+                         "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
                          "rope_scaling": three, "tie_word_embeddings": True, "eos_token_id": [263, 262]},
                         {"arch": "llama", "tied": 1, "norm_eps": 1e-5,
                          "rope_base": 500000}, aside(llama(1, "BF16",
                                                            tied=True)), unreachable(bpe("llama-bpe",
                                                                template=True)),
-                        llama3_factors(500000, 8, 1, 4, 64), generation={"eos_token_id": [263, 262, 5], "temperature": 0.6, "top_p": 0.9}, eog=(5,)).weights()
+                        llama3_factors(500000, 8, 1, 4, 64), generation={"eos_token_id": [263, 262, 5],
+                                                                         "temperature": 0.6,
+                                                                         "top_p": 0.9}, eog=(5,)).weights()
     biased = lambda seed, **kw: llama(seed, "F32", biases=("qkv", "o", "mlp"), **kw)
-    bias_config = {"model_type": "llama", **COMMON, "attention_bias": True, "mlp_bias": True, "rope_scaling": {"type": "linear", "factor": 4.0}}
-    yield "llama-bias-shards", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4}, biased(2), bpe("smollm")).weights(shards=3)
-    yield "llama-pickle", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4}, biased(3), bpe("gpt-2", pair_arrays=True)).weights("bin")
+    bias_config = {"model_type": "llama", **COMMON, "attention_bias": True, "mlp_bias": True,
+                   "rope_scaling": {"type": "linear", "factor": 4.0}}
+    yield "llama-bias-shards", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4},
+                                    biased(2), bpe("smollm")).weights(shards=3)
+    yield "llama-pickle", Case(bias_config, {"arch": "llama", "scaling": 1, "scaling_factor": 4}, biased(3),
+                               bpe("gpt-2", pair_arrays=True)).weights("bin")
     plain = {"model_type": "llama", **COMMON}
-    yield "llama-pickle-shards-zip64", Case(plain, {"arch": "llama"}, llama(4, "F16"), bpe("gpt-2")).weights("bin", 2, protocol=4, zip64=True, parameter=True)
-    yield "llama-pickle-transposed", Case(plain, {"arch": "llama"}, llama(5, "BF16", transposed=True), bpe("gpt-2")).weights("bin")
-    yield "llama-base-model", Case({**plain, "tie_word_embeddings": True}, {"arch": "llama", "tied": 1}, llama(6, "F16", prefix="", tied=True), spm_json()).weights()
-    yield "mistral", Case({"model_type": "mistral", **COMMON, "sliding_window": 32}, {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
-    yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None}, {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
-    yield "qwen2", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": False, "max_window_layers": 1}, {"arch": "qwen2"},
+    yield "llama-pickle-shards-zip64", Case(plain, {"arch": "llama"}, llama(4, "F16"), bpe("gpt-2")).weights(
+        "bin", 2, protocol=4, zip64=True, parameter=True)
+    yield "llama-pickle-transposed", Case(plain, {"arch": "llama"}, llama(5, "BF16", transposed=True),
+                                          bpe("gpt-2")).weights("bin")
+    yield "llama-base-model", Case({**plain, "tie_word_embeddings": True}, {"arch": "llama", "tied": 1},
+                                   llama(6, "F16", prefix="", tied=True), spm_json()).weights()
+    yield "mistral", Case({"model_type": "mistral", **COMMON, "sliding_window": 32},
+                          {"arch": "llama", "window": 32}, llama(7, "BF16"), spm_model()).weights()
+    yield "mistral-no-window", Case({"model_type": "mistral", **COMMON, "sliding_window": None},
+                                    {"arch": "llama"}, llama(8, "BF16"), spm_model(prefix=0)).weights()
+    yield "qwen2", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": False,
+                         "max_window_layers": 1}, {"arch": "qwen2"},
                         llama(9, "F16", biases=("qkv",)), bpe("qwen2", nfc=True)).weights()
-    yield "qwen2-yarn", Case({"model_type": "qwen2", **COMMON, "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}},
-                             {"arch": "qwen2", "scaling": 2, "scaling_factor": 4, "scaling_orig_ctx": 32, "yarn_ext_factor": 1, "yarn_attn_factor": 1,
-                              "yarn_beta_fast": 32, "yarn_beta_slow": 1}, llama(10, "F16", biases=("qkv",)), bpe("qwen2")).weights()
-    yield "qwen2-all-windows", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64, "use_sliding_window": True, "max_window_layers": 0},
-                                    {"arch": "qwen2", "window": 64}, llama(11, "F16", biases=("qkv",)), bpe("qwen2")).weights()
-    yield "qwen3", Case({"model_type": "qwen3", **COMMON, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}, {"arch": "qwen3", "rope_base": 1e6},
+    yield "qwen2-yarn", Case({"model_type": "qwen2", **COMMON,
+                              "rope_scaling": {"type": "yarn", "factor": 4.0,
+                                               "original_max_position_embeddings": 32}},
+                             {"arch": "qwen2", "scaling": 2, "scaling_factor": 4, "scaling_orig_ctx": 32,
+                              "yarn_ext_factor": 1, "yarn_attn_factor": 1,
+                              "yarn_beta_fast": 32, "yarn_beta_slow": 1},
+                             llama(10, "F16", biases=("qkv",)), bpe("qwen2")).weights()
+    yield "qwen2-all-windows", Case({"model_type": "qwen2", **COMMON, "sliding_window": 64,
+                                     "use_sliding_window": True, "max_window_layers": 0},
+                                    {"arch": "qwen2", "window": 64}, llama(11, "F16", biases=("qkv",)),
+                                    bpe("qwen2")).weights()
+    yield "qwen3", Case({"model_type": "qwen3", **COMMON,
+                         "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+                        {"arch": "qwen3", "rope_base": 1e6},
                         llama(12, "BF16", qk=True), bpe("qwen2")).weights()
     short, long = [1.0, 1.5], [2.0, 30.0]
-    yield "phi3", Case({"model_type": "phi3", **COMMON, "partial_rotary_factor": 0.5, "original_max_position_embeddings": 32, "sliding_window": 100,
+    yield "phi3", Case({"model_type": "phi3", **COMMON, "partial_rotary_factor": 0.5,
+                        "original_max_position_embeddings": 32, "sliding_window": 100,
                         "rope_scaling": {"type": "longrope", "short_factor": short, "long_factor": long}},
-                       {"arch": "phi3", "norm_eps": 1e-5, "window": 100, "rope_dim": 4, "scaling": 3, "scaling_orig_ctx": 32,
-                        "rope_attn_factor": math.sqrt(1 + math.log(4) / math.log(32))}, phi3(13, "BF16"), spm_json(), short, long).weights()
+                       {"arch": "phi3", "norm_eps": 1e-5, "window": 100, "rope_dim": 4, "scaling": 3,
+                        "scaling_orig_ctx": 32,
+                        "rope_attn_factor": math.sqrt(1 + math.log(4) / math.log(32))},
+                       phi3(13, "BF16"), spm_json(), short, long).weights()
     gemma = {"act": 0, "tied": 1, "embd_scale": 4}
-    yield "gemma", Case({"model_type": "gemma", **COMMON, "hidden_act": "gelu"}, {"arch": "gemma", **gemma}, llama(27, "F16", gemma=1, tied=True), gemma_tokenizer()).weights()
-    yield "gemma2", Case({"model_type": "gemma2", **COMMON, "query_pre_attn_scalar": 16, "sliding_window": 64},
-                         {"arch": "gemma2", **gemma, "attn_scale": 0.25, "attn_softcap": 50, "final_softcap": 30, "window": 64, "window_pattern": 2},
+    yield "gemma", Case({"model_type": "gemma", **COMMON, "hidden_act": "gelu"}, {"arch": "gemma", **gemma},
+                        llama(27, "F16", gemma=1, tied=True), gemma_tokenizer()).weights()
+    yield "gemma2", Case({"model_type": "gemma2", **COMMON, "query_pre_attn_scalar": 16,
+                          "sliding_window": 64},
+                         {"arch": "gemma2", **gemma, "attn_scale": 0.25, "attn_softcap": 50,
+                          "final_softcap": 30, "window": 64, "window_pattern": 2},
                          llama(14, "BF16", gemma=2, tied=True), gemma_tokenizer()).weights()
-    yield "gemma3-text", Case({"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64, "rope_local_base_freq": 20000.0},
-                              {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 6, "rope_base": 1e6, "rope_base_local": 20000},
+    yield "gemma3-text", Case({"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8,
+                               "sliding_window": 64, "rope_local_base_freq": 20000.0},
+                              {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 6, "rope_base": 1e6,
+                               "rope_base_local": 20000},
                               llama(15, "F32", gemma=2, tied=True, qk=True), gemma_tokenizer()).weights()
-    yield "gemma3-pictures", Case({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", **COMMON, "query_pre_attn_scalar": 8, "sliding_window": 64,
+    yield "gemma3-pictures", Case({"model_type": "gemma3",
+                                   "text_config": {"model_type": "gemma3_text", **COMMON,
+                                                   "query_pre_attn_scalar": 8, "sliding_window": 64,
                                    "layer_types": ["sliding_attention", "full_attention"],
-                                   "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
-                                                       "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6}}}, "vision_config": {"hidden_size": 4}},
-                                  {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 2, "rope_base": 2e6, "rope_base_local": 10000, "scaling": 1,
-                                   "scaling_factor": 8}, pictures(llama(16, "BF16", prefix="language_model.model.", gemma=2, tied=True, qk=True)), gemma_tokenizer()).weights()
-    small = {"model_type": "gpt2", "n_embd": D, "n_layer": LAYERS, "n_head": 2, "n_positions": 128, "vocab_size": N_VOCAB}
-    hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0, "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_dim": 0}
+                                   "rope_parameters": {
+                                       "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                                       "full_attention": {"rope_type": "linear", "factor": 8.0,
+                                                          "rope_theta": 2e6}}},
+                                   "vision_config": {"hidden_size": 4}},
+                                  {"arch": "gemma3", **gemma, "window": 64, "window_pattern": 2,
+                                   "rope_base": 2e6, "rope_base_local": 10000, "scaling": 1,
+                                   "scaling_factor": 8},
+                                  pictures(llama(16, "BF16", prefix="language_model.model.", gemma=2,
+                                                 tied=True, qk=True)), gemma_tokenizer()).weights()
+    small = {"model_type": "gpt2", "n_embd": D, "n_layer": LAYERS, "n_head": 2, "n_positions": 128,
+             "vocab_size": N_VOCAB}
+    hp = {"arch": "gpt2", "n_heads": 2, "n_kv_heads": 2, "n_ff": 4 * D, "norm": 0, "act": 0, "rope": 0,
+          "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_dim": 0}
     yield "gpt2", Case(small, hp, gpt2(17, "F32", "transformer."), bpe("gpt-2")).weights()
     yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
 
@@ -237,10 +299,13 @@ def pictures(m):
 
 def bad_cases():
     plain = {"model_type": "llama", **COMMON}
-    def case(config=plain, model=None, tok=None, **kw): return Case(config, {}, model or llama(20, "F16"), tok or bpe("gpt-2")).weights(**kw)
+    def case(config=plain, model=None, tok=None, **kw):
+        return Case(config, {}, model or llama(20, "F16"), tok or bpe("gpt-2")).weights(**kw)
     def with_config(**more): return case({**plain, **more})
     def with_tok(change):
-        c = case(); t = json.loads(c.files["tokenizer.json"]); change(t); c.files["tokenizer.json"] = json.dumps(t); return c
+        c = case(); t = json.loads(c.files["tokenizer.json"]); change(t)
+        c.files["tokenizer.json"] = json.dumps(t)
+        return c
     def file(name, change): c = case(); c.files[name] = change(c.files[name]); return c
     st, tk = "model.safetensors", "tokenizer.json"
     first = "model.embed_tokens.weight"
@@ -251,9 +316,12 @@ def bad_cases():
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"
-    yield "config-type", with_config(model_type="mamba"), "QSF_E_UNSUPPORTED", "\"mamba\" is not supported (supported: llama"
-    yield "config-quantised", with_config(quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
-    yield "config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}), "QSF_E_UNSUPPORTED", "dynamic"
+    yield ("config-type", with_config(model_type="mamba"), "QSF_E_UNSUPPORTED",
+           "\"mamba\" is not supported (supported: llama")
+    yield "config-quantised", with_config(
+        quantization_config={"quant_method": "gptq"}), "QSF_E_UNSUPPORTED", "gptq"
+    yield ("config-rope", with_config(rope_scaling={"type": "dynamic", "factor": 2.0}),
+           "QSF_E_UNSUPPORTED", "dynamic")
     yield "config-act", with_config(hidden_act="gelu"), "QSF_E_UNSUPPORTED", "\"gelu\""
     yield "config-heads", with_config(num_key_value_heads=3), "QSF_E_CORRUPT", "do not divide"
     yield "config-number", with_config(hidden_size="big"), "QSF_E_CORRUPT", "hidden_size"
@@ -306,7 +374,8 @@ def bad_cases():
         yield f"tokenizer-config-{i}", beside("tokenizer_config.json", text), "QSF_E_CORRUPT", says
     yield "config-layers", with_config(num_hidden_layers=4000), "QSF_E_CORRUPT", "4000 layers"
     yield "config-huge", with_config(num_hidden_layers=1e300), "QSF_E_CORRUPT", "num_hidden_layers"
-    yield "config-window", case({**plain, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+    yield "config-window", case({**plain, "model_type": "qwen2", "use_sliding_window": True,
+                                 "sliding_window": 8, "max_window_layers": 1},
                                 llama(21, "F16", biases=("qkv",))), "QSF_E_UNSUPPORTED", "pattern"
     yield "config-deep", file("config.json", lambda s: "[" * 100000), "QSF_E_CORRUPT", "nested"
     yield "config-not-json", file("config.json", lambda s: s[:-1]), "QSF_E_CORRUPT", "not JSON"
@@ -314,8 +383,11 @@ def bad_cases():
     yield "st-header-long", file(st, lambda b: struct.pack("<Q", 1 << 62) + b[8:]), "QSF_E_CORRUPT", "header"
     yield "st-cut", file(st, lambda b: b[:-1]), "QSF_E_CORRUPT", "cut short"
     yield "st-deep", case(header=lambda h: "{\"a\":" * 5000), "QSF_E_CORRUPT", "nested"
-    yield "st-twice", case(header=lambda h: json.dumps(h)[:-1] + ", \"model.norm.weight\": " + json.dumps(h["model.norm.weight"]) + "}"), "QSF_E_CORRUPT", "twice"
-    yield "st-overlap", head(lambda h: h["model.norm.weight"].__setitem__("data_offsets", h["model.layers.0.input_layernorm.weight"]["data_offsets"])), "QSF_E_CORRUPT", "overlap"
+    yield "st-twice", case(header=lambda h: json.dumps(h)[:-1] + ", \"model.norm.weight\": "
+                           + json.dumps(h["model.norm.weight"]) + "}"), "QSF_E_CORRUPT", "twice"
+    other = "model.layers.0.input_layernorm.weight"
+    yield ("st-overlap", head(lambda h: h["model.norm.weight"].__setitem__(
+        "data_offsets", h[other]["data_offsets"])), "QSF_E_CORRUPT", "overlap")
     yield "st-size", head(setof("shape", [N_VOCAB, D + 1])), "QSF_E_CORRUPT", "need"
     yield "st-overflow", head(setof("shape", [1 << 40, 1 << 40])), "QSF_E_CORRUPT", "overflows"
     yield "st-backwards", head(setof("data_offsets", [5, 2])), "QSF_E_CORRUPT", "lies at"
@@ -340,27 +412,36 @@ def bad_cases():
     m = llama(26, "F16"); m.files["model.norm.weight"] = Tensor(m.rng, [D + 1], "F16")
     yield "st-shape", case(model=m), "QSF_E_CORRUPT", "model.norm.weight"
     for bad in ("../model.safetensors", "/etc/passwd", "..", ""):
-        c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"][first] = bad; c.files[st + ".index.json"] = json.dumps(i)
+        c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"][first] = bad
+        c.files[st + ".index.json"] = json.dumps(i)
         yield f"index-path-{len(bad)}", c, "QSF_E_CORRUPT", "plain name"
-    c = case(shards=2); i = json.loads(c.files[st + ".index.json"]); i["weight_map"]["model.nothing"] = "model-00001-of-00002.safetensors"; c.files[st + ".index.json"] = json.dumps(i)
+    c = case(shards=2); i = json.loads(c.files[st + ".index.json"])
+    i["weight_map"]["model.nothing"] = "model-00001-of-00002.safetensors"
+    c.files[st + ".index.json"] = json.dumps(i)
     yield "index-missing", c, "QSF_E_CORRUPT", "model.nothing"
     c = case(shards=2); names = list(c.model.files)[1::2] + [first]
     c.files["model-00002-of-00002.safetensors"] = safetensors({n: c.model.files[n] for n in names})
     yield "index-two-shards", c, "QSF_E_CORRUPT", "model.embed_tokens.weight is in"
     c = case(shards=2); c.files[st + ".index.json"] = "[]"
     yield "index-list", c, "QSF_E_CORRUPT", "is a list, expected an object"
-    yield "shard-missing", drop(case(shards=2), "model-00002-of-00002.safetensors"), "QSF_E_NOT_FOUND", "model-00002"
+    yield "shard-missing", drop(case(shards=2),
+                                "model-00002-of-00002.safetensors"), "QSF_E_NOT_FOUND", "model-00002"
     # pickles
-    def bin_with(pkl, **kw): c = drop(case(), st); c.files["pytorch_model.bin"] = torch_zip(pkl, {}, **kw); return c
+    def bin_with(pkl, **kw):
+        c = drop(case(), st); c.files["pytorch_model.bin"] = torch_zip(pkl, {}, **kw); return c
     def tensor_with(change):
         def mutate(name, args):
             if name == first: change(args)
         return case(kind="bin", mutate=mutate)
-    yield "pickle-system", bin_with(b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R."), "QSF_E_UNSUPPORTED", "\"os.system\""
-    yield "pickle-stack-global", bin_with(b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x01x\x85R."), "QSF_E_UNSUPPORTED", "\"builtins.eval\""
-    yield "pickle-load-from-bytes", bin_with(b"\x80\x02ctorch.storage\n_load_from_bytes\n."), "QSF_E_UNSUPPORTED", "_load_from_bytes"
+    yield ("pickle-system", bin_with(b"\x80\x02cos\nsystem\nX\x02\0\0\0id\x85R."), "QSF_E_UNSUPPORTED",
+           "\"os.system\"")
+    yield "pickle-stack-global", bin_with(
+        b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x01x\x85R."), "QSF_E_UNSUPPORTED", "\"builtins.eval\""
+    yield "pickle-load-from-bytes", bin_with(
+        b"\x80\x02ctorch.storage\n_load_from_bytes\n."), "QSF_E_UNSUPPORTED", "_load_from_bytes"
     yield "pickle-inst", bin_with(b"\x80\x02(ios\nsystem\n."), "QSF_E_UNSUPPORTED", "opcode 0x69"
-    yield "pickle-newobj", bin_with(b"\x80\x02ccollections\nOrderedDict\n)\x81."), "QSF_E_UNSUPPORTED", "opcode 0x81"
+    yield ("pickle-newobj", bin_with(b"\x80\x02ccollections\nOrderedDict\n)\x81."), "QSF_E_UNSUPPORTED",
+           "opcode 0x81")
     yield "pickle-marks", bin_with(b"(" * 100000), "QSF_E_CORRUPT", "marks"
     yield "pickle-stack", bin_with(b"N" * 200000), "QSF_E_CORRUPT", "stack is full"
     yield "pickle-memo", bin_with(b"Nr\xff\xff\xff\xff."), "QSF_E_CORRUPT", "memo"
@@ -368,26 +449,36 @@ def bad_cases():
     yield "pickle-text", bin_with(b"\x80\x02X\xff\xff\xff\x7fabc."), "QSF_E_CORRUPT", "beyond"
     yield "pickle-list", bin_with(b"\x80\x02]."), "QSF_E_UNSUPPORTED", "no state dict"
     yield "pickle-empty", bin_with(b"\x80\x02}."), "QSF_E_UNSUPPORTED", "no tensors"
-    yield "pickle-legacy", file_bin(case(), b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."), "QSF_E_UNSUPPORTED", "1.6"
+    yield ("pickle-legacy", file_bin(case(), b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."),
+           "QSF_E_UNSUPPORTED", "1.6")
     yield "pickle-compressed", case(kind="bin", method=8), "QSF_E_UNSUPPORTED", "compressed"
     yield "pickle-offset", tensor_with(lambda a: a.__setitem__(1, 1)), "QSF_E_CORRUPT", "storage of"
-    yield "pickle-offset-huge", tensor_with(lambda a: a.__setitem__(1, (1 << 63) - 1)), "QSF_E_CORRUPT", "storage of"
+    yield "pickle-offset-huge", tensor_with(
+        lambda a: a.__setitem__(1, (1 << 63) - 1)), "QSF_E_CORRUPT", "storage of"
     yield "pickle-storage", tensor_with(lambda a: setattr(a[0], "n", 1 << 40)), "QSF_E_CORRUPT", "need more"
-    yield "pickle-stride", tensor_with(lambda a: a.__setitem__(3, (D * 2, 1))), "QSF_E_UNSUPPORTED", "neither dense nor transposed"
-    yield "pickle-key", tensor_with(lambda a: setattr(a[0], "key", "../x")), "QSF_E_CORRUPT", "the archive has no"
+    yield ("pickle-stride", tensor_with(lambda a: a.__setitem__(3, (D * 2, 1))), "QSF_E_UNSUPPORTED",
+           "neither dense nor transposed")
+    yield ("pickle-key", tensor_with(lambda a: setattr(a[0], "key", "../x")), "QSF_E_CORRUPT",
+           "the archive has no")
     yield "pickle-negative", tensor_with(lambda a: a.__setitem__(2, (-1, D))), "QSF_E_CORRUPT", "wrong parts"
     c = case(kind="bin"); b = c.files["pytorch_model.bin"]
     yield "zip-cut", file_bin(c, b[:-30]), "QSF_E_CORRUPT", "zip"
     c = case(kind="bin"); b = bytearray(c.files["pytorch_model.bin"]); b[-6:-2] = struct.pack("<I", len(b))
     yield "zip-directory", file_bin(c, bytes(b)), "QSF_E_CORRUPT", "zip directory"
     # tokenizers
-    yield "tok-regex", with_tok(lambda t: t.__setitem__("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"})), "QSF_E_UNSUPPORTED", "\\w+"
-    yield "tok-unigram", with_tok(lambda t: t["model"].__setitem__("type", "Unigram")), "QSF_E_UNSUPPORTED", "Unigram"
-    yield "tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Lowercase"})), "QSF_E_UNSUPPORTED", "Lowercase"
+    split = {"type": "Split", "pattern": {"Regex": "\\w+"}, "behavior": "Isolated"}
+    yield ("tok-regex", with_tok(lambda t: t.__setitem__("pre_tokenizer", split)), "QSF_E_UNSUPPORTED",
+           "\\w+")
+    yield ("tok-unigram", with_tok(lambda t: t["model"].__setitem__("type", "Unigram")),
+           "QSF_E_UNSUPPORTED", "Unigram")
+    yield ("tok-normalizer", with_tok(lambda t: t.__setitem__("normalizer", {"type": "Lowercase"})),
+           "QSF_E_UNSUPPORTED", "Lowercase")
     yield "tok-merge", with_tok(lambda t: t["model"]["merges"].append("h ll")), "QSF_E_CORRUPT", "merge 5"
     yield "tok-merge-form", with_tok(lambda t: t["model"]["merges"].append(["a"])), "QSF_E_CORRUPT", "no pair"
-    yield "tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT", "beyond the embedding"
-    yield "tok-id-twice", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", 3)), "QSF_E_CORRUPT", "twice"
+    yield ("tok-id", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", N_VOCAB)), "QSF_E_CORRUPT",
+           "beyond the embedding")
+    yield ("tok-id-twice", with_tok(lambda t: t["model"]["vocab"].__setitem__("zz", 3)),
+           "QSF_E_CORRUPT", "twice")
     added = {"id": N_VOCAB + 3, "content": "word", "special": False}
     yield "tok-added", with_tok(lambda t: t["added_tokens"].append(added)), "QSF_E_CORRUPT", "beyond the"
     yield "tok-model", with_tok(lambda t: t.__setitem__("model",
@@ -395,12 +486,13 @@ def bad_cases():
     yield "tok-deep", file(tk, lambda s: "{\"a\":" * 1000), "QSF_E_CORRUPT", "nested"
     yield "spm-unigram", case(tok=spm_model(trainer=1)), "QSF_E_UNSUPPORTED", "unigram"
     files, want = spm_model()
-    yield "spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT", "tokenizer.model"
+    yield ("spm-cut", case(tok=({"tokenizer.model": files["tokenizer.model"][:50]}, want)), "QSF_E_CORRUPT",
+           "tokenizer.model")
 
 def drop(c, name): del c.files[name]; return c
 def file_bin(c, data): c.files.pop("model.safetensors", None); c.files["pytorch_model.bin"] = data; return c
 
-# ---- writing -------------------------------------------------------------------------------------------------------
+# ---- writing -------------------------------------------------------------------------------------
 
 def write(out, name, files):
     d = out / name

@@ -19,13 +19,15 @@ static void check_same_values(const tiny_options *a, const tiny_options *b)
     }
     CHECK(n[0] > 0 && n[0] == n[1] && !memcmp(v[0], v[1], n[0] * sizeof(float)));
     if (n[0] != n[1] || memcmp(v[0], v[1], n[0] * sizeof(float)))
-        printf("      type %d block %d packing %d compression %d\n", b->type, b->block, b->packing, b->compression);
+        printf("      type %d block %d packing %d compression %d\n", b->type, b->block, b->packing,
+               b->compression);
     CHECK_EQ(h.live, 0);
     for (int i = 0; i < 2; i++) free(v[i]);
     mem_host_done(&h);
 }
 
-static const uint8_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S,
+static const uint8_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
+                                     QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S,
                                      QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16 };
 
 
@@ -47,7 +49,8 @@ TEST(every_type_block_packing_and_compression_reads_back)
                     tiny_options o = plain;
                     o.packing = packing;
                     o.compression = c;
-                    if (have_codec(c) && (c == QSF_COMPRESS_NONE || block == 64)) check_same_values(&plain, &o);
+                    if (have_codec(c) && (c == QSF_COMPRESS_NONE || block == 64))
+                        check_same_values(&plain, &o);
                 }
             if (!qsf_type_tiles(all_types[i]) && block == 64) break;
         }
@@ -66,7 +69,8 @@ TEST(values_are_those_that_were_quantised)
     /* Layers come first among the units, the embedding was made first. */
     const qsf_unit *u = &s->units[qsf_unit_embd(s)];
     void *data;
-    CHECK_EQ(tiny_tensor(&t, QSF_K_TOKEN_EMBD, o.embd_type, o.block, o.packing, o.hp.n_vocab, o.hp.n_embd, 0, 1, &seed, &error), QSF_OK);
+    CHECK_EQ(tiny_tensor(&t, QSF_K_TOKEN_EMBD, o.embd_type, o.block, o.packing, o.hp.n_vocab, o.hp.n_embd, 0,
+                         1, &seed, &error), QSF_OK);
     CHECK_EQ(qsf_source_load(s, qsf_unit_embd(s), 0, &data, &error), QSF_OK);
     CHECK_EQ(s->tensors[u->first_tensor].bytes, t.bytes);
     CHECK(!memcmp(data, t.data, (size_t)t.bytes));
@@ -164,7 +168,8 @@ static void check_same_vocab(const qsf_vocab *a, const qsf_vocab *b)
     CHECK_EQ(a->scores != NULL, b->scores != NULL);
     if (a->scores && b->scores) CHECK(!memcmp(a->scores, b->scores, a->n_tokens * sizeof *a->scores));
     CHECK_EQ(a->n_merges, b->n_merges);
-    if (a->n_merges == b->n_merges && a->n_merges) CHECK(!memcmp(a->merges, b->merges, a->n_merges * 2 * sizeof *a->merges));
+    if (a->n_merges == b->n_merges && a->n_merges)
+        CHECK(!memcmp(a->merges, b->merges, a->n_merges * 2 * sizeof *a->merges));
     CHECK_EQ(a->bos, b->bos);
     CHECK_EQ(a->eos, b->eos);
     CHECK_EQ(a->eot, b->eot);
@@ -280,7 +285,8 @@ TEST(data_lies_at_multiples_of_64_and_units_at_4096)
         CHECK_EQ(s->extents[u->first_extent].at % 4096, 0);
         CHECK(u->has_crc);
         for (uint32_t t = 0; t < u->n_tensors; t++)
-            if (s->tensors[u->first_tensor + t].kind != QSF_K_OUTPUT_NORM_BIAS) CHECK_EQ(s->places[u->first_tensor + t] % 64, 0);
+            if (s->tensors[u->first_tensor + t].kind != QSF_K_OUTPUT_NORM_BIAS)
+                CHECK_EQ(s->places[u->first_tensor + t] % 64, 0);
     }
     CHECK(qsf_unit_find(s, qsf_unit_embd(s), QSF_K_POS_EMBD) == 1);
     CHECK(qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT_BIAS) == 3);
@@ -304,7 +310,8 @@ TEST(parts_of_embedding_and_head_have_checksums)
         const uint32_t n = k ? s->n_final_crcs : s->n_embd_crcs, *crcs = k ? s->final_crcs : s->embd_crcs;
         for (uint32_t i = 0; i < n; i++) {
             const uint64_t at = (uint64_t)i * s->crc_chunk;
-            CHECK_EQ(crcs[i], qsf_crc32(0, f->bytes + x->at + at, (size_t)QSF_MIN(s->crc_chunk, x->len - at)));
+            CHECK_EQ(crcs[i], qsf_crc32(0, f->bytes + x->at + at,
+                                        (size_t)QSF_MIN(s->crc_chunk, x->len - at)));
         }
     }
     qsf_source_close(s);
@@ -346,13 +353,15 @@ TEST(threads_decompress_from_one_source)
     unpack_job jobs[4];
     qsf_thread *threads[4] = { NULL };
     for (int i = 0; i < 4; i++) {
-        jobs[i] = (unpack_job){ .s = s, .stored = f->bytes + s->extents[0].at, .raw = malloc((size_t)s->units[0].raw) };
+        jobs[i] = (unpack_job){ .s = s, .stored = f->bytes + s->extents[0].at,
+                                .raw = malloc((size_t)s->units[0].raw) };
         CHECK_EQ(p->thread_start(p->user, unpack_often, &jobs[i], &threads[i]), QSF_OK);
     }
     for (int i = 0; i < 4; i++) {
         p->thread_join(p->user, threads[i]);
         CHECK_EQ(jobs[i].failures, 0);
-        CHECK(!memcmp(jobs[i].raw, jobs[0].raw, (size_t)s->units[0].raw) || o.compression == QSF_COMPRESS_NONE);
+        CHECK(!memcmp(jobs[i].raw, jobs[0].raw, (size_t)s->units[0].raw)
+              || o.compression == QSF_COMPRESS_NONE);
     }
     for (int i = 0; i < 4; i++) free(jobs[i].raw);
     qsf_source_close(s);
@@ -379,7 +388,8 @@ TEST(the_writer_refuses_what_is_out_of_order)
     CHECK_EQ(qsf_writer_unit_end(w, 1, &error), QSF_OK);
     CHECK_EQ(qsf_writer_unit_begin(w, 0, &error), QSF_OK);
     CHECK_EQ(tiny_put(w, &o, QSF_K_ATTN_Q, QSF_T_F16, 8, 8, 0, 1, &seed, &error), QSF_OK);
-    CHECK_EQ(tiny_put(w, &o, QSF_K_ATTN_K, QSF_T_F16, 8, 8, 0, 1, &seed, &error), QSF_E_ARGUMENT);     /* max_tensors */
+    /* max_tensors */
+    CHECK_EQ(tiny_put(w, &o, QSF_K_ATTN_K, QSF_T_F16, 8, 8, 0, 1, &seed, &error), QSF_E_ARGUMENT);
     CHECK_EQ(qsf_writer_unit_end(w, 1, &error), QSF_OK);
     CHECK_EQ(qsf_writer_commit(w, &bytes, &error), QSF_E_ARGUMENT);
     CHECK_EQ(h.live, 0);
@@ -537,7 +547,8 @@ static int write_samples(const char *dir)
             o.outliers = n % 2 == 0;
             o.compression = (uint8_t)(n / 2 % 4);
             if (!have_codec(o.compression)) o.compression = QSF_COMPRESS_NONE;
-            qsf_format(name, sizeof name, "type%d-packing%d-block%d-compression%d", o.type, packing, o.block, o.compression);
+            qsf_format(name, sizeof name, "type%d-packing%d-block%d-compression%d", o.type, packing, o.block,
+                       o.compression);
             ok = ok && write_sample(dir, name, &o);
         }
     tiny_clusters t;

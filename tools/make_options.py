@@ -140,6 +140,16 @@ def sentence(o):
     return f"{number_} from {plain(o.least)} to {plain(o.most)}; default {default(o)}."
 
 
+# The sentence, of which a line of the comment may end inside.
+SAID = r"(?:A(?: whole)? number from \S+ to \S+; default|Default) (?:'\w+'|[\w.]*\w)\."
+SAID = re.compile(SAID.replace(" ", r"\s+(?:\*\s+)?"))
+
+
+def same_or(old, new):
+    """A sentence that may lie on two lines of a comment, where it is the new one."""
+    return old if re.sub(r"\s+(?:\*\s+)?", " ", old) == new else new
+
+
 def types(found, text):
     """index.d.ts with the members' types and sentences."""
     begin = text.index("export interface LoadOptions {")
@@ -153,8 +163,7 @@ def types(found, text):
         member = re.search(rf"  /\*\*((?:(?!\*/).)*)\*/\n  {NAMES[o.name]}\?: [^;]*;", inside, re.S)
         if not member:
             sys.exit(f"{TYPES}: LoadOptions has no member {NAMES[o.name]} with a comment")
-        said = r"(?:A(?: whole)? number from \S+ to \S+; default|Default) (?:'\w+'|[\w.]*\w)\."
-        comment, n = re.subn(said, sentence(o), member[1])
+        comment, n = SAID.subn(lambda m: same_or(m[0], sentence(o)), member[1])
         if n != 1:
             sys.exit(f"{TYPES}: the comment of {NAMES[o.name]} needs the sentence: {sentence(o)}")
         made = f"  /**{comment}*/\n  {NAMES[o.name]}?: {type_};"

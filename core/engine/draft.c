@@ -1,12 +1,14 @@
 /* Drafts: what stood behind the same words before.
  * SPDX-License-Identifier: MIT
  *
- * Text repeats itself: names, code, what a question quotes.  A guess costs a search; that it was right, one pass over the weights says
- * for all guesses together (prompt lookup decoding, Saxena 2023). */
+ * Text repeats itself: names, code, what a question quotes.  A guess costs a search;
+ * that it was right, one pass over the weights says for all guesses together (prompt
+ * lookup decoding, Saxena 2023). */
 #include "base/sized.h"
 #include "model/model.h"
 
-enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };       /* tokens that have to be the same, and that are enough */
+/* tokens that have to be the same, and that are enough */
+enum { DRAFT_LEAST = 2, DRAFT_LONG = 4, DRAFT_CONTEXT = 1024 };
 
 /* How many tokens before place a are those before place b, a < b. */
 static size_t same_before(const int32_t *ids, size_t a, size_t b)
@@ -19,7 +21,8 @@ static size_t same_before(const int32_t *ids, size_t a, size_t b)
 size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
 {
     size_t best = 0, best_same = DRAFT_LEAST - 1;
-    if (n > PTRDIFF_MAX / sizeof *ids || cap > PTRDIFF_MAX / sizeof *out) return 0;      /* no memory holds so many */
+    /* no memory holds so many */
+    if (n > PTRDIFF_MAX / sizeof *ids || cap > PTRDIFF_MAX / sizeof *out) return 0;
     for (size_t at = n ? n - 1 : 0; at > 0 && best_same < DRAFT_LONG; at--) {
         const size_t same = same_before(ids, at, n);
         if (same <= best_same) continue;
@@ -27,7 +30,8 @@ size_t qsf_draft_lookup(const int32_t *ids, size_t n, int32_t *out, size_t cap)
         best_same = same;
     }
     if (!best) return 0;
-    /* What is behind may reach the end of what is known: then it goes round, as a text that repeats itself does. */
+    /* What is behind may reach the end of what is known:
+     * then it goes round, as a text that repeats itself does. */
     for (size_t i = 0; i < cap; i++) out[i] = best + i < n ? ids[best + i] : out[best + i - n];
     return cap;
 }
@@ -39,14 +43,21 @@ uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint32_t mos
     qsf_context_defaults(&more);
     if (QSF_TAKE(&more, o, qsf_context_options, NULL) ||
         !QSF_SIZED_HAS(o, qsf_context_options, n_logits)) return 0;
-    if (more.early_exit > 0 || qsf_context_plan(m, o, &without, NULL)) return 0;          /* a batch of several rows takes no early exit */
-    if (without.resident || without.kv_heavy) return 0;                                 /* what is dropped depends on batches */
+    /* a batch of several rows takes no early exit */
+    if (more.early_exit > 0 || qsf_context_plan(m, o, &without, NULL)) return 0;
+    /* what is dropped depends on batches */
+    if (without.resident || without.kv_heavy) return 0;
     for (; most; most /= 2) {
         more.n_logits = 1 + most;
         if (qsf_context_plan(m, &more, &with, NULL)) continue;
-        /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody asked for and that stays long enough. */
-        if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT || 2 * with.n_ctx < without.n_ctx)) continue;
-        if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type || with.n_slots < without.n_slots || with.kv_heavy) continue;
+        /* A pass that is saved is worth half a batch of the prompt, and half a context that nobody
+         * asked for and that stays long enough. */
+        if (with.n_ctx < without.n_ctx && (o->n_ctx || with.n_ctx < DRAFT_CONTEXT
+                                           || 2 * with.n_ctx < without.n_ctx))
+            continue;
+        if (2 * with.n_batch < without.n_batch || with.kv_type != without.kv_type
+            || with.n_slots < without.n_slots || with.kv_heavy)
+            continue;
         o->n_logits = more.n_logits;
         return most;
     }

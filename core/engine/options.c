@@ -93,7 +93,8 @@ static const option_row option_rows[] = {
 
 static size_t option_bytes(option_member member)
 {
-    static const uint8_t bytes[] = { sizeof(bool), sizeof(uint32_t), sizeof(uint64_t), sizeof(float), sizeof(int),
+    static const uint8_t bytes[] = { sizeof(bool), sizeof(uint32_t), sizeof(uint64_t), sizeof(float),
+                                     sizeof(int),
                                      sizeof(char *) };
     return bytes[member];
 }

@@ -23,7 +23,7 @@ typedef struct plan_sizes {
     /* [layers and a final norm that is loaded, embedding, final unit with the head][stored, raw] */
     uint64_t staging[3][2];
     uint64_t tables;          /* of the file alone */
-    uint64_t approx;          /* what an approximate head takes beside the head */
+    uint64_t rows_head;       /* what an approximate head takes beside the head */
 } plan_sizes;
 
 static void plan_stage(uint64_t most[2], uint64_t stored, uint64_t raw)
@@ -191,7 +191,7 @@ static void plan_fixed(const qsf_model *model, const plan_sizes *z, const qsf_gr
                        s->most.head_dim);
     plan_staging(z, g, &fetch);
     plan_ends(s, z, g, plan);
-    if (z->approx) plan_item(plan, "approximate head", z->approx);
+    if (z->rows_head) plan_item(plan, "approximate head", z->rows_head);
     plan_item(plan, "KV cache", qsf_kv_bytes(&l, qsf_kv_blocks_of(o), o->n_seqs));
     const size_t slot = qsf_state_place(s, o->quality, hp->n_layers);
     if (slot) plan_item(plan, "state", qsf_state_memory(slot, o->n_seqs) + 2 * QSF_RESERVE_PAGE);
@@ -322,7 +322,7 @@ qsf_status qsf_plan_make(const qsf_model *model, qsf_context_options *o, bool ct
     qsf_status st;
 
     if ((st = plan_measure(s, o, &z, m->caps, err))) return st;
-    if ((st = qsf_head_bytes(s, o, &z.approx, err))) return st;
+    if ((st = qsf_head_bytes(s, o, &z.rows_head, err))) return st;
     const qsf_grant asked = plan_wishes(s, o, ctx_given, &z);
     const uint64_t least = plan_least(model, &z, asked);
     if (o->ram_budget && least > o->ram_budget) {

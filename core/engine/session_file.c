@@ -1,14 +1,17 @@
-/* A sequence as bytes: its tokens, keys and values, to go on with later.  docs/format.md has the layout.
+/* A sequence as bytes: its tokens, keys and values, to go on with later.  docs/format.md has the
+ * layout.
  * SPDX-License-Identifier: MIT
  *
- * The records of the KV cache are written as they lie in memory: their layout depends on the model and the KV type, not on the kernels.
- * Reading goes over the bytes twice, first to check all of them, then into the cache. */
+ * The records of the KV cache are written as they lie in memory: their layout depends on the model
+ * and the KV type, not on the kernels.  Reading goes over the bytes twice, first to check all of
+ * them, then into the cache. */
 #include "engine/sequence.h"
 
 enum {
     SESSION_HEADER = 64, SESSION_PART = 2048,
     SESSION_VERSION = 2,            /* with state; without any it is 1 */
-    AT_VERSION = 4, AT_LENGTH = 8, AT_MODEL = 16, AT_KEYS = 24, AT_POSITIONS = 28, AT_LAYERS = 32, AT_HEADS = 36, AT_DIM = 40, AT_TYPE = 44, AT_RECORD = 48, AT_STATE = 52, AT_CRC = 60
+    AT_VERSION = 4, AT_LENGTH = 8, AT_MODEL = 16, AT_KEYS = 24, AT_POSITIONS = 28, AT_LAYERS = 32,
+    AT_HEADS = 36, AT_DIM = 40, AT_TYPE = 44, AT_RECORD = 48, AT_STATE = 52, AT_CRC = 60
 };
 static const char session_magic[4] = { 'Q', 'S', 'F', 'S' };
 
@@ -31,18 +34,23 @@ static void hash_text(session_hash *x, const char *text) { hash_bytes(x, text, s
 
 static void hash_hparams(session_hash *x, const qsf_hparams *hp)
 {
-    const uint32_t numbers[] = { hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->head_dim, hp->n_ff, hp->n_vocab, hp->norm, hp->act, hp->rope,
-                                 hp->gated, hp->learned_pos, hp->tied, hp->window, hp->window_pattern, hp->rope_dim, hp->scaling, hp->scaling_orig_ctx };
-    const float floats[] = { hp->norm_eps, hp->embd_scale, hp->attn_scale, hp->attn_softcap, hp->final_softcap, hp->rope_base, hp->rope_base_local,
-                             hp->scaling_factor, hp->yarn_ext_factor, hp->yarn_attn_factor, hp->yarn_beta_fast, hp->yarn_beta_slow, hp->rope_attn_factor };
+    const uint32_t numbers[] = { hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->head_dim,
+                                 hp->n_ff, hp->n_vocab, hp->norm, hp->act, hp->rope,
+                                 hp->gated, hp->learned_pos, hp->tied, hp->window, hp->window_pattern,
+                                 hp->rope_dim, hp->scaling, hp->scaling_orig_ctx };
+    const float floats[] = { hp->norm_eps, hp->embd_scale, hp->attn_scale, hp->attn_softcap,
+                             hp->final_softcap, hp->rope_base, hp->rope_base_local,
+                             hp->scaling_factor, hp->yarn_ext_factor, hp->yarn_attn_factor,
+                             hp->yarn_beta_fast, hp->yarn_beta_slow, hp->rope_attn_factor };
     hash_text(x, hp->arch);
     hash_text(x, hp->name);
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
 }
 
-/* The description, the vocabulary, every tensor's type, shape and place, and the checksums of weights where the file has them (QSF).  GGUF has
- * none: there, two files that differ in nothing but the values of weights are taken for one. */
+/* The description, the vocabulary, every tensor's type, shape and place, and the checksums of
+ * weights where the file has them (QSF).  GGUF has none: there, two files that differ in nothing
+ * but the values of weights are taken for one. */
 static uint64_t session_model(const qsf_source *s)
 {
     session_hash x = { 0xcbf29ce484222325u };
@@ -67,7 +75,8 @@ static uint64_t session_model(const qsf_source *s)
     return x.h;
 }
 
-/* What else keys and values depend on: layers that are left out, the window, and with some models the context's length. */
+/* What else keys and values depend on: layers that are left out, the window, and with some models
+ * the context's length. */
 static uint32_t session_keys(const qsf_context *c)
 {
     const qsf_hparams *hp = c->hp;
@@ -76,7 +85,8 @@ static uint32_t session_keys(const qsf_context *c)
     hash_number(&x, qsf_ropes_long(c->model->source, c->o.n_ctx));
     const bool unbiased = c->kv.layout.k_bits && qsf_unit_find(c->model->source, 0, QSF_K_ATTN_K_BIAS) >= 0;
     const uint32_t n_ropes = c->model->source->n_ropes;
-    for (uint32_t i = 0; i < QSF_MAX(n_ropes, 2); i++) {    /* two at least, as files have had it from the first on */
+    /* two at least, as files have had it from the first on */
+    for (uint32_t i = 0; i < QSF_MAX(n_ropes, 2); i++) {
         const uint32_t slow = n_ropes ? c->ropes[QSF_MIN(i, n_ropes - 1)].slow : 0;
         hash_number(&x, !unbiased ? 0 : c->key_bias.steps ? UINT32_MAX : slow);
     }
@@ -130,15 +140,22 @@ static qsf_status out_put(session_out *o, const void *p, size_t n, qsf_error *er
     return st ? qsf_fail(err, st == QSF_PENDING ? QSF_E_IO : st, "writing the session failed") : QSF_OK;
 }
 
-qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *ids, size_t n_ids, qsf_write_fn write, void *user, qsf_error *err)
+qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *ids, size_t n_ids,
+                            qsf_write_fn write, void *user, qsf_error *err)
 {
     uint8_t part[SESSION_PART];
     session_out o = { write, user, c->model->source->crc32, 0 };
     qsf_status st;
-    if (seq < 0 || (uint32_t)seq >= c->o.n_seqs) return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq, (unsigned)c->o.n_seqs);
+    if (seq < 0 || (uint32_t)seq >= c->o.n_seqs)
+        return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq,
+                        (unsigned)c->o.n_seqs);
     const uint32_t n = qsf_seq_length(c, seq);
-    if (n_ids != n) return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions", (unsigned long long)n_ids, (unsigned)n);
-    if (!qsf_kv_whole(&c->kv.seqs[seq])) return qsf_fail(err, QSF_E_UNSUPPORTED, "the window has dropped keys and values of the sequence: it cannot be saved");
+    if (n_ids != n)
+        return qsf_fail(err, QSF_E_ARGUMENT, "%llu tokens were given for a sequence of %u positions",
+                        (unsigned long long)n_ids, (unsigned)n);
+    if (!qsf_kv_whole(&c->kv.seqs[seq]))
+        return qsf_fail(err, QSF_E_UNSUPPORTED,
+                        "the window has dropped keys and values of the sequence: it cannot be saved");
     if ((st = qsf_exit_check(&c->early_exit, (uint32_t)seq, n, err))) return st;
     session_header(c, n, part);
     if ((st = out_put(&o, part, SESSION_HEADER, err))) return st;
@@ -149,14 +166,19 @@ qsf_status qsf_session_save(const qsf_context *c, qsf_seq seq, const int32_t *id
     }
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers; l++)
-            if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0), c->kv.layout.n_kv_heads * c->kv.layout.record, err))) return st;
+            if ((st = out_put(&o, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0),
+                              c->kv.layout.n_kv_heads * c->kv.layout.record, err)))
+                return st;
     if (c->state.bytes && (st = out_put(&o, qsf_state_saved(&c->state, (uint32_t)seq), c->state.bytes, err)))
         return st;
     qsf_put32(part, o.crc);
     return out_put(&o, part, 4, err);
 }
 
-uint64_t qsf_session_bytes(const qsf_context *c, qsf_seq seq) { return session_bytes(c, qsf_seq_length(c, seq)); }
+uint64_t qsf_session_bytes(const qsf_context *c, qsf_seq seq)
+{
+    return session_bytes(c, qsf_seq_length(c, seq));
+}
 
 /* ---- reading ---- */
 
@@ -170,7 +192,9 @@ typedef struct session_in {
 static qsf_status in_get(session_in *in, void *dst, size_t n, qsf_error *err)
 {
     const qsf_status st = n ? in->from->read(in->from->user, in->at, dst, n) : QSF_OK;
-    if (st) return qsf_fail(err, st == QSF_PENDING ? QSF_E_IO : st, "session: cannot read %llu bytes at %llu", (unsigned long long)n, (unsigned long long)in->at);
+    if (st)
+        return qsf_fail(err, st == QSF_PENDING ? QSF_E_IO : st, "session: cannot read %llu bytes at %llu",
+                        (unsigned long long)n, (unsigned long long)in->at);
     in->crc = in->crc32(in->crc, dst, n);
     in->at += n;
     return QSF_OK;
@@ -180,26 +204,38 @@ static qsf_status in_get(session_in *in, void *dst, size_t n, qsf_error *err)
 static qsf_status session_fits(const qsf_context *c, const uint8_t *h, uint64_t length, qsf_error *err)
 {
     uint8_t own[SESSION_HEADER];
-    if (memcmp(h, session_magic, sizeof session_magic)) return qsf_fail(err, QSF_E_CORRUPT, "this is no saved session");
-    if (qsf_crc32(0, h, AT_CRC) != qsf_le32(h + AT_CRC)) return qsf_fail(err, QSF_E_CORRUPT, "session: the header's checksum is wrong");
+    if (memcmp(h, session_magic, sizeof session_magic))
+        return qsf_fail(err, QSF_E_CORRUPT, "this is no saved session");
+    if (qsf_crc32(0, h, AT_CRC) != qsf_le32(h + AT_CRC))
+        return qsf_fail(err, QSF_E_CORRUPT, "session: the header's checksum is wrong");
     if (qsf_le32(h + AT_VERSION) - 1 >= SESSION_VERSION)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads versions up to %d", (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "session: version %u; this build reads versions up to %d",
+                        (unsigned)qsf_le32(h + AT_VERSION), (int)SESSION_VERSION);
     const uint32_t n = qsf_le32(h + AT_POSITIONS);
     session_header(c, n, own);
-    if (memcmp(h + AT_MODEL, own + AT_MODEL, 8)) return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
+    if (memcmp(h + AT_MODEL, own + AT_MODEL, 8))
+        return qsf_fail(err, QSF_E_ARGUMENT, "session: it belongs to another model");
     if (qsf_le32(h + AT_TYPE) != (uint32_t)c->kv.layout.type)
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys and values are kept as %s, the context's as %s: ask for the same",
-                        qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE)) : "something else", qsf_kv_name(c->kv.layout.type));
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "session: its keys and values are kept as %s, the context's as %s: ask for the same",
+                        qsf_le32(h + AT_TYPE) <= QSF_KV_Q4V2 ? qsf_kv_name((qsf_kv_type)qsf_le32(h + AT_TYPE))
+                        : "something else", qsf_kv_name(c->kv.layout.type));
     if (qsf_le32(h + AT_KEYS) != qsf_le32(own + AT_KEYS))
-        return qsf_fail(err, QSF_E_ARGUMENT, "session: its keys were made with another context length, window or quality");
-    if (memcmp(h, own, SESSION_HEADER)) return qsf_fail(err, QSF_E_CORRUPT, "session: its shape is not the model's");
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "session: its keys were made with another context length, window or quality");
+    if (memcmp(h, own, SESSION_HEADER))
+        return qsf_fail(err, QSF_E_CORRUPT, "session: its shape is not the model's");
     if (length != qsf_le64(h + AT_LENGTH))
-        return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes instead of %llu; is it cut short?", (unsigned long long)length, (unsigned long long)qsf_le64(h + AT_LENGTH));
-    if (n > c->o.n_ctx) return qsf_fail(err, QSF_E_FULL, "session: %u positions, the context has %u", (unsigned)n, (unsigned)c->o.n_ctx);
+        return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes instead of %llu; is it cut short?",
+                        (unsigned long long)length, (unsigned long long)qsf_le64(h + AT_LENGTH));
+    if (n > c->o.n_ctx)
+        return qsf_fail(err, QSF_E_FULL, "session: %u positions, the context has %u", (unsigned)n,
+                        (unsigned)c->o.n_ctx);
     return QSF_OK;
 }
 
-/* Scales are used as they are: they must be such as quantising makes, not negative, infinite or not a number. */
+/* Scales are used as they are: they must be such as quantising makes, not negative,
+ * infinite or not a number. */
 static bool scales_valid(const uint8_t *p, unsigned bits)
 {
     for (size_t i = 0; i < QSF_KV_BLOCK; i++)
@@ -217,17 +253,23 @@ static qsf_status check_record(session_in *in, const qsf_kv_layout *l, qsf_error
     if (plain == l->record) return QSF_OK;
     assert(l->record - plain <= sizeof part);
     if ((st = in_get(in, part, l->record - plain, err))) return st;
-    return scales_valid(part, l->k_bits) && scales_valid(part + (l->vd_at - l->kd_at), l->v_bits) ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is no scale", (unsigned long long)in->at);
+    return scales_valid(part, l->k_bits) && scales_valid(part + (l->vd_at - l->kd_at), l->v_bits) ? QSF_OK
+        : qsf_fail(err, QSF_E_CORRUPT, "session: a scale before byte %llu is no scale",
+                   (unsigned long long)in->at);
 }
 
 /* The whole file, without touching anything of the context. */
-static qsf_status session_check(const qsf_context *c, const qsf_custom_file *from, uint32_t *n, uint32_t *crc, qsf_error *err)
+static qsf_status session_check(const qsf_context *c, const qsf_custom_file *from, uint32_t *n, uint32_t *crc,
+                                qsf_error *err)
 {
     uint8_t part[SESSION_PART];
     session_in in = { from, c->model->source->crc32, 0, 0 };
     qsf_status st, bad = QSF_OK;
-    if (from->length < SESSION_HEADER + 4) return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes are too few", (unsigned long long)from->length);
-    if ((st = in_get(&in, part, SESSION_HEADER, err)) || (st = session_fits(c, part, from->length, err))) return st;
+    if (from->length < SESSION_HEADER + 4)
+        return qsf_fail(err, QSF_E_CORRUPT, "session: %llu bytes are too few",
+                        (unsigned long long)from->length);
+    if ((st = in_get(&in, part, SESSION_HEADER, err)) || (st = session_fits(c, part, from->length, err)))
+        return st;
     *n = qsf_le32(part + AT_POSITIONS);
     for (uint64_t left = (uint64_t)*n * 4; left;) {
         const size_t len = (size_t)QSF_MIN(left, SESSION_PART);
@@ -243,12 +285,15 @@ static qsf_status session_check(const qsf_context *c, const qsf_custom_file *fro
         if ((st = in_get(&in, part, QSF_MIN(SESSION_PART, c->state.bytes - at), err))) return st;
     *crc = in.crc;
     if ((st = in_get(&in, part, 4, err))) return st;
-    if (qsf_le32(part) != *crc) return qsf_fail(err, QSF_E_CORRUPT, "session: the checksum is wrong; it was damaged or written by half");
+    if (qsf_le32(part) != *crc)
+        return qsf_fail(err, QSF_E_CORRUPT,
+                        "session: the checksum is wrong; it was damaged or written by half");
     return bad ? qsf_fail(err, bad, "session: a token is outside of the vocabulary") : QSF_OK;
 }
 
 /* The same bytes again, into the cache. */
-static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int32_t *ids, uint32_t n, qsf_error *err)
+static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int32_t *ids, uint32_t n,
+                               qsf_error *err)
 {
     uint8_t part[SESSION_PART];
     qsf_status st = in_get(in, part, SESSION_HEADER, err);
@@ -259,35 +304,42 @@ static qsf_status session_take(qsf_context *c, uint32_t seq, session_in *in, int
     }
     for (uint32_t b = 0; b < qsf_ceil_div(n, QSF_KV_BLOCK); b++)
         for (uint32_t l = 0; l < c->kv.layout.n_layers && !st; l++)
-            st = in_get(in, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0), c->kv.layout.n_kv_heads * c->kv.layout.record, err);
+            st = in_get(in, qsf_kv_record(&c->kv, l, c->kv.seqs[seq].blocks[b], 0),
+                        c->kv.layout.n_kv_heads * c->kv.layout.record, err);
     if (c->state.bytes && !st) st = in_get(in, qsf_state_load(&c->state, seq, n), c->state.bytes, err);
     return st;
 }
 
-qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *from, int32_t *ids, size_t cap,
-                            size_t *n_ids, qsf_error *err)
+qsf_status qsf_session_load(qsf_context *c, qsf_seq seq, const qsf_custom_file *from, int32_t *ids,
+                            size_t cap, size_t *n_ids, qsf_error *err)
 {
     session_in in = { from, c->model->source->crc32, 0, 0 };
     uint32_t n, crc;
     *n_ids = 0;
     qsf_status st = qsf_custom_check(from, err);
     if (st) return st;
-    if (seq < 0 || (uint32_t)seq >= c->o.n_seqs) return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq, (unsigned)c->o.n_seqs);
+    if (seq < 0 || (uint32_t)seq >= c->o.n_seqs)
+        return qsf_fail(err, QSF_E_ARGUMENT, "sequence %d; the context has %u", (int)seq,
+                        (unsigned)c->o.n_seqs);
     st = session_check(c, from, &n, &crc, err);
     if (st) return st;
     *n_ids = n;
-    if (n > cap) return qsf_fail(err, QSF_E_ARGUMENT, "the session has %u tokens, there is room for %llu", (unsigned)n, (unsigned long long)cap);
+    if (n > cap)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the session has %u tokens, there is room for %llu", (unsigned)n,
+                        (unsigned long long)cap);
     const uint32_t s = (uint32_t)seq, old = qsf_seq_length(c, seq);
     uint32_t room = c->kv.n_free;
     for (uint32_t b = 0; b < c->kv.seqs[s].n; b++) room += c->kv.refs[c->kv.seqs[s].blocks[b]] == 1;
     if (qsf_ceil_div(n, QSF_KV_BLOCK) > room)
-        return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences", (unsigned)n);
+        return qsf_fail(err, QSF_E_FULL, "the session's %u positions do not fit beside the other sequences",
+                        (unsigned)n);
     (void)qsf_seq_truncate(c, seq, old);        /* drops a batch under way */
     qsf_seq_back(c, s, 0);
     st = qsf_kv_grow(&c->kv, s, n);
     assert(!st);
     st = session_take(c, s, &in, ids, n, err);
-    if (!st && in.crc != crc) st = qsf_fail(err, QSF_E_IO, "session: reading it again gave other bytes; the sequence is empty now");
+    if (!st && in.crc != crc)
+        st = qsf_fail(err, QSF_E_IO, "session: reading it again gave other bytes; the sequence is empty now");
     if (!st) return QSF_OK;
     qsf_seq_back(c, s, 0);
     *n_ids = 0;

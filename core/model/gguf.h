@@ -88,7 +88,7 @@ bool       qsf_gguf_number(const gguf_kv *kv, uint64_t i, double *out);        /
 /* Steps through strings: at is kv->data at first. */
 gguf_text  qsf_gguf_next_string(const uint8_t **at);
 
-/* ---- core/model/gguf_arch.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
+/* ---- core/model/gguf_hparams.c, core/model/gguf_vocab.c, core/model/gguf_read.c ---- */
 qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err);
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_layers.c ---- */

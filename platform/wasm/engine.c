@@ -34,15 +34,17 @@ static uint32_t model_forms(const qsf_source *s)
 {
     uint32_t forms = 1u << QSF_F_3;             /* the head's screen */
     for (uint32_t i = 0; i < s->n_tensors; i++) {
-        const int ggml = qsf_ggml_tile_type(&s->tensors[i]), form = qsf_form_of_type(ggml < 0 ? s->tensors[i].type : (uint32_t)ggml);
+        const int ggml = qsf_ggml_tile_type(&s->tensors[i]),
+            form = qsf_form_of_type(ggml < 0 ? s->tensors[i].type : (uint32_t)ggml);
         if (form >= 0) forms |= 1u << form;
     }
     if (s->clusters) forms |= 1u << QSF_F_8;
     return forms;
 }
 
-/* The module's file says what it was compiled for; this says whether the engine under it computes the model's products as it
- * should.  Asked when the model is open, and now and then later, when the engine has other code for the same kernels. */
+/* The module's file says what it was compiled for; this says whether the engine under it computes
+ * the model's products as it should.  Asked when the model is open, and now and then later, when
+ * the engine has other code for the same kernels. */
 uint32_t wasm_cpu = QSF_CPU_WASM;
 WASM_EXPORT("works") bool wasm_works(void)
 {
@@ -85,8 +87,8 @@ static qsf_status context_new(const qsf_context_options *o)
     return st ? st : qsf_turn_new(session.context, 0, &session.turn, &session.error);
 }
 
-/* asked: name, value, name, value, ... of options that qsf_context_option lists, each terminated; an empty name
- * ends them.  plan_only: makes the plan and nothing else. */
+/* asked: name, value, name, value, ... of options that qsf_context_option lists, each terminated;
+ * an empty name ends them.  plan_only: makes the plan and nothing else. */
 WASM_EXPORT("context_new") int wasm_context_new(const char *asked, int plan_only)
 {
     qsf_context_options o;
@@ -117,7 +119,8 @@ WASM_EXPORT("text") const char *wasm_text(uint32_t which)
     qsf_stats s = { .size = sizeof s };
     qsf_model_get_info(session.model, &m);
     if (session.context) qsf_context_get_stats(session.context, &s);
-    const char *const texts[] = { m.arch, m.name, m.format, m.chat_template, qsf_chat_template(session.model), s.isa, qsf_version() };
+    const char *const texts[] = { m.arch, m.name, m.format, m.chat_template, qsf_chat_template(session.model),
+                                  s.isa, qsf_version() };
     return which < QSF_ARRAY_LEN(texts) ? texts[which] : NULL;
 }
 
@@ -130,22 +133,33 @@ WASM_EXPORT("number") double wasm_number(uint32_t which)
     if (session.context) qsf_context_get_stats(session.context, &s);
     if (session.turn) qsf_turn_get_state(session.turn, &t);
     const double numbers[] = {
-        m.n_layers, m.n_embd, m.n_heads, m.n_kv_heads, m.head_dim, m.n_ff, m.n_vocab, m.n_ctx_train, (double)m.n_params, (double)m.weight_bytes,
+        m.n_layers, m.n_embd, m.n_heads, m.n_kv_heads, m.head_dim, m.n_ff, m.n_vocab, m.n_ctx_train,
+        (double)m.n_params, (double)m.weight_bytes,
         qsf_token_bos(session.model), qsf_token_eos(session.model),
         (double)session.plan.total, session.plan.n_ctx, session.plan.resident, session.plan.n_slots,
-        s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt, (double)s.ns_generated,
-        (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul, (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read,
-        (double)s.ns_read, (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
+        s.n_threads, (double)s.tokens_prompt, (double)s.tokens_generated, (double)s.ns_prompt,
+        (double)s.ns_generated, (double)s.ns_wait_io, (double)s.ns_prepare, (double)s.ns_matmul,
+        (double)s.ns_attention, (double)s.ns_other, (double)s.bytes_read, (double)s.ns_read,
+        (double)s.ns_check, (double)s.ns_decompress, (double)s.ns_head, s.overlap, (double)s.layers_left,
         session.plan.n_batch, (double)session.plan.least, (double)t.ns_sampling,
     };
     return which < QSF_ARRAY_LEN(numbers) ? numbers[which] : 0;
 }
 
 /* The i-th part of the memory plan; -1 behind the last. */
-WASM_EXPORT("plan_bytes") double wasm_plan_bytes(uint32_t i) { return i < session.plan.n_items ? (double)session.plan.items[i].bytes : -1; }
-WASM_EXPORT("plan_name") const char *wasm_plan_name(uint32_t i) { return i < session.plan.n_items ? session.plan.items[i].name : NULL; }
+WASM_EXPORT("plan_bytes") double wasm_plan_bytes(uint32_t i)
+{
+    return i < session.plan.n_items ? (double)session.plan.items[i].bytes : -1;
+}
+WASM_EXPORT("plan_name") const char *wasm_plan_name(uint32_t i)
+{
+    return i < session.plan.n_items ? session.plan.items[i].name : NULL;
+}
 /* The i-th thing that gave way to the budget; NULL behind the last. */
-WASM_EXPORT("reduction") const char *wasm_reduction(uint32_t i) { return i < session.plan.n_reductions ? session.plan.reductions[i] : NULL; }
+WASM_EXPORT("reduction") const char *wasm_reduction(uint32_t i)
+{
+    return i < session.plan.n_reductions ? session.plan.reductions[i] : NULL;
+}
 
 /* ---- text ---- */
 
@@ -159,7 +173,8 @@ WASM_EXPORT("token_piece") const char *wasm_token_piece(int32_t id, int special)
     return session.bytes;
 }
 
-/* texts: role, content, role, content, ... each terminated.  The text to out, or (ids not NULL) the tokens to ids. */
+/* texts: role, content, role, content, ... each terminated.
+ * The text to out, or (ids not NULL) the tokens to ids. */
 WASM_EXPORT("chat")
 int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_t *ids, size_t cap)
 {
@@ -171,12 +186,17 @@ int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_
         m[i].content = texts += strlen(texts) + 1;
         texts += strlen(texts) + 1;
     }
-    const int st = ids ? qsf_chat_encode(session.model, name, m, n, true, ids, cap, &session.count, &session.error)
-                       : qsf_chat_render(session.model, name, m, n, true, out, cap, &session.count, &session.error);
+    const int st = ids ? qsf_chat_encode(session.model, name, m, n, true, ids, cap, &session.count,
+                                         &session.error)
+                       : qsf_chat_render(session.model, name, m, n, true, out, cap, &session.count,
+                                         &session.error);
     wasm_mem_free(NULL, m, n * sizeof *m);
     return st;
 }
-WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name) { return qsf_chat_stop(session.model, name); }
+WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name)
+{
+    return qsf_chat_stop(session.model, name);
+}
 
 /* ---- sessions ---- */
 
@@ -189,7 +209,10 @@ static qsf_status session_put(void *user, const void *bytes, size_t len)
     wasm_js_save(bytes, len);
     return QSF_OK;
 }
-WASM_EXPORT("session_bytes") double wasm_session_bytes(void) { return (double)qsf_session_bytes(session.context, 0); }
+WASM_EXPORT("session_bytes") double wasm_session_bytes(void)
+{
+    return (double)qsf_session_bytes(session.context, 0);
+}
 WASM_EXPORT("session_save") int wasm_session_save(void)
 {
     size_t n;
@@ -221,8 +244,9 @@ WASM_EXPORT("session_load") int wasm_session_load(double len)
 /* ---- turns ---- */
 
 WASM_EXPORT("sampler_new")
-int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top_p, double min_p, double repeat_penalty, double frequency_penalty,
-                     double presence_penalty, uint32_t repeat_last_n)
+int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top_p, double min_p,
+                     double repeat_penalty, double frequency_penalty, double presence_penalty,
+                     uint32_t repeat_last_n)
 {
     qsf_sampler_options o;
     qsf_sampler_defaults(&o);
