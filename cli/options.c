@@ -136,7 +136,7 @@ static bool refuse_whole(const char *name, double least, double most, const char
     return false;
 }
 
-static bool refuse_number(const char *name, double least, double most, const char *value)
+static bool refuse_out_of_range(const char *name, double least, double most, const char *value)
 {
     fprintf(stderr, "%s takes a number from %.8g to %.8g, not \"%s\"\n", name, least, most, value);
     return false;
@@ -161,7 +161,8 @@ static bool option_set_context(const option *o, qsf_context_options *into, const
     if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
     if (!qsf_context_set(into, listed->name, value, NULL)) return true;
     if (listed->kind == QSF_OPTION_CHOICE) return refuse_choice(name, listed->choices, value);
-    if (listed->kind == QSF_OPTION_NUMBER) return refuse_number(name, listed->least, listed->most, value);
+    if (listed->kind == QSF_OPTION_NUMBER)
+        return refuse_out_of_range(name, listed->least, listed->most, value);
     return refuse_whole(name, listed->least, listed->most, value);
 }
 
@@ -193,7 +194,7 @@ static bool option_set(const option *o, void *into, const char *name, const char
     case OPTION_NUMBER: {
         const double v = strtod(value, &end);
         if (end == value || *end || !(v >= o->min && v <= o->max))
-            return refuse_number(name, o->min, o->max, value);
+            return refuse_out_of_range(name, o->min, o->max, value);
         *(double *)(void *)member = v;
         return true;
     }

@@ -419,10 +419,10 @@ TEST(hf_reports_every_failed_call)
 static bool make_directories(void)
 {
     char cmd[1200];
-    const char *given = getenv("QSF_HF_TINY"), *tmp = getenv("TMPDIR"), *slash = strrchr(__FILE__, '/');
+    const char *given = getenv("QSF_HF_TINY"), *script = getenv("QSF_HF_TINY_SCRIPT");
+    const char *tmp = getenv("TMPDIR");
     if (given) return snprintf(hf_dir, sizeof hf_dir, "%s", given), false;
-    snprintf(hf_script, sizeof hf_script, "%.*smake_hf_tiny.py",
-             slash ? (int)(slash + 1 - __FILE__) : 0, __FILE__);
+    snprintf(hf_script, sizeof hf_script, "%s", script ? script : "tests/make_hf_tiny.py");
     snprintf(hf_dir, sizeof hf_dir, "%s/qsf_hf_tiny_%d", tmp && *tmp ? tmp : "/tmp", (int)getpid());
     snprintf(cmd, sizeof cmd, PYTHON " \"%s\" \"%s\"", hf_script, hf_dir);
     if (!system(cmd)) return true;
