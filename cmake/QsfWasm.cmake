@@ -21,7 +21,7 @@ set(qsf_engine_targets "")
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
-    "/kernels/|/core/(engine/(attention|feed_forward|kv_float|layer|matrix)|base/crc)\\.c$")
+    "/kernels/|/core/(engine/(attention|kv_float)|base/crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 
@@ -32,7 +32,7 @@ function(qsf_engine_objects target)
     qsf_settings(${target})
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
-    target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_OPTION_HELP
+    target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_CONVERTER QSF_NO_HELP
         QSF_ONE_VERSION)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
@@ -47,7 +47,8 @@ foreach(library IN ITEMS lz4 zstd)
         # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand
         # in for. One of zstd's two ways to do the same is enough.
         target_compile_options(engine_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
-            -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_STRIP_ERROR_STRINGS=1
+            -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_NO_INLINE=1
+            -DZSTD_STRIP_ERROR_STRINGS=1
             -fno-builtin-fprintf ${QSF_WASM_FEATURES})
     endif()
 endforeach()
@@ -66,7 +67,8 @@ function(qsf_engine variant)
             list(APPEND targets engine_${library})
         endif()
     endforeach()
-    set(link --no-entry --gc-sections --strip-all -O2 -z stack-size=262144 --import-memory
+    set(link --no-entry --gc-sections --strip-all --compress-relocations -O2 -z stack-size=262144
+        --import-memory
         --initial-memory=4194304
         --max-memory=4294967296 --export=__stack_pointer)
     if(variant MATCHES "threads")

@@ -193,60 +193,69 @@ static void buffer_say(qsf_plan *plan, const qsf_grant *asked, const qsf_grant *
 
 /* ---- the ladder ---- */
 
+/* What documents say of a rung: left out where nobody prints it, as in a WebAssembly module. */
+#if defined(QSF_NO_HELP)
+#  define HELP(text, loss) "", ""
+#else
+#  define HELP(text, loss) text, loss
+#endif
+
 /* First what costs time alone, or what hardly anybody sees; then what shows in the answers.
  * docs/memory.md prints text and loss (tools/make_ladder.py). */
 const qsf_rung qsf_ladder[QSF_N_RUNGS] = {
     [QSF_RUNG_EMBEDDING] =
     { embd_streams, NULL, NULL,
-      "an embedding that is not also the head streams",
-      "a short read for each token that is not among the last 256" },
+      HELP("an embedding that is not also the head streams",
+           "a short read for each token that is not among the last 256") },
     { batch_to_32, batch_back, batch_say,
-      "batch, to 32",
-      "a prompt needs more passes over the layers" },
+      HELP("batch, to 32",
+           "a prompt needs more passes over the layers") },
     { ctx_own_to_512, NULL, ctx_say,
-      "context length, to 512, where nobody asked for one",
-      "none to a short conversation" },
+      HELP("context length, to 512, where nobody asked for one",
+           "none to a short conversation") },
     { kv_to_8, kv_back, kv_say,
-      "keys and values of 8 bits, where 16 were asked for",
-      "hardly any ([kv-cache.md](kv-cache.md#bits))" },
+      HELP("keys and values of 8 bits, where 16 were asked for",
+           "hardly any ([kv-cache.md](kv-cache.md#bits))") },
     { head_streams, NULL, ends_say,
-      "embedding and head stream",
-      "the head is read once for each token" },
+      HELP("embedding and head stream",
+           "the head is read once for each token") },
     { head_parts, NULL, parts_say,
-      "smaller parts of the head, down to 1 MB",
-      "more and shorter reads" },
+      HELP("smaller parts of the head, down to 1 MB",
+           "more and shorter reads") },
     { rows_kept, NULL, rows_say,
-      "fewer embedding rows kept, 32",
-      "more of the short reads" },
+      HELP("fewer embedding rows kept, 32",
+           "more of the short reads") },
     { one_buffer, NULL, buffer_say,
-      "the second layer buffer",
-      "nothing is read while a layer is computed" },
+      HELP("the second layer buffer",
+           "nothing is read while a layer is computed") },
     { batch_rest, NULL, NULL,
-      "the rest of the batch, to 8",
-      "a prompt takes up to four times as many passes" },
+      HELP("the rest of the batch, to 8",
+           "a prompt takes up to four times as many passes") },
     { ctx_own, ctx_back, NULL,
-      "the rest of a context that nobody asked for, to 128",
-      "a conversation ends early" },
+      HELP("the rest of a context that nobody asked for, to 128",
+           "a conversation ends early") },
     { kv_to_8v4, NULL, NULL,
-      "values of 4 bits (`q8v4`), where positions may be dropped",
-      "little" },
+      HELP("values of 4 bits (`q8v4`), where positions may be dropped",
+           "little") },
     { drop_half, NULL, NULL,
-      "half of the positions of a context that was asked for, where the caller lets them go (`kv_may_drop`; "
-      "`qsf-run` does, except with `--session`)",
-      "the text that drew the least attention is forgotten ([heavy hitters](kv-cache.md#heavy-hitters))" },
+      HELP("half of the positions of a context that was asked for, where the caller lets them go "
+           "(`kv_may_drop`; `qsf-run` does, except with `--session`)",
+           "the text that drew the least attention is forgotten "
+           "([heavy hitters](kv-cache.md#heavy-hitters))") },
     { kv_fewer, kv_fewer_back, NULL,
-      "keys and values in fewer bits, from the cheapest loss on: `q8v4`, `q4`, `q4v2`",
-      "the answers get worse ([kv-cache.md](kv-cache.md#bits))" },
+      HELP("keys and values in fewer bits, from the cheapest loss on: `q8v4`, `q4`, `q4v2`",
+           "the answers get worse ([kv-cache.md](kv-cache.md#bits))") },
     { drop_more, NULL, NULL,
-      "more positions, until 256 stay",
-      "most of a long text is forgotten" },
+      HELP("more positions, until 256 stay",
+           "most of a long text is forgotten") },
     { drop_none, NULL, NULL,
-      "positions are no longer dropped: the context has 256",
-      "a conversation ends there" },
+      HELP("positions are no longer dropped: the context has 256",
+           "a conversation ends there") },
     { ctx_any, NULL, NULL,
-      "the rest of a context that was asked for, to 128",
-      "a conversation ends early, although it asked for more" },
+      HELP("the rest of a context that was asked for, to 128",
+           "a conversation ends early, although it asked for more") },
 };
+#undef HELP
 
 bool qsf_ladder_down(qsf_grant *g)
 {

@@ -17,7 +17,7 @@ typedef struct option_row {
 
 /* Where nobody prints the list, such as in a WebAssembly module,
  * its texts for people are left out. */
-#if defined(QSF_NO_OPTION_HELP)
+#if defined(QSF_NO_HELP)
 #  define OPTION_TEXTS(unit, help) "", ""
 #else
 #  define OPTION_TEXTS(unit, help) unit, help

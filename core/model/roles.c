@@ -3,9 +3,14 @@
 #include "model/roles.h"
 
 /* GGUF writes ".weight" behind a weight's name, and nothing behind a bias's. */
+#if defined(QSF_NO_CONVERTER)           /* which is who looks for Hugging Face's names */
+#  define HF(name) NULL
+#else
+#  define HF(name) name
+#endif
 #define ROLE(part, kind, use, rows, cols, when, name, gguf, hf) \
     { QSF_K_##kind, QSF_PART_##part, QSF_USE_##use, QSF_DIM_##rows, QSF_DIM_##cols, QSF_WHEN_##when, name, \
-      gguf, name ".outliers", hf }
+      gguf, name ".outliers", HF(hf) }
 #define MATRIX(part, kind, rows, cols, when, name, hf) \
     ROLE(part, kind, MATRIX, rows, cols, when, name, name ".weight", hf)
 #define NORM(part, kind, cols, when, name, hf) \
@@ -42,6 +47,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     MATRIX(FINAL, OUTPUT, VOCAB, EMBD, UNTIED, "output", "lm_head.weight"),
     BIAS(FINAL, OUTPUT_BIAS, VOCAB, "output.bias", NULL),
 };
+#undef HF
 #undef ROLE
 #undef MATRIX
 #undef NORM

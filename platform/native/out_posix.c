@@ -124,7 +124,7 @@ qsf_status native_create(void *user, const char *path, qsf_out **out)
     qsf_out *o = calloc(1, sizeof *o);
     if (!o) return QSF_E_MEMORY;
     o->fd = -1;
-    mode_t mode;
+    mode_t mode = 0;
     qsf_status st;
     if (!(st = out_resolve(o, path, &mode))) {
         out_clear(o->path);
