@@ -35,9 +35,11 @@ const engine = q.qsf_load(string(`/model/${basename(model)}`), config);
 if (!engine) throw new Error(text(q.qsf_load_error(config)));
 const number = q.malloc(4), context = q.qsf_engine_context(engine), loaded = q.qsf_engine_model(engine);
 let ids = q.qsf_tokenize(engine, string(prompt), number), n = view().getInt32(number, true);
-const info = q.malloc(64);
-q.qsf_model_get_info(loaded, info);
-const vocabulary = view().getUint32(info + 40, true);       // behind four pointers and six numbers of 32 bits
+const info = q.malloc(72);
+view().setUint32(info, 72, true);                           // a result begins with its size
+if (q.qsf_model_get_info(loaded, info)) throw new Error('qsf_model_info has another size');
+// behind the size, four pointers and six numbers, all of 32 bits
+const vocabulary = view().getUint32(info + 44, true);
 const answer = [], one = q.malloc(4);
 while (answer.length < Number(count)) {
   const status = q.qsf_feed(context, 0, ids, n, number);

@@ -74,9 +74,11 @@ class Model:
             raise OSError(message)
         self.model, self.context = q.pointer("qsf_engine_model", self.engine), q.pointer(
             "qsf_engine_context", self.engine)
-        info = q.alloc(bytes(64))
-        q.call("qsf_model_get_info", self.model, info)
-        self.vocabulary = q.read(info + 40, "I")[0]     # behind four pointers and six numbers of 32 bits
+        info = q.alloc(struct.pack("<I68x", 72))        # a result begins with its size
+        if q.call("qsf_model_get_info", self.model, info):
+            raise OSError("qsf_model_info has another size")
+        # behind the size, four pointers and six numbers, all of 32 bits
+        self.vocabulary = q.read(info + 44, "I")[0]
         q.free(info)
 
     def tokenize(self, text):
