@@ -159,7 +159,8 @@ qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
         /* More memory than anybody has is no limit. */
         if (option_rows[i].member == OPTION_MB || option_rows[i].member == OPTION_WORD) continue;
         if (value >= option->least && value <= option->most) continue;
-        qsf_format(text, sizeof text, "%g", value);
+        if (option->kind == QSF_OPTION_NUMBER) qsf_format(text, sizeof text, "%g", value);
+        else qsf_format(text, sizeof text, "%.0f", value);
         return option_refuse(option, text, err);
     }
     if (o->kv_heavy && !o->kv_window)
