@@ -1,0 +1,48 @@
+/* Grammars under construction: what the readers of GBNF, regular expressions and JSON Schema say,
+ * node by node, and what the automaton is made of.
+ * SPDX-License-Identifier: MIT
+ *
+ * A node stands for a set of texts.  Nothing is skipped between nodes and nothing is greedy: a
+ * sequence is all texts that can be cut into texts of its parts.  Every function returns
+ * QSF_G_FAILED once something went wrong (a limit, memory), and takes it: only
+ * qsf_grammar_finish has to be asked. */
+#ifndef QSF_GRAMMAR_NODES_H
+#define QSF_GRAMMAR_NODES_H
+
+#include "text/grammar.h"
+
+typedef uint32_t qsf_gnode;
+enum { QSF_G_FAILED = 0 };
+#define QSF_G_NO_MOST UINT32_MAX
+
+typedef struct qsf_grammar_builder qsf_grammar_builder;
+
+qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err);
+/* Makes the grammar of root and frees the builder, also on an error.
+ *
+ * QSF_E_ARGUMENT   a rule has no definition; root has no text at all
+ * QSF_E_BUDGET     more nodes, or a larger automaton, than a grammar may have: the message names the
+ *                  limit
+ * QSF_E_MEMORY */
+qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
+void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */
+/* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
+qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+
+qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n);     /* n 0: the empty text */
+/* One character of ranges[i][0] to ranges[i][1], code points, as UTF-8; negated: one of no range.
+ * Surrogates are in neither. */
+qsf_gnode qsf_g_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], size_t n, bool negated);
+qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);
+qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);   /* n 0: no text fits */
+/* least to most texts of part in a row; most QSF_G_NO_MOST: no limit. */
+qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most);
+/* Texts of both; all UTF-8 texts that are not of x.  Both only of nodes without rules. */
+qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
+qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
+/* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,
+ * which may come later and may name the rule again. */
+qsf_gnode qsf_g_rule(qsf_grammar_builder *b);
+void      qsf_g_define(qsf_grammar_builder *b, qsf_gnode rule, qsf_gnode body);
+
+#endif
