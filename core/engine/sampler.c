@@ -193,18 +193,26 @@ static const struct sampler_row {
     { has_mirostat, qsf_pick_mirostat },
 };
 
+bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
+                         const qsf_sampler_limits *limits)
+{
+    *k = (sampler_pick){ .s = s, .limits = limits, .x = logits, .least = -INFINITY,
+                         .temperature = s->o.temperature };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_logits_rows); i++)
+        if (sampler_logits_rows[i].on(k)) sampler_logits_rows[i].run(k);
+    k->best = qsf_sampler_argmax(k->x, s->n_vocab);
+    if (!(k->x[k->best] > -INFINITY)) return false;
+    if (qsf_sampler_greedy(s)) return true;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_rows); i++)
+        if (sampler_rows[i].on(&s->o)) sampler_rows[i].run(k);
+    return true;
+}
+
 int32_t qsf_sampler_pick_within(qsf_sampler *s, const float *logits, const qsf_sampler_limits *limits)
 {
-    sampler_pick k = { .s = s, .limits = limits, .x = logits, .least = -INFINITY,
-                       .temperature = s->o.temperature };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_logits_rows); i++)
-        if (sampler_logits_rows[i].on(&k)) sampler_logits_rows[i].run(&k);
-    k.best = qsf_sampler_argmax(k.x, s->n_vocab);
-    if (!(k.x[k.best] > -INFINITY)) return -1;
-    if (qsf_sampler_greedy(s)) return (int32_t)k.best;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_rows); i++)
-        if (sampler_rows[i].on(&s->o)) sampler_rows[i].run(&k);
-    return qsf_pick_draw(&k);
+    sampler_pick k;
+    if (!qsf_pick_candidates(&k, s, logits, limits)) return -1;
+    return qsf_sampler_greedy(s) ? (int32_t)k.best : qsf_pick_draw(&k);
 }
 
 int32_t qsf_sampler_pick(qsf_sampler *s, const float *logits)

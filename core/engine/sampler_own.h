@@ -50,6 +50,10 @@ typedef struct sampler_pick {
     float      sum;           /* of the p of ranks 0 to `to`; p is relative to the best */
 } sampler_pick;
 
+/* Runs all rows of the table; false: no logit is above -INFINITY.  A sampler whose temperature is 0
+ * has the best only. */
+bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
+                         const qsf_sampler_limits *limits);
 /* The logits as a copy that may be changed. */
 float *qsf_pick_logits(sampler_pick *k);
 

@@ -63,18 +63,16 @@ qsf_status qsf_turn_texts_copy(const qsf_platform *p, turn_texts *l, const char 
 
 /* ---- the matcher ---- */
 
-/* How many of the bytes fit, without going on: behind them stands a byte that no text has. */
-static size_t matcher_fits(qsf_matcher *m, char *bytes, size_t n)
+/* The scout, where the matcher is. */
+static qsf_matcher *grammar_scout(const turn_grammar *g)
 {
-    bytes[n] = (char)0xff;
-    return qsf_matcher_bytes(m, bytes, n + 1);
+    qsf_matcher_copy(g->scout, g->matcher);
+    return g->scout;
 }
 
-/* The same, of bytes that are others'.  room: for n and one. */
-static bool matcher_takes(qsf_matcher *m, const char *bytes, size_t n, char *room)
+static bool grammar_fits(const turn_grammar *g, const char *bytes, size_t n)
 {
-    if (n) memcpy(room, bytes, n);
-    return matcher_fits(m, room, n) == n;
+    return qsf_matcher_bytes(grammar_scout(g), bytes, n) == n;
 }
 
 /* The text that the grammar sees; of a control token the second. */
@@ -88,23 +86,13 @@ static bool token_is_control(const qsf_turn *t, int32_t id)
     return qsf_token_piece(t->model, id, false, &text) == 0;
 }
 
-/* Whether the grammar lets this token come next. */
-static bool grammar_allows(qsf_turn *t, int32_t id)
-{
-    turn_grammar *g = &t->grammar;
-    const char *text;
-    if (qsf_token_is_end(t->model, id)) return qsf_matcher_whole(g->matcher);
-    if (token_is_control(t, id)) return false;
-    const size_t n = token_text_of(t, id, &text);
-    return matcher_takes(g->matcher, text, n, g->tail + g->n_tail);
-}
-
 /* ---- beginning ---- */
 
 void qsf_turn_grammar_free(qsf_turn *t)
 {
     turn_grammar *g = &t->grammar;
     qsf_matcher_free(g->matcher);
+    qsf_matcher_free(g->scout);
     qsf_turn_texts_free(t->platform, &g->after);
     qsf_dealloc(t->platform, g->mask, qsf_ceil_div(t->n_vocab, 32) * sizeof *g->mask);
     qsf_dealloc(t->platform, g->tail, g->cap_tail);
@@ -119,7 +107,7 @@ static qsf_status grammar_check_after(qsf_turn *t)
     const char *text;
     size_t len;
     for (size_t at = 0; t->o.grammar_with && (text = qsf_turn_text_at(&g->after, &at, &len));)
-        if (!matcher_takes(g->matcher, text, len, g->tail))
+        if (!grammar_fits(g, text, len))
             return qsf_fail(&t->error, QSF_E_ARGUMENT, "the grammar is to begin with \"%.*s\", but has no text "
                             "that does", (int)QSF_MIN(len, 80), text);
     return QSF_OK;
@@ -133,15 +121,14 @@ qsf_status qsf_turn_grammar_begin(qsf_turn *t)
     qsf_turn_grammar_free(t);
     if (!t->o.grammar) return QSF_OK;
     if ((st = qsf_model_token_tree(t->model, &tree, &t->error))) return st;
-    if ((st = qsf_matcher_new(t->platform, t->o.grammar, tree, &g->matcher, &t->error))) return st;
+    if ((st = qsf_matcher_new(t->platform, t->o.grammar, tree, &g->matcher, &t->error)) ||
+        (st = qsf_matcher_new(t->platform, t->o.grammar, tree, &g->scout, &t->error))) return st;
     if ((st = qsf_turn_texts_copy(t->platform, &g->after, t->o.grammar_after, t->o.n_grammar_after, NULL,
                                   "text that begins the grammar", &t->error))) return st;
     const size_t words = (size_t)qsf_ceil_div(t->n_vocab, 32);
     if (!(g->mask = qsf_alloc_array(t->platform, words, sizeof *g->mask, "grammar", &t->error)))
         return QSF_E_MEMORY;
-    const size_t guesses = QSF_DRAFT_MOST * t->longest_piece;
-    const size_t cap = QSF_MAX(TURN_TAIL, g->after.longest) + 2 * t->longest_piece +
-                       QSF_MAX(FORCED_MOST, QSF_MAX(guesses, g->after.longest)) + 8;
+    const size_t cap = QSF_MAX(TURN_TAIL, g->after.longest) + 2 * t->longest_piece + FORCED_MOST + 2;
     if (!(g->tail = qsf_alloc(t->platform, cap, "grammar", &t->error))) return QSF_E_MEMORY;
     g->cap_tail = cap;
     g->active = g->look = g->after.len == 0;
@@ -184,7 +171,7 @@ static bool grammar_may_begin(qsf_turn *t, int32_t id)
 {
     size_t n;
     const char *first = grammar_first(t, id, &n);
-    return !first || matcher_fits(t->grammar.matcher, t->grammar.tail + (first - t->grammar.tail), n) == n;
+    return !first || grammar_fits(&t->grammar, first, n);
 }
 
 /* ---- picking ---- */
@@ -206,7 +193,7 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     const float *logits = qsf_logits(t->context, row);
     if (qsf_sampler_greedy(t->sampler)) {           /* mostly the model knows what fits */
         const int32_t id = qsf_sampler_pick_within(t->sampler, logits, limits);
-        if (id >= 0 && grammar_allows(t, id)) return id;
+        if (id >= 0 && qsf_matcher_token(grammar_scout(g), id)) return id;
     }
     if (qsf_matcher_mask(g->matcher, g->mask, &t->error)) return -1;
     const uint32_t best = qsf_sampler_argmax(logits, t->n_vocab);
@@ -307,18 +294,11 @@ void qsf_turn_grammar_take(qsf_turn *t, int32_t id)
 size_t qsf_turn_grammar_guesses(qsf_turn *t, size_t n)
 {
     turn_grammar *g = &t->grammar;
-    const char *text;
-    char *room = g->tail + g->n_tail;
-    size_t len = 0, ends[QSF_DRAFT_MOST], made = 0;
+    size_t fit = 0;
     if (!g->active) return n;
-    for (; made < n && !token_is_control(t, t->guess[made]); made++) {
-        const size_t more = token_text_of(t, t->guess[made], &text);
-        memcpy(room + len, text, more);
-        ends[made] = len += more;
-    }
-    const size_t fit = matcher_fits(g->matcher, room, len);
-    while (made && ends[made - 1] > fit) made--;
-    return made;
+    qsf_matcher *m = grammar_scout(g);
+    while (fit < n && !qsf_token_is_end(t->model, t->guess[fit]) && qsf_matcher_token(m, t->guess[fit])) fit++;
+    return fit;
 }
 
 /* ---- forced text ---- */
@@ -347,13 +327,9 @@ static qsf_status forced_stay(qsf_turn *t, size_t len, const int32_t *ids, int32
 }
 
 /* Whether the grammar is over behind the n bytes at text that it forces. */
-static bool forced_to_end(qsf_turn *t, char *text, size_t n)
+static bool forced_to_end(const turn_grammar *g, const char *text, size_t n)
 {
-    for (int c = 0; c < 255; c++) {
-        text[n] = (char)c;
-        if (matcher_fits(t->grammar.matcher, text, n + 1) > n) return false;
-    }
-    return true;
+    return grammar_fits(g, text, n) && qsf_matcher_over(g->scout);
 }
 
 qsf_status qsf_turn_grammar_look(qsf_turn *t)
@@ -384,7 +360,7 @@ qsf_status qsf_turn_grammar_look(qsf_turn *t)
     for (; begin < count && at < before + added; begin++)
         at += qsf_token_piece(t->model, g->forced[begin], false, &piece);
     if (at != before + added) return QSF_OK;                    /* a token reaches over the answer's end */
-    if (!forced_to_end(t, g->tail + before, n)) {
+    if (!forced_to_end(g, g->tail + before, n)) {
         if ((st = forced_stay(t, len, g->forced, g->forced + g->cap_forced / 2, &keep))) return st;
         if (keep == count) keep--;
     }

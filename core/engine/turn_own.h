@@ -27,6 +27,7 @@ void        qsf_turn_texts_free(const qsf_platform *p, turn_texts *l);
 /* The grammar of a turn (turn_grammar.c). */
 typedef struct turn_grammar {
     qsf_matcher *matcher;       /* NULL: the turn has no grammar */
+    qsf_matcher *scout;         /* tries what may come */
     bool        active;         /* it has begun */
     bool        over;           /* nothing can follow */
     bool        look;           /* what is forced from here on is not looked for yet */
