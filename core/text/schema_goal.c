@@ -88,13 +88,22 @@ static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t
     goal_push(s, begin);
 }
 
+/* *from goes one step on, to schema. */
+static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
+{
+    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    if (s->failed) return;
+    s->trail[s->n_trail] = (schema_trail){ v, *from };
+    *from = s->n_trail++;
+}
+
 /* PART_SCHEMA: what it says, in the order of its keywords, in its place. */
 static void goal_open(schema *s, uint32_t i)
 {
     schema_goal *g = &s->goals[s->n_goals - 1];
     const schema_part p = s->parts[i];
     const qsf_json_node *v = p.v;
-    schema_part own = { v, PART_OWN, 0, s->n_trail }, list[KEY_COUNT + 2];
+    schema_part own = { v, PART_OWN, 0, 0 }, list[KEY_COUNT + 2];
     uint32_t n = 0;
     bool placed = false;
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
@@ -103,9 +112,9 @@ static void goal_open(schema *s, uint32_t i)
             return;
         }
     const bool again = goal_holds(s, g->begin, g->n, &own);
-    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    own.from = p.from;
+    goal_trail(s, v, &own.from);
     if (s->failed) return;
-    s->trail[s->n_trail++] = (schema_trail){ v, p.from };
     if (v->type == QSF_JSON_FALSE) list[n++] = (schema_part){ v, PART_TYPES, 0, own.from };
     else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE) schema_refuse(s, v, "a schema has to be an object, true or false");
     const uint32_t tail = s->n_parts - (i + 1);
@@ -281,11 +290,12 @@ static void goal_dependent(schema *s, const goal_copy *g)
 /* A schema does not hold where one of its keywords does not. */
 static void goal_not(schema *s, const goal_copy *g)
 {
-    const schema_part p = g->parts[g->i];
+    schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
     schema_part list[2];
     if (p.v->type == QSF_JSON_FALSE) goal_one(s, g, NULL, 0);
     if (p.v->type != QSF_JSON_OBJECT) return;
+    goal_trail(s, NULL, &p.from);               /* what is in here evaluates nothing */
     for (uint32_t key = 0; key < KEY_COUNT && !s->failed; key++) {
         const qsf_json_node *x = k->key[key], *c;
         if (!x) continue;

@@ -221,8 +221,8 @@ void schema_begin(schema *s)
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
-        s->bases[s->n_bases++] = (schema_base){ v, i ? schema_join(s, schema_base_of(s, v)->uri, text, n)
-                                                     : schema_join(s, "", text, n) };
+        s->bases[s->n_bases] = (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
+        s->n_bases++;
     }
 }
 
