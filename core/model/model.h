@@ -6,12 +6,16 @@
 #include "base/arena.h"
 #include "text/chat.h"
 #include "model/source.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
+
+#include <stdatomic.h>
 
 struct qsf_model {
     const qsf_platform *platform;
     qsf_source    *source;
     qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
+    _Atomic(qsf_token_tree *) token_tree;       /* NULL until somebody needs it */
     qsf_chat       chat;
     char           bos[64], eos[64];      /* the texts of these tokens, as a template writes them; "": none */
     qsf_io         io;
@@ -21,6 +25,10 @@ struct qsf_model {
 
 /* Whether a caller's file (NULL: none) has a size that its struct can have. */
 qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
+
+/* The vocabulary as a tree, made at its first use; contexts on several threads may ask.
+ * QSF_E_UNSUPPORTED: the model has no vocabulary. */
+qsf_status qsf_model_token_tree(qsf_model *m, const qsf_token_tree **out, qsf_error *err);
 
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
 

@@ -30,6 +30,11 @@ void       qsf_matcher_reset(qsf_matcher *m);                   /* back to the b
 /* Goes on by bytes[0..n).  Returns how many of them fit; where that is less than n, the matcher
  * stays where it was. */
 size_t     qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n);
+/* The same by a token: false where it does not fit.  A token that ends an answer fits where the text
+ * is whole, and changes nothing. */
+bool       qsf_matcher_token(qsf_matcher *m, int32_t id);
+/* Goes where another matcher of the same grammar is: to try tokens and come back. */
+void       qsf_matcher_copy(qsf_matcher *m, const qsf_matcher *from);
 /* Whether the text so far is whole. */
 bool       qsf_matcher_whole(const qsf_matcher *m);
 /* Whether nothing can follow. */
