@@ -145,7 +145,7 @@ static void goal_open(schema *s, uint32_t i)
         case KEY_NOT: list[n++] = (schema_part){ x, PART_NOT, 0, own.from }; break;
         case KEY_IF: list[n++] = (schema_part){ v, PART_IF, 0, own.from }; break;
         case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF: {
-            const qsf_json_node *to = schema_resolve(s, x);
+            const qsf_json_node *to = schema_resolve(s, x, key);
             if (to) list[n++] = (schema_part){ to, PART_SCHEMA, 0, own.from };
             break;
         }
@@ -345,13 +345,13 @@ static void goal_not(schema *s, const goal_copy *g)
         }
         case KEY_NOT: goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1); break;
         case KEY_REF: {
-            const qsf_json_node *to = schema_resolve(s, x);
+            const qsf_json_node *to = schema_resolve(s, x, KEY_REF);
             if (to) goal_one(s, g, &(schema_part){ to, PART_NOT, 0, p.from }, 1);
             break;
         }
         default:
             /* true breaks nothing, and what stands for nothing alone neither */
-            if (x->type == QSF_JSON_TRUE || key == KEY_THEN || key == KEY_ELSE || (key == KEY_UNIQUE && x->type == QSF_JSON_FALSE)) break;
+            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN || key == KEY_ELSE) break;
             if (s->probing) goal_one(s, g, NULL, 0);
             else schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
         }
