@@ -92,6 +92,7 @@ static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
 {
     qsf_turn_options o;
     qsf_turn_defaults(&o);
+    o.grammar = s->grammar;
     o.max_tokens = s->set->max_tokens;
     o.stops = s->stops;
     o.n_stops = s->n_stops;
