@@ -46,14 +46,18 @@ static void gram_todo(qsf_grammar *g, uint32_t e, uint32_t k)
 
 static void gram_atom(qsf_grammar *g, uint64_t pair)
 {
-    uint64_t *to = g->pairs.n < GRAM_MAX_PAIRS ? gram_push(g, &g->pairs, sizeof *to, 1) : NULL;
+    uint64_t *to = NULL;
+    const bool alike = g->pairs.n && (uint32_t)GRAM_U64(g->pairs)[g->pairs.n - 1] == (uint32_t)pair;
+    g->ways += !alike;                          /* of many texts that go on alike, there may be more */
+    if (g->ways < GRAM_MAX_WAYS) to = gram_push(g, &g->pairs, sizeof *to, 1);
     if (to) *to = pair;
-    else gram_fail(g, QSF_E_BUDGET, "more than %d things can come next in the grammar", GRAM_MAX_PAIRS);
+    else gram_fail(g, QSF_E_BUDGET, "a text fits the grammar in more than %d ways at once", GRAM_MAX_WAYS);
 }
 
 void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
 {
     const uint32_t bottom = g->work.n;
+    g->ways = 0;
     gram_forget(g);
     gram_todo(g, id, GRAM_EMPTY);
     while (g->work.n > bottom && !g->status) {
@@ -160,7 +164,10 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
         if (k > i + 1) {
             const uint32_t above = g->alts.n;
             for (uint32_t j = i; j < k; j++) gram_alt(g, (uint32_t)GRAM_U64(g->alts)[from + j]);
-            tail = gram_union(g, above);
+            /* tails too, or what is ambiguous would have ever more forms */
+            g->deep++;
+            tail = g->deep < GRAM_DEEP ? gram_choice(g, above) : gram_union(g, above);
+            g->deep--;
         }
         const uint32_t id = gram_seq(g, (uint32_t)(first >> 32), tail);
         if (id && id != GRAM_NONE) GRAM_U64(g->alts)[from + kept++] = id;

@@ -40,7 +40,8 @@ enum {
     GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
     GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
     GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
-    GRAM_MAX_PAIRS   = 1 << 16
+    GRAM_MAX_WAYS    = 1 << 13,
+    GRAM_DEEP        = 8            /* tails whose equal beginnings are put together, in each other */
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
 /* Tables beyond what was built are thrown away where they have become larger. */
@@ -93,7 +94,9 @@ struct qsf_grammar {
     /* what functions work in, each above what it finds there */
     gram_mem    work, pairs, alts, memo, seen;
     uint32_t    n_seen, turn;
-    uint8_t     searches;           /* under way */
+    uint32_t    ways;               /* of gram_expand */
+    uint8_t     searches, deep;     /* under way: of gram_live, of gram_choice */
+
     qsf_matcher *matchers;          /* all, as a list */
     uint64_t    keep_memory;        /* GRAM_KEEP_MEMORY; less in tests */
 
