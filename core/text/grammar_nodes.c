@@ -265,6 +265,19 @@ uint32_t gram_union(qsf_grammar *g, uint32_t from)
     return gram_list(g, GK_CHOICE, from);
 }
 
+/* Whether x is x{a,b} of something small, and y{0,} takes all that x{0,} takes. */
+static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
+{
+    const gram_node *a = gram_at(g, x), *b = gram_at(g, y);
+    if (a->kind != GK_REP || b->kind != GK_REP || b->b || b->c != QSF_G_NO_MOST || a->level || b->level
+        || (a->flags | b->flags) & GF_RULES) return false;
+    const uint32_t from = g->alts.n, not_y = gram_one(g, GK_NEG, y);
+    gram_alt(g, gram_rep(g, gram_at(g, x)->a, 0, QSF_G_NO_MOST));
+    gram_alt(g, not_y);
+    const uint32_t both = gram_list(g, GK_AND, from);
+    return both && !gram_live(g, both);
+}
+
 uint32_t gram_and(qsf_grammar *g, uint32_t from)
 {
     uint64_t *alts = GRAM_U64(g->alts) + from;
@@ -285,6 +298,18 @@ uint32_t gram_and(qsf_grammar *g, uint32_t from)
     for (uint32_t i = 0; i < n; i++)
         if (alts[i] != GRAM_ALL && !(alts[i] == GRAM_UTF8 && utf8)) alts[kept++] = alts[i];
     g->alts.n = from + kept;
+    /* "any characters" and "these characters" are the latter; known once bytes have classes */
+    for (uint32_t i = 0; i < kept && g->n_classes; i++) {
+        const uint32_t y = (uint32_t)GRAM_U64(g->alts)[from + i];
+        bool wide = false;
+        for (uint32_t k = 0; k < kept && !wide; k++) {
+            const uint32_t x = (uint32_t)GRAM_U64(g->alts)[from + k];
+            wide = x != y && gram_within(g, x, y);
+        }
+        if (!wide) continue;
+        GRAM_U64(g->alts)[from + i--] = GRAM_U64(g->alts)[from + --kept];
+        g->alts.n = from + kept;
+    }
     return gram_list(g, GK_AND, from);
 }
 
