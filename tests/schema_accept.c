@@ -6,8 +6,8 @@
  * {"schema": {...} | "regex": "...", "blanks": 0, "texts": ["...", ...]}
  *   -> ok US 0110...     processor time of compiling; a 1 for each text that fits
  *   -> error MESSAGE
- * With a model's vocabulary the texts go in token by token, each asked for in a mask; the line then ends in
- * the microseconds of each mask. */
+ * With a model's vocabulary the texts go in token by token, each asked for in a mask; the line then
+ * ends in the microseconds of each mask. */
 #define _POSIX_C_SOURCE 200809L     /* getline */
 #include "model/model.h"
 #include "text/regex.h"

@@ -276,7 +276,8 @@ def suite(a):
                              else "WRONG: accepted")
                     count[part, "instances " + right] += 1
                     if a.show and fit != t["valid"]:
-                        print(os.path.relpath(path, a.dir), g["description"], t["description"], right, sep=" | ")
+                        print(os.path.relpath(path, a.dir), g["description"], t["description"], right,
+                              sep=" | ")
     for k, n in sorted(count.items()):
         print("%7d %s, %s" % (n, *k))
     for k, n in why.most_common(20):

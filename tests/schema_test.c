@@ -22,7 +22,7 @@ static qsf_status make(const char *text, int flags, uint32_t blanks, qsf_grammar
     return qsf_grammar_finish(b, root, out, err);
 }
 
-/* texts[0] is the pattern or schema; the others begin with + where they fit and - where they do not. */
+/* texts[0] is the pattern or schema; the others begin with + where they fit, with - elsewhere. */
 static void check_texts(const char *const *texts, int flags, uint32_t blanks, int line)
 {
     qsf_grammar *g;

@@ -1,9 +1,9 @@
 /* Regular expressions: a pattern becomes nodes of a grammar.
  * SPDX-License-Identifier: MIT
  *
- * Groups are on a stack of their own.  ^ and $ stand for no text, but for a place: each part of a
- * pattern has up to four sets of texts, by whether a ^ or a $ in it was passed (RX_BEGIN, RX_END).
- * Almost always only one of the four is not empty; its parts are a list, so that nodes stay flat. */
+ * Groups are on a stack.  ^ and $ stand for no text, but for a place: each part of a
+ * pattern has up to four sets of texts, by whether a ^ or a $ in it was passed.
+ * Almost always only one of the four is not empty; its parts are a list: nodes stay flat. */
 #include "text/regex.h"
 #include "text/unicode.h"
 
@@ -374,7 +374,7 @@ static bool rx_unicode(regex *r, uint32_t *c)          /* \uXXXX, two of them, \
 
 typedef enum rx_kind { RX_CHAR, RX_SET, RX_PLACE } rx_kind;
 
-/* What follows a backslash: a character to *c, ranges to r->ranges, or a place (RX_BEGIN, RX_END). */
+/* What follows a backslash: a character to *c, ranges to r->ranges, or a place to *c. */
 static rx_kind rx_escape(regex *r, bool in_class, uint32_t *c)
 {
     static const char control[] = "tnvfr", codes[] = "\t\n\v\f\r";

@@ -636,7 +636,7 @@ static uint64_t known_hash(const schema_part *parts, uint32_t n)
     return h;
 }
 
-/* The node of a goal; container not NULL: only if it has no lists and no objects, else *container. */
+/* The node of a goal; container not NULL: only if it has no lists and objects, else *container. */
 static qsf_gnode known_make(schema *s, uint32_t which, bool *container)
 {
     const schema_known k = s->known[which];

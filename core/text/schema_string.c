@@ -65,6 +65,26 @@ static const char *schema_format(schema *s, const qsf_json_node *v)
     return "";
 }
 
+/* ---- nodes ---- */
+
+qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
+{
+    return x == s->none || y == s->none ? s->none : x == s->empty ? y : y == s->empty ? x
+           : qsf_g_sequence(s->b, (const qsf_gnode[]){ x, y }, 2);
+}
+
+qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
+{
+    return x == s->none ? y : y == s->none ? x : qsf_g_choice(s->b, (const qsf_gnode[]){ x, y }, 2);
+}
+
+qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)
+{
+    return !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
+}
+
+qsf_gnode schema_bytes(schema *s, const char *text) { return qsf_g_bytes(s->b, text, strlen(text)); }
+
 /* ---- characters ---- */
 
 /* A text between quotes, in its shortest writing. */
