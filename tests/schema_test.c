@@ -4,6 +4,8 @@
 #include "text/regex.h"
 #include "text/schema.h"
 
+#include <stdio.h>
+
 /* A grammar of a pattern (flags >= 0) or of a schema; the error's text where there is none. */
 static qsf_status make(const char *text, int flags, uint32_t blanks, qsf_grammar **out, qsf_error *err)
 {
@@ -353,8 +355,44 @@ TEST(a_part_of_a_document_is_a_schema)
     qsf_grammar_drop(g);
 }
 
+/* tests/golden/schema_cases.txt: a schema, then texts that fit it (+) or do not (-). */
+TEST(random_schemas_take_what_another_implementation_calls_valid)
+{
+    static char line[1 << 16], schema[1 << 16], what[1 << 12];
+    FILE *f = fopen("tests/golden/schema_cases.txt", "rb");
+    qsf_grammar *g = NULL;
+    qsf_matcher *m = NULL;
+    qsf_error err = { 0 };
+    unsigned kept = 0, schemas = 0;
+    if (!f) SKIP("tests/golden is not here");
+    while (fgets(line, sizeof line, f)) {
+        size_t n = strlen(line);
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
+        if (line[0] == '{') {
+            qsf_matcher_free(m);
+            qsf_grammar_drop(g);
+            m = NULL;
+            memcpy(schema, line, n + 1);
+            schemas++;
+            if (make(schema, -1, 0, &g, &err)) CHECK(err.text[0]);
+            else kept += !qsf_matcher_new(qsf_platform_native(), g, NULL, &m, &err);
+            continue;
+        }
+        if (m) qsf_matcher_reset(m);
+        const bool fits = m && qsf_matcher_bytes(m, line + 1, n - 1) == n - 1 && qsf_matcher_whole(m);
+        if (fits == (line[0] == '+') || (!m && strstr(err.text, "cannot be kept"))) continue;
+        qsf_format(what, sizeof what, "%.2000s: %.1000s %s", schema, line, m ? "" : err.text);
+        test_fail(__FILE__, __LINE__, what);
+    }
+    fclose(f);
+    qsf_matcher_free(m);
+    qsf_grammar_drop(g);
+    CHECK(kept * 2 > schemas);
+}
+
 int main(void)
 {
+    RUN(random_schemas_take_what_another_implementation_calls_valid);
     RUN(patterns_have_what_their_dialects_share);
     RUN(anchors_are_places);
     RUN(what_no_automaton_keeps_is_refused_by_name);

@@ -3,8 +3,8 @@
  *
  * Patterns have what ECMA-262, Python and Rust have in common: characters, ".", classes with \d, \w
  * and \s (ASCII, but for \s), \p{L} and its like, groups, alternatives, *, +, ?, {m,n} and
- * their lazy forms, ^ and $.  What a finite automaton cannot keep, or no table knows, is refused by name:
- * lookaround, backreferences, word boundaries, flags, scripts. */
+ * their lazy forms, ^ and $.  What a finite automaton cannot keep, or no table knows, is refused by
+ * name: lookaround, backreferences, word boundaries, flags, scripts. */
 #ifndef QSF_TEXT_REGEX_H
 #define QSF_TEXT_REGEX_H
 

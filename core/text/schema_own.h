@@ -4,8 +4,8 @@
  * A goal is a list of parts that a value has to fulfil all at once: schemas, schemas it must not
  * fulfil, values it must equal, single demands.  schema_goal.c takes goals apart: $ref and allOf
  * are put in their place, anyOf and its like make several goals of one, until only leaves are
- * there: parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make nodes
- * of leaves; what is inside lists and objects is again a goal. */
+ * there: parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make
+ * nodes of leaves; what is inside lists and objects is again a goal. */
 #ifndef QSF_SCHEMA_OWN_H
 #define QSF_SCHEMA_OWN_H
 

@@ -1,5 +1,5 @@
-/* Fuzz target: any text as a pattern, as it stands and as JSON Schema reads it.  It is refused, or it
- * becomes a grammar; a text that the grammar's bytes lead to is one of it.
+/* Fuzz target: any text as a pattern, as it stands and as JSON Schema reads it.  It is refused, or
+ * it becomes a grammar, whose forced bytes fit it.
  * SPDX-License-Identifier: MIT */
 #include "text/regex.h"
 

@@ -25,7 +25,9 @@ static qsf_matcher *fuzz_make(const qsf_json_node *v, uint32_t blanks, qsf_gramm
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const texts[] = { "1", "\"a\"", "[]", "{}", "null", "[1,\"a\"]", "{\"a\":1,\"b\":[]}" };
+    static const char *const texts[] = {
+        "1", "\"a\"", "[]", "{}", "null", "[1,\"a\"]", "{\"a\":1,\"b\":[]}"
+    };
     qsf_json j;
     qsf_error err;
     qsf_grammar *g, *h;
