@@ -206,7 +206,7 @@ TEST(regular_grammars_take_what_their_nodes_say)
 {
     static t_grammar t;
     t_seed = 1;
-    for (int round = 0; round < 300 && !test_failed; round++) {
+    for (int round = 0; round < 160 && !test_failed; round++) {
         const uint64_t seed = t_seed;
         t_make(&t, false);
         t_compare(&t, seed, round);
@@ -217,7 +217,7 @@ TEST(grammars_with_rules_take_what_their_nodes_say)
 {
     static t_grammar t;
     t_seed = 2;
-    for (int round = 0; round < 300 && !test_failed; round++) {
+    for (int round = 0; round < 160 && !test_failed; round++) {
         const uint64_t seed = t_seed;
         t_make(&t, true);
         t_compare(&t, seed, round);
@@ -380,8 +380,8 @@ TEST(long_texts_keep_their_place_while_tables_are_made_anew)
     qsf_grammar *g = gbnf("root ::= \"[\" (root (\",\" root)*)? \"]\" | \"\\\"\" [a-z]{0,4000} \"\\\"\" | [0-9]+", &err);
     CHECK(g && !qsf_matcher_new(qsf_platform_native(), g, NULL, &m, &err));
     g->keep_memory = 4096;
-    for (int i = 0; i < 5000; i++) CHECK_EQ(qsf_matcher_bytes(m, i % 3 ? "[" : "[1,\"ab\",", i % 3 ? 1 : 8), i % 3 ? 1 : 8);
-    for (int i = 0; i < 5000; i++) CHECK_EQ(qsf_matcher_bytes(m, "7]" + (i > 0), i ? 1 : 2), i ? 1 : 2);
+    for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, i % 3 ? "[" : "[1,\"ab\",", i % 3 ? 1 : 8), i % 3 ? 1 : 8);
+    for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, "7]" + (i > 0), i ? 1 : 2), i ? 1 : 2);
     CHECK(qsf_matcher_over(m));
     qsf_matcher_reset(m);
     CHECK_EQ(qsf_matcher_bytes(m, "\"", 1), 1);

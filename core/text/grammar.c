@@ -89,16 +89,54 @@ void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
     g->work.n = bottom;
 }
 
-/* x{a,b}t or x{c,d}t as one, where the counts touch: what keeps counted texts small. */
+/* x{a,b}t or x{c,d}t as one, where the counts touch. */
 static bool gram_join(qsf_grammar *g, uint64_t *into, uint64_t with)
 {
     const gram_node *x = gram_at(g, (uint32_t)(*into >> 32)), *y = gram_at(g, (uint32_t)(with >> 32));
-    if ((uint32_t)*into != (uint32_t)with || x->kind != GK_REP || y->kind != GK_REP || x->a != y->a) return false;
+    if ((uint32_t)*into != (uint32_t)with || x->a != y->a) return false;
     const uint64_t lo = QSF_MAX(x->b, y->b), hi = QSF_MIN(x->c, y->c);
     if (lo > hi + 1) return false;
     const uint32_t id = gram_rep(g, x->a, QSF_MIN(x->b, y->b), QSF_MAX(x->c, y->c));
     if (id) *into = GRAM_PAIR(id, (uint32_t)with);
     return id != 0;
+}
+
+static bool gram_is_rep(const qsf_grammar *g, uint64_t alt)
+{
+    return gram_at(g, (uint32_t)(alt >> 32))->kind == GK_REP;
+}
+
+/* Joins what is repeated among alts[from..from+n), as (head, tail): what keeps counted texts small.
+ * What was joined to another one becomes (GRAM_NONE, ...). */
+static void gram_join_all(qsf_grammar *g, uint32_t from, uint32_t n)
+{
+    const uint32_t above = g->alts.n;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t alt = GRAM_U64(g->alts)[from + i];
+        if (!gram_is_rep(g, alt)) continue;
+        /* a number for what is repeated and the tail: those with the same one lie together */
+        const uint32_t of = gram_seq(g, gram_at(g, (uint32_t)(alt >> 32))->a, (uint32_t)alt);
+        uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+        if (to) *to = GRAM_PAIR(of, from + i);
+    }
+    gram_sort(GRAM_U64(g->alts) + above, g->alts.n - above);
+    for (uint32_t i = above, first = above; i < g->alts.n && !g->status; i++) {
+        const uint64_t x = GRAM_U64(g->alts)[i];
+        uint64_t *mine = &GRAM_U64(g->alts)[(uint32_t)x];
+        if (GRAM_U64(g->alts)[first] >> 32 != x >> 32) first = i;
+        for (uint32_t k = first; k < i; k++) {
+            uint64_t *other = &GRAM_U64(g->alts)[(uint32_t)GRAM_U64(g->alts)[k]];
+            if (*other >> 32 != GRAM_NONE && gram_join(g, mine, *other)) *other = GRAM_PAIR(GRAM_NONE, 0);
+        }
+    }
+    g->alts.n = above;
+}
+
+/* Whether alternatives with this head have their tails together: not where texts are counted, which
+ * gram_join_all is for. */
+static bool gram_groups(const qsf_grammar *g, uint64_t alt)
+{
+    return !gram_is_rep(g, alt) || gram_at(g, (uint32_t)(alt >> 32))->c == QSF_G_NO_MOST;
 }
 
 uint32_t gram_choice(qsf_grammar *g, uint32_t from)
@@ -112,55 +150,44 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
         GRAM_U64(g->alts)[i] = GRAM_PAIR(seq ? gram_at(g, id)->a : id, seq ? gram_at(g, id)->b : GRAM_EMPTY);
     }
     gram_sort(GRAM_U64(g->alts) + from, n);
+    gram_join_all(g, from, n);
+    gram_sort(GRAM_U64(g->alts) + from, n);
     uint32_t kept = 0;
-    for (uint32_t i = 0, k; i < n; i = k) {
+    for (uint32_t i = 0, k; i < n && !g->status; i = k) {
         const uint64_t first = GRAM_U64(g->alts)[from + i];
         uint32_t tail = (uint32_t)first;
-        for (k = i + 1; k < n && GRAM_U64(g->alts)[from + k] >> 32 == first >> 32; k++) {}
+        for (k = i + 1; k < n && GRAM_U64(g->alts)[from + k] >> 32 == first >> 32 && gram_groups(g, first); k++) {}
         if (k > i + 1) {
             const uint32_t above = g->alts.n;
             for (uint32_t j = i; j < k; j++) gram_alt(g, (uint32_t)GRAM_U64(g->alts)[from + j]);
             tail = gram_union(g, above);
         }
-        uint64_t alt = GRAM_PAIR(first >> 32, tail);
-        for (uint32_t j = 0; j < kept; ) {
-            if (gram_at(g, (uint32_t)(alt >> 32))->kind != GK_REP) break;
-            if (gram_join(g, &alt, GRAM_U64(g->alts)[from + j])) {
-                GRAM_U64(g->alts)[from + j] = GRAM_U64(g->alts)[from + --kept];
-                j = 0;
-            } else {
-                j++;
-            }
-        }
-        if (g->status) return 0;
-        GRAM_U64(g->alts)[from + kept++] = alt;
-    }
-    for (uint32_t i = 0; i < kept; i++) {
-        const uint64_t alt = GRAM_U64(g->alts)[from + i];
-        GRAM_U64(g->alts)[from + i] = gram_seq(g, (uint32_t)(alt >> 32), (uint32_t)alt);
+        const uint32_t id = gram_seq(g, (uint32_t)(first >> 32), tail);
+        if (id && id != GRAM_NONE) GRAM_U64(g->alts)[from + kept++] = id;
     }
     g->alts.n = from + kept;
     return gram_union(g, from);
 }
 
-/* What is left of the atoms pairs[first..) behind a byte, to alts: (which atom, what); of GK_AND and
- * GK_NEG the derivatives of their parts. */
-static void gram_left(qsf_grammar *g, uint32_t first, uint32_t class)
+/* What is left of atoms behind a byte, to alts: (which atom, what); of GK_AND and GK_NEG the
+ * derivatives of their parts.  The atoms are in memo: literals from *next to others, as (class,
+ * atom) and sorted, and the rest from there to end. */
+static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t end, uint32_t class)
 {
-    const uint32_t end = g->pairs.n;
-    for (uint32_t i = first; i < end; i++) {
-        const uint64_t pair = GRAM_U64(g->pairs)[i];
-        const gram_node n = *gram_at(g, (uint32_t)(pair >> 32));
-        const uint8_t byte = g->sample[class];
-        uint64_t *to;
-        if (n.kind == GK_SET || n.kind == GK_LIT) {
-            if (n.kind == GK_SET ? !gram_has_byte(g, n.a, byte) : ((uint8_t *)g->bytes.p)[n.a] != byte) continue;
-            if ((to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(i, 0);
+    uint64_t *to;
+    for (; *next < others && GRAM_U64(g->memo)[*next] >> 32 == class; ++*next)
+        if ((to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_U64(g->memo)[*next] << 32;
+    for (uint32_t i = others; i < end; i++) {
+        const uint32_t which = (uint32_t)GRAM_U64(g->memo)[i];
+        const gram_node n = *gram_at(g, (uint32_t)(GRAM_U64(g->pairs)[which] >> 32));
+        if (n.kind == GK_SET) {
+            if (gram_has_byte(g, n.a, g->sample[class]) && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL)
+                *to = GRAM_PAIR(which, 0);
             continue;
         }
         for (uint32_t k = 0, part; (part = gram_part(g, &n, k)) != 0; k++) {
             const uint32_t *row = gram_row(g, part);
-            if (row && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(i, row[class]);
+            if (row && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(which, row[class]);
         }
     }
 }
@@ -194,9 +221,19 @@ static uint32_t gram_derive(qsf_grammar *g, uint32_t at, uint32_t n, bool raw)
 /* The derivative by each class; classes with equal lists of what is left are done once. */
 static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
 {
-    const uint32_t from = g->alts.n, memo = g->memo.n;
+    const uint32_t from = g->alts.n, bottom = g->memo.n;
+    for (uint32_t i = first; i < g->pairs.n; i++) {
+        const gram_node *n = gram_at(g, (uint32_t)(GRAM_U64(g->pairs)[i] >> 32));
+        const uint32_t class = n->kind == GK_LIT ? g->classes[((uint8_t *)g->bytes.p)[n->a]] : 256;
+        uint64_t *to = gram_push(g, &g->memo, sizeof *to, 1);
+        if (to) *to = GRAM_PAIR(class, i);
+    }
+    const uint32_t memo = g->memo.n;
+    uint32_t next = bottom, others = bottom;
+    gram_sort(GRAM_U64(g->memo) + bottom, memo - bottom);
+    while (others < memo && GRAM_U64(g->memo)[others] >> 32 < 256) others++;
     for (uint32_t c = 0; c < g->n_classes && !g->status; c++) {
-        gram_left(g, first, c);
+        gram_left(g, &next, others, memo, c);
         const uint32_t n = g->alts.n - from;
         if (n == 0) continue;                   /* GRAM_NONE, as it is */
         uint32_t at = memo, id = 0;
@@ -218,7 +255,7 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
         GRAM_U32(g->rows)[row + c] = id;
     }
     g->alts.n = from;
-    g->memo.n = memo;
+    g->memo.n = bottom;
 }
 
 static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)

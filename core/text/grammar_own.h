@@ -40,7 +40,7 @@ enum {
     GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
     GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
     GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
-    GRAM_MAX_PAIRS   = 1 << 18
+    GRAM_MAX_PAIRS   = 1 << 16
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
 /* Tables beyond what was built are thrown away where they have become larger. */
