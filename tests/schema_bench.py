@@ -15,7 +15,7 @@ run).  An instance is written in the order of its schema's properties: as it sta
 put in order by the branches it fits.  A valid one has to be accepted in one of the two; an invalid one in
 none of them.
 """
-import argparse, collections, glob, json, os, signal, statistics, subprocess, sys, time
+import argparse, collections, glob, json, os, re, signal, statistics, subprocess, sys, time
 
 DRAFTS = {"draft4": "http://json-schema.org/draft-04/schema#",
           "draft6": "http://json-schema.org/draft-06/schema#",
@@ -97,6 +97,13 @@ def said_of(root, schemas, value, check):
     return out
 
 
+def matches(pattern, name):
+    try:
+        return re.search(pattern, name)
+    except re.error:
+        return True
+
+
 def in_order(value, root, schemas, check, depth=0):
     if depth > 60 or not isinstance(value, (dict, list)):
         return value
@@ -127,8 +134,9 @@ def in_order(value, root, schemas, check, depth=0):
     out = {}
     for n in sorted(value, key=lambda n: first.get(n, len(first))):
         sub = [v[n] for k, v in said if k == "properties" and isinstance(v, dict) and n in v]
-        sub += [x for k, v in said if k == "patternProperties" and isinstance(v, dict) for x in v.values()]
-        sub += [v for k, v in said if k in ("additionalProperties", "unevaluatedProperties")]
+        sub += [x for k, v in said if k == "patternProperties" and isinstance(v, dict)
+                for pattern, x in v.items() if matches(pattern, n)]
+        sub = sub or [v for k, v in said if k in ("additionalProperties", "unevaluatedProperties")]
         out[n] = in_order(value[n], root, sub, check, depth + 1)
     return out
 
