@@ -1,10 +1,10 @@
 /* Regular expressions as grammars: a pattern becomes nodes.
  * SPDX-License-Identifier: MIT
  *
- * The language of patterns is what ECMA-262, Python and Rust have in common: characters, ".", classes
- * with \d \w \s (ASCII, but for \s) and \p{L} and its like, groups, alternatives, *, +, ?, {m,n} and their
- * lazy forms, ^ and $.  What a finite automaton cannot keep, or no table knows, is refused by name:
- * lookaround, backreferences, word boundaries, flags, scripts. */
+ * Patterns have what ECMA-262, Python and Rust have in common: characters, ".", classes with \d, \w
+ * and \s (ASCII, but for \s), \p{L} and its like, groups, alternatives, *, +, ?, {m,n} and
+ * their lazy forms, ^ and $.  What a finite automaton cannot keep, or no table knows, is refused by
+ * name: lookaround, backreferences, word boundaries, flags, scripts. */
 #ifndef QSF_TEXT_REGEX_H
 #define QSF_TEXT_REGEX_H
 

@@ -16,8 +16,8 @@ typedef struct qsf_schema_options {
     const char *what;       /* names the schema in messages; NULL: "schema" */
 } qsf_schema_options;
 
-/* Nodes for the texts of schema, a boolean or an object, which may be a part of a larger document and
- * of a larger grammar; references are looked up inside schema.  The document may go afterwards.
+/* Nodes for the texts of schema, a boolean or an object, which may be a part of a larger document
+ * and of a larger grammar; references are looked up inside schema.  The document may go afterwards.
  * options NULL: compact.  Where the schema is refused, the builder fails:
  *
  * QSF_E_ARGUMENT   what cannot be kept, with its JSON pointer

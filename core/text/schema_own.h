@@ -2,10 +2,10 @@
  * SPDX-License-Identifier: MIT
  *
  * A goal is a list of parts that a value has to fulfil all at once: schemas, schemas it must not
- * fulfil, values it must equal, single demands.  schema_goal.c takes goals apart: $ref and allOf are
- * put in their place, anyOf and its like make several goals of one, until only leaves are there:
- * parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make nodes
- * of leaves; what is inside lists and objects is again a goal. */
+ * fulfil, values it must equal, single demands.  schema_goal.c takes goals apart: $ref and allOf
+ * are put in their place, anyOf and its like make several goals of one, until only leaves are
+ * there: parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make
+ * nodes of leaves; what is inside lists and objects is again a goal. */
 #ifndef QSF_SCHEMA_OWN_H
 #define QSF_SCHEMA_OWN_H
 
@@ -61,7 +61,12 @@ typedef struct schema_trail { const qsf_json_node *schema; uint32_t parent; } sc
 typedef struct schema_goal { uint32_t begin, n; } schema_goal;
 typedef struct schema_known { uint64_t hash; uint32_t begin, n; qsf_gnode node; bool open; } schema_known;
 typedef struct schema_base { const qsf_json_node *node; const char *uri; } schema_base;
-typedef struct schema_text { const char *pattern; uint32_t n; qsf_grammar *grammar; qsf_matcher *matcher; } schema_text;
+typedef struct schema_text {
+    const char *pattern;
+    uint32_t n;
+    qsf_grammar *grammar;
+    qsf_matcher *matcher;
+} schema_text;
 
 typedef struct schema {
     const qsf_platform  *platform;
@@ -131,26 +136,15 @@ qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* a text be
 bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
                  const char *text, size_t len);
 
+/* Nodes where s->none (no text) and s->empty need no node of their own; 0 in both: all texts. */
+qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode schema_bytes(schema *s, const char *text);
+
 /* ---- schema.c ---- */
 bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
-qsf_gnode schema_value(schema *s, uint32_t from);       /* the node of the goal parts[from..n_parts); takes it off */
-
-static inline qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
-{
-    return x == s->none || y == s->none ? s->none : x == s->empty ? y : y == s->empty ? x
-           : qsf_g_sequence(s->b, (const qsf_gnode[]){ x, y }, 2);
-}
-static inline qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
-{
-    return x == s->none ? y : y == s->none ? x : qsf_g_choice(s->b, (const qsf_gnode[]){ x, y }, 2);
-}
-static inline qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)        /* 0: all texts */
-{
-    return !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
-}
-static inline qsf_gnode schema_bytes(schema *s, const char *text)
-{
-    return qsf_g_bytes(s->b, text, strlen(text));
-}
+qsf_gnode schema_value(schema *s,
+                       uint32_t from); /* the node of the goal parts[from..n_parts); takes it off */
 
 #endif
