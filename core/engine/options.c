@@ -160,10 +160,10 @@ static const option_row turn_rows[] = {
 #undef SIGNED
 #undef COUNT
 
-typedef struct option_list { const option_row *rows; size_t n; } option_list;
-static const option_list context_list = { context_rows, QSF_ARRAY_LEN(context_rows) };
-static const option_list sampler_list = { sampler_rows, QSF_ARRAY_LEN(sampler_rows) };
-static const option_list turn_list = { turn_rows, QSF_ARRAY_LEN(turn_rows) };
+typedef struct option_table { const option_row *rows; size_t n; } option_table;
+static const option_table context_list = { context_rows, QSF_ARRAY_LEN(context_rows) };
+static const option_table sampler_list = { sampler_rows, QSF_ARRAY_LEN(sampler_rows) };
+static const option_table turn_list = { turn_rows, QSF_ARRAY_LEN(turn_rows) };
 
 /* ---- a member's value as a number, in the option's unit ---- */
 
@@ -208,7 +208,7 @@ static void option_put(const option_row *r, void *o, double value)
     }
 }
 
-static void options_default(const option_list *l, void *o)
+static void options_default(const option_table *l, void *o)
 {
     for (size_t i = 0; i < l->n; i++) option_put(&l->rows[i], o, l->rows[i].option.value);
 }
@@ -232,7 +232,7 @@ void qsf_turn_defaults_of(qsf_turn_options *o, size_t size)
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
-static const qsf_option *option_at(const option_list *l, size_t i)
+static const qsf_option *option_at(const option_table *l, size_t i)
 {
     return i < l->n ? &l->rows[i].option : NULL;
 }
@@ -252,7 +252,7 @@ static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_erro
 }
 
 /* Of the members from this row on. */
-static qsf_status options_check(const option_list *l, size_t from, const void *o, qsf_error *err)
+static qsf_status options_check(const option_table *l, size_t from, const void *o, qsf_error *err)
 {
     for (size_t i = from; i < l->n; i++) {
         const qsf_option *option = &l->rows[i].option;
@@ -345,7 +345,7 @@ static bool option_value(const qsf_option *o, const char *text, double *out)
     return o->kind != QSF_OPTION_WHOLE || *out == floor(*out);
 }
 
-static qsf_status options_set(const option_list *l, void *o, size_t size, const char *name,
+static qsf_status options_set(const option_table *l, void *o, size_t size, const char *name,
                               const char *value, qsf_error *err)
 {
     for (size_t i = 0; i < l->n; i++) {
