@@ -6,8 +6,13 @@
 
 /* ---- derivatives ---- */
 
-/* Whether (e, k) is new in this turn. */
-static bool gram_new(qsf_grammar *g, uint64_t pair)
+void gram_forget(qsf_grammar *g)
+{
+    g->n_seen = 0;
+    g->turn++;
+}
+
+bool gram_new(qsf_grammar *g, uint64_t pair)
 {
     typedef struct { uint64_t pair; uint64_t turn; } seen;
     seen *table = g->seen.p;
@@ -44,8 +49,7 @@ static void gram_todo(qsf_grammar *g, uint32_t e, uint32_t k)
 static void gram_expand(qsf_grammar *g, uint32_t id)
 {
     const uint32_t bottom = g->work.n;
-    g->n_seen = 0;
-    g->turn++;
+    gram_forget(g);
     gram_todo(g, id, GRAM_EMPTY);
     while (g->work.n > bottom && !g->status) {
         const uint64_t pair = GRAM_U64(g->work)[--g->work.n];

@@ -344,6 +344,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
     return st;
 }
 
+const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
 void qsf_grammar_abandon(qsf_grammar_builder *b) { qsf_grammar_drop(b ? &b->g : NULL); }
 
 qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...)

@@ -114,6 +114,9 @@ uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
 /* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
  * the next one is made.  NULL: the grammar has failed. */
 const uint32_t *gram_row(qsf_grammar *g, uint32_t id);
+/* gram_new: whether it is asked for this pair for the first time since gram_forget. */
+void     gram_forget(qsf_grammar *g);
+bool     gram_new(qsf_grammar *g, uint64_t pair);
 /* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
 void     gram_order(qsf_grammar *g);
 /* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
