@@ -16,11 +16,12 @@ typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
         *check, *io, *draft_model;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
-    option_list stop;
+    qsf_sampler_options sampler;
+    qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
+    option_list stop, logit_bias, ban, dry_breaker;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
         add_special, parse_special, completion;
-    long long max_tokens, seed, top_k, repeat_last_n, chunks, draft;
-    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty;
+    long long max_tokens, chunks, draft;
 } run_settings;
 
 typedef struct draft_model draft_model;
@@ -84,6 +85,12 @@ int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
  * reported in s->error.  The caller frees. */
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
+
+/* ---- sampling.c ---- */
+/* The session's sampler as the settings say.  An exit code; errors are reported. */
+int  sampling_open(run_session *s);
+/* What a piece says of probabilities, as a line of JSON on standard error. */
+void print_logprobs(const run_session *s, const qsf_turn_piece *p);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
 /* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.

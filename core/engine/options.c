@@ -92,14 +92,14 @@ static const option_row context_rows[] = {
 #define OPTION_STRUCT qsf_sampler_options
 static const option_row sampler_rows[] = {
     SEED("seed", seed, 9e15, 0, "seed of the sampling, 0 for a new one each time"),
-    NUMBER("temperature", temperature, 0, 1000, 0.7f, "",
+    NUMBER("temperature", temperature, 0, 1000, 0.7, "",
         "sampling temperature, 0 takes the likeliest token"),
     WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "sample among the N likeliest, 0 for all"),
-    NUMBER("top-p", top_p, 0, 1, 0.9f, "",
+    NUMBER("top-p", top_p, 0, 1, 0.9, "",
         "sample among the likeliest with this probability together"),
     NUMBER("min-p", min_p, 0, 1, 0, "",
         "leave out tokens less likely than this share of the likeliest"),
-    NUMBER("repeat-penalty", repeat_penalty, 0.01f, PENALTY_MOST, 1, "", "make recent tokens less likely"),
+    NUMBER("repeat-penalty", repeat_penalty, 0.01, PENALTY_MOST, 1, "", "make recent tokens less likely"),
     NUMBER("frequency-penalty", frequency_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
         "penalty for each recent occurrence"),
     NUMBER("presence-penalty", presence_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
@@ -108,7 +108,7 @@ static const option_row sampler_rows[] = {
         "how many recent tokens the penalties see"),
     NUMBER("dry-multiplier", dry_multiplier, 0, PENALTY_MOST, 0, "",
         "penalty for a token that makes a repetition longer; 0 is off, 0.8 is usual"),
-    NUMBER("dry-base", dry_base, 1, 10, 1.75f, "",
+    NUMBER("dry-base", dry_base, 1, 10, 1.75, "",
         "the DRY penalty grows by this factor with each token of the repetition"),
     WHOLE("dry-allowed-length", dry_allowed_length, 1, LAST_MOST, 2, "tokens",
         "repetitions of up to N tokens may go on without a DRY penalty"),
@@ -120,7 +120,7 @@ static const option_row sampler_rows[] = {
         "sample among the tokens of the most typical information with this probability together; 1 is off"),
     NUMBER("xtc-probability", xtc_probability, 0, 1, 0, "",
         "how often the likeliest choices are left out, so that a less likely one comes (XTC); 0 is off"),
-    NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1f, "",
+    NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1, "",
         "the probability that makes a token one of XTC's likeliest; above 0.5 XTC is off"),
     NUMBER("dynatemp-range", dynatemp_range, 0, 1000, 0, "",
         "vary the temperature by up to F, down where the model is sure and up where it is not; 0 is off"),
@@ -129,7 +129,7 @@ static const option_row sampler_rows[] = {
     WHOLE("mirostat", mirostat, 0, 2, 0, "",
         "Mirostat version 1 or 2, in the place of top-k, top-p, min-p and the like; 0 is off"),
     NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "the surprise that Mirostat aims at"),
-    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1f, "", "how fast Mirostat learns"),
+    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "how fast Mirostat learns"),
 };
 #undef OPTION_STRUCT
 /* From this row on values are checked; those before may be anything that a float can be. */
