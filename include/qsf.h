@@ -707,6 +707,7 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
 } qsf_turn_options;
 
+/* The most log probabilities that a piece tells besides its own. */
 enum { QSF_LOGPROBS_MOST = 100 };
 
 /* Fills all members of *o with their defaults. */

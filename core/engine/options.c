@@ -91,7 +91,7 @@ static const option_row context_rows[] = {
 
 #define OPTION_STRUCT qsf_sampler_options
 static const option_row sampler_rows[] = {
-    SEED("seed", seed, 9e15, 0, "seed of the sampling, 0 for a new one each time"),
+    SEED("seed", seed, 9007199254740992, 0, "seed of the sampling, 0 for a new one each time"),
     NUMBER("temperature", temperature, 0, 1000, 0.7, "",
         "sampling temperature, 0 takes the likeliest token"),
     WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "sample among the N likeliest, 0 for all"),
@@ -137,8 +137,8 @@ enum { SAMPLER_CHECKED = 8 };
 
 #define OPTION_STRUCT qsf_turn_options
 static const option_row turn_rows[] = {
-    COUNT("max-tokens", max_tokens, -1, 9e15, -1, "tokens", "most tokens to generate, -1 for no limit"),
-    COUNT("min-tokens", min_tokens, 0, 9e15, 0, "tokens",
+    COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens", "most tokens to generate, -1 for no limit"),
+    COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
         "tokens that end the answer are forbidden before this many tokens"),
     FLAG("ignore-end", ignore_end, 0, "go on after tokens that end an answer or a text"),
     FLAG("special", special, 0, "control tokens have their texts too"),
