@@ -92,6 +92,7 @@ static int report_length(run_session *s, size_t n, const char *what)
 static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
 {
     qsf_turn_options o = s->set->turn;
+    o.grammar = s->grammar;
     o.max_tokens = s->set->max_tokens;
     o.stops = s->stops;
     o.n_stops = s->n_stops;

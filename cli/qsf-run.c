@@ -102,7 +102,21 @@ static const option run_options[] = {
       "again", "first" },
     CONTEXT("--f32", NULL),
 
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "What an answer may be", NULL },
+    { OPTION_TEXT, "--grammar", "GBNF", AT(grammar), 0, 0, NULL,
+      "a text of these rules: GBNF with a rule \"root\", or a file of it", NULL },
+    { OPTION_TEXT, "--regex", "REGEX", AT(regex), 0, 0, NULL, "a text that fits from beginning to end", NULL },
+    { OPTION_TEXT, "--json-schema", "SCHEMA", AT(json_schema), 0, 0, NULL,
+      "JSON that fits this schema: JSON, or a file of it", NULL },
+    { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "any JSON", NULL },
+    { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
+      "one of these texts: a JSON list, or one a line", NULL },
+    { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
+      "most blanks where JSON may have some: 0 for compact, -1 for any number", "1" },
+
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
+    { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
+      "say whether the file is such a text, or at which byte it is none any more (exit code 1)", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
       "perplexity over a text, in windows of the context length", NULL },
@@ -158,11 +172,12 @@ static int run_mode(const run_settings *set)
     size_t len = 0;
     char *owned = NULL;
     const char *prompt = set->prompt;
-    const bool vocab_only = set->tokenize || set->detokenize;
+    const bool vocab_only = set->tokenize || set->detokenize || set->accept;
     int code = session_open(&s, set, vocab_only, set->perplexity ? 64 : 1);
-    if (code) goto done;
+    if (code || (code = grammar_open(&s)) != 0) goto done;
     if (set->verbose && s.context) print_memory(&s);
-    if (set->tokenize) code = run_tokenize(&s);
+    if (set->accept) code = run_accept(&s);
+    else if (set->tokenize) code = run_tokenize(&s);
     else if (set->detokenize) code = run_detokenize(&s);
     else if (set->perplexity) code = run_perplexity(&s);
     else if (set->bench) code = run_bench(&s);
@@ -188,7 +203,7 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .draft = -1, .check = "first", .io = "auto",
+        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto",
     };
     option_list rest;
     terminal_init();

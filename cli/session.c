@@ -136,6 +136,7 @@ void session_close(run_session *s)
 {
     qsf_turn_free(s->turn);
     qsf_sampler_free(s->sampler);
+    qsf_grammar_free(s->grammar);
     draft_model_close(s->drafter);
     qsf_context_free(s->context);
     qsf_model_close(s->model);
