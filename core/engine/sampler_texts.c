@@ -11,7 +11,7 @@ uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece)
     return s->tokenizer ? (uint32_t)qsf_tokenizer_piece(s->tokenizer, id, false, piece) : 0;
 }
 
-const char *qsf_sampler_list_next(const sampler_list *l, uint32_t *at, uint32_t *len)
+const char *qsf_sampler_list_next(const sampler_texts *l, uint32_t *at, uint32_t *len)
 {
     if (*at >= l->len) return NULL;
     *len = qsf_le16(l->bytes + *at);
@@ -27,7 +27,7 @@ static bool text_within(const char *text, uint32_t len, const char *what, uint32
     return false;
 }
 
-bool qsf_sampler_list_within(const sampler_list *l, const char *text, uint32_t len)
+bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len)
 {
     const char *what;
     for (uint32_t at = 0, n; (what = qsf_sampler_list_next(l, &at, &n));)
@@ -49,7 +49,7 @@ static qsf_status sampler_tail_room(qsf_sampler *s, qsf_error *err)
     return QSF_OK;
 }
 
-static qsf_status sampler_list_add(qsf_sampler *s, sampler_list *l, const char *text, size_t len,
+static qsf_status sampler_list_add(qsf_sampler *s, sampler_texts *l, const char *text, size_t len,
                                    qsf_error *err)
 {
     if (!s->tokenizer)
