@@ -115,4 +115,40 @@ size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last
 bool qsf_tool_value_done(const qsf_tool_value *v);
 bool qsf_tool_value_bad(const qsf_tool_value *v);
 
+/* ---- answers ---- */
+
+typedef enum qsf_tool_event_type {
+    QSF_TE_NONE, QSF_TE_TEXT, QSF_TE_REASONING, QSF_TE_CALL, QSF_TE_ARGUMENTS, QSF_TE_CALL_END,
+    QSF_TE_CALL_DROPPED
+} qsf_tool_event_type;
+
+/* What arrived.  text[0..len) are bytes of the text, the reasoning or the arguments; of a call it is
+ * the name, and id[0..id_len) its id. */
+typedef struct qsf_tool_event {
+    uint8_t     type;
+    uint32_t    call;           /* which, from 0 */
+    const char *text, *id;
+    size_t      len, id_len;
+} qsf_tool_event;
+
+/* An answer that arrives. */
+typedef struct qsf_tool_answer qsf_tool_answer;
+
+/* tools: a JSON list of tools as the OpenAI interface has it, NULL or "": none, and then calls
+ * without marks are not looked for.  seed: of the ids that calls get.
+ *
+ * QSF_E_ARGUMENT   tools is no such list
+ * QSF_E_MEMORY */
+qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, const char *tools, size_t len,
+                               uint64_t seed, qsf_tool_answer **out, qsf_error *err);
+void       qsf_tool_answer_free(qsf_tool_answer *a);        /* takes NULL */
+/* Begins again, for the next answer. */
+void       qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed);
+/* Goes on by bytes[0..n), cut anywhere; last: it ends here.  QSF_E_MEMORY: the answer is lost. */
+qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n, bool last, qsf_error *err);
+/* The next event; false: none so far.  Its texts stay until the next push. */
+bool       qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out);
+/* The answer so far as a message of the OpenAI interface; belongs to a, until the next call. */
+qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *len, qsf_error *err);
+
 #endif
