@@ -93,7 +93,7 @@ static qsf_status probe_render(probe_work *w, const struct probe *c, const char 
     /* No clock: a date in the text would be another one tomorrow.  Templates that ask for one say
      * what they write without. */
     return qsf_jinja_render(w->t, vars, QSF_ARRAY_LEN(vars) - !w->bos, 0, PROBE_STEPS, w->theirs,
-                            sizeof w->theirs, len, NULL);
+                            sizeof w->theirs, len, NULL, NULL);
 }
 
 /* Whether a template may refuse this conversation although it is of this kind. */
