@@ -108,9 +108,9 @@ bool jinja_test(jinja_run *r, int id, const jinja_value *v, jinja_args *a, bool 
     case JT_BOOLEAN: *out = t == QSF_JINJA_BOOL; return true;
     case JT_TRUE: *out = t == QSF_JINJA_BOOL && v->as.i; return true;
     case JT_FALSE: *out = t == QSF_JINJA_BOOL && !v->as.i; return true;
-    case JT_INTEGER: *out = t == QSF_JINJA_INT; return true;
+    case JT_INTEGER: *out = t == QSF_JINJA_INT || t == QSF_JINJA_BIG; return true;
     case JT_FLOAT: *out = t == QSF_JINJA_FLOAT; return true;
-    case JT_NUMBER: *out = jinja_is_number(v); return true;
+    case JT_NUMBER: *out = jinja_is_number(v) || t == QSF_JINJA_BIG; return true;
     case JT_STRING: *out = t == QSF_JINJA_TEXT; return true;
     case JT_MAPPING: *out = t == QSF_JINJA_DICT; return true;
     case JT_SEQUENCE:
@@ -146,7 +146,7 @@ bool jinja_test(jinja_run *r, int id, const jinja_value *v, jinja_args *a, bool 
 bool jinja_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
 {
     if (id >= JM_OTHERS) return jinja_fail(r, QSF_E_UNSUPPORTED, "this method is not known here");
-    if (v->type == QSF_JINJA_TEXT && v->safe)
+    if (v->type == QSF_JINJA_TEXT && v->flags & QSF_JINJA_SAFE)
         return jinja_fail(r, QSF_E_UNSUPPORTED,
                           "an operation on what went through \"safe\" is not known here");
     if (v->type == QSF_JINJA_TEXT) return jinja_text_method(r, id, v, a, out);

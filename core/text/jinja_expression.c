@@ -82,6 +82,7 @@ static jinja_value string(jinja_parser *p)
         }
         if (v.n) memcpy(out, v.as.text, v.n);
         v = qsf_jinja_text_n(out, v.n + unescape(p, jinja_tok_text(p), p->tok.n, out + v.n));
+        jinja_mark(jinja_marks(&p->t->mem), (size_t)(out - p->t->mem.base), v.n, true);
         jinja_advance(p);
     }
     return v;

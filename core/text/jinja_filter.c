@@ -214,6 +214,7 @@ static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_value *un
     if (v->type == QSF_JINJA_BOOL) return true;
     if (v->type == QSF_JINJA_FLOAT && fabs(v->as.f) < 9e18) {
         *out = qsf_jinja_int((int64_t)v->as.f);
+        out->flags = v->flags;
         return true;
     }
     *out = unset ? *unset : qsf_jinja_int(0);
@@ -228,6 +229,7 @@ static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_value *un
         return true;
     }
     if (digits) *out = qsf_jinja_int(minus ? -n : n);
+    if (digits && jinja_foreign(r, v)) out->flags = QSF_JINJA_FOREIGN;
     return true;
 }
 
@@ -259,7 +261,7 @@ static bool filter_of_text(jinja_run *r, int id, const jinja_value *v, jinja_arg
 {
     jinja_value text;
     if (!jinja_to_text(r, v, &text)) return false;
-    if (v->safe && id != JF_TRIM)
+    if (v->flags & QSF_JINJA_SAFE && v->type == QSF_JINJA_TEXT && id != JF_TRIM)
         return jinja_fail(r, QSF_E_UNSUPPORTED,
                           "an operation on what went through \"safe\" is not known here");
     switch (id) {
@@ -343,7 +345,7 @@ bool jinja_filter(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jin
     case JF_STRING: return jinja_to_text(r, v, out);
     case JF_SAFE:
         if (!jinja_to_text(r, v, out)) return false;
-        out->safe = 1;
+        out->flags |= QSF_JINJA_SAFE;
         return true;
     case JF_TOJSON: return filter_json(r, v, a, out);
     case JF_ITEMS:
@@ -365,7 +367,7 @@ bool jinja_filter(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jin
     case JF_FLOAT:
         if (!jinja_is_number(v))
             return jinja_fail(r, QSF_E_UNSUPPORTED, "only a number becomes a float here");
-        *out = (jinja_value){ .type = QSF_JINJA_FLOAT,
+        *out = (jinja_value){ .type = QSF_JINJA_FLOAT, .flags = v->flags,
                               .as.f = v->type == QSF_JINJA_FLOAT ? v->as.f : (double)v->as.i };
         return true;
     case JF_ABS: {

@@ -10,8 +10,10 @@
 
 typedef qsf_jinja_value jinja_value;
 
-/* A block that only grows, until it is set back. */
+/* A block that only grows, until it is set back.  Behind its size bytes lies a bit for each of
+ * them: whether, as part of a text, it is the template's own. */
 typedef struct jinja_mem { char *base; size_t used, size; } jinja_mem;
+static inline uint8_t *jinja_marks(const jinja_mem *m) { return (uint8_t *)m->base + m->size; }
 void *jinja_take(jinja_mem *m, size_t bytes);       /* 16-byte aligned, not zeroed; NULL: no room */
 
 /* ---- tokens ---- */
@@ -95,7 +97,8 @@ void jinja_place(const qsf_jinja *t, uint32_t at, uint32_t *line, uint32_t *colu
 
 /* ---- at work ---- */
 
-typedef struct jinja_sink { char *text; size_t len, cap; } jinja_sink;
+/* marks: NULL, or bit `bit + i` is that of byte i. */
+typedef struct jinja_sink { char *text; size_t len, cap; uint8_t *marks; size_t bit; } jinja_sink;
 
 typedef struct jinja_bind {
     struct jinja_bind *next;
@@ -167,7 +170,25 @@ size_t jinja_length(const jinja_value *v);            /* characters, items, pair
 
 /* ---- values as text (jinja_print.c) ---- */
 
+/* What the interpreter writes itself. */
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
+/* Bytes [at, at + n) of a text, with their marks. */
+bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n);
+bool jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v);     /* the whole of it */
+/* Other bytes in place of byte `at` of a text, marked as it is. */
+bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text, size_t n);
+/* A text or number that is not wholly the template's. */
+bool jinja_foreign(const jinja_run *r, const jinja_value *v);
+void jinja_mark(uint8_t *marks, size_t at, size_t n, bool own);
+void jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n);
+/* Bytes [from, to) of a text. */
+static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t to)
+{
+    jinja_value part = *v;
+    part.as.text += from;
+    part.n = (uint32_t)(to - from);
+    return part;
+}
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
 /* indent -1: on one line */
 bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);

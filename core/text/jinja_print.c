@@ -2,12 +2,98 @@
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
-bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n)
+/* ---- whose the bytes are ---- */
+
+/* The 8 marks from `at` on. */
+static uint8_t marks_at(const uint8_t *marks, size_t at, size_t n)
 {
-    if (n > s->cap - s->len) return jinja_fail(r, QSF_E_BUDGET, "the text becomes too long");
+    const uint8_t low = (uint8_t)(marks[at / 8] >> at % 8);
+    return at % 8 + n > 8 ? (uint8_t)(low | marks[at / 8 + 1] << (8 - at % 8)) : low;
+}
+
+void jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n)
+{
+    for (size_t k; n; at += k, from_at += k, n -= k) {
+        k = QSF_MIN(8 - at % 8, n);
+        const uint8_t mask = (uint8_t)(((1u << k) - 1) << at % 8);
+        const uint8_t bits = (uint8_t)(marks_at(from, from_at, k) << at % 8);
+        to[at / 8] = (uint8_t)((to[at / 8] & ~mask) | (bits & mask));
+    }
+}
+
+void jinja_mark(uint8_t *marks, size_t at, size_t n, bool own)
+{
+    for (size_t k; n; at += k, n -= k) {
+        k = QSF_MIN(8 - at % 8, n);
+        const uint8_t mask = (uint8_t)(((1u << k) - 1) << at % 8);
+        if (own) marks[at / 8] |= mask;
+        else marks[at / 8] &= (uint8_t)~mask;
+    }
+}
+
+size_t qsf_jinja_stretch(const uint8_t *own, size_t at, size_t len)
+{
+    const bool kind = at < len && qsf_jinja_is_own(own, at);
+    size_t n = 0;
+    while (at + n < len && qsf_jinja_is_own(own, at + n) == kind) n++;
+    return n;
+}
+
+/* Whether the text has marks of its own, and from where on; others are marked as a whole. */
+static bool text_marks(const jinja_run *r, const jinja_value *v, size_t *at)
+{
+    *at = (size_t)((uintptr_t)v->as.text - (uintptr_t)r->mem->base);
+    return *at < r->mem->size;
+}
+
+bool jinja_foreign(const jinja_run *r, const jinja_value *v)
+{
+    size_t at;
+    if (v->type != QSF_JINJA_TEXT) return v->flags & QSF_JINJA_FOREIGN;
+    if (!text_marks(r, v, &at)) return !(v->flags & QSF_JINJA_OWN);
+    for (size_t i = at; i < at + v->n; i++)
+        if (!qsf_jinja_is_own(jinja_marks(r->mem), i)) return true;
+    return false;
+}
+
+/* ---- sinks ---- */
+
+static bool put_bytes(jinja_run *r, jinja_sink *s, const char *text, size_t n)
+{
+    if (n > s->cap - s->len) return jinja_fail(r, QSF_E_MEMORY, "there is no memory for a text this long");
     if (n) memcpy(s->text + s->len, text, n);
     s->len += n;
     return n < 64 || jinja_charge(r, n);
+}
+static bool put_whole(jinja_run *r, jinja_sink *s, const char *text, size_t n, bool own)
+{
+    if (!put_bytes(r, s, text, n)) return false;
+    if (s->marks) jinja_mark(s->marks, s->bit + s->len - n, n, own);
+    return true;
+}
+bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n)
+{
+    return put_whole(r, s, text, n, true);
+}
+bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n)
+{
+    size_t from;
+    if (!text_marks(r, v, &from))
+        return put_whole(r, s, v->as.text + at, n, (v->flags & QSF_JINJA_OWN) != 0);
+    if (!put_bytes(r, s, v->as.text + at, n)) return false;
+    if (s->marks) jinja_mark_copy(s->marks, s->bit + s->len - n, jinja_marks(r->mem), from + at, n);
+    return true;
+}
+bool jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
+{
+    return jinja_put_part(r, s, v, 0, v->n);
+}
+bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text, size_t n)
+{
+    size_t from;
+    const bool marked = text_marks(r, v, &from);
+    return put_whole(r, s, text, n, marked ? qsf_jinja_is_own(jinja_marks(r->mem), from + at)
+                                           : (v->flags & QSF_JINJA_OWN) != 0);
 }
 static bool put_word(jinja_run *r, jinja_sink *s, const char *text)
 {
@@ -17,7 +103,8 @@ static bool put_word(jinja_run *r, jinja_sink *s, const char *text)
 jinja_sink jinja_begin_text(jinja_run *r)
 {
     r->mem->used = QSF_MIN((r->mem->used + 15) & ~(size_t)15, r->mem->size);
-    return (jinja_sink){ r->mem->base + r->mem->used, 0, QSF_MIN(r->mem->size - r->mem->used, UINT32_MAX) };
+    return (jinja_sink){ r->mem->base + r->mem->used, 0, QSF_MIN(r->mem->size - r->mem->used, UINT32_MAX),
+                         jinja_marks(r->mem), r->mem->used };
 }
 jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s)
 {
@@ -28,8 +115,9 @@ jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s)
 /* The shortest digits that mean this number.  Up to 15 digits and powers up to 10^22 are
  * exact in a double, so that one operation gives the nearest number, and comparing tells;
  * others are rare in templates. */
-static bool put_float(jinja_run *r, jinja_sink *s, double f)
+static bool put_float(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
+    const double f = v->as.f;
     char text[64];
     const double x = fabs(f);
     if (f != f || x > 1e15 || (x < 1e-4 && x != 0))
@@ -40,16 +128,17 @@ static bool put_float(jinja_run *r, jinja_sink *s, double f)
         for (int i = 0; i < digits; i++) power *= 10;
         whole = floor(x * power + 0.5);
         if (whole >= 1e15) break;
-        if (whole / power == x) return jinja_put(r, s, text, n);
+        if (whole / power == x) return put_whole(r, s, text, n, !(v->flags & QSF_JINJA_FOREIGN));
     }
     return jinja_fail(r, QSF_E_UNSUPPORTED, "this float cannot be written here");
 }
 
-static bool put_hex(jinja_run *r, jinja_sink *s, const char *before, uint32_t c, int digits)
+/* A character of a text as an escape. */
+static bool put_hex(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, char kind, uint32_t c)
 {
     char text[16];
-    const size_t n = qsf_format(text, sizeof text, digits == 2 ? "%s%02x" : "%s%04x", before, (unsigned)c);
-    return jinja_put(r, s, text, n);
+    const size_t n = qsf_format(text, sizeof text, kind == 'x' ? "\\x%02x" : "\\u%04x", (unsigned)c);
+    return jinja_put_for(r, s, v, at, text, n);
 }
 
 static bool put_json_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
@@ -62,8 +151,8 @@ static bool put_json_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
         while (k + 1 < sizeof plain && (uint8_t)plain[k] != c) k += 2;
         if (k + 1 < sizeof plain) {
             const char two[2] = { '\\', plain[k + 1] };
-            if (!jinja_put(r, s, two, 2)) return false;
-        } else if (c < 32 ? !put_hex(r, s, "\\u", c, 4) : !jinja_put(r, s, v->as.text + i, 1)) return false;
+            if (!jinja_put_for(r, s, v, i, two, 2)) return false;
+        } else if (c < 32 ? !put_hex(r, s, v, i, 'u', c) : !jinja_put_part(r, s, v, i, 1)) return false;
     }
     return jinja_charge(r, v->n) && put_word(r, s, "\"");
 }
@@ -87,10 +176,10 @@ static bool put_repr_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
             if (c > 0xff)
                 return jinja_fail(r, QSF_E_UNSUPPORTED,
                                   "a character that is not written as itself in a list");
-            if (!put_hex(r, s, "\\x", c, 2)) return false;
-        } else if (two      ? !put_word(r, s, two)
-                   : c < 32 ? !put_hex(r, s, "\\x", c, 2)
-                            : !jinja_put(r, s, v->as.text + i, used))
+            if (!put_hex(r, s, v, i, 'x', c)) return false;
+        } else if (two      ? !jinja_put_for(r, s, v, i, two, 2)
+                   : c < 32 ? !put_hex(r, s, v, i, 'x', c)
+                            : !jinja_put_part(r, s, v, i, used))
             return false;
         i += (uint32_t)used;
     }
@@ -105,8 +194,10 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     case QSF_JINJA_BOOL:
         return put_word(r, s, json ? v->as.i ? "true" : "false" : v->as.i ? "True" : "False");
     case QSF_JINJA_INT:
-        return jinja_put(r, s, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i));
-    case QSF_JINJA_FLOAT: return put_float(r, s, v->as.f);
+        return put_whole(r, s, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i),
+                         !(v->flags & QSF_JINJA_FOREIGN));
+    case QSF_JINJA_FLOAT: return put_float(r, s, v);
+    case QSF_JINJA_BIG: return put_whole(r, s, v->as.text, v->n, !(v->flags & QSF_JINJA_FOREIGN));
     case QSF_JINJA_UNDEFINED: return json ? jinja_undefined(r, v) : put_word(r, s, "Undefined");
     default:
         return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s has no JSON", jinja_type_name(v))
@@ -119,8 +210,9 @@ static bool put_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     const bool dict = v->type == QSF_JINJA_DICT;
     if (v->type == QSF_JINJA_TEXT)
-        return v->safe ? jinja_fail(r, QSF_E_UNSUPPORTED, "\"safe\" in a list is not known here")
-                       : put_repr_text(r, s, v);
+        return v->flags & QSF_JINJA_SAFE
+                   ? jinja_fail(r, QSF_E_UNSUPPORTED, "\"safe\" in a list is not known here")
+                   : put_repr_text(r, s, v);
     if (!jinja_is_list(v) && !dict) return put_plain(r, s, v, false);
     if (!jinja_deeper(r) || !put_word(r, s, dict ? "{" : v->type == QSF_JINJA_LIST ? "[" : "(")) return false;
     for (uint32_t i = 0; i < v->n; i++) {
@@ -135,7 +227,7 @@ static bool put_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
 
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
-    if (v->type == QSF_JINJA_TEXT) return jinja_put(r, s, v->as.text, v->n);
+    if (v->type == QSF_JINJA_TEXT) return jinja_put_text(r, s, v);
     return v->type == QSF_JINJA_UNDEFINED || put_repr(r, s, v);
 }
 

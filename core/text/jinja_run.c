@@ -52,7 +52,7 @@ bool jinja_charge(jinja_run *r, size_t bytes)
 void *jinja_room(jinja_run *r, size_t bytes)
 {
     void *m = jinja_take(r->mem, bytes);
-    if (!m) jinja_fail(r, QSF_E_BUDGET, "the template makes more text and lists than there is memory for");
+    if (!m) jinja_fail(r, QSF_E_MEMORY, "there is no memory for so much text and lists");
     return m;
 }
 
@@ -167,11 +167,11 @@ static bool run_capture(run_state *s)
 static bool run_captured(run_state *s, jinja_value *out)
 {
     const size_t from = s->capture[--s->captures], n = s->r.out.len - from;
-    char *text = jinja_room(&s->r, n);
-    if (!text || !jinja_charge(&s->r, n)) return false;
-    if (n) memcpy(text, s->r.out.text + from, n);
+    jinja_sink text = jinja_begin_text(&s->r);
+    if (!jinja_charge(&s->r, n) || !jinja_put(&s->r, &text, s->r.out.text + from, n)) return false;
+    if (s->r.out.marks) jinja_mark_copy(text.marks, text.bit, s->r.out.marks, from, n);
     s->r.out.len = from;
-    *out = qsf_jinja_text_n(text, n);
+    *out = jinja_end_text(&s->r, &text);
     return true;
 }
 
@@ -303,7 +303,7 @@ static bool run_negate(run_state *s, jinja_value *v, bool minus)
     }
     if (v->type == QSF_JINJA_FLOAT) v->as.f = minus ? -v->as.f : v->as.f;
     else if (v->as.i == INT64_MIN) return jinja_fail(&s->r, QSF_E_UNSUPPORTED, "a number is too large");
-    else *v = qsf_jinja_int(minus ? -v->as.i : v->as.i);
+    else v->type = QSF_JINJA_INT, v->as.i = minus ? -v->as.i : v->as.i;
     return true;
 }
 
@@ -530,7 +530,7 @@ static bool run_program(run_state *s)
 }
 
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
-                            uint32_t steps, char *out, size_t cap, size_t *len, qsf_error *err)
+                            uint32_t steps, char *out, size_t cap, size_t *len, uint8_t *own, qsf_error *err)
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
@@ -540,7 +540,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
     }
     memset(s, 0, offsetof(run_state, f));
     s->r = (jinja_run){
-        .t = t, .mem = &t->mem, .out = { out, 0, cap - 1 }, .err = err, .steps = steps, .now = now
+        .t = t, .mem = &t->mem, .out = { out, 0, cap - 1, own, 0 }, .err = err, .steps = steps, .now = now
     };
     bool ok = run_scope(s, NULL, NULL);
     for (size_t i = 0; ok && i < n_vars; i++) {

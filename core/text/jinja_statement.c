@@ -325,7 +325,7 @@ static void statement(jinja_parser *p, tag_word w)
 qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out,
                            qsf_error *err)
 {
-    jinja_mem m = { mem, 0, size };
+    jinja_mem m = { mem, 0, size / 9 * 8 & ~(size_t)15 };
     qsf_jinja *t = jinja_take(&m, sizeof *t);
     char *src = len < UINT32_MAX / 2 ? jinja_take(&m, len + 1) : NULL;
     uint32_t n = 0;
@@ -338,6 +338,7 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
     }
     if (n && src[n - 1] == '\n') n--;
     src[n] = 0;
+    jinja_mark(jinja_marks(&m), (size_t)(src - m.base), n, true);
     *t = (qsf_jinja){ .mem = m, .src = src, .len = n };
     memset(t->hashes, 0xff, sizeof t->hashes);
     jinja_parser p = { .t = t,

@@ -62,10 +62,6 @@ static int64_t text_find(const jinja_value *v, const jinja_value *what, uint32_t
         }
     return found;
 }
-static jinja_value text_part(const jinja_value *v, size_t from, size_t to)
-{
-    return qsf_jinja_text_n(v->as.text + from, to - from);
-}
 
 static bool text_list(jinja_run *r, jinja_value **items, uint32_t most)
 {
@@ -82,8 +78,8 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
     if (!text_list(r, &items, pieces)) return false;
     for (int64_t i; (most < 0 || n < most) && (i = text_find(&rest, at, 0, last)) >= 0; n++) {
         if (!jinja_charge(r, last ? rest.n : (size_t)i)) return false;
-        items[n] = last ? text_part(&rest, (size_t)i + at->n, rest.n) : text_part(&rest, 0, (size_t)i);
-        rest = last ? text_part(&rest, 0, (size_t)i) : text_part(&rest, (size_t)i + at->n, rest.n);
+        items[n] = last ? jinja_part(&rest, (size_t)i + at->n, rest.n) : jinja_part(&rest, 0, (size_t)i);
+        rest = last ? jinja_part(&rest, 0, (size_t)i) : jinja_part(&rest, (size_t)i + at->n, rest.n);
     }
     items[n++] = rest;
     for (uint32_t i = 0; last && i < n / 2; i++) {
@@ -105,9 +101,9 @@ static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, j
         while (end < rest.n && !jinja_is_space(qsf_utf8_decode(rest.as.text + end, rest.n - end, &used)))
             end += used;
         if (most >= 0 && n == most) end = rest.n;
-        items[n++] = text_part(&rest, 0, end);
+        items[n++] = jinja_part(&rest, 0, end);
         if (most >= 0 && n > most) break;
-        const jinja_value tail = text_part(&rest, end, rest.n);
+        const jinja_value tail = jinja_part(&rest, end, rest.n);
         rest = text_trim(&tail, NULL, true, false);
     }
     *out = qsf_jinja_list(items, n);
@@ -129,10 +125,10 @@ static bool text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_valu
         const uint32_t c = qsf_utf8_decode(v->as.text + at, v->n - at, &used);
         if (!text_line_end(c)) continue;
         if (c == '\r' && at + 1 < v->n && v->as.text[at + 1] == '\n') used = 2;
-        items[n++] = text_part(v, begin, keep ? at + used : at);
+        items[n++] = jinja_part(v, begin, keep ? at + used : at);
         begin = at + used;
     }
-    if (begin < v->n) items[n++] = text_part(v, begin, v->n);
+    if (begin < v->n) items[n++] = jinja_part(v, begin, v->n);
     *out = qsf_jinja_list(items, n);
     return true;
 }
@@ -143,9 +139,9 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
     const int64_t i = text_find(v, at, 0, false);
     if (!at->n) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be split at nothing");
     if (!text_list(r, &items, 3)) return false;
-    items[0] = i < 0 ? *v : text_part(v, 0, (size_t)i);
+    items[0] = i < 0 ? *v : jinja_part(v, 0, (size_t)i);
     items[1] = i < 0 ? qsf_jinja_text("") : *at;
-    items[2] = i < 0 ? qsf_jinja_text("") : text_part(v, (size_t)i + at->n, v->n);
+    items[2] = i < 0 ? qsf_jinja_text("") : jinja_part(v, (size_t)i + at->n, v->n);
     *out = (jinja_value){ .type = QSF_JINJA_TUPLE, .n = 3, .as.items = items };
     return true;
 }
@@ -157,12 +153,11 @@ static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *
     if (!old->n) return jinja_fail(r, QSF_E_UNSUPPORTED, "to replace nothing is not known here");
     jinja_sink s = jinja_begin_text(r);
     for (int64_t i, k = 0; (most < 0 || k < most) && (i = text_find(&rest, old, 0, false)) >= 0; k++) {
-        if (!jinja_put(r, &s, rest.as.text, (size_t)i) || !jinja_put(r, &s, by->as.text, by->n) ||
-            !jinja_charge(r, 0))
+        if (!jinja_put_part(r, &s, &rest, 0, (size_t)i) || !jinja_put_text(r, &s, by) || !jinja_charge(r, 0))
             return false;
-        rest = text_part(&rest, (size_t)i + old->n, rest.n);
+        rest = jinja_part(&rest, (size_t)i + old->n, rest.n);
     }
-    if (!jinja_put(r, &s, rest.as.text, rest.n)) return false;
+    if (!jinja_put_text(r, &s, &rest)) return false;
     *out = jinja_end_text(r, &s);
     return true;
 }
@@ -183,7 +178,7 @@ static bool text_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *
         if (c & 0x80)
             return jinja_fail(r, QSF_E_UNSUPPORTED, "upper and lower case are known here for ASCII only");
         const char as = text_case(c, id == JM_UPPER || (id != JM_LOWER && !inside));
-        if (!jinja_put(r, &s, &as, 1)) return false;
+        if (!jinja_put_for(r, &s, v, i, &as, 1)) return false;
         inside = id == JM_CAPITALIZE || text_case(c, true) != text_case(c, false);
     }
     *out = jinja_end_text(r, &s);
@@ -210,7 +205,7 @@ bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value
         const jinja_value *v = &items.as.items[i];
         if (!any_type && v->type != QSF_JINJA_TEXT)
             return jinja_fail(r, QSF_E_ARGUMENT, "only texts can be joined, not %s", jinja_type_name(v));
-        if (!jinja_charge(r, 0) || (i && !jinja_put(r, &s, between->as.text, between->n)) ||
+        if (!jinja_charge(r, 0) || (i && !jinja_put_text(r, &s, between)) ||
             !jinja_print(r, &s, v))
             return false;
     }
@@ -237,10 +232,10 @@ bool jinja_text_indent(jinja_run *r, const jinja_value *text, jinja_args *a, jin
         const jinja_value line = i < lines.n ? lines.as.items[i] : qsf_jinja_text("");
         const bool moved = i ? (blank && jinja_true(blank)) || line.n : first && jinja_true(first);
         if (i && !jinja_put(r, &s, "\n", 1)) return false;
-        if (moved && of_text && !jinja_put(r, &s, width->as.text, width->n)) return false;
+        if (moved && of_text && !jinja_put_text(r, &s, width)) return false;
         for (int64_t k = 0; moved && !of_text && k < n; k++)
             if (!jinja_put(r, &s, " ", 1)) return false;
-        if (!jinja_charge(r, (size_t)QSF_MAX(n, 0)) || !jinja_put(r, &s, line.as.text, line.n)) return false;
+        if (!jinja_charge(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, &line)) return false;
     }
     *out = jinja_end_text(r, &s);
     return true;
@@ -307,7 +302,7 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
     case JM_FIND: case JM_RFIND: case JM_INDEX: {
         if (!text_needs(r, x, "find")) return false;
         const int64_t at = text_find(v, x, 0, id == JM_RFIND);
-        const jinja_value before = text_part(v, 0, (size_t)QSF_MAX(at, 0));
+        const jinja_value before = jinja_part(v, 0, (size_t)QSF_MAX(at, 0));
         if (at < 0 && id == JM_INDEX) return jinja_fail(r, QSF_E_ARGUMENT, "the text is not in it");
         *out = qsf_jinja_int(at < 0 ? -1 : (int64_t)jinja_length(&before));
         return true;
@@ -316,7 +311,7 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, jinja_args *a
     case JM_REMOVEPREFIX: case JM_REMOVESUFFIX: {
         if (!text_needs(r, x, "removeprefix")) return false;
         const bool end = id == JM_REMOVESUFFIX, has = text_starts(v, x, end);
-        *out = text_part(v, has && !end ? x->n : 0, has && end ? v->n - x->n : v->n);
+        *out = jinja_part(v, has && !end ? x->n : 0, has && end ? v->n - x->n : v->n);
         return true;
     }
     case JM_JOIN:
@@ -355,8 +350,11 @@ bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
         const char *p = format->as.text + i;
         char text[24];
         size_t n = 1;
-        text[0] = *p;
-        if (*p == '%') {
+        if (*p != '%') {
+            if (!jinja_put_part(r, &s, format, i, 1)) return false;
+            continue;
+        } else {
+            text[0] = *p;
             const char c = ++i < format->n ? p[1] : 0;
             switch (c) {
             case 'Y': n = qsf_format(text, sizeof text, "%d", year); break;

@@ -6,7 +6,7 @@ bool jinja_is_space(uint32_t c) { return qsf_is_space(c) || (c >= 0x1c && c <= 0
 
 const char *jinja_type_name(const jinja_value *v)
 {
-    static const char *const names[] = { "undefined", "None",  "bool",   "int",     "float",
+    static const char *const names[] = { "undefined", "None",  "bool",   "int",     "float", "int",
                                          "str",       "list",  "tuple",  "dict",    "namespace",
                                          "loop",      "macro", "method", "function" };
     return names[v->type];
@@ -65,7 +65,7 @@ bool jinja_equal(jinja_run *r, const jinja_value *a, const jinja_value *b, bool 
     if (a->type != b->type) return true;
     switch (a->type) {
     case QSF_JINJA_UNDEFINED: case QSF_JINJA_NONE: *out = true; return true;
-    case QSF_JINJA_TEXT:
+    case QSF_JINJA_TEXT: case QSF_JINJA_BIG:
         *out = a->n == b->n && !memcmp(a->as.text, b->as.text, a->n);
         return !*out || jinja_charge(r, a->n);
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_DICT: {
@@ -169,18 +169,24 @@ bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_
 
 static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinja_value *out)
 {
-    const size_t unit = v->type == QSF_JINJA_TEXT ? 1 : sizeof *v;
     uint64_t n;
-    if (times < 0) times = 0;
+    if (times < 0 || !v->n) times = 0;
     if (qsf_mul_u64(v->n, (uint64_t)times, &n) || n > UINT32_MAX / sizeof *v)
         return jinja_fail(r, QSF_E_BUDGET, "a text or list is too long");
-    char *to = jinja_room(r, (size_t)n * unit);
-    if (!to || !jinja_charge(r, (size_t)n * unit + (size_t)times)) return false;
-    if (v->n)
-        for (int64_t i = 0; i < times; i++) memcpy(to + (size_t)i * v->n * unit, v->as.text, v->n * unit);
+    if (!jinja_charge(r, (size_t)n + (size_t)times)) return false;
+    if (v->type == QSF_JINJA_TEXT) {
+        jinja_sink s = jinja_begin_text(r);
+        while (times--)
+            if (!jinja_put_text(r, &s, v)) return false;
+        *out = jinja_end_text(r, &s);
+        return true;
+    }
+    jinja_value *to = jinja_room(r, (size_t)n * sizeof *v);
+    if (!to || !jinja_charge(r, (size_t)n * sizeof *v)) return false;
+    for (int64_t i = 0; i < times; i++) memcpy(to + (size_t)i * v->n, v->as.items, v->n * sizeof *v);
     *out = *v;
     out->n = (uint32_t)n;
-    out->as.text = to;
+    out->as.items = to;
     return true;
 }
 
@@ -214,7 +220,7 @@ large:
 /* As it is added to a text that is safe. */
 static bool put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
-    if (v->safe) return jinja_put(r, s, v->as.text, v->n);
+    if (v->flags & QSF_JINJA_SAFE) return jinja_put_text(r, s, v);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
         const char *as = c == '&'    ? "&amp;"
@@ -223,7 +229,7 @@ static bool put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
                          : c == '\'' ? "&#39;"
                          : c == '"'  ? "&#34;"
                                      : NULL;
-        if (as ? !jinja_put(r, s, as, strlen(as)) : !jinja_put(r, s, &c, 1)) return false;
+        if (!jinja_put_for(r, s, v, i, as ? as : &c, as ? strlen(as) : 1)) return false;
     }
     return jinja_charge(r, v->n);
 }
@@ -233,34 +239,42 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
     if (a->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, a);
     if (b->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, b);
     if (jinja_is_number(a) && jinja_is_number(b)) {
+        const uint8_t foreign = (a->flags | b->flags) & QSF_JINJA_FOREIGN;
         if (op != JOP_DIV && a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT)
-            return value_whole(r, op, a->as.i, b->as.i, out);
+            return value_whole(r, op, a->as.i, b->as.i, out) && ((out->flags = foreign), true);
         const double x = value_float(a), y = value_float(b);
         if ((op == JOP_DIV || op == JOP_FLOOR || op == JOP_MOD) && y == 0)
             return jinja_fail(r, QSF_E_ARGUMENT, "division by zero");
         if (op == JOP_FLOOR || op == JOP_MOD || op == JOP_POW)
             return jinja_fail(r, QSF_E_UNSUPPORTED, "this operation is not known here for float");
         const double f = op == JOP_ADD ? x + y : op == JOP_SUB ? x - y : op == JOP_MUL ? x * y : x / y;
-        *out = (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f };
+        *out = (jinja_value){ .type = QSF_JINJA_FLOAT, .flags = foreign, .as.f = f };
         return true;
     }
-    if (op == JOP_ADD && a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT && (a->safe || b->safe)) {
+    const bool safe = (a->flags | b->flags) & QSF_JINJA_SAFE;
+    if (op == JOP_ADD && a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT && safe) {
         jinja_sink s = jinja_begin_text(r);
         if (!put_escaped(r, &s, a) || !put_escaped(r, &s, b)) return false;
         *out = jinja_end_text(r, &s);
-        out->safe = 1;
+        out->flags |= QSF_JINJA_SAFE;
         return true;
     }
-    if (a->safe || b->safe)
+    if (safe)
         return jinja_fail(r, QSF_E_UNSUPPORTED,
                           "an operation on what went through \"safe\" is not known here");
     if (op == JOP_ADD && a->type == b->type && (a->type == QSF_JINJA_TEXT || jinja_is_list(a))) {
-        const size_t unit = a->type == QSF_JINJA_TEXT ? 1 : sizeof *a;
-        char *to = jinja_room(r, ((size_t)a->n + b->n) * unit);
-        if (!to || !jinja_charge(r, ((size_t)a->n + b->n) * unit)) return false;
-        if (a->n) memcpy(to, a->as.text, a->n * unit);
-        if (b->n) memcpy(to + a->n * unit, b->as.text, b->n * unit);
-        *out = (jinja_value){ .type = a->type, .n = a->n + b->n, .as.text = to };
+        const size_t n = (size_t)a->n + b->n;
+        if (a->type == QSF_JINJA_TEXT) {
+            jinja_sink s = jinja_begin_text(r);
+            if (!jinja_put_text(r, &s, a) || !jinja_put_text(r, &s, b)) return false;
+            *out = jinja_end_text(r, &s);
+            return true;
+        }
+        jinja_value *to = jinja_room(r, n * sizeof *a);
+        if (!to || !jinja_charge(r, n * sizeof *a)) return false;
+        if (a->n) memcpy(to, a->as.items, a->n * sizeof *a);
+        if (b->n) memcpy(to + a->n, b->as.items, b->n * sizeof *a);
+        *out = (jinja_value){ .type = a->type, .n = (uint32_t)n, .as.items = to };
         return true;
     }
     const bool times_b = b->type == QSF_JINJA_INT || b->type == QSF_JINJA_BOOL,
@@ -294,7 +308,8 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
             return false;
         for (size_t at = 0, used; at < v->n; at += used) {
             (void)qsf_utf8_decode(v->as.text + at, v->n - at, &used);
-            items[n++] = qsf_jinja_text_n(v->as.text + at, used);
+            items[n] = jinja_part(v, at, at + used);
+            items[n++].flags &= QSF_JINJA_OWN;
         }
         break;
     default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no items", jinja_type_name(v));
@@ -401,7 +416,7 @@ bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinj
         if (jinja_is_list(v)) *out = v->as.items[i];
         else {
             const uint32_t from = value_offset(v, (size_t)i), to = value_offset(v, (size_t)i + 1);
-            *out = qsf_jinja_text_n(v->as.text + from, to - from);
+            *out = jinja_part(v, from, to);
         }
         return true;
     }
