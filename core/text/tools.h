@@ -64,7 +64,6 @@ enum { QSF_TOOL_TEXT_MOST = 160 };      /* bytes of one text, the ending zero am
 
 typedef struct qsf_tool_form {
     uint8_t style;
-    bool    list;               /* calls are in [...] */
     bool    several;            /* more than one call in an answer */
     bool    shown;              /* the template shows calls; else the form is a known one or the plain one */
     bool    tools_shown;        /* the template writes the tools that it is given */
@@ -74,15 +73,17 @@ typedef struct qsf_tool_form {
     char    text[QSF_N_TOOL_TEXTS][QSF_TOOL_TEXT_MOST];
 } qsf_tool_form;
 
-/* Renders the template of these variables, a JSON object's members ("\"messages\":[...]"), to out,
- * terminated.  QSF_E_MEMORY: cap is too small; any other error: the template refuses. */
+/* Renders the template with these variables, a JSON object, to out, terminated.  Any error: the
+ * template refuses. */
 typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *out, size_t cap, size_t *len);
 
-/* Finds the form of a template.  source: its text, where forms that it does not show are looked up;
- * extra: members for all renderings ("\"enable_thinking\":false"), "" for none.  Where the template
- * shows nothing the form is the plain one.  Fails only with QSF_E_MEMORY. */
-qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, const char *extra,
-                              qsf_tool_render render, void *user, qsf_tool_form *out, qsf_error *err);
+/* Finds the form of a template.  source: its text, where forms that it does not show are looked up.
+ * Where the template shows nothing the form is the plain one.  Fails only with QSF_E_MEMORY. */
+qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
+                              qsf_tool_form *out, qsf_error *err);
+/* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
+struct qsf_chat_ask;
+qsf_status qsf_tool_form_of(const struct qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 
@@ -91,8 +92,6 @@ void qsf_tool_form_plain(qsf_tool_form *f);
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n);
 
 /* ---- values ---- */
-
-typedef enum qsf_value_style { QSF_VALUE_JSON, QSF_VALUE_LOOSE } qsf_value_style;
 
 /* A value on its way to JSON. */
 typedef struct qsf_tool_value {

@@ -219,7 +219,7 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
         const uint8_t mark = marks[k].mark;
         const char *text = channels ? ends[k] : ta_form(a, (qsf_tool_text)marks[k].which);
         if (*text != *p || (!channels && ((mark == TM_REASONING && a->has_text)
-                                          || (mark == TM_END && (!a->n_calls || a->has_text))
+                                          || (mark == TM_END && (!a->n_calls || (a->has_text && *p != '<')))
                                           || (a->has_text && (mark == TM_SECTION || mark == TM_OPEN)
                                               && strlen(text) < 3)))) continue;
         const ptrdiff_t used = qsf_tool_match(text, p, n);

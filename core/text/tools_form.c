@@ -14,7 +14,7 @@ enum { TF_ATOMS = 2048, TF_OUT = 96 << 10, TF_MARK = 64 };
 
 typedef struct tf_work {
     const qsf_platform *platform;
-    const char      *source, *extra;
+    const char      *source;
     qsf_tool_render  render;
     void            *user;
     qsf_tool_form   *f;
@@ -151,10 +151,6 @@ static bool tf_render(tf_work *w, bool tools, const char *answer, char *to, tf_s
     w->vars.n = 0;
     qsf_text_put(&w->vars, "{\"functions\":\"\",\"datetime\":\"\",");
     if (tools) qsf_text_put(&w->vars, TF_TOOLS);
-    if (*w->extra) {
-        qsf_text_put(&w->vars, w->extra);
-        qsf_text_put(&w->vars, ",");
-    }
     qsf_text_put(&w->vars, "\"messages\":[" TF_USER);
     if (answer) {
         qsf_text_put(&w->vars, ",{\"role\":\"assistant\",");
@@ -589,8 +585,8 @@ static void tf_all(tf_work *w)
     tf_prompt(w, text);
 }
 
-qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, const char *extra,
-                              qsf_tool_render render, void *user, qsf_tool_form *out, qsf_error *err)
+qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render,
+                              void *user, qsf_tool_form *out, qsf_error *err)
 {
     tf_work *w = qsf_alloc(p, sizeof *w, "reading the chat template", err);
     char *texts = w ? qsf_alloc(p, 3 * TF_OUT, "reading the chat template", err) : NULL;
@@ -599,7 +595,6 @@ qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, const c
     if (texts) {
         w->platform = w->vars.platform = p;
         w->source = source ? source : "";
-        w->extra = extra;
         w->render = render;
         w->user = user;
         w->f = out;
