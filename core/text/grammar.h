@@ -30,14 +30,19 @@ void       qsf_matcher_reset(qsf_matcher *m);                   /* back to the b
 /* Goes on by bytes[0..n).  Returns how many of them fit; where that is less than n, the matcher
  * stays where it was. */
 size_t     qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n);
+/* The same by a token: false where it does not fit.  A token that ends an answer fits where the text
+ * is whole, and changes nothing. */
+bool       qsf_matcher_token(qsf_matcher *m, int32_t id);
+/* Goes where another matcher of the same grammar is: to try tokens and come back. */
+void       qsf_matcher_copy(qsf_matcher *m, const qsf_matcher *from);
 /* Whether the text so far is whole. */
 bool       qsf_matcher_whole(const qsf_matcher *m);
 /* Whether nothing can follow. */
 bool       qsf_matcher_over(const qsf_matcher *m);
-/* Writes the bytes that must come next, at most cap; returns how many that are. */
+/* Writes the bytes that must come next, at most cap, and returns how many those are. */
 size_t     qsf_matcher_forced(const qsf_matcher *m, char *out, size_t cap);
-/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end
- * an answer are set where the text is whole.  Where no token fits, which is an error of ours:
+/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end an
+ * answer are set where the text is whole.  Where no token fits, which is an error of ours:
  * QSF_E_CORRUPT. */
 qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err);
 

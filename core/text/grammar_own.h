@@ -1,0 +1,151 @@
+/* The automaton's tables, shared by its parts.
+ * SPDX-License-Identifier: MIT
+ *
+ * A grammar is a graph of nodes, each a set of texts, each there once: what a matcher is in is a
+ * node too, that of the texts which may follow.  A byte leads from a node to its derivative, the
+ * rests of its texts that begin with the byte: what is open (rules that called others, the rest of a
+ * sequence) is the tail of a sequence.  So no stack is needed, equal places have equal numbers, and
+ * only what a text really meets is made.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and Turon
+ * 2009. */
+#ifndef QSF_GRAMMAR_OWN_H
+#define QSF_GRAMMAR_OWN_H
+
+#include "text/grammar_nodes.h"
+
+typedef enum gram_kind {
+    GK_NONE, GK_EMPTY,      /* no text; the empty text */
+    GK_LIT,                 /* bytes[a..a+b) */
+    GK_SET,                 /* one byte of sets[a] */
+    GK_SEQ,                 /* a, then b */
+    GK_CHOICE, GK_AND,      /* one, all of lists[a..a+b), in order */
+    GK_NEG,                 /* all bytes but the texts of a */
+    GK_REP,                 /* b to c times a */
+    GK_RULE,                /* rules[a] */
+    GK_FULL                 /* the texts of a without the empty one */
+} gram_kind;
+
+enum {                      /* nodes of every grammar; 0 is none */
+    GRAM_NONE = 1, GRAM_EMPTY = 2, GRAM_ANY_BYTE = 3, GRAM_ALL = 4, GRAM_UTF8 = 5
+};
+enum {
+    GF_NULLABLE = 1,        /* the empty text fits */
+    GF_DEAD     = 2,        /* no text fits */
+    GF_LIVE     = 4,        /* of GK_AND: known not to be dead */
+    GF_RULES    = 8,        /* there is a rule in it */
+    GF_UTF8     = 16,       /* all its texts are UTF-8 */
+    GF_SEEN     = 32,
+    GF_RAW      = 64        /* of its row: may lead to nodes that are dead */
+};
+enum {
+    GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
+    GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
+    GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
+    GRAM_MAX_PAIRS   = 1 << 18
+};
+#define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
+/* Tables beyond what was built are thrown away where they have become larger. */
+#define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
+
+typedef struct gram_node {
+    uint8_t  kind, flags, level;
+    uint8_t  search;        /* the one that has met it */
+    uint32_t a, b, c;
+    uint32_t row;           /* of rows; 0: not made */
+} gram_node;
+
+typedef struct gram_mem { void *p; uint32_t n, cap; } gram_mem;
+#define GRAM_U32(m) ((uint32_t *)(m).p)
+#define GRAM_U64(m) ((uint64_t *)(m).p)
+
+struct qsf_grammar {
+    const qsf_platform *platform;
+    uint64_t    memory;
+    qsf_status  status;             /* the first failure */
+    qsf_error   err;
+
+    gram_mem    nodes;              /* gram_node */
+    gram_mem    lists, bytes, sets; /* uint32_t; bytes; uint32_t[8] */
+    gram_mem    rules;              /* uint32_t bodies; 0: not defined */
+    uint32_t   *table, table_mask;  /* hash of a node -> its number; 0: empty */
+
+    uint32_t    root;
+    uint32_t    base_nodes, base_lists;             /* what was built: the rest can be made again */
+    uint8_t     classes[256], sample[256];          /* of bytes that no node tells apart; one byte of each */
+    uint8_t     class_size[256];                    /* bytes in it, 256 as 0 */
+    uint32_t    n_classes;
+    gram_mem    rows;               /* uint32_t[n_classes] derivatives */
+
+    /* what functions work in, each above what it finds there */
+    gram_mem    work, pairs, alts, memo, seen;
+    uint32_t    n_seen, turn;
+    uint8_t     searches;           /* under way */
+    qsf_matcher *matchers;          /* all, as a list */
+};
+
+static inline gram_node *gram_at(const qsf_grammar *g, uint32_t id) { return (gram_node *)g->nodes.p + id; }
+static inline bool gram_is(const qsf_grammar *g, uint32_t id, int flag) { return gram_at(g, id)->flags & flag; }
+static inline bool gram_has_byte(const qsf_grammar *g, uint32_t set, uint8_t byte)
+{
+    return GRAM_U32(g->sets)[8 * (size_t)set + byte / 32] >> byte % 32 & 1;
+}
+
+/* ---- grammar_nodes.c ---- */
+qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+/* Room for n more elements; NULL: there is none, and the grammar has failed. */
+void    *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n);
+void     gram_release(qsf_grammar *g, gram_mem *m, size_t size);
+void     gram_sort(uint64_t *v, size_t n);
+/* These make a node or find it; 0: the grammar has failed. */
+uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
+uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
+uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
+uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
+/* A node to the list that is being made at the end of alts; the members of a GK_CHOICE each. */
+void     gram_alt(qsf_grammar *g, uint32_t id);
+/* Of alts[from..), which go. */
+uint32_t gram_union(qsf_grammar *g, uint32_t from);
+uint32_t gram_and(qsf_grammar *g, uint32_t from);
+void     gram_flags(const qsf_grammar *g, gram_node *n);           /* from its parts' */
+bool     gram_rehash(qsf_grammar *g, uint32_t least);
+/* Part i of a node; 0: there are no more. */
+uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
+
+/* ---- grammar.c ---- */
+/* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
+ * the next one is made.  NULL: the grammar has failed. */
+const uint32_t *gram_row(qsf_grammar *g, uint32_t id);
+/* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
+void     gram_order(qsf_grammar *g);
+/* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
+void     gram_settle(qsf_grammar *g);
+
+/* ---- grammar_left.c ---- */
+/* Makes rules that begin with themselves ones that do not. */
+void     gram_unleft(qsf_grammar *g);
+
+/* ---- grammar_match.c ---- */
+/* Between two questions: throws away what can be made again, where it is much. */
+void     gram_tidy(qsf_grammar *g);
+struct qsf_matcher {
+    qsf_grammar          *grammar;
+    const qsf_token_tree *tree;
+    uint32_t              at;       /* the node of what may follow */
+    qsf_matcher          *next;     /* of the grammar's */
+    uint64_t             *stack;    /* [tree->depth] of a walk */
+};
+
+/* ---- token_tree.c ---- */
+/* A node of the tree: a byte and, behind it in the list, what can follow it. */
+typedef struct token_node {
+    uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
+    int32_t  token;                 /* that ends here; -1: none */
+} token_node;
+struct qsf_token_tree {
+    const qsf_platform  *platform;
+    const qsf_tokenizer *tokenizer;
+    token_node *nodes;
+    uint32_t    n_nodes, cap, depth, n_vocab, n_ends, n_tokens;
+    int32_t    *ends;               /* [n_ends] tokens that end an answer */
+};
+
+#endif
