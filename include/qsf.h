@@ -858,6 +858,89 @@ QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
  * token. */
 QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
 
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Cuts an answer into reasoning, text and calls of tools while it arrives.  How the model writes
+ * calls and reasoning is found from its chat template; docs/tools.md says how, and what is found.
+ *
+ *   qsf_answer_new(m, &opts, &a, &err);
+ *   qsf_answer_turn(a, &turn_options, &err);       control tokens become visible; grammars of calls
+ *   for each piece: qsf_answer_push(a, piece.text, piece.len, piece.end != QSF_TURN_GOES_ON, &err);
+ *                   while (qsf_answer_next(a, &event)) ... */
+typedef struct qsf_answer qsf_answer;
+
+/* Options of qsf_answer_new. */
+typedef struct qsf_answer_options {
+    size_t                  size;       /* sizeof(qsf_answer_options), set by qsf_answer_defaults */
+    const qsf_chat_options *chat;       /* NULL: the model's own template and no tools; else what the prompt
+                                         * was written with, tools among it.  Copied */
+    const char             *tool_choice;    /* NULL, "auto": the model chooses; "none": no calls are looked
+                                             * for; "required": the answer is a call; else the name of the
+                                             * tool that is called */
+    bool                    parallel_tool_calls;    /* true; false: at most one call under a grammar */
+    uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
+                                         * their number: nine letters and digits */
+} qsf_answer_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_answer_defaults_of(qsf_answer_options *o, size_t size);
+static inline void qsf_answer_defaults(qsf_answer_options *o) { qsf_answer_defaults_of(o, sizeof *o); }
+
+/* Makes an answer; frees it (takes NULL).  opts may be NULL; m may be NULL where opts->chat has a
+ * template's text, and must outlive the answer.
+ *
+ * QSF_E_CORRUPT, QSF_E_ARGUMENT   the tools are no JSON, or no list
+ * and the errors of qsf_chat_render_json */
+QSF_API qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out,
+                                  qsf_error *err);
+QSF_API void       qsf_answer_free(qsf_answer *a);
+/* Begins again, for the next answer under the same template and tools. */
+QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
+
+/* Sets the members of *o by which a turn's pieces fit this answer: special and, where there are
+ * tools, the grammar that keeps calls to the tools' schemas.  It begins where a call begins, unless
+ * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a, and
+ * to one turn at a time.
+ *
+ * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
+ *                  what and where
+ * QSF_E_BUDGET     the schemas make too large a grammar */
+QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
+
+/* Goes on by text[0..len), cut anywhere; last: the answer ends here.
+ *
+ * QSF_E_MEMORY   the answer is lost */
+QSF_API qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err);
+
+/* What arrived. */
+typedef enum qsf_answer_event_type {
+    QSF_ANSWER_TEXT         = 1,    /* for the user */
+    QSF_ANSWER_REASONING    = 2,
+    QSF_ANSWER_CALL         = 3,    /* a call begins: its name and id are known */
+    QSF_ANSWER_ARGUMENTS    = 4,    /* more of its arguments, which are JSON whatever the model writes */
+    QSF_ANSWER_CALL_END     = 5,    /* the call is whole */
+    QSF_ANSWER_CALL_DROPPED = 6     /* it turned out to be none: forget it.  What it was made of comes as
+                                     * QSF_ANSWER_TEXT */
+} qsf_answer_event_type;
+
+typedef struct qsf_answer_event {
+    size_t                size;     /* set by the caller: sizeof(qsf_answer_event) */
+    qsf_answer_event_type type;
+    uint32_t              call;     /* of calls: which, from 0 */
+    const char           *text;     /* bytes of text, reasoning or arguments; a call's name.  Not
+                                     * terminated; belongs to the answer, valid until its next push */
+    size_t                len;
+    const char           *id;       /* of QSF_ANSWER_CALL, else NULL */
+    size_t                id_len;
+} qsf_answer_event;
+
+/* The next event; QSF_PENDING: there is none so far. */
+QSF_API qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out);
+/* The answer so far as a message of the OpenAI interface, in JSON: role, content (null beside calls
+ * without a text), reasoning_content, tool_calls.  Terminated; belongs to a, valid until its next
+ * call. */
+QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err);
+
 /* ---- the short interface --------------------------------------------------------------------- */
 
 /* What an engine is to be, and the engine: a model, a context and one conversation. */

@@ -328,6 +328,72 @@ TEST(what_templates_write_comes_back)
     }
 }
 
+/* ---- grammars ---- */
+
+static bool fits(qsf_grammar *g, const char *text, const char *of)
+{
+    qsf_matcher *m;
+    qsf_error err;
+    CHECK_EQ(qsf_matcher_new(host, g, NULL, &m, &err), QSF_OK);
+    const size_t n = qsf_matcher_bytes(m, text, strlen(text));
+    const bool whole = n == strlen(text) && qsf_matcher_whole(m);
+    if (!whole) printf("    %s: %zu bytes of %s\n", of, n, text);
+    qsf_matcher_free(m);
+    return whole;
+}
+
+/* What a template writes of calls that fit the tools' schemas is a text of the grammar. */
+TEST(grammars_have_what_templates_write)
+{
+    static const call calls[] = { { "get_weather", "{\"city\": \"Rome (\u00fc)\", \"days\": 3, "
+                                    "\"metric\": true}" },
+                                  { "noop-2", "{\"x\": -1.5}" } };
+    qsf_json t;
+    qsf_error err;
+    qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(templates); i++) {
+        char *jinja = read_template(templates[i]);
+        qsf_tool_form f;
+        qsf_tool_grammar g;
+        bool begun, ok = false;
+        if (!jinja) SKIP("no data/templates in QSF_SHARED_DIR");
+        form_of(jinja, plain, &f);
+        const qsf_tool_grammar_ask ask = { .platform = host, .form = &f, .tools = t.nodes };
+        const qsf_status st = qsf_tool_grammar_make(&ask, &g, &err);
+        if (st) printf("    %s: %s\n", templates[i], err.text);
+        CHECK_EQ(st, QSF_OK);
+        put_message(messages, NULL, NULL, NULL, 0, false);
+        CHECK(render(jinja, messages, plain, true, prompt));
+        put_message(messages, "qsftext", NULL, NULL, 0, false);
+        end[0] = 0;
+        if (render(jinja, messages, plain, false, rendered))
+            snprintf(end, sizeof end, "%s", strstr(rendered, "qsftext") + 7);
+        for (int k = 0; k < 4 && !ok; k++) {
+            put_message(messages, NULL, NULL, calls, 2 - (size_t)k / 2, k % 2);
+            ok = render(jinja, messages, plain, false, rendered);
+        }
+        char *body = ok ? written(rendered, prompt, f.style == QSF_TOOLS_CHANNELS ? "<|call|>" : end, &begun) : NULL;
+        const char *stop = body ? strstr(body, "<\xef\xbd\x9c" "end\xe2\x96\x81of") : NULL;
+        if (stop) body[stop - body] = 0;
+        if (body && strstr(body, "get_weather")) {
+            const char *at = NULL;
+            for (size_t k = 0; k < g.n_after && !at; k++)
+                if ((at = strstr(body, g.after[k])) && !g.with) at += strlen(g.after[k]);
+            CHECK(at);
+            size_t n = strlen(body);
+            while (n && strchr(" \n", body[n - 1]) && !strstr(f.text[QSF_TT_SECTION_END], "\n")) n--;
+            body[n] = 0;
+            if (at) CHECK(fits(g.grammar, at, templates[i]));
+            if (!at) printf("    %s: %s\n", templates[i], body);
+        } else {
+            printf("    %s shows no calls\n", templates[i]);
+        }
+        qsf_tool_grammar_drop(&g);
+        free(jinja);
+    }
+    qsf_json_drop(&t);
+}
+
 /* ---- for the table ---- */
 
 static void show_forms(int n, char **paths)
@@ -360,5 +426,6 @@ int main(int argc, char **argv)
     }
     test_begin(argc, argv);
     RUN(what_templates_write_comes_back);
+    RUN(grammars_have_what_templates_write);
     return test_end();
 }

@@ -28,6 +28,10 @@ qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
 
 /* Finds what ends an answer under the model's own template (chat.c of this folder). */
 void qsf_model_chat(qsf_model *m);
+/* How calls are written under the template that opts name; m may be NULL where opts has its text. */
+struct qsf_tool_form;
+qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,
+                               qsf_error *err);
 
 /* The vocabulary as a tree, made at its first use; contexts on several threads may ask.
  * QSF_E_UNSUPPORTED: the model has no vocabulary. */

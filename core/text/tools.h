@@ -9,6 +9,7 @@
 #define QSF_TEXT_TOOLS_H
 
 #include "base/host.h"
+#include "text/grammar.h"
 #include "text/json.h"
 
 /* ---- growing texts ---- */
@@ -63,7 +64,7 @@ typedef enum qsf_tool_text {
 enum { QSF_TOOL_TEXT_MOST = 160 };      /* bytes of one text, the ending zero among them */
 
 typedef struct qsf_tool_form {
-    uint8_t style;
+    uint8_t style;              /* qsf_tool_style */
     bool    several;            /* more than one call in an answer */
     bool    shown;              /* the template shows calls; else the form is a known one or the plain one */
     bool    tools_shown;        /* the template writes the tools that it is given */
@@ -82,8 +83,8 @@ typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *o
 qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
                               qsf_tool_form *out, qsf_error *err);
 /* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
-struct qsf_chat_ask;
-qsf_status qsf_tool_form_of(const struct qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
+
+qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 
@@ -149,5 +150,32 @@ qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n,
 bool       qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out);
 /* The answer so far as a message of the OpenAI interface; belongs to a, until the next call. */
 qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *len, qsf_error *err);
+
+/* ---- grammars ---- */
+
+typedef struct qsf_tool_grammar_ask {
+    const qsf_platform         *platform;
+    const qsf_tool_form        *form;
+    const qsf_tokenizer     *tokenizer;      /* which texts are control tokens; NULL: none is */
+    const qsf_json_node        *tools;          /* a list */
+    const char *only;           /* NULL; the one tool that may be called */
+    bool        required;       /* the answer is a call; else it becomes one where it begins one */
+    bool        one;            /* of several calls only the first */
+} qsf_tool_grammar_ask;
+
+/* What an answer with calls may be, from one of the texts after[0..n_after) on: with it, or behind
+ * it; n_after 0: from its beginning. */
+typedef struct qsf_tool_grammar {
+    qsf_grammar *grammar;
+    qsf_text     texts;
+    const char **after;
+    size_t       n_after, cap_after;
+    bool         with;
+} qsf_tool_grammar;
+
+/* QSF_E_ARGUMENT   no such tool, or a schema is refused (schema.h)
+ * QSF_E_BUDGET, QSF_E_MEMORY */
+qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err);
+void       qsf_tool_grammar_drop(qsf_tool_grammar *g);      /* takes an empty one */
 
 #endif

@@ -49,7 +49,8 @@ static bool tf_all_blank(tf_span s)
 }
 static void tf_set(qsf_tool_form *f, qsf_tool_text which, tf_span s)
 {
-    const bool fits = s.n < QSF_TOOL_TEXT_MOST && !tf_all_blank(s);
+    const bool blank = which == QSF_TT_ARGUMENTS || which == QSF_TT_BETWEEN;     /* blanks count there */
+    const bool fits = s.n < QSF_TOOL_TEXT_MOST && (blank || !tf_all_blank(s));
     if (fits) memcpy(f->text[which], s.p, s.n);
     f->text[which][fits ? s.n : 0] = 0;
 }
@@ -399,14 +400,14 @@ static bool tf_calls(tf_work *w, tf_span s, bool two)
     const tf_span rest = tf_without_end(w, behind);
     size_t open = two ? tf_end(w, before, between) : before.n - QSF_MIN(header, before.n);
     if (tf_all_blank(tf_cut(before, before.n - open, before.n))) open = 0;
-    const tf_span sep = tf_cut(between, 0, two ? between.n - tf_end(w, between, tf_cut(before, before.n - open,
-                                                                                         before.n)) : 0);
+    const size_t again = tf_end(w, between, tf_cut(before, before.n - open, before.n));
+    const tf_span sep = tf_cut(between, 0, between.n - again);
     const size_t close = two ? tf_begin(sep, rest) : 0;
     const size_t close_behind = two ? tf_begin(rest, tf_cut(sep, 0, close)) : rest.n;
     tf_span section = tf_cut(s, QSF_MIN(header, before.n - open), before.n - open);
     size_t skip = tf_behind_reasoning(f, section);
     section = tf_cut(section, skip, section.n);
-    tf_span one = tf_cut(before, before.n - open, before.n);
+    tf_span one = two && open ? tf_cut(between, sep.n, between.n) : tf_cut(before, before.n - open, before.n);
     if (!two) {
         skip = tf_behind_reasoning(f, one);
         one = tf_cut(one, skip, one.n);
@@ -431,6 +432,8 @@ static void tf_find_calls(tf_work *w)
         if (tf_find(s, 0, "<|channel|>") != SIZE_MAX && tf_find(s, 0, "<|message|>") != SIZE_MAX) {
             w->f->style = QSF_TOOLS_CHANNELS;
             w->f->shown = w->f->reasoning_shown = true;
+            w->f->text[QSF_TT_OPEN][0] = w->f->text[QSF_TT_CLOSE][0] = w->f->text[QSF_TT_BETWEEN][0] = 0;
+            w->f->several = false;
         } else if (!tf_calls(w, s, two)) {
             continue;
         }
