@@ -89,8 +89,8 @@ static bool adapt_takes_system(chat_run *run)
     return (adapt_takes(run, m, 2) && adapt_wrote(run, probe_text)) || !adapt_takes(run, m + 1, 1);
 }
 
-/* A call whose arguments are an object with one text, or that object's JSON. */
-static bool adapt_takes_arguments(chat_run *run, bool as_text, qsf_jinja_value content)
+/* A call whose arguments are an object with one text, or that object's JSON, beside this content. */
+static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content)
 {
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
     qsf_jinja_value m[3], f, call, *calls = chat_values(run, 1);
@@ -108,8 +108,21 @@ static bool adapt_takes_arguments(chat_run *run, bool as_text, qsf_jinja_value c
     m[2] = adapt_message_of(run, "tool", qsf_jinja_text("b"));
     m[2] = chat_with(run, &m[2], "name", qsf_jinja_text("f"));
     m[2] = chat_with(run, &m[2], "tool_call_id", qsf_jinja_text("a1b2c3d4e"));
-    return adapt_takes(run, m, 3) && adapt_wrote(run, probe_key) && adapt_wrote(run, probe_text)
-        && !adapt_wrote(run, "'kEy5rq'") && !adapt_wrote(run, "\\\"kEy5rq");
+    return adapt_takes(run, m, 3);
+}
+
+static bool adapt_takes_arguments(chat_run *run, bool as_text)
+{
+    return adapt_takes_call(run, as_text, qsf_jinja_text("")) && adapt_wrote(run, probe_key)
+        && adapt_wrote(run, probe_text) && !adapt_wrote(run, "'kEy5rq'") && !adapt_wrote(run, "\\\"kEy5rq");
+}
+
+/* Whether an answer that only calls need not have a text as content. */
+static bool adapt_takes_no_content(chat_run *run)
+{
+    for (int as_text = 0; as_text < 2; as_text++)
+        if (adapt_takes_call(run, as_text, adapt_none())) return !adapt_wrote(run, "None");
+    return false;
 }
 
 /* ---- changes of messages ---- */
@@ -319,16 +332,11 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages)
 {
     const adapt_features f = adapt_features_of(messages);
     const bool joins = f.parts && !adapt_takes_parts(run);
-    bool empties = false, to_text = false, to_object = false;
-    if (f.no_content) {
-        const bool with = adapt_takes_arguments(run, false, adapt_none()) && !adapt_wrote(run, "None");
-        empties = !with && (adapt_takes_arguments(run, false, qsf_jinja_text(""))
-                            || adapt_takes_arguments(run, true, qsf_jinja_text("")));
-    }
-    if (f.text_arguments) to_object = !adapt_takes_arguments(run, true, qsf_jinja_text(""))
-        && adapt_takes_arguments(run, false, qsf_jinja_text(""));
-    if (f.object_arguments) to_text = !adapt_takes_arguments(run, false, qsf_jinja_text(""))
-        && adapt_takes_arguments(run, true, qsf_jinja_text(""));
+    const bool empties = f.no_content && !adapt_takes_no_content(run);
+    const bool to_object = f.text_arguments && !adapt_takes_arguments(run, true)
+        && adapt_takes_arguments(run, false);
+    const bool to_text = f.object_arguments && !adapt_takes_arguments(run, false)
+        && adapt_takes_arguments(run, true);
     qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
     qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
