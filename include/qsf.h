@@ -219,13 +219,13 @@ QSF_API const char *const *qsf_chat_template_names(void);
  * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
  * nobody's text can end a turn or begin another's.
  *
- * name: a template's name, or NULL for the model's own; a model without one gets "plain", and a line
- * in the log says so.  generate: ends with the beginning of the assistant's answer.  ids, cap and
+ * name: a template's name or its text, which has a "{"; NULL or "own": the model's, and a model without
+ * one gets "plain", and a line in the log says so.  generate: ends with the beginning of the assistant's answer.  ids, cap and
  * *n_ids are as in qsf_tokens_encode.
  *
  * QSF_E_NOT_FOUND     there is no such name
- * QSF_E_CANCELLED     the template refuses the conversation, in its own words
- * QSF_E_ARGUMENT      the messages are not such as the template takes; *n_ids is 0 then
+ * QSF_E_ARGUMENT      the messages are not such as the template takes: it refuses them, in its own
+ *                     words, or fails with them; *n_ids is 0 then
  * QSF_E_UNSUPPORTED   the template cannot be run
  * QSF_E_BUDGET        it takes more steps or memory than a template may
  * What a template is the reason of says its line and column. */

@@ -34,14 +34,14 @@ static void chat_list(char *out, size_t cap)
     }
 }
 
-/* The template by its name or text; NULL name: the model's own, or else the plain one. */
+/* The template by its name or text; NULL or "own": the model's, or else the plain one. */
 static qsf_status chat_template(const qsf_model *m, const char *name, bool tools, chat_choice *out,
                                 qsf_error *err)
 {
     const qsf_vocab *v = m ? &m->source->vocab : NULL;
     const char **jinja = &out->ask.jinja;
     char names[120];
-    if (!name) {
+    if (!name || !strcmp(name, "own")) {
         *jinja = v && tools ? qsf_vocab_chat_named(v, "tool_use") : NULL;
         if (!*jinja && v) *jinja = v->chat_template;
         if (*jinja) {
@@ -92,6 +92,15 @@ static qsf_status chat_vocabulary(const qsf_model *m, qsf_error *err)
 
 /* ---- what comes out ---- */
 
+/* A template that refuses says that the arguments are not right. */
+static qsf_status chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err)
+{
+    const qsf_status st = qsf_chat_write(ask, out, err);
+    if (st != QSF_E_CANCELLED) return st;
+    if (err) err->status = QSF_E_ARGUMENT;
+    return QSF_E_ARGUMENT;
+}
+
 static qsf_status chat_to_tokens(const qsf_model *m, const qsf_chat_text *t, const char *bos, int32_t *ids,
                                  size_t cap, size_t *n_ids, qsf_error *err)
 {
@@ -132,7 +141,7 @@ static qsf_status chat_plain(const qsf_model *m, const char *name, const qsf_mes
     c->ask.messages = msgs;
     c->ask.n = n;
     c->ask.generate = generate;
-    return qsf_chat_write(&c->ask, out, err);
+    return chat_write(&c->ask, out, err);
 }
 
 qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
@@ -241,7 +250,7 @@ qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages, size_t
     *n_ids = 0;
     qsf_status st = chat_vocabulary(m, err);
     if (!st) st = chat_request_read(m, messages, len, opts, &r, err);
-    if (!st && !(st = qsf_chat_write(&r.choice.ask, &t, err)))
+    if (!st && !(st = chat_write(&r.choice.ask, &t, err)))
         st = chat_to_tokens(m, &t, r.choice.ask.bos, ids, cap, n_ids, err);
     qsf_chat_text_drop(&t);
     chat_request_drop(&r);
@@ -256,7 +265,7 @@ qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t
     qsf_chat_text t = { 0 };
     *n = 0;
     qsf_status st = chat_request_read(m, messages, len, opts, &r, err);
-    if (!st && !(st = qsf_chat_write(&r.choice.ask, &t, err)))
+    if (!st && !(st = chat_write(&r.choice.ask, &t, err)))
         st = chat_to_text(t.text, t.len, out, cap, n, err);
     qsf_chat_text_drop(&t);
     chat_request_drop(&r);
@@ -276,7 +285,7 @@ static bool chat_sample(const qsf_chat_ask *ask, qsf_chat_text *out, const char 
     a.messages = talk;
     a.n = QSF_ARRAY_LEN(talk);
     a.generate = true;
-    if (qsf_chat_write(&a, out, NULL)) return false;
+    if (chat_write(&a, out, NULL)) return false;
     const size_t bos = a.bos ? strlen(a.bos) : 0, skip = bos && out->len >= bos
         && !memcmp(out->text, a.bos, bos) ? bos : 0;
     *text = out->text + skip;
@@ -331,6 +340,7 @@ void qsf_model_chat(qsf_model *m)
 const char *qsf_chat_stop(const qsf_model *m, const char *name)
 {
     const char *stop = NULL;
+    if (name && !strcmp(name, "own")) name = NULL;
     if (!name && m->source->vocab.chat_template) return m->stop[0] ? m->stop : NULL;
     return qsf_chat_known(name ? name : "plain", &stop) ? stop : NULL;
 }

@@ -3,6 +3,7 @@
 #include "text/chat_own.h"
 #include "text/unicode.h"
 
+/* Steps of one rendering, and bytes of memory: far more than templates take. */
 enum { CHAT_STEPS = 1 << 27, CHAT_MEMORY = 1 << 28 };
 
 static const char chat_what[] = "a conversation";
@@ -23,10 +24,8 @@ void chat_engine_drop(chat_engine *e)
 }
 
 /* Memory, and the template read into it. */
-static qsf_status engine_begin(chat_engine *e, qsf_error *err)
+static qsf_status chat_engine_begin(chat_engine *e, qsf_error *err)
 {
-    if (e->mem_size + e->cap > CHAT_MEMORY)
-        return qsf_fail(err, QSF_E_BUDGET, "the chat template takes more than %d MB", CHAT_MEMORY >> 20);
     if (!(e->mem = qsf_alloc(e->platform, e->mem_size + e->cap + e->cap / 8, chat_what, err)))
         return QSF_E_MEMORY;
     e->out = (char *)e->mem + e->mem_size;
@@ -38,13 +37,17 @@ qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t 
                               qsf_error *err)
 {
     for (;;) {
-        qsf_status st = e->mem ? QSF_OK : engine_begin(e, err);
+        qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
         if (!st)
             st = qsf_jinja_render(e->t, vars, n, now, CHAT_STEPS, e->out, (size_t)e->cap, &e->len, e->own,
                                   err);
         if (st) e->len = 0;
         if (st != QSF_E_MEMORY || !e->mem) return st;
         chat_engine_drop(e);
+        if (e->mem_size + e->cap > CHAT_MEMORY / 2) {       /* the message says where */
+            if (err) err->status = QSF_E_BUDGET;
+            return QSF_E_BUDGET;
+        }
         e->mem_size *= 2;
         e->cap *= 2;
     }
@@ -72,12 +75,12 @@ bool chat_is(const qsf_jinja_value *v, const char *text)
     return v && v->type == QSF_JINJA_TEXT && v->n == strlen(text) && !memcmp(v->as.text, text, v->n);
 }
 
-const qsf_jinja_value *chat_get(const qsf_jinja_value *dict, const char *key)
+qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node)
 {
-    if (!dict || dict->type != QSF_JINJA_DICT) return NULL;
-    for (uint32_t i = 0; i < dict->n; i++)
-        if (chat_is(&dict->as.items[2 * i], key)) return &dict->as.items[2 * i + 1];
-    return NULL;
+    qsf_jinja_value *v = chat_values(run, node->skip);
+    if (!v) return (qsf_jinja_value){ .type = QSF_JINJA_NONE };
+    qsf_jinja_from_json(node, v);
+    return v[0];
 }
 
 qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v)
@@ -149,7 +152,7 @@ static qsf_jinja_value chat_messages(chat_run *run)
     }
     qsf_jinja_value *list = chat_values(run, all.n);
     for (uint32_t i = 0; i < all.n && !run->st; i++) {
-        const qsf_jinja_value *m = &all.as.items[i], *role = chat_get(m, "role");
+        const qsf_jinja_value *m = &all.as.items[i], *role = qsf_jinja_member(m, "role");
         if (m->type != QSF_JINJA_DICT)
             run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is no object with a role and a content",
                                (unsigned)i);
@@ -219,7 +222,7 @@ static uint64_t chat_payload(const qsf_chat_ask *ask)
     return n;
 }
 
-static qsf_status run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_error *err)
+static qsf_status chat_run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_error *err)
 {
     *run = (chat_run){ .ask = ask, .err = err };
     if ((run->st = qsf_arena_new(ask->platform, &run->arena, err))) return run->st;
@@ -228,7 +231,7 @@ static qsf_status run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_error *e
     return run->st;
 }
 
-static void run_end(chat_run *run)
+static void chat_run_end(chat_run *run)
 {
     for (chat_document *d = run->documents; d; d = d->next) qsf_json_drop(&d->json);
     chat_engine_drop(&run->engine);
@@ -260,14 +263,14 @@ static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jin
     if (!list) return run->st;
     memcpy(list, messages->as.items, messages->n * sizeof *list);
     qsf_jinja_value *last = &list[messages->n - 1];
-    const qsf_jinja_value *content = chat_get(last, "content"), *found = NULL;
+    const qsf_jinja_value *content = qsf_jinja_member(last, "content"), *found = NULL;
     if (content && content->type == QSF_JINJA_TEXT) {
         *text = *content;
         *last = chat_with(run, last, "content", goes_on_marked(run, text));
     } else if (content && content->type == QSF_JINJA_LIST && (parts = chat_values(run, content->n))) {
         uint32_t i = content->n;
         if (i) memcpy(parts, content->as.items, i * sizeof *parts);
-        while (i && !(found = chat_get(&parts[i - 1], "text"))) i--;
+        while (i && !(found = qsf_jinja_member(&parts[i - 1], "text"))) i--;
         if (!found || found->type != QSF_JINJA_TEXT) return goes_on_bad(run, "no part of it is a text");
         *text = *found;
         parts[i - 1] = chat_with(run, &parts[i - 1], "text", goes_on_marked(run, text));
@@ -362,10 +365,10 @@ qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error
 {
     chat_run run;
     *out = (qsf_chat_text){ 0 };
-    qsf_status st = run_begin(&run, ask, err);
+    qsf_status st = chat_run_begin(&run, ask, err);
     if (!st) st = chat_rendered(&run);
     if (!st && !(st = qsf_arena_new(ask->platform, &out->arena, err))) st = chat_spans(&run.engine, out, err);
-    run_end(&run);
+    chat_run_end(&run);
     if (st) qsf_chat_text_drop(out);
     return st;
 }

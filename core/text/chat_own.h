@@ -4,6 +4,7 @@
 #define QSF_CHAT_OWN_H
 
 #include "text/chat.h"
+#include "text/jinja_json.h"
 
 /* A template that is read, with memory that grows as it needs more, and the last text that it wrote. */
 typedef struct chat_engine {
@@ -44,7 +45,6 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
 
 /* n values, zeroed; NULL: run->st is set. */
 qsf_jinja_value *chat_values(chat_run *run, size_t n);
-const qsf_jinja_value *chat_get(const qsf_jinja_value *dict, const char *key);      /* NULL: not there */
 /* The dictionary with this key's value, in the place that it has. */
 qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v);
 /* Texts behind each other, with something between them where both are not empty. */
@@ -60,7 +60,8 @@ bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
 /* The next thing to try where the template has refused *messages; false: there is nothing more. */
 bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages);
-/* Whether a text that was written lacks the last question, which the template wants in parts then. */
+/* Where a text that was written lacks the last question, the template may want that in parts.  True:
+ * the messages have to be rendered again. */
 bool chat_adapt_lost(chat_run *run, qsf_jinja_value *messages);
 
 #endif

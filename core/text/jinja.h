@@ -19,8 +19,11 @@ enum { QSF_JINJA_DEPTH = 48 };      /* blocks and brackets in each other, calls 
 typedef enum qsf_jinja_type {
     QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT,
     QSF_JINJA_BIG,          /* a whole number beyond int64_t: its digits */
-    QSF_JINJA_TEXT, QSF_JINJA_LIST, QSF_JINJA_TUPLE,
-    QSF_JINJA_DICT, QSF_JINJA_SPACE, QSF_JINJA_LOOP, QSF_JINJA_MACRO, QSF_JINJA_METHOD, QSF_JINJA_FUNCTION
+    QSF_JINJA_TEXT, QSF_JINJA_LIST, QSF_JINJA_TUPLE, QSF_JINJA_RANGE,
+    QSF_JINJA_VIEW,         /* what keys(), values() and items() give */
+    QSF_JINJA_ITER,         /* a generator */
+    QSF_JINJA_DICT, QSF_JINJA_SPACE, QSF_JINJA_CYCLER, QSF_JINJA_LOOP, QSF_JINJA_MACRO, QSF_JINJA_METHOD,
+    QSF_JINJA_FUNCTION, QSF_JINJA_JOINER
 } qsf_jinja_type;
 
 /* Flags of a value.  A text of the caller's is foreign unless it says QSF_JINJA_OWN; a number is
@@ -34,7 +37,7 @@ enum {
 typedef struct qsf_jinja_value {
     uint8_t  type;
     uint8_t  flags;         /* QSF_JINJA_SAFE, ... */
-    uint16_t id;            /* of a method or function */
+    uint16_t id;            /* of a method or function; of a tuple 1: a group of groupby */
     uint32_t n;             /* bytes, items, pairs; of an undefined value: its name's */
     union {
         int64_t i;          /* bool too */

@@ -1,5 +1,6 @@
 /* Jinja: values as text: as str() and repr() of Python write them, and as JSON.
  * SPDX-License-Identifier: MIT */
+#include "text/decimal.h"
 #include "text/jinja_own.h"
 
 /* ---- whose the bytes are ---- */
@@ -95,6 +96,10 @@ bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at,
     return put_whole(r, s, text, n, marked ? qsf_jinja_is_own(jinja_marks(r->mem), from + at)
                                            : (v->flags & QSF_JINJA_OWN) != 0);
 }
+bool jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n)
+{
+    return put_whole(r, s, text, n, !jinja_foreign(r, v));
+}
 static bool put_word(jinja_run *r, jinja_sink *s, const char *text)
 {
     return jinja_put(r, s, text, strlen(text));
@@ -112,79 +117,64 @@ jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s)
     return qsf_jinja_text_n(s->text, s->len);
 }
 
-/* The shortest digits that mean this number.  Up to 15 digits and powers up to 10^22 are
- * exact in a double, so that one operation gives the nearest number, and comparing tells;
- * others are rare in templates. */
-static bool put_float(jinja_run *r, jinja_sink *s, const jinja_value *v)
-{
-    const double f = v->as.f;
-    char text[64];
-    const double x = fabs(f);
-    if (f != f || x > 1e15 || (x < 1e-4 && x != 0))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "this float cannot be written here");
-    for (int digits = 1; digits <= 17; digits++) {
-        double power = 1, whole = x;
-        size_t n = qsf_format(text, sizeof text, "%.*f", digits, f);
-        for (int i = 0; i < digits; i++) power *= 10;
-        whole = floor(x * power + 0.5);
-        if (whole >= 1e15) break;
-        if (whole / power == x) return put_whole(r, s, text, n, !(v->flags & QSF_JINJA_FOREIGN));
-    }
-    return jinja_fail(r, QSF_E_UNSUPPORTED, "this float cannot be written here");
-}
+/* ---- texts with escapes ---- */
 
-/* A character of a text as an escape. */
-static bool put_hex(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, char kind, uint32_t c)
-{
-    char text[16];
-    const size_t n = qsf_format(text, sizeof text, kind == 'x' ? "\\x%02x" : "\\u%04x", (unsigned)c);
-    return jinja_put_for(r, s, v, at, text, n);
-}
-
-static bool put_json_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
+static bool put_json_text(jinja_run *r, jinja_sink *s, const jinja_value *v, bool ascii)
 {
     static const char plain[] = "\nn\tt\rr\\\\\"\"\bb\ff";
+    size_t from = 0, used;
     if (!put_word(r, s, "\"")) return false;
-    for (uint32_t i = 0; i < v->n; i++) {
+    for (size_t i = 0; i < v->n; i += used) {
         const uint8_t c = (uint8_t)v->as.text[i];
-        size_t k = 0;
-        while (k + 1 < sizeof plain && (uint8_t)plain[k] != c) k += 2;
-        if (k + 1 < sizeof plain) {
-            const char two[2] = { '\\', plain[k + 1] };
-            if (!jinja_put_for(r, s, v, i, two, 2)) return false;
-        } else if (c < 32 ? !put_hex(r, s, v, i, 'u', c) : !jinja_put_part(r, s, v, i, 1)) return false;
+        char text[16] = { '\\', 0 };
+        used = 1;
+        if (c >= 32 && c != '"' && c != '\\' && !(ascii && c >= 127)) continue;
+        for (size_t k = 0; k + 1 < sizeof plain; k += 2) if ((uint8_t)plain[k] == c) text[1] = plain[k + 1];
+        uint32_t code = c >= 0x80 ? qsf_utf8_decode(v->as.text + i, v->n - i, &used) : c;
+        if (c == 127) continue;
+        if (code >= 0x10000) {
+            code -= 0x10000;
+            qsf_format(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + (unsigned)(code >> 10),
+                       0xdc00 + (unsigned)(code & 0x3ff));
+        } else if (!text[1]) qsf_format(text, sizeof text, "\\u%04x", (unsigned)code);
+        if (!jinja_put_part(r, s, v, from, i - from) || !jinja_put_for(r, s, v, i, text, strlen(text)))
+            return false;
+        from = i + used;
     }
-    return jinja_charge(r, v->n) && put_word(r, s, "\"");
+    return jinja_charge(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, "\"");
+}
+
+bool jinja_printable(uint32_t c)
+{
+    const qsf_class k = qsf_class_of(c);
+    return c == ' ' || (c > 32 && c != 127 && c != 0xad && k != QSF_C_OTHER && k != QSF_C_SEPARATOR);
 }
 
 static bool put_repr_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
+    static const char plain[] = "\nn\tt\rr\\\\";
     const bool single = !v->n || !memchr(v->as.text, '\'', v->n) || memchr(v->as.text, '"', v->n);
-    const char quote = single ? '\'' : '"';
-    if (!jinja_put(r, s, &quote, 1)) return false;
-    for (uint32_t i = 0; i < v->n;) {
-        size_t used;
+    const char *quote = single ? "'" : "\"";
+    size_t from = 0, used;
+    if (v->flags & QSF_JINJA_SAFE && !put_word(r, s, "Markup(")) return false;
+    if (!put_word(r, s, quote)) return false;
+    for (size_t i = 0; i < v->n; i += used) {
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
-        const char *const two = c == '\n'             ? "\\n"
-                                : c == '\r'           ? "\\r"
-                                : c == '\t'           ? "\\t"
-                                : c == '\\'           ? "\\\\"
-                                : c == '\'' && single ? "\\'"
-                                                      : NULL;
-        if (c >= 127 && (c < 0xa1 || c == 0xad || qsf_is_space(c) || qsf_class_of(c) == QSF_C_OTHER ||
-                         qsf_class_of(c) == QSF_C_SEPARATOR)) {
-            if (c > 0xff)
-                return jinja_fail(r, QSF_E_UNSUPPORTED,
-                                  "a character that is not written as itself in a list");
-            if (!put_hex(r, s, v, i, 'x', c)) return false;
-        } else if (two      ? !jinja_put_for(r, s, v, i, two, 2)
-                   : c < 32 ? !put_hex(r, s, v, i, 'x', c)
-                            : !jinja_put_part(r, s, v, i, used))
+        char text[16] = { '\\', 0 };
+        if (c != (uint32_t)*quote && c != '\\' && jinja_printable(c)) continue;
+        for (size_t k = 0; k + 1 < sizeof plain; k += 2) if ((uint32_t)plain[k] == c) text[1] = plain[k + 1];
+        if (c == (uint32_t)*quote) text[1] = *quote;
+        if (!text[1]) qsf_format(text, sizeof text, c < 256 ? "\\x%02x" : c < 65536 ? "\\u%04x" : "\\U%08x",
+                                 (unsigned)c);
+        if (!jinja_put_part(r, s, v, from, i - from) || !jinja_put_for(r, s, v, i, text, strlen(text)))
             return false;
-        i += (uint32_t)used;
+        from = i + used;
     }
-    return jinja_charge(r, v->n) && jinja_put(r, s, &quote, 1);
+    return jinja_charge(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, quote)
+           && (!(v->flags & QSF_JINJA_SAFE) || put_word(r, s, ")"));
 }
+
+/* ---- str() and repr() ---- */
 
 static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool json)
 {
@@ -194,10 +184,12 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     case QSF_JINJA_BOOL:
         return put_word(r, s, json ? v->as.i ? "true" : "false" : v->as.i ? "True" : "False");
     case QSF_JINJA_INT:
-        return put_whole(r, s, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i),
-                         !(v->flags & QSF_JINJA_FOREIGN));
-    case QSF_JINJA_FLOAT: return put_float(r, s, v);
-    case QSF_JINJA_BIG: return put_whole(r, s, v->as.text, v->n, !(v->flags & QSF_JINJA_FOREIGN));
+        return jinja_put_number(r, s, v, text, qsf_format(text, sizeof text, "%lld", (long long)v->as.i));
+    case QSF_JINJA_FLOAT:
+        if (json && fabs(v->as.f) > DBL_MAX) return put_word(r, s, v->as.f > 0 ? "Infinity" : "-Infinity");
+        if (json && v->as.f != v->as.f) return put_word(r, s, "NaN");
+        return jinja_put_number(r, s, v, text, qsf_decimal_repr(v->as.f, text));
+    case QSF_JINJA_BIG: return jinja_put_number(r, s, v, v->as.text, v->n);
     case QSF_JINJA_UNDEFINED: return json ? jinja_undefined(r, v) : put_word(r, s, "Undefined");
     default:
         return json ? jinja_fail(r, QSF_E_ARGUMENT, "%s has no JSON", jinja_type_name(v))
@@ -206,61 +198,64 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     }
 }
 
-static bool put_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
+/* Things of the interpreter, as Python shows them. */
+static bool put_thing(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
-    const bool dict = v->type == QSF_JINJA_DICT;
-    if (v->type == QSF_JINJA_TEXT)
-        return v->flags & QSF_JINJA_SAFE
-                   ? jinja_fail(r, QSF_E_UNSUPPORTED, "\"safe\" in a list is not known here")
-                   : put_repr_text(r, s, v);
-    if (!jinja_is_list(v) && !dict) return put_plain(r, s, v, false);
-    if (!jinja_deeper(r) || !put_word(r, s, dict ? "{" : v->type == QSF_JINJA_LIST ? "[" : "(")) return false;
+    char text[64];
+    if (v->type == QSF_JINJA_RANGE) {
+        const jinja_value *n = v->as.items - 3;
+        const bool steps = n[2].as.i != 1;
+        return jinja_put(r, s, text,
+                         qsf_format(text, sizeof text, steps ? "range(%lld, %lld, %lld)"
+                                    : "range(%lld, %lld)",
+                                                (long long)n[0].as.i, (long long)n[1].as.i,
+                                                    (long long)n[2].as.i));
+    }
+    if (v->type == QSF_JINJA_LOOP) {
+        const jinja_loop *l = v->as.own;
+        return jinja_put(r, s, text, qsf_format(text, sizeof text, "<LoopContext %u/%u>", (unsigned)l->at,
+                                                (unsigned)l->items.n));
+    }
+    if (v->type == QSF_JINJA_SPACE) {
+        const jinja_space *o = v->as.own;
+        const jinja_value dict = qsf_jinja_dict(o->pairs, o->n);
+        return put_word(r, s, "<Namespace ") && jinja_repr(r, s, &dict) && put_word(r, s, ">");
+    }
+    const jinja_closure *c = v->as.own;
+    const jinja_symbol *y = c->macro->name == JINJA_NO_SYMBOL ? NULL : &r->t->symbols[c->macro->name];
+    return put_word(r, s, y ? "<Macro '" : "<Macro anonymous") && (!y || jinja_put(r, s, y->text, y->n))
+           && put_word(r, s, y ? "'>" : ">");
+}
+
+bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v)
+{
+    const bool dict = v->type == QSF_JINJA_DICT, view = v->type == QSF_JINJA_VIEW;
+    if (v->type == QSF_JINJA_TEXT) return put_repr_text(r, s, v);
+    if (v->type == QSF_JINJA_RANGE || v->type == QSF_JINJA_LOOP || v->type == QSF_JINJA_SPACE
+        || v->type == QSF_JINJA_MACRO) {
+        if (!jinja_deeper(r) || !put_thing(r, s, v)) return false;
+        r->depth--;
+        return true;
+    }
+    if (!jinja_is_list(v) && !dict && !view) return put_plain(r, s, v, false);
+    const char *name = v->id == JM_KEYS ? "dict_keys(" : v->id == JM_VALUES ? "dict_values(" : "dict_items(";
+    if (view && !put_word(r, s, name)) return false;
+    if (!jinja_deeper(r)
+        || !put_word(r, s, dict ? "{" : v->type == QSF_JINJA_TUPLE ? "(" : "[")) return false;
     for (uint32_t i = 0; i < v->n; i++) {
         if (i && !put_word(r, s, ", ")) return false;
-        if (dict && (!put_repr(r, s, &v->as.items[2 * i]) || !put_word(r, s, ": "))) return false;
-        if (!put_repr(r, s, &v->as.items[dict ? 2 * i + 1 : i])) return false;
+        if (dict && (!jinja_repr(r, s, &v->as.items[2 * i]) || !put_word(r, s, ": "))) return false;
+        if (!jinja_charge(r, 0) || !jinja_repr(r, s, &v->as.items[dict ? 2 * i + 1 : i])) return false;
     }
     r->depth--;
     if (v->type == QSF_JINJA_TUPLE && v->n == 1 && !put_word(r, s, ",")) return false;
-    return put_word(r, s, dict ? "}" : v->type == QSF_JINJA_LIST ? "]" : ")");
+    return put_word(r, s, dict ? "}" : view ? "])" : v->type == QSF_JINJA_LIST ? "]" : ")");
 }
 
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
     if (v->type == QSF_JINJA_TEXT) return jinja_put_text(r, s, v);
-    return v->type == QSF_JINJA_UNDEFINED || put_repr(r, s, v);
-}
-
-static bool put_line(jinja_run *r, jinja_sink *s, int blanks)
-{
-    if (!put_word(r, s, "\n") || !jinja_charge(r, (size_t)blanks)) return false;
-    for (int i = 0; i < blanks; i++)
-        if (!put_word(r, s, " ")) return false;
-    return true;
-}
-
-bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level)
-{
-    const bool dict = v->type == QSF_JINJA_DICT;
-    if (v->type == QSF_JINJA_TEXT) return put_json_text(r, s, v);
-    if (!jinja_is_list(v) && !dict) return put_plain(r, s, v, true);
-    if (!jinja_deeper(r) || !put_word(r, s, dict ? "{" : "[")) return false;
-    for (uint32_t i = 0; i < v->n; i++) {
-        if (i && !put_word(r, s, indent < 0 ? ", " : ",")) return false;
-        if (indent >= 0 && !put_line(r, s, indent * (level + 1))) return false;
-        if (dict) {
-            const jinja_value *key = &v->as.items[2 * i];
-            const bool quoted = key->type == QSF_JINJA_TEXT;
-            if (key->type > QSF_JINJA_TEXT)
-                return jinja_fail(r, QSF_E_ARGUMENT, "%s is no key in JSON", jinja_type_name(key));
-            if (!quoted && !put_word(r, s, "\"")) return false;
-            if (!jinja_json(r, s, key, -1, 0) || !put_word(r, s, quoted ? ": " : "\": ")) return false;
-        }
-        if (!jinja_json(r, s, &v->as.items[dict ? 2 * i + 1 : i], indent, level + 1)) return false;
-    }
-    r->depth--;
-    if (indent >= 0 && v->n && !put_line(r, s, indent * level)) return false;
-    return put_word(r, s, dict ? "}" : "]");
+    return v->type == QSF_JINJA_UNDEFINED || jinja_repr(r, s, v);
 }
 
 bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -271,4 +266,54 @@ bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out)
     if (!jinja_print(r, &s, v)) return false;
     *out = jinja_end_text(r, &s);
     return true;
+}
+
+/* ---- JSON ---- */
+
+static bool put_line(jinja_run *r, jinja_sink *s, const jinja_json_form *f, int level)
+{
+    if (f->indent.type == QSF_JINJA_NONE) return true;
+    if (!put_word(r, s, "\n")) return false;
+    for (int i = 0; i < level; i++) if (!jinja_put_text(r, s, &f->indent)
+                                        || !jinja_charge(r, 0)) return false;
+    return true;
+}
+
+static bool put_json_key(jinja_run *r, jinja_sink *s, const jinja_value *key, const jinja_json_form *f)
+{
+    if (key->type == QSF_JINJA_TEXT) return put_json_text(r, s, key, f->ascii);
+    if (key->type > QSF_JINJA_TEXT || key->type == QSF_JINJA_UNDEFINED)
+        return jinja_fail(r, QSF_E_ARGUMENT, "%s is no key in JSON", jinja_type_name(key));
+    return put_word(r, s, "\"") && put_plain(r, s, key, true) && put_word(r, s, "\"");
+}
+
+bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, const jinja_json_form *f, int level)
+{
+    const bool dict = v->type == QSF_JINJA_DICT;
+    const jinja_value *items = v->as.items;
+    uint32_t last = v->n;
+    if (v->type == QSF_JINJA_TEXT) return put_json_text(r, s, v, f->ascii);
+    if (!jinja_is_list(v) && !dict) return put_plain(r, s, v, true);
+    if (!jinja_deeper(r) || !put_word(r, s, dict ? "{" : "[")) return false;
+    for (uint32_t i = 0; i < v->n; i++) {
+        const jinja_value *key = NULL;
+        uint32_t at = i;
+        if (i && !jinja_put_text(r, s, &f->comma)) return false;
+        if (!put_line(r, s, f, level + 1) || !jinja_charge(r, 0)) return false;
+        if (dict && f->sorted) {                /* the next larger one */
+            at = v->n;
+            for (uint32_t k = 0; k < v->n; k++) {
+                bool later = last == v->n, less = true;
+                if (!later && !jinja_less(r, &items[2 * last], &items[2 * k], &later)) return false;
+                if (later && at < v->n && !jinja_less(r, &items[2 * k], &items[2 * at], &less)) return false;
+                if (later && less) at = k;
+            }
+            last = at;
+        }
+        if (dict) key = &items[2 * at];
+        if (dict && (!put_json_key(r, s, key, f) || !jinja_put_text(r, s, &f->colon))) return false;
+        if (!jinja_json(r, s, dict ? key + 1 : &items[i], f, level + 1)) return false;
+    }
+    r->depth--;
+    return (!v->n || put_line(r, s, f, level)) && put_word(r, s, dict ? "}" : "]");
 }
