@@ -68,6 +68,7 @@ int generate_answer(run_session *s, bool print, answer *a)
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
         else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, print);
+        if (given && p.n_logprobs) print_logprobs(s, &p);
         if (p.end || !interrupted()) continue;
         a->stopped = true;
         qsf_turn_cancel(s->turn);
@@ -90,8 +91,8 @@ static int report_length(run_session *s, size_t n, const char *what)
 
 static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
 {
-    qsf_turn_options o;
-    qsf_turn_defaults(&o);
+    qsf_turn_options o = s->set->turn;
+    o.grammar = s->grammar;
     o.max_tokens = s->set->max_tokens;
     o.stops = s->stops;
     o.n_stops = s->n_stops;

@@ -661,8 +661,50 @@ QSF_API void       qsf_sampler_reset(qsf_sampler *s);
  * so by itself. */
 QSF_API void       qsf_sampler_begin(qsf_sampler *s);
 
-/* What an answer may be. */
+/* ---- grammars -------------------------------------------------------------------------------- */
+
+/* What an answer may be: a set of texts.  A turn is given one (qsf_turn_options), and the answer is
+ * then a text of it.  A grammar serves one turn at a time, of any model.  docs/grammars.md says what
+ * each kind can say. */
 typedef struct qsf_grammar qsf_grammar;
+
+/* What the text that makes a grammar is.
+ *
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root"
+ * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
+ * QSF_GRAMMAR_JSON         any JSON value; the text is empty
+ * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
+ * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list */
+typedef enum qsf_grammar_kind {
+    QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
+    QSF_GRAMMAR_CHOICES = 4
+} qsf_grammar_kind;
+
+/* Options of qsf_grammar_new. */
+typedef struct qsf_grammar_options {
+    size_t   size;           /* sizeof(qsf_grammar_options), set by qsf_grammar_defaults */
+    uint32_t json_blanks;    /* 1; the most blanks and line ends at a place where JSON may have some.
+                              * 0: compact; UINT32_MAX: any number */
+} qsf_grammar_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size);
+static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_defaults_of(o, sizeof *o); }
+/* Makes a grammar from text[0..len).  opts may be NULL.  On an error *out is NULL.  The grammar does
+ * not need the model any more.
+ *
+ * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
+ *                     cannot be kept, or nothing fits it
+ * QSF_E_CORRUPT       it is no GBNF or JSON, with line and column
+ * QSF_E_UNSUPPORTED   it has what GBNF has and we have not
+ * QSF_E_BUDGET        the grammar is too large, or too deep, and the message names the limit
+ * QSF_E_MEMORY        out of memory */
+QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
+                                   const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err);
+QSF_API void       qsf_grammar_free(qsf_grammar *g);    /* takes NULL; end the turns with it before */
+/* Whether text[0..len) is a text of the grammar.  *fits (NULL: not asked for) is the bytes of it with
+ * which a text of the grammar can begin: where that is len, only the end is missing. */
+QSF_API bool       qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits);
 
 /* ---- drafts ---------------------------------------------------------------------------------- */
 
@@ -753,6 +795,7 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
 } qsf_turn_options;
 
+/* The most log probabilities that a piece tells besides its own. */
 enum { QSF_LOGPROBS_MOST = 100 };
 
 /* Fills all members of *o with their defaults. */

@@ -23,12 +23,12 @@ static qsf_gnode pattern_node(qsf_grammar_builder *b, const char *pattern)
     }
 }
 
-static qsf_grammar *grammar_of(const char *pattern)
+static qsf_grammar *grammar_of(const scene *s, const char *pattern)
 {
     qsf_grammar_builder *b = NULL;
     qsf_grammar *g = NULL;
     qsf_error e = { 0 };
-    CHECK_EQ(qsf_grammar_begin(qsf_platform_native(), &b, &e), QSF_OK);
+    CHECK_EQ(qsf_grammar_begin(&s->b.h.m.p, &b, &e), QSF_OK);
     CHECK_EQ(qsf_grammar_finish(b, pattern_node(b, pattern), &g, &e), QSF_OK);
     return g;
 }
@@ -83,7 +83,7 @@ TEST(an_answer_is_of_the_grammar)
     if (!scene_open(&s, &co)) return;
     int whole = 0;
     for (int round = 0; round < 40; round++) {
-        qsf_grammar *g = grammar_of(RECORD);
+        qsf_grammar *g = grammar_of(&s, RECORD);
         qsf_turn_options o = options(110);
         o.grammar = g;
         o.ignore_end = round & 1;
@@ -116,7 +116,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
     for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) {
         int32_t ids[64];
         size_t n;
-        qsf_grammar *g = grammar_of(texts[i]);
+        qsf_grammar *g = grammar_of(&s, texts[i]);
         qsf_turn_options o = options(-1);
         o.grammar = g;
         answer(&s, s.prompt, PROMPT, &o, &h);
@@ -135,7 +135,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
         grammar_drop(g);
     }
     /* Where the ways part, what was forced before goes on as the tokenizer would have it. */
-    qsf_grammar *g = grammar_of("in the ender|in the hander");
+    qsf_grammar *g = grammar_of(&s, "in the ender|in the hander");
     qsf_turn_options o = options(-1);
     o.grammar = g;
     for (uint64_t seed = 1; seed < 9; seed++) {
@@ -150,7 +150,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
     }
     grammar_drop(g);
     const char *stop = "the";                               /* stop texts hear of forced text */
-    g = grammar_of("in the end");
+    g = grammar_of(&s, "in the end");
     o.grammar = g;
     o.stops = &stop;
     o.n_stops = 1;
@@ -185,7 +185,7 @@ TEST(a_grammar_may_begin_later)
         for (int with = 0; with < 2; with++) {
             snprintf(from, sizeof from, "%s##,#", with ? call : "");
             if (with && strchr("~#|", *call)) continue;
-            qsf_grammar *g = grammar_of(from);
+            qsf_grammar *g = grammar_of(&s, from);
             o.grammar = g;
             o.grammar_with = with;
             o.n_grammar_after = with ? 1 : 2;
@@ -197,7 +197,7 @@ TEST(a_grammar_may_begin_later)
             if (at) CHECK(!memcmp(h.text, all.text, (size_t)(at - h.text)));
             grammar_drop(g);
         }
-        qsf_grammar *g = grammar_of("..");                 /* has no text that begins with the call */
+        qsf_grammar *g = grammar_of(&s, "..");                 /* has no text that begins with the call */
         if (*call == '.') continue;
         o.grammar = g;
         o.grammar_with = true;
@@ -228,7 +228,7 @@ TEST(an_approximate_head_computes_what_the_grammar_lets_through)
             co.n_threads = threads;
             if (!scene_open(&s, &co)) return;
             bench_tokens(s.prompt, N_CTX, 256, 7);
-            qsf_grammar *g = grammar_of(RECORD);
+            qsf_grammar *g = grammar_of(&s, RECORD);
             qsf_turn_options o = options(60);
             o.grammar = g;
             o.draft = 3;
@@ -259,7 +259,7 @@ TEST(turns_under_grammars_share_batches)
     qsf_turn_options o = options(40);
     for (int i = 0; i < TURNS; i++) {
         s.so.seed = 30 + (uint64_t)i;
-        grammars[i] = i == 1 ? NULL : grammar_of(RECORD);
+        grammars[i] = i == 1 ? NULL : grammar_of(&s, RECORD);
         o.grammar = grammars[i];
         answer(&s, s.prompt + i, PROMPT, &o, &plain[i]);
     }
@@ -297,7 +297,7 @@ TEST(log_probabilities_are_the_models_own)
     scene s;
     if (!scene_begin(&s)) return;
     for (int with = 0; with < 2; with++) {
-        qsf_grammar *g = with ? grammar_of(RECORD) : NULL;
+        qsf_grammar *g = with ? grammar_of(&s, RECORD) : NULL;
         qsf_turn_options o = options(20);
         o.logprobs = 5;
         o.grammar = g;
@@ -343,7 +343,7 @@ TEST(end_tokens_wait_for_min_tokens)
         qsf_turn_options o = options(20);
         o.ignore_end = false;
         o.min_tokens = way % 2 ? 7 : 0;
-        qsf_grammar *g = way < 2 ? NULL : grammar_of("~");
+        qsf_grammar *g = way < 2 ? NULL : grammar_of(&s, "~");
         o.grammar = g;
         memset(&h, 0, sizeof h);
         if (!scene_sampler(&s, 1, 5)) return;
@@ -401,7 +401,7 @@ TEST(without_memory_the_next_grammar_works)
     co.n_ctx = 4 * N_CTX;
     if (!scene_open(&s, &co)) return;
     const char *after = "\x01 no text that comes";
-    qsf_grammar *g = grammar_of(RECORD);
+    qsf_grammar *g = grammar_of(&s, RECORD);
     qsf_turn_options o = options(12);
     o.grammar = g;
     o.logprobs = 2;

@@ -6,8 +6,13 @@
 
 /* ---- derivatives ---- */
 
-/* Whether (e, k) is new in this turn. */
-static bool gram_new(qsf_grammar *g, uint64_t pair)
+void gram_forget(qsf_grammar *g)
+{
+    g->n_seen = 0;
+    g->turn++;
+}
+
+bool gram_new(qsf_grammar *g, uint64_t pair)
 {
     typedef struct { uint64_t pair; uint64_t turn; } seen;
     seen *table = g->seen.p;
@@ -39,13 +44,17 @@ static void gram_todo(qsf_grammar *g, uint32_t e, uint32_t k)
     if (to) *to = GRAM_PAIR(e, k);
 }
 
-/* What a node can begin with: to pairs, as (atom, what follows it); atoms are GK_LIT of one byte or
- * more, GK_SET, GK_AND and GK_NEG. */
-static void gram_expand(qsf_grammar *g, uint32_t id)
+static void gram_atom(qsf_grammar *g, uint64_t pair)
+{
+    uint64_t *to = g->pairs.n < GRAM_MAX_PAIRS ? gram_push(g, &g->pairs, sizeof *to, 1) : NULL;
+    if (to) *to = pair;
+    else gram_fail(g, QSF_E_BUDGET, "more than %d things can come next in the grammar", GRAM_MAX_PAIRS);
+}
+
+void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
 {
     const uint32_t bottom = g->work.n;
-    g->n_seen = 0;
-    g->turn++;
+    gram_forget(g);
     gram_todo(g, id, GRAM_EMPTY);
     while (g->work.n > bottom && !g->status) {
         const uint64_t pair = GRAM_U64(g->work)[--g->work.n];
@@ -61,16 +70,20 @@ static void gram_expand(qsf_grammar *g, uint32_t id)
             for (uint32_t i = 0; i < n.b; i++) gram_todo(g, gram_part(g, &n, i), k);
             break;
         case GK_REP:
+            if (heads && n.c > 1) {
+                gram_atom(g, pair);
+                break;
+            }
             gram_todo(g, n.a, gram_seq(g, gram_rep(g, n.a, n.b - (n.b > 0),
                                                    n.c - (n.c != QSF_G_NO_MOST)), k));
             break;
-        case GK_RULE: case GK_FULL: gram_todo(g, gram_part(g, &n, 0), k); break;
+        case GK_FULL:
+            if (heads) gram_atom(g, pair);      /* its parts are not to be empty, which heads may be */
+            else gram_todo(g, n.a, k);
+            break;
+        case GK_RULE: gram_todo(g, gram_part(g, &n, 0), k); break;
         case GK_EMPTY: case GK_NONE: break;
-        default: {
-            uint64_t *to = g->pairs.n < GRAM_MAX_PAIRS ? gram_push(g, &g->pairs, sizeof *to, 1) : NULL;
-            if (to) *to = pair;
-            else gram_fail(g, QSF_E_BUDGET, "more than %d things can come next in the grammar", GRAM_MAX_PAIRS);
-        }
+        default: gram_atom(g, pair);
         }
     }
     g->work.n = bottom;
@@ -88,9 +101,7 @@ static bool gram_join(qsf_grammar *g, uint64_t *into, uint64_t with)
     return id != 0;
 }
 
-/* The node of alts[from..), which go: equal heads have their tails together, so that what begins
- * alike is one thing until it differs. */
-static uint32_t gram_choice(qsf_grammar *g, uint32_t from)
+uint32_t gram_choice(qsf_grammar *g, uint32_t from)
 {
     const uint32_t n = g->alts.n - from;
     if (g->status) return 0;
@@ -201,7 +212,7 @@ static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
         uint32_t *to = gram_push(g, &g->rows, sizeof *to, g->n_classes);
         if (!to) return NULL;
         for (uint32_t c = 0; c < g->n_classes; c++) to[c] = GRAM_NONE;
-        gram_expand(g, id);
+        gram_expand(g, id, false);
         if (g->pairs.n == first + 1) {          /* a literal: one derivative, found at once */
             const uint64_t pair = GRAM_U64(g->pairs)[first];
             const gram_node n = *gram_at(g, (uint32_t)(pair >> 32));
@@ -391,9 +402,12 @@ qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_gramma
     return QSF_OK;
 }
 
+const qsf_platform *qsf_grammar_host(const qsf_grammar *g) { return g->platform; }
+
 void qsf_grammar_drop(qsf_grammar *g)
 {
     if (!g) return;
+    gram_forget_masks(g);
     gram_release(g, &g->nodes, sizeof(gram_node));
     gram_release(g, &g->lists, sizeof(uint32_t));
     gram_release(g, &g->bytes, 1);

@@ -20,6 +20,7 @@ void       qsf_token_tree_free(qsf_token_tree *t);              /* takes NULL */
 uint64_t   qsf_token_tree_memory(const qsf_token_tree *t);
 
 void       qsf_grammar_drop(qsf_grammar *g);                    /* takes NULL */
+const qsf_platform *qsf_grammar_host(const qsf_grammar *g);     /* that it was made with */
 
 typedef struct qsf_matcher qsf_matcher;
 /* tree may be NULL: bytes only. */

@@ -8,7 +8,7 @@ qsf_status qsf_matcher_new(const qsf_platform *p, qsf_grammar *g, const qsf_toke
     qsf_matcher *m = *out = qsf_alloc(p, sizeof *m, "a matcher", err);
     if (!m) return QSF_E_MEMORY;
     *m = (qsf_matcher){ .grammar = g, .tree = tree, .at = g->root, .next = g->matchers };
-    if (tree && !(m->stack = qsf_alloc_array(p, tree->depth + 1, sizeof *m->stack, "a matcher", err))) {
+    if (tree && !(m->stack = qsf_alloc_array(p, tree->depth + 1, GRAM_FRAME, "a matcher", err))) {
         qsf_dealloc(p, m, sizeof *m);
         *out = NULL;
         return QSF_E_MEMORY;
@@ -24,7 +24,7 @@ void qsf_matcher_free(qsf_matcher *m)
     qsf_matcher **at = &m->grammar->matchers;
     while (*at != m) at = &(*at)->next;
     *at = m->next;
-    if (m->stack) qsf_dealloc(p, m->stack, (m->tree->depth + 1) * (uint64_t)sizeof *m->stack);
+    if (m->stack) qsf_dealloc(p, m->stack, (m->tree->depth + 1) * (uint64_t)GRAM_FRAME);
     qsf_dealloc(p, m, sizeof *m);
 }
 
@@ -79,59 +79,60 @@ size_t qsf_matcher_forced(const qsf_matcher *m, char *out, size_t cap)
     return n;
 }
 
-/* ---- masks ---- */
+/* ---- what can be made again ---- */
 
-static void gram_put(uint32_t *mask, int32_t token) { mask[(uint32_t)token / 32] |= 1u << (uint32_t)token % 32; }
-
-/* The tokens of the branches [at, end) that fit behind a node. */
-static void gram_walk(const qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t *mask)
+/* A number that is asked for: marks it, or with a map brings it to where its node is now. */
+static void gram_root(qsf_grammar *g, uint32_t *id, const uint64_t *map)
 {
-    qsf_grammar *g = m->grammar;
-    const token_node *nodes = m->tree->nodes;
-    uint64_t *top = m->stack;
-    const uint32_t *row = gram_row(g, id);
-    *top = (uint64_t)end << 32 | id;
-    while (row) {
-        while (at >= *top >> 32) {
-            if (top == m->stack) return;
-            top--;
-            row = gram_row(g, (uint32_t)*top);
-            if (!row) return;
-        }
-        const token_node n = nodes[at];
-        const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
-        if (next == GRAM_NONE) {
-            at += skip;
-            continue;
-        }
-        if (n.token >= 0) gram_put(mask, n.token);
-        if (skip > 1) {
-            *++top = (uint64_t)(at + skip) << 32 | next;
-            row = gram_row(g, next);
-        }
-        at++;
-    }
+    if (*id < g->base_nodes) return;
+    if (map) *id = (uint32_t)map[*id - g->base_nodes];
+    else gram_at(g, *id)->flags |= GF_SEEN;
 }
 
-qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
+static void gram_roots(qsf_grammar *g, const uint64_t *map)
 {
-    qsf_grammar *g = m->grammar;
-    const qsf_token_tree *t = m->tree;
-    const uint32_t words = (t->n_vocab + 31) / 32;
-    uint32_t any = 0;
-    gram_tidy(g);
-    memset(mask, 0, words * sizeof *mask);
-    gram_walk(m, m->at, 0, t->n_nodes, mask);
-    if (g->status) {
-        if (err) *err = g->err;
-        return g->status;
-    }
-    if (qsf_matcher_whole(m)) {
-        for (uint32_t i = 0; i < t->n_ends; i++) gram_put(mask, t->ends[i]);
-        return QSF_OK;
-    }
-    for (uint32_t i = 0; i < words; i++) any |= mask[i];
-    return any ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "no token of the vocabulary fits the grammar here");
+    for (qsf_matcher *m = g->matchers; m; m = m->next) gram_root(g, &m->at, map);
+    for (int i = 0; i < GRAM_HEADS; i++) gram_root(g, &g->heads[i].key, map);
+    for (int i = 0; i < GRAM_MASKS; i++) gram_root(g, &g->masks[i].key, map);
 }
 
-void gram_tidy(qsf_grammar *g) { (void)g; }
+void gram_tidy(qsf_grammar *g)
+{
+    const uint32_t base = g->base_nodes;
+    uint32_t n = base, n_lists = g->base_lists;
+    if (g->status || g->nodes.n * (uint64_t)sizeof(gram_node) + (g->rows.n + g->lists.n) * (uint64_t)4
+                     < g->keep_memory) return;
+    uint64_t *map = gram_push(g, &g->work, sizeof *map, g->nodes.n - base);
+    if (!map) return;
+    gram_roots(g, NULL);
+    for (uint32_t id = g->nodes.n; id-- > base; )       /* parts have smaller numbers */
+        for (uint32_t i = 0, part; gram_is(g, id, GF_SEEN) && (part = gram_part(g, gram_at(g, id), i)) != 0; i++)
+            gram_root(g, &part, NULL);
+    for (uint32_t id = base; id < g->nodes.n; id++) {
+        gram_node x = *gram_at(g, id);
+        if (!(x.flags & GF_SEEN)) continue;
+        if (x.kind == GK_CHOICE || x.kind == GK_AND) {
+            uint32_t *to = GRAM_U32(g->lists) + n_lists;
+            memmove(to, GRAM_U32(g->lists) + x.a, x.b * sizeof *to);
+            for (uint32_t i = 0; i < x.b; i++) gram_root(g, &to[i], map);
+            x.a = n_lists;
+            n_lists += x.b;
+        } else if (x.kind >= GK_SEQ && x.kind != GK_RULE) {
+            gram_root(g, &x.a, map);
+            if (x.kind == GK_SEQ) gram_root(g, &x.b, map);
+        }
+        x.flags &= (uint8_t)~GF_SEEN;
+        map[id - base] = n;
+        *gram_at(g, n++) = x;
+    }
+    gram_roots(g, map);
+    g->work.n = 0;
+    g->nodes.n = n;
+    g->lists.n = n_lists;
+    g->rows.n = 1;
+    for (uint32_t id = 1; id < n; id++) {
+        gram_at(g, id)->row = 0;
+        gram_at(g, id)->flags &= (uint8_t)~GF_RAW;
+    }
+    gram_rehash(g, n);
+}

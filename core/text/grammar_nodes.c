@@ -290,7 +290,7 @@ uint32_t gram_and(qsf_grammar *g, uint32_t from)
 
 /* ---- what readers call ---- */
 
-static uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8])
+uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8])
 {
     uint32_t n = 0, at = 0;
     for (uint32_t i = 0; i < 256; i++)
@@ -323,6 +323,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
     if (!b) return QSF_E_MEMORY;
     qsf_grammar *g = &b->g;
     g->platform = p;
+    g->keep_memory = GRAM_KEEP_MEMORY;
     if (gram_rehash(g, 256) && gram_push(g, &g->nodes, sizeof(gram_node), 1)) {
         gram_node_of(g, GK_NONE, 0, 0, 0);
         gram_node_of(g, GK_EMPTY, 0, 0, 0);
@@ -344,6 +345,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
     return st;
 }
 
+const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
 void qsf_grammar_abandon(qsf_grammar_builder *b) { qsf_grammar_drop(b ? &b->g : NULL); }
 
 qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...)

@@ -25,6 +25,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
  *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
+const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);

@@ -45,6 +45,7 @@ enum {
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
 /* Tables beyond what was built are thrown away where they have become larger. */
 #define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
+enum { GRAM_HEADS = 16, GRAM_MASKS = 24, GRAM_FEW = 16 };     /* what is kept of masks: grammar_mask.c */
 
 typedef struct gram_node {
     uint8_t  kind, flags, level;
@@ -56,6 +57,20 @@ typedef struct gram_node {
 typedef struct gram_mem { void *p; uint32_t n, cap; } gram_mem;
 #define GRAM_U32(m) ((uint32_t *)(m).p)
 #define GRAM_U64(m) ((uint64_t *)(m).p)
+
+/* What is known of a part that many tokens stay inside. */
+typedef struct gram_head {
+    uint32_t key;           /* the part, and then a byte of what follows; 0: free */
+    uint32_t used;
+    gram_mem bits;          /* uint32_t: tokens that stay inside */
+    gram_mem left;          /* uint64_t: nodes of the tree that lie behind it, with branches; characters */
+    /* where characters are counted */
+    gram_mem counts;        /* uint8_t of each token: characters, also begun ones */
+    gram_mem ends;          /* uint64_t: tokens that end just behind it; characters */
+    gram_mem longer;        /* uint64_t: tokens of more than GRAM_FEW characters; how many */
+    gram_mem fewer[GRAM_FEW];       /* uint32_t: tokens of at most 1, 2 ... characters; made when asked for */
+} gram_head;
+typedef struct gram_kept { uint32_t key, used; gram_mem bits; } gram_kept;
 
 struct qsf_grammar {
     const qsf_platform *platform;
@@ -80,6 +95,13 @@ struct qsf_grammar {
     uint32_t    n_seen, turn;
     uint8_t     searches;           /* under way */
     qsf_matcher *matchers;          /* all, as a list */
+    uint64_t    keep_memory;        /* GRAM_KEEP_MEMORY; less in tests */
+
+    uint64_t    print;              /* of the tree that what follows is of */
+    uint32_t    clock;
+    gram_head   heads[GRAM_HEADS];
+    gram_kept   masks[GRAM_MASKS];  /* whole masks of nodes */
+    gram_mem    scratch, left;      /* a head's, as it is being put together */
 };
 
 static inline gram_node *gram_at(const qsf_grammar *g, uint32_t id) { return (gram_node *)g->nodes.p + id; }
@@ -99,6 +121,7 @@ void     gram_sort(uint64_t *v, size_t n);
 uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
 uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
 uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
+uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8]);
 uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
 /* A node to the list that is being made at the end of alts; the members of a GK_CHOICE each. */
 void     gram_alt(qsf_grammar *g, uint32_t id);
@@ -114,6 +137,15 @@ uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
 /* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
  * the next one is made.  NULL: the grammar has failed. */
 const uint32_t *gram_row(qsf_grammar *g, uint32_t id);
+/* What a node can begin with: to pairs, as (atom, what follows it); atoms are GK_LIT of one byte or
+ * more, GK_SET, GK_AND and GK_NEG; heads: and what may be one, of any kind. */
+void     gram_expand(qsf_grammar *g, uint32_t id, bool heads);
+/* The node of alts[from..), which go: equal heads have their tails together, so that what begins
+ * alike is one thing until it differs. */
+uint32_t gram_choice(qsf_grammar *g, uint32_t from);
+/* gram_new: whether it is asked for this pair for the first time since gram_forget. */
+void     gram_forget(qsf_grammar *g);
+bool     gram_new(qsf_grammar *g, uint64_t pair);
 /* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
 void     gram_order(qsf_grammar *g);
 /* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
@@ -131,8 +163,13 @@ struct qsf_matcher {
     const qsf_token_tree *tree;
     uint32_t              at;       /* the node of what may follow */
     qsf_matcher          *next;     /* of the grammar's */
-    uint64_t             *stack;    /* [tree->depth] of a walk */
+    void                 *stack;    /* of a walk */
+    uint64_t              walked;   /* nodes of the tree, for the last mask */
 };
+
+/* ---- grammar_mask.c ---- */
+enum { GRAM_FRAME = 16 };           /* bytes of a place in the stack */
+void     gram_forget_masks(qsf_grammar *g);
 
 /* ---- token_tree.c ---- */
 /* A node of the tree: a byte and, behind it in the list, what can follow it. */
@@ -144,7 +181,8 @@ struct qsf_token_tree {
     const qsf_platform  *platform;
     const qsf_tokenizer *tokenizer;
     token_node *nodes;
-    uint32_t    n_nodes, cap, depth, n_vocab, n_ends, n_tokens;
+    uint32_t    n_nodes, cap, depth, n_vocab, n_ends;
+    uint64_t    print;              /* of its nodes: equal trees have equal ones */
     int32_t    *ends;               /* [n_ends] tokens that end an answer */
 };
 

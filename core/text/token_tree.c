@@ -98,8 +98,13 @@ static bool token_build(token_sorter *s)
             token_node *n = &t->nodes[open[n_open - 1]];
             n->skip_byte = (i - open[n_open - 1]) << 8 | (n->skip_byte & 255);
         }
-        if (i < t->n_nodes) open[n_open++] = i;
+        if (i == t->n_nodes) break;
+        open[n_open++] = i;
+        t->print = (t->print ^ depth << 8 ^ (uint32_t)t->nodes[i].token) * 0x9e3779b97f4a7c15u
+                 ^ (t->nodes[i].skip_byte & 255);
+        t->print ^= t->print >> 29;
     }
+    t->print ^= t->n_vocab;
     return true;
 }
 
@@ -128,7 +133,6 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
             t->depth = QSF_MAX(t->depth, (uint32_t)len);
             s.ids[s.n++] = id;
         }
-        t->n_tokens = s.n;
         t->ends = qsf_alloc_array(p, n_ends, sizeof *t->ends, "the tree of tokens", err);
         for (uint32_t id = 0; t->ends && id < n_vocab; id++)
             if (qsf_tokenizer_is_end(tok, (int32_t)id)) t->ends[t->n_ends++] = (int32_t)id;
