@@ -300,7 +300,8 @@ void gram_order(qsf_grammar *g)
     g->work.n = 0;
 }
 
-/* Nothing is assumed of rules; until nothing changes. */
+/* Nothing is assumed of rules; until nothing changes.  What a rule's body had before says nothing:
+ * all else comes first. */
 void gram_settle(qsf_grammar *g)
 {
     const uint64_t *order = GRAM_U64(g->pairs);
@@ -309,11 +310,12 @@ void gram_settle(qsf_grammar *g)
         gram_node *n = gram_at(g, (uint32_t)order[i]);
         if (n->kind == GK_RULE) n->flags = (uint8_t)((n->flags | GF_DEAD) & ~GF_NULLABLE);
     }
-    for (bool changed = true; changed && !g->status; steps += g->pairs.n) {
-        changed = false;
+    for (bool first = true, changed = true; changed && !g->status; first = false, steps += g->pairs.n) {
+        changed = first;
         for (uint32_t i = 0; i < g->pairs.n; i++) {
             gram_node *n = gram_at(g, (uint32_t)order[i]);
             const uint8_t before = n->flags;
+            if (first && n->kind == GK_RULE) continue;
             gram_flags(g, n);
             if (n->kind == GK_AND) n->flags |= before & GF_DEAD;
             changed |= n->flags != before;

@@ -555,7 +555,7 @@ qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y)
     qsf_grammar *g = &b->g;
     const uint32_t from = g->alts.n;
     const qsf_gnode of[] = { x, y };
-    if (!gram_without_rules(b, x) || !gram_without_rules(b, y)) return 0;
+    if (!x || !y) return 0;
     for (size_t k = 0; k < 2; k++) {
         const bool list = gram_at(g, of[k])->kind == GK_AND;
         const uint32_t n = list ? gram_at(g, of[k])->b : 1;

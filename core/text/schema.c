@@ -29,7 +29,8 @@ static bool child_push(schema *s, const qsf_json_node *v, part_kind kind)
 /* Whether q comes from p's schema in place: what it evaluates, p's unevaluated... sees. */
 static bool comes_from(const schema *s, const schema_part *q, const schema_part *p)
 {
-    for (uint32_t t = q->from; t != UINT32_MAX; t = s->trail[t].parent) if (s->trail[t].schema == p->v) return true;
+    for (uint32_t t = q->from; t != UINT32_MAX && s->trail[t].schema; t = s->trail[t].parent)
+        if (s->trail[t].schema == p->v) return true;
     return false;
 }
 

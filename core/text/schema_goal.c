@@ -88,13 +88,22 @@ static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t
     goal_push(s, begin);
 }
 
+/* *from goes one step on, to schema. */
+static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
+{
+    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    if (s->failed) return;
+    s->trail[s->n_trail] = (schema_trail){ v, *from };
+    *from = s->n_trail++;
+}
+
 /* PART_SCHEMA: what it says, in the order of its keywords, in its place. */
 static void goal_open(schema *s, uint32_t i)
 {
     schema_goal *g = &s->goals[s->n_goals - 1];
     const schema_part p = s->parts[i];
     const qsf_json_node *v = p.v;
-    schema_part own = { v, PART_OWN, 0, s->n_trail }, list[KEY_COUNT + 2];
+    schema_part own = { v, PART_OWN, 0, 0 }, list[KEY_COUNT + 2];
     uint32_t n = 0;
     bool placed = false;
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
@@ -103,9 +112,9 @@ static void goal_open(schema *s, uint32_t i)
             return;
         }
     const bool again = goal_holds(s, g->begin, g->n, &own);
-    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    own.from = p.from;
+    goal_trail(s, v, &own.from);
     if (s->failed) return;
-    s->trail[s->n_trail++] = (schema_trail){ v, p.from };
     if (v->type == QSF_JSON_FALSE) list[n++] = (schema_part){ v, PART_TYPES, 0, own.from };
     else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE) schema_refuse(s, v, "a schema has to be an object, true or false");
     const uint32_t tail = s->n_parts - (i + 1);
@@ -136,7 +145,7 @@ static void goal_open(schema *s, uint32_t i)
         case KEY_NOT: list[n++] = (schema_part){ x, PART_NOT, 0, own.from }; break;
         case KEY_IF: list[n++] = (schema_part){ v, PART_IF, 0, own.from }; break;
         case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF: {
-            const qsf_json_node *to = schema_resolve(s, x);
+            const qsf_json_node *to = schema_resolve(s, x, key);
             if (to) list[n++] = (schema_part){ to, PART_SCHEMA, 0, own.from };
             break;
         }
@@ -281,11 +290,12 @@ static void goal_dependent(schema *s, const goal_copy *g)
 /* A schema does not hold where one of its keywords does not. */
 static void goal_not(schema *s, const goal_copy *g)
 {
-    const schema_part p = g->parts[g->i];
+    schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
     schema_part list[2];
     if (p.v->type == QSF_JSON_FALSE) goal_one(s, g, NULL, 0);
     if (p.v->type != QSF_JSON_OBJECT) return;
+    goal_trail(s, NULL, &p.from);               /* what is in here evaluates nothing */
     for (uint32_t key = 0; key < KEY_COUNT && !s->failed; key++) {
         const qsf_json_node *x = k->key[key], *c;
         if (!x) continue;
@@ -335,13 +345,13 @@ static void goal_not(schema *s, const goal_copy *g)
         }
         case KEY_NOT: goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1); break;
         case KEY_REF: {
-            const qsf_json_node *to = schema_resolve(s, x);
+            const qsf_json_node *to = schema_resolve(s, x, KEY_REF);
             if (to) goal_one(s, g, &(schema_part){ to, PART_NOT, 0, p.from }, 1);
             break;
         }
         default:
             /* true breaks nothing, and what stands for nothing alone neither */
-            if (x->type == QSF_JSON_TRUE || key == KEY_THEN || key == KEY_ELSE || (key == KEY_UNIQUE && x->type == QSF_JSON_FALSE)) break;
+            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN || key == KEY_ELSE) break;
             if (s->probing) goal_one(s, g, NULL, 0);
             else schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
         }

@@ -100,7 +100,7 @@ void schema_no_memory(schema *s);
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */
 const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v);
-const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref);
+const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key);
 uint32_t schema_types_of(schema *s, const qsf_json_node *type);
 uint32_t schema_value_types(const qsf_json_node *v);
 uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise);

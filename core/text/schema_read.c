@@ -20,7 +20,7 @@ static const struct { char name[22]; uint8_t key, drafts, types; } schema_words[
     { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT }, { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT },
     { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT }, { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT },
     { "required", KEY_REQUIRED, D_ALL, T_OBJECT }, { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT },
-    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT }, { "dependencies", KEY_DEPENDENCIES, D_TO7, T_OBJECT },
+    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT }, { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT },
     { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT },
     { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT },
     { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT },
@@ -213,6 +213,9 @@ void schema_begin(schema *s)
         if (strstr(is->text, name)) s->draft = drafts[i].draft;
     }
     for (uint32_t i = 0; i < s->root->skip; i++) {
+        if (i && s->root[i - 1].type == QSF_JSON_TEXT && qsf_json_is_text(&s->root[i - 1], "enum")
+            && s->root[i].type == QSF_JSON_LIST) i += s->root[i].skip;         /* values, not schemas */
+        if (i == s->root->skip) break;
         const qsf_json_node *v = s->root + i, *id = v->type == QSF_JSON_OBJECT ? schema_id(s, v) : NULL;
         if (v->type == QSF_JSON_TEXT && (qsf_json_is_text(v, "unevaluatedProperties")
                                          || qsf_json_is_text(v, "unevaluatedItems"))) s->free_used = true;
@@ -221,8 +224,8 @@ void schema_begin(schema *s)
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
-        s->bases[s->n_bases++] = (schema_base){ v, i ? schema_join(s, schema_base_of(s, v)->uri, text, n)
-                                                     : schema_join(s, "", text, n) };
+        s->bases[s->n_bases] = (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
+        s->n_bases++;
     }
 }
 
@@ -272,12 +275,30 @@ static const qsf_json_node *schema_anchor(const schema *s, const schema_base *ba
     return NULL;
 }
 
-const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref)
+/* Where a dynamic reference leads depends on the way to it, unless there is one place only. */
+static bool schema_is_dynamic(const schema *s, const char *name)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->root->skip; i++) {
+        const qsf_json_node *v = s->root + i, *a;
+        if (v->type != QSF_JSON_OBJECT) continue;
+        n += (a = qsf_json_member(v, "$dynamicAnchor")) != NULL && name && qsf_json_is_text(a, name);
+        n += !name && (a = qsf_json_member(v, "$recursiveAnchor")) != NULL && s->n_bases > 1 ? 2 : 0;
+    }
+    return n > 1;
+}
+
+const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key)
 {
     const qsf_json_node *found = NULL;
     if (ref->type != QSF_JSON_TEXT) {
         schema_refuse(s, ref, "a reference has to be a text");
         return NULL;
+    }
+    if (key != KEY_REF) {
+        const char *hash = strchr(ref->text, '#');
+        if (schema_is_dynamic(s, key == KEY_DYNAMIC_REF ? hash ? hash + 1 : "" : NULL))
+            schema_refuse(s, ref, "a dynamic reference that may lead to several schemas cannot be kept");
     }
     const schema_base *base = schema_base_of(s, ref);
     const size_t n = schema_uri_len(ref->text);
