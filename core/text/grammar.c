@@ -143,44 +143,60 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
     return gram_union(g, from);
 }
 
-static bool gram_live(qsf_grammar *g, uint32_t id);
-
-/* The derivative of an atom to alts. */
-static void gram_derive(qsf_grammar *g, uint64_t pair, uint32_t class, bool raw)
+/* What is left of the atoms pairs[first..) behind a byte, to alts: (which atom, what); of GK_AND and
+ * GK_NEG the derivatives of their parts. */
+static void gram_left(qsf_grammar *g, uint32_t first, uint32_t class)
 {
-    const gram_node n = *gram_at(g, (uint32_t)(pair >> 32));
-    const uint32_t k = (uint32_t)pair, from = g->alts.n;
-    const uint8_t byte = g->sample[class];
-    uint32_t rest = 0;
-    switch (n.kind) {
-    case GK_LIT: rest = ((uint8_t *)g->bytes.p)[n.a] == byte ? gram_lit(g, n.a + 1, n.b - 1) : GRAM_NONE; break;
-    case GK_SET: rest = gram_has_byte(g, n.a, byte) ? GRAM_EMPTY : GRAM_NONE; break;
-    default: {
-        for (uint32_t i = 0, part; (part = gram_part(g, &n, i)) != 0; i++) {
+    const uint32_t end = g->pairs.n;
+    for (uint32_t i = first; i < end; i++) {
+        const uint64_t pair = GRAM_U64(g->pairs)[i];
+        const gram_node n = *gram_at(g, (uint32_t)(pair >> 32));
+        const uint8_t byte = g->sample[class];
+        uint64_t *to;
+        if (n.kind == GK_SET || n.kind == GK_LIT) {
+            if (n.kind == GK_SET ? !gram_has_byte(g, n.a, byte) : ((uint8_t *)g->bytes.p)[n.a] != byte) continue;
+            if ((to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(i, 0);
+            continue;
+        }
+        for (uint32_t k = 0, part; (part = gram_part(g, &n, k)) != 0; k++) {
             const uint32_t *row = gram_row(g, part);
-            uint64_t *to = row ? gram_push(g, &g->alts, sizeof *to, 1) : NULL;
-            if (to) *to = row[class];
+            if (row && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(i, row[class]);
         }
-        if (g->status) return;
-        if (n.kind == GK_AND) {
-            rest = gram_and(g, from);
+    }
+}
+
+/* The derivative, from what gram_left has said, n items at this place in memo. */
+static uint32_t gram_derive(qsf_grammar *g, uint32_t at, uint32_t n, bool raw)
+{
+    const uint32_t from = g->alts.n;
+    for (uint32_t i = 0, k; i < n && !g->status; i = k) {
+        const uint32_t which = (uint32_t)(GRAM_U64(g->memo)[at + i] >> 32), above = g->alts.n;
+        const uint64_t pair = GRAM_U64(g->pairs)[which];
+        const gram_node x = *gram_at(g, (uint32_t)(pair >> 32));
+        uint32_t rest = GRAM_EMPTY;
+        for (k = i; k < n && GRAM_U64(g->memo)[at + k] >> 32 == which; k++) {
+            uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+            if (to) *to = (uint32_t)GRAM_U64(g->memo)[at + k];
+        }
+        if (x.kind == GK_AND) {
+            rest = gram_and(g, above);
+            if (!raw && rest && gram_at(g, rest)->kind == GK_AND && !gram_live(g, rest)) continue;
         } else {
-            rest = gram_one(g, GK_NEG, (uint32_t)GRAM_U64(g->alts)[from]);
-            g->alts.n = from;
+            if (x.kind == GK_NEG && !g->status) rest = gram_one(g, GK_NEG, (uint32_t)GRAM_U64(g->alts)[above]);
+            if (x.kind == GK_LIT) rest = gram_lit(g, x.a + 1, x.b - 1);
+            g->alts.n = above;
         }
-        if (!raw && rest && gram_at(g, rest)->kind == GK_AND && !gram_live(g, rest)) return;
-        break;
+        gram_alt(g, gram_seq(g, rest, (uint32_t)pair));
     }
-    }
-    if (rest) gram_alt(g, gram_seq(g, rest, k));
+    return gram_choice(g, from);
 }
 
 /* The derivative by each class; classes with equal lists of what is left are done once. */
 static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
 {
-    const uint32_t from = g->alts.n, memo = g->memo.n, n_pairs = g->pairs.n - first;
+    const uint32_t from = g->alts.n, memo = g->memo.n;
     for (uint32_t c = 0; c < g->n_classes && !g->status; c++) {
-        for (uint32_t i = 0; i < n_pairs; i++) gram_derive(g, GRAM_U64(g->pairs)[first + i], c, raw);
+        gram_left(g, first, c);
         const uint32_t n = g->alts.n - from;
         if (n == 0) continue;                   /* GRAM_NONE, as it is */
         uint32_t at = memo, id = 0;
@@ -192,9 +208,11 @@ static void gram_fill(qsf_grammar *g, uint32_t row, uint32_t first, bool raw)
             uint64_t *m = gram_push(g, &g->memo, sizeof *m, n + 2);
             if (!m) return;
             memcpy(m + 2, GRAM_U64(g->alts) + from, n * sizeof *m);
-            id = gram_choice(g, from);
             m[0] = n;
-            m[1] = id;
+            m[1] = 0;                           /* not yet: what lies deeper works above */
+            g->alts.n = from;
+            id = gram_derive(g, at + 2, n, raw);
+            GRAM_U64(g->memo)[at + 1] = id;
         }
         g->alts.n = from;
         GRAM_U32(g->rows)[row + c] = id;
@@ -237,10 +255,10 @@ static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
     return g->status ? NULL : GRAM_U32(g->rows) + row;
 }
 
-const uint32_t *gram_row(qsf_grammar *g, uint32_t id) { return gram_row_of(g, id, false); }
+const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id) { return gram_row_of(g, id, false); }
 
-/* Whether a GK_AND has a text at all: a search, whose result stays. */
-static bool gram_live(qsf_grammar *g, uint32_t id)
+/* A search, whose result stays. */
+bool gram_live(qsf_grammar *g, uint32_t id)
 {
     const uint32_t bottom = g->work.n;
     bool live = false;

@@ -17,8 +17,8 @@ enum {
 
 typedef struct walk_frame { uint32_t end, at, other, count; } walk_frame;
 
-static void gram_put(uint32_t *mask, int32_t token) { mask[(uint32_t)token / 32] |= 1u << (uint32_t)token % 32; }
-static void mask_clear(uint32_t *mask, int32_t token) { mask[(uint32_t)token / 32] &= ~(1u << (uint32_t)token % 32); }
+static void gram_put(uint32_t *mask, uint32_t token) { mask[token / 32] |= 1u << token % 32; }
+static void mask_clear(uint32_t *mask, uint32_t token) { mask[token / 32] &= ~(1u << token % 32); }
 
 /* The tokens of the branches [at, end) that fit behind a node. */
 static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t *mask)
@@ -42,7 +42,8 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
             at += skip;
             continue;
         }
-        if (n.token >= 0) gram_put(mask, n.token);
+        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        if (token) gram_put(mask, token - 1);
         if (skip > 1) {
             *++top = (walk_frame){ .end = at + skip, .at = next };
             row = gram_row(g, next);
@@ -81,6 +82,41 @@ static void mask_note(qsf_grammar *g, gram_mem *list, uint32_t what, uint32_t co
     if (to) *to = (uint64_t)what << 32 | count;
 }
 
+/* Whether any plain character leads from a node to itself. */
+static bool gram_takes_plain(qsf_grammar *g, uint32_t id)
+{
+    const uint32_t *row = gram_row(g, id);
+    for (int b = 32; row && b < 128; b++)
+        if (b != '"' && b != '\\' && row[g->classes[b]] != id) return false;
+    for (int lead = 0xc2; row && lead < 0xf5; lead++) {
+        const uint32_t n = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        const int lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80, hi = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+        const uint32_t first = row[g->classes[lead]];
+        /* the middle bytes are alike where their derivatives are: only those that differ are followed */
+        uint32_t at[64], n_at = 1;
+        at[0] = first;
+        for (uint32_t k = 1; k <= n; k++) {
+            uint32_t next[64], n_next = 0;
+            for (uint32_t i = 0; i < n_at; i++) {
+                const uint32_t *r = gram_row(g, at[i]);
+                if (!r || at[i] == GRAM_NONE) return false;
+                for (int b = k == 1 ? lo : 0x80; b <= (k == 1 ? hi : 0xbf); b++) {
+                    const uint32_t to = r[g->classes[b]];
+                    uint32_t j = 0;
+                    while (j < n_next && next[j] != to) j++;
+                    if (j == n_next && n_next == 64) return false;
+                    if (j == n_next) next[n_next++] = to;
+                }
+            }
+            memcpy(at, next, n_next * sizeof *at);
+            n_at = n_next;
+        }
+        if (n_at != 1 || at[0] != id) return false;
+        row = gram_row(g, id);
+    }
+    return row;
+}
+
 /* Fills a head by a walk from its key.  counted: the key is x{0,} and what follows, where texts of x
  * are not beginnings of each other or of what follows. */
 static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool counted)
@@ -91,6 +127,14 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
     walk_frame *top = m->stack;
     if (!gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
     if (counted && !gram_push(g, &h->counts, 1, t->n_vocab)) return;
+    /* what is plain is known */
+    const uint32_t plain = gram_takes_plain(g, key) ? TOKEN_PLAIN : 0;
+    if (plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
+    if (plain && counted) {
+        memcpy(h->counts.p, t->chars, t->n_vocab);
+        for (uint32_t id = 0; id < t->n_vocab; id++)
+            if (t->chars[id] > GRAM_FEW) mask_note(g, &h->longer, id, t->chars[id]);
+    }
     const uint32_t *row = gram_row(g, key);
     *top = (walk_frame){ .end = t->n_nodes, .at = key };
     for (uint32_t at = 0; row && !g->status; m->walked++) {
@@ -104,17 +148,18 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
         }
         const token_node n = t->nodes[at];
         const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
-        if (next == GRAM_NONE) {
+        if (next == GRAM_NONE || n.token & plain) {
             at += skip;
             continue;
         }
         const uint32_t count = top->count + (next == key), begun = count + (next != key);
-        if (n.token >= 0 && counted && next == GRAM_EMPTY) {
-            mask_note(g, &h->ends, (uint32_t)n.token, count);
-        } else if (n.token >= 0) {
-            gram_put(h->bits.p, n.token);
-            if (counted) ((uint8_t *)h->counts.p)[n.token] = (uint8_t)QSF_MIN(begun, 255u);
-            if (counted && begun > GRAM_FEW) mask_note(g, &h->longer, (uint32_t)n.token, begun);
+        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        if (token && counted && next == GRAM_EMPTY) {
+            mask_note(g, &h->ends, token - 1, count);
+        } else if (token) {
+            gram_put(h->bits.p, token - 1);
+            if (counted) ((uint8_t *)h->counts.p)[token - 1] = (uint8_t)QSF_MIN(begun, 255u);
+            if (counted && begun > GRAM_FEW) mask_note(g, &h->longer, token - 1, begun);
         }
         if (leaves && skip > 1 && gram_is(g, next, GF_NULLABLE)) mask_note(g, &h->left, at, count);
         if (skip > 1) {
@@ -212,10 +257,10 @@ static void gram_take_rep(qsf_matcher *m, uint32_t rep, uint32_t follow)
     }
     memcpy(bits, from, words * sizeof *bits);
     for (uint32_t i = 0; i < h->longer.n && n.c > GRAM_FEW && n.c != QSF_G_NO_MOST; i++)
-        if ((uint32_t)GRAM_U64(h->longer)[i] > n.c) mask_clear(bits, (int32_t)(GRAM_U64(h->longer)[i] >> 32));
+        if ((uint32_t)GRAM_U64(h->longer)[i] > n.c) mask_clear(bits, (uint32_t)(GRAM_U64(h->longer)[i] >> 32));
     for (uint32_t i = 0; i < h->ends.n; i++) {
         const uint32_t count = (uint32_t)GRAM_U64(h->ends)[i];
-        if (count >= n.b && count <= n.c) gram_put(bits, (int32_t)(GRAM_U64(h->ends)[i] >> 32));
+        if (count >= n.b && count <= n.c) gram_put(bits, (uint32_t)(GRAM_U64(h->ends)[i] >> 32));
     }
     for (uint32_t i = 0; i < h->left.n; i++) {
         const uint32_t count = (uint32_t)GRAM_U64(h->left)[i];
@@ -236,9 +281,16 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
 {
     qsf_grammar *g = m->grammar;
     const qsf_token_tree *t = m->tree;
-    const gram_node n = *gram_at(g, id);
+    const uint32_t from = g->alts.n;
     uint32_t like = 0, part;
-    for (uint32_t i = 0; (part = gram_part(g, &n, i)) != 0 && !like; i++)
+    for (uint32_t i = 0; (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
+        uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+        if (to) *to = part;
+    }
+    id = gram_and(g, from);                     /* now that parts can be compared */
+    if (!id) return false;
+    const bool one = gram_at(g, id)->kind != GK_AND;
+    for (uint32_t i = 0; (part = one ? id : gram_part(g, gram_at(g, id), i)) != 0 && !like && i <= 64 * !one; i++)
         if (gram_is_head(g, part)) like = part;
     if (!like) return false;
     gram_take_rep(m, like, follow);
@@ -262,10 +314,9 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
             at += skip;
             continue;
         }
-        if (node.token >= 0) {
-            if (x != GRAM_NONE) gram_put(bits, node.token);
-            else mask_clear(bits, node.token);
-        }
+        const uint32_t token = node.token & ~TOKEN_PLAIN;
+        if (token && x != GRAM_NONE) gram_put(bits, token - 1);
+        else if (token) mask_clear(bits, token - 1);
         for (; i < old.n && GRAM_U64(old)[i] >> 32 < at; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
         if (i < old.n && GRAM_U64(old)[i] >> 32 == at) i++;
         if (follow != GRAM_EMPTY && skip > 1 && gram_is(g, x, GF_NULLABLE)) mask_note(g, &g->left, at, 0);
@@ -353,7 +404,7 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
         return g->status;
     }
     if (qsf_matcher_whole(m)) {
-        for (uint32_t i = 0; i < t->n_ends; i++) gram_put(mask, t->ends[i]);
+        for (uint32_t i = 0; i < t->n_ends; i++) gram_put(mask, (uint32_t)t->ends[i]);
         return QSF_OK;
     }
     for (uint32_t i = 0; i < words; i++) any |= mask[i];

@@ -265,6 +265,22 @@ uint32_t gram_union(qsf_grammar *g, uint32_t from)
     return gram_list(g, GK_CHOICE, from);
 }
 
+static bool gram_is_star(const qsf_grammar *g, uint32_t id)
+{
+    const gram_node *n = gram_at(g, id);
+    return n->kind == GK_REP && n->b == 0 && n->c == QSF_G_NO_MOST && n->level == 0;
+}
+
+/* Whether all texts of x are texts of y. */
+static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
+{
+    const uint32_t from = g->alts.n, not_y = gram_one(g, GK_NEG, y);
+    gram_alt(g, x);
+    gram_alt(g, not_y);
+    const uint32_t both = gram_list(g, GK_AND, from);
+    return both && !gram_live(g, both);
+}
+
 uint32_t gram_and(qsf_grammar *g, uint32_t from)
 {
     uint64_t *alts = GRAM_U64(g->alts) + from;
@@ -285,6 +301,18 @@ uint32_t gram_and(qsf_grammar *g, uint32_t from)
     for (uint32_t i = 0; i < n; i++)
         if (alts[i] != GRAM_ALL && !(alts[i] == GRAM_UTF8 && utf8)) alts[kept++] = alts[i];
     g->alts.n = from + kept;
+    /* "any characters" and "these characters" are the latter; known once bytes have classes */
+    for (uint32_t i = 0; i < kept && g->n_classes; i++) {
+        const uint32_t y = (uint32_t)GRAM_U64(g->alts)[from + i];
+        bool wide = false;
+        for (uint32_t k = 0; k < kept && !wide && gram_is_star(g, y); k++) {
+            const uint32_t x = (uint32_t)GRAM_U64(g->alts)[from + k];
+            wide = x != y && gram_is_star(g, x) && gram_within(g, x, y);
+        }
+        if (!wide) continue;
+        GRAM_U64(g->alts)[from + i--] = GRAM_U64(g->alts)[from + --kept];
+        g->alts.n = from + kept;
+    }
     return gram_list(g, GK_AND, from);
 }
 

@@ -134,15 +134,22 @@ bool     gram_rehash(qsf_grammar *g, uint32_t least);
 uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
 
 /* ---- grammar.c ---- */
+const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id);
 /* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
  * the next one is made.  NULL: the grammar has failed. */
-const uint32_t *gram_row(qsf_grammar *g, uint32_t id);
+static inline const uint32_t *gram_row(qsf_grammar *g, uint32_t id)
+{
+    const gram_node *n = gram_at(g, id);
+    return n->row && !(n->flags & GF_RAW) ? GRAM_U32(g->rows) + n->row : gram_row_make(g, id);
+}
 /* What a node can begin with: to pairs, as (atom, what follows it); atoms are GK_LIT of one byte or
  * more, GK_SET, GK_AND and GK_NEG; heads: and what may be one, of any kind. */
 void     gram_expand(qsf_grammar *g, uint32_t id, bool heads);
 /* The node of alts[from..), which go: equal heads have their tails together, so that what begins
  * alike is one thing until it differs. */
 uint32_t gram_choice(qsf_grammar *g, uint32_t from);
+/* Whether a GK_AND has a text at all. */
+bool     gram_live(qsf_grammar *g, uint32_t id);
 /* gram_new: whether it is asked for this pair for the first time since gram_forget. */
 void     gram_forget(qsf_grammar *g);
 bool     gram_new(qsf_grammar *g, uint64_t pair);
@@ -175,8 +182,9 @@ void     gram_forget_masks(qsf_grammar *g);
 /* A node of the tree: a byte and, behind it in the list, what can follow it. */
 typedef struct token_node {
     uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
-    int32_t  token;                 /* that ends here; -1: none */
+    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_PLAIN: all of the branch are */
 } token_node;
+#define TOKEN_PLAIN 0x80000000u
 struct qsf_token_tree {
     const qsf_platform  *platform;
     const qsf_tokenizer *tokenizer;
@@ -184,6 +192,9 @@ struct qsf_token_tree {
     uint32_t    n_nodes, cap, depth, n_vocab, n_ends;
     uint64_t    print;              /* of its nodes: equal trees have equal ones */
     int32_t    *ends;               /* [n_ends] tokens that end an answer */
+    /* Plain tokens: characters that JSON writes as they are, of which the last may be cut. */
+    uint8_t    *chars;              /* [n_vocab] how many; 0: not plain */
+    uint32_t   *plain;              /* [ceil(n_vocab / 32)] */
 };
 
 #endif

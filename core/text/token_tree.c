@@ -1,6 +1,7 @@
 /* A vocabulary as a tree of bytes, flat in the order of a walk.
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
+#include "text/unicode.h"
 
 typedef struct token_range { uint32_t from, to, depth; } token_range;
 
@@ -79,7 +80,7 @@ static bool token_branch(token_sorter *s, token_range r)
     for (uint32_t i = r.from; i < QSF_MAX(at, r.from + 1); i++) {
         token_node *n = token_add(s);
         if (!n) return false;
-        *n = (token_node){ (r.depth + 1) << 8 | byte, i < at ? (int32_t)s->ids[i] : -1 };
+        *n = (token_node){ (r.depth + 1) << 8 | byte, i < at ? s->ids[i] + 1 : 0 };
     }
     return token_push(s, at, r.to, r.depth + 1);
 }
@@ -97,15 +98,35 @@ static bool token_build(token_sorter *s)
         for (; n_open >= depth; n_open--) {
             token_node *n = &t->nodes[open[n_open - 1]];
             n->skip_byte = (i - open[n_open - 1]) << 8 | (n->skip_byte & 255);
+            if (n_open > 1 && !(n->token & TOKEN_PLAIN)) t->nodes[open[n_open - 2]].token &= ~TOKEN_PLAIN;
         }
         if (i == t->n_nodes) break;
         open[n_open++] = i;
-        t->print = (t->print ^ depth << 8 ^ (uint32_t)t->nodes[i].token) * 0x9e3779b97f4a7c15u
-                 ^ (t->nodes[i].skip_byte & 255);
+        token_node *n = &t->nodes[i];
+        t->print = (t->print ^ (depth << 8 | (n->skip_byte & 255)) ^ (uint64_t)n->token << 32) * 0x9e3779b97f4a7c15u;
         t->print ^= t->print >> 29;
+        if (!n->token || t->chars[n->token - 1]) n->token |= TOKEN_PLAIN;
     }
     t->print ^= t->n_vocab;
     return true;
+}
+
+/* The characters of a plain token; 0: it is none. */
+static uint8_t token_chars(const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0, used; i < len; i += used, n++) {
+        const uint8_t c = (uint8_t)text[i];
+        const size_t whole = qsf_utf8_length(c);
+        if (c < 32 || c == '"' || c == '\\' || (c >= 0x80 && (c < 0xc2 || c > 0xf4))) return 0;
+        /* all that may stand behind the first byte of a character, see Unicode's table 3-7 */
+        for (used = 1; used < whole && i + used < len; used++) {
+            const uint8_t b = (uint8_t)text[i + used];
+            if (b < (used == 1 && c == 0xe0 ? 0xa0 : used == 1 && c == 0xf0 ? 0x90 : 0x80)
+                || b > (used == 1 && c == 0xed ? 0x9f : used == 1 && c == 0xf4 ? 0x8f : 0xbf)) return 0;
+        }
+    }
+    return n < 255 ? (uint8_t)n : 0;
 }
 
 qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, uint32_t n_vocab,
@@ -123,7 +144,9 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     s.ids = qsf_alloc_array(p, n_vocab, sizeof *s.ids, "the tree of tokens", err);
     s.other = qsf_alloc_array(p, cap_other, sizeof *s.other, "the tree of tokens", err);
     s.stack = qsf_alloc_array(p, s.cap_stack, sizeof *s.stack, "the tree of tokens", err);
-    if (s.text && s.len && s.ids && s.other && s.stack) {
+    t->chars = qsf_alloc(p, n_vocab, "the tree of tokens", err);
+    t->plain = qsf_alloc_array(p, qsf_ceil_div(n_vocab, 32), sizeof *t->plain, "the tree of tokens", err);
+    if (t->chars && t->plain && s.text && s.len && s.ids && s.other && s.stack) {
         uint32_t n_ends = 0;
         for (uint32_t id = 0; id < n_vocab; id++) {
             const size_t len = qsf_tokenizer_piece(tok, (int32_t)id, false, &s.text[id]);
@@ -132,6 +155,8 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
             s.len[id] = (uint32_t)len;
             t->depth = QSF_MAX(t->depth, (uint32_t)len);
             s.ids[s.n++] = id;
+            t->chars[id] = token_chars(s.text[id], len);
+            if (t->chars[id]) t->plain[id / 32] |= 1u << id % 32;
         }
         t->ends = qsf_alloc_array(p, n_ends, sizeof *t->ends, "the tree of tokens", err);
         for (uint32_t id = 0; t->ends && id < n_vocab; id++)
@@ -155,10 +180,13 @@ void qsf_token_tree_free(qsf_token_tree *t)
     if (!t) return;
     qsf_dealloc(t->platform, t->nodes, t->cap * (uint64_t)sizeof *t->nodes);
     qsf_dealloc(t->platform, t->ends, t->n_ends * (uint64_t)sizeof *t->ends);
+    qsf_dealloc(t->platform, t->chars, t->n_vocab);
+    qsf_dealloc(t->platform, t->plain, qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain);
     qsf_dealloc(t->platform, t, sizeof *t);
 }
 
 uint64_t qsf_token_tree_memory(const qsf_token_tree *t)
 {
-    return sizeof *t + t->cap * (uint64_t)sizeof *t->nodes + t->n_ends * (uint64_t)sizeof *t->ends;
+    return sizeof *t + t->cap * (uint64_t)sizeof *t->nodes + t->n_ends * (uint64_t)sizeof *t->ends
+         + t->n_vocab + qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain;
 }
