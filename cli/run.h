@@ -15,7 +15,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
         *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos, *grammar,
-        *regex, *json_schema, *choices, *accept;
+        *regex, *json_schema, *choices, *accept, *tool_choice;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
@@ -26,6 +26,7 @@ typedef struct run_settings {
 } run_settings;
 
 typedef struct draft_model draft_model;
+typedef struct run_calls run_calls;
 
 /* What a conversation is written with, as the settings say. */
 typedef struct chat_texts {
@@ -43,6 +44,7 @@ typedef struct run_session {
     qsf_turn    *turn;            /* of sequence 0 */
     /* of the chat in use, its name or its text; NULL: text is completed as it is */
     const char  *template_name;
+    run_calls   *calls;           /* of tools; NULL: none were given */
     chat_texts   chat;
     char         own_stop[64];
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
@@ -112,6 +114,15 @@ int   run_render(const run_settings *set);
 int  sampling_open(run_session *s);
 /* What a piece says of probabilities, as a line of JSON on standard error. */
 void print_logprobs(const run_session *s, const qsf_turn_piece *p);
+
+/* ---- calls.c ---- */
+/* What --tools asks for; an exit code, errors are reported.  What is half opened is closed too. */
+int        calls_open(run_session *s);
+void       calls_close(run_session *s);
+/* What a turn needs for it; on an error s->error says why. */
+qsf_status calls_turn(run_session *s, qsf_turn_options *o);
+/* A piece of the answer: text to stdout as it is, each call as a line of JSON, reasoning to stderr. */
+int        calls_add(run_session *s, const qsf_turn_piece *p, bool print);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
 /* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.

@@ -743,9 +743,10 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  * QSF_PENDING again.  It does that before the next batch begins, because logits are valid until
  * then.
  *
- * Under a grammar only tokens come that go on with a text of it, or end one; a control token does not
- * come.  Its text's end ends the turn, by a token that ends the answer (with ignore_end too) or, where
- * nothing can follow, by itself.  Text that is forced is fed in one batch, as the tokens that the
+ * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
+ * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
+ * that ends the answer (with ignore_end too) or, where nothing can follow, by itself.  Text that is
+ * forced is fed in one batch, as the tokens that the
  * model's tokenizer makes of it; its pieces come as usual.
  *
  * These functions may cut a sequence, and that drops the batch under way.  So while a batch has

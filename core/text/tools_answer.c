@@ -276,10 +276,10 @@ static bool ta_read_text(qsf_tool_answer *a)
     }
     if (mark == TM_NONE || mark == TM_WAIT) return false;
     switch (mark) {
-    case TM_SECTION: ta_begin_call(a, i, len, TA_OPEN); break;
-    case TM_OPEN: ta_begin_call(a, i, len, ta_first_mode(a)); break;
-    case TM_OBJECT: ta_begin_call(a, i, len, TA_OBJECT); break;
-    case TM_MESSAGE: ta_begin_call(a, i, len, TA_HEADER); break;
+    case TM_SECTION: ta_begin_call(a, end, i + len - end, TA_OPEN); break;
+    case TM_OPEN: ta_begin_call(a, end, i + len - end, ta_first_mode(a)); break;
+    case TM_OBJECT: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
+    case TM_MESSAGE: ta_begin_call(a, end, i + len - end, TA_HEADER); break;
     default:
         a->at = i + len;
         a->drop_blanks = true;
@@ -614,7 +614,7 @@ static bool ta_read_object_key(qsf_tool_answer *a)
     }
     const int seen = ta_value(a, false);
     if (seen < 0 && a->at - a->begin < TA_KEY_MOST) return false;
-    if (seen <= 0) return ta_no_call(a), true;
+    if (seen <= 0 || a->at - a->begin > TA_KEY_MOST) return ta_no_call(a), true;
     ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->key);
     a->mode = TA_OBJECT_COLON;
     return true;
@@ -678,6 +678,7 @@ static bool ta_read_object_value(qsf_tool_answer *a)
     if (seen < 0) return false;
     if (!seen) return ta_no_call(a), true;
     if (ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])) {
+        if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
         if (a->weak && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
     } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
@@ -752,10 +753,9 @@ static bool ta_read_header(qsf_tool_answer *a)
     const size_t n = a->src.n - a->at;
     size_t i = 0, to_len, channel_len;
     while (i < n && memcmp(p + i, message, QSF_MIN(m, n - i))) i++;
-    if (i + m > n) {
-        const bool none = i == n && n && *p != '<' && *p != ' ' && *p != 't' && *p != 'a';
-        if (!a->last && n < TA_HEADER_MOST && !none) return false;
-        if (!n) return false;
+    const bool begins = !n || *p == '<' || *p == ' ' || *p == 't' || *p == 'a';
+    if (i + m > QSF_MIN(n, TA_HEADER_MOST) || !begins) {
+        if (!n || (!a->last && n < TA_HEADER_MOST && begins)) return false;
         a->at++;
         return ta_no_call(a), true;
     }
