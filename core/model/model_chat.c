@@ -194,8 +194,9 @@ static void chat_request_drop(chat_request *r)
     qsf_json_drop(&r->kwargs);
 }
 
-static qsf_status chat_read(const qsf_platform *p, const char *text, const char *what, qsf_json_type type,
-                            qsf_json *json, const qsf_json_node **out, qsf_error *err)
+static qsf_status chat_request_part(const qsf_platform *p, const char *text, const char *what,
+                                    qsf_json_type type, qsf_json *json, const qsf_json_node **out,
+                                    qsf_error *err)
 {
     if (!text) return QSF_OK;
     const qsf_status st = qsf_json_read(p, text, strlen(text), what, json, err);
@@ -226,9 +227,9 @@ static qsf_status chat_request_read(const qsf_model *m, const char *messages, si
             root = qsf_json_member(root, "messages");
         }
     }
-    if ((st = chat_read(p, o.tools, "tools", QSF_JSON_LIST, &r->tools, &tools, err))
-        || (st = chat_read(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents, err))
-        || (st = chat_read(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs, err)))
+    if ((st = chat_request_part(p, o.tools, "tools", QSF_JSON_LIST, &r->tools, &tools, err))
+        || (st = chat_request_part(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents, err))
+        || (st = chat_request_part(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs, err)))
         return st;
     if (tools && tools->type == QSF_JSON_NULL) tools = NULL;
     if (tools && !o.tools) o.tools = "";
