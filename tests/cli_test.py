@@ -575,8 +575,9 @@ class Chat(unittest.TestCase):
 
 
 class Templates(unittest.TestCase):
-    TEMPLATE = ("{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}"
-                "{% if tools %}{{ tools[0].name }}{% endif %}{{ word }}{% if add_generation_prompt %}[a]{% endif %}")
+    TEMPLATE = ("{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}"
+                "{% endfor %}{% if tools %}{{ tools[0].name }}{% endif %}{{ word }}"
+                "{% if add_generation_prompt %}[a]{% endif %}")
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -598,7 +599,8 @@ class Templates(unittest.TestCase):
                            (("--chat-template", own, "--continue-final-message"), "[user]h\u00e9"),
                            (("--chat-template", self.TEMPLATE), "[user]h\u00e9[a]"),
                            (("--chat-template", "plain"), "User: h\u00e9\nAssistant:"),
-                           ((MODEL, "--chat-template", own, "--no-generation-prompt"), "<|begin|>[user]h\u00e9<|end|>")):
+                           ((MODEL, "--chat-template", own, "--no-generation-prompt"),
+                            "<|begin|>[user]h\u00e9<|end|>")):
             r = run("--render", messages, *args)
             self.assertEqual((r.returncode, r.stdout.decode(), r.stderr), (0, text, b""), args)
 
@@ -610,11 +612,12 @@ class Templates(unittest.TestCase):
 
     def test_what_render_cannot_do_is_said(self):
         good, bad = self.file("m.json", [{"role": "user", "content": "a"}]), self.file("bad.json", "[1,]")
-        for args, code, says in (((good, "--chat-template", "a\n{{ 1 +"), 1, "chat template, line 2, column "),
+        for args, code, says in (((good, "--chat-template", "a\n{{ 1 +"), 1, "template, line 2, column "),
                                  ((good, "--chat-template", "{{ raise_exception('not so') }}"), 1, "not so"),
                                  ((good, "--chat-template", "nothing"), 2, "there are chatml, llama2"),
                                  ((bad, "--chat-template", "plain"), 2, "messages: line 1, column 4"),
-                                 ((good, "--chat-template", "plain", "--chat-template-kwargs", "{"), 2, "column 2"),
+                                 ((good, "--chat-template", "plain", "--chat-template-kwargs", "{"), 2,
+                                  "column 2"),
                                  ((good,), 2, "--chat-template"),
                                  ((self.folder.name + "/none", "--chat-template", "plain"), 5, "none")):
             r = run("--render", *args)

@@ -48,8 +48,8 @@ static qsf_status chat_template(const qsf_model *m, const char *name, bool tools
             return QSF_OK;
         }
         if (!m) return qsf_fail(err, QSF_E_ARGUMENT, "without a model, a chat template has to be given");
-        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written plainly (\"User: ...\")",
-                m->source->path);
+        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written plainly "
+                "(\"User: ...\")", m->source->path);
         *jinja = qsf_chat_known("plain", &out->stop);
         return QSF_OK;
     }
@@ -228,9 +228,10 @@ static qsf_status chat_request_read(const qsf_model *m, const char *messages, si
         }
     }
     if ((st = chat_request_part(p, o.tools, "tools", QSF_JSON_LIST, &r->tools, &tools, err))
-        || (st = chat_request_part(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents, err))
-        || (st = chat_request_part(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs, err)))
-        return st;
+        || (st = chat_request_part(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents,
+                                   err))
+        || (st = chat_request_part(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs,
+                                   err))) return st;
     if (tools && tools->type == QSF_JSON_NULL) tools = NULL;
     if (tools && !o.tools) o.tools = "";
     if ((st = chat_choose(m, o.chat_template, &o, &r->choice, err))) return st;

@@ -338,7 +338,8 @@ static qsf_status chat_rendered(chat_run *run)
     if (run->st) return run->st;
     qsf_status st = chat_run_render(run, &messages, generate, run->err), again = st;
     if (!ask->as_given) {
-        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT) && chat_adapt_more(run, &step, &messages))
+        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT)
+               && chat_adapt_more(run, &step, &messages))
             again = chat_run_render(run, &messages, generate, &other);
         if (!again && chat_adapt_lost(run, &messages))
             again = chat_run_render(run, &messages, generate, &other);
@@ -407,8 +408,8 @@ static size_t stop_line(const char *text, size_t n, bool leading, char *out, siz
     return len;
 }
 
-/* What stands behind the last answer of a conversation; where that is nothing, what stands between an
- * answer and the next question. */
+/* What stands behind the last answer of a conversation; where that is nothing, what stands
+ * between an answer and the next question. */
 qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     static const qsf_message talk[] = { { "user", "Hello" }, { "assistant", stop_answer },

@@ -217,7 +217,8 @@ static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *o
     return jinja_charge(r, v->n);
 }
 
-/* One line in lines of at most so many characters, cut between words; what is longer is cut anywhere. */
+/* One line in lines of at most so many characters, cut between words; what is longer is cut
+ * anywhere. */
 static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *line, int64_t width, bool cut,
                              const jinja_value *end)
 {
