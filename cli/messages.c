@@ -88,7 +88,8 @@ static char *whole_characters(const char *text, size_t len)
 char *messages_json(const qsf_message *msgs, size_t n, size_t *len)
 {
     size_t cap = 3;
-    for (size_t i = 0; i < n; i++) cap += 64 + json_quoted(NULL, msgs[i].role) + json_quoted(NULL, msgs[i].content);
+    for (size_t i = 0; i < n; i++)
+        cap += 64 + json_quoted(NULL, msgs[i].role) + json_quoted(NULL, msgs[i].content);
     char *text = malloc(cap), *out = NULL;
     if (!text) return NULL;
     *len = 0;

@@ -211,17 +211,17 @@ typedef struct qsf_message { const char *role, *content; } qsf_message;
  * template, a program in Jinja (info.chat_template); the name of one of the list below where both
  * write the same text.  NULL: the model has none, and gets "plain". */
 QSF_API const char *qsf_chat_template(const qsf_model *m);
-/* The templates that are known by name, ended by NULL: chatml, llama2, llama3, mistral, phi3, gemma,
- * zephyr, command-r, deepseek, plain. */
+/* The templates that are known by name, ended by NULL: chatml, llama2, llama3, mistral, phi3,
+ * gemma, zephyr, command-r, deepseek, plain. */
 QSF_API const char *const *qsf_chat_template_names(void);
 
 /* Writes the token ids of a conversation, with the begin-of-text token where the model asks for it.
  * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
  * nobody's text can end a turn or begin another's.
  *
- * name: a template's name or its text, which has a "{"; NULL or "own": the model's, and a model without
- * one gets "plain", and a line in the log says so.  generate: ends with the beginning of the assistant's answer.  ids, cap and
- * *n_ids are as in qsf_tokens_encode.
+ * name: a template's name or its text, which has an opening brace; NULL or "own": the model's, and
+ * a model without one gets "plain", and a line in the log says so.  generate: ends with the
+ * beginning of the assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
  *
  * QSF_E_NOT_FOUND     there is no such name
  * QSF_E_ARGUMENT      the messages are not such as the template takes: it refuses them, in its own
@@ -246,7 +246,7 @@ typedef struct qsf_chat_options {
     size_t      size;                   /* sizeof(qsf_chat_options) */
     const char *chat_template;          /* NULL: the model's own (with tools: its "tool_use", where it has
                                          * one); the name of one of its own or of the list above; or a
-                                         * template's text, which has a "{" */
+                                         * template's text, which has an opening brace */
     const char *tools, *documents;      /* JSON: lists, as templates know them */
     const char *kwargs;                 /* JSON: an object of further variables ("enable_thinking") */
     const char *bos, *eos;              /* texts of these tokens; NULL: the model's */
@@ -263,17 +263,18 @@ typedef struct qsf_chat_options {
 QSF_API void qsf_chat_defaults_of(qsf_chat_options *o, size_t size);
 static inline void qsf_chat_defaults(qsf_chat_options *o) { qsf_chat_defaults_of(o, sizeof *o); }
 
-/* As qsf_chat_encode, of messages[0..len) in JSON: a list of objects with a "role" and what else the
- * template asks for: "content" (a text, or a list of parts), "tool_calls" (arguments as an object, or
- * as its JSON in a text), "tool_call_id", "name", "reasoning_content".  An object with such a list in
- * "messages", and maybe one in "tools", is taken too.  opts may be NULL.
+/* As qsf_chat_encode, of messages[0..len) in JSON: a list of objects with a "role" and what else
+ * the template asks for: "content" (a text, or a list of parts), "tool_calls" (arguments as an
+ * object, or as its JSON in a text), "tool_call_id", "name", "reasoning_content".  An object with
+ * such a list in "messages", and maybe one in "tools", is taken too.  opts may be NULL.
  *
  * QSF_E_CORRUPT   what is given is not JSON; the message says line and column */
 QSF_API qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages, size_t len,
                                         const qsf_chat_options *opts, int32_t *ids, size_t cap,
                                         size_t *n_ids, qsf_error *err);
-/* The text of the same, as the template writes it, with the begin-of-text token's where it writes that.
- * m may be NULL where opts has the template.  out, cap and *len are as in qsf_chat_render. */
+/* The text of the same, as the template writes it, with the begin-of-text token's where it
+ * writes that. m may be NULL where opts has the template.  out, cap and *len are as in
+ * qsf_chat_render. */
 QSF_API qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t len,
                                         const qsf_chat_options *opts, char *out, size_t cap, size_t *n,
                                         qsf_error *err);

@@ -229,10 +229,11 @@ export interface GenerateOptions {
 
 /** What a conversation is written with. */
 export interface TemplateOptions {
-  /** A template's name ('chatml', 'llama3', ...) or its text in Jinja; default: the model's own, and
-   * 'plain' for models without one. */
+  /** A template's name ('chatml', 'llama3', ...) or its text in Jinja; default: the model's own,
+   * and 'plain' for models without one. */
   template?: string;
-  /** Tools as the template knows them: `{type: 'function', function: {name, description, parameters}}`. */
+  /** Tools as the template knows them: `{type: 'function', function: {name, description,
+   * parameters}}`. */
   tools?: readonly object[];
   documents?: readonly object[];
   /** Further variables of the template: `{enable_thinking: false}`. */

@@ -129,7 +129,8 @@ function checkedContent(content, name, i, may) {
     if (typeof text !== 'string')
       refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string${
         name === 'content' ? ', or a list of parts' : ''}`);
-    if (text.includes('\0')) refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+    if (text.includes('\0'))
+      refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
   }
 }
 

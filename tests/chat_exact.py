@@ -31,24 +31,30 @@ CONVERSATIONS = {
     "one turn": [HI], "system": [system("Be brief."), HI], "answered": [HI, answer("Hello!")],
     "turns": [system("Be brief."), HI, answer("Hello!"), user("And?"), answer("Fine."), user("Bye")],
     "blanks": [system(" \n S \n"), user("  u\n\n"), answer("\n\n a "), user("\tv ")],
-    "empty": [HI, answer(""), user("")], "lines": [user("a\nb 'c' \"d\" \\n {{ e }} é一😀 <|im_end|></s>")],
+    "empty": [HI, answer(""), user("")],
+    "lines": [user("a\nb 'c' \"d\" \\n {{ e }} é一😀 <|im_end|></s>")],
     "thinking": [HI, answer("<think>\nhm\n</think>\n\nHello!"), user("And?")],
-    "reasoning": [HI, answer("Hello!", reasoning_content="hm"), user("And?"), answer("No", reasoning_content="r")],
+    "reasoning": [HI, answer("Hello!", reasoning_content="hm"), user("And?"),
+                  answer("No", reasoning_content="r")],
     "call": [user("Weather?"), answer("", tool_calls=[call(ARGUMENTS)])],
     "call and result": [user("Weather?"), answer("", tool_calls=[call(ARGUMENTS)]), result("Rain."),
                         answer("It rains."), user("Thanks")],
     "text and call": [user("Weather?"), answer("I look.", tool_calls=[call(ARGUMENTS)]), result("Rain.")],
-    "arguments as text": [user("Weather?"), answer("", tool_calls=[call(json.dumps(ARGUMENTS))]), result("Rain.")],
+    "arguments as text": [user("Weather?"), answer("", tool_calls=[call(json.dumps(ARGUMENTS))]),
+                          result("Rain.")],
     "no content": [user("Weather?"), answer(None, tool_calls=[call(ARGUMENTS)]), result("Rain.")],
     "parts": [user([{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}])],
     "parts and a picture": [user([{"type": "image"}, {"type": "text", "text": "What is that?"}])],
     "two users": [HI, user("there")], "system alone": [system("s")], "answer first": [answer("Hi"), HI],
     "developer": [{"role": "developer", "content": "d"}, HI], "nothing": [],
-    "200 turns": [m for i in range(100) for m in (user(f"question {i}"), answer(f"answer {i}"))] + [user("end")],
+    "200 turns": [m for i in range(100) for m in (user(f"question {i}"), answer(f"answer {i}"))]
+                 + [user("end")],
 }
-KWARGS = [{}, {"enable_thinking": False}, {"enable_thinking": True, "reasoning_effort": "low", "thinking": True}]
-LAST = [answer("Hello there "), answer("  a\n\n"), answer("b"), answer(""), HI, answer([{"type": "text", "text": "p "}]),
-        answer("x", reasoning_content="r"), answer(None), answer("é\u3000")]
+KWARGS = [{}, {"enable_thinking": False},
+          {"enable_thinking": True, "reasoning_effort": "low", "thinking": True}]
+LAST = [answer("Hello there "), answer("  a\n\n"), answer("b"), answer(""), HI,
+        answer([{"type": "text", "text": "p "}]), answer("x", reasoning_content="r"), answer(None),
+        answer("é\u3000")]
 MARK = "CONTINUE_FINAL_MESSAGE_TAG "
 BOS, EOS = "<s>", "</s>"
 
@@ -94,7 +100,8 @@ def ours(o, mode, records):
             fields = (source, json.dumps(messages), json.dumps(tools) if tools else "",
                       json.dumps(kwargs) if kwargs else "", BOS, EOS, how, "\n".join(marks))
             f.write(b"".join(x.encode() + b"\0" for x in fields))
-    out = subprocess.run([o.chat_test, mode, f.name], capture_output=True, check=True).stdout.decode().split("\0")
+    r = subprocess.run([o.chat_test, mode, f.name], capture_output=True, check=True)
+    out = r.stdout.decode().split("\0")
     os.unlink(f.name)
     assert len(out) == 2 * len(records) + 1, (len(out), len(records))
     return [(int(st), text) for st, text in zip(out[0::2], out[1::2])]
@@ -112,7 +119,8 @@ class Checks:
         for (what, want), (st, text) in zip(self.wanted, ours(self.o, mode, self.records)):
             self.n += 1
             if isinstance(want, Refused) != (st != 0) or (not st and want != text):
-                self.bad.append(f"{what}\n      ours   {st} {text[-600:]!r}\n      theirs {str(want)[-600:]!r}")
+                self.bad.append(f"{what}\n      ours   {st} {text[-600:]!r}\n"
+                                f"      theirs {str(want)[-600:]!r}")
 
 
 def expected(fn, *args, **more):
@@ -129,7 +137,8 @@ def check_given(o, name, source):
         for i, (tools, generate, kwargs) in enumerate([(None, True, KWARGS[0]), (TOOLS, False, KWARGS[1]),
                                                        (TOOLS, True, KWARGS[2])]):
             want = expected(python, source, messages, tools, kwargs, generate)
-            c.add(f"{name}: {what}, {i}", want, (source, messages, tools, kwargs, "rg" if generate else "r", []))
+            c.add(f"{name}: {what}, {i}", want,
+                  (source, messages, tools, kwargs, "rg" if generate else "r", []))
     for i, last in enumerate(LAST):
         messages = [HI, last]
         c.add(f"{name}: goes on {i}", expected(python_goes_on, source, messages),
@@ -143,17 +152,18 @@ def forms(messages):
     def content(m, fn): return m | {"content": fn(m.get("content"))}
     def text(c): return "\n".join(p["text"] for p in c) if isinstance(c, list) else c
     def parts(c): return [{"type": "text", "text": c}] if isinstance(c, str) else c
+    def changed(k, fn):
+        return k | {"function": k["function"] | {"arguments": fn(k["function"]["arguments"])}}
     def args(m, fn):
-        return m | {"tool_calls": [k | {"function": k["function"] | {"arguments": fn(k["function"]["arguments"])}}
-                                   for k in m["tool_calls"]]} if "tool_calls" in m else m
+        return m | {"tool_calls": [changed(k, fn) for k in m["tool_calls"]]} if "tool_calls" in m else m
     for a in (lambda x: x, lambda x: json.loads(x) if isinstance(x, str) else x,
               lambda x: json.dumps(x, ensure_ascii=False) if isinstance(x, dict) else x):
         for c in (lambda x: x, text, parts, lambda x: x or ""):
             yield [args(content(m, c), a) for m in messages]
 
 
-ADAPTED = ["one turn", "turns", "call and result", "text and call", "arguments as text", "no content", "parts",
-           "reasoning", "200 turns"]
+ADAPTED = ["one turn", "turns", "call and result", "text and call", "arguments as text", "no content",
+           "parts", "reasoning", "200 turns"]
 
 
 def check_adapted(o, name, source):
@@ -190,8 +200,8 @@ def texts_of(m):
 
 def marks_of(source):
     """What of a template may be a control token: names in brackets, and what it has of its own."""
-    found = re.findall(r"<[|｜/]?[\w▁ :|｜-]{1,40}[|｜]?>|\[/?[A-Z_]{2,30}\]|\]?<[\]|][^<>]{1,20}[\[|]>|\[e~\[|\]~b\]|\]~!b\[",
-                       source)
+    found = re.findall(r"<[|｜/]?[\w▁ :|｜-]{1,40}[|｜]?>|\[/?[A-Z_]{2,30}\]|\]?<[\]|][^<>]{1,20}[\[|]>"
+                       r"|\[e~\[|\]~b\]|\]~!b\[", source)
     return sorted({BOS, EOS, "<|im_end|>", "<|im_start|>", "[INST]", *found} - THINK)
 
 
@@ -205,8 +215,8 @@ def poison(value, text, keep=("role", "type", "id", "tool_call_id")):
     if isinstance(value, str): return value + text
     if isinstance(value, list): return [poison(v, text) for v in value]
     if isinstance(value, dict):
-        asked = {"content", "text", "tool_calls", "function", "name", "arguments", "reasoning_content", "description",
-                 "parameters", "properties", "required", *keep}
+        asked = {"content", "text", "tool_calls", "function", "name", "arguments", "reasoning_content",
+                 "description", "parameters", "properties", "required", *keep}
         return {k if k in asked else k + text: v if k in keep else poison(v, text) for k, v in value.items()}
     return value
 
@@ -218,7 +228,8 @@ def check_hostile(o, name, source):
     for what in HOSTILE:
         messages, tools = CONVERSATIONS[what], TOOLS if "call" in what else None
         for add in (" x ", text):
-            records.append((source, poison(messages, add), poison(tools, add) if tools else None, {}, "g", marks))
+            records.append((source, poison(messages, add), poison(tools, add) if tools else None, {}, "g",
+                            marks))
     got = ours(o, "--controls", records)
     for i in range(0, len(got), 2):
         c.n += 1

@@ -100,7 +100,8 @@ TEST(chat_names_write_their_marks)
 
 
 /* What a template makes of messages in JSON. */
-static const char *of_json_with(const char *jinja, const char *messages, const char *kwargs, qsf_chat_ask more)
+static const char *of_json_with(const char *jinja, const char *messages, const char *kwargs,
+                                qsf_chat_ask more)
 {
     static char out[4096];
     qsf_json json, args = { 0 };
@@ -108,8 +109,9 @@ static const char *of_json_with(const char *jinja, const char *messages, const c
     more.jinja = jinja;
     more.bos = "<s>";
     more.eos = "</s>";
-    if (qsf_json_read(more.platform, messages, strlen(messages), "messages", &json, &error)) return error.text;
-    if (kwargs && qsf_json_read(more.platform, kwargs, strlen(kwargs), "kwargs", &args, &error)) return error.text;
+    if (qsf_json_read(more.platform, messages, strlen(messages), "messages", &json, &error)
+        || (kwargs && qsf_json_read(more.platform, kwargs, strlen(kwargs), "kwargs", &args, &error)))
+        return error.text;
     more.json = json.nodes;
     more.kwargs = kwargs ? args.nodes : NULL;
     snprintf(out, sizeof out, "%s", written_by(&more));
@@ -144,12 +146,13 @@ TEST(chat_content_comes_in_the_form_that_the_template_takes)
     CHECK_STR(of_json(both, "[{\"role\": \"user\", \"content\": \"a\"}]"), "a");
     CHECK_STR(of_json(only_parts, "[{\"role\": \"user\", \"content\": \"a\"}]"), "[a]");
     CHECK_STR(as_given(only_parts, "[{\"role\": \"user\", \"content\": \"a\"}]"), "[]");
-    CHECK_STR(of_json(TURN, "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {}}]}]"),
+    CHECK_STR(of_json(TURN, "[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]"),
               "a message has a part of type \"image_url\": the chat template takes text only");
 }
 
-#define CALL(arguments) "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"tool_calls\": [" \
-    "{\"id\": \"1\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}]}]"
+#define CALL(arguments) \
+    "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"1\", " \
+    "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}]}]"
 #define CALLS(body) EACH("{{ m.content }}{% for c in m.tool_calls %}" body "{% endfor %}")
 
 TEST(chat_arguments_come_in_the_form_that_the_template_takes)
@@ -171,8 +174,9 @@ TEST(chat_arguments_come_in_the_form_that_the_template_takes)
 
 TEST(chat_nothing_as_content_is_an_empty_text)
 {
-    static const char none[] = "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": "
-                               "null, \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {}}}]}]";
+    static const char none[] =
+        "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": null, "
+        "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {}}}]}]";
 #define LIST "{% for c in m.tool_calls %}({{ c.function.arguments | tojson }}){% endfor %}"
     CHECK_STR(of_json(EACH("<{{ m.content }}>" LIST), none), "<q><>({})");
     CHECK_STR(as_given(EACH("<{{ m.content }}>" LIST), none), "<q><None>({})");
@@ -190,11 +194,14 @@ TEST(chat_a_system_message_that_is_refused_goes_before_the_question)
                             "{{ raise_exception('in turns') }}{% endif %}<{{ m.role }}>{{ m.content }}"),
         knows[] = EACH("{% if m.role not in ['system', 'user'] %}{{ raise_exception(m.role) }}{% endif %}"
                        "<{{ m.role }}>{{ m.content }}");
-    const qsf_message rows[] = { { "user", "a" }, { "user", "b" }, { "assistant", "c" }, { "assistant", "d" } },
+    const qsf_message rows[] = { { "user", "a" }, { "user", "b" }, { "assistant", "c" },
+                                 { "assistant", "d" } },
         developer[] = { { "developer", "s" }, { "user", "a" } };
     const struct { const char *jinja; const qsf_message *m; size_t n; const char *text; } cases[] = {
-        { refuses, talk, 2, "<user>Be brief.\n\nHi " }, { drops, talk, 3, "<user>Be brief.\n\nHi <assistant>Hello!" },
-        { alternates, talk, 2, "<user>Be brief.\n\nHi " }, { alternates, rows, 4, "<user>a\n\nb<assistant>c\n\nd" },
+        { refuses, talk, 2, "<user>Be brief.\n\nHi " },
+        { drops, talk, 3, "<user>Be brief.\n\nHi <assistant>Hello!" },
+        { alternates, talk, 2, "<user>Be brief.\n\nHi " },
+        { alternates, rows, 4, "<user>a\n\nb<assistant>c\n\nd" },
         { TURN, rows, 2, "<user>a<user>b" }, { TURN, talk, 2, "<system>Be brief.<user>Hi " },
         { knows, developer, 2, "<system>s<user>a" }, { TURN, developer, 2, "<developer>s<user>a" },
         { alternates, rows + 2, 2, "chat template, line 1, column 95: in turns" },
@@ -224,7 +231,8 @@ TEST(chat_keyword_arguments_and_tokens_are_variables)
         kwargs[] = "{\"enable_thinking\": false, \"x\": {\"y\": [1, 2.5]}, \"eos_token\": \"E\"}";
     CHECK_STR(of_json_with(jinja, "[]", kwargs, (qsf_chat_ask){ .generate = true }),
               "<s>False[1, 2.5]ETrueNoneNone");
-    CHECK_STR(of_json_with("{{ strftime_now('%Y') }}", "[]", NULL, (qsf_chat_ask){ .now = 1000000000 }), "2001");
+    CHECK_STR(of_json_with("{{ strftime_now('%Y') }}", "[]", NULL, (qsf_chat_ask){ .now = 1000000000 }),
+              "2001");
     CHECK_STR(of_json("{% if strftime_now is defined %}1{% endif %}", "[]"), "");
 }
 
@@ -247,11 +255,13 @@ TEST(chat_goes_on_within_the_last_message)
 TEST(chat_what_is_no_conversation_is_named)
 {
     CHECK(strstr(of_json(TURN, "{}"), "the messages are no list") != NULL);
-    CHECK(strstr(of_json(TURN, "[{\"role\": \"user\", \"content\": \"a\"}, 5]"), "message 1 is no object") != NULL);
+    CHECK(strstr(of_json(TURN, "[{\"role\": \"user\", \"content\": \"a\"}, 5]"),
+                 "message 1 is no object") != NULL);
     CHECK_STR(of_json(TURN, "[]"), "");
     CHECK_STR(of_json("{% if %}", "[]"), "chat template, line 1, column 7: an expression is missing here");
     CHECK(strstr(of_json("a\n{{ 1 + }}", "[]"), "chat template, line 2, column ") != NULL);
-    CHECK(strstr(of_json("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "[]"),
+    CHECK(strstr(of_json("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+                         "[]"),
                  "chat template, line 1, column ") != NULL);
     CHECK_EQ(error.status, QSF_E_BUDGET);
 }
@@ -442,7 +452,7 @@ TEST(chat_own_templates_run_whatever_they_write)
 
     c = model_with("{{ bos_token }}" CHATML_OF("~"));
     CHECK_STR(qsf_chat_template(&c->m), "own");
-    CHECK_STR(qsf_chat_stop(&c->m, NULL), "<|im_end|>");        /* the token that ends it, not what is behind */
+    CHECK_STR(qsf_chat_stop(&c->m, NULL), "<|im_end|>");        /* not what is behind it */
     CHECK_STR(rendered(c, NULL, talk + 1, 1), "<|im_start|>user\nHi <|im_end|>~<|im_start|>assistant\n");
     CHECK_STR(rendered(c, "own", talk + 1, 1), "<|im_start|>user\nHi <|im_end|>~<|im_start|>assistant\n");
     qsf_tokenizer_free(c->m.tokenizer);
@@ -501,7 +511,8 @@ TEST(chat_json_is_the_same_conversation)
     CHECK_EQ(qsf_chat_encode_json(&c->m, json, strlen(json), NULL, same, 3, &m, &error), QSF_E_ARGUMENT);
     CHECK_EQ(m, n);
     qsf_chat_defaults(&o);
-    o.chat_template = "{{ messages[0].content }}{{ tools }}{{ documents }}{{ x }}{{ strftime_now('%Y-%m-%d') }}";
+    o.chat_template = "{{ messages[0].content }}{{ tools }}{{ documents }}{{ x }}"
+                      "{{ strftime_now('%Y-%m-%d') }}";
     o.kwargs = "{\"x\": true}";
     o.documents = "[{\"a\": null}]";
     o.now = 951782400;
@@ -519,7 +530,7 @@ TEST(chat_json_is_the_same_conversation)
     CHECK_STR(render_with(c, json, &o), "tools: line 1, column 2: a value is expected here");
     CHECK_EQ(error.status, QSF_E_CORRUPT);
     o = (qsf_chat_options){ .size = sizeof o, .chat_template = "nothing" };
-    CHECK(strstr(render_with(c, json, &o), "no chat template \"nothing\"; there are chatml, llama2, ") != NULL);
+    CHECK(strstr(render_with(c, json, &o), "no chat template \"nothing\"; there are chatml, ") != NULL);
     o.chat_template = NULL;
     CHECK_STR(render_with(NULL, json, &o), "without a model, a chat template has to be given");
     CHECK_STR(render_with(c, json, &o), "<|end|><|im_start|>user\nHi <|im_end|>\n");

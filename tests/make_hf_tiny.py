@@ -178,7 +178,8 @@ class Case:
             f"special {k} {x}" for k, x in v["special"].items()]
         out += (["eog " + " ".join(map(str, v["eog"])), "template " + ((v["template"].encode().hex() or "-")
                  if v["template"] is not None else "none")]
-                + [f"more {i} {name} {text.encode().hex()}" for i, (name, text) in enumerate(v.get("more", []))])
+                + [f"more {i} {name} {text.encode().hex()}"
+                   for i, (name, text) in enumerate(v.get("more", []))])
         out += [f"token {i} {k} {t.hex()}" for i, (k, t) in enumerate(v["tokens"])]
         out += [f"score {i} {s!r}" for i, s in enumerate(v.get("scores", []))]
         out += [f"merge {i} {a} {b}" for i, (a, b) in enumerate(v["merges"])]

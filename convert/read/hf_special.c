@@ -167,8 +167,8 @@ static qsf_status template_add(vocab_build *b, const char *name, const char *tex
     return qsf_vocab_template(b->out, b->arena, name, strlen(name), text, strlen(text), err);
 }
 
-/* A text, or a list of {"name": ..., "template": ...}; one of these that is called default, else the
- * first, is the template without a name. */
+/* A text, or a list of {"name": ..., "template": ...}; one of these that is called default, else
+ * the first, is the template without a name. */
 static qsf_status template_config(vocab_build *b, yyjson_val *config, const char *what, qsf_error *err)
 {
     yyjson_val *e, *v = qsf_json_get(config, "chat_template"), *best = yyjson_arr_get_first(v);

@@ -49,8 +49,8 @@ static qsf_status chat_template(const qsf_model *m, const char *name, bool tools
             return QSF_OK;
         }
         if (!m) return qsf_fail(err, QSF_E_ARGUMENT, "without a model, a chat template has to be given");
-        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written plainly (\"User: ...\")",
-                m->source->path);
+        qsf_log(m, QSF_LOG_WARN, "%s has no chat template: the conversation is written plainly "
+                "(\"User: ...\")", m->source->path);
         *jinja = qsf_chat_known("plain", &out->stop);
         return QSF_OK;
     }
@@ -195,8 +195,9 @@ static void chat_request_drop(chat_request *r)
     qsf_json_drop(&r->kwargs);
 }
 
-static qsf_status chat_read(const qsf_platform *p, const char *text, const char *what, qsf_json_type type,
-                            qsf_json *json, const qsf_json_node **out, qsf_error *err)
+static qsf_status chat_request_part(const qsf_platform *p, const char *text, const char *what,
+                                    qsf_json_type type, qsf_json *json, const qsf_json_node **out,
+                                    qsf_error *err)
 {
     if (!text) return QSF_OK;
     const qsf_status st = qsf_json_read(p, text, strlen(text), what, json, err);
@@ -227,10 +228,11 @@ static qsf_status chat_request_read(const qsf_model *m, const char *messages, si
             root = qsf_json_member(root, "messages");
         }
     }
-    if ((st = chat_read(p, o.tools, "tools", QSF_JSON_LIST, &r->tools, &tools, err))
-        || (st = chat_read(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents, err))
-        || (st = chat_read(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs, err)))
-        return st;
+    if ((st = chat_request_part(p, o.tools, "tools", QSF_JSON_LIST, &r->tools, &tools, err))
+        || (st = chat_request_part(p, o.documents, "documents", QSF_JSON_LIST, &r->documents, &documents,
+                                   err))
+        || (st = chat_request_part(p, o.kwargs, "keyword arguments", QSF_JSON_OBJECT, &r->kwargs, &kwargs,
+                                   err))) return st;
     if (tools && tools->type == QSF_JSON_NULL) tools = NULL;
     if (tools && !o.tools) o.tools = "";
     if ((st = chat_choose(m, o.chat_template, &o, &r->choice, err))) return st;

@@ -38,6 +38,7 @@ qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t 
 {
     for (;;) {
         qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
+        if (st && st != QSF_E_MEMORY) chat_engine_drop(e);
         if (!st)
             st = qsf_jinja_render(e->t, vars, n, now, CHAT_STEPS, e->out, (size_t)e->cap, &e->len, e->own,
                                   err);
@@ -115,7 +116,7 @@ qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char 
 
 /* Names of roles that templates know count as theirs: "<|user|>" may be put together from one.
  * Any other is somebody's text. */
-static qsf_jinja_value chat_role(qsf_jinja_value role)
+static qsf_jinja_value chat_own_role(qsf_jinja_value role)
 {
     static const char *const known[] = { "system", "user", "assistant", "tool", "developer", "function",
                                          "ipython", "model" };
@@ -131,7 +132,7 @@ static qsf_jinja_value chat_plain_messages(chat_run *run)
     for (size_t i = 0; i < ask->n && list; i++) {
         if (!(pairs = chat_values(run, 4))) break;
         pairs[0] = qsf_jinja_text("role");
-        pairs[1] = chat_role(qsf_jinja_text(ask->messages[i].role));
+        pairs[1] = chat_own_role(qsf_jinja_text(ask->messages[i].role));
         pairs[2] = qsf_jinja_text("content");
         pairs[3] = qsf_jinja_text(ask->messages[i].content);
         list[i] = qsf_jinja_dict(pairs, 2);
@@ -156,7 +157,7 @@ static qsf_jinja_value chat_messages(chat_run *run)
         if (m->type != QSF_JINJA_DICT)
             run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is no object with a role and a content",
                                (unsigned)i);
-        else list[i] = role ? chat_with(run, m, "role", chat_role(*role)) : *m;
+        else list[i] = role ? chat_with(run, m, "role", chat_own_role(*role)) : *m;
     }
     return qsf_jinja_list(list, all.n);
 }
@@ -337,7 +338,8 @@ static qsf_status chat_rendered(chat_run *run)
     if (run->st) return run->st;
     qsf_status st = chat_run_render(run, &messages, generate, run->err), again = st;
     if (!ask->as_given) {
-        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT) && chat_adapt_more(run, &step, &messages))
+        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT)
+               && chat_adapt_more(run, &step, &messages))
             again = chat_run_render(run, &messages, generate, &other);
         if (!again && chat_adapt_lost(run, &messages))
             again = chat_run_render(run, &messages, generate, &other);
@@ -406,8 +408,8 @@ static size_t stop_line(const char *text, size_t n, bool leading, char *out, siz
     return len;
 }
 
-/* What stands behind the last answer of a conversation; where that is nothing, what stands between an
- * answer and the next question. */
+/* What stands behind the last answer of a conversation; where that is nothing, what stands
+ * between an answer and the next question. */
 qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err)
 {
     static const qsf_message talk[] = { { "user", "Hello" }, { "assistant", stop_answer },

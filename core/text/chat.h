@@ -1,4 +1,5 @@
-/* Chat templates: the text that a Jinja template makes of a conversation, and whose bytes are whose.
+/* Chat templates: the text that a Jinja template makes of a conversation, and whose bytes are
+ * whose.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_H
 #define QSF_CHAT_H
@@ -52,8 +53,9 @@ typedef struct qsf_chat_text {
 qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err);
 void       qsf_chat_text_drop(qsf_chat_text *t);     /* takes an empty one */
 
-/* What the template writes behind an answer, as far as it ends a turn: of ask only the template, the
- * tokens and now count.  Its length to *len, 0 where nothing can be told; out[cap] is terminated. */
+/* What the template writes behind an answer, as far as it ends a turn: of ask only the template,
+ * the tokens and now count.  Its length to *len, 0 where nothing can be told; out[cap] is
+ * terminated. */
 qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err);
 
 #endif

@@ -5,11 +5,11 @@
  *   content in parts       is joined to one text where the template writes no parts; the other way
  *                          round where it drops texts
  *   no content             is an empty text where the template would write "None" or fail
- *   arguments of a call    are an object where the template writes JSON itself, else their JSON text
+ *   arguments of a call    are an object where the template writes JSON itself, else JSON text
  *   reasoning              has all names under which templates ask for it
  *   a system message       goes before the first question where the template refuses or drops it
- *   a refusal              is answered by "system" for "developer", and by messages of one role in a
- *                          row as one
+ *   a refusal              is answered by "system" for "developer", and by one message in place
+ *                          of several of one role in a row
  *
  * A template that takes the messages as they are gets them as they are. */
 #include "text/chat_own.h"
@@ -89,7 +89,8 @@ static bool adapt_takes_system(chat_run *run)
     return (adapt_takes(run, m, 2) && adapt_wrote(run, probe_text)) || !adapt_takes(run, m + 1, 1);
 }
 
-/* A call whose arguments are an object with one text, or that object's JSON, beside this content. */
+/* A call whose arguments are an object with one text, or that object's JSON, beside this
+ * content. */
 static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content)
 {
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
@@ -209,7 +210,8 @@ static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_te
     qsf_jinja_value list = adapt_list_of(run, calls->as.items, calls->n);
     qsf_jinja_value *call = run->st ? NULL : (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; call && i < list.n; i++, call++) {
-        const qsf_jinja_value *f = qsf_jinja_member(call, "function"), *a = qsf_jinja_member(f ? f : call, "arguments");
+        const qsf_jinja_value *f = qsf_jinja_member(call, "function");
+        const qsf_jinja_value *a = qsf_jinja_member(f ? f : call, "arguments");
         if (!a || a->type != (to_text ? QSF_JINJA_DICT : QSF_JINJA_TEXT)) continue;
         const qsf_jinja_value changed = to_text ? adapt_as_json_text(run, a) : adapt_as_object(run, a);
         const qsf_jinja_value in = chat_with(run, f ? f : call, "arguments", changed);
@@ -221,7 +223,9 @@ static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_te
 /* ---- which changes ---- */
 
 /* What the messages hold that a template may not take. */
-typedef struct adapt_features { bool parts, no_content, system, developer, text_arguments, object_arguments; } adapt_features;
+typedef struct adapt_features {
+    bool parts, no_content, system, developer, text_arguments, object_arguments;
+} adapt_features;
 
 static adapt_features adapt_features_of(const qsf_jinja_value *messages)
 {
@@ -246,7 +250,8 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
 /* The first message before the text of the next one, if that is text. */
 static bool adapt_merge(chat_run *run, qsf_jinja_value *list, size_t at)
 {
-    const qsf_jinja_value *a = qsf_jinja_member(&list[at], "content"), *b = qsf_jinja_member(&list[at + 1], "content");
+    const qsf_jinja_value *a = qsf_jinja_member(&list[at], "content");
+    const qsf_jinja_value *b = qsf_jinja_member(&list[at + 1], "content");
     if (!a || !b || a->type != QSF_JINJA_TEXT || b->type != QSF_JINJA_TEXT) return false;
     adapt_put_content(run, &list[at + 1], chat_joined(run, a, "\n\n", b));
     return true;
@@ -273,7 +278,8 @@ static bool adapt_merge_rows(chat_run *run, qsf_jinja_value *messages)
             ? qsf_jinja_member(&m[i + 1], "role") : NULL;
         const bool same = role && next && role->type == QSF_JINJA_TEXT && next->type == QSF_JINJA_TEXT
             && role->n == next->n && !memcmp(role->as.text, next->as.text, role->n);
-        if (same && !chat_is(role, "tool") && !qsf_jinja_member(&m[i], "tool_calls") && adapt_merge(run, m, i)) continue;
+        const bool text = same && !chat_is(role, "tool") && !qsf_jinja_member(&m[i], "tool_calls");
+        if (text && adapt_merge(run, m, i)) continue;
         m[n++] = m[i];
     }
     if (run->st || n == list.n) return false;
@@ -307,7 +313,8 @@ static qsf_jinja_value adapt_last_question(const qsf_jinja_value *messages)
 {
     for (uint32_t i = messages->n; i-- > 0;) {
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content");
-        if (!chat_is(qsf_jinja_member(m, "role"), "user") || !content || content->type != QSF_JINJA_TEXT) continue;
+        const bool asks = chat_is(qsf_jinja_member(m, "role"), "user");
+        if (!asks || !content || content->type != QSF_JINJA_TEXT) continue;
         uint32_t at = 0, n = 0;
         while (at < content->n && (uint8_t)content->as.text[at] <= ' ') at++;
         while (at + n < content->n && n < 32 && (uint8_t)content->as.text[at + n] > ' ') n++;

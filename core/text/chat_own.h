@@ -6,7 +6,8 @@
 #include "text/chat.h"
 #include "text/jinja_json.h"
 
-/* A template that is read, with memory that grows as it needs more, and the last text that it wrote. */
+/* A template that is read, with memory that grows as it needs more, and the last text that it
+ * wrote. */
 typedef struct chat_engine {
     const qsf_platform *platform;
     const char *jinja;
@@ -56,12 +57,13 @@ bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
 
 /* ---- adapting (chat_adapt.c) ---- */
 
-/* Brings messages to the forms that the template takes, as far as small conversations show which. */
+/* Brings messages to the forms that the template takes, as far as small conversations show
+ * which. */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
 /* The next thing to try where the template has refused *messages; false: there is nothing more. */
 bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages);
-/* Where a text that was written lacks the last question, the template may want that in parts.  True:
- * the messages have to be rendered again. */
+/* Where a text that was written lacks the last question, the template may want that in parts.
+ * True: the messages have to be rendered again. */
 bool chat_adapt_lost(chat_run *run, qsf_jinja_value *messages);
 
 #endif

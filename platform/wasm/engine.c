@@ -206,8 +206,8 @@ static qsf_chat_options chat_options(const char *given, double now)
     o.now = (int64_t)now;
     return o;
 }
-/* messages in JSON.  The text to out, without the begin-of-text token that the tokenizer puts there,
- * or (ids not NULL) the tokens to ids. */
+/* messages in JSON.  The text to out, without the begin-of-text token that the tokenizer puts
+ * there, or (ids not NULL) the tokens to ids. */
 WASM_EXPORT("chat")
 int wasm_chat(const char *messages, size_t len, const char *given, double now, char *out, int32_t *ids,
               size_t cap)

@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as a template and as messages in JSON.  Spans tile the text, and none of the
- * template's own holds what somebody wrote; nothing is left behind.
+/* Fuzz target: any bytes as a template and as messages in JSON.  Spans tile the text, and none of
+ * the template's own holds what somebody wrote; nothing is left behind.
  * SPDX-License-Identifier: MIT
  *
  * The template ends at the first zero byte, the messages follow; an empty template is one of those
@@ -13,9 +13,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* M marks what somebody wrote: a character that nothing else writes. */
 #define M "\xee\x80\x81"
 static const char fuzz_talk[] =
-    "[{\"role\": \"system\", \"content\": \"Be brief." M "\"}, {\"role\": \"user\", \"content\": \"" M "1 \"},"
-    " {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"" M "\", \"tool_calls\": [{\"id\":"
-    " \"" M "\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"" M "\\\": 1}\"}}]},"
+    "[{\"role\": \"system\", \"content\": \"Be brief." M "\"},"
+    " {\"role\": \"user\", \"content\": \"" M "1 \"},"
+    " {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"" M "\","
+    "  \"tool_calls\": [{\"id\": \"" M "\","
+    "  \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"" M "\\\": 1}\"}}]},"
     " {\"role\": \"tool\", \"content\": [{\"type\": \"text\", \"text\": \"" M "\"}]},"
     " {\"role\": \"" M "\", \"content\": \"<think>\\n" M "\\n</think>\\n" M "8\"}]";
 

@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as JSON.  What is read has nodes that lie in each other as their counts say,
- * and texts that are UTF-8; what is cut short is refused or is another value.
+/* Fuzz target: any bytes as JSON.  What is read has nodes that lie in each other as their counts
+ * say, and texts that are UTF-8; what is cut short is refused or is another value.
  * SPDX-License-Identifier: MIT */
 #include "text/json.h"
 #include "text/unicode.h"
