@@ -1,5 +1,5 @@
-/* What load() may be asked of a context, and generate() of a sampler and a turn, by the names that they
- * and the engine use.
+/* What load() may be asked of a context, and generate() of a sampler and a turn, by the names
+ * that they and the engine use.
  * tools/make_options.py makes it from core/engine/options.c: change that file, not this one.
  * SPDX-License-Identifier: MIT */
 export const CONTEXT = {

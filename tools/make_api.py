@@ -7,7 +7,8 @@ SPDX-License-Identifier: MIT
 
 How the header is read.  "/* ---- name ---- */" begins a section.  A comment describes the declarations
 below it, up to the next comment or empty line.  In a comment an empty line ends a paragraph, and a line
-"QSF_NAME   text" (two spaces or more) is an item of a list.  The lists of options come from tools/make_options.py.
+"QSF_NAME   text" (two spaces or more) is an item of a list.  The lists of options come from
+tools/make_options.py.
 """
 import pathlib
 import re

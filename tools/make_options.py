@@ -152,8 +152,8 @@ def script_table(name, rows):
 
 def script(found):
     of_samplers, of_turns = generated()
-    return ("/* What load() may be asked of a context, and generate() of a sampler and a turn, by the names that they\n"
-            " * and the engine use.\n"
+    return ("/* What load() may be asked of a context, and generate() of a sampler and a turn, by the names\n"
+            " * that they and the engine use.\n"
             " * tools/make_options.py makes it from core/engine/options.c: change that file, not this one.\n"
             " * SPDX-License-Identifier: MIT */\n" + script_table("CONTEXT", loads(found)) +
             script_table("SAMPLER", of_samplers) + script_table("TURN", of_turns))

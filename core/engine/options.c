@@ -137,7 +137,8 @@ enum { SAMPLER_CHECKED = 8 };
 
 #define OPTION_STRUCT qsf_turn_options
 static const option_row turn_rows[] = {
-    COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens", "most tokens to generate, -1 for no limit"),
+    COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens",
+        "most tokens to generate, -1 for no limit"),
     COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
         "tokens that end the answer are forbidden before this many tokens"),
     FLAG("ignore-end", ignore_end, 0, "go on after tokens that end an answer or a text"),

@@ -53,7 +53,7 @@ static qsf_status sampler_list_add(qsf_sampler *s, sampler_list *l, const char *
                                    qsf_error *err)
 {
     if (!s->tokenizer)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary, so that texts cannot be looked for");
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary: texts cannot be looked for");
     if (len == 0 || len > SAMPLER_TEXT_MOST)
         return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; it can have 1 to %d",
                         (unsigned long long)len, SAMPLER_TEXT_MOST);
@@ -84,7 +84,7 @@ static size_t banned_words(const qsf_sampler *s) { return (size_t)qsf_ceil_div(s
 qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len, qsf_error *err)
 {
     if (!s->banned_whole)
-        s->banned_whole = qsf_alloc_array(s->platform, banned_words(s), sizeof *s->banned_whole, "texts", err);
+        s->banned_whole = qsf_alloc_array(s->platform, banned_words(s), sizeof(uint32_t), "texts", err);
     if (!s->banned_whole) return QSF_E_MEMORY;
     const qsf_status st = sampler_list_add(s, &s->banned, text, len, err);
     if (st) return st;

@@ -177,7 +177,7 @@ static qsf_status turn_texts_of(qsf_turn *t)
                                         "stop text", &t->error);
     if (st || (st = qsf_turn_grammar_begin(t))) return st;
     if (t->o.logprobs < 0 || t->logprobs) return QSF_OK;
-    t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "log probabilities",
+    t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "probabilities",
                                   &t->error);
     return t->logprobs ? QSF_OK : QSF_E_MEMORY;
 }
@@ -399,7 +399,8 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
  * are. */
 static bool turn_may_force(const qsf_turn *t)
 {
-    return t->stage == TURN_READY || (t->stage == TURN_ROWS && t->state.n_tokens > 0 && !t->n_rows && !t->stepping);
+    const bool wants_rows = t->stage == TURN_ROWS && t->state.n_tokens > 0;
+    return t->stage == TURN_READY || (wants_rows && !t->n_rows && !t->stepping);
 }
 
 qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)

@@ -91,7 +91,8 @@ qsf_status qsf_model_token_tree(qsf_model *m, const qsf_token_tree **out, qsf_er
     if (!m->tokenizer)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary: a grammar needs one");
     if (!tree) {
-        const qsf_status st = qsf_token_tree_new(m->platform, m->tokenizer, m->source->hp.n_vocab, &tree, err);
+        const uint32_t n = m->source->hp.n_vocab;
+        const qsf_status st = qsf_token_tree_new(m->platform, m->tokenizer, n, &tree, err);
         if (st) return st;
         if (!atomic_compare_exchange_strong(&m->token_tree, &before, tree)) {
             qsf_token_tree_free(tree);          /* another thread was sooner */

@@ -268,7 +268,8 @@ uint32_t gram_union(qsf_grammar *g, uint32_t from)
 static bool gram_is_star(const qsf_grammar *g, uint32_t id)
 {
     const gram_node *n = gram_at(g, id);
-    return n->kind == GK_REP && n->b == 0 && n->c == QSF_G_NO_MOST && n->level == 0;
+    return n->kind == GK_REP && n->b == 0 && n->c == QSF_G_NO_MOST && n->level == 0
+        && !(n->flags & GF_RULES);
 }
 
 /* Whether all texts of x are texts of y. */
