@@ -36,7 +36,7 @@ int grammar_open(run_session *s)
         if (!text) return EXIT_IO;
         const qsf_status st = qsf_grammar_new(s->model, of[i].kind, text, len, &o, &s->grammar, &s->error);
         free(owned);
-        if (st) return report(&s->error);
+        if (st) return report(&s->error), st == QSF_E_MEMORY ? EXIT_NO_MEMORY : EXIT_USAGE;
     }
     return EXIT_OK;
 }

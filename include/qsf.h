@@ -957,7 +957,7 @@ QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error
  * QSF_E_MEMORY   the answer is lost */
 QSF_API qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err);
 
-/* What arrived. */
+/* What an event of an answer is. */
 typedef enum qsf_answer_event_type {
     QSF_ANSWER_TEXT         = 1,    /* for the user */
     QSF_ANSWER_REASONING    = 2,
@@ -968,6 +968,7 @@ typedef enum qsf_answer_event_type {
                                      * QSF_ANSWER_TEXT */
 } qsf_answer_event_type;
 
+/* One thing that arrived, by qsf_answer_next. */
 typedef struct qsf_answer_event {
     size_t                size;     /* set by the caller: sizeof(qsf_answer_event) */
     qsf_answer_event_type type;

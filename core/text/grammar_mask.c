@@ -11,8 +11,8 @@
 #include "text/grammar_own.h"
 
 enum {
-    HEAD_BYTES = 24,        /* a part that takes fewer is walked */
-    MASK_NODES = 1500       /* nodes walked before a whole mask is worth being kept */
+    HEAD_BYTES = 16,        /* a part that takes fewer is walked */
+    MASK_NODES = 150        /* nodes walked before a whole mask is worth being kept */
 };
 
 typedef struct walk_frame { uint32_t end, at, other, count; } walk_frame;
@@ -57,11 +57,9 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
 static void gram_head_drop(qsf_grammar *g, gram_head *h)
 {
     gram_release(g, &h->bits, sizeof(uint32_t));
-    gram_release(g, &h->counts, 1);
     gram_release(g, &h->left, sizeof(uint64_t));
     gram_release(g, &h->ends, sizeof(uint64_t));
-    gram_release(g, &h->longer, sizeof(uint64_t));
-    for (int i = 0; i < GRAM_FEW; i++) gram_release(g, &h->fewer[i], sizeof(uint32_t));
+    gram_release(g, &h->inside, sizeof(uint64_t));
     *h = (gram_head){ 0 };
 }
 
@@ -126,15 +124,10 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
     const uint32_t key = h->key;
     walk_frame *top = m->stack;
     if (!gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
-    if (counted && !gram_push(g, &h->counts, 1, t->n_vocab)) return;
-    /* what is plain is known */
-    const uint32_t plain = gram_takes_plain(g, key) ? TOKEN_PLAIN : 0;
-    if (plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
-    if (plain && counted) {
-        memcpy(h->counts.p, t->chars, t->n_vocab);
-        for (uint32_t id = 0; id < t->n_vocab; id++)
-            if (t->chars[id] > GRAM_FEW) mask_note(g, &h->longer, id, t->chars[id]);
-    }
+    h->plain = gram_takes_plain(g, key);        /* then these tokens are known */
+    h->most = h->plain ? t->most_chars : 0;
+    if (h->plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
+    const uint32_t known = h->plain ? TOKEN_PLAIN : 0;
     const uint32_t *row = gram_row(g, key);
     *top = (walk_frame){ .end = t->n_nodes, .at = key };
     for (uint32_t at = 0; row && !g->status; m->walked++) {
@@ -148,7 +141,7 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
         }
         const token_node n = t->nodes[at];
         const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
-        if (next == GRAM_NONE || n.token & plain) {
+        if (next == GRAM_NONE || n.token & known) {
             at += skip;
             continue;
         }
@@ -158,8 +151,8 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
             mask_note(g, &h->ends, token - 1, count);
         } else if (token) {
             gram_put(h->bits.p, token - 1);
-            if (counted) ((uint8_t *)h->counts.p)[token - 1] = (uint8_t)QSF_MIN(begun, 255u);
-            if (counted && begun > GRAM_FEW) mask_note(g, &h->longer, token - 1, begun);
+            if (counted && !(h->plain && t->chars[token - 1])) mask_note(g, &h->inside, token - 1, begun);
+            h->most = QSF_MAX(h->most, begun);
         }
         if (leaves && skip > 1 && gram_is(g, next, GF_NULLABLE)) mask_note(g, &h->left, at, count);
         if (skip > 1) {
@@ -233,6 +226,7 @@ static bool gram_prefix_free(qsf_grammar *g, uint32_t id)
 static void gram_take_rep(qsf_matcher *m, uint32_t rep, uint32_t follow)
 {
     qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
     const gram_node n = *gram_at(g, rep);
     uint32_t first[8], second[8], both = 0;
     gram_first(g, n.a, first);
@@ -242,29 +236,26 @@ static void gram_take_rep(qsf_matcher *m, uint32_t rep, uint32_t follow)
     const uint32_t all = counted ? gram_rep(g, n.a, 0, QSF_G_NO_MOST) : rep;
     gram_head *h = gram_head_of(m, gram_seq(g, all, follow), leaves, counted);
     if (!h) return;
-    const uint32_t words = h->bits.n;
+    const uint32_t words = h->bits.n, most = n.c;
+    const bool all_fit = !counted || most >= h->most;
     uint32_t *bits = GRAM_U32(g->scratch);
-    const uint32_t *from = h->bits.p;
-    if (counted && n.c <= GRAM_FEW) {
-        gram_mem *few = &h->fewer[n.c - 1];
-        if (!few->p && gram_push(g, few, sizeof(uint32_t), words)) {
-            const uint8_t *counts = h->counts.p;
-            for (uint32_t i = 0; i < h->counts.n; i++)
-                GRAM_U32(*few)[i / 32] |= (uint32_t)(counts[i] - 1u < n.c) << i % 32;
-        }
-        if (!few->p) return;
-        from = few->p;
+    if (all_fit || (h->plain && most > TOKEN_FEW)) memcpy(bits, h->bits.p, words * sizeof *bits);
+    else if (h->plain) memcpy(bits, t->plain + most * (size_t)words, words * sizeof *bits);
+    else memset(bits, 0, words * sizeof *bits);
+    for (uint32_t i = 0; !all_fit && i < h->inside.n; i++) {
+        const uint32_t token = (uint32_t)(GRAM_U64(h->inside)[i] >> 32);
+        if ((uint32_t)GRAM_U64(h->inside)[i] <= most) gram_put(bits, token);
+        else mask_clear(bits, token);
     }
-    memcpy(bits, from, words * sizeof *bits);
-    for (uint32_t i = 0; i < h->longer.n && n.c > GRAM_FEW && n.c != QSF_G_NO_MOST; i++)
-        if ((uint32_t)GRAM_U64(h->longer)[i] > n.c) mask_clear(bits, (uint32_t)(GRAM_U64(h->longer)[i] >> 32));
+    for (uint32_t i = 0; !all_fit && h->plain && most > TOKEN_FEW && i < t->n_longer; i++)
+        if (t->chars[t->longer[i]] > most) mask_clear(bits, t->longer[i]);
     for (uint32_t i = 0; i < h->ends.n; i++) {
         const uint32_t count = (uint32_t)GRAM_U64(h->ends)[i];
-        if (count >= n.b && count <= n.c) gram_put(bits, (uint32_t)(GRAM_U64(h->ends)[i] >> 32));
+        if (count >= n.b && count <= most) gram_put(bits, (uint32_t)(GRAM_U64(h->ends)[i] >> 32));
     }
     for (uint32_t i = 0; i < h->left.n; i++) {
         const uint32_t count = (uint32_t)GRAM_U64(h->left)[i];
-        if (!counted || (count >= n.b && count <= n.c))
+        if (!counted || (count >= n.b && count <= most))
             mask_note(g, &g->left, (uint32_t)(GRAM_U64(h->left)[i] >> 32), 0);
     }
 }
@@ -289,10 +280,17 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
     }
     id = gram_and(g, from);                     /* now that parts can be compared */
     if (!id) return false;
-    const bool one = gram_at(g, id)->kind != GK_AND;
-    for (uint32_t i = 0; (part = one ? id : gram_part(g, gram_at(g, id), i)) != 0 && !like && i <= 64 * !one; i++)
-        if (gram_is_head(g, part)) like = part;
-    if (!like) return false;
+    /* the part that begins with the fewest bytes: not many more than all parts together */
+    uint32_t bits256[8], n_like = 257;
+    const uint32_t n_first = gram_first(g, id, bits256);
+    if (gram_is_head(g, id)) like = id;
+    for (uint32_t i = 0; gram_at(g, id)->kind == GK_AND && (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
+        const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits256) : 257;
+        if (n >= n_like || n > 256) continue;
+        like = part;
+        n_like = n;
+    }
+    if (!like || (like != id && 4 * n_first < 3 * n_like)) return false;
     gram_take_rep(m, like, follow);
     /* two walks at once, of what is wanted and of the likeness, where they are not at the same node */
     const uint32_t mine = gram_seq(g, id, follow), other = gram_seq(g, like, follow);
@@ -407,6 +405,6 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
         for (uint32_t i = 0; i < t->n_ends; i++) gram_put(mask, (uint32_t)t->ends[i]);
         return QSF_OK;
     }
-    for (uint32_t i = 0; i < words; i++) any |= mask[i];
+    for (uint32_t i = 0; i < words && !any; i++) any = mask[i];
     return any ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "no token of the vocabulary fits the grammar here");
 }

@@ -265,18 +265,14 @@ uint32_t gram_union(qsf_grammar *g, uint32_t from)
     return gram_list(g, GK_CHOICE, from);
 }
 
-static bool gram_is_star(const qsf_grammar *g, uint32_t id)
-{
-    const gram_node *n = gram_at(g, id);
-    return n->kind == GK_REP && n->b == 0 && n->c == QSF_G_NO_MOST && n->level == 0
-        && !(n->flags & GF_RULES);
-}
-
-/* Whether all texts of x are texts of y. */
+/* Whether x is x{a,b} of something small, and y{0,} takes all that x{0,} takes. */
 static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
 {
+    const gram_node *a = gram_at(g, x), *b = gram_at(g, y);
+    if (a->kind != GK_REP || b->kind != GK_REP || b->b || b->c != QSF_G_NO_MOST || a->level || b->level
+        || (a->flags | b->flags) & GF_RULES) return false;
     const uint32_t from = g->alts.n, not_y = gram_one(g, GK_NEG, y);
-    gram_alt(g, x);
+    gram_alt(g, gram_rep(g, gram_at(g, x)->a, 0, QSF_G_NO_MOST));
     gram_alt(g, not_y);
     const uint32_t both = gram_list(g, GK_AND, from);
     return both && !gram_live(g, both);
@@ -306,9 +302,9 @@ uint32_t gram_and(qsf_grammar *g, uint32_t from)
     for (uint32_t i = 0; i < kept && g->n_classes; i++) {
         const uint32_t y = (uint32_t)GRAM_U64(g->alts)[from + i];
         bool wide = false;
-        for (uint32_t k = 0; k < kept && !wide && gram_is_star(g, y); k++) {
+        for (uint32_t k = 0; k < kept && !wide; k++) {
             const uint32_t x = (uint32_t)GRAM_U64(g->alts)[from + k];
-            wide = x != y && gram_is_star(g, x) && gram_within(g, x, y);
+            wide = x != y && gram_within(g, x, y);
         }
         if (!wide) continue;
         GRAM_U64(g->alts)[from + i--] = GRAM_U64(g->alts)[from + --kept];

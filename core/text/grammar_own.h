@@ -45,7 +45,7 @@ enum {
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
 /* Tables beyond what was built are thrown away where they have become larger. */
 #define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
-enum { GRAM_HEADS = 16, GRAM_MASKS = 24, GRAM_FEW = 16 };     /* what is kept of masks: grammar_mask.c */
+enum { GRAM_HEADS = 16, GRAM_MASKS = 24 };      /* what is kept of masks: grammar_mask.c */
 
 typedef struct gram_node {
     uint8_t  kind, flags, level;
@@ -65,10 +65,10 @@ typedef struct gram_head {
     gram_mem bits;          /* uint32_t: tokens that stay inside */
     gram_mem left;          /* uint64_t: nodes of the tree that lie behind it, with branches; characters */
     /* where characters are counted */
-    gram_mem counts;        /* uint8_t of each token: characters, also begun ones */
+    bool     plain;         /* plain tokens stay inside: they are in no list */
+    uint32_t most;          /* characters of a token in the list or, if plain, of a plain one */
+    gram_mem inside;        /* uint64_t: tokens that stay inside; characters, also begun ones */
     gram_mem ends;          /* uint64_t: tokens that end just behind it; characters */
-    gram_mem longer;        /* uint64_t: tokens of more than GRAM_FEW characters; how many */
-    gram_mem fewer[GRAM_FEW];       /* uint32_t: tokens of at most 1, 2 ... characters; made when asked for */
 } gram_head;
 typedef struct gram_kept { uint32_t key, used; gram_mem bits; } gram_kept;
 
@@ -194,7 +194,10 @@ struct qsf_token_tree {
     int32_t    *ends;               /* [n_ends] tokens that end an answer */
     /* Plain tokens: characters that JSON writes as they are, of which the last may be cut. */
     uint8_t    *chars;              /* [n_vocab] how many; 0: not plain */
-    uint32_t   *plain;              /* [ceil(n_vocab / 32)] */
+    uint32_t   *plain;              /* [TOKEN_FEW + 1][ceil(n_vocab / 32)] all; those of at most 1, 2 ... */
+    uint32_t   *longer;             /* [n_longer] of more than TOKEN_FEW characters */
+    uint32_t    n_longer, most_chars;
 };
+enum { TOKEN_FEW = 16 };
 
 #endif

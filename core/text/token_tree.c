@@ -146,7 +146,8 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     s.other = qsf_alloc_array(p, cap_other, sizeof *s.other, "the tree of tokens", err);
     s.stack = qsf_alloc_array(p, s.cap_stack, sizeof *s.stack, "the tree of tokens", err);
     t->chars = qsf_alloc(p, n_vocab, "the tree of tokens", err);
-    t->plain = qsf_alloc_array(p, qsf_ceil_div(n_vocab, 32), sizeof *t->plain, "the tree of tokens", err);
+    const uint64_t words = qsf_ceil_div(n_vocab, 32);
+    t->plain = qsf_alloc_array(p, (TOKEN_FEW + 1) * words, sizeof *t->plain, "the tree of tokens", err);
     for (uint32_t id = 0; id < n_vocab; id++) {
         const char *text;
         if (!qsf_tokenizer_piece(tok, (int32_t)id, false, &text))
@@ -170,12 +171,19 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
             t->depth = QSF_MAX(t->depth, (uint32_t)len);
             s.ids[s.n++] = id;
             t->chars[id] = control ? 0 : token_chars(s.text[id], len);
-            if (t->chars[id]) t->plain[id / 32] |= 1u << id % 32;
+            const uint32_t n = t->chars[id];
+            if (n) t->plain[id / 32] |= 1u << id % 32;
+            for (uint32_t few = n; n && few <= TOKEN_FEW; few++) t->plain[few * words + id / 32] |= 1u << id % 32;
+            t->n_longer += n > TOKEN_FEW;
+            t->most_chars = QSF_MAX(t->most_chars, n);
         }
         t->ends = qsf_alloc_array(p, n_ends, sizeof *t->ends, "the tree of tokens", err);
+        t->longer = qsf_alloc_array(p, t->n_longer, sizeof *t->longer, "the tree of tokens", err);
+        for (uint32_t id = 0, n = 0; t->longer && id < n_vocab; id++)
+            if (t->chars[id] > TOKEN_FEW) t->longer[n++] = id;
         for (uint32_t id = 0; t->ends && id < n_vocab; id++)
             if (qsf_tokenizer_is_end(tok, (int32_t)id)) t->ends[t->n_ends++] = (int32_t)id;
-        if (t->ends && token_build(&s)) st = QSF_OK;
+        if (t->ends && t->longer && token_build(&s)) st = QSF_OK;
     }
     qsf_dealloc(p, controls, cap_controls);
     qsf_dealloc(p, s.text, n_vocab * (uint64_t)sizeof *s.text);
@@ -196,12 +204,14 @@ void qsf_token_tree_free(qsf_token_tree *t)
     qsf_dealloc(t->platform, t->nodes, t->cap * (uint64_t)sizeof *t->nodes);
     qsf_dealloc(t->platform, t->ends, t->n_ends * (uint64_t)sizeof *t->ends);
     qsf_dealloc(t->platform, t->chars, t->n_vocab);
-    qsf_dealloc(t->platform, t->plain, qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain);
+    qsf_dealloc(t->platform, t->plain, (TOKEN_FEW + 1) * qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain);
+    qsf_dealloc(t->platform, t->longer, t->n_longer * (uint64_t)sizeof *t->longer);
     qsf_dealloc(t->platform, t, sizeof *t);
 }
 
 uint64_t qsf_token_tree_memory(const qsf_token_tree *t)
 {
     return sizeof *t + t->cap * (uint64_t)sizeof *t->nodes + t->n_ends * (uint64_t)sizeof *t->ends
-         + t->n_vocab + qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain;
+         + t->n_vocab + (TOKEN_FEW + 1) * qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain
+         + t->n_longer * (uint64_t)sizeof *t->longer;
 }
