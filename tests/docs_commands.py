@@ -230,6 +230,8 @@ BLOCKS = {
         (" FOLDER ", " tiny "),
         ("MODEL_IN_FOLDER", '"$(cd tiny && echo *.gguf)"'),
     ),
+    ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_test.py", "--render",
+                                                           "--no-generation-prompt"),
     ("docs/wasm.md", "cp -r build/wasm/demo"): Run(("/var/www", "www"), first="mkdir -p www/chat/models"),
     # ---- js/README.md
     ("js/README.md", "import {load} from 'qsf';"): Js(

@@ -68,7 +68,8 @@ static bool by_tokens(const vocabulary *v, qsf_matcher *m, const qsf_json_node *
             return false;
         }
         const bool fits = v->mask[v->ids[i] / 32] >> v->ids[i] % 32 & 1;
-        if ((qsf_matcher_bytes(m, bytes, len) == len) != fits) fprintf(stderr, "the mask and the matcher differ\n");
+        if ((qsf_matcher_bytes(m, bytes, len) == len) != fits)
+            fprintf(stderr, "the mask and the matcher differ\n");
         if (!fits) return false;
     }
     return qsf_matcher_whole(m);
@@ -123,7 +124,8 @@ int main(int argc, char **argv)
     }
     while ((n = getline(&line, &cap, stdin)) > 0) {
         qsf_json j;
-        if (qsf_json_read(qsf_platform_native(), line, (size_t)n, "line", &j, &err)) printf("error %s\n", err.text);
+        if (qsf_json_read(qsf_platform_native(), line, (size_t)n, "line", &j, &err))
+            printf("error %s\n", err.text);
         else answer(j.nodes, &v);
         qsf_json_drop(&j);
         fflush(stdout);

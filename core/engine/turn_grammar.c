@@ -277,8 +277,10 @@ void qsf_turn_grammar_take(qsf_turn *t, int32_t id)
     if (!g->matcher) return;
     const size_t len = token_text_of(t, id, &text);
     if (g->active) {
-        (void)qsf_matcher_bytes(g->matcher, text, len);         /* they fit */
-        tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
+        const bool control = token_is_control(t, id);
+        (void)qsf_matcher_token(g->matcher, id);                /* it fits */
+        if (control) g->n_tail = 0;                             /* text is cut into tokens anew behind it */
+        else tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
     } else if ((first = grammar_first(t, id, &n))) {
         g->active = true;
         (void)qsf_matcher_bytes(g->matcher, first, n);
@@ -343,6 +345,8 @@ qsf_status qsf_turn_grammar_look(qsf_turn *t)
     g->n_forced = g->at = 0;
     const size_t room = g->cap_tail - g->n_tail - 2, before = g->n_tail;
     n = qsf_matcher_forced(g->matcher, g->tail + before, QSF_MIN(room, FORCED_MOST));
+    const char *control = memchr(g->tail + before, 0xff, n);
+    if (control) n = (size_t)(control - (g->tail + before));    /* the model says it */
     if (n == 0) return QSF_OK;
     const size_t len = before + n;
     if (len + 10 > g->cap_forced / 2) {

@@ -281,7 +281,8 @@ qsf_gnode qsf_g_json_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], 
     if (n_cut) ways[n_ways++] = qsf_g_class(b, (const uint32_t (*)[2])cut, n_cut, false);
     n_cut = 0;
     for (size_t i = 0; letters[i]; i++)
-        if (in_ranges(ranges, n, (uint8_t)escaped[i])) cut[n_cut][0] = cut[n_cut][1] = (uint8_t)letters[i], n_cut++;
+        if (in_ranges(ranges, n, (uint8_t)escaped[i]))
+            cut[n_cut][0] = cut[n_cut][1] = (uint8_t)letters[i], n_cut++;
     if (n_cut)
         ways[n_ways++] = qsf_g_sequence(b, (const qsf_gnode[]){
             qsf_g_bytes(b, "\\", 1), qsf_g_class(b, (const uint32_t (*)[2])cut, n_cut, false) }, 2);
@@ -289,7 +290,8 @@ qsf_gnode qsf_g_json_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], 
         n_cut = 0;
         for (size_t i = 0; hex[i]; i++) {
             const uint32_t low = i < 10 ? (uint32_t)i : 10 + (uint32_t)(i - 10) / 2;
-            if (in_ranges(ranges, n, 16 * high + low)) cut[n_cut][0] = cut[n_cut][1] = (uint8_t)hex[i], n_cut++;
+            if (in_ranges(ranges, n, 16 * high + low))
+                cut[n_cut][0] = cut[n_cut][1] = (uint8_t)hex[i], n_cut++;
         }
         if (n_cut)
             ways[n_ways++] = qsf_g_sequence(b, (const qsf_gnode[]){
@@ -321,7 +323,8 @@ static void rx_property(regex *r, bool negated)
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
         if (strlen(known[i].name) == n && !memcmp(known[i].name, name, n)) classes = known[i].classes;
     if (!classes) {
-        rx_fail(r, r->at - 1, "a property of characters that is not known (L, Lu, Ll, Lt, Lm, Lo, M, N, P, S, Z, C are)");
+        rx_fail(r, r->at - 1,
+                "a property of characters that is not known (L, Lu, Ll, Lt, Lm, Lo, M, N, P, S, Z, C are)");
         return;
     }
     for (uint32_t c = 0, was = 0; c <= 0x110000; c++) {
@@ -339,7 +342,9 @@ static bool rx_hex(regex *r, size_t n, uint32_t *out)
     *out = 0;
     if (r->len - r->at < n || !n || n > 6) return false;
     for (size_t i = 0; i < n; i++) {
-        const int c = r->src[r->at + i] | 32, digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        const int c = r->src[r->at + i] | 32, digit = c >= '0' && c <= '9'   ? c - '0'
+                                                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                                                             : -1;
         if (digit < 0) return false;
         *out = 16 * *out + (uint32_t)digit;
     }
@@ -359,7 +364,8 @@ static bool rx_unicode(regex *r, uint32_t *c)          /* \uXXXX, two of them, \
         return *c <= 0x10ffff;
     }
     if (!rx_hex(r, 4, c)) return false;
-    if (*c < 0xd800 || *c > 0xdbff || r->len - r->at < 6 || r->src[r->at] != '\\' || r->src[r->at + 1] != 'u') return true;
+    if (*c < 0xd800 || *c > 0xdbff || r->len - r->at < 6 || r->src[r->at] != '\\' || r->src[r->at + 1] != 'u')
+        return true;
     r->at += 2;
     if (!rx_hex(r, 4, &low) || low < 0xdc00 || low > 0xdfff) return false;
     *c = 0x10000 + ((*c - 0xd800) << 10) + (low - 0xdc00);
@@ -386,7 +392,9 @@ static rx_kind rx_escape(regex *r, bool in_class, uint32_t *c)
     case 'w': case 'W': rx_set(r, rx_words, QSF_ARRAY_LEN(rx_words), upper); return RX_SET;
     case 's': case 'S': rx_set(r, rx_spaces, QSF_ARRAY_LEN(rx_spaces), upper); return RX_SET;
     case 'p': case 'P': rx_property(r, upper); return RX_SET;
-    case 'x': if (!rx_hex(r, 2, c)) rx_fail(r, start, "two hexadecimal digits have to follow \\x"); return RX_CHAR;
+    case 'x':
+        if (!rx_hex(r, 2, c)) rx_fail(r, start, "two hexadecimal digits have to follow \\x");
+        return RX_CHAR;
     case 'u': if (!rx_unicode(r, c)) rx_fail(r, start, "this is no character"); return RX_CHAR;
     case 'c':
         *c = r->at < r->len ? (uint8_t)r->src[r->at++] & 31 : 0;
@@ -483,7 +491,8 @@ static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
         return false;
     }
     if (at < r->len && r->src[at] == '?') at++;         /* lazy: the same texts */
-    else if (at < r->len && (r->src[at] == '+' || r->src[at] == '*')) rx_fail(r, at, "two quantifiers in a row");
+    else if (at < r->len && (r->src[at] == '+' || r->src[at] == '*'))
+        rx_fail(r, at, "two quantifiers in a row");
     if (!r->failed) r->at = at;
     return true;
 }

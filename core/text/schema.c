@@ -14,14 +14,18 @@ static qsf_gnode sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c)
 }
 
 /* A sign and the blanks behind it. */
-static qsf_gnode sign(schema *s, const char *text) { return schema_sequence(s, schema_bytes(s, text), s->blanks); }
+static qsf_gnode sign(schema *s, const char *text)
+{
+    return schema_sequence(s, schema_bytes(s, text), s->blanks);
+}
 
 /* A demand on the value inside; false: no value fits it. */
 static bool child_push(schema *s, const qsf_json_node *v, part_kind kind)
 {
     if (kind == PART_SCHEMA && v->type == QSF_JSON_FALSE) return false;
     if (kind == PART_NOT && v->type == QSF_JSON_TRUE) return false;
-    if (kind == PART_SCHEMA && (v->type == QSF_JSON_TRUE || (v->type == QSF_JSON_OBJECT && !v->n))) return true;
+    if (kind == PART_SCHEMA && (v->type == QSF_JSON_TRUE || (v->type == QSF_JSON_OBJECT && !v->n)))
+        return true;
     schema_push(s, (schema_part){ v, (uint8_t)kind, 0, UINT32_MAX });
     return true;
 }
@@ -56,7 +60,8 @@ static bool array_child(schema *s, const schema_leaf *leaf, uint32_t i)
         const schema_part *p = &leaf->parts[k];
         const array_keys a = p->kind == PART_OWN ? array_keys_of(s, p) : (array_keys){ p->v, NULL, p->v->n };
         const qsf_json_node *v = a.prefix + 1;
-        if (p->kind == PART_FLIP && p->arg == KEY_CONTAINS) fits = child_push(s, schema_keys_of(s, p->v)->key[KEY_CONTAINS], PART_NOT);
+        if (p->kind == PART_FLIP && p->arg == KEY_CONTAINS)
+            fits = child_push(s, schema_keys_of(s, p->v)->key[KEY_CONTAINS], PART_NOT);
         if (p->kind != PART_OWN && p->kind != PART_VALUE) continue;
         if (i < a.n) {
             for (uint32_t m = 0; m < i; m++) v = qsf_json_next(v);
@@ -80,7 +85,8 @@ static bool array_child(schema *s, const schema_leaf *leaf, uint32_t i)
 }
 
 /* The node of item i, with one more demand where also is given. */
-static qsf_gnode array_item(schema *s, const schema_leaf *leaf, uint32_t i, const qsf_json_node *also, part_kind kind)
+static qsf_gnode array_item(schema *s, const schema_leaf *leaf, uint32_t i, const qsf_json_node *also,
+                            part_kind kind)
 {
     const uint32_t from = s->n_parts;
     if (!array_child(s, leaf, i) || (also && !child_push(s, also, kind))) {
@@ -107,7 +113,8 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
         }
         if (p->kind != PART_OWN && p->kind != PART_FLIP) continue;
         const schema_keys *k = schema_keys_of(s, p->v);
-        const uint32_t least = schema_count(s, k->key[KEY_MIN_ITEMS], 0), most = schema_count(s, k->key[KEY_MAX_ITEMS], QSF_G_NO_MOST);
+        const uint32_t least = schema_count(s, k->key[KEY_MIN_ITEMS], 0),
+                       most = schema_count(s, k->key[KEY_MAX_ITEMS], QSF_G_NO_MOST);
         if (p->kind == PART_FLIP) {
             if (p->arg == KEY_MIN_ITEMS && !least) d.least = QSF_G_NO_MOST, d.most = 0;
             else if (p->arg == KEY_MIN_ITEMS) d.most = QSF_MIN(d.most, least - 1);
@@ -115,7 +122,8 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
             if (p->arg == KEY_ENUM || p->arg == KEY_CONST) {
                 const qsf_json_node *v = p->arg == KEY_CONST ? k->key[KEY_CONST] : k->key[KEY_ENUM] + 1;
                 for (uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n; n--, v = qsf_json_next(v))
-                    if (v->type == QSF_JSON_LIST) schema_refuse(s, v, "the opposite of this list cannot be kept");
+                    if (v->type == QSF_JSON_LIST)
+                        schema_refuse(s, v, "the opposite of this list cannot be kept");
             }
             continue;
         }
@@ -124,8 +132,10 @@ static array_demands array_demands_of(schema *s, const schema_leaf *leaf)
         d.prefix = QSF_MAX(d.prefix, array_keys_of(s, p).n);
         if (k->key[KEY_UNIQUE] && k->key[KEY_UNIQUE]->type == QSF_JSON_TRUE) d.unique = k->key[KEY_UNIQUE];
         if (!k->key[KEY_CONTAINS]) continue;
-        if (d.contains && d.contains != k->key[KEY_CONTAINS]) schema_refuse(s, k->key[KEY_CONTAINS], "a second contains cannot be kept");
-        if (s->free_used) schema_refuse(s, k->key[KEY_CONTAINS], "contains together with unevaluated... cannot be kept");
+        if (d.contains && d.contains != k->key[KEY_CONTAINS])
+            schema_refuse(s, k->key[KEY_CONTAINS], "a second contains cannot be kept");
+        if (s->free_used)
+            schema_refuse(s, k->key[KEY_CONTAINS], "contains together with unevaluated... cannot be kept");
         d.contains = k->key[KEY_CONTAINS];
         d.least_in = schema_count(s, k->key[KEY_MIN_CONTAINS], 1);
         d.most_in = schema_count(s, k->key[KEY_MAX_CONTAINS], QSF_G_NO_MOST);
@@ -142,14 +152,16 @@ static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_dem
     qsf_gnode at = s->empty;
     if (d->most > prefix) {
         const qsf_gnode item = array_item(s, leaf, UINT32_MAX, NULL, 0);
-        const uint32_t least = d->least > prefix ? d->least - prefix : 0, most = d->most == QSF_G_NO_MOST ? d->most : d->most - prefix;
+        const uint32_t least = d->least > prefix ? d->least - prefix : 0,
+                       most = d->most == QSF_G_NO_MOST ? d->most : d->most - prefix;
         if (item == s->none) {
             at = least ? s->none : s->empty;
         } else if (prefix) {
             at = qsf_g_repeat(s->b, schema_sequence(s, comma, item), least, most);
         } else {
-            at = schema_sequence(s, item, qsf_g_repeat(s->b, schema_sequence(s, comma, item), least ? least - 1 : 0,
-                                                       most == QSF_G_NO_MOST ? most : most - 1));
+            at = schema_sequence(s, item,
+                                 qsf_g_repeat(s->b, schema_sequence(s, comma, item), least ? least - 1 : 0,
+                                              most == QSF_G_NO_MOST ? most : most - 1));
             if (!least) at = schema_either(s, s->empty, at);
         }
     } else if (d->least > prefix) {
@@ -167,9 +179,11 @@ static qsf_gnode array_contains(schema *s, const schema_leaf *leaf, const array_
 {
     const qsf_gnode comma = sign(s, ",");
     const bool limited = d->most_in != QSF_G_NO_MOST, open = d->most == QSF_G_NO_MOST;
-    const uint32_t counts = limited ? d->most_in : d->least_in, len = open ? QSF_MAX(d->prefix, d->least) + 1 : d->most;
+    const uint32_t counts = limited ? d->most_in : d->least_in,
+                   len = open ? QSF_MAX(d->prefix, d->least) + 1 : d->most;
     if ((uint64_t)(counts + 1) * (len + 1) > ARRAY_MAX_STATES || d->least_in > counts) {
-        if (d->least_in <= counts) schema_refuse(s, d->contains, "contains in a list of so many items cannot be kept");
+        if (d->least_in <= counts)
+            schema_refuse(s, d->contains, "contains in a list of so many items cannot be kept");
         return s->none;
     }
     qsf_gnode *at = qsf_arena_array(s->arena, counts + 2, sizeof *at, "a schema", NULL);
@@ -181,18 +195,24 @@ static qsf_gnode array_contains(schema *s, const schema_leaf *leaf, const array_
         const uint32_t index = i < d->prefix ? i : UINT32_MAX;
         const qsf_gnode before = i ? comma : s->empty;
         const qsf_gnode in = schema_sequence(s, before, array_item(s, leaf, index, d->contains, PART_SCHEMA));
-        const qsf_gnode out = schema_sequence(s, before, limited ? array_item(s, leaf, index, d->contains, PART_NOT)
-                                                                 : array_item(s, leaf, index, NULL, 0));
+        const qsf_gnode out = schema_sequence(s, before,
+                                              limited ? array_item(s, leaf, index, d->contains, PART_NOT)
+                                                      : array_item(s, leaf, index, NULL, 0));
         for (uint32_t c = 0; c <= counts; c++) {
             if (i == len && !open) {
                 at[c] = c >= d->least_in ? s->empty : s->none;
             } else if (i == len) {
-                const qsf_gnode others = out == s->none ? s->empty : qsf_g_repeat(s->b, out, 0, QSF_G_NO_MOST);
+                const qsf_gnode others =
+                    out == s->none ? s->empty : qsf_g_repeat(s->b, out, 0, QSF_G_NO_MOST);
                 const qsf_gnode one = schema_sequence(s, others, in);
-                const uint32_t least = d->least_in > c ? d->least_in - c : 0, most = limited ? counts - c : least;
-                at[c] = schema_sequence(s, one == s->none ? least ? s->none : s->empty : qsf_g_repeat(s->b, one, least, most), others);
+                const uint32_t least = d->least_in > c ? d->least_in - c : 0,
+                               most = limited ? counts - c : least;
+                at[c] = schema_sequence(
+                    s, one == s->none ? least ? s->none : s->empty : qsf_g_repeat(s->b, one, least, most),
+                    others);
             } else {
-                const qsf_gnode more = c < counts || !limited ? schema_sequence(s, in, at[QSF_MIN(c + 1, counts)]) : s->none;
+                const qsf_gnode more =
+                    c < counts || !limited ? schema_sequence(s, in, at[QSF_MIN(c + 1, counts)]) : s->none;
                 at[c] = schema_either(s, i >= d->least && c >= d->least_in ? s->empty : s->none,
                                       schema_either(s, more, schema_sequence(s, out, at[c])));
             }
@@ -232,7 +252,8 @@ static bool same_name(const qsf_json_node *x, const qsf_json_node *y)
 static const qsf_json_node *object_member(const qsf_json_node *v, const qsf_json_node *name)
 {
     const qsf_json_node *k = v ? v + 1 : NULL;
-    for (uint32_t i = 0; v && v->type == QSF_JSON_OBJECT && i < v->n; i++, k = qsf_json_next(k + 1)) if (same_name(k, name)) return k + 1;
+    for (uint32_t i = 0; v && v->type == QSF_JSON_OBJECT && i < v->n; i++, k = qsf_json_next(k + 1))
+        if (same_name(k, name)) return k + 1;
     return NULL;
 }
 
@@ -252,7 +273,8 @@ static void object_add_all(schema *s, object_leaf *o, const qsf_json_node *v, bo
 {
     const qsf_json_node *k = v + 1;
     const bool object = v->type == QSF_JSON_OBJECT;
-    for (uint32_t i = 0; i < v->n && !s->failed; i++, k = qsf_json_next(k + object)) object_add(s, o, k, required);
+    for (uint32_t i = 0; i < v->n && !s->failed; i++, k = qsf_json_next(k + object))
+        object_add(s, o, k, required);
 }
 
 static void object_read(schema *s, object_leaf *o)
@@ -262,7 +284,8 @@ static void object_read(schema *s, object_leaf *o)
     for (uint32_t pass = 0; pass < 2; pass++)           /* properties first, then what else is named */
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) {
             const schema_part *p = &leaf->parts[i];
-            const schema_keys *k = p->kind == PART_OWN || p->kind == PART_FLIP ? schema_keys_of(s, p->v) : NULL;
+            const schema_keys *k =
+                p->kind == PART_OWN || p->kind == PART_FLIP ? schema_keys_of(s, p->v) : NULL;
             const qsf_json_node *v;
             if (pass == 0) {
                 if (p->kind == PART_VALUE) object_add_all(s, o, p->v, true);
@@ -272,17 +295,21 @@ static void object_read(schema *s, object_leaf *o)
                 }
                 continue;
             }
-            if (p->kind == PART_WITH || p->kind == PART_WITH_OTHER || p->kind == PART_WITHOUT) object_add(s, o, p->v, p->kind != PART_WITHOUT);
+            if (p->kind == PART_WITH || p->kind == PART_WITH_OTHER || p->kind == PART_WITHOUT)
+                object_add(s, o, p->v, p->kind != PART_WITHOUT);
             if (!k) continue;
-            const uint32_t least = schema_count(s, k->key[KEY_MIN_PROPERTIES], 0), most = schema_count(s, k->key[KEY_MAX_PROPERTIES], QSF_G_NO_MOST);
+            const uint32_t least = schema_count(s, k->key[KEY_MIN_PROPERTIES], 0),
+                           most = schema_count(s, k->key[KEY_MAX_PROPERTIES], QSF_G_NO_MOST);
             if (p->kind == PART_FLIP) {
                 if (p->arg == KEY_MIN_PROPERTIES && !least) o->least = QSF_G_NO_MOST, o->most = 0;
                 else if (p->arg == KEY_MIN_PROPERTIES) o->most = QSF_MIN(o->most, least - 1);
                 if (p->arg == KEY_MAX_PROPERTIES) o->least = QSF_MAX(o->least, most + 1);
                 if (p->arg == KEY_ENUM || p->arg == KEY_CONST) {
                     v = p->arg == KEY_CONST ? k->key[KEY_CONST] : k->key[KEY_ENUM] + 1;
-                    for (uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n; n--, v = qsf_json_next(v))
-                        if (v->type == QSF_JSON_OBJECT) schema_refuse(s, v, "the opposite of this object cannot be kept");
+                    for (uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n; n;
+                         n--, v = qsf_json_next(v))
+                        if (v->type == QSF_JSON_OBJECT)
+                            schema_refuse(s, v, "the opposite of this object cannot be kept");
                 }
                 continue;
             }
@@ -298,7 +325,8 @@ static void object_read(schema *s, object_leaf *o)
                 bool known = false;
                 for (uint32_t e = 0; e < o->n_patterns; e++) known |= same_name(o->patterns[e], c);
                 if (known) continue;
-                if (o->n_patterns == OBJECT_MAX_PATTERNS) schema_refuse(s, v, "more than 12 patterns cannot be kept");
+                if (o->n_patterns == OBJECT_MAX_PATTERNS)
+                    schema_refuse(s, v, "more than 12 patterns cannot be kept");
                 else o->patterns[o->n_patterns++] = c;
             }
         }
@@ -311,15 +339,18 @@ static bool name_fits(schema *s, const qsf_json_node *pattern, const qsf_json_no
 
 /* Pushes what k says of a name, or of those that fit just the patterns in set; whether it says
  * anything of it.  *fits becomes false where it forbids it. */
-static bool own_child(schema *s, const object_leaf *o, const schema_keys *k, const qsf_json_node *name, uint32_t set, bool push, bool *fits)
+static bool own_child(schema *s, const object_leaf *o, const schema_keys *k, const qsf_json_node *name,
+                      uint32_t set, bool push, bool *fits)
 {
     const qsf_json_node *v = name ? object_member(k->key[KEY_PROPERTIES], name) : NULL;
     const qsf_json_node *patterns = k->key[KEY_PATTERNS], *c = patterns ? patterns + 1 : NULL;
     bool found = v != NULL;
     if (v && push) *fits = child_push(s, v, PART_SCHEMA);
-    for (uint32_t i = 0; patterns && patterns->type == QSF_JSON_OBJECT && i < patterns->n && *fits; i++, c = qsf_json_next(c + 1)) {
+    for (uint32_t i = 0; patterns && patterns->type == QSF_JSON_OBJECT && i < patterns->n && *fits;
+         i++, c = qsf_json_next(c + 1)) {
         bool in = name && name_fits(s, c, name);
-        for (uint32_t m = 0; !name && m < o->n_patterns; m++) in |= (set >> m & 1) && same_name(o->patterns[m], c);
+        for (uint32_t m = 0; !name && m < o->n_patterns; m++)
+            in |= (set >> m & 1) && same_name(o->patterns[m], c);
         if (in && push) *fits = child_push(s, c + 1, PART_SCHEMA);
         found |= in;
     }
@@ -342,7 +373,8 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
             fits = v && child_push(s, v, PART_VALUE);
         }
         if (p->kind == PART_WITHOUT) fits = !name || !same_name(p->v, name);
-        if (p->kind == PART_WITH_OTHER && name && same_name(p->v, name)) fits = child_push(s, p->v + 1, PART_NOT);
+        if (p->kind == PART_WITH_OTHER && name && same_name(p->v, name))
+            fits = child_push(s, p->v + 1, PART_NOT);
         if (p->kind != PART_OWN) continue;
         const schema_keys *k = schema_keys_of(s, p->v);
         bool found = own_child(s, o, k, name, set, true, &fits), yes = true;
@@ -357,7 +389,8 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
         for (uint32_t m = 0; m < leaf->n && !found; m++) {
             const schema_part *q = &leaf->parts[m];
             if (q->kind != PART_OWN || q == p || !comes_from(s, q, p)) continue;
-            found = own_child(s, o, schema_keys_of(s, q->v), name, set, false, &yes) || schema_keys_of(s, q->v)->key[KEY_FREE_PROPERTIES];
+            found = own_child(s, o, schema_keys_of(s, q->v), name, set, false, &yes) ||
+                    schema_keys_of(s, q->v)->key[KEY_FREE_PROPERTIES];
         }
         if (!found) fits = child_push(s, k->key[KEY_FREE_PROPERTIES], PART_SCHEMA);
     }
@@ -380,8 +413,10 @@ static void object_apart(schema *s, object_leaf *o)
             qsf_grammar *g = NULL;
             qsf_error err = { 0 };
             if (qsf_grammar_begin(s->platform, &b, &err)) continue;
-            const qsf_gnode x = qsf_regex_nodes(s->platform, b, o->patterns[i]->text, o->patterns[i]->n, QSF_REGEX_SEARCH, "x");
-            const qsf_gnode y = qsf_regex_nodes(s->platform, b, o->patterns[k]->text, o->patterns[k]->n, QSF_REGEX_SEARCH, "y");
+            const qsf_gnode x = qsf_regex_nodes(s->platform, b, o->patterns[i]->text, o->patterns[i]->n,
+                                                QSF_REGEX_SEARCH, "x");
+            const qsf_gnode y = qsf_regex_nodes(s->platform, b, o->patterns[k]->text, o->patterns[k]->n,
+                                                QSF_REGEX_SEARCH, "y");
             const bool both = x && y;
             const qsf_status st = qsf_grammar_finish(b, both ? qsf_g_both(b, x, y) : 0, &g, &err);
             if (both && st == QSF_E_ARGUMENT) o->apart[i] |= 1u << k, o->apart[k] |= 1u << i;
@@ -422,7 +457,9 @@ static qsf_gnode object_names(schema *s, const object_leaf *o)
 /* Properties that are not named one by one: a choice over what patterns fit their keys. */
 static qsf_gnode object_others(schema *s, object_leaf *o)
 {
-    qsf_gnode out = s->none, *literals = qsf_arena_array(s->arena, o->n + 1, sizeof *literals, "a schema", NULL), not_named = 0;
+    qsf_gnode out = s->none,
+              *literals = qsf_arena_array(s->arena, o->n + 1, sizeof *literals, "a schema", NULL),
+              not_named = 0;
     bool names_read = false;
     qsf_gnode names = 0;
     if (!literals) {
@@ -443,7 +480,8 @@ static qsf_gnode object_others(schema *s, object_leaf *o)
         if (value == s->none) continue;
         if (!names_read) {
             names = object_names(s, o);
-            for (uint32_t i = 0; i < o->n; i++) literals[i] = schema_literal(s, o->names[i].name->text, o->names[i].name->n);
+            for (uint32_t i = 0; i < o->n; i++)
+                literals[i] = schema_literal(s, o->names[i].name->text, o->names[i].name->n);
             if (o->n) not_named = qsf_g_not(s->b, qsf_g_choice(s->b, literals, o->n));
             names_read = true;
         }
@@ -471,7 +509,8 @@ static qsf_gnode object_rest(schema *s, object_leaf *o)
     const uint64_t reach = o->n + (others != s->none ? (uint64_t)counts : 1);
     counts = (uint32_t)QSF_MIN(counts, QSF_MAX(reach, 1));
     if ((uint64_t)(counts + 1) * (o->n + 1) > OBJECT_MAX_STATES) {
-        schema_refuse(s, o->leaf->n ? o->leaf->parts[0].v : s->root, "minProperties or maxProperties of so many cannot be kept");
+        schema_refuse(s, o->leaf->n ? o->leaf->parts[0].v : s->root,
+                      "minProperties or maxProperties of so many cannot be kept");
         return s->none;
     }
     qsf_gnode *at = qsf_arena_array(s->arena, (uint64_t)counts + 2, sizeof *at, "a schema", NULL);
@@ -481,7 +520,9 @@ static qsf_gnode object_rest(schema *s, object_leaf *o)
     }
     const qsf_gnode other = schema_sequence(s, comma, others);
     for (uint32_t c = 0; c <= counts; c++) {
-        const uint32_t least = o->least > c ? o->least - c : 0, most = o->most == QSF_G_NO_MOST ? o->most : o->most > c ? o->most - c : 0;
+        const uint32_t least = o->least > c ? o->least - c : 0, most = o->most == QSF_G_NO_MOST ? o->most
+                                                                       : o->most > c            ? o->most - c
+                                                                                                : 0;
         if (others == s->none || !most) at[c] = least ? s->none : s->empty;
         else if (c) at[c] = qsf_g_repeat(s->b, other, least, most);
         else at[c] = schema_either(s, least ? s->none : s->empty, schema_sequence(s, others,
@@ -493,7 +534,8 @@ static qsf_gnode object_rest(schema *s, object_leaf *o)
         qsf_gnode value = s->none;
         if (object_child(s, o, name, 0)) value = schema_value(s, from);
         else if (!s->failed) s->n_parts = from;
-        const qsf_gnode entry = object_entry(s, schema_literal(s, name->text, name->n), value), next = schema_sequence(s, comma, entry);
+        const qsf_gnode entry = object_entry(s, schema_literal(s, name->text, name->n), value),
+                        next = schema_sequence(s, comma, entry);
         for (uint32_t c = 0; c <= QSF_MIN(counts, i); c++) {
             const qsf_gnode take = o->most != QSF_G_NO_MOST && c >= o->most ? s->none
                                  : schema_sequence(s, c ? next : entry, at[QSF_MIN(c + 1, counts)]);
@@ -535,9 +577,12 @@ static qsf_gnode scalar_node(schema *s, const schema_leaf *leaf)
     qsf_gnode out = s->none;
     if (leaf->types & T_NULL) out = word_node(s, leaf, QSF_JSON_NULL, "null");
     if (leaf->types & T_BOOLEAN)
-        out = schema_either(s, out, schema_either(s, word_node(s, leaf, QSF_JSON_TRUE, "true"), word_node(s, leaf, QSF_JSON_FALSE, "false")));
+        out = schema_either(s, out,
+                            schema_either(s, word_node(s, leaf, QSF_JSON_TRUE, "true"),
+                                          word_node(s, leaf, QSF_JSON_FALSE, "false")));
     if (leaf->types & T_NUMBER) out = schema_either(s, out, schema_numbers(s, leaf));
-    if (leaf->types & T_STRING) out = schema_either(s, out, sequence3(s, s->quote, schema_strings(s, leaf), s->quote));
+    if (leaf->types & T_STRING)
+        out = schema_either(s, out, sequence3(s, s->quote, schema_strings(s, leaf), s->quote));
     return out;
 }
 
@@ -548,7 +593,8 @@ bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth)
     bool listed = false;
     for (uint32_t i = 0; i < leaf->n && !listed; i++) listed = schema_allowed(s, &leaf->parts[i], &v, &n);
     if (leaf->types & T_SCALAR) {
-        const uint32_t sure = listed ? 0 : T_STRING | T_NULL | T_BOOLEAN;      /* a look at patterns would cost too much */
+        const uint32_t sure =
+            listed ? 0 : T_STRING | T_NULL | T_BOOLEAN; /* a look at patterns would cost too much */
         if (leaf->types & sure || scalar_node(s, leaf) != s->none) return false;
     }
     if (leaf->types & T_ARRAY) {
@@ -585,7 +631,8 @@ bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth)
 static uint64_t known_hash(const schema_part *parts, uint32_t n)
 {
     uint64_t h = n;
-    for (uint32_t i = 0; i < n; i++) h = (h ^ (uint64_t)(uintptr_t)parts[i].v ^ parts[i].kind) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    for (uint32_t i = 0; i < n; i++)
+        h = (h ^ (uint64_t)(uintptr_t)parts[i].v ^ parts[i].kind) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
     return h;
 }
 
@@ -624,7 +671,8 @@ static bool known_find(schema *s, uint64_t hash, const schema_part *parts, uint3
         const schema_known *k = &s->known[s->table[i] - 1];
         bool same = k->hash == hash && k->n == n;
         for (uint32_t m = 0; m < n && same; m++)
-            same = s->known_parts[k->begin + m].v == parts[m].v && s->known_parts[k->begin + m].kind == parts[m].kind;
+            same = s->known_parts[k->begin + m].v == parts[m].v &&
+                   s->known_parts[k->begin + m].kind == parts[m].kind;
         if (same) break;
     }
     *slot = i;
@@ -637,7 +685,8 @@ qsf_gnode schema_value(schema *s, uint32_t from)
     if (s->failed) return s->none;
     for (uint32_t i = from; i < s->n_parts; i++) {              /* each part once */
         bool seen = false;
-        for (uint32_t k = 0; k < n; k++) seen |= s->parts[from + k].v == s->parts[i].v && s->parts[from + k].kind == s->parts[i].kind;
+        for (uint32_t k = 0; k < n; k++)
+            seen |= s->parts[from + k].v == s->parts[i].v && s->parts[from + k].kind == s->parts[i].kind;
         if (!seen) s->parts[from + n++] = s->parts[i];
     }
     s->n_parts = from;
@@ -660,7 +709,8 @@ qsf_gnode schema_value(schema *s, uint32_t from)
     if (known_find(s, hash, parts, n, &slot)) return s->known[s->table[slot] - 1].node;
     schema_known k = { hash, s->n_known_parts, n, 0, false };
     for (uint32_t i = 0; i < n && !s->failed; i++) {
-        s->known_parts = schema_grow(s, s->known_parts, s->n_known_parts, &s->cap_known_parts, sizeof *s->known_parts);
+        s->known_parts =
+            schema_grow(s, s->known_parts, s->n_known_parts, &s->cap_known_parts, sizeof *s->known_parts);
         if (!s->failed) s->known_parts[s->n_known_parts++] = parts[i];
     }
     s->known = schema_grow(s, s->known, s->n_known, &s->cap_known, sizeof *s->known);
@@ -689,7 +739,8 @@ static qsf_gnode schema_make(schema *s)
     return root;
 }
 
-qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const qsf_json_node *v, const qsf_schema_options *o)
+qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const qsf_json_node *v,
+                           const qsf_schema_options *o)
 {
     static const uint32_t blank[][2] = { { '\t', '\n' }, { '\r', '\r' }, { ' ', ' ' } };
     qsf_error err = { 0 };
@@ -699,7 +750,9 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
     qsf_status st = qsf_arena_new(p, &arena, &err);
     if (!st && !(s = qsf_arena_alloc(arena, sizeof *s, "a schema", &err))) st = QSF_E_MEMORY;
     if (!st) {
-        *s = (schema){ .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema" };
+        *s = (schema){
+            .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema"
+        };
         s->keys = qsf_arena_array(arena, v->skip, sizeof *s->keys, "a schema", &err);
         if (!s->keys) st = QSF_E_MEMORY;
     }
@@ -707,7 +760,9 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
         qsf_g_fail(b, st, "%s", err.text);
     } else {
         schema_string_begin(s);
-        s->blanks = o && o->blanks ? qsf_g_repeat(b, qsf_g_class(b, blank, QSF_ARRAY_LEN(blank), false), 0, o->blanks) : s->empty;
+        s->blanks = o && o->blanks
+                        ? qsf_g_repeat(b, qsf_g_class(b, blank, QSF_ARRAY_LEN(blank), false), 0, o->blanks)
+                        : s->empty;
         root = schema_make(s);
         for (uint32_t i = 0; i < s->n_texts; i++) {
             qsf_matcher_free(s->texts[i].matcher);

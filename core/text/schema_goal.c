@@ -77,8 +77,8 @@ static void goal_push(schema *s, uint32_t begin)
 }
 
 /* Another goal: that of copy[0..n), with instead[0..m) where part i was. */
-static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t i, const schema_part *instead,
-                        uint32_t m)
+static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t i,
+                        const schema_part *instead, uint32_t m)
 {
     const uint32_t begin = s->n_parts;
     for (uint32_t k = 0; k < n && !s->failed; k++) {
@@ -116,17 +116,20 @@ static void goal_open(schema *s, uint32_t i)
     goal_trail(s, v, &own.from);
     if (s->failed) return;
     if (v->type == QSF_JSON_FALSE) list[n++] = (schema_part){ v, PART_TYPES, 0, own.from };
-    else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE) schema_refuse(s, v, "a schema has to be an object, true or false");
+    else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE)
+        schema_refuse(s, v, "a schema has to be an object, true or false");
     const uint32_t tail = s->n_parts - (i + 1);
     const schema_keys *k = schema_keys_of(s, v);
     const qsf_json_node *name = v + 1;
-    for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again; m++, name = qsf_json_next(name + 1)) {
+    for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again;
+         m++, name = qsf_json_next(name + 1)) {
         const qsf_json_node *x = name + 1;
         schema_key key = KEY_COUNT;
         for (uint32_t w = KEY_PROPERTIES; w < KEY_COUNT; w++) if (k->key[w] == x) key = w;
         if (k->key[KEY_ENUM] == x) key = KEY_ENUM;
         if (k->key[KEY_CONST] == x) key = KEY_CONST;
-        if (key >= KEY_ALL_OF && key <= KEY_ONE_OF && x->type != QSF_JSON_LIST) schema_refuse(s, x, "this has to be a list of schemas");
+        if (key >= KEY_ALL_OF && key <= KEY_ONE_OF && x->type != QSF_JSON_LIST)
+            schema_refuse(s, x, "this has to be a list of schemas");
         if (n + 3 > QSF_ARRAY_LEN(list)) break;
         switch (key) {
         case KEY_PROPERTIES: list[n++] = own, placed = true; break;
@@ -136,7 +139,8 @@ static void goal_open(schema *s, uint32_t i)
         case KEY_ENUM: {
             uint32_t types = 0;
             const qsf_json_node *c = x + 1;
-            for (uint32_t e = 0; x->type == QSF_JSON_LIST && e < x->n; e++, c = qsf_json_next(c)) types |= schema_value_types(c);
+            for (uint32_t e = 0; x->type == QSF_JSON_LIST && e < x->n; e++, c = qsf_json_next(c))
+                types |= schema_value_types(c);
             if (types & ~T_SCALAR) list[n++] = (schema_part){ x, PART_ENUM, 0, own.from };
             break;
         }
@@ -215,7 +219,8 @@ static void goal_one_of(schema *s, const goal_copy *g)
             for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
             schema_push(s, list[0]);
             schema_push(s, (schema_part){ y, PART_SCHEMA, 0, p.from });
-            if (!s->failed && !schema_impossible(s, from, GOAL_DEPTH)) list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
+            if (!s->failed && !schema_impossible(s, from, GOAL_DEPTH))
+                list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
         }
         goal_one(s, g, list, m);
     }
@@ -240,7 +245,8 @@ static void goal_any_of(schema *s, const goal_copy *g)
     for (uint32_t set = 1; set < 1u << n && !s->failed; set++) {
         const qsf_json_node *x = p.v + 1;
         uint32_t m = 0;
-        for (uint32_t i = 0; i < n; i++, x = qsf_json_next(x)) if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        for (uint32_t i = 0; i < n; i++, x = qsf_json_next(x))
+            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
         goal_one(s, g, list, m);
     }
 }
@@ -258,7 +264,8 @@ static void goal_if(schema *s, const goal_copy *g)
 {
     const schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
-    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, 0, p.from }, { k->key[KEY_THEN], PART_SCHEMA, 0, p.from } };
+    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, 0, p.from },
+                            { k->key[KEY_THEN], PART_SCHEMA, 0, p.from } };
     if (!k->key[KEY_THEN] && !k->key[KEY_ELSE] && !s->free_used) {
         goal_one(s, g, NULL, 0);
         return;
@@ -280,7 +287,8 @@ static void goal_dependent(schema *s, const goal_copy *g)
     if (x->type == QSF_JSON_LIST) {
         const qsf_json_node *c = x + 1;
         if (x->n >= QSF_ARRAY_LEN(list)) schema_refuse(s, x, "more than 39 names cannot be kept here");
-        for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c)) list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
+        for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
+            list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
     } else {
         list[n++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
     }
@@ -301,17 +309,28 @@ static void goal_not(schema *s, const goal_copy *g)
         if (!x) continue;
         list[0] = (schema_part){ p.v, PART_FLIP, (uint8_t)key, p.from };
         switch (key) {
-        case KEY_TYPE: goal_one(s, g, &(schema_part){ p.v, PART_TYPES, (uint8_t)(T_ALL & ~schema_types_of(s, x)), p.from }, 1); break;
-        case KEY_ENUM: case KEY_CONST:
-        case KEY_MINIMUM: case KEY_MAXIMUM: case KEY_MULTIPLE: case KEY_MIN_LENGTH: case KEY_MAX_LENGTH: case KEY_PATTERN:
-        case KEY_FORMAT: case KEY_MIN_ITEMS: case KEY_MAX_ITEMS: case KEY_MIN_PROPERTIES: case KEY_MAX_PROPERTIES:
-            goal_one(s, g, list, 1);
+        case KEY_TYPE:
+            goal_one(s, g,
+                     &(schema_part){ p.v, PART_TYPES, (uint8_t)(T_ALL & ~schema_types_of(s, x)), p.from }, 1);
             break;
+        case KEY_ENUM: case KEY_CONST:
+        case KEY_MINIMUM:
+        case KEY_MAXIMUM:
+        case KEY_MULTIPLE:
+        case KEY_MIN_LENGTH:
+        case KEY_MAX_LENGTH:
+        case KEY_PATTERN:
+        case KEY_FORMAT:
+        case KEY_MIN_ITEMS:
+        case KEY_MAX_ITEMS:
+        case KEY_MIN_PROPERTIES:
+        case KEY_MAX_PROPERTIES: goal_one(s, g, list, 1); break;
         case KEY_ABOVE: case KEY_BELOW:
             if (x->type == QSF_JSON_NUMBER) goal_one(s, g, list, 1);
             break;
         case KEY_CONTAINS:
-            if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS])) schema_refuse(s, x, "its opposite cannot be kept");
+            if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
+                schema_refuse(s, x, "its opposite cannot be kept");
             else goal_one(s, g, list, 1);
             break;
         case KEY_REQUIRED:
@@ -339,7 +358,8 @@ static void goal_not(schema *s, const goal_copy *g)
                 return;
             }
             c = x + 1;
-            for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c)) all[i] = (schema_part){ c, PART_NOT, 0, p.from };
+            for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c))
+                all[i] = (schema_part){ c, PART_NOT, 0, p.from };
             goal_one(s, g, all, x->n);
             break;
         }
@@ -351,7 +371,9 @@ static void goal_not(schema *s, const goal_copy *g)
         }
         default:
             /* true breaks nothing, and what stands for nothing alone neither */
-            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN || key == KEY_ELSE) break;
+            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN ||
+                key == KEY_ELSE)
+                break;
             if (s->probing) goal_one(s, g, NULL, 0);
             else schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
         }
@@ -406,8 +428,10 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
             s->failed = true;
-            qsf_g_fail(s->b, QSF_E_BUDGET, "%s: too many alternatives of anyOf, oneOf, if and not in each other; "
-                                           "say them apart", s->what);
+            qsf_g_fail(s->b, QSF_E_BUDGET,
+                       "%s: too many alternatives of anyOf, oneOf, if and not in each other; "
+                       "say them apart",
+                       s->what);
             return false;
         }
         if (open != UINT32_MAX) {
@@ -425,7 +449,8 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
             run->taken = true;
             return !s->failed;
         }
-        goal_copy copy = { qsf_arena_array(s->arena, g.n, sizeof *copy.parts, "a schema", NULL), g.n, branch - g.begin };
+        goal_copy copy = { qsf_arena_array(s->arena, g.n, sizeof *copy.parts, "a schema", NULL), g.n,
+                           branch - g.begin };
         if (!copy.parts) {
             schema_no_memory(s);
             return false;

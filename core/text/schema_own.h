@@ -61,7 +61,12 @@ typedef struct schema_trail { const qsf_json_node *schema; uint32_t parent; } sc
 typedef struct schema_goal { uint32_t begin, n; } schema_goal;
 typedef struct schema_known { uint64_t hash; uint32_t begin, n; qsf_gnode node; bool open; } schema_known;
 typedef struct schema_base { const qsf_json_node *node; const char *uri; } schema_base;
-typedef struct schema_text { const char *pattern; uint32_t n; qsf_grammar *grammar; qsf_matcher *matcher; } schema_text;
+typedef struct schema_text {
+    const char *pattern;
+    uint32_t n;
+    qsf_grammar *grammar;
+    qsf_matcher *matcher;
+} schema_text;
 
 typedef struct schema {
     const qsf_platform  *platform;
@@ -133,7 +138,8 @@ bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32
 
 /* ---- schema.c ---- */
 bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
-qsf_gnode schema_value(schema *s, uint32_t from);       /* the node of the goal parts[from..n_parts); takes it off */
+qsf_gnode schema_value(schema *s,
+                       uint32_t from); /* the node of the goal parts[from..n_parts); takes it off */
 
 static inline qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
 {

@@ -6,33 +6,38 @@ enum { D_ALL = 31, D_FROM6 = 30, D_FROM7 = 28, D_FROM19 = 24, D_TO7 = 7, D_TO19 
 
 /* name, number, the drafts that have it, the types it speaks of */
 static const struct { char name[22]; uint8_t key, drafts, types; } schema_words[] = {
-    { "type", KEY_TYPE, D_ALL, T_ALL }, { "enum", KEY_ENUM, D_ALL, T_ALL }, { "const", KEY_CONST, D_FROM6, T_ALL },
-    { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER }, { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER },
-    { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER }, { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER },
-    { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER },
+    { "type", KEY_TYPE, D_ALL, T_ALL }, { "enum", KEY_ENUM, D_ALL, T_ALL },
+    { "const", KEY_CONST, D_FROM6, T_ALL }, { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER },
+    { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER }, { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER },
+    { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER }, { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER },
     { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING }, { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING },
     { "pattern", KEY_PATTERN, D_ALL, T_STRING }, { "format", KEY_FORMAT, D_ALL, T_STRING },
     { "items", KEY_ITEMS, D_ALL, T_ARRAY }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY },
     { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY }, { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY },
     { "maxItems", KEY_MAX_ITEMS, D_ALL, T_ARRAY }, { "uniqueItems", KEY_UNIQUE, D_ALL, T_ARRAY },
     { "contains", KEY_CONTAINS, D_FROM6, T_ARRAY }, { "minContains", KEY_MIN_CONTAINS, D_FROM19, T_ARRAY },
-    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY }, { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY },
-    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT }, { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT },
-    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT }, { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT },
-    { "required", KEY_REQUIRED, D_ALL, T_OBJECT }, { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT },
-    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT }, { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT },
+    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY },
+    { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY },
+    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT },
+    { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT },
+    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT },
+    { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT }, { "required", KEY_REQUIRED, D_ALL, T_OBJECT },
+    { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT },
+    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT },
+    { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT },
     { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT },
     { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT },
-    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT },
-    { "allOf", KEY_ALL_OF, D_ALL, 0 }, { "anyOf", KEY_ANY_OF, D_ALL, 0 }, { "oneOf", KEY_ONE_OF, D_ALL, 0 },
-    { "not", KEY_NOT, D_ALL, 0 }, { "if", KEY_IF, D_FROM7, 0 }, { "then", KEY_THEN, D_FROM7, 0 },
-    { "else", KEY_ELSE, D_FROM7, 0 }, { "$ref", KEY_REF, D_ALL, 0 }, { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0 },
+    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT }, { "allOf", KEY_ALL_OF, D_ALL, 0 },
+    { "anyOf", KEY_ANY_OF, D_ALL, 0 }, { "oneOf", KEY_ONE_OF, D_ALL, 0 }, { "not", KEY_NOT, D_ALL, 0 },
+    { "if", KEY_IF, D_FROM7, 0 }, { "then", KEY_THEN, D_FROM7, 0 }, { "else", KEY_ELSE, D_FROM7, 0 },
+    { "$ref", KEY_REF, D_ALL, 0 }, { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0 },
     { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0 },
 };
 
 uint32_t schema_key_types(schema_key key)
 {
-    for (size_t i = 0; i < QSF_ARRAY_LEN(schema_words); i++) if (schema_words[i].key == key) return schema_words[i].types;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(schema_words); i++)
+        if (schema_words[i].key == key) return schema_words[i].types;
     return 0;
 }
 
@@ -112,7 +117,9 @@ const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
     return keys;
 }
 
-static const char *const schema_type_names[] = { "null", "boolean", "integer", "", "string", "array", "object" };
+static const char *const schema_type_names[] = {
+    "null", "boolean", "integer", "", "string", "array", "object"
+};
 
 uint32_t schema_types_of(schema *s, const qsf_json_node *type)
 {
@@ -195,14 +202,18 @@ static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
 {
     const qsf_json_node *id = qsf_json_member(v, "$id");
     if (!id && (s->draft & DRAFT4)) id = qsf_json_member(v, "id");
-    return id && id->type == QSF_JSON_TEXT && !(s->draft != D_ALL && (s->draft & D_TO7) && qsf_json_member(v, "$ref"))
-         ? id : NULL;
+    return id && id->type == QSF_JSON_TEXT &&
+                   !(s->draft != D_ALL && (s->draft & D_TO7) && qsf_json_member(v, "$ref"))
+               ? id
+               : NULL;
 }
 
 void schema_begin(schema *s)
 {
-    static const struct { char name[8]; uint8_t draft; } drafts[] = {
-        { "draft-04", DRAFT4 }, { "draft-06", DRAFT6 }, { "draft-07", DRAFT7 }, { "2019-09", DRAFT19 }, { "2020-12", DRAFT20 },
+    static const struct { char name[8]; uint8_t draft;
+    } drafts[] = {
+        { "draft-04", DRAFT4 }, { "draft-06", DRAFT6 }, { "draft-07", DRAFT7 },
+        { "2019-09", DRAFT19 }, { "2020-12", DRAFT20 },
     };
     const qsf_json_node *is = qsf_json_member(s->root, "$schema");
     uint32_t cap = 0;
@@ -224,7 +235,8 @@ void schema_begin(schema *s)
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
-        s->bases[s->n_bases] = (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
+        s->bases[s->n_bases] =
+            (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
         s->n_bases++;
     }
 }
@@ -251,7 +263,9 @@ static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
         if (*p && *p != '/') return NULL;
         if (v->type == QSF_JSON_LIST) {
             uint32_t i = 0;
-            for (size_t k = 0; k < n; k++) i = name[k] >= '0' && name[k] <= '9' && i < 100000000 ? 10 * i + (uint32_t)(name[k] - '0') : UINT32_MAX;
+            for (size_t k = 0; k < n; k++)
+                i = name[k] >= '0' && name[k] <= '9' && i < 100000000 ? 10 * i + (uint32_t)(name[k] - '0')
+                                                                      : UINT32_MAX;
             const uint32_t count = v->n;
             const qsf_json_node *c = v + 1;
             for (uint32_t k = 0; k < i && i < count; k++) c = qsf_json_next(c);
@@ -306,7 +320,8 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
     if (n) {
         const char *uri = schema_join(s, base->uri, ref->text, n);
         base = NULL;
-        for (uint32_t i = 0; i < s->n_bases && !base; i++) if (!strcmp(s->bases[i].uri, uri)) base = &s->bases[i];
+        for (uint32_t i = 0; i < s->n_bases && !base; i++)
+            if (!strcmp(s->bases[i].uri, uri)) base = &s->bases[i];
     }
     if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(base->node, fragment)
                                                                  : schema_anchor(s, base, fragment);

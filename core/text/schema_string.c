@@ -22,14 +22,17 @@
 #define HOST LABEL "(?:\\." LABEL ")*"
 #define ATOM "[\\w!#$%&'*+/=?^`{|}~-]+"
 #define DATE "(?:\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)" \
-    "|02-(?:0[1-9]|1\\d|2[0-8]))|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
+    "|02-(?:0[1-9]|1\\d|2[0-8]))" \
+    "|(?:\\d\\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
 #define TIME "(?:(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?(?:[Zz]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)" \
     "|23:59:60(?:\\.\\d+)?(?:[Zz]|[+-]00:00))"
 #define HOURS "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)"
 /* of URIs; X: characters beyond ASCII, for the i... forms */
 #define CHARS(X, more) "(?:[\\w.~!$&'()*+,;=" X more "-]|" HEX2 ")"
-#define HIER(X) "(?://(?:" CHARS(X, ":") "*@)?(?:\\[" IPV6 "\\]|" CHARS(X, "") "*)(?::\\d*)?(?:/" CHARS(X, ":@/") "*)?" \
-    "|/?(?:" CHARS(X, ":@") CHARS(X, ":@/") "*)?)"
+#define HIER(X)                                                                                              \
+    "(?://(?:" CHARS(X, ":") "*@)?(?:\\[" IPV6 "\\]|" CHARS(X, "") "*)(?::\\d*)?(?:/" CHARS(                 \
+        X, ":@/") "*)?"                                                                                      \
+                  "|/?(?:" CHARS(X, ":@") CHARS(X, ":@/") "*)?)"
 #define TAIL(X) "(?:\\?" CHARS(X, ":@/?") "*)?(?:#" CHARS(X, ":@/?") "*)?"
 #define SCHEME "[A-Za-z][\\dA-Za-z+.-]*:"
 #define NO_SCHEME(X) "(?:/" HIER(X) "|" CHARS(X, "@") "+(?:/" CHARS(X, ":@/") "*)?|)"
@@ -39,15 +42,18 @@
 
 static const struct { char name[22]; const char *pattern; } schema_formats[] = {
     { "date", DATE }, { "time", TIME }, { "date-time", DATE "[Tt]" TIME },
-    { "duration", "P(?:\\d+W|(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)(?:T" HOURS ")?|T" HOURS ")" },
-    { "email", "(?:" ATOM "(?:\\." ATOM ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")@(?:" HOST "|\\[(?:" IPV4 "|IPv6:" IPV6 ")\\])" },
+    { "duration",
+      "P(?:\\d+W|(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)(?:T" HOURS ")?|T" HOURS ")" },
+    { "email", "(?:" ATOM "(?:\\." ATOM ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")"
+               "@(?:" HOST "|\\[(?:" IPV4 "|IPv6:" IPV6 ")\\])" },
     { "idn-email", "[^@\\s]+@[^@\\s]+" },
     { "hostname", HOST }, { "ipv4", IPV4 }, { "ipv6", IPV6 },
     { "uuid", "[\\dA-Fa-f]{8}(?:-[\\dA-Fa-f]{4}){3}-[\\dA-Fa-f]{12}" },
     { "uri", SCHEME HIER("") TAIL("") }, { "iri", SCHEME HIER(BEYOND) TAIL(BEYOND) },
     { "uri-reference", "(?:" SCHEME HIER("") "|" NO_SCHEME("") ")" TAIL("") },
     { "iri-reference", "(?:" SCHEME HIER(BEYOND) "|" NO_SCHEME(BEYOND) ")" TAIL(BEYOND) },
-    { "uri-template", "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
+    { "uri-template",
+      "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
     { "json-pointer", POINTER }, { "relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")" },
 };
 
@@ -72,7 +78,8 @@ qsf_gnode schema_literal(schema *s, const char *text, size_t n)
         const char c = text[i], *known = c ? strchr(escaped, c) : NULL;
         if (used > sizeof out - 8) done = schema_sequence(s, done, qsf_g_bytes(s->b, out, used)), used = 0;
         if (known) out[used++] = '\\', out[used++] = letters[known - escaped];
-        else if ((uint8_t)c < 32) used += qsf_format(out + used, sizeof out - used, "\\u00%c%c", hex[c >> 4], hex[c & 15]);
+        else if ((uint8_t)c < 32)
+            used += qsf_format(out + used, sizeof out - used, "\\u00%c%c", hex[c >> 4], hex[c & 15]);
         else out[used++] = c;
     }
     return schema_sequence(s, done, qsf_g_bytes(s->b, out, used));
@@ -80,8 +87,10 @@ qsf_gnode schema_literal(schema *s, const char *text, size_t n)
 
 void schema_string_begin(schema *s)
 {
-    static const uint32_t all[1][2] = { { 0, 0x10ffff } }, raw[][2] = { { 32, 33 }, { 35, 91 }, { 93, 0x10ffff } },
-        letters[][2] = { { '"', '"' }, { '/', '/' }, { '\\', '\\' }, { 'b', 'b' }, { 'f', 'f' }, { 'n', 'n' }, { 'r', 'r' }, { 't', 't' } };
+    static const uint32_t all[1][2] = { { 0, 0x10ffff } },
+                          raw[][2] = { { 32, 33 }, { 35, 91 }, { 93, 0x10ffff } },
+                          letters[][2] = { { '"', '"' }, { '/', '/' }, { '\\', '\\' }, { 'b', 'b' },
+                                           { 'f', 'f' }, { 'n', 'n' }, { 'r', 'r' },   { 't', 't' } };
     /* half a character in \uXXXX only with its other half */
     static const char unicode[] = "u(?:[\\dA-CE-Fa-ce-f][\\dA-Fa-f]{3}|[Dd][0-7][\\dA-Fa-f]{2}"
                                   "|[Dd][89ABab][\\dA-Fa-f]{2}\\\\u[Dd][C-Fc-f][\\dA-Fa-f]{2})";
@@ -97,12 +106,14 @@ void schema_string_begin(schema *s)
         qsf_g_sequence(b, (const qsf_gnode[]){ qsf_g_bytes(b, "\\", 1), qsf_g_choice(b, (const qsf_gnode[]){
             qsf_g_class(b, letters, QSF_ARRAY_LEN(letters), false),
             qsf_regex_nodes(s->platform, b, unicode, sizeof unicode - 1, 0, s->what) }, 2) }, 2) }, 2);
-    s->any_text = qsf_g_sequence(b, (const qsf_gnode[]){ s->quote, qsf_g_repeat(b, s->any_char, 0, QSF_G_NO_MOST), s->quote }, 3);
+    s->any_text = qsf_g_sequence(
+        b, (const qsf_gnode[]){ s->quote, qsf_g_repeat(b, s->any_char, 0, QSF_G_NO_MOST), s->quote }, 3);
 }
 
 /* ---- trying texts ---- */
 
-bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole, const char *text, size_t len)
+bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
+                 const char *text, size_t len)
 {
     schema_text *t = NULL;
     qsf_grammar_builder *b;
@@ -114,8 +125,10 @@ bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32
         qsf_grammar_drop(t->grammar);
         *t = (schema_text){ .pattern = pattern };
         qsf_status st = qsf_grammar_begin(s->platform, &b, &err);
-        if (!st) st = qsf_grammar_finish(b, qsf_regex_nodes(s->platform, b, pattern, n, whole ? 0 : QSF_REGEX_SEARCH, "the pattern"),
-                                         &t->grammar, &err);
+        if (!st)
+            st = qsf_grammar_finish(
+                b, qsf_regex_nodes(s->platform, b, pattern, n, whole ? 0 : QSF_REGEX_SEARCH, "the pattern"),
+                &t->grammar, &err);
         if (!st) st = qsf_matcher_new(s->platform, t->grammar, NULL, &t->matcher, &err);
         if (st) schema_refuse(s, at, err.text);
     }
@@ -133,7 +146,8 @@ static uint32_t characters(const qsf_json_node *v)
 
 static bool same_text(const qsf_json_node *x, const qsf_json_node *y)
 {
-    return x->type == QSF_JSON_TEXT && y->type == QSF_JSON_TEXT && x->n == y->n && !memcmp(x->text, y->text, x->n);
+    return x->type == QSF_JSON_TEXT && y->type == QSF_JSON_TEXT && x->n == y->n &&
+           !memcmp(x->text, y->text, x->n);
 }
 
 static bool has_text(const qsf_json_node *list, uint32_t n, const qsf_json_node *v)
@@ -164,7 +178,8 @@ static qsf_gnode rule_nodes(schema *s, const text_rule *r)
 {
     char what[160];
     qsf_format(what, sizeof what, "%s: \"%.*s\"", s->what, 100, r->at->text);
-    return qsf_regex_nodes(s->platform, s->b, r->pattern, r->n, QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH), what);
+    return qsf_regex_nodes(s->platform, s->b, r->pattern, r->n,
+                           QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH), what);
 }
 
 typedef struct text_demands { uint32_t least, most; bool plain, negated; qsf_gnode node; } text_demands;
@@ -183,7 +198,9 @@ static bool demand(schema *s, const schema_part *p, const qsf_json_node *text, t
         uint32_t n = p->arg == KEY_CONST ? 1 : k->key[KEY_ENUM]->n;
         if (text) return !has_text(v, n, text);
         for (; n; n--, v = qsf_json_next(v))
-            if (v->type == QSF_JSON_TEXT) out->plain = out->negated = true, out->node = schema_both(s, out->node, qsf_g_not(s->b, schema_literal(s, v->text, v->n)));
+            if (v->type == QSF_JSON_TEXT)
+                out->plain = out->negated = true,
+                out->node = schema_both(s, out->node, qsf_g_not(s->b, schema_literal(s, v->text, v->n)));
         return true;
     }
     if (flip) {
@@ -217,12 +234,14 @@ qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
     const schema_part *from = NULL;
     text_demands d = { 0, QSF_G_NO_MOST, false, false, 0 };
     uint32_t n = 0, n_list, n_out = 0;
-    for (uint32_t i = 0; i < leaf->n && !from; i++) if (schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
+    for (uint32_t i = 0; i < leaf->n && !from; i++)
+        if (schema_allowed(s, &leaf->parts[i], &v, &n)) from = &leaf->parts[i];
     if (!from) {
         for (uint32_t i = 0; i < leaf->n && !s->failed; i++) demand(s, &leaf->parts[i], NULL, &d);
         if (d.least > d.most || s->failed) return s->none;
         if (d.node && !d.least && d.most == QSF_G_NO_MOST && !d.negated) return d.node;
-        return schema_both(s, d.node, qsf_g_repeat(s->b, d.plain ? s->plain_char : s->any_char, d.least, d.most));
+        return schema_both(s, d.node,
+                           qsf_g_repeat(s->b, d.plain ? s->plain_char : s->any_char, d.least, d.most));
     }
     qsf_gnode *out = qsf_arena_array(s->arena, n + 1, sizeof *out, "a schema", NULL);
     if (!out) {
@@ -233,7 +252,8 @@ qsf_gnode schema_strings(schema *s, const schema_leaf *leaf)
         bool fits = v->type == QSF_JSON_TEXT;
         for (uint32_t i = 0; i < leaf->n && fits; i++) {
             fits = demand(s, &leaf->parts[i], v, NULL);
-            if (fits && &leaf->parts[i] != from && schema_allowed(s, &leaf->parts[i], &list, &n_list)) fits = has_text(list, n_list, v);
+            if (fits && &leaf->parts[i] != from && schema_allowed(s, &leaf->parts[i], &list, &n_list))
+                fits = has_text(list, n_list, v);
         }
         if (fits) out[n_out++] = schema_literal(s, v->text, v->n);
     }
