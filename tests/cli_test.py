@@ -322,7 +322,7 @@ class Options(unittest.TestCase):
             self.assertIn(o.help, shown)
             if o.kind not in ("flag", "text"):
                 self.assertIn(f"(default {make_options.default(o)})".replace("'", ""), shown)
-            above = f"{o.most + 1:.0f}"
+            above = f"{2 * o.most + 1:.0f}"         # one more than 2^53 is 2^53
             wrong = {"choice": "none", "whole": above, "number": above}.get(o.kind)
             if wrong:
                 r = run(MODEL, f"--{o.name}", wrong)
