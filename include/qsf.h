@@ -207,33 +207,80 @@ QSF_API size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len,
 /* One message of a conversation.  role: "system", "user" or "assistant". */
 typedef struct qsf_message { const char *role, *content; } qsf_message;
 
-/* The name of the known chat template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr,
- * command-r, deepseek, plain) that the model's own Jinja text equals: known means that both
- * write the same text, byte for byte.  NULL: the model has no template (info.chat_template
- * says so) or an unknown one. */
+/* What qsf_chat_encode writes conversations with where no name is given.  "own": the model's own
+ * template, a program in Jinja (info.chat_template); the name of one of the list below where both
+ * write the same text.  NULL: the model has none, and gets "plain". */
 QSF_API const char *qsf_chat_template(const qsf_model *m);
-/* All names, ended by NULL. */
+/* The templates that are known by name, ended by NULL: chatml, llama2, llama3, mistral, phi3,
+ * gemma, zephyr, command-r, deepseek, plain. */
 QSF_API const char *const *qsf_chat_template_names(void);
 
 /* Writes the token ids of a conversation, with the begin-of-text token where the model asks for it.
  * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
  * nobody's text can end a turn or begin another's.
  *
- * name: a template's name, or NULL for the model's own.  generate: ends with the beginning of the
- * assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
+ * name: a template's name or its text, which has an opening brace; NULL or "own": the model's, and
+ * a model without one gets "plain", and a line in the log says so.  generate: ends with the
+ * beginning of the assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
  *
- * QSF_E_NOT_FOUND   the name is unknown, or the model's own template is */
+ * QSF_E_NOT_FOUND     there is no such name
+ * QSF_E_ARGUMENT      the messages are not such as the template takes: it refuses them, in its own
+ *                     words, or fails with them; *n_ids is 0 then
+ * QSF_E_UNSUPPORTED   the template cannot be run
+ * QSF_E_BUDGET        it takes more steps or memory than a template may
+ * What a template is the reason of says its line and column. */
 QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
 /* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.
- * The text does not have the begin-of-text token.  name, generate and QSF_E_NOT_FOUND are as
- * in qsf_chat_encode.
+ * The text does not have the begin-of-text token.  name, generate and errors are as in
+ * qsf_chat_encode.
  * *len does not count the terminating 0.  A *len above cap - 1 means QSF_E_ARGUMENT: call
  * again with room. */
 QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, char *out, size_t cap, size_t *len, qsf_error *err);
 /* The text that ends a turn under this template ("<|im_end|>"); NULL where only tokens end one. */
 QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
+
+/* What a conversation in JSON is written with.  Texts may be NULL: there is none. */
+typedef struct qsf_chat_options {
+    size_t      size;                   /* sizeof(qsf_chat_options) */
+    const char *chat_template;          /* NULL: the model's own (with tools: its "tool_use", where it has
+                                         * one); the name of one of its own or of the list above; or a
+                                         * template's text, which has an opening brace */
+    const char *tools, *documents;      /* JSON: lists, as templates know them */
+    const char *kwargs;                 /* JSON: an object of further variables ("enable_thinking") */
+    const char *bos, *eos;              /* texts of these tokens; NULL: the model's */
+    bool        add_generation_prompt;  /* true: ends with the beginning of the assistant's answer */
+    bool        continue_final_message; /* false; true ends within the last message, to go on from there,
+                                         * and adds no beginning of another */
+    bool        as_given;               /* false; true: the template gets the messages as they are.  Else
+                                         * they are brought to the forms that it takes (docs/chat.md) */
+    int64_t     now;                    /* seconds since 1970 of the date that a template may write; 0: what
+                                         * the machine's clock shows */
+} qsf_chat_options;
+
+/* Fills all members with their defaults. */
+QSF_API void qsf_chat_defaults_of(qsf_chat_options *o, size_t size);
+static inline void qsf_chat_defaults(qsf_chat_options *o) { qsf_chat_defaults_of(o, sizeof *o); }
+
+/* As qsf_chat_encode, of messages[0..len) in JSON: a list of objects with a "role" and what else
+ * the template asks for: "content" (a text, or a list of parts), "tool_calls" (arguments as an
+ * object, or as its JSON in a text), "tool_call_id", "name", "reasoning_content".  An object with
+ * such a list in "messages", and maybe one in "tools", is taken too.  opts may be NULL.
+ *
+ * QSF_E_CORRUPT   what is given is not JSON; the message says line and column */
+QSF_API qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages, size_t len,
+                                        const qsf_chat_options *opts, int32_t *ids, size_t cap,
+                                        size_t *n_ids, qsf_error *err);
+/* The text of the same, as the template writes it, with the begin-of-text token's where it
+ * writes that. m may be NULL where opts has the template.  out, cap and *len are as in
+ * qsf_chat_render. */
+QSF_API qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t len,
+                                        const qsf_chat_options *opts, char *out, size_t cap, size_t *n,
+                                        qsf_error *err);
+/* As qsf_chat_stop, for opts; *len is 0 where only tokens end a turn. */
+QSF_API qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, char *out,
+                                      size_t cap, size_t *len, qsf_error *err);
 
 /* ---- context --------------------------------------------------------------------------------- */
 
@@ -697,9 +744,10 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  * QSF_PENDING again.  It does that before the next batch begins, because logits are valid until
  * then.
  *
- * Under a grammar only tokens come that go on with a text of it, or end one; a control token does not
- * come.  Its text's end ends the turn, by a token that ends the answer (with ignore_end too) or, where
- * nothing can follow, by itself.  Text that is forced is fed in one batch, as the tokens that the
+ * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
+ * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
+ * that ends the answer (with ignore_end too) or, where nothing can follow, by itself.  Text that is
+ * forced is fed in one batch, as the tokens that the
  * model's tokenizer makes of it; its pieces come as usual.
  *
  * These functions may cut a sequence, and that drops the batch under way.  So while a batch has
@@ -749,6 +797,7 @@ typedef struct qsf_turn_options {
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
 } qsf_turn_options;
 
+/* The most log probabilities that a piece tells besides its own. */
 enum { QSF_LOGPROBS_MOST = 100 };
 
 /* Fills all members of *o with their defaults. */
@@ -853,6 +902,90 @@ QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
  * qsf_feed.  A sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no
  * token. */
 QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Cuts an answer into reasoning, text and calls of tools while it arrives.  How the model writes
+ * calls and reasoning is found from its chat template; docs/tools.md says how, and what is found.
+ *
+ *   qsf_answer_new(m, &opts, &a, &err);
+ *   qsf_answer_turn(a, &turn_options, &err);       control tokens become visible; grammars of calls
+ *   for each piece: qsf_answer_push(a, piece.text, piece.len, piece.end != QSF_TURN_GOES_ON, &err);
+ *                   while (qsf_answer_next(a, &event)) ... */
+typedef struct qsf_answer qsf_answer;
+
+/* Options of qsf_answer_new. */
+typedef struct qsf_answer_options {
+    size_t                  size;       /* sizeof(qsf_answer_options), set by qsf_answer_defaults */
+    const qsf_chat_options *chat;       /* NULL: the model's own template and no tools; else what the prompt
+                                         * was written with, tools among it.  Copied */
+    const char             *tool_choice;    /* NULL, "auto": the model chooses; "none": no calls are looked
+                                             * for; "required": the answer is a call; else the name of the
+                                             * tool that is called */
+    bool                    parallel_tool_calls;    /* true; false: at most one call under a grammar */
+    uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
+                                         * their number: nine letters and digits */
+} qsf_answer_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_answer_defaults_of(qsf_answer_options *o, size_t size);
+static inline void qsf_answer_defaults(qsf_answer_options *o) { qsf_answer_defaults_of(o, sizeof *o); }
+
+/* Makes an answer; frees it (takes NULL).  opts may be NULL; m may be NULL where opts->chat has a
+ * template's text, and must outlive the answer.
+ *
+ * QSF_E_CORRUPT, QSF_E_ARGUMENT   the tools are no JSON, or no list
+ * and the errors of qsf_chat_render_json */
+QSF_API qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out,
+                                  qsf_error *err);
+QSF_API void       qsf_answer_free(qsf_answer *a);
+/* Begins again, for the next answer under the same template and tools. */
+QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
+
+/* Sets the members of *o by which a turn's pieces fit this answer: special and, where there are
+ * tools, the grammar that keeps calls to the tools' schemas.  It begins where a call begins, unless
+ * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a, and
+ * to one turn at a time.
+ *
+ * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
+ *                  what and where
+ * QSF_E_BUDGET     the schemas make too large a grammar */
+QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
+
+/* Goes on by text[0..len), cut anywhere; last: the answer ends here.
+ *
+ * QSF_E_MEMORY   the answer is lost */
+QSF_API qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err);
+
+/* What an event of an answer is. */
+typedef enum qsf_answer_event_type {
+    QSF_ANSWER_TEXT         = 1,    /* for the user */
+    QSF_ANSWER_REASONING    = 2,
+    QSF_ANSWER_CALL         = 3,    /* a call begins: its name and id are known */
+    QSF_ANSWER_ARGUMENTS    = 4,    /* more of its arguments, which are JSON whatever the model writes */
+    QSF_ANSWER_CALL_END     = 5,    /* the call is whole */
+    QSF_ANSWER_CALL_DROPPED = 6     /* it turned out to be none: forget it.  What it was made of comes as
+                                     * QSF_ANSWER_TEXT */
+} qsf_answer_event_type;
+
+/* One thing that arrived, by qsf_answer_next. */
+typedef struct qsf_answer_event {
+    size_t                size;     /* set by the caller: sizeof(qsf_answer_event) */
+    qsf_answer_event_type type;
+    uint32_t              call;     /* of calls: which, from 0 */
+    const char           *text;     /* bytes of text, reasoning or arguments; a call's name.  Not
+                                     * terminated; belongs to the answer, valid until its next push */
+    size_t                len;
+    const char           *id;       /* of QSF_ANSWER_CALL, else NULL */
+    size_t                id_len;
+} qsf_answer_event;
+
+/* The next event; QSF_PENDING: there is none so far. */
+QSF_API qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out);
+/* The answer so far as a message of the OpenAI interface, in JSON: role, content (null beside calls
+ * without a text), reasoning_content, tool_calls.  Terminated; belongs to a, valid until its next
+ * call. */
+QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err);
 
 /* ---- the short interface --------------------------------------------------------------------- */
 

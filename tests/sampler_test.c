@@ -407,7 +407,7 @@ TEST(sampler_dry_counts_repetitions)
             for (int at = begin + 1; at < TOKENS; at++) {      /* id stands here, what before it? */
                 uint32_t len = 0;
                 if (ids[at] != id) continue;
-                while (at - 1 - (int)len >= begin && ids[at - 1 - (int)len] == ids[TOKENS - 1 - (int)len]) len++;
+                for (int b = at - 1; b >= begin && ids[b] == ids[TOKENS - 1 - (int)len]; b--) len++;
                 longest = QSF_MAX(longest, len);
             }
             if (longest >= o.dry_allowed_length)

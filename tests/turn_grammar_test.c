@@ -23,12 +23,12 @@ static qsf_gnode pattern_node(qsf_grammar_builder *b, const char *pattern)
     }
 }
 
-static qsf_grammar *grammar_of(const char *pattern)
+static qsf_grammar *grammar_of(const scene *s, const char *pattern)
 {
     qsf_grammar_builder *b = NULL;
     qsf_grammar *g = NULL;
     qsf_error e = { 0 };
-    CHECK_EQ(qsf_grammar_begin(qsf_platform_native(), &b, &e), QSF_OK);
+    CHECK_EQ(qsf_grammar_begin(&s->b.h.m.p, &b, &e), QSF_OK);
     CHECK_EQ(qsf_grammar_finish(b, pattern_node(b, pattern), &g, &e), QSF_OK);
     return g;
 }
@@ -83,7 +83,7 @@ TEST(an_answer_is_of_the_grammar)
     if (!scene_open(&s, &co)) return;
     int whole = 0;
     for (int round = 0; round < 40; round++) {
-        qsf_grammar *g = grammar_of(RECORD);
+        qsf_grammar *g = grammar_of(&s, RECORD);
         qsf_turn_options o = options(110);
         o.grammar = g;
         o.ignore_end = round & 1;
@@ -116,7 +116,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
     for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) {
         int32_t ids[64];
         size_t n;
-        qsf_grammar *g = grammar_of(texts[i]);
+        qsf_grammar *g = grammar_of(&s, texts[i]);
         qsf_turn_options o = options(-1);
         o.grammar = g;
         answer(&s, s.prompt, PROMPT, &o, &h);
@@ -135,7 +135,7 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
         grammar_drop(g);
     }
     /* Where the ways part, what was forced before goes on as the tokenizer would have it. */
-    qsf_grammar *g = grammar_of("in the ender|in the hander");
+    qsf_grammar *g = grammar_of(&s, "in the ender|in the hander");
     qsf_turn_options o = options(-1);
     o.grammar = g;
     for (uint64_t seed = 1; seed < 9; seed++) {
@@ -150,13 +150,35 @@ TEST(forced_text_is_the_tokens_that_the_tokenizer_makes)
     }
     grammar_drop(g);
     const char *stop = "the";                               /* stop texts hear of forced text */
-    g = grammar_of("in the end");
+    g = grammar_of(&s, "in the end");
     o.grammar = g;
     o.stops = &stop;
     o.n_stops = 1;
     answer(&s, s.prompt, PROMPT, &o, &h);
     CHECK_STR(h.text, "in ");
     CHECK_EQ(h.end, QSF_TURN_STOP_TEXT);
+    grammar_drop(g);
+    scene_end(&s);
+}
+
+/* SentencePiece puts a space before a text: what is forced at the beginning is asked for then. */
+TEST(every_kind_of_vocabulary_has_grammars)
+{
+    scene s = { 0 };
+    heard h;
+    tiny_options to = tiny_defaults();
+    const qsf_context_options co = scene_context();
+    to.vocab = QSF_VOCAB_SPM;
+    if (!bench_write(&s.b, &to) || !bench_open(&s.b) || !scene_open(&s, &co)) return;
+    bench_tokens(s.prompt, N_CTX, 29, 7);
+    qsf_turn_options o = options(30);
+    qsf_grammar *g = o.grammar = grammar_of(&s, "theendof|thehand");
+    for (uint64_t seed = 1; seed < 6; seed++) {
+        if (!scene_sampler(&s, 1, seed)) return;
+        answer(&s, s.prompt, PROMPT, &o, &h);
+        CHECK(!strcmp(h.text, "theendof") || !strcmp(h.text, "thehand"));
+        CHECK_EQ(h.end, QSF_TURN_END_TOKEN);
+    }
     grammar_drop(g);
     scene_end(&s);
 }
@@ -177,15 +199,15 @@ TEST(a_grammar_may_begin_later)
         answer(&s, s.prompt, PROMPT, &o, &all);
         size_t k = 4;
         const char *piece;
-        while (k < 20 && (qsf_token_piece(s.b.m, all.ids[k], true, &piece) != 1 || (unsigned char)*piece >= 128))
-            k++;
+        for (; k < 20; k++)
+            if (qsf_token_piece(s.b.m, all.ids[k], true, &piece) == 1 && (unsigned char)*piece < 128) break;
         if (k == 20) continue;
         call[0] = *piece;
         o.grammar_after = after;
         for (int with = 0; with < 2; with++) {
             snprintf(from, sizeof from, "%s##,#", with ? call : "");
             if (with && strchr("~#|", *call)) continue;
-            qsf_grammar *g = grammar_of(from);
+            qsf_grammar *g = grammar_of(&s, from);
             o.grammar = g;
             o.grammar_with = with;
             o.n_grammar_after = with ? 1 : 2;
@@ -197,7 +219,7 @@ TEST(a_grammar_may_begin_later)
             if (at) CHECK(!memcmp(h.text, all.text, (size_t)(at - h.text)));
             grammar_drop(g);
         }
-        qsf_grammar *g = grammar_of("..");                 /* has no text that begins with the call */
+        qsf_grammar *g = grammar_of(&s, "..");                 /* has no text that begins with the call */
         if (*call == '.') continue;
         o.grammar = g;
         o.grammar_with = true;
@@ -228,7 +250,7 @@ TEST(an_approximate_head_computes_what_the_grammar_lets_through)
             co.n_threads = threads;
             if (!scene_open(&s, &co)) return;
             bench_tokens(s.prompt, N_CTX, 256, 7);
-            qsf_grammar *g = grammar_of(RECORD);
+            qsf_grammar *g = grammar_of(&s, RECORD);
             qsf_turn_options o = options(60);
             o.grammar = g;
             o.draft = 3;
@@ -259,7 +281,7 @@ TEST(turns_under_grammars_share_batches)
     qsf_turn_options o = options(40);
     for (int i = 0; i < TURNS; i++) {
         s.so.seed = 30 + (uint64_t)i;
-        grammars[i] = i == 1 ? NULL : grammar_of(RECORD);
+        grammars[i] = i == 1 ? NULL : grammar_of(&s, RECORD);
         o.grammar = grammars[i];
         answer(&s, s.prompt + i, PROMPT, &o, &plain[i]);
     }
@@ -297,7 +319,7 @@ TEST(log_probabilities_are_the_models_own)
     scene s;
     if (!scene_begin(&s)) return;
     for (int with = 0; with < 2; with++) {
-        qsf_grammar *g = with ? grammar_of(RECORD) : NULL;
+        qsf_grammar *g = with ? grammar_of(&s, RECORD) : NULL;
         qsf_turn_options o = options(20);
         o.logprobs = 5;
         o.grammar = g;
@@ -343,7 +365,7 @@ TEST(end_tokens_wait_for_min_tokens)
         qsf_turn_options o = options(20);
         o.ignore_end = false;
         o.min_tokens = way % 2 ? 7 : 0;
-        qsf_grammar *g = way < 2 ? NULL : grammar_of("~");
+        qsf_grammar *g = way < 2 ? NULL : grammar_of(&s, "~");
         o.grammar = g;
         memset(&h, 0, sizeof h);
         if (!scene_sampler(&s, 1, 5)) return;
@@ -401,7 +423,7 @@ TEST(without_memory_the_next_grammar_works)
     co.n_ctx = 4 * N_CTX;
     if (!scene_open(&s, &co)) return;
     const char *after = "\x01 no text that comes";
-    qsf_grammar *g = grammar_of(RECORD);
+    qsf_grammar *g = grammar_of(&s, RECORD);
     qsf_turn_options o = options(12);
     o.grammar = g;
     o.logprobs = 2;
@@ -445,6 +467,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(an_answer_is_of_the_grammar);
     RUN(forced_text_is_the_tokens_that_the_tokenizer_makes);
+    RUN(every_kind_of_vocabulary_has_grammars);
     RUN(a_grammar_may_begin_later);
     RUN(an_approximate_head_computes_what_the_grammar_lets_through);
     RUN(turns_under_grammars_share_batches);

@@ -91,15 +91,15 @@ static const option_row context_rows[] = {
 
 #define OPTION_STRUCT qsf_sampler_options
 static const option_row sampler_rows[] = {
-    SEED("seed", seed, 9e15, 0, "seed of the sampling, 0 for a new one each time"),
-    NUMBER("temperature", temperature, 0, 1000, 0.7f, "",
+    SEED("seed", seed, 9007199254740992, 0, "seed of the sampling, 0 for a new one each time"),
+    NUMBER("temperature", temperature, 0, 1000, 0.7, "",
         "sampling temperature, 0 takes the likeliest token"),
     WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "sample among the N likeliest, 0 for all"),
-    NUMBER("top-p", top_p, 0, 1, 0.9f, "",
+    NUMBER("top-p", top_p, 0, 1, 0.9, "",
         "sample among the likeliest with this probability together"),
     NUMBER("min-p", min_p, 0, 1, 0, "",
         "leave out tokens less likely than this share of the likeliest"),
-    NUMBER("repeat-penalty", repeat_penalty, 0.01f, PENALTY_MOST, 1, "", "make recent tokens less likely"),
+    NUMBER("repeat-penalty", repeat_penalty, 0.01, PENALTY_MOST, 1, "", "make recent tokens less likely"),
     NUMBER("frequency-penalty", frequency_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
         "penalty for each recent occurrence"),
     NUMBER("presence-penalty", presence_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
@@ -108,7 +108,7 @@ static const option_row sampler_rows[] = {
         "how many recent tokens the penalties see"),
     NUMBER("dry-multiplier", dry_multiplier, 0, PENALTY_MOST, 0, "",
         "penalty for a token that makes a repetition longer; 0 is off, 0.8 is usual"),
-    NUMBER("dry-base", dry_base, 1, 10, 1.75f, "",
+    NUMBER("dry-base", dry_base, 1, 10, 1.75, "",
         "the DRY penalty grows by this factor with each token of the repetition"),
     WHOLE("dry-allowed-length", dry_allowed_length, 1, LAST_MOST, 2, "tokens",
         "repetitions of up to N tokens may go on without a DRY penalty"),
@@ -120,7 +120,7 @@ static const option_row sampler_rows[] = {
         "sample among the tokens of the most typical information with this probability together; 1 is off"),
     NUMBER("xtc-probability", xtc_probability, 0, 1, 0, "",
         "how often the likeliest choices are left out, so that a less likely one comes (XTC); 0 is off"),
-    NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1f, "",
+    NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1, "",
         "the probability that makes a token one of XTC's likeliest; above 0.5 XTC is off"),
     NUMBER("dynatemp-range", dynatemp_range, 0, 1000, 0, "",
         "vary the temperature by up to F, down where the model is sure and up where it is not; 0 is off"),
@@ -129,7 +129,7 @@ static const option_row sampler_rows[] = {
     WHOLE("mirostat", mirostat, 0, 2, 0, "",
         "Mirostat version 1 or 2, in the place of top-k, top-p, min-p and the like; 0 is off"),
     NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "the surprise that Mirostat aims at"),
-    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1f, "", "how fast Mirostat learns"),
+    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "how fast Mirostat learns"),
 };
 #undef OPTION_STRUCT
 /* From this row on values are checked; those before may be anything that a float can be. */
@@ -137,8 +137,9 @@ enum { SAMPLER_CHECKED = 8 };
 
 #define OPTION_STRUCT qsf_turn_options
 static const option_row turn_rows[] = {
-    COUNT("max-tokens", max_tokens, -1, 9e15, -1, "tokens", "most tokens to generate, -1 for no limit"),
-    COUNT("min-tokens", min_tokens, 0, 9e15, 0, "tokens",
+    COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens",
+        "most tokens to generate, -1 for no limit"),
+    COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
         "tokens that end the answer are forbidden before this many tokens"),
     FLAG("ignore-end", ignore_end, 0, "go on after tokens that end an answer or a text"),
     FLAG("special", special, 0, "control tokens have their texts too"),
@@ -160,10 +161,10 @@ static const option_row turn_rows[] = {
 #undef SIGNED
 #undef COUNT
 
-typedef struct option_list { const option_row *rows; size_t n; } option_list;
-static const option_list context_list = { context_rows, QSF_ARRAY_LEN(context_rows) };
-static const option_list sampler_list = { sampler_rows, QSF_ARRAY_LEN(sampler_rows) };
-static const option_list turn_list = { turn_rows, QSF_ARRAY_LEN(turn_rows) };
+typedef struct option_table { const option_row *rows; size_t n; } option_table;
+static const option_table context_list = { context_rows, QSF_ARRAY_LEN(context_rows) };
+static const option_table sampler_list = { sampler_rows, QSF_ARRAY_LEN(sampler_rows) };
+static const option_table turn_list = { turn_rows, QSF_ARRAY_LEN(turn_rows) };
 
 /* ---- a member's value as a number, in the option's unit ---- */
 
@@ -208,7 +209,7 @@ static void option_put(const option_row *r, void *o, double value)
     }
 }
 
-static void options_default(const option_list *l, void *o)
+static void options_default(const option_table *l, void *o)
 {
     for (size_t i = 0; i < l->n; i++) option_put(&l->rows[i], o, l->rows[i].option.value);
 }
@@ -232,7 +233,7 @@ void qsf_turn_defaults_of(qsf_turn_options *o, size_t size)
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
-static const qsf_option *option_at(const option_list *l, size_t i)
+static const qsf_option *option_at(const option_table *l, size_t i)
 {
     return i < l->n ? &l->rows[i].option : NULL;
 }
@@ -252,7 +253,7 @@ static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_erro
 }
 
 /* Of the members from this row on. */
-static qsf_status options_check(const option_list *l, size_t from, const void *o, qsf_error *err)
+static qsf_status options_check(const option_table *l, size_t from, const void *o, qsf_error *err)
 {
     for (size_t i = from; i < l->n; i++) {
         const qsf_option *option = &l->rows[i].option;
@@ -345,7 +346,7 @@ static bool option_value(const qsf_option *o, const char *text, double *out)
     return o->kind != QSF_OPTION_WHOLE || *out == floor(*out);
 }
 
-static qsf_status options_set(const option_list *l, void *o, size_t size, const char *name,
+static qsf_status options_set(const option_table *l, void *o, size_t size, const char *name,
                               const char *value, qsf_error *err)
 {
     for (size_t i = 0; i < l->n; i++) {

@@ -1,7 +1,7 @@
 /* From logits to a token: the chain of what changes logits, leaves tokens out and draws one.
  * SPDX-License-Identifier: MIT
  *
- * sampler_rows below is the chain, in its order; docs/sampling.md says what each row does. */
+ * chain_rows below is the chain, in its order; docs/sampling.md says what each row does. */
 #include "engine/sampler_own.h"
 
 #include "base/pieces.h"
@@ -154,10 +154,10 @@ static bool has_bans(const sampler_pick *k) { return k->s->banned.len > 0; }
 static bool has_limits(const sampler_pick *k) { return k->limits != NULL; }
 
 /* The rows that change logits; a sampler whose temperature is 0 takes the largest behind them. */
-static const struct sampler_logits_row {
+static const struct chain_logits_row {
     bool (*on)(const sampler_pick *k);
     void (*run)(sampler_pick *k);
-} sampler_logits_rows[] = {
+} chain_logits_rows[] = {
     { has_biases,    qsf_pick_bias },
     { has_callback,  qsf_pick_callback },
     { has_penalties, qsf_pick_penalize },
@@ -166,28 +166,28 @@ static const struct sampler_logits_row {
     { has_limits,    qsf_pick_limit },          /* min-tokens and grammars */
 };
 
-static bool plain(const qsf_sampler_options *o) { return o->mirostat == 0; }
-static bool has_sigma(const qsf_sampler_options *o) { return plain(o) && o->top_n_sigma > 0; }
-static bool has_top_k(const qsf_sampler_options *o) { return plain(o) && o->top_k > 0; }
-static bool has_typical(const qsf_sampler_options *o) { return plain(o) && o->typical_p < 1; }
+static bool not_mirostat(const qsf_sampler_options *o) { return o->mirostat == 0; }
+static bool has_sigma(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_n_sigma > 0; }
+static bool has_top_k(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_k > 0; }
+static bool has_typical(const qsf_sampler_options *o) { return not_mirostat(o) && o->typical_p < 1; }
 static bool has_xtc(const qsf_sampler_options *o)
 {
-    return plain(o) && o->xtc_probability > 0 && o->xtc_threshold <= 0.5f;
+    return not_mirostat(o) && o->xtc_probability > 0 && o->xtc_threshold <= 0.5f;
 }
-static bool has_dynamic(const qsf_sampler_options *o) { return plain(o) && o->dynatemp_range > 0; }
-static bool has_mirostat(const qsf_sampler_options *o) { return !plain(o); }
-static bool always(const qsf_sampler_options *o) { return o != NULL; }
+static bool has_dynamic(const qsf_sampler_options *o) { return not_mirostat(o) && o->dynatemp_range > 0; }
+static bool has_mirostat(const qsf_sampler_options *o) { return !not_mirostat(o); }
+static bool chain_always(const qsf_sampler_options *o) { return o != NULL; }
 
 /* The rows that leave tokens out. */
-static const struct sampler_row {
+static const struct chain_row {
     bool (*on)(const qsf_sampler_options *o);
     void (*run)(sampler_pick *k);
-} sampler_rows[] = {
+} chain_rows[] = {
     { has_sigma,    qsf_pick_sigma },
-    { always,       qsf_pick_gather },          /* temperature and min-p */
+    { chain_always, qsf_pick_gather },          /* temperature and min-p */
     { has_top_k,    qsf_pick_top_k },
     { has_typical,  qsf_pick_typical },
-    { plain,        qsf_pick_top_p },
+    { not_mirostat, qsf_pick_top_p },
     { has_xtc,      qsf_pick_xtc },
     { has_dynamic,  qsf_pick_dynamic },
     { has_mirostat, qsf_pick_mirostat },
@@ -198,13 +198,13 @@ bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
 {
     *k = (sampler_pick){ .s = s, .limits = limits, .x = logits, .least = -INFINITY,
                          .temperature = s->o.temperature };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_logits_rows); i++)
-        if (sampler_logits_rows[i].on(k)) sampler_logits_rows[i].run(k);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(chain_logits_rows); i++)
+        if (chain_logits_rows[i].on(k)) chain_logits_rows[i].run(k);
     k->best = qsf_sampler_argmax(k->x, s->n_vocab);
     if (!(k->x[k->best] > -INFINITY)) return false;
     if (qsf_sampler_greedy(s)) return true;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(sampler_rows); i++)
-        if (sampler_rows[i].on(&s->o)) sampler_rows[i].run(k);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(chain_rows); i++)
+        if (chain_rows[i].on(&s->o)) chain_rows[i].run(k);
     return true;
 }
 

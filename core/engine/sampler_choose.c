@@ -296,6 +296,18 @@ int32_t qsf_pick_draw(sampler_pick *k)
 
 /* ---- log probabilities ---- */
 
+/* exp(x) to a millionth, for x <= 0; 0, nearly, below -87 and for NaN.  Compilers make vectors of it,
+ * which they do not of expf. */
+static inline float exp_below(float x)
+{
+    const float two = x * 1.44269504f, t = two > -126 ? two : -126;
+    const int32_t whole = (int32_t)(t - 0.5f);          /* the nearest: t is not above 0 */
+    const float f = t - (float)whole;
+    const float power = 1 + f * (0.69314718f + f * (0.24022651f + f * (0.05550411f + f * (0.00961813f +
+                            f * (0.00133336f + f * 0.00015469f)))));
+    return power * qsf_f32_from_bits((uint32_t)(whole + 127) << 23);
+}
+
 uint32_t qsf_logprobs(const float *logits, uint32_t n_vocab, int32_t chosen, qsf_logprob *out, uint32_t n)
 {
     const float top = logits[qsf_sampler_argmax(logits, n_vocab)];
@@ -303,9 +315,13 @@ uint32_t qsf_logprobs(const float *logits, uint32_t n_vocab, int32_t chosen, qsf
     uint32_t found = 0;
     float sum = 0, least = -INFINITY;
     for (uint32_t i = 0; i < n_vocab; i += SAMPLER_BLOCK) {     /* few floats in a row: little is lost */
-        float part = 0;
-        for (uint32_t j = i; j < QSF_MIN(n_vocab, i + SAMPLER_BLOCK); j++)
-            if (logits[j] > top - 100) part += expf(logits[j] - top);
+        float p[SAMPLER_BLOCK] = { 0 }, part = 0;
+        const uint32_t m = QSF_MIN(SAMPLER_BLOCK, n_vocab - i);
+        if (m == SAMPLER_BLOCK)
+            for (uint32_t j = 0; j < SAMPLER_BLOCK; j++) p[j] = exp_below(logits[i + j] - top);
+        else
+            for (uint32_t j = 0; j < m; j++) p[j] = exp_below(logits[i + j] - top);
+        for (uint32_t j = 0; j < SAMPLER_BLOCK; j++) part += p[j];
         sum += part;
     }
     const float all = top + logf(sum);

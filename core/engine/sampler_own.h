@@ -8,10 +8,10 @@
 typedef struct candidate { float p; int32_t id; } candidate;
 
 /* Texts one behind the other: a length of two bytes, then that many bytes. */
-typedef struct sampler_list {
+typedef struct sampler_texts {
     uint8_t *bytes;
     uint32_t len, cap, longest;
-} sampler_list;
+} sampler_texts;
 
 struct qsf_sampler {
     const qsf_platform *platform;
@@ -27,7 +27,7 @@ struct qsf_sampler {
     float      mirostat_mu;
     qsf_logit_bias *biases;
     uint32_t   n_biases, cap_biases;
-    sampler_list banned, breakers;
+    sampler_texts banned, breakers;
     uint32_t  *banned_whole;  /* a bit for each token that has a banned text in it; NULL: none is banned */
     char      *tail;          /* [cap_tail] the last n_tail bytes of what was accepted */
     uint32_t   cap_tail, n_tail, n_answer;      /* and how many of them are the answer's */
@@ -81,11 +81,11 @@ int32_t qsf_pick_draw(sampler_pick *k);
 /* ---- sampler_texts.c ---- */
 uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
 /* Whether a text of the list lies within text. */
-bool qsf_sampler_list_within(const sampler_list *l, const char *text, uint32_t len);
+bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);
 /* Adds a token's text to the tail; whether a breaker ends in it. */
 bool qsf_sampler_text(qsf_sampler *s, int32_t token);
 void qsf_sampler_texts_free(qsf_sampler *s);
 /* The next text of a list at *at, which moves behind it; NULL: there is none. */
-const char *qsf_sampler_list_next(const sampler_list *l, uint32_t *at, uint32_t *len);
+const char *qsf_sampler_list_next(const sampler_texts *l, uint32_t *at, uint32_t *len);
 
 #endif

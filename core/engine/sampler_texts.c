@@ -11,7 +11,7 @@ uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece)
     return s->tokenizer ? (uint32_t)qsf_tokenizer_piece(s->tokenizer, id, false, piece) : 0;
 }
 
-const char *qsf_sampler_list_next(const sampler_list *l, uint32_t *at, uint32_t *len)
+const char *qsf_sampler_list_next(const sampler_texts *l, uint32_t *at, uint32_t *len)
 {
     if (*at >= l->len) return NULL;
     *len = qsf_le16(l->bytes + *at);
@@ -27,7 +27,7 @@ static bool text_within(const char *text, uint32_t len, const char *what, uint32
     return false;
 }
 
-bool qsf_sampler_list_within(const sampler_list *l, const char *text, uint32_t len)
+bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len)
 {
     const char *what;
     for (uint32_t at = 0, n; (what = qsf_sampler_list_next(l, &at, &n));)
@@ -49,11 +49,11 @@ static qsf_status sampler_tail_room(qsf_sampler *s, qsf_error *err)
     return QSF_OK;
 }
 
-static qsf_status sampler_list_add(qsf_sampler *s, sampler_list *l, const char *text, size_t len,
+static qsf_status sampler_list_add(qsf_sampler *s, sampler_texts *l, const char *text, size_t len,
                                    qsf_error *err)
 {
     if (!s->tokenizer)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary, so that texts cannot be looked for");
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary: texts cannot be looked for");
     if (len == 0 || len > SAMPLER_TEXT_MOST)
         return qsf_fail(err, QSF_E_ARGUMENT, "a text of %llu bytes; it can have 1 to %d",
                         (unsigned long long)len, SAMPLER_TEXT_MOST);
@@ -84,7 +84,7 @@ static size_t banned_words(const qsf_sampler *s) { return (size_t)qsf_ceil_div(s
 qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len, qsf_error *err)
 {
     if (!s->banned_whole)
-        s->banned_whole = qsf_alloc_array(s->platform, banned_words(s), sizeof *s->banned_whole, "texts", err);
+        s->banned_whole = qsf_alloc_array(s->platform, banned_words(s), sizeof(uint32_t), "texts", err);
     if (!s->banned_whole) return QSF_E_MEMORY;
     const qsf_status st = sampler_list_add(s, &s->banned, text, len, err);
     if (st) return st;

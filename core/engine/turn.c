@@ -115,6 +115,7 @@ static void turn_forget(qsf_turn *t)
 static void turn_over(qsf_turn *t, qsf_turn_end end)
 {
     turn_forget(t);
+    qsf_turn_grammar_free(t);           /* its owner may let it go */
     t->n_rows = 0;
     t->stage = TURN_OVER;
     t->state.end = end;
@@ -176,24 +177,20 @@ static qsf_status turn_texts_of(qsf_turn *t)
                                         "stop text", &t->error);
     if (st || (st = qsf_turn_grammar_begin(t))) return st;
     if (t->o.logprobs < 0 || t->logprobs) return QSF_OK;
-    t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "log probabilities",
+    t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "probabilities",
                                   &t->error);
     return t->logprobs ? QSF_OK : QSF_E_MEMORY;
 }
 
-qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
-                          const qsf_turn_options *opts)
+static qsf_status turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                             const qsf_turn_options *opts)
 {
     enum { AT_FIRST = 256 };            /* tokens of an answer without max_tokens */
     qsf_status st;
-    qsf_turn_cancel(t);
-    t->stage = TURN_NONE;
-    t->error = (qsf_error){ 0 };
     t->state.end = QSF_TURN_GOES_ON;
     t->state.n_prompt = n;
     t->state.n_kept = t->state.n_done = t->state.n_tokens = t->state.n_forced = 0;
     t->n_logprobs = 0;
-    qsf_turn_grammar_free(t);
     qsf_turn_defaults(&t->o);
     if ((st = QSF_TAKE(&t->o, opts, qsf_turn_options, &t->error))) return st;
     if ((st = turn_check(t, ids, n)) || (st = turn_texts_of(t)) || (st = turn_text_room(t))) return st;
@@ -213,6 +210,17 @@ qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler
     t->n_held = 0;
     t->stage = TURN_ROWS;
     return QSF_OK;
+}
+
+qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                          const qsf_turn_options *opts)
+{
+    qsf_turn_cancel(t);
+    t->stage = TURN_NONE;
+    t->error = (qsf_error){ 0 };
+    const qsf_status st = turn_begin(t, ids, n, sampler, opts);
+    if (st) qsf_turn_grammar_free(t);
+    return st;
 }
 
 /* ---- rows ---- */
@@ -360,8 +368,9 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
 {
     const char *piece;
     bool found;
-    const int32_t id = t->grammar.over ? -1 : qsf_turn_draw(t);
-    if (id < 0) return turn_over(t, t->grammar.over ? QSF_TURN_END_TOKEN : QSF_TURN_FAILED), false;
+    if (t->grammar.over) return turn_over(t, QSF_TURN_END_TOKEN), false;
+    const int32_t id = qsf_turn_draw(t);
+    if (id < 0) return turn_over(t, QSF_TURN_FAILED), false;
     if ((!t->o.ignore_end || t->grammar.active) && qsf_token_is_end(t->model, id))
         return turn_over(t, QSF_TURN_END_TOKEN), false;
     if (t->n_ids == t->cap_ids && turn_ids_room(t, 2 * t->cap_ids))
@@ -390,7 +399,8 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
  * are. */
 static bool turn_may_force(const qsf_turn *t)
 {
-    return t->stage == TURN_READY || (t->stage == TURN_ROWS && t->state.n_tokens > 0 && !t->n_rows && !t->stepping);
+    const bool wants_rows = t->stage == TURN_ROWS && t->state.n_tokens > 0;
+    return t->stage == TURN_READY || (wants_rows && !t->n_rows && !t->stepping);
 }
 
 qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)

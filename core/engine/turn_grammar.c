@@ -108,8 +108,8 @@ static qsf_status grammar_check_after(qsf_turn *t)
     size_t len;
     for (size_t at = 0; t->o.grammar_with && (text = qsf_turn_text_at(&g->after, &at, &len));)
         if (!grammar_fits(g, text, len))
-            return qsf_fail(&t->error, QSF_E_ARGUMENT, "the grammar is to begin with \"%.*s\", but has no text "
-                            "that does", (int)QSF_MIN(len, 80), text);
+            return qsf_fail(&t->error, QSF_E_ARGUMENT, "the grammar is to begin with \"%.*s\", but has no "
+                            "text that does", (int)QSF_MIN(len, 80), text);
     return QSF_OK;
 }
 
@@ -207,8 +207,8 @@ static int32_t draw_masked(qsf_turn *t, size_t row, qsf_sampler_limits *limits)
     if (id < 0) id = masked_best(logits, g->mask, t->n_vocab);
     if (id < 0 && !qsf_logits_of(t->context, row, g->mask)) id = masked_best(logits, g->mask, t->n_vocab);
     if (id < 0)
-        qsf_fail(&t->error, QSF_E_CORRUPT, "no token fits the grammar behind token %llu of the answer: this is "
-                 "an error of the library", (unsigned long long)t->state.n_tokens);
+        qsf_fail(&t->error, QSF_E_CORRUPT, "no token fits the grammar behind token %llu of the answer: this "
+                 "is an error of the library", (unsigned long long)t->state.n_tokens);
     return id;
 }
 
@@ -233,8 +233,8 @@ static int32_t draw_logits(qsf_turn *t, size_t row)
         if (id < 0 || grammar_may_begin(t, id)) break;
     }
     if (id < 0 || !grammar_may_begin(t, id))
-        return qsf_fail(&t->error, QSF_E_CORRUPT, "the grammar would begin behind token %llu of the answer, but "
-                        "has no text for what the likeliest tokens begin it with",
+        return qsf_fail(&t->error, QSF_E_CORRUPT, "the grammar would begin behind token %llu of the answer, "
+                        "but has no text for what the likeliest tokens begin it with",
                         (unsigned long long)t->state.n_tokens), -1;
     return id;
 }
@@ -277,8 +277,10 @@ void qsf_turn_grammar_take(qsf_turn *t, int32_t id)
     if (!g->matcher) return;
     const size_t len = token_text_of(t, id, &text);
     if (g->active) {
-        (void)qsf_matcher_bytes(g->matcher, text, len);         /* they fit */
-        tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
+        const bool control = token_is_control(t, id);
+        (void)qsf_matcher_token(g->matcher, id);                /* it fits */
+        if (control) g->n_tail = 0;                             /* text is cut into tokens anew behind it */
+        else tail_add(g, text, len, QSF_MAX(TURN_TAIL, t->longest_piece));
     } else if ((first = grammar_first(t, id, &n))) {
         g->active = true;
         (void)qsf_matcher_bytes(g->matcher, first, n);
@@ -297,7 +299,8 @@ size_t qsf_turn_grammar_guesses(qsf_turn *t, size_t n)
     size_t fit = 0;
     if (!g->active) return n;
     qsf_matcher *m = grammar_scout(g);
-    while (fit < n && !qsf_token_is_end(t->model, t->guess[fit]) && qsf_matcher_token(m, t->guess[fit])) fit++;
+    for (; fit < n; fit++)
+        if (qsf_token_is_end(t->model, t->guess[fit]) || !qsf_matcher_token(m, t->guess[fit])) break;
     return fit;
 }
 
@@ -342,6 +345,8 @@ qsf_status qsf_turn_grammar_look(qsf_turn *t)
     g->n_forced = g->at = 0;
     const size_t room = g->cap_tail - g->n_tail - 2, before = g->n_tail;
     n = qsf_matcher_forced(g->matcher, g->tail + before, QSF_MIN(room, FORCED_MOST));
+    const char *control = memchr(g->tail + before, 0xff, n);
+    if (control) n = (size_t)(control - (g->tail + before));    /* the model says it */
     if (n == 0) return QSF_OK;
     const size_t len = before + n;
     if (len + 10 > g->cap_forced / 2) {

@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
 
+enum { GRAM_CONTROL = 256 };     /* bytes of a control token's text, which a grammar may name */
+
 qsf_status qsf_matcher_new(const qsf_platform *p, qsf_grammar *g, const qsf_token_tree *tree,
                            qsf_matcher **out, qsf_error *err)
 {
@@ -53,8 +55,14 @@ bool qsf_matcher_token(qsf_matcher *m, int32_t id)
 {
     const char *bytes;
     if (qsf_tokenizer_is_end(m->tree->tokenizer, id)) return qsf_matcher_whole(m);
-    const size_t n = qsf_tokenizer_piece(m->tree->tokenizer, id, false, &bytes);
-    return n && qsf_matcher_bytes(m, bytes, n) == n;
+    char control[GRAM_CONTROL];
+    size_t n = qsf_tokenizer_piece(m->tree->tokenizer, id, false, &bytes);
+    if (n) return qsf_matcher_bytes(m, bytes, n) == n;
+    n = qsf_tokenizer_piece(m->tree->tokenizer, id, true, &bytes);
+    if (!n || n >= sizeof control) return false;
+    control[0] = '\xff';
+    memcpy(control + 1, bytes, n);
+    return qsf_matcher_bytes(m, control, n + 1) == n + 1;
 }
 
 bool qsf_matcher_whole(const qsf_matcher *m) { return gram_is(m->grammar, m->at, GF_NULLABLE); }

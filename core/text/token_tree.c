@@ -138,6 +138,7 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     if (!t) return st;
     *t = (qsf_token_tree){ .platform = p, .tokenizer = tok, .n_vocab = n_vocab };
     const uint64_t cap_other = (uint64_t)n_vocab + 65536;
+    uint64_t cap_controls = 0, at = 0;          /* texts of control tokens */
     s.cap_stack = n_vocab + 256;
     s.text = qsf_alloc_array(p, n_vocab, sizeof *s.text, "the tree of tokens", err);
     s.len = qsf_alloc_array(p, n_vocab, sizeof *s.len, "the tree of tokens", err);
@@ -147,16 +148,29 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     t->chars = qsf_alloc(p, n_vocab, "the tree of tokens", err);
     const uint64_t words = qsf_ceil_div(n_vocab, 32);
     t->plain = qsf_alloc_array(p, (TOKEN_FEW + 1) * words, sizeof *t->plain, "the tree of tokens", err);
-    if (t->chars && t->plain && s.text && s.len && s.ids && s.other && s.stack) {
+    for (uint32_t id = 0; id < n_vocab; id++) {
+        const char *text;
+        if (!qsf_tokenizer_piece(tok, (int32_t)id, false, &text))
+            cap_controls += 1 + qsf_tokenizer_piece(tok, (int32_t)id, true, &text);
+    }
+    char *controls = qsf_alloc(p, cap_controls, "the tree of tokens", err);
+    if (t->chars && t->plain && s.text && s.len && s.ids && s.other && s.stack && controls) {
         uint32_t n_ends = 0;
         for (uint32_t id = 0; id < n_vocab; id++) {
-            const size_t len = qsf_tokenizer_piece(tok, (int32_t)id, false, &s.text[id]);
+            size_t len = qsf_tokenizer_piece(tok, (int32_t)id, false, &s.text[id]);
+            const bool control = !len;
+            if (control && (len = qsf_tokenizer_piece(tok, (int32_t)id, true, &s.text[id]))) {
+                controls[at] = '\xff';
+                memcpy(controls + at + 1, s.text[id], len);
+                s.text[id] = controls + at;
+                at += ++len;
+            }
             n_ends += qsf_tokenizer_is_end(tok, (int32_t)id);
             if (!len || len > 65536 || qsf_tokenizer_is_end(tok, (int32_t)id)) continue;
             s.len[id] = (uint32_t)len;
             t->depth = QSF_MAX(t->depth, (uint32_t)len);
             s.ids[s.n++] = id;
-            t->chars[id] = token_chars(s.text[id], len);
+            t->chars[id] = control ? 0 : token_chars(s.text[id], len);
             const uint32_t n = t->chars[id];
             if (n) t->plain[id / 32] |= 1u << id % 32;
             for (uint32_t few = n; n && few <= TOKEN_FEW; few++) t->plain[few * words + id / 32] |= 1u << id % 32;
@@ -171,6 +185,7 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
             if (qsf_tokenizer_is_end(tok, (int32_t)id)) t->ends[t->n_ends++] = (int32_t)id;
         if (t->ends && t->longer && token_build(&s)) st = QSF_OK;
     }
+    qsf_dealloc(p, controls, cap_controls);
     qsf_dealloc(p, s.text, n_vocab * (uint64_t)sizeof *s.text);
     qsf_dealloc(p, s.len, n_vocab * (uint64_t)sizeof *s.len);
     qsf_dealloc(p, s.ids, n_vocab * (uint64_t)sizeof *s.ids);
