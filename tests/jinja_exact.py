@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
 
 Where jinja2 refuses, the interpreter has to refuse; it may say UNSUPPORTED only where UNSUPPORTED below
 names the template."""
-import argparse, json, os, pathlib, subprocess, sys, tempfile
+import argparse, json, os, pathlib, subprocess, sys
 import jinja_random
 from jinja_env import template
 
@@ -193,6 +193,12 @@ def conversations():
                                             "tools": [TOOL] if name == "calls" else None, **kwargs}
 
 
+def request(source, variables):
+    """What jinja_test --render reads."""
+    source, variables = source.encode(), variables.encode()
+    return b"%d %d\n%s%s" % (len(source), len(variables), source, variables)
+
+
 def parts(data):
     """Answers of jinja_test: status and text."""
     while data:
@@ -226,12 +232,10 @@ def main():
         maker = jinja_random.Maker(seed)
         source = "{{ %s }}" % maker.expression() if seed % 3 else maker.template()
         cases.append((f"random {seed}: {source}", source, jinja_random.VARIABLES))
-    with tempfile.NamedTemporaryFile(delete=False) as f:
-        f.write(b"".join(s.encode() + b"\0" + json.dumps(v, ensure_ascii=i % 2 == 0).encode() + b"\0"
-                         for i, (_, s, v) in enumerate(cases)))
-    answers = list(parts(subprocess.run([o.jinja_test, "--render", f.name], capture_output=True,
+    asked = b"".join(request(source, json.dumps(variables, ensure_ascii=i % 2 == 0))
+                     for i, (_, source, variables) in enumerate(cases))
+    answers = list(parts(subprocess.run([o.jinja_test, "--render"], input=asked, capture_output=True,
                                         check=True).stdout))
-    os.unlink(f.name)
     if len(answers) != len(cases):
         sys.exit(f"{len(answers)} answers to {len(cases)} templates")
     failed = unsupported = 0

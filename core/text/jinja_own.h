@@ -67,8 +67,8 @@ typedef struct jinja_code {
     uint32_t arg, at;           /* at: in the source */
 } jinja_code;
 
-/* Behind all other arguments of a call lie a list and a dict of more. */
-enum { JINJA_STAR = 0x100, JINJA_STARS = 0x200, JINJA_KEYWORDS = 0xff };
+/* A list of more arguments lies behind the named ones of a call, or before them; a dict behind all. */
+enum { JINJA_KEYWORDS = 0xff, JINJA_STAR = 0x100, JINJA_STAR_FIRST = 0x200, JINJA_STARS = 0x400 };
 
 typedef struct jinja_symbol {
     const char *text;

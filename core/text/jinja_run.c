@@ -323,7 +323,7 @@ static bool run_scope_op(run_state *s, const jinja_code *c, uint32_t *ip)
         jinja_run_return(s, ip);
         return true;
     case JOP_UNKNOWN:
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "no %s is known here by the name %.*s", c->n ? "test"
+        return jinja_fail(r, QSF_E_ARGUMENT, "no %s is known here by the name %.*s", c->n ? "test"
                           : "filter",
                           (int)t->symbols[c->x].n, t->symbols[c->x].text);
     default: return true;

@@ -8,13 +8,14 @@
  * of more; *taken: how many values that are. */
 static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t *taken)
 {
-    const uint32_t kw = c->x & JINJA_KEYWORDS, star = (c->x & JINJA_STAR) != 0, stars = (c->x & JINJA_STARS) != 0;
+    const uint32_t kw = c->x & JINJA_KEYWORDS, first = (c->x & JINJA_STAR_FIRST) != 0,
+                   star = first || c->x & JINJA_STAR, stars = (c->x & JINJA_STARS) != 0;
     const uint32_t plain = c->n + 2 * kw;
     jinja_value list = qsf_jinja_list(NULL, 0), dict = qsf_jinja_dict(NULL, 0);
     *taken = plain + star + stars;
     const jinja_value *v = &s->stack[s->n - *taken];
     *a = (jinja_args){ v, c->n, kw };
-    if (star && !jinja_iterate(&s->r, &v[plain], &list)) return false;
+    if (star && !jinja_iterate(&s->r, &v[first ? c->n : plain], &list)) return false;
     if (stars) {
         dict = v[plain + star];
         if (dict.type != QSF_JINJA_DICT) return jinja_fail(&s->r, QSF_E_ARGUMENT, "behind ** comes a dict");
@@ -24,7 +25,7 @@ static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t
         if (!all) return false;
         if (c->n) memcpy(all, v, c->n * sizeof *all);
         if (list.n) memcpy(all + c->n, list.as.items, list.n * sizeof *all);
-        if (kw) memcpy(all + c->n + list.n, v + c->n, 2 * kw * sizeof *all);
+        if (kw) memcpy(all + c->n + list.n, v + c->n + first, 2 * kw * sizeof *all);
         if (dict.n) memcpy(all + plain + list.n, dict.as.items, 2 * (size_t)dict.n * sizeof *all);
         *a = (jinja_args){ all, c->n + list.n, kw + dict.n };
     }
