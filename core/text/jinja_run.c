@@ -355,6 +355,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
+    if (cap) *out = 0;
     if (!s || !cap) {
         t->mem.used = t->mark;
         return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");
