@@ -13,7 +13,7 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
     jinja_loop *l;
     uint32_t n = 0;
     switch (v->type) {
-    case QSF_JINJA_UNDEFINED: *out = qsf_jinja_list(NULL, 0); return true;
+    case QSF_JINJA_UNDEFINED: return jinja_give_list(out, NULL, 0);
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_RANGE: case QSF_JINJA_VIEW: *out = *v; return true;
     case QSF_JINJA_ITER:
         l = v->as.own;
@@ -40,8 +40,7 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
         break;
     default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no items", jinja_type_name(v));
     }
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return jinja_give_list(out, items, n);
 }
 
 /* ---- dicts ---- */
@@ -244,7 +243,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no slices", jinja_type_name(v));
     const int64_t n = (int64_t)jinja_length(v);
     if (!jinja_whole(r, &bounds[2], true, &step)) return false;
-    if (!step) return jinja_fail(r, QSF_E_ARGUMENT, "a slice of step 0");
+    if (!step) return jinja_refuse(r, "a slice of step 0");
     step = QSF_MAX(QSF_MIN(step, n + 1), -n - 1);
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
     int64_t from = step < 0 ? n - 1 : 0, to = step < 0 ? -1 : n;
@@ -252,7 +251,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         || !jinja_charge(r, v->n * (text ? 1 : sizeof *v)))
         return false;
     if (v->type == QSF_JINJA_RANGE)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "slices of ranges are not known here; make a list of it");
+        return jinja_unknown(r, "slices of ranges are not known here; make a list of it");
     if (step == 1) {
         *out = *v;
         if (text) {

@@ -397,11 +397,9 @@ static void call_statement(jinja_parser *p)
         return;
     }
     const jinja_code call_code = *last;
-    if (call_code.x & (JINJA_STAR | JINJA_STARS)) jinja_parse_unknown(p, "not known here in a call block: *");
     p->t->n_code--;
-    jinja_emit_const(p, qsf_jinja_text("caller"));
     jinja_emit(p, JOP_MACRO, 0, 0, index);
-    jinja_emit(p, JOP_CALL, call_code.n, call_code.x + 1u, 0);
+    jinja_emit(p, JOP_CALL, call_code.n, call_code.x | JINJA_BLOCK, 0);
     jinja_emit(p, JOP_EMIT, 0, 0, 0);
     const uint32_t end = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     jinja_land(p, inside);
