@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Runs jinja2's own tests, as far as they are about the language, with the interpreter of the core in its place.
+"""Runs jinja2's own tests, as far as they are about the language, with the core's interpreter in its place.
 SPDX-License-Identifier: MIT
 
     jinja_suite.py JINJA_TEST [--tests DIR] [--verbose]
 
 The tests come from jinja2's source archive, which tools/deps.sh fetches. A test's templates are rendered by
 jinja_test. It runs with jinja2's default of keeping white space around tags, which the interpreter does not:
-tags are translated to their "+" forms. What is left out, and why, is printed; LEFT_OUT says it by name, the rest
-is about Python: other delimiters, loaders, streams, code that is compiled, values that JSON does not have."""
+tags are translated to their "+" forms. What is left out, and why, is printed; LEFT_OUT says it by name, the
+rest is about Python: other delimiters, loaders, streams, code that is compiled, values that JSON does not
+have."""
 import argparse, collections, importlib.util, itertools, json, os, pathlib, re, subprocess, sys, types
 import jinja2, jinja2.environment
 
-MODULES = ["core_tags", "filters", "lexnparse", "regression", "runtime", "tests", "ext", "inheritance", "imports"]
+MODULES = ["core_tags", "filters", "lexnparse", "regression", "runtime", "tests", "ext", "inheritance",
+           "imports"]
 # Tests that would run and that mean something else here.
 LEFT_OUT = {
     "test_tojson": "transformers has a tojson of its own",
@@ -70,7 +72,8 @@ def signed(source, trim, lstrip):
     out = []
     try:
         for _, kind, text in BASE.lexer.tokeniter(source, None):
-            if kind in ("block_begin", "comment_begin", "raw_begin", "raw_end") and text[2:3] not in ("-", "+"):
+            if kind in ("block_begin", "comment_begin", "raw_begin", "raw_end") \
+                    and text[2:3] not in ("-", "+"):
                 text = text if lstrip else text[:2] + "+" + text[2:]
             if kind in ("block_end", "comment_end", "raw_end") and text.endswith(("%}", "#}")) \
                     and text[-3:-2] not in ("-", "+") and not trim:
@@ -204,7 +207,8 @@ def value_of(name, fixtures, row):
     if name not in fixtures:
         raise LeftOut("a fixture: " + name)
     function = fixtures[name]
-    return function(*(value_of(n, fixtures, row) for n in function.__code__.co_varnames[:function.__code__.co_argcount]))
+    return function(*(value_of(n, fixtures, row)
+                      for n in function.__code__.co_varnames[:function.__code__.co_argcount]))
 
 
 def run(function, owner, fixtures, row):
@@ -230,7 +234,8 @@ def main():
     jinja2.Environment = jinja2.environment.Environment = Environment
     jinja2.Template = lambda source, **options: Environment(**options).from_string(source)
     ours = Interpreter(o.jinja_test)
-    fixtures = {n: f for n, f in vars(load(folder / "conftest.py")).items() if getattr(f, "is_fixture", False)}
+    fixtures = {n: f for n, f in vars(load(folder / "conftest.py")).items()
+                if getattr(f, "is_fixture", False)}
     passed, failed, reasons = 0, 0, collections.defaultdict(list)
     for module_name in MODULES:
         module = load(folder / f"test_{module_name}.py")
@@ -238,7 +243,8 @@ def main():
         for name, function, owner in found(module):
             for row in getattr(function, "rows", [{}]):
                 own = local | {n: f.__func__ if hasattr(f, "__func__") else f for n, f in
-                               ((n, getattr(type(owner), n)) for n in dir(owner)) if getattr(f, "is_fixture", False)}
+                               ((n, getattr(type(owner), n)) for n in dir(owner))
+                               if getattr(f, "is_fixture", False)}
                 label = f"{module_name}: {name}"
                 try:
                     reason = next((r for n, r in LEFT_OUT.items() if name.startswith(n)), None)

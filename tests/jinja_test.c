@@ -2,7 +2,8 @@
  * Python's jinja2.
  * SPDX-License-Identifier: MIT
  *
- *   jinja_test --render    for jinja_exact.py and jinja_suite.py: for each "length length\n", then a
+ *   jinja_test --render    for jinja_exact.py and jinja_suite.py: for each "length length\n", then
+ * a
  *                          template and its variables as JSON (length -1: only read the template),
  *                          from the input writes "status length ", then the text or the error */
 #include "text/jinja_json.h"
@@ -329,6 +330,42 @@ TEST(jinja_never_takes_foreign_bytes_for_the_templates)
     CHECK(written > 1000);
 }
 
+TEST(jinja_values_come_from_json_as_python_reads_it)
+{
+    static const char json[] = "{\"a\": 1, \"b\": [1.5, 1e3, -0.1, 12345678901234567890, null, true],"
+                               " \"a\": {\"x\": \"\\u00e9\"},"
+                               " \"d\": {}, \"e\": [], \"n\": 0.30000000000000004}";
+    CHECK_STR(jinja_marked("{{ a }}{{ b }}{{ d }}{{ e }}{{ n }}", json),
+              "{'[x]': '[\xc3\xa9]'}[[1.5], [1000.0], [-0.1], [12345678901234567890], None, True]"
+              "{}[][0.30000000000000004]");
+}
+
+/* 30 KB of what templates do, over 50 messages: as steps,
+    of which a processor does some 20 million a
+ * second. */
+TEST(jinja_takes_few_steps)
+{
+    static char text[40000];
+    qsf_jinja_value fields[4] = { qsf_jinja_text("role"), qsf_jinja_text("user"), qsf_jinja_text("content"),
+                                  qsf_jinja_text("Some words, and some more of them.") };
+    qsf_jinja_value list[50];
+    const qsf_jinja_var vars[] = { { "messages", qsf_jinja_list(list, 50) } };
+    qsf_jinja *t;
+    size_t n = 0, len;
+    n += (size_t)snprintf(text, sizeof text, "{%% macro show(m) %%}{{ m.content | trim }}{%% endmacro %%}"
+                                             "{%% set ns = namespace(n=0) %%}{%% for m in messages %%}");
+    for (int i = 0; n < 30000; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "{%%- if m.role == 'role%d' or m['kind'] is defined and loop.last %%}\n"
+                              "    {{- '<|%d|>' + m.role + '\\n' ~ show(m) }}{%% set ns.n = ns.n + 1 %%}\n"
+                              "{%%- elif m.tool_calls %%}{{ m | tojson(indent=2) }}{%% endif %%}\n", i, i);
+    n += (size_t)snprintf(text + n, sizeof text - n, "{{ m.role }}: {{ show(m) }}\n{%% endfor %%}");
+    for (int i = 0; i < 50; i++) list[i] = qsf_jinja_dict(fields, 2);
+    CHECK_EQ(qsf_jinja_parse(memory, sizeof memory, text, n, &t, &err), QSF_OK);
+    CHECK_EQ(qsf_jinja_render(t, vars, 1, 0, 150000, out, sizeof out, &len, own, &err), QSF_OK);
+    CHECK(len == 50 * strlen("user: Some words, and some more of them.\n"));
+}
+
 /* A template with variables as JSON (NULL: it is only read), in as much memory as it needs. */
 static qsf_status render_any(const char *text, size_t n_text, const char *json, char **to, size_t *len)
 {
@@ -338,7 +375,8 @@ static qsf_status render_any(const char *text, size_t n_text, const char *json, 
     qsf_json j;
     qsf_jinja *t;
     size_t n = 0;
-    qsf_status st = qsf_json_read(qsf_platform_native(), json ? json : "{}", json ? strlen(json) : 2, "variables",
+    qsf_status st = qsf_json_read(qsf_platform_native(), json ? json : "{}", json ? strlen(json) : 2,
+                                  "variables",
                                   &j, &err);
     if (st) return st;
     qsf_jinja_value *values = calloc(j.n_nodes, sizeof *values);
@@ -402,6 +440,8 @@ int main(int argc, char **argv)
     RUN(jinja_depth_has_an_end);
     RUN(jinja_runs_in_any_memory_or_says_so);
     RUN(jinja_takes_variables_and_renders_again);
+    RUN(jinja_values_come_from_json_as_python_reads_it);
+    RUN(jinja_takes_few_steps);
     RUN(jinja_says_which_bytes_are_the_templates);
     RUN(jinja_never_takes_foreign_bytes_for_the_templates);
     return test_end();

@@ -71,8 +71,8 @@ static bool filter_keys(jinja_run *r, const jinja_value *v, const jinja_value *a
     return jinja_give_list(out, keys, n);
 }
 
-/* By insertion at a place that halving finds; equal ones keep their order.  equal_first: what is equal
- * needs no order, as in lists. */
+/* By insertion at a place that halving finds; equal ones keep their order.  equal_first: what is
+ * equal needs no order, as in lists. */
 static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, uint32_t count, bool reverse,
                          bool equal_first)
 {
@@ -380,7 +380,8 @@ static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_a
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out)
 {
-    const bool lazy = id == JF_MAP || id == JF_SELECT || id == JF_SELECTATTR || id == JF_REJECT || id == JF_UNIQUE
+    const bool lazy = id == JF_MAP || id == JF_SELECT || id == JF_SELECTATTR || id == JF_REJECT
+        || id == JF_UNIQUE
                       || id == JF_REJECTATTR || id == JF_BATCH || id == JF_SLICE || id == JF_ITEMS;
     const uint32_t depth = r->depth;
     if (filter_now(r, id, v, a, b, out)) return true;

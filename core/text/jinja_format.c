@@ -68,7 +68,8 @@ static size_t format_group(char *text, size_t n, char group, char type)
 {
     const size_t step = type && strchr("xXob", type) ? 4 : 3;
     size_t whole = 0, more;
-    while (whole < n && text[whole] != '.' && (step == 4 || (text[whole] >= '0' && text[whole] <= '9'))) whole++;
+    while (whole < n && text[whole] != '.'
+           && (step == 4 || (text[whole] >= '0' && text[whole] <= '9'))) whole++;
     more = whole ? (whole - 1) / step : 0;
     memmove(text + whole + more, text + whole, n - whole);
     for (size_t from = whole, to = whole + more, k = 0; from-- > 0 && to > from + 1; k++) {
@@ -117,7 +118,8 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
 static bool format_blanks(jinja_run *r, jinja_sink *s, const format_form *f, int64_t n)
 {
     for (; n > 0; n--)
-        if (!jinja_charge(r, 0) || (f->fill.n ? !jinja_put_text(r, s, &f->fill) : !jinja_put(r, s, f->zero ? "0" : " ", 1)))
+        if (!jinja_charge(r, 0)
+            || (f->fill.n ? !jinja_put_text(r, s, &f->fill) : !jinja_put(r, s, f->zero ? "0" : " ", 1)))
             return false;
     return true;
 }
@@ -155,7 +157,8 @@ static bool format_text(jinja_run *r, jinja_sink *s, const jinja_value *v, const
            && format_blanks(r, s, f, more - QSF_MAX(left, 0));
 }
 
-/* A value as str() or repr() has it, at the far end of the sink's memory: what is written of it with
+/* A value as str() or repr() has it,
+    at the far end of the sink's memory: what is written of it with
  * escapes and blanks (so many) does not reach it. */
 static bool format_shown(jinja_run *r, jinja_sink *s, const jinja_value *v, char how, int64_t blanks,
                          jinja_value *out)
@@ -222,7 +225,8 @@ static bool format_name(jinja_run *r, const jinja_value *format, size_t *i, cons
     const jinja_value name = jinja_part(format, *i + 1, (size_t)(end - format->as.text));
     *i = (size_t)(end - format->as.text) + 1;
     if (!jinja_lookup(r, args, &name, out)) return false;
-    return *out || jinja_fail(r, QSF_E_ARGUMENT, "there is no value of the name %.*s", (int)QSF_MIN(name.n, 40),
+    return *out
+        || jinja_fail(r, QSF_E_ARGUMENT, "there is no value of the name %.*s", (int)QSF_MIN(name.n, 40),
                               name.as.text);
 }
 
@@ -257,7 +261,8 @@ static bool format_percent_value(jinja_run *r, jinja_sink *s, const jinja_value 
     return format_number(r, s, &n, f);
 }
 
-static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *format, size_t *at, format_args *a)
+static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *format, size_t *at,
+                              format_args *a)
 {
     const char *p = format->as.text;
     const size_t n = format->n;
@@ -332,7 +337,8 @@ static bool braces_form(jinja_run *r, const jinja_value *spec, format_form *f)
     if (i < n && p[i] == '.') i = format_read_width(spec, i + 1, &f->precision);
     if (i < n) f->type = p[i++];
     if (f->width > FORMAT_WIDTH) return jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
-    return i == n || jinja_fail(r, QSF_E_ARGUMENT, "this is no form of a value: %.*s", (int)QSF_MIN(n, 40), p);
+    return i == n
+        || jinja_fail(r, QSF_E_ARGUMENT, "this is no form of a value: %.*s", (int)QSF_MIN(n, 40), p);
 }
 
 typedef struct braces { const jinja_value *format; const jinja_args *args; uint32_t next; } braces;
@@ -379,7 +385,9 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
         if (f.zero && !f.align) f.align = '<';
         return format_put(r, s, b->format, v, how, &f);
     }
-    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "a %s has no such form", jinja_type_name(v));
+    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not known here");
+    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "a %s has no such form",
+                                               jinja_type_name(v));
     if (f.type && !strchr("bcdeEfFgGoxX%", f.type))
         return jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT, "a number has no such form");
     if (f.type == 'c' || (f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type))))
@@ -389,7 +397,8 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     return format_number(r, s, v, &f);
 }
 
-/* A field from behind its "{" to behind its "}"; what is in braces in its form is put there first. */
+/* A field from behind its "{" to behind its "}"; what is in braces in its form is put there first.
+ * */
 static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
 {
     const char *p = b->format->as.text;
@@ -415,7 +424,8 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
             const size_t from = i + 1;
             while (i < n && p[i] != '}') i++;
             const jinja_value name = jinja_part(b->format, from, i++);
-            if (!braces_value(r, b, &name, &inner) || !format_shown(r, s, &inner, 's', 0, &text)) return false;
+            if (!braces_value(r, b, &name, &inner)
+                || !format_shown(r, s, &inner, 's', 0, &text)) return false;
             if (text.n > 8) return jinja_unknown(r, "a form this long is not known here");
             memcpy(spec + len, text.as.text, text.n);
             len += text.n;

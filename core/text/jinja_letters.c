@@ -59,7 +59,8 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
         const uint32_t as = letter_case(c, up);
         const char *other = c == 0xdf && up ? "SS" : text;
         const size_t n = other == text ? qsf_utf8_encode(as, text) : 2;
-        if (as == c && other == text ? !jinja_put_part(r, &s, v, i, used) : !jinja_put_for(r, &s, v, i, other, n))
+        if (as == c && other == text ? !jinja_put_part(r, &s, v, i, used)
+            : !jinja_put_for(r, &s, v, i, other, n))
             return false;
         inside = id == JM_CAPITALIZE || letter_cased(c);
     }
@@ -82,7 +83,8 @@ static bool letter_is(int id, uint32_t c, bool first)
     case JM_ISASCII: return c < 0x80;
     case JM_ISPRINTABLE: return jinja_printable(c);
     case JM_ISSPACE: return jinja_is_space(c);
-    case JM_ISIDENTIFIER: return c == '_' || qsf_is_letter(c) || (!first && (k == QSF_C_NUMBER || k == QSF_C_MARK));
+    case JM_ISIDENTIFIER: return c == '_' || qsf_is_letter(c)
+        || (!first && (k == QSF_C_NUMBER || k == QSF_C_MARK));
     default: return c >= '0' && c <= '9';       /* isdigit, isdecimal, isnumeric */
     }
 }

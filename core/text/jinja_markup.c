@@ -89,7 +89,8 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
                 used = (size_t)end + close.n - i;
                 continue;
             }
-        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1]) && !(c = markup_entity(v, i, &used)))
+        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1])
+                   && !(c = markup_entity(v, i, &used)))
             return jinja_unknown(r, "this entity is not known here");
         if (jinja_is_space(c)) {
             space = true;
@@ -113,7 +114,8 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
         const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')
                            || (c && strchr(query ? "_.-~" : "_.-~/", c));
         char hex[4];
-        if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]);
+        if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4],
+                               "0123456789ABCDEF"[c & 15]);
         if (plain ? !jinja_put_part(r, s, v, i, 1)
                   : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
             return false;
@@ -128,7 +130,8 @@ static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *ou
     if (one) {
         if (!jinja_to_text(r, v, &text)) return false;
         list = qsf_jinja_list(&text, 1);
-    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list) : !jinja_iterate(r, v, &list)) return false;
+    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list)
+               : !jinja_iterate(r, v, &list)) return false;
     jinja_value *texts = jinja_items(r, 2 * (size_t)list.n);
     if (!texts) return false;
     for (uint32_t i = 0; !one && i < list.n; i++) {
@@ -142,7 +145,8 @@ static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *ou
     jinja_sink s = jinja_begin_text(r);
     if (one && !markup_quote(r, &s, &text, false)) return false;
     for (uint32_t i = 0; !one && i < 2 * list.n; i++)
-        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1)) || !markup_quote(r, &s, &texts[i], true)) return false;
+        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1))
+            || !markup_quote(r, &s, &texts[i], true)) return false;
     return jinja_finish(r, &s, out);
 }
 
@@ -161,7 +165,8 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
     if (!jinja_text_lines(r, text, false, &lines)) return false;
     uint32_t count = lines.n;
     const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
-    count += !last || last->as.text + last->n != text->as.text + text->n;       /* behind the last line's end */
+    /* behind the last line's end */
+    count += !last || last->as.text + last->n != text->as.text + text->n;
     const jinja_value nothing = jinja_part(text, 0, 0);
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < count; i++) {
@@ -180,7 +185,8 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
 
 static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
-    const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2] : &dots;
+    const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2]
+        : &dots;
     const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v);
     int64_t length = 255, leeway = 5;
     if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
@@ -197,7 +203,8 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
     const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
     jinja_sink s = jinja_begin_text(r);
-    if (!jinja_put_text(r, &s, &part) || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
+    if (!jinja_put_text(r, &s, &part)
+        || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
         return false;
     return jinja_finish(r, &s, out);
 }

@@ -122,7 +122,8 @@ jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *o
         base = marked;
     } else if (!base) {
         base = 10;
-        for (size_t i = 1; n && *s == '0' && i < n; i++) if (s[i] != '0' && s[i] != '_') return JINJA_NO_NUMBER;
+        for (size_t i = 1; n && *s == '0' && i < n; i++) if (s[i] != '0'
+                                                             && s[i] != '_') return JINJA_NO_NUMBER;
     }
     if (!n || digits_length(s, n, base) != n) return JINJA_NO_NUMBER;
     for (; n; s++, n--) {
@@ -254,7 +255,8 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
         return jinja_refuse(r, "the method is common, ceil or floor");
     const jinja_value ten = qsf_jinja_int(10), exponent = qsf_jinja_int(places);
     jinja_value power, many;
-    if (!jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power) || !jinja_arithmetic(r, JOP_MUL, v, &power, &many))
+    if (!jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power)
+        || !jinja_arithmetic(r, JOP_MUL, v, &power, &many))
         return false;
     if (many.type == QSF_JINJA_FLOAT) many.as.f = up ? ceil(many.as.f) : floor(many.as.f);
     if (many.type == QSF_JINJA_FLOAT && fabs(many.as.f) < 9e15) {

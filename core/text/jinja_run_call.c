@@ -4,7 +4,8 @@
 
 /* ---- arguments ---- */
 
-/* What lies on the stack for a call: values, pairs of name and value, then perhaps a list and a dict
+/* What lies on the stack for a call: values, pairs of name and value,
+    then perhaps a list and a dict
  * of more; *taken: how many values that are. */
 static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t *taken)
 {
@@ -67,7 +68,8 @@ static bool macro_named(run_state *s, const jinja_macro *m, const jinja_args *a)
             rest[2 * n_rest] = name[0];
             rest[2 * n_rest++ + 1] = name[1];
         } else
-            return jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s", (int)QSF_MIN(name->n, 60),
+            return jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s",
+                              (int)QSF_MIN(name->n, 60),
                               name->as.text);
     }
     return !(m->takes & JINJA_KWARGS) || jinja_run_store(s, s->r.t->special[1], qsf_jinja_dict(rest, n_rest));
@@ -183,7 +185,8 @@ bool jinja_run_filter(run_state *s, const jinja_code *c)
 
 /* ---- loops ---- */
 
-/* picks: only to find the items that stay.  entry: where a call of the loop goes; 0: it has none. */
+/* picks: only to find the items that stay.  entry: where a call of the loop goes; 0: it has none.
+ * */
 static bool loop_begin(run_state *s, bool picks, uint32_t entry, const jinja_value *items)
 {
     run_for *f = &s->f[s->fors];

@@ -312,7 +312,8 @@ static void print_statement(jinja_parser *p)
 
 /* ---- macros ---- */
 
-/* Parameters in brackets, and the operations that give those their defaults that got nothing; returns
+/* Parameters in brackets,
+    and the operations that give those their defaults that got nothing; returns
  * how many have none. */
 static uint32_t signature(jinja_parser *p, jinja_macro *m)
 {
@@ -329,7 +330,8 @@ static uint32_t signature(jinja_parser *p, jinja_macro *m)
             jinja_expression(p, JINJA_LEVEL_IF);
             store_name(p, s);
             jinja_land(p, given);
-        } else if (++plain < m->n_params) jinja_parse_error(p, "a parameter without a default follows one with it");
+        } else if (++plain < m->n_params)
+            jinja_parse_error(p, "a parameter without a default follows one with it");
         comma = jinja_skip_sign(p, ',');
     }
     jinja_expect_sign(p, ')', "\")\" is missing here");

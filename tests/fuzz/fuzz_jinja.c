@@ -12,8 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char fuzz_variables[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \" \xc3\xa9 1\\n" FUZZ_FOREIGN "\"},"
-    " {\"role\": \"assistant\", \"content\": \"<think>a</think>b" FUZZ_FOREIGN "\", \"tool_calls\": [{\"type\":"
-    " \"function\", \"function\": {\"name\": \"f" FUZZ_FOREIGN "\", \"arguments\": {\"a\": 1, \"b\": [2.5, null]}}}]},"
+    " {\"role\": \"assistant\", \"content\": \"<think>a</think>b" FUZZ_FOREIGN "\","
+    "  \"tool_calls\": [{\"type\": \"function\", \"function\":"
+    "   {\"name\": \"f" FUZZ_FOREIGN "\", \"arguments\": {\"a\": 1, \"b\": [2.5, null]}}}]},"
     " {\"role\": \"tool\", \"content\": [{\"type\": \"text\", \"text\": \"" FUZZ_FOREIGN "<|im_end|>\"}]}],"
     " \"tools\": [{\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"a" FUZZ_FOREIGN "\": {}}}],"
     " \"add_generation_prompt\": true, \"n\": -7, \"f\": 0.1, \"big\": 123456789012345678901}";
@@ -34,7 +35,8 @@ static fuzz_made fuzz_render(const char *text, size_t n, size_t mem_size, size_t
     static uint32_t n_vars;
     if (!n_vars) {
         static qsf_json j;
-        if (qsf_json_read(qsf_platform_native(), fuzz_variables, sizeof fuzz_variables - 1, "variables", &j, NULL)
+        if (qsf_json_read(qsf_platform_native(), fuzz_variables, sizeof fuzz_variables - 1, "variables", &j,
+                          NULL)
             || j.n_nodes > QSF_ARRAY_LEN(values)) abort();
         qsf_jinja_from_json(j.nodes, values);
         for (; n_vars < values[0].n; n_vars++)
@@ -49,7 +51,8 @@ static fuzz_made fuzz_render(const char *text, size_t n, size_t mem_size, size_t
     m.st = qsf_jinja_parse(mem, mem_size, text, n, &t, NULL);
     if (!m.st) {
         m.st = qsf_jinja_render(t, vars, n_vars, 1000000000, 50000, m.text, cap, &m.len, m.own, NULL);
-        again.st = qsf_jinja_render(t, vars, n_vars, 1000000000, 50000, again.text, cap, &again.len, NULL, NULL);
+        again.st = qsf_jinja_render(t, vars, n_vars, 1000000000, 50000, again.text, cap, &again.len, NULL,
+                                    NULL);
         if (again.st != m.st || again.len != m.len || memcmp(m.text, again.text, m.len + 1)) abort();
         if (m.len >= cap || m.text[m.len]) abort();
     }
@@ -75,8 +78,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = malloc(size ? size : 1);
     if (size) memcpy(text, data, size);
-    fuzz_made much = fuzz_render(text, size, 1 << 19, 1 << 13), little = fuzz_render(text, size, 40960, 1 << 10);
-    if (!little.st && (much.st || little.len != much.len || memcmp(much.text, little.text, much.len))) abort();
+    fuzz_made much = fuzz_render(text, size, 1 << 19, 1 << 13),
+        little = fuzz_render(text, size, 40960, 1 << 10);
+    if (!little.st
+        && (much.st || little.len != much.len || memcmp(much.text, little.text, much.len))) abort();
     for (size_t i = 0; !much.st && i + 4 <= much.len && !fuzz_may_write(text, size); i++)
         for (size_t k = i; !memcmp(much.text + i, FUZZ_FOREIGN, 4) && k < i + 4; k++)
             if (qsf_jinja_is_own(much.own, k)) abort();
