@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {OK, PENDING, QsfError} from './errors.js';
 import {encoded} from './memory.js';
+import {samplerTexts, turnTexts} from './options.js';
 
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
@@ -9,6 +10,8 @@ const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
 const YIELD_MS = 12;            /* the longest that a message waits, but for one layer's computing */
+
+const asked = texts => encoded(`${texts.join('\0')}\0\0`);
 
 /* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
 const breathe = (() => {
@@ -18,6 +21,12 @@ const breathe = (() => {
   port1.onmessage = () => waiting.shift()();
   return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
 })();
+
+/* As a clock on the wall shows them. */
+const wallSeconds = () => Date.now() / 1000 - 60 * new Date().getTimezoneOffset();
+/* What a template is given besides messages, as the engine takes it. */
+const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) =>
+  encoded([template, tools, documents, chatTemplateKwargs].map(text => `${text ?? ''}\0`).join(''));
 
 export class Conversation {
   #memory; #x; #transport; #variant;
@@ -50,50 +59,54 @@ export class Conversation {
     };
     return ids.map(id => stream.decode(piece(id), {stream: true})).join('') + stream.decode();
   }
-  render(messages, template) {
-    return this.#chat(messages, template, 1,
-      (name, at, n, out, cap) => this.#x.chat(name, at, n, out, 0, cap),
+  render(messages, options) {
+    return this.#chat(messages, options, 1,
+      (at, n, given, now, out, cap) => this.#x.chat(at, n, given, now, out, 0, cap),
       (out, n) => this.#memory.text(out, n));
   }
   /** The tokens of a conversation: what looks like a control token in a message's content is
    * text. */
-  tokenizeChat(messages, template) {
-    return this.#chat(messages, template, 4,
-      (name, at, n, ids, cap) => this.#x.chat(name, at, n, 0, ids, cap),
+  tokenizeChat(messages, options) {
+    return this.#chat(messages, options, 4,
+      (at, n, given, now, ids, cap) => this.#x.chat(at, n, given, now, 0, ids, cap),
       (ids, n) => this.#memory.numbers(ids, n));
   }
   /* write() fills cap elements of so many bytes; where they are too few it runs again with the
    * number it counted. */
-  #chat(messages, template, size, write, read) {
-    const memory = this.#memory, texts = encoded(messages.map(m => `${m.role}\0${m.content}\0`).join(''));
-    const tried = (name, at, cap) => memory.room(size * cap, out => {
-      const status = write(name, at, messages.length, out, cap), count = this.#x.count();
+  #chat(messages, options, size, write, read) {
+    const memory = this.#memory, texts = encoded(messages);
+    const tried = (at, given, cap) => memory.room(size * cap, out => {
+      const status = write(at, texts.length, given, wallSeconds(), out, cap), count = this.#x.count();
       if (status && count >= cap) return {more: count + 1};
       memory.check(status);
       return {all: read(out, count)};
     });
-    return memory.named(template, name => memory.with(texts, at => {
-      for (let cap = texts.length + 64 * messages.length + 256; ;) {
-        const {all, more} = tried(name, at, cap);
+    return memory.with(chatTexts(options), given => memory.with(texts, at => {
+      for (let cap = texts.length + 1024; ;) {
+        const {all, more} = tried(at, given, cap);
         if (!more) return all;
         cap = more;
       }
     }));
   }
-  turnEnd(template) {
+  turnEnd(options) {
     const memory = this.#memory;
-    return memory.named(template, name => memory.string(this.#x.chat_stop(name)));
+    return memory.with(chatTexts(options), given => memory.room(64, out => {
+      memory.check(this.#x.chat_stop(given, wallSeconds(), out));
+      return memory.string(out);
+    }));
   }
 
   /* ---- turns ---- */
-  #begin(ids, stops, maxTokens, ignoreEnd) {
-    const memory = this.#memory, texts = stops.map(encoded);
+  #begin(ids, options) {
+    const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);
     const lengths = Uint32Array.from(texts, text => text.length);
     const joined = Uint8Array.from(texts.flatMap(text => [...text]));
-    const begin = (at, textsAt, lengthsAt) =>
-      this.#x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, maxTokens, ignoreEnd ? 1 : 0);
+    memory.check(memory.with(asked(samplerTexts(options)), at => x.sampler_new(at)));
+    const begin = (at, textsAt, lengthsAt) => memory.with(asked(turnTexts(options)), askedAt =>
+      x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, askedAt));
     memory.check(memory.with(Int32Array.from(ids), at => memory.with(joined, textsAt =>
-      memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), this.#x.turn_error);
+      memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), x.turn_error);
   }
 
   /* The engine optimises its code while that runs, and what it was once told of the sums is no
@@ -148,11 +161,9 @@ export class Conversation {
   }
 
   /** Yields {id, text} until a token or a text ends the answer; returns why. */
-  async * generate(ids, {maxTokens, stop, ignoreEnd, ...s}, signal, progress) {
+  async * generate(ids, options, signal, progress) {
     const x = this.#x;
-    this.#memory.check(x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP,
-      s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
-    this.#begin(ids, stop, maxTokens, ignoreEnd);
+    this.#begin(ids, options);
     try {
       await this.#prompt(ids.length, signal, progress);
       for (;;) {

@@ -164,26 +164,58 @@ export declare const cache: {
 export interface GenerateOptions {
   /** Default 256, a whole number; Infinity: until the model or the context ends. */
   maxTokens?: number;
-  /** 0 to 1000, default 0.7; 0 takes the likeliest token. */
+  /** 0 takes the likeliest token. A number from 0 to 1000; default 0.7. */
   temperature?: number;
-  /** A whole number, default 40; 0: off. */
+  /** 0: off. A whole number from 0 to 1000000000; default 40. */
   topK?: number;
-  /** 0 to 1, default 0.9; 1: off. */
+  /** 1: off. A number from 0 to 1; default 0.9. */
   topP?: number;
-  /** 0 to 1, default 0: off. */
+  /** 0: off. A number from 0 to 1; default 0. */
   minP?: number;
-  /** 1 to 2^53; 0 (default): a new one each time. */
+  /** 0: a new one each time. A whole number from 0 to 9007199254740992; default 0. */
   seed?: number;
-  /** 0.01 to 100, default 1: off. */
+  /** 1: off. A number from 0.01 to 100; default 1. */
   repeatPenalty?: number;
-  /** This and the next: -100 to 100, default 0: off. */
+  /** For each occurrence. A number from -100 to 100; default 0. */
   frequencyPenalty?: number;
+  /** For having occurred. A number from -100 to 100; default 0. */
   presencePenalty?: number;
-  /** Tokens that the penalties look back on, 2^20 at most; default 64. */
+  /** Tokens that the penalties look back on. A whole number from 0 to 1048576; default 64. */
   repeatLastN?: number;
+  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100; default 0. */
+  dryMultiplier?: number;
+  /** Its growth with each token of the repetition. A number from 1 to 10; default 1.75. */
+  dryBase?: number;
+  /** Repetitions that may go on. A whole number from 1 to 1048576; default 2. */
+  dryAllowedLength?: number;
+  /** Tokens in which DRY looks for repetitions. A whole number from 0 to 1048576; default 1024. */
+  dryLastN?: number;
+  /** Standard deviations below the largest logit that are kept; 0: off. A number from 0 to 100;
+   * default 0. */
+  topNSigma?: number;
+  /** 1: off. A number from 0 to 1; default 1. */
+  typicalP?: number;
+  /** How often the likeliest tokens are left out; 0: off. A number from 0 to 1; default 0. */
+  xtcProbability?: number;
+  /** The probability of one of those. A number from 0 to 1; default 0.1. */
+  xtcThreshold?: number;
+  /** How far the temperature goes up and down with the entropy; 0: off. A number from 0 to 1000;
+   * default 0. */
+  dynatempRange?: number;
+  /** A number from 0 to 100; default 1. */
+  dynatempExponent?: number;
+  /** Mirostat 1 or 2 in the place of topK, topP, minP and their like; 0: off. A whole number from 0
+   * to 2; default 0. */
+  mirostat?: number;
+  /** The surprise that it aims at, in bits. A number from 0 to 100; default 5. */
+  mirostatTau?: number;
+  /** How fast it learns. A number from 0 to 1; default 0.1. */
+  mirostatEta?: number;
   /** The answer ends before these. */
   stop?: string | readonly string[];
-  /** Go on after tokens that end a text; default false. */
+  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992; default 0. */
+  minTokens?: number;
+  /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
   /**
    * Is told the id of every token. What it throws, and what a promise that it returns rejects
@@ -195,14 +227,37 @@ export interface GenerateOptions {
   signal?: AbortSignal;
 }
 
-export interface ChatOptions extends GenerateOptions {
-  /** A template's name ('chatml', 'llama3', ...); default: the model's own. */
+/** What a conversation is written with. */
+export interface TemplateOptions {
+  /** A template's name ('chatml', 'llama3', ...) or its text in Jinja; default: the model's own,
+   * and 'plain' for models without one. */
   template?: string;
+  /** Tools as the template knows them: `{type: 'function', function: {name, description,
+   * parameters}}`. */
+  tools?: readonly object[];
+  documents?: readonly object[];
+  /** Further variables of the template: `{enable_thinking: false}`. */
+  chatTemplateKwargs?: Readonly<Record<string, unknown>>;
 }
 
+export interface ChatOptions extends GenerateOptions, TemplateOptions {}
+
+/** Arguments are an object, or its JSON as the OpenAI interface has it. */
+export interface ToolCall {
+  id?: string;
+  type?: 'function';
+  function: {name: string, arguments: string | object};
+}
+
+/** What else a message has goes to the template too, as far as JSON can say it. */
 export interface Message {
-  role: 'system' | 'user' | 'assistant' | (string & {});
-  content: string;
+  role: 'system' | 'user' | 'assistant' | 'tool' | (string & {});
+  /** A text, or parts of which templates take texts; null beside tool_calls. */
+  content?: string | readonly (string | {type: string, text?: string})[] | null;
+  tool_calls?: readonly ToolCall[];
+  tool_call_id?: string;
+  name?: string;
+  reasoning_content?: string;
 }
 
 /** Why an answer ended: a token of the model, a stop text, maxTokens, a full context. */
@@ -212,7 +267,8 @@ export interface ModelInfo {
   readonly architecture: string;
   readonly name: string;
   readonly format: 'QSF' | 'GGUF';
-  /** The known template that the model's own is. */
+  /** 'own' for the model's own template, or the name of the known one that writes the same. Models
+   * without a template have none. */
   readonly chatTemplate?: string;
   readonly templateSource?: string;
   readonly layers: number;
@@ -316,7 +372,7 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
   /** The text that chat() would give the model; chat() itself takes control tokens from the
    * template's part of it only. */
-  render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
+  render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
   stats(): Promise<Stats>;
   /**
    * The tokens of the last prompt and answer with their keys and values, to go on from them later

@@ -1,7 +1,7 @@
 /* What each call may be asked for, and in which words: what is of no use is an error that names it,
  * shows it and says what would be.
  * SPDX-License-Identifier: MIT */
-import {CONTEXT} from './context_options.js';
+import {CONTEXT, SAMPLER, TURN} from './context_options.js';
 import {QsfError} from './errors.js';
 
 /* An option: its default, take(what was given), which is undefined where that is of no use,
@@ -20,41 +20,56 @@ const callback = kind(undefined, only(v => typeof v === 'function'), 'possible i
 /* Not by its class: pages have several, one a frame. */
 const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function';
 const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
+const isObject = v => typeof v === 'object' && v !== null && !Array.isArray(v);
+/* Half a character is none, as TextEncoder has it. */
+const wellFormed = text => (/[\ud800-\udfff]/.test(text) ? new TextDecoder('utf-8', {ignoreBOM: true})
+  .decode(new TextEncoder().encode(text)) : text);
 const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
-const template = kind(undefined, only(isName), "possible is a template's name");
+/* What JSON can say of a value, as text; undefined: it cannot. */
+function json(value) {
+  try {
+    return JSON.stringify(value, (_, v) => (typeof v === 'string' ? wellFormed(v) : v));
+  } catch {
+    return undefined;
+  }
+}
+const list = what => kind(undefined, v => (Array.isArray(v) ? json(v) : undefined),
+  `possible is a list of ${what}`);
+const TEMPLATE = {
+  template: kind(undefined, only(isName), "possible is a template's name, or its text"),
+  tools: list('tools'), documents: list('documents'),
+  chatTemplateKwargs: kind(undefined, v => (isObject(v) ? json(v) : undefined), 'possible is an object'),
+};
 const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
 const allTexts = only(all => all.every(text => typeof text === 'string'));
 const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
   'possible is a text or a list of texts');
 
-const GENERATE = {
-  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
-    'possible is a whole number, or Infinity'),
-  temperature: number(0.7, 1000), topK: whole(40, 1e9), topP: number(0.9, 1), minP: number(0, 1),
-  seed: whole(0, 2 ** 53),
-  repeatPenalty: number(1, 100, 0.01), frequencyPenalty: number(0, 100, -100),
-  presencePenalty: number(0, 100, -100), repeatLastN: whole(64, 2 ** 20),
-  stop: texts, ignoreEnd: flag(false), onToken: callback, signal,
-};
-/* A row of the engine's list. */
-const ofContext = ({kind: of, value, words, least, most}) =>
+/* A row of one of the engine's lists. */
+const ofList = ({kind: of, value, words, least, most}) =>
   ({whole: () => whole(value, most, least), number: () => number(value, most, least), flag: () => flag(value),
     choice: () => word(value, words)})[of]();
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
+const GENERATE = {
+  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
+    'possible is a whole number, or Infinity'),
+  ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList),
+  stop: texts, onToken: callback, signal,
+};
 const OPTIONS = {
   load: {
-    ...mapped(CONTEXT, ofContext),
+    ...mapped(CONTEXT, ofList),
     check: word('first', ['first', 'every']),
     cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     signal, onProgress: callback,
   },
   generate: GENERATE,
-  chat: {...GENERATE, template},
+  chat: {...GENERATE, ...TEMPLATE},
   tokenize: {addSpecial: flag(false), parseSpecial: flag(false)},
   detokenize: {special: flag(false)},
-  render: {template},
+  render: TEMPLATE,
 };
 
 const refuse = text => { throw new QsfError('ARGUMENT', text); };
@@ -82,10 +97,15 @@ export function checked(call, options = {}) {
   return all;
 }
 
-/** What load() was asked of a context, as the engine takes it: name, value, name, value, ... */
+/* As the engine takes it: name, value, name, value, ... */
+const named = (table, options) =>
+  Object.entries(table).flatMap(([called, {name}]) => [name, String(options[called])]);
+/** What load() was asked of a context. */
 export const contextTexts = options =>
-  [...Object.entries(CONTEXT).flatMap(([called, {name}]) => [name, String(options[called])]),
-    'check-every', String(options.check === 'every')];
+  [...named(CONTEXT, options), 'check-every', String(options.check === 'every')];
+/** What generate() was asked of a sampler, and of a turn. */
+export const samplerTexts = options => named(SAMPLER, options);
+export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens)];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);
@@ -101,22 +121,31 @@ export function checkedIds(ids, vocabulary) {
   return all;
 }
 
-/** A list of its own: what else a message has stays here. */
+function checkedContent(content, name, i, may) {
+  if (may && (content === undefined || content === null)) return;
+  const parts = Array.isArray(content) && name === 'content' ? content : [content];
+  for (const part of parts) {
+    const text = isObject(part) && part !== content ? part.text ?? '' : part;
+    if (typeof text !== 'string')
+      refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string${
+        name === 'content' ? ', or a list of parts' : ''}`);
+    if (text.includes('\0'))
+      refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+  }
+}
+
+/** A conversation as JSON. What JSON cannot say of a message stays here. */
 export function checkedMessages(messages) {
   if (!Array.isArray(messages))
     refuse(`the messages are ${shown(messages)}; possible is a list of {role, content}`);
-  return Array.from(messages, (message, i) => {
+  const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)
       refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
-    for (const name of ['role', 'content']) {
-      const text = message[name];
-      if (typeof text !== 'string')
-        refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string`);
-      if (text.includes('\0'))
-        refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
-    }
-    return {role: message.role, content: message.content};
+    checkedContent(message.role, 'role', i);
+    checkedContent(message.content, 'content', i, Array.isArray(message.tool_calls));
+    return json(message) ?? refuse(`message ${i} cannot be written as JSON`);
   });
+  return `[${all.join(',')}]`;
 }
 
 /** A copy: a message would carry all of a larger buffer. */

@@ -340,9 +340,8 @@ TEST(jinja_values_come_from_json_as_python_reads_it)
               "{}[][0.30000000000000004]");
 }
 
-/* 30 KB of what templates do, over 50 messages: as steps,
-    of which a processor does some 20 million a
- * second. */
+/* 30 KB of what templates do, over 50 messages: as steps, of which a processor does some 20
+ * million a second. */
 TEST(jinja_takes_few_steps)
 {
     static char text[40000];

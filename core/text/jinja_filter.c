@@ -4,8 +4,8 @@
 
 static const jinja_value filter_none = { .type = QSF_JINJA_NONE };
 
-/* A generator of Python: its items can be had once, it is true, and has neither length nor places.
- * */
+/* A generator of Python: its items can be had once, it is true, and has neither length nor
+ * places. */
 static bool filter_generator(jinja_run *r, jinja_value *items, uint32_t n, jinja_value *out)
 {
     jinja_loop *l = jinja_room(r, sizeof *l);

@@ -1,5 +1,5 @@
-/* Inside the machine that runs a program: its stacks (jinja_run.c),
-    calls and loops (jinja_run_call.c).
+/* Inside the machine that runs a program: its stacks (jinja_run.c), calls and loops
+ * (jinja_run_call.c).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_RUN_H
 #define QSF_JINJA_RUN_H

@@ -4,9 +4,8 @@
 
 /* ---- arguments ---- */
 
-/* What lies on the stack for a call: values, pairs of name and value,
-    then perhaps a list and a dict
- * of more; *taken: how many values that are. */
+/* What lies on the stack for a call: values, pairs of name and value, then perhaps a list and a
+ * dict of more; *taken: how many values that are. */
 static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t *taken)
 {
     const uint32_t kw = c->x & JINJA_KEYWORDS, first = (c->x & JINJA_STAR_FIRST) != 0,
@@ -185,8 +184,8 @@ bool jinja_run_filter(run_state *s, const jinja_code *c)
 
 /* ---- loops ---- */
 
-/* picks: only to find the items that stay.  entry: where a call of the loop goes; 0: it has none.
- * */
+/* picks: only to find the items that stay.  entry: where a call of the loop goes; 0: it has
+ * none. */
 static bool loop_begin(run_state *s, bool picks, uint32_t entry, const jinja_value *items)
 {
     run_for *f = &s->f[s->fors];

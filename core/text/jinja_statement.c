@@ -72,8 +72,8 @@ static void scoped(jinja_parser *p, tag_word end)
     jinja_emit(p, JOP_UNSCOPE, 0, 0, 0);
 }
 
-/* A body in code of its own, as Jinja sees it: no loop to leave, and names of filters are checked.
- * */
+/* A body in code of its own, as Jinja sees it: no loop to leave, and names of filters are
+ * checked. */
 typedef struct around { bool in_loop; uint8_t soft; } around;
 static around leave(jinja_parser *p, bool in_loop)
 {
@@ -312,9 +312,8 @@ static void print_statement(jinja_parser *p)
 
 /* ---- macros ---- */
 
-/* Parameters in brackets,
-    and the operations that give those their defaults that got nothing; returns
- * how many have none. */
+/* Parameters in brackets, and the operations that give those their defaults that got nothing;
+ * returns how many have none. */
 static uint32_t signature(jinja_parser *p, jinja_macro *m)
 {
     uint32_t plain = 0;
