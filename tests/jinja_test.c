@@ -2,8 +2,10 @@
  * Python's jinja2.
  * SPDX-License-Identifier: MIT
  *
- *   jinja_test --render FILE   for jinja_exact.py: templates and their variables as JSON, each with a
- *                              zero byte behind it, to "status length text" */
+ *   jinja_test --render    for jinja_exact.py and jinja_suite.py: for each "length length\n", then
+ * a
+ *                          template and its variables as JSON (length -1: only read the template),
+ *                          from the input writes "status length ", then the text or the error */
 #include "text/jinja_json.h"
 #include "test.h"
 
@@ -66,13 +68,14 @@ TEST(jinja_statuses_tell_whose_fault_it_is)
         { "{{ 9223372036854775807 + 1 }}", QSF_E_UNSUPPORTED },
         { "{% extends 'a' %}", QSF_E_UNSUPPORTED },
         { "{% autoescape true %}{% endautoescape %}", QSF_E_UNSUPPORTED },
-        { "{{ 1 | nothing }}", QSF_E_UNSUPPORTED },
+        { "{{ 1 | nothing }}", QSF_E_ARGUMENT },
+        { "{% if 1 %}{{ 1 | nothing }}{% endif %}", QSF_E_ARGUMENT },
         { "{{ 1 | nothing if 0 }}", QSF_OK },
         { "{% if 0 %}{{ 1 is nothing }}{% endif %}", QSF_OK },
         { "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", QSF_E_BUDGET },
         { "{% macro f() %}{% endmacro %}{% call f() %}{% endcall %}", QSF_E_ARGUMENT },
         { "{{ [1] | map('upper') | length }}", QSF_E_ARGUMENT },
-        { "{% endif %}", QSF_E_UNSUPPORTED },
+        { "{% endif %}", QSF_E_ARGUMENT },
         { "{{ 1", QSF_E_ARGUMENT },
         { "{# ", QSF_E_ARGUMENT },
         { "{% raw %}", QSF_E_ARGUMENT },
@@ -327,8 +330,43 @@ TEST(jinja_never_takes_foreign_bytes_for_the_templates)
     CHECK(written > 1000);
 }
 
-/* A template with variables as JSON, in as much memory as it needs. */
-static qsf_status render_any(const char *text, const char *json, char **to, size_t *len)
+TEST(jinja_values_come_from_json_as_python_reads_it)
+{
+    static const char json[] = "{\"a\": 1, \"b\": [1.5, 1e3, -0.1, 12345678901234567890, null, true],"
+                               " \"a\": {\"x\": \"\\u00e9\"},"
+                               " \"d\": {}, \"e\": [], \"n\": 0.30000000000000004}";
+    CHECK_STR(jinja_marked("{{ a }}{{ b }}{{ d }}{{ e }}{{ n }}", json),
+              "{'[x]': '[\xc3\xa9]'}[[1.5], [1000.0], [-0.1], [12345678901234567890], None, True]"
+              "{}[][0.30000000000000004]");
+}
+
+/* 30 KB of what templates do, over 50 messages: as steps, of which a processor does some 20
+ * million a second. */
+TEST(jinja_takes_few_steps)
+{
+    static char text[40000];
+    qsf_jinja_value fields[4] = { qsf_jinja_text("role"), qsf_jinja_text("user"), qsf_jinja_text("content"),
+                                  qsf_jinja_text("Some words, and some more of them.") };
+    qsf_jinja_value list[50];
+    const qsf_jinja_var vars[] = { { "messages", qsf_jinja_list(list, 50) } };
+    qsf_jinja *t;
+    size_t n = 0, len;
+    n += (size_t)snprintf(text, sizeof text, "{%% macro show(m) %%}{{ m.content | trim }}{%% endmacro %%}"
+                                             "{%% set ns = namespace(n=0) %%}{%% for m in messages %%}");
+    for (int i = 0; n < 30000; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "{%%- if m.role == 'role%d' or m['kind'] is defined and loop.last %%}\n"
+                              "    {{- '<|%d|>' + m.role + '\\n' ~ show(m) }}{%% set ns.n = ns.n + 1 %%}\n"
+                              "{%%- elif m.tool_calls %%}{{ m | tojson(indent=2) }}{%% endif %%}\n", i, i);
+    n += (size_t)snprintf(text + n, sizeof text - n, "{{ m.role }}: {{ show(m) }}\n{%% endfor %%}");
+    for (int i = 0; i < 50; i++) list[i] = qsf_jinja_dict(fields, 2);
+    CHECK_EQ(qsf_jinja_parse(memory, sizeof memory, text, n, &t, &err), QSF_OK);
+    CHECK_EQ(qsf_jinja_render(t, vars, 1, 0, 150000, out, sizeof out, &len, own, &err), QSF_OK);
+    CHECK(len == 50 * strlen("user: Some words, and some more of them.\n"));
+}
+
+/* A template with variables as JSON (NULL: it is only read), in as much memory as it needs. */
+static qsf_status render_any(const char *text, size_t n_text, const char *json, char **to, size_t *len)
 {
     static char *mem;
     static size_t mem_size = 1 << 20, cap = 1 << 18;
@@ -336,18 +374,25 @@ static qsf_status render_any(const char *text, const char *json, char **to, size
     qsf_json j;
     qsf_jinja *t;
     size_t n = 0;
-    qsf_status st = qsf_json_read(qsf_platform_native(), json, strlen(json), "variables", &j, &err);
+    qsf_status st = qsf_json_read(qsf_platform_native(), json ? json : "{}", json ? strlen(json) : 2,
+                                  "variables",
+                                  &j, &err);
     if (st) return st;
-    qsf_jinja_value *values = malloc(j.n_nodes * sizeof *values);
+    qsf_jinja_value *values = calloc(j.n_nodes, sizeof *values);
     qsf_jinja_from_json(j.nodes, values);
+    for (uint32_t i = 0; i < j.n_nodes; i++) {              /* {"(tuple)": [...]} */
+        const qsf_jinja_value *list = qsf_jinja_member(&values[i], "(tuple)");
+        if (list && values[i].n == 1) values[i] = *list, values[i].type = QSF_JINJA_TUPLE;
+    }
     for (uint32_t i = 0; i < values[0].n && n < QSF_ARRAY_LEN(vars); i++) {
         vars[n].name = values[0].as.items[2 * i].as.text;
         vars[n++].value = values[0].as.items[2 * i + 1];
     }
     for (;; mem_size *= 2, cap *= 2) {
         if (!mem) mem = malloc(mem_size), *to = malloc(cap);
-        st = qsf_jinja_parse(mem, mem_size, text, strlen(text), &t, &err);
-        if (!st) st = qsf_jinja_render(t, vars, n, 1721995200, 1u << 27, *to, cap, len, NULL, &err);
+        *len = 0;
+        st = qsf_jinja_parse(mem, mem_size, text, n_text, &t, &err);
+        if (!st && json) st = qsf_jinja_render(t, vars, n, 1721995200, 1u << 27, *to, cap, len, NULL, &err);
         if (st != QSF_E_MEMORY || mem_size > (size_t)1 << 30) break;
         free(mem);
         free(*to);
@@ -358,28 +403,35 @@ static qsf_status render_any(const char *text, const char *json, char **to, size
     return st;
 }
 
-static int print_all(const char *path)
+static char *read_bytes(long long n)
 {
-    FILE *f = fopen(path, "rb");
-    size_t n = 0, cap = 1 << 20, len = 0, got;
-    char *text = malloc(cap), *to = NULL;
-    if (!f || !text) return 1;
-    while ((got = fread(text + n, 1, cap - n, f)) > 0)
-        if ((n += got) == cap) text = realloc(text, cap *= 2);
-    fclose(f);
-    for (size_t at = 0; at < n; ) {
-        const char *template = text + at, *json = template + strlen(template) + 1;
-        const qsf_status st = render_any(template, json, &to, &len);
-        printf("%s %llu ", qsf_status_name(st), (unsigned long long)(st ? strlen(err.text) : len));
-        fwrite(st ? err.text : to, 1, st ? strlen(err.text) : len, stdout);
-        at = (size_t)(json - text) + strlen(json) + 1;
+    char *text = malloc((size_t)QSF_MAX(n, 0) + 1);
+    if (n < 0 || fread(text, 1, (size_t)n, stdin) < (size_t)n) n = 0;
+    text[n] = 0;
+    return text;
+}
+
+static int serve(void)
+{
+    long long n_text, n_json;
+    char *to = NULL;
+    while (scanf("%lld %lld", &n_text, &n_json) == 2 && getchar() == '\n' && n_text >= 0) {
+        char *text = read_bytes(n_text), *json = read_bytes(n_json);
+        size_t len;
+        const qsf_status st = render_any(text, (size_t)n_text, n_json < 0 ? NULL : json, &to, &len);
+        if (st) len = strlen(err.text);
+        printf("%s %llu ", qsf_status_name(st), (unsigned long long)len);
+        fwrite(st ? err.text : to, 1, len, stdout);
+        fflush(stdout);
+        free(text);
+        free(json);
     }
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && !strcmp(argv[1], "--render")) return print_all(argv[2]);
+    if (argc == 2 && !strcmp(argv[1], "--render")) return serve();
     test_begin(argc, argv);
     RUN(jinja_writes);
     RUN(jinja_errors_say_line_and_column);
@@ -387,6 +439,8 @@ int main(int argc, char **argv)
     RUN(jinja_depth_has_an_end);
     RUN(jinja_runs_in_any_memory_or_says_so);
     RUN(jinja_takes_variables_and_renders_again);
+    RUN(jinja_values_come_from_json_as_python_reads_it);
+    RUN(jinja_takes_few_steps);
     RUN(jinja_says_which_bytes_are_the_templates);
     RUN(jinja_never_takes_foreign_bytes_for_the_templates);
     return test_end();

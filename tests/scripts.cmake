@@ -85,6 +85,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
+    qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>
         --words $<TARGET_FILE:tokenizer_test> --models "${models}" --quick)
 endif()

@@ -12,7 +12,8 @@ def runs(pairs):
     out = []
     for a, b in sorted(pairs):
         last = out[-1] if out else None
-        if last and last[3] == b - a and a - (last[0] + (last[1] - 1) * last[2]) == (last[2] or a - last[0]) < 3:
+        near = last and last[3] == b - a and a - (last[0] + (last[1] - 1) * last[2])
+        if near and near == (last[2] or near) < 3:
             last[2] = last[2] or a - last[0]
             last[1] += 1
         else:

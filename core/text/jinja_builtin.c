@@ -102,7 +102,7 @@ static bool bind_named(jinja_run *r, const char *sig, const jinja_value *pair, j
         w += 1 + (w[1] == '!');
         i++;
         if (strncmp(w, pair->as.text, pair->n) || (w[pair->n] && w[pair->n] != ' ') || *w == '/') continue;
-        if (b->arg[i]) return jinja_fail(r, QSF_E_ARGUMENT, "an argument is given twice");
+        if (b->arg[i]) return jinja_refuse(r, "an argument is given twice");
         b->arg[i] = pair + 1;
         return true;
     }
@@ -116,14 +116,14 @@ static bool bind_args(jinja_run *r, const char *sig, const jinja_args *a, jinja_
     *b = (jinja_bound){ { NULL } };
     if (w && w[1] == '*') return true;
     for (uint32_t i = 0; i < a->n; i++, w = strchr(w + 1, ' ')) {
-        if (!w) return jinja_fail(r, QSF_E_ARGUMENT, "so many arguments are not taken here");
+        if (!w) return jinja_refuse(r, "so many arguments are not taken here");
         b->arg[i] = &a->pos[i];
     }
     for (uint32_t k = 0; k < a->n_kw; k++)
         if (!bind_named(r, sig, &a->pos[a->n + 2 * k], b)) return false;
     w = strchr(sig, ' ');
     for (int i = 0; w; w = strchr(w + 1, ' '), i++)
-        if (w[1] == '!' && !b->arg[i]) return jinja_fail(r, QSF_E_ARGUMENT, "an argument is missing");
+        if (w[1] == '!' && !b->arg[i]) return jinja_refuse(r, "an argument is missing");
     return true;
 }
 
@@ -169,7 +169,7 @@ static bool test_of_text(jinja_run *r, int id, const jinja_value *v, bool *out)
     *out = v->type == QSF_JINJA_TEXT
            && (id == JT_TEST ? jinja_test_id(v->as.text, v->n) : jinja_filter_id(v->as.text, v->n)) >= 0;
     return v->type != QSF_JINJA_LIST && v->type != QSF_JINJA_DICT ? true
-               : jinja_fail(r, QSF_E_ARGUMENT, "a list is no name");
+               : jinja_refuse(r, "a list is no name");
 }
 
 bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out)
@@ -221,12 +221,12 @@ static bool builtin_range(jinja_run *r, const jinja_bound *b, jinja_value *out)
     for (int i = 0; i < 3; i++)
         if (!jinja_whole(r, b->arg[i], false, &n[i])) return false;
         else if (n[i] > INT32_MAX || n[i] < -INT32_MAX)
-            return jinja_fail(r, QSF_E_ARGUMENT, "a range is too long");
+            return jinja_refuse(r, "a range is too long");
     if (!b->arg[1]) n[1] = n[0], n[0] = 0;
-    if (!n[2]) return jinja_fail(r, QSF_E_ARGUMENT, "a range of step 0");
+    if (!n[2]) return jinja_refuse(r, "a range of step 0");
     if (n[2] > 0 && n[1] > n[0]) count = (uint64_t)((n[1] - n[0] + n[2] - 1) / n[2]);
     if (n[2] < 0 && n[1] < n[0]) count = (uint64_t)((n[0] - n[1] - n[2] - 1) / -n[2]);
-    if (count > 100000) return jinja_fail(r, QSF_E_ARGUMENT, "a range is too long");
+    if (count > 100000) return jinja_refuse(r, "a range is too long");
     jinja_value *items = jinja_items(r, (size_t)count + 3);
     if (!items) return false;
     for (int i = 0; i < 3; i++) items[i] = qsf_jinja_int(n[i]);         /* for str() */
@@ -239,7 +239,7 @@ static bool builtin_range(jinja_run *r, const jinja_bound *b, jinja_value *out)
 static bool builtin_dict(jinja_run *r, const jinja_args *a, jinja_value *out)
 {
     jinja_value list = qsf_jinja_list(NULL, 0);
-    if (a->n > 1) return jinja_fail(r, QSF_E_ARGUMENT, "a dict is made of one value");
+    if (a->n > 1) return jinja_refuse(r, "a dict is made of one value");
     if (a->n && a->pos[0].type == QSF_JINJA_DICT) list = a->pos[0];
     else if (a->n) {
         jinja_value pairs, pair;
@@ -248,7 +248,7 @@ static bool builtin_dict(jinja_run *r, const jinja_args *a, jinja_value *out)
         if (!flat) return false;
         for (uint32_t i = 0; i < pairs.n; i++) {
             if (!jinja_iterate(r, &pairs.as.items[i], &pair)) return false;
-            if (pair.n != 2) return jinja_fail(r, QSF_E_ARGUMENT, "a dict is made of pairs");
+            if (pair.n != 2) return jinja_refuse(r, "a dict is made of pairs");
             memcpy(&flat[2 * i], pair.as.items, 2 * sizeof *flat);
         }
         list = qsf_jinja_dict(flat, pairs.n);
@@ -292,7 +292,7 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
     case JN_DICT: return builtin_dict(r, a, out);
     case JN_NAMESPACE: return builtin_namespace(r, a, out);
     case JN_CYCLER:
-        if (!a->n || a->n_kw) return jinja_fail(r, QSF_E_ARGUMENT, "there is nothing to cycle through");
+        if (!a->n || a->n_kw) return jinja_refuse(r, "there is nothing to cycle through");
         return builtin_cycler(r, a->pos, a->n, out);
     case JN_JOINER:
         if (!builtin_cycler(r, b.arg[0] ? b.arg[0] : &comma, 1, out)) return false;
@@ -304,7 +304,7 @@ bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out)
         return jinja_fail(r, QSF_E_CANCELLED, "%.*s", (int)QSF_MIN(text.n, 200), text.as.text);
     }
     case JN_STRFTIME: return jinja_need_text(r, b.arg[0], "strftime_now") && jinja_strftime(r, b.arg[0], out);
-    default: return jinja_fail(r, QSF_E_UNSUPPORTED, "lipsum is not known here");
+    default: return jinja_unknown(r, "lipsum is not known here");
     }
 }
 
@@ -318,9 +318,9 @@ static bool method_of_loop(jinja_run *r, int id, jinja_loop *l, const jinja_args
     } else if (id == JM_NEXT) {
         *out = l->items.as.items[l->at];
         l->at = (l->at + 1) % l->items.n;
-    } else if (a->n_kw) return jinja_fail(r, QSF_E_ARGUMENT, "these arguments have no names");
+    } else if (a->n_kw) return jinja_refuse(r, "these arguments have no names");
     else if (id == JM_CYCLE) {
-        if (!a->n) return jinja_fail(r, QSF_E_ARGUMENT, "there is nothing to cycle through");
+        if (!a->n) return jinja_refuse(r, "there is nothing to cycle through");
         *out = a->pos[(l->at - 1) % a->n];
     } else {
         const jinja_value now = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
@@ -341,20 +341,19 @@ static bool method_of_list(jinja_run *r, int id, const jinja_value *v, const jin
 {
     int64_t n = 0, from = 0, to = v->n;
     if (!jinja_whole(r, b->arg[1], false, &from) || !jinja_whole(r, b->arg[2], false, &to)) return false;
-    if (id == JM_COUNT && b->arg[1]) return jinja_fail(r, QSF_E_ARGUMENT, "count takes one value");
+    if (id == JM_COUNT && b->arg[1]) return jinja_refuse(r, "count takes one value");
     if (from < 0) from = QSF_MAX(from + v->n, 0);
     if (to < 0) to += v->n;
     for (int64_t i = from; i < QSF_MIN(to, (int64_t)v->n); i++) {
         bool same;
         if (!jinja_equal(r, b->arg[0], &v->as.items[i], &same)) return false;
         if (same && id == JM_INDEX) {
-            *out = qsf_jinja_int(i);
-            return true;
+            return jinja_give_int(out, i);
         }
         n += same;
     }
     *out = qsf_jinja_int(n);
-    return id == JM_COUNT || jinja_fail(r, QSF_E_ARGUMENT, "the value is not in the list");
+    return id == JM_COUNT || jinja_refuse(r, "the value is not in the list");
 }
 
 static bool method_of_dict(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
@@ -382,7 +381,7 @@ static bool method_of_dict(jinja_run *r, int id, const jinja_value *v, const jin
 bool jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
 {
     jinja_bound b;
-    if (id >= JM_OTHERS) return jinja_fail(r, QSF_E_UNSUPPORTED, "this method is not known here");
+    if (id >= JM_OTHERS) return jinja_unknown(r, "this method is not known here");
     if (!bind_args(r, builtin_methods[id], a, &b)) return false;
     if (v->type == QSF_JINJA_LOOP || v->type == QSF_JINJA_CYCLER)
         return method_of_loop(r, id, v->as.own, a, out);
@@ -426,7 +425,7 @@ bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *
     case JF_FORMAT: {
         jinja_value text, args = { .type = QSF_JINJA_TUPLE, .n = a->n, .as.items = a->pos };
         if (a->n && a->n_kw)
-            return jinja_fail(r, QSF_E_ARGUMENT, "arguments are given by place and by name at once");
+            return jinja_refuse(r, "arguments are given by place and by name at once");
         if (a->n_kw) args = qsf_jinja_dict(a->pos, a->n_kw);
         return jinja_to_text(r, v, &text) && jinja_format_percent(r, &text, &args, out);
     }

@@ -118,15 +118,16 @@ static void arguments(jinja_parser *p, size_t *n, size_t *x)
         const jinja_lexer before = p->lex;
         const jinja_token name = p->tok;
         if (star || stars) {
-            if (*x & (star ? JINJA_STAR | JINJA_STARS : JINJA_STARS))
+            if (*x & (star ? JINJA_STAR | JINJA_STAR_FIRST | JINJA_STARS : JINJA_STARS))
                 jinja_parse_error(p, "this argument stands at the wrong place");
             jinja_advance(p);
             jinja_expression(p, JINJA_LEVEL_IF);
-            *x |= star ? JINJA_STAR : JINJA_STARS;
+            *x |= stars ? JINJA_STARS : n_kw ? JINJA_STAR : JINJA_STAR_FIRST;
         } else {
             if (name.kind == JINJA_NAME) jinja_advance(p);
             if (name.kind == JINJA_NAME && jinja_at_sign(p, '=')) {
-                if (*x) jinja_parse_unknown(p, "a named argument behind * or ** is not known here: ");
+                if (*x & JINJA_STARS) jinja_parse_error(p, "an argument stands behind **");
+                if (*x & JINJA_STAR) jinja_parse_unknown(p, "names on both sides of * are not known here: ");
                 jinja_advance(p);
                 jinja_emit_const(p, qsf_jinja_text_n(p->t->src + name.at, name.n));
                 jinja_expression(p, JINJA_LEVEL_IF);
@@ -157,7 +158,7 @@ static void call(jinja_parser *p)
 void jinja_check_unknown(jinja_parser *p)
 {
     if (!p->unknown.n || p->soft || p->st) return;
-    jinja_parse_fail(p, QSF_E_UNSUPPORTED, p->unknown.at,
+    jinja_parse_fail(p, QSF_E_ARGUMENT, p->unknown.at,
                      p->unknown.kind ? "no test is known here by the name "
                          : "no filter is known here by the name ",
                      p->t->src + p->unknown.at, p->unknown.n);

@@ -4,8 +4,8 @@
 
 static const jinja_value filter_none = { .type = QSF_JINJA_NONE };
 
-/* A generator of Python: its items can be had once, it is true, and has neither length nor places.
- * */
+/* A generator of Python: its items can be had once, it is true, and has neither length nor
+ * places. */
 static bool filter_generator(jinja_run *r, jinja_value *items, uint32_t n, jinja_value *out)
 {
     jinja_loop *l = jinja_room(r, sizeof *l);
@@ -68,12 +68,11 @@ static bool filter_keys(jinja_run *r, const jinja_value *v, const jinja_value *a
         const jinja_value part = jinja_part(attribute, from, end);
         if (!filter_key(r, v, &part, NULL, exact, &keys[i])) return false;
     }
-    *out = qsf_jinja_list(keys, n);
-    return true;
+    return jinja_give_list(out, keys, n);
 }
 
-/* By insertion at a place that halving finds; equal ones keep their order.  equal_first: what is equal
- * needs no order, as in lists. */
+/* By insertion at a place that halving finds; equal ones keep their order.  equal_first: what is
+ * equal needs no order, as in lists. */
 static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, uint32_t count, bool reverse,
                          bool equal_first)
 {
@@ -150,8 +149,7 @@ bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out)
     if (!items) return false;
     for (uint32_t i = 0; i < dict->n; i++)
         items[i] = (jinja_value){ .type = QSF_JINJA_TUPLE, .n = 2, .as.items = &dict->as.items[2 * i] };
-    *out = qsf_jinja_list(items, dict->n);
-    return true;
+    return jinja_give_list(out, items, dict->n);
 }
 
 static bool filter_group(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
@@ -177,8 +175,7 @@ static bool filter_group(jinja_run *r, const jinja_value *list, const jinja_boun
         }
         pairs[2 * n - 1].n++;
     }
-    *out = qsf_jinja_list(groups, n);
-    return true;
+    return jinja_give_list(out, groups, n);
 }
 
 /* select, reject, selectattr, rejectattr: items that a test takes, or that are true. */
@@ -188,11 +185,11 @@ static bool filter_pick(jinja_run *r, int id, const jinja_value *list, const jin
     const bool wanted = id == JF_SELECT || id == JF_SELECTATTR;
     int test = -1;
     uint32_t n = 0;
-    if (a->n < first) return jinja_fail(r, QSF_E_ARGUMENT, "the name of an attribute is missing");
+    if (a->n < first) return jinja_refuse(r, "the name of an attribute is missing");
     if (a->n > first) {
         const jinja_value *name = &a->pos[first];
         test = name->type == QSF_JINJA_TEXT ? jinja_test_id(name->as.text, name->n) : -1;
-        if (test < 0 && list->n) return jinja_fail(r, QSF_E_ARGUMENT, "there is no test by this name");
+        if (test < 0 && list->n) return jinja_refuse(r, "there is no test by this name");
     }
     const uint32_t skipped = QSF_MIN(first + 1, a->n);
     const jinja_args rest = { a->pos + skipped, a->n - skipped, a->n_kw };
@@ -216,12 +213,11 @@ static bool filter_map(jinja_run *r, const jinja_value *list, const jinja_args *
         const jinja_value *pair = &a->pos[2 * k];
         if (jinja_text_is(pair, "attribute")) attribute = pair + 1;
         else if (jinja_text_is(pair, "default")) unset = pair + 1;
-        else return jinja_fail(r, QSF_E_ARGUMENT, "map has no such argument");
+        else return jinja_refuse(r, "map has no such argument");
     }
     if (!list->n) return filter_generator(r, NULL, 0, out);
     if (name && name->type == QSF_JINJA_TEXT) id = jinja_filter_id(name->as.text, name->n);
-    if (!attribute && id < 0) return jinja_fail(r, QSF_E_ARGUMENT,
-                                                "map needs an attribute or a filter that exists");
+    if (!attribute && id < 0) return jinja_refuse(r, "map needs an attribute or a filter that exists");
     const jinja_args rest = { a->pos + 1, a->n - 1, a->n_kw };
     jinja_value *items = jinja_items(r, list->n);
     if (!items || !jinja_deeper(r)) return false;
@@ -236,8 +232,7 @@ static bool filter_map(jinja_run *r, const jinja_value *list, const jinja_args *
 static bool filter_sum(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
 {
     *out = b->arg[1] ? *b->arg[1] : qsf_jinja_int(0);
-    if (out->type == QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_ARGUMENT,
-                                                       "texts have no sum; join does that");
+    if (out->type == QSF_JINJA_TEXT) return jinja_refuse(r, "texts have no sum; join does that");
     for (uint32_t i = 0; i < list->n; i++) {
         jinja_value v = list->as.items[i];
         const jinja_value so_far = *out;
@@ -256,8 +251,7 @@ static bool filter_part(jinja_run *r, const jinja_value *list, int64_t from, int
     if (!items) return false;
     if (n) memcpy(items, list->as.items + from, (size_t)n * sizeof *items);
     for (int64_t i = 0; i < fill; i++) items[n + i] = *with;
-    *out = qsf_jinja_list(items, (size_t)(n + fill));
-    return true;
+    return jinja_give_list(out, items, (size_t)(n + fill));
 }
 
 /* batch: lists of so many; slice: so many lists. */
@@ -268,8 +262,8 @@ static bool filter_cut(jinja_run *r, bool batch, const jinja_value *list, const 
     int64_t count = 0, at = 0, parts;
     if (!jinja_whole(r, b->arg[0], false, &count)) return false;
     if (count > 100000) return jinja_fail(r, QSF_E_BUDGET, "a list in too many parts");
-    if (!count && !batch) return jinja_fail(r, QSF_E_ARGUMENT, "a list in 0 parts");
-    if (batch && count <= 0) return jinja_fail(r, QSF_E_UNSUPPORTED, "batches of none are not known here");
+    if (!count && !batch) return jinja_refuse(r, "a list in 0 parts");
+    if (batch && count <= 0) return jinja_unknown(r, "batches of none are not known here");
     parts = QSF_MAX(batch ? ((int64_t)list->n + count - 1) / count : count, 0);
     jinja_value *lists = jinja_items(r, (size_t)parts);
     if (!lists) return false;
@@ -318,7 +312,7 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
         if (v->type != QSF_JINJA_DICT)
             return jinja_fail(r, QSF_E_ARGUMENT, "only a dict has items, not %s", jinja_type_name(v));
         if (id == JF_DICTSORT && by && !jinja_text_is(by, "key") && !place.as.i)
-            return jinja_fail(r, QSF_E_ARGUMENT, "a dict is sorted by key or value");
+            return jinja_refuse(r, "a dict is sorted by key or value");
         if (!jinja_pairs(r, v, &pairs)) return false;
         if (id == JF_ITEMS) return filter_generator(r, (jinja_value *)pairs.as.items, pairs.n, out);
         return jinja_sort(r, &pairs, &place, jinja_flag(b->arg[0]), jinja_flag(b->arg[2]), out);
@@ -326,7 +320,7 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
     case JF_FIRST: case JF_LAST:
         *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
         if (v->type == QSF_JINJA_ITER && id == JF_LAST)
-            return jinja_fail(r, QSF_E_ARGUMENT, "a generator has no last item");
+            return jinja_refuse(r, "a generator has no last item");
         if (v->type != QSF_JINJA_ITER) break;
         {
             jinja_loop *l = v->as.own;
@@ -386,7 +380,8 @@ static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_a
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out)
 {
-    const bool lazy = id == JF_MAP || id == JF_SELECT || id == JF_SELECTATTR || id == JF_REJECT || id == JF_UNIQUE
+    const bool lazy = id == JF_MAP || id == JF_SELECT || id == JF_SELECTATTR || id == JF_REJECT
+        || id == JF_UNIQUE
                       || id == JF_REJECTATTR || id == JF_BATCH || id == JF_SLICE || id == JF_ITEMS;
     const uint32_t depth = r->depth;
     if (filter_now(r, id, v, a, b, out)) return true;

@@ -68,7 +68,8 @@ static size_t format_group(char *text, size_t n, char group, char type)
 {
     const size_t step = type && strchr("xXob", type) ? 4 : 3;
     size_t whole = 0, more;
-    while (whole < n && text[whole] != '.' && (step == 4 || (text[whole] >= '0' && text[whole] <= '9'))) whole++;
+    while (whole < n && text[whole] != '.'
+           && (step == 4 || (text[whole] >= '0' && text[whole] <= '9'))) whole++;
     more = whole ? (whole - 1) / step : 0;
     memmove(text + whole + more, text + whole, n - whole);
     for (size_t from = whole, to = whole + more, k = 0; from-- > 0 && to > from + 1; k++) {
@@ -87,12 +88,12 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
     double x = fabs(whole ? (double)v->as.i : v->as.f);
     size_t n;
     if (f->precision > FORMAT_PRECISION) {
-        jinja_fail(r, QSF_E_UNSUPPORTED, "so many digits are not known here");
+        jinja_unknown(r, "so many digits are not known here");
         return 0;
     }
     if (!real && !whole) {
         if (f->type || f->precision >= 0 || f->alt) {
-            jinja_fail(r, QSF_E_UNSUPPORTED, "a float in this form is not known here");
+            jinja_unknown(r, "a float in this form is not known here");
             return 0;
         }
         n = qsf_decimal_repr(x, text);
@@ -117,7 +118,8 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
 static bool format_blanks(jinja_run *r, jinja_sink *s, const format_form *f, int64_t n)
 {
     for (; n > 0; n--)
-        if (!jinja_charge(r, 0) || (f->fill.n ? !jinja_put_text(r, s, &f->fill) : !jinja_put(r, s, f->zero ? "0" : " ", 1)))
+        if (!jinja_charge(r, 0)
+            || (f->fill.n ? !jinja_put_text(r, s, &f->fill) : !jinja_put(r, s, f->zero ? "0" : " ", 1)))
             return false;
     return true;
 }
@@ -137,7 +139,7 @@ static bool format_number(jinja_run *r, jinja_sink *s, const jinja_value *v, con
     if (f->zero && !f->align) align = '=';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
     if (f->zero && f->group && more > 0)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "zeros between groups of digits are not known here");
+        return jinja_unknown(r, "zeros between groups of digits are not known here");
     return format_blanks(r, s, f, left) && jinja_put_number(r, s, v, before, k)
            && format_blanks(r, s, f, align == '=' ? more : 0) && jinja_put_number(r, s, v, text, n)
            && format_blanks(r, s, f, align == '=' ? 0 : more - QSF_MAX(left, 0));
@@ -150,7 +152,7 @@ static bool format_text(jinja_run *r, jinja_sink *s, const jinja_value *v, const
     const int64_t more = f->width ? f->width - (int64_t)jinja_length(&part) : 0;
     const char align = f->align ? f->align : f->percent ? '>' : '<';
     const int64_t left = align == '>' ? more : align == '^' ? more / 2 : 0;
-    if (align == '=') return jinja_fail(r, QSF_E_ARGUMENT, "a text has no sign to fill behind");
+    if (align == '=') return jinja_refuse(r, "a text has no sign to fill behind");
     return format_blanks(r, s, f, left) && jinja_put_text(r, s, &part)
            && format_blanks(r, s, f, more - QSF_MAX(left, 0));
 }
@@ -171,7 +173,7 @@ static bool format_shown(jinja_run *r, jinja_sink *s, const jinja_value *v, char
     jinja_mark_copy(s->marks, s->bit + s->cap - room.len, s->marks, room.bit, room.len);
     *out = qsf_jinja_text_n(s->text + s->cap - room.len, room.len);
     for (size_t i = 0; how == 'a' && i < room.len; i++)
-        if (out->as.text[i] & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "ascii() is not known here");
+        if (out->as.text[i] & 0x80) return jinja_unknown(r, "ascii() is not known here");
     return true;
 }
 
@@ -183,7 +185,7 @@ static bool format_put(jinja_run *r, jinja_sink *s, const jinja_value *format, c
     if (!format_shown(r, s, v, how, f->width, &text)) return false;
     if (!(format->flags & QSF_JINJA_SAFE)) return format_text(r, s, &text, f);
     if (f->width || f->precision >= 0)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "a width in a text that is safe is not known here");
+        return jinja_unknown(r, "a width in a text that is safe is not known here");
     return jinja_put_escaped(r, s, &text);
 }
 
@@ -202,7 +204,7 @@ static const jinja_value *format_next(jinja_run *r, format_args *a)
 {
     const bool tuple = a->all->type == QSF_JINJA_TUPLE;
     if (a->next < (tuple ? a->all->n : 1)) return tuple ? &a->all->as.items[a->next++] : (a->next++, a->all);
-    jinja_fail(r, QSF_E_ARGUMENT, "there are too few values for the format");
+    jinja_refuse(r, "there are too few values for the format");
     return NULL;
 }
 
@@ -222,7 +224,8 @@ static bool format_name(jinja_run *r, const jinja_value *format, size_t *i, cons
     const jinja_value name = jinja_part(format, *i + 1, (size_t)(end - format->as.text));
     *i = (size_t)(end - format->as.text) + 1;
     if (!jinja_lookup(r, args, &name, out)) return false;
-    return *out || jinja_fail(r, QSF_E_ARGUMENT, "there is no value of the name %.*s", (int)QSF_MIN(name.n, 40),
+    return *out
+        || jinja_fail(r, QSF_E_ARGUMENT, "there is no value of the name %.*s", (int)QSF_MIN(name.n, 40),
                               name.as.text);
 }
 
@@ -238,18 +241,18 @@ static bool format_percent_value(jinja_run *r, jinja_sink *s, const jinja_value 
         return format_put(r, s, format, v, type, f);
     }
     if (type == 'c' && v->type == QSF_JINJA_TEXT && jinja_length(v) == 1) return format_text(r, s, v, f);
-    if (v->type == QSF_JINJA_BIG) return jinja_fail(r, QSF_E_UNSUPPORTED, "whole numbers this large are not known here");
+    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not known here");
     if (!jinja_is_number(v))
         return jinja_fail(r, QSF_E_ARGUMENT, "%%%c needs a number, not %s", type, jinja_type_name(v));
     if (type == 'c') {
         if (v->type == QSF_JINJA_FLOAT || v->as.i < 0 || v->as.i > 0x10ffff)
-            return jinja_fail(r, QSF_E_ARGUMENT, "this number is no character");
+            return jinja_refuse(r, "this number is no character");
         return jinja_put_number(r, s, v, utf8, qsf_utf8_encode((uint32_t)v->as.i, utf8));
     }
     if (strchr("eEfFgG", type)) return format_number(r, s, v, f);
     if (v->type == QSF_JINJA_FLOAT) {
         if (strchr("xXo", type) || !(fabs(v->as.f) < 9e18))
-            return jinja_fail(r, QSF_E_ARGUMENT, "a whole number is needed here");
+            return jinja_refuse(r, "a whole number is needed here");
         n.as.i = (int64_t)v->as.f;
     }
     n.type = QSF_JINJA_INT;
@@ -257,7 +260,8 @@ static bool format_percent_value(jinja_run *r, jinja_sink *s, const jinja_value 
     return format_number(r, s, &n, f);
 }
 
-static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *format, size_t *at, format_args *a)
+static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *format, size_t *at,
+                              format_args *a)
 {
     const char *p = format->as.text;
     const size_t n = format->n;
@@ -285,7 +289,7 @@ static bool format_conversion(jinja_run *r, jinja_sink *s, const jinja_value *fo
     }
     while (i < n && p[i] && strchr("hlL", p[i])) i++;
     if (i >= n || !p[i] || !strchr("sradiuxXoeEfFgGc%", p[i]))
-        return jinja_fail(r, QSF_E_ARGUMENT, "a format has a form that there is not");
+        return jinja_refuse(r, "a format has a form that there is not");
     f.type = p[i];
     *at = i + 1;
     if (f.type == '%') return jinja_put_part(r, s, format, i, 1);
@@ -307,10 +311,8 @@ bool jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_v
     const bool mapping = args->type == QSF_JINJA_DICT || args->type == QSF_JINJA_LIST
                          || args->type == QSF_JINJA_RANGE || args->type == QSF_JINJA_UNDEFINED;
     if (!mapping && a.next < (args->type == QSF_JINJA_TUPLE ? args->n : 1))
-        return jinja_fail(r, QSF_E_ARGUMENT, "there are more values than the format takes");
-    *out = jinja_end_text(r, &s);
-    out->flags |= format->flags & QSF_JINJA_SAFE;
-    return true;
+        return jinja_refuse(r, "there are more values than the format takes");
+    return jinja_finish_as(r, &s, format, out);
 }
 
 /* ---- format() ---- */
@@ -334,7 +336,8 @@ static bool braces_form(jinja_run *r, const jinja_value *spec, format_form *f)
     if (i < n && p[i] == '.') i = format_read_width(spec, i + 1, &f->precision);
     if (i < n) f->type = p[i++];
     if (f->width > FORMAT_WIDTH) return jinja_fail(r, QSF_E_BUDGET, "a width of more than 10000");
-    return i == n || jinja_fail(r, QSF_E_ARGUMENT, "this is no form of a value: %.*s", (int)QSF_MIN(n, 40), p);
+    return i == n
+        || jinja_fail(r, QSF_E_ARGUMENT, "this is no form of a value: %.*s", (int)QSF_MIN(n, 40), p);
 }
 
 typedef struct braces { const jinja_value *format; const jinja_args *args; uint32_t next; } braces;
@@ -376,18 +379,20 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     if (!braces_form(r, spec, &f)) return false;
     if (!spec->n || how || v->type == QSF_JINJA_TEXT) {
         if ((f.type && f.type != 's') || f.sign || f.alt || f.group)
-            return jinja_fail(r, QSF_E_ARGUMENT, "a text has no such form");
+            return jinja_refuse(r, "a text has no such form");
         f.zero = f.zero && f.width > 0;
         if (f.zero && !f.align) f.align = '<';
         return format_put(r, s, b->format, v, how, &f);
     }
-    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "a %s has no such form", jinja_type_name(v));
+    if (v->type == QSF_JINJA_BIG) return jinja_unknown(r, "whole numbers this large are not known here");
+    if (!jinja_is_number(v)) return jinja_fail(r, QSF_E_ARGUMENT, "a %s has no such form",
+                                               jinja_type_name(v));
     if (f.type && !strchr("bcdeEfFgGoxX%", f.type))
         return jinja_fail(r, f.type == 'n' ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT, "a number has no such form");
     if (f.type == 'c' || (f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type))))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "this form of a number is not known here");
+        return jinja_unknown(r, "this form of a number is not known here");
     if (v->type == QSF_JINJA_FLOAT && f.type && strchr("bdoxX", f.type))
-        return jinja_fail(r, QSF_E_ARGUMENT, "a float has no such form");
+        return jinja_refuse(r, "a float has no such form");
     return format_number(r, s, v, &f);
 }
 
@@ -405,12 +410,12 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
     if (!braces_value(r, b, &field, &v)) return false;
     if (i < n && p[i] == '!') {
         how = i + 1 < n ? p[i + 1] : 0;
-        if (how != 's' && how != 'r' && how != 'a') return jinja_fail(r, QSF_E_ARGUMENT, "behind ! comes s, r or a");
+        if (how != 's' && how != 'r' && how != 'a') return jinja_refuse(r, "behind ! comes s, r or a");
         i += 2;
     }
     if (i < n && p[i] == ':')
         for (i++; i < n && p[i] != '}'; ) {
-            if (len + 8 > sizeof spec) return jinja_fail(r, QSF_E_UNSUPPORTED, "a form this long is not known here");
+            if (len + 8 > sizeof spec) return jinja_unknown(r, "a form this long is not known here");
             if (p[i] != '{') {
                 spec[len++] = p[i++];
                 continue;
@@ -418,12 +423,13 @@ static bool braces_field(jinja_run *r, jinja_sink *s, braces *b, size_t *at)
             const size_t from = i + 1;
             while (i < n && p[i] != '}') i++;
             const jinja_value name = jinja_part(b->format, from, i++);
-            if (!braces_value(r, b, &name, &inner) || !format_shown(r, s, &inner, 's', 0, &text)) return false;
-            if (text.n > 8) return jinja_fail(r, QSF_E_UNSUPPORTED, "a form this long is not known here");
+            if (!braces_value(r, b, &name, &inner)
+                || !format_shown(r, s, &inner, 's', 0, &text)) return false;
+            if (text.n > 8) return jinja_unknown(r, "a form this long is not known here");
             memcpy(spec + len, text.as.text, text.n);
             len += text.n;
         }
-    if (i >= n || p[i] != '}') return jinja_fail(r, QSF_E_ARGUMENT, "a { has no }");
+    if (i >= n || p[i] != '}') return jinja_refuse(r, "a { has no }");
     *at = i + 1;
     const jinja_value form = qsf_jinja_text_n(spec, len);
     return braces_put(r, s, b, &v, how, &form);
@@ -436,7 +442,7 @@ bool jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_ar
     jinja_sink s = jinja_begin_text(r);
     for (size_t i = 0; i < format->n; ) {
         const bool brace = p[i] == '{' || p[i] == '}', twice = brace && i + 1 < format->n && p[i + 1] == p[i];
-        if (p[i] == '}' && !twice) return jinja_fail(r, QSF_E_ARGUMENT, "a } has no {");
+        if (p[i] == '}' && !twice) return jinja_refuse(r, "a } has no {");
         if (!brace || twice) {
             if (!jinja_put_part(r, &s, format, i, 1)) return false;
             i += 1 + twice;

@@ -55,11 +55,12 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
         char text[4];
         if (c >= 0x80 && ((letter_special(c) && !(c == 0xdf && !first)) || (first && letter_titled(c))
                           || (id == JM_CASEFOLD && letter_cased(c))))
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "the other case of a character is not known here");
+            return jinja_unknown(r, "the other case of a character is not known here");
         const uint32_t as = letter_case(c, up);
         const char *other = c == 0xdf && up ? "SS" : text;
         const size_t n = other == text ? qsf_utf8_encode(as, text) : 2;
-        if (as == c && other == text ? !jinja_put_part(r, &s, v, i, used) : !jinja_put_for(r, &s, v, i, other, n))
+        if (as == c && other == text ? !jinja_put_part(r, &s, v, i, used)
+            : !jinja_put_for(r, &s, v, i, other, n))
             return false;
         inside = id == JM_CAPITALIZE || letter_cased(c);
     }
@@ -82,7 +83,8 @@ static bool letter_is(int id, uint32_t c, bool first)
     case JM_ISASCII: return c < 0x80;
     case JM_ISPRINTABLE: return jinja_printable(c);
     case JM_ISSPACE: return jinja_is_space(c);
-    case JM_ISIDENTIFIER: return c == '_' || qsf_is_letter(c) || (!first && (k == QSF_C_NUMBER || k == QSF_C_MARK));
+    case JM_ISIDENTIFIER: return c == '_' || qsf_is_letter(c)
+        || (!first && (k == QSF_C_NUMBER || k == QSF_C_MARK));
     default: return c >= '0' && c <= '9';       /* isdigit, isdecimal, isnumeric */
     }
 }
@@ -116,7 +118,7 @@ bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
     for (size_t i = 0; i < v->n && *out; i += used) {
         const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
         if (c >= 0x80 && (id == JM_ISDIGIT || id == JM_ISDECIMAL || id == JM_ISNUMERIC))
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "digits beyond ASCII are not known here");
+            return jinja_unknown(r, "digits beyond ASCII are not known here");
         *out = letter_is(id, c, !i);
     }
     return true;

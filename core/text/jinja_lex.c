@@ -209,7 +209,13 @@ void jinja_lex(jinja_lexer *l, jinja_token *out)
     if (lex_digit(c)) lex_number(l, out);
     else if (lex_word(c)) {
         out->kind = JINJA_NAME;
-        while (lex_word(lex_char(l, l->at))) l->at++;
+        for (size_t used; lex_word(lex_char(l, l->at)); l->at += (uint32_t)used) {
+            const uint32_t letter = qsf_utf8_decode(l->src + l->at, l->len - l->at, &used);
+            const bool more = qsf_is_number(letter) || qsf_class_of(letter) == QSF_C_MARK || letter == 0xb7;
+            const bool odd = letter == 0x1885 || letter == 0x1886 || letter == 0x2118 || letter == 0x212e;
+            if (letter >= 0x80 && !qsf_is_letter(letter) && !odd && (!more || l->at == out->at))
+                l->error = "a name has a character that is none of a name";
+        }
     } else if (c == '\'' || c == '"') lex_string(l, out);
     else lex_sign(l, out);
     if (out->kind != JINJA_STRING) out->n = l->at - out->at;

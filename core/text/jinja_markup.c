@@ -35,7 +35,7 @@ static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bo
 {
     const bool space = !b->arg[0] || jinja_true(b->arg[0]);
     jinja_value text;
-    if (v->type != QSF_JINJA_DICT) return jinja_fail(r, QSF_E_ARGUMENT, "xmlattr needs a dict");
+    if (v->type != QSF_JINJA_DICT) return jinja_refuse(r, "xmlattr needs a dict");
     jinja_value *texts = jinja_items(r, v->n);
     if (!texts) return false;
     for (uint32_t i = 0; i < v->n; i++)
@@ -47,14 +47,13 @@ static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bo
         if (!jinja_need_text(r, key, "xmlattr")) return false;
         for (uint32_t k = 0; k < key->n; k++)
             if (key->as.text[k] && strchr(" \t\n\r\f\v/>=", key->as.text[k]))
-                return jinja_fail(r, QSF_E_ARGUMENT, "this cannot be in the name of an attribute");
+                return jinja_refuse(r, "this cannot be in the name of an attribute");
         text = texts[i];
         if (((space || s.len) && !jinja_put(r, &s, " ", 1)) || !jinja_put_escaped(r, &s, key)
             || !jinja_put(r, &s, "=\"", 2) || !jinja_put_text(r, &s, &text) || !jinja_put(r, &s, "\"", 1))
             return false;
     }
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 /* The character that "&name;" at `i` stands for; 0: it is not known here. */
@@ -90,8 +89,9 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
                 used = (size_t)end + close.n - i;
                 continue;
             }
-        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1]) && !(c = markup_entity(v, i, &used)))
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "this entity is not known here");
+        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1])
+                   && !(c = markup_entity(v, i, &used)))
+            return jinja_unknown(r, "this entity is not known here");
         if (jinja_is_space(c)) {
             space = true;
             continue;
@@ -114,7 +114,8 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
         const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')
                            || (c && strchr(query ? "_.-~" : "_.-~/", c));
         char hex[4];
-        if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]);
+        if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4],
+                               "0123456789ABCDEF"[c & 15]);
         if (plain ? !jinja_put_part(r, s, v, i, 1)
                   : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
             return false;
@@ -129,13 +130,14 @@ static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *ou
     if (one) {
         if (!jinja_to_text(r, v, &text)) return false;
         list = qsf_jinja_list(&text, 1);
-    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list) : !jinja_iterate(r, v, &list)) return false;
+    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list)
+               : !jinja_iterate(r, v, &list)) return false;
     jinja_value *texts = jinja_items(r, 2 * (size_t)list.n);
     if (!texts) return false;
     for (uint32_t i = 0; !one && i < list.n; i++) {
         jinja_value pair;
         if (!jinja_iterate(r, &list.as.items[i], &pair)) return false;
-        if (pair.n != 2) return jinja_fail(r, QSF_E_ARGUMENT, "urlencode needs pairs");
+        if (pair.n != 2) return jinja_refuse(r, "urlencode needs pairs");
         if (!jinja_to_text(r, &pair.as.items[0], &texts[2 * i])
             || !jinja_to_text(r, &pair.as.items[1], &texts[2 * i + 1]))
             return false;
@@ -143,9 +145,9 @@ static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *ou
     jinja_sink s = jinja_begin_text(r);
     if (one && !markup_quote(r, &s, &text, false)) return false;
     for (uint32_t i = 0; !one && i < 2 * list.n; i++)
-        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1)) || !markup_quote(r, &s, &texts[i], true)) return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1))
+            || !markup_quote(r, &s, &texts[i], true)) return false;
+    return jinja_finish(r, &s, out);
 }
 
 /* ---- lines and words ---- */
@@ -163,7 +165,8 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
     if (!jinja_text_lines(r, text, false, &lines)) return false;
     uint32_t count = lines.n;
     const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
-    count += !last || last->as.text + last->n != text->as.text + text->n;       /* behind the last line's end */
+    /* behind the last line's end */
+    count += !last || last->as.text + last->n != text->as.text + text->n;
     const jinja_value nothing = jinja_part(text, 0, 0);
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < count; i++) {
@@ -177,21 +180,20 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
             if (!jinja_put(r, &s, " ", 1)) return false;
         if (!jinja_charge(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, line)) return false;
     }
-    *out = jinja_end_text(r, &s);
-    out->flags |= text->flags & QSF_JINJA_SAFE;
-    return true;
+    return jinja_finish_as(r, &s, text, out);
 }
 
 static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
-    const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2] : &dots;
+    const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2]
+        : &dots;
     const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v);
     int64_t length = 255, leeway = 5;
     if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
         || !jinja_need_text(r, end, "truncate"))
         return false;
     const int64_t tail = (int64_t)jinja_length(end);
-    if (length < tail || leeway < 0) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be cut to so little");
+    if (length < tail || leeway < 0) return jinja_refuse(r, "a text cannot be cut to so little");
     *out = *v;
     if (n <= length + leeway && (v->type == QSF_JINJA_UNDEFINED || (v->type >= QSF_JINJA_TEXT
                                  && v->type <= QSF_JINJA_DICT && v->type != QSF_JINJA_ITER)))
@@ -201,10 +203,10 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
     const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
     jinja_sink s = jinja_begin_text(r);
-    if (!jinja_put_text(r, &s, &part) || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
+    if (!jinja_put_text(r, &s, &part)
+        || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
         return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -279,16 +281,15 @@ static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b
     if (!jinja_whole(r, b->arg[0], false, &width) || (end && !jinja_need_text(r, end, "wordwrap"))
         || !jinja_text_lines(r, v, false, &lines))
         return false;
-    if (width <= 0) return jinja_fail(r, QSF_E_ARGUMENT, "a line has a width");
+    if (width <= 0) return jinja_refuse(r, "a line has a width");
     if (hyphens && v->n && memchr(v->as.text, '-', v->n))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "wordwrap at hyphens is not known here");
+        return jinja_unknown(r, "wordwrap at hyphens is not known here");
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < lines.n; i++)
         if ((i && !(end ? jinja_put_text(r, &s, end) : jinja_put(r, &s, "\n", 1)))
             || !markup_wrap_line(r, &s, &lines.as.items[i], width, cut, end))
             return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 /* Words with a capital, as the filter has them: they begin behind white space and brackets only. */
@@ -298,7 +299,7 @@ static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
     bool inside = false;
     size_t used;
     for (uint32_t i = 0; i < v->n; i++)
-        if (v->as.text[i] & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "title is known here for ASCII only");
+        if (v->as.text[i] & 0x80) return jinja_unknown(r, "title is known here for ASCII only");
     if (!jinja_lower_text(r, v, &lower)) return false;
     jinja_sink s = jinja_begin_text(r);
     for (size_t i = 0; i < lower.n; i += used) {
@@ -307,8 +308,7 @@ static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
         if (!jinja_put_for(r, &s, &lower, i, inside ? &c : &up, 1)) return false;
         inside = !(jinja_is_space((uint8_t)c) || (c && strchr("-({[<", c)));
     }
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 /* ---- values ---- */
@@ -332,7 +332,7 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
         jinja_value pair;
         if (!jinja_iterate(r, b->arg[2], &pair)) return false;
         if (pair.n != 2 || pair.as.items[0].type != QSF_JINJA_TEXT || pair.as.items[1].type != QSF_JINJA_TEXT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "separators are two texts");
+            return jinja_refuse(r, "separators are two texts");
         f.comma = pair.as.items[0];
         f.colon = pair.as.items[1];
     } else {
@@ -342,8 +342,7 @@ static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b
     }
     jinja_sink s = jinja_begin_text(r);
     if (!jinja_json(r, &s, v, &f, 0)) return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 /* As pformat() has it where it stays on one line: keys in order. */
@@ -353,7 +352,7 @@ static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
     if (!jinja_repr(r, &s, v)) return false;
     *out = jinja_end_text(r, &s);
     if (out->n > 80 || (v->type >= QSF_JINJA_LIST && memchr(out->as.text, '{', out->n) && out->n > 2))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "pprint is known here for one line without dicts only");
+        return jinja_unknown(r, "pprint is known here for one line without dicts only");
     return true;
 }
 

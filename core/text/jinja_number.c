@@ -10,7 +10,7 @@ static double number_float(const jinja_value *v)
 static jinja_value float_value(double f) { return (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f }; }
 static bool number_large(jinja_run *r)
 {
-    return jinja_fail(r, QSF_E_UNSUPPORTED, "whole numbers this large are not known here");
+    return jinja_unknown(r, "whole numbers this large are not known here");
 }
 
 /* ---- arithmetic ---- */
@@ -25,8 +25,7 @@ static bool whole_power(jinja_run *r, int64_t a, int64_t b, jinja_value *out)
             return number_large(r);
         p *= a;
     }
-    *out = qsf_jinja_int(p);
-    return true;
+    return jinja_give_int(out, p);
 }
 
 static bool whole_operation(jinja_run *r, jinja_op op, int64_t a, int64_t b, jinja_value *out)
@@ -42,8 +41,7 @@ static bool whole_operation(jinja_run *r, jinja_op op, int64_t a, int64_t b, jin
     default: {
         if (b == -1 && a == INT64_MIN) return number_large(r);
         const int64_t q = a / b - (a % b && (a < 0) != (b < 0));
-        *out = qsf_jinja_int(op == JOP_FLOOR ? q : a - q * b);
-        return true;
+        return jinja_give_int(out, op == JOP_FLOOR ? q : a - q * b);
     }
     }
 }
@@ -57,11 +55,11 @@ static bool float_operation(jinja_run *r, jinja_op op, double x, double y, doubl
     case JOP_MUL: *out = x * y; return true;
     case JOP_DIV: *out = x / y; return true;
     case JOP_POW:
-        if (x < 0 && y != floor(y)) return jinja_fail(r, QSF_E_UNSUPPORTED, "complex numbers are not known here");
-        if (x == 0 && y < 0) return jinja_fail(r, QSF_E_ARGUMENT, "division by zero");
+        if (x < 0 && y != floor(y)) return jinja_unknown(r, "complex numbers are not known here");
+        if (x == 0 && y < 0) return jinja_refuse(r, "division by zero");
         *out = pow(x, y);
         return fabs(*out) <= DBL_MAX || fabs(x) > DBL_MAX || fabs(y) > DBL_MAX || x != x || y != y
-               || jinja_fail(r, QSF_E_ARGUMENT, "a number is too large");
+               || jinja_refuse(r, "a number is too large");
     default:                                    /* as Python's divmod */
         rest = fmod(x, y);
         *out = (x - rest) / y;
@@ -81,7 +79,7 @@ bool jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jin
     const bool whole = a->type != QSF_JINJA_FLOAT && b->type != QSF_JINJA_FLOAT;
     const double y = number_float(b);
     if ((op == JOP_DIV || op == JOP_FLOOR || op == JOP_MOD) && y == 0)
-        return jinja_fail(r, QSF_E_ARGUMENT, "division by zero");
+        return jinja_refuse(r, "division by zero");
     if (whole && op != JOP_DIV && !(op == JOP_POW && b->as.i < 0)) {
         if (!whole_operation(r, op, a->as.i, b->as.i, out)) return false;
     } else {
@@ -124,7 +122,8 @@ jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *o
         base = marked;
     } else if (!base) {
         base = 10;
-        for (size_t i = 1; n && *s == '0' && i < n; i++) if (s[i] != '0' && s[i] != '_') return JINJA_NO_NUMBER;
+        for (size_t i = 1; n && *s == '0' && i < n; i++) if (s[i] != '0'
+                                                             && s[i] != '_') return JINJA_NO_NUMBER;
     }
     if (!n || digits_length(s, n, base) != n) return JINJA_NO_NUMBER;
     for (; n; s++, n--) {
@@ -200,9 +199,9 @@ static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_bound *b,
     if (v->type == QSF_JINJA_INT || v->type == QSF_JINJA_BIG) return true;
     if (v->type == QSF_JINJA_TEXT) {
         const jinja_value bare = jinja_trimmed(v);
-        if (base != 0 && (base < 2 || base > 36)) return jinja_fail(r, QSF_E_ARGUMENT, "a base is 2 to 36, or 0");
+        if (base != 0 && (base < 2 || base > 36)) return jinja_refuse(r, "a base is 2 to 36, or 0");
         for (uint32_t i = 0; i < bare.n; i++)
-            if (bare.as.text[i] & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "only the digits 0 to 9 are known");
+            if (bare.as.text[i] & 0x80) return jinja_unknown(r, "only the digits 0 to 9 are known");
         kind = jinja_read_whole(bare.as.text, bare.n, (int)base, &n);
     } else if (v->type == QSF_JINJA_BOOL) kind = JINJA_NUMBER_READ, n = v->as.i;
     if (kind == JINJA_NO_NUMBER) {
@@ -239,7 +238,7 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
         *out = *v;
         if (v->type == QSF_JINJA_BOOL) out->type = QSF_JINJA_INT;
         if (v->type != QSF_JINJA_FLOAT && places < 0)
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "rounding before the point is not known here");
+            return jinja_unknown(r, "rounding before the point is not known here");
         if (b->arg[0] && b->arg[0]->type == QSF_JINJA_NONE && v->type == QSF_JINJA_FLOAT) {
             *out = qsf_jinja_int((int64_t)nearbyint(v->as.f));
             return fabs(v->as.f) < 9e18 || number_large(r);
@@ -253,10 +252,11 @@ static bool filter_round(jinja_run *r, const jinja_value *v, const jinja_bound *
     }
     const bool up = jinja_text_is(method, "ceil");
     if (!up && !jinja_text_is(method, "floor"))
-        return jinja_fail(r, QSF_E_ARGUMENT, "the method is common, ceil or floor");
+        return jinja_refuse(r, "the method is common, ceil or floor");
     const jinja_value ten = qsf_jinja_int(10), exponent = qsf_jinja_int(places);
     jinja_value power, many;
-    if (!jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power) || !jinja_arithmetic(r, JOP_MUL, v, &power, &many))
+    if (!jinja_arithmetic(r, JOP_POW, &ten, &exponent, &power)
+        || !jinja_arithmetic(r, JOP_MUL, v, &power, &many))
         return false;
     if (many.type == QSF_JINJA_FLOAT) many.as.f = up ? ceil(many.as.f) : floor(many.as.f);
     if (many.type == QSF_JINJA_FLOAT && fabs(many.as.f) < 9e15) {
@@ -275,7 +275,7 @@ static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_boun
     char text[64];
     int i = 0;
     if (kind != JINJA_NUMBER_READ || !(fabs(bytes) < 1e30))
-        return jinja_fail(r, QSF_E_ARGUMENT, "this is no number of bytes");
+        return jinja_refuse(r, "this is no number of bytes");
     if (bytes == 1) qsf_format(text, sizeof text, "1 Byte");
     else if (bytes < base) qsf_format(text, sizeof text, "%lld Bytes", (long long)bytes);
     else {
@@ -288,8 +288,7 @@ static bool filter_filesize(jinja_run *r, const jinja_value *v, const jinja_boun
     }
     jinja_sink s = jinja_begin_text(r);
     if (!jinja_put_number(r, &s, v, text, strlen(text))) return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 bool jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)

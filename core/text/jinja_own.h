@@ -67,8 +67,12 @@ typedef struct jinja_code {
     uint32_t arg, at;           /* at: in the source */
 } jinja_code;
 
-/* Behind all other arguments of a call lie a list and a dict of more. */
-enum { JINJA_STAR = 0x100, JINJA_STARS = 0x200, JINJA_KEYWORDS = 0xff };
+/* A list of more arguments lies behind the named ones of a call, or before them; a dict behind all;
+ * and then the block of a call block, the argument "caller". */
+enum {
+    JINJA_KEYWORDS = 0xff, JINJA_STAR = 0x100, JINJA_STAR_FIRST = 0x200, JINJA_STARS = 0x400,
+    JINJA_BLOCK = 0x800
+};
 
 typedef struct jinja_symbol {
     const char *text;
@@ -152,12 +156,18 @@ typedef struct jinja_args {
 /* Keeps the first error, with the place of the operation;
  * false, so that a function can return it. */
 bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+bool jinja_refuse(jinja_run *r, const char *why);       /* QSF_E_ARGUMENT */
+bool jinja_unknown(jinja_run *r, const char *what);     /* QSF_E_UNSUPPORTED */
 bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps that moving so much costs */
 void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
 jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for so many values, charged for */
 
 /* ---- values: equal, ordered, joined by operators (jinja_value.c) ---- */
 
+/* These return true. */
+bool jinja_give_int(jinja_value *out, int64_t i);
+bool jinja_give_bool(jinja_value *out, bool b);
+bool jinja_give_list(jinja_value *out, const jinja_value *items, size_t n);
 bool jinja_is_space(uint32_t c);                    /* as Python's str.isspace() */
 bool jinja_true(const jinja_value *v);
 bool jinja_is_number(const jinja_value *v);         /* bool, int, float */
@@ -224,6 +234,9 @@ bool jinja_printable(uint32_t c);
 /* A text that is made at the end of the memory: nothing else may be taken until it is done. */
 jinja_sink  jinja_begin_text(jinja_run *r);
 jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
+bool jinja_finish(jinja_run *r, const jinja_sink *s, jinja_value *out);         /* the same; true */
+/* The same for what was made of v: safe if that is. */
+bool jinja_finish_as(jinja_run *r, const jinja_sink *s, const jinja_value *v, jinja_value *out);
 bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
 
 /* ---- numbers in texts (jinja_number.c); the parser reads them as well ---- */

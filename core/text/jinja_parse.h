@@ -17,6 +17,7 @@ typedef struct jinja_parser {
     uint32_t    next, breaks;
     bool        in_loop;
     uint8_t     soft, takes;    /* soft: inside of "if"; takes: names that a macro's body uses */
+    uint8_t     fors;           /* loops around it, also around a macro */
     jinja_token unknown;        /* a filter or test that there is not, which may yet stand before "if" */
 } jinja_parser;
 

@@ -116,6 +116,18 @@ jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s)
     r->mem->used += s->len;
     return qsf_jinja_text_n(s->text, s->len);
 }
+bool jinja_finish(jinja_run *r, const jinja_sink *s, jinja_value *out)
+{
+    *out = jinja_end_text(r, s);
+    return true;
+}
+bool jinja_finish_as(jinja_run *r, const jinja_sink *s, const jinja_value *v, jinja_value *out)
+{
+    const uint8_t safe = v->flags & QSF_JINJA_SAFE;
+    *out = jinja_end_text(r, s);
+    out->flags |= safe;
+    return true;
+}
 
 /* ---- texts with escapes ---- */
 
@@ -264,8 +276,7 @@ bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out)
     if (v->type == QSF_JINJA_TEXT) return true;
     jinja_sink s = jinja_begin_text(r);
     if (!jinja_print(r, &s, v)) return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    return jinja_finish(r, &s, out);
 }
 
 /* ---- JSON ---- */

@@ -13,8 +13,10 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
     jinja_loop *l;
     uint32_t n = 0;
     switch (v->type) {
-    case QSF_JINJA_UNDEFINED: *out = qsf_jinja_list(NULL, 0); return true;
-    case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_RANGE: case QSF_JINJA_VIEW: *out = *v; return true;
+    case QSF_JINJA_UNDEFINED: return jinja_give_list(out, NULL, 0);
+    case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_RANGE: case QSF_JINJA_VIEW:
+        *out = *v;
+        return true;
     case QSF_JINJA_ITER:
         l = v->as.own;
         if ((r->st = l->st)) {
@@ -40,8 +42,7 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
         break;
     default: return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no items", jinja_type_name(v));
     }
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return jinja_give_list(out, items, n);
 }
 
 /* ---- dicts ---- */
@@ -86,7 +87,8 @@ bool jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *
     uint32_t used = 0;
     for (uint32_t i = 0; i < n; i++) {
         const jinja_value so_far = qsf_jinja_dict(pairs, used), *found;
-        if (!jinja_hashable(r, &pairs[2 * i]) || !jinja_lookup(r, &so_far, &pairs[2 * i], &found)) return false;
+        if (!jinja_hashable(r, &pairs[2 * i])
+            || !jinja_lookup(r, &so_far, &pairs[2 * i], &found)) return false;
         if (found) pairs[found - pairs] = pairs[2 * i + 1];
         else {
             const jinja_value value = pairs[2 * i + 1];
@@ -102,13 +104,15 @@ bool jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *
 
 static bool reach_loop(jinja_run *r, const jinja_loop *l, const char *name, size_t n, jinja_value *out)
 {
-    static const char *const names[] = { "index", "index0", "first", "last", "length", "revindex", "revindex0",
+    static const char *const names[] = { "index", "index0", "first", "last", "length", "revindex",
+                                         "revindex0",
                                          "depth", "depth0", "previtem", "nextitem" };
     const int64_t at = l->at, len = l->items.n;
     size_t k = 0;
     (void)r;
     while (k < QSF_ARRAY_LEN(names) && !(strlen(names[k]) == n && !memcmp(names[k], name, n))) k++;
-    const int64_t numbers[] = { at, at - 1, at == 1, at == len, len, len - at + 1, len - at, l->depth + 1, l->depth };
+    const int64_t numbers[] = { at, at - 1, at == 1, at == len, len, len - at + 1, len - at, l->depth + 1,
+                                l->depth };
     if (k < QSF_ARRAY_LEN(numbers)) *out = k == 2 || k == 3 ? qsf_jinja_bool(numbers[k] != 0)
                                                             : qsf_jinja_int(numbers[k]);
     else if (k == 9 && at > 1) *out = l->items.as.items[at - 2];
@@ -226,7 +230,8 @@ bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinj
 }
 
 /* A bound of a slice as Python reads it, into [least, most]. */
-static bool slice_bound(jinja_run *r, const jinja_value *b, int64_t n, int64_t least, int64_t most, int64_t *out)
+static bool slice_bound(jinja_run *r, const jinja_value *b, int64_t n, int64_t least, int64_t most,
+                        int64_t *out)
 {
     if (b->type == QSF_JINJA_NONE) return true;
     if (!jinja_whole(r, b, false, out)) return false;
@@ -244,7 +249,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no slices", jinja_type_name(v));
     const int64_t n = (int64_t)jinja_length(v);
     if (!jinja_whole(r, &bounds[2], true, &step)) return false;
-    if (!step) return jinja_fail(r, QSF_E_ARGUMENT, "a slice of step 0");
+    if (!step) return jinja_refuse(r, "a slice of step 0");
     step = QSF_MAX(QSF_MIN(step, n + 1), -n - 1);
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
     int64_t from = step < 0 ? n - 1 : 0, to = step < 0 ? -1 : n;
@@ -252,7 +257,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
         || !jinja_charge(r, v->n * (text ? 1 : sizeof *v)))
         return false;
     if (v->type == QSF_JINJA_RANGE)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "slices of ranges are not known here; make a list of it");
+        return jinja_unknown(r, "slices of ranges are not known here; make a list of it");
     if (step == 1) {
         *out = *v;
         if (text) {

@@ -17,6 +17,9 @@ bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...)
     return false;
 }
 
+bool jinja_refuse(jinja_run *r, const char *why) { return jinja_fail(r, QSF_E_ARGUMENT, "%s", why); }
+bool jinja_unknown(jinja_run *r, const char *what) { return jinja_fail(r, QSF_E_UNSUPPORTED, "%s", what); }
+
 bool jinja_charge(jinja_run *r, size_t bytes)
 {
     const size_t steps = 1 + bytes / 32;
@@ -88,7 +91,7 @@ static bool run_store_space(run_state *s, uint32_t symbol, uint32_t attribute, j
     const jinja_value space = jinja_run_load(s, symbol);
     const jinja_symbol *y = &s->r.t->symbols[attribute];
     if (space.type != QSF_JINJA_SPACE)
-        return jinja_fail(&s->r, QSF_E_ARGUMENT, "only a namespace can be given attributes");
+        return jinja_refuse(&s->r, "only a namespace can be given attributes");
     jinja_space *o = space.as.own;
     for (uint32_t i = 0; i < o->n; i++) {
         const jinja_value *k = &o->pairs[2 * i];
@@ -167,7 +170,7 @@ static bool run_negate(run_state *s, jinja_value *v, bool minus)
         return jinja_fail(&s->r, v->type == QSF_JINJA_BIG ? QSF_E_UNSUPPORTED : QSF_E_ARGUMENT,
                           "a value of type %s has no sign here", jinja_type_name(v));
     if (v->type == QSF_JINJA_FLOAT) v->as.f = minus ? -v->as.f : v->as.f;
-    else if (v->as.i == INT64_MIN) return jinja_fail(&s->r, QSF_E_UNSUPPORTED, "a number is too large");
+    else if (v->as.i == INT64_MIN) return jinja_unknown(&s->r, "a number is too large");
     else v->type = QSF_JINJA_INT, v->as.i = minus ? -v->as.i : v->as.i;
     return true;
 }
@@ -323,7 +326,7 @@ static bool run_scope_op(run_state *s, const jinja_code *c, uint32_t *ip)
         jinja_run_return(s, ip);
         return true;
     case JOP_UNKNOWN:
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "no %s is known here by the name %.*s", c->n ? "test"
+        return jinja_fail(r, QSF_E_ARGUMENT, "no %s is known here by the name %.*s", c->n ? "test"
                           : "filter",
                           (int)t->symbols[c->x].n, t->symbols[c->x].text);
     default: return true;
@@ -355,6 +358,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
+    if (cap) *out = 0;
     if (!s || !cap) {
         t->mem.used = t->mark;
         return qsf_fail(err, QSF_E_MEMORY, "the chat template takes more memory than there is for it");

@@ -8,33 +8,38 @@
  * dict of more; *taken: how many values that are. */
 static bool call_args(run_state *s, const jinja_code *c, jinja_args *a, uint32_t *taken)
 {
-    const uint32_t kw = c->x & JINJA_KEYWORDS, star = (c->x & JINJA_STAR) != 0, stars = (c->x & JINJA_STARS) != 0;
-    const uint32_t plain = c->n + 2 * kw;
+    const uint32_t kw = c->x & JINJA_KEYWORDS, first = (c->x & JINJA_STAR_FIRST) != 0,
+                   star = first || c->x & JINJA_STAR, stars = (c->x & JINJA_STARS) != 0,
+                   block = (c->x & JINJA_BLOCK) != 0, plain = c->n + 2 * kw;
     jinja_value list = qsf_jinja_list(NULL, 0), dict = qsf_jinja_dict(NULL, 0);
-    *taken = plain + star + stars;
+    *taken = plain + star + stars + block;
     const jinja_value *v = &s->stack[s->n - *taken];
     *a = (jinja_args){ v, c->n, kw };
-    if (star && !jinja_iterate(&s->r, &v[plain], &list)) return false;
-    if (stars) {
-        dict = v[plain + star];
-        if (dict.type != QSF_JINJA_DICT) return jinja_fail(&s->r, QSF_E_ARGUMENT, "behind ** comes a dict");
-    }
-    if (star || stars) {
-        jinja_value *all = jinja_items(&s->r, plain + list.n + 2 * (size_t)dict.n);
+    if (star && !jinja_iterate(&s->r, &v[first ? c->n : plain], &list)) return false;
+    if (stars) dict = v[plain + star];
+    if (dict.type != QSF_JINJA_DICT) return jinja_refuse(&s->r, "behind ** comes a dict");
+    if (star || stars || block) {
+        jinja_value *all = jinja_items(&s->r, plain + list.n + 2 * (size_t)dict.n + 2), *to = all;
         if (!all) return false;
-        if (c->n) memcpy(all, v, c->n * sizeof *all);
-        if (list.n) memcpy(all + c->n, list.as.items, list.n * sizeof *all);
-        if (kw) memcpy(all + c->n + list.n, v + c->n, 2 * kw * sizeof *all);
-        if (dict.n) memcpy(all + plain + list.n, dict.as.items, 2 * (size_t)dict.n * sizeof *all);
-        *a = (jinja_args){ all, c->n + list.n, kw + dict.n };
+        *a = (jinja_args){ all, c->n + list.n, kw + dict.n + block };
+        if (c->n) memcpy(to, v, c->n * sizeof *all);
+        to += c->n;
+        if (list.n) memcpy(to, list.as.items, list.n * sizeof *all);
+        to += list.n;
+        if (kw) memcpy(to, v + c->n + first, 2 * kw * sizeof *all);
+        to += 2 * kw;
+        if (dict.n) memcpy(to, dict.as.items, 2 * (size_t)dict.n * sizeof *all);
+        to += 2 * (size_t)dict.n;
+        to[0] = qsf_jinja_text("caller");
+        to[1] = v[*taken - 1];
     }
     for (uint32_t i = 0; i < a->n_kw; i++) {
         const jinja_value *name = &a->pos[a->n + 2 * i];
-        if (name->type != QSF_JINJA_TEXT) return jinja_fail(&s->r, QSF_E_ARGUMENT, "the name of an argument is a text");
+        if (name->type != QSF_JINJA_TEXT) return jinja_refuse(&s->r, "the name of an argument is a text");
         for (uint32_t k = 0; k < i; k++)
             if (a->pos[a->n + 2 * k].n == name->n
                 && !memcmp(a->pos[a->n + 2 * k].as.text, name->as.text, name->n))
-                return jinja_fail(&s->r, QSF_E_ARGUMENT, "an argument is given twice");
+                return jinja_refuse(&s->r, "an argument is given twice");
     }
     return true;
 }
@@ -62,7 +67,8 @@ static bool macro_named(run_state *s, const jinja_macro *m, const jinja_args *a)
             rest[2 * n_rest] = name[0];
             rest[2 * n_rest++ + 1] = name[1];
         } else
-            return jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s", (int)QSF_MIN(name->n, 60),
+            return jinja_fail(&s->r, QSF_E_ARGUMENT, "the macro has no argument %.*s",
+                              (int)QSF_MIN(name->n, 60),
                               name->as.text);
     }
     return !(m->takes & JINJA_KWARGS) || jinja_run_store(s, s->r.t->special[1], qsf_jinja_dict(rest, n_rest));
@@ -114,8 +120,8 @@ void jinja_run_return(run_state *s, uint32_t *ip)
 static bool call_loop(run_state *s, const jinja_loop *l, const jinja_args *a, uint32_t *ip, jinja_value *top)
 {
     if (!l->entry)
-        return jinja_fail(&s->r, QSF_E_ARGUMENT, "a loop that is called has to be marked \"recursive\"");
-    if (a->n != 1 || a->n_kw) return jinja_fail(&s->r, QSF_E_ARGUMENT, "a loop is called with one argument");
+        return jinja_refuse(&s->r, "a loop that is called has to be marked \"recursive\"");
+    if (a->n != 1 || a->n_kw) return jinja_refuse(&s->r, "a loop is called with one argument");
     if (s->calls == QSF_JINJA_DEPTH) return jinja_fail(&s->r, QSF_E_BUDGET, "loops call each other too deep");
     if (!jinja_run_capture(s)) return false;
     s->call[s->calls++] = (run_call){ s->scope, *ip, s->fors, l->depth + 1 };
@@ -148,7 +154,7 @@ bool jinja_run_call(run_state *s, const jinja_code *c, uint32_t *ip)
     case QSF_JINJA_FUNCTION: if (!jinja_function(r, v->id, &a, &result)) return false; break;
     case QSF_JINJA_JOINER: {
         jinja_loop *l = v->as.own;
-        if (a.n || a.n_kw) return jinja_fail(r, QSF_E_ARGUMENT, "a joiner takes no arguments");
+        if (a.n || a.n_kw) return jinja_refuse(r, "a joiner takes no arguments");
         if (l->at++) result = l->items.as.items[0];
         break;
     }

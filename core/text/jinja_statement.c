@@ -72,8 +72,8 @@ static void scoped(jinja_parser *p, tag_word end)
     jinja_emit(p, JOP_UNSCOPE, 0, 0, 0);
 }
 
-/* A body in code of its own, as Jinja sees it: no loop to leave, and names of filters are checked.
- * */
+/* A body in code of its own, as Jinja sees it: no loop to leave, and names of filters are
+ * checked. */
 typedef struct around { bool in_loop; uint8_t soft; } around;
 static around leave(jinja_parser *p, bool in_loop)
 {
@@ -136,6 +136,7 @@ static void target(jinja_parser *p, stores *s, bool spaces)
         return;
     }
     const uint16_t name = jinja_expect_symbol(p);
+    if (p->fors && name == p->t->loop) jinja_parse_error(p, "\"loop\" belongs to the loop");
     if (spaces && jinja_skip_sign(p, '.')) store_op(p, s, JOP_STORE_SPACE, name, jinja_expect_symbol(p));
     else store_op(p, s, JOP_STORE, name, 0);
 }
@@ -171,6 +172,7 @@ static void store_name(jinja_parser *p, uint16_t name) { jinja_emit(p, JOP_STORE
 static void for_statement(jinja_parser *p)
 {
     stores names = { .n = 0 };
+    p->fors++;
     targets(p, &names, false, 0);
     if (!jinja_skip_name(p, "in")) jinja_parse_error(p, "\"in\" is missing here");
     jinja_tuple(p, JINJA_LEVEL_OR, 0);
@@ -210,6 +212,7 @@ static void for_statement(jinja_parser *p)
     jinja_land(p, end);
     jinja_land(p, out);
     if (recursive) jinja_emit(p, JOP_LOOP_END, 0, 0, 0);
+    p->fors--;
 }
 
 /* ---- blocks that become values ---- */
@@ -309,15 +312,16 @@ static void print_statement(jinja_parser *p)
 
 /* ---- macros ---- */
 
-/* Parameters in brackets, and the operations that give those their defaults that got nothing. */
-static void signature(jinja_parser *p, jinja_macro *m)
+/* Parameters in brackets, and the operations that give those their defaults that got nothing;
+ * returns how many have none. */
+static uint32_t signature(jinja_parser *p, jinja_macro *m)
 {
-    bool defaults = false;
+    uint32_t plain = 0;
     jinja_advance(p);
     for (bool comma = true; !jinja_at_sign(p, ')') && !p->st; ) {
         if (!comma) jinja_parse_error(p, "\")\" is missing here");
         if (m->n_params == QSF_ARRAY_LEN(m->params)) jinja_parse_unknown(p, "more than 16 parameters: ");
-        if (p->st) return;
+        if (p->st) return 0;
         const uint16_t s = jinja_expect_symbol(p);
         m->params[m->n_params++] = s;
         if (jinja_skip_sign(p, '=')) {
@@ -325,15 +329,16 @@ static void signature(jinja_parser *p, jinja_macro *m)
             jinja_expression(p, JINJA_LEVEL_IF);
             store_name(p, s);
             jinja_land(p, given);
-            defaults = true;
-        } else if (defaults) jinja_parse_error(p, "a parameter without a default follows one with a default");
+        } else if (++plain < m->n_params)
+            jinja_parse_error(p, "a parameter without a default follows one with it");
         comma = jinja_skip_sign(p, ',');
     }
     jinja_expect_sign(p, ')', "\")\" is missing here");
+    return plain;
 }
 
 /* The body, up to `end`; what it uses of caller, kwargs and varargs it takes. */
-static void macro_body(jinja_parser *p, jinja_macro *m, tag_word end, uint32_t index)
+static void macro_body(jinja_parser *p, jinja_macro *m, uint32_t plain, tag_word end, uint32_t index)
 {
     const around before = leave(p, false);
     const uint8_t takes = p->takes;
@@ -345,7 +350,11 @@ static void macro_body(jinja_parser *p, jinja_macro *m, tag_word end, uint32_t i
     m->takes = p->takes;
     for (uint32_t i = 0; i < m->n_params; i++)
         for (int k = 0; k < 3; k++)
-            if (m->params[i] == p->t->special[k]) m->takes &= (uint8_t)~(1 << k);
+            if (m->params[i] == p->t->special[k]) {
+                if (!k && m->takes & JINJA_CALLER && i < plain)
+                    jinja_parse_error(p, "the parameter \"caller\" needs a default");
+                m->takes &= (uint8_t)~(1 << k);
+            }
     p->takes |= takes;
     if (!p->st) p->t->macros[index] = *m;
 }
@@ -365,8 +374,7 @@ static void macro_statement(jinja_parser *p)
     const uint32_t index = new_macro(p), over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     if (!jinja_at_sign(p, '(')) jinja_parse_error(p, "\"(\" is missing here");
     m.entry = jinja_here(p);
-    signature(p, &m);
-    macro_body(p, &m, TAG_ENDMACRO, index);
+    macro_body(p, &m, signature(p, &m), TAG_ENDMACRO, index);
     jinja_land(p, over);
     jinja_emit(p, JOP_MACRO, 0, 0, index);
     store_name(p, m.name);
@@ -379,7 +387,7 @@ static void call_statement(jinja_parser *p)
     jinja_macro m = { .name = JINJA_NO_SYMBOL };
     const uint32_t index = new_macro(p), over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     m.entry = jinja_here(p);
-    if (jinja_at_sign(p, '(')) signature(p, &m);
+    const uint32_t plain = jinja_at_sign(p, '(') ? signature(p, &m) : 0;
     const uint32_t inside = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     jinja_land(p, over);
     jinja_unary(p, false);
@@ -390,17 +398,24 @@ static void call_statement(jinja_parser *p)
         return;
     }
     const jinja_code call_code = *last;
-    if (call_code.x & (JINJA_STAR | JINJA_STARS)) jinja_parse_unknown(p, "not known here in a call block: *");
     p->t->n_code--;
-    jinja_emit_const(p, qsf_jinja_text("caller"));
     jinja_emit(p, JOP_MACRO, 0, 0, index);
-    jinja_emit(p, JOP_CALL, call_code.n, call_code.x + 1u, 0);
+    jinja_emit(p, JOP_CALL, call_code.n, call_code.x | JINJA_BLOCK, 0);
     jinja_emit(p, JOP_EMIT, 0, 0, 0);
     const uint32_t end = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     jinja_land(p, inside);
-    macro_body(p, &m, TAG_ENDCALL, index);
+    macro_body(p, &m, plain, TAG_ENDCALL, index);
     jinja_land(p, end);
     jinja_expect_tag_end(p);
+}
+
+/* What a template needs others for, and autoescape, jinja2 has; other tags nobody. */
+static void unknown_statement(jinja_parser *p)
+{
+    static const char *const known[] = { "extends", "include", "import", "from", "autoescape" };
+    qsf_status st = QSF_E_ARGUMENT;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) if (jinja_at_name(p, known[i])) st = QSF_E_UNSUPPORTED;
+    jinja_parse_fail(p, st, p->tok.at, "no tag is known here by the name ", jinja_tok_text(p), p->tok.n);
 }
 
 static void statement(jinja_parser *p, tag_word w)
@@ -428,7 +443,7 @@ static void statement(jinja_parser *p, tag_word w)
         else jinja_emit(p, JOP_JUMP, 0, 0, p->next);
         jinja_expect_tag_end(p);
         break;
-    default: jinja_parse_unknown(p, "no tag is known here by the name "); break;
+    default: unknown_statement(p); break;
     }
 }
 

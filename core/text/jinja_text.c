@@ -47,8 +47,7 @@ static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_valu
                           jinja_type_name(with));
     for (uint32_t i = 0; !one && i < with->n && !is; i++)
         is = with->as.items[i].type == QSF_JINJA_TEXT && text_starts(v, &with->as.items[i], end);
-    *out = qsf_jinja_bool(is);
-    return true;
+    return jinja_give_bool(out, is);
 }
 
 /* ---- places ---- */
@@ -104,18 +103,16 @@ static bool text_places(jinja_run *r, int id, const jinja_value *v, const jinja_
         if (is && !what->n) n = (int64_t)jinja_length(&part) + 1;
         else if (is)
             for (at = 0; (at = jinja_find(&part, what, (uint32_t)at, false)) >= 0; at += what->n) n++;
-        *out = qsf_jinja_int(n);
-        return true;
+        return jinja_give_int(out, n);
     }
     if (is) at = jinja_find(&part, what, 0, id == JM_RFIND || id == JM_RINDEX);
     if (at < 0 && (id == JM_INDEX || id == JM_RINDEX))
-        return jinja_fail(r, QSF_E_ARGUMENT, "the text is not in it");
+        return jinja_refuse(r, "the text is not in it");
     if (at >= 0) {
         const jinja_value skipped = jinja_part(&part, 0, (size_t)at);
         at = before + (int64_t)jinja_length(&skipped);
     }
-    *out = qsf_jinja_int(at);
-    return true;
+    return jinja_give_int(out, at);
 }
 
 /* ---- parts ---- */
@@ -134,7 +131,7 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
 {
     jinja_value rest = *v;
     uint32_t n = 0, pieces = 1;
-    if (!at->n) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be split at nothing");
+    if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
     for (int64_t i = 0; (i = jinja_find(v, at, (uint32_t)i, false)) >= 0; i += at->n) pieces++;
     jinja_value *items = jinja_items(r, pieces);
     if (!items) return false;
@@ -145,8 +142,7 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
     }
     items[n++] = rest;
     if (last) text_turn(items, n);
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return jinja_give_list(out, items, n);
 }
 
 /* The last character that ends at `end`, or the first one at `at`: its bytes, and whether it is
@@ -176,8 +172,7 @@ static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, b
         rest = text_trim(&more, NULL, !last, last);
     }
     if (last) text_turn(items, n);
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return jinja_give_list(out, items, n);
 }
 
 static bool text_line_end(uint32_t c)
@@ -199,8 +194,7 @@ bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value
         begin = at + used;
     }
     if (begin < v->n) items[n++] = jinja_part(v, begin, v->n);
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return jinja_give_list(out, items, n);
 }
 
 static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value *at, bool last,
@@ -208,7 +202,7 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
 {
     jinja_value *items = jinja_items(r, 3);
     if (!items || !jinja_need_text(r, at, "partition")) return false;
-    if (!at->n) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be split at nothing");
+    if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
     const int64_t i = jinja_find(v, at, 0, last);
     items[0] = i >= 0 ? jinja_part(v, 0, (size_t)i) : last ? qsf_jinja_text("") : *v;
     items[1] = i < 0 ? qsf_jinja_text("") : *at;
@@ -241,9 +235,7 @@ static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *
         rest = jinja_part(&rest, (size_t)i + old->n, rest.n);
     }
     if (!jinja_put_text(r, &s, &rest)) return false;
-    *out = jinja_end_text(r, &s);
-    out->flags |= v->flags & QSF_JINJA_SAFE;
-    return true;
+    return jinja_finish_as(r, &s, v, out);
 }
 
 bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
@@ -275,7 +267,7 @@ static bool text_widen(jinja_run *r, int id, const jinja_value *v, const jinja_b
     const jinja_value *fill = id == JM_ZFILL ? &zero : b->arg[1] ? b->arg[1] : &space;
     int64_t width = 0, n = (int64_t)jinja_length(v), left = 0;
     if (!jinja_whole(r, b->arg[0], false, &width) || !jinja_need_text(r, fill, "a width")) return false;
-    if (jinja_length(fill) != 1) return jinja_fail(r, QSF_E_ARGUMENT, "a text is filled by one character");
+    if (jinja_length(fill) != 1) return jinja_refuse(r, "a text is filled by one character");
     n = QSF_MAX(width - n, 0);
     if (!jinja_charge(r, (size_t)n)) return false;
     if (id == JM_RJUST || id == JM_ZFILL) left = n;
@@ -289,9 +281,7 @@ static bool text_widen(jinja_run *r, int id, const jinja_value *v, const jinja_b
         if (own ? !jinja_put(r, &s, fill->as.text, 1) : !text_put_into(r, &s, v, fill)) return false;
     }
     if (left >= n && !jinja_put_part(r, &s, v, sign, v->n - sign)) return false;
-    *out = jinja_end_text(r, &s);
-    out->flags |= v->flags & QSF_JINJA_SAFE;
-    return true;
+    return jinja_finish_as(r, &s, v, out);
 }
 
 static bool text_expand_tabs(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
@@ -372,14 +362,13 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, const jinja_b
     case JM_EXPANDTABS: return text_expand_tabs(r, v, b, out);
     case JM_FORMAT_MAP: {
         const jinja_args named = { x->as.items, 0, x->n };
-        if (x->type != QSF_JINJA_DICT) return jinja_fail(r, QSF_E_ARGUMENT, "format_map needs a dict");
+        if (x->type != QSF_JINJA_DICT) return jinja_refuse(r, "format_map needs a dict");
         return jinja_format_braces(r, v, &named, out);
     }
     case JM_CAPITALIZE: case JM_CASEFOLD: case JM_LOWER: case JM_SWAPCASE: case JM_TITLE: case JM_UPPER:
         return jinja_cased(r, id, v, out);
     default:
         if (!jinja_letters(r, id, v, &is)) return false;
-        *out = qsf_jinja_bool(is);
-        return true;
+        return jinja_give_bool(out, is);
     }
 }

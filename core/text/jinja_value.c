@@ -2,6 +2,22 @@
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
+bool jinja_give_int(jinja_value *out, int64_t i)
+{
+    *out = qsf_jinja_int(i);
+    return true;
+}
+bool jinja_give_bool(jinja_value *out, bool b)
+{
+    *out = qsf_jinja_bool(b);
+    return true;
+}
+bool jinja_give_list(jinja_value *out, const jinja_value *items, size_t n)
+{
+    *out = qsf_jinja_list(items, n);
+    return true;
+}
+
 bool jinja_is_space(uint32_t c) { return qsf_is_space(c) || (c >= 0x1c && c <= 0x1f); }
 
 const char *jinja_type_name(const jinja_value *v)
@@ -121,7 +137,7 @@ bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *
         return true;
     }
     if (a->type == QSF_JINJA_BIG || b->type == QSF_JINJA_BIG)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "whole numbers this large are not known here");
+        return jinja_unknown(r, "whole numbers this large are not known here");
     return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s have no order", jinja_type_name(a), jinja_type_name(b));
 }
 
@@ -186,9 +202,7 @@ static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinj
         jinja_sink s = jinja_begin_text(r);
         while (times--)
             if (!jinja_put_text(r, &s, v)) return false;
-        *out = jinja_end_text(r, &s);
-        out->flags |= v->flags & QSF_JINJA_SAFE;
-        return true;
+        return jinja_finish_as(r, &s, v, out);
     }
     jinja_value *to = jinja_items(r, (size_t)n);
     if (!to) return false;
@@ -235,7 +249,7 @@ bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_v
     if (op == JOP_MUL && value_can_repeat(a, b)) return value_repeat(r, a, b->as.i, out);
     if (op == JOP_MUL && value_can_repeat(b, a)) return value_repeat(r, b, a->as.i, out);
     if (a->type == QSF_JINJA_BIG || b->type == QSF_JINJA_BIG)
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "whole numbers this large are not known here");
+        return jinja_unknown(r, "whole numbers this large are not known here");
     return jinja_fail(r, QSF_E_ARGUMENT, "%s and %s do not go together here", jinja_type_name(a),
                       jinja_type_name(b));
 }

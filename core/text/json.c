@@ -1,6 +1,7 @@
 /* JSON: a text becomes a flat list of nodes.
  * SPDX-License-Identifier: MIT */
 #include "text/json.h"
+#include "text/decimal.h"
 #include "text/unicode.h"
 
 typedef enum json_want {
@@ -334,33 +335,19 @@ bool qsf_json_whole(const qsf_json_node *v, int64_t *out)
     return true;
 }
 
-/* Digits to a whole number and a power of ten; up to 2^53 and 10^22 both are exact. */
 double qsf_json_number(const qsf_json_node *v)
 {
-    double power = 1, base = 10;
-    uint64_t m = 0;
-    int32_t exponent = 0, more = 0, sign = 1;
-    bool point = false;
-    const char *c = v->text;
-    for (c += *c == '-'; (*c >= '0' && *c <= '9') || *c == '.'; c++) {
-        if (*c == '.') {
-            point = true;
-            continue;
-        }
-        if (m < UINT64_MAX / 10 - 1) m = 10 * m + (uint64_t)(*c - '0'), exponent -= point;
-        else exponent += !point;
-    }
+    const bool minus = v->text[0] == '-';
+    const char *digits = v->text + minus, *c = digits;
+    int32_t exponent = 0;
+    while ((*c >= '0' && *c <= '9') || *c == '.') c++;
+    const size_t n = (size_t)(c - digits);
     if (*c) {
-        sign = c[1] == '-' ? -1 : 1;
+        const bool below = c[1] == '-';
         for (c += 1 + (c[1] == '-' || c[1] == '+'); *c; c++)
-            if (more < 100000) more = 10 * more + (*c - '0');
+            if (exponent < 100000) exponent = 10 * exponent + (*c - '0');
+        if (below) exponent = -exponent;
     }
-    exponent += sign * more;
-    const bool below = exponent < 0;
-    double x = (double)m;
-    uint32_t e = (uint32_t)QSF_MIN(below ? -exponent : exponent, 700);
-    if (below && e > 300) x /= 1e300, e -= 300;
-    for (; e; e >>= 1, base *= base) if (e & 1) power *= base;
-    x = below ? x / power : m ? x * power : 0;
-    return v->text[0] == '-' ? -x : x;
+    const double x = qsf_decimal_read(digits, n, exponent);
+    return minus ? -x : x;
 }
