@@ -67,7 +67,9 @@ int generate_answer(run_session *s, bool print, answer *a)
     while (!code && !p.end) {
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
-        else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, print);
+        else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, print && !s->calls);
+        if (given && !code && s->calls) code = calls_add(s, &p, print);
+        if (given && p.n_logprobs) print_logprobs(s, &p);
         if (p.end || !interrupted()) continue;
         a->stopped = true;
         qsf_turn_cancel(s->turn);
@@ -90,8 +92,9 @@ static int report_length(run_session *s, size_t n, const char *what)
 
 static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
 {
-    qsf_turn_options o;
-    qsf_turn_defaults(&o);
+    qsf_turn_options o = s->set->turn;
+    qsf_status st;
+    o.grammar = s->grammar;
     o.max_tokens = s->set->max_tokens;
     o.stops = s->stops;
     o.n_stops = s->n_stops;
@@ -99,6 +102,7 @@ static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
     o.draft = s->draft;
     o.guess = s->drafter ? draft_model_guess : NULL;
     o.guess_user = s->drafter;
+    if (s->calls && (st = calls_turn(s, &o))) return st;
     return qsf_turn_begin(s->turn, ids, n, s->sampler, &o);
 }
 
@@ -144,13 +148,15 @@ int run_once(run_session *s, const char *prompt, size_t len)
     if (!ids) return report(&s->error);
     s->keeps = s->set->session != NULL;
     int code = session_resume(s);
+    if (!code) code = calls_open(s);
     if (!code) code = generate_prompt(s, ids, n, "the prompt");
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
-    else if (a.len && a.text[a.len - 1] != '\n') putchar('\n');
+    else if (!s->calls && a.len && a.text[a.len - 1] != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; %s\n", session_longer(s));
     if (!code) code = session_keep(s);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
+    calls_close(s);
     answer_free(&a);
     free(ids);
     return code;

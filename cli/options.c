@@ -33,29 +33,33 @@ static const option *option_find(const option *table, size_t n, const char *text
     return NULL;
 }
 
-/* The library's row of a context's option; NULL: no such option, or another kind of option. */
-static const qsf_option *option_listed(const char *name)
+/* The library's row of an option of a context, a sampler or a turn; NULL: no such option, or another
+ * kind of option. */
+static const qsf_option *option_listed(option_kind kind, const char *name)
 {
     const qsf_option *found = NULL;
-    for (size_t i = 0; (found = qsf_context_option(i)) && strcmp(found->name, name);) i++;
+    const qsf_option *(*list)(size_t) = kind == OPTION_CONTEXT ? qsf_context_option
+        : kind == OPTION_SAMPLER ? qsf_sampler_option : qsf_turn_option;
+    if (kind != OPTION_CONTEXT && kind != OPTION_SAMPLER && kind != OPTION_TURN) return NULL;
+    for (size_t i = 0; (found = list(i)) && strcmp(found->name, name);) i++;
     return found;
 }
 
-static const qsf_option *option_of_context(const option *o)
+static const qsf_option *option_of_library(const option *o)
 {
-    return o->kind == OPTION_CONTEXT ? option_listed(option_long(o) + strlen("--")) : NULL;
+    return option_listed(o->kind, option_long(o) + strlen("--"));
 }
 
 static bool option_is_flag(const option *o)
 {
-    const qsf_option *listed = option_of_context(o);
+    const qsf_option *listed = option_of_library(o);
     return listed ? listed->kind == QSF_OPTION_FLAG : o->kind == OPTION_FLAG;
 }
 
 /* What stands for its value: "MB", "a|b|c". */
 static const char *option_arg(const option *o)
 {
-    const qsf_option *listed = option_of_context(o);
+    const qsf_option *listed = option_of_library(o);
     if (!listed) return o->arg ? o->arg : o->choices;
     switch (listed->kind) {
     case QSF_OPTION_WHOLE:  return "N";
@@ -77,7 +81,7 @@ static const char *choice_at(const char *choices, int place, size_t *len)
 
 const char *option_word(const char *context_option, int value, size_t *len)
 {
-    return choice_at(option_listed(context_option)->choices, value, len);
+    return choice_at(option_listed(OPTION_CONTEXT, context_option)->choices, value, len);
 }
 
 /* Edit distance of two short names, for "did you mean". */
@@ -154,12 +158,14 @@ static bool flag_value(const char *value)
     return !value || (strcmp(value, "0") && strcmp(value, "false") && *value);
 }
 
-static bool option_set_context(const option *o, qsf_context_options *into, const char *name,
-                               const char *value)
+static bool option_set_library(const option *o, void *into, const char *name, const char *value)
 {
-    const qsf_option *listed = option_of_context(o);
+    const qsf_option *listed = option_of_library(o);
     if (listed->kind == QSF_OPTION_FLAG) value = flag_value(value) ? "true" : "false";
-    if (!qsf_context_set(into, listed->name, value, NULL)) return true;
+    const qsf_status st = o->kind == OPTION_CONTEXT ? qsf_context_set(into, listed->name, value, NULL)
+        : o->kind == OPTION_SAMPLER ? qsf_sampler_set(into, listed->name, value, NULL)
+        : qsf_turn_set(into, listed->name, value, NULL);
+    if (!st) return true;
     if (listed->kind == QSF_OPTION_CHOICE) return refuse_choice(name, listed->choices, value);
     if (listed->kind == QSF_OPTION_NUMBER)
         return refuse_out_of_range(name, listed->least, listed->most, value);
@@ -202,7 +208,9 @@ static bool option_set(const option *o, void *into, const char *name, const char
         if (!choice_valid(o->choices, value)) return refuse_choice(name, o->choices, value);
         *(const char **)(void *)member = value;
         return true;
-    case OPTION_CONTEXT: return option_set_context(o, (qsf_context_options *)(void *)member, name, value);
+    case OPTION_CONTEXT:
+    case OPTION_SAMPLER:
+    case OPTION_TURN: return option_set_library(o, member, name, value);
     }
     return false;
 }
@@ -300,7 +308,7 @@ static void help_wrap(FILE *out, size_t column, const char *text)
 /* "the option's help (default 7) [QSF_OPTION]" */
 static void help_text(const option *o, const char *variable, char *out, size_t cap)
 {
-    const qsf_option *listed = option_of_context(o);
+    const qsf_option *listed = option_of_library(o);
     const char *help = listed ? listed->help : o->help, *more = listed && o->help ? o->help : NULL;
     const char *value = o->def;
     char number[32];

@@ -17,9 +17,9 @@ typedef enum option_kind {
     OPTION_INT,        /* long long, within min .. max */
     OPTION_NUMBER,     /* double, within min .. max */
     OPTION_CHOICE,     /* const char *, one of the words in choices, "a|b|c" */
-    /* qsf_context_options: the context's option of this long name.  Its kind, range, default and
-     * help are in the library's list (qsf_context_option) */
-    OPTION_CONTEXT
+    /* qsf_context_options, qsf_sampler_options, qsf_turn_options: the option of this long name.  Its
+     * kind, range, default and help are in the library's list (qsf_context_option and the like) */
+    OPTION_CONTEXT, OPTION_SAMPLER, OPTION_TURN
 } option_kind;
 
 enum { OPTION_LIST_MAX = 64 };
@@ -32,10 +32,11 @@ typedef struct option {
     size_t      at;          /* offsetof in the program's struct */
     double      min, max;
     const char *choices;
-    const char *help;        /* of OPTION_CONTEXT: what there is to say besides the list's, or NULL */
+    const char *help;        /* of the library's: what there is to say besides the list's, or NULL */
     const char *def;         /* as the help shows it, NULL: none */
 } option;
-#define OPTION_OF_CONTEXT(names, at, more) { OPTION_CONTEXT, names, NULL, at, 0, 0, NULL, more, NULL }
+#define OPTION_OF(kind, names, at, more) { OPTION_##kind, names, NULL, at, 0, 0, NULL, more, NULL }
+#define OPTION_OF_CONTEXT(names, at, more) OPTION_OF(CONTEXT, names, at, more)
 
 /* Reads environment variables (prefix + the long name in capitals, '-' as '_'), then argv, into
  * *into.  Words that are no option go to rest.  An error is printed to stderr with the nearest

@@ -7,6 +7,8 @@
 
 #define AT(member) offsetof(run_settings, member)
 #define CONTEXT(names, more) OPTION_OF_CONTEXT(names, AT(context), more)
+#define SAMPLER(names) OPTION_OF(SAMPLER, names, AT(sampler), NULL)
+#define TURN(names, more) OPTION_OF(TURN, names, AT(turn), more)
 
 static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Model and prompt", NULL },
@@ -31,7 +33,9 @@ static const option run_options[] = {
     { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
       "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
     { OPTION_TEXT, "--tools", "FILE", AT(tools), 0, 0, NULL,
-      "tools for the template, a list in JSON", NULL },
+      "tools for the template, a list in JSON; calls are printed as lines of JSON", NULL },
+    { OPTION_TEXT, "--tool-choice", "WHICH", AT(tool_choice), 0, 0, NULL,
+      "auto, none, required, or the tool that is called", NULL },
     { OPTION_TEXT, "--documents", "FILE", AT(documents), 0, 0, NULL,
       "documents for the template, a list in JSON", NULL },
     { OPTION_FLAG, "--jinja", NULL, AT(jinja), 0, 0, NULL,
@@ -40,27 +44,45 @@ static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
       "most tokens to generate, -1 for no limit", "256" },
-    { OPTION_NUMBER, "--temp --temperature", "F", AT(temperature), 0, 1000, NULL,
-      "sampling temperature, 0 takes the likeliest token", "0.7" },
-    { OPTION_INT, "--top-k", "N", AT(top_k), 0, 1e9, NULL, "sample among the N likeliest, 0 for all", "40" },
-    { OPTION_NUMBER, "--top-p", "F", AT(top_p), 0, 1, NULL,
-      "sample among the likeliest with this probability together", "0.9" },
-    { OPTION_NUMBER, "--min-p", "F", AT(min_p), 0, 1, NULL,
-      "leave out tokens less likely than this share of the likeliest", "0" },
-    { OPTION_NUMBER, "--repeat-penalty", "F", AT(repeat_penalty), 0.01, 100, NULL,
-      "make recent tokens less likely", "1" },
-    { OPTION_INT, "--repeat-last-n", "N", AT(repeat_last_n), 0, 1048576, NULL,
-      "how many recent tokens the penalties see", "64" },
-    { OPTION_NUMBER, "--frequency-penalty", "F", AT(frequency_penalty), -100, 100, NULL,
-      "penalty for each recent occurrence", "0" },
-    { OPTION_NUMBER, "--presence-penalty", "F", AT(presence_penalty), -100, 100, NULL,
-      "penalty for having occurred", "0" },
-    { OPTION_INT, "-s --seed", "N", AT(seed), 0, 9e15, NULL,
-      "seed of the sampling, 0 for a new one each time", "0" },
+    SAMPLER("--temp --temperature"),
+    SAMPLER("--top-k"),
+    SAMPLER("--top-p"),
+    SAMPLER("--min-p"),
+    SAMPLER("--repeat-penalty"),
+    SAMPLER("--repeat-last-n"),
+    SAMPLER("--frequency-penalty"),
+    SAMPLER("--presence-penalty"),
+    SAMPLER("-s --seed"),
     { OPTION_LIST, "-r --reverse-prompt --stop", "TEXT", AT(stop), 0, 0, NULL,
       "end the answer before this text; may be given again", NULL },
     { OPTION_FLAG, "--ignore-eos", NULL, AT(ignore_eos), 0, 0, NULL,
       "go on after tokens that end a text", NULL },
+    TURN("--min-tokens", NULL),
+    TURN("--logprobs", "a line of JSON for each token on standard error"),
+    { OPTION_LIST, "-l --logit-bias", "TOKEN=F", AT(logit_bias), 0, 0, NULL,
+      "add F to the logit of a token, given by its number or as a text that is one token; -inf: it never "
+      "comes; may be given again", NULL },
+    { OPTION_LIST, "--ban", "TEXT", AT(ban), 0, 0, NULL,
+      "the text does not come in an answer; may be given again", NULL },
+
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "More of sampling, all of it off at first (docs/sampling.md)",
+      NULL },
+    SAMPLER("--dry-multiplier"),
+    SAMPLER("--dry-base"),
+    SAMPLER("--dry-allowed-length"),
+    SAMPLER("--dry-penalty-last-n --dry-last-n"),
+    { OPTION_LIST, "--dry-sequence-breaker", "TEXT", AT(dry_breaker), 0, 0, NULL,
+      "DRY sees no repetition over this text; may be given again, and the first takes the usual ones away: "
+      "line feed, colon, quote, asterisk; none: only takes them away", NULL },
+    SAMPLER("--top-nsigma --top-n-sigma"),
+    SAMPLER("--typical --typical-p"),
+    SAMPLER("--xtc-probability"),
+    SAMPLER("--xtc-threshold"),
+    SAMPLER("--dynatemp-range"),
+    SAMPLER("--dynatemp-exp --dynatemp-exponent"),
+    SAMPLER("--mirostat"),
+    SAMPLER("--mirostat-ent --mirostat-tau"),
+    SAMPLER("--mirostat-lr --mirostat-eta"),
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Machine", NULL },
     CONTEXT("-t --threads", NULL),
@@ -90,7 +112,21 @@ static const option run_options[] = {
       "again", "first" },
     CONTEXT("--f32", NULL),
 
+    { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "What an answer may be", NULL },
+    { OPTION_TEXT, "--grammar", "GBNF", AT(grammar), 0, 0, NULL,
+      "a text of these rules: GBNF with a rule \"root\", or a file of it", NULL },
+    { OPTION_TEXT, "--regex", "REGEX", AT(regex), 0, 0, NULL, "a text that fits from beginning to end", NULL },
+    { OPTION_TEXT, "--json-schema", "SCHEMA", AT(json_schema), 0, 0, NULL,
+      "JSON that fits this schema: JSON, or a file of it", NULL },
+    { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "any JSON", NULL },
+    { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
+      "one of these texts: a JSON list, or one a line", NULL },
+    { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
+      "most blanks where JSON may have some: 0 for compact, -1 for any number", "1" },
+
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
+    { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
+      "say whether the file is such a text, or at which byte it is none any more (exit code 1)", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
       "perplexity over a text, in windows of the context length", NULL },
@@ -134,6 +170,8 @@ static const option run_options[] = {
 };
 #undef AT
 #undef CONTEXT
+#undef SAMPLER
+#undef TURN
 enum { N_RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
 
 static void print_help(void)
@@ -156,11 +194,12 @@ static int run_mode(const run_settings *set)
     size_t len = 0;
     char *owned = NULL;
     const char *prompt = set->prompt;
-    const bool vocab_only = set->tokenize || set->detokenize;
+    const bool vocab_only = set->tokenize || set->detokenize || set->accept;
     int code = session_open(&s, set, vocab_only, set->perplexity ? 64 : 1);
-    if (code) goto done;
+    if (code || (code = grammar_open(&s)) != 0) goto done;
     if (set->verbose && s.context) print_memory(&s);
-    if (set->tokenize) code = run_tokenize(&s);
+    if (set->accept) code = run_accept(&s);
+    else if (set->tokenize) code = run_tokenize(&s);
     else if (set->detokenize) code = run_detokenize(&s);
     else if (set->perplexity) code = run_perplexity(&s);
     else if (set->bench) code = run_bench(&s);
@@ -186,13 +225,13 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1,
-        .repeat_last_n = 64,
-        .draft = -1, .check = "first", .io = "auto",
+        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto",
     };
     option_list rest;
     terminal_init();
     qsf_context_defaults(&set.context);
+    qsf_sampler_defaults(&set.sampler);
+    qsf_turn_defaults(&set.turn);
     if (!options_parse(run_options, N_RUN_OPTIONS, "QSF_", &set, argc, argv, &rest)) return EXIT_USAGE;
     if (set.help) return print_help(), output_end(EXIT_OK);
     if (set.version) return printf("qsf-run %s\n", qsf_version()), output_end(EXIT_OK);

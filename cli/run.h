@@ -14,16 +14,19 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
-        *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos;
+        *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos, *grammar,
+        *regex, *json_schema, *choices, *accept, *tool_choice;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
-    option_list stop;
+    qsf_sampler_options sampler;
+    qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
+    option_list stop, logit_bias, ban, dry_breaker;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, completion, jinja, no_generation, continue_final, adapted;
-    long long max_tokens, seed, top_k, repeat_last_n, chunks, draft;
-    double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty;
+        add_special, parse_special, completion, jinja, no_generation, continue_final, adapted, json_object;
+    long long max_tokens, chunks, draft, json_blanks;
 } run_settings;
 
 typedef struct draft_model draft_model;
+typedef struct run_calls run_calls;
 
 /* What a conversation is written with, as the settings say. */
 typedef struct chat_texts {
@@ -41,12 +44,14 @@ typedef struct run_session {
     qsf_turn    *turn;            /* of sequence 0 */
     /* of the chat in use, its name or its text; NULL: text is completed as it is */
     const char  *template_name;
+    run_calls   *calls;           /* of tools; NULL: none were given */
     chat_texts   chat;
     char         own_stop[64];
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
     size_t       n_stops;
     bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
     uint32_t     draft;           /* most guesses a pass */
+    qsf_grammar *grammar;         /* of answers; NULL: they are free */
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
     char         longer[96];      /* session_longer's */
     qsf_error    error;
@@ -104,6 +109,21 @@ void  chat_texts_close(chat_texts *t);
 char *messages_json(const qsf_message *msgs, size_t n, size_t *len);
 int   run_render(const run_settings *set);
 
+/* ---- sampling.c ---- */
+/* The session's sampler as the settings say.  An exit code; errors are reported. */
+int  sampling_open(run_session *s);
+/* What a piece says of probabilities, as a line of JSON on standard error. */
+void print_logprobs(const run_session *s, const qsf_turn_piece *p);
+
+/* ---- calls.c ---- */
+/* What --tools asks for; an exit code, errors are reported.  What is half opened is closed too. */
+int        calls_open(run_session *s);
+void       calls_close(run_session *s);
+/* What a turn needs for it; on an error s->error says why. */
+qsf_status calls_turn(run_session *s, qsf_turn_options *o);
+/* A piece of the answer: text to stdout as it is, each call as a line of JSON, reasoning to stderr. */
+int        calls_add(run_session *s, const qsf_turn_piece *p, bool print);
+
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
 /* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.
  * Errors are reported. */
@@ -149,6 +169,11 @@ line_result line_read(const char *prompt, char **text, size_t *len);
 /* Where lines are edited: from here on what is typed waits for line_read, unseen. */
 void line_begin(void);
 void line_done(void);
+
+/* ---- grammar.c ---- */
+/* Makes the grammar that the settings ask for, if any.  An exit code; errors are reported. */
+int grammar_open(run_session *s);
+int run_accept(run_session *s);
 
 /* ---- measure.c, bench.c, tokens.c ---- */
 int run_perplexity(run_session *s);

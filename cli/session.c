@@ -110,7 +110,6 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 {
     qsf_model_options mo;
     qsf_context_options co;
-    qsf_sampler_options so;
     *s = (run_session){ .set = set };
     qsf_model_defaults(&mo);
     mo.vocab_only = vocab_only;
@@ -135,17 +134,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     warn_of_length(s);
     if (qsf_context_new(s->model, &co, &s->context, &s->error)) return report(&s->error);
 
-    qsf_sampler_defaults(&so);
-    so.seed = (uint64_t)set->seed;
-    so.temperature = (float)set->temperature;
-    so.top_k = (uint32_t)set->top_k;
-    so.top_p = (float)set->top_p;
-    so.min_p = (float)set->min_p;
-    so.repeat_penalty = (float)set->repeat_penalty;
-    so.frequency_penalty = (float)set->frequency_penalty;
-    so.presence_penalty = (float)set->presence_penalty;
-    so.repeat_last_n = (uint32_t)set->repeat_last_n;
-    if (qsf_sampler_new(s->model, &so, &s->sampler, &s->error)) return report(&s->error);
+    if ((code = sampling_open(s))) return code;
     if (qsf_turn_new(s->context, 0, &s->turn, &s->error)) return report(&s->error);
     return EXIT_OK;
 }
@@ -154,6 +143,7 @@ void session_close(run_session *s)
 {
     qsf_turn_free(s->turn);
     qsf_sampler_free(s->sampler);
+    qsf_grammar_free(s->grammar);
     draft_model_close(s->drafter);
     qsf_context_free(s->context);
     qsf_model_close(s->model);

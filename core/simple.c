@@ -201,7 +201,7 @@ int qsf_sample(const float *logits, int vocab_size, float temperature, float top
     o.seed = 0xcbf29ce484222325u;               /* FNV-1a's */
     for (int i = 0; i < vocab_size; i++) o.seed = (o.seed ^ qsf_f32_bits(logits[i])) * 0x100000001b3u;
     o.seed += !o.seed;                          /* 0 would be the clock's */
-    if (qsf_sampler_for(qsf_platform_native(), (uint32_t)vocab_size, &o, &sampler, NULL)) return -1;
+    if (qsf_sampler_for(qsf_platform_native(), NULL, (uint32_t)vocab_size, &o, &sampler, NULL)) return -1;
     const int id = qsf_sampler_pick(sampler, logits);
     qsf_sampler_free(sampler);
     return id;

@@ -583,36 +583,129 @@ QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* Chooses tokens from logits. */
+/* Chooses tokens from logits.  docs/sampling.md says in which order its parts work. */
 typedef struct qsf_sampler qsf_sampler;
 
 /* Options of qsf_sampler_new. */
 typedef struct qsf_sampler_options {
     size_t   size;                /* sizeof(qsf_sampler_options), set by qsf_sampler_defaults */
     uint64_t seed;                /* 0: from the platform's clock */
-    float    temperature;         /* 0.7; <= 0: the token with the largest logit */
+    float    temperature;         /* 0.7; <= 0: the token with the largest logit, whatever follows */
     uint32_t top_k;               /* 40; 0: off */
     float    top_p;               /* 0.9; >= 1: off */
     float    min_p;               /* 0: off */
     float    repeat_penalty;      /* 1: off */
     float    frequency_penalty, presence_penalty;   /* 0: off */
     uint32_t repeat_last_n;       /* 64 */
+    float    dry_multiplier;      /* 0: off.  DRY: a token that would make a repetition longer, of
+                                   * dry_allowed_length tokens or more, loses
+                                   * dry_multiplier * dry_base ^ (length - dry_allowed_length) */
+    float    dry_base;            /* 1.75 */
+    uint32_t dry_allowed_length;  /* 2 */
+    uint32_t dry_last_n;          /* 1024; tokens among which repetitions are looked for */
+    float    top_n_sigma;         /* 0: off; else tokens stay whose logit is at most so many standard
+                                   * deviations below the largest */
+    float    typical_p;           /* 1: off; locally typical sampling, Meister et al. 2022,
+                                   * arXiv:2202.00666 */
+    float    xtc_probability;     /* 0: off; how often all tokens of xtc_threshold or more are left out,
+                                   * but for the least likely of them */
+    float    xtc_threshold;       /* 0.1; above 0.5: off */
+    float    dynatemp_range;      /* 0: off; else the temperature is between temperature - range and
+                                   * temperature + range, as the entropy of what is left says */
+    float    dynatemp_exponent;   /* 1 */
+    uint32_t mirostat;            /* 0: off; 1, 2: the version of Mirostat, Basu et al. 2020,
+                                   * arXiv:2007.14966, in the place of the others that leave tokens out */
+    float    mirostat_tau;        /* 5, in bits */
+    float    mirostat_eta;        /* 0.1 */
 } qsf_sampler_options;
 
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_sampler_defaults_of(qsf_sampler_options *o, size_t size);
 static inline void qsf_sampler_defaults(qsf_sampler_options *o) { qsf_sampler_defaults_of(o, sizeof *o); }
+/* The options of a sampler by name, as qsf_context_option and qsf_context_set have a context's. */
+QSF_API const qsf_option *qsf_sampler_option(size_t i);
+QSF_API qsf_status qsf_sampler_set(qsf_sampler_options *o, const char *name, const char *value,
+                                   qsf_error *err);
 /* Makes a sampler (o may be NULL); frees it (takes NULL). */
 QSF_API qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *o, qsf_sampler **out,
                                    qsf_error *err);
 QSF_API void       qsf_sampler_free(qsf_sampler *s);
-/* Picks a token.  The order is: penalties, temperature, top-k, top-p, min-p.
- * logits are only read. */
+
+/* A token's bias, and a token's probability as its natural logarithm. */
+typedef struct qsf_logit_bias { int32_t token; float bias; } qsf_logit_bias;
+typedef struct qsf_logprob { int32_t token; float logprob; } qsf_logprob;
+
+/* Adds bias to the token's logit before everything else; -INFINITY: the token never comes.  The
+ * last bias of a token counts; 0 takes it back.
+ *
+ * QSF_E_ARGUMENT   no such token, or a bias that is no number below infinity */
+QSF_API qsf_status qsf_sampler_bias(qsf_sampler *s, int32_t token, float bias, qsf_error *err);
+/* Text that must not come in an answer: a token that would complete it is forbidden, however the
+ * text is cut into tokens.  The text is copied; it has 1 to 1024 bytes. */
+QSF_API qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len, qsf_error *err);
+/* A text over which DRY sees no repetition, copied like a banned one.  A new sampler has "\n", ":",
+ * "\"" and "*"; a length of 0 takes all away. */
+QSF_API qsf_status qsf_sampler_breaker(qsf_sampler *s, const char *text, size_t len, qsf_error *err);
+/* Sees and may change the logits of n tokens, behind the biases and before the penalties.  -INFINITY
+ * forbids a token; what grammars and bans forbid stays forbidden.  NULL: nobody. */
+typedef void (*qsf_logits_fn)(void *user, float *logits, size_t n);
+QSF_API void       qsf_sampler_callback(qsf_sampler *s, qsf_logits_fn fn, void *user);
+
+/* Picks a token.  logits are only read.  Where biases, bans and the callback leave no token, they
+ * count for nothing. */
 QSF_API int32_t    qsf_sampler_pick(qsf_sampler *s, const float *logits);
-/* Tells the sampler of a token, for the penalties: of the prompt's tokens too.
+/* Tells the sampler of a token, for the penalties and for texts: of the prompt's tokens too.
  * Reset forgets them. */
 QSF_API void       qsf_sampler_accept(qsf_sampler *s, int32_t token);
 QSF_API void       qsf_sampler_reset(qsf_sampler *s);
+/* What was accepted so far is the prompt: texts that begin there are not the answer's.  A turn says
+ * so by itself. */
+QSF_API void       qsf_sampler_begin(qsf_sampler *s);
+
+/* ---- grammars -------------------------------------------------------------------------------- */
+
+/* What an answer may be: a set of texts.  A turn is given one (qsf_turn_options), and the answer is
+ * then a text of it.  A grammar serves one turn at a time, of any model.  docs/grammars.md says what
+ * each kind can say. */
+typedef struct qsf_grammar qsf_grammar;
+
+/* What the text that makes a grammar is.
+ *
+ * QSF_GRAMMAR_GBNF         rules as llama.cpp has them; the answer is a text of the rule "root"
+ * QSF_GRAMMAR_REGEX        a regular expression; the answer fits it from beginning to end
+ * QSF_GRAMMAR_JSON         any JSON value; the text is empty
+ * QSF_GRAMMAR_JSON_SCHEMA  a JSON Schema, drafts 4 to 2020-12
+ * QSF_GRAMMAR_CHOICES      texts of which the answer is one: lines, or a JSON list */
+typedef enum qsf_grammar_kind {
+    QSF_GRAMMAR_GBNF = 0, QSF_GRAMMAR_REGEX = 1, QSF_GRAMMAR_JSON = 2, QSF_GRAMMAR_JSON_SCHEMA = 3,
+    QSF_GRAMMAR_CHOICES = 4
+} qsf_grammar_kind;
+
+/* Options of qsf_grammar_new. */
+typedef struct qsf_grammar_options {
+    size_t   size;           /* sizeof(qsf_grammar_options), set by qsf_grammar_defaults */
+    uint32_t json_blanks;    /* 1; the most blanks and line ends at a place where JSON may have some.
+                              * 0: compact; UINT32_MAX: any number */
+} qsf_grammar_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size);
+static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_defaults_of(o, sizeof *o); }
+/* Makes a grammar from text[0..len).  opts may be NULL.  On an error *out is NULL.  The grammar does
+ * not need the model any more.
+ *
+ * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
+ *                     cannot be kept, or nothing fits it
+ * QSF_E_CORRUPT       it is no GBNF or JSON, with line and column
+ * QSF_E_UNSUPPORTED   it has what GBNF has and we have not
+ * QSF_E_BUDGET        the grammar is too large, or too deep, and the message names the limit
+ * QSF_E_MEMORY        out of memory */
+QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
+                                   const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err);
+QSF_API void       qsf_grammar_free(qsf_grammar *g);    /* takes NULL; end the turns with it before */
+/* Whether text[0..len) is a text of the grammar.  *fits (NULL: not asked for) is the bytes of it with
+ * which a text of the grammar can begin: where that is len, only the end is missing. */
+QSF_API bool       qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits);
 
 /* ---- drafts ---------------------------------------------------------------------------------- */
 
@@ -651,6 +744,12 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  * QSF_PENDING again.  It does that before the next batch begins, because logits are valid until
  * then.
  *
+ * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
+ * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
+ * that ends the answer (with ignore_end too) or, where nothing can follow, by itself.  Text that is
+ * forced is fed in one batch, as the tokens that the
+ * model's tokenizer makes of it; its pieces come as usual.
+ *
  * These functions may cut a sequence, and that drops the batch under way.  So while a batch has
  * rows of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute
  * alone may take turns piece by piece: one may step when qsf_turn_next of the other returns
@@ -660,7 +759,8 @@ typedef struct qsf_turn qsf_turn;
 /* Why a turn has ended. */
 typedef enum qsf_turn_end {
     QSF_TURN_GOES_ON   = 0,      /* it has not */
-    QSF_TURN_END_TOKEN = 1,      /* the model has ended its answer, or the text */
+    QSF_TURN_END_TOKEN = 1,      /* the model has ended its answer, or the text; or nothing can follow
+                                  * under the grammar */
     QSF_TURN_STOP_TEXT = 2,      /* a stop text came */
     QSF_TURN_MOST      = 3,      /* max_tokens were given */
     QSF_TURN_FULL      = 4,      /* the context has no room for the next token */
@@ -685,11 +785,28 @@ typedef struct qsf_turn_options {
                                         * n_logits has to be 1 + draft, summed over turns of one batch */
     qsf_guess_fn       guess;          /* NULL: qsf_draft_lookup */
     void              *guess_user;
+    int64_t            min_tokens;     /* 0; tokens that end the answer do not come before this many.  A
+                                        * grammar that has nothing else to offer goes before it */
+    int32_t            logprobs;       /* -1: none; else pieces tell the log probabilities of their token and
+                                        * of so many of the likeliest, up to QSF_LOGPROBS_MOST */
+    qsf_grammar       *grammar;        /* NULL; what the answer may be.  It must stay until the turn has
+                                        * ended, and belongs to one turn at a time */
+    const char *const *grammar_after;  /* NULL: the grammar begins with the answer.  Else with the first of
+                                        * these texts in it, which may be texts of control tokens; copied */
+    size_t             n_grammar_after;
+    bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
 } qsf_turn_options;
+
+/* The most log probabilities that a piece tells besides its own. */
+enum { QSF_LOGPROBS_MOST = 100 };
 
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_turn_defaults_of(qsf_turn_options *o, size_t size);
 static inline void qsf_turn_defaults(qsf_turn_options *o) { qsf_turn_defaults_of(o, sizeof *o); }
+/* The options of a turn that are numbers, by name, as qsf_context_option and qsf_context_set have a
+ * context's. */
+QSF_API const qsf_option *qsf_turn_option(size_t i);
+QSF_API qsf_status qsf_turn_set(qsf_turn_options *o, const char *name, const char *value, qsf_error *err);
 
 /* One token's part of the answer.  The text is whole characters; bytes that are no UTF-8 become
  * U+FFFD.  It is "" while a character, or what may become a stop text, is unfinished.  The last
@@ -701,6 +818,11 @@ typedef struct qsf_turn_piece {
     const char  *text;           /* terminated; belongs to the turn, valid until its next call */
     size_t       len;            /* bytes before the terminating zero; the text may hold zeros too */
     bool         cut;            /* in the last piece: bytes of an unfinished character are left out */
+    const qsf_logprob *logprobs; /* the token's, then those of the likeliest tokens, the best first.  They
+                                  * come from the model's own logits, before biases, penalties, temperature
+                                  * and grammars; rows that qsf_head_mode left out count as impossible */
+    size_t       n_logprobs;     /* 0 where none were asked for, and for tokens that a grammar forced, of
+                                  * which the model was not asked */
 } qsf_turn_piece;
 
 /* What a turn has done. */
@@ -713,6 +835,8 @@ typedef struct qsf_turn_state {
     size_t       n_tokens;       /* tokens of the answer */
     uint64_t     n_guessed, n_right;      /* guesses of all turns, and those that were picked */
     uint64_t     ns_sampling;             /* of all turns */
+    size_t       n_forced;       /* tokens of the answer that the grammar left no choice about: fed in one
+                                  * batch without asking the model */
 } qsf_turn_state;
 
 /* Makes a turn of sequence s; frees it (takes NULL), which leaves the sequence as it is.  The
@@ -726,11 +850,13 @@ QSF_API void       qsf_turn_free(qsf_turn *t);
  * tokens that it has accepted, takes the prompt's instead, and must stay until the turn has ended.
  * opts may be NULL.
  *
- * This allocates for the prompt and max_tokens.  Without max_tokens, and behind the end of the
- * context (kv_window), the list of tokens grows with the answer.
+ * This allocates for the prompt, max_tokens and the grammar.  Without max_tokens, and behind the end
+ * of the context (kv_window), the list of tokens grows with the answer; forced text allocates while
+ * it is cut into tokens.
  *
  * QSF_E_FULL       the tokens do not all fit (qsf_seq_room)
- * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range
+ * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range; or no text of the grammar
+ *                  begins with a text that it is to begin with
  * QSF_E_MEMORY     out of memory */
 QSF_API qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
                                   const qsf_turn_options *opts);
@@ -776,6 +902,90 @@ QSF_API const int32_t *qsf_turn_tokens(const qsf_turn *t, size_t *n);
  * qsf_feed.  A sequence that was only cut needs no word.  After QSF_E_MEMORY the turn knows of no
  * token. */
 QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Cuts an answer into reasoning, text and calls of tools while it arrives.  How the model writes
+ * calls and reasoning is found from its chat template; docs/tools.md says how, and what is found.
+ *
+ *   qsf_answer_new(m, &opts, &a, &err);
+ *   qsf_answer_turn(a, &turn_options, &err);       control tokens become visible; grammars of calls
+ *   for each piece: qsf_answer_push(a, piece.text, piece.len, piece.end != QSF_TURN_GOES_ON, &err);
+ *                   while (qsf_answer_next(a, &event)) ... */
+typedef struct qsf_answer qsf_answer;
+
+/* Options of qsf_answer_new. */
+typedef struct qsf_answer_options {
+    size_t                  size;       /* sizeof(qsf_answer_options), set by qsf_answer_defaults */
+    const qsf_chat_options *chat;       /* NULL: the model's own template and no tools; else what the prompt
+                                         * was written with, tools among it.  Copied */
+    const char             *tool_choice;    /* NULL, "auto": the model chooses; "none": no calls are looked
+                                             * for; "required": the answer is a call; else the name of the
+                                             * tool that is called */
+    bool                    parallel_tool_calls;    /* true; false: at most one call under a grammar */
+    uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
+                                         * their number: nine letters and digits */
+} qsf_answer_options;
+
+/* Fills all members of *o with their defaults. */
+QSF_API void qsf_answer_defaults_of(qsf_answer_options *o, size_t size);
+static inline void qsf_answer_defaults(qsf_answer_options *o) { qsf_answer_defaults_of(o, sizeof *o); }
+
+/* Makes an answer; frees it (takes NULL).  opts may be NULL; m may be NULL where opts->chat has a
+ * template's text, and must outlive the answer.
+ *
+ * QSF_E_CORRUPT, QSF_E_ARGUMENT   the tools are no JSON, or no list
+ * and the errors of qsf_chat_render_json */
+QSF_API qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out,
+                                  qsf_error *err);
+QSF_API void       qsf_answer_free(qsf_answer *a);
+/* Begins again, for the next answer under the same template and tools. */
+QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
+
+/* Sets the members of *o by which a turn's pieces fit this answer: special and, where there are
+ * tools, the grammar that keeps calls to the tools' schemas.  It begins where a call begins, unless
+ * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a, and
+ * to one turn at a time.
+ *
+ * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
+ *                  what and where
+ * QSF_E_BUDGET     the schemas make too large a grammar */
+QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
+
+/* Goes on by text[0..len), cut anywhere; last: the answer ends here.
+ *
+ * QSF_E_MEMORY   the answer is lost */
+QSF_API qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err);
+
+/* What an event of an answer is. */
+typedef enum qsf_answer_event_type {
+    QSF_ANSWER_TEXT         = 1,    /* for the user */
+    QSF_ANSWER_REASONING    = 2,
+    QSF_ANSWER_CALL         = 3,    /* a call begins: its name and id are known */
+    QSF_ANSWER_ARGUMENTS    = 4,    /* more of its arguments, which are JSON whatever the model writes */
+    QSF_ANSWER_CALL_END     = 5,    /* the call is whole */
+    QSF_ANSWER_CALL_DROPPED = 6     /* it turned out to be none: forget it.  What it was made of comes as
+                                     * QSF_ANSWER_TEXT */
+} qsf_answer_event_type;
+
+/* One thing that arrived, by qsf_answer_next. */
+typedef struct qsf_answer_event {
+    size_t                size;     /* set by the caller: sizeof(qsf_answer_event) */
+    qsf_answer_event_type type;
+    uint32_t              call;     /* of calls: which, from 0 */
+    const char           *text;     /* bytes of text, reasoning or arguments; a call's name.  Not
+                                     * terminated; belongs to the answer, valid until its next push */
+    size_t                len;
+    const char           *id;       /* of QSF_ANSWER_CALL, else NULL */
+    size_t                id_len;
+} qsf_answer_event;
+
+/* The next event; QSF_PENDING: there is none so far. */
+QSF_API qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out);
+/* The answer so far as a message of the OpenAI interface, in JSON: role, content (null beside calls
+ * without a text), reasoning_content, tool_calls.  Terminated; belongs to a, valid until its next
+ * call. */
+QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err);
 
 /* ---- the short interface --------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 import {OK, PENDING, QsfError} from './errors.js';
 import {encoded} from './memory.js';
+import {samplerTexts, turnTexts} from './options.js';
 
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
@@ -9,6 +10,8 @@ const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
 const YIELD_MS = 12;            /* the longest that a message waits, but for one layer's computing */
+
+const asked = texts => encoded(`${texts.join('\0')}\0\0`);
 
 /* To the event loop and back, without the 4 ms that browsers make of a nested setTimeout(0). */
 const breathe = (() => {
@@ -95,14 +98,15 @@ export class Conversation {
   }
 
   /* ---- turns ---- */
-  #begin(ids, stops, maxTokens, ignoreEnd) {
-    const memory = this.#memory, texts = stops.map(encoded);
+  #begin(ids, options) {
+    const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);
     const lengths = Uint32Array.from(texts, text => text.length);
     const joined = Uint8Array.from(texts.flatMap(text => [...text]));
-    const begin = (at, textsAt, lengthsAt) =>
-      this.#x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, maxTokens, ignoreEnd ? 1 : 0);
+    memory.check(memory.with(asked(samplerTexts(options)), at => x.sampler_new(at)));
+    const begin = (at, textsAt, lengthsAt) => memory.with(asked(turnTexts(options)), askedAt =>
+      x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, askedAt));
     memory.check(memory.with(Int32Array.from(ids), at => memory.with(joined, textsAt =>
-      memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), this.#x.turn_error);
+      memory.with(lengths, lengthsAt => begin(at, textsAt, lengthsAt)))), x.turn_error);
   }
 
   /* The engine optimises its code while that runs, and what it was once told of the sums is no
@@ -157,11 +161,9 @@ export class Conversation {
   }
 
   /** Yields {id, text} until a token or a text ends the answer; returns why. */
-  async * generate(ids, {maxTokens, stop, ignoreEnd, ...s}, signal, progress) {
+  async * generate(ids, options, signal, progress) {
     const x = this.#x;
-    this.#memory.check(x.sampler_new(s.seed, s.temperature, s.topK, s.topP, s.minP,
-      s.repeatPenalty, s.frequencyPenalty, s.presencePenalty, s.repeatLastN));
-    this.#begin(ids, stop, maxTokens, ignoreEnd);
+    this.#begin(ids, options);
     try {
       await this.#prompt(ids.length, signal, progress);
       for (;;) {

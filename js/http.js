@@ -162,7 +162,7 @@ export class Remote {
         try {
           let left = skip;
           yield new Uint8Array(0);
-          for await (const part of this.#parts(read(body), limit)) {
+          for await (const part of this.#parts(read(body), limit, end !== undefined)) {
             const rest = part.subarray(Math.min(left, part.length));
             left -= part.length - rest.length;
             if (!rest.length) continue;
@@ -328,11 +328,13 @@ export class Remote {
     return {limit, skip};
   }
 
-  /* The body's parts; one that stalls or is longer than the answer's head said is an error. */
-  async * #parts(stream, limit) {
+  /* The body's parts; one that stalls or is longer than the answer's head said is an error.  Of a
+   * range, what was asked for comes before that error, however the body is cut into parts. */
+  async * #parts(stream, limit, ranged) {
     let total = 0;
     for (let part; (part = await this.#quick(stream.read(), 'no byte came'));) {
       total += part.length;
+      if (total > limit && ranged) yield part.subarray(0, Math.max(0, limit - total + part.length));
       if (total > limit)
         throw new Fault(`more than the ${limit} bytes that the server promised came`, {tries: FEW});
       yield part;

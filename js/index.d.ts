@@ -164,26 +164,58 @@ export declare const cache: {
 export interface GenerateOptions {
   /** Default 256, a whole number; Infinity: until the model or the context ends. */
   maxTokens?: number;
-  /** 0 to 1000, default 0.7; 0 takes the likeliest token. */
+  /** 0 takes the likeliest token. A number from 0 to 1000; default 0.7. */
   temperature?: number;
-  /** A whole number, default 40; 0: off. */
+  /** 0: off. A whole number from 0 to 1000000000; default 40. */
   topK?: number;
-  /** 0 to 1, default 0.9; 1: off. */
+  /** 1: off. A number from 0 to 1; default 0.9. */
   topP?: number;
-  /** 0 to 1, default 0: off. */
+  /** 0: off. A number from 0 to 1; default 0. */
   minP?: number;
-  /** 1 to 2^53; 0 (default): a new one each time. */
+  /** 0: a new one each time. A whole number from 0 to 9007199254740992; default 0. */
   seed?: number;
-  /** 0.01 to 100, default 1: off. */
+  /** 1: off. A number from 0.01 to 100; default 1. */
   repeatPenalty?: number;
-  /** This and the next: -100 to 100, default 0: off. */
+  /** For each occurrence. A number from -100 to 100; default 0. */
   frequencyPenalty?: number;
+  /** For having occurred. A number from -100 to 100; default 0. */
   presencePenalty?: number;
-  /** Tokens that the penalties look back on, 2^20 at most; default 64. */
+  /** Tokens that the penalties look back on. A whole number from 0 to 1048576; default 64. */
   repeatLastN?: number;
+  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100; default 0. */
+  dryMultiplier?: number;
+  /** Its growth with each token of the repetition. A number from 1 to 10; default 1.75. */
+  dryBase?: number;
+  /** Repetitions that may go on. A whole number from 1 to 1048576; default 2. */
+  dryAllowedLength?: number;
+  /** Tokens in which DRY looks for repetitions. A whole number from 0 to 1048576; default 1024. */
+  dryLastN?: number;
+  /** Standard deviations below the largest logit that are kept; 0: off. A number from 0 to 100;
+   * default 0. */
+  topNSigma?: number;
+  /** 1: off. A number from 0 to 1; default 1. */
+  typicalP?: number;
+  /** How often the likeliest tokens are left out; 0: off. A number from 0 to 1; default 0. */
+  xtcProbability?: number;
+  /** The probability of one of those. A number from 0 to 1; default 0.1. */
+  xtcThreshold?: number;
+  /** How far the temperature goes up and down with the entropy; 0: off. A number from 0 to 1000;
+   * default 0. */
+  dynatempRange?: number;
+  /** A number from 0 to 100; default 1. */
+  dynatempExponent?: number;
+  /** Mirostat 1 or 2 in the place of topK, topP, minP and their like; 0: off. A whole number from 0
+   * to 2; default 0. */
+  mirostat?: number;
+  /** The surprise that it aims at, in bits. A number from 0 to 100; default 5. */
+  mirostatTau?: number;
+  /** How fast it learns. A number from 0 to 1; default 0.1. */
+  mirostatEta?: number;
   /** The answer ends before these. */
   stop?: string | readonly string[];
-  /** Go on after tokens that end a text; default false. */
+  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992; default 0. */
+  minTokens?: number;
+  /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
   /**
    * Is told the id of every token. What it throws, and what a promise that it returns rejects

@@ -1,7 +1,7 @@
 /* What each call may be asked for, and in which words: what is of no use is an error that names it,
  * shows it and says what would be.
  * SPDX-License-Identifier: MIT */
-import {CONTEXT} from './context_options.js';
+import {CONTEXT, SAMPLER, TURN} from './context_options.js';
 import {QsfError} from './errors.js';
 
 /* An option: its default, take(what was given), which is undefined where that is of no use,
@@ -46,23 +46,20 @@ const allTexts = only(all => all.every(text => typeof text === 'string'));
 const texts = kind([], v => (typeof v === 'string' ? [v] : isList(v) ? allTexts([...v]) : undefined),
   'possible is a text or a list of texts');
 
-const GENERATE = {
-  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
-    'possible is a whole number, or Infinity'),
-  temperature: number(0.7, 1000), topK: whole(40, 1e9), topP: number(0.9, 1), minP: number(0, 1),
-  seed: whole(0, 2 ** 53),
-  repeatPenalty: number(1, 100, 0.01), frequencyPenalty: number(0, 100, -100),
-  presencePenalty: number(0, 100, -100), repeatLastN: whole(64, 2 ** 20),
-  stop: texts, ignoreEnd: flag(false), onToken: callback, signal,
-};
-/* A row of the engine's list. */
-const ofContext = ({kind: of, value, words, least, most}) =>
+/* A row of one of the engine's lists. */
+const ofList = ({kind: of, value, words, least, most}) =>
   ({whole: () => whole(value, most, least), number: () => number(value, most, least), flag: () => flag(value),
     choice: () => word(value, words)})[of]();
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
+const GENERATE = {
+  maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
+    'possible is a whole number, or Infinity'),
+  ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList),
+  stop: texts, onToken: callback, signal,
+};
 const OPTIONS = {
   load: {
-    ...mapped(CONTEXT, ofContext),
+    ...mapped(CONTEXT, ofList),
     check: word('first', ['first', 'every']),
     cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
@@ -100,10 +97,15 @@ export function checked(call, options = {}) {
   return all;
 }
 
-/** What load() was asked of a context, as the engine takes it: name, value, name, value, ... */
+/* As the engine takes it: name, value, name, value, ... */
+const named = (table, options) =>
+  Object.entries(table).flatMap(([called, {name}]) => [name, String(options[called])]);
+/** What load() was asked of a context. */
 export const contextTexts = options =>
-  [...Object.entries(CONTEXT).flatMap(([called, {name}]) => [name, String(options[called])]),
-    'check-every', String(options.check === 'every')];
+  [...named(CONTEXT, options), 'check-every', String(options.check === 'every')];
+/** What generate() was asked of a sampler, and of a turn. */
+export const samplerTexts = options => named(SAMPLER, options);
+export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens)];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);

@@ -290,10 +290,30 @@ class Options(unittest.TestCase):
                      b"--interactive", b"--bench", b"--verbose", b"--prompt", b"--min-p", b"--repeat-last-n"):
             self.assertIn(word, r.stdout)
 
-    def test_options_of_a_context_are_those_of_the_list(self):
+    def test_logprobs_biases_and_bans(self):
+        r = run(MODEL, "--raw", "-p", "The", "-n", "4", "--temp", "0", "--logprobs", "2")
+        lines = [json.loads(line) for line in r.stderr.decode().splitlines() if line.startswith("{")]
+        self.assertEqual(len(lines), 4)
+        for line in lines:
+            self.assertEqual(line["logprob"], line["top_logprobs"][0]["logprob"])
+            self.assertEqual(len(line["top_logprobs"]), 2)
+        first = lines[0]
+        ways = [["--logit-bias", f"{first['id']}=-inf"]]
+        if first["token"].isprintable() and first["token"].isascii():       # it may be a part of a character
+            ways += [["--ban", first["token"]], ["--logit-bias", f"{first['token']}=-inf"]]
+        for more in ways:
+            other = run(MODEL, "--raw", "-p", "The", "-n", "1", "--temp", "0", "--json", *more)
+            self.assertEqual(other.returncode, 0)
+            self.assertNotEqual(json.loads(other.stdout)["ids"], [first["id"]])
+        for wrong in ("5", "5=", "=3", "no such token at all=1", "5=x"):
+            r = run(MODEL, "--raw", "-p", "The", "-n", "1", "--logit-bias", wrong)
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("--logit-bias takes TOKEN=F", r.stderr.decode())
+
+    def test_options_of_lists_are_the_lists(self):
         own = {"seqs", "logits", "kv-may-drop", "check-every"}      # qsf-run sets them by itself
         words = " ".join(run("--help").stdout.decode().split())
-        for o in make_options.options():
+        for o in make_options.options() + make_options.options("sampler"):
             if o.name in own:
                 continue
             at = words.index(f"--{o.name} ")

@@ -154,9 +154,9 @@ BLOCKS = {
         "Where other programs want the processors, a thread that shares one with them"
     ),
     ("CONTRIBUTING.md", "if (rows[i].token"): Tried(
-        "core/engine/context.c", "token %d; the vocabulary has %u"),
+        "core/engine/step.c", "token %d; the vocabulary has %u"),
     ("CONTRIBUTING.md", "float *x;"): Tried(
-        "core/engine/context.h", "float *x;             /* [rows][n_embd]"),
+        "core/engine/buffers.h", "float *x;             /* [rows][ld_embd]"),
     ("CONTRIBUTING.md", "core: each thread"): Text(),
     ("docs/memory.md", "resident 25.7 MB now"): Text("an output"),
     # ---- docs/memory.md
@@ -419,15 +419,20 @@ def check_listed(tree, name, line, text):
                     sys.exit(f"{name}:{line}: {program} knows no {option}")
 
 
-def compare(tree, work, found):
-    """What needs no build: fragments of C compile, other tests have what they are said to have."""
-    for name, line, _, text, how in found:
+def moved(tree, found):
+    """Other tests, and the code, have what they are said to have."""
+    for name, line, _, _, how in found:
         if isinstance(how, Tried):
             other = (tree / how.file).read_text()
             for words in how.words:
                 if words not in other:
-                    sys.exit(f"{name}:{line}: {how.file} does not have {words!r} any more")
-        elif isinstance(how, C) and not how.name:
+                    yield f"{name}:{line}: {how.file} does not have {words!r} any more"
+
+
+def compare(tree, work, found):
+    """What needs no build: fragments of C compile."""
+    for name, line, _, text, how in found:
+        if isinstance(how, C) and not how.name:
             source = work / "fragment.c"
             source.write_text(how.before + text + "\n" + how.after)
             r = subprocess.run(
@@ -496,6 +501,7 @@ def main():
                 f"{name}:{line}: {type(how).__name__.lower()}: "
                 f"{getattr(how, 'why', None) or getattr(how, 'file', None) or text.splitlines()[0]}"
             )
+    bad += moved(tree, found)
     if bad:
         sys.exit("\n".join(bad))
     if o.list:

@@ -1,5 +1,6 @@
 /* The approximate heads: what they compute is what the exact head computes, the rest is -INFINITY.
  * SPDX-License-Identifier: MIT */
+#include "engine/step.h"
 #include "engine_bench.h"
 #include "make_tiny_clusters.h"
 #include "qsf_repair.h"
@@ -325,6 +326,44 @@ TEST(clusters_without_one_of_their_keys_are_refused)
     }
 }
 
+/* ---- what was left out ---- */
+
+TEST(rows_that_were_left_out_can_be_asked_for)
+{
+    for (unsigned kind = 0; kind < 8; kind++) {
+        const bool clusters = kind & 1;
+        pair p;
+        tiny_clusters t;
+        tiny_options o = tiny_defaults();
+        uint64_t seed = kind;
+        uint32_t mask[LARGE / 32 + 1], missing = 0;
+        o.hp.n_vocab = LARGE;
+        o.hp.tied = kind & 2;
+        o.hp.final_softcap = kind & 4 ? 3.0f : 0;
+        o.biases = !clusters;
+        if (clusters ? !clustered_open(&p, &o, &t, 0, 2)
+                     : (o.vocab = QSF_VOCAB_NONE, !pair_open(&p, &o, QSF_HEAD_SCREEN, 2))) return;
+        pair_feed(&p, 2);
+        for (uint32_t i = 0; i < QSF_ARRAY_LEN(mask); i++)
+            mask[i] = kind & 2 ? 1u << (uint32_t)(tiny_uniform(&seed) * 32) : UINT32_MAX;
+        for (size_t i = 0; i < 2; i++) {
+            const float *want = p.want + (N - 2 + i) * LARGE, *got = qsf_logits(p.b.c, i);
+            float most = 0;
+            for (uint32_t id = 0; id < LARGE; id++) most = fmaxf(most, fabsf(want[id]));
+            for (uint32_t id = 0; id < LARGE; id++) missing += got[id] == -INFINITY;
+            CHECK_EQ(qsf_logits_of(p.b.c, i, mask), QSF_OK);
+            for (uint32_t id = 0; id < LARGE; id++) {
+                if (mask[id / 32] >> id % 32 & 1) CHECK(got[id] > -INFINITY);
+                if (got[id] > -INFINITY) CHECK_NEAR(got[id], want[id], 1e-5 * (double)most);
+            }
+        }
+        CHECK(missing > 100);
+        CHECK_EQ(qsf_logits_of(p.exact, 0, mask), QSF_OK);      /* nothing is missing there */
+        pair_close(&p);
+        if (clusters) tiny_clusters_free(&t);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -337,5 +376,6 @@ int main(int argc, char **argv)
     RUN(heads_that_are_not_for_it_are_refused);
     RUN(damaged_clusters_are_refused);
     RUN(clusters_without_one_of_their_keys_are_refused);
+    RUN(rows_that_were_left_out_can_be_asked_for);
     return test_end();
 }

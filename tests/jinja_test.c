@@ -2,10 +2,12 @@
  * Python's jinja2.
  * SPDX-License-Identifier: MIT
  *
- *   jinja_test --render FILE   for jinja_exact.py: templates, each with a zero byte behind it, to
- *                              "status text" in the same form */
+ *   jinja_test --render FILE   for jinja_exact.py: templates and their variables as JSON, each with a
+ *                              zero byte behind it, to "status length text" */
 #include "text/jinja_json.h"
 #include "test.h"
+
+#include <stdlib.h>
 
 static _Alignas(16) char memory[1 << 20];
 static char out[1 << 16];
@@ -325,20 +327,52 @@ TEST(jinja_never_takes_foreign_bytes_for_the_templates)
     CHECK(written > 1000);
 }
 
+/* A template with variables as JSON, in as much memory as it needs. */
+static qsf_status render_any(const char *text, const char *json, char **to, size_t *len)
+{
+    static char *mem;
+    static size_t mem_size = 1 << 20, cap = 1 << 18;
+    qsf_jinja_var vars[64];
+    qsf_json j;
+    qsf_jinja *t;
+    size_t n = 0;
+    qsf_status st = qsf_json_read(qsf_platform_native(), json, strlen(json), "variables", &j, &err);
+    if (st) return st;
+    qsf_jinja_value *values = malloc(j.n_nodes * sizeof *values);
+    qsf_jinja_from_json(j.nodes, values);
+    for (uint32_t i = 0; i < values[0].n && n < QSF_ARRAY_LEN(vars); i++) {
+        vars[n].name = values[0].as.items[2 * i].as.text;
+        vars[n++].value = values[0].as.items[2 * i + 1];
+    }
+    for (;; mem_size *= 2, cap *= 2) {
+        if (!mem) mem = malloc(mem_size), *to = malloc(cap);
+        st = qsf_jinja_parse(mem, mem_size, text, strlen(text), &t, &err);
+        if (!st) st = qsf_jinja_render(t, vars, n, 1721995200, 1u << 27, *to, cap, len, NULL, &err);
+        if (st != QSF_E_MEMORY || mem_size > (size_t)1 << 30) break;
+        free(mem);
+        free(*to);
+        mem = NULL;
+    }
+    free(values);
+    qsf_json_drop(&j);
+    return st;
+}
+
 static int print_all(const char *path)
 {
-    static char text[8 << 20];
     FILE *f = fopen(path, "rb");
-    if (!f) return 1;
-    const size_t n = fread(text, 1, sizeof text, f);
+    size_t n = 0, cap = 1 << 20, len = 0, got;
+    char *text = malloc(cap), *to = NULL;
+    if (!f || !text) return 1;
+    while ((got = fread(text + n, 1, cap - n, f)) > 0)
+        if ((n += got) == cap) text = realloc(text, cap *= 2);
     fclose(f);
-    for (size_t at = 0; at < n; at += strlen(text + at) + 1) {
-        size_t len;
-        const qsf_status st =
-            jinja_status(text + at, strlen(text + at), sizeof memory, sizeof out, 1 << 20, &len);
-        printf("%s ", qsf_status_name(st));
-        fwrite(st ? err.text : out, 1, st ? strlen(err.text) : len, stdout);
-        putchar(0);
+    for (size_t at = 0; at < n; ) {
+        const char *template = text + at, *json = template + strlen(template) + 1;
+        const qsf_status st = render_any(template, json, &to, &len);
+        printf("%s %llu ", qsf_status_name(st), (unsigned long long)(st ? strlen(err.text) : len));
+        fwrite(st ? err.text : to, 1, st ? strlen(err.text) : len, stdout);
+        at = (size_t)(json - text) + strlen(json) + 1;
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The sampler: each part of the chain against what it says.
  * SPDX-License-Identifier: MIT */
-#include "model/model.h"
+#include "engine/sampler_own.h"
+#include "golden/sampler_golden.h"
 #include "test.h"
 
 enum { N = 100 };
@@ -311,6 +312,212 @@ TEST(sampler_draws_what_the_plain_form_draws)
     source.hp.n_vocab = N;
 }
 
+/* ---- the chain, against llama.cpp's ---- */
+
+static float golden_logit(int i, unsigned seed)
+{
+    unsigned r = seed * 2654435761u + (unsigned)i * 40503u;
+    for (int k = 0; k < 3; k++) r = (r ^ r >> 15) * 2246822519u + 1013904223u;
+    const float u = (float)(r >> 8) * (1.0f / 8388608.0f) - 1;
+    return u * u * u * 8;
+}
+
+TEST(sampler_leaves_what_llama_leaves)
+{
+    enum { GOLDEN_N = 200 };
+    static const struct {
+        float temperature; uint32_t top_k; float top_p, min_p, sigma, typical, xtc_threshold, range, exponent;
+        uint32_t mirostat; float tau, repeat, frequency, presence, dry; uint32_t dry_allowed;
+    } cases[] = {
+#include "golden/sampler_cases.h"
+    };
+    CHECK_EQ(QSF_ARRAY_LEN(cases), QSF_ARRAY_LEN(sampler_golden));
+    source.hp.n_vocab = GOLDEN_N;
+    for (unsigned c = 0; c < QSF_ARRAY_LEN(cases); c++) {
+        const unsigned seed = c + 1;
+        static float x[GOLDEN_N];
+        qsf_sampler_options o = defaults();
+        o.temperature = cases[c].temperature;
+        o.top_k = cases[c].top_k;
+        o.top_p = cases[c].top_p;
+        o.min_p = cases[c].min_p;
+        o.top_n_sigma = cases[c].sigma;
+        o.typical_p = cases[c].typical;
+        o.xtc_probability = cases[c].xtc_threshold < 1;
+        o.xtc_threshold = cases[c].xtc_threshold;
+        o.dynatemp_range = cases[c].range;
+        o.dynatemp_exponent = cases[c].exponent;
+        o.mirostat = cases[c].mirostat;
+        o.mirostat_tau = cases[c].tau;
+        o.repeat_penalty = cases[c].repeat;
+        o.frequency_penalty = cases[c].frequency;
+        o.presence_penalty = cases[c].presence;
+        o.dry_multiplier = cases[c].dry;
+        o.dry_allowed_length = cases[c].dry_allowed;
+        o.dry_last_n = 64;
+        qsf_sampler *s = sampler_with(o);
+        sampler_pick k;
+        for (int i = 0; i < GOLDEN_N; i++) x[i] = golden_logit(i, seed);
+        for (unsigned i = 0; i < 40; i++)
+            qsf_sampler_accept(s, (int32_t)((seed + i % 9 * (i % 7 ? 1 : 2)) % GOLDEN_N));
+        CHECK(qsf_pick_candidates(&k, s, x, NULL));
+        const int id = qsf_pick_draw(&k);                   /* gives all of them their rank's place */
+        CHECK(id >= 0 && id < GOLDEN_N);
+        const candidate *first = &s->heap[k.n - 1 - k.from];
+        /* Of many, the sum may be reached before the last ones, which then have no share of it. */
+        const int left = (int)(k.to - k.from), there = sampler_golden[c].n;
+        int wrong = left != there && !(left > 180 && left < there);
+        for (uint32_t i = 0; i < QSF_MIN(k.to - k.from, 24) && k.n - k.rest >= k.to; i++) {
+            const double p = (double)(first[-(ptrdiff_t)i].p / k.sum);
+            wrong += first[-(ptrdiff_t)i].id != sampler_golden[c].best[i].id;
+            CHECK_NEAR(p, sampler_golden[c].best[i].p, 2e-5);
+        }
+        if (wrong) printf("      case %u: %d left, %d there\n", c, left, there);
+        CHECK_EQ(wrong, 0);
+        qsf_sampler_free(s);
+    }
+    source.hp.n_vocab = N;
+}
+
+/* ---- DRY, against every earlier place looked at ---- */
+
+TEST(sampler_dry_counts_repetitions)
+{
+    enum { TOKENS = 60 };
+    uint32_t rng = 5;
+    for (int round = 0; round < 200; round++) {
+        qsf_sampler_options o = defaults();
+        int32_t ids[TOKENS];
+        float want[N];
+        o.temperature = 0;
+        o.dry_multiplier = 0.5f + (float)(round % 3);
+        o.dry_base = 1 + (float)(round % 4) * 0.25f;
+        o.dry_allowed_length = 1 + (uint32_t)round % 3;
+        o.dry_last_n = round % 5 ? TOKENS : 20;
+        qsf_sampler *s = sampler_with(o);
+        for (int i = 0; i < TOKENS; i++) {
+            rng = rng * 1664525 + 1013904223;
+            ids[i] = (int32_t)(rng >> 20) % (2 + round % 5);
+            qsf_sampler_accept(s, ids[i]);
+        }
+        const int begin = TOKENS - (int)QSF_MIN(o.dry_last_n, TOKENS);
+        for (int id = 0; id < N; id++) {
+            uint32_t longest = 0;
+            logits[id] = want[id] = (float)(id % 7);
+            for (int at = begin + 1; at < TOKENS; at++) {      /* id stands here, what before it? */
+                uint32_t len = 0;
+                if (ids[at] != id) continue;
+                for (int b = at - 1; b >= begin && ids[b] == ids[TOKENS - 1 - (int)len]; b--) len++;
+                longest = QSF_MAX(longest, len);
+            }
+            if (longest >= o.dry_allowed_length)
+                want[id] -= o.dry_multiplier * powf(o.dry_base, (float)(longest - o.dry_allowed_length));
+        }
+        sampler_pick k;
+        CHECK(qsf_pick_candidates(&k, s, logits, NULL));
+        for (int id = 0; id < N; id++) CHECK_NEAR(k.x[id], want[id], 1e-3 * (1 + fabs((double)want[id])));
+        qsf_sampler_free(s);
+    }
+}
+
+/* ---- what callers add ---- */
+
+static void no_fives(void *user, float *x, size_t n)
+{
+    ++*(int *)user;
+    CHECK_EQ(n, N);
+    for (size_t i = 5; i < n; i += 10) x[i] = -INFINITY;
+}
+
+TEST(sampler_adds_biases_and_asks_the_callback)
+{
+    qsf_error e = { 0 };
+    int asked = 0;
+    qsf_sampler_options o = defaults();
+    o.temperature = 0;
+    qsf_sampler *s = sampler_with(o);
+    ramp();
+    CHECK_EQ(qsf_sampler_bias(s, 7, 50, &e), QSF_OK);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 7);
+    CHECK_EQ(qsf_sampler_bias(s, 7, -INFINITY, &e), QSF_OK);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 0);
+    CHECK_EQ(qsf_sampler_bias(s, 7, 0, &e), QSF_OK);
+    for (int32_t i = 20; i < 60; i++) CHECK_EQ(qsf_sampler_bias(s, i, (float)i, &e), QSF_OK);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 59);
+    CHECK_EQ(qsf_sampler_bias(s, 55, 100, &e), QSF_OK);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 55);
+    qsf_sampler_callback(s, no_fives, &asked);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 59);
+    CHECK_EQ(asked, 1);
+    qsf_sampler_callback(s, NULL, NULL);
+    for (int32_t i = 0; i < N; i++) CHECK_EQ(qsf_sampler_bias(s, i, -INFINITY, &e), QSF_OK);
+    CHECK_EQ(qsf_sampler_pick(s, logits), 0);                       /* nothing is left: they do not count */
+    CHECK_EQ(qsf_sampler_bias(s, N, 1, &e), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_sampler_bias(s, 1, INFINITY, &e), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_sampler_bias(s, 1, NAN, &e), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_sampler_ban(s, "x", 1, &e), QSF_E_UNSUPPORTED);    /* this model has no vocabulary */
+    qsf_sampler_free(s);
+}
+
+/* Whatever the options, a token comes that may, and the same seed gives the same ones. */
+TEST(sampler_chains_pick_what_is_there)
+{
+    uint32_t rng = 9;
+    for (int round = 0; round < 300; round++) {
+        qsf_sampler_options o = defaults();
+        o.temperature = round % 4 ? 0.3f * (float)(round % 7) : 1e-20f;
+        o.top_k = round % 3 * 20;
+        o.min_p = round % 5 ? 0 : 0.1f;
+        o.dry_multiplier = round % 2;
+        o.top_n_sigma = round % 6 ? 0 : 0.5f * (float)(round % 4);
+        o.typical_p = round % 7 ? 1 : 0.1f * (float)(round % 11);
+        o.xtc_probability = round % 8 ? 0 : 0.5f;
+        o.xtc_threshold = 0.01f * (float)(round % 60);
+        o.dynatemp_range = round % 9 ? 0 : (float)(round % 5);
+        o.mirostat = round % 10 > 7 ? (uint32_t)(round % 10) - 7 : 0;
+        o.mirostat_tau = (float)(round % 13);
+        o.mirostat_eta = 0.3f;
+        qsf_sampler *a = sampler_with(o), *b = sampler_with(o);
+        for (int i = 0; i < N; i++) {
+            rng = rng * 1664525 + 1013904223;
+            logits[i] = (float)(rng >> 8) * 0x1p-21f - 4;
+            if (round % 12 == 1) logits[i] = 1;
+            if (round % 12 == 2 && i % 3) logits[i] = -INFINITY;
+        }
+        for (int i = 0; i < 60; i++) {
+            const int32_t id = qsf_sampler_pick(a, logits);
+            CHECK(id >= 0 && id < N && logits[id] > -INFINITY);
+            CHECK_EQ(qsf_sampler_pick(b, logits), id);
+            qsf_sampler_accept(a, id);
+            qsf_sampler_accept(b, id);
+        }
+        qsf_sampler_free(a);
+        qsf_sampler_free(b);
+    }
+}
+
+TEST(sampler_refuses_what_no_option_can_be)
+{
+    static const struct { const char *name, *value; bool fits; } values[] = {
+        { "typical-p", "1.5", false }, { "typical-p", "0.5", true }, { "mirostat", "3", false },
+        { "mirostat", "2", true }, { "dry-base", "0.5", false }, { "xtc-probability", "-0.1", false },
+        { "temperature", "x", false }, { "seed", "12345678901", true }, { "no-such", "1", false },
+        { "repeat-last-n", "1048577", false },
+    };
+    qsf_error e;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(values); i++) {
+        qsf_sampler_options o = defaults();
+        CHECK_EQ(!qsf_sampler_set(&o, values[i].name, values[i].value, &e), values[i].fits);
+    }
+    qsf_sampler_options o = defaults();
+    qsf_sampler *s = NULL;
+    o.typical_p = 2;
+    CHECK_EQ(qsf_sampler_new(&model, &o, &s, &e), QSF_E_ARGUMENT);
+    CHECK(!s && strstr(e.text, "typical-p") != NULL);
+    for (size_t i = 0; qsf_sampler_option(i); i++) CHECK(*qsf_sampler_option(i)->help != 0);
+    for (size_t i = 0; qsf_turn_option(i); i++) CHECK(*qsf_turn_option(i)->help != 0);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -326,5 +533,10 @@ int main(int argc, char **argv)
     RUN(sampler_never_takes_what_was_left_out);
     RUN(sampler_draws_what_the_plain_form_draws);
     RUN(sampler_simple_form_is_deterministic_and_in_range);
+    RUN(sampler_leaves_what_llama_leaves);
+    RUN(sampler_dry_counts_repetitions);
+    RUN(sampler_adds_biases_and_asks_the_callback);
+    RUN(sampler_chains_pick_what_is_there);
+    RUN(sampler_refuses_what_no_option_can_be);
     return test_end();
 }

@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
 
 How the header is read.  "/* ---- name ---- */" begins a section.  A comment describes the declarations
 below it, up to the next comment or empty line.  In a comment an empty line ends a paragraph, and a line
-"QSF_NAME   text" (two spaces or more) is an item of a list.  The list of a context's options comes from
+"QSF_NAME   text" (two spaces or more) is an item of a list.  The lists of options come from
 tools/make_options.py.
 """
 import pathlib
@@ -142,8 +142,9 @@ def page(header):
         for declared, comment, code in entries:
             code = "\n".join(declarations(code))
             text += f"\n\n### {heading(declared)}\n\n{paragraphs(comment)}\n\n```c\n{code}\n```"
-            if "qsf_context_option" in declared:
-                text += "\n\n" + make_options.table(make_options.options())
+            for which in ("context", "sampler", "turn"):
+                if f"qsf_{which}_option" in declared:
+                    text += "\n\n" + make_options.table(make_options.options(which))
     return text + "\n"
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Writes what follows from the list of a context's options, the rows of core/engine/options.c.
+"""Writes what follows from the lists of options, the rows of core/engine/options.c.
 SPDX-License-Identifier: MIT
 
     python3 tools/make_options.py            writes the files below
     python3 tools/make_options.py --check    says which of them are not what the list gives
 
-- js/context_options.js, from which js/options.js has the checks and the defaults of load();
-- in js/index.d.ts, for each member of LoadOptions that is an option of the list: its type, and the sentence
-  of its comment that begins with "Default" or "A whole number" or "A number";
-- in docs/wasm.md, the table of what load() takes.
+- js/context_options.js, from which js/options.js has the checks and the defaults of load() and generate();
+- in js/index.d.ts, for each member of LoadOptions and GenerateOptions that is an option of a list: its type,
+  and the sentence of its comment that begins with "Default" or "A whole number" or "A number";
+- in docs/wasm.md, the table of what load() takes; in docs/sampling.md, that of samplers.
 
-tools/make_api.py puts the list into docs/api.md.
+tools/make_api.py puts the lists into docs/api.md.
 """
 import ast
 import pathlib
@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "core" / "engine" / "options.c"
 SCRIPT, TYPES = ROOT / "js" / "context_options.js", ROOT / "js" / "index.d.ts"
 PROGRAM, PAGE = ROOT / "js" / "cli.js", ROOT / "docs" / "wasm.md"
+SAMPLING = ROOT / "docs" / "sampling.md"
 
 # What load() calls them.
 NAMES = {
@@ -40,6 +41,8 @@ NAMES = {
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
 # load() has a word for the last one.
 NOT_LOADED = {"seqs", "logits", "f32", "isa", "check-every"}
+# generate() takes every option of samplers, topNSigma for top-n-sigma, and these of turns.
+TURN_NAMES = {"min-tokens": "minTokens", "ignore-end": "ignoreEnd"}
 
 
 class Option:
@@ -69,21 +72,24 @@ def constants():
 
 
 def number(text, known):
-    return known[text] if text in known else float(text) if "e" in text or "." in text else int(text)
+    sign, text = (-1, text[1:]) if text.startswith("-") else (1, text)
+    return sign * (known[text] if text in known else float(text) if "e" in text or "." in text else int(text))
 
 
-def options():
-    """The rows of the list, in order."""
+def options(which="context"):
+    """The rows of a list, in order: of "context", "sampler" or "turn"."""
     text, known = LIST.read_text(), constants()
-    text = text[text.index("option_rows[] = {") :]
+    text = text[text.index(f"{which}_rows[] = {{") :]
     text = text[: text.index("\n};")]
     found = []
     for kind, inside in re.findall(r"^    ([A-Z]+)\((.*?)\),$", text, re.M | re.S):
         a = arguments(" ".join(inside.split("\n")))
-        n = [number(x, known) if x in known or re.fullmatch(r"\d[\w.]*", x) else x for x in a]
+        n = [number(x, known) if x.lstrip("-") in known or re.fullmatch(r"-?\d[\w.]*", x) else x for x in a]
         if kind == "FLAG":
             row = Option("flag", a[0], 0, 1, n[2], None, "", a[3])
-        elif kind == "WHOLE":
+        elif kind == "SEED":
+            row = Option("whole", a[0], 0, n[2], n[3], None, "", a[4])
+        elif kind in ("WHOLE", "SIGNED", "COUNT"):
             row = Option("whole", a[0], n[2], n[3], n[4], None, a[5], a[6])
         elif kind == "MEGABYTES":
             row = Option("number", a[0], 0, n[2], n[3], None, "MB", a[4])
@@ -99,9 +105,26 @@ def options():
             sys.exit(f"{LIST}: a row {kind} is unknown to {pathlib.Path(__file__).name}")
         found.append(row)
     wrong = {o.name for o in found} ^ (NAMES.keys() | NOT_LOADED)
-    if wrong:
+    if wrong and which == "context":
         sys.exit(f"{', '.join(sorted(wrong))}: NAMES or NOT_LOADED of {__file__} are not those of {LIST}")
     return found
+
+
+def camel(name):
+    """topNSigma"""
+    first, *rest = name.split("-")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def generated():
+    """What generate() takes of the lists: pairs of a name there and an option."""
+    of_turns = [(TURN_NAMES[o.name], o) for o in options("turn") if o.name in TURN_NAMES]
+    return [(camel(o.name), o) for o in options("sampler")], of_turns
+
+
+def loads(found):
+    """The same of load()."""
+    return [(NAMES[o.name], o) for o in found if o.name in NAMES]
 
 
 def plain(value):
@@ -116,20 +139,24 @@ def default(o):
     return ("true" if o.value else "false") if o.kind == "flag" else plain(o.value)
 
 
-def script(found):
+def script_table(name, rows):
     lines = []
-    for o in found:
-        if o.name not in NAMES:
-            continue
+    for called, o in rows:
         inside = f"words: [{', '.join(repr(c) for c in o.choices)}], " if o.choices else ""
         if o.kind in ("whole", "number"):
             inside = f"least: {plain(o.least)}, most: {plain(o.most)}, "
         row = f"{{name: '{o.name}', kind: '{o.kind}', {inside}value: {default(o)}}}"
-        lines.append(f"  {NAMES[o.name]}: {row},\n")
-    return ("/* What load() may be asked of a context, by the names that it and the engine use.\n"
+        lines.append(f"  {called}: {row},\n")
+    return f"export const {name} = {{\n" + "".join(lines) + "};\n"
+
+
+def script(found):
+    of_samplers, of_turns = generated()
+    return ("/* What load() may be asked of a context, and generate() of a sampler and a turn, by the names\n"
+            " * that they and the engine use.\n"
             " * tools/make_options.py makes it from core/engine/options.c: change that file, not this one.\n"
-            " * SPDX-License-Identifier: MIT */\n"
-            "export const CONTEXT = {\n" + "".join(lines) + "};\n")
+            " * SPDX-License-Identifier: MIT */\n" + script_table("CONTEXT", loads(found)) +
+            script_table("SAMPLER", of_samplers) + script_table("TURN", of_turns))
 
 
 def sentence(o):
@@ -141,7 +168,7 @@ def sentence(o):
 
 
 # The sentence, of which a line of the comment may end inside.
-SAID = r"(?:A(?: whole)? number from \S+ to \S+; default|Default) (?:'\w+'|[\w.]*\w)\."
+SAID = r"(?:A(?: whole)? number from \S+ to \S+; default|Default) (?:'\w+'|-?[\w.]*\w)\."
 SAID = re.compile(SAID.replace(" ", r"\s+(?:\*\s+)?"))
 
 
@@ -150,25 +177,28 @@ def same_or(old, new):
     return old if re.sub(r"\s+(?:\*\s+)?", " ", old) == new else new
 
 
-def types(found, text):
-    """index.d.ts with the members' types and sentences."""
-    begin = text.index("export interface LoadOptions {")
+def types_of(interface, rows, text):
+    """index.d.ts with one interface's types and sentences."""
+    begin = text.index(f"export interface {interface} {{")
     end = text.index("\n}", begin)
     inside = text[begin:end]
-    for o in found:
-        if o.name not in NAMES:
-            continue
+    for called, o in rows:
         type_ = {"whole": "number", "number": "number", "flag": "boolean"}.get(o.kind)
         type_ = type_ or " | ".join(f"'{c}'" for c in o.choices)
-        member = re.search(rf"  /\*\*((?:(?!\*/).)*)\*/\n  {NAMES[o.name]}\?: [^;]*;", inside, re.S)
+        member = re.search(rf"  /\*\*((?:(?!\*/).)*)\*/\n  {called}\?: [^;]*;", inside, re.S)
         if not member:
-            sys.exit(f"{TYPES}: LoadOptions has no member {NAMES[o.name]} with a comment")
+            sys.exit(f"{TYPES}: {interface} has no member {called} with a comment")
         comment, n = SAID.subn(lambda m: same_or(m[0], sentence(o)), member[1])
         if n != 1:
-            sys.exit(f"{TYPES}: the comment of {NAMES[o.name]} needs the sentence: {sentence(o)}")
-        made = f"  /**{comment}*/\n  {NAMES[o.name]}?: {type_};"
+            sys.exit(f"{TYPES}: the comment of {called} needs the sentence: {sentence(o)}")
+        made = f"  /**{comment}*/\n  {called}?: {type_};"
         inside = inside[: member.start()] + made + inside[member.end() :]
     return text[:begin] + inside + text[end:]
+
+
+def types(found, text):
+    of_samplers, of_turns = generated()
+    return types_of("GenerateOptions", of_samplers + of_turns, types_of("LoadOptions", loads(found), text))
 
 
 def table(found):
@@ -205,11 +235,18 @@ def loaded(found, text):
     return text[:begin] + "\n".join(rows) + text[text.index("\n\n", begin) :]
 
 
+def sampled(text):
+    """docs/sampling.md with its table."""
+    begin = text.index("| option | values |")
+    return text[:begin] + table(options("sampler")) + text[text.index("\n\n", begin) :]
+
+
 def main():
     found = options()
     made = {SCRIPT: script(found)}
     made[TYPES] = types(found, TYPES.read_text())
     made[PAGE] = loaded(found, PAGE.read_text())
+    made[SAMPLING] = sampled(SAMPLING.read_text())
     for path, text in made.items():
         if path.exists() and path.read_text() == text:
             continue

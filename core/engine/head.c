@@ -44,7 +44,7 @@ static void head_norm(const qsf_pass *p, bool codes)
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first)
 {
     uint64_t begin = qsf_now(p->platform);
-    const bool few = h->mode != QSF_HEAD_EXACT && p->batch->n_asked <= QSF_HEAD_ROWS;
+    const bool few = qsf_head_leaves_out(h, p->batch->n_asked);
     const bool screen = h->mode == QSF_HEAD_SCREEN;
     if (first) head_norm(p, few || qsf_matrix_takes_codes(p, &part->m));
     if (few && !h->ready) {
@@ -58,6 +58,55 @@ void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part,
     else qsf_clusters_run(&h->clusters, p, part);
     p->stats->ns_head += qsf_now(p->platform) - begin;
     if (!few && qsf_head_places(h)) qsf_clusters_unsort(&h->clusters, p);
+}
+
+/* ---- given rows ---- */
+
+typedef struct head_rows_job {
+    const qsf_head      *h;
+    const qsf_pass      *p;
+    const qsf_head_part *part;
+    const uint32_t      *mask;
+    uint32_t             row, n_pieces;
+} head_rows_job;
+
+/* The token whose row stands at place r of the head. */
+static uint32_t head_token(const qsf_head *h, uint32_t r)
+{
+    return h->mode == QSF_HEAD_CLUSTERS ? h->clusters.k->order[r] : r;
+}
+
+static void head_rows_piece(void *arg, uint32_t thread, uint32_t piece)
+{
+    const head_rows_job *job = arg;
+    const qsf_matrix *m = &job->part->m;
+    const qsf_range mine = qsf_range_of(qsf_matrix_tiles(m), piece, job->n_pieces);
+    float *logits = qsf_head_row(job->p, job->row);
+    for (size_t t = mine.begin; t < mine.end; t++) {
+        const uint32_t begin = (uint32_t)t * QSF_TILE_ROWS, end = QSF_MIN(begin + QSF_TILE_ROWS, m->t.rows);
+        bool wanted = false;
+        for (uint32_t r = begin; r < end; r++) {
+            const uint32_t id = head_token(job->h, r);
+            wanted |= (job->mask[id / 32] >> id % 32 & 1) && logits[id] == -INFINITY;
+        }
+        if (!wanted) continue;
+        if (job->h->mode == QSF_HEAD_CLUSTERS)
+            qsf_clusters_tile(&job->h->clusters, job->p, job->part, job->row, (uint32_t)t, thread);
+        else
+            qsf_head_logits(job->p, job->part, job->row, 1, (qsf_range){ t, t + 1 }, thread);
+    }
+}
+
+void qsf_head_rows(const qsf_head *h, const qsf_pass *p, const qsf_head_part *part, uint32_t j,
+                   const uint32_t *mask)
+{
+    head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)) };
+    qsf_pool_run(p->pool, job.n_pieces, 1, head_rows_piece, &job);
+}
+
+bool qsf_head_leaves_out(const qsf_head *h, uint32_t n_asked)
+{
+    return h->mode != QSF_HEAD_EXACT && n_asked <= QSF_HEAD_ROWS;
 }
 
 const uint32_t *qsf_head_places(const qsf_head *h)

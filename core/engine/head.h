@@ -24,6 +24,12 @@ void       qsf_head_done(qsf_head *h);          /* takes half-built */
 /* The logits of part, for the rows that asked.  first: norms these before, by the vectors of
  * p->w. */
 void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part, bool first);
+/* Whether a batch in which so many rows asked has logits of a part of the vocabulary only. */
+bool       qsf_head_leaves_out(const qsf_head *h, uint32_t n_asked);
+/* Those of mask's tokens that row j of the last batch has no logits of: they are computed now.  The
+ * head is in memory and the rows that asked are still normed. */
+void       qsf_head_rows(const qsf_head *h, const qsf_pass *p, const qsf_head_part *part, uint32_t j,
+                         const uint32_t *mask);
 /* [n_vocab] where each token's row of the head is now, NULL: in the file's order.  A tied embedding
  * is looked up there. */
 const uint32_t *qsf_head_places(const qsf_head *h);

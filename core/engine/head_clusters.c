@@ -262,6 +262,16 @@ void qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_pa
     }
 }
 
+void qsf_clusters_tile(const qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head, uint32_t j,
+                       uint32_t t, uint32_t thread)
+{
+    const float cap = p->hp->final_softcap;
+    const uint32_t begin = t * QSF_TILE_ROWS, end = tile_end(h, t);
+    qsf_head_product(p, &head->m, j, 1, h->scratch, 0, (qsf_range){ t, t + 1 }, thread);
+    if (cap > 0) p->k->softcap_inplace(h->scratch + begin, cap, end - begin);
+    for (uint32_t r = begin; r < end; r++) qsf_head_row(p, j)[h->k->order[r]] = h->scratch[r];
+}
+
 void qsf_clusters_unsort(qsf_head_clusters *h, const qsf_pass *p)
 {
     const uint32_t rows = h->n_vocab, *order = h->k->order;

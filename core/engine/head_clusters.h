@@ -27,6 +27,9 @@ void       qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_
 const uint32_t *qsf_clusters_places(const qsf_head_clusters *h);
 /* Logits of the rows that asked, which are normed and have codes; in the vocabulary's order. */
 void       qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head);
+/* The logits of tile t's rows, for row j; several threads may ask for different tiles. */
+void       qsf_clusters_tile(const qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,
+                             uint32_t j, uint32_t t, uint32_t thread);
 /* All logits of a batch that was computed whole, from the clusters' order to the vocabulary's. */
 void       qsf_clusters_unsort(qsf_head_clusters *h, const qsf_pass *p);
 

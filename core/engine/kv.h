@@ -83,7 +83,6 @@ void     qsf_kv_layout_init(qsf_kv_layout *l, qsf_kv_type type, uint32_t n_layer
 /* Blocks for n_ctx positions of n_seqs sequences: a partly filled block more for every sequence
  * beyond the first. */
 uint32_t qsf_kv_blocks_for(uint32_t n_ctx, uint32_t n_seqs);
-static inline bool qsf_kv_known(qsf_kv_type type) { return (unsigned)type <= QSF_KV_Q4V2; }
 /* Whether several codes share a byte: then they are unpacked for the kernels, and what is stored
  * was mixed (attention.c). */
 static inline bool qsf_kv_packed(unsigned bits) { return bits == 4 || bits == 2; }

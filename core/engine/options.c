@@ -1,5 +1,5 @@
-/* The list of a context's options.  A new option is a member of qsf_context_options and a row here;
- * tools/make_options.py reads the rows too, for JavaScript and the documents.
+/* The lists of options of contexts, samplers and turns.  A new option is a member of its struct and
+ * a row here; tools/make_options.py reads the rows too, for JavaScript and the documents.
  * SPDX-License-Identifier: MIT */
 #include "engine/options.h"
 
@@ -7,7 +7,7 @@
 #include "base/sized.h"
 
 typedef enum option_member { OPTION_BOOL, OPTION_U32, OPTION_MB, OPTION_FLOAT, OPTION_ENUM,
-                             OPTION_WORD } option_member;
+                             OPTION_WORD, OPTION_U64, OPTION_I32, OPTION_I64 } option_member;
 
 typedef struct option_row {
     qsf_option    option;
@@ -24,7 +24,7 @@ typedef struct option_row {
 #endif
 #define ROW(name, kind, member, type, least, most, value, choices, unit, help) \
     { { name, kind, least, most, value, choices, OPTION_TEXTS(unit, help) }, \
-      offsetof(qsf_context_options, member), type }
+      offsetof(OPTION_STRUCT, member), type }
 #define FLAG(name, member, value, help) \
     ROW(name, QSF_OPTION_FLAG, member, OPTION_BOOL, 0, 1, value, NULL, "", help)
 #define WHOLE(name, member, least, most, value, unit, help) \
@@ -37,11 +37,19 @@ typedef struct option_row {
     ROW(name, QSF_OPTION_CHOICE, member, OPTION_ENUM, 0, most, value, choices, "", help)
 #define TEXT(name, member, help) \
     ROW(name, QSF_OPTION_TEXT, member, OPTION_WORD, 0, 0, 0, NULL, "", help)
+#define SEED(name, member, most, value, help) \
+    ROW(name, QSF_OPTION_WHOLE, member, OPTION_U64, 0, most, value, NULL, "", help)
+#define SIGNED(name, member, least, most, value, unit, help) \
+    ROW(name, QSF_OPTION_WHOLE, member, OPTION_I32, least, most, value, NULL, unit, help)
+#define COUNT(name, member, least, most, value, unit, help) \
+    ROW(name, QSF_OPTION_WHOLE, member, OPTION_I64, least, most, value, NULL, unit, help)
 
-enum { POSITIONS_MOST = 1 << 24, SINKS_MOST = 1 << 16, BATCH_MOST = 1 << 16, SEQS_MOST = 4096 };
+enum { POSITIONS_MOST = 1 << 24, SINKS_MOST = 1 << 16, BATCH_MOST = 1 << 16, SEQS_MOST = 4096,
+       LAST_MOST = 1 << 20, TOP_K_MOST = 1000000000, PENALTY_MOST = 100 };
 
 /* clang-format off */
-static const option_row option_rows[] = {
+#define OPTION_STRUCT qsf_context_options
+static const option_row context_rows[] = {
     MEGABYTES("ram-budget", ram_budget, 1e7, 0,
         "memory to stay within; layers stream from the file where they do not fit; 0 for no limit"),
     WHOLE("ctx-size", n_ctx, 0, POSITIONS_MOST, 0, "positions",
@@ -79,6 +87,67 @@ static const option_row option_rows[] = {
         "(0.9 "
         "to 0.99) over two layers; 0 is off"),
 };
+#undef OPTION_STRUCT
+
+#define OPTION_STRUCT qsf_sampler_options
+static const option_row sampler_rows[] = {
+    SEED("seed", seed, 9007199254740992, 0, "seed of the sampling, 0 for a new one each time"),
+    NUMBER("temperature", temperature, 0, 1000, 0.7, "",
+        "sampling temperature, 0 takes the likeliest token"),
+    WHOLE("top-k", top_k, 0, TOP_K_MOST, 40, "tokens", "sample among the N likeliest, 0 for all"),
+    NUMBER("top-p", top_p, 0, 1, 0.9, "",
+        "sample among the likeliest with this probability together"),
+    NUMBER("min-p", min_p, 0, 1, 0, "",
+        "leave out tokens less likely than this share of the likeliest"),
+    NUMBER("repeat-penalty", repeat_penalty, 0.01, PENALTY_MOST, 1, "", "make recent tokens less likely"),
+    NUMBER("frequency-penalty", frequency_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
+        "penalty for each recent occurrence"),
+    NUMBER("presence-penalty", presence_penalty, -PENALTY_MOST, PENALTY_MOST, 0, "",
+        "penalty for having occurred"),
+    WHOLE("repeat-last-n", repeat_last_n, 0, LAST_MOST, 64, "tokens",
+        "how many recent tokens the penalties see"),
+    NUMBER("dry-multiplier", dry_multiplier, 0, PENALTY_MOST, 0, "",
+        "penalty for a token that makes a repetition longer; 0 is off, 0.8 is usual"),
+    NUMBER("dry-base", dry_base, 1, 10, 1.75, "",
+        "the DRY penalty grows by this factor with each token of the repetition"),
+    WHOLE("dry-allowed-length", dry_allowed_length, 1, LAST_MOST, 2, "tokens",
+        "repetitions of up to N tokens may go on without a DRY penalty"),
+    WHOLE("dry-last-n", dry_last_n, 0, LAST_MOST, 1024, "tokens",
+        "how many recent tokens DRY looks for repetitions in"),
+    NUMBER("top-n-sigma", top_n_sigma, 0, 100, 0, "",
+        "leave out tokens whose logit is more than N standard deviations below the largest; 0 is off"),
+    NUMBER("typical-p", typical_p, 0, 1, 1, "",
+        "sample among the tokens of the most typical information with this probability together; 1 is off"),
+    NUMBER("xtc-probability", xtc_probability, 0, 1, 0, "",
+        "how often the likeliest choices are left out, so that a less likely one comes (XTC); 0 is off"),
+    NUMBER("xtc-threshold", xtc_threshold, 0, 1, 0.1, "",
+        "the probability that makes a token one of XTC's likeliest; above 0.5 XTC is off"),
+    NUMBER("dynatemp-range", dynatemp_range, 0, 1000, 0, "",
+        "vary the temperature by up to F, down where the model is sure and up where it is not; 0 is off"),
+    NUMBER("dynatemp-exponent", dynatemp_exponent, 0, 100, 1, "",
+        "how the dynamic temperature follows the entropy"),
+    WHOLE("mirostat", mirostat, 0, 2, 0, "",
+        "Mirostat version 1 or 2, in the place of top-k, top-p, min-p and the like; 0 is off"),
+    NUMBER("mirostat-tau", mirostat_tau, 0, 100, 5, "bits", "the surprise that Mirostat aims at"),
+    NUMBER("mirostat-eta", mirostat_eta, 0, 1, 0.1, "", "how fast Mirostat learns"),
+};
+#undef OPTION_STRUCT
+/* From this row on values are checked; those before may be anything that a float can be. */
+enum { SAMPLER_CHECKED = 8 };
+
+#define OPTION_STRUCT qsf_turn_options
+static const option_row turn_rows[] = {
+    COUNT("max-tokens", max_tokens, -1, 9007199254740992, -1, "tokens",
+        "most tokens to generate, -1 for no limit"),
+    COUNT("min-tokens", min_tokens, 0, 9007199254740992, 0, "tokens",
+        "tokens that end the answer are forbidden before this many tokens"),
+    FLAG("ignore-end", ignore_end, 0, "go on after tokens that end an answer or a text"),
+    FLAG("special", special, 0, "control tokens have their texts too"),
+    WHOLE("draft", draft, 0, QSF_DRAFT_MOST, 0, "tokens", "most guesses a pass"),
+    SIGNED("logprobs", logprobs, -1, QSF_LOGPROBS_MOST, -1, "tokens",
+        "log probabilities of each token and of the N likeliest; -1 is off"),
+};
+#undef OPTION_STRUCT
 /* clang-format on */
 #undef OPTION_TEXTS
 #undef ROW
@@ -88,56 +157,89 @@ static const option_row option_rows[] = {
 #undef NUMBER
 #undef CHOICE
 #undef TEXT
+#undef SEED
+#undef SIGNED
+#undef COUNT
+
+typedef struct option_table { const option_row *rows; size_t n; } option_table;
+static const option_table context_list = { context_rows, QSF_ARRAY_LEN(context_rows) };
+static const option_table sampler_list = { sampler_rows, QSF_ARRAY_LEN(sampler_rows) };
+static const option_table turn_list = { turn_rows, QSF_ARRAY_LEN(turn_rows) };
 
 /* ---- a member's value as a number, in the option's unit ---- */
 
 static size_t option_bytes(option_member member)
 {
     static const uint8_t bytes[] = { sizeof(bool), sizeof(uint32_t), sizeof(uint64_t), sizeof(float),
-                                     sizeof(int),
-                                     sizeof(char *) };
+                                     sizeof(int), sizeof(char *), sizeof(uint64_t), sizeof(int32_t),
+                                     sizeof(int64_t) };
     return bytes[member];
 }
 
-static double option_get(const option_row *r, const qsf_context_options *o)
+static double option_get(const option_row *r, const void *o)
 {
     const void *at = (const uint8_t *)o + r->at;
     switch (r->member) {
     case OPTION_BOOL:  return *(const bool *)at;
     case OPTION_U32:   return *(const uint32_t *)at;
-    case OPTION_MB:   return (double)*(const uint64_t *)at / 1e6;
+    case OPTION_MB:    return (double)*(const uint64_t *)at / 1e6;
     case OPTION_FLOAT: return (double)*(const float *)at;
     case OPTION_ENUM:  return *(const int *)at;
+    case OPTION_U64:   return (double)*(const uint64_t *)at;
+    case OPTION_I32:   return *(const int32_t *)at;
+    case OPTION_I64:   return (double)*(const int64_t *)at;
     case OPTION_WORD:  break;
     }
     return 0;
 }
 
-static void option_put(const option_row *r, qsf_context_options *o, double value)
+static void option_put(const option_row *r, void *o, double value)
 {
     void *at = (uint8_t *)o + r->at;
     switch (r->member) {
     case OPTION_BOOL:  *(bool *)at = value != 0; break;
     case OPTION_U32:   *(uint32_t *)at = (uint32_t)value; break;
-    case OPTION_MB:   *(uint64_t *)at = (uint64_t)ceil(value * 1e6); break; /* a little is not 0 */
+    case OPTION_MB:    *(uint64_t *)at = (uint64_t)ceil(value * 1e6); break; /* a little is not 0 */
     case OPTION_FLOAT: *(float *)at = (float)value; break;
     case OPTION_ENUM:  *(int *)at = (int)value; break;
     case OPTION_WORD:  *(const char **)at = NULL; break;
+    case OPTION_U64:   *(uint64_t *)at = (uint64_t)value; break;
+    case OPTION_I32:   *(int32_t *)at = (int32_t)value; break;
+    case OPTION_I64:   *(int64_t *)at = (int64_t)value; break;
     }
+}
+
+static void options_default(const option_table *l, void *o)
+{
+    for (size_t i = 0; i < l->n; i++) option_put(&l->rows[i], o, l->rows[i].option.value);
 }
 
 void qsf_context_defaults_of(qsf_context_options *o, size_t size)
 {
     qsf_context_options d = { .size = sizeof d };
-    for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++)
-        option_put(&option_rows[i], &d, option_rows[i].option.value);
+    options_default(&context_list, &d);
+    qsf_sized_defaults(o, size, &d, sizeof d);
+}
+void qsf_sampler_defaults_of(qsf_sampler_options *o, size_t size)
+{
+    qsf_sampler_options d = { .size = sizeof d };
+    options_default(&sampler_list, &d);
+    qsf_sized_defaults(o, size, &d, sizeof d);
+}
+void qsf_turn_defaults_of(qsf_turn_options *o, size_t size)
+{
+    qsf_turn_options d = { .size = sizeof d };
+    options_default(&turn_list, &d);
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
-const qsf_option *qsf_context_option(size_t i)
+static const qsf_option *option_at(const option_table *l, size_t i)
 {
-    return i < QSF_ARRAY_LEN(option_rows) ? &option_rows[i].option : NULL;
+    return i < l->n ? &l->rows[i].option : NULL;
 }
+const qsf_option *qsf_context_option(size_t i) { return option_at(&context_list, i); }
+const qsf_option *qsf_sampler_option(size_t i) { return option_at(&sampler_list, i); }
+const qsf_option *qsf_turn_option(size_t i) { return option_at(&turn_list, i); }
 
 /* ---- checks ---- */
 
@@ -150,24 +252,40 @@ static qsf_status option_refuse(const qsf_option *o, const char *value, qsf_erro
                     value, o->kind == QSF_OPTION_WHOLE ? "whole " : "", o->least, o->most);
 }
 
-qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
+/* Of the members from this row on. */
+static qsf_status options_check(const option_table *l, size_t from, const void *o, qsf_error *err)
 {
-    for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++) {
-        const qsf_option *option = &option_rows[i].option;
-        const double value = option_get(&option_rows[i], o);
+    for (size_t i = from; i < l->n; i++) {
+        const qsf_option *option = &l->rows[i].option;
+        const double value = option_get(&l->rows[i], o);
         char text[32];
         /* More memory than anybody has is no limit. */
-        if (option_rows[i].member == OPTION_MB || option_rows[i].member == OPTION_WORD) continue;
+        if (l->rows[i].member == OPTION_MB || l->rows[i].member == OPTION_WORD) continue;
         if (value >= option->least && value <= option->most) continue;
         if (option->kind == QSF_OPTION_NUMBER) qsf_format(text, sizeof text, "%g", value);
         else qsf_format(text, sizeof text, "%.0f", value);
         return option_refuse(option, text, err);
     }
+    return QSF_OK;
+}
+
+qsf_status qsf_context_check(const qsf_context_options *o, qsf_error *err)
+{
+    const qsf_status st = options_check(&context_list, 0, o, err);
+    if (st) return st;
     if (o->kv_heavy && !o->kv_window)
         return qsf_fail(err, QSF_E_ARGUMENT, "kv-heavy keeps positions beside a window: it needs kv-window");
     if (o->early_exit > 0 && o->kv_window)
         return qsf_fail(err, QSF_E_ARGUMENT, "early-exit and kv-window exclude each other");
     return QSF_OK;
+}
+qsf_status qsf_sampler_check(const qsf_sampler_options *o, qsf_error *err)
+{
+    return options_check(&sampler_list, SAMPLER_CHECKED, o, err);
+}
+qsf_status qsf_turn_check(const qsf_turn_options *o, qsf_error *err)
+{
+    return options_check(&turn_list, 1, o, err);
 }
 
 /* ---- by name ---- */
@@ -228,12 +346,13 @@ static bool option_value(const qsf_option *o, const char *text, double *out)
     return o->kind != QSF_OPTION_WHOLE || *out == floor(*out);
 }
 
-qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err)
+static qsf_status options_set(const option_table *l, void *o, size_t size, const char *name,
+                              const char *value, qsf_error *err)
 {
-    for (size_t i = 0; i < QSF_ARRAY_LEN(option_rows); i++) {
-        const option_row *r = &option_rows[i];
+    for (size_t i = 0; i < l->n; i++) {
+        const option_row *r = &l->rows[i];
         double number;
-        if (strcmp(r->option.name, name) || o->size < r->at + option_bytes(r->member)) continue;
+        if (strcmp(r->option.name, name) || size < r->at + option_bytes(r->member)) continue;
         if (r->member == OPTION_WORD) {
             *(const char **)(void *)((uint8_t *)o + r->at) = value;
             return QSF_OK;
@@ -243,4 +362,17 @@ qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char 
         return QSF_OK;
     }
     return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
+}
+
+qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err)
+{
+    return options_set(&context_list, o, o->size, name, value, err);
+}
+qsf_status qsf_sampler_set(qsf_sampler_options *o, const char *name, const char *value, qsf_error *err)
+{
+    return options_set(&sampler_list, o, o->size, name, value, err);
+}
+qsf_status qsf_turn_set(qsf_turn_options *o, const char *name, const char *value, qsf_error *err)
+{
+    return options_set(&turn_list, o, o->size, name, value, err);
 }

@@ -1,37 +1,25 @@
-/* From logits to a token: penalties, temperature, top-k, top-p, min-p, one draw.
- * SPDX-License-Identifier: MIT */
-#include "engine/sampler.h"
+/* From logits to a token: the chain of what changes logits, leaves tokens out and draws one.
+ * SPDX-License-Identifier: MIT
+ *
+ * chain_rows below is the chain, in its order; docs/sampling.md says what each row does. */
+#include "engine/sampler_own.h"
 
 #include "base/pieces.h"
 #include "base/sized.h"
+#include "engine/options.h"
 
-typedef struct candidate { float p; int32_t id; } candidate;
+/* ---- life ---- */
 
-struct qsf_sampler {
-    const qsf_platform *platform;
-    qsf_sampler_options o;
-    uint32_t   n_vocab;
-    float     *logits;        /* [n_vocab] after penalties, where there are some */
-    candidate *heap;          /* [n_vocab] */
-    int32_t   *last;          /* [repeat_last_n] ring of accepted tokens */
-    uint32_t   n_last, at;
-    uint64_t   rng;
-};
-
-void qsf_sampler_defaults_of(qsf_sampler_options *o, size_t size)
-{
-    static const qsf_sampler_options d = { .size = sizeof d, .temperature = 0.7f, .top_k = 40, .top_p = 0.9f,
-                                           .repeat_penalty = 1, .repeat_last_n = 64 };
-    qsf_sized_defaults(o, size, &d, sizeof d);
-}
-
-enum { SAMPLER_PIECES = 3 };
+enum { SAMPLER_PIECES = 4 };
 
 static void sampler_pieces(qsf_sampler *s, qsf_piece list[SAMPLER_PIECES])
 {
+    const uint32_t dry = qsf_sampler_dries(&s->o) ? s->o.dry_last_n : 0;
+    s->cap_last = QSF_MAX(s->o.repeat_last_n, dry);
     list[0] = QSF_PIECE(s->logits, s->n_vocab, "sampler");
     list[1] = QSF_PIECE(s->heap, s->n_vocab, "sampler");
-    list[2] = QSF_PIECE(s->last, s->o.repeat_last_n, "sampler");
+    list[2] = QSF_PIECE(s->last, s->cap_last, "sampler");
+    list[3] = QSF_PIECE(s->repeats, dry, "sampler");
 }
 
 uint64_t qsf_sampler_bytes(uint32_t n_vocab)
@@ -43,32 +31,38 @@ uint64_t qsf_sampler_bytes(uint32_t n_vocab)
     return sizeof s + qsf_pieces_bytes(list, SAMPLER_PIECES);
 }
 
-qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sampler_options *opts,
-                           qsf_sampler **out, qsf_error *err)
+static qsf_status sampler_breakers(qsf_sampler *s, qsf_error *err)
+{
+    static const char usual[] = "\n:\"*";
+    qsf_status st = QSF_OK;
+    if (!qsf_sampler_dries(&s->o) || !s->tokenizer) return QSF_OK;
+    for (size_t i = 0; !st && usual[i]; i++) st = qsf_sampler_breaker(s, usual + i, 1, err);
+    return st;
+}
+
+qsf_status qsf_sampler_for(const qsf_platform *p, const qsf_tokenizer *t, uint32_t n_vocab,
+                           const qsf_sampler_options *opts, qsf_sampler **out, qsf_error *err)
 {
     *out = NULL;
     qsf_sampler *s = qsf_alloc(p, sizeof *s, "sampler", err);
     if (!s) return QSF_E_MEMORY;
     s->platform = p;
+    s->tokenizer = t;
     qsf_sampler_defaults(&s->o);
-    const qsf_status st = QSF_TAKE(&s->o, opts, qsf_sampler_options, err);
-    if (st) {
-        qsf_sampler_free(s);
+    qsf_status st = QSF_TAKE(&s->o, opts, qsf_sampler_options, err);
+    s->n_vocab = st ? 0 : n_vocab;
+    if (st || (st = qsf_sampler_check(&s->o, err))) {
+        qsf_dealloc(p, s, sizeof *s);
         return st;
-    }
-    s->n_vocab = n_vocab;
-    if (s->o.repeat_last_n > 1u << 20) {
-        qsf_sampler_free(s);
-        return qsf_fail(err, QSF_E_ARGUMENT, "repeat-last-n %u; at most 1048576 are possible",
-                        (unsigned)opts->repeat_last_n);
     }
     qsf_piece list[SAMPLER_PIECES];
     sampler_pieces(s, list);
-    if (qsf_pieces_alloc(p, list, SAMPLER_PIECES, err)) {
+    if ((st = qsf_pieces_alloc(p, list, SAMPLER_PIECES, err)) || (st = sampler_breakers(s, err))) {
         qsf_sampler_free(s);
-        return QSF_E_MEMORY;
+        return st;
     }
     s->rng = s->o.seed ? s->o.seed : qsf_now(p) ^ 0x9e3779b97f4a7c15u;
+    qsf_sampler_reset(s);
     *out = s;
     return QSF_OK;
 }
@@ -76,7 +70,7 @@ qsf_status qsf_sampler_for(const qsf_platform *p, uint32_t n_vocab, const qsf_sa
 qsf_status qsf_sampler_new(const qsf_model *m, const qsf_sampler_options *opts, qsf_sampler **out,
                            qsf_error *err)
 {
-    return qsf_sampler_for(m->platform, m->source->hp.n_vocab, opts, out, err);
+    return qsf_sampler_for(m->platform, m->tokenizer, m->source->hp.n_vocab, opts, out, err);
 }
 
 void qsf_sampler_free(qsf_sampler *s)
@@ -85,186 +79,144 @@ void qsf_sampler_free(qsf_sampler *s)
     qsf_piece list[SAMPLER_PIECES];
     sampler_pieces(s, list);
     qsf_pieces_free(s->platform, list, SAMPLER_PIECES);
+    qsf_dealloc(s->platform, s->biases, s->cap_biases * sizeof *s->biases);
+    qsf_sampler_texts_free(s);
     qsf_dealloc(s->platform, s, sizeof *s);
 }
 
-void qsf_sampler_reset(qsf_sampler *s) { s->n_last = s->at = 0; }
+/* ---- what it is told ---- */
+
+qsf_status qsf_sampler_bias(qsf_sampler *s, int32_t token, float bias, qsf_error *err)
+{
+    uint32_t i = 0;
+    if (token < 0 || (uint32_t)token >= s->n_vocab)
+        return qsf_fail(err, QSF_E_ARGUMENT, "a bias for token %d; the vocabulary has %u", (int)token,
+                        (unsigned)s->n_vocab);
+    if (!(bias < INFINITY))
+        return qsf_fail(err, QSF_E_ARGUMENT, "the bias of token %d is %g; possible is a number, or minus "
+                        "infinity", (int)token, (double)bias);
+    while (i < s->n_biases && s->biases[i].token != token) i++;
+    if (i == s->cap_biases) {
+        const uint32_t cap = 2 * s->cap_biases + 8;
+        qsf_logit_bias *more = qsf_alloc_array(s->platform, cap, sizeof *more, "biases", err);
+        if (!more) return QSF_E_MEMORY;
+        if (s->n_biases) memcpy(more, s->biases, s->n_biases * sizeof *more);
+        qsf_dealloc(s->platform, s->biases, s->cap_biases * sizeof *more);
+        s->biases = more;
+        s->cap_biases = cap;
+    }
+    s->biases[i] = (qsf_logit_bias){ token, bias };
+    s->n_biases += i == s->n_biases;
+    return QSF_OK;
+}
+
+void qsf_sampler_callback(qsf_sampler *s, qsf_logits_fn fn, void *user)
+{
+    s->callback = fn;
+    s->callback_user = user;
+}
+
+void qsf_sampler_reset(qsf_sampler *s)
+{
+    s->n_last = s->at = s->n_tail = s->n_answer = 0;
+    s->mirostat_mu = 2 * s->o.mirostat_tau;
+}
+void qsf_sampler_begin(qsf_sampler *s) { s->n_answer = 0; }
 
 void qsf_sampler_accept(qsf_sampler *s, int32_t token)
 {
-    if (s->o.repeat_last_n == 0 || token < 0 || (uint32_t)token >= s->n_vocab) return;
-    s->last[s->at] = token;
-    s->at = (s->at + 1) % s->o.repeat_last_n;
-    if (s->n_last < s->o.repeat_last_n) s->n_last++;
+    if (token < 0 || (uint32_t)token >= s->n_vocab) return;
+    const bool breaks = qsf_sampler_text(s, token);
+    if (s->cap_last == 0) return;
+    s->last[s->at] = breaks ? ~token : token;
+    s->at = (s->at + 1) % s->cap_last;
+    if (s->n_last < s->cap_last) s->n_last++;
 }
 
-/* splitmix64 (Steele, Lea and Flood 2014) to [0, 1). */
-static float sampler_draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (float)((z ^ z >> 31) >> 40) * 0x1p-24f;
-}
+/* ---- the chain ---- */
 
-/* The logits after penalties. */
-static const float *sampler_penalize(qsf_sampler *s, const float *logits)
+float *qsf_pick_logits(sampler_pick *k)
 {
-    if (s->o.repeat_penalty == 1 && s->o.frequency_penalty == 0 && s->o.presence_penalty == 0) return logits;
-    memcpy(s->logits, logits, s->n_vocab * sizeof(float));
-    for (uint32_t i = 0; i < s->n_last; i++) {
-        const int32_t id = s->last[i];
-        uint32_t count = 0, seen = 0;
-        for (uint32_t j = 0; j < s->n_last; j++) {
-            if (s->last[j] != id) continue;
-            count++;
-            seen += j < i;
-        }
-        if (seen) continue;                         /* each token once, with its count */
-        float *x = &s->logits[id];
-        *x = *x > 0 ? *x / s->o.repeat_penalty : *x * s->o.repeat_penalty;
-        *x -= (float)count * s->o.frequency_penalty + s->o.presence_penalty;
-    }
+    qsf_sampler *s = k->s;
+    if (k->x != s->logits) memcpy(s->logits, k->x, s->n_vocab * sizeof *s->logits);
+    k->x = s->logits;
     return s->logits;
 }
 
-/* ---- passing over the vocabulary ----
- * Few of its logits matter.  They are looked for a block at a time, with a loop that
- * compilers make vectors of. */
-enum { SAMPLER_BLOCK = 16 };
-static bool block_over(const float *x, float least)
+bool qsf_sampler_greedy(const qsf_sampler *s) { return !(s->o.temperature > 0); }
+
+/* Where a row has something to do. */
+static bool has_biases(const sampler_pick *k) { return k->s->n_biases > 0; }
+static bool has_callback(const sampler_pick *k) { return k->s->callback != NULL; }
+static bool has_penalties(const sampler_pick *k) { return qsf_sampler_penalizes(&k->s->o); }
+static bool has_dry(const sampler_pick *k) { return qsf_sampler_dries(&k->s->o); }
+static bool has_bans(const sampler_pick *k) { return k->s->banned.len > 0; }
+static bool has_limits(const sampler_pick *k) { return k->limits != NULL; }
+
+/* The rows that change logits; a sampler whose temperature is 0 takes the largest behind them. */
+static const struct chain_logits_row {
+    bool (*on)(const sampler_pick *k);
+    void (*run)(sampler_pick *k);
+} chain_logits_rows[] = {
+    { has_biases,    qsf_pick_bias },
+    { has_callback,  qsf_pick_callback },
+    { has_penalties, qsf_pick_penalize },
+    { has_dry,       qsf_pick_dry },
+    { has_bans,      qsf_pick_ban },
+    { has_limits,    qsf_pick_limit },          /* min-tokens and grammars */
+};
+
+static bool not_mirostat(const qsf_sampler_options *o) { return o->mirostat == 0; }
+static bool has_sigma(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_n_sigma > 0; }
+static bool has_top_k(const qsf_sampler_options *o) { return not_mirostat(o) && o->top_k > 0; }
+static bool has_typical(const qsf_sampler_options *o) { return not_mirostat(o) && o->typical_p < 1; }
+static bool has_xtc(const qsf_sampler_options *o)
 {
-    int over = 0;
-    for (int i = 0; i < SAMPLER_BLOCK; i++) over |= x[i] > least;
-    return over != 0;
+    return not_mirostat(o) && o->xtc_probability > 0 && o->xtc_threshold <= 0.5f;
 }
-/* From i on, the first that begins a block with something over least, or the last block. */
-static uint32_t next_block(const float *x, uint32_t i, uint32_t n, float least)
+static bool has_dynamic(const qsf_sampler_options *o) { return not_mirostat(o) && o->dynatemp_range > 0; }
+static bool has_mirostat(const qsf_sampler_options *o) { return !not_mirostat(o); }
+static bool chain_always(const qsf_sampler_options *o) { return o != NULL; }
+
+/* The rows that leave tokens out. */
+static const struct chain_row {
+    bool (*on)(const qsf_sampler_options *o);
+    void (*run)(sampler_pick *k);
+} chain_rows[] = {
+    { has_sigma,    qsf_pick_sigma },
+    { chain_always, qsf_pick_gather },          /* temperature and min-p */
+    { has_top_k,    qsf_pick_top_k },
+    { has_typical,  qsf_pick_typical },
+    { not_mirostat, qsf_pick_top_p },
+    { has_xtc,      qsf_pick_xtc },
+    { has_dynamic,  qsf_pick_dynamic },
+    { has_mirostat, qsf_pick_mirostat },
+};
+
+bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
+                         const qsf_sampler_limits *limits)
 {
-    while (n - i >= SAMPLER_BLOCK && !block_over(x + i, least)) i += SAMPLER_BLOCK;
-    return i;
+    *k = (sampler_pick){ .s = s, .limits = limits, .x = logits, .least = -INFINITY,
+                         .temperature = s->o.temperature };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(chain_logits_rows); i++)
+        if (chain_logits_rows[i].on(k)) chain_logits_rows[i].run(k);
+    k->best = qsf_sampler_argmax(k->x, s->n_vocab);
+    if (!(k->x[k->best] > -INFINITY)) return false;
+    if (qsf_sampler_greedy(s)) return true;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(chain_rows); i++)
+        if (chain_rows[i].on(&s->o)) chain_rows[i].run(k);
+    return true;
 }
 
-/* The first of equals; NaN never wins. */
-static uint32_t sampler_argmax(const float *x, uint32_t n)
+int32_t qsf_sampler_pick_within(qsf_sampler *s, const float *logits, const qsf_sampler_limits *limits)
 {
-    uint32_t best = 0;
-    while (best + 1 < n && x[best] != x[best]) best++;
-    for (uint32_t i = next_block(x, 0, n, x[best]); i < n; i = next_block(x, i, n, x[best])) {
-        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
-        for (; i < end; i++) if (x[i] > x[best]) best = i;
-    }
-    return best;
-}
-
-/* A max-heap by p, then by lower id, so that equal logits give the same order everywhere. */
-static bool heap_before(candidate a, candidate b) { return a.p > b.p || (a.p == b.p && a.id < b.id); }
-static void heap_sift(candidate *h, uint32_t n, uint32_t i)
-{
-    const candidate x = h[i];
-    for (uint32_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && heap_before(h[child + 1], h[child])) child++;
-        if (!heap_before(h[child], x)) break;
-        h[i] = h[child];
-    }
-    h[i] = x;
-}
-
-/* Moves the first to the place behind the shrunken heap; returns its p. */
-static float heap_pop(candidate *h, uint32_t *n)
-{
-    const candidate x = h[0];
-    h[0] = h[--*n];
-    heap_sift(h, *n, 0);
-    h[*n] = x;
-    return x.p;
-}
-
-/* The k-th largest, by way of a heap of the k largest so far:
- * turned around, so that the least of them is first. */
-static float sampler_kth(candidate *h, const float *x, uint32_t n, uint32_t k)
-{
-    for (uint32_t i = 0; i < k; i++) h[i] = (candidate){ INFINITY, 0 };
-    for (uint32_t i = next_block(x, 0, n, -h[0].p); i < n; i = next_block(x, i, n, -h[0].p)) {
-        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
-        for (; i < end; i++) {
-            if (!(x[i] > -h[0].p)) continue;
-            h[0].p = -x[i];
-            heap_sift(h, k, 0);
-        }
-    }
-    return -h[0].p;
-}
-
-/* No logit up to this one can be chosen.  It lies lower than it had to by more than the rounding of
- * what follows (a hundredth of the temperature, a millionth of the logit), so that who is chosen is
- * as if there were no such bound. */
-static float sampler_bound(qsf_sampler *s, const float *x, float top)
-{
-    const float t = s->o.temperature;
-    float bound = -INFINITY;
-    if (s->o.top_k && s->o.top_k < s->n_vocab / 8) {
-        const float kth = sampler_kth(s->heap, x, s->n_vocab, s->o.top_k);
-        if ((kth - top) / t > -80) bound = kth - 1e-2f * t - 1e-6f * fabsf(kth);
-        else bound = top - 110 * t - 1e-6f * fabsf(top);        /* behind it expf gives 0 */
-    }
-    if (s->o.min_p > 1e-30f) {
-        const float least = top + (logf(s->o.min_p) - 1e-2f) * t - 1e-6f * fabsf(top);
-        bound = QSF_MAX(bound, least);
-    }
-    return bound;
-}
-
-/* Fills the heap with what can be chosen; p is relative to the best, as min-p is.
- * Returns how many there are. */
-static uint32_t sampler_gather(qsf_sampler *s, const float *x, float top, float *sum)
-{
-    const uint32_t n = s->n_vocab;
-    const float bound = sampler_bound(s, x, top);
-    uint32_t left = 0;
-    *sum = 0;
-    for (uint32_t i = next_block(x, 0, n, bound); i < n; i = next_block(x, i, n, bound)) {
-        const uint32_t end = QSF_MIN(n, i + SAMPLER_BLOCK);
-        for (; i < end; i++) {
-            if (!(x[i] > bound)) continue;
-            const float p = expf((x[i] - top) / s->o.temperature);
-            if (!(p > 0) || p < s->o.min_p) continue;
-            s->heap[left++] = (candidate){ p, (int32_t)i };
-            *sum += p;
-        }
-    }
-    for (uint32_t i = left / 2; i-- > 0;) heap_sift(s->heap, left, i);
-    return left;
+    sampler_pick k;
+    if (!qsf_pick_candidates(&k, s, logits, limits)) return -1;
+    return qsf_sampler_greedy(s) ? (int32_t)k.best : qsf_pick_draw(&k);
 }
 
 int32_t qsf_sampler_pick(qsf_sampler *s, const float *logits)
 {
-    const float *x = sampler_penalize(s, logits);
-    const uint32_t best = sampler_argmax(x, s->n_vocab);
-    if (!(s->o.temperature > 0)) return (int32_t)best;
-
-    float sum;
-    const uint32_t left = sampler_gather(s, x, x[best], &sum);
-    if (left == 0) return (int32_t)best;
-
-    /* Popped candidates gather behind the heap, best last.
-     * top-p is a share of what top-k leaves. */
-    const uint32_t limit = s->o.top_k ? QSF_MIN(s->o.top_k, left) : left;
-    uint32_t rest = left;
-    if (s->o.top_k) {
-        sum = 0;
-        while (left - rest < limit) sum += heap_pop(s->heap, &rest);
-    }
-    float cut = 0, u = sampler_draw(&s->rng);
-    uint32_t chosen = 0;
-    while (chosen < limit && (chosen == 0 || cut < s->o.top_p * sum)) {
-        if (left - rest == chosen) heap_pop(s->heap, &rest);
-        cut += s->heap[left - 1 - chosen++].p;
-    }
-    u *= cut;
-    for (uint32_t i = 0; i < chosen; i++) {
-        u -= s->heap[left - 1 - i].p;
-        if (u < 0) return s->heap[left - 1 - i].id;
-    }
-    return s->heap[left - chosen].id;
+    const int32_t id = qsf_sampler_pick_within(s, logits, NULL);
+    return id < 0 ? (int32_t)qsf_sampler_argmax(logits, s->n_vocab) : id;
 }

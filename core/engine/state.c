@@ -16,6 +16,11 @@ size_t qsf_state_place(const qsf_source *s, float quality, uint32_t n)
     return at;
 }
 
+static uint8_t *state_slot(const qsf_state *st, uint32_t s, uint32_t slot)
+{
+    return st->data + ((size_t)s * QSF_STATE_SLOTS + slot) * st->bytes;
+}
+
 static uint64_t state_data_bytes(size_t bytes, uint32_t n_seqs)
 {
     return (uint64_t)n_seqs * QSF_STATE_SLOTS * bytes;
@@ -132,7 +137,7 @@ void qsf_state_back(qsf_state *st, uint32_t s, uint32_t n)
     if (slot == STATE_NONE) {
         assert(n == 0);
         state_only(q, 0);
-        memset(qsf_state_slot(st, s, q->from), 0, st->bytes);
+        memset(state_slot(st, s, q->from), 0, st->bytes);
         return;
     }
     q->from = q->to = slot;
@@ -155,7 +160,7 @@ void qsf_state_copy(qsf_state *st, uint32_t dst, uint32_t src, uint32_t n)
     uint8_t *to = qsf_state_load(st, dst, n);
     assert(slot != STATE_NONE || n == 0);
     if (slot == STATE_NONE) memset(to, 0, st->bytes);
-    else memcpy(to, qsf_state_slot(st, src, slot), st->bytes);
+    else memcpy(to, state_slot(st, src, slot), st->bytes);
 }
 
 void qsf_state_keep(qsf_state *st, uint32_t s)
@@ -170,17 +175,27 @@ void qsf_state_keep_every(qsf_state *st, uint32_t s, uint32_t every)
     if (st->bytes) st->seqs[s].every = every;
 }
 
+/* ---- for mixers ---- */
+
+const uint8_t *qsf_state_before(const qsf_state *st, uint32_t s, uint32_t pos)
+{
+    const qsf_state_seq *q = &st->seqs[s];
+    return state_slot(st, s, q->pos[q->from] == pos ? q->from : q->to);
+}
+
+uint8_t *qsf_state_after(const qsf_state *st, uint32_t s) { return state_slot(st, s, st->seqs[s].to); }
+
 /* ---- sessions ---- */
 
 const uint8_t *qsf_state_saved(const qsf_state *st, uint32_t s)
 {
-    return qsf_state_slot(st, s, st->seqs[s].from);
+    return state_slot(st, s, st->seqs[s].from);
 }
 
 uint8_t *qsf_state_load(qsf_state *st, uint32_t s, uint32_t n)
 {
     state_only(&st->seqs[s], n);
-    return qsf_state_slot(st, s, st->seqs[s].from);
+    return state_slot(st, s, st->seqs[s].from);
 }
 
 #undef STATE_NONE

@@ -50,19 +50,8 @@ void qsf_state_batch_done(qsf_state *st);
 /* For mixers: the slot with what a row at position pos of sequence s begins with, and the slot that
  * it must leave its own in, every byte of the layer's part.  Where a batch has several rows of s,
  * the second and later ones read what the row before has left: both slots are the same. */
-static inline uint8_t *qsf_state_slot(const qsf_state *st, uint32_t s, uint32_t slot)
-{
-    return st->data + ((size_t)s * QSF_STATE_SLOTS + slot) * st->bytes;
-}
-static inline const uint8_t *qsf_state_before(const qsf_state *st, uint32_t s, uint32_t pos)
-{
-    const qsf_state_seq *q = &st->seqs[s];
-    return qsf_state_slot(st, s, q->pos[q->from] == pos ? q->from : q->to);
-}
-static inline uint8_t *qsf_state_after(const qsf_state *st, uint32_t s)
-{
-    return qsf_state_slot(st, s, st->seqs[s].to);
-}
+const uint8_t *qsf_state_before(const qsf_state *st, uint32_t s, uint32_t pos);
+uint8_t       *qsf_state_after(const qsf_state *st, uint32_t s);
 
 /* The nearest position at or before n, at most the sequence's length, that it can go back to. */
 uint32_t qsf_state_nearest(const qsf_state *st, uint32_t s, uint32_t n);

@@ -279,6 +279,21 @@ qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, con
     return QSF_OK;
 }
 
+qsf_status qsf_logits_of(qsf_context *c, size_t i, const uint32_t *mask)
+{
+    qsf_head_units units;
+    if (c->now.active || i >= c->batch.n_asked || !qsf_head_leaves_out(&c->head, c->batch.n_asked))
+        return QSF_OK;
+    const qsf_status st = qsf_head_stream_fetch(&c->head_stream, 0, true, &units, &c->error);
+    if (st) return st;
+    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, 0, &units);
+    qsf_pass p = step_pass(c);
+    p.w = units.final;
+    qsf_head_rows(&c->head, &p, &head, (uint32_t)i, mask);
+    check_logits(c);
+    return step_finite(c, c->hp->n_layers);
+}
+
 const float *qsf_logits(const qsf_context *c, size_t i)
 {
     return !c->now.active && i < c->batch.n_asked ? c->b.logits + i * c->b.ld_vocab : NULL;

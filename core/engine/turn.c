@@ -6,61 +6,16 @@
  * is the next guess needs no pass; any other cuts the sequence behind the last right guess.  Where
  * layers keep state, the cut may go further back: then the next pass begins with the tokens that
  * the sequence has lost. */
-#include "base/host.h"
 #include "base/sized.h"
-#include "model/model.h"
-
-typedef enum turn_stage {
-    TURN_NONE,          /* none was begun */
-    TURN_ROWS,          /* wants rows of ids from n_fed on, and those of guesses behind them */
-    TURN_READY,         /* row `right` of the last pass has the logits of the next token */
-    TURN_OVER
-} turn_stage;
-
-struct qsf_turn {
-    const qsf_platform *platform;
-    qsf_context  *context;
-    const qsf_model *model;
-    qsf_seq       seq;
-    uint32_t      n_ctx, n_batch, n_vocab;
-    qsf_turn_options o;
-    qsf_sampler  *sampler;
-    turn_stage    stage;
-    qsf_turn_state state;
-    qsf_error     error;
-
-    int32_t      *ids;
-    size_t        n_ids, cap_ids;
-    size_t        n_fed;                /* of ids, that the sequence holds; its guesses do not count */
-    qsf_row      *rows;                 /* [n_batch], of a turn that computes alone */
-    size_t        n_rows;               /* wanted last */
-    bool          stepping;             /* a batch of these rows alone is under way */
-    size_t        first;                /* the logits of the last pass's first row that asked */
-    int32_t       guess[QSF_DRAFT_MOST];
-    size_t        n_guess, right;       /* of them in this pass, and how many from the first on were picked */
-    size_t        n_made;
-    bool          guessed;              /* they are made */
-
-    char         *stops;                /* n_stops times a length and that many bytes */
-    size_t        stops_bytes;
-    size_t        longest_piece, longest_stop;
-    qsf_utf8_tail tail;
-    char         *held, *shown;         /* [cap_text] each: text that is not given yet; the last piece's */
-    size_t        n_held, cap_text;
-};
-
-void qsf_turn_defaults_of(qsf_turn_options *o, size_t size)
-{
-    static const qsf_turn_options d = { .size = sizeof d, .max_tokens = -1 };
-    qsf_sized_defaults(o, size, &d, sizeof d);
-}
+#include "engine/options.h"
+#include "engine/turn_own.h"
 
 /* ---- memory ---- */
 
 /* Room for held text: what may be the beginning of a stop text, and one token's text behind it. */
 static qsf_status turn_text_room(qsf_turn *t)
 {
-    const size_t cap = t->longest_stop + 3 * (t->longest_piece + 4) + 1;
+    const size_t cap = t->stops.longest + 3 * (t->longest_piece + 4) + 1;
     if (cap <= t->cap_text) return QSF_OK;
     qsf_dealloc(t->platform, t->held, 2 * (uint64_t)t->cap_text);
     t->cap_text = 0;
@@ -82,36 +37,19 @@ static qsf_status turn_ids_room(qsf_turn *t, size_t n)
     return QSF_OK;
 }
 
-static size_t stop_length(const qsf_turn_options *o, size_t i)
+/* The tokens that end an answer, with room for others that one pick may not take. */
+static qsf_status turn_ends(qsf_turn *t)
 {
-    return o->stop_lengths ? o->stop_lengths[i] : strlen(o->stops[i]);
-}
-
-/* The caller's stop texts, copied. */
-static qsf_status turn_stops(qsf_turn *t)
-{
-    size_t bytes = 0;
-    qsf_dealloc(t->platform, t->stops, t->stops_bytes);
-    t->stops = NULL;
-    t->stops_bytes = t->longest_stop = 0;
-    for (size_t i = 0; i < t->o.n_stops; i++) {
-        const size_t len = stop_length(&t->o, i);
-        if (len > (1u << 20) || bytes > (1u << 24))
-            return qsf_fail(&t->error, QSF_E_ARGUMENT,
-                            "stop text %llu has %llu bytes; 1048576 are possible, and 16777216 of all",
-                            (unsigned long long)i, (unsigned long long)len);
-        t->longest_stop = QSF_MAX(t->longest_stop, len);
-        bytes += sizeof len + len;
-    }
-    if (!bytes) return QSF_OK;
-    if (!(t->stops = qsf_alloc(t->platform, bytes, "stop texts", &t->error))) return QSF_E_MEMORY;
-    t->stops_bytes = bytes;
-    char *at = t->stops;
-    for (size_t i = 0; i < t->o.n_stops; i++) {
-        const size_t len = stop_length(&t->o, i);
-        memcpy(at, &len, sizeof len);
-        memcpy(at + sizeof len, t->o.stops[i], len);
-        at += sizeof len + len;
+    for (int pass = 0; pass < 2; pass++) {
+        t->n_ends = 0;
+        for (uint32_t i = 0; i < t->n_vocab; i++) {
+            if (!qsf_token_is_end(t->model, (int32_t)i)) continue;
+            if (t->never) t->never[t->n_ends] = (int32_t)i;
+            t->n_ends++;
+        }
+        if (t->never) break;
+        t->never = qsf_alloc_array(t->platform, t->n_ends + TURN_VETOES, sizeof *t->never, "turn", &t->error);
+        if (!t->never) return QSF_E_MEMORY;
     }
     return QSF_OK;
 }
@@ -139,7 +77,7 @@ qsf_status qsf_turn_new(qsf_context *c, qsf_seq s, qsf_turn **out, qsf_error *er
         t->longest_piece = QSF_MAX(t->longest_piece, n);
     }
     t->rows = qsf_alloc_array(t->platform, t->n_batch, sizeof *t->rows, "batch", &t->error);
-    if (!t->rows || turn_text_room(t)) {
+    if (!t->rows || turn_ends(t) || turn_text_room(t)) {
         if (err) *err = t->error;
         qsf_turn_free(t);
         return QSF_E_MEMORY;
@@ -152,7 +90,10 @@ void qsf_turn_free(qsf_turn *t)
 {
     if (!t) return;
     qsf_dealloc(t->platform, t->held, 2 * (uint64_t)t->cap_text);
-    qsf_dealloc(t->platform, t->stops, t->stops_bytes);
+    qsf_turn_texts_free(t->platform, &t->stops);
+    qsf_turn_grammar_free(t);
+    if (t->never) qsf_dealloc(t->platform, t->never, (t->n_ends + TURN_VETOES) * sizeof *t->never);
+    if (t->logprobs) qsf_dealloc(t->platform, t->logprobs, (1 + QSF_LOGPROBS_MOST) * sizeof *t->logprobs);
     qsf_dealloc(t->platform, t->rows, t->n_batch * sizeof *t->rows);
     qsf_dealloc(t->platform, t->ids, t->cap_ids * sizeof *t->ids);
     qsf_dealloc(t->platform, t, sizeof *t);
@@ -174,6 +115,7 @@ static void turn_forget(qsf_turn *t)
 static void turn_over(qsf_turn *t, qsf_turn_end end)
 {
     turn_forget(t);
+    qsf_turn_grammar_free(t);           /* its owner may let it go */
     t->n_rows = 0;
     t->stage = TURN_OVER;
     t->state.end = end;
@@ -225,26 +167,33 @@ static qsf_status turn_check(qsf_turn *t, const int32_t *ids, size_t n)
         if (ids[i] < 0 || (uint32_t)ids[i] >= t->n_vocab)
             return qsf_fail(&t->error, QSF_E_ARGUMENT, "token %d; the vocabulary has %u", (int)ids[i],
                             (unsigned)t->n_vocab);
-    if (t->o.draft > QSF_DRAFT_MOST)
-        return qsf_fail(&t->error, QSF_E_ARGUMENT, "%u guesses; at most %u are possible",
-                        (unsigned)t->o.draft, (unsigned)QSF_DRAFT_MOST);
-    return QSF_OK;
+    return qsf_turn_check(&t->o, &t->error);
 }
 
-qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
-                          const qsf_turn_options *opts)
+/* What the options say of texts: stop texts, grammar, log probabilities. */
+static qsf_status turn_texts_of(qsf_turn *t)
+{
+    qsf_status st = qsf_turn_texts_copy(t->platform, &t->stops, t->o.stops, t->o.n_stops, t->o.stop_lengths,
+                                        "stop text", &t->error);
+    if (st || (st = qsf_turn_grammar_begin(t))) return st;
+    if (t->o.logprobs < 0 || t->logprobs) return QSF_OK;
+    t->logprobs = qsf_alloc_array(t->platform, 1 + QSF_LOGPROBS_MOST, sizeof *t->logprobs, "probabilities",
+                                  &t->error);
+    return t->logprobs ? QSF_OK : QSF_E_MEMORY;
+}
+
+static qsf_status turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                             const qsf_turn_options *opts)
 {
     enum { AT_FIRST = 256 };            /* tokens of an answer without max_tokens */
     qsf_status st;
-    qsf_turn_cancel(t);
-    t->stage = TURN_NONE;
-    t->error = (qsf_error){ 0 };
     t->state.end = QSF_TURN_GOES_ON;
     t->state.n_prompt = n;
-    t->state.n_kept = t->state.n_done = t->state.n_tokens = 0;
+    t->state.n_kept = t->state.n_done = t->state.n_tokens = t->state.n_forced = 0;
+    t->n_logprobs = 0;
     qsf_turn_defaults(&t->o);
     if ((st = QSF_TAKE(&t->o, opts, qsf_turn_options, &t->error))) return st;
-    if ((st = turn_check(t, ids, n)) || (st = turn_stops(t)) || (st = turn_text_room(t))) return st;
+    if ((st = turn_check(t, ids, n)) || (st = turn_texts_of(t)) || (st = turn_text_room(t))) return st;
     if ((st = turn_keep(t, ids, n))) return st;
     if (n - t->n_ids > qsf_seq_room(t->context, t->seq))
         return qsf_fail(&t->error, QSF_E_FULL, "the prompt has %llu tokens, the context %u positions",
@@ -256,10 +205,22 @@ qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler
     t->sampler = sampler;
     qsf_sampler_reset(sampler);
     for (size_t i = 0; i < n; i++) qsf_sampler_accept(sampler, ids[i]);
+    qsf_sampler_begin(sampler);
     t->tail = (qsf_utf8_tail){ 0 };
     t->n_held = 0;
     t->stage = TURN_ROWS;
     return QSF_OK;
+}
+
+qsf_status qsf_turn_begin(qsf_turn *t, const int32_t *ids, size_t n, qsf_sampler *sampler,
+                          const qsf_turn_options *opts)
+{
+    qsf_turn_cancel(t);
+    t->stage = TURN_NONE;
+    t->error = (qsf_error){ 0 };
+    const qsf_status st = turn_begin(t, ids, n, sampler, opts);
+    if (st) qsf_turn_grammar_free(t);
+    return st;
 }
 
 /* ---- rows ---- */
@@ -284,14 +245,14 @@ static void turn_guess(qsf_turn *t)
     if (!room) return;
     t->n_made = t->o.guess ? t->o.guess(t->o.guess_user, t->ids, t->n_ids, t->guess, room)
                            : qsf_draft_lookup(t->ids, t->n_ids, t->guess, room);
-    t->n_made = QSF_MIN(t->n_made, room);
+    t->n_made = qsf_turn_grammar_guesses(t, QSF_MIN(t->n_made, room));
 }
 
 size_t qsf_turn_rows(qsf_turn *t, qsf_row *rows, size_t cap)
 {
     size_t n = 0;
     if (!cap) return 0;
-    if (t->stage != TURN_ROWS) return t->n_rows = 0;
+    if (t->stage != TURN_ROWS || t->grammar.at < t->grammar.n_forced) return t->n_rows = 0;
     const size_t own = t->n_ids - t->n_fed, most = QSF_MIN(cap, t->n_batch);
     for (; n < most && n < own; n++)
         rows[n] = (qsf_row){ t->seq, t->ids[t->n_fed + n], n + 1 == own };
@@ -330,7 +291,7 @@ qsf_status qsf_turn_step(qsf_turn *t, bool *waiting)
     bool missing = false;
     qsf_status st = QSF_OK;
     if (waiting) *waiting = false;
-    if (t->stage != TURN_ROWS) return QSF_OK;
+    if (t->stage != TURN_ROWS || t->grammar.at < t->grammar.n_forced) return QSF_OK;
     if (!t->stepping) st = turn_batch(t);
     if (!st) st = qsf_step(t->context, &missing);
     if (st == QSF_PENDING && missing && !waiting && (st = qsf_wait(t->context)) == QSF_OK) st = QSF_PENDING;
@@ -366,14 +327,12 @@ static size_t turn_safe(const qsf_turn *t, bool *found)
 {
     size_t safe = t->n_held;
     *found = false;
-    for (const char *at = t->stops; t->stops && at < t->stops + t->stops_bytes;) {
-        size_t n;
+    const char *stop;
+    for (size_t at = 0, n; (stop = qsf_turn_text_at(&t->stops, &at, &n));) {
         bool whole;
-        memcpy(&n, at, sizeof n);
-        const size_t place = stop_place(t->held, t->n_held, at + sizeof n, n, &whole);
+        const size_t place = stop_place(t->held, t->n_held, stop, n, &whole);
         if (whole ? !*found || place < safe : !*found && place < safe) safe = place;
         *found |= whole;
-        at += sizeof n + n;
     }
     return safe;
 }
@@ -390,14 +349,6 @@ static void turn_show(qsf_turn *t, qsf_turn_piece *p, size_t n)
 }
 
 /* ---- tokens ---- */
-
-static int32_t turn_draw(qsf_turn *t)
-{
-    const uint64_t begin = qsf_now(t->platform);
-    const int32_t id = qsf_sampler_pick(t->sampler, qsf_logits(t->context, t->first + t->right));
-    t->state.ns_sampling += qsf_now(t->platform) - begin;
-    return id;
-}
 
 /* The logits behind id, which was picked: of the next guess's row where that is id, else of a
  * pass to come. */
@@ -417,16 +368,22 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
 {
     const char *piece;
     bool found;
-    const int32_t id = turn_draw(t);
-    if (!t->o.ignore_end && qsf_token_is_end(t->model, id)) return turn_over(t, QSF_TURN_END_TOKEN), false;
+    if (t->grammar.over) return turn_over(t, QSF_TURN_END_TOKEN), false;
+    const int32_t id = qsf_turn_draw(t);
+    if (id < 0) return turn_over(t, QSF_TURN_FAILED), false;
+    if ((!t->o.ignore_end || t->grammar.active) && qsf_token_is_end(t->model, id))
+        return turn_over(t, QSF_TURN_END_TOKEN), false;
     if (t->n_ids == t->cap_ids && turn_ids_room(t, 2 * t->cap_ids))
         return turn_over(t, QSF_TURN_FAILED), false;
     qsf_sampler_accept(t->sampler, id);
+    qsf_turn_grammar_take(t, id);
     t->ids[t->n_ids++] = p->token = id;
     t->state.n_tokens++;
     const size_t n = qsf_token_piece(t->model, id, t->o.special, &piece);
     t->n_held += qsf_utf8_push(&t->tail, piece, n, t->held + t->n_held);
     turn_show(t, p, turn_safe(t, &found));
+    p->logprobs = t->logprobs;
+    p->n_logprobs = t->n_logprobs;
     if (found) {
         t->n_held = t->tail.len = 0;
         turn_over(t, QSF_TURN_STOP_TEXT);
@@ -438,6 +395,14 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     return true;
 }
 
+/* Whether tokens may come that are not picked: not before the prompt is computed, and not while rows
+ * are. */
+static bool turn_may_force(const qsf_turn *t)
+{
+    const bool wants_rows = t->stage == TURN_ROWS && t->state.n_tokens > 0;
+    return t->stage == TURN_READY || (wants_rows && !t->n_rows && !t->stepping);
+}
+
 qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
 {
     qsf_turn_piece p = { .token = -1, .text = "" };
@@ -445,7 +410,9 @@ qsf_status qsf_turn_next(qsf_turn *t, qsf_turn_piece *out)
     if (st) return st;
     if (t->stage == TURN_NONE) return qsf_fail(&t->error, QSF_E_ARGUMENT, "no turn was begun");
     if (t->stage == TURN_READY && t->o.max_tokens == 0) turn_over(t, QSF_TURN_MOST);
-    if (t->stage != TURN_READY && t->stage != TURN_OVER) return QSF_PENDING;
+    if (turn_may_force(t) && qsf_turn_grammar_look(t)) turn_over(t, QSF_TURN_FAILED);
+    const bool given = t->grammar.over || t->grammar.at < t->grammar.n_forced;
+    if (t->stage == TURN_ROWS && !(turn_may_force(t) && given)) return QSF_PENDING;
     if (t->stage == TURN_OVER || !turn_pick(t, &p)) {
         turn_show(t, &p, t->n_held);
         p.end = t->state.end;

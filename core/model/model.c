@@ -79,9 +79,28 @@ fail:
 void qsf_model_close(qsf_model *m)
 {
     if (!m) return;
+    qsf_token_tree_free(atomic_load(&m->token_tree));
     qsf_tokenizer_free(m->tokenizer);
     qsf_source_close(m->source);
     qsf_dealloc(m->platform, m, sizeof *m);
+}
+
+qsf_status qsf_model_token_tree(qsf_model *m, const qsf_token_tree **out, qsf_error *err)
+{
+    qsf_token_tree *tree = atomic_load(&m->token_tree), *before = NULL;
+    if (!m->tokenizer)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "the model has no vocabulary: a grammar needs one");
+    if (!tree) {
+        const uint32_t n = m->source->hp.n_vocab;
+        const qsf_status st = qsf_token_tree_new(m->platform, m->tokenizer, n, &tree, err);
+        if (st) return st;
+        if (!atomic_compare_exchange_strong(&m->token_tree, &before, tree)) {
+            qsf_token_tree_free(tree);          /* another thread was sooner */
+            tree = before;
+        }
+    }
+    *out = tree;
+    return QSF_OK;
 }
 
 qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)

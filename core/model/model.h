@@ -6,12 +6,16 @@
 #include "base/arena.h"
 #include "text/chat.h"
 #include "model/source.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
+
+#include <stdatomic.h>
 
 struct qsf_model {
     const qsf_platform *platform;
     qsf_source    *source;
     qsf_tokenizer *tokenizer;     /* NULL: the file has no vocabulary */
+    _Atomic(qsf_token_tree *) token_tree;       /* NULL until somebody needs it */
     char           stop[64];      /* what ends an answer under the model's own template; "": not known */
     int32_t        chat_end;      /* the control token that stop is; -1: it is none */
     qsf_io         io;
@@ -24,6 +28,14 @@ qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
 
 /* Finds what ends an answer under the model's own template (chat.c of this folder). */
 void qsf_model_chat(qsf_model *m);
+/* How calls are written under the template that opts name; m may be NULL where opts has its text. */
+struct qsf_tool_form;
+qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,
+                               qsf_error *err);
+
+/* The vocabulary as a tree, made at its first use; contexts on several threads may ask.
+ * QSF_E_UNSUPPORTED: the model has no vocabulary. */
+qsf_status qsf_model_token_tree(qsf_model *m, const qsf_token_tree **out, qsf_error *err);
 
 void qsf_log(const qsf_model *m, qsf_log_level level, const char *fmt, ...) QSF_PRINTF(3, 4);
 

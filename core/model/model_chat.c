@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
+#include "text/tools.h"
 
 enum { CHAT_TOKEN = 64 };       /* bytes of a token's text that a template may write */
 
@@ -361,4 +362,14 @@ qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, 
     }
     chat_request_drop(&r);
     return st ? st : chat_to_text(found, *len, out, cap, len, err);
+}
+
+qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, qsf_tool_form *out,
+                               qsf_error *err)
+{
+    chat_request r;
+    qsf_status st = chat_request_read(m, NULL, 0, opts, &r, err);
+    if (!st) st = qsf_tool_form_of(&r.choice.ask, out, err);
+    chat_request_drop(&r);
+    return st;
 }

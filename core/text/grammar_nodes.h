@@ -25,6 +25,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
  *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
+const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
@@ -37,7 +38,8 @@ qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t 
 qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);   /* n 0: no text fits */
 /* least to most texts of part in a row; most QSF_G_NO_MOST: no limit. */
 qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most);
-/* Texts of both; all UTF-8 texts that are not of x.  Both only of nodes without rules. */
+/* Texts of both; all UTF-8 texts that are not of x, which has no rules.  Rules in x and y of both may only
+ * stand at the end, as states of a finite automaton do: what they have in common is searched for. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
 /* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,

@@ -341,6 +341,7 @@ static bool method_of_list(jinja_run *r, int id, const jinja_value *v, const jin
 {
     int64_t n = 0, from = 0, to = v->n;
     if (!jinja_whole(r, b->arg[1], false, &from) || !jinja_whole(r, b->arg[2], false, &to)) return false;
+    if (id == JM_COUNT && b->arg[1]) return jinja_fail(r, QSF_E_ARGUMENT, "count takes one value");
     if (from < 0) from = QSF_MAX(from + v->n, 0);
     if (to < 0) to += v->n;
     for (int64_t i = from; i < QSF_MIN(to, (int64_t)v->n); i++) {

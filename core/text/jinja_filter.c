@@ -72,17 +72,21 @@ static bool filter_keys(jinja_run *r, const jinja_value *v, const jinja_value *a
     return true;
 }
 
-/* By insertion at a place that halving finds; equal ones keep their order. */
-static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, uint32_t count, bool reverse)
+/* By insertion at a place that halving finds; equal ones keep their order.  equal_first: what is equal
+ * needs no order, as in lists. */
+static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, uint32_t count, bool reverse,
+                         bool equal_first)
 {
     for (uint32_t n = 1; n < count; n++) {
         const jinja_value item = items[n], key = keys[n];
         uint32_t from = 0, to = n;
         while (from < to) {
             const uint32_t half = (from + to) / 2;
-            bool less;
-            if (!jinja_less(r, reverse ? &keys[half] : &key, reverse ? &key : &keys[half],
-                            &less)) return false;
+            bool less, same = false;
+            if (equal_first && !jinja_equal(r, &keys[half], &key, &same)) return false;
+            less = false;
+            if (!same && !jinja_less(r, reverse ? &keys[half] : &key, reverse ? &key : &keys[half], &less))
+                return false;
             if (less) to = half;
             else from = half + 1;
         }
@@ -105,7 +109,7 @@ bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attrib
         if (!filter_keys(r, &items[i], attribute, exact, &keys[i])) return false;
     }
     *out = qsf_jinja_list(items, list->n);
-    return filter_order(r, items, keys, list->n, reverse);
+    return filter_order(r, items, keys, list->n, reverse, !attribute || attribute->type != QSF_JINJA_INT);
 }
 
 static bool filter_best(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
@@ -161,7 +165,7 @@ static bool filter_group(jinja_run *r, const jinja_value *list, const jinja_boun
         items[i] = list->as.items[i];
         if (!filter_key(r, &items[i], b->arg[0], b->arg[1], exact, &keys[i])) return false;
     }
-    if (!filter_order(r, items, keys, list->n, false)) return false;
+    if (!filter_order(r, items, keys, list->n, false, false)) return false;
     for (uint32_t i = 0; i < list->n; i++) {
         bool same = false;
         if (i && !jinja_equal(r, &keys[i - 1], &keys[i], &same)) return false;
@@ -326,6 +330,8 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
         if (v->type != QSF_JINJA_ITER) break;
         {
             jinja_loop *l = v->as.own;
+            jinja_value items;
+            if (l->st) return jinja_iterate(r, v, &items);
             if (l->at < l->items.n) *out = l->items.as.items[l->at++];
             return true;
         }
@@ -335,8 +341,8 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
     return true;
 }
 
-bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
-                        jinja_value *out)
+static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
+                       jinja_value *out)
 {
     const bool lazy = id >= JF_MAP && id <= JF_SELECTATTR && id != JF_MAX && id != JF_MIN;
     jinja_value list = qsf_jinja_list(NULL, 0);
@@ -374,4 +380,23 @@ bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_
     }
     default: return filter_pick(r, id, &list, a, out);
     }
+}
+
+/* A generator makes its items when somebody asks for them: until then an error is none. */
+bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
+                        jinja_value *out)
+{
+    const bool lazy = id == JF_MAP || id == JF_SELECT || id == JF_SELECTATTR || id == JF_REJECT || id == JF_UNIQUE
+                      || id == JF_REJECTATTR || id == JF_BATCH || id == JF_SLICE || id == JF_ITEMS;
+    const uint32_t depth = r->depth;
+    if (filter_now(r, id, v, a, b, out)) return true;
+    if (!lazy || (r->st != QSF_E_ARGUMENT && r->st != QSF_E_UNSUPPORTED)) return false;
+    jinja_loop *l = jinja_take(r->mem, sizeof *l);
+    if (!l) return false;
+    *l = (jinja_loop){ .items = qsf_jinja_list(NULL, 0), .st = r->st };
+    if (r->err) l->error = *r->err;
+    r->st = QSF_OK;
+    r->depth = depth;
+    *out = (jinja_value){ .type = QSF_JINJA_ITER, .as.own = l };
+    return true;
 }

@@ -375,7 +375,8 @@ static bool braces_put(jinja_run *r, jinja_sink *s, braces *b, const jinja_value
     format_form f;
     if (!braces_form(r, spec, &f)) return false;
     if (!spec->n || how || v->type == QSF_JINJA_TEXT) {
-        if (f.type && f.type != 's') return jinja_fail(r, QSF_E_ARGUMENT, "a text has no such form");
+        if ((f.type && f.type != 's') || f.sign || f.alt || f.group)
+            return jinja_fail(r, QSF_E_ARGUMENT, "a text has no such form");
         f.zero = f.zero && f.width > 0;
         if (f.zero && !f.align) f.align = '<';
         return format_put(r, s, b->format, v, how, &f);

@@ -6,7 +6,9 @@
 
 bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
 {
-    if (v->type != QSF_JINJA_TEXT) return jinja_print(r, s, v);
+    if (v->type < QSF_JINJA_TEXT) return jinja_print(r, s, v);
+    if (v->type != QSF_JINJA_TEXT)
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "a value of type %s is not escaped here", jinja_type_name(v));
     if (v->flags & QSF_JINJA_SAFE) return jinja_put_text(r, s, v);
     for (uint32_t i = 0; i < v->n; i++) {
         const char c = v->as.text[i];
@@ -183,7 +185,7 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
 static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
 {
     const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2] : &dots;
-    const int64_t n = (int64_t)jinja_length(v);
+    const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v);
     int64_t length = 255, leeway = 5;
     if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
         || !jinja_need_text(r, end, "truncate"))
@@ -191,7 +193,10 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
     const int64_t tail = (int64_t)jinja_length(end);
     if (length < tail || leeway < 0) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be cut to so little");
     *out = *v;
-    if (n <= length + leeway) return true;
+    if (n <= length + leeway && (v->type == QSF_JINJA_UNDEFINED || (v->type >= QSF_JINJA_TEXT
+                                 && v->type <= QSF_JINJA_DICT && v->type != QSF_JINJA_ITER)))
+        return true;
+    if (!jinja_need_text(r, v, "truncate")) return false;
     jinja_value part = jinja_part(v, 0, jinja_offset(v, (size_t)(length - tail)));
     const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
@@ -217,46 +222,49 @@ static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *o
     return jinja_charge(r, v->n);
 }
 
-/* One line in lines of at most so many characters, cut between words; what is longer is cut
- * anywhere. */
+/* The end of the word or the white space at `i`, and how many characters it is. */
+static size_t markup_chunk(const jinja_value *v, size_t i, int64_t *n)
+{
+    size_t used;
+    const bool space = jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
+    for (*n = 0; i < v->n; i += used, ++*n)
+        if (jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used)) != space) break;
+    return i;
+}
+static bool markup_space_at(const jinja_value *v, size_t i)
+{
+    size_t used;
+    return jinja_is_space(qsf_utf8_decode(v->as.text + i, v->n - i, &used));
+}
+
+/* One line in lines of at most so many characters, as textwrap cuts it: white space goes at the
+ * beginning of every line but the first, and at every end. */
 static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *line, int64_t width, bool cut,
                              const jinja_value *end)
 {
-    size_t at = 0, used;
     bool first = true;
-    while (at < line->n) {
-        size_t i = at, keep = at, next = at;        /* what is kept of it, and where the next one begins */
-        int64_t n = 0;
-        bool any = false;
-        if (!first)                                 /* white space at a line's beginning goes */
-            while (i < line->n && jinja_is_space(qsf_utf8_decode(line->as.text + i, line->n - i, &used))) i += used;
-        if (i == line->n) break;
-        const size_t from = i;
-        keep = next = from;
-        while (i < line->n) {                       /* word by word, each with the white space before it */
-            size_t space = i, word;
-            int64_t size = 0;
-            while (space < line->n && jinja_is_space(qsf_utf8_decode(line->as.text + space, line->n - space, &used)))
-                space += used, size++;
-            if (n + size > width && any) break;
-            for (word = space; word < line->n; word += used, size++)
-                if (jinja_is_space(qsf_utf8_decode(line->as.text + word, line->n - word, &used))) break;
-            if (n + size > width) {
-                if (!any || (cut && size > width && n + (int64_t)(space - i) < width)) {
-                    const jinja_value rest = jinja_part(line, i, line->n);
-                    next = keep = cut ? i + jinja_offset(&rest, (size_t)(width - n)) : word;
-                }
-                break;
-            }
-            n += size;
-            any = true;
-            if (word > space) keep = word;
-            next = i = word;
+    int64_t n;
+    for (size_t at = 0; at < line->n; ) {
+        if (!first && markup_space_at(line, at)) at = markup_chunk(line, at, &n);
+        const size_t from = at;
+        size_t last = at;                       /* where the last word or white space of the line begins */
+        int64_t len = 0;
+        for (size_t next; at < line->n; at = next, len += n) {
+            next = markup_chunk(line, at, &n);
+            if (len + n > width) break;
+            last = at;
         }
+        if (at < line->n && n > width) {
+            const jinja_value rest = jinja_part(line, at, line->n);
+            last = at;
+            if (cut) at += jinja_offset(&rest, (size_t)(width - len));
+            else if (at == from) at = markup_chunk(line, at, &n);
+        }
+        const size_t to = last < at && markup_space_at(line, last) ? last : at;
+        if (to == from) continue;
         if ((!first && !(end ? jinja_put_text(r, s, end) : jinja_put(r, s, "\n", 1)))
-            || !jinja_put_part(r, s, line, from, keep - from) || !jinja_charge(r, next - at))
+            || !jinja_put_part(r, s, line, from, to - from) || !jinja_charge(r, at - from))
             return false;
-        at = next > at ? next : line->n;
         first = false;
     }
     return true;
@@ -358,7 +366,8 @@ bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_b
     case JF_URLENCODE: return markup_urlencode(r, v, out);
     case JF_TOJSON: return markup_json(r, v, b, out);
     case JF_PPRINT: return markup_pprint(r, v, out);
-    case JF_INDENT: case JF_TRUNCATE: case JF_WORDWRAP:
+    case JF_TRUNCATE: return markup_truncate(r, v, b, out);
+    case JF_INDENT: case JF_WORDWRAP:
         if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
         if (!jinja_need_text(r, v, "this filter")) return false;
         break;
@@ -373,7 +382,6 @@ bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_b
     case JF_STRING: *out = text; return true;
     case JF_STRIPTAGS: return markup_strip(r, &text, out);
     case JF_INDENT: return markup_indent(r, &text, b, out);
-    case JF_TRUNCATE: return markup_truncate(r, &text, b, out);
     case JF_WORDCOUNT: return markup_word_count(r, &text, out);
     case JF_WORDWRAP: return markup_wrap(r, &text, b, out);
     case JF_TITLE: return markup_title(r, &text, out);

@@ -119,6 +119,8 @@ typedef struct jinja_loop {     /* also a generator, a cycler, a joiner */
     uint32_t    at, depth;      /* at: of the next one; depth: loops that called this one */
     uint32_t    entry;          /* of a recursive one: where its items are taken from the stack */
     struct jinja_scope *scope;  /* around it */
+    qsf_status  st;             /* of a generator whose items could not be made: the error, for those */
+    qsf_error   error;          /* who ask for them */
 } jinja_loop;
 
 typedef struct jinja_scope {

@@ -17,6 +17,10 @@ bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out)
     case QSF_JINJA_LIST: case QSF_JINJA_TUPLE: case QSF_JINJA_RANGE: case QSF_JINJA_VIEW: *out = *v; return true;
     case QSF_JINJA_ITER:
         l = v->as.own;
+        if ((r->st = l->st)) {
+            if (r->err) *r->err = l->error;
+            return false;
+        }
         *out = l->items;
         if (l->at) out->as.items += l->at;
         out->n -= l->at;

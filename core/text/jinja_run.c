@@ -192,6 +192,7 @@ static bool run_name_op(run_state *s, const jinja_code *c, jinja_value *top)
     switch ((jinja_op)c->op) {
     case JOP_TEXT: return jinja_put(r, &r->out, t->src + c->arg, c->at);
     case JOP_EMIT:
+        if (c->n && !jinja_need_text(r, top, "the end of a filter block")) return false;
         if (!jinja_print(r, &r->out, top)) return false;
         s->n--;
         return true;

@@ -249,7 +249,7 @@ static void set_statement(jinja_parser *p)
 static void filter_statement(jinja_parser *p)
 {
     filtered_block(p, TAG_ENDFILTER, true);
-    jinja_emit(p, JOP_EMIT, 0, 0, 0);
+    jinja_emit(p, JOP_EMIT, 1, 0, 0);
     jinja_expect_tag_end(p);
 }
 

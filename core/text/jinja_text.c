@@ -255,7 +255,7 @@ bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value
     jinja_sink s = jinja_begin_text(r);
     for (uint32_t i = 0; i < items.n; i++) {
         const jinja_value *v = &items.as.items[i];
-        if (!any_type && v->type != QSF_JINJA_TEXT)
+        if (!any_type && !safe && v->type != QSF_JINJA_TEXT)
             return jinja_fail(r, QSF_E_ARGUMENT, "only texts can be joined, not %s", jinja_type_name(v));
         if (!jinja_charge(r, 0) || (i && !jinja_put_text(r, &s, between))
             || (safe ? !jinja_put_escaped(r, &s, v) : !jinja_print(r, &s, v)))

@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 import {readdir, readFile, rm, truncate, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
-import {GGUF, QSF, WORK, answer, cache, code, fileServer, load, nativeTokens} from './tools.js';
+import {pathToFileURL} from 'node:url';
+import {GGUF, QSF, WORK, answer, cache, code, fileServer, load, nativeTokens, packaged} from './tools.js';
+
+const {Remote} = await import(pathToFileURL(packaged('http.js')));
 
 process.env.QSF_CACHE = join(WORK, 'store');
 const folder = join(process.env.QSF_CACHE, 'urls');
@@ -358,6 +361,16 @@ describe('a server that', () => {
             await left;
           });
       });
+  test('sends more than was asked for gives what was asked for', () => served(
+    (request, response, {start, end, size}) => {
+      response.writeHead(206, {'content-range': `bytes ${start}-${end}/${size}`});
+      response.end(Buffer.alloc(end - start + 2, 7));           // a single part
+      return true;
+    }, async server => {
+      const parts = [];
+      for await (const part of new Remote(server.url).range(100, 200)) parts.push(...part);
+      assert.deepEqual(parts, Array(100).fill(7));
+    }));
   test('changes the file in the middle of the download gives an error, and the next load is right', () => {
     let spoilt = true;
     return served((request, response, {send, ranged}) => {

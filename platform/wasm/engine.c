@@ -87,18 +87,39 @@ static qsf_status context_new(const qsf_context_options *o)
     return st ? st : qsf_turn_new(session.context, 0, &session.turn, &session.error);
 }
 
-/* asked: name, value, name, value, ... of options that qsf_context_option lists, each terminated;
- * an empty name ends them.  plan_only: makes the plan and nothing else. */
+/* asked: name, value, name, value, ... of options that a list of the library has, each terminated;
+ * an empty name ends them. */
+static qsf_status options_asked(qsf_status (*set)(void *, const char *, const char *, qsf_error *), void *o,
+                                const char *asked)
+{
+    while (*asked) {
+        const char *name = asked, *value = name + strlen(name) + 1;
+        const qsf_status st = set(o, name, value, &session.error);
+        if (st) return st;
+        asked = value + strlen(value) + 1;
+    }
+    return QSF_OK;
+}
+static qsf_status set_context(void *o, const char *name, const char *value, qsf_error *err)
+{
+    return qsf_context_set(o, name, value, err);
+}
+static qsf_status set_sampler(void *o, const char *name, const char *value, qsf_error *err)
+{
+    return qsf_sampler_set(o, name, value, err);
+}
+static qsf_status set_turn(void *o, const char *name, const char *value, qsf_error *err)
+{
+    return qsf_turn_set(o, name, value, err);
+}
+
+/* plan_only: makes the plan and nothing else. */
 WASM_EXPORT("context_new") int wasm_context_new(const char *asked, int plan_only)
 {
     qsf_context_options o;
-    qsf_status st;
     qsf_context_defaults(&o);
-    while (*asked) {
-        const char *name = asked, *value = name + strlen(name) + 1;
-        if ((st = qsf_context_set(&o, name, value, &session.error))) return st;
-        asked = value + strlen(value) + 1;
-    }
+    qsf_status st = options_asked(set_context, &o, asked);
+    if (st) return st;
     o.n_seqs = 1;
     session.plan.size = sizeof session.plan;
     session.warnings[0] = 0;
@@ -250,43 +271,43 @@ WASM_EXPORT("session_load") int wasm_session_load(double len)
 
 /* ---- turns ---- */
 
-WASM_EXPORT("sampler_new")
-int wasm_sampler_new(double seed, double temperature, uint32_t top_k, double top_p, double min_p,
-                     double repeat_penalty, double frequency_penalty, double presence_penalty,
-                     uint32_t repeat_last_n)
+WASM_EXPORT("sampler_new") int wasm_sampler_new(const char *asked)
 {
     qsf_sampler_options o;
     qsf_sampler_defaults(&o);
-    o.seed = (uint64_t)seed;
-    o.temperature = (float)temperature;
-    o.top_k = top_k;
-    o.top_p = (float)top_p;
-    o.min_p = (float)min_p;
-    o.repeat_penalty = (float)repeat_penalty;
-    o.frequency_penalty = (float)frequency_penalty;
-    o.presence_penalty = (float)presence_penalty;
-    o.repeat_last_n = repeat_last_n;
+    const qsf_status st = options_asked(set_sampler, &o, asked);
     qsf_sampler_free(session.sampler);
     session.sampler = NULL;
-    return qsf_sampler_new(session.model, &o, &session.sampler, &session.error);
+    return st ? st : qsf_sampler_new(session.model, &o, &session.sampler, &session.error);
+}
+WASM_EXPORT("sampler_bias") int wasm_sampler_bias(int32_t token, double bias)
+{
+    return qsf_sampler_bias(session.sampler, token, (float)bias, &session.error);
+}
+WASM_EXPORT("sampler_ban") int wasm_sampler_ban(const char *text, size_t len)
+{
+    return qsf_sampler_ban(session.sampler, text, len, &session.error);
+}
+WASM_EXPORT("sampler_breaker") int wasm_sampler_breaker(const char *text, size_t len)
+{
+    return qsf_sampler_breaker(session.sampler, text, len, &session.error);
 }
 /* stops: texts one behind the other, of these lengths. */
 WASM_EXPORT("turn_begin")
 int wasm_turn_begin(const int32_t *ids, size_t n, const char *stops, const size_t *lengths, uint32_t n_stops,
-                    double max_tokens, int ignore_end)
+                    const char *asked)
 {
     qsf_turn_options o;
     const char **places = wasm_mem_alloc(NULL, (n_stops + 1) * sizeof *places);
     if (!places) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n_stops; stops += lengths[i++]) places[i] = stops;
     qsf_turn_defaults(&o);
-    o.max_tokens = (int64_t)max_tokens;
+    o.draft = session.guesses;
+    qsf_status st = options_asked(set_turn, &o, asked);
     o.stops = places;
     o.n_stops = n_stops;
     o.stop_lengths = lengths;
-    o.ignore_end = ignore_end;
-    o.draft = session.guesses;
-    const qsf_status st = qsf_turn_begin(session.turn, ids, n, session.sampler, &o);
+    if (!st) st = qsf_turn_begin(session.turn, ids, n, session.sampler, &o);
     wasm_mem_free(NULL, places, (n_stops + 1) * sizeof *places);
     return st;
 }
@@ -302,6 +323,12 @@ WASM_EXPORT("turn_text") const char *wasm_turn_text(void)
 {
     session.count = session.piece.len;
     return session.piece.text;
+}
+/* The piece's log probabilities: pairs of a token and a float, as many as count() says. */
+WASM_EXPORT("turn_logprobs") const qsf_logprob *wasm_turn_logprobs(void)
+{
+    session.count = session.piece.n_logprobs;
+    return session.piece.logprobs;
 }
 /* The status of one step; 256 is added where bytes are missing. */
 WASM_EXPORT("turn_step") int wasm_turn_step(void)

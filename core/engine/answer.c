@@ -1,0 +1,132 @@
+/* Answers with calls of tools, as the public header has them.
+ * SPDX-License-Identifier: MIT */
+#include "base/sized.h"
+#include "model/model.h"
+#include "text/tools.h"
+
+struct qsf_answer {
+    const qsf_platform *platform;
+    const qsf_model    *model;
+    qsf_tool_form       form;
+    qsf_tool_answer    *answer;
+    qsf_json            tools;
+    char               *choice;         /* "": auto */
+    size_t              choice_bytes;
+    bool                several;
+    bool                has_grammar;
+    qsf_tool_grammar    grammar;
+};
+
+void qsf_answer_defaults_of(qsf_answer_options *o, size_t size)
+{
+    static const qsf_answer_options d = { .size = sizeof d, .parallel_tool_calls = true };
+    qsf_sized_defaults(o, size, &d, sizeof d);
+}
+
+static bool answer_choice_is(const qsf_answer *a, const char *text) { return !strcmp(a->choice, text); }
+
+static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_error *err)
+{
+    qsf_chat_options chat;
+    qsf_chat_defaults(&chat);
+    qsf_status st = QSF_TAKE(&chat, o->chat, qsf_chat_options, err);
+    if (st) return st;
+    const char *choice = o->tool_choice && strcmp(o->tool_choice, "auto") ? o->tool_choice : "";
+    a->choice_bytes = strlen(choice) + 1;
+    if (!(a->choice = qsf_alloc(a->platform, a->choice_bytes, "answer", err))) return QSF_E_MEMORY;
+    memcpy(a->choice, choice, a->choice_bytes);
+    a->several = o->parallel_tool_calls;
+    if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
+    const char *tools = chat.tools;
+    if (answer_choice_is(a, "none")) {
+        tools = NULL;
+        a->form.text[QSF_TT_SECTION][0] = a->form.text[QSF_TT_OPEN][0] = 0;
+    }
+    if (tools && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
+    return qsf_tool_answer_new(a->platform, &a->form, tools, tools ? strlen(tools) : 0, o->id_seed, &a->answer,
+                               err);
+}
+
+qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out, qsf_error *err)
+{
+    qsf_answer_options o;
+    qsf_answer_defaults(&o);
+    *out = NULL;
+    qsf_status st = QSF_TAKE(&o, opts, qsf_answer_options, err);
+    if (st) return st;
+    const qsf_platform *p = m ? m->platform : qsf_platform_native();
+    qsf_answer *a = qsf_alloc(p, sizeof *a, "answer", err);
+    if (!a) return QSF_E_MEMORY;
+    a->platform = p;
+    a->model = m;
+    if ((st = answer_open(a, &o, err))) {
+        qsf_answer_free(a);
+        return st;
+    }
+    *out = a;
+    return QSF_OK;
+}
+
+void qsf_answer_free(qsf_answer *a)
+{
+    if (!a) return;
+    qsf_tool_grammar_drop(&a->grammar);
+    qsf_tool_answer_free(a->answer);
+    qsf_json_drop(&a->tools);
+    qsf_dealloc(a->platform, a->choice, a->choice_bytes);
+    qsf_dealloc(a->platform, a, sizeof *a);
+}
+
+void qsf_answer_reset(qsf_answer *a, uint64_t id_seed) { qsf_tool_answer_reset(a->answer, id_seed); }
+
+qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
+{
+    qsf_turn_options own;
+    qsf_turn_defaults(&own);
+    qsf_status st = QSF_TAKE(&own, o, qsf_turn_options, err);
+    if (st) return st;
+    o->special = true;
+    if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n || !QSF_SIZED_HAS(o, qsf_turn_options, grammar_with))
+        return QSF_OK;
+    if (!a->has_grammar) {
+        const bool named = a->choice[0] && !answer_choice_is(a, "required");
+        const qsf_tool_grammar_ask ask = {
+            .platform = a->platform, .form = &a->form, .tokenizer = a->model ? a->model->tokenizer : NULL,
+            .tools = a->tools.nodes, .only = named ? a->choice : NULL, .required = a->choice[0],
+            .one = named || !a->several,
+        };
+        if ((st = qsf_tool_grammar_make(&ask, &a->grammar, err))) return st;
+        a->has_grammar = true;
+    }
+    o->grammar = a->grammar.grammar;
+    o->grammar_after = a->grammar.after;
+    o->n_grammar_after = a->grammar.n_after;
+    o->grammar_with = a->grammar.with;
+    return QSF_OK;
+}
+
+qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err)
+{
+    return qsf_tool_answer_push(a->answer, text, len, last, err);
+}
+
+qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out)
+{
+    qsf_answer_event e = { .text = "" };
+    qsf_tool_event t;
+    qsf_status st = QSF_GIVE(out, &e, NULL);        /* before an event is lost */
+    if (st) return st;
+    if (!qsf_tool_answer_next(a->answer, &t)) return QSF_PENDING;
+    e.type = (qsf_answer_event_type)t.type;
+    e.call = t.call;
+    e.text = t.text;
+    e.len = t.len;
+    e.id = t.id_len ? t.id : NULL;
+    e.id_len = t.id_len;
+    return QSF_GIVE(out, &e, NULL);
+}
+
+qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err)
+{
+    return qsf_tool_answer_json(a->answer, text, len, err);
+}

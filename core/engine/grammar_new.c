@@ -1,0 +1,62 @@
+/* Grammars as the public interface has them: a text of some kind becomes one.
+ * SPDX-License-Identifier: MIT */
+#include "base/sized.h"
+#include "model/model.h"
+#include "text/gbnf.h"
+#include "text/regex.h"
+#include "text/schema.h"
+
+void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size)
+{
+    const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 1 };
+    qsf_sized_defaults(o, size, &ours, sizeof ours);
+}
+
+static qsf_gnode grammar_nodes_of(const qsf_platform *p, qsf_grammar_builder *b, qsf_grammar_kind kind,
+                                  const char *text, size_t len, const qsf_grammar_options *o)
+{
+    const qsf_schema_options how = { .size = sizeof how, .blanks = o->json_blanks };
+    qsf_json json;
+    qsf_error err;
+    switch (kind) {
+    case QSF_GRAMMAR_GBNF: return qsf_gbnf_nodes(b, text, len);
+    case QSF_GRAMMAR_REGEX: return qsf_regex_nodes(p, b, text, len, 0, "regular expression");
+    case QSF_GRAMMAR_JSON: return qsf_json_nodes(p, b, &how);
+    case QSF_GRAMMAR_CHOICES: return qsf_choices_nodes(b, text, len);
+    case QSF_GRAMMAR_JSON_SCHEMA: break;
+    default: return qsf_g_fail(b, QSF_E_ARGUMENT, "there is no kind %d of grammars", (int)kind);
+    }
+    const qsf_status st = qsf_json_read(p, text, len, "schema", &json, &err);
+    if (st) return qsf_g_fail(b, st, "%s", err.text);
+    const qsf_gnode root = qsf_schema_nodes(p, b, json.nodes, &how);
+    qsf_json_drop(&json);
+    return root;
+}
+
+qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
+                           const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err)
+{
+    qsf_grammar_options o;
+    qsf_grammar_builder *b;
+    *out = NULL;
+    qsf_grammar_defaults(&o);
+    qsf_status st = QSF_TAKE(&o, opts, qsf_grammar_options, err);
+    if (st || (st = qsf_grammar_begin(m->platform, &b, err)) != 0) return st;
+    return qsf_grammar_finish(b, grammar_nodes_of(m->platform, b, kind, text, len, &o), out, err);
+}
+
+void qsf_grammar_free(qsf_grammar *g) { qsf_grammar_drop(g); }
+
+bool qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits)
+{
+    qsf_matcher *m;
+    size_t n = 0;
+    bool whole = false;
+    if (!qsf_matcher_new(qsf_grammar_host(g), g, NULL, &m, NULL)) {
+        n = qsf_matcher_bytes(m, text, len);
+        whole = n == len && qsf_matcher_whole(m);
+        qsf_matcher_free(m);
+    }
+    if (fits) *fits = n;
+    return whole;
+}

@@ -1,0 +1,91 @@
+/* The sampler's state and a pick under way, shared by its parts.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SAMPLER_OWN_H
+#define QSF_SAMPLER_OWN_H
+
+#include "engine/sampler.h"
+
+typedef struct candidate { float p; int32_t id; } candidate;
+
+/* Texts one behind the other: a length of two bytes, then that many bytes. */
+typedef struct sampler_texts {
+    uint8_t *bytes;
+    uint32_t len, cap, longest;
+} sampler_texts;
+
+struct qsf_sampler {
+    const qsf_platform *platform;
+    const qsf_tokenizer *tokenizer;     /* NULL: no text is known */
+    qsf_sampler_options o;
+    uint32_t   n_vocab;
+    float     *logits;        /* [n_vocab] after what changes them, where something does */
+    candidate *heap;          /* [n_vocab] */
+    int32_t   *last;          /* [cap_last] ring of accepted tokens; ~token: a breaker of DRY ends in it */
+    uint32_t   cap_last, n_last, at;
+    uint32_t  *repeats;       /* [dry_last_n] of DRY */
+    uint64_t   rng;
+    float      mirostat_mu;
+    qsf_logit_bias *biases;
+    uint32_t   n_biases, cap_biases;
+    sampler_texts banned, breakers;
+    uint32_t  *banned_whole;  /* a bit for each token that has a banned text in it; NULL: none is banned */
+    char      *tail;          /* [cap_tail] the last n_tail bytes of what was accepted */
+    uint32_t   cap_tail, n_tail, n_answer;      /* and how many of them are the answer's */
+    qsf_logits_fn callback;
+    void      *callback_user;
+};
+
+/* A pick under way.  Rows of the sampler's table (sampler.c) change it one after another. */
+typedef struct sampler_pick {
+    qsf_sampler *s;
+    const qsf_sampler_limits *limits;
+    const float *x;           /* [n_vocab] logits as they are by now */
+    uint32_t   best;          /* of x */
+    float      least;         /* lower logits are left out */
+    float      temperature;
+    /* From the row `temperature` on: candidates by rank.  The heap holds what has no rank yet; those
+     * popped from it gather behind it, best last. */
+    uint32_t   n, rest;       /* all candidates, and those still in the heap */
+    uint32_t   from, to;      /* ranks that are left */
+    float      sum;           /* of the p of ranks 0 to `to`; p is relative to the best */
+} sampler_pick;
+
+/* Runs all rows of the table; false: no logit is above -INFINITY.  A sampler whose temperature is 0
+ * has the best only. */
+bool qsf_pick_candidates(sampler_pick *k, qsf_sampler *s, const float *logits,
+                         const qsf_sampler_limits *limits);
+/* The logits as a copy that may be changed. */
+float *qsf_pick_logits(sampler_pick *k);
+
+/* ---- sampler_logits.c: what changes logits ---- */
+bool qsf_sampler_penalizes(const qsf_sampler_options *o);
+bool qsf_sampler_dries(const qsf_sampler_options *o);
+void qsf_pick_bias(sampler_pick *k);
+void qsf_pick_callback(sampler_pick *k);
+void qsf_pick_penalize(sampler_pick *k);
+void qsf_pick_dry(sampler_pick *k);
+void qsf_pick_ban(sampler_pick *k);
+void qsf_pick_limit(sampler_pick *k);
+
+/* ---- sampler_choose.c: what leaves candidates out ---- */
+void qsf_pick_sigma(sampler_pick *k);
+void qsf_pick_gather(sampler_pick *k);
+void qsf_pick_top_k(sampler_pick *k);
+void qsf_pick_typical(sampler_pick *k);
+void qsf_pick_top_p(sampler_pick *k);
+void qsf_pick_xtc(sampler_pick *k);
+void qsf_pick_dynamic(sampler_pick *k);
+void qsf_pick_mirostat(sampler_pick *k);
+int32_t qsf_pick_draw(sampler_pick *k);
+
+/* ---- sampler_texts.c ---- */
+uint32_t qsf_sampler_piece(const qsf_sampler *s, int32_t id, const char **piece);
+/* Whether a text of the list lies within text. */
+bool qsf_sampler_list_within(const sampler_texts *l, const char *text, uint32_t len);
+/* Adds a token's text to the tail; whether a breaker ends in it. */
+bool qsf_sampler_text(qsf_sampler *s, int32_t token);
+void qsf_sampler_texts_free(qsf_sampler *s);
+/* The next text of a list at *at, which moves behind it; NULL: there is none. */
+const char *qsf_sampler_list_next(const sampler_texts *l, uint32_t *at, uint32_t *len);
+
+#endif

@@ -1,0 +1,410 @@
+/* Which tokens can come next.
+ * SPDX-License-Identifier: MIT
+ *
+ * A walk through the tree of tokens would say it, and where little can come it does.  But inside a
+ * text of JSON nearly every token can come, whatever stands around that text.  So what a node begins
+ * with is taken apart: a part that takes many bytes many times, a "head", has the tokens that stay
+ * inside it kept, and the places of the tree where it can be left by a byte of what follows.  Only
+ * from those places on the rest is walked.  Where the count of characters is limited, the tokens'
+ * lengths in characters are kept; where some texts are taken out ("both" with "not", as the names of
+ * members that are known), only the tokens that differ are looked at. */
+#include "text/grammar_own.h"
+
+enum {
+    HEAD_BYTES = 16,        /* a part that takes fewer is walked */
+    MASK_NODES = 150        /* nodes walked before a whole mask is worth being kept */
+};
+
+typedef struct walk_frame { uint32_t end, at, other, count; } walk_frame;
+
+static void gram_put(uint32_t *mask, uint32_t token) { mask[token / 32] |= 1u << token % 32; }
+static void mask_clear(uint32_t *mask, uint32_t token) { mask[token / 32] &= ~(1u << token % 32); }
+
+/* The tokens of the branches [at, end) that fit behind a node. */
+static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t *mask)
+{
+    qsf_grammar *g = m->grammar;
+    const token_node *nodes = m->tree->nodes;
+    walk_frame *top = m->stack;
+    const uint32_t *row = gram_row(g, id);
+    *top = (walk_frame){ .end = end, .at = id };
+    for (; row; m->walked++) {
+        if (at >= top->end) {
+            while (at >= top->end) {
+                if (top == m->stack) return;
+                top--;
+            }
+            if (!(row = gram_row(g, top->at))) return;
+        }
+        const token_node n = nodes[at];
+        const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
+        if (next == GRAM_NONE) {
+            at += skip;
+            continue;
+        }
+        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        if (token) gram_put(mask, token - 1);
+        if (skip > 1) {
+            *++top = (walk_frame){ .end = at + skip, .at = next };
+            row = gram_row(g, next);
+        }
+        at++;
+    }
+}
+
+/* ---- heads ---- */
+
+static void gram_head_drop(qsf_grammar *g, gram_head *h)
+{
+    gram_release(g, &h->bits, sizeof(uint32_t));
+    gram_release(g, &h->left, sizeof(uint64_t));
+    gram_release(g, &h->ends, sizeof(uint64_t));
+    gram_release(g, &h->inside, sizeof(uint64_t));
+    *h = (gram_head){ 0 };
+}
+
+void gram_forget_masks(qsf_grammar *g)
+{
+    for (int i = 0; i < GRAM_HEADS; i++) gram_head_drop(g, &g->heads[i]);
+    for (int i = 0; i < GRAM_MASKS; i++) {
+        gram_release(g, &g->masks[i].bits, sizeof(uint32_t));
+        g->masks[i].key = 0;
+    }
+    gram_release(g, &g->scratch, sizeof(uint32_t));
+    gram_release(g, &g->left, sizeof(uint64_t));
+}
+
+static void mask_note(qsf_grammar *g, gram_mem *list, uint32_t what, uint32_t count)
+{
+    uint64_t *to = gram_push(g, list, sizeof *to, 1);
+    if (to) *to = (uint64_t)what << 32 | count;
+}
+
+/* Whether any plain character leads from a node to itself. */
+static bool gram_takes_plain(qsf_grammar *g, uint32_t id)
+{
+    const uint32_t *row = gram_row(g, id);
+    for (int b = 32; row && b < 128; b++)
+        if (b != '"' && b != '\\' && row[g->classes[b]] != id) return false;
+    for (int lead = 0xc2; row && lead < 0xf5; lead++) {
+        const uint32_t n = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+        const int lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80, hi = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+        const uint32_t first = row[g->classes[lead]];
+        /* the middle bytes are alike where their derivatives are: only those that differ are followed */
+        uint32_t at[64], n_at = 1;
+        at[0] = first;
+        for (uint32_t k = 1; k <= n; k++) {
+            uint32_t next[64], n_next = 0;
+            for (uint32_t i = 0; i < n_at; i++) {
+                const uint32_t *r = gram_row(g, at[i]);
+                if (!r || at[i] == GRAM_NONE) return false;
+                for (int b = k == 1 ? lo : 0x80; b <= (k == 1 ? hi : 0xbf); b++) {
+                    const uint32_t to = r[g->classes[b]];
+                    uint32_t j = 0;
+                    while (j < n_next && next[j] != to) j++;
+                    if (j == n_next && n_next == 64) return false;
+                    if (j == n_next) next[n_next++] = to;
+                }
+            }
+            memcpy(at, next, n_next * sizeof *at);
+            n_at = n_next;
+        }
+        if (n_at != 1 || at[0] != id) return false;
+        row = gram_row(g, id);
+    }
+    return row;
+}
+
+/* Fills a head by a walk from its key.  counted: the key is x{0,} and what follows, where texts of x
+ * are not beginnings of each other or of what follows. */
+static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool counted)
+{
+    qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
+    const uint32_t key = h->key;
+    walk_frame *top = m->stack;
+    if (!gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
+    h->plain = gram_takes_plain(g, key);        /* then these tokens are known */
+    h->most = h->plain ? t->most_chars : 0;
+    if (h->plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
+    const uint32_t known = h->plain ? TOKEN_PLAIN : 0;
+    const uint32_t *row = gram_row(g, key);
+    *top = (walk_frame){ .end = t->n_nodes, .at = key };
+    for (uint32_t at = 0; row && !g->status; m->walked++) {
+        if (at >= top->end) {
+            while (at >= top->end) {
+                if (top == m->stack) return;
+                top--;
+            }
+            row = gram_row(g, top->at);
+            continue;
+        }
+        const token_node n = t->nodes[at];
+        const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
+        if (next == GRAM_NONE || n.token & known) {
+            at += skip;
+            continue;
+        }
+        const uint32_t count = top->count + (next == key), begun = count + (next != key);
+        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        if (token && counted && next == GRAM_EMPTY) {
+            mask_note(g, &h->ends, token - 1, count);
+        } else if (token) {
+            gram_put(h->bits.p, token - 1);
+            if (counted && !(h->plain && t->chars[token - 1])) mask_note(g, &h->inside, token - 1, begun);
+            h->most = QSF_MAX(h->most, begun);
+        }
+        if (leaves && skip > 1 && gram_is(g, next, GF_NULLABLE)) mask_note(g, &h->left, at, count);
+        if (skip > 1) {
+            *++top = (walk_frame){ .end = at + skip, .at = next, .count = count };
+            row = gram_row(g, next);
+        }
+        at++;
+    }
+}
+
+/* The head of this key, filled; NULL: the grammar has failed. */
+static gram_head *gram_head_of(qsf_matcher *m, uint32_t key, bool leaves, bool counted)
+{
+    qsf_grammar *g = m->grammar;
+    gram_head *h = &g->heads[0];
+    if (!key) return NULL;
+    for (int i = 0; i < GRAM_HEADS; i++) {
+        if (g->heads[i].key == key) {
+            g->heads[i].used = ++g->clock;
+            return &g->heads[i];
+        }
+        if (g->heads[i].used < h->used) h = &g->heads[i];
+    }
+    gram_head_drop(g, h);
+    h->key = key;
+    h->used = ++g->clock;
+    gram_head_fill(m, h, leaves, counted);
+    if (!g->status) return h;
+    gram_head_drop(g, h);
+    return NULL;
+}
+
+/* Bytes that a node can begin with. */
+static uint32_t gram_first(qsf_grammar *g, uint32_t id, uint32_t bits[8])
+{
+    const uint32_t *row = gram_row(g, id);
+    uint32_t n = 0;
+    memset(bits, 0, 32);
+    for (uint32_t b = 0; row && b < 256; b++)
+        if (row[g->classes[b]] != GRAM_NONE) {
+            bits[b / 32] |= 1u << b % 32;
+            n++;
+        }
+    return n;
+}
+
+/* Whether no text of a node is the beginning of another one. */
+static bool gram_prefix_free(qsf_grammar *g, uint32_t id)
+{
+    const uint32_t from = g->work.n;
+    bool is = !gram_is(g, id, GF_NULLABLE);
+    gram_forget(g);
+    uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
+    if (to) *to = id;
+    for (uint32_t at = from; is && at < g->work.n; at++) {
+        const uint32_t *row = gram_row(g, (uint32_t)GRAM_U64(g->work)[at]);
+        for (uint32_t c = 0; row && c < g->n_classes; c++) {
+            const uint32_t next = row[c];
+            bool known = next == GRAM_NONE || next == GRAM_EMPTY;
+            for (uint32_t i = from; i < g->work.n && !known; i++) known = GRAM_U64(g->work)[i] == next;
+            if (known) continue;
+            if (gram_is(g, next, GF_NULLABLE) || g->work.n - from > 32) is = false;
+            else if ((to = gram_push(g, &g->work, sizeof *to, 1)) != NULL) *to = next;
+        }
+    }
+    g->work.n = from;
+    return is && !g->status;
+}
+
+/* Tokens of x{least,most}, and then a byte of follow, to scratch; where they leave it, to left. */
+static void gram_take_rep(qsf_matcher *m, uint32_t rep, uint32_t follow)
+{
+    qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
+    const gram_node n = *gram_at(g, rep);
+    uint32_t first[8], second[8], both = 0;
+    gram_first(g, n.a, first);
+    gram_first(g, follow, second);
+    for (int i = 0; i < 8; i++) both |= first[i] & second[i];
+    const bool leaves = follow != GRAM_EMPTY, counted = !both && gram_prefix_free(g, n.a);
+    const uint32_t all = counted ? gram_rep(g, n.a, 0, QSF_G_NO_MOST) : rep;
+    gram_head *h = gram_head_of(m, gram_seq(g, all, follow), leaves, counted);
+    if (!h) return;
+    const uint32_t words = h->bits.n, most = n.c;
+    const bool all_fit = !counted || most >= h->most;
+    uint32_t *bits = GRAM_U32(g->scratch);
+    if (all_fit || (h->plain && most > TOKEN_FEW)) memcpy(bits, h->bits.p, words * sizeof *bits);
+    else if (h->plain) memcpy(bits, t->plain + most * (size_t)words, words * sizeof *bits);
+    else memset(bits, 0, words * sizeof *bits);
+    for (uint32_t i = 0; !all_fit && i < h->inside.n; i++) {
+        const uint32_t token = (uint32_t)(GRAM_U64(h->inside)[i] >> 32);
+        if ((uint32_t)GRAM_U64(h->inside)[i] <= most) gram_put(bits, token);
+        else mask_clear(bits, token);
+    }
+    for (uint32_t i = 0; !all_fit && h->plain && most > TOKEN_FEW && i < t->n_longer; i++)
+        if (t->chars[t->longer[i]] > most) mask_clear(bits, t->longer[i]);
+    for (uint32_t i = 0; i < h->ends.n; i++) {
+        const uint32_t count = (uint32_t)GRAM_U64(h->ends)[i];
+        if (count >= n.b && count <= most) gram_put(bits, (uint32_t)(GRAM_U64(h->ends)[i] >> 32));
+    }
+    for (uint32_t i = 0; i < h->left.n; i++) {
+        const uint32_t count = (uint32_t)GRAM_U64(h->left)[i];
+        if (!counted || (count >= n.b && count <= most))
+            mask_note(g, &g->left, (uint32_t)(GRAM_U64(h->left)[i] >> 32), 0);
+    }
+}
+
+static bool gram_is_head(qsf_grammar *g, uint32_t id)
+{
+    const gram_node n = *gram_at(g, id);
+    uint32_t bits[8];
+    return n.kind == GK_REP && n.c > 1 && gram_first(g, n.a, bits) >= HEAD_BYTES;
+}
+
+/* The same for GK_AND: from one of its parts, by what differs; false: none of them is a head. */
+static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
+{
+    qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
+    const uint32_t from = g->alts.n;
+    uint32_t like = 0, part;
+    for (uint32_t i = 0; (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
+        uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
+        if (to) *to = part;
+    }
+    id = gram_and(g, from);                     /* now that parts can be compared */
+    if (!id) return false;
+    /* the part that begins with the fewest bytes: not many more than all parts together */
+    uint32_t bits256[8], n_like = 257;
+    const uint32_t n_first = gram_first(g, id, bits256);
+    if (gram_is_head(g, id)) like = id;
+    for (uint32_t i = 0; gram_at(g, id)->kind == GK_AND && (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
+        const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits256) : 257;
+        if (n >= n_like || n > 256) continue;
+        like = part;
+        n_like = n;
+    }
+    if (!like || (like != id && 4 * n_first < 3 * n_like)) return false;
+    gram_take_rep(m, like, follow);
+    /* two walks at once, of what is wanted and of the likeness, where they are not at the same node */
+    const uint32_t mine = gram_seq(g, id, follow), other = gram_seq(g, like, follow);
+    uint32_t *bits = GRAM_U32(g->scratch), i = 0;
+    gram_mem old = g->left;
+    g->left = (gram_mem){ 0 };
+    walk_frame *top = m->stack;
+    *top = (walk_frame){ .end = t->n_nodes, .at = mine, .other = other };
+    for (uint32_t at = 0; !g->status; m->walked++) {
+        while (at >= top->end && top != m->stack) top--;
+        if (at >= top->end) break;
+        const token_node node = t->nodes[at];
+        const uint32_t skip = node.skip_byte >> 8, class = g->classes[node.skip_byte & 255];
+        const uint32_t *row = gram_row(g, top->at);
+        const uint32_t x = row ? row[class] : GRAM_NONE;
+        row = gram_row(g, top->other);
+        const uint32_t y = row ? row[class] : GRAM_NONE;
+        if (x == y) {
+            at += skip;
+            continue;
+        }
+        const uint32_t token = node.token & ~TOKEN_PLAIN;
+        if (token && x != GRAM_NONE) gram_put(bits, token - 1);
+        else if (token) mask_clear(bits, token - 1);
+        for (; i < old.n && GRAM_U64(old)[i] >> 32 < at; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
+        if (i < old.n && GRAM_U64(old)[i] >> 32 == at) i++;
+        if (follow != GRAM_EMPTY && skip > 1 && gram_is(g, x, GF_NULLABLE)) mask_note(g, &g->left, at, 0);
+        if (skip > 1) *++top = (walk_frame){ .end = at + skip, .at = x, .other = y };
+        at++;
+    }
+    for (; i < old.n; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
+    gram_release(g, &old, sizeof(uint64_t));
+    return true;
+}
+
+/* ---- whole masks ---- */
+
+/* The tokens that fit behind a node. */
+static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
+{
+    qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
+    const uint32_t words = (t->n_vocab + 31) / 32, first = g->pairs.n, from = g->alts.n;
+    if (!g->scratch.p && !gram_push(g, &g->scratch, sizeof(uint32_t), words)) return;
+    gram_expand(g, id, true);
+    const uint32_t end = g->pairs.n;
+    for (uint32_t i = first; i < end && !g->status; i++) {
+        const uint64_t pair = GRAM_U64(g->pairs)[i];
+        const uint32_t e = (uint32_t)(pair >> 32), k = (uint32_t)pair;
+        const int kind = gram_at(g, e)->kind;
+        uint32_t bits[8];
+        bool head = kind == GK_AND || (kind == GK_REP && gram_is_head(g, e));
+        if (head) {
+            const uint32_t n = gram_first(g, k, bits), follow = n ? gram_set(g, bits) : GRAM_EMPTY;
+            g->left.n = 0;
+            if (kind == GK_REP) gram_take_rep(m, e, follow);
+            else head = gram_take_and(m, e, follow);
+        }
+        if (!head) {
+            gram_alt(g, gram_seq(g, e, k));
+            continue;
+        }
+        for (uint32_t w = 0; w < words; w++) mask[w] |= GRAM_U32(g->scratch)[w];
+        for (uint32_t j = 0; j < g->left.n && !g->status; j++) {
+            const uint32_t at = (uint32_t)(GRAM_U64(g->left)[j] >> 32), skip_byte = t->nodes[at].skip_byte;
+            const uint32_t *row = gram_row(g, k);
+            if (row) gram_walk(m, row[g->classes[skip_byte & 255]], at + 1, at + (skip_byte >> 8), mask);
+        }
+    }
+    g->pairs.n = first;
+    if (g->alts.n > from) gram_walk(m, gram_choice(g, from), 0, t->n_nodes, mask);
+}
+
+static gram_kept *gram_kept_of(qsf_grammar *g, uint32_t id)
+{
+    gram_kept *oldest = &g->masks[0];
+    for (int i = 0; i < GRAM_MASKS; i++) {
+        if (g->masks[i].key == id) return &g->masks[i];
+        if (g->masks[i].used < oldest->used) oldest = &g->masks[i];
+    }
+    return oldest;
+}
+
+qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
+{
+    qsf_grammar *g = m->grammar;
+    const qsf_token_tree *t = m->tree;
+    const uint32_t words = (t->n_vocab + 31) / 32;
+    uint32_t any = 0;
+    gram_tidy(g);
+    if (g->print != t->print) gram_forget_masks(g);
+    g->print = t->print;
+    gram_kept *kept = gram_kept_of(g, m->at);
+    if (kept->key == m->at && !g->status) {
+        memcpy(mask, kept->bits.p, words * sizeof *mask);
+        kept->used = ++g->clock;
+    } else {
+        m->walked = 0;
+        memset(mask, 0, words * sizeof *mask);
+        gram_mask(m, m->at, mask);
+        if (m->walked > MASK_NODES && !g->status && (kept->bits.p || gram_push(g, &kept->bits, sizeof *mask, words))) {
+            memcpy(kept->bits.p, mask, words * sizeof *mask);
+            kept->key = m->at;
+            kept->used = ++g->clock;
+        }
+    }
+    if (g->status) {
+        if (err) *err = g->err;
+        return g->status;
+    }
+    if (qsf_matcher_whole(m)) {
+        for (uint32_t i = 0; i < t->n_ends; i++) gram_put(mask, (uint32_t)t->ends[i]);
+        return QSF_OK;
+    }
+    for (uint32_t i = 0; i < words && !any; i++) any = mask[i];
+    return any ? QSF_OK : qsf_fail(err, QSF_E_CORRUPT, "no token of the vocabulary fits the grammar here");
+}

@@ -1,0 +1,611 @@
+/* Nodes of a grammar: made once each, in a form that makes equal sets of texts equal nodes where
+ * that is cheap.
+ * SPDX-License-Identifier: MIT */
+#include "text/grammar_own.h"
+#include "text/unicode.h"
+
+struct qsf_grammar_builder { qsf_grammar g; };
+
+qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...)
+{
+    char text[sizeof g->err.text];
+    va_list args;
+    if (g->status) return g->status;
+    va_start(args, fmt);
+    qsf_vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    return g->status = qsf_fail(&g->err, st, "%s", text);
+}
+
+void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
+{
+    if (g->status) return NULL;
+    if (n > m->cap - m->n) {
+        uint64_t cap = m->cap ? m->cap : 64;
+        while (cap < (uint64_t)m->n + n) cap *= 2;
+        if (cap * size > GRAM_MAX_MEMORY || g->memory + (cap - m->cap) * size > GRAM_MAX_MEMORY) {
+            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; say less of it at once",
+                      (unsigned)(GRAM_MAX_MEMORY >> 20));
+            return NULL;
+        }
+        void *p = qsf_alloc_array(g->platform, cap, size, "a grammar", &g->err);
+        if (!p) {
+            g->status = QSF_E_MEMORY;
+            return NULL;
+        }
+        if (m->n) memcpy(p, m->p, m->n * size);
+        qsf_dealloc(g->platform, m->p, m->cap * (uint64_t)size);
+        g->memory += (cap - m->cap) * size;
+        m->p = p;
+        m->cap = (uint32_t)cap;
+    }
+    void *at = (char *)m->p + m->n * size;
+    m->n += n;
+    return at;
+}
+
+void gram_release(qsf_grammar *g, gram_mem *m, size_t size)
+{
+    qsf_dealloc(g->platform, m->p, m->cap * (uint64_t)size);
+    g->memory -= m->cap * (uint64_t)size;
+    *m = (gram_mem){ 0 };
+}
+
+void gram_sort(uint64_t *v, size_t n)
+{
+    for (size_t gap = n; gap > 1; ) {
+        gap = gap < 5 ? 1 : gap * 5 / 11;
+        for (size_t i = gap; i < n; i++) {
+            const uint64_t x = v[i];
+            size_t k = i;
+            for (; k >= gap && v[k - gap] > x; k -= gap) v[k] = v[k - gap];
+            v[k] = x;
+        }
+    }
+}
+
+/* ---- each node once ---- */
+
+static uint64_t gram_mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+enum { GRAM_LIT_HASHED = 32 };      /* longer literals are known by their place, not by their bytes */
+
+static bool gram_is_list(int kind) { return kind == GK_CHOICE || kind == GK_AND; }
+
+static uint64_t gram_hash(const qsf_grammar *g, const gram_node *n)
+{
+    uint64_t h = gram_mix(n->kind, n->b);
+    if (gram_is_list(n->kind)) {
+        for (uint32_t i = 0; i < n->b; i++) h = gram_mix(h, GRAM_U32(g->lists)[n->a + i]);
+    } else if (n->kind == GK_LIT && n->b <= GRAM_LIT_HASHED) {
+        for (uint32_t i = 0; i < n->b; i++) h = gram_mix(h, ((uint8_t *)g->bytes.p)[n->a + i]);
+    } else {
+        h = gram_mix(gram_mix(h, n->a), n->c);
+    }
+    return h ^ h >> 32;
+}
+
+static bool gram_same(const qsf_grammar *g, const gram_node *x, const gram_node *y)
+{
+    if (x->kind != y->kind || x->b != y->b || x->c != y->c) return false;
+    if (x->a == y->a) return true;
+    if (gram_is_list(x->kind))
+        return !memcmp(GRAM_U32(g->lists) + x->a, GRAM_U32(g->lists) + y->a, x->b * sizeof(uint32_t));
+    return x->kind == GK_LIT && x->b <= GRAM_LIT_HASHED
+        && !memcmp((char *)g->bytes.p + x->a, (char *)g->bytes.p + y->a, x->b);
+}
+
+bool gram_rehash(qsf_grammar *g, uint32_t least)
+{
+    uint32_t size = 256;
+    while (size < 2 * least) size *= 2;
+    if (size != g->table_mask + 1) {
+        uint32_t *table = qsf_alloc_array(g->platform, size, sizeof *table, "a grammar", &g->err);
+        if (!table) {
+            g->status = QSF_E_MEMORY;
+            return false;
+        }
+        if (g->table) qsf_dealloc(g->platform, g->table, (g->table_mask + 1) * (uint64_t)sizeof *table);
+        g->memory += size * sizeof *table - (g->table ? (g->table_mask + 1) * sizeof *table : 0);
+        g->table = table;
+        g->table_mask = size - 1;
+    } else {
+        memset(g->table, 0, size * sizeof *g->table);
+    }
+    for (uint32_t id = 1; id < g->nodes.n; id++) {
+        uint32_t i = (uint32_t)gram_hash(g, gram_at(g, id)) & g->table_mask;
+        while (g->table[i]) i = (i + 1) & g->table_mask;
+        g->table[i] = id;
+    }
+    return true;
+}
+
+uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i)
+{
+    if (gram_is_list(n->kind)) return i < n->b ? GRAM_U32(g->lists)[n->a + i] : 0;
+    if (i) return i == 1 && n->kind == GK_SEQ ? n->b : 0;
+    if (n->kind == GK_RULE) return GRAM_U32(g->rules)[n->a];
+    return n->kind >= GK_SEQ ? n->a : 0;
+}
+
+void gram_flags(const qsf_grammar *g, gram_node *n)
+{
+    int f = 0, all = 0xff, any = 0;
+    uint8_t level = 0;
+    for (uint32_t i = 0, part; (part = gram_part(g, n, i)) != 0; i++) {
+        const gram_node *x = gram_at(g, part);
+        all &= x->flags;
+        any |= x->flags;
+        level = QSF_MAX(level, x->level);
+    }
+    switch (n->kind) {
+    case GK_NONE: f = GF_DEAD | GF_UTF8; break;
+    case GK_EMPTY: f = GF_NULLABLE | GF_UTF8; break;
+    case GK_SEQ: f = (all & (GF_NULLABLE | GF_UTF8)) | (any & (GF_DEAD | GF_RULES)); break;
+    case GK_CHOICE: f = (any & (GF_NULLABLE | GF_RULES)) | (all & (GF_DEAD | GF_UTF8)); break;
+    case GK_AND: f = (all & GF_NULLABLE) | (any & (GF_DEAD | GF_RULES | GF_UTF8)); break;
+    case GK_NEG: f = (~any & GF_NULLABLE) | (any & GF_RULES); break;
+    case GK_REP:
+        f = (n->b ? any & (GF_NULLABLE | GF_DEAD) : GF_NULLABLE) | (any & (GF_RULES | GF_UTF8));
+        break;
+    case GK_FULL: f = any & (GF_DEAD | GF_RULES | GF_UTF8); break;
+    case GK_RULE: f = GF_RULES | (any & (GF_NULLABLE | GF_DEAD)); break;
+    default: break;
+    }
+    n->flags = (uint8_t)(f | (n->flags & (GF_UTF8 | GF_LIVE | GF_SEEN | GF_RAW)));
+    n->level = n->kind == GK_RULE ? 0 : (uint8_t)(level + (n->kind == GK_AND || n->kind == GK_NEG));
+}
+
+static uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_t b, uint32_t c)
+{
+    gram_node x = { .kind = (uint8_t)kind, .a = a, .b = b, .c = c }, *n;
+    if (g->status) return 0;
+    if (g->nodes.n >= (g->base_nodes ? 2 : 1) * (uint32_t)GRAM_MAX_NODES) {
+        gram_fail(g, QSF_E_BUDGET, "a grammar may have %u nodes; this one has more", (unsigned)GRAM_MAX_NODES);
+        return 0;
+    }
+    if (g->nodes.n >= g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
+    uint32_t i = (uint32_t)gram_hash(g, &x) & g->table_mask;
+    for (; g->table[i]; i = (i + 1) & g->table_mask)
+        if (gram_same(g, gram_at(g, g->table[i]), &x)) return g->table[i];
+    gram_flags(g, &x);
+    if (x.level > GRAM_LEVELS)
+        gram_fail(g, QSF_E_BUDGET, "more than %d levels of \"both\" and \"not\" in each other", GRAM_LEVELS);
+    if (!(n = gram_push(g, &g->nodes, sizeof *n, 1))) return 0;
+    *n = x;
+    g->table[i] = g->nodes.n - 1;
+    return g->nodes.n - 1;
+}
+
+/* ---- kinds ---- */
+
+uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n)
+{
+    return n ? gram_node_of(g, GK_LIT, at, n, 0) : GRAM_EMPTY;
+}
+
+uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b)
+{
+    if (!a || !b) return 0;
+    if (gram_is(g, a, GF_DEAD) || gram_is(g, b, GF_DEAD)) return GRAM_NONE;
+    if (a == GRAM_EMPTY) return b;
+    if (b == GRAM_EMPTY) return a;
+    return gram_node_of(g, GK_SEQ, a, b, 0);
+}
+
+uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a)
+{
+    if (!a) return 0;
+    if (kind == GK_FULL) return gram_is(g, a, GF_NULLABLE) ? gram_node_of(g, GK_FULL, a, 0, 0) : a;
+    if (gram_at(g, a)->kind == GK_NEG) return gram_at(g, a)->a;
+    if (a == GRAM_ALL) return GRAM_NONE;
+    return gram_is(g, a, GF_DEAD) ? GRAM_ALL : gram_node_of(g, GK_NEG, a, 0, 0);
+}
+
+static uint32_t gram_times(uint32_t x, uint32_t y)
+{
+    if (!x || !y) return 0;
+    if (x == QSF_G_NO_MOST || y == QSF_G_NO_MOST) return QSF_G_NO_MOST;
+    return (uint64_t)x * y < QSF_G_NO_MOST ? x * y : 0;
+}
+
+uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most)
+{
+    if (!part) return 0;
+    if (least > most) return GRAM_NONE;
+    if (most == 0 || part == GRAM_EMPTY) return GRAM_EMPTY;
+    if (gram_is(g, part, GF_DEAD)) return least ? GRAM_NONE : GRAM_EMPTY;
+    if (least == 1 && most == 1) return part;
+    const gram_node *n = gram_at(g, part);
+    if (n->kind == GK_REP && n->b <= 1 && gram_times(n->c, most))     /* (x{0,n}){k,m} is x{0,nm} */
+        return gram_node_of(g, GK_REP, n->a, n->b * least, gram_times(n->c, most));
+    return gram_node_of(g, GK_REP, part, least, most);
+}
+
+void gram_alt(qsf_grammar *g, uint32_t id)
+{
+    if (!id) return;
+    const bool choice = gram_at(g, id)->kind == GK_CHOICE;
+    const uint32_t n = choice ? gram_at(g, id)->b : gram_is(g, id, GF_DEAD) ? 0 : 1;
+    uint64_t *to = gram_push(g, &g->alts, sizeof *to, n);
+    for (uint32_t i = 0; to && i < n; i++) to[i] = choice ? gram_part(g, gram_at(g, id), i) : id;
+}
+
+/* The list alts[from..), each number once, as a node. */
+static uint32_t gram_list(qsf_grammar *g, gram_kind kind, uint32_t from)
+{
+    uint64_t *alts = GRAM_U64(g->alts) + from;
+    const uint32_t at = g->lists.n, before = g->nodes.n;
+    uint32_t n = 0, id;
+    if (g->status) return 0;
+    gram_sort(alts, g->alts.n - from);
+    for (uint32_t i = from; i < g->alts.n; i++)
+        if (!n || alts[n - 1] != alts[i - from]) alts[n++] = alts[i - from];
+    g->alts.n = from;
+    if (n <= 1) return n ? (uint32_t)alts[0] : kind == GK_AND ? GRAM_ALL : GRAM_NONE;
+    uint32_t *list = gram_push(g, &g->lists, sizeof *list, n);
+    if (!list) return 0;
+    for (uint32_t i = 0; i < n; i++) list[i] = (uint32_t)alts[i];
+    id = gram_node_of(g, kind, at, n, 0);
+    if (g->nodes.n == before) g->lists.n = at;
+    return id;
+}
+
+uint32_t gram_union(qsf_grammar *g, uint32_t from)
+{
+    for (uint32_t i = from; i < g->alts.n; i++)
+        if (GRAM_U64(g->alts)[i] == GRAM_ALL) {
+            g->alts.n = from;
+            return GRAM_ALL;
+        }
+    return gram_list(g, GK_CHOICE, from);
+}
+
+/* Whether x is x{a,b} of something small, and y{0,} takes all that x{0,} takes. */
+static bool gram_within(qsf_grammar *g, uint32_t x, uint32_t y)
+{
+    const gram_node *a = gram_at(g, x), *b = gram_at(g, y);
+    if (a->kind != GK_REP || b->kind != GK_REP || b->b || b->c != QSF_G_NO_MOST || a->level || b->level
+        || (a->flags | b->flags) & GF_RULES) return false;
+    const uint32_t from = g->alts.n, not_y = gram_one(g, GK_NEG, y);
+    gram_alt(g, gram_rep(g, gram_at(g, x)->a, 0, QSF_G_NO_MOST));
+    gram_alt(g, not_y);
+    const uint32_t both = gram_list(g, GK_AND, from);
+    return both && !gram_live(g, both);
+}
+
+uint32_t gram_and(qsf_grammar *g, uint32_t from)
+{
+    uint64_t *alts = GRAM_U64(g->alts) + from;
+    const uint32_t n = g->alts.n - from;
+    uint32_t kept = 0;
+    bool dead = false, utf8 = false, empty = false, nullable = true;
+    if (g->status) return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const gram_node *x = gram_at(g, (uint32_t)alts[i]);
+        dead |= (x->flags & GF_DEAD) != 0;
+        empty |= alts[i] == GRAM_EMPTY;
+        nullable &= (x->flags & GF_NULLABLE) != 0;
+        utf8 |= alts[i] != GRAM_UTF8 && (x->flags & GF_UTF8);
+    }
+    g->alts.n = from;
+    if (dead || (empty && !nullable)) return GRAM_NONE;
+    if (empty) return GRAM_EMPTY;
+    for (uint32_t i = 0; i < n; i++)
+        if (alts[i] != GRAM_ALL && !(alts[i] == GRAM_UTF8 && utf8)) alts[kept++] = alts[i];
+    g->alts.n = from + kept;
+    /* "any characters" and "these characters" are the latter; known once bytes have classes */
+    for (uint32_t i = 0; i < kept && g->n_classes; i++) {
+        const uint32_t y = (uint32_t)GRAM_U64(g->alts)[from + i];
+        bool wide = false;
+        for (uint32_t k = 0; k < kept && !wide; k++) {
+            const uint32_t x = (uint32_t)GRAM_U64(g->alts)[from + k];
+            wide = x != y && gram_within(g, x, y);
+        }
+        if (!wide) continue;
+        GRAM_U64(g->alts)[from + i--] = GRAM_U64(g->alts)[from + --kept];
+        g->alts.n = from + kept;
+    }
+    return gram_list(g, GK_AND, from);
+}
+
+/* ---- what readers call ---- */
+
+uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8])
+{
+    uint32_t n = 0, at = 0;
+    for (uint32_t i = 0; i < 256; i++)
+        if (bits[i / 32] >> i % 32 & 1) {
+            n++;
+            at = i;
+        }
+    if (n == 0) return GRAM_NONE;
+    if (n == 1) return qsf_g_bytes((qsf_grammar_builder *)g, (const char[]){ (char)at }, 1);
+    for (at = 0; at < g->sets.n && memcmp(GRAM_U32(g->sets) + 8 * (size_t)at, bits, 32); at++) {}
+    if (at == g->sets.n) {
+        uint32_t *to = gram_push(g, &g->sets, 32, 1);
+        if (!to) return 0;
+        memcpy(to, bits, 32);
+    }
+    return gram_node_of(g, GK_SET, at, 0, 0);
+}
+
+static uint32_t gram_byte_range(qsf_grammar *g, uint32_t from, uint32_t to)
+{
+    uint32_t bits[8] = { 0 };
+    for (uint32_t i = from; i <= to; i++) bits[i / 32] |= 1u << i % 32;
+    return gram_set(g, bits);
+}
+
+qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err)
+{
+    static const uint32_t all[1][2] = { { 0, 0x10ffff } };
+    qsf_grammar_builder *b = *out = qsf_alloc(p, sizeof *b, "a grammar", err);
+    if (!b) return QSF_E_MEMORY;
+    qsf_grammar *g = &b->g;
+    g->platform = p;
+    g->keep_memory = GRAM_KEEP_MEMORY;
+    if (gram_rehash(g, 256) && gram_push(g, &g->nodes, sizeof(gram_node), 1)) {
+        gram_node_of(g, GK_NONE, 0, 0, 0);
+        gram_node_of(g, GK_EMPTY, 0, 0, 0);
+        gram_rep(g, gram_byte_range(g, 0, 255), 0, QSF_G_NO_MOST);
+        /* GRAM_UTF8 is a place of its own */
+        gram_node *n = gram_push(g, &g->nodes, sizeof *n, 1);
+        const uint32_t any = qsf_g_class(b, all, 1, false);
+        if (n && any) {
+            *gram_at(g, GRAM_UTF8) = (gram_node){ .kind = GK_REP, .a = any, .c = QSF_G_NO_MOST };
+            gram_flags(g, gram_at(g, GRAM_UTF8));
+            gram_rehash(g, g->nodes.n);
+        }
+    }
+    if (!g->status) return QSF_OK;
+    if (err) *err = g->err;
+    const qsf_status st = g->status;
+    qsf_grammar_drop(g);
+    *out = NULL;
+    return st;
+}
+
+const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
+void qsf_grammar_abandon(qsf_grammar_builder *b) { qsf_grammar_drop(b ? &b->g : NULL); }
+
+qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...)
+{
+    char text[sizeof b->g.err.text];
+    va_list args;
+    va_start(args, fmt);
+    qsf_vformat(text, sizeof text, fmt, args);
+    va_end(args);
+    gram_fail(&b->g, st, "%s", text);
+    return QSF_G_FAILED;
+}
+
+qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
+{
+    qsf_grammar *g = &b->g;
+    const uint32_t at = g->bytes.n, before = g->nodes.n;
+    if (n == 0) return g->status ? 0 : GRAM_EMPTY;
+    char *to = n > UINT32_MAX / 2 ? NULL : gram_push(g, &g->bytes, 1, (uint32_t)n);
+    if (!to) {
+        gram_fail(g, QSF_E_BUDGET, "a text of the grammar is too long");
+        return 0;
+    }
+    memcpy(to, bytes, n);
+    const uint32_t id = gram_lit(g, at, (uint32_t)n);
+    if (g->nodes.n == before) {
+        g->bytes.n = at;
+    } else if (id) {
+        bool utf8 = true;
+        for (size_t i = 0, used; i < n && utf8; i += used) {
+            const uint32_t c = qsf_utf8_decode(bytes + i, n - i, &used);
+            char back[4];
+            utf8 = qsf_utf8_encode(c, back) == used && !memcmp(back, bytes + i, used);
+        }
+        if (utf8) gram_at(g, id)->flags |= GF_UTF8;
+    }
+    return id;
+}
+
+/* Sorted ranges of code points that do not touch. */
+typedef struct gram_ranges { uint64_t *v; size_t n; } gram_ranges;     /* from << 32 | to */
+
+/* The last n bytes of the characters [from, from + 64^n) that are in the ranges. */
+static uint32_t gram_class_tail(qsf_grammar *g, const gram_ranges *r, uint32_t from, uint32_t n)
+{
+    const uint32_t last = from + (1u << 6 * n) - 1;
+    uint32_t child[64], bits[8], parts = g->alts.n;
+    size_t lo = 0, hi = r->n;
+    while (lo < hi) {                                   /* the first range that does not end before */
+        const size_t mid = (lo + hi) / 2;
+        if ((uint32_t)r->v[mid] < from) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo == r->n || r->v[lo] >> 32 > last) return GRAM_NONE;
+    if (n == 0) return GRAM_EMPTY;
+    const bool whole = r->v[lo] >> 32 <= from && (uint32_t)r->v[lo] >= last;
+    for (uint32_t i = 0; i < 64; i++)
+        child[i] = whole && i ? child[0] : gram_class_tail(g, r, from + (i << 6 * (n - 1)), n - 1);
+    for (uint32_t i = 0; i < 64; i++) {
+        if (child[i] == GRAM_NONE) continue;
+        memset(bits, 0, sizeof bits);
+        const uint32_t same = child[i];
+        for (uint32_t k = i; k < 64; k++)
+            if (child[k] == same) {
+                bits[4 + k / 32] |= 1u << k % 32;
+                child[k] = GRAM_NONE;
+            }
+        gram_alt(g, gram_seq(g, gram_set(g, bits), same));
+    }
+    return gram_union(g, parts);
+}
+
+qsf_gnode qsf_g_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], size_t n, bool negated)
+{
+    qsf_grammar *g = &b->g;
+    const uint32_t from = g->alts.n;
+    const uint64_t room = 2 * (uint64_t)n + 8;
+    if (g->status) return 0;
+    uint64_t *const v = qsf_alloc_array(g->platform, room, sizeof *v, "a class of characters", &g->err);
+    if (!v) {
+        g->status = QSF_E_MEMORY;
+        return 0;
+    }
+    /* joined; then, if negated, what lies between; surrogates are cut out of either */
+    size_t k = 0, out = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ranges[i][0] <= ranges[i][1] && ranges[i][0] <= 0x10ffff)
+            v[k++] = (uint64_t)ranges[i][0] << 32 | QSF_MIN(ranges[i][1], 0x10ffffu);
+    gram_sort(v, k);
+    for (size_t i = 0; i < k; i++) {
+        if (out && v[i] >> 32 <= (uint64_t)(uint32_t)v[out - 1] + 1) {
+            if ((uint32_t)v[i] > (uint32_t)v[out - 1]) v[out - 1] = (v[out - 1] >> 32 << 32) | (uint32_t)v[i];
+        } else {
+            v[out++] = v[i];
+        }
+    }
+    if (negated) {
+        uint32_t next = 0;
+        k = out;
+        for (size_t i = out = 0; i < k; i++) {
+            const uint32_t lo = (uint32_t)(v[i] >> 32), hi = (uint32_t)v[i];
+            if (lo > next) v[out++] = (uint64_t)next << 32 | (lo - 1);
+            next = hi + 1;
+        }
+        if (next <= 0x10ffff) v[out++] = (uint64_t)next << 32 | 0x10ffff;
+    }
+    for (size_t i = 0; i < out; i++) {
+        const uint32_t lo = (uint32_t)(v[i] >> 32), hi = (uint32_t)v[i];
+        if (hi < 0xd800 || lo > 0xdfff) continue;
+        const bool before = lo < 0xd800, behind = hi > 0xdfff;
+        memmove(v + i + before + behind, v + i + 1, (out - i - 1) * sizeof *v);
+        out = out - 1 + before + behind;
+        if (before) v[i++] = (uint64_t)lo << 32 | 0xd7ff;
+        if (behind) v[i++] = (uint64_t)0xe000 << 32 | hi;
+        i--;
+    }
+    /* by the number of bytes; the first bytes with equal tails go together */
+    static const struct { uint32_t lead, n, first, least, bytes; } form[] = {
+        { 0x00, 128, 0, 0, 0 }, { 0xc2, 30, 0x80, 0x80, 1 }, { 0xe0, 16, 0, 0x800, 2 },
+        { 0xf0, 5, 0, 0x10000, 3 },
+    };
+    gram_ranges r = { v, out };
+    for (size_t f = 0; f < QSF_ARRAY_LEN(form); f++) {
+        uint32_t tail[128], bits[8];
+        /* shorter forms of a character are not allowed: its ranges begin at the form's least */
+        while (r.n && (uint32_t)r.v[0] < form[f].least) {
+            r.v++;
+            r.n--;
+        }
+        if (r.n && r.v[0] >> 32 < form[f].least) r.v[0] = (uint64_t)form[f].least << 32 | (uint32_t)r.v[0];
+        for (uint32_t i = 0; i < form[f].n; i++)
+            tail[i] = gram_class_tail(g, &r, form[f].first + (i << 6 * form[f].bytes), form[f].bytes);
+        for (uint32_t i = 0; i < form[f].n; i++) {
+            const uint32_t same = tail[i];
+            if (same == GRAM_NONE) continue;
+            memset(bits, 0, sizeof bits);
+            for (uint32_t j = i; j < form[f].n; j++)
+                if (tail[j] == same) {
+                    bits[(form[f].lead + j) / 32] |= 1u << (form[f].lead + j) % 32;
+                    tail[j] = GRAM_NONE;
+                }
+            gram_alt(g, gram_seq(g, gram_set(g, bits), same));
+        }
+    }
+    qsf_dealloc(g->platform, v, room * sizeof *v);
+    const uint32_t id = gram_union(g, from);
+    if (id) gram_at(g, id)->flags |= GF_UTF8;
+    return id;
+}
+
+qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
+{
+    qsf_gnode id = b->g.status ? 0 : GRAM_EMPTY;
+    while (n-- > 0) id = gram_seq(&b->g, parts[n], id);
+    return id;
+}
+
+qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
+{
+    qsf_grammar *g = &b->g;
+    const uint32_t from = g->alts.n;
+    uint32_t bits[8] = { 0 }, kept = from;
+    if (g->status) return 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!parts[i]) return 0;
+        gram_alt(g, parts[i]);
+    }
+    /* single bytes are one set */
+    bool single = false, utf8 = true;
+    for (uint32_t i = from; i < g->alts.n; i++) {
+        const gram_node *x = gram_at(g, (uint32_t)GRAM_U64(g->alts)[i]);
+        if (x->kind == GK_SET) {
+            for (int k = 0; k < 8; k++) bits[k] |= GRAM_U32(g->sets)[8 * (size_t)x->a + (size_t)k];
+        } else if (x->kind == GK_LIT && x->b == 1) {
+            const uint8_t byte = ((uint8_t *)g->bytes.p)[x->a];
+            bits[byte / 32] |= 1u << byte % 32;
+        } else {
+            GRAM_U64(g->alts)[kept++] = GRAM_U64(g->alts)[i];
+            continue;
+        }
+        single = true;
+        utf8 &= (x->flags & GF_UTF8) != 0;
+    }
+    g->alts.n = kept;
+    if (single) {
+        const uint32_t set = gram_set(g, bits);
+        if (set && utf8) gram_at(g, set)->flags |= GF_UTF8;
+        gram_alt(g, set);
+    }
+    return gram_union(g, from);
+}
+
+qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most)
+{
+    return gram_rep(&b->g, part, least, most);
+}
+
+/* "Both" and "not" ask what follows; of a rule that is not known yet. */
+static bool gram_without_rules(qsf_grammar_builder *b, qsf_gnode x)
+{
+    if (x && gram_is(&b->g, x, GF_RULES)) qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" of what has rules");
+    return x && !b->g.status;
+}
+
+qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y)
+{
+    qsf_grammar *g = &b->g;
+    const uint32_t from = g->alts.n;
+    const qsf_gnode of[] = { x, y };
+    if (!x || !y) return 0;
+    for (size_t k = 0; k < 2; k++) {
+        const bool list = gram_at(g, of[k])->kind == GK_AND;
+        const uint32_t n = list ? gram_at(g, of[k])->b : 1;
+        uint64_t *to = gram_push(g, &g->alts, sizeof *to, n);
+        for (uint32_t i = 0; to && i < n; i++) to[i] = list ? gram_part(g, gram_at(g, of[k]), i) : of[k];
+    }
+    return gram_and(g, from);
+}
+
+qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x)
+{
+    if (!gram_without_rules(b, x)) return 0;
+    const uint32_t n = gram_one(&b->g, GK_NEG, x);
+    return n == GRAM_ALL ? (qsf_gnode)GRAM_UTF8 : qsf_g_both(b, GRAM_UTF8, n);
+}
+
+qsf_gnode qsf_g_rule(qsf_grammar_builder *b)
+{
+    qsf_grammar *g = &b->g;
+    uint32_t *rule = gram_push(g, &g->rules, sizeof *rule, 1);
+    return rule ? gram_node_of(g, GK_RULE, g->rules.n - 1, 0, 0) : 0;
+}
+
+void qsf_g_define(qsf_grammar_builder *b, qsf_gnode rule, qsf_gnode body)
+{
+    if (rule && body && gram_at(&b->g, rule)->kind == GK_RULE)
+        GRAM_U32(b->g.rules)[gram_at(&b->g, rule)->a] = body;
+}

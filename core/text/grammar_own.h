@@ -1,0 +1,203 @@
+/* The automaton's tables, shared by its parts.
+ * SPDX-License-Identifier: MIT
+ *
+ * A grammar is a graph of nodes, each a set of texts, each there once: what a matcher is in is a
+ * node too, that of the texts which may follow.  A byte leads from a node to its derivative, the
+ * rests of its texts that begin with the byte: what is open (rules that called others, the rest of a
+ * sequence) is the tail of a sequence.  So no stack is needed, equal places have equal numbers, and
+ * only what a text really meets is made.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and Turon
+ * 2009. */
+#ifndef QSF_GRAMMAR_OWN_H
+#define QSF_GRAMMAR_OWN_H
+
+#include "text/grammar_nodes.h"
+
+typedef enum gram_kind {
+    GK_NONE, GK_EMPTY,      /* no text; the empty text */
+    GK_LIT,                 /* bytes[a..a+b) */
+    GK_SET,                 /* one byte of sets[a] */
+    GK_SEQ,                 /* a, then b */
+    GK_CHOICE, GK_AND,      /* one, all of lists[a..a+b), in order */
+    GK_NEG,                 /* all bytes but the texts of a */
+    GK_REP,                 /* b to c times a */
+    GK_RULE,                /* rules[a] */
+    GK_FULL                 /* the texts of a without the empty one */
+} gram_kind;
+
+enum {                      /* nodes of every grammar; 0 is none */
+    GRAM_NONE = 1, GRAM_EMPTY = 2, GRAM_ANY_BYTE = 3, GRAM_ALL = 4, GRAM_UTF8 = 5
+};
+enum {
+    GF_NULLABLE = 1,        /* the empty text fits */
+    GF_DEAD     = 2,        /* no text fits */
+    GF_LIVE     = 4,        /* of GK_AND: known not to be dead */
+    GF_RULES    = 8,        /* there is a rule in it */
+    GF_UTF8     = 16,       /* all its texts are UTF-8 */
+    GF_SEEN     = 32,
+    GF_RAW      = 64        /* of its row: may lead to nodes that are dead */
+};
+enum {
+    GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
+    GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
+    GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
+    GRAM_MAX_PAIRS   = 1 << 18
+};
+#define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
+/* Tables beyond what was built are thrown away where they have become larger. */
+#define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
+enum { GRAM_HEADS = 16, GRAM_MASKS = 24 };      /* what is kept of masks: grammar_mask.c */
+
+typedef struct gram_node {
+    uint8_t  kind, flags, level;
+    uint8_t  search;        /* the one that has met it */
+    uint32_t a, b, c;
+    uint32_t row;           /* of rows; 0: not made */
+} gram_node;
+
+typedef struct gram_mem { void *p; uint32_t n, cap; } gram_mem;
+#define GRAM_U32(m) ((uint32_t *)(m).p)
+#define GRAM_U64(m) ((uint64_t *)(m).p)
+
+/* What is known of a part that many tokens stay inside. */
+typedef struct gram_head {
+    uint32_t key;           /* the part, and then a byte of what follows; 0: free */
+    uint32_t used;
+    gram_mem bits;          /* uint32_t: tokens that stay inside */
+    gram_mem left;          /* uint64_t: nodes of the tree that lie behind it, with branches; characters */
+    /* where characters are counted */
+    bool     plain;         /* plain tokens stay inside: they are in no list */
+    uint32_t most;          /* characters of a token in the list or, if plain, of a plain one */
+    gram_mem inside;        /* uint64_t: tokens that stay inside; characters, also begun ones */
+    gram_mem ends;          /* uint64_t: tokens that end just behind it; characters */
+} gram_head;
+typedef struct gram_kept { uint32_t key, used; gram_mem bits; } gram_kept;
+
+struct qsf_grammar {
+    const qsf_platform *platform;
+    uint64_t    memory;
+    qsf_status  status;             /* the first failure */
+    qsf_error   err;
+
+    gram_mem    nodes;              /* gram_node */
+    gram_mem    lists, bytes, sets; /* uint32_t; bytes; uint32_t[8] */
+    gram_mem    rules;              /* uint32_t bodies; 0: not defined */
+    uint32_t   *table, table_mask;  /* hash of a node -> its number; 0: empty */
+
+    uint32_t    root;
+    uint32_t    base_nodes, base_lists;             /* what was built: the rest can be made again */
+    uint8_t     classes[256], sample[256];          /* of bytes that no node tells apart; one byte of each */
+    uint8_t     class_size[256];                    /* bytes in it, 256 as 0 */
+    uint32_t    n_classes;
+    gram_mem    rows;               /* uint32_t[n_classes] derivatives */
+
+    /* what functions work in, each above what it finds there */
+    gram_mem    work, pairs, alts, memo, seen;
+    uint32_t    n_seen, turn;
+    uint8_t     searches;           /* under way */
+    qsf_matcher *matchers;          /* all, as a list */
+    uint64_t    keep_memory;        /* GRAM_KEEP_MEMORY; less in tests */
+
+    uint64_t    print;              /* of the tree that what follows is of */
+    uint32_t    clock;
+    gram_head   heads[GRAM_HEADS];
+    gram_kept   masks[GRAM_MASKS];  /* whole masks of nodes */
+    gram_mem    scratch, left;      /* a head's, as it is being put together */
+};
+
+static inline gram_node *gram_at(const qsf_grammar *g, uint32_t id) { return (gram_node *)g->nodes.p + id; }
+static inline bool gram_is(const qsf_grammar *g, uint32_t id, int flag) { return gram_at(g, id)->flags & flag; }
+static inline bool gram_has_byte(const qsf_grammar *g, uint32_t set, uint8_t byte)
+{
+    return GRAM_U32(g->sets)[8 * (size_t)set + byte / 32] >> byte % 32 & 1;
+}
+
+/* ---- grammar_nodes.c ---- */
+qsf_status gram_fail(qsf_grammar *g, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+/* Room for n more elements; NULL: there is none, and the grammar has failed. */
+void    *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n);
+void     gram_release(qsf_grammar *g, gram_mem *m, size_t size);
+void     gram_sort(uint64_t *v, size_t n);
+/* These make a node or find it; 0: the grammar has failed. */
+uint32_t gram_seq(qsf_grammar *g, uint32_t a, uint32_t b);
+uint32_t gram_rep(qsf_grammar *g, uint32_t part, uint32_t least, uint32_t most);
+uint32_t gram_lit(qsf_grammar *g, uint32_t at, uint32_t n);
+uint32_t gram_set(qsf_grammar *g, const uint32_t bits[8]);
+uint32_t gram_one(qsf_grammar *g, gram_kind kind, uint32_t a);     /* GK_NEG, GK_FULL */
+/* A node to the list that is being made at the end of alts; the members of a GK_CHOICE each. */
+void     gram_alt(qsf_grammar *g, uint32_t id);
+/* Of alts[from..), which go. */
+uint32_t gram_union(qsf_grammar *g, uint32_t from);
+uint32_t gram_and(qsf_grammar *g, uint32_t from);
+void     gram_flags(const qsf_grammar *g, gram_node *n);           /* from its parts' */
+bool     gram_rehash(qsf_grammar *g, uint32_t least);
+/* Part i of a node; 0: there are no more. */
+uint32_t gram_part(const qsf_grammar *g, const gram_node *n, uint32_t i);
+
+/* ---- grammar.c ---- */
+const uint32_t *gram_row_make(qsf_grammar *g, uint32_t id);
+/* The derivatives of a node, by class of byte: GRAM_NONE where the byte cannot come.  Lives until
+ * the next one is made.  NULL: the grammar has failed. */
+static inline const uint32_t *gram_row(qsf_grammar *g, uint32_t id)
+{
+    const gram_node *n = gram_at(g, id);
+    return n->row && !(n->flags & GF_RAW) ? GRAM_U32(g->rows) + n->row : gram_row_make(g, id);
+}
+/* What a node can begin with: to pairs, as (atom, what follows it); atoms are GK_LIT of one byte or
+ * more, GK_SET, GK_AND and GK_NEG; heads: and what may be one, of any kind. */
+void     gram_expand(qsf_grammar *g, uint32_t id, bool heads);
+/* The node of alts[from..), which go: equal heads have their tails together, so that what begins
+ * alike is one thing until it differs. */
+uint32_t gram_choice(qsf_grammar *g, uint32_t from);
+/* Whether a GK_AND has a text at all. */
+bool     gram_live(qsf_grammar *g, uint32_t id);
+/* gram_new: whether it is asked for this pair for the first time since gram_forget. */
+void     gram_forget(qsf_grammar *g);
+bool     gram_new(qsf_grammar *g, uint64_t pair);
+/* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
+void     gram_order(qsf_grammar *g);
+/* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
+void     gram_settle(qsf_grammar *g);
+
+/* ---- grammar_left.c ---- */
+/* Makes rules that begin with themselves ones that do not. */
+void     gram_unleft(qsf_grammar *g);
+
+/* ---- grammar_match.c ---- */
+/* Between two questions: throws away what can be made again, where it is much. */
+void     gram_tidy(qsf_grammar *g);
+struct qsf_matcher {
+    qsf_grammar          *grammar;
+    const qsf_token_tree *tree;
+    uint32_t              at;       /* the node of what may follow */
+    qsf_matcher          *next;     /* of the grammar's */
+    void                 *stack;    /* of a walk */
+    uint64_t              walked;   /* nodes of the tree, for the last mask */
+};
+
+/* ---- grammar_mask.c ---- */
+enum { GRAM_FRAME = 16 };           /* bytes of a place in the stack */
+void     gram_forget_masks(qsf_grammar *g);
+
+/* ---- token_tree.c ---- */
+/* A node of the tree: a byte and, behind it in the list, what can follow it. */
+typedef struct token_node {
+    uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
+    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_PLAIN: all of the branch are */
+} token_node;
+#define TOKEN_PLAIN 0x80000000u
+struct qsf_token_tree {
+    const qsf_platform  *platform;
+    const qsf_tokenizer *tokenizer;
+    token_node *nodes;
+    uint32_t    n_nodes, cap, depth, n_vocab, n_ends;
+    uint64_t    print;              /* of its nodes: equal trees have equal ones */
+    int32_t    *ends;               /* [n_ends] tokens that end an answer */
+    /* Plain tokens: characters that JSON writes as they are, of which the last may be cut. */
+    uint8_t    *chars;              /* [n_vocab] how many; 0: not plain */
+    uint32_t   *plain;              /* [TOKEN_FEW + 1][ceil(n_vocab / 32)] all; those of at most 1, 2 ... */
+    uint32_t   *longer;             /* [n_longer] of more than TOKEN_FEW characters */
+    uint32_t    n_longer, most_chars;
+};
+enum { TOKEN_FEW = 16 };
+
+#endif

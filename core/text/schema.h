@@ -1,0 +1,31 @@
+/* JSON Schema as a grammar: the JSON texts that fit a schema.
+ * SPDX-License-Identifier: MIT
+ *
+ * Drafts 4 to 2020-12.  What a grammar cannot keep is refused by its name and place, never ignored;
+ * docs/grammars.md says what is kept, and in which writing of JSON. */
+#ifndef QSF_TEXT_SCHEMA_H
+#define QSF_TEXT_SCHEMA_H
+
+#include "text/grammar_nodes.h"
+#include "text/json.h"
+
+typedef struct qsf_schema_options {
+    size_t   size;
+    uint32_t blanks;        /* most blanks and line ends at a place where JSON may have some; 0: compact,
+                             * QSF_G_NO_MOST: any number */
+    const char *what;       /* names the schema in messages; NULL: "schema" */
+} qsf_schema_options;
+
+/* Nodes for the texts of schema, a boolean or an object, which may be a part of a larger document and
+ * of a larger grammar; references are looked up inside schema.  The document may go afterwards.
+ * options NULL: compact.  Where the schema is refused, the builder fails:
+ *
+ * QSF_E_ARGUMENT   what cannot be kept, with its JSON pointer
+ * QSF_E_BUDGET     the schema has too many alternatives
+ * QSF_E_MEMORY */
+qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const qsf_json_node *schema,
+                           const qsf_schema_options *options);
+/* Any JSON value. */
+qsf_gnode qsf_json_nodes(const qsf_platform *p, qsf_grammar_builder *b, const qsf_schema_options *options);
+
+#endif

@@ -1,0 +1,470 @@
+/* JSON Schema, goals: lists of parts are taken apart until each says what a value itself has to be.
+ * SPDX-License-Identifier: MIT
+ *
+ * Nothing recurses on the schema: goals that are still to be taken apart are on a stack. */
+#include "text/schema_own.h"
+
+enum {
+    GOAL_MAX_STEPS = 400000,    /* parts that are taken apart, for a whole schema */
+    GOAL_MAX_PARTS = 3000,      /* of one goal */
+    GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
+    GOAL_DEPTH = 4              /* values in each other that it goes into */
+};
+
+void schema_push(schema *s, schema_part part)
+{
+    s->parts = schema_grow(s, s->parts, s->n_parts, &s->cap_parts, sizeof *s->parts);
+    if (!s->failed) s->parts[s->n_parts++] = part;
+}
+
+static bool goal_holds(const schema *s, uint32_t begin, uint32_t n, const schema_part *p)
+{
+    for (uint32_t i = begin; i < begin + n; i++)
+        if (s->parts[i].v == p->v && s->parts[i].kind == p->kind && s->parts[i].arg == p->arg) return true;
+    return false;
+}
+
+/* ---- what a part allows by itself ---- */
+
+bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n)
+{
+    *n = 1;
+    *v = part->v;
+    if (part->kind == PART_VALUE) return true;
+    if (part->kind != PART_OWN) return false;
+    const schema_keys *k = schema_keys_of(s, part->v);
+    if (k->key[KEY_CONST]) {
+        *v = k->key[KEY_CONST];
+        return true;
+    }
+    if (!k->key[KEY_ENUM]) return false;
+    if (k->key[KEY_ENUM]->type != QSF_JSON_LIST) schema_refuse(s, k->key[KEY_ENUM], "this has to be a list");
+    *v = k->key[KEY_ENUM] + 1;
+    *n = s->failed ? 0 : k->key[KEY_ENUM]->n;
+    return true;
+}
+
+static uint32_t goal_types(schema *s, const schema_part *parts, uint32_t n)
+{
+    uint32_t types = T_ALL;
+    for (uint32_t i = 0; i < n && types; i++) {
+        const qsf_json_node *v;
+        uint32_t count, some = 0;
+        switch (parts[i].kind) {
+        case PART_OWN: {
+            const schema_keys *k = schema_keys_of(s, parts[i].v);
+            if (k->key[KEY_TYPE]) types &= schema_types_of(s, k->key[KEY_TYPE]);
+            break;
+        }
+        case PART_TYPES: types &= parts[i].arg; break;
+        case PART_FLIP: types &= schema_key_types(parts[i].arg); break;
+        case PART_WITH: case PART_WITH_OTHER: types &= T_OBJECT; break;
+        default: break;
+        }
+        if (!schema_allowed(s, &parts[i], &v, &count)) continue;
+        for (uint32_t k = 0; k < count; k++, v = qsf_json_next(v)) some |= schema_value_types(v);
+        types &= some;
+    }
+    return types;
+}
+
+/* ---- making goals ---- */
+
+static void goal_push(schema *s, uint32_t begin)
+{
+    s->goals = schema_grow(s, s->goals, s->n_goals, &s->cap_goals, sizeof *s->goals);
+    if (!s->failed) s->goals[s->n_goals++] = (schema_goal){ begin, s->n_parts - begin };
+}
+
+/* Another goal: that of copy[0..n), with instead[0..m) where part i was. */
+static void goal_branch(schema *s, const schema_part *copy, uint32_t n, uint32_t i,
+                        const schema_part *instead, uint32_t m)
+{
+    const uint32_t begin = s->n_parts;
+    for (uint32_t k = 0; k < n && !s->failed; k++) {
+        if (k == i) for (uint32_t j = 0; j < m; j++) schema_push(s, instead[j]);
+        else schema_push(s, copy[k]);
+    }
+    goal_push(s, begin);
+}
+
+/* *from goes one step on, to schema. */
+static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
+{
+    s->trail = schema_grow(s, s->trail, s->n_trail, &s->cap_trail, sizeof *s->trail);
+    if (s->failed) return;
+    s->trail[s->n_trail] = (schema_trail){ v, *from };
+    *from = s->n_trail++;
+}
+
+/* PART_SCHEMA: what it says, in the order of its keywords, in its place. */
+static void goal_open(schema *s, uint32_t i)
+{
+    schema_goal *g = &s->goals[s->n_goals - 1];
+    const schema_part p = s->parts[i];
+    const qsf_json_node *v = p.v;
+    schema_part own = { v, PART_OWN, 0, 0 }, list[KEY_COUNT + 2];
+    uint32_t n = 0;
+    bool placed = false;
+    for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
+        if (s->trail[t].schema == v) {
+            schema_refuse(s, v, "the schema refers to itself without going into a value");
+            return;
+        }
+    const bool again = goal_holds(s, g->begin, g->n, &own);
+    own.from = p.from;
+    goal_trail(s, v, &own.from);
+    if (s->failed) return;
+    if (v->type == QSF_JSON_FALSE) list[n++] = (schema_part){ v, PART_TYPES, 0, own.from };
+    else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE)
+        schema_refuse(s, v, "a schema has to be an object, true or false");
+    const uint32_t tail = s->n_parts - (i + 1);
+    const schema_keys *k = schema_keys_of(s, v);
+    const qsf_json_node *name = v + 1;
+    for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again;
+         m++, name = qsf_json_next(name + 1)) {
+        const qsf_json_node *x = name + 1;
+        schema_key key = KEY_COUNT;
+        for (uint32_t w = KEY_PROPERTIES; w < KEY_COUNT; w++) if (k->key[w] == x) key = w;
+        if (k->key[KEY_ENUM] == x) key = KEY_ENUM;
+        if (k->key[KEY_CONST] == x) key = KEY_CONST;
+        if (key >= KEY_ALL_OF && key <= KEY_ONE_OF && x->type != QSF_JSON_LIST)
+            schema_refuse(s, x, "this has to be a list of schemas");
+        if (n + 3 > QSF_ARRAY_LEN(list)) break;
+        switch (key) {
+        case KEY_PROPERTIES: list[n++] = own, placed = true; break;
+        case KEY_CONST:
+            if (schema_value_types(x) & ~T_SCALAR) list[n++] = (schema_part){ x, PART_VALUE, 0, own.from };
+            break;
+        case KEY_ENUM: {
+            uint32_t types = 0;
+            const qsf_json_node *c = x + 1;
+            for (uint32_t e = 0; x->type == QSF_JSON_LIST && e < x->n; e++, c = qsf_json_next(c))
+                types |= schema_value_types(c);
+            if (types & ~T_SCALAR) list[n++] = (schema_part){ x, PART_ENUM, 0, own.from };
+            break;
+        }
+        case KEY_ANY_OF: list[n++] = (schema_part){ x, PART_ANY, 0, own.from }; break;
+        case KEY_ONE_OF: list[n++] = (schema_part){ x, PART_ONE, 0, own.from }; break;
+        case KEY_NOT: list[n++] = (schema_part){ x, PART_NOT, 0, own.from }; break;
+        case KEY_IF: list[n++] = (schema_part){ v, PART_IF, 0, own.from }; break;
+        case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF: {
+            const qsf_json_node *to = schema_resolve(s, x, key);
+            if (to) list[n++] = (schema_part){ to, PART_SCHEMA, 0, own.from };
+            break;
+        }
+        case KEY_ALL_OF: case KEY_DEPENDENCIES: case KEY_DEPENDENT_REQUIRED: case KEY_DEPENDENT_SCHEMAS:
+            /* several parts: a mark, spread below */
+            list[n++] = (schema_part){ x, PART_TYPES, T_ALL, own.from };
+            break;
+        default: break;
+        }
+    }
+    if (!placed) list[n++] = own;
+    /* the parts behind i are kept above, then all are put in order */
+    const uint32_t keep = s->n_parts;
+    for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[i + 1 + m]);
+    if (s->failed) return;
+    const uint32_t scratch = s->n_parts;
+    for (uint32_t m = 0; m < n; m++) {
+        const schema_part *q = &list[m];
+        const bool spread = q->kind == PART_TYPES && q->arg == T_ALL, all = q->v == k->key[KEY_ALL_OF];
+        if (again && q->kind != PART_OWN) continue;
+        if (!spread) {
+            if (!(again && q->kind == PART_OWN)) schema_push(s, *q);
+            continue;
+        }
+        const qsf_json_node *c = q->v + 1;
+        for (uint32_t e = 0; e < q->v->n; e++, c = qsf_json_next(all ? c : c + 1))
+            schema_push(s, (schema_part){ c, all ? PART_SCHEMA : PART_DEPENDENT, 0, own.from });
+    }
+    if (s->failed) return;
+    const uint32_t made = s->n_parts - scratch;
+    for (uint32_t m = 0; m < tail; m++) schema_push(s, s->parts[keep + m]);
+    if (s->failed) return;
+    memmove(s->parts + i, s->parts + scratch, (made + tail) * sizeof *s->parts);
+    s->n_parts = i + made + tail;
+    g = &s->goals[s->n_goals - 1];
+    g->n = s->n_parts - g->begin;
+    s->n_steps += g->n;
+}
+
+/* ---- alternatives ---- */
+
+typedef struct goal_copy { schema_part *parts; uint32_t n, i; } goal_copy;
+
+static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, uint32_t n)
+{
+    goal_branch(s, g->parts, g->n, g->i, instead, n);
+}
+
+/* oneOf: one holds, and none of the others that could hold with it. */
+static void goal_one_of(schema *s, const goal_copy *g)
+{
+    const schema_part p = g->parts[g->i];
+    const uint32_t n = p.v->n;
+    const qsf_json_node *x = p.v + 1;
+    schema_part *list = qsf_arena_array(s->arena, n + 1, sizeof *list, "a schema", NULL);
+    if (!list) {
+        schema_no_memory(s);
+        return;
+    }
+    for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x)) {
+        uint32_t m = 0;
+        const qsf_json_node *y = p.v + 1;
+        list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        for (uint32_t j = 0; j < n && !s->probing && !s->failed; j++, y = qsf_json_next(y)) {
+            if (j == i) continue;
+            const uint32_t from = s->n_parts;
+            for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
+            schema_push(s, list[0]);
+            schema_push(s, (schema_part){ y, PART_SCHEMA, 0, p.from });
+            if (!s->failed && !schema_impossible(s, from, GOAL_DEPTH))
+                list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
+        }
+        goal_one(s, g, list, m);
+    }
+}
+
+static void goal_any_of(schema *s, const goal_copy *g)
+{
+    const schema_part p = g->parts[g->i];
+    const uint32_t n = p.v->n;
+    schema_part list[6];
+    if (!s->free_used) {
+        const qsf_json_node *x = p.v + 1;
+        for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x))
+            goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1);
+        return;
+    }
+    /* what is evaluated depends on all that hold: each set of them */
+    if (n > QSF_ARRAY_LEN(list)) {
+        schema_refuse(s, p.v, "anyOf of more than 6 schemas together with unevaluated... cannot be kept");
+        return;
+    }
+    for (uint32_t set = 1; set < 1u << n && !s->failed; set++) {
+        const qsf_json_node *x = p.v + 1;
+        uint32_t m = 0;
+        for (uint32_t i = 0; i < n; i++, x = qsf_json_next(x))
+            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        goal_one(s, g, list, m);
+    }
+}
+
+static void goal_enum(schema *s, const goal_copy *g)
+{
+    const schema_part p = g->parts[g->i];
+    const qsf_json_node *x = p.v + 1;
+    goal_one(s, g, &(schema_part){ p.v, PART_TYPES, T_SCALAR, p.from }, 1);
+    for (uint32_t i = 0; i < p.v->n && !s->failed; i++, x = qsf_json_next(x))
+        if (schema_value_types(x) & ~T_SCALAR) goal_one(s, g, &(schema_part){ x, PART_VALUE, 0, p.from }, 1);
+}
+
+static void goal_if(schema *s, const goal_copy *g)
+{
+    const schema_part p = g->parts[g->i];
+    const schema_keys *k = schema_keys_of(s, p.v);
+    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, 0, p.from },
+                            { k->key[KEY_THEN], PART_SCHEMA, 0, p.from } };
+    if (!k->key[KEY_THEN] && !k->key[KEY_ELSE] && !s->free_used) {
+        goal_one(s, g, NULL, 0);
+        return;
+    }
+    goal_one(s, g, list, 1 + (k->key[KEY_THEN] != NULL));
+    list[0].kind = PART_NOT;
+    list[1].v = k->key[KEY_ELSE];
+    goal_one(s, g, list, 1 + (k->key[KEY_ELSE] != NULL));
+}
+
+static void goal_dependent(schema *s, const goal_copy *g)
+{
+    const schema_part p = g->parts[g->i];
+    const qsf_json_node *x = p.v + 1;
+    schema_part list[40];
+    uint32_t n = 0;
+    goal_one(s, g, &(schema_part){ p.v, PART_WITHOUT, 0, p.from }, 1);
+    list[n++] = (schema_part){ p.v, PART_WITH, 0, p.from };
+    if (x->type == QSF_JSON_LIST) {
+        const qsf_json_node *c = x + 1;
+        if (x->n >= QSF_ARRAY_LEN(list)) schema_refuse(s, x, "more than 39 names cannot be kept here");
+        for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
+            list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
+    } else {
+        list[n++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+    }
+    goal_one(s, g, list, n);
+}
+
+/* A schema does not hold where one of its keywords does not. */
+static void goal_not(schema *s, const goal_copy *g)
+{
+    schema_part p = g->parts[g->i];
+    const schema_keys *k = schema_keys_of(s, p.v);
+    schema_part list[2];
+    if (p.v->type == QSF_JSON_FALSE) goal_one(s, g, NULL, 0);
+    if (p.v->type != QSF_JSON_OBJECT) return;
+    goal_trail(s, NULL, &p.from);               /* what is in here evaluates nothing */
+    for (uint32_t key = 0; key < KEY_COUNT && !s->failed; key++) {
+        const qsf_json_node *x = k->key[key], *c;
+        if (!x) continue;
+        list[0] = (schema_part){ p.v, PART_FLIP, (uint8_t)key, p.from };
+        switch (key) {
+        case KEY_TYPE:
+            goal_one(s, g,
+                     &(schema_part){ p.v, PART_TYPES, (uint8_t)(T_ALL & ~schema_types_of(s, x)), p.from }, 1);
+            break;
+        case KEY_ENUM: case KEY_CONST:
+        case KEY_MINIMUM:
+        case KEY_MAXIMUM:
+        case KEY_MULTIPLE:
+        case KEY_MIN_LENGTH:
+        case KEY_MAX_LENGTH:
+        case KEY_PATTERN:
+        case KEY_FORMAT:
+        case KEY_MIN_ITEMS:
+        case KEY_MAX_ITEMS:
+        case KEY_MIN_PROPERTIES:
+        case KEY_MAX_PROPERTIES: goal_one(s, g, list, 1); break;
+        case KEY_ABOVE: case KEY_BELOW:
+            if (x->type == QSF_JSON_NUMBER) goal_one(s, g, list, 1);
+            break;
+        case KEY_CONTAINS:
+            if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
+                schema_refuse(s, x, "its opposite cannot be kept");
+            else goal_one(s, g, list, 1);
+            break;
+        case KEY_REQUIRED:
+            c = x + 1;
+            for (uint32_t i = 0; x->type == QSF_JSON_LIST && i < x->n; i++, c = qsf_json_next(c)) {
+                list[0] = (schema_part){ c, PART_WITHOUT, 0, p.from };
+                list[1] = (schema_part){ c, PART_TYPES, T_OBJECT, p.from };
+                goal_one(s, g, list, 2);
+            }
+            break;
+        case KEY_PROPERTIES:
+            c = x + 1;
+            for (uint32_t i = 0; x->type == QSF_JSON_OBJECT && i < x->n; i++, c = qsf_json_next(c + 1))
+                goal_one(s, g, &(schema_part){ c, PART_WITH_OTHER, 0, p.from }, 1);
+            break;
+        case KEY_ALL_OF:
+            c = x + 1;
+            for (uint32_t i = 0; x->type == QSF_JSON_LIST && i < x->n; i++, c = qsf_json_next(c))
+                goal_one(s, g, &(schema_part){ c, PART_NOT, 0, p.from }, 1);
+            break;
+        case KEY_ANY_OF: {
+            schema_part *all = qsf_arena_array(s->arena, x->n + 1, sizeof *all, "a schema", NULL);
+            if (!all) {
+                schema_no_memory(s);
+                return;
+            }
+            c = x + 1;
+            for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c))
+                all[i] = (schema_part){ c, PART_NOT, 0, p.from };
+            goal_one(s, g, all, x->n);
+            break;
+        }
+        case KEY_NOT: goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1); break;
+        case KEY_REF: {
+            const qsf_json_node *to = schema_resolve(s, x, KEY_REF);
+            if (to) goal_one(s, g, &(schema_part){ to, PART_NOT, 0, p.from }, 1);
+            break;
+        }
+        default:
+            /* true breaks nothing, and what stands for nothing alone neither */
+            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN ||
+                key == KEY_ELSE)
+                break;
+            if (s->probing) goal_one(s, g, NULL, 0);
+            else schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
+        }
+    }
+}
+
+/* ---- runs ---- */
+
+schema_run schema_start(schema *s, uint32_t from)
+{
+    const schema_run run = { s->n_goals, from, false };
+    goal_push(s, from);
+    return run;
+}
+
+bool schema_impossible(schema *s, uint32_t from, uint32_t depth)
+{
+    schema_leaf leaf;
+    bool impossible = depth > 0;
+    uint32_t n = 0;
+    schema_run run = schema_start(s, from);
+    s->probing++;
+    while (impossible && schema_next(s, &run, &leaf))
+        impossible = ++n <= GOAL_MAX_PROBE && schema_leaf_impossible(s, &leaf, depth - 1);
+    s->probing--;
+    schema_stop(s, &run);
+    return impossible && !s->failed;
+}
+
+static void goal_pop(schema *s)
+{
+    s->n_parts = s->goals[--s->n_goals].begin;
+}
+
+void schema_stop(schema *s, schema_run *run)
+{
+    if (s->failed) return;
+    s->n_goals = run->goals;
+    s->n_parts = run->parts;
+}
+
+bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
+{
+    if (run->taken && !s->failed) goal_pop(s);
+    run->taken = false;
+    while (!s->failed && s->n_goals > run->goals) {
+        const schema_goal g = s->goals[s->n_goals - 1];
+        uint32_t open = UINT32_MAX, branch = UINT32_MAX;
+        for (uint32_t i = g.begin; i < g.begin + g.n; i++) {
+            if (s->parts[i].kind == PART_SCHEMA) open = QSF_MIN(open, i);
+            else if (s->parts[i].kind < PART_OWN) branch = QSF_MIN(branch, i);
+        }
+        if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
+            s->failed = true;
+            qsf_g_fail(s->b, QSF_E_BUDGET,
+                       "%s: too many alternatives of anyOf, oneOf, if and not in each other; "
+                       "say them apart",
+                       s->what);
+            return false;
+        }
+        if (open != UINT32_MAX) {
+            goal_open(s, open);
+            continue;
+        }
+        leaf->parts = s->parts + g.begin;
+        leaf->n = g.n;
+        leaf->types = goal_types(s, leaf->parts, g.n);
+        if (!leaf->types) {
+            goal_pop(s);
+            continue;
+        }
+        if (branch == UINT32_MAX) {
+            run->taken = true;
+            return !s->failed;
+        }
+        goal_copy copy = { qsf_arena_array(s->arena, g.n, sizeof *copy.parts, "a schema", NULL), g.n,
+                           branch - g.begin };
+        if (!copy.parts) {
+            schema_no_memory(s);
+            return false;
+        }
+        memcpy(copy.parts, leaf->parts, g.n * sizeof *copy.parts);
+        goal_pop(s);
+        switch (copy.parts[copy.i].kind) {
+        case PART_ANY: goal_any_of(s, &copy); break;
+        case PART_ONE: goal_one_of(s, &copy); break;
+        case PART_ENUM: goal_enum(s, &copy); break;
+        case PART_IF: goal_if(s, &copy); break;
+        case PART_DEPENDENT: goal_dependent(s, &copy); break;
+        default: goal_not(s, &copy);
+        }
+    }
+    return false;
+}

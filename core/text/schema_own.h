@@ -1,0 +1,162 @@
+/* What the files of the schema reader share.
+ * SPDX-License-Identifier: MIT
+ *
+ * A goal is a list of parts that a value has to fulfil all at once: schemas, schemas it must not
+ * fulfil, values it must equal, single demands.  schema_goal.c takes goals apart: $ref and allOf are
+ * put in their place, anyOf and its like make several goals of one, until only leaves are there:
+ * parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make nodes
+ * of leaves; what is inside lists and objects is again a goal. */
+#ifndef QSF_SCHEMA_OWN_H
+#define QSF_SCHEMA_OWN_H
+
+#include "base/arena.h"
+#include "text/schema.h"
+
+enum {
+    T_NULL = 1, T_BOOLEAN = 2, T_INTEGER = 4, T_FRACTION = 8, T_STRING = 16, T_ARRAY = 32, T_OBJECT = 64,
+    T_NUMBER = T_INTEGER | T_FRACTION, T_SCALAR = 31, T_ALL = 127
+};
+enum { DRAFT4 = 1, DRAFT6 = 2, DRAFT7 = 4, DRAFT19 = 8, DRAFT20 = 16 };
+
+typedef enum schema_key {
+    KEY_TYPE, KEY_ENUM, KEY_CONST,
+    KEY_MINIMUM, KEY_MAXIMUM, KEY_ABOVE, KEY_BELOW, KEY_MULTIPLE,
+    KEY_MIN_LENGTH, KEY_MAX_LENGTH, KEY_PATTERN, KEY_FORMAT,
+    KEY_ITEMS, KEY_PREFIX, KEY_MORE_ITEMS, KEY_MIN_ITEMS, KEY_MAX_ITEMS, KEY_UNIQUE,
+    KEY_CONTAINS, KEY_MIN_CONTAINS, KEY_MAX_CONTAINS, KEY_FREE_ITEMS,
+    KEY_PROPERTIES, KEY_PATTERNS, KEY_ADDITIONAL, KEY_NAMES, KEY_REQUIRED, KEY_MIN_PROPERTIES,
+    KEY_MAX_PROPERTIES, KEY_DEPENDENCIES, KEY_DEPENDENT_REQUIRED, KEY_DEPENDENT_SCHEMAS, KEY_FREE_PROPERTIES,
+    KEY_ALL_OF, KEY_ANY_OF, KEY_ONE_OF, KEY_NOT, KEY_IF, KEY_THEN, KEY_ELSE, KEY_REF, KEY_DYNAMIC_REF,
+    KEY_RECURSIVE_REF, KEY_COUNT
+} schema_key;
+
+/* A schema's keywords, by number; NULL: not there. */
+typedef struct schema_keys { const qsf_json_node *key[KEY_COUNT]; } schema_keys;
+
+typedef enum part_kind {
+    PART_SCHEMA,            /* v holds; becomes PART_OWN and what it refers to */
+    PART_NOT,               /* v does not hold */
+    PART_ANY, PART_ONE,     /* v: a list of schemas */
+    PART_ENUM,              /* v: a list of values, some of them lists or objects */
+    PART_IF,                /* v: a schema with if */
+    PART_DEPENDENT,         /* v: a key of dependencies, the value behind it */
+    /* leaves */
+    PART_OWN,               /* the keywords of v that speak of the value itself */
+    PART_VALUE,             /* equals v */
+    PART_FLIP,              /* keyword arg of schema v does not hold, and the type fits it */
+    PART_TYPES,             /* one of arg */
+    PART_WITH, PART_WITHOUT,        /* an object with a property of this name; nothing with it */
+    PART_WITH_OTHER         /* v: a key and a schema: the property is there and breaks the schema */
+} part_kind;
+
+typedef struct schema_part {
+    const qsf_json_node *v;
+    uint8_t  kind, arg;
+    uint32_t from;          /* the schema it comes from: an index of trail */
+} schema_part;
+
+typedef struct schema_leaf { const schema_part *parts; uint32_t n, types; } schema_leaf;
+
+typedef struct schema_trail { const qsf_json_node *schema; uint32_t parent; } schema_trail;
+typedef struct schema_goal { uint32_t begin, n; } schema_goal;
+typedef struct schema_known { uint64_t hash; uint32_t begin, n; qsf_gnode node; bool open; } schema_known;
+typedef struct schema_base { const qsf_json_node *node; const char *uri; } schema_base;
+typedef struct schema_text {
+    const char *pattern;
+    uint32_t n;
+    qsf_grammar *grammar;
+    qsf_matcher *matcher;
+} schema_text;
+
+typedef struct schema {
+    const qsf_platform  *platform;
+    qsf_grammar_builder *b;
+    qsf_arena           *arena;
+    const qsf_json_node *root;
+    const char          *what;
+    uint32_t             draft;
+    bool                 failed, free_used;     /* unevaluated... is used somewhere */
+    schema_keys        **keys;                  /* [root->skip] what was read already */
+    schema_base         *bases;                 /* schemas with an $id */
+    uint32_t             n_bases;
+    /* goals that are taken apart, a stack; parts[n_parts] belong to goals[n_goals] */
+    schema_part         *parts;
+    schema_goal         *goals;
+    schema_trail        *trail;
+    uint32_t             n_parts, cap_parts, n_goals, cap_goals, n_trail, cap_trail;
+    uint32_t             n_steps, probing;      /* work so far; inside of schema_impossible */
+    /* goals that have a node; the first n_done of those with a rule are made */
+    schema_part         *known_parts;
+    schema_known        *known;
+    uint32_t            *table;                 /* [n_table] 1 + index of known, by hash */
+    uint32_t             n_known_parts, cap_known_parts, n_known, cap_known, n_table, n_done;
+    schema_text          texts[64];             /* patterns that were tried on texts */
+    uint32_t             n_texts;
+    qsf_gnode            empty, none, blanks, quote, any_text, any_char, plain_char, digit, digits;
+} schema;
+
+typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
+
+/* ---- schema_read.c ---- */
+/* Refuses what stands at v: `schema: #/properties/a: WHY`. */
+void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
+void schema_no_memory(schema *s);
+/* items of size bytes with room for one more than n; NULL: out of memory, which is said */
+void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
+void schema_begin(schema *s);                   /* draft, bases */
+const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v);
+const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key);
+uint32_t schema_types_of(schema *s, const qsf_json_node *type);
+uint32_t schema_value_types(const qsf_json_node *v);
+uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise);
+/* The types that a keyword speaks of. */
+uint32_t schema_key_types(schema_key key);
+
+/* ---- schema_goal.c ---- */
+void schema_push(schema *s, schema_part part);          /* onto the parts of the goal that is being made */
+schema_run schema_start(schema *s, uint32_t from);      /* a run over the goal of parts[from..n_parts) */
+bool schema_next(schema *s, schema_run *run, schema_leaf *leaf);
+void schema_stop(schema *s, schema_run *run);           /* before its end */
+/* Whether no value fits the goal parts[from..n_parts), as far as that shows; takes it off. */
+bool schema_impossible(schema *s, uint32_t from, uint32_t depth);
+/* The list of values that a part allows: enum or const; *n of them from *v on. */
+bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v, uint32_t *n);
+
+/* ---- schema_number.c ---- */
+typedef struct schema_decimal { bool minus; uint16_t whole, n; char digits[400]; } schema_decimal;
+bool schema_decimal_of(const qsf_json_node *v, schema_decimal *out);
+int schema_decimal_compare(const schema_decimal *x, const schema_decimal *y);
+qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf);       /* s->none: there is none */
+
+/* ---- schema_string.c ---- */
+void schema_string_begin(schema *s);
+qsf_gnode schema_strings(schema *s, const schema_leaf *leaf);       /* between the quotes */
+qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* a text between the quotes */
+/* Whether a text fits a pattern; whole: from its beginning to its end. */
+bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
+                 const char *text, size_t len);
+
+/* ---- schema.c ---- */
+bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
+qsf_gnode schema_value(schema *s,
+                       uint32_t from); /* the node of the goal parts[from..n_parts); takes it off */
+
+static inline qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
+{
+    return x == s->none || y == s->none ? s->none : x == s->empty ? y : y == s->empty ? x
+           : qsf_g_sequence(s->b, (const qsf_gnode[]){ x, y }, 2);
+}
+static inline qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
+{
+    return x == s->none ? y : y == s->none ? x : qsf_g_choice(s->b, (const qsf_gnode[]){ x, y }, 2);
+}
+static inline qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)        /* 0: all texts */
+{
+    return !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
+}
+static inline qsf_gnode schema_bytes(schema *s, const char *text)
+{
+    return qsf_g_bytes(s->b, text, strlen(text));
+}
+
+#endif

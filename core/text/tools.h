@@ -1,0 +1,181 @@
+/* Tools: how a model writes calls and reasoning, found from its chat template; and answers cut into
+ * reasoning, text and calls while they arrive.
+ * SPDX-License-Identifier: MIT
+ *
+ * A qsf_tool_form says which texts stand around what.  tools_form.c finds it by rendering
+ * conversations and looking at what stands between the texts that it put in; tools_answer.c reads
+ * answers by it, tools_value.c the values in them, and tools_grammar.c makes grammars of it. */
+#ifndef QSF_TEXT_TOOLS_H
+#define QSF_TEXT_TOOLS_H
+
+#include "base/host.h"
+#include "text/grammar.h"
+#include "text/json.h"
+
+/* ---- growing texts ---- */
+
+/* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
+typedef struct qsf_text {
+    const qsf_platform *platform;
+    char   *at;
+    size_t  n, cap;
+    bool    failed;
+} qsf_text;
+
+void qsf_text_add(qsf_text *t, const char *bytes, size_t n);
+void qsf_text_put(qsf_text *t, const char *text);
+/* The bytes of a JSON text, without its quotes. */
+void qsf_text_json(qsf_text *t, const char *bytes, size_t n);
+void qsf_text_drop(qsf_text *t);
+
+/* ---- the form of calls ---- */
+
+/* What stands between begin and end of one call. */
+typedef enum qsf_tool_style {
+    QSF_TOOLS_OBJECT,       /* a JSON object with name and arguments */
+    QSF_TOOLS_JSON,         /* the name, then arguments as a JSON object */
+    QSF_TOOLS_TAGS,         /* the name, then each argument with texts around key and value */
+    QSF_TOOLS_QUOTED,       /* the name, then {key:value,...} with a quote of the model's own */
+    QSF_TOOLS_PYTHON,       /* name(key=value, ...) */
+    QSF_TOOLS_CHANNELS      /* Harmony: messages with a header each */
+} qsf_tool_style;
+
+/* The texts of a form.  White space in them stands for any, also none; "" is not there. */
+typedef enum qsf_tool_text {
+    QSF_TT_SECTION,         /* before the first call */
+    QSF_TT_OPEN,            /* before each call's name or object */
+    QSF_TT_ID,              /* before the id, which may stand between name and arguments */
+    QSF_TT_ARGUMENTS,       /* before the arguments */
+    QSF_TT_KEY,             /* tags: before a key; quoted: the quote of texts */
+    QSF_TT_VALUE,           /* tags: between key and value */
+    QSF_TT_VALUE_END,       /* tags: behind a value */
+    QSF_TT_CLOSE,           /* behind each call */
+    QSF_TT_BETWEEN,         /* between calls */
+    QSF_TT_SECTION_END,     /* behind the last call */
+    QSF_TT_REASONING, QSF_TT_REASONING_END,
+    QSF_TT_TEXT,            /* before text that is for the user */
+    QSF_TT_NAME_KEY,        /* object: the key of the name; "": the name is a key itself */
+    QSF_TT_ARGUMENTS_KEY, QSF_TT_ID_KEY,
+    QSF_TT_WRAP_KEY,        /* object: the key of the object that name and arguments are in */
+    QSF_TT_PROMPT,          /* what of the generation prompt belongs to the answer's own texts */
+    QSF_N_TOOL_TEXTS
+} qsf_tool_text;
+
+enum { QSF_TOOL_TEXT_MOST = 160 };      /* bytes of one text, the ending zero among them */
+
+typedef struct qsf_tool_form {
+    uint8_t style;              /* qsf_tool_style */
+    bool    several;            /* more than one call in an answer */
+    bool    shown;              /* the template shows calls; else the form is a known one or the plain one */
+    bool    tools_shown;        /* the template writes the tools that it is given */
+    bool    reasoning_shown;    /* ... the reasoning of messages */
+    bool    in_reasoning;       /* the generation prompt has begun the reasoning */
+    bool    arguments_text;     /* the template wants arguments as text, not as an object */
+    char    text[QSF_N_TOOL_TEXTS][QSF_TOOL_TEXT_MOST];
+} qsf_tool_form;
+
+/* Renders the template with these variables, a JSON object, to out, terminated.  Any error: the
+ * template refuses. */
+typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *out, size_t cap, size_t *len);
+
+/* Finds the form of a template.  source: its text, where forms that it does not show are looked up.
+ * Where the template shows nothing the form is the plain one.  Fails only with QSF_E_MEMORY. */
+qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
+                              qsf_tool_form *out, qsf_error *err);
+/* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
+
+qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
+/* The plain form: a JSON object between <tool_call> and </tool_call>. */
+void qsf_tool_form_plain(qsf_tool_form *f);
+
+/* Compares p[0..n) with a text of a form: the bytes that it takes there; 0: not there; -1: more
+ * bytes could make it be there. */
+ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n);
+
+/* ---- values ---- */
+
+/* A value on its way to JSON. */
+typedef struct qsf_tool_value {
+    uint8_t     loose;          /* Python's and other quotes, keys without quotes, True, None */
+    uint8_t     state;
+    uint8_t     quote;          /* of the text that is open; 0: `own` */
+    uint8_t     hex;            /* digits of \u that are missing */
+    bool        call;           /* the outermost object is the arguments of name(key=value) */
+    uint16_t    depth;
+    uint8_t     is_object[64];  /* bits */
+    const char *own;            /* the form's quote */
+} qsf_tool_value;
+
+void qsf_tool_value_begin(qsf_tool_value *v, bool loose, const char *own);
+/* The value is {...} or, with call, what stands in name(...), behind the bracket. */
+void qsf_tool_value_begin_call(qsf_tool_value *v);
+/* Takes what it can of p[0..n), last: nothing follows, and adds it to out as JSON (NULL: nowhere).
+ * Returns the bytes taken. */
+size_t qsf_tool_value_read(qsf_tool_value *v, const char *p, size_t n, bool last, qsf_text *out);
+bool qsf_tool_value_done(const qsf_tool_value *v);
+bool qsf_tool_value_bad(const qsf_tool_value *v);
+
+/* ---- answers ---- */
+
+typedef enum qsf_tool_event_type {
+    QSF_TE_NONE, QSF_TE_TEXT, QSF_TE_REASONING, QSF_TE_CALL, QSF_TE_ARGUMENTS, QSF_TE_CALL_END,
+    QSF_TE_CALL_DROPPED
+} qsf_tool_event_type;
+
+/* What arrived.  text[0..len) are bytes of the text, the reasoning or the arguments; of a call it is
+ * the name, and id[0..id_len) its id. */
+typedef struct qsf_tool_event {
+    uint8_t     type;
+    uint32_t    call;           /* which, from 0 */
+    const char *text, *id;
+    size_t      len, id_len;
+} qsf_tool_event;
+
+/* An answer that arrives. */
+typedef struct qsf_tool_answer qsf_tool_answer;
+
+/* tools: a JSON list of tools as the OpenAI interface has it, NULL or "": none, and then calls
+ * without marks are not looked for.  seed: of the ids that calls get.
+ *
+ * QSF_E_ARGUMENT   tools is no such list
+ * QSF_E_MEMORY */
+qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, const char *tools, size_t len,
+                               uint64_t seed, qsf_tool_answer **out, qsf_error *err);
+void       qsf_tool_answer_free(qsf_tool_answer *a);        /* takes NULL */
+/* Begins again, for the next answer. */
+void       qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed);
+/* Goes on by bytes[0..n), cut anywhere; last: it ends here.  QSF_E_MEMORY: the answer is lost. */
+qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n, bool last, qsf_error *err);
+/* The next event; false: none so far.  Its texts stay until the next push. */
+bool       qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out);
+/* The answer so far as a message of the OpenAI interface; belongs to a, until the next call. */
+qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *len, qsf_error *err);
+
+/* ---- grammars ---- */
+
+typedef struct qsf_tool_grammar_ask {
+    const qsf_platform         *platform;
+    const qsf_tool_form        *form;
+    const qsf_tokenizer     *tokenizer;      /* which texts are control tokens; NULL: none is */
+    const qsf_json_node        *tools;          /* a list */
+    const char *only;           /* NULL; the one tool that may be called */
+    bool        required;       /* the answer is a call; else it becomes one where it begins one */
+    bool        one;            /* of several calls only the first */
+} qsf_tool_grammar_ask;
+
+/* What an answer with calls may be, from one of the texts after[0..n_after) on: with it, or behind
+ * it; n_after 0: from its beginning. */
+typedef struct qsf_tool_grammar {
+    qsf_grammar *grammar;
+    qsf_text     texts;
+    const char **after;
+    size_t       n_after, cap_after;
+    bool         with;
+} qsf_tool_grammar;
+
+/* QSF_E_ARGUMENT   no such tool, or a schema is refused (schema.h)
+ * QSF_E_BUDGET, QSF_E_MEMORY */
+qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_grammar *out, qsf_error *err);
+void       qsf_tool_grammar_drop(qsf_tool_grammar *g);      /* takes an empty one */
+
+#endif

@@ -1,0 +1,70 @@
+/* Fuzz target: any bytes as an answer with calls, in two pieces.  The message is JSON, and so are the
+ * arguments of its calls.
+ * SPDX-License-Identifier: MIT
+ *
+ * The first byte chooses the form, the second the cut. */
+#include "text/tools.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fuzz_tools_form(qsf_tool_form *f, unsigned which)
+{
+    static const struct { uint8_t style; const char *section, *open, *arguments, *key, *value, *value_end, *close; }
+    forms[] = {
+        { QSF_TOOLS_OBJECT, "", "<t>", "", "", "", "", "</t>" },
+        { QSF_TOOLS_OBJECT, "", "", "", "", "", "", "" },
+        { QSF_TOOLS_JSON, "<s>", "<t>", "<a>", "", "", "", "</t>" },
+        { QSF_TOOLS_TAGS, "", "<t>", ">", "<k>", "<v>", "</v>", "</t>" },
+        { QSF_TOOLS_QUOTED, "", "<t>", "", "<q>", "", "", "</t>" },
+        { QSF_TOOLS_PYTHON, "<s>[", "", "", "", "", "", "" },
+        { QSF_TOOLS_CHANNELS, "", "", "", "", "", "", "" },
+    };
+    const unsigned i = which % QSF_ARRAY_LEN(forms);
+    const char *const texts[] = { forms[i].section, forms[i].open, "<i>", forms[i].arguments, forms[i].key,
+                                  forms[i].value, forms[i].value_end, forms[i].close };
+    qsf_tool_form_plain(f);
+    f->style = forms[i].style;
+    for (size_t k = 0; k < QSF_ARRAY_LEN(texts); k++) memcpy(f->text[k], texts[k], strlen(texts[k]) + 1);
+}
+
+static void fuzz_tools_check(const char *message, size_t len)
+{
+    qsf_json j, arguments;
+    if (qsf_json_read(qsf_platform_native(), message, len, "message", &j, NULL)) abort();
+    const qsf_json_node *t = qsf_json_member(j.nodes, "tool_calls"), *v = t ? qsf_json_first(t) : NULL;
+    for (uint32_t i = 0; t && i < t->n; i++, v = qsf_json_next(v)) {
+        const qsf_json_node *a = qsf_json_member(qsf_json_member(v, "function"), "arguments");
+        if (qsf_json_read(qsf_platform_native(), a->text, a->n, "arguments", &arguments, NULL)) abort();
+        if (arguments.nodes->type != QSF_JSON_OBJECT) abort();
+        qsf_json_drop(&arguments);
+    }
+    qsf_json_drop(&j);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{"
+                                "\"s\":{\"type\":\"string\"},\"n\":{\"type\":\"number\"}}}}}]";
+    qsf_tool_form f;
+    qsf_tool_answer *a;
+    qsf_tool_event e;
+    const char *json;
+    size_t len;
+    if (size < 2) return 0;
+    fuzz_tools_form(&f, data[0]);
+    const char *text = (const char *)data + 2;
+    const size_t n = size - 2, cut = n ? data[1] * n / 255 : 0;
+    if (qsf_tool_answer_new(qsf_platform_native(), &f, tools, sizeof tools - 1, 1, &a, NULL)) return 0;
+    if (!qsf_tool_answer_push(a, text, cut, false, NULL) && !qsf_tool_answer_json(a, &json, &len, NULL)) {
+        qsf_json j;
+        if (qsf_json_read(qsf_platform_native(), json, len, "message", &j, NULL)) abort();
+        qsf_json_drop(&j);
+    }
+    while (qsf_tool_answer_next(a, &e)) if (e.type == QSF_TE_NONE) abort();
+    if (!qsf_tool_answer_push(a, text + cut, n - cut, true, NULL) && !qsf_tool_answer_json(a, &json, &len, NULL))
+        fuzz_tools_check(json, len);
+    qsf_tool_answer_free(a);
+    return 0;
+}
