@@ -93,14 +93,14 @@ def python_goes_on(source, messages):
     return text[:at] if text[at:at + len(MARK)] == MARK else text[:at].rstrip()
 
 
-def ours(o, mode, records):
+def ours(o, mode, records, bos=BOS, eos=EOS):
     """(status, text) of records: (source, messages, tools, kwargs, how, marks)."""
     with tempfile.NamedTemporaryFile(delete=False) as f:
         for source, messages, tools, kwargs, how, marks in records:
             fields = (source, json.dumps(messages), json.dumps(tools) if tools else "",
-                      json.dumps(kwargs) if kwargs else "", BOS, EOS, how, "\n".join(marks))
+                      json.dumps(kwargs) if kwargs else "", bos, eos, how, "\n".join(marks))
             f.write(b"".join(x.encode() + b"\0" for x in fields))
-    r = subprocess.run([o.chat_test, mode, f.name], capture_output=True, check=True)
+    r = subprocess.run([o.chat_test, *mode, f.name], capture_output=True, check=True)
     out = r.stdout.decode().split("\0")
     os.unlink(f.name)
     assert len(out) == 2 * len(records) + 1, (len(out), len(records))
@@ -143,7 +143,7 @@ def check_given(o, name, source):
         messages = [HI, last]
         c.add(f"{name}: goes on {i}", expected(python_goes_on, source, messages),
               (source, messages, None, {}, "rgc", []))
-    c.run("--render")
+    c.run(["--render"])
     return c
 
 
@@ -180,7 +180,7 @@ def check_adapted(o, name, source):
         elif not isinstance(expected(python, source, [m for m in plain if m["role"] == "user"]), Refused) \
                 and messages[0]["role"] == "system":
             c.add(f"{name}: {what}, without system", [], (source, messages, TOOLS, {}, "g", []))
-    for (what, possible), record, (st, text) in zip(c.wanted, c.records, ours(o, "--render", c.records)):
+    for (what, possible), record, (st, text) in zip(c.wanted, c.records, ours(o, ["--render"], c.records)):
         c.n += 1
         lost = [t for m in record[1] for t in texts_of(m) if t.strip() not in text
                 and any(t.strip() in p for p in possible or [t])]
@@ -230,11 +230,39 @@ def check_hostile(o, name, source):
         for add in (" x ", text):
             records.append((source, poison(messages, add), poison(tools, add) if tools else None, {}, "g",
                             marks))
-    got = ours(o, "--controls", records)
+    got = ours(o, ["--controls"], records)
     for i in range(0, len(got), 2):
         c.n += 1
         if got[i] != got[i + 1]:
             c.bad.append(f"{name}: hostile {HOSTILE[i // 2]}\n      {got[i]}\n      {got[i + 1]}")
+    return c
+
+
+def check_tokens(o, path):
+    """A real model's tokens are those that Hugging Face's library has for the same text."""
+    from tokenizer_exact import gguf_keys, reference
+    keys, c = gguf_keys(path), Checks(o)
+    source, tokens = keys.get("tokenizer.chat_template"), keys.get("tokenizer.ggml.tokens")
+    if not source or keys["tokenizer.ggml.model"] != "gpt2":
+        return c
+    bos, eos = (tokens[keys[f"tokenizer.ggml.{name}_token_id"]] if f"tokenizer.ggml.{name}_token_id" in keys
+                else "" for name in ("bos", "eos"))
+    theirs, records, wanted = reference(keys, added=True), [], []
+    for what, messages in CONVERSATIONS.items():
+        if "<|im_end|>" in json.dumps(messages):
+            continue            # which stays text here alone
+        for tools in (None, TOOLS):
+            try:
+                text = template(source).render(messages=messages, tools=tools, documents=None,
+                                               add_generation_prompt=True, bos_token=bos, eos_token=eos)
+            except Exception:
+                continue
+            records.append(("", messages, tools, {}, "rg", []))
+            wanted.append((what, theirs.encode(text, add_special_tokens=False).ids))
+    for (what, ids), (st, got) in zip(wanted, ours(o, ["--tokens", str(path)], records, "", "")):
+        c.n += 1
+        if st or [int(i) for i in got.split()] != ids:
+            c.bad.append(f"{path.name}: {what}\n      {got[:300]}\n      {ids}")
     return c
 
 
@@ -262,13 +290,15 @@ def main():
             if field and field.contents() not in sources.values():
                 sources[path.name] = field.contents()
     n = failed = 0
-    for name, source in sources.items():
-        for check in (check_given, check_adapted, check_hostile):
-            c = check(o, name, source)
-            n += c.n
-            failed += len(c.bad)
-            for line in c.bad if o.verbose else c.bad[:2]:
-                print("FAIL " + line)
+    checks = [lambda name=name, source=source, check=check: check(o, name, source)
+              for name, source in sources.items() for check in (check_given, check_adapted, check_hostile)]
+    checks += [lambda path=path: check_tokens(o, path) for path in ggufs if not o.only]
+    for check in checks:
+        c = check()
+        n += c.n
+        failed += len(c.bad)
+        for line in c.bad if o.verbose else c.bad[:2]:
+            print("FAIL " + line)
     print(f"{len(sources)} templates, {n} comparisons, {failed} failed")
     sys.exit(1 if failed or (not sources and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
 

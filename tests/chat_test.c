@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: MIT
  *
  *   chat_test --render FILE     for chat_exact.py: templates and conversations to texts
- *   chat_test --controls FILE   the same to control tokens */
+ *   chat_test --controls FILE   the same to control tokens
+ *   chat_test --tokens MODEL FILE   to a model's tokens, by its own template where none is given */
 #include "model/model.h"
 #include "small_vocab.h"
 #include "test.h"
@@ -601,6 +602,19 @@ static void put_controls(char *const *in, const qsf_chat_options *o)
     qsf_tokenizer_free(c.m.tokenizer);
 }
 
+static qsf_model *script_model;
+
+static void put_tokens(char *const *in, const qsf_chat_options *o)
+{
+    static int32_t ids[1 << 20];
+    size_t n;
+    const qsf_status st = qsf_chat_encode_json(script_model, in[IN_MESSAGES], strlen(in[IN_MESSAGES]), o, ids,
+                                               QSF_ARRAY_LEN(ids), &n, &error);
+    printf("%d%c%s", (int)st, 0, st ? error.text : "");
+    for (size_t i = 0; !st && i < n; i++) printf("%d ", (int)ids[i]);
+    putchar(0);
+}
+
 /* Records of fields that each end with a zero byte; how: letters g(enerate), c(ontinue), r(aw).
  * Writes a status and a text for each. */
 static int for_script(const char *path, void (*put)(char *const *, const qsf_chat_options *))
@@ -615,7 +629,7 @@ static int for_script(const char *path, void (*put)(char *const *, const qsf_cha
         qsf_chat_options o;
         for (int i = 0; i < IN_FIELDS; i++, at += strlen(at) + 1) in[i] = at;
         qsf_chat_defaults(&o);
-        o.chat_template = in[IN_JINJA];
+        o.chat_template = field_or_null(in[IN_JINJA]);
         o.tools = field_or_null(in[IN_TOOLS]);
         o.kwargs = field_or_null(in[IN_KWARGS]);
         o.bos = field_or_null(in[IN_BOS]);
@@ -629,8 +643,20 @@ static int for_script(const char *path, void (*put)(char *const *, const qsf_cha
     return 0;
 }
 
+static int tokens_for_script(const char *model, const char *path)
+{
+    qsf_model_options o;
+    qsf_model_defaults(&o);
+    o.vocab_only = true;
+    if (qsf_model_open(model, &o, &script_model, &error)) return fprintf(stderr, "%s\n", error.text), 1;
+    const int code = for_script(path, put_tokens);
+    qsf_model_close(script_model);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 4 && !strcmp(argv[1], "--tokens")) return tokens_for_script(argv[2], argv[3]);
     if (argc == 3 && !strcmp(argv[1], "--render")) return for_script(argv[2], put_rendered);
     if (argc == 3 && !strcmp(argv[1], "--controls")) return for_script(argv[2], put_controls);
     test_begin(argc, argv);

@@ -118,8 +118,9 @@ def gguf_keys(path):
     return {k: f.contents() for k, f in Reader(path).fields.items() if k.startswith("tokenizer.")}
 
 
-def reference(keys):
-    """The same vocabulary as Hugging Face's library has it (byte-level BPE)."""
+def reference(keys, added=False):
+    """The same vocabulary as Hugging Face's library has it (byte-level BPE).  added: with its special tokens,
+    which a text may write."""
     from tokenizers import Tokenizer
     toks, types, pre = (keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"],
                         keys["tokenizer.ggml.pre"])
@@ -129,9 +130,12 @@ def reference(keys):
     if not split:
         split = ([{"type": "Split", "invert": False, "behavior": "Isolated",
                    "pattern": {"Regex": WORDS[pre][0]}}, {**level, "use_regex": False}])
-    special = {i for i, k in enumerate(types) if k in (3, 4)}
+    special = [i for i, k in enumerate(types) if k in (3, 4)]
+    more = [{"id": i, "content": toks[i], "special": types[i] == 3, "single_word": False, "lstrip": False,
+             "rstrip": False, "normalized": False} for i in special if added]
+    special = set() if added else set(special)
     return Tokenizer.from_str(json.dumps({
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": more, "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": split}, "post_processor": None,
         "decoder": level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
@@ -228,4 +232,5 @@ def main():
     sys.exit(1 if failed or (skipped and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -59,3 +59,26 @@ test('a long conversation goes through at once', async () => {
     (await model.tokenize(await model.render(long), {addSpecial: true, parseSpecial: true})).length);
   assert.match((await answer(model)).text, /Paris/);
 });
+test('a message has the forms of the OpenAI interface', async () => {
+  const template = '{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}' +
+    '{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}' +
+    '{{ tools[0].name }}{{ documents[0].title }}{{ word }}';
+  const talk = [{role: 'user', content: [{type: 'text', text: 'Hi \ud800'}, {type: 'text', text: 'é'}]},
+    {role: 'assistant', content: null, tool_calls: [{id: '1', type: 'function', reply() {},
+      function: {name: 'f', arguments: '{"a": [1, 2.5]}'}}]},
+    {role: 'tool', tool_call_id: '1', content: 'x'}];
+  assert.equal(await model.render(talk, {template, tools: [{name: 'g'}], documents: [{title: 'h'}],
+    chatTemplateKwargs: {word: 'w'}}), '<user>Hi \ufffd\né<assistant>f{"a": [1, 2.5]}<tool>xghw');
+  for (const [options, name] of [[{tools: {}}, 'tools'], [{documents: 'x'}, 'documents'],
+    [{chatTemplateKwargs: []}, 'chatTemplateKwargs']])
+    await assert.rejects(model.render(talk, options), {code: 'ARGUMENT', message: new RegExp(`^${name} is `)});
+  await assert.rejects(model.render(talk, {template: 'a\n{{ 1 +'}),
+    {message: /chat template, line 2, column /});
+  const around = {role: 'user', content: 'x'};
+  around.self = around;
+  await assert.rejects(model.render([around]), {code: 'ARGUMENT', message: /message 0 cannot be written/});
+});
+test('a template of its own ends its turns', async () => {
+  const template = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:';
+  assert.ok((await answer(model, {template, maxTokens: 8})).text.length > 0);
+});

@@ -31,6 +31,12 @@ const first: string | undefined = guess.fits ? guess.reductions[0]
 const messages: Message[] = [{role: 'system', content: 'Be brief.'}, {role: 'user', content: 'Hello'}];
 for await (const text of model.chat(messages, {template: 'chatml', maxTokens: 10, temperature: 0}))
   text.toUpperCase();
+const calls: Message[] = [{role: 'user', content: [{type: 'text', text: 'a'}]},
+  {role: 'assistant', content: null, reasoning_content: 'r',
+    tool_calls: [{id: '1', function: {name: 'f', arguments: {a: 1}}}]},
+  {role: 'tool', tool_call_id: '1', name: 'f', content: 'x'}];
+(await model.render(calls, {template: '{{ x }}', tools: [{}], documents: [{}],
+  chatTemplateKwargs: {enable_thinking: false}})).length;
 for await (const text of model.generate('Once',
   {stop: ['\n'], seed: 1, topK: 1, topP: 1, minP: 0, onToken: (id: number) => id, signal: options.signal!}))
   text.length;
