@@ -102,6 +102,8 @@ TEST(what_no_automaton_keeps_is_refused_by_name)
     NO_PATTERN("\\bfoo", "word boundary");
     NO_PATTERN("(?i)a", "flags");
     NO_PATTERN("\\p{Greek}", "not known");
+    NO_PATTERN("\\p", "not known");
+    NO_PATTERN("\\p{", "not known");
     NO_PATTERN("(a", "\")\" is missing");
     NO_PATTERN("a)", "closes nothing");
     NO_PATTERN("[a", "no end");

@@ -312,7 +312,7 @@ static void rx_property(regex *r, bool negated)
     };
     const char *name = r->src + r->at, *end;
     uint32_t classes = 0, from = 0;
-    size_t n = 1;
+    size_t n = r->at < r->len;
     if (r->at < r->len && *name == '{' && (end = memchr(name, '}', r->len - r->at)) != NULL) {
         n = (size_t)(end - ++name);
         r->at += n + 2;
