@@ -9,4 +9,5 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.exit(subprocess.run([sys.executable, ROOT / "tools" / "make_tools.py", sys.argv[1], "--check"]).returncode)
+command = [sys.executable, ROOT / "tools" / "make_tools.py", sys.argv[1], "--check"]
+sys.exit(subprocess.run(command).returncode)

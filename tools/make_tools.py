@@ -18,33 +18,36 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tools.md"
 BEGIN, END = "<!-- made by tools/make_tools.py -->\n", "<!-- end of the table -->\n"
 STYLES = "object json tags quoted python channels".split()
-TEXTS = ("section open id arguments key value value_end close between section_end reasoning reasoning_end text "
-         "name_key arguments_key id_key wrap_key prompt").split()
+TEXTS = ("section open id arguments key value value_end close between section_end reasoning reasoning_end "
+         "text name_key arguments_key id_key wrap_key prompt").split()
+
+
+def quoted(text):
+    return json.dumps(text, ensure_ascii=False) if text else ""
 
 
 def calls(style, t):
     """A call, as the form has it, and what stands around the calls."""
     if style == "channels":
         return '" to=functions."NAME"<|channel|>commentary json<|message|>"ARGUMENTS', "", ""
-    before = json.dumps(t["open"], ensure_ascii=False) if t["open"] else ""
-    between_name = "".join(json.dumps(x, ensure_ascii=False) if x not in ("ID",) else x
-                           for x in ([t["id"], "ID"] if t["id"] else []) + ([t["arguments"]] if t["arguments"] else []))
+    before, close = quoted(t["open"]), quoted(t["close"])
+    between_name = (quoted(t["id"]) + "ID" if t["id"] else "") + quoted(t["arguments"])
     if style == "object":
-        name = f'"{t["name_key"]}": NAME, "{t["arguments_key"]}": ARGUMENTS' if t["name_key"] else "NAME: ARGUMENTS"
+        name = "NAME: ARGUMENTS"
+        if t["name_key"]:
+            name = f'"{t["name_key"]}": NAME, "{t["arguments_key"]}": ARGUMENTS'
         body = "{" + name + (f', "{t["id_key"]}": ID' if t["id_key"] else "") + "}"
         if t["wrap_key"]:
             body = '{"' + t["wrap_key"] + '": ' + body + "}"
     elif style == "json":
         body = f"NAME{between_name}ARGUMENTS"
     elif style == "tags":
-        one = "".join(f"{json.dumps(t[k], ensure_ascii=False)}{word}" for k, word in
-                      (("key", "KEY"), ("value", "VALUE"), ("value_end", "")))
-        body = f"NAME{between_name}({one})*"
+        body = (f"NAME{between_name}({quoted(t['key'])}KEY{quoted(t['value'])}VALUE"
+                f"{quoted(t['value_end'])})*")
     elif style == "quoted":
         body = f'NAME{{KEY:VALUE,...}} (texts in {t["key"]})'
     else:
         body = "NAME(KEY=VALUE, ...)"
-    close = json.dumps(t["close"], ensure_ascii=False) if t["close"] else ""
     return before + body + close, t["section"], t["section_end"]
 
 
@@ -61,19 +64,18 @@ def row(line):
     style = STYLES[int(style)]
     call, section, section_end = calls(style, t)
     plain = not shown and style == "object" and t["open"] == "<tool_call>\n"
+    thought = " ... ".join(code(quoted(t[k].strip())) for k in ("reasoning", "reasoning_end"))
     return [pathlib.Path(path).stem, style if shown else "plain" if plain else f"{style}, known", code(call),
-            code(json.dumps(section, ensure_ascii=False)) if section else "",
-            code(json.dumps(section_end, ensure_ascii=False)) if section_end else "",
-            "several" if several else "one",
-            " ... ".join(code(json.dumps(t[k].strip(), ensure_ascii=False)) for k in ("reasoning", "reasoning_end"))
-            if style != "channels" else "channel `analysis`",
+            code(quoted(section)), code(quoted(section_end)), "several" if several else "one",
+            "channel `analysis`" if style == "channels" else thought,
             "always begun" if inside else "begun with `enable_thinking`" if thinking else "",
             "yes" if tools else "no"]
 
 
 def made(program, shared):
     files = sorted(str(p) for p in (pathlib.Path(shared) / "data" / "templates").glob("*.jinja"))
-    found = subprocess.run([program, "--forms", *files], capture_output=True, text=True, encoding="utf-8", check=True)
+    found = subprocess.run([program, "--forms", *files], capture_output=True, text=True, encoding="utf-8",
+                           check=True)
     head = ["template", "style", "a call", "before all", "behind all", "calls", "reasoning", "by the prompt",
             "lists tools"]
     table = [head, ["---"] * len(head)] + [row(line) for line in found.stdout.splitlines()]
@@ -95,7 +97,7 @@ def main():
     if not args.check:
         PAGE.write_text(new, encoding="utf-8")
     elif page != new:
-        sys.exit("docs/tools.md is not what templates show: run python3 tools/make_tools.py build/dev/tests/tools_test")
+        sys.exit("docs/tools.md is not what templates show: run python3 tools/make_tools.py, which says how")
 
 
 if __name__ == "__main__":

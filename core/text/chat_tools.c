@@ -2,8 +2,8 @@
  * called, in the form that answers are read by (tools.h).
  * SPDX-License-Identifier: MIT
  *
- * Where the template writes no calls either, those of the conversation become text in the plain form,
- * and what tools have answered becomes the user's. */
+ * Where the template writes no calls either, those of the conversation become text in the plain
+ * form, and what tools have answered becomes the user's. */
 #include "text/chat_own.h"
 #include "text/jinja_json.h"
 #include "text/tools.h"
@@ -86,7 +86,8 @@ static void tools_put_system(chat_run *run, qsf_jinja_value *messages, qsf_jinja
 
 static qsf_jinja_value tools_plain(chat_run *run, const qsf_jinja_value *m)
 {
-    const bool calls = qsf_jinja_member(m, "tool_calls"), answer = chat_is(qsf_jinja_member(m, "role"), "tool");
+    const bool calls = qsf_jinja_member(m, "tool_calls");
+    const bool answer = chat_is(qsf_jinja_member(m, "role"), "tool");
     const qsf_jinja_var vars[2] = { { "m", *m }, { "none", qsf_jinja_text("") } };
     const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
     qsf_jinja_value role = qsf_jinja_text(answer ? "user" : "assistant");

@@ -46,7 +46,8 @@ bool ta_read_tag(qsf_tool_answer *a)
     if (close < 0) return false;
     /* An answer may end within what closes the call. */
     const char *end = ta_form(a, QSF_TT_CLOSE);
-    const bool cut = !key && !close && ta_peek(a) && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0;
+    const bool cut = !key && !close && ta_peek(a)
+        && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0;
     if ((!key && !close && !cut) || (!a->called && !ta_call(a))) return ta_no_call(a), true;
     if (key) {
         a->mode = TA_TAG_KEY;

@@ -1,5 +1,5 @@
-/* Forms of calls that templates do not show, found by a mark in their source; the last one is for all
- * others.
+/* Forms of calls that templates do not show, found by a mark in their source; the last one is for
+ * all others.
  * SPDX-License-Identifier: MIT */
 #include "text/tools.h"
 
