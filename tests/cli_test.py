@@ -608,6 +608,19 @@ class Templates(unittest.TestCase):
         path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
         return path
 
+    def test_calls_of_tools_are_lines_of_json(self):
+        schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"],
+                  "additionalProperties": False}
+        tools = self.file("tools.json", [{"type": "function", "function": {"name": "pick", "parameters": schema}}])
+        r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "pick",
+                "-n", "100")
+        self.assertEqual((r.returncode, r.stderr), (0, b""))
+        call = json.loads(r.stdout)
+        self.assertEqual(call["name"], "pick")
+        self.assertIn(call["arguments"], ({"n": 1}, {"n": 2}))
+        r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "other", "-n", "4")
+        self.assertIn(b"tools: there is none \"other\"", r.stderr)
+
     def test_render_prints_the_text_and_nothing_else(self):
         messages = self.file("m.json", [{"role": "user", "content": "h\u00e9"}])
         own = self.file("t.jinja", self.TEMPLATE)

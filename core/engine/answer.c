@@ -43,11 +43,12 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
         a->form.text[QSF_TT_SECTION][0] = a->form.text[QSF_TT_OPEN][0] = 0;
     }
     if (tools && (st = qsf_json_read(a->platform, tools, strlen(tools), "tools", &a->tools, err))) return st;
-    return qsf_tool_answer_new(a->platform, &a->form, tools, tools ? strlen(tools) : 0, o->id_seed, &a->answer,
-                               err);
+    return qsf_tool_answer_new(a->platform, &a->form, tools, tools ? strlen(tools) : 0, o->id_seed,
+                               &a->answer, err);
 }
 
-qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out, qsf_error *err)
+qsf_status qsf_answer_new(const qsf_model *m, const qsf_answer_options *opts, qsf_answer **out,
+                          qsf_error *err)
 {
     qsf_answer_options o;
     qsf_answer_defaults(&o);
@@ -86,8 +87,8 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
     qsf_status st = QSF_TAKE(&own, o, qsf_turn_options, err);
     if (st) return st;
     o->special = true;
-    if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n || !QSF_SIZED_HAS(o, qsf_turn_options, grammar_with))
-        return QSF_OK;
+    if (!QSF_SIZED_HAS(o, qsf_turn_options, grammar_with)) return QSF_OK;
+    if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n) return QSF_OK;
     if (!a->has_grammar) {
         const bool named = a->choice[0] && !answer_choice_is(a, "required");
         const qsf_tool_grammar_ask ask = {

@@ -356,5 +356,6 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages)
         adapt_name_reasoning(run, &m[i]);
     }
     *messages = list;
-    if (!run->st && f.system && !adapt_takes_system(run)) adapt_merge_system(run, messages);
+    const bool tools = chat_adapt_tools(run, messages);
+    if (!run->st && (f.system || tools) && !adapt_takes_system(run)) adapt_merge_system(run, messages);
 }

@@ -129,6 +129,28 @@ static uint8_t token_chars(const char *text, size_t len)
     return n < 255 ? (uint8_t)n : 0;
 }
 
+/* Bytes of the texts of all control tokens, and of the byte before each. */
+static uint64_t token_controls(const qsf_tokenizer *tok, uint32_t n_vocab)
+{
+    const char *text;
+    uint64_t n = 0;
+    for (uint32_t id = 0; id < n_vocab; id++)
+        if (!qsf_tokenizer_piece(tok, (int32_t)id, false, &text))
+            n += 1 + qsf_tokenizer_piece(tok, (int32_t)id, true, &text);
+    return n;
+}
+
+/* A control token's text behind its byte, put at `at`; its length, 0 where it has none. */
+static size_t token_control(const qsf_tokenizer *tok, uint32_t id, const char **text, char *at)
+{
+    const size_t len = qsf_tokenizer_piece(tok, (int32_t)id, true, text);
+    if (!len) return 0;
+    *at = '\xff';
+    memcpy(at + 1, *text, len);
+    *text = at;
+    return len + 1;
+}
+
 qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, uint32_t n_vocab,
                               qsf_token_tree **out, qsf_error *err)
 {
@@ -138,7 +160,7 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     if (!t) return st;
     *t = (qsf_token_tree){ .platform = p, .tokenizer = tok, .n_vocab = n_vocab };
     const uint64_t cap_other = (uint64_t)n_vocab + 65536;
-    uint64_t cap_controls = 0, at = 0;          /* texts of control tokens */
+    char *at;                                   /* of the next control token's text */
     s.cap_stack = n_vocab + 256;
     s.text = qsf_alloc_array(p, n_vocab, sizeof *s.text, "the tree of tokens", err);
     s.len = qsf_alloc_array(p, n_vocab, sizeof *s.len, "the tree of tokens", err);
@@ -148,23 +170,15 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     t->chars = qsf_alloc(p, n_vocab, "the tree of tokens", err);
     const uint64_t words = qsf_ceil_div(n_vocab, 32);
     t->plain = qsf_alloc_array(p, (TOKEN_FEW + 1) * words, sizeof *t->plain, "the tree of tokens", err);
-    for (uint32_t id = 0; id < n_vocab; id++) {
-        const char *text;
-        if (!qsf_tokenizer_piece(tok, (int32_t)id, false, &text))
-            cap_controls += 1 + qsf_tokenizer_piece(tok, (int32_t)id, true, &text);
-    }
+    const uint64_t cap_controls = token_controls(tok, n_vocab);
     char *controls = qsf_alloc(p, cap_controls, "the tree of tokens", err);
     if (t->chars && t->plain && s.text && s.len && s.ids && s.other && s.stack && controls) {
         uint32_t n_ends = 0;
+        at = controls;
         for (uint32_t id = 0; id < n_vocab; id++) {
             size_t len = qsf_tokenizer_piece(tok, (int32_t)id, false, &s.text[id]);
             const bool control = !len;
-            if (control && (len = qsf_tokenizer_piece(tok, (int32_t)id, true, &s.text[id]))) {
-                controls[at] = '\xff';
-                memcpy(controls + at + 1, s.text[id], len);
-                s.text[id] = controls + at;
-                at += ++len;
-            }
+            if (control) at += len = token_control(tok, id, &s.text[id], at);
             n_ends += qsf_tokenizer_is_end(tok, (int32_t)id);
             if (!len || len > 65536 || qsf_tokenizer_is_end(tok, (int32_t)id)) continue;
             s.len[id] = (uint32_t)len;

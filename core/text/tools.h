@@ -68,7 +68,7 @@ typedef struct qsf_tool_form {
     bool    several;            /* more than one call in an answer */
     bool    shown;              /* the template shows calls; else the form is a known one or the plain one */
     bool    tools_shown;        /* the template writes the tools that it is given */
-    bool    reasoning_shown;    /* ... the reasoning of messages */
+    bool    reasoning_shown;    /* it knows reasoning */
     bool    in_reasoning;       /* the generation prompt has begun the reasoning */
     bool    arguments_text;     /* the template wants arguments as text, not as an object */
     char    text[QSF_N_TOOL_TEXTS][QSF_TOOL_TEXT_MOST];
@@ -85,6 +85,8 @@ qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_too
 /* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
 
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
+/* The texts of the form of calls whose mark is in the template's source, else of the plain one. */
+void qsf_tool_form_known(const char *source, qsf_tool_form *f);
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 
@@ -122,8 +124,8 @@ typedef enum qsf_tool_event_type {
     QSF_TE_CALL_DROPPED
 } qsf_tool_event_type;
 
-/* What arrived.  text[0..len) are bytes of the text, the reasoning or the arguments; of a call it is
- * the name, and id[0..id_len) its id. */
+/* What arrived.  text[0..len) are bytes of text, reasoning or arguments; of a call it is the
+ * name, and id[0..id_len) its id. */
 typedef struct qsf_tool_event {
     uint8_t     type;
     uint32_t    call;           /* which, from 0 */

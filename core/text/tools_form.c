@@ -178,8 +178,9 @@ static bool tf_render_calls(tf_work *w, int n, bool text, const char *rest, tf_s
     qsf_text_put(&t, rest);
     qsf_text_put(&t, ",\"tool_calls\":[");
     for (int i = 0; i < n; i++) {
-        qsf_text_put(&t, i ? ",{\"id\":\"qsfid0002\",\"type\":\"function\",\"function\":{\"name\":\"qsfcallb\""
-                           : "{\"id\":\"qsfid0001\",\"type\":\"function\",\"function\":{\"name\":\"qsfcalla\"");
+        qsf_text_put(&t, i ? ",{\"id\":\"qsfid0002\"" : "{\"id\":\"qsfid0001\"");
+        qsf_text_put(&t, ",\"type\":\"function\",\"function\":{\"name\":\"qsfcall");
+        qsf_text_put(&t, i ? "b\"" : "a\"");
         qsf_text_put(&t, text ? ",\"arguments\":\"{" : ",\"arguments\":{");
         if (text) qsf_text_json(&t, args[i], strlen(args[i]));
         else qsf_text_put(&t, args[i]);
@@ -485,13 +486,15 @@ static void tf_find_reasoning(tf_work *w)
     tf_span s;
     for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
         if (tf_render(w, true, answers[i], w->out, &s) && tf_reasoning(w, s)) return;
-    for (int i = 0; i < 4; i++)
-        if (tf_render_calls(w, 1, i % 2, i / 2 ? "\"content\":null," TF_THINK : "\"content\":\"\"," TF_THINK, &s)
-            && tf_reasoning(w, s)) return;
+    for (int i = 0; i < 4; i++) {
+        const char *with = i / 2 ? "\"content\":null," TF_THINK : "\"content\":\"\"," TF_THINK;
+        if (tf_render_calls(w, 1, i % 2, with, &s) && tf_reasoning(w, s)) return;
+    }
     for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {
         if (!strstr(w->source, known[i][1])) continue;
         tf_put(w->f, QSF_TT_REASONING, known[i][0]);
         tf_put(w->f, QSF_TT_REASONING_END, known[i][1]);
+        w->f->reasoning_shown = true;
         return;
     }
 }
@@ -522,45 +525,6 @@ static void tf_prompt(tf_work *w, tf_span text)
     }
 }
 
-/* ---- forms that templates do not show ---- */
-
-static const struct tf_known {
-    const char *mark;           /* in the template's source */
-    uint8_t     style;
-    const char *section, *open, *id, *arguments, *close, *between, *section_end;
-} tf_known[] = {
-    { "<|tool_call_argument_begin|>", QSF_TOOLS_JSON, "<|tool_calls_section_begin|>",
-      "<|tool_call_begin|>functions.", ":", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "",
-      "<|tool_calls_section_end|>" },
-    { "<|tool_list_start|>", QSF_TOOLS_PYTHON, "<|tool_call_start|>[", "", "", "", "", ",",
-      "]<|tool_call_end|>" },
-    { "<|tool_call|>", QSF_TOOLS_OBJECT, "<|tool_call|>[", "", "", "", "", ",", "]" },
-    { "", QSF_TOOLS_OBJECT, "", "<tool_call>\n", "", "", "\n</tool_call>", "\n", "" },
-};
-
-static void tf_use_known(qsf_tool_form *f, const struct tf_known *k)
-{
-    f->style = k->style;
-    f->several = true;
-    tf_put(f, QSF_TT_SECTION, k->section);
-    tf_put(f, QSF_TT_OPEN, k->open);
-    tf_put(f, QSF_TT_ID, k->id);
-    tf_put(f, QSF_TT_ARGUMENTS, k->arguments);
-    tf_put(f, QSF_TT_CLOSE, k->close);
-    tf_put(f, QSF_TT_BETWEEN, k->between);
-    tf_put(f, QSF_TT_SECTION_END, k->section_end);
-    tf_put(f, QSF_TT_NAME_KEY, "name");
-    tf_put(f, QSF_TT_ARGUMENTS_KEY, "arguments");
-}
-
-void qsf_tool_form_plain(qsf_tool_form *f)
-{
-    *f = (qsf_tool_form){ 0 };
-    tf_use_known(f, &tf_known[QSF_ARRAY_LEN(tf_known) - 1]);
-    tf_put(f, QSF_TT_REASONING, "<think>\n");
-    tf_put(f, QSF_TT_REASONING_END, "\n</think>");
-}
-
 /* ---- all of it ---- */
 
 static void tf_all(tf_work *w)
@@ -580,11 +544,7 @@ static void tf_all(tf_work *w)
     }
     tf_find_reasoning(w);
     tf_find_calls(w);
-    if (!f->shown) {
-        const struct tf_known *k = tf_known;
-        while (!strstr(w->source, k->mark)) k++;
-        tf_use_known(f, k);
-    }
+    if (!f->shown) qsf_tool_form_known(w->source, f);
     tf_prompt(w, text);
 }
 

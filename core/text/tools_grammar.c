@@ -160,9 +160,9 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
         const bool free = !type || tg_is_text(k + 1);
         qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END]) : tg_schema(w, k + 1);
         if (!free && qsf_json_is_text(type, "boolean"))         /* as some templates write it */
-            value = tg_either(w, value, tg_either(w, qsf_g_bytes(w->b, "True", 4), qsf_g_bytes(w->b, "False", 5)));
-        const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n), tg_form(w, QSF_TT_VALUE),
-                                    value, tg_form(w, QSF_TT_VALUE_END) };
+            value = tg_either(w, value, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
+        const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
+                                    tg_form(w, QSF_TT_VALUE), value, tg_form(w, QSF_TT_VALUE_END) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
@@ -186,8 +186,8 @@ static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
         qsf_json j;
         w->value = qsf_g_rule(w->b);
         const qsf_gnode comma = qsf_g_bytes(w->b, ",", 1), more = tg_two(w, comma, w->value);
-        const qsf_gnode key = tg_two(w, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 4, false), 1, QSF_G_NO_MOST),
-                                     qsf_g_bytes(w->b, ":", 1));
+        const qsf_gnode letter = qsf_g_class(w->b, letters, 4, false);
+        const qsf_gnode key = tg_two(w, qsf_g_repeat(w->b, letter, 1, QSF_G_NO_MOST), tg_text(w, ":"));
         const qsf_gnode pair = tg_two(w, key, w->value), pairs = tg_two(w, comma, pair);
         const qsf_gnode items = tg_two(w, w->value, qsf_g_repeat(w->b, more, 0, QSF_G_NO_MOST));
         const qsf_gnode all = tg_two(w, pair, qsf_g_repeat(w->b, pairs, 0, QSF_G_NO_MOST));
@@ -195,7 +195,8 @@ static qsf_gnode tg_quoted(tg_work *w, const qsf_json_node *schema)
         const qsf_gnode object[] = { qsf_g_bytes(w->b, "{", 1), tg_maybe(w, all), qsf_g_bytes(w->b, "}", 1) };
         qsf_gnode ways[4] = { qsf_g_sequence(w->b, text, 3), qsf_g_sequence(w->b, list, 3),
                               qsf_g_sequence(w->b, object, 3), QSF_G_FAILED };
-        if (qsf_json_read(w->ask->platform, scalars, sizeof scalars - 1, "value", &j, w->err)) return QSF_G_FAILED;
+        if (qsf_json_read(w->ask->platform, scalars, sizeof scalars - 1, "value", &j, w->err))
+            return qsf_g_fail(w->b, QSF_E_MEMORY, "grammar of calls: out of memory");
         ways[3] = tg_schema(w, j.nodes);
         qsf_json_drop(&j);
         qsf_g_define(w->b, w->value, qsf_g_choice(w->b, ways, 4));
@@ -266,8 +267,10 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json
 /* What stands between a name and its arguments. */
 static qsf_gnode tg_name_end(tg_work *w)
 {
-    static const char *const heads[] = { "<|channel|>commentary json<|message|>", " <|constrain|>json<|message|>",
-        "<|channel|>commentary <|constrain|>json<|message|>", "<|message|>", "<|channel|>commentary<|message|>" };
+    static const char *const heads[] = {
+        "<|channel|>commentary json<|message|>", " <|constrain|>json<|message|>", "<|message|>",
+        "<|channel|>commentary <|constrain|>json<|message|>", "<|channel|>commentary<|message|>",
+    };
     const qsf_gnode arguments = tg_form(w, QSF_TT_ARGUMENTS);
     if (w->f->style == QSF_TOOLS_CHANNELS) {
         qsf_gnode g = tg_text(w, heads[0]);
@@ -300,7 +303,8 @@ static qsf_gnode tg_calls(tg_work *w)
         case QSF_TOOLS_QUOTED: case QSF_TOOLS_PYTHON: {
             const bool python = w->f->style == QSF_TOOLS_PYTHON;
             const qsf_gnode parts[] = { head, qsf_g_bytes(w->b, python ? "(" : "{", 1),
-                                        tg_pairs(w, f, python ? "=" : ":"), qsf_g_bytes(w->b, python ? ")" : "}", 1) };
+                                        tg_pairs(w, f, python ? "=" : ":"),
+                                        qsf_g_bytes(w->b, python ? ")" : "}", 1) };
             g = qsf_g_sequence(w->b, parts, 4);
             break;
         }
@@ -308,8 +312,9 @@ static qsf_gnode tg_calls(tg_work *w)
         }
         all = tg_either(w, all, g);
     }
-    if (!any) return w->ask->only ? qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: there is none \"%.80s\"", w->ask->only)
-                                  : qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: the list is empty");
+    if (!any && w->ask->only)
+        return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: there is none \"%.80s\"", w->ask->only);
+    if (!any) return qsf_g_fail(w->b, QSF_E_ARGUMENT, "tools: the list is empty");
     return tg_two(w, all, tg_form(w, QSF_TT_CLOSE));
 }
 
@@ -331,7 +336,8 @@ static void tg_after_names(tg_work *w)
     const qsf_tool_form *f = w->f;
     char head[3 * QSF_TOOL_TEXT_MOST];
     for (uint32_t i = 0; i < tools->n; i++, t = qsf_json_next(t)) {
-        const qsf_json_node *in = qsf_json_member(t, "function"), *name = qsf_json_member(in ? in : t, "name");
+        const qsf_json_node *in = qsf_json_member(t, "function");
+        const qsf_json_node *name = qsf_json_member(in ? in : t, "name");
         if (!name || (w->ask->only && !qsf_json_is_text(name, w->ask->only))) continue;
         if (f->style == QSF_TOOLS_OBJECT) {
             for (int blank = 0; blank < 2; blank++) {
@@ -363,6 +369,7 @@ static size_t tg_first(const tg_work *w, const char *text)
 static qsf_gnode tg_reasoning(tg_work *w)
 {
     const char *end = w->f->text[QSF_TT_REASONING_END];
+    if (!w->f->reasoning_shown && !w->f->in_reasoning) return qsf_g_bytes(w->b, "", 0);
     const qsf_gnode parts[] = { w->f->in_reasoning ? qsf_g_bytes(w->b, "", 0)
                                                    : tg_text(w, tg_core(w->f->text[QSF_TT_REASONING])),
                                 tg_without(w, end), tg_text(w, tg_core(end)), w->blanks, w->blanks };
@@ -372,7 +379,8 @@ static qsf_gnode tg_reasoning(tg_work *w)
 
 static qsf_gnode tg_channels(tg_work *w, qsf_gnode calls)
 {
-    const qsf_gnode to = tg_either(w, tg_text(w, " to=functions."), tg_text(w, "<|channel|>commentary to=functions."));
+    const qsf_gnode to = tg_either(w, tg_text(w, " to=functions."),
+                                   tg_text(w, "<|channel|>commentary to=functions."));
     const qsf_gnode thought[] = { tg_text(w, "<|channel|>analysis<|message|>"), w->any,
                                   tg_text(w, "<|end|><|start|>assistant") };
     const qsf_gnode parts[] = { tg_maybe(w, qsf_g_sequence(w->b, thought, 3)), to, calls };
@@ -427,7 +435,8 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
     st = qsf_grammar_finish(w.b, root, &out->grammar, err);
     if (!st && (out->n_after = out->texts.failed ? 0 : out->n_after)) {
         out->cap_after = out->n_after;
-        out->after = qsf_alloc_array(ask->platform, out->cap_after, sizeof *out->after, "grammar of calls", err);
+        out->after = qsf_alloc_array(ask->platform, out->cap_after, sizeof *out->after, "grammar of calls",
+                                     err);
         const char *at = out->texts.at;
         for (size_t i = 0; out->after && i < out->n_after; i++, at += strlen(at) + 1) out->after[i] = at;
     }

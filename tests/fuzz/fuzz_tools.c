@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as an answer with calls, in two pieces.  The message is JSON, and so are the
- * arguments of its calls.
+/* Fuzz target: any bytes as an answer with calls, in two pieces.  The message is JSON, and so are
+ * the arguments of its calls.
  * SPDX-License-Identifier: MIT
  *
  * The first byte chooses the form, the second the cut. */
@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void fuzz_tools_form(qsf_tool_form *f, unsigned which)
 {
-    static const struct { uint8_t style; const char *section, *open, *arguments, *key, *value, *value_end, *close; }
+    static const struct { uint8_t style; const char *section, *open, *arguments, *key, *value, *value_end,
+        *close; }
     forms[] = {
         { QSF_TOOLS_OBJECT, "", "<t>", "", "", "", "", "</t>" },
         { QSF_TOOLS_OBJECT, "", "", "", "", "", "", "" },
@@ -45,7 +46,8 @@ static void fuzz_tools_check(const char *message, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{"
+    static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"pro"
+        "perties\":{"
                                 "\"s\":{\"type\":\"string\"},\"n\":{\"type\":\"number\"}}}}}]";
     qsf_tool_form f;
     qsf_tool_answer *a;
@@ -63,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         qsf_json_drop(&j);
     }
     while (qsf_tool_answer_next(a, &e)) if (e.type == QSF_TE_NONE) abort();
-    if (!qsf_tool_answer_push(a, text + cut, n - cut, true, NULL) && !qsf_tool_answer_json(a, &json, &len, NULL))
+    if (!qsf_tool_answer_push(a, text + cut, n - cut, true, NULL) && !qsf_tool_answer_json(a, &json, &len,
+        NULL))
         fuzz_tools_check(json, len);
     qsf_tool_answer_free(a);
     return 0;

@@ -1,0 +1,315 @@
+/* A call's arguments in an answer, and calls that are JSON objects.
+ * SPDX-License-Identifier: MIT */
+#include "text/tools_own.h"
+
+/* ---- values ---- */
+
+/* Reads on in the value under way: 1: it has ended, at src[at]; 0: it is none; -1: wait. */
+static int ta_value(qsf_tool_answer *a, bool show)
+{
+    const size_t log = a->log.n;
+    a->at += qsf_tool_value_read(&a->v, a->src.at + a->at, a->src.n - a->at, a->last, show ? &a->log : NULL);
+    if (show) ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    if (qsf_tool_value_done(&a->v)) return 1;
+    return qsf_tool_value_bad(&a->v) || a->last ? 0 : -1;
+}
+
+bool ta_read_value(qsf_tool_answer *a)
+{
+    const bool python = a->f.style == QSF_TOOLS_PYTHON;
+    if (!a->called) {
+        const char c = ta_peek(a);
+        if (!c && !a->last) return false;
+        if (c != (python ? '(' : '{') || !ta_call(a)) return ta_no_call(a), true;
+        qsf_tool_value_begin(&a->v, a->f.style == QSF_TOOLS_QUOTED,
+                             a->f.style == QSF_TOOLS_QUOTED ? a->f.text[QSF_TT_KEY] : "");
+        if (python) {
+            qsf_tool_value_begin_call(&a->v);
+            a->at++;
+            ta_emit(a, QSF_TE_ARGUMENTS, "{", 1);
+        }
+    }
+    const int seen = ta_value(a, true);
+    if (seen < 0) return false;
+    if (seen) ta_call_end(a, TA_CLOSE);
+    else ta_no_call(a);
+    return true;
+}
+
+/* ---- arguments in tags ---- */
+
+bool ta_read_tag(qsf_tool_answer *a)
+{
+    const int key = ta_see(a, QSF_TT_KEY);
+    if (key < 0) return false;
+    const int close = key ? 0 : ta_see(a, QSF_TT_CLOSE);
+    if (close < 0) return false;
+    /* An answer may end within what closes the call. */
+    const char *end = ta_form(a, QSF_TT_CLOSE);
+    const bool cut = !key && !close && ta_peek(a)
+        && qsf_tool_match(end, a->src.at + a->at, a->src.n - a->at) < 0;
+    if ((!key && !close && !cut) || (!a->called && !ta_call(a))) return ta_no_call(a), true;
+    if (key) {
+        a->mode = TA_TAG_KEY;
+        a->scan = a->at;
+        return true;
+    }
+    if (cut) a->at = a->src.n;
+    ta_emit(a, QSF_TE_ARGUMENTS, a->has_arguments ? "}" : "{}", a->has_arguments ? 1 : 2);
+    ta_call_end(a, TA_BEHIND);
+    return true;
+}
+
+/* Finds a text of the form from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
+static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
+{
+    const char *text = ta_form(a, which);
+    for (; a->scan < a->src.n; a->scan++) {
+        if (a->src.at[a->scan] != *text) continue;
+        const ptrdiff_t n = qsf_tool_match(text, a->src.at + a->scan, a->src.n - a->scan);
+        if (n < 0 && !a->last) return -1;
+        *len = n > 0 ? (size_t)n : 0;
+        if (n > 0) return 1;
+    }
+    return a->last ? 0 : -1;
+}
+
+/* Whether an argument can only be a text (1), cannot be one (0), or nobody knows (-1). */
+static int ta_is_text(const qsf_tool_answer *a, const char *key)
+{
+    const qsf_json_node *v = a->tool ? qsf_json_member(a->tool, "parameters") : NULL;
+    if (v) v = qsf_json_member(v, "properties");
+    if (v) v = qsf_json_member(v, key);
+    if (v) v = qsf_json_member(v, "type");
+    if (!v || v->type != QSF_JSON_TEXT) return -1;
+    return qsf_json_is_text(v, "string");
+}
+
+bool ta_read_tag_key(qsf_tool_answer *a)
+{
+    size_t len = 0;
+    const int seen = ta_search(a, QSF_TT_VALUE, &len);
+    if (seen < 0 && a->scan - a->at < TA_KEY_MOST) return false;
+    if (seen <= 0 || a->scan - a->at >= TA_KEY_MOST) {
+        a->at = a->scan;
+        return ta_no_call(a), true;
+    }
+    ta_set(&a->key, a->src.at + a->at, a->scan - a->at);
+    const size_t log = a->log.n;
+    qsf_text_put(&a->log, a->has_arguments ? ", \"" : "{\"");
+    qsf_text_json(&a->log, a->key.at, a->key.n);
+    qsf_text_put(&a->log, "\": ");
+    ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    a->has_arguments = true;
+    /* the core ends with the mark, behind which one line end may be the form's */
+    const char *value = ta_form(a, QSF_TT_VALUE);
+    size_t blanks = strlen(value);
+    a->at = a->scan + len;
+    while (blanks && ta_blank(value[blanks - 1])) blanks--;
+    while (a->at > a->scan && ta_blank(a->src.at[a->at - 1])) a->at--;
+    a->line = value[blanks] == '\n';
+    a->scan = a->at;
+    a->shown = false;
+    a->mode = TA_TAG_VALUE;
+    return true;
+}
+
+static void ta_emit_json(qsf_tool_answer *a, const char *p, size_t n)
+{
+    const size_t log = a->log.n;
+    qsf_text_json(&a->log, p, n);
+    ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+}
+
+/* A value that is there wholly and may be something else than a text. */
+static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
+{
+    const size_t log = a->log.n;
+    const bool quoted = n && (*p == '"' || *p == '\'');
+    size_t used = 0;
+    qsf_tool_value_begin(&a->v, true, "");
+    if (!quoted) used = qsf_tool_value_read(&a->v, p, n, true, &a->log);
+    while (used < n && ta_blank(p[used])) used++;
+    if (qsf_tool_value_done(&a->v) && used == n) {
+        ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+        return;
+    }
+    a->log.n = log;
+    ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    ta_emit_json(a, p, n);
+    ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+}
+
+bool ta_read_tag_value(qsf_tool_answer *a)
+{
+    const int text = ta_is_text(a, a->key.at);
+    const bool line = ta_blank(a->f.text[QSF_TT_VALUE_END][0]);
+    size_t len = 0;
+    if (a->line) {                              /* the line end behind the mark */
+        if (a->at == a->src.n && !a->last) return false;
+        if (a->at < a->src.n && a->src.at[a->at] == '\n') a->at++;
+        a->scan = QSF_MAX(a->scan, a->at);
+        a->line = false;
+    }
+    const int seen = ta_search(a, QSF_TT_VALUE_END, &len);
+    size_t end = a->scan;
+    if (line && end > a->at && a->src.at[end - 1] == '\n') end--;
+    if (text == 1) {
+        if (!a->shown) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+        a->shown = true;
+        ta_emit_json(a, a->src.at + a->at, end - a->at);
+        a->at = end;
+    }
+    if (seen < 0) return false;
+    if (!seen) {
+        a->at = a->scan;
+        return ta_no_call(a), true;
+    }
+    if (text == 1) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
+    else ta_tag_whole(a, a->src.at + a->at, end - a->at);
+    a->at = a->scan + len;
+    a->mode = TA_TAG;
+    return true;
+}
+
+/* ---- calls as objects ---- */
+
+bool ta_read_object(qsf_tool_answer *a)
+{
+    const char c = ta_peek(a);
+    if (!c && !a->last) return false;
+    if (c != '{') return ta_no_call(a), true;
+    a->at++;
+    a->mode = TA_OBJECT_KEY;
+    a->begin = SIZE_MAX;
+    return true;
+}
+
+/* A JSON value whose text is p[0..n): a text without its quotes and escapes, or as it is. */
+static void ta_take(qsf_tool_answer *a, const char *p, size_t n, qsf_text *out)
+{
+    qsf_json j;
+    out->n = 0;
+    if (qsf_json_read(a->platform, p, n, "call", &j, NULL)) return;
+    if (j.nodes->type == QSF_JSON_TEXT) ta_set(out, j.nodes->text, j.nodes->n);
+    else ta_set(out, p, n);
+    qsf_json_drop(&j);
+}
+
+static void ta_object_end(qsf_tool_answer *a)
+{
+    if (a->wrapped) {
+        a->wrapped = false;
+        return;
+    }
+    if (!a->called && (!a->name.n || !ta_call(a))) {
+        ta_no_call(a);
+        return;
+    }
+    if (!a->has_arguments && a->has_span) {
+        ta_take(a, a->src.at + a->span, a->span_end - a->span, &a->key);
+        a->has_arguments = a->key.n && *a->key.at == '{';
+        if (a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
+        else if (a->key.n != 4 || memcmp(a->key.at, "null", 4)) {
+            ta_no_call(a);
+            return;
+        }
+    }
+    if (!a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, "{}", 2);
+    ta_call_end(a, TA_CLOSE);
+}
+
+bool ta_read_object_key(qsf_tool_answer *a)
+{
+    if (a->begin == SIZE_MAX) {
+        const char c = ta_peek(a);
+        if (!c && !a->last) return false;
+        if (c == ',' || c == '}') {
+            a->at++;
+            if (c == '}') ta_object_end(a);
+            return true;
+        }
+        if (c != '"') return ta_no_call(a), true;
+        a->begin = a->at;
+        qsf_tool_value_begin(&a->v, false, "");
+    }
+    const int seen = ta_value(a, false);
+    if (seen < 0 && a->at - a->begin < TA_KEY_MOST) return false;
+    if (seen <= 0 || a->at - a->begin > TA_KEY_MOST) return ta_no_call(a), true;
+    ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->key);
+    a->mode = TA_OBJECT_COLON;
+    return true;
+}
+
+static bool ta_key_is(const qsf_tool_answer *a, const char *name)
+{
+    return *name && a->key.n == strlen(name) && !memcmp(a->key.at, name, a->key.n);
+}
+static bool ta_key_is_arguments(const qsf_tool_answer *a)
+{
+    return ta_key_is(a, a->f.text[QSF_TT_ARGUMENTS_KEY]) || ta_key_is(a, "arguments")
+        || ta_key_is(a, "parameters") || !*a->f.text[QSF_TT_NAME_KEY];
+}
+
+bool ta_read_object_colon(qsf_tool_answer *a)
+{
+    const char c = ta_peek(a);
+    if (!c && !a->last) return false;
+    if (c != ':') return ta_no_call(a), true;
+    a->at++;
+    a->mode = TA_OBJECT_VALUE;
+    a->begin = SIZE_MAX;
+    return true;
+}
+
+/* Begins the value behind a key; false: the call is none, or wait (*wait). */
+static bool ta_object_value_begin(qsf_tool_answer *a, bool *wait)
+{
+    const char c = ta_peek(a);
+    *wait = !c && !a->last;
+    if (!c) return false;
+    qsf_tool_value_begin(&a->v, false, "");
+    a->begin = a->at;
+    if (!*a->f.text[QSF_TT_NAME_KEY] && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
+    if (a->weak && !ta_key_is_arguments(a) && !ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])
+        && !ta_key_is(a, "type") && !ta_key_is(a, "id")) return false;
+    if (c != '{' || !ta_key_is_arguments(a) || !a->name.n || a->has_arguments) return true;
+    if (!a->called && !ta_call(a)) return false;
+    a->shown = a->has_arguments = true;
+    return true;
+}
+
+bool ta_read_object_value(qsf_tool_answer *a)
+{
+    bool wait;
+    if (a->begin == SIZE_MAX) {
+        a->shown = false;
+        if (!a->wrapped && ta_key_is(a, a->f.text[QSF_TT_WRAP_KEY]) && ta_peek(a) == '{') {
+            a->wrapped = true;
+            a->at++;
+            a->mode = TA_OBJECT_KEY;
+            return true;
+        }
+        if (!ta_object_value_begin(a, &wait)) {
+            if (!wait) ta_no_call(a);
+            return !wait;
+        }
+    }
+    const int seen = ta_value(a, a->shown);
+    if (seen < 0) return false;
+    if (!seen) return ta_no_call(a), true;
+    if (ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])) {
+        if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
+        ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
+        if (a->weak && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
+    } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
+        ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->id);
+    } else if (!a->shown && ta_key_is_arguments(a)) {
+        a->has_span = true;
+        a->span = a->begin;
+        a->span_end = a->at;
+    }
+    a->mode = TA_OBJECT_KEY;
+    a->begin = SIZE_MAX;
+    return true;
+}

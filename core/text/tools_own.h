@@ -1,0 +1,107 @@
+/* What the readers of answers share: an answer at work, and what they do to it.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_TEXT_TOOLS_OWN_H
+#define QSF_TEXT_TOOLS_OWN_H
+
+#include "text/tools.h"
+
+enum {                          /* what is read next */
+    TA_TEXT, TA_REASONING,
+    TA_OPEN, TA_NAME, TA_ID, TA_ARGUMENTS, TA_VALUE,
+    TA_TAG, TA_TAG_KEY, TA_TAG_VALUE,
+    TA_OBJECT, TA_OBJECT_KEY, TA_OBJECT_COLON, TA_OBJECT_VALUE,
+    TA_CLOSE, TA_BEHIND, TA_HEADER
+};
+enum { TA_NAME_MOST = 128, TA_KEY_MOST = 512, TA_HEADER_MOST = 512, TA_ID_BYTES = 9 };
+
+typedef struct ta_record { uint8_t type; uint32_t call, id_len; size_t at, len; } ta_record;
+
+struct qsf_tool_answer {
+    const qsf_platform *platform;
+    qsf_tool_form   f;
+    bool            weak;           /* too little of a mark to believe it without a known name */
+    qsf_json        tools;
+    uint64_t        seed;
+
+    qsf_text        src, log, records, json;
+    qsf_utf8_tail   tail;
+    size_t          at, scan, mark, prompt;     /* prompt: bytes of src that the model did not write */
+    size_t          next;           /* record */
+    uint8_t         mode;
+    bool            last;
+    bool            has_text;       /* something that is no blank since the last mark */
+    bool            drop_blanks;    /* none was, and blanks here are the form's */
+
+    uint32_t        n_calls;
+    bool            called;         /* CALL was told */
+    bool            has_arguments;    /* some arguments were */
+    bool            has_span, wrapped;
+    bool            shown;          /* the value under way is told while it comes */
+    bool            line;           /* a line end here is the form's */
+    qsf_text        name, id, key;
+    const qsf_json_node *tool;      /* the call's; NULL: not known */
+    size_t          begin;          /* of the value under way */
+    size_t          span, span_end; /* arguments that came before the name */
+    qsf_tool_value  v;
+};
+
+static inline bool ta_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+static inline const char *ta_core(const char *text)
+{
+    while (ta_blank(*text)) text++;
+    return text;
+}
+static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
+{
+    return ta_core(a->f.text[which]);
+}
+
+/* ---- events (tools_answer.c) ---- */
+
+void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
+void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
+/* src[from..to) is text. */
+void ta_text(qsf_tool_answer *a, size_t from, size_t to);
+
+/* ---- calls (tools_answer.c) ---- */
+
+void ta_set(qsf_text *t, const char *p, size_t n);
+const qsf_json_node *ta_tool(const qsf_tool_answer *a, const char *name);       /* NULL: not known */
+/* Forgets the last call: another may begin at src[mark]. */
+void ta_call_reset(qsf_tool_answer *a, size_t mark);
+/* A call begins to be read: src[at..at + len) is its mark. */
+void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode);
+/* The name is known and arguments come; false: it cannot be a call. */
+bool ta_call(qsf_tool_answer *a);
+void ta_call_end(qsf_tool_answer *a, uint8_t mode);
+/* What began at src[mark] is no call: it is text, up to where reading is. */
+void ta_no_call(qsf_tool_answer *a);
+
+/* ---- reading (tools_answer.c) ---- */
+
+/* The text of the form at src[at], behind blanks: 1: there, and read; 0: not there; -1: wait. */
+int  ta_see(qsf_tool_answer *a, qsf_tool_text which);
+char ta_peek(qsf_tool_answer *a);       /* the next byte that is no blank; 0: none so far */
+
+/* One step of a mode; false: it waits.  Text, reasoning and headers are read in tools_prose.c, a
+ * call's head and end in tools_call.c, its arguments in tools_arguments.c. */
+uint8_t ta_first_mode(const qsf_tool_answer *a);
+bool ta_read_text(qsf_tool_answer *a);
+bool ta_read_reasoning(qsf_tool_answer *a);
+bool ta_read_header(qsf_tool_answer *a);
+bool ta_read_open(qsf_tool_answer *a);
+bool ta_read_name(qsf_tool_answer *a);
+bool ta_read_id(qsf_tool_answer *a);
+bool ta_read_arguments(qsf_tool_answer *a);
+bool ta_read_close(qsf_tool_answer *a);
+bool ta_read_behind(qsf_tool_answer *a);
+bool ta_read_value(qsf_tool_answer *a);
+bool ta_read_tag(qsf_tool_answer *a);
+bool ta_read_tag_key(qsf_tool_answer *a);
+bool ta_read_tag_value(qsf_tool_answer *a);
+bool ta_read_object(qsf_tool_answer *a);
+bool ta_read_object_key(qsf_tool_answer *a);
+bool ta_read_object_colon(qsf_tool_answer *a);
+bool ta_read_object_value(qsf_tool_answer *a);
+
+#endif

@@ -1,0 +1,171 @@
+/* What stands around calls in an answer: text, reasoning, and the headers of Harmony's messages.
+ * SPDX-License-Identifier: MIT */
+#include "text/tools_own.h"
+
+/* ---- text and reasoning ---- */
+
+typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_END, TM_OBJECT,
+                       TM_MESSAGE } ta_mark;
+
+/* Which mark stands at src[i]; *len: its bytes. */
+static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
+{
+    static const struct { uint8_t which, mark; } marks[] = {
+        { QSF_TT_TEXT, TM_TEXT }, { QSF_TT_REASONING, TM_REASONING }, { QSF_TT_SECTION, TM_SECTION },
+        { QSF_TT_OPEN, TM_OPEN }, { QSF_TT_SECTION_END, TM_END },
+    };
+    static const char *const ends[] = { "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>" };
+    const char *p = a->src.at + i;
+    const size_t n = a->src.n - i;
+    const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
+    bool wait = false;
+    for (size_t k = 0; k < QSF_ARRAY_LEN(marks); k++) {
+        const uint8_t mark = marks[k].mark;
+        const char *text = channels ? ends[k] : ta_form(a, (qsf_tool_text)marks[k].which);
+        if (*text != *p || (!channels && ((mark == TM_REASONING && a->has_text)
+                                          || (mark == TM_END && (!a->n_calls || (a->has_text && *p != '<')))
+                                          || (a->has_text && (mark == TM_SECTION || mark == TM_OPEN)
+                                              && strlen(text) < 3)))) continue;
+        const ptrdiff_t used = qsf_tool_match(text, p, n);
+        if (used < 0) wait = true;
+        if (used <= 0) continue;
+        if (wait && !a->last) return TM_WAIT;
+        *len = channels && k >= 3 ? 0 : (size_t)used;
+        return channels ? TM_MESSAGE : mark;
+    }
+    if (wait && !a->last) return TM_WAIT;
+    *len = 0;
+    if (a->weak && a->f.style == QSF_TOOLS_OBJECT && !a->has_text && a->tools.n_nodes) {
+        if (*p == '{') return TM_OBJECT;
+        const ptrdiff_t used = qsf_tool_match("<|python_tag|>", p, n);
+        if (used < 0 && !a->last) return TM_WAIT;
+        *len = used > 0 ? (size_t)used : 0;
+        if (used > 0) return TM_OBJECT;
+    }
+    return TM_NONE;
+}
+
+/* Blanks wait for what follows them: before a call they are the form's. */
+bool ta_read_text(qsf_tool_answer *a)
+{
+    size_t i = a->scan, end = a->at, len = 0;
+    ta_mark mark = TM_NONE;
+    for (; i < a->src.n; i++) {
+        if (ta_blank(a->src.at[i])) {
+            if (a->drop_blanks && a->at == i) end = ++a->at;
+            continue;
+        }
+        if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
+        if (mark) break;
+        end = i + 1;
+        a->has_text |= i >= a->prompt;
+    }
+    ta_text(a, a->at, end);
+    a->at = end;
+    a->scan = i;
+    if (mark == TM_NONE && a->last) {
+        ta_text(a, a->at, a->n_calls || a->drop_blanks ? a->at : a->src.n);
+        a->at = a->src.n;
+    }
+    if (mark == TM_NONE || mark == TM_WAIT) return false;
+    switch (mark) {
+    case TM_SECTION: ta_begin_call(a, end, i + len - end, TA_OPEN); break;
+    case TM_OPEN: ta_begin_call(a, end, i + len - end, ta_first_mode(a)); break;
+    case TM_OBJECT: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
+    case TM_MESSAGE: ta_begin_call(a, end, i + len - end, TA_HEADER); break;
+    default:
+        a->at = i + len;
+        a->drop_blanks = true;
+        if (mark == TM_REASONING) a->mode = TA_REASONING;
+    }
+    a->scan = a->at;
+    return true;
+}
+
+bool ta_read_reasoning(qsf_tool_answer *a)
+{
+    const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
+    const char *end_text = ta_form(a, QSF_TT_REASONING_END);
+    size_t i = a->scan, end = a->at, len = 0;
+    ta_mark mark = TM_NONE;
+    for (; i < a->src.n && !mark; i++) {
+        if (ta_blank(a->src.at[i])) {
+            if (a->drop_blanks && a->at == i) end = ++a->at;
+            continue;
+        }
+        if (channels) {
+            mark = ta_mark_at(a, i, &len);
+        } else if (a->src.at[i] == *end_text) {
+            const ptrdiff_t n = qsf_tool_match(end_text, a->src.at + i, a->src.n - i);
+            if (n > 0) len = (size_t)n;
+            mark = n > 0 ? TM_END : n < 0 && !a->last ? TM_WAIT : TM_NONE;
+        }
+        if (mark) break;
+        end = i + 1;
+        a->drop_blanks = false;
+    }
+    if (end > a->at) ta_emit(a, QSF_TE_REASONING, a->src.at + a->at, end - a->at);
+    a->at = end;
+    a->scan = i;
+    if (mark == TM_NONE || mark == TM_WAIT) return false;
+    a->drop_blanks = true;
+    a->has_text = false;
+    if (channels) {
+        ta_begin_call(a, i, len, TA_HEADER);
+    } else {
+        a->at = i + len;
+        a->mode = TA_TEXT;
+    }
+    a->scan = a->at;
+    return true;
+}
+
+/* ---- Harmony ---- */
+
+/* The word behind a text in p[0..n). */
+static const char *ta_word(const char *p, size_t n, const char *before, size_t *len)
+{
+    const size_t m = strlen(before);
+    *len = 0;
+    for (size_t i = 0; i + m <= n; i++) {
+        if (memcmp(p + i, before, m)) continue;
+        while (i + m + *len < n && p[i + m + *len] != '<' && !ta_blank(p[i + m + *len])) ++*len;
+        return p + i + m;
+    }
+    return NULL;
+}
+
+/* The header of a message, from src[mark] on, up to its text. */
+bool ta_read_header(qsf_tool_answer *a)
+{
+    static const char message[] = "<|message|>", functions[] = "functions.";
+    const size_t m = sizeof message - 1;
+    const char *p = a->src.at + a->at, *to, *channel;
+    const size_t n = a->src.n - a->at;
+    size_t i = 0, to_len, channel_len;
+    while (i < n && memcmp(p + i, message, QSF_MIN(m, n - i))) i++;
+    const bool begins = !n || *p == '<' || *p == ' ' || *p == 't' || *p == 'a';
+    if (i + m > QSF_MIN(n, TA_HEADER_MOST) || !begins) {
+        if (!n || (!a->last && n < TA_HEADER_MOST && begins)) return false;
+        a->at++;
+        return ta_no_call(a), true;
+    }
+    to = ta_word(p, i, "to=", &to_len);
+    channel = ta_word(p, i, "<|channel|>", &channel_len);
+    a->at += i + m;
+    a->scan = a->at;
+    a->prompt = QSF_MIN(a->prompt, a->mark);
+    if (to && to_len > sizeof functions - 1 && !memcmp(to, functions, sizeof functions - 1)) {
+        to += sizeof functions - 1;
+        to_len -= sizeof functions - 1;
+    }
+    if (to && to_len) {
+        ta_set(&a->name, to, to_len);
+        a->mode = TA_VALUE;
+        return true;
+    }
+    a->mode = channel && channel_len == 8 && !memcmp(channel, "analysis", 8) ? TA_REASONING : TA_TEXT;
+    a->has_text = false;
+    a->drop_blanks = a->mode == TA_REASONING;
+    return true;
+}

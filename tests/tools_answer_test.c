@@ -1,0 +1,184 @@
+/* Answers that differ from what templates write, or are none of the form's.
+ * SPDX-License-Identifier: MIT */
+#include "tools_case.h"
+
+/* ---- answers that are none of the form's ---- */
+
+static void set_text(qsf_tool_form *f, qsf_tool_text which, const char *text)
+{
+    snprintf(f->text[which], QSF_TOOL_TEXT_MOST, "%s", text);
+}
+
+/* One form of each style. */
+static void form_like(qsf_tool_form *f, const char *name)
+{
+    qsf_tool_form_plain(f);
+    if (!strcmp(name, "plain")) return;
+    set_text(f, QSF_TT_OPEN, "");
+    set_text(f, QSF_TT_CLOSE, "");
+    set_text(f, QSF_TT_BETWEEN, "");
+    if (!strcmp(name, "bare")) {
+        set_text(f, QSF_TT_ARGUMENTS_KEY, "parameters");
+    } else if (!strcmp(name, "tags")) {
+        f->style = QSF_TOOLS_TAGS;
+        set_text(f, QSF_TT_OPEN, "\n<tool_call>\n<function=");
+        set_text(f, QSF_TT_ARGUMENTS, ">");
+        set_text(f, QSF_TT_KEY, "\n<parameter=");
+        set_text(f, QSF_TT_VALUE, ">\n");
+        set_text(f, QSF_TT_VALUE_END, "\n</parameter>");
+        set_text(f, QSF_TT_CLOSE, "\n</function>\n</tool_call>");
+    } else if (!strcmp(name, "marks")) {
+        f->style = QSF_TOOLS_JSON;
+        set_text(f, QSF_TT_OPEN, "[TOOL_CALLS]");
+        set_text(f, QSF_TT_ID, "[CALL_ID]");
+        set_text(f, QSF_TT_ARGUMENTS, "[ARGS]");
+    } else if (!strcmp(name, "quoted")) {
+        f->style = QSF_TOOLS_QUOTED;
+        set_text(f, QSF_TT_OPEN, "<|tool_call>call:");
+        set_text(f, QSF_TT_KEY, "<|\"|>");
+        set_text(f, QSF_TT_CLOSE, "<tool_call|>");
+    } else if (!strcmp(name, "python")) {
+        f->style = QSF_TOOLS_PYTHON;
+        set_text(f, QSF_TT_SECTION, "<|tool_call_start|>[");
+        set_text(f, QSF_TT_BETWEEN, ",");
+        set_text(f, QSF_TT_SECTION_END, "]<|tool_call_end|>");
+    } else {
+        f->style = QSF_TOOLS_CHANNELS;
+    }
+}
+
+static const char *const styles[] = { "plain", "bare", "tags", "marks", "quoted", "python", "channels" };
+
+static void check_answer(const char *style, const char *text, const char *content, const char *reasoning,
+                         const char *name, const char *arguments)
+{
+    qsf_tool_form f;
+    const call c = { name, arguments };
+    form_like(&f, style);
+    char *message = answer(&f, tools, text, strlen(text));
+    check_message(message, content, reasoning, &c, name != NULL, style, text);
+    free(message);
+}
+
+#define PLAIN(text) check_answer("plain", text, text, NULL, NULL, NULL)
+
+TEST(what_is_no_call_stays_text)
+{
+    PLAIN("");
+    PLAIN("  Hello <tool_cal");
+    PLAIN("a <tool_call> b");
+    PLAIN("<tool_call>{\"name\": \"get_weather\"");
+    PLAIN("<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"R\"o\"}}</tool_call> and more");
+    PLAIN("<tool_call>{\"name\": 5, \"arguments\": {}}</tool_call>x");
+    PLAIN("<tool_call>{\"arguments\": {}}</tool_call>");
+    PLAIN("<tool_call>{\"name\": \"noop-2\", \"arguments\": \"x\"}</tool_call>");
+    PLAIN("<tool_call>[1]</tool_call>");
+    check_answer("bare", "{\"name\": \"Ann\", \"age\": 5}", "{\"name\": \"Ann\", \"age\": 5}", NULL, NULL,
+                 NULL);
+    check_answer("bare", "It is {\"name\": \"noop-2\", \"parameters\": {}}",
+                 "It is {\"name\": \"noop-2\", \"parameters\": {}}", NULL, NULL, NULL);
+    check_answer("marks", "[TOOL_CALLS]noop-2 is a tool", "[TOOL_CALLS]noop-2 is a tool", NULL, NULL, NULL);
+    check_answer("python", "<|tool_call_start|>[noop-2(5)]", "<|tool_call_start|>[noop-2(5)]", NULL, NULL,
+                 NULL);
+    check_answer("tags", "<tool_call>\n<function=noop-2>\n<parameter=x>\n5",
+                 "<tool_call>\n<function=noop-2>\n"
+                 "<parameter=x>\n5", NULL, NULL, NULL);
+    check_answer("channels", "Hello.", "Hello.", NULL, NULL, NULL);
+}
+
+TEST(calls_that_differ_from_the_template_are_read)
+{
+    check_answer("plain", "<tool_call>{\"name\":\"noop-2\",\"arguments\":{\"x\":1}}</tool_call>", NULL, NULL,
+                 "noop-2", "{\"x\":1}");
+    check_answer("plain", "Hm.\n\n<tool_call> {\"arguments\": {\"x\": 1}, \"name\": \"noop-2\"}", "Hm.",
+                 NULL, "noop-2",
+                 "{\"x\":1}");
+    check_answer("plain", "<think>\na\n</think>\n<tool_call>\n{\"name\": \"noop-2\"}\n</tool_call>", NULL,
+                 "a",
+                 "noop-2", "{}");
+    check_answer("plain", "<tool_call>{\"name\": \"noop-2\", \"parameters\": \"{\\\"x\\\": 2}\"}"
+                 "</tool_call>", NULL,
+                 NULL, "noop-2", "{\"x\":2}");
+    check_answer("plain", "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a\nb\"}}"
+                 "</tool_call>",
+                 NULL, NULL, "get_weather", "{\"city\":\"a\\nb\"}");
+    check_answer("bare", "<|python_tag|>{\"name\": \"noop-2\", \"parameters\": {\"x\": 1}}", NULL, NULL,
+                 "noop-2",
+                 "{\"x\":1}");
+    check_answer("tags", "<tool_call><function=get_weather><parameter=city>Rome</parameter><parameter=days>"
+                 "\n3\n"
+                 "</parameter></function>", NULL, NULL, "get_weather", "{\"city\":\"Rome\",\"days\":3}");
+    check_answer("tags", "<tool_call>\n<function=get_weather>\n<parameter=extra>\n{'a': True, \"b\": None}\n"
+                 "</parameter>\n</function>\n</tool_call>", NULL, NULL, "get_weather",
+                 "{\"extra\":{\"a\":true,\"b\":null}}");
+    check_answer("marks", "[TOOL_CALLS] noop-2[ARGS] {\"x\": 1}", NULL, NULL, "noop-2", "{\"x\":1}");
+    check_answer("quoted", "<|tool_call>call:get_weather{city:<|\"|>a \"b\"\n<|\"|>,extra:{k:[1,"
+                 "<|\"|>v<|\"|>]}}"
+                 "<tool_call|>", NULL, NULL, "get_weather",
+                 "{\"city\":\"a \\\"b\\\"\\n\",\"extra\":{\"k\":[1,\"v\"]}}");
+    check_answer("python", "<|tool_call_start|>[get_weather(city='it\\'s', days=3, metric=True)]"
+                 "<|tool_call_end|>", NULL,
+                 NULL, "get_weather", "{\"city\":\"it's\",\"days\":3,\"metric\":true}");
+    check_answer("channels", "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>"
+                 "commentary to=functions.noop-2 <|constrain|>json<|message|>{\"x\":1}<|call|>", NULL, "Hm.",
+                 "noop-2", "{\"x\":1}");
+    check_answer("channels", "<|channel|>final<|message|>Hello.<|return|>", "Hello.", NULL, NULL, NULL);
+}
+
+/* Answers put together from what forms are made of, at random: however they are cut, the message is
+ * the same and is JSON, and so are the arguments of its calls. */
+TEST(random_answers_are_read_the_same_in_pieces)
+{
+    static const char *const bits[] = {
+        "<tool_call>", "</tool_call>", "<tool_call>\n{\"name\": \"noop-2\", \"arguments\": ", "{\"x\": 1}",
+        "{", "}",
+        "\n", " ", "\"", "'", "<function=", "get_weather", "noop-2", ">", "\n<parameter=city>\n",
+        "</parameter>\n",
+        "\n</function>\n</tool_call>", "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]", "<|tool_call>call:",
+        "city:<|\"|>",
+        "<|\"|>", "<tool_call|>", "<|tool_call_start|>[", "(x=", ")", "]<|tool_call_end|>", ",", "<think>",
+        "</think>", "<|channel|>", "analysis", "final", "<|message|>", "<|end|>", "<|start|>assistant",
+        " to=functions.", "<|call|>", "word", "\xc3\xa9", "\xff", "\\", "\"name\": \"get_weather\"", "12.5",
+        "True",
+        "<|python_tag|>", ";", "null", "[", "]", "\"parameters\": {}",
+    };
+    char text[1024];
+    for (int round = 0; round < 20000 / TEST_EVERY; round++) {
+        qsf_tool_form f;
+        qsf_json j, arguments;
+        qsf_error err;
+        size_t n = 0;
+        form_like(&f, styles[round % QSF_ARRAY_LEN(styles)]);
+        f.in_reasoning = f.style != QSF_TOOLS_CHANNELS && random_below(8) == 0;
+        for (uint32_t k = random_below(14) + 1; k; k--) {
+            const char *bit = bits[random_below(QSF_ARRAY_LEN(bits))];
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s", bit);
+        }
+        char *message = answer(&f, tools, text, n);
+        const bool ok = !qsf_json_read(host, message, strlen(message), "message", &j, &err);
+        CHECK(ok);
+        const qsf_json_node *t = ok ? qsf_json_member(j.nodes, "tool_calls") : NULL,
+            *v = t ? qsf_json_first(t) : NULL;
+        for (uint32_t i = 0; t && i < t->n; i++, v = qsf_json_next(v)) {
+            const qsf_json_node *a = qsf_json_member(qsf_json_member(v, "function"), "arguments");
+            CHECK_EQ(qsf_json_read(host, a->text, a->n, "arguments", &arguments, &err), QSF_OK);
+            if (!test_failed) CHECK_EQ(arguments.nodes->type, QSF_JSON_OBJECT);
+            qsf_json_drop(&arguments);
+        }
+        if (test_failed) printf("    style %s, answer %.*s\n      message %s\n",
+                                styles[round % QSF_ARRAY_LEN(styles)], (int)n, text, message);
+        if (ok) qsf_json_drop(&j);
+        free(message);
+        if (test_failed) break;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    host = qsf_platform_native();
+    test_begin(argc, argv);
+    RUN(what_is_no_call_stays_text);
+    RUN(calls_that_differ_from_the_template_are_read);
+    RUN(random_answers_are_read_the_same_in_pieces);
+    return test_end();
+}
