@@ -28,6 +28,10 @@ static const option run_options[] = {
     { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL,
       "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, "
       "plain", "the model's own" },
+    { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
+      "what a model thinks before it answers: dim on a terminal, or one line in its place", "show" },
+    { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
+      "where the chat keeps what was typed", "a file of your own in the system's place for such" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
@@ -168,7 +172,7 @@ int main(int argc, char **argv)
     run_settings set = {
         .max_tokens = 256, .temperature = 0.7, .top_k = 40, .top_p = 0.9, .repeat_penalty = 1,
         .repeat_last_n = 64,
-        .draft = -1, .check = "first", .io = "auto",
+        .draft = -1, .check = "first", .io = "auto", .reasoning = "show",
     };
     option_list rest;
     terminal_init();

@@ -124,7 +124,7 @@ class Terminal:
         self.before = termios.tcgetattr(self.slave)
         self.raw = b""
         full = {k: v for k, v in os.environ.items() if not k.startswith(("QSF_", "LC_", "LANG", "NO_COLOR"))}
-        full.update({"TERM": "xterm", **(env or {})})
+        full.update({"TERM": "xterm", "QSF_HISTORY": "off", **(env or {})})
 
         def own():
             os.setsid()
