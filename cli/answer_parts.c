@@ -1,8 +1,8 @@
 /* The parts of an answer by the marks that most models write.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning stands at the beginning, behind a mark that the model writes or that its prompt ends with.
- * Marks may come in pieces: what may be the beginning of one is held back. */
+ * Reasoning stands at the beginning, behind a mark that the model writes or that its prompt ends
+ * with. Marks may come in pieces: what may be the beginning of one is held back. */
 #include "answer_parts.h"
 
 #include "base/platform.h"
@@ -73,24 +73,25 @@ static bool call_put(answer_parts *p, const char *text, size_t n)
     return true;
 }
 
-/* Blanks and a mark, or what may become them.  Returns how many bytes are done with; the text begins there
- * where nothing may come of it. */
+/* Blanks and a mark, or what may become them.  Returns how many bytes are done with; the text
+ * begins there where nothing may come of it. */
 static size_t parts_start(answer_parts *p, const char *text, size_t len)
 {
+    enum { MOST_BLANKS = 40 };
     size_t at = 0;
     bool may = false;
     while (at < len && is_blank_byte(text[at])) at++;
     for (int i = 0; i < (int)N_REASONING_MARKS; i++) {
         const char *mark = reasoning_marks[i][0];
         const size_t n = strlen(mark), have = len - at < n ? len - at : n;
-        if (memcmp(text + at, mark, have)) continue;
+        if (at > MOST_BLANKS || memcmp(text + at, mark, have)) continue;
         may = true;
         if (have < n) continue;
         p->form = i;
         p->state = PARTS_REASONING;
         return at + n;
     }
-    if (!may || len > sizeof p->held) p->state = PARTS_TEXT;
+    if (!may) p->state = PARTS_TEXT;
     return 0;
 }
 
@@ -149,7 +150,8 @@ void answer_parts_add(answer_parts *p, const char *text, size_t len)
         text += done - of_held;
         len -= done - of_held;
         if (done || p->state != before) continue;
-        /* nothing could be done: it waits for more, which is less than a mark, or blanks before one */
+        /* nothing could be done: it waits for more, which is less than a mark, or blanks before
+         * one */
         if (p->n_held + len > sizeof p->held) {
             p->state = PARTS_TEXT;
             continue;

@@ -28,7 +28,8 @@ typedef struct answer_parts {
     void        *user;
 } answer_parts;
 
-/* The mark that a prompt which ends like this has opened the reasoning with ("<think>"); NULL: it has not. */
+/* The mark that a prompt which ends like this has opened the reasoning with ("<think>"); NULL: it
+ * has not. */
 const char *answer_opened(const char *prompt, size_t len);
 /* opened: answer_opened's, or NULL. */
 void   answer_parts_begin(answer_parts *p, const char *opened, answer_each *each, void *user);
@@ -39,8 +40,8 @@ void   answer_parts_end(answer_parts *p);
 const char *answer_mark(const answer_parts *p, bool end);
 /* Where the text of a whole answer begins, behind its reasoning. */
 size_t answer_text_at(const char *answer, size_t len);
-/* The name of a call, shortened to its place, and its arguments, a slice of the call; false: it has another
- * form. */
+/* The name of a call, shortened to its place, and its arguments, a slice of the call; false: it
+ * has another form. */
 typedef struct answer_call { char name[128]; const char *arguments; size_t n_arguments; } answer_call;
 bool   answer_call_read(const char *call, size_t len, answer_call *out);
 

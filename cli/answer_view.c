@@ -1,7 +1,8 @@
 /* An answer on the screen.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning that is shown where there are no dim letters keeps the marks that the model wrote around it. */
+ * Reasoning that is shown where there are no dim letters keeps the marks that the model wrote
+ * around it. */
 #include "answer_view.h"
 
 #include "tty.h"
@@ -124,7 +125,8 @@ static void reasoning_end(answer_view *v)
     wait_end(v);
     if (v->reasons && v->shown) {
         if (v->marks) view_puts(v, "\n"), view_puts(v, answer_mark(&v->parts, true));
-        view_puts(v, "\n\n");
+        view_puts(v, "\n");
+        v->gap = true;
     }
     v->reasons = false;
 }
@@ -154,6 +156,8 @@ static void call_show(answer_view *v, const char *text, size_t len)
 static void view_part(void *user, answer_part part, const char *text, size_t len)
 {
     answer_view *v = user;
+    if (v->gap) view_puts(v, "\n");
+    v->gap = false;
     switch (part) {
     case ANSWER_REASONING: reasoning_add(v, text, len); return;
     case ANSWER_REASONED: reasoning_end(v); return;

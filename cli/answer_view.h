@@ -1,4 +1,5 @@
-/* How an answer is shown while it streams: reasoning dim, or a line in its place; a line for each call.
+/* How an answer is shown while it streams: reasoning dim, or a line in its place; a line for each
+ * call.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CLI_ANSWER_VIEW_H
 #define QSF_CLI_ANSWER_VIEW_H
@@ -13,6 +14,7 @@ typedef struct answer_view {
     bool         marks;           /* reasoning stands between marks, there being no dim letters */
     bool         shows;           /* the reasoning */
     bool         reasons;         /* it is under way */
+    bool         gap;             /* an empty row comes before what follows */
     bool         waits;           /* "thinking..." is on the screen */
     uint64_t     since_ns, told_s;
     char        *reasoning;       /* what was given of it, without the blanks before it */

@@ -21,8 +21,8 @@ bool     chat_add(conversation *c, const char *role, const char *text, size_t le
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
-/* The conversation's tokens up to the beginning of an answer: through the template, or one text after
- * another where there is none.  NULL: reported in s->error.  The caller frees. */
+/* The conversation's tokens up to the beginning of an answer: through the template, or one text
+ * after another where there is none.  NULL: reported in s->error.  The caller frees. */
 int32_t *chat_tokens(conversation *c, size_t *n);
 /* Sets the system message, "": none, for the conversation and those that follow.  False where the
  * template takes none, which is reported; then nothing has changed. */
@@ -37,8 +37,9 @@ void     chat_put_back(conversation *c, chat_taken *t);
 void     chat_let_go(chat_taken *t);
 
 /* ---- chat_file.c ---- */
-/* The name that was typed: ~ at its beginning, quotes around it, and backslashes before blanks mean what
- * they do in a shell, unless there is a file of exactly this name.  The caller frees; NULL: out of memory. */
+/* The name that was typed: ~ at its beginning, quotes around it, and backslashes before blanks
+ * mean what they do in a shell, unless there is a file of exactly this name.  The caller frees;
+ * NULL: out of memory. */
 char    *chat_path(const char *typed);
 void     chat_save(const conversation *c, const char *path);
 void     chat_load(conversation *c, const char *path);

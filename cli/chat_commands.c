@@ -125,14 +125,15 @@ static int run_stats(conversation *c, const char *argument)
 
 static int run_help(conversation *c, const char *argument);
 
-/* A row without help is another name of the one before it; one without a function leaves the chat. */
+/* A row without help is another name of the one before it; one without a function ends the chat. */
 static const chat_name chat_names[] = {
     { "/regen",     "",            "another answer to the last message", false, false, run_regen },
     { "/edit",      " [TEXT]",     "change the last message and answer it again", true, false, run_edit },
-    { "/system",    " [TEXT]",     "the system message: show it, set it, - for none", true, false, run_system },
+    { "/system",    " [TEXT]",     "show the system message, or set it; - for none", true, false,
+      run_system },
     { "/load-file", " PATH",       "a file's text, for your next message", false, true, run_load_file },
-    { "/reasoning", " [show|hide]", "what the model thinks before it answers (Ctrl-T meanwhile)", false, false,
-      run_reasoning },
+    { "/reasoning", " [show|hide]", "what the model thinks before it answers; Ctrl-T meanwhile", false,
+      false, run_reasoning },
     { "/reset",     "",            "begin a new conversation", false, false, run_reset },
     { "/clear",     "",            NULL, false, false, run_reset },
     { "/save",      " FILE",       "write the conversation", false, true, run_save },
@@ -149,11 +150,12 @@ static int run_help(conversation *c, const char *argument)
     (void)c, (void)argument;
     for (int i = 0; i < N_CHAT_NAMES; i++) {
         const chat_name *n = &chat_names[i];
-        if (n->help) fprintf(stderr, "  %s%-*s%s\n", n->name, 24 - (int)strlen(n->name), n->argument, n->help);
+        if (!n->help) continue;
+        fprintf(stderr, "  %s%-*s%s\n", n->name, 24 - (int)strlen(n->name), n->argument, n->help);
     }
     fputs("Ctrl-C stops an answer, and drops a line; pressed again it ends the program.\n"
-          "A line that ends in \\ goes on in the next, as it does with Alt-Enter.  \"\"\" begins a message of\n"
-          "several lines, which \"\"\" ends.  What is pasted is one message.\n", stderr);
+          "A line that ends in \\ goes on in the next, as it does with Alt-Enter.\n"
+          "\"\"\" begins a message of several lines, and ends it.  What is pasted is one message.\n", stderr);
     if (line_edits())
         fputs("Up and down go to earlier lines that begin like this one, Ctrl-R looks for what is in them.\n"
               "A line that begins with a blank is not kept.\n", stderr);
@@ -171,7 +173,8 @@ bool chat_command(conversation *c, char *line, bool *leave, int *code)
     char *argument = line + len + strspn(line + len, " \n");
     for (size_t i = strlen(argument); i && argument[i - 1] == ' ';) argument[--i] = 0;
     if (n == end)
-        fprintf(stderr, "unknown command %.*s; /help lists them, and \"\"\"/...\"\"\" is a message\n", (int)len, line);
+        fprintf(stderr, "unknown command %.*s; /help lists them, and \"\"\"/...\"\"\" is a message\n",
+                (int)len, line);
     else if (n->needed && !*argument)
         fprintf(stderr, "which file? %s%s\n", n->name, n->argument);
     else if (*argument && !*n->argument)

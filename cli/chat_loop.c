@@ -96,7 +96,8 @@ static line_result read_more(char **text, size_t *len, size_t without)
 static const char quotes[] = "\"\"\"";
 enum { QUOTES = sizeof quotes - 1 };
 
-/* The text between """ and """.  Behind an end within the text stands more: then the quotes are its own. */
+/* The text between """ and """.  Behind an end within the text stands more: then the quotes are
+ * its own. */
 static bool unquote(char *text, size_t *len)
 {
     if (*len < 2 * QUOTES || strstr(text + QUOTES, quotes) != text + *len - QUOTES) return false;

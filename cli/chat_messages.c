@@ -76,8 +76,9 @@ static int32_t *tokens_by_template(run_session *s, const qsf_message *msgs, size
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
-        shown[i] = msgs[i];
-        if (msgs[i].role[0] == 'a') shown[i].content += answer_text_at(msgs[i].content, strlen(msgs[i].content));
+        const char *text = msgs[i].content;
+        if (msgs[i].role[0] == 'a') text += answer_text_at(text, strlen(text));
+        shown[i] = (qsf_message){ msgs[i].role, text };
     }
     ids = session_chat(s, shown, n, n_ids);
     free(shown);
@@ -121,7 +122,8 @@ bool chat_set_system(conversation *c, const char *text)
 {
     const bool none = !*text;
     if (!none && !template_takes(c, text)) return false;
-    char *kept = none ? NULL : text_copy(text, strlen(text)), *first = none ? NULL : text_copy(text, strlen(text));
+    char *kept = none ? NULL : text_copy(text, strlen(text));
+    char *first = none ? NULL : text_copy(text, strlen(text));
     if (!none && (!kept || !first || !chat_room(c, c->n + 1))) {
         free(kept);
         free(first);

@@ -155,8 +155,8 @@ static void edit_vertical(editor *e, int by)
 
 static edit_result edit_control(editor *e, unsigned char c)
 {
-    enum { A = 1, B, D = 4, E, F, H = 8, TAB, LF, K, L, CR, N, P = 16, R = 18, U = 21, W = 23, ESC = 27, DELETE = 127
-    };
+    enum { A = 1, B, D = 4, E, F, H = 8, TAB, LF, K, L, CR, N, P = 16, R = 18, U = 21, W = 23, ESC = 27,
+           DELETE = 127 };
     switch (c) {
     case CR: case LF: history_leave(e); return EDIT_DONE;
     case D:

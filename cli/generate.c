@@ -148,7 +148,8 @@ int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *wh
 void answer_cut(const run_session *s, const answer *a)
 {
     if (!a->cut) return;
-    fprintf(stderr, "(still thinking after %lld tokens: -n N allows more, -1 any number)\n", s->set->max_tokens);
+    fprintf(stderr, "(still thinking after %lld tokens: -n N allows more, -1 any number)\n",
+            s->set->max_tokens);
 }
 
 static void print_json_ids(const int32_t *ids, size_t n)

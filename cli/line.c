@@ -164,7 +164,8 @@ bool line_key(char key)
 {
     size_t n;
     if (!tty_is_open()) return false;
-    if (line_ahead.at) memmove(line_ahead.bytes, line_ahead.bytes + line_ahead.at, line_ahead.n -= line_ahead.at);
+    line_ahead.n -= line_ahead.at;
+    memmove(line_ahead.bytes, line_ahead.bytes + line_ahead.at, line_ahead.n);
     line_ahead.at = 0;
     char *to = line_ahead.bytes + line_ahead.n;
     const size_t room = sizeof line_ahead.bytes - line_ahead.n;

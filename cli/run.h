@@ -134,12 +134,12 @@ int  run_once(run_session *s, const char *prompt, size_t len);
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);
 typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
-/* One line from the user without its end, and without zero bytes; pasted text may be several.  It begins
- * with the text given, where lines are edited.  The caller frees *text, NULL but for LINE_TEXT.
- * INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
+/* One line from the user without its end, and without zero bytes; pasted text may be several.  It
+ * begins with the text given, where lines are edited.  The caller frees *text, NULL but for
+ * LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
 line_result line_read(const char *prompt, const char *given, char **text, size_t *len);
-/* Where lines are edited: from here on what is typed waits for line_read, unseen, and what line_keep is
- * given can be gone back to, also in later runs.  history: of --history. */
+/* Where lines are edited: from here on what is typed waits for line_read, unseen, and what
+ * line_keep is given can be gone back to, also in later runs.  history: of --history. */
 void line_begin(const char *history);
 bool line_edits(void);
 void line_keep(const char *text, size_t len);

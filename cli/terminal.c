@@ -131,7 +131,8 @@ static FILE *file_open(const char *path)
 {
 #ifdef _WIN32
     wchar_t wide[1024];
-    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 1024) > 0) return _wfopen(wide, L"rb");
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 1024) > 0)
+        return _wfopen(wide, L"rb");
 #endif
     return fopen(path, "rb");
 }

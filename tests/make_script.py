@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a GGUF model that says what it is told: behind the line end that a prompt ends with it gives a list of
-texts, one token each, then the token that ends an answer.
+"""Writes a GGUF model that says what it is told: behind the line end that a prompt ends with it gives a list
+of texts, one token each, then the token that ends an answer.
 SPDX-License-Identifier: MIT
 
     make_script.py OUT.gguf TEXT...       "=" behind the last text: that one again and again
