@@ -111,7 +111,14 @@ static int with_path(conversation *c, const char *typed, void (*run)(conversatio
 static void save_to(conversation *c, const char *path) { chat_save(c, path); }
 static int  run_save(conversation *c, const char *typed) { return with_path(c, typed, save_to); }
 static int  run_load(conversation *c, const char *typed) { return with_path(c, typed, chat_load); }
-static int  run_load_file(conversation *c, const char *typed) { return with_path(c, typed, chat_load_file); }
+
+static int run_load_file(conversation *c, const char *typed)
+{
+    if (strcmp(typed, "-")) return with_path(c, typed, chat_load_file);
+    fprintf(stderr, "(%zu bytes of files let go)\n", c->n_file);
+    c->n_file = 0;
+    return EXIT_OK;
+}
 
 /* ---- the rest ---- */
 
@@ -131,7 +138,8 @@ static const chat_name chat_names[] = {
     { "/edit",      " [TEXT]",     "change the last message and answer it again", true, false, run_edit },
     { "/system",    " [TEXT]",     "show the system message, or set it; - for none", true, false,
       run_system },
-    { "/load-file", " PATH",       "a file's text, for your next message", false, true, run_load_file },
+    { "/load-file", " PATH",       "a file's text, for your next message; - for none", false, true,
+      run_load_file },
     { "/reasoning", " [show|hide]", "what the model thinks before it answers; Ctrl-T meanwhile", false,
       false, run_reasoning },
     { "/reset",     "",            "begin a new conversation", false, false, run_reset },

@@ -121,31 +121,39 @@ void chat_load(conversation *c, const char *path)
 
 /* ---- a text for the next message ---- */
 
-static void refuse_file(const char *path, const char *why) { fprintf(stderr, "%s: %s\n", path, why); }
+static size_t file_tokens(conversation *c, const char *text, size_t len)
+{
+    size_t n = 0;
+    int32_t *ids = len ? session_encode(c->s, text, len, 0, &n) : NULL;
+    free(ids);
+    return n;
+}
 
-/* Whether a message may have this text in it: it fits the context, and is text. */
-static bool file_fits(conversation *c, const char *path, const char *text, size_t len)
+/* Adds a text to those that wait.  Refused: what is none, or does not fit the context with them. */
+static void file_add(conversation *c, const char *path, const char *text, size_t len)
 {
     char why[160];
-    size_t n;
     qsf_plan plan = { .size = sizeof plan };
     qsf_context_get_plan(c->s->context, &plan);
     const char *zero = memchr(text, 0, len);
+    const size_t n = zero ? 0 : file_tokens(c, text, len), all = n + file_tokens(c, c->file, c->n_file);
+    char *joined = NULL;
     if (zero) {
         snprintf(why, sizeof why, "byte %zu is zero: this is no text", (size_t)(zero - text));
-        return refuse_file(path, why), false;
+    } else if (all >= plan.n_ctx && !c->s->set->context.kv_window) {
+        snprintf(why, sizeof why, "%zu bytes are %zu tokens, %zu with what waits; the context has %u positions",
+                 len, n, all, (unsigned)plan.n_ctx);
+    } else if (!(joined = realloc(c->file, c->n_file + len + 2))) {
+        snprintf(why, sizeof why, "out of memory");
+    } else {
+        snprintf(why, sizeof why, "%zu bytes, %zu tokens, for your next message; an empty line sends it alone",
+                 len, n);
+        memcpy(joined + c->n_file, text, len);
+        c->n_file += len;
+        if (joined[c->n_file - 1] != '\n') joined[c->n_file++] = '\n';
+        c->file = joined;
     }
-    int32_t *ids = session_encode(c->s, text, len, 0, &n);
-    if (!ids) return report(&c->s->error), false;
-    free(ids);
-    if (n >= plan.n_ctx && !c->s->set->context.kv_window) {
-        fprintf(stderr, "%s: %zu bytes are %zu tokens, the context has %u positions; %s\n", path, len, n,
-                (unsigned)plan.n_ctx, session_longer(c->s));
-        return false;
-    }
-    fprintf(stderr, "%s: %zu bytes, %zu tokens, for your next message; an empty line sends it alone\n", path,
-            len, n);
-    return true;
+    fprintf(stderr, "%s: %s\n", path, why);
 }
 
 void chat_load_file(conversation *c, const char *path)
@@ -159,16 +167,9 @@ void chat_load_file(conversation *c, const char *path)
     if (len > MOST) {
         fprintf(stderr, "%s: /load-file takes %d MB at most\n", path, MOST >> 20);
     } else if (!len) {
-        refuse_file(path, "the file is empty");
-    } else if (file_fits(c, path, from, len)) {
-        char *joined = realloc(c->file, c->n_file + len + 2);
-        if (joined) {
-            memcpy(joined + c->n_file, from, len);
-            c->n_file += len;
-            if (joined[c->n_file - 1] != '\n') joined[c->n_file++] = '\n';
-            joined[c->n_file] = 0;
-            c->file = joined;
-        }
+        fprintf(stderr, "%s: the file is empty\n", path);
+    } else {
+        file_add(c, path, from, len);
     }
     free(text);
 }

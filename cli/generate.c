@@ -77,7 +77,7 @@ int generate_answer(run_session *s, bool print, answer *a)
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
         else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, print ? &view : NULL);
-        if (print && line_key(LINE_REASONING)) answer_view_turn(&view);
+        if (print && view.reasons && line_key(LINE_REASONING)) answer_view_turn(&view);
         if (print) answer_view_tick(&view);
         if (p.end || !interrupted()) continue;
         a->stopped = true;

@@ -214,6 +214,9 @@ class Commands(Scripted):
             self.assertRegex(t.screen.lines()[-2], r"my notes\.txt: 14 bytes, \d+ tokens, for your next message")
             t.asks("what is it?")
             self.assertEqual(self.talk(t)[:5], ["user:", "first", "lé", "last", "what is it?"])
+        t.asks(f"/load-file {folder}/my notes.txt")
+        t.asks("/load-file -")
+        self.assertEqual(t.screen.lines()[-2], "(15 bytes of files let go)")
         t.asks("next")
         self.assertEqual(self.talk(t)[-4:-2], ["user:", "next"])
         t.asks("/reset")
@@ -229,7 +232,7 @@ class Commands(Scripted):
             f.truncate((16 << 20) + 1)
         lines = [f"/load-file {FOLDER / n}" for n in (*files, "huge", "not there", ".")]
         r = self.pipe("hello", [*lines, "/load-file", "hi", f"/save {FOLDER / 'one.txt'}"], "-c", "512")
-        for words in ("the file is empty", "byte 2 is zero: this is no text", "tokens, the context has 512 positions",
+        for words in ("the file is empty", "byte 2 is zero: this is no text", "with what waits; the context has 512 positions",
                       "huge: /load-file takes 16 MB at most", "not there: No such file", "Is a directory",
                       "which file? /load-file PATH"):
             self.assertIn(words.encode(), r.stderr)
