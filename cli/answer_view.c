@@ -13,16 +13,24 @@
 
 /* ---- text ---- */
 
+/* Whether a terminal may show the byte at text[at] as it is. */
+static bool shown_at(const char *text, size_t at, size_t n)
+{
+    const unsigned char c = (unsigned char)text[at];
+    if (c == 0xc2 && at + 1 < n && (unsigned char)text[at + 1] < 0xa0) return false;
+    return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t';
+}
+
 /* A terminal obeys control characters: those of an answer are shown there as ^X, and obeyed by
- * nobody. */
+ * nobody.  The others go out together: some consoles take the bytes of a character only so. */
 static void print_shown(const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        const bool c1 = c == 0xc2 && i + 1 < n && (unsigned char)text[i + 1] < 0xa0;
-        if (c1) fputs("\xef\xbf\xbd", stdout), i++;
-        else if ((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t') putchar(c);
-        else if (c != '\r') printf("^%c", c ^ 0x40);
+    for (size_t i = 0, from; i < n; i++) {
+        for (from = i; i < n && shown_at(text, i, n);) i++;
+        fwrite(text + from, 1, i - from, stdout);
+        if (i == n) return;
+        if ((unsigned char)text[i] == 0xc2) fputs("\xef\xbf\xbd", stdout), i++;
+        else if (text[i] != '\r') printf("^%c", text[i] ^ 0x40);
     }
 }
 
@@ -36,9 +44,16 @@ static void print_in(const char *code, const char *text, size_t n)
 
 /* ---- the line in reasoning's place ---- */
 
+/* Where keys are read, the screen is written by the same hands. */
+static void wait_put(const char *codes)
+{
+    if (tty_is_open()) tty_write(codes, strlen(codes));
+    else fputs(codes, stderr);
+}
+
 static void wait_line(answer_view *v)
 {
-    char line[64];
+    char line[64], codes[96];
     size_t cols, rows;
     const uint64_t s = (clock_ns() - v->since_ns) / 1000000000;
     if (!v->waits || s == v->told_s || !terminal_moves(stderr)) return;
@@ -49,7 +64,8 @@ static void wait_line(answer_view *v)
     else if ((size_t)n + 17 < cols && tty_is_open())
         snprintf(line + n, sizeof line - (size_t)n, "  (Ctrl-T shows)");
     if ((size_t)n >= cols) return;
-    fprintf(stderr, "\r%s%s%s\033[J", colour(stderr, "\033[2m"), line, colour(stderr, "\033[0m"));
+    snprintf(codes, sizeof codes, "\r%s%s%s\033[J", colour(stderr, "\033[2m"), line, colour(stderr, "\033[0m"));
+    wait_put(codes);
 }
 
 static void wait_begin(answer_view *v)
@@ -63,7 +79,7 @@ static void wait_begin(answer_view *v)
 
 static void wait_end(answer_view *v)
 {
-    if (v->waits && terminal_moves(stderr)) fputs("\r\033[J", stderr);
+    if (v->waits && terminal_moves(stderr)) wait_put("\r\033[J");
     v->waits = false;
 }
 
@@ -213,5 +229,5 @@ bool answer_view_reasoning(const char *answer, size_t len)
     answer_parts_add(&v.parts, answer, answer_text_at(answer, len));
     answer_view_end(&v);
     if (v.shown && v.last != '\n') view_puts(&v, "\n");
-    return v.shown > 0;
+    return output_flush() && v.shown > 0;
 }

@@ -85,6 +85,7 @@ void terminal_init(void)
     SetConsoleCP(CP_UTF8);
     _setmode(_fileno(stdin), _O_BINARY);
     _setmode(_fileno(stdout), _O_BINARY);
+    setvbuf(stdout, NULL, _IOFBF, 8192);          /* else each byte of a character goes out alone */
     terminal_colours(STD_OUTPUT_HANDLE);
     terminal_colours(STD_ERROR_HANDLE);
 #endif

@@ -170,6 +170,14 @@ static void screen_clear(const CONSOLE_SCREEN_BUFFER_INFO *s, COORD from)
     FillConsoleOutputAttribute(tty_out, tty_attributes, n, from, &done);
 }
 
+/* 0: as they were; 1: bold; 2: dim. */
+static void screen_letters(int number)
+{
+    const WORD letters = FOREGROUND_RED | FOREGROUND_GREEN | FOREGROUND_BLUE;
+    const WORD plain = number == 2 ? tty_attributes & (WORD)~letters : tty_attributes;
+    SetConsoleTextAttribute(tty_out, number ? plain | FOREGROUND_INTENSITY : plain);
+}
+
 /* "ESC [ number last", of those that the editor writes. */
 static void screen_sequence(int number, char last)
 {
@@ -184,9 +192,7 @@ static void screen_sequence(int number, char last)
     case 'C': at.X = (SHORT)(at.X + by < s.dwSize.X ? at.X + by : s.dwSize.X - 1); break;
     case 'H': at = home; break;
     case 'J': screen_clear(&s, number ? home : at); return;
-    case 'm':
-        SetConsoleTextAttribute(tty_out, (WORD)(tty_attributes | (number ? FOREGROUND_INTENSITY : 0)));
-        return;
+    case 'm': screen_letters(number); return;
     default: return;
     }
     SetConsoleCursorPosition(tty_out, at);
