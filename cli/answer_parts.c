@@ -22,14 +22,14 @@ static const char call_begins[] = "<tool_call>", call_ends[] = "</tool_call>";
 static bool is_blank_byte(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* How many of the last bytes are the beginning of the mark, and not all of it. */
-static size_t mark_begun(const char *text, size_t len, const char *mark)
+static size_t parts_mark_begun(const char *text, size_t len, const char *mark)
 {
     size_t n = strlen(mark) - 1;
     for (n = n < len ? n : len; n && memcmp(text + len - n, mark, n);) n--;
     return n;
 }
 
-static const char *mark_at(const char *text, size_t len, const char *mark)
+static const char *parts_mark(const char *text, size_t len, const char *mark)
 {
     const size_t n = strlen(mark);
     for (; len >= n; text++, len--)
@@ -54,12 +54,12 @@ void answer_parts_begin(answer_parts *p, const char *opened, answer_each *each, 
         if (!strcmp(opened, reasoning_marks[i][0])) p->form = i, p->state = PARTS_REASONING;
 }
 
-static void give(answer_parts *p, answer_part part, const char *text, size_t n)
+static void parts_give(answer_parts *p, answer_part part, const char *text, size_t n)
 {
     if (n) p->each(p->user, part, text, n);
 }
 
-static bool call_put(answer_parts *p, const char *text, size_t n)
+static bool parts_call_put(answer_parts *p, const char *text, size_t n)
 {
     if (p->n_call + n > p->cap_call) {
         const size_t cap = 2 * (p->n_call + n) + 256;
@@ -98,13 +98,14 @@ static size_t parts_start(answer_parts *p, const char *text, size_t len)
 /* Up to the mark, or what may become it; the mark leads to the next state. */
 static size_t parts_until(answer_parts *p, const char *text, size_t len, const char *mark, parts_state next)
 {
-    const char *at = mark_at(text, len, mark);
-    const size_t n = at ? (size_t)(at - text) : len - mark_begun(text, len, mark);
-    if (p->state != PARTS_CALL) give(p, p->state == PARTS_TEXT ? ANSWER_TEXT : ANSWER_REASONING, text, n);
-    else if (!call_put(p, text, n)) p->n_call = 0;            /* no memory: the call is not shown */
+    const char *at = parts_mark(text, len, mark);
+    const size_t n = at ? (size_t)(at - text) : len - parts_mark_begun(text, len, mark);
+    if (p->state == PARTS_TEXT) parts_give(p, ANSWER_TEXT, text, n);
+    else if (p->state == PARTS_REASONING) parts_give(p, ANSWER_REASONING, text, n);
+    else if (!parts_call_put(p, text, n)) p->n_call = 0;            /* no memory: the call is not shown */
     if (!at) return n;
     if (p->state == PARTS_REASONING) p->each(p->user, ANSWER_REASONED, "", 0);
-    if (p->state == PARTS_CALL) give(p, ANSWER_CALL, p->call, p->n_call);
+    if (p->state == PARTS_CALL) parts_give(p, ANSWER_CALL, p->call, p->n_call);
     p->n_call = 0;
     p->state = next;
     return n + strlen(mark);
@@ -165,11 +166,11 @@ void answer_parts_add(answer_parts *p, const char *text, size_t len)
 void answer_parts_end(answer_parts *p)
 {
     if (p->state == PARTS_CALL) {
-        if (call_put(p, p->held, p->n_held)) give(p, ANSWER_CALL, p->call, p->n_call);
+        if (parts_call_put(p, p->held, p->n_held)) parts_give(p, ANSWER_CALL, p->call, p->n_call);
     } else if (p->state == PARTS_REASONING) {
-        give(p, ANSWER_REASONING, p->held, p->n_held);
+        parts_give(p, ANSWER_REASONING, p->held, p->n_held);
     } else {
-        give(p, ANSWER_TEXT, p->held, p->n_held);
+        parts_give(p, ANSWER_TEXT, p->held, p->n_held);
     }
     free(p->call);
     p->call = NULL;
@@ -185,7 +186,7 @@ size_t answer_text_at(const char *answer, size_t len)
     answer_parts p = { 0 };
     const size_t at = parts_start(&p, answer, len);
     if (p.state != PARTS_REASONING) return 0;
-    const char *end = mark_at(answer + at, len - at, reasoning_marks[p.form][1]);
+    const char *end = parts_mark(answer + at, len - at, reasoning_marks[p.form][1]);
     size_t text = end ? (size_t)(end - answer) + strlen(reasoning_marks[p.form][1]) : len;
     while (text < len && is_blank_byte(answer[text])) text++;
     return text;

@@ -64,7 +64,8 @@ static void wait_line(answer_view *v)
     else if ((size_t)n + 17 < cols && tty_is_open())
         snprintf(line + n, sizeof line - (size_t)n, "  (Ctrl-T shows)");
     if ((size_t)n >= cols) return;
-    snprintf(codes, sizeof codes, "\r%s%s%s\033[J", colour(stderr, "\033[2m"), line, colour(stderr, "\033[0m"));
+    snprintf(codes, sizeof codes, "\r%s%s%s\033[J", colour(stderr, "\033[2m"), line,
+             colour(stderr, "\033[0m"));
     wait_put(codes);
 }
 

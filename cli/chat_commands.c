@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct chat_name {
+typedef struct chat_row {
     const char *name, *argument, *help;           /* argument: in the help; "" where there is none */
     bool        lines;                            /* the argument may be several */
     bool        needed;
     int       (*run)(conversation *c, const char *argument);      /* an exit code */
-} chat_name;
+} chat_row;
 
 /* ---- the last message again ---- */
 
@@ -133,7 +133,7 @@ static int run_stats(conversation *c, const char *argument)
 static int run_help(conversation *c, const char *argument);
 
 /* A row without help is another name of the one before it; one without a function ends the chat. */
-static const chat_name chat_names[] = {
+static const chat_row chat_table[] = {
     { "/regen",     "",            "another answer to the last message", false, false, run_regen },
     { "/edit",      " [TEXT]",     "change the last message and answer it again", true, false, run_edit },
     { "/system",    " [TEXT]",     "show the system message, or set it; - for none", true, false,
@@ -151,13 +151,13 @@ static const chat_name chat_names[] = {
     { "/exit",      "",            "leave (also Ctrl-D)", false, false, NULL },
     { "/quit",      "",            NULL, false, false, NULL },
 };
-enum { N_CHAT_NAMES = sizeof chat_names / sizeof chat_names[0] };
+enum { N_CHAT_TABLE = sizeof chat_table / sizeof chat_table[0] };
 
 static int run_help(conversation *c, const char *argument)
 {
     (void)c, (void)argument;
-    for (int i = 0; i < N_CHAT_NAMES; i++) {
-        const chat_name *n = &chat_names[i];
+    for (int i = 0; i < N_CHAT_TABLE; i++) {
+        const chat_row *n = &chat_table[i];
         if (!n->help) continue;
         fprintf(stderr, "  %s%-*s%s\n", n->name, 24 - (int)strlen(n->name), n->argument, n->help);
     }
@@ -174,7 +174,7 @@ bool chat_command(conversation *c, char *line, bool *leave, int *code)
 {
     if (line[0] != '/') return false;
     const size_t len = strcspn(line, " \n");
-    const chat_name *n = chat_names, *end = chat_names + N_CHAT_NAMES;
+    const chat_row *n = chat_table, *end = chat_table + N_CHAT_TABLE;
     while (n < end && (strlen(n->name) != len || memcmp(line, n->name, len))) n++;
     /* of several lines: somebody's text */
     if (strchr(line, '\n') && (n == end || !n->lines)) return false;

@@ -41,7 +41,7 @@ char *chat_path(const char *typed)
         else *name = 0;
         const char *from = *name ? name : typed;
         const bool at_home = n_home && from[0] == '~' && (!from[1] || from[1] == '/' || from[1] == '\\');
-        sprintf(path, "%s%s", at_home ? home : "", at_home ? from + 1 : from);
+        snprintf(path, n_home + strlen(typed) + 1, "%s%s", at_home ? home : "", at_home ? from + 1 : from);
     }
     free(name);
     return path;
@@ -141,13 +141,13 @@ static void file_add(conversation *c, const char *path, const char *text, size_t
     if (zero) {
         snprintf(why, sizeof why, "byte %zu is zero: this is no text", (size_t)(zero - text));
     } else if (all >= plan.n_ctx && !c->s->set->context.kv_window) {
-        snprintf(why, sizeof why, "%zu bytes are %zu tokens, %zu with what waits; the context has %u positions",
-                 len, n, all, (unsigned)plan.n_ctx);
+        snprintf(why, sizeof why, "%zu bytes are %zu tokens%s; the context has %u positions", len, n,
+                 all > n ? ", and others wait" : "", (unsigned)plan.n_ctx);
     } else if (!(joined = realloc(c->file, c->n_file + len + 2))) {
         snprintf(why, sizeof why, "out of memory");
     } else {
-        snprintf(why, sizeof why, "%zu bytes, %zu tokens, for your next message; an empty line sends it alone",
-                 len, n);
+        snprintf(why, sizeof why, "%zu bytes, %zu tokens, for your next message; an empty line sends it "
+                 "alone", len, n);
         memcpy(joined + c->n_file, text, len);
         c->n_file += len;
         if (joined[c->n_file - 1] != '\n') joined[c->n_file++] = '\n';

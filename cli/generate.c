@@ -50,7 +50,7 @@ static int answer_add(answer *a, const qsf_turn_piece *p, answer_view *view)
 /* The mark that the prompt has opened the reasoning with, by its last tokens. */
 static const char *answer_mark_of_prompt(run_session *s)
 {
-    enum { LAST = 16 };
+    enum { LAST = 32 };
     char end[512];
     size_t n, len = 0;
     const int32_t *ids = qsf_turn_tokens(s->turn, &n);

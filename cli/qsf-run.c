@@ -25,9 +25,17 @@ static const option run_options[] = {
       "it", NULL },
     { OPTION_FLAG, "--raw", NULL, AT(raw), 0, 0, NULL,
       "complete the text as it is, without the model's chat template", NULL },
-    { OPTION_TEXT, "--chat-template --template", "NAME", AT(template_name), 0, 0, NULL,
-      "chat template to use: chatml, llama2, llama3, mistral, phi3, gemma, zephyr, command-r, deepseek, "
-      "plain", "the model's own" },
+    { OPTION_TEXT, "--chat-template-file --template --chat-template", "NAME|FILE", AT(template_name), 0, 0,
+      NULL, "chat template to use: a file in Jinja, or chatml, llama2, llama3, mistral, phi3, gemma, zephyr, "
+      "command-r, deepseek, plain", "the model's own" },
+    { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
+      "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
+    { OPTION_TEXT, "--tools", "FILE", AT(tools), 0, 0, NULL,
+      "tools for the template, a list in JSON", NULL },
+    { OPTION_TEXT, "--documents", "FILE", AT(documents), 0, 0, NULL,
+      "documents for the template, a list in JSON", NULL },
+    { OPTION_FLAG, "--jinja", NULL, AT(jinja), 0, 0, NULL,
+      "accepted and ignored: templates always run", NULL },
     { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
       "what a model thinks before it answers: dim on a terminal, or one line in its place", "show" },
     { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
@@ -95,6 +103,18 @@ static const option run_options[] = {
       "with --perplexity: write the logits for --kl", NULL },
     { OPTION_TEXT, "--kl", "FILE", AT(kl), 0, 0, NULL,
       "with --perplexity: compare with the logits of another model", NULL },
+    { OPTION_TEXT, "--render", "FILE", AT(render), 0, 0, NULL,
+      "print what the template makes of these messages in JSON, as transformers does; needs no model where "
+      "--chat-template is given", NULL },
+    { OPTION_FLAG, "--no-generation-prompt", NULL, AT(no_generation), 0, 0, NULL,
+      "with --render: without the beginning of an answer", NULL },
+    { OPTION_FLAG, "--continue-final-message", NULL, AT(continue_final), 0, 0, NULL,
+      "with --render: up to the end of the last message's text, to go on from there", NULL },
+    { OPTION_FLAG, "--adapted", NULL, AT(adapted), 0, 0, NULL,
+      "with --render: messages in the forms that the template takes, as in a chat", NULL },
+    { OPTION_TEXT, "--bos", "TEXT", AT(bos), 0, 0, NULL,
+      "text of the begin-of-text token for the template", "the model's" },
+    { OPTION_TEXT, "--eos", "TEXT", AT(eos), 0, 0, NULL, "and of the end-of-text token", "the model's" },
     { OPTION_FLAG, "--tokenize", NULL, AT(tokenize), 0, 0, NULL,
       "read text from standard input, print its token ids as JSON", NULL },
     { OPTION_FLAG, "--add-special", NULL, AT(add_special), 0, 0, NULL,
@@ -149,7 +169,7 @@ static int run_mode(const run_settings *set)
     else if (set->perplexity) code = run_perplexity(&s);
     else if (set->bench) code = run_bench(&s);
     else {
-        const bool chat = set->interactive || (!prompt && !set->file && !set->ids && terminal_is(stdin));
+        const bool chat = chat_asked(set);
         if (!prompt && !set->ids && (set->file || !chat)
             && !(prompt = owned = read_whole(set->file ? set->file : "-", &len))) {
             code = EXIT_IO;
@@ -185,7 +205,7 @@ int main(int argc, char **argv)
         set.model = rest.items[0];
         memmove(rest.items, rest.items + 1, --rest.n * sizeof rest.items[0]);
     }
-    if (!set.model) {
+    if (!set.model && !set.render) {
         fputs("no model was given: qsf-run [options] MODEL; --help lists the options\n", stderr);
         return EXIT_USAGE;
     }
@@ -193,6 +213,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "unexpected \"%s\": the prompt comes behind -p\n", rest.items[0]);
         return EXIT_USAGE;
     }
+    if (set.render) return output_end(run_render(&set));
     if ((set.kl || set.kl_base) && !set.perplexity) {
         fputs("--kl and --kl-base go with --perplexity FILE\n", stderr);
         return EXIT_USAGE;

@@ -14,16 +14,23 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
-        *check, *io, *draft_model, *reasoning, *history;
+        *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos;
+    const char *reasoning, *history;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     option_list stop;
     bool help, version, verbose, interactive, raw, ignore_eos, bench, tokenize, detokenize, logits, json,
-        add_special, parse_special, completion;
+        add_special, parse_special, completion, jinja, no_generation, continue_final, adapted;
     long long max_tokens, seed, top_k, repeat_last_n, chunks, draft;
     double temperature, top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty;
 } run_settings;
 
 typedef struct draft_model draft_model;
+
+/* What a conversation is written with, as the settings say. */
+typedef struct chat_texts {
+    qsf_chat_options options;
+    char *template_text, *tools, *documents;      /* of files; options points to them */
+} chat_texts;
 
 /* An opened model and what runs it. */
 typedef struct run_session {
@@ -33,7 +40,10 @@ typedef struct run_session {
     qsf_context_options asked;    /* what the context was made with */
     qsf_sampler *sampler;
     qsf_turn    *turn;            /* of sequence 0 */
-    const char  *template_name;   /* of the chat in use; NULL: text is completed as it is */
+    /* of the chat in use, its name or its text; NULL: text is completed as it is */
+    const char  *template_name;
+    chat_texts   chat;
+    char         own_stop[64];
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
     size_t       n_stops;
     bool         hides;           /* reasoning */
@@ -71,6 +81,7 @@ int   report_context(qsf_context *c, qsf_status st);
 
 /* ---- session.c ---- */
 qsf_io io_named(const char *name);                  /* of --io */
+bool chat_asked(const run_settings *set);           /* the settings ask for a chat, not for one answer */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
 void session_close(run_session *s);
 /* What could be done about the context's length, as the end of a sentence: "-c N makes it longer,
@@ -89,6 +100,15 @@ int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
  * reported in s->error.  The caller frees. */
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
+
+/* ---- messages.c ---- */
+/* Reads what the settings name; an exit code, errors are reported.  Also what is half opened has to
+ * be closed. */
+int   chat_texts_open(const run_settings *set, chat_texts *t);
+void  chat_texts_close(chat_texts *t);
+/* Terminated; NULL: out of memory.  The caller frees. */
+char *messages_json(const qsf_message *msgs, size_t n, size_t *len);
+int   run_render(const run_settings *set);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
 /* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.

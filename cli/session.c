@@ -24,32 +24,40 @@ qsf_io io_named(const char *name)
         : !strcmp(name, "mmap") ? QSF_IO_MMAP : QSF_IO_AUTO;
 }
 
-/* Which template the session's text goes through: none for --raw,
- * for models without one and for --ids. */
+bool chat_asked(const run_settings *set)
+{
+    return set->interactive || (!set->prompt && !set->file && !set->ids && terminal_is(stdin));
+}
+
+/* Which template the session's text goes through: none for --raw, for --ids, and for a prompt to a
+ * model without one. */
 static int choose_template(run_session *s)
 {
     const run_settings *set = s->set;
     qsf_model_info info = { .size = sizeof info };
+    size_t len;
     qsf_model_get_info(s->model, &info);
     s->template_name = NULL;
     if (set->raw || set->ids) return EXIT_OK;
-    if (set->template_name) {
-        for (const char *const *p = qsf_chat_template_names(); *p; p++)
-            if (!strcmp(*p, set->template_name)) {
-                s->template_name = *p;
-                return EXIT_OK;
-            }
-        fprintf(stderr, "there is no chat template \"%s\"; known:", set->template_name);
-        for (const char *const *p = qsf_chat_template_names(); *p; p++) fprintf(stderr, " %s", *p);
-        fputc('\n', stderr);
+    const int code = chat_texts_open(set, &s->chat);
+    if (code) return code;
+    s->template_name = s->chat.options.chat_template;
+    if (!s->template_name && info.chat_template) s->template_name = "own";
+    if (!s->template_name && chat_asked(set)) {
+        fprintf(stderr, "%swarning:%s the model has no chat template: the conversation is written plainly "
+                "(--chat-template NAME chooses one, --raw completes the text as it is)\n",
+                colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
+        s->template_name = "plain";
+    }
+    if (!s->template_name) return EXIT_OK;
+    s->chat.options.chat_template = s->template_name;
+    const qsf_status st = qsf_chat_stop_text(s->model, &s->chat.options, s->own_stop, sizeof s->own_stop,
+                                             &len, &s->error);
+    if (st == QSF_E_NOT_FOUND) {
+        fprintf(stderr, "%s, and no such file\n", s->error.text);
         return EXIT_USAGE;
     }
-    s->template_name = qsf_chat_template(s->model);
-    if (!s->template_name && info.chat_template)
-        fprintf(stderr,
-                "%swarning:%s the model's chat template is unknown: text is completed as it is (--template "
-                "NAME chooses one, --raw says that this is meant)\n", colour(stderr, "\033[33m"),
-                colour(stderr, "\033[0m"));
+    if (st) s->own_stop[0] = 0;         /* the first message says what is wrong */
     return EXIT_OK;
 }
 
@@ -113,8 +121,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     int code = vocab_only ? EXIT_OK : choose_template(s);
     if (code || vocab_only) return code;
     for (; s->n_stops < set->stop.n; s->n_stops++) s->stops[s->n_stops] = set->stop.items[s->n_stops];
-    const char *own = s->template_name ? qsf_chat_stop(s->model, s->template_name) : NULL;
-    if (own) s->stops[s->n_stops++] = own;
+    if (s->own_stop[0]) s->stops[s->n_stops++] = s->own_stop;
 
     co = set->context;
     if (set->perplexity && !co.n_ctx) co.n_ctx = 512;          /* windows as llama-perplexity's */
@@ -150,6 +157,7 @@ void session_close(run_session *s)
     draft_model_close(s->drafter);
     qsf_context_free(s->context);
     qsf_model_close(s->model);
+    chat_texts_close(&s->chat);
     *s = (run_session){ 0 };
 }
 
@@ -238,22 +246,47 @@ int32_t *session_ids(run_session *s, const char *text, size_t len, const char *w
     return NULL;
 }
 
+/* Where the model's own template is in the way, others are not. */
+static void say_other_templates(run_session *s)
+{
+    char *text = s->error.text;
+    const size_t len = strlen(text);
+    if (s->set->template_name || strncmp(text, "chat template,", 14)) return;
+    snprintf(text + len, sizeof s->error.text - len,
+             "; --chat-template NAME takes another one, --raw none");
+}
+
 int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids)
 {
-    size_t cap = 256;
+    const qsf_chat_options *o = &s->chat.options;
+    const bool plain = !o->tools && !o->documents && !o->kwargs && !o->bos && !o->eos;
+    size_t cap = 256, len = 0;
+    char *json = plain ? NULL : messages_json(msgs, n, &len);
+    int32_t *ids = NULL;
+    if (!plain && !json) {
+        fail(s, QSF_E_MEMORY, "out of memory for the conversation");
+        return NULL;
+    }
     /* a guess that is seldom too small */
     for (size_t i = 0; i < n; i++) cap += strlen(msgs[i].content) + 64;
     for (;; cap = *n_ids) {
-        int32_t *ids = malloc(cap * sizeof *ids);
-        if (!ids) {
+        if (!(ids = malloc(cap * sizeof *ids))) {
             fail(s, QSF_E_MEMORY, "out of memory for the conversation");
-            return NULL;
+            break;
         }
-        if (!qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error))
-            return ids;
+        const qsf_status st = plain
+            ? qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error)
+            : qsf_chat_encode_json(s->model, json, len, o, ids, cap, n_ids, &s->error);
+        if (!st) break;
         free(ids);
-        if (*n_ids <= cap) return NULL;
+        ids = NULL;
+        if (*n_ids <= cap) {
+            say_other_templates(s);
+            break;
+        }
     }
+    free(json);
+    return ids;
 }
 
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)

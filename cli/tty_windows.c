@@ -52,7 +52,8 @@ static void hold_character(wchar_t c, bool alt)
 static void hold_key(WORD key, bool word)
 {
     static const struct { WORD key; char last; } keys[] = {
-        { VK_UP, 'A' }, { VK_DOWN, 'B' }, { VK_RIGHT, 'C' }, { VK_LEFT, 'D' }, { VK_HOME, 'H' }, { VK_END, 'F' },
+        { VK_UP, 'A' }, { VK_DOWN, 'B' }, { VK_RIGHT, 'C' }, { VK_LEFT, 'D' }, { VK_HOME, 'H' },
+        { VK_END, 'F' },
     };
     char s[8];
     if (key == VK_DELETE) hold("\033[3~", 4);

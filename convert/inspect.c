@@ -87,6 +87,7 @@ static void inspect_vocab(inspect_out *out, const qsf_vocab *v)
                 v->add_bos ? " bos" : "", v->add_eos ? " eos" : "", v->add_space_prefix ? " a space" : "",
                 v->add_bos || v->add_eos || v->add_space_prefix ? "" : " nothing",
                 v->chat_template ? "yes" : "no");
+    for (uint32_t i = 0; i < v->n_more; i++) inspect_say(out, "template %s\n", v->more[i].name);
 }
 
 /* One line, whatever the value holds. */

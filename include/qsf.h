@@ -207,33 +207,79 @@ QSF_API size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len,
 /* One message of a conversation.  role: "system", "user" or "assistant". */
 typedef struct qsf_message { const char *role, *content; } qsf_message;
 
-/* The name of the known chat template (chatml, llama2, llama3, mistral, phi3, gemma, zephyr,
- * command-r, deepseek, plain) that the model's own Jinja text equals: known means that both
- * write the same text, byte for byte.  NULL: the model has no template (info.chat_template
- * says so) or an unknown one. */
+/* What qsf_chat_encode writes conversations with where no name is given.  "own": the model's own
+ * template, a program in Jinja (info.chat_template); the name of one of the list below where both
+ * write the same text.  NULL: the model has none, and gets "plain". */
 QSF_API const char *qsf_chat_template(const qsf_model *m);
-/* All names, ended by NULL. */
+/* The templates that are known by name, ended by NULL: chatml, llama2, llama3, mistral, phi3, gemma,
+ * zephyr, command-r, deepseek, plain. */
 QSF_API const char *const *qsf_chat_template_names(void);
 
 /* Writes the token ids of a conversation, with the begin-of-text token where the model asks for it.
  * Nothing in a message's content becomes a control token: "<|im_end|>" there is its letters, so
  * nobody's text can end a turn or begin another's.
  *
- * name: a template's name, or NULL for the model's own.  generate: ends with the beginning of the
- * assistant's answer.  ids, cap and *n_ids are as in qsf_tokens_encode.
+ * name: a template's name or its text, which has a "{"; NULL or "own": the model's, and a model without
+ * one gets "plain", and a line in the log says so.  generate: ends with the beginning of the assistant's answer.  ids, cap and
+ * *n_ids are as in qsf_tokens_encode.
  *
- * QSF_E_NOT_FOUND   the name is unknown, or the model's own template is */
+ * QSF_E_NOT_FOUND     there is no such name
+ * QSF_E_ARGUMENT      the messages are not such as the template takes: it refuses them, in its own
+ *                     words, or fails with them; *n_ids is 0 then
+ * QSF_E_UNSUPPORTED   the template cannot be run
+ * QSF_E_BUDGET        it takes more steps or memory than a template may
+ * What a template is the reason of says its line and column. */
 QSF_API qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err);
 /* Writes the text of a conversation, for people to look at; tokens come from qsf_chat_encode.
- * The text does not have the begin-of-text token.  name, generate and QSF_E_NOT_FOUND are as
- * in qsf_chat_encode.
+ * The text does not have the begin-of-text token.  name, generate and errors are as in
+ * qsf_chat_encode.
  * *len does not count the terminating 0.  A *len above cap - 1 means QSF_E_ARGUMENT: call
  * again with room. */
 QSF_API qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
                                    bool generate, char *out, size_t cap, size_t *len, qsf_error *err);
 /* The text that ends a turn under this template ("<|im_end|>"); NULL where only tokens end one. */
 QSF_API const char *qsf_chat_stop(const qsf_model *m, const char *name);
+
+/* What a conversation in JSON is written with.  Texts may be NULL: there is none. */
+typedef struct qsf_chat_options {
+    size_t      size;                   /* sizeof(qsf_chat_options) */
+    const char *chat_template;          /* NULL: the model's own (with tools: its "tool_use", where it has
+                                         * one); the name of one of its own or of the list above; or a
+                                         * template's text, which has a "{" */
+    const char *tools, *documents;      /* JSON: lists, as templates know them */
+    const char *kwargs;                 /* JSON: an object of further variables ("enable_thinking") */
+    const char *bos, *eos;              /* texts of these tokens; NULL: the model's */
+    bool        add_generation_prompt;  /* true: ends with the beginning of the assistant's answer */
+    bool        continue_final_message; /* false; true ends within the last message, to go on from there,
+                                         * and adds no beginning of another */
+    bool        as_given;               /* false; true: the template gets the messages as they are.  Else
+                                         * they are brought to the forms that it takes (docs/chat.md) */
+    int64_t     now;                    /* seconds since 1970 of the date that a template may write; 0: what
+                                         * the machine's clock shows */
+} qsf_chat_options;
+
+/* Fills all members with their defaults. */
+QSF_API void qsf_chat_defaults_of(qsf_chat_options *o, size_t size);
+static inline void qsf_chat_defaults(qsf_chat_options *o) { qsf_chat_defaults_of(o, sizeof *o); }
+
+/* As qsf_chat_encode, of messages[0..len) in JSON: a list of objects with a "role" and what else the
+ * template asks for: "content" (a text, or a list of parts), "tool_calls" (arguments as an object, or
+ * as its JSON in a text), "tool_call_id", "name", "reasoning_content".  An object with such a list in
+ * "messages", and maybe one in "tools", is taken too.  opts may be NULL.
+ *
+ * QSF_E_CORRUPT   what is given is not JSON; the message says line and column */
+QSF_API qsf_status qsf_chat_encode_json(const qsf_model *m, const char *messages, size_t len,
+                                        const qsf_chat_options *opts, int32_t *ids, size_t cap,
+                                        size_t *n_ids, qsf_error *err);
+/* The text of the same, as the template writes it, with the begin-of-text token's where it writes that.
+ * m may be NULL where opts has the template.  out, cap and *len are as in qsf_chat_render. */
+QSF_API qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages, size_t len,
+                                        const qsf_chat_options *opts, char *out, size_t cap, size_t *n,
+                                        qsf_error *err);
+/* As qsf_chat_stop, for opts; *len is 0 where only tokens end a turn. */
+QSF_API qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, char *out,
+                                      size_t cap, size_t *len, qsf_error *err);
 
 /* ---- context --------------------------------------------------------------------------------- */
 

@@ -19,6 +19,12 @@ const breathe = (() => {
   return () => new Promise(resolve => { waiting.push(resolve); port2.postMessage(0); });
 })();
 
+/* As a clock on the wall shows them. */
+const wallSeconds = () => Date.now() / 1000 - 60 * new Date().getTimezoneOffset();
+/* What a template is given besides messages, as the engine takes it. */
+const chatTexts = ({template, tools, documents, chatTemplateKwargs} = {}) =>
+  encoded([template, tools, documents, chatTemplateKwargs].map(text => `${text ?? ''}\0`).join(''));
+
 export class Conversation {
   #memory; #x; #transport; #variant;
   #batches = 0;
@@ -50,39 +56,42 @@ export class Conversation {
     };
     return ids.map(id => stream.decode(piece(id), {stream: true})).join('') + stream.decode();
   }
-  render(messages, template) {
-    return this.#chat(messages, template, 1,
-      (name, at, n, out, cap) => this.#x.chat(name, at, n, out, 0, cap),
+  render(messages, options) {
+    return this.#chat(messages, options, 1,
+      (at, n, given, now, out, cap) => this.#x.chat(at, n, given, now, out, 0, cap),
       (out, n) => this.#memory.text(out, n));
   }
   /** The tokens of a conversation: what looks like a control token in a message's content is
    * text. */
-  tokenizeChat(messages, template) {
-    return this.#chat(messages, template, 4,
-      (name, at, n, ids, cap) => this.#x.chat(name, at, n, 0, ids, cap),
+  tokenizeChat(messages, options) {
+    return this.#chat(messages, options, 4,
+      (at, n, given, now, ids, cap) => this.#x.chat(at, n, given, now, 0, ids, cap),
       (ids, n) => this.#memory.numbers(ids, n));
   }
   /* write() fills cap elements of so many bytes; where they are too few it runs again with the
    * number it counted. */
-  #chat(messages, template, size, write, read) {
-    const memory = this.#memory, texts = encoded(messages.map(m => `${m.role}\0${m.content}\0`).join(''));
-    const tried = (name, at, cap) => memory.room(size * cap, out => {
-      const status = write(name, at, messages.length, out, cap), count = this.#x.count();
+  #chat(messages, options, size, write, read) {
+    const memory = this.#memory, texts = encoded(messages);
+    const tried = (at, given, cap) => memory.room(size * cap, out => {
+      const status = write(at, texts.length, given, wallSeconds(), out, cap), count = this.#x.count();
       if (status && count >= cap) return {more: count + 1};
       memory.check(status);
       return {all: read(out, count)};
     });
-    return memory.named(template, name => memory.with(texts, at => {
-      for (let cap = texts.length + 64 * messages.length + 256; ;) {
-        const {all, more} = tried(name, at, cap);
+    return memory.with(chatTexts(options), given => memory.with(texts, at => {
+      for (let cap = texts.length + 1024; ;) {
+        const {all, more} = tried(at, given, cap);
         if (!more) return all;
         cap = more;
       }
     }));
   }
-  turnEnd(template) {
+  turnEnd(options) {
     const memory = this.#memory;
-    return memory.named(template, name => memory.string(this.#x.chat_stop(name)));
+    return memory.with(chatTexts(options), given => memory.room(64, out => {
+      memory.check(this.#x.chat_stop(given, wallSeconds(), out));
+      return memory.string(out);
+    }));
   }
 
   /* ---- turns ---- */

@@ -195,14 +195,36 @@ export interface GenerateOptions {
   signal?: AbortSignal;
 }
 
-export interface ChatOptions extends GenerateOptions {
-  /** A template's name ('chatml', 'llama3', ...); default: the model's own. */
+/** What a conversation is written with. */
+export interface TemplateOptions {
+  /** A template's name ('chatml', 'llama3', ...) or its text in Jinja; default: the model's own, and
+   * 'plain' for models without one. */
   template?: string;
+  /** Tools as the template knows them: `{type: 'function', function: {name, description, parameters}}`. */
+  tools?: readonly object[];
+  documents?: readonly object[];
+  /** Further variables of the template: `{enable_thinking: false}`. */
+  chatTemplateKwargs?: Readonly<Record<string, unknown>>;
 }
 
+export interface ChatOptions extends GenerateOptions, TemplateOptions {}
+
+/** Arguments are an object, or its JSON as the OpenAI interface has it. */
+export interface ToolCall {
+  id?: string;
+  type?: 'function';
+  function: {name: string, arguments: string | object};
+}
+
+/** What else a message has goes to the template too, as far as JSON can say it. */
 export interface Message {
-  role: 'system' | 'user' | 'assistant' | (string & {});
-  content: string;
+  role: 'system' | 'user' | 'assistant' | 'tool' | (string & {});
+  /** A text, or parts of which templates take texts; null beside tool_calls. */
+  content?: string | readonly (string | {type: string, text?: string})[] | null;
+  tool_calls?: readonly ToolCall[];
+  tool_call_id?: string;
+  name?: string;
+  reasoning_content?: string;
 }
 
 /** Why an answer ended: a token of the model, a stop text, maxTokens, a full context. */
@@ -212,7 +234,8 @@ export interface ModelInfo {
   readonly architecture: string;
   readonly name: string;
   readonly format: 'QSF' | 'GGUF';
-  /** The known template that the model's own is. */
+  /** 'own' for the model's own template, or the name of the known one that writes the same. Models
+   * without a template have none. */
   readonly chatTemplate?: string;
   readonly templateSource?: string;
   readonly layers: number;
@@ -316,7 +339,7 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   detokenize(ids: Iterable<number>, options?: {special?: boolean}): Promise<string>;
   /** The text that chat() would give the model; chat() itself takes control tokens from the
    * template's part of it only. */
-  render(messages: readonly Message[], options?: {template?: string}): Promise<string>;
+  render(messages: readonly Message[], options?: TemplateOptions): Promise<string>;
   stats(): Promise<Stats>;
   /**
    * The tokens of the last prompt and answer with their keys and values, to go on from them later

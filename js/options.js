@@ -20,8 +20,26 @@ const callback = kind(undefined, only(v => typeof v === 'function'), 'possible i
 /* Not by its class: pages have several, one a frame. */
 const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function';
 const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
+const isObject = v => typeof v === 'object' && v !== null && !Array.isArray(v);
+/* Half a character is none, as TextEncoder has it. */
+const wellFormed = text => (/[\ud800-\udfff]/.test(text) ? new TextDecoder('utf-8', {ignoreBOM: true})
+  .decode(new TextEncoder().encode(text)) : text);
 const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
-const template = kind(undefined, only(isName), "possible is a template's name");
+/* What JSON can say of a value, as text; undefined: it cannot. */
+function json(value) {
+  try {
+    return JSON.stringify(value, (_, v) => (typeof v === 'string' ? wellFormed(v) : v));
+  } catch {
+    return undefined;
+  }
+}
+const list = what => kind(undefined, v => (Array.isArray(v) ? json(v) : undefined),
+  `possible is a list of ${what}`);
+const TEMPLATE = {
+  template: kind(undefined, only(isName), "possible is a template's name, or its text"),
+  tools: list('tools'), documents: list('documents'),
+  chatTemplateKwargs: kind(undefined, v => (isObject(v) ? json(v) : undefined), 'possible is an object'),
+};
 const given = kind(undefined, v => v, '');
 const isList = v => typeof v === 'object' && typeof v?.[Symbol.iterator] === 'function';
 const allTexts = only(all => all.every(text => typeof text === 'string'));
@@ -51,10 +69,10 @@ const OPTIONS = {
     signal, onProgress: callback,
   },
   generate: GENERATE,
-  chat: {...GENERATE, template},
+  chat: {...GENERATE, ...TEMPLATE},
   tokenize: {addSpecial: flag(false), parseSpecial: flag(false)},
   detokenize: {special: flag(false)},
-  render: {template},
+  render: TEMPLATE,
 };
 
 const refuse = text => { throw new QsfError('ARGUMENT', text); };
@@ -101,22 +119,30 @@ export function checkedIds(ids, vocabulary) {
   return all;
 }
 
-/** A list of its own: what else a message has stays here. */
+function checkedContent(content, name, i, may) {
+  if (may && (content === undefined || content === null)) return;
+  const parts = Array.isArray(content) && name === 'content' ? content : [content];
+  for (const part of parts) {
+    const text = isObject(part) && part !== content ? part.text ?? '' : part;
+    if (typeof text !== 'string')
+      refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string${
+        name === 'content' ? ', or a list of parts' : ''}`);
+    if (text.includes('\0')) refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
+  }
+}
+
+/** A conversation as JSON. What JSON cannot say of a message stays here. */
 export function checkedMessages(messages) {
   if (!Array.isArray(messages))
     refuse(`the messages are ${shown(messages)}; possible is a list of {role, content}`);
-  return Array.from(messages, (message, i) => {
+  const all = Array.from(messages, (message, i) => {
     if (typeof message !== 'object' || message === null)
       refuse(`message ${i} is ${shown(message)}; possible is an object with a role and a content`);
-    for (const name of ['role', 'content']) {
-      const text = message[name];
-      if (typeof text !== 'string')
-        refuse(`the ${name} of message ${i} is ${shown(text)}; possible is a string`);
-      if (text.includes('\0'))
-        refuse(`the ${name} of message ${i} has a zero byte, with which no template goes`);
-    }
-    return {role: message.role, content: message.content};
+    checkedContent(message.role, 'role', i);
+    checkedContent(message.content, 'content', i, Array.isArray(message.tool_calls));
+    return json(message) ?? refuse(`message ${i} cannot be written as JSON`);
   });
+  return `[${all.join(',')}]`;
 }
 
 /** A copy: a message would carry all of a larger buffer. */

@@ -150,10 +150,10 @@ export function serve(host) {
   /* Posts the parts of an answer; why it ended. */
   async function speak({prompt, messages, options}, answer, post) {
     const {stop} = answer, {conversation} = engine;
-    const ids = messages ? conversation.tokenizeChat(messages, options.template)
+    const ids = messages ? conversation.tokenizeChat(messages, options)
       : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt,
         {addSpecial: true, parseSpecial: true});
-    const stops = messages ? [...options.stop, conversation.turnEnd(options.template) ?? ''] : options.stop;
+    const stops = messages ? [...options.stop, conversation.turnEnd(options)] : options.stop;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
     const tokens = conversation.generate(ids, {...options, stop: stops}, stop, told);
     try {
@@ -181,7 +181,7 @@ export function serve(host) {
     open,
     tokenize: ({text, options}) => engine.conversation.tokenize(text, options),
     detokenize: ({ids, options}) => engine.conversation.detokenize(ids, options),
-    render: ({messages, options}) => engine.conversation.render(messages, options?.template),
+    render: ({messages, options}) => engine.conversation.render(messages, options),
     stats: () => engine.stats(),
     saveSession: () => alone(() => engine.conversation.saveSession()),
     loadSession: ({bytes}) => alone(() => engine.conversation.loadSession(bytes)),

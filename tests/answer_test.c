@@ -26,7 +26,8 @@ static const char *parts_by(const char *opened, const char *text, size_t step)
     n_seen = 0;
     seen[0] = 0;
     answer_parts_begin(&p, opened, see, NULL);
-    for (size_t at = 0; at < len; at += step) answer_parts_add(&p, text + at, len - at < step ? len - at : step);
+    for (size_t at = 0; at < len; at += step)
+        answer_parts_add(&p, text + at, len - at < step ? len - at : step);
     answer_parts_end(&p);
     return seen;
 }
@@ -50,7 +51,8 @@ TEST(answers_have_parts)
     check_parts(NULL, "<thinking>a</thinking>b", "R(a)|T(b)");
     check_parts("<think>", "a</think></think>b", "R(a)|T(</think>b)");
     check_parts("<think>", "never ends", "R(never ends)");
-    check_parts(NULL, "a <tool_call>{}</tool_call>\n<tool_call>x</tool_call> b <tool", "T(a )C({})T(\n)C(x)T( b <tool)");
+    check_parts(NULL, "a <tool_call>{}</tool_call>\n<tool_call>x</tool_call> b <tool",
+                "T(a )C({})T(\n)C(x)T( b <tool)");
     check_parts(NULL, "<tool_call>half", "C(half)");
     check_parts(NULL, "<tool_call>half</tool_", "C(half</tool_)");
     check_parts(NULL, "<tool_call></tool_call>", "");

@@ -1,318 +1,230 @@
 #!/usr/bin/env python3
-"""Compares the chat templates with what Jinja makes of the models' own, over conversations of every shape.
+"""Conversations in JSON through chat templates: the same text as transformers makes, and no control
+token from what somebody wrote.
 SPDX-License-Identifier: MIT
 
     chat_exact.py CHAT_TEST [--models DIR] [--shared DIR] [--templates DIR]... [--verbose]
 
-A template that is called known must give Jinja's text for every conversation that it does not itself refuse;
-one that is called unknown is only counted, except where it has to be known. Near misses (VARIANTS) are made
-of known templates by small changes: each has to be unknown or right."""
-import argparse, os, pathlib, random, subprocess, sys, tempfile
+Messages as they are given are compared byte for byte with Python's jinja2, where continue_final_message is
+done as transformers does it; where jinja2 refuses, we have to.  Messages that are adapted are compared with
+what jinja2 makes of the form that a template takes.  Hostile contents must leave the control tokens of a
+conversation as they are."""
+import argparse, json, os, pathlib, re, subprocess, sys, tempfile
 from jinja_env import template
 
 here = pathlib.Path(__file__).parent
-U, A, S = "user", "assistant", "system"
+def user(content): return {"role": "user", "content": content}
+def system(content): return {"role": "system", "content": content}
+def answer(content, **more): return {"role": "assistant", "content": content, **more}
+def call(arguments, name="get_weather", ident="call0001a"):
+    return {"id": ident, "type": "function", "function": {"name": name, "arguments": arguments}}
+def result(content): return {"role": "tool", "name": "get_weather", "tool_call_id": "call0001a",
+                             "content": content}
+
+ARGUMENTS = {"city": "Orléans", "days": 2, "units": {"metric": True, "list": [1, 2.5, None]}}
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "The weather <of> a \"place\".",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "Where"},
+                                                    "days": {"type": "integer"}}, "required": ["city"]}}}]
+HI = user("Hi")
 CONVERSATIONS = {
-    "one turn": [(U, "Hi")], "system": [(S, "Be brief."), (U, "Hi")],
-    "turns": [(U, "Hi"), (A, "Hello!"), (U, "And?")],
-    "system and turns": [(S, "Be brief."), (U, "Hi"), (A, "Hello!"), (U, "And?"), (A, "Fine."), (U, "Bye")],
-    "answered": [(S, "Be brief."), (U, "Hi"), (A, "Hello!")],
-    "two answers": [(U, "1"), (A, "2"), (U, "3"), (A, "4")],
-    "blanks": [(S, " \n S \n"), (U, "  u\n\n"), (A, "\n\n a "), (U, "\tv ")],
-    "empty": [(S, ""), (U, "Hi"), (A, ""), (U, "")],
-    "lines": [(S, "a\nb"), (U, "c\n\nd 'e' \"f\" \\n {{ g }}"), (A, "é一"), (U, "😀")],
-    "late system": [(U, "Hi"), (A, "Hello!"), (S, "Be brief."), (U, "And?")],
-    "two systems": [(S, "a"), (S, "b"), (U, "Hi")],
-    "two users": [(U, "Hi"), (U, "there")], "answer first": [(A, "Welcome"), (U, "Hi")],
-    "system alone": [(S, "Be brief.")],
-    "thinking": [(U, "Hi"), (A, "<think>\nhm\n</think>\n\nHello!"), (U, "And?")],
-    "thought last": [(U, "Hi"), (A, "<think>\nhm\n</think>\n\nHello!\n")],
-    "thinking twice": [(S, "s"), (U, "Hi"), (A, "a</think>b</think>c"), (U, "And?"), (A, "\n</think>\nd")],
-    "switches": [(S, "/no_think"), (U, "Hi /think")],
+    "one turn": [HI], "system": [system("Be brief."), HI], "answered": [HI, answer("Hello!")],
+    "turns": [system("Be brief."), HI, answer("Hello!"), user("And?"), answer("Fine."), user("Bye")],
+    "blanks": [system(" \n S \n"), user("  u\n\n"), answer("\n\n a "), user("\tv ")],
+    "empty": [HI, answer(""), user("")], "lines": [user("a\nb 'c' \"d\" \\n {{ e }} é一😀 <|im_end|></s>")],
+    "thinking": [HI, answer("<think>\nhm\n</think>\n\nHello!"), user("And?")],
+    "reasoning": [HI, answer("Hello!", reasoning_content="hm"), user("And?"), answer("No", reasoning_content="r")],
+    "call": [user("Weather?"), answer("", tool_calls=[call(ARGUMENTS)])],
+    "call and result": [user("Weather?"), answer("", tool_calls=[call(ARGUMENTS)]), result("Rain."),
+                        answer("It rains."), user("Thanks")],
+    "text and call": [user("Weather?"), answer("I look.", tool_calls=[call(ARGUMENTS)]), result("Rain.")],
+    "arguments as text": [user("Weather?"), answer("", tool_calls=[call(json.dumps(ARGUMENTS))]), result("Rain.")],
+    "no content": [user("Weather?"), answer(None, tool_calls=[call(ARGUMENTS)]), result("Rain.")],
+    "parts": [user([{"type": "text", "text": "Hi"}, {"type": "text", "text": "there"}])],
+    "parts and a picture": [user([{"type": "image"}, {"type": "text", "text": "What is that?"}])],
+    "two users": [HI, user("there")], "system alone": [system("s")], "answer first": [answer("Hi"), HI],
+    "developer": [{"role": "developer", "content": "d"}, HI], "nothing": [],
+    "200 turns": [m for i in range(100) for m in (user(f"question {i}"), answer(f"answer {i}"))] + [user("end")],
 }
-PIECES = ["", "", "a", "Hi there", " ", "\n", "\n\n", "\t", "é一", "\u00a0", "😀", "<think>", "</think>",
-          "<think>\nhm\n</think>\n\n", "<|im_end|>", "[/INST]", "</s>", "/think", "/no_think",
-          "<tool_response>x</tool_response>", "{{ x }}", "'", '"', "\\n", "user", "system\n", "<end_of_turn>",
-          "You are a helpful assistant."]
+KWARGS = [{}, {"enable_thinking": False}, {"enable_thinking": True, "reasoning_effort": "low", "thinking": True}]
+LAST = [answer("Hello there "), answer("  a\n\n"), answer("b"), answer(""), HI, answer([{"type": "text", "text": "p "}]),
+        answer("x", reasoning_content="r"), answer(None), answer("é\u3000")]
+MARK = "CONTINUE_FINAL_MESSAGE_TAG "
+BOS, EOS = "<s>", "</s>"
 
 
-def more_conversations():
-    """Random ones, the same in each run: half of them in turns, as people talk, the others in any order."""
-    r = random.Random(5)
-    for i in range(60):
-        roles = [(S,) * r.randint(0, 1) + ((U, A) * 9)[:r.randint(1, 15)],
-                 r.choices([U, A, S], k=r.randint(1, 7))][i % 2]
-        yield f"random {i}", [(role, "".join(r.choices(PIECES, k=r.randint(0, 4)))) for role in roles]
+class Refused(Exception):
+    pass
 
 
-CONVERSATIONS |= dict(more_conversations())
-TEXT_TOKENS = {"deepseek": ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"), "gemma": ("<bos>", "<eos>"),
-               "llama3": ("<|begin_of_text|>", "<|eot_id|>"),
-               "phi3": ("<s>", "<|endoftext|>"), "command-r": ("<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>")}
-REQUIRED = {"Qwen2.5-7B": "chatml", "Qwen3-0.6B": "chatml", "Qwen3-Coder": "chatml",
-            "google-gemma-2": "gemma", "meta-llama-Llama-3.1-8B": "llama3", "Llama-3.2-3B": "llama3",
-            "Phi-3.5": "phi3", "Mistral-Nemo": "mistral", "R1-Distill-Qwen": "deepseek", "smollm2": "chatml",
-            "qwen2": "chatml", "phi-3": "phi3", "gpt-oss": "unknown",
-            "Hermes-2-Pro": "unknown", "granite": "unknown", "SmolLM3": "unknown", "gemma3": "gemma"}
-# Small ones, in the manner of the families.
-OWN = {
-    "chatml": "{% for message in messages %}"
-              "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-              "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "chatml with a system message":
-        "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-        "{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}"
-        "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "zephyr": "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
-              "{{ '<|user|>\n' + message['content'] + eos_token }}\n"
-              "{% elif message['role'] == 'system' %}\n"
-              "{{ '<|system|>\n' + message['content'] + eos_token }}\n"
-              "{% elif message['role'] == 'assistant' %}\n"
-              "{{ '<|assistant|>\n' + message['content'] + eos_token }}\n{% endif %}\n"
-              "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n"
-              "{% endfor %}",
-    "llama2": "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
-              "{% set system_message = messages[0]['content'] %}{% else %}"
-              "{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
-              "{% for message in loop_messages %}"
-              "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-              "{{ raise_exception('Roles must alternate') }}{% endif %}"
-              "{% if loop.index0 == 0 and system_message != false %}"
-              "{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' "
-              "+ message['content'] %}"
-              "{% else %}{% set content = message['content'] %}{% endif %}"
-              "{% if message['role'] == 'user' %}"
-              "{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
-              "{% elif message['role'] == 'assistant' %}{{ ' ' + content.strip() + ' ' + eos_token }}"
-              "{% endif %}{% endfor %}",
-    "llama3": "{% for message in messages %}"
-              "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' "
-              "+ message['content'] | trim + '<|eot_id|>' %}"
-              "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}"
-              "{% endfor %}{% if add_generation_prompt %}"
-              "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
-    "mistral": "{{ bos_token }}{% for message in messages %}"
-               "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-               "{{ raise_exception('Roles must alternate') }}{% endif %}{% if message['role'] == 'user' %}"
-               "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}"
-               "{{ message['content'] + eos_token }}{% else %}"
-               "{{ raise_exception('Only user and assistant') }}{% endif %}{% endfor %}",
-    "phi3": "{% for message in messages %}{% if message['role'] == 'system' %}"
-            "{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}"
-            "{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'assistant' %}"
-            "{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}"
-            "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}",
-    "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
-             "{{ raise_exception('No system role') }}{% endif %}{% for message in messages %}"
-             "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-             "{{ raise_exception('Roles must alternate') }}{% endif %}"
-             "{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}"
-             "{% set role = message['role'] %}{% endif %}"
-             "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}"
-             "{% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\n'}}{% endif %}",
-    "command-r": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}"
-                 "{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}"
-                 "{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}"
-                 "{% if system_message != false %}"
-                 "{{ '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>' + system_message "
-                 "+ '<|END_OF_TURN_TOKEN|>' }}"
-                 "{% endif %}{% for message in loop_messages %}"
-                 "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-                 "{{ raise_exception('Roles must alternate') }}{% endif %}"
-                 "{% set content = message['content'] %}{% if message['role'] == 'user' %}"
-                 "{{ '<|START_OF_TURN_TOKEN|><|USER_TOKEN|>' + content.strip() "
-                 "+ '<|END_OF_TURN_TOKEN|>' }}"
-                 "{% elif message['role'] == 'assistant' %}"
-                 "{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + content.strip() "
-                 "+ '<|END_OF_TURN_TOKEN|>' }}"
-                 "{% endif %}{% endfor %}{% if add_generation_prompt %}"
-                 "{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{% endif %}",
-    "deepseek": "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
-                "{{ 'User: ' + message['content'] + '\n\n' }}{% elif message['role'] == 'assistant' %}"
-                "{{ 'Assistant: ' + message['content'] + eos_token }}"
-                "{% elif message['role'] == 'system' %}{{ message['content'] + '\n\n' }}{% endif %}"
-                "{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
-}
-COMMENT = "{# {{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}} #}"
-TURN = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-# What is changed in one of OWN: (its name, [old, new]...); every one is unknown, or written as
-# Jinja writes it.
-VARIANTS = [
-    # the five of the kind that strangers found
-    ("chatml",
-     ("{% for",
-      "{{ '<|im_start|>system\n' + 'You help.' + '<|im_end|>\n' if messages[0].role != 'system' }}{% for")), (
-          "chatml", ("'<|im_end|>' + '\n'", "'<|im_end|>'")),
-    ("chatml", ("<|im_start|>assistant", "<|im_start|>Assistant")),
-    ("chatml", (TURN, "{% if message['role'] != 'system' %}" + TURN + "{% endif %}")),
-    ("chatml", (TURN, COMMENT + "{{ message.content }}")),
-    # default system messages of other forms
-    ("chatml",
-     ("{% for",
-      "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou help.<|im_end|>\n{% endif %}{% for")),
-    ("chatml",
-     ("{% for",
-      "{% set s = 'You help.' %}{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n' + s + "
-      "'<|im_end|>\n' }}{% endif %}{% for")),
-    ("chatml", ("{% for", "{{ '<|im_start|>system\nAlways.<|im_end|>\n' }}{% for")),
-    ("chatml with a system message", ("You help.", "")),
-    ("chatml with a system message", ("You help.", "You\\n\\'help\\'.")),
-    ("chatml with a system message", ("You help.", "\\x59ou help.")),
-    ("chatml with a system message", ("!= 'system'", "== 'system'")),
-    ("chatml with a system message", ("loop.first and ", "")),
-    ("chatml with a system message", ("loop.first", "loop.last")),
-    ("chatml with a system message", ("messages[0]", "messages[-1]")),
-    # white space and line ends
-    ("chatml", ("'<|im_end|>' + '\n'", "'<|im_end|>\n\n'")),
-    ("chatml", ("message['role'] + '\n'", "message['role'] + ' '")),
-    ("chatml", ("message['content']", "message['content'] | trim")),
-    ("chatml", ("message['content']", "message['content'].rstrip()")),
-    ("chatml", ("'<|im_start|>assistant\n'", "'<|im_start|>assistant'")),
-    ("chatml", ("{% endfor %}", "\n{% endfor %}")),
-    ("chatml", ("{% endfor %}", " {% endfor %}")), ("chatml", ("{% for", "\n\n{% for")),
-    ("chatml", ("{% endif %}", "{% endif %}\n")), ("chatml", ("{% endif %}", "{% endif %}\n\n")),
-    ("chatml", ("{{'<|im_start|>'", "{{- '<|im_start|>'"),
-     ("{% for message in messages %}", "{% for message in messages %}  ")), ("chatml", ("+ '\n'}}", "}}\n")),
-    # roles
-    ("chatml", ("message['role'] +", "message['role'] | upper +")),
-    ("chatml", ("message['role'] +", "('human' if message['role'] == 'user' else message['role']) +")),
-    ("chatml", (TURN, "{% if message['role'] == 'user' %}" + TURN + "{% endif %}")),
-    ("chatml", (TURN, "{% if message['role'] in ['user', 'assistant', 'system'] %}" + TURN + "{% endif %}")),
-    ("chatml", ("{% for message in messages %}", "{% for message in messages[1:] %}")),
-    ("chatml", ("{% for message in messages %}", "{% for message in messages if message['content'] %}")),
-    ("chatml", ("{% for message in messages %}", "{% for message in messages | reverse %}")),
-    ("chatml", ("{% for message in messages %}", "{% for message in messages[-4:] %}")),
-    ("chatml",
-     (TURN, "{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + TURN)),
-    ("chatml",
-     (TURN, "{% if message['role'] == 'system' and not loop.first %}{{ raise_exception('no') }}{% endif %}"
-      + TURN)),
-    # when the answer begins
-    ("chatml", ("{% if add_generation_prompt %}", "{% if not add_generation_prompt %}")),
-    ("chatml", ("{% if add_generation_prompt %}", "{% if true %}")),
-    ("chatml", ("{% if add_generation_prompt %}",
-                "{% if add_generation_prompt and messages[-1]['role'] == 'user' %}")),
-    ("chatml", ("assistant\n' }}", "assistant\n<think>\n' }}")),
-    ("chatml", ("assistant\n' }}", "assistant\n<think>\n\n</think>\n\n' }}")),
-    ("chatml", ("{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}", "")),
-    ("chatml", ("{% endif %}", "{% endif %}{# add_generation_prompt #}"),
-     ("{% if add_generation_prompt %}", "{% if 1 %}")),
-    # around it
-    ("chatml", ("{% for", "{{ bos_token }}{% for")),
-    ("chatml", ("{% for", "{{ bos_token }}{{ bos_token }}{% for")),
-    ("chatml", ("{% for", "{{ eos_token }}{% for")), ("chatml", ("+ '\n'}}", "+ eos_token + '\n'}}")),
-    ("chatml", ("{% for", "{{ strftime_now('%Y') }}{% for")),
-    ("chatml", ("{% for", "{% if tools is none %}{% set a = 1 %}{% endif %}{% for")),
-    ("chatml", ("{% for", "{% if tools is defined %}x{% endif %}{% for")),
-    ("chatml", ("message['content'] +", "message['content'].split('</think>')[-1] +")),
-    ("chatml", ("message['content'] +", "message['content'] | replace('\n', ' ') +")),
-    ("chatml", ("message['content'] +", "(message['content'] if loop.index < 6 else '...') +")),
-    ("chatml", ("message['content'] +", "message['content'][:100] +")),
-    ("chatml", ("<|im_start|>", "<|im_sep|>")), ("chatml", ("<|im_end|>", "<|endoftext|>")),
-    ("chatml", ("{% endfor %}", "{% endfor %}{% include 'x' %}")), ("chatml", ("{% endfor %}", "")),
-    ("chatml", ("{% for", "{% macro m(x) %}{{ x }}{% endmacro %}{% for"), ("{{'<|im", "{{m('<|im"),
-     ("'\n'}}", "'\n')}}")),
-    # the other kinds
-    ("zephyr",
-     ("{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token }}\n",
-      "")), ("zephyr", ("'<|assistant|>' }}", "'<|Assistant|>' }}")),
-    ("zephyr", ("{{ '<|assistant|>' }}\n", "{{ '<|assistant|>' }}")),
-    ("zephyr", ("'<|user|>\n' + message['content'] + eos_token",
-                "'<|user|>\n' + message['content'] + '</s>'")),
-    ("llama2", ("<<SYS>>\\n", "<<SYS>>")),
-    ("llama2", ("system_message = false", "system_message = 'You help.'")),
-    ("llama2", ("+ ' ' + eos_token", "+ eos_token")), ("llama2", ("bos_token + '[INST] '", "'[INST] '")),
-    ("llama2", ("content.strip() + ' [/INST]'", "content + ' [/INST]'")),
-    ("llama2", ("messages[1:]", "messages[2:]")),
-    ("llama3", (" | trim", "")), ("llama3", ("{% if loop.index0 == 0 %}", "{% if loop.index0 < 2 %}")),
-    ("llama3", ("<|end_header_id|>\n\n' + message", "<|end_header_id|>\n' + message")),
-    ("llama3", ("{% for", "{{ '<|start_header_id|>system<|end_header_id|>\n\nToday.<|eot_id|>' }}{% for")),
-    ("llama3", ("assistant<|end", "Assistant<|end")),
-    ("llama3", ("{% if add_generation_prompt %}", "{% if messages[-1]['role'] == 'user' %}")),
-    ("mistral", ("'[INST] ' +", "'[INST]' +")), ("mistral", ("' [/INST]'", "'[/INST]'")),
-    ("mistral", ("{{ message['content'] + eos_token }}", "{{ ' ' + message['content'] + eos_token }}")),
-    ("mistral", ("message['content'] + eos_token", "message['content'] | trim + eos_token")),
-    ("mistral", ("message['content'] + eos_token", "message['content'] + eos_token + ' '")),
-    ("mistral", ("{{ raise_exception('Only user and assistant') }}", "")),
-    ("mistral", ("{% if message['role'] == 'user' %}", "{% if message['role'] == 'user' or 1 %}")),
-    ("phi3", ("{% else %}{{ eos_token }}", "")), ("phi3", ("'<|system|>\n'", "'<|user|>\n'")),
-    ("phi3", ("<|end|>\n'}}{% endif %}", "<|end|>'}}{% endif %}")),
-    ("phi3", ("{{ '<|assistant|>\n' }}", "{{ '<|assistant|>' }}")),
-    ("gemma", (" | trim", "")), ("gemma", ("'model'", "'assistant'")),
-    ("gemma", ("{{ raise_exception('No system role') }}", "")),
-    ("gemma", ("<end_of_turn>\n", "<end_of_turn>")),
-    ("gemma", ("{% if messages[0]['role'] == 'system' %}", "{% if messages[0]['role'] == 'nobody' %}")),
-    ("command-r", ("system_message = false", "system_message = 'You help.'")),
-    ("command-r", ("content.strip() + '<|END_OF_TURN_TOKEN|>' }}{% elif",
-                   "content + '<|END_OF_TURN_TOKEN|>' }}{% elif")),
-    ("command-r", ("{% if add_generation_prompt %}", "{% if 1 %}")),
-    ("command-r", ("+ system_message +", "+ system_message | trim +")),
-    ("deepseek", ("'User: ' + message['content'] + '\n\n'", "'User: ' + message['content'] + '\n'")),
-    ("deepseek", ("{{ 'Assistant:' }}", "{{ 'Assistant: ' }}")),
-    ("deepseek", ("'Assistant: ' + m", "'assistant: ' + m")),
-    ("deepseek", ("{{ message['content'] + '\n\n' }}", "")),
-    ("deepseek", ("{{ message['content'] + '\n\n' }}", "{{ 'System: ' + message['content'] + '\n\n' }}")),
-]
-
-
-def variants():
-    for i, (name, *changes) in enumerate(VARIANTS):
-        source = OWN[name]
-        for old, new in changes:
-            if old not in source:
-                sys.exit(f"variant {i}: {old!r} is not in {name}")
-            source = source.replace(old, new)
-        yield f"variant {i} of {name}", source
-
-
-def render(source, messages, generate, bos, eos):
-    """The text; None: the template refuses.  There is no clock, as in the core."""
+def python(source, messages, tools=None, kwargs={}, generate=True):
     try:
-        return template(source, clock=False).render(messages=[{"role": r, "content": c} for r, c in messages],
-                                                    add_generation_prompt=generate,
-                                                    tools=None, documents=None, bos_token=bos, eos_token=eos)
-    except Exception:
-        return None
+        return template(source).render(messages=messages, tools=tools, documents=None,
+                                       add_generation_prompt=generate, bos_token=BOS, eos_token=EOS, **kwargs)
+    except Exception as error:
+        raise Refused(str(error)) from None
 
 
-def ours(o, records):
-    """The kinds and texts of records: (source, bos, eos, generate, messages)."""
+def python_goes_on(source, messages):
+    """As apply_chat_template does with continue_final_message."""
+    *others, last = messages
+    content, tagged = last["content"], last["content"]
+    if isinstance(content, list):
+        tagged = [dict(part) for part in content]
+        part = next((p for p in reversed(tagged) if "text" in p), None)
+        if not part:
+            raise Refused("no text")
+        content = part["text"]
+        part["text"] += MARK
+    elif content is None:
+        raise Refused("no content")
+    else:
+        tagged = content + MARK
+    text = python(source, [*others, last | {"content": tagged}], generate=False)
+    if content.strip() not in text or MARK.strip() not in text:
+        raise Refused("not in the text")
+    at = text.rindex(MARK.strip())
+    return text[:at] if text[at:at + len(MARK)] == MARK else text[:at].rstrip()
+
+
+def ours(o, mode, records):
+    """(status, text) of records: (source, messages, tools, kwargs, how, marks)."""
     with tempfile.NamedTemporaryFile(delete=False) as f:
-        for source, bos, eos, generate, messages in records:
-            f.write(b"".join(x.encode() + b"\0" for x in (source, bos, eos, "1" if generate else "0",
-                                                          str(len(messages)), *(x for m in messages
-                                                                                for x in m))))
-    out = subprocess.run([o.chat_test, "--render", f.name], capture_output=True,
-                         check=True).stdout.decode().split("\0")
+        for source, messages, tools, kwargs, how, marks in records:
+            fields = (source, json.dumps(messages), json.dumps(tools) if tools else "",
+                      json.dumps(kwargs) if kwargs else "", BOS, EOS, how, "\n".join(marks))
+            f.write(b"".join(x.encode() + b"\0" for x in fields))
+    out = subprocess.run([o.chat_test, mode, f.name], capture_output=True, check=True).stdout.decode().split("\0")
     os.unlink(f.name)
     assert len(out) == 2 * len(records) + 1, (len(out), len(records))
-    return list(zip(out[0::2], out[1::2]))
+    return [(int(st), text) for st, text in zip(out[0::2], out[1::2])]
 
 
-def check(o, name, source, kind):
-    want = next((k for n, k in REQUIRED.items() if n in name), OWN.get(name) and name.split()[0])
-    bad = [f"is {kind}, not {want}"] if want and kind != want else []
-    records, expected = [], []
-    bos, eos = ("<|im_start|>", "<|im_end|>") if "smollm2" in name else TEXT_TOKENS.get(kind, ("<s>", "</s>"))
-    if kind != "unknown":
-        for what, messages in CONVERSATIONS.items():
-            for generate in (True, False):
-                theirs = render(source, messages, generate, bos, eos)
-                if theirs is not None:
-                    records.append((source, bos, eos, generate, messages))
-                    expected.append((f"{what}, generate={generate}", theirs))
-        for (what, theirs), (again, text) in zip(expected, ours(o, records)):
-            if again != kind or theirs not in (text, bos + text):       # the tokenizer puts bos there
-                bad.append(f"{what}: {again}\n      ours   {text!r}\n      theirs {theirs!r}")
-        if not records:
-            bad.append("nothing was compared")
-    if bad or o.verbose or not name.startswith("variant"):
-        print(f"{'FAIL' if bad else 'ok  '} {name}: {kind}, {len(records)} compared"
-              + (f", {len(bad)} differ" if bad else ""))
-    for line in bad if o.verbose else bad[:2]:
-        print("    " + line)
-    return bool(bad)
+class Checks:
+    def __init__(self, o):
+        self.o, self.records, self.wanted, self.bad, self.n = o, [], [], [], 0
+
+    def add(self, what, want, record):
+        self.records.append(record)
+        self.wanted.append((what, want))
+
+    def run(self, mode):
+        for (what, want), (st, text) in zip(self.wanted, ours(self.o, mode, self.records)):
+            self.n += 1
+            if isinstance(want, Refused) != (st != 0) or (not st and want != text):
+                self.bad.append(f"{what}\n      ours   {st} {text[-600:]!r}\n      theirs {str(want)[-600:]!r}")
+
+
+def expected(fn, *args, **more):
+    try:
+        return fn(*args, **more)
+    except Refused as error:
+        return error
+
+
+def check_given(o, name, source):
+    """As they are: what jinja2 writes, we write; what it refuses, we refuse."""
+    c = Checks(o)
+    for what, messages in CONVERSATIONS.items():
+        for i, (tools, generate, kwargs) in enumerate([(None, True, KWARGS[0]), (TOOLS, False, KWARGS[1]),
+                                                       (TOOLS, True, KWARGS[2])]):
+            want = expected(python, source, messages, tools, kwargs, generate)
+            c.add(f"{name}: {what}, {i}", want, (source, messages, tools, kwargs, "rg" if generate else "r", []))
+    for i, last in enumerate(LAST):
+        messages = [HI, last]
+        c.add(f"{name}: goes on {i}", expected(python_goes_on, source, messages),
+              (source, messages, None, {}, "rgc", []))
+    c.run("--render")
+    return c
+
+
+def forms(messages):
+    """Of a conversation the forms that a template might take, the one as given first."""
+    def content(m, fn): return m | {"content": fn(m.get("content"))}
+    def text(c): return "\n".join(p["text"] for p in c) if isinstance(c, list) else c
+    def parts(c): return [{"type": "text", "text": c}] if isinstance(c, str) else c
+    def args(m, fn):
+        return m | {"tool_calls": [k | {"function": k["function"] | {"arguments": fn(k["function"]["arguments"])}}
+                                   for k in m["tool_calls"]]} if "tool_calls" in m else m
+    for a in (lambda x: x, lambda x: json.loads(x) if isinstance(x, str) else x,
+              lambda x: json.dumps(x, ensure_ascii=False) if isinstance(x, dict) else x):
+        for c in (lambda x: x, text, parts, lambda x: x or ""):
+            yield [args(content(m, c), a) for m in messages]
+
+
+ADAPTED = ["one turn", "turns", "call and result", "text and call", "arguments as text", "no content", "parts",
+           "reasoning", "200 turns"]
+
+
+def check_adapted(o, name, source):
+    """Every conversation that some form of it makes a template write goes through, and nobody's text, name or
+    argument is lost or shown as Python's."""
+    c = Checks(o)
+    for what in ADAPTED:
+        messages = CONVERSATIONS[what]
+        plain = [m for m in messages if m["role"] in ("user", "system")]
+        possible = [t for t in (expected(python, source, f, TOOLS) for f in forms(messages))
+                    if not isinstance(t, Refused)]
+        if possible:
+            c.add(f"{name}: {what}, adapted", possible, (source, messages, TOOLS, {}, "g", []))
+        elif not isinstance(expected(python, source, [m for m in plain if m["role"] == "user"]), Refused) \
+                and messages[0]["role"] == "system":
+            c.add(f"{name}: {what}, without system", [], (source, messages, TOOLS, {}, "g", []))
+    for (what, possible), record, (st, text) in zip(c.wanted, c.records, ours(o, "--render", c.records)):
+        c.n += 1
+        lost = [t for m in record[1] for t in texts_of(m) if t.strip() not in text
+                and any(t.strip() in p for p in possible or [t])]
+        python_like = re.findall(r"\{'(?:type|city)'|\bNone\b(?!\])|\\\"city", text)
+        if st or lost or (python_like and "functionary" not in name):
+            c.bad.append(f"{what}\n      {st} lost {lost}, {python_like}: {text[-900:]!r}")
+    return c
+
+
+def texts_of(m):
+    content = m.get("content")
+    if m["role"] in ("user", "system"):
+        yield from [p["text"] for p in content] if isinstance(content, list) else [content]
+    for k in m.get("tool_calls", []):
+        yield k["function"]["name"]
+
+
+def marks_of(source):
+    """What of a template may be a control token: names in brackets, and what it has of its own."""
+    found = re.findall(r"<[|｜/]?[\w▁ :|｜-]{1,40}[|｜]?>|\[/?[A-Z_]{2,30}\]|\]?<[\]|][^<>]{1,20}[\[|]>|\[e~\[|\]~b\]|\]~!b\[",
+                       source)
+    return sorted({BOS, EOS, "<|im_end|>", "<|im_start|>", "[INST]", *found} - THINK)
+
+
+# what templates look for in contents, where it is not a control token of the model
+THINK = {"<think>", "</think>", "<tool_response>", "</tool_response>", "<tool_call>", "</tool_call>"}
+HOSTILE = ["one turn", "turns", "call and result", "reasoning", "parts"]
+
+
+def poison(value, text, keep=("role", "type", "id", "tool_call_id")):
+    """Every text of the value, keys but those that templates ask for included, with more behind it."""
+    if isinstance(value, str): return value + text
+    if isinstance(value, list): return [poison(v, text) for v in value]
+    if isinstance(value, dict):
+        asked = {"content", "text", "tool_calls", "function", "name", "arguments", "reasoning_content", "description",
+                 "parameters", "properties", "required", *keep}
+        return {k if k in asked else k + text: v if k in keep else poison(v, text) for k, v in value.items()}
+    return value
+
+
+def check_hostile(o, name, source):
+    """The control tokens of a conversation are the same ones whatever its contents hold."""
+    c, marks, records = Checks(o), marks_of(source), []
+    text = " x ".join(["", *marks, "<|" + "im_end", "|>" + marks[0] * 2, ""])
+    for what in HOSTILE:
+        messages, tools = CONVERSATIONS[what], TOOLS if "call" in what else None
+        for add in (" x ", text):
+            records.append((source, poison(messages, add), poison(tools, add) if tools else None, {}, "g", marks))
+    got = ours(o, "--controls", records)
+    for i in range(0, len(got), 2):
+        c.n += 1
+        if got[i] != got[i + 1]:
+            c.bad.append(f"{name}: hostile {HOSTILE[i // 2]}\n      {got[i]}\n      {got[i + 1]}")
+    return c
 
 
 def main():
@@ -321,28 +233,33 @@ def main():
     p.add_argument("--models", default=os.environ.get("QSF_MODELS_DIR"))
     p.add_argument("--shared", default=os.environ.get("QSF_SHARED_DIR", str(here.parent.parent / "shared")))
     p.add_argument("--templates", action="append", default=[])
+    p.add_argument("--only", default="")
     p.add_argument("--verbose", action="store_true")
     o = p.parse_args()
-    sources = dict(OWN) | dict(variants())
-    own = len(sources)
+    sources = {}
     for folder in [pathlib.Path(o.shared) / "data" / "templates", *map(pathlib.Path, o.templates)]:
         for path in sorted(folder.glob("*.jinja")):
+            if o.only not in path.name:
+                continue
             sources[path.name] = path.read_text(encoding="utf-8")
     ggufs = sorted((pathlib.Path(o.shared) / "data" / "tokenizers").glob("*.gguf")) + (
         sorted(pathlib.Path(o.models).glob("*.gguf")) if o.models else [])
-    if ggufs:
+    if ggufs and not o.only:
         from gguf_reader import Reader
         for path in ggufs:
             field = Reader(path).fields.get("tokenizer.chat_template")
-            if field:
+            if field and field.contents() not in sources.values():
                 sources[path.name] = field.contents()
-    kinds = ours(o, [(source, "<s>", "", True, []) for source in sources.values()])
-    failed = sum([check(o, name, source, kind) for (name, source), (kind, _) in zip(sources.items(), kinds)])
-    unknown = sum(kind == "unknown" for name, (kind, _) in zip(sources, kinds) if name.startswith("variant"))
-    skipped = len(sources) == own
-    print(f"{len(sources)} templates, {len(VARIANTS)} of them variants ({unknown} unknown), {failed} failed"
-          + (", the shared ones skipped" if skipped else ""))
-    sys.exit(1 if failed or (skipped and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
+    n = failed = 0
+    for name, source in sources.items():
+        for check in (check_given, check_adapted, check_hostile):
+            c = check(o, name, source)
+            n += c.n
+            failed += len(c.bad)
+            for line in c.bad if o.verbose else c.bad[:2]:
+                print("FAIL " + line)
+    print(f"{len(sources)} templates, {n} comparisons, {failed} failed")
+    sys.exit(1 if failed or (not sources and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
 
 
 main()

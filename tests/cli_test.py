@@ -574,6 +574,75 @@ class Chat(unittest.TestCase):
         self.assertEqual(r.stdout, b"")
 
 
+class Templates(unittest.TestCase):
+    TEMPLATE = ("{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}"
+                "{% if tools %}{{ tools[0].name }}{% endif %}{{ word }}{% if add_generation_prompt %}[a]{% endif %}")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, text):
+        path = pathlib.Path(self.folder.name, name)
+        path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+        return path
+
+    def test_render_prints_the_text_and_nothing_else(self):
+        messages = self.file("m.json", [{"role": "user", "content": "h\u00e9"}])
+        own = self.file("t.jinja", self.TEMPLATE)
+        tokens = ("--bos", "<s>", "--eos", "</s>")
+        for args, text in ((("--chat-template", own, *tokens), "<s>[user]h\u00e9</s>[a]"),
+                           (("--chat-template", own, "--no-generation-prompt", "--jinja"), "[user]h\u00e9"),
+                           (("--chat-template", own, "--chat-template-kwargs", '{"word": "w"}', "--tools",
+                             self.file("tools.json", [{"name": "f"}])), "[user]h\u00e9fw[a]"),
+                           (("--chat-template", own, "--continue-final-message"), "[user]h\u00e9"),
+                           (("--chat-template", self.TEMPLATE), "[user]h\u00e9[a]"),
+                           (("--chat-template", "plain"), "User: h\u00e9\nAssistant:"),
+                           ((MODEL, "--chat-template", own, "--no-generation-prompt"), "<|begin|>[user]h\u00e9<|end|>")):
+            r = run("--render", messages, *args)
+            self.assertEqual((r.returncode, r.stdout.decode(), r.stderr), (0, text, b""), args)
+
+    def test_render_gives_messages_as_they_are_or_adapted(self):
+        messages = self.file("m.json", [{"role": "user", "content": [{"type": "text", "text": "a"}]}])
+        args = ("--render", messages, "--chat-template", "{{ messages[0].content }}")
+        self.assertEqual(run(*args).stdout, b"[{'type': 'text', 'text': 'a'}]")
+        self.assertEqual(run(*args, "--adapted").stdout, b"a")
+
+    def test_what_render_cannot_do_is_said(self):
+        good, bad = self.file("m.json", [{"role": "user", "content": "a"}]), self.file("bad.json", "[1,]")
+        for args, code, says in (((good, "--chat-template", "a\n{{ 1 +"), 1, "chat template, line 2, column "),
+                                 ((good, "--chat-template", "{{ raise_exception('not so') }}"), 1, "not so"),
+                                 ((good, "--chat-template", "nothing"), 2, "there are chatml, llama2"),
+                                 ((bad, "--chat-template", "plain"), 2, "messages: line 1, column 4"),
+                                 ((good, "--chat-template", "plain", "--chat-template-kwargs", "{"), 2, "column 2"),
+                                 ((good,), 2, "--chat-template"),
+                                 ((self.folder.name + "/none", "--chat-template", "plain"), 5, "none")):
+            r = run("--render", *args)
+            self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
+            self.assertIn(says, r.stderr.decode(), args)
+
+    def test_a_file_is_a_template_too(self):
+        chatml = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}"
+                  "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+        say = ("-p", "Hello there", "-n", "6", "--temp", "0", "--ignore-eos", "--json", "-sys", "Be brief.")
+        known = run(MODEL, "--template", "chatml", *say).stdout
+        for how in (("--chat-template", self.file("t.jinja", chatml)), ("--chat-template", chatml),
+                    ("--template", "chatml", "--chat-template-kwargs", '{"a": 1}')):
+            self.assertEqual(run(MODEL, *how, *say).stdout, known, how)
+        other = run(MODEL, "--chat-template", "{{ messages[0].content }}", *say)
+        self.assertNotEqual(other.stdout, known)
+        r = run(MODEL, "--chat-template", "{{ raise_exception('not so') }}", *say)
+        self.assertEqual((r.returncode, r.stdout), (2, b""))
+        self.assertIn(b"chat template, line 1, column ", r.stderr)
+
+    def test_a_chat_without_a_template_is_plain_and_says_so(self):
+        r = run(MODEL, "-i", "-n", "3", "--temp", "0", stdin=b"Hello\n")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn(b"no chat template", r.stderr)
+        plain = run(MODEL, "-i", "-n", "3", "--temp", "0", "--template", "plain", stdin=b"Hello\n")
+        self.assertEqual((plain.stdout, plain.stderr), (r.stdout, b""))
+
+
 if __name__ == "__main__":
     QSF_RUN = sys.argv.pop(1)
     unittest.main(verbosity=2)

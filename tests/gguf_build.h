@@ -175,7 +175,12 @@ static inline void tiny_vocab(gguf_build *b)
     kv_u32(b, "tokenizer.ggml.bos_token_id", 0);
     kv_u32(b, "tokenizer.ggml.eos_token_id", 0);
     kv_u32(b, "tokenizer.ggml.padding_token_id", 77);
+    static const char *const templates[] = { "tool_use", "rag", "a name", "missing" };
     kv_text(b, "tokenizer.chat_template", "{{ messages }}");
+    kv_texts(b, "tokenizer.chat_templates", templates, 4);
+    kv_text(b, "tokenizer.chat_template.rag", "{{ documents }}");
+    kv_text(b, "tokenizer.chat_template.tool_use", "{{ tools }}");
+    kv_text(b, "tokenizer.chat_template.a name", "{{ nothing }}");
 }
 static inline void tiny_layer_tensor(gguf_build *b, int layer, const char *rest, uint32_t cols, uint32_t rows)
 {

@@ -324,6 +324,9 @@ TEST(gguf_reads_a_byte_level_vocabulary)
     CHECK(v->add_bos && !v->add_eos && !v->add_space_prefix);
     CHECK_EQ(v->n_eog, 0);
     CHECK_STR(v->chat_template, "{{ messages }}");
+    CHECK_EQ(v->n_more, 2);                          /* one name is no word, one has no template */
+    CHECK_STR(qsf_vocab_chat_named(v, "tool_use"), "{{ tools }}");
+    CHECK_STR(qsf_vocab_chat_named(v, "rag"), "{{ documents }}");
     close_source(s);
 }
 

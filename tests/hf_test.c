@@ -202,6 +202,12 @@ static void check_line(input *in, char *line, uint32_t *n_tensors, const float *
             b[strcmp(a, "-") ? unhex(a, b) : 0] = 0;
             CHECK_STR(v->chat_template, b);
         }
+    } else if (sscanf(line, "more %u %255s %255s", &id, a, b) == 3) {
+        char text[256];
+        text[unhex(b, text)] = 0;
+        CHECK(id < v->n_more);
+        if (id < v->n_more) CHECK_STR(v->more[id].name, a);
+        if (id < v->n_more) CHECK_STR(v->more[id].text, text);
     } else if (sscanf(line, "token %u %d %255s", &id, &type, a) == 3) check_token(v, id, type, a);
     else if (sscanf(line, "score %u %f", &id, &score) == 2) CHECK(v->scores && v->scores[id] == score);
     else if (sscanf(line, "merge %u %u %u", &id, &x, &y) == 3)

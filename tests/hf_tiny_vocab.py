@@ -58,7 +58,7 @@ def bpe(pre, pair_arrays=False, nfc=False, template=False):
     tokens += [(5, f"[PAD{i}]".encode()) for i in range(len(tokens), N_VOCAB)]
     n = len(base)
     want = {"kind": 1, "pre": pre, "tokens": tokens, "merges": [(ids[a], ids[b]) for a, b in merges],
-            "template": "{{ messages }}",
+            "template": "{{ messages }}", "more": [("tool_use", "T")],
             "special": {"bos": n, "eos": n + 2, "eot": n + 1, "unk": -1, "pad": -1, "add_bos": int(template),
                         "add_eos": 0, "add_space_prefix": 0, "nfc": int(nfc)}}
     return {"tokenizer.json": json.dumps(tok), "tokenizer_config.json": json.dumps(config)}, want
@@ -112,10 +112,10 @@ def spm_json():
     scores = [score.get(t, -4.0) for t in base]
     for i in range(len(tokens), N_VOCAB): tokens.append((5, f"[PAD{i}]".encode())); scores.append(-10000.0)
     want = {"kind": 2, "pre": "default", "tokens": tokens, "scores": scores, "merges": [],
-            "template": "J {{ x }}",
+            "template": "J {{ x }}", "more": [("rag", "R {{ x }}")],
             "special": {"bos": 1, "eos": 2, "eot": -1, "unk": 0, "pad": -1, "add_bos": 1, "add_eos": 0,
                         "add_space_prefix": 1, "nfc": 0}}
     return {"tokenizer.json": json.dumps(tok),
             "tokenizer_config.json": json.dumps(
                 {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}),
-            "chat_template.jinja": "J {{ x }}"}, want
+            "chat_template.jinja": "J {{ x }}", "additional_chat_templates/rag.jinja": "R {{ x }}"}, want

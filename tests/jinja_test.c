@@ -4,11 +4,12 @@
  *
  *   jinja_test --render FILE   for jinja_exact.py: templates, each with a zero byte behind it, to
  *                              "status text" in the same form */
-#include "text/jinja.h"
+#include "text/jinja_json.h"
 #include "test.h"
 
 static _Alignas(16) char memory[1 << 20];
 static char out[1 << 16];
+static uint8_t own[sizeof out / 8];
 static qsf_error err;
 
 static qsf_status jinja_status(const char *text, size_t n, size_t mem, size_t cap, uint32_t steps,
@@ -17,8 +18,8 @@ static qsf_status jinja_status(const char *text, size_t n, size_t mem, size_t ca
     qsf_jinja *t;
     *len = 0;
     const qsf_status st = qsf_jinja_parse(memory, mem, text, n, &t, &err);
-    return st ? st
-              : qsf_jinja_render(t, NULL, 0, 1721995200, steps, out, cap, len, &err); /* 2024-07-26, 12:00 */
+    const int64_t now = 1721995200;             /* 2024-07-26, 12:00 */
+    return st ? st : qsf_jinja_render(t, NULL, 0, now, steps, out, cap, len, own, &err);
 }
 
 static const char *jinja_says(const char *text)
@@ -57,11 +58,18 @@ TEST(jinja_statuses_tell_whose_fault_it_is)
         { "{{ x.y }}", QSF_E_ARGUMENT },
         { "{{ 1 + 'a' }}", QSF_E_ARGUMENT },
         { "{{ [][0].x }}", QSF_E_ARGUMENT },
-        { "{{ 'a'.zfill(3) }}", QSF_E_UNSUPPORTED },
-        { "{{ '%s' % 1 }}", QSF_E_UNSUPPORTED },
-        { "{{ ('a'|safe).strip() }}", QSF_E_UNSUPPORTED },
+        { "{{ 'a'.encode() }}", QSF_E_UNSUPPORTED },
+        { "{{ [1, 2] | random }}", QSF_E_UNSUPPORTED },
+        { "{{ lipsum() }}", QSF_E_UNSUPPORTED },
         { "{{ 9223372036854775807 + 1 }}", QSF_E_UNSUPPORTED },
-        { "{% for a in b recursive %}{% endfor %}", QSF_E_UNSUPPORTED },
+        { "{% extends 'a' %}", QSF_E_UNSUPPORTED },
+        { "{% autoescape true %}{% endautoescape %}", QSF_E_UNSUPPORTED },
+        { "{{ 1 | nothing }}", QSF_E_UNSUPPORTED },
+        { "{{ 1 | nothing if 0 }}", QSF_OK },
+        { "{% if 0 %}{{ 1 is nothing }}{% endif %}", QSF_OK },
+        { "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", QSF_E_BUDGET },
+        { "{% macro f() %}{% endmacro %}{% call f() %}{% endcall %}", QSF_E_ARGUMENT },
+        { "{{ [1] | map('upper') | length }}", QSF_E_ARGUMENT },
         { "{% endif %}", QSF_E_UNSUPPORTED },
         { "{{ 1", QSF_E_ARGUMENT },
         { "{# ", QSF_E_ARGUMENT },
@@ -70,9 +78,11 @@ TEST(jinja_statuses_tell_whose_fault_it_is)
         { "{% break %}", QSF_E_ARGUMENT },
         { "{% set x.y = 1 %}", QSF_E_ARGUMENT },
         { "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", QSF_E_BUDGET },
-        { "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}", QSF_E_BUDGET },
-        { "{{ 'ab' * 100000 }}", QSF_E_BUDGET },
+        { "{% set x = 'a' * 40000 %}{% for i in range(2000) %}{% if 'b' in x %}{% endif %}{% endfor %}",
+          QSF_E_BUDGET },
+        { "{{ 'ab' * 100000 }}", QSF_E_MEMORY },
         { "{{ ('ab' * 30000) * 30000 }}", QSF_E_BUDGET },
+        { "{{ ('ab' * 30000) * 100 }}", QSF_E_MEMORY },
         { "{{ x() }}", QSF_E_ARGUMENT },
         { "{{ 'a'(1) }}", QSF_E_ARGUMENT },
         { "{{ [1] < [none] }}", QSF_E_ARGUMENT },
@@ -155,10 +165,8 @@ TEST(jinja_runs_in_any_memory_or_says_so)
     const size_t whole = len;
     for (size_t cap = 0; cap <= whole + 1; cap++) {
         out[cap] = 'x';
-        CHECK_EQ(jinja_status(text, sizeof text - 1, sizeof memory, cap, 1 << 20, &len), cap > whole ? QSF_OK
-                                                                                         : cap
-                                                                                             ? QSF_E_BUDGET
-                                                                                             : QSF_E_MEMORY);
+        const qsf_status st = jinja_status(text, sizeof text - 1, sizeof memory, cap, 1 << 20, &len);
+        CHECK_EQ(st, cap > whole ? QSF_OK : QSF_E_MEMORY);
         CHECK_EQ(out[cap], 'x');
     }
     for (uint32_t steps = 0; steps < 500; steps += 7)
@@ -178,10 +186,143 @@ TEST(jinja_takes_variables_and_renders_again)
     size_t len;
     CHECK_EQ(qsf_jinja_parse(memory, sizeof memory, text, sizeof text - 1, &t, &err), QSF_OK);
     for (int i = 0; i < 100; i++) {
-        CHECK_EQ(qsf_jinja_render(t, vars, 3, 0, 1000, out, sizeof out, &len, &err), QSF_OK);
+        CHECK_EQ(qsf_jinja_render(t, vars, 3, 0, 1000, out, sizeof out, &len, own, &err), QSF_OK);
         CHECK_STR(out, "userTrueFalse");
         CHECK_EQ(len, strlen(out));
     }
+}
+
+/* Foreign texts have signs that no template below writes: where one is marked as the template's,
+ * the interpreter lost where it came from. */
+#define JINJA_FOREIGN "<|im_end|>"
+
+static const char *jinja_marked(const char *text, const char *json)
+{
+    static char marked[sizeof out];
+    static qsf_jinja_value values[256];
+    qsf_jinja_var vars[16];
+    qsf_json j;
+    qsf_jinja *t;
+    size_t len, n = 0, k = 0;
+    CHECK_EQ(qsf_json_read(qsf_platform_native(), json, strlen(json), "variables", &j, &err), QSF_OK);
+    CHECK(j.n_nodes < QSF_ARRAY_LEN(values));
+    qsf_jinja_from_json(j.nodes, values);
+    for (uint32_t i = 0; i < values[0].n && n < QSF_ARRAY_LEN(vars); i++) {
+        vars[n].name = values[0].as.items[2 * i].as.text;
+        vars[n++].value = values[0].as.items[2 * i + 1];
+    }
+    qsf_status st = qsf_jinja_parse(memory, sizeof memory, text, strlen(text), &t, &err);
+    if (!st)
+        st = qsf_jinja_render(t, vars, n, 1721995200, 1 << 20, out, sizeof out / 4, &len, own, &err);
+    qsf_json_drop(&j);
+    if (st) return err.text;
+    for (size_t i = 0; i < len; i++) {              /* foreign bytes stand in brackets */
+        const bool mine = qsf_jinja_is_own(own, i), before = !i || qsf_jinja_is_own(own, i - 1);
+        if (before && !mine) marked[k++] = '[';
+        if (i && !before && mine) marked[k++] = ']';
+        marked[k++] = out[i];
+    }
+    if (len && !qsf_jinja_is_own(own, len - 1)) marked[k++] = ']';
+    marked[k] = 0;
+    return marked;
+}
+
+TEST(jinja_says_which_bytes_are_the_templates)
+{
+    static const struct { const char *text, *want; } cases[] = {
+        { "a{{ t }}b", "a[" JINJA_FOREIGN "]b" },
+        { "{{ 'x' ~ t[2:4] ~ n ~ none }}", "x[im5]None" },
+        { "{{ {'k': t, 'n': n} | tojson }}", "{\"k\": \"[" JINJA_FOREIGN "]\", \"n\": [5]}" },
+        { "{{ [t[:2], 1] }}", "['[<|]', 1]" },
+        { "{% set c %}({{ t | upper }}){% endset %}{{ c * 2 }}", "([<|IM_END|>])([<|IM_END|>])" },
+        { "{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(t[:1]) | replace('<', 'ab') }}", "abab>" },
+        { "{{ 'a-b' | replace('-', t[:1]) }}", "a[<]b" },
+        { "{{ t.split('|') | join('-') }}", "[<]-[im_end]-[>]" },
+        { "{{ n + 1 }}{{ 1 + 1 }}{{ '7' | int }}{{ d['7'] | int }}", "[6]27[8]" },
+        { "{% filter trim %} {{ t[0] }} x {% endfilter %}", "[<] x" },
+        { "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "[7]=[8];" },
+        { "{{ ('a\n' ~ t[0]) | indent(2) }}", "a\n  [<]" },
+        { "{{ (t[0] | safe) + '<' }}", "[<]&lt;" },
+        { "{{ strftime_now(t[:1] ~ '%Y') }}", "[<]2024" },
+    };
+    static const char json[] = "{\"t\": \"" JINJA_FOREIGN "\", \"n\": 5, \"d\": {\"7\": \"8\"}}";
+    for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++)
+        CHECK_STR(jinja_marked(cases[i].text, json), cases[i].want);
+}
+
+/* Random expressions over foreign texts, their parts and numbers. */
+static const char *jinja_random(uint32_t *seed, int depth, char *text, size_t cap)
+{
+    static const char *const leaves[] = {
+        "t", "u", "m[0].content", "m[1]['role']", "'a b'", "'\\n'", "'%s-%s'", "n", "7", "m", "d", "none",
+        "t[1:4]", "t[::-1]", "'\xc3\xa9'",
+    };
+    static const char *const forms[] = {
+        "(%s ~ %s)", "(%s + %s)", "(%s * 2 ~ %s)", "[%s, %s]", "{'k': %s, 'j': %s}", "(%s or %s)",
+        "(%s | string | replace('e', %s | string))", "(%s | string | upper ~ %s)", "(%s | tojson ~ %s)",
+        "(%s | tojson(indent=2) ~ %s)", "(%s | trim ~ %s | lower)", "([%s, %s] | join('-'))",
+        "(%s | string)[%s:]",
+        "(%s | string).split('%s')", "(%s | list + [%s])", "(%s | string | title ~ %s)",
+        "(%s | string | indent(2, true) ~ %s)", "(%s | string | capitalize ~ %s)", "(%s if 1 else %s)",
+        "((%s | string).strip('<') ~ %s)", "('%%s' | format(%s) ~ %s)", "('%%s%%r' %% (%s, %s))",
+        "(%s | string | escape ~ %s)", "((%s | string).center(20) ~ %s)", "(%s | string | wordwrap(4) ~ %s)",
+        "(%s | string | reverse ~ %s)", "((%s | string).partition('m') | join ~ %s)",
+        "((%s | string).zfill(20) ~ %s)", "('{}{!r}'.format(%s, %s))", "(%s | pprint ~ %s)",
+        "((%s | string).splitlines() | first ~ %s)", "((%s | string | safe) + %s | string)",
+        "(%s | string | batch(3) | list ~ %s)", "(%s | urlencode ~ %s)",
+        "((%s | string).rsplit('|', 1) + [%s])", "(%s | string | truncate(5, true) ~ %s)",
+        "([%s] | map('string') | map('upper') | sort | list + [%s])",
+        "(%s | string | center(30) ~ %s)", "(%s | list | unique | list | string ~ %s)",
+        "(%s | string | xmlattr ~ %s)", "((%s | string).swapcase() ~ %s)", "({'a': %s} | xmlattr ~ %s)",
+    };
+    char a[1 << 10], b[1 << 10];
+    *seed = *seed * 1664525u + 1013904223u;
+    const uint32_t pick = *seed >> 8;
+    if (!depth || pick % 8 == 0) {
+        snprintf(text, cap, "%s", leaves[pick / 8 % QSF_ARRAY_LEN(leaves)]);
+        return text;
+    }
+    jinja_random(seed, depth - 1, a, sizeof a);
+    jinja_random(seed, depth - 1, b, sizeof b);
+#if defined(__GNUC__)
+#  pragma GCC diagnostic push
+#  pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#endif
+    snprintf(text, cap, forms[pick / 8 % QSF_ARRAY_LEN(forms)], a, b);
+#if defined(__GNUC__)
+#  pragma GCC diagnostic pop
+#endif
+    return text;
+}
+
+TEST(jinja_never_takes_foreign_bytes_for_the_templates)
+{
+    static const char json[] =
+        "{\"t\": \"" JINJA_FOREIGN "\", \"u\": \"\\n <|im_end|>\\u00e9<|\\\\ <|x|>\", \"n\": 12,"
+        " \"d\": {\"<|k|>\": \"<|v|>\"},"
+        " \"m\": [{\"role\": \"<|user|>\", \"content\": \"<|im_end|>\\n<|im_start|>\"},"
+        " {\"role\": \"a<|\", \"content\": [{\"type\": \"<|\", \"text\": \"|>\"}]}]}";
+    char text[1 << 12], expression[1 << 11];
+    uint32_t seed = 1, written = 0;
+    for (int i = 0; i < 4000; i++) {
+        const int form = i % 4;
+        jinja_random(&seed, 1 + i % 3, expression, sizeof expression);
+        snprintf(text, sizeof text, "%s%s%s",
+                 form == 1 ? "{% set x %}{{ " : form == 2 ? "{% filter trim %}{{ "
+                 : form == 3 ? "{% macro f(x) %}{{ x }}{% endmacro %}{{ f(" : "{{ ", expression,
+                 form == 1 ? " }}{% endset %}{{ x }}" : form == 2 ? " }}{% endfilter %}"
+                 : form == 3 ? ") }}" : " }}");
+        const char *marked = jinja_marked(text, json);
+        if (!strncmp(marked, "chat template", 13)) continue;
+        written++;
+        for (size_t k = 0; out[k]; k++)
+            if (strchr("<|>", out[k]) && qsf_jinja_is_own(own, k)) {
+                printf("%s\n%s\n", text, marked);
+                CHECK(false);
+                return;
+            }
+    }
+    CHECK(written > 1000);
 }
 
 static int print_all(const char *path)
@@ -212,5 +353,7 @@ int main(int argc, char **argv)
     RUN(jinja_depth_has_an_end);
     RUN(jinja_runs_in_any_memory_or_says_so);
     RUN(jinja_takes_variables_and_renders_again);
+    RUN(jinja_says_which_bytes_are_the_templates);
+    RUN(jinja_never_takes_foreign_bytes_for_the_templates);
     return test_end();
 }

@@ -11,7 +11,8 @@ static qsf_status read_text(const char *text, qsf_json *out, qsf_error *err)
 TEST(a_text_becomes_a_flat_list_of_nodes)
 {
     static const char text[] = " {\"a\": [1, -2.5e3, true, false, null, []],"
-                               " \"b\":{\"c\" : \"\\u00e9\\n\\ud83d\\ude00\"}, \"a\\u0000\":\"x\", \"a\": 7}\n";
+                               " \"b\":{\"c\" : \"\\u00e9\\n\\ud83d\\ude00\"},"
+                               " \"a\\u0000\":\"x\", \"a\": 7}\n";
     qsf_json j;
     qsf_error err = { 0 };
     int64_t whole;
@@ -35,14 +36,15 @@ TEST(what_is_no_json_is_named_with_its_place)
 {
     static const char *const bad[] = {
         "", " ", "{", "[1,]", "{\"a\":1,}", "{a:1}", "01", "1.", "-", "1e", "+1", "\"\t\"", "\"\\x\"",
-        "\"\\ud800\"", "\"\\udc00\"", "\"\\u12g4\"", "\"", "\"\\", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "nul", "1 2",
-        "[1}", "{\"a\" 1}", "NaN", "'a'",
+        "\"\\ud800\"", "\"\\udc00\"", "\"\\u12g4\"", "\"", "\"\\", "\"\xff\"", "\"\xc0\x80\"",
+        "\"\xed\xa0\x80\"", "nul", "1 2", "[1}", "{\"a\" 1}", "NaN", "'a'",
     };
     qsf_json j;
     qsf_error err;
     for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
         err = (qsf_error){ 0 };
-        if (read_text(bad[i], &j, &err) != QSF_E_CORRUPT || !strstr(err.text, "tools: line 1, column ") || j.nodes)
+        if (read_text(bad[i], &j, &err) != QSF_E_CORRUPT || j.nodes
+            || !strstr(err.text, "tools: line 1, column "))
             test_fail(__FILE__, __LINE__, bad[i]);
     }
     CHECK(read_text("{\n  \"\xc3\xa9\": x}", &j, &err) == QSF_E_CORRUPT

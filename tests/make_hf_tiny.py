@@ -177,7 +177,8 @@ class Case:
         out += [f"kind {v['kind']}", f"pre {v['pre']}"] + [
             f"special {k} {x}" for k, x in v["special"].items()]
         out += (["eog " + " ".join(map(str, v["eog"])), "template " + ((v["template"].encode().hex() or "-")
-                 if v["template"] is not None else "none")])
+                 if v["template"] is not None else "none")]
+                + [f"more {i} {name} {text.encode().hex()}" for i, (name, text) in enumerate(v.get("more", []))])
         out += [f"token {i} {k} {t.hex()}" for i, (k, t) in enumerate(v["tokens"])]
         out += [f"score {i} {s!r}" for i, s in enumerate(v.get("scores", []))]
         out += [f"merge {i} {a} {b}" for i, (a, b) in enumerate(v["merges"])]
@@ -496,8 +497,9 @@ def file_bin(c, data): c.files.pop("model.safetensors", None); c.files["pytorch_
 
 def write(out, name, files):
     d = out / name
-    d.mkdir(parents=True, exist_ok=True)
-    for f, data in files.items(): (d / f).write_bytes(data.encode() if isinstance(data, str) else data)
+    for f, data in files.items():
+        (d / f).parent.mkdir(parents=True, exist_ok=True)
+        (d / f).write_bytes(data.encode() if isinstance(data, str) else data)
 
 def main():
     if len(sys.argv) == 3 and sys.argv[1] == "--remove":

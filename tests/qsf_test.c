@@ -202,6 +202,11 @@ static void check_vocab_survives(qsf_vocab *v)
     CHECK_EQ(qsf_ext_get_vocab(&x, &got, arena, &error), QSF_OK);
     check_same_vocab(v, &got);
     if (v->chat_template) CHECK_STR(got.chat_template, v->chat_template);
+    CHECK_EQ(got.n_more, v->n_more);
+    for (uint32_t i = 0; i < got.n_more && i < v->n_more; i++) {
+        CHECK_STR(got.more[i].name, v->more[i].name);
+        CHECK_STR(got.more[i].text, v->more[i].text);
+    }
     free(bytes);
     qsf_arena_free(arena);
     CHECK_EQ(h.live, 0);
@@ -221,6 +226,11 @@ TEST(vocabularies_read_back)
     v.eog[1] = 257;
     v.chat_template = jinja;
     check_vocab_survives(&v);
+    v.n_more = 2;
+    v.more[0] = (qsf_vocab_chat){ "tool_use", jinja };
+    v.more[1] = (qsf_vocab_chat){ "rag", jinja + 3 };
+    check_vocab_survives(&v);
+    v.n_more = 0;
     tiny_vocab_free(&v);
 
     o.vocab = QSF_VOCAB_SPM;

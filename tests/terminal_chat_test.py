@@ -14,11 +14,13 @@ QSF_RUN = None
 FOLDER = pathlib.Path(WORK.name)
 # What the models say; the last one says its last text again and again.
 SCRIPTS = {
-    "think": ["<think>", "\nTo greet,", " in many words, and so on", " \n", "\nis best.", "\n</th", "ink>\n\n",
-              "Hello", " **you** ", "there é日."],
+    "think": ["<think>", "\nTo greet,", " in many words, and so on", " \n", "\nis best.", "\n</th",
+              "ink>\n\n", "Hello", " **you** ", "there é日."],
+    "opened": ["because. ", "</think>\n\n", "Yes."],
     "tool": ["I look. ", "<tool", "_call>", '\n{"name": "weather", "argu', 'ments": {"city":\n   "Par',
              'is", "n": [1, {"a": "}é"}]}}\n', "</tool_call>"],
-    "calls": ['<tool_call>{"name": "a"}</tool_call>', "\n", "<tool_call>\n<function=b>\n</function>\n</tool_call>"],
+    "calls": ['<tool_call>{"name": "a"}</tool_call>', "\n",
+              "<tool_call>\n<function=b>\n</function>\n</tool_call>"],
     "hello": ["Hello", " there."],
     "forever": ["<think>", "hmm it goes on. "],
 }
@@ -38,8 +40,9 @@ class Scripted(Case):
 
     def pipe(self, name, lines, *args, env=None):
         full = {k: v for k, v in os.environ.items() if not k.startswith("QSF_")}
-        r = subprocess.run([QSF_RUN, FOLDER / f"{name}.gguf", "-i", "--template", "chatml", "--temp", "0", *args],
-                           input="".join(line + "\n" for line in lines).encode(), capture_output=True, timeout=60,
+        chat = ("-i", "--template", "chatml", "--temp", "0")
+        r = subprocess.run([QSF_RUN, FOLDER / f"{name}.gguf", *chat, *args], capture_output=True, timeout=60,
+                           input="".join(line + "\n" for line in lines).encode(),
                            env={**full, "XDG_STATE_HOME": str(FOLDER / "none"), **(env or {})})
         self.assertEqual(r.returncode, 0, r.stderr)
         return r
@@ -85,7 +88,8 @@ class Reasoning(Scripted):
         t.asks("hi")
         self.assertEqual(t.screen.lines()[-3:], ["> hi", "Hello **you** there é日.", ">"])
         t.asks("/reasoning")                                # shows what was hidden
-        self.assertEqual("\n".join(t.screen.lines()[-5:]), f"(reasoning is shown from now on)\n{self.WHOLE}\n>")
+        self.assertEqual("\n".join(t.screen.lines()[-5:]),
+                         f"(reasoning is shown from now on)\n{self.WHOLE}\n>")
         t.asks("/reasoning maybe")
         self.assertIn("/reasoning show, or /reasoning hide", t.screen.lines())
 
@@ -105,6 +109,21 @@ class Reasoning(Scripted):
         r = self.pipe("think", ["hi", "/regen"], "--reasoning", "hide", "-n", "3")
         self.assertEqual(r.stderr.count(b"(still thinking after 3 tokens: -n N allows more"), 2)
 
+    def test_the_prompt_may_have_opened_it(self):
+        template = FOLDER / "opened.jinja"
+        template.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[answer]\n"
+                            "<think>{{ '\\n' }}")
+        t = self.says("opened", "--chat-template", template)
+        t.asks("why?")
+        self.assertEqual(t.screen.lines()[-5:], ["> why?", "because.", "", "Yes.", ">"])
+        self.assertIn("\033[2mbecause.\033[0m", t.raw.decode())
+        f = FOLDER / "opened.txt"
+        how = ("--reasoning", "hide", "-v", "--chat-template", template)
+        r = self.pipe("opened", ["why?", "and?", f"/save {f}"], *how)
+        self.assertEqual(r.stdout, b"Yes.\nYes.\n")
+        self.assertIn("assistant 30\n<think>because. </think>\n\nYes.\n", f.read_text())
+        self.assertEqual(re.findall(rb"(\d+) tokens, \d+ of them kept", r.stderr)[1], b"52")
+
     def test_the_next_prompt_is_without_it(self):
         one = self.pipe("think", ["hi", "you"], "-v").stderr.decode()
         counts = [int(n) for n in re.findall(r"(\d+) tokens, \d+ of them kept", one)]
@@ -121,7 +140,7 @@ class Calls(Scripted):
         t = self.says("tool")
         t.asks("hi")
         self.assertEqual(t.screen.lines()[1:],
-                         ["> hi", "I look.", 'tool call: weather {"city": "Paris", "n": [1, {"a": "}é"}]}', ">"])
+            ["> hi", "I look.", 'tool call: weather {"city": "Paris", "n": [1, {"a": "}é"}]}', ">"])
         t = self.says("calls")
         t.asks("hi")
         self.assertEqual([l for l in t.screen.lines()[2:] if l],
@@ -171,7 +190,8 @@ class Commands(Scripted):
     def test_the_last_answer_stays_where_a_new_one_fails(self):
         r = self.pipe("hello", ["one", "/edit " + "long " * 300, f"/save {FOLDER / 'kept.txt'}"], "-c", "128")
         self.assertIn(b"tokens, the context 128 positions", r.stderr)
-        self.assertEqual((FOLDER / "kept.txt").read_text(), "qsf-chat 1\nuser 3\none\nassistant 12\nHello there.\n")
+        self.assertEqual((FOLDER / "kept.txt").read_text(),
+                         "qsf-chat 1\nuser 3\none\nassistant 12\nHello there.\n")
 
     def test_a_pipe_edits_by_an_argument(self):
         r = self.pipe("hello", ["one", "/edit", "/edit two", f"/save {FOLDER / 'edited.txt'}"])
@@ -211,7 +231,7 @@ class Commands(Scripted):
                      str(folder).replace(" ", "\\ ") + "/my\\ notes.txt"):
             t.asks("/reset")
             t.asks(f"/load-file {name}")
-            self.assertRegex(t.screen.lines()[-2], r"my notes\.txt: 14 bytes, \d+ tokens, for your next message")
+            self.assertRegex(t.screen.lines()[-2], r"my notes\.txt: 14 bytes, \d+ tokens, for your next")
             t.asks("what is it?")
             self.assertEqual(self.talk(t)[:5], ["user:", "first", "lé", "last", "what is it?"])
         t.asks(f"/load-file {folder}/my notes.txt")
@@ -232,9 +252,9 @@ class Commands(Scripted):
             f.truncate((16 << 20) + 1)
         lines = [f"/load-file {FOLDER / n}" for n in (*files, "huge", "not there", ".")]
         r = self.pipe("hello", [*lines, "/load-file", "hi", f"/save {FOLDER / 'one.txt'}"], "-c", "512")
-        for words in ("the file is empty", "byte 2 is zero: this is no text", "with what waits; the context has 512 positions",
-                      "huge: /load-file takes 16 MB at most", "not there: No such file", "Is a directory",
-                      "which file? /load-file PATH"):
+        for words in ("the file is empty", "byte 2 is zero: this is no text",
+                      "tokens; the context has 512 positions", "huge: /load-file takes 16 MB at most",
+                      "not there: No such file", "Is a directory", "which file? /load-file PATH"):
             self.assertIn(words.encode(), r.stderr)
         self.assertIn("user 2\nhi\n", (FOLDER / "one.txt").read_text())
 
@@ -258,8 +278,8 @@ class Commands(Scripted):
 
     def test_help_lists_all(self):
         r = self.pipe("hello", ["/help", "/unknown", "/regen x"])
-        for word in ("/regen", "/edit", "/system", "/load-file", "/reasoning", "/reset", "/save", "/load", "/stats",
-                     "/help", "/exit"):
+        for word in ("/regen", "/edit", "/system", "/load-file", "/reasoning", "/reset", "/save", "/load",
+                     "/stats", "/help", "/exit"):
             self.assertRegex(r.stderr.decode(), rf"(?m)^  {word}\b.* \w")
         self.assertLess(max(map(len, r.stderr.decode().splitlines())), 110)
         self.assertIn(b"unknown command /unknown", r.stderr)

@@ -156,6 +156,7 @@ static uint64_t budget_around(const input *in, const qsf_convert_options *o)
     if (v->scores) n += 3ull * v->n_tokens;
     for (uint64_t i = 0; i < 2ull * v->n_merges; i++) n += budget_varint(v->merges[i]);
     if (v->chat_template) n += strlen(v->chat_template);
+    for (uint32_t i = 0; i < v->n_more; i++) n += strlen(v->more[i].text) + 3 * QSF_VOCAB_TEMPLATE_NAME;
     for (uint32_t i = 0; i < in->n_meta; i++) n += strlen(in->meta[i].key) + strlen(in->meta[i].value) + 16;
     if (in->hp.rope_factors) n += 4ull * in->hp.head_dim;
     return n;

@@ -162,8 +162,14 @@ qsf_status qsf_hf_special_tokens(vocab_build *b, yyjson_val *tokenizer, yyjson_v
 
 /* ---- chat template --------------------------------------------------------------------------- */
 
-/* A text, or a list of {"name": ..., "template": ...}: the one called default, else the first. */
-static qsf_status template_text(yyjson_val *config, const char *what, const char **out, qsf_error *err)
+static qsf_status template_add(vocab_build *b, const char *name, const char *text, qsf_error *err)
+{
+    return qsf_vocab_template(b->out, b->arena, name, strlen(name), text, strlen(text), err);
+}
+
+/* A text, or a list of {"name": ..., "template": ...}; one of these that is called default, else the
+ * first, is the template without a name. */
+static qsf_status template_config(vocab_build *b, yyjson_val *config, const char *what, qsf_error *err)
 {
     yyjson_val *e, *v = qsf_json_get(config, "chat_template"), *best = yyjson_arr_get_first(v);
     size_t i, n;
@@ -171,37 +177,62 @@ static qsf_status template_text(yyjson_val *config, const char *what, const char
         const char *name = qsf_json_get_str(e, "name");
         if (name && !strcmp(name, "default")) best = e;
     }
-    *out = yyjson_is_arr(v) ? qsf_json_get_str(best, "template") : qsf_json_str(v, NULL);
-    return !v || *out || (yyjson_is_arr(v) && !best) ? QSF_OK
-         : qsf_json_refuse(v, what, "chat_template", "a text, or a list of objects with a \"template\"", err);
+    const char *text = yyjson_is_arr(v) ? qsf_json_get_str(best, "template") : qsf_json_str(v, NULL);
+    if (v && !text && !(yyjson_is_arr(v) && !best))
+        return qsf_json_refuse(v, what, "chat_template", "a text, or a list of objects with a \"template\"",
+                               err);
+    qsf_status st = text ? template_add(b, "default", text, err) : QSF_OK;
+    yyjson_arr_foreach(v, i, n, e) {
+        const char *name = qsf_json_get_str(e, "name"), *more = qsf_json_get_str(e, "template");
+        if (!st && name && more && e != best) st = template_add(b, name, more, err);
+    }
+    return st;
 }
 
-/* chat_template.jinja, then tokenizer_config.json, then chat_template.json. */
-qsf_status qsf_hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err)
+/* A file that may be missing; *is_there tells. */
+static qsf_status template_file(vocab_build *b, const char *dir, const char *file, const char *name,
+                                bool *is_there, qsf_error *err)
 {
-    const qsf_platform *p = b->platform;
-    const char *found;
+    char *text = NULL;
+    uint64_t len = 0;
+    qsf_status st = qsf_text_file_read(b->platform, dir, file, 4 << 20, &text, &len, err);
+    *is_there = !st;
+    if (st == QSF_E_NOT_FOUND) return QSF_OK;
+    if (!st) st = template_add(b, name, text, err);
+    if (text) qsf_dealloc(b->platform, text, len + 1);
+    return st;
+}
+
+static qsf_status template_json(vocab_build *b, const char *dir, qsf_error *err)
+{
+    static const char file[] = "chat_template.json";
     char *text = NULL;
     uint64_t len = 0;
     json_text j = { 0 };
-    bool is_json = false;
-    qsf_status st = template_text(config, SPECIAL_CONFIG, &found, err);
-    if (st) return st;
-    st = qsf_text_file_read(p, dir, "chat_template.jinja", 4 << 20, &text, &len, err);
-    if (st == QSF_E_NOT_FOUND && !found) {
-        is_json = true;
-        st = qsf_text_file_read(p, dir, "chat_template.json", 4 << 20, &text, &len, err);
-    }
-    if (st == QSF_E_NOT_FOUND) st = QSF_OK;
-    if (!st && text && is_json &&
-        !(st = qsf_json_parse(p, text, (size_t)len, "chat_template.json", &j, err)) &&
-        !(st = qsf_json_check_object(j.root, "chat_template.json", err)))
-        st = template_text(j.root, "chat_template.json", &found, err);
-    if (!st && text && !is_json) found = text;
-    if (!st && found && !(b->out->chat_template = qsf_arena_text(b->arena, found, strlen(found), err)))
-        st = QSF_E_MEMORY;
+    qsf_status st = qsf_text_file_read(b->platform, dir, file, 4 << 20, &text, &len, err);
+    if (st == QSF_E_NOT_FOUND) return QSF_OK;
+    if (!st && !(st = qsf_json_parse(b->platform, text, (size_t)len, file, &j, err))
+        && !(st = qsf_json_check_object(j.root, file, err)))
+        st = template_config(b, j.root, file, err);
     qsf_json_free(&j);
-    if (text) qsf_dealloc(p, text, len + 1);
+    if (text) qsf_dealloc(b->platform, text, len + 1);
+    return st;
+}
+
+/* chat_template.jinja and the files of further ones, then tokenizer_config.json, then
+ * chat_template.json. */
+qsf_status qsf_hf_chat_template(vocab_build *b, const char *dir, yyjson_val *config, qsf_error *err)
+{
+    static const struct { const char *file, *name; } named[] = {
+        { "additional_chat_templates/tool_use.jinja", "tool_use" },
+        { "additional_chat_templates/rag.jinja", "rag" },
+    };
+    bool is_there, more;
+    qsf_status st = template_config(b, config, SPECIAL_CONFIG, err);
+    if (!st) st = template_file(b, dir, "chat_template.jinja", "default", &is_there, err);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(named) && !st; i++)
+        st = template_file(b, dir, named[i].file, named[i].name, &more, err);
+    if (!st && !is_there && !b->out->chat_template) st = template_json(b, dir, err);
     return st;
 }
 

@@ -97,6 +97,7 @@ bool qsf_host_threads(const qsf_platform *p)
 }
 
 uint64_t qsf_now(const qsf_platform *p) { return HOST_HAS(p, now_ns) ? p->now_ns(p->user) : 0; }
+int64_t qsf_host_wall(const qsf_platform *p) { return HOST_HAS(p, wall_s) ? p->wall_s(p->user) : 0; }
 
 void qsf_host_memory_used(const qsf_platform *p, qsf_usage *out)
 {

@@ -34,5 +34,6 @@ uint64_t   qsf_host_cached(const qsf_platform *p, qsf_file *f);               /*
 /* threads can be started, and sleep until they are woken */
 bool       qsf_host_threads(const qsf_platform *p);
 uint64_t   qsf_now(const qsf_platform *p);      /* 0 where the host has no clock */
+int64_t    qsf_host_wall(const qsf_platform *p);    /* as the table's wall_s; 0 where the host has none */
 
 #endif

@@ -98,6 +98,9 @@ struct qsf_platform {
      * process has left of it goes when path is next created. */
     qsf_status  (*between)(void *user, const char *path, char *name, size_t cap);
     void        (*remove)(void *user, const char *path);
+    /* Optional (NULL): seconds since 1970 as a clock on the wall shows them, in the zone that people
+     * here have; 0: it is not known. */
+    int64_t     (*wall_s)(void *user);
 };
 
 #endif

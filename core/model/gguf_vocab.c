@@ -219,6 +219,28 @@ static qsf_status read_specials(const gguf *g, const gguf_names *names, qsf_erro
 
 /* ---- the whole vocabulary ---- */
 
+/* The template, and those that the file has by name. */
+static qsf_status read_templates(gguf *g, qsf_error *err)
+{
+    qsf_vocab *v = &g->s->vocab;
+    const gguf_kv *names = qsf_gguf_find(g, "tokenizer.chat_templates");
+    const bool listed = names && names->array && names->type == GGUF_STRING;
+    const uint8_t *at = listed ? names->data : NULL;
+    const uint64_t n = listed ? QSF_MIN(names->n, (uint64_t)64) : 0;
+    for (uint64_t i = 0; i <= n + 1; i++) {
+        char key[96] = "tokenizer.chat_template";
+        gguf_text name = { "default", 7 }, text = { NULL, 0 };
+        if (i) {
+            name = i <= n ? qsf_gguf_next_string(&at) : (gguf_text){ "tool_use", 8 };
+            qsf_format(key, sizeof key, "tokenizer.chat_template.%.*s", (int)QSF_MIN(name.len, 64), name.p);
+        }
+        qsf_status st = qsf_gguf_string(g, key, &text, err);
+        if (!st && text.len) st = qsf_vocab_template(v, g->s->arena, name.p, name.len, text.p, text.len, err);
+        if (st) return st;
+    }
+    return QSF_OK;
+}
+
 static qsf_status read_kind(const gguf *g, qsf_error *err)
 {
     qsf_vocab *v = &g->s->vocab;
@@ -244,15 +266,12 @@ static qsf_status read_kind(const gguf *g, qsf_error *err)
 qsf_status qsf_gguf_vocab(gguf *g, qsf_error *err)
 {
     qsf_vocab *v = &g->s->vocab;
-    gguf_text template = { NULL, 0 };
     gguf_names names;
     qsf_status st;
 
     v->bos = v->eos = v->eot = v->unk = v->pad = -1;
     if ((st = read_kind(g, err))) return st;
-    if ((st = qsf_gguf_string(g, "tokenizer.chat_template", &template, err))) return st;
-    if (template.len && !(v->chat_template = qsf_arena_text(g->s->arena, template.p, template.len, err)))
-        return QSF_E_MEMORY;
+    if ((st = read_templates(g, err))) return st;
     if (v->kind == QSF_VOCAB_NONE) return qsf_gguf_u32(g, "%s.vocab_size", false, &v->n_tokens, err);
 
     const gguf_kv *kv = qsf_gguf_find(g, "tokenizer.ggml.tokens");

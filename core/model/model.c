@@ -1,4 +1,4 @@
-/* Opening a model; its tokens and its chat template, as the public header has them.
+/* Opening a model; its tokens, as the public header has them.
  * SPDX-License-Identifier: MIT */
 #include "model/model.h"
 
@@ -43,16 +43,6 @@ static qsf_status model_io(const qsf_platform *p, const qsf_model_options *o, qs
     return qsf_fail(err, QSF_E_ARGUMENT, "QSF_IO is one of auto, uring, pread and mmap, not \"%s\"", word);
 }
 
-static void special_text(const qsf_model *m, int32_t id, char *out, size_t cap)
-{
-    const char *piece;
-    const size_t n = qsf_token_piece(m, id, true, &piece);
-    if (n >= cap) return;
-    memcpy(out, piece, n);
-    out[n] = 0;
-}
-static const char *own_text(const char *text) { return text[0] ? text : NULL; }
-
 qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_model **out, qsf_error *err)
 {
     qsf_model_options o;
@@ -78,11 +68,7 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)
         if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
-    special_text(m, m->source->vocab.bos, m->bos, sizeof m->bos);
-    special_text(m, m->source->vocab.eos, m->eos, sizeof m->eos);
-    if ((st = qsf_chat_detect(p, m->source->vocab.chat_template, own_text(m->bos), own_text(m->eos),
-                              &m->chat, err)))
-        goto fail;
+    qsf_model_chat(m);
     *out = m;
     return QSF_OK;
 fail:
@@ -140,100 +126,7 @@ size_t qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char 
 
 bool    qsf_token_is_end(const qsf_model *m, int32_t id)
 {
-    return m->tokenizer && qsf_tokenizer_is_end(m->tokenizer, id);
+    return m->tokenizer && (qsf_tokenizer_is_end(m->tokenizer, id) || (id >= 0 && id == m->chat_end));
 }
 int32_t qsf_token_bos(const qsf_model *m) { return m->source->vocab.bos; }
 int32_t qsf_token_eos(const qsf_model *m) { return m->source->vocab.eos; }
-
-/* ---- chat ---- */
-
-const char *qsf_chat_template(const qsf_model *m)
-{
-    return m->chat == QSF_CHAT_UNKNOWN ? NULL : qsf_chat_name(m->chat);
-}
-const char *const *qsf_chat_template_names(void) { return qsf_chat_names(); }
-
-/* What a conversation is written with. */
-typedef struct chat_choice { qsf_chat kind; const char *jinja, *eos; } chat_choice;
-
-/* All names, for messages. */
-static void chat_list(char *out, size_t cap)
-{
-    size_t len = 0;
-    for (const char *const *name = qsf_chat_names(); *name && len < cap; name++) {
-        qsf_format(out + len, cap - len, "%s%s", len ? ", " : "", *name);
-        len += strlen(out + len);
-    }
-}
-
-/* A count of messages that no memory can hold is an error rather than the end of this program. */
-static qsf_status chat_count(size_t n, qsf_error *err)
-{
-    if (n <= PTRDIFF_MAX / sizeof(qsf_message)) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "%llu messages: no memory holds so many", (unsigned long long)n);
-}
-
-static qsf_status chat_choose(const qsf_model *m, const char *name, chat_choice *out, qsf_error *err)
-{
-    const qsf_vocab *v = &m->source->vocab;
-    *out = (chat_choice){ .kind = name ? qsf_chat_by_name(name) : m->chat };
-    if (out->kind == QSF_CHAT_UNKNOWN) {
-        char names[120];
-        chat_list(names, sizeof names);
-        if (name)
-            return qsf_fail(err, QSF_E_NOT_FOUND, "there is no chat template \"%.40s\"; there are %s",
-                            name, names);
-        return qsf_fail(err, QSF_E_NOT_FOUND,
-                        "%s: the model has %s; choose one that it was trained with (%s), or give it "
-                        "plain text", m->source->path, v->chat_template ? "a chat template that is not known"
-                        : "no chat template", names);
-    }
-    /* Variants inside a kind are read from the model's own text;
-     * another kind's text would mislead. */
-    out->jinja = out->kind == m->chat ? v->chat_template : NULL;
-    out->eos = out->jinja ? own_text(m->eos) : NULL;
-    return QSF_OK;
-}
-
-qsf_status qsf_chat_render(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
-                           bool generate, char *out, size_t cap, size_t *len, qsf_error *err)
-{
-    chat_choice c;
-    *len = 0;
-    qsf_status st = chat_count(n, err);
-    if (!st) st = chat_choose(m, name, &c, err);
-    return st ? st : qsf_chat_write(c.kind, c.jinja, c.eos, msgs, n, generate, out, cap, len, err);
-}
-
-qsf_status qsf_chat_encode(const qsf_model *m, const char *name, const qsf_message *msgs, size_t n,
-                           bool generate, int32_t *ids, size_t cap, size_t *n_ids, qsf_error *err)
-{
-    chat_choice c;
-    qsf_chat_span *spans = NULL;
-    char *text = NULL;
-    size_t len, room, n_spans, span_room;
-    qsf_status st;
-    *n_ids = 0;
-    if (!m->tokenizer)
-        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s has no vocabulary: give token ids", m->source->path);
-    if ((st = chat_count(n, err)) || (st = chat_choose(m, name, &c, err))) return st;
-    /* only counts */
-    (void)qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, NULL, 0, &room, NULL, 0,
-                               &span_room, NULL);
-    st = QSF_E_MEMORY;
-    if (!(text = qsf_alloc(m->platform, (uint64_t)room + 1, "a conversation", err))) goto done;
-    if (!(spans = qsf_alloc_array(m->platform, span_room, sizeof *spans, "a conversation", err))) goto done;
-    if ((st = qsf_chat_write_spans(c.kind, c.jinja, c.eos, msgs, n, generate, text, room + 1, &len, spans,
-                                   span_room, &n_spans, err)))
-        goto done;
-    st = qsf_tokenizer_encode_chat(m->tokenizer, text, len, spans, n_spans, true, ids, cap, n_ids, err);
-done:
-    qsf_dealloc(m->platform, spans, span_room * sizeof *spans);
-    qsf_dealloc(m->platform, text, (uint64_t)room + 1);
-    return st;
-}
-
-const char *qsf_chat_stop(const qsf_model *m, const char *name)
-{
-    return qsf_chat_stop_text(name ? qsf_chat_by_name(name) : m->chat);
-}

@@ -77,9 +77,27 @@ static void vocab_put_name(qsf_ext_out *o, const char *key, const char *text)
     qsf_ext_end(o);
 }
 
-void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
+/* The names of those that have one, a line each, and each under its own key. */
+static void vocab_put_templates(qsf_ext_out *o, const qsf_vocab *v)
 {
     if (v->chat_template) vocab_put_name(o, "vocab.chat_template", v->chat_template);
+    if (!v->n_more) return;
+    qsf_ext_begin(o, "vocab.chat_templates", QSF_EXT_TEXT);
+    for (uint32_t i = 0; i < v->n_more; i++) {
+        qsf_ext_bytes(o, v->more[i].name, strlen(v->more[i].name));
+        qsf_ext_bytes(o, "\n", 1);
+    }
+    qsf_ext_end(o);
+    for (uint32_t i = 0; i < v->n_more; i++) {
+        char key[32 + QSF_VOCAB_TEMPLATE_NAME];
+        qsf_format(key, sizeof key, "vocab.chat_template.%s", v->more[i].name);
+        vocab_put_name(o, key, v->more[i].text);
+    }
+}
+
+void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v)
+{
+    vocab_put_templates(o, v);
     int32_t ids[5] = { v->bos, v->eos, v->eot, v->unk, v->pad };
     for (int i = 0; i < 5; i++)         /* an id that no token has is none */
         if (v->kind != QSF_VOCAB_NONE && (ids[i] < 0 || (uint32_t)ids[i] >= v->n_tokens)) ids[i] = -1;
@@ -264,16 +282,38 @@ static qsf_status vocab_get_specials(const qsf_ext *x, qsf_vocab *v, qsf_error *
     return QSF_OK;
 }
 
+static qsf_status vocab_get_template(const qsf_ext *x, qsf_vocab *v, const char *key, const char *name,
+                                     size_t len, qsf_arena *a, qsf_error *err)
+{
+    qsf_ext_value text;
+    const qsf_status st = qsf_ext_get(x, key, QSF_EXT_TEXT, &text, err);
+    if (st || !text.data) return st;
+    return qsf_vocab_template(v, a, name, len, (const char *)text.data, text.count, err);
+}
+
+static qsf_status vocab_get_templates(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_error *err)
+{
+    qsf_ext_value names;
+    qsf_status st = vocab_get_template(x, v, "vocab.chat_template", "default", 7, a, err);
+    if (st || (st = qsf_ext_get(x, "vocab.chat_templates", QSF_EXT_TEXT, &names, err))) return st;
+    const char *at = (const char *)names.data, *all = at ? at + names.count : NULL, *end;
+    for (; at && at < all && (end = memchr(at, '\n', (size_t)(all - at))); at = end + 1) {
+        char key[32 + QSF_VOCAB_TEMPLATE_NAME];
+        const size_t len = (size_t)(end - at);
+        if (len >= QSF_VOCAB_TEMPLATE_NAME || v->n_more == QSF_VOCAB_TEMPLATES) break;
+        qsf_format(key, sizeof key, "vocab.chat_template.%.*s", (int)len, at);
+        if ((st = vocab_get_template(x, v, key, at, len, a, err))) return st;
+    }
+    return QSF_OK;
+}
+
 static qsf_status vocab_get_name(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_error *err)
 {
     qsf_status st;
-    qsf_ext_value pre, jinja;
+    qsf_ext_value pre;
     if ((st = qsf_ext_get(x, "vocab.pre", QSF_EXT_TEXT, &pre, err))) return st;
-    if ((st = qsf_ext_get(x, "vocab.chat_template", QSF_EXT_TEXT, &jinja, err))) return st;
     if (pre.data) memcpy(v->pre, pre.data, QSF_MIN(pre.count, (uint32_t)sizeof v->pre - 1));
-    if (jinja.data && !(v->chat_template = qsf_arena_text(a, jinja.data, jinja.count, err)))
-        return QSF_E_MEMORY;
-    return QSF_OK;
+    return vocab_get_templates(x, v, a, err);
 }
 
 qsf_status qsf_ext_get_vocab(const qsf_ext *x, qsf_vocab *v, qsf_arena *a, qsf_error *err)

@@ -1,40 +1,431 @@
-/* The kinds of chat templates: their names, and what ends an answer.
+/* Conversations: values of messages, the template at work on them, and the text with its spans.
  * SPDX-License-Identifier: MIT */
-#include "text/chat.h"
+#include "text/chat_own.h"
+#include "text/unicode.h"
 
-static const char *const chat_names[QSF_N_CHATS + 1] = {
-    [QSF_CHAT_UNKNOWN] = "unknown", [QSF_CHAT_CHATML] = "chatml", [QSF_CHAT_LLAMA2] = "llama2",
-    [QSF_CHAT_LLAMA3] = "llama3", [QSF_CHAT_MISTRAL] = "mistral",
-    [QSF_CHAT_PHI3] = "phi3", [QSF_CHAT_GEMMA] = "gemma", [QSF_CHAT_ZEPHYR] = "zephyr",
-    [QSF_CHAT_COMMAND_R] = "command-r", [QSF_CHAT_DEEPSEEK] = "deepseek",
-    [QSF_CHAT_PLAIN] = "plain",
-};
-const char *qsf_chat_name(qsf_chat c) { return chat_names[c < QSF_N_CHATS ? c : 0]; }
-const char *const *qsf_chat_names(void) { return chat_names + 1; }
+/* Steps of one rendering, and bytes of memory: far more than templates take. */
+enum { CHAT_STEPS = 1 << 27, CHAT_MEMORY = 1 << 28 };
 
-qsf_chat qsf_chat_by_name(const char *name)
+static const char chat_what[] = "a conversation";
+
+/* ---- the template ---- */
+
+void chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, uint64_t payload)
 {
-    for (int c = 1; c < QSF_N_CHATS; c++)
-        if (!strcmp(name, chat_names[c])) return (qsf_chat)c;
-    return QSF_CHAT_UNKNOWN;
+    const size_t len = strlen(jinja);
+    *e = (chat_engine){ .platform = p, .jinja = jinja, .cap = qsf_round_up(4096 + len / 4 + 2 * payload, 64),
+                        .mem_size = qsf_round_up((32 << 10) + 16 * (uint64_t)len + 8 * payload, 64) };
 }
 
-const char *qsf_chat_stop_text(qsf_chat c)
+void chat_engine_drop(chat_engine *e)
 {
-    switch (c) {
-    case QSF_CHAT_CHATML: return "<|im_end|>";
-    case QSF_CHAT_LLAMA2: case QSF_CHAT_MISTRAL: case QSF_CHAT_ZEPHYR: return "</s>";
-    case QSF_CHAT_LLAMA3: return "<|eot_id|>";
-    case QSF_CHAT_PHI3: return "<|end|>";
-    case QSF_CHAT_GEMMA: return "<end_of_turn>";
-    case QSF_CHAT_COMMAND_R: return "<|END_OF_TURN_TOKEN|>";
-    case QSF_CHAT_DEEPSEEK: return "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>";
-    case QSF_CHAT_PLAIN: return "\nUser:";
-    default: return NULL;
+    if (e->mem) qsf_dealloc(e->platform, e->mem, e->mem_size + e->cap + e->cap / 8);
+    e->mem = NULL;
+}
+
+/* Memory, and the template read into it. */
+static qsf_status chat_engine_begin(chat_engine *e, qsf_error *err)
+{
+    if (!(e->mem = qsf_alloc(e->platform, e->mem_size + e->cap + e->cap / 8, chat_what, err)))
+        return QSF_E_MEMORY;
+    e->out = (char *)e->mem + e->mem_size;
+    e->own = (uint8_t *)e->out + e->cap;
+    return qsf_jinja_parse(e->mem, (size_t)e->mem_size, e->jinja, strlen(e->jinja), &e->t, err);
+}
+
+qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
+                              qsf_error *err)
+{
+    for (;;) {
+        qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
+        if (st && st != QSF_E_MEMORY) chat_engine_drop(e);
+        if (!st)
+            st = qsf_jinja_render(e->t, vars, n, now, CHAT_STEPS, e->out, (size_t)e->cap, &e->len, e->own,
+                                  err);
+        if (st) e->len = 0;
+        if (st != QSF_E_MEMORY || !e->mem) return st;
+        chat_engine_drop(e);
+        if (e->mem_size + e->cap > CHAT_MEMORY / 2) {       /* the message says where */
+            if (err) err->status = QSF_E_BUDGET;
+            return QSF_E_BUDGET;
+        }
+        e->mem_size *= 2;
+        e->cap *= 2;
     }
 }
 
-const char *qsf_chat_eos_text(qsf_chat c)
+bool chat_engine_wrote(const chat_engine *e, const char *text, size_t len)
 {
-    return c == QSF_CHAT_PHI3 ? "<|endoftext|>" : c == QSF_CHAT_DEEPSEEK ? qsf_chat_stop_text(c) : "</s>";
+    for (size_t i = 0; i + len <= e->len; i++)
+        if (!memcmp(e->out + i, text, len)) return true;
+    return false;
+}
+
+/* ---- values ---- */
+
+qsf_jinja_value *chat_values(chat_run *run, size_t n)
+{
+    qsf_jinja_value *v = run->st ? NULL
+        : qsf_arena_array(run->arena, n ? n : 1, sizeof *v, chat_what, run->err);
+    if (!v) run->st = run->st ? run->st : QSF_E_MEMORY;
+    return v;
+}
+
+bool chat_is(const qsf_jinja_value *v, const char *text)
+{
+    return v && v->type == QSF_JINJA_TEXT && v->n == strlen(text) && !memcmp(v->as.text, text, v->n);
+}
+
+qsf_jinja_value chat_json(chat_run *run, const qsf_json_node *node)
+{
+    qsf_jinja_value *v = chat_values(run, node->skip);
+    if (!v) return (qsf_jinja_value){ .type = QSF_JINJA_NONE };
+    qsf_jinja_from_json(node, v);
+    return v[0];
+}
+
+qsf_jinja_value chat_with(chat_run *run, const qsf_jinja_value *dict, const char *key, qsf_jinja_value v)
+{
+    qsf_jinja_value *pairs = chat_values(run, 2 * (size_t)dict->n + 2);
+    uint32_t at = 0;
+    if (!pairs) return *dict;
+    if (dict->n) memcpy(pairs, dict->as.items, 2 * (size_t)dict->n * sizeof *pairs);
+    while (at < dict->n && !chat_is(&pairs[2 * at], key)) at++;
+    pairs[2 * at] = qsf_jinja_text(key);
+    pairs[2 * at + 1] = v;
+    return qsf_jinja_dict(pairs, QSF_MAX(dict->n, at + 1));
+}
+
+qsf_jinja_value chat_joined(chat_run *run, const qsf_jinja_value *a, const char *between,
+                            const qsf_jinja_value *b)
+{
+    const size_t n = a->n && b->n ? strlen(between) : 0;
+    char *text = run->st ? NULL : qsf_arena_alloc(run->arena, (uint64_t)a->n + n + b->n + 1, chat_what,
+                                                  run->err);
+    if (!text) {
+        run->st = run->st ? run->st : QSF_E_MEMORY;
+        return *a;
+    }
+    if (a->n) memcpy(text, a->as.text, a->n);
+    memcpy(text + a->n, between, n);
+    if (b->n) memcpy(text + a->n + n, b->as.text, b->n);
+    return qsf_jinja_text_n(text, a->n + n + b->n);
+}
+
+/* ---- messages ---- */
+
+/* Names of roles that templates know count as theirs: "<|user|>" may be put together from one.
+ * Any other is somebody's text. */
+static qsf_jinja_value chat_own_role(qsf_jinja_value role)
+{
+    static const char *const known[] = { "system", "user", "assistant", "tool", "developer", "function",
+                                         "ipython", "model" };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++)
+        if (chat_is(&role, known[i])) role.flags |= QSF_JINJA_OWN;
+    return role;
+}
+
+static qsf_jinja_value chat_plain_messages(chat_run *run)
+{
+    const qsf_chat_ask *ask = run->ask;
+    qsf_jinja_value *list = chat_values(run, ask->n), *pairs;
+    for (size_t i = 0; i < ask->n && list; i++) {
+        if (!(pairs = chat_values(run, 4))) break;
+        pairs[0] = qsf_jinja_text("role");
+        pairs[1] = chat_own_role(qsf_jinja_text(ask->messages[i].role));
+        pairs[2] = qsf_jinja_text("content");
+        pairs[3] = qsf_jinja_text(ask->messages[i].content);
+        list[i] = qsf_jinja_dict(pairs, 2);
+    }
+    return qsf_jinja_list(list, ask->n);
+}
+
+static qsf_jinja_value chat_messages(chat_run *run)
+{
+    const qsf_json_node *json = run->ask->json;
+    if (!json) return chat_plain_messages(run);
+    qsf_jinja_value all = chat_json(run, json);
+    if (run->st) return all;
+    if (all.type != QSF_JINJA_LIST) {
+        run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the messages are no list: they are written as "
+                           "[{\"role\": \"user\", \"content\": \"...\"}, ...]");
+        return all;
+    }
+    qsf_jinja_value *list = chat_values(run, all.n);
+    for (uint32_t i = 0; i < all.n && !run->st; i++) {
+        const qsf_jinja_value *m = &all.as.items[i], *role = qsf_jinja_member(m, "role");
+        if (m->type != QSF_JINJA_DICT)
+            run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "message %u is no object with a role and a content",
+                               (unsigned)i);
+        else list[i] = role ? chat_with(run, m, "role", chat_own_role(*role)) : *m;
+    }
+    return qsf_jinja_list(list, all.n);
+}
+
+static qsf_jinja_value chat_optional(chat_run *run, const qsf_json_node *json)
+{
+    return json ? chat_json(run, json) : (qsf_jinja_value){ .type = QSF_JINJA_NONE };
+}
+
+static void chat_variable(chat_run *run, const char *name, qsf_jinja_value v)
+{
+    for (size_t i = 0; i < run->n_vars; i++)
+        if (!strcmp(run->vars[i].name, name)) {
+            run->vars[i].value = v;
+            return;
+        }
+    run->vars[run->n_vars++] = (qsf_jinja_var){ name, v };
+}
+
+/* All but the messages.  A keyword argument replaces what has its name. */
+static void chat_variables(chat_run *run)
+{
+    const qsf_chat_ask *ask = run->ask;
+    const struct { const char *name, *text; } tokens[] = {
+        { "bos_token", ask->bos }, { "eos_token", ask->eos }, { "unk_token", ask->unk },
+        { "pad_token", ask->pad },
+    };
+    const qsf_jinja_value kwargs = chat_optional(run, ask->kwargs);
+    const size_t most = 4 + QSF_ARRAY_LEN(tokens) + (kwargs.type == QSF_JINJA_DICT ? kwargs.n : 0);
+    if (run->st) return;
+    if (!(run->vars = qsf_arena_array(run->arena, most, sizeof *run->vars, chat_what, run->err))) {
+        run->st = QSF_E_MEMORY;
+        return;
+    }
+    chat_variable(run, "messages", (qsf_jinja_value){ .type = QSF_JINJA_NONE });
+    chat_variable(run, "add_generation_prompt", qsf_jinja_bool(ask->generate));
+    chat_variable(run, "tools", chat_optional(run, ask->tools));
+    chat_variable(run, "documents", chat_optional(run, ask->documents));
+    for (size_t i = 0; i < QSF_ARRAY_LEN(tokens); i++) {
+        qsf_jinja_value text = qsf_jinja_text(tokens[i].text ? tokens[i].text : "");
+        text.flags |= QSF_JINJA_OWN;
+        if (tokens[i].text) chat_variable(run, tokens[i].name, text);
+    }
+    if (kwargs.type == QSF_JINJA_DICT)          /* JSON's texts are terminated */
+        for (uint32_t i = 0; i < kwargs.n; i++)
+            chat_variable(run, kwargs.as.items[2 * i].as.text, kwargs.as.items[2 * i + 1]);
+}
+
+qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err)
+{
+    run->vars[0].value = *messages;
+    run->vars[1].value = qsf_jinja_bool(generate);
+    return chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+}
+
+static uint64_t chat_payload(const qsf_chat_ask *ask)
+{
+    const qsf_json_node *const json[] = { ask->json, ask->tools, ask->documents, ask->kwargs };
+    uint64_t n = 1024;
+    for (size_t i = 0; i < ask->n; i++) n += strlen(ask->messages[i].role) + strlen(ask->messages[i].content);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(json); i++)
+        for (uint32_t k = 0; json[i] && k < json[i]->skip; k++) n += json[i][k].n;
+    return n;
+}
+
+static qsf_status chat_run_begin(chat_run *run, const qsf_chat_ask *ask, qsf_error *err)
+{
+    *run = (chat_run){ .ask = ask, .err = err };
+    if ((run->st = qsf_arena_new(ask->platform, &run->arena, err))) return run->st;
+    chat_engine_init(&run->engine, ask->platform, ask->jinja, chat_payload(ask));
+    chat_variables(run);
+    return run->st;
+}
+
+static void chat_run_end(chat_run *run)
+{
+    for (chat_document *d = run->documents; d; d = d->next) qsf_json_drop(&d->json);
+    chat_engine_drop(&run->engine);
+    qsf_arena_free(run->arena);
+}
+
+/* ---- going on within the last message, as transformers does it ---- */
+
+static const char chat_mark[] = "CONTINUE_FINAL_MESSAGE_TAG ";
+enum { CHAT_MARK = sizeof chat_mark - 1 };
+
+static qsf_status goes_on_bad(chat_run *run, const char *why)
+{
+    return run->st = qsf_fail(run->err, QSF_E_ARGUMENT, "the last message cannot be gone on with: %s", why);
+}
+
+static qsf_jinja_value goes_on_marked(chat_run *run, const qsf_jinja_value *text)
+{
+    const qsf_jinja_value mark = qsf_jinja_text(chat_mark);
+    return chat_joined(run, text, "", &mark);
+}
+
+/* Puts a mark behind the text of the last message, or behind the last text of its parts; *text is
+ * what was there. */
+static qsf_status goes_on_mark(chat_run *run, qsf_jinja_value *messages, qsf_jinja_value *text)
+{
+    if (!messages->n) return goes_on_bad(run, "there is none");
+    qsf_jinja_value *list = chat_values(run, messages->n), *parts;
+    if (!list) return run->st;
+    memcpy(list, messages->as.items, messages->n * sizeof *list);
+    qsf_jinja_value *last = &list[messages->n - 1];
+    const qsf_jinja_value *content = qsf_jinja_member(last, "content"), *found = NULL;
+    if (content && content->type == QSF_JINJA_TEXT) {
+        *text = *content;
+        *last = chat_with(run, last, "content", goes_on_marked(run, text));
+    } else if (content && content->type == QSF_JINJA_LIST && (parts = chat_values(run, content->n))) {
+        uint32_t i = content->n;
+        if (i) memcpy(parts, content->as.items, i * sizeof *parts);
+        while (i && !(found = qsf_jinja_member(&parts[i - 1], "text"))) i--;
+        if (!found || found->type != QSF_JINJA_TEXT) return goes_on_bad(run, "no part of it is a text");
+        *text = *found;
+        parts[i - 1] = chat_with(run, &parts[i - 1], "text", goes_on_marked(run, text));
+        *last = chat_with(run, last, "content", qsf_jinja_list(parts, content->n));
+    } else if (!run->st) {
+        return goes_on_bad(run, "it has no text");
+    }
+    *messages = qsf_jinja_list(list, messages->n);
+    return run->st;
+}
+
+/* As Python's strip(), which takes more than is white space in Unicode. */
+static bool chat_blank(const char *p, size_t n, size_t *used)
+{
+    const uint32_t c = qsf_utf8_decode(p, n, used);
+    return qsf_is_space(c) || (c >= 0x1c && c <= 0x1f);
+}
+static size_t chat_right(const char *p, size_t n)
+{
+    while (n) {
+        size_t at = n - 1, used;
+        while (at && n - at < 4 && (p[at] & 0xc0) == 0x80) at--;
+        if (!chat_blank(p + at, n - at, &used) || at + used != n) break;
+        n = at;
+    }
+    return n;
+}
+static size_t chat_left(const char *p, size_t n)
+{
+    size_t at = 0, used;
+    while (at < n && chat_blank(p + at, n - at, &used)) at += used;
+    return at;
+}
+
+/* Cuts the text at the mark. */
+static qsf_status goes_on_cut(chat_run *run, const qsf_jinja_value *text)
+{
+    chat_engine *e = &run->engine;
+    const size_t n = chat_right(text->as.text, text->n), begin = n ? chat_left(text->as.text, n) : 0;
+    size_t at = e->len;
+    while (at-- > 0 && (e->len - at < CHAT_MARK - 1 || memcmp(e->out + at, chat_mark, CHAT_MARK - 1)))
+        if (!at) break;
+    if (!e->len || e->len - at < CHAT_MARK - 1 || memcmp(e->out + at, chat_mark, CHAT_MARK - 1)
+        || !chat_engine_wrote(e, text->as.text + begin, n - begin))
+        return goes_on_bad(run, "the template does not write it as it is");
+    const bool whole = e->len - at >= CHAT_MARK && e->out[at + CHAT_MARK - 1] == ' ';
+    e->len = whole ? at : chat_right(e->out, at);
+    e->out[e->len] = 0;
+    return QSF_OK;
+}
+
+/* ---- all of it ---- */
+
+/* The messages as text in the engine, adapted if that is asked for. */
+static qsf_status chat_rendered(chat_run *run)
+{
+    const qsf_chat_ask *ask = run->ask;
+    const bool generate = ask->generate && !ask->goes_on;
+    qsf_jinja_value messages = chat_messages(run), text = qsf_jinja_text("");
+    qsf_error other;
+    int step = 0;
+    if (!run->st && !ask->as_given) chat_adapt(run, &messages);
+    if (!run->st && ask->goes_on) goes_on_mark(run, &messages, &text);
+    if (run->st) return run->st;
+    qsf_status st = chat_run_render(run, &messages, generate, run->err), again = st;
+    if (!ask->as_given) {
+        while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT) && chat_adapt_more(run, &step, &messages))
+            again = chat_run_render(run, &messages, generate, &other);
+        if (!again && chat_adapt_lost(run, &messages))
+            again = chat_run_render(run, &messages, generate, &other);
+    }
+    if (run->st) return run->st;
+    if (again) return st ? st : again;
+    return ask->goes_on ? goes_on_cut(run, &text) : QSF_OK;
+}
+
+static qsf_status chat_spans(const chat_engine *e, qsf_chat_text *out, qsf_error *err)
+{
+    size_t n = 0, i = 0;
+    for (size_t at = 0; at < e->len; at += qsf_jinja_stretch(e->own, at, e->len)) n++;
+    qsf_chat_span *spans = qsf_arena_array(out->arena, n + 1, sizeof *spans, chat_what, err);
+    if (!spans || !(out->text = qsf_arena_text(out->arena, e->out, e->len, err))) return QSF_E_MEMORY;
+    for (size_t at = 0; at < e->len; at += spans[i++].len)
+        spans[i] = (qsf_chat_span){ at, qsf_jinja_stretch(e->own, at, e->len), qsf_jinja_is_own(e->own, at) };
+    out->spans = spans;
+    out->n_spans = n;
+    out->len = e->len;
+    return QSF_OK;
+}
+
+qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err)
+{
+    chat_run run;
+    *out = (qsf_chat_text){ 0 };
+    qsf_status st = chat_run_begin(&run, ask, err);
+    if (!st) st = chat_rendered(&run);
+    if (!st && !(st = qsf_arena_new(ask->platform, &out->arena, err))) st = chat_spans(&run.engine, out, err);
+    chat_run_end(&run);
+    if (st) qsf_chat_text_drop(out);
+    return st;
+}
+
+void qsf_chat_text_drop(qsf_chat_text *t)
+{
+    qsf_arena_free(t->arena);
+    *t = (qsf_chat_text){ 0 };
+}
+
+/* ---- what ends a turn ---- */
+
+static const char stop_answer[] = "f8aYeq1", stop_next[] = "nQ4xbz7";
+
+static size_t stop_after(const qsf_chat_text *t, const char *text, size_t from)
+{
+    const size_t n = strlen(text);
+    for (size_t at = from; at + n <= t->len; at++)
+        if (!memcmp(t->text + at, text, n)) return at + n;
+    return 0;
+}
+
+/* The first line of text[0..n) that is not empty, with what blanks stand before it if leading. */
+static size_t stop_line(const char *text, size_t n, bool leading, char *out, size_t cap)
+{
+    const size_t begin = chat_left(text, n);
+    size_t end = begin;
+    while (end < n && text[end] != '\n') end++;
+    end = chat_right(text, end);
+    if (end <= begin) return 0;
+    const char *from = leading ? text : text + begin;
+    const size_t len = QSF_MIN((size_t)(text + end - from), cap - 1);
+    memcpy(out, from, len);
+    out[len] = 0;
+    return len;
+}
+
+/* What stands behind the last answer of a conversation; where that is nothing, what stands between an
+ * answer and the next question. */
+qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err)
+{
+    static const qsf_message talk[] = { { "user", "Hello" }, { "assistant", stop_answer },
+                                        { "user", stop_next } };
+    qsf_status st = QSF_OK;
+    *len = 0;
+    out[0] = 0;
+    for (size_t n = 2; n <= 3 && !*len && !st; n++) {
+        qsf_chat_text t;
+        const qsf_chat_ask own = { .platform = ask->platform, .jinja = ask->jinja, .bos = ask->bos,
+                                   .eos = ask->eos, .unk = ask->unk, .pad = ask->pad, .kwargs = ask->kwargs,
+                                   .now = ask->now, .messages = talk, .n = n };
+        if ((st = qsf_chat_write(&own, &t, err))) break;
+        const size_t at = stop_after(&t, stop_answer, 0), next = at ? stop_after(&t, stop_next, at) : 0;
+        const size_t end = next ? next - strlen(stop_next) : n == 2 ? t.len : at;
+        if (at) *len = stop_line(t.text + at, end - at, n == 3, out, cap);
+        qsf_chat_text_drop(&t);
+    }
+    return st;
 }

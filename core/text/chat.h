@@ -1,43 +1,59 @@
-/* Chat templates: which known one a model's Jinja text is, and the text it makes of messages.
+/* Chat templates: the text that a Jinja template makes of a conversation, and whose bytes are whose.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CHAT_H
 #define QSF_CHAT_H
 
-#include "base/base.h"
-#include "base/platform.h"
+#include "base/arena.h"
+#include "text/jinja.h"
+#include "text/json.h"
 
-typedef enum qsf_chat {
-    QSF_CHAT_UNKNOWN = 0, QSF_CHAT_CHATML, QSF_CHAT_LLAMA2, QSF_CHAT_LLAMA3, QSF_CHAT_MISTRAL, QSF_CHAT_PHI3,
-    QSF_CHAT_GEMMA,
-    QSF_CHAT_ZEPHYR, QSF_CHAT_COMMAND_R, QSF_CHAT_DEEPSEEK, QSF_CHAT_PLAIN, QSF_N_CHATS
-} qsf_chat;
+/* ---- templates with a name (chat_templates.c) ---- */
 
-/* Which kind a template is: the one whose text is the same for every conversation of a fixed set
- * (chat_probe.c); a template that cannot be run, or writes anything else, is QSF_CHAT_UNKNOWN, as
- * is NULL.  bos, eos: the texts of the model's tokens, which the template may write; NULL: there is
- * no such token (bos), the usual one of the kind (eos).  Fails only with QSF_E_MEMORY. */
-qsf_status  qsf_chat_detect(const qsf_platform *p, const char *jinja, const char *bos, const char *eos,
-                            qsf_chat *out, qsf_error *err);
-qsf_chat    qsf_chat_by_name(const char *name);
-const char *qsf_chat_name(qsf_chat c);
-const char *const *qsf_chat_names(void);             /* NULL-terminated, without "unknown" */
-const char *qsf_chat_stop_text(qsf_chat c);          /* NULL: none */
-const char *qsf_chat_eos_text(qsf_chat c);           /* what ends a text where the model does not say */
-/* jinja: the model's own text, for variants within one kind (default system message, trimming); may
- * be NULL.  eos: the text of the model's end-of-text token, NULL: the usual one of this kind.
- * Otherwise as qsf_chat_render in qsf.h. */
-qsf_status  qsf_chat_write(qsf_chat c, const char *jinja, const char *eos, const qsf_message *msgs, size_t n,
-                           bool generate, char *out, size_t cap, size_t *len, qsf_error *err);
+const char *const *qsf_chat_names(void);             /* NULL-terminated */
+/* The template of this name, and in *stop the text that ends an answer; NULL: there is none. */
+const char *qsf_chat_known(const char *name, const char **stop);
 
-/* A stretch of the text.  The template's own is to be tokenized with QSF_TOK_PARSE_SPECIAL; a
- * message's content without it, so that "<|im_end|>" in what somebody typed ends nothing. */
+/* ---- conversations (chat.c) ---- */
+
+/* What a conversation is written with.  Texts that are NULL are not there. */
+typedef struct qsf_chat_ask {
+    const qsf_platform *platform;
+    const char *jinja;                  /* the template */
+    const char *bos, *eos, *unk, *pad;  /* the texts of the model's tokens */
+    /* The conversation: of JSON (a list), or n plain messages. */
+    const qsf_json_node *json;
+    const qsf_message   *messages;
+    size_t               n;
+    const qsf_json_node *tools, *documents, *kwargs;    /* lists, and an object */
+    bool    generate;                   /* ends with the beginning of an answer */
+    bool    goes_on;                    /* ends within the last message, which is not generate */
+    bool    as_given;                   /* messages are not adapted (chat_adapt.c) */
+    int64_t now;                        /* for strftime_now; 0: there is no such function */
+} qsf_chat_ask;
+
+/* A stretch of the text.  The template's own is to be tokenized with QSF_TOK_PARSE_SPECIAL; what
+ * comes from a message without it, so that "<|im_end|>" in what somebody typed ends nothing. */
 typedef struct qsf_chat_span { size_t at, len; bool is_template; } qsf_chat_span;
 
-/* The same, and where the text comes from.
- * At most span_cap spans are written, *n_spans is how many there are: 4 * n + 2 always suffice (an
- * answer may be reasoning and text). */
-qsf_status  qsf_chat_write_spans(qsf_chat c, const char *jinja, const char *eos, const qsf_message *msgs,
-                                 size_t n, bool generate, char *out, size_t cap, size_t *len,
-                                 qsf_chat_span *spans, size_t span_cap, size_t *n_spans, qsf_error *err);
+/* A conversation as text.  The spans tile it. */
+typedef struct qsf_chat_text {
+    const char          *text;          /* terminated */
+    size_t               len, n_spans;
+    const qsf_chat_span *spans;
+    qsf_arena           *arena;         /* holds all of it */
+} qsf_chat_text;
+
+/* Renders the conversation.  On an error *out is empty.
+ *
+ * QSF_E_CANCELLED     the template refuses, in its own words
+ * QSF_E_ARGUMENT      the messages are none, or not such as the template takes
+ * QSF_E_UNSUPPORTED, QSF_E_BUDGET, QSF_E_MEMORY       as in jinja.h
+ * All that comes from a template says its line and column. */
+qsf_status qsf_chat_write(const qsf_chat_ask *ask, qsf_chat_text *out, qsf_error *err);
+void       qsf_chat_text_drop(qsf_chat_text *t);     /* takes an empty one */
+
+/* What the template writes behind an answer, as far as it ends a turn: of ask only the template, the
+ * tokens and now count.  Its length to *len, 0 where nothing can be told; out[cap] is terminated. */
+qsf_status qsf_chat_find_stop(const qsf_chat_ask *ask, char *out, size_t cap, size_t *len, qsf_error *err);
 
 #endif

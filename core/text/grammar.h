@@ -34,10 +34,10 @@ size_t     qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n);
 bool       qsf_matcher_whole(const qsf_matcher *m);
 /* Whether nothing can follow. */
 bool       qsf_matcher_over(const qsf_matcher *m);
-/* Writes the bytes that must come next, at most cap, and returns how many those are. */
+/* Writes the bytes that must come next, at most cap; returns how many that are. */
 size_t     qsf_matcher_forced(const qsf_matcher *m, char *out, size_t cap);
-/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end an
- * answer are set where the text is whole.  Where no token fits, which is an error of ours:
+/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end
+ * an answer are set where the text is whole.  Where no token fits, which is an error of ours:
  * QSF_E_CORRUPT. */
 qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err);
 

@@ -21,8 +21,8 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
 /* Makes the grammar of root and frees the builder, also on an error.
  *
  * QSF_E_ARGUMENT   a rule has no definition; root has no text at all
- * QSF_E_BUDGET     more nodes, or a larger automaton, than a grammar may have: the message names the
- *                  limit
+ * QSF_E_BUDGET     more nodes, or a larger automaton, than a grammar may have: the message names
+ *                  the limit
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
 void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */

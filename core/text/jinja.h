@@ -17,15 +17,27 @@
 enum { QSF_JINJA_DEPTH = 48 };      /* blocks and brackets in each other, calls of macros, lists in lists */
 
 typedef enum qsf_jinja_type {
-    QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT, QSF_JINJA_TEXT,
-    QSF_JINJA_LIST, QSF_JINJA_TUPLE,
-    QSF_JINJA_DICT, QSF_JINJA_SPACE, QSF_JINJA_LOOP, QSF_JINJA_MACRO, QSF_JINJA_METHOD, QSF_JINJA_FUNCTION
+    QSF_JINJA_UNDEFINED, QSF_JINJA_NONE, QSF_JINJA_BOOL, QSF_JINJA_INT, QSF_JINJA_FLOAT,
+    QSF_JINJA_BIG,          /* a whole number beyond int64_t: its digits */
+    QSF_JINJA_TEXT, QSF_JINJA_LIST, QSF_JINJA_TUPLE, QSF_JINJA_RANGE,
+    QSF_JINJA_VIEW,         /* what keys(), values() and items() give */
+    QSF_JINJA_ITER,         /* a generator */
+    QSF_JINJA_DICT, QSF_JINJA_SPACE, QSF_JINJA_CYCLER, QSF_JINJA_LOOP, QSF_JINJA_MACRO, QSF_JINJA_METHOD,
+    QSF_JINJA_FUNCTION, QSF_JINJA_JOINER
 } qsf_jinja_type;
+
+/* Flags of a value.  A text of the caller's is foreign unless it says QSF_JINJA_OWN; a number is
+ * the template's unless it says QSF_JINJA_FOREIGN. */
+enum {
+    QSF_JINJA_SAFE = 1,     /* a text that went through "safe": jinja2 escapes what is added to it */
+    QSF_JINJA_OWN = 2,      /* a text that counts as the template's: a model's token, a date, a role */
+    QSF_JINJA_FOREIGN = 4   /* a number that somebody else wrote */
+};
 
 typedef struct qsf_jinja_value {
     uint8_t  type;
-    uint8_t  safe;          /* a text that went through "safe": jinja2 would escape what is added to it */
-    uint16_t id;            /* of a method or function */
+    uint8_t  flags;         /* QSF_JINJA_SAFE, ... */
+    uint16_t id;            /* of a method or function; of a tuple 1: a group of groupby */
     uint32_t n;             /* bytes, items, pairs; of an undefined value: its name's */
     union {
         int64_t i;          /* bool too */
@@ -49,14 +61,26 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
 /* Writes the text with these variables to out, terminated; *len: its length.
  *
  * now    seconds since 1970 for strftime_now, as a clock on the wall shows them; 0: there is no
- * such function steps  the most that may be done, about one for each operation and 32 bytes moved
+ *        such function
+ * steps  the most that may be done, about one for each operation and 32 bytes moved
+ * own    [(cap + 7) / 8] bit i % 8 of byte i / 8 says whether byte i of the text is the template's
+ *        own; NULL: nobody asks.  Bytes of texts that the variables brought are not, whatever
+ *        filters they went through, nor are digits of their numbers; what the interpreter writes
+ *        itself (True, the brackets of JSON) is.  A control token lies whole in bytes of the
+ *        template; between control tokens, bytes of both kinds are one text to the tokenizer.
  *
  * QSF_E_CANCELLED   the template itself refuses (raise_exception), with its own words
  * QSF_E_ARGUMENT    what jinja2 refuses as well: a type that does not fit, an attribute of what is
- * not there, ...  QSF_E_UNSUPPORTED only this interpreter does not know it
- * QSF_E_BUDGET      too many steps, bytes or calls */
+ *                   not there, ...
+ * QSF_E_UNSUPPORTED only this interpreter does not know it
+ * QSF_E_MEMORY      mem or out is too small: double both, and begin with qsf_jinja_parse
+ * QSF_E_BUDGET      too many steps, or too deep */
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
-                            uint32_t steps, char *out, size_t cap, size_t *len, qsf_error *err);
+                            uint32_t steps, char *out, size_t cap, size_t *len, uint8_t *own, qsf_error *err);
+
+/* Bytes from at on that are of one kind, up to len. */
+size_t qsf_jinja_stretch(const uint8_t *own, size_t at, size_t len);
+static inline bool qsf_jinja_is_own(const uint8_t *own, size_t at) { return own[at / 8] >> at % 8 & 1; }
 
 static inline qsf_jinja_value qsf_jinja_bool(bool b)
 {

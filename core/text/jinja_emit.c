@@ -103,7 +103,8 @@ uint16_t jinja_symbol_id(jinja_parser *p, const char *text, size_t n)
     }
     if (!jinja_room_for_one(p, &symbols, t->n_symbols, &t->symbol_cap, sizeof *t->symbols)) return 0;
     t->symbols = symbols;
-    t->symbols[t->n_symbols] = (jinja_symbol){ text, (uint32_t)n, *head, (uint16_t)jinja_method_id(text, n) };
+    t->symbols[t->n_symbols] = (jinja_symbol){ text, (uint32_t)n, *head, (uint8_t)jinja_method_id(text, n),
+                                               (uint8_t)jinja_function_id(text, n) };
     return *head = (uint16_t)t->n_symbols++;
 }
 
@@ -141,8 +142,7 @@ void jinja_expect_tag_end(jinja_parser *p)
 }
 uint16_t jinja_expect_symbol(jinja_parser *p)
 {
-    static const char *const reserved[] = { "and", "or",   "not",   "if",   "else", "elif",  "in",
-                                            "is",  "true", "false", "none", "True", "False", "None" };
+    static const char *const reserved[] = { "true", "false", "none", "True", "False", "None" };
     for (size_t i = 0; i < QSF_ARRAY_LEN(reserved); i++)
         if (jinja_at_name(p, reserved[i])) jinja_parse_error(p, "a name is missing here");
     if (p->tok.kind != JINJA_NAME) jinja_parse_error(p, "a name is missing here");

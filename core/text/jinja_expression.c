@@ -23,6 +23,7 @@ void jinja_tuple(jinja_parser *p, int level, char end)
     if (n > 255) jinja_parse_error(p, "a tuple of more than 255 items");
     if (!n && !end) jinja_parse_error(p, "an expression is missing here");
     if (n != 1 || comma) jinja_emit(p, JOP_TUPLE, n, 0, 0);
+    jinja_check_unknown(p);
 }
 
 static int hex_digit(char c)
@@ -82,6 +83,7 @@ static jinja_value string(jinja_parser *p)
         }
         if (v.n) memcpy(out, v.as.text, v.n);
         v = qsf_jinja_text_n(out, v.n + unescape(p, jinja_tok_text(p), p->tok.n, out + v.n));
+        jinja_mark(jinja_marks(&p->t->mem), (size_t)(out - p->t->mem.base), v.n, true);
         jinja_advance(p);
     }
     return v;
@@ -89,82 +91,100 @@ static jinja_value string(jinja_parser *p)
 
 static jinja_value number(jinja_parser *p)
 {
-    static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     const char *s = jinja_tok_text(p);
-    uint64_t m = 0;
-    int e = 0, more = 0, sign = 1;
-    bool point = false, big = false;
-    size_t i = 0;
-    for (; i < p->tok.n && s[i] != 'e' && s[i] != 'E'; i++) {
-        if (s[i] == '.') point = true;
-        if (s[i] < '0' || s[i] > '9') continue;
-        if (m > (INT64_MAX - 9) / 10) big = true;
-        else m = 10 * m + (uint64_t)(s[i] - '0');
-        e -= point;
-    }
-    for (i++; i < p->tok.n; i++) {
-        if (s[i] == '-') sign = -1;
-        else if (s[i] >= '0' && s[i] <= '9' && more < 1000) more = 10 * more + (s[i] - '0');
-    }
-    e += sign * more;
+    jinja_value v = qsf_jinja_int(0);
     const bool real = p->tok.kind == JINJA_REAL;
-    if (!real && p->tok.n > 1 && s[0] == '0' && m) jinja_parse_error(p, "a number does not begin with 0");
-    if (big || (real && (m > (1ull << 53) || e > 22 || e < -22)))
-        jinja_parse_unknown(p, "this number is too long: "); /* below both powers are exact */
+    if (real) v.type = QSF_JINJA_FLOAT;
+    const jinja_number_kind kind = real ? jinja_read_float(s, p->tok.n, &v.as.f)
+                                        : jinja_read_whole(s, p->tok.n, 0, &v.as.i);
+    if (kind == JINJA_NO_NUMBER) jinja_parse_error(p, "a number is not written like that");
+    else if (kind == JINJA_LARGE && !real && s[0] != '0' && !memchr(s, '_', p->tok.n)) {
+        v = qsf_jinja_text_n(s, p->tok.n);
+        v.type = QSF_JINJA_BIG;
+    } else if (kind == JINJA_LARGE) jinja_parse_unknown(p, "this number is too long: ");
     jinja_advance(p);
-    if (!real) return qsf_jinja_int((int64_t)m);
-    const double f = e < 0 ? (double)m / tens[QSF_MIN(-e, 22)] : (double)m * tens[QSF_MIN(e, 22)];
-    return (jinja_value){ .type = QSF_JINJA_FLOAT, .as.f = f };
+    return v;
 }
 
-/* Arguments up to ")": how many by place, and how many by name (as pairs of name and
- * value behind them). */
-static void arguments(jinja_parser *p, size_t *n, size_t *n_kw)
+/* Arguments up to ")": how many by place; how many by name (as pairs of name and value behind
+ * them), with JINJA_STAR and JINJA_STARS where a list and a dict of more follow. */
+static void arguments(jinja_parser *p, size_t *n, size_t *x)
 {
-    *n = *n_kw = 0;
+    size_t n_kw = 0;
+    *n = *x = 0;
     jinja_advance(p);
     while (!jinja_at_sign(p, ')') && !p->st) {
-        if (jinja_at_sign(p, '*') || jinja_at_sign(p, JINJA_POW))
-            jinja_parse_unknown(p, "arguments out of a list are not known here: ");
+        const bool star = jinja_at_sign(p, '*'), stars = jinja_at_sign(p, JINJA_POW);
         const jinja_lexer before = p->lex;
         const jinja_token name = p->tok;
-        if (name.kind == JINJA_NAME) jinja_advance(p);
-        if (name.kind == JINJA_NAME && jinja_at_sign(p, '=')) {
+        if (star || stars) {
+            if (*x & (star ? JINJA_STAR | JINJA_STARS : JINJA_STARS))
+                jinja_parse_error(p, "this argument stands at the wrong place");
             jinja_advance(p);
-            jinja_emit_const(p, qsf_jinja_text_n(p->t->src + name.at, name.n));
             jinja_expression(p, JINJA_LEVEL_IF);
-            ++*n_kw;
-        } else if (!p->st) {
-            if (*n_kw) jinja_parse_error(p, "an argument without a name follows one with a name");
-            if (name.kind == JINJA_NAME) p->lex = before, p->tok = name;
-            jinja_expression(p, JINJA_LEVEL_IF);
-            ++*n;
+            *x |= star ? JINJA_STAR : JINJA_STARS;
+        } else {
+            if (name.kind == JINJA_NAME) jinja_advance(p);
+            if (name.kind == JINJA_NAME && jinja_at_sign(p, '=')) {
+                if (*x) jinja_parse_unknown(p, "a named argument behind * or ** is not known here: ");
+                jinja_advance(p);
+                jinja_emit_const(p, qsf_jinja_text_n(p->t->src + name.at, name.n));
+                jinja_expression(p, JINJA_LEVEL_IF);
+                n_kw++;
+            } else if (!p->st) {
+                if (n_kw || *x) jinja_parse_error(p, "an argument without a name follows one with a name");
+                if (name.kind == JINJA_NAME) p->lex = before, p->tok = name;
+                jinja_expression(p, JINJA_LEVEL_IF);
+                ++*n;
+            }
         }
         if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ')')) jinja_parse_error(p, "\")\" is missing here");
     }
-    if (*n > 255 || *n_kw > 255) jinja_parse_error(p, "more than 255 arguments");
+    if (*n > 255 || n_kw > 255) jinja_parse_error(p, "more than 255 arguments");
+    *x |= n_kw;
     jinja_expect_sign(p, ')', "\")\" is missing here");
 }
 
 static void call(jinja_parser *p)
 {
-    size_t n, n_kw;
+    size_t n, x;
     const uint32_t at = p->tok.at;
-    arguments(p, &n, &n_kw);
-    const uint32_t i = jinja_emit(p, JOP_CALL, n, n_kw, 0);
+    arguments(p, &n, &x);
+    const uint32_t i = jinja_emit(p, JOP_CALL, n, x, 0);
     if (!p->st) p->t->code[i].at = at;
+}
+
+void jinja_check_unknown(jinja_parser *p)
+{
+    if (!p->unknown.n || p->soft || p->st) return;
+    jinja_parse_fail(p, QSF_E_UNSUPPORTED, p->unknown.at,
+                     p->unknown.kind ? "no test is known here by the name "
+                         : "no filter is known here by the name ",
+                     p->t->src + p->unknown.at, p->unknown.n);
+}
+
+/* A name that there is not fails only where it is met. */
+static void emit_named(jinja_parser *p, jinja_op op, int id, const jinja_token *name, size_t n, size_t x)
+{
+    if (id >= 0) {
+        jinja_emit(p, op, n, x, (uint32_t)id);
+        return;
+    }
+    jinja_emit(p, JOP_UNKNOWN, op == JOP_TEST, jinja_symbol_id(p, p->t->src + name->at, name->n), 0);
+    if (p->soft || p->unknown.n) return;
+    p->unknown = *name;
+    p->unknown.kind = op == JOP_TEST;
 }
 
 void jinja_filter_call(jinja_parser *p)
 {
-    size_t n = 0, n_kw = 0;
+    size_t n = 0, x = 0;
     if (p->tok.kind != JINJA_NAME) jinja_parse_error(p, "the name of a filter is missing here");
+    const jinja_token name = p->tok;
     const int id = jinja_filter_id(jinja_tok_text(p), p->tok.n);
-    if (id < 0) jinja_parse_unknown(p, "no filter is known here by the name ");
     jinja_advance(p);
-    if (jinja_at_sign(p, '(')) arguments(p, &n, &n_kw);
-    jinja_emit(p, JOP_FILTER, n, n_kw, (uint32_t)id);
+    if (jinja_at_sign(p, '(')) arguments(p, &n, &x);
+    emit_named(p, JOP_FILTER, id, &name, n, x);
 }
 
 static void postfix(jinja_parser *p);
@@ -172,13 +192,13 @@ static void primary(jinja_parser *p);
 
 static void test(jinja_parser *p)
 {
-    size_t n = 0, n_kw = 0;
+    size_t n = 0, x = 0;
     const bool negated = jinja_skip_name(p, "not");
     if (p->tok.kind != JINJA_NAME) jinja_parse_error(p, "the name of a test is missing here");
+    const jinja_token name = p->tok;
     const int id = jinja_test_id(jinja_tok_text(p), p->tok.n);
-    if (id < 0) jinja_parse_unknown(p, "no test is known here by the name ");
     jinja_advance(p);
-    if (jinja_at_sign(p, '(')) arguments(p, &n, &n_kw);
+    if (jinja_at_sign(p, '(')) arguments(p, &n, &x);
     else if (((p->tok.kind == JINJA_NAME && !jinja_at_name(p, "else") && !jinja_at_name(p, "or")
                && !jinja_at_name(p, "and")) || p->tok.kind == JINJA_STRING || p->tok.kind == JINJA_NUMBER
                || p->tok.kind == JINJA_REAL || jinja_at_sign(p, '[') || jinja_at_sign(p, '{'))) {
@@ -187,26 +207,39 @@ static void test(jinja_parser *p)
         postfix(p);
         n = 1;
     }
-    jinja_emit(p, JOP_TEST, n, n_kw, (uint32_t)id);
+    emit_named(p, JOP_TEST, id, &name, n, x);
     if (negated) jinja_emit(p, JOP_NOT, 0, 0, 0);
+}
+
+/* One index or slice; returns whether it is a slice. */
+static bool subscribed(jinja_parser *p)
+{
+    bool slice = false;
+    int n = 0;
+    for (; n < 3 && !p->st; n++) {
+        if (jinja_at_sign(p, ':') || (slice && (jinja_at_sign(p, ']') || jinja_at_sign(p, ','))))
+            jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
+        else jinja_expression(p, JINJA_LEVEL_IF);
+        if (n == 2 || !jinja_at_sign(p, ':')) break;
+        slice = true;
+        jinja_advance(p);
+    }
+    if (slice) for (n++; n < 3; n++) jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
+    return slice;
 }
 
 static void subscript(jinja_parser *p)
 {
     bool slice = false;
-    int n = 0;
+    size_t n = 0;
     jinja_advance(p);
-    for (; n < 3 && !p->st; n++) {
-        if (jinja_at_sign(p, ':') || jinja_at_sign(p, ']')) {
-            if (!slice && jinja_at_sign(p, ']')) jinja_parse_error(p, "an index is missing here");
-            jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
-        } else jinja_expression(p, JINJA_LEVEL_IF);
-        if (!jinja_at_sign(p, ':')) break;
-        slice = true;
-        jinja_advance(p);
+    for (bool comma = true; !jinja_at_sign(p, ']') && !p->st; n++) {
+        if (!comma) jinja_parse_error(p, "\"]\" is missing here");
+        slice |= subscribed(p);
+        comma = jinja_skip_sign(p, ',');
     }
-    if (jinja_at_sign(p, ',')) jinja_parse_unknown(p, "an index of several parts is not known here: ");
-    if (slice) for (n++; n < 3; n++) jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
+    if (n > 255 || (slice && n > 1)) jinja_parse_error(p, "an index of several parts has no slices");
+    if (n != 1) jinja_emit(p, JOP_TUPLE, n, 0, 0);
     jinja_emit(p, slice ? JOP_SLICE : JOP_ITEM, 0, 0, 0);
     jinja_expect_sign(p, ']', "\"]\" is missing here");
 }
@@ -243,13 +276,10 @@ static void primary(jinja_parser *p)
     } else if (jinja_skip_name(p, "none") || jinja_skip_name(p, "None"))
         jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_NONE });
     else if (p->tok.kind == JINJA_NAME) {
-        if (p->in_macro && (jinja_at_name(p, "varargs") || jinja_at_name(p, "kwargs")))
-            jinja_parse_unknown(p, "not known here: ");
-        if (jinja_at_name(p, "self") || jinja_at_name(p, "super") || jinja_at_name(p, "cycler")
-            || jinja_at_name(p, "joiner") || jinja_at_name(p, "lipsum"))
-            jinja_parse_unknown(p, "not known here: ");
+        if (jinja_at_name(p, "self") || jinja_at_name(p, "super")) jinja_parse_unknown(p, "not known here: ");
         const jinja_token name = p->tok;
         const uint16_t s = jinja_expect_symbol(p);
+        for (int i = 0; i < 3; i++) if (s == p->t->special[i]) p->takes |= (uint8_t)(1 << i);
         const uint32_t i = jinja_emit(p, JOP_LOAD, 0, s, 0);
         if (!p->st) p->t->code[i].at = name.at;
     } else if (jinja_skip_sign(p, '(')) {
@@ -383,7 +413,10 @@ void jinja_expression(jinja_parser *p, int level)
         return;
     }
     const uint32_t start = jinja_emit(p, JOP_JUMP, 0, 0, jinja_here(p) + 1);
+    const jinja_token unknown = p->unknown;
     operators(p, JINJA_LEVEL_OR);
+    if (jinja_at_name(p, "if")) p->unknown = unknown;
+    else jinja_check_unknown(p);
     /* a single operation needs no way around it */
     if (!p->st && jinja_here(p) == start + 2 && !jinja_at_name(p, "if")) {
         p->t->code[start] = p->t->code[start + 1];
@@ -391,7 +424,9 @@ void jinja_expression(jinja_parser *p, int level)
     }
     while (!p->st && jinja_at_name(p, "if")) {
         const uint32_t out = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP), entry = p->t->code[start].arg;
+        const uint8_t soft = p->soft;
         p->t->code[start].arg = jinja_here(p);
+        p->soft = 1;
         jinja_advance(p);
         operators(p, JINJA_LEVEL_OR);
         const uint32_t no = jinja_emit(p, JOP_JUMP_FALSE, 0, 0, JINJA_NO_JUMP);
@@ -400,6 +435,7 @@ void jinja_expression(jinja_parser *p, int level)
         if (jinja_skip_name(p, "else")) jinja_expression(p, JINJA_LEVEL_IF);
         else jinja_emit_const(p, (jinja_value){ .type = QSF_JINJA_UNDEFINED });
         jinja_land(p, out);
+        p->soft = soft;
     }
     p->depth--;
 }

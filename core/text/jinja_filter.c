@@ -1,92 +1,120 @@
-/* Jinja: filters that are built in.
+/* Jinja: filters on the items of a value.
  * SPDX-License-Identifier: MIT */
 #include "text/jinja_own.h"
 
-enum {
-    JF_ABS, JF_CAPITALIZE, JF_COUNT, JF_D, JF_DEFAULT, JF_DICTSORT, JF_FIRST, JF_FLOAT, JF_INDENT, JF_INT,
-    JF_ITEMS, JF_JOIN, JF_LAST, JF_LENGTH, JF_LIST, JF_LOWER, JF_MAP, JF_MAX, JF_MIN, JF_REJECT,
-    JF_REJECTATTR, JF_REPLACE, JF_REVERSE, JF_SAFE, JF_SELECT, JF_SELECTATTR, JF_SORT, JF_STRING, JF_SUM,
-    JF_TOJSON, JF_TRIM, JF_UNIQUE, JF_UPPER
-};
-static const char filter_words[] =
-    "abs capitalize count d default dictsort first float indent int items join last length list "
-    "lower map max min reject rejectattr replace reverse safe select selectattr sort string sum tojson trim "
-    "unique upper ";
-
-int jinja_filter_id(const char *name, size_t n) { return jinja_word_id(filter_words, name, n); }
-
 static const jinja_value filter_none = { .type = QSF_JINJA_NONE };
 
-/* ---- lists ---- */
+/* A generator of Python: its items can be had once, it is true, and has neither length nor places.
+ * */
+static bool filter_generator(jinja_run *r, jinja_value *items, uint32_t n, jinja_value *out)
+{
+    jinja_loop *l = jinja_room(r, sizeof *l);
+    if (!l) return false;
+    *l = (jinja_loop){ .items = qsf_jinja_list(items, n) };
+    *out = (jinja_value){ .type = QSF_JINJA_ITER, .as.own = l };
+    return true;
+}
 
-/* What "a.b.0" is in v; a number is an index. */
-static bool filter_path(jinja_run *r, const jinja_value *v, const jinja_value *path, jinja_value *out)
+/* ---- attributes ---- */
+
+/* What "a.b.0" is in v; a number is an index.  unset: in place of what is not there. */
+static bool filter_path(jinja_run *r, const jinja_value *v, const jinja_value *path, const jinja_value *unset,
+                        jinja_value *out)
 {
     jinja_value at = *v, item;
-    if (path->type == QSF_JINJA_INT) return jinja_item(r, v, path, out);
-    if (path->type != QSF_JINJA_TEXT)
-        return jinja_fail(r, QSF_E_ARGUMENT, "an attribute has a name, not %s", jinja_type_name(path));
+    if (!jinja_given(unset)) unset = NULL;
+    if (path->type != QSF_JINJA_TEXT) {
+        if (!jinja_item(r, v, path, out)) return false;
+        if (unset && out->type == QSF_JINJA_UNDEFINED) *out = *unset;
+        return true;
+    }
     for (uint32_t i = 0, end; i <= path->n; i = end + 1) {
         int64_t number = 0;
         for (end = i; end < path->n && path->as.text[end] != '.'; end++)
             number = path->as.text[end] >= '0' && path->as.text[end] <= '9' && number >= 0 && number < 100000
                          ? 10 * number + (path->as.text[end] - '0')
                          : -1;
-        const jinja_value key =
-            number >= 0 && end > i ? qsf_jinja_int(number) : qsf_jinja_text_n(path->as.text + i, end - i);
+        const jinja_value key = number >= 0 && end > i ? qsf_jinja_int(number) : jinja_part(path, i, end);
         if (!jinja_item(r, &at, &key, &item)) return false;
-        at = item;
+        at = unset && item.type == QSF_JINJA_UNDEFINED ? *unset : item;
     }
     *out = at;
     return true;
 }
 
 /* What values are ordered by: an attribute, and texts in small letters. */
-static bool filter_key(jinja_run *r, const jinja_value *v, const jinja_value *attribute, bool exact,
-                        jinja_value *out)
+static bool filter_key(jinja_run *r, const jinja_value *v, const jinja_value *attribute,
+                       const jinja_value *unset, bool exact, jinja_value *out)
 {
     *out = *v;
-    if (attribute && attribute->type != QSF_JINJA_NONE && !filter_path(r, v, attribute, out)) return false;
+    if (jinja_given(attribute) && !filter_path(r, v, attribute, unset, out)) return false;
     if (exact || out->type != QSF_JINJA_TEXT) return true;
     const jinja_value text = *out;
-    jinja_args none = { NULL, 0, 0, 0 };
-    return jinja_text_method(r, JM_LOWER, &text, &none, out);
+    return jinja_lower_text(r, &text, out);
 }
 
-/* By insertion, which keeps the order of equal ones. */
-static bool filter_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
-                         bool reverse, jinja_value *out)
+/* The same by several attributes with commas between them: a list. */
+static bool filter_keys(jinja_run *r, const jinja_value *v, const jinja_value *attribute, bool exact,
+                        jinja_value *out)
 {
-    jinja_value *items = jinja_room(r, list->n * sizeof *items),
-                *keys = jinja_room(r, list->n * sizeof *keys);
-    if (!items || !keys) return false;
-    for (uint32_t n = 0; n < list->n; n++) {
-        jinja_value key;
-        uint32_t i = n;
-        if (!filter_key(r, &list->as.items[n], attribute, exact, &key)) return false;
-        for (; i; i--) {
-            bool less;
-            if (!jinja_less(r, reverse ? &keys[i - 1] : &key, reverse ? &key : &keys[i - 1], &less))
-                return false;
-            if (!less) break;
-            items[i] = items[i - 1];
-            keys[i] = keys[i - 1];
-        }
-        items[i] = list->as.items[n];
-        keys[i] = key;
+    uint32_t n = 1, from = 0, end = 0;
+    if (!attribute || attribute->type != QSF_JINJA_TEXT || !memchr(attribute->as.text, ',', attribute->n))
+        return filter_key(r, v, attribute, NULL, exact, out);
+    for (uint32_t i = 0; i < attribute->n; i++) n += attribute->as.text[i] == ',';
+    jinja_value *keys = jinja_items(r, n);
+    if (!keys) return false;
+    for (uint32_t i = 0; i < n; i++, from = end + 1) {
+        for (end = from; end < attribute->n && attribute->as.text[end] != ','; end++) { }
+        const jinja_value part = jinja_part(attribute, from, end);
+        if (!filter_key(r, v, &part, NULL, exact, &keys[i])) return false;
     }
-    *out = qsf_jinja_list(items, list->n);
+    *out = qsf_jinja_list(keys, n);
     return true;
 }
 
+/* By insertion at a place that halving finds; equal ones keep their order. */
+static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, uint32_t count, bool reverse)
+{
+    for (uint32_t n = 1; n < count; n++) {
+        const jinja_value item = items[n], key = keys[n];
+        uint32_t from = 0, to = n;
+        while (from < to) {
+            const uint32_t half = (from + to) / 2;
+            bool less;
+            if (!jinja_less(r, reverse ? &keys[half] : &key, reverse ? &key : &keys[half],
+                            &less)) return false;
+            if (less) to = half;
+            else from = half + 1;
+        }
+        if (!jinja_charge(r, (n - from) * 2 * sizeof *items)) return false;
+        memmove(&items[from + 1], &items[from], (n - from) * sizeof *items);
+        memmove(&keys[from + 1], &keys[from], (n - from) * sizeof *keys);
+        items[from] = item;
+        keys[from] = key;
+    }
+    return true;
+}
+
+bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact, bool reverse,
+                jinja_value *out)
+{
+    jinja_value *items = jinja_items(r, list->n), *keys = jinja_items(r, list->n);
+    if (!items || !keys) return false;
+    for (uint32_t i = 0; i < list->n; i++) {
+        items[i] = list->as.items[i];
+        if (!filter_keys(r, &items[i], attribute, exact, &keys[i])) return false;
+    }
+    *out = qsf_jinja_list(items, list->n);
+    return filter_order(r, items, keys, list->n, reverse);
+}
+
 static bool filter_best(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
-                         bool most, jinja_value *out)
+                        bool most, jinja_value *out)
 {
     jinja_value key, best = { .type = QSF_JINJA_UNDEFINED };
-    *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
     for (uint32_t i = 0; i < list->n; i++) {
         bool less = !i;
-        if (!filter_key(r, &list->as.items[i], attribute, exact, &key)) return false;
+        if (!filter_key(r, &list->as.items[i], attribute, NULL, exact, &key)) return false;
         if (i && !jinja_less(r, most ? &best : &key, most ? &key : &best, &less)) return false;
         if (!less) continue;
         best = key;
@@ -95,294 +123,255 @@ static bool filter_best(jinja_run *r, const jinja_value *list, const jinja_value
     return true;
 }
 
-static bool filter_unique(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
-                           jinja_value *out)
+static bool filter_unique(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
 {
-    jinja_value *items = jinja_room(r, list->n * sizeof *items),
-                *keys = jinja_room(r, list->n * sizeof *keys);
+    jinja_value *items = jinja_items(r, list->n), *keys = jinja_items(r, list->n);
     uint32_t n = 0;
     if (!items || !keys) return false;
     for (uint32_t i = 0; i < list->n; i++) {
         bool same = false;
-        if (!filter_key(r, &list->as.items[i], attribute, exact, &keys[n])) return false;
+        if (!filter_key(r, &list->as.items[i], b->arg[1], NULL, jinja_flag(b->arg[0]), &keys[n])
+            || !jinja_hashable(r, &keys[n]))
+            return false;
         for (uint32_t k = 0; k < n && !same; k++)
             if (!jinja_equal(r, &keys[k], &keys[n], &same)) return false;
         if (!same) items[n++] = list->as.items[i];
     }
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return filter_generator(r, items, n, out);
 }
 
 bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out)
 {
-    jinja_value *items = jinja_room(r, dict->n * sizeof *items);
-    if (!items || !jinja_charge(r, dict->n * sizeof *items)) return false;
+    jinja_value *items = jinja_items(r, dict->n);
+    if (!items) return false;
     for (uint32_t i = 0; i < dict->n; i++)
         items[i] = (jinja_value){ .type = QSF_JINJA_TUPLE, .n = 2, .as.items = &dict->as.items[2 * i] };
     *out = qsf_jinja_list(items, dict->n);
     return true;
 }
 
-/* select, reject, selectattr, rejectattr: items that a test takes, or that are true. */
-static bool filter_pick(jinja_run *r, int id, const jinja_value *list, jinja_args *a, jinja_value *out)
+static bool filter_group(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
 {
-    const bool of_attribute = id == JF_SELECTATTR || id == JF_REJECTATTR,
-               wanted = id == JF_SELECT || id == JF_SELECTATTR;
-    const jinja_value *attribute = of_attribute ? jinja_need(r, a, 0, "attribute") : NULL;
-    const uint32_t first = of_attribute;
+    const bool exact = jinja_flag(b->arg[2]);
+    jinja_value *items = jinja_items(r, list->n), *keys = jinja_items(r, list->n),
+                *groups = jinja_items(r, list->n), *pairs = jinja_items(r, 2 * (size_t)list->n);
+    uint32_t n = 0;
+    if (!items || !keys || !groups || !pairs) return false;
+    for (uint32_t i = 0; i < list->n; i++) {
+        items[i] = list->as.items[i];
+        if (!filter_key(r, &items[i], b->arg[0], b->arg[1], exact, &keys[i])) return false;
+    }
+    if (!filter_order(r, items, keys, list->n, false)) return false;
+    for (uint32_t i = 0; i < list->n; i++) {
+        bool same = false;
+        if (i && !jinja_equal(r, &keys[i - 1], &keys[i], &same)) return false;
+        if (!same) {
+            if (!filter_key(r, &items[i], b->arg[0], b->arg[1], true, &pairs[2 * n])) return false;
+            pairs[2 * n + 1] = qsf_jinja_list(&items[i], 0);
+            groups[n] = (jinja_value){ .type = QSF_JINJA_TUPLE, .id = 1, .n = 2, .as.items = &pairs[2 * n] };
+            n++;
+        }
+        pairs[2 * n - 1].n++;
+    }
+    *out = qsf_jinja_list(groups, n);
+    return true;
+}
+
+/* select, reject, selectattr, rejectattr: items that a test takes, or that are true. */
+static bool filter_pick(jinja_run *r, int id, const jinja_value *list, const jinja_args *a, jinja_value *out)
+{
+    const uint32_t first = id == JF_SELECTATTR || id == JF_REJECTATTR;
+    const bool wanted = id == JF_SELECT || id == JF_SELECTATTR;
     int test = -1;
     uint32_t n = 0;
-    if (of_attribute && !attribute) return false;
+    if (a->n < first) return jinja_fail(r, QSF_E_ARGUMENT, "the name of an attribute is missing");
     if (a->n > first) {
         const jinja_value *name = &a->pos[first];
         test = name->type == QSF_JINJA_TEXT ? jinja_test_id(name->as.text, name->n) : -1;
-        if (test < 0) return jinja_fail(r, QSF_E_UNSUPPORTED, "this test is not known here");
+        if (test < 0 && list->n) return jinja_fail(r, QSF_E_ARGUMENT, "there is no test by this name");
     }
-    jinja_value *items = jinja_room(r, list->n * sizeof *items);
+    const uint32_t skipped = QSF_MIN(first + 1, a->n);
+    const jinja_args rest = { a->pos + skipped, a->n - skipped, a->n_kw };
+    jinja_value *items = jinja_items(r, list->n);
     if (!items) return false;
     for (uint32_t i = 0; i < list->n; i++) {
-        jinja_args rest = { a->pos + QSF_MIN(first + 1, a->n), a->n > first ? a->n - first - 1 : 0, a->n_kw,
-                            0 };
         jinja_value v = list->as.items[i];
-        bool is;
-        if (attribute && !filter_path(r, &list->as.items[i], attribute, &v)) return false;
-        is = jinja_true(&v);
+        if (first && !filter_path(r, &list->as.items[i], &a->pos[0], NULL, &v)) return false;
+        bool is = jinja_true(&v);
         if (test >= 0 && !jinja_test(r, test, &v, &rest, &is)) return false;
         if (is == wanted) items[n++] = list->as.items[i];
     }
-    a->used = a->n + a->n_kw;
-    *out = qsf_jinja_list(items, n);
-    return true;
+    return filter_generator(r, items, n, out);
 }
 
-static bool filter_map(jinja_run *r, const jinja_value *list, jinja_args *a, jinja_value *out)
+static bool filter_map(jinja_run *r, const jinja_value *list, const jinja_args *a, jinja_value *out)
 {
-    const jinja_value *attribute = a->n ? NULL : jinja_need(r, a, 0, "attribute"),
-                      *unset = a->n ? NULL : jinja_arg(a, 1, "default");
-    const int id =
-        a->n && a->pos[0].type == QSF_JINJA_TEXT ? jinja_filter_id(a->pos[0].as.text, a->pos[0].n) : -1;
-    jinja_value *items = jinja_room(r, list->n * sizeof *items);
-    if (!items || (!a->n && !attribute)) return false;
-    if (a->n && (id < 0 || id == JF_MAP))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "this filter is not known here for all items");
-    for (uint32_t i = 0; i < list->n; i++) {
-        jinja_args rest = { a->pos + 1, a->n - 1, a->n_kw, 0 };
-        if (!jinja_charge(r, 0)) return false;
-        if (attribute ? !filter_path(r, &list->as.items[i], attribute, &items[i])
+    const jinja_value *attribute = NULL, *unset = NULL, *name = a->n ? &a->pos[0] : NULL;
+    int id = -1;
+    for (uint32_t k = 0; !a->n && k < a->n_kw; k++) {
+        const jinja_value *pair = &a->pos[2 * k];
+        if (jinja_text_is(pair, "attribute")) attribute = pair + 1;
+        else if (jinja_text_is(pair, "default")) unset = pair + 1;
+        else return jinja_fail(r, QSF_E_ARGUMENT, "map has no such argument");
+    }
+    if (!list->n) return filter_generator(r, NULL, 0, out);
+    if (name && name->type == QSF_JINJA_TEXT) id = jinja_filter_id(name->as.text, name->n);
+    if (!attribute && id < 0) return jinja_fail(r, QSF_E_ARGUMENT,
+                                                "map needs an attribute or a filter that exists");
+    const jinja_args rest = { a->pos + 1, a->n - 1, a->n_kw };
+    jinja_value *items = jinja_items(r, list->n);
+    if (!items || !jinja_deeper(r)) return false;
+    for (uint32_t i = 0; i < list->n; i++)
+        if (attribute ? !filter_path(r, &list->as.items[i], attribute, unset, &items[i])
                       : !jinja_filter(r, id, &list->as.items[i], &rest, &items[i]))
             return false;
-        if (attribute && unset && items[i].type == QSF_JINJA_UNDEFINED) items[i] = *unset;
-    }
-    a->used = a->n + a->n_kw;
-    *out = qsf_jinja_list(items, list->n);
-    return true;
+    r->depth--;
+    return filter_generator(r, items, list->n, out);
 }
 
-static bool filter_reverse(jinja_run *r, const jinja_value *v, jinja_value *out)
+static bool filter_sum(jinja_run *r, const jinja_value *list, const jinja_bound *b, jinja_value *out)
 {
-    const jinja_value bounds[3] = { filter_none, filter_none, qsf_jinja_int(-1) };
-    jinja_value list = *v;
-    if (v->type != QSF_JINJA_TEXT && !jinja_iterate(r, v, &list)) return false;
-    return jinja_slice(r, &list, bounds, out);
-}
-
-static bool filter_sum(jinja_run *r, const jinja_value *list, const jinja_value *attribute,
-                        const jinja_value *start, jinja_value *out)
-{
-    *out = start ? *start : qsf_jinja_int(0);
+    *out = b->arg[1] ? *b->arg[1] : qsf_jinja_int(0);
+    if (out->type == QSF_JINJA_TEXT) return jinja_fail(r, QSF_E_ARGUMENT,
+                                                       "texts have no sum; join does that");
     for (uint32_t i = 0; i < list->n; i++) {
         jinja_value v = list->as.items[i];
         const jinja_value so_far = *out;
-        if (attribute && attribute->type != QSF_JINJA_NONE &&
-            !filter_path(r, &list->as.items[i], attribute, &v))
-            return false;
+        if (jinja_given(b->arg[0]) && !filter_path(r, &list->as.items[i], b->arg[0], NULL, &v)) return false;
         if (!jinja_binary(r, JOP_ADD, &so_far, &v, out)) return false;
     }
     return true;
 }
 
-/* ---- filters ---- */
+/* ---- parts ---- */
 
-static bool filter_int(jinja_run *r, const jinja_value *v, const jinja_value *unset, jinja_value *out)
+static bool filter_part(jinja_run *r, const jinja_value *list, int64_t from, int64_t n, int64_t fill,
+                        const jinja_value *with, jinja_value *out)
 {
-    int64_t n = 0;
-    uint32_t i = 0;
-    bool digits = false, minus = false;
-    *out = *v;
-    if (v->type == QSF_JINJA_INT) return true;
-    *out = qsf_jinja_int(v->as.i);
-    if (v->type == QSF_JINJA_BOOL) return true;
-    if (v->type == QSF_JINJA_FLOAT && fabs(v->as.f) < 9e18) {
-        *out = qsf_jinja_int((int64_t)v->as.f);
-        return true;
-    }
-    *out = unset ? *unset : qsf_jinja_int(0);
-    if (v->type != QSF_JINJA_TEXT) return true;
-    if (i < v->n && (v->as.text[i] == '-' || v->as.text[i] == '+')) minus = v->as.text[i++] == '-';
-    for (; i < v->n && v->as.text[i] >= '0' && v->as.text[i] <= '9' && n < INT64_MAX / 20; i++, digits = true)
-        n = 10 * n + (v->as.text[i] - '0');
-    if (i < v->n) {
-        for (i = 0; i < v->n; i++)
-            if (jinja_is_space((uint8_t)v->as.text[i]) || strchr(".0123456789_", v->as.text[i]))
-                return jinja_fail(r, QSF_E_UNSUPPORTED, "this text is not known here as a number");
-        return true;
-    }
-    if (digits) *out = qsf_jinja_int(minus ? -n : n);
+    jinja_value *items = jinja_items(r, (size_t)(n + fill));
+    if (!items) return false;
+    if (n) memcpy(items, list->as.items + from, (size_t)n * sizeof *items);
+    for (int64_t i = 0; i < fill; i++) items[n + i] = *with;
+    *out = qsf_jinja_list(items, (size_t)(n + fill));
     return true;
 }
 
-static bool filter_json(jinja_run *r, const jinja_value *v, jinja_args *a, jinja_value *out)
+/* batch: lists of so many; slice: so many lists. */
+static bool filter_cut(jinja_run *r, bool batch, const jinja_value *list, const jinja_bound *b,
+                       jinja_value *out)
 {
-    const bool ascii = jinja_flag(a, 0, "ensure_ascii");
-    const jinja_value *indent = jinja_arg(a, 1, "indent"), *separators = jinja_arg(a, 2, "separators");
-    const bool sorted = jinja_flag(a, 3, "sort_keys"), lines = indent && indent->type == QSF_JINJA_INT;
-    if (ascii || sorted || (separators && separators->type != QSF_JINJA_NONE))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "this form of JSON is not known here");
-    if (indent && indent->type != QSF_JINJA_NONE && (!lines || indent->as.i < 0 || indent->as.i > 64))
-        return jinja_fail(r, QSF_E_UNSUPPORTED, "this indent is not known here");
-    jinja_sink s = jinja_begin_text(r);
-    if (!jinja_json(r, &s, v, lines ? (int)indent->as.i : -1, 0)) return false;
-    *out = jinja_end_text(r, &s);
-    return true;
+    const jinja_value *with = jinja_given(b->arg[1]) ? b->arg[1] : NULL;
+    int64_t count = 0, at = 0, parts;
+    if (!jinja_whole(r, b->arg[0], false, &count)) return false;
+    if (count > 100000) return jinja_fail(r, QSF_E_BUDGET, "a list in too many parts");
+    if (!count && !batch) return jinja_fail(r, QSF_E_ARGUMENT, "a list in 0 parts");
+    if (batch && count <= 0) return jinja_fail(r, QSF_E_UNSUPPORTED, "batches of none are not known here");
+    parts = QSF_MAX(batch ? ((int64_t)list->n + count - 1) / count : count, 0);
+    jinja_value *lists = jinja_items(r, (size_t)parts);
+    if (!lists) return false;
+    for (int64_t i = 0; i < parts; i++) {
+        const int64_t n = batch ? QSF_MIN(count, list->n - at) : list->n / count + (i < list->n % count);
+        const int64_t fill = !with ? 0 : batch ? count - n : i >= list->n % count;
+        if (!filter_part(r, list, at, n, fill, with, &lists[i])) return false;
+        at += n;
+    }
+    return filter_generator(r, lists, (uint32_t)parts, out);
 }
 
-static bool filter_length(jinja_run *r, const jinja_value *v, jinja_value *out)
+static bool filter_reverse(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
-    if (v->type != QSF_JINJA_UNDEFINED && (v->type < QSF_JINJA_TEXT || v->type > QSF_JINJA_DICT))
-        return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no length", jinja_type_name(v));
-    *out = qsf_jinja_int(v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v));
-    return jinja_charge(r, v->type == QSF_JINJA_TEXT ? v->n : 0);
+    const jinja_value bounds[3] = { filter_none, filter_none, qsf_jinja_int(-1) };
+    jinja_value list, back;
+    if (v->type == QSF_JINJA_TEXT) return jinja_slice(r, v, bounds, out);
+    if (!jinja_iterate(r, v, &list)) return false;
+    list.type = QSF_JINJA_LIST;
+    if (!jinja_slice(r, &list, bounds, &back)) return false;
+    *out = back;
+    return v->type == QSF_JINJA_ITER || filter_generator(r, (jinja_value *)back.as.items, back.n, out);
 }
 
-/* Filters on the text of a value. */
-static bool filter_of_text(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
+/* ---- all of them ---- */
+
+/* Those that do not go through the items one by one. */
+static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out,
+                         bool *done)
 {
-    jinja_value text;
-    if (!jinja_to_text(r, v, &text)) return false;
-    if (v->safe && id != JF_TRIM)
-        return jinja_fail(r, QSF_E_UNSUPPORTED,
-                          "an operation on what went through \"safe\" is not known here");
+    *done = true;
     switch (id) {
-    case JF_TRIM: {
-        const jinja_value *chars = jinja_arg(a, 0, "chars");
-        jinja_args given = { chars, chars != NULL, 0, 0 };
-        return jinja_text_method(r, JM_STRIP, &text, &given, out);
+    case JF_LENGTH: case JF_COUNT:
+        if (v->type != QSF_JINJA_UNDEFINED && v->type != QSF_JINJA_LOOP
+            && (v->type < QSF_JINJA_TEXT || v->type > QSF_JINJA_DICT || v->type == QSF_JINJA_ITER))
+            return jinja_fail(r, QSF_E_ARGUMENT, "a value of type %s has no length", jinja_type_name(v));
+        *out = qsf_jinja_int(v->type == QSF_JINJA_UNDEFINED ? 0
+                             : v->type == QSF_JINJA_LOOP ? ((const jinja_loop *)v->as.own)->items.n
+                                                         : (int64_t)jinja_length(v));
+        return jinja_charge(r, v->type == QSF_JINJA_TEXT ? v->n : 0);
+    case JF_REVERSE: return filter_reverse(r, v, out);
+    case JF_ITEMS: case JF_DICTSORT: {
+        jinja_value pairs;
+        const jinja_value *by = b->arg[1], place = qsf_jinja_int(by && jinja_text_is(by, "value"));
+        if (v->type == QSF_JINJA_UNDEFINED && id == JF_ITEMS) return filter_generator(r, NULL, 0, out);
+        if (v->type != QSF_JINJA_DICT)
+            return jinja_fail(r, QSF_E_ARGUMENT, "only a dict has items, not %s", jinja_type_name(v));
+        if (id == JF_DICTSORT && by && !jinja_text_is(by, "key") && !place.as.i)
+            return jinja_fail(r, QSF_E_ARGUMENT, "a dict is sorted by key or value");
+        if (!jinja_pairs(r, v, &pairs)) return false;
+        if (id == JF_ITEMS) return filter_generator(r, (jinja_value *)pairs.as.items, pairs.n, out);
+        return jinja_sort(r, &pairs, &place, jinja_flag(b->arg[0]), jinja_flag(b->arg[2]), out);
     }
-    case JF_REPLACE: {
-        const jinja_value *old = jinja_need(r, a, 0, "old"), *by = jinja_need(r, a, 1, "new"),
-                          *count = jinja_arg(a, 2, "count");
-        if (!old || !by) return false;
-        jinja_value three[3] = { *old, *by, count ? *count : filter_none };
-        jinja_args given = { three, 3, 0, 0 };
-        return jinja_text_method(r, JM_REPLACE, &text, &given, out);
-    }
-    case JF_INDENT: return jinja_text_indent(r, &text, a, out);
-    default:
-        return jinja_text_method(r,
-                                 id == JF_UPPER   ? JM_UPPER
-                                 : id == JF_LOWER ? JM_LOWER
-                                                  : JM_CAPITALIZE,
-                                 &text, a, out);
-    }
-}
-
-/* Filters on the items of a value. */
-static bool filter_of_items(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
-{
-    jinja_value list;
-    if (!jinja_iterate(r, v, &list) || !jinja_charge(r, list.n)) return false;
-    switch (id) {
-    case JF_LIST: *out = list; return true;
     case JF_FIRST: case JF_LAST:
         *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
-        if (list.n) *out = list.as.items[id == JF_LAST ? list.n - 1 : 0];
-        return true;
-    case JF_MAP: return filter_map(r, &list, a, out);
-    case JF_SORT: {
-        const bool reverse = jinja_flag(a, 0, "reverse"), exact = jinja_flag(a, 1, "case_sensitive");
-        return filter_sort(r, &list, jinja_arg(a, 2, "attribute"), exact, reverse, out);
-    }
-    case JF_MIN: case JF_MAX: {
-        const bool exact = jinja_flag(a, 0, "case_sensitive");
-        return filter_best(r, &list, jinja_arg(a, 1, "attribute"), exact, id == JF_MAX, out);
-    }
-    case JF_UNIQUE: {
-        const bool exact = jinja_flag(a, 0, "case_sensitive");
-        return filter_unique(r, &list, jinja_arg(a, 1, "attribute"), exact, out);
-    }
-    case JF_SUM: {
-        const jinja_value *attribute = jinja_arg(a, 0, "attribute");
-        return filter_sum(r, &list, attribute, jinja_arg(a, 1, "start"), out);
-    }
-    case JF_JOIN: {
-        const jinja_value *between = jinja_arg(a, 0, "d"), *attribute = jinja_arg(a, 1, "attribute"),
-                          empty = qsf_jinja_text("");
-        if (between && between->type != QSF_JINJA_TEXT)
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "items are joined by a text here");
-        if (attribute) {
-            const jinja_value by[2] = { qsf_jinja_text("attribute"), *attribute }, items = list;
-            jinja_args named = { by, 0, 1, 0 };
-            if (!filter_map(r, &items, &named, &list)) return false;
+        if (v->type == QSF_JINJA_ITER && id == JF_LAST)
+            return jinja_fail(r, QSF_E_ARGUMENT, "a generator has no last item");
+        if (v->type != QSF_JINJA_ITER) break;
+        {
+            jinja_loop *l = v->as.own;
+            if (l->at < l->items.n) *out = l->items.as.items[l->at++];
+            return true;
         }
-        return jinja_text_join(r, between ? between : &empty, &list, true, out);
+    default: break;
     }
-    default: return filter_pick(r, id, &list, a, out);
-    }
+    *done = false;
+    return true;
 }
 
-bool jinja_filter(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out)
+bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
+                        jinja_value *out)
 {
+    const bool lazy = id >= JF_MAP && id <= JF_SELECTATTR && id != JF_MAX && id != JF_MIN;
+    jinja_value list = qsf_jinja_list(NULL, 0);
+    bool done;
+    if (!filter_whole(r, id, v, b, out, &done) || done) return r->st == QSF_OK;
+    if ((!lazy || jinja_true(v)) && (!jinja_iterate(r, v, &list) || !jinja_charge(r, list.n))) return false;
     switch (id) {
-    case JF_D: case JF_DEFAULT: {
-        const jinja_value *unset = jinja_arg(a, 0, "default_value");
-        const bool falsy = jinja_flag(a, 1, "boolean") && !jinja_true(v);
-        *out = v->type != QSF_JINJA_UNDEFINED && !falsy ? *v : unset ? *unset : qsf_jinja_text("");
+    case JF_LIST:
+        *out = list;
+        out->type = QSF_JINJA_LIST;
         return true;
+    case JF_FIRST: if (list.n) *out = list.as.items[0]; return true;
+    case JF_LAST: if (list.n) *out = list.as.items[list.n - 1]; return true;
+    case JF_MAP: return filter_map(r, &list, a, out);
+    case JF_SORT:
+        return jinja_sort(r, &list, b->arg[2], jinja_flag(b->arg[1]), jinja_flag(b->arg[0]), out);
+    case JF_MIN: case JF_MAX:
+        *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
+        return filter_best(r, &list, b->arg[1], jinja_flag(b->arg[0]), id == JF_MAX, out);
+    case JF_UNIQUE: return filter_unique(r, &list, b, out);
+    case JF_GROUPBY: return filter_group(r, &list, b, out);
+    case JF_SUM: return filter_sum(r, &list, b, out);
+    case JF_BATCH: case JF_SLICE: return filter_cut(r, id == JF_BATCH, &list, b, out);
+    case JF_JOIN: {
+        jinja_value between = qsf_jinja_text(""), items = list;
+        if (b->arg[0] && !jinja_to_text(r, b->arg[0], &between)) return false;
+        if (jinja_given(b->arg[1])) {
+            jinja_value *of = jinja_items(r, list.n);
+            if (!of) return false;
+            for (uint32_t i = 0; i < list.n; i++)
+                if (!filter_path(r, &list.as.items[i], b->arg[1], NULL, &of[i])) return false;
+            items = qsf_jinja_list(of, list.n);
+        }
+        return jinja_text_join(r, &between, &items, true, out);
     }
-    case JF_LENGTH: case JF_COUNT: return filter_length(r, v, out);
-    case JF_STRING: return jinja_to_text(r, v, out);
-    case JF_SAFE:
-        if (!jinja_to_text(r, v, out)) return false;
-        out->safe = 1;
-        return true;
-    case JF_TOJSON: return filter_json(r, v, a, out);
-    case JF_ITEMS:
-        if (v->type == QSF_JINJA_UNDEFINED) return jinja_iterate(r, v, out);
-        if (v->type != QSF_JINJA_DICT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "only a dict has items, not %s", jinja_type_name(v));
-        return jinja_pairs(r, v, out);
-    case JF_DICTSORT: {
-        jinja_value pairs;
-        const bool exact = jinja_flag(a, 0, "case_sensitive");
-        const jinja_value *by = jinja_arg(a, 1, "by"),
-                          place = qsf_jinja_int(by && jinja_text_is(by, "value"));
-        const bool reverse = jinja_flag(a, 2, "reverse");
-        if (v->type != QSF_JINJA_DICT)
-            return jinja_fail(r, QSF_E_ARGUMENT, "only a dict has items, not %s", jinja_type_name(v));
-        return jinja_pairs(r, v, &pairs) && filter_sort(r, &pairs, &place, exact, reverse, out);
-    }
-    case JF_INT: return filter_int(r, v, jinja_arg(a, 0, "default"), out);
-    case JF_FLOAT:
-        if (!jinja_is_number(v))
-            return jinja_fail(r, QSF_E_UNSUPPORTED, "only a number becomes a float here");
-        *out = (jinja_value){ .type = QSF_JINJA_FLOAT,
-                              .as.f = v->type == QSF_JINJA_FLOAT ? v->as.f : (double)v->as.i };
-        return true;
-    case JF_ABS: {
-        const jinja_value zero = qsf_jinja_int(0);
-        bool less;
-        if (!jinja_is_number(v))
-            return jinja_fail(r, QSF_E_ARGUMENT, "only a number has a size, not %s", jinja_type_name(v));
-        if (!jinja_less(r, v, &zero, &less)) return false;
-        return jinja_binary(r, less ? JOP_SUB : JOP_ADD, &zero, v, out);
-    }
-    case JF_REVERSE: return filter_reverse(r, v, out);
-    case JF_TRIM:
-    case JF_REPLACE:
-    case JF_INDENT:
-    case JF_UPPER:
-    case JF_LOWER:
-    case JF_CAPITALIZE: return filter_of_text(r, id, v, a, out);
-    default: return filter_of_items(r, id, v, a, out);
+    default: return filter_pick(r, id, &list, a, out);
     }
 }

@@ -121,8 +121,11 @@ static uint32_t lex_digits(const jinja_lexer *l, uint32_t at)
 static void lex_number(jinja_lexer *l, jinja_token *out)
 {
     uint32_t at = lex_digits(l, l->at);
+    const char mark = lex_char(l, l->at + 1);
     out->kind = JINJA_NUMBER;
-    if (l->at && l->src[l->at - 1] == '.') { }          /* x.0 is an item, and so is what follows it */
+    if (l->src[l->at] == '0' && mark && strchr("xXoObB", mark) && at == l->at + 1)
+        for (at++; lex_word(lex_char(l, at)); at++) { }
+    else if (l->at && l->src[l->at - 1] == '.') { }     /* x.0 is an item, and so is what follows it */
     else {
         if (lex_char(l, at) == '.' && lex_digit(lex_char(l, at + 1)))
             out->kind = JINJA_REAL, at = lex_digits(l, at + 1);
@@ -131,7 +134,6 @@ static void lex_number(jinja_lexer *l, jinja_token *out)
             if (lex_digit(lex_char(l, e))) out->kind = JINJA_REAL, at = lex_digits(l, e);
         }
     }
-    if (lex_word(lex_char(l, at))) l->error = "a number is not written like that";
     l->at = at;
 }
 

@@ -1,6 +1,6 @@
 /* What the files of the Jinja interpreter share: text to tokens (jinja_lex.c), tokens to a program
- * (jinja_parse.h), the program at work (jinja_run.c) on values (jinja_value.c, jinja_print.c) with
- * the built-in functions (jinja_builtin.c, jinja_filter.c, jinja_text.c).
+ * (jinja_parse.h), the program at work (jinja_run.c) on values (jinja_value.c, jinja_reach.c,
+ * jinja_print.c) with the built-in functions (jinja_builtin.c and what it calls).
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_JINJA_OWN_H
 #define QSF_JINJA_OWN_H
@@ -10,8 +10,10 @@
 
 typedef qsf_jinja_value jinja_value;
 
-/* A block that only grows, until it is set back. */
+/* A block that only grows, until it is set back.  Behind its size bytes lies a bit for each of
+ * them: whether, as part of a text, it is the template's own. */
 typedef struct jinja_mem { char *base; size_t used, size; } jinja_mem;
+static inline uint8_t *jinja_marks(const jinja_mem *m) { return (uint8_t *)m->base + m->size; }
 void *jinja_take(jinja_mem *m, size_t bytes);       /* 16-byte aligned, not zeroed; NULL: no room */
 
 /* ---- tokens ---- */
@@ -54,27 +56,35 @@ typedef enum jinja_op {
     JOP_TUPLE, JOP_DICT,
     /* jumps and loops */
     JOP_JUMP, JOP_JUMP_FALSE, JOP_AND, JOP_OR,
-    JOP_FOR, JOP_NEXT, JOP_KEEP, JOP_KEPT, JOP_FOR_END, JOP_BREAK,
+    JOP_FOR, JOP_NEXT, JOP_KEEP, JOP_KEPT, JOP_FOR_END, JOP_LOOP_END, JOP_BREAK,
     /* scopes, captures and macros */
-    JOP_SCOPE, JOP_UNSCOPE, JOP_CAPTURE, JOP_CAPTURED, JOP_MACRO, JOP_PARAM, JOP_RETURN, JOP_STOP
+    JOP_SCOPE, JOP_UNSCOPE, JOP_CAPTURE, JOP_CAPTURED, JOP_MACRO, JOP_PARAM, JOP_RETURN, JOP_UNKNOWN, JOP_STOP
 } jinja_op;
 
 typedef struct jinja_code {
     uint8_t  op, n;             /* n: positional arguments, or a flag */
-    uint16_t x;                 /* keyword arguments, an operator, a symbol */
+    uint16_t x;                 /* keyword arguments (with JINJA_STAR, ...), a symbol */
     uint32_t arg, at;           /* at: in the source */
 } jinja_code;
+
+/* Behind all other arguments of a call lie a list and a dict of more. */
+enum { JINJA_STAR = 0x100, JINJA_STARS = 0x200, JINJA_KEYWORDS = 0xff };
 
 typedef struct jinja_symbol {
     const char *text;
     uint32_t    n;
-    uint16_t    next, method;   /* in its hash list; the method of that name */
+    uint16_t    next;           /* in its hash list */
+    uint8_t     method, function;       /* of that name */
 } jinja_symbol;
 
 typedef struct jinja_macro {
     uint32_t entry;
-    uint16_t name, n_params, params[16];
+    uint16_t name, n_params, params[16];        /* name: JINJA_NO_SYMBOL in a call block */
+    uint8_t  takes;             /* JINJA_CALLER, ... */
 } jinja_macro;
+
+/* Names that a macro's body uses, and so takes. */
+enum { JINJA_CALLER = 1, JINJA_KWARGS = 2, JINJA_VARARGS = 4 };
 
 enum { JINJA_HASHES = 64, JINJA_NO_SYMBOL = 0xffff };
 
@@ -87,7 +97,7 @@ struct qsf_jinja {
     jinja_value  *consts;
     jinja_symbol *symbols;
     jinja_macro  *macros;
-    uint16_t      hashes[JINJA_HASHES], loop;       /* loop: the symbol of this name */
+    uint16_t      hashes[JINJA_HASHES], loop, special[3];   /* symbols: loop; caller, kwargs, varargs */
 };
 
 /* "line 3, column 7" of a place in the source, for messages. */
@@ -95,7 +105,8 @@ void jinja_place(const qsf_jinja *t, uint32_t at, uint32_t *line, uint32_t *colu
 
 /* ---- at work ---- */
 
-typedef struct jinja_sink { char *text; size_t len, cap; } jinja_sink;
+/* marks: NULL, or bit `bit + i` is that of byte i. */
+typedef struct jinja_sink { char *text; size_t len, cap; uint8_t *marks; size_t bit; } jinja_sink;
 
 typedef struct jinja_bind {
     struct jinja_bind *next;
@@ -103,13 +114,15 @@ typedef struct jinja_bind {
     jinja_value value;
 } jinja_bind;
 
-typedef struct jinja_loop {
-    jinja_value items;
-    uint32_t    at;             /* of the next one */
+typedef struct jinja_loop {     /* also a generator, a cycler, a joiner */
+    jinja_value items, changed;
+    uint32_t    at, depth;      /* at: of the next one; depth: loops that called this one */
+    uint32_t    entry;          /* of a recursive one: where its items are taken from the stack */
+    struct jinja_scope *scope;  /* around it */
 } jinja_loop;
 
 typedef struct jinja_scope {
-    struct jinja_scope *outer;
+    struct jinja_scope *outer, *before;         /* before: where it goes back to */
     jinja_bind *binds;
     jinja_loop *loop;
 } jinja_scope;
@@ -128,11 +141,10 @@ typedef struct jinja_run {
     int64_t      now;
 } jinja_run;
 
-/* The arguments of a call: pos[0..n) by their places, then n_kw pairs of name and value.  used
- * counts those that were asked for. */
+/* The arguments of a call: pos[0..n) by their places, then n_kw pairs of name and value. */
 typedef struct jinja_args {
     const jinja_value *pos;
-    uint32_t n, n_kw, used;
+    uint32_t n, n_kw;
 } jinja_args;
 
 /* Keeps the first error, with the place of the operation;
@@ -140,8 +152,9 @@ typedef struct jinja_args {
 bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps that moving so much costs */
 void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
+jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for so many values, charged for */
 
-/* ---- values (jinja_value.c) ---- */
+/* ---- values: equal, ordered, joined by operators (jinja_value.c) ---- */
 
 bool jinja_is_space(uint32_t c);                    /* as Python's str.isspace() */
 bool jinja_true(const jinja_value *v);
@@ -155,63 +168,141 @@ bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *
 bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
 bool jinja_text_is(const jinja_value *v, const char *text);
 const char *jinja_type_name(const jinja_value *v);
-/* A list of what for would go through: characters, keys, items. */
+bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out);
+bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
+
+/* ---- what is in values (jinja_reach.c) ---- */
+
+/* A list of what for would go through: characters, keys, items; of a generator it takes them. */
 bool jinja_iterate(jinja_run *r, const jinja_value *v, jinja_value *out);
 bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_t n, int method,
                      jinja_value *out);
 bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinja_value *out);
 bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3], jinja_value *out);
-bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out);
-bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
-size_t jinja_length(const jinja_value *v);            /* characters, items, pairs */
+size_t jinja_length(const jinja_value *v);              /* characters, items, pairs */
+uint32_t jinja_offset(const jinja_value *v, size_t i);  /* where character i of a text begins */
+bool jinja_hashable(jinja_run *r, const jinja_value *v);    /* fails: v cannot be a key */
+/* The value of a key; NULL: it is not there. */
+bool jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key, const jinja_value **out);
+/* A dict of n pairs, in their memory; of the same keys the last one's value. */
+bool jinja_make_dict(jinja_run *r, jinja_value *pairs, uint32_t n, jinja_value *out);
+jinja_value jinja_trimmed(const jinja_value *text);     /* without white space at its ends */
 
 /* ---- values as text (jinja_print.c) ---- */
 
+/* What the interpreter writes itself. */
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n);
+/* Bytes [at, at + n) of a text, with their marks. */
+bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n);
+bool jinja_put_text(jinja_run *r, jinja_sink *s, const jinja_value *v);     /* the whole of it */
+/* Other bytes in place of byte `at` of a text, marked as it is. */
+bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, const char *text, size_t n);
+/* A text or number that is not wholly the template's. */
+bool jinja_foreign(const jinja_run *r, const jinja_value *v);
+void jinja_mark(uint8_t *marks, size_t at, size_t n, bool own);
+void jinja_mark_copy(uint8_t *to, size_t at, const uint8_t *from, size_t from_at, size_t n);
+/* Bytes [from, to) of a text. */
+static inline jinja_value jinja_part(const jinja_value *v, size_t from, size_t to)
+{
+    jinja_value part = *v;
+    part.as.text += from;
+    part.n = (uint32_t)(to - from);
+    return part;
+}
 bool jinja_print(jinja_run *r, jinja_sink *s, const jinja_value *v);        /* as str() */
-/* indent -1: on one line */
-bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, int indent, int level);
+bool jinja_repr(jinja_run *r, jinja_sink *s, const jinja_value *v);         /* as repr() */
+/* Digits of a number, which are as foreign as it is. */
+bool jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n);
+typedef struct jinja_json_form {
+    jinja_value indent, comma, colon;           /* indent: a text, or none: on one line */
+    bool        ascii, sorted;
+} jinja_json_form;
+bool jinja_json(jinja_run *r, jinja_sink *s, const jinja_value *v, const jinja_json_form *f, int level);
+bool jinja_printable(uint32_t c);
 /* A text that is made at the end of the memory: nothing else may be taken until it is done. */
 jinja_sink  jinja_begin_text(jinja_run *r);
 jinja_value jinja_end_text(jinja_run *r, const jinja_sink *s);
 bool jinja_to_text(jinja_run *r, const jinja_value *v, jinja_value *out);   /* as str() */
 
-/* ---- built-in functions (jinja_builtin.c, jinja_filter.c, jinja_text.c) ---- */
+/* ---- numbers in texts (jinja_number.c); the parser reads them as well ---- */
 
-/* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are
- * not known here. */
+typedef enum jinja_number_kind { JINJA_NO_NUMBER, JINJA_NUMBER_READ, JINJA_LARGE } jinja_number_kind;
+/* base 0: as the text says by 0x, 0o, 0b */
+jinja_number_kind jinja_read_whole(const char *s, size_t n, int base, int64_t *out);
+jinja_number_kind jinja_read_float(const char *s, size_t n, double *out);
+
+/* ---- built-in functions: names and arguments (jinja_builtin.c) ---- */
+
+/* Methods; the texts' own come first.  Those from JM_OTHERS on exist in Python and are not known
+ * here; those from JM_CHANGE on would change their value, and are not there for templates. */
 enum {
-    JM_NONE, JM_CAPITALIZE, JM_ENDSWITH, JM_FIND, JM_ISDIGIT, JM_ISSPACE, JM_JOIN, JM_LOWER, JM_LSTRIP,
-    JM_PARTITION, JM_REMOVEPREFIX, JM_REMOVESUFFIX,
-    JM_REPLACE, JM_RFIND, JM_RSPLIT, JM_RSTRIP, JM_SPLIT, JM_SPLITLINES, JM_STARTSWITH, JM_STRIP, JM_TITLE,
-    JM_UPPER, JM_COUNT, JM_INDEX,
-    JM_GET, JM_ITEMS, JM_KEYS, JM_VALUES, JM_CYCLE, JM_OTHERS, JM_COPY = JM_OTHERS + 24,
-    JM_FROMKEYS, JM_CHANGED
+    JM_NONE, JM_CAPITALIZE, JM_CASEFOLD, JM_CENTER, JM_COUNT, JM_ENDSWITH, JM_EXPANDTABS, JM_FIND, JM_FORMAT,
+    JM_FORMAT_MAP, JM_INDEX, JM_ISALNUM, JM_ISALPHA, JM_ISASCII, JM_ISDECIMAL, JM_ISDIGIT, JM_ISIDENTIFIER,
+    JM_ISLOWER, JM_ISNUMERIC, JM_ISPRINTABLE, JM_ISSPACE, JM_ISTITLE, JM_ISUPPER, JM_JOIN, JM_LJUST, JM_LOWER,
+    JM_LSTRIP, JM_PARTITION, JM_REMOVEPREFIX, JM_REMOVESUFFIX, JM_REPLACE, JM_RFIND, JM_RINDEX, JM_RJUST,
+    JM_RPARTITION, JM_RSPLIT, JM_RSTRIP, JM_SPLIT, JM_SPLITLINES, JM_STARTSWITH, JM_STRIP, JM_SWAPCASE,
+    JM_TITLE, JM_UPPER, JM_ZFILL,
+    JM_GET, JM_ITEMS, JM_KEYS, JM_VALUES, JM_COPY, JM_CYCLE, JM_CHANGED, JM_NEXT, JM_RESET,
+    JM_OTHERS, JM_FROMKEYS = JM_OTHERS + 3, JM_CHANGE
 };
+enum {
+    JF_ABS, JF_ATTR, JF_BATCH, JF_CAPITALIZE, JF_CENTER, JF_COUNT, JF_D, JF_DEFAULT, JF_DICTSORT, JF_E,
+    JF_ESCAPE, JF_FILESIZEFORMAT, JF_FIRST, JF_FLOAT, JF_FORCEESCAPE, JF_FORMAT, JF_GROUPBY, JF_INDENT,
+    JF_INT, JF_ITEMS, JF_JOIN, JF_LAST, JF_LENGTH, JF_LIST, JF_LOWER, JF_MAP, JF_MAX, JF_MIN, JF_PPRINT,
+    JF_REJECT, JF_REJECTATTR, JF_REPLACE, JF_REVERSE, JF_ROUND, JF_SAFE, JF_SELECT, JF_SELECTATTR, JF_SLICE,
+    JF_SORT, JF_STRING, JF_STRIPTAGS, JF_SUM, JF_TITLE, JF_TOJSON, JF_TRIM, JF_TRUNCATE, JF_UNIQUE, JF_UPPER,
+    JF_URLENCODE, JF_WORDCOUNT, JF_WORDWRAP, JF_XMLATTR, JF_RANDOM, JF_URLIZE
+};
+enum { JN_CYCLER, JN_DICT, JN_JOINER, JN_LIPSUM, JN_NAMESPACE, JN_RAISE, JN_RANGE, JN_STRFTIME, JN_NONE };
+
+/* Arguments by the places of their parameters; NULL: not given. */
+enum { JINJA_PARAMS = 5 };
+typedef struct jinja_bound { const jinja_value *arg[JINJA_PARAMS]; } jinja_bound;
 
 int  jinja_filter_id(const char *name, size_t n);   /* -1: there is none */
 int  jinja_test_id(const char *name, size_t n);
 int  jinja_method_id(const char *name, size_t n);   /* 0: there is none */
-int  jinja_function_id(const char *name, size_t n);
+int  jinja_function_id(const char *name, size_t n); /* JN_NONE: there is none */
 bool jinja_has_method(const jinja_value *v, int id);
-bool jinja_filter(jinja_run *r, int id, const jinja_value *v, jinja_args *a, jinja_value *out);
-bool jinja_test(jinja_run *r, int id, const jinja_value *v, jinja_args *a, bool *out);
-bool jinja_method(jinja_run *r, int id, const jinja_value *self, jinja_args *a, jinja_value *out);
-bool jinja_function(jinja_run *r, int id, jinja_args *a, jinja_value *out);
-/* The part of both that is about texts: methods, and filters that do the same. */
-bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, jinja_args *a, jinja_value *out);
-bool jinja_text_indent(jinja_run *r, const jinja_value *text, jinja_args *a, jinja_value *out);
+bool jinja_filter(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out);
+bool jinja_test(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, bool *out);
+bool jinja_method(jinja_run *r, int id, const jinja_value *self, const jinja_args *a, jinja_value *out);
+bool jinja_function(jinja_run *r, int id, const jinja_args *a, jinja_value *out);
+/* A value as a whole number; *out stays as it is where v is NULL or, with none_too, none. */
+bool jinja_whole(jinja_run *r, const jinja_value *v, bool none_too, int64_t *out);
+bool jinja_need_text(jinja_run *r, const jinja_value *v, const char *what);
+static inline bool jinja_given(const jinja_value *v) { return v && v->type != QSF_JINJA_NONE; }
+static inline bool jinja_flag(const jinja_value *v) { return v && jinja_true(v); }
+
+/* ---- built-in functions at work ---- */
+
+/* jinja_filter.c: on items */
+bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
+                        jinja_value *out);
+bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact, bool reverse,
+                jinja_value *out);
+bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
+/* jinja_text.c: methods of texts */
+bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinja_bound *b, jinja_value *out);
 bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
                      jinja_value *out);
+bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
+int64_t jinja_find(const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
+/* jinja_letters.c: kinds of letters, upper and lower case */
+bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);
+bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out);
+bool jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out);
+/* jinja_markup.c: filters that write texts */
+bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v);
+bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out);
+/* jinja_number.c: numbers */
+bool jinja_arithmetic(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b,
+                      jinja_value *out);
+bool jinja_filter_number(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out);
+/* jinja_format.c: texts with places for values */
+bool jinja_format_percent(jinja_run *r, const jinja_value *format, const jinja_value *args, jinja_value *out);
+bool jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_args *a, jinja_value *out);
+/* jinja_date.c */
 bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out);
-/* Argument i, or the one of this name; NULL: not given. */
-const jinja_value *jinja_arg(jinja_args *a, uint32_t i, const char *name);
-/* The same; where it is not given, fails and returns NULL. */
-const jinja_value *jinja_need(jinja_run *r, jinja_args *a, uint32_t i, const char *name);
-bool jinja_flag(jinja_args *a, uint32_t i, const char *name);       /* whether it is given and true */
-bool jinja_args_done(jinja_run *r, const jinja_args *a, const char *what);
-/* The place of a word in a list of words that each end with a blank; -1: it is not there. */
-int  jinja_word_id(const char *words, const char *name, size_t n);
-bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
 
 #endif

@@ -15,7 +15,9 @@ typedef struct jinja_parser {
     uint32_t    depth;
     /* of the innermost loop: where it goes on; the chain of jumps out of it */
     uint32_t    next, breaks;
-    bool        in_loop, in_macro;
+    bool        in_loop;
+    uint8_t     soft, takes;    /* soft: inside of "if"; takes: names that a macro's body uses */
+    jinja_token unknown;        /* a filter or test that there is not, which may yet stand before "if" */
 } jinja_parser;
 
 /* A chain of jumps that have no target yet: each holds the one before it, the first this. */
@@ -65,5 +67,7 @@ void jinja_expression(jinja_parser *p, int level);
 void jinja_unary(jinja_parser *p, bool filters);
 /* What follows "|": the value is on the stack. */
 void jinja_filter_call(jinja_parser *p);
+/* Fails where a filter or test is unknown and no "if" can pass it by. */
+void jinja_check_unknown(jinja_parser *p);
 
 #endif

@@ -6,12 +6,13 @@
 typedef enum tag_word {
     TAG_OTHER, TAG_IF, TAG_ELIF, TAG_ELSE, TAG_ENDIF, TAG_FOR, TAG_ENDFOR, TAG_SET, TAG_ENDSET, TAG_MACRO,
     TAG_ENDMACRO, TAG_CALL, TAG_ENDCALL, TAG_FILTER, TAG_ENDFILTER, TAG_WITH, TAG_ENDWITH, TAG_GENERATION,
-    TAG_ENDGENERATION, TAG_BREAK, TAG_CONTINUE, N_TAG_WORDS
+    TAG_ENDGENERATION, TAG_BLOCK, TAG_ENDBLOCK, TAG_PRINT, TAG_BREAK, TAG_CONTINUE, N_TAG_WORDS
 } tag_word;
 static const char *const tag_words[N_TAG_WORDS] = {
     "",          "if",     "elif",    "else",       "endif",         "for",     "endfor",
     "set",       "endset", "macro",   "endmacro",   "call",          "endcall", "filter",
-    "endfilter", "with",   "endwith", "generation", "endgeneration", "break",   "continue"
+    "endfilter", "with",   "endwith", "generation", "endgeneration", "block",   "endblock",
+    "print",     "break",  "continue"
 };
 
 static tag_word word(const jinja_parser *p)
@@ -22,6 +23,13 @@ static tag_word word(const jinja_parser *p)
 }
 
 static void statement(jinja_parser *p, tag_word w);
+
+/* The end of a tag that opens a block. */
+static void block_begins(jinja_parser *p)
+{
+    (void)jinja_skip_sign(p, ':');
+    jinja_expect_tag_end(p);
+}
 
 /* Texts, output and statements up to a tag with one of these words, which is passed; TAG_OTHER: up
  * to the end of the template. */
@@ -64,195 +72,282 @@ static void scoped(jinja_parser *p, tag_word end)
     jinja_emit(p, JOP_UNSCOPE, 0, 0, 0);
 }
 
+/* A body in code of its own, as Jinja sees it: no loop to leave, and names of filters are checked.
+ * */
+typedef struct around { bool in_loop; uint8_t soft; } around;
+static around leave(jinja_parser *p, bool in_loop)
+{
+    const around before = { p->in_loop, p->soft };
+    p->in_loop = in_loop;
+    p->soft = 0;
+    return before;
+}
+static void enter(jinja_parser *p, around before)
+{
+    p->in_loop = before.in_loop;
+    p->soft = before.soft;
+}
+
 static void if_statement(jinja_parser *p)
 {
     uint32_t ends = JINJA_NO_JUMP;
+    const uint8_t soft = p->soft;
     tag_word w = TAG_ELIF;
+    p->soft = 1;
     while (w == TAG_ELIF && !p->st) {
         jinja_tuple(p, JINJA_LEVEL_OR, 0);
         const uint32_t no = jinja_emit(p, JOP_JUMP_FALSE, 0, 0, JINJA_NO_JUMP);
-        jinja_expect_tag_end(p);
+        block_begins(p);
         w = body(p, TAG_ENDIF, TAG_ELIF, TAG_ELSE);
         if (w != TAG_ENDIF) ends = jinja_emit(p, JOP_JUMP, 0, 0, ends);
         jinja_land(p, no);
     }
     if (w == TAG_ELSE) {
-        jinja_expect_tag_end(p);
+        block_begins(p);
         body(p, TAG_ENDIF, TAG_OTHER, TAG_OTHER);
     }
+    p->soft = soft;
     jinja_expect_tag_end(p);
     jinja_land(p, ends);
 }
 
-/* The names that take a value, as many as there are; the operations come later. */
-static size_t targets(jinja_parser *p, uint16_t names[8], bool *unpack)
+/* ---- names that take values ---- */
+
+/* Names come before their values, so the operations that store them wait here. */
+enum { MOST_STORES = 32 };
+typedef struct stores { jinja_code op[MOST_STORES]; uint32_t n; } stores;
+
+static jinja_code *store_op(jinja_parser *p, stores *s, jinja_op op, uint16_t x, uint32_t arg)
 {
-    const bool open = jinja_skip_sign(p, '(');
-    size_t n = 0;
-    for (*unpack = false; !p->st; *unpack = true) {
-        if (n && (p->tok.kind != JINJA_NAME || jinja_at_name(p, "in"))) break;        /* after a last comma */
-        if (n == 8) jinja_parse_unknown(p, "more than 8 names at once: ");
-        if (jinja_at_sign(p, '('))
-            jinja_parse_unknown(p, "names in brackets of their own are not known here: ");
-        if (p->st) return 0;
-        names[n++] = jinja_expect_symbol(p);
-        if (!jinja_skip_sign(p, ',')) break;
-    }
-    if (open) jinja_expect_sign(p, ')', "\")\" is missing here");
-    return n;
+    if (s->n == MOST_STORES) jinja_parse_unknown(p, "so many names at once are not known here: ");
+    else s->op[s->n++] = (jinja_code){ .op = (uint8_t)op, .x = x, .arg = arg };
+    return &s->op[s->n - 1];
 }
 
-static void store(jinja_parser *p, const uint16_t *names, size_t n, bool unpack)
+static void targets(jinja_parser *p, stores *s, bool spaces, char end);
+
+/* A name, an attribute of a namespace, or names in brackets. */
+static void target(jinja_parser *p, stores *s, bool spaces)
 {
-    if (unpack) jinja_emit(p, JOP_UNPACK, n, 0, 0);
-    for (size_t i = 0; i < n; i++) jinja_emit(p, JOP_STORE, 0, names[i], 0);
+    if (jinja_skip_sign(p, '(')) {
+        if (jinja_parse_deeper(p)) targets(p, s, spaces, ')');
+        p->depth--;
+        jinja_expect_sign(p, ')', "\")\" is missing here");
+        return;
+    }
+    const uint16_t name = jinja_expect_symbol(p);
+    if (spaces && jinja_skip_sign(p, '.')) store_op(p, s, JOP_STORE_SPACE, name, jinja_expect_symbol(p));
+    else store_op(p, s, JOP_STORE, name, 0);
 }
+
+static void targets(jinja_parser *p, stores *s, bool spaces, char end)
+{
+    const uint32_t at = s->n;
+    uint32_t n = 1;
+    bool comma = false;
+    target(p, s, spaces);
+    while (!p->st && jinja_skip_sign(p, ',')) {
+        comma = true;
+        if (end ? jinja_at_sign(p, end) : jinja_at_name(p, "in") || jinja_at_sign(p, '=')) break;
+        target(p, s, spaces);
+        n++;
+    }
+    if (!comma || p->st) return;
+    (void)store_op(p, s, JOP_UNPACK, 0, 0);
+    if (p->st) return;
+    memmove(&s->op[at + 1], &s->op[at], (s->n - 1 - at) * sizeof s->op[0]);
+    s->op[at] = (jinja_code){ .op = JOP_UNPACK, .n = (uint8_t)n };
+}
+
+static void store(jinja_parser *p, const stores *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) jinja_emit(p, (jinja_op)s->op[i].op, s->op[i].n, s->op[i].x,
+                                                   s->op[i].arg);
+}
+static void store_name(jinja_parser *p, uint16_t name) { jinja_emit(p, JOP_STORE, 0, name, 0); }
+
+/* ---- loops ---- */
 
 static void for_statement(jinja_parser *p)
 {
-    uint16_t names[8];
-    bool unpack;
-    const size_t n = targets(p, names, &unpack);
+    stores names = { .n = 0 };
+    targets(p, &names, false, 0);
     if (!jinja_skip_name(p, "in")) jinja_parse_error(p, "\"in\" is missing here");
     jinja_tuple(p, JINJA_LEVEL_OR, 0);
+    const uint32_t entry = jinja_here(p);
     if (jinja_skip_name(p, "if")) {           /* the items that stay are a list of their own */
         jinja_emit(p, JOP_FOR, 1, 0, 0);
         const uint32_t next = jinja_emit(p, JOP_NEXT, 0, 0, JINJA_NO_JUMP);
-        store(p, names, n, unpack);
+        store(p, &names);
         jinja_expression(p, JINJA_LEVEL_IF);
         jinja_emit(p, JOP_KEEP, 0, 0, 0);
         jinja_emit(p, JOP_JUMP, 0, 0, next);
         jinja_land(p, next);
         jinja_emit(p, JOP_KEPT, 0, 0, 0);
     }
-    if (jinja_at_name(p, "recursive")) jinja_parse_unknown(p, "not known here: ");
-    jinja_expect_tag_end(p);
-    const bool in_loop = p->in_loop;
+    const bool recursive = jinja_skip_name(p, "recursive");
+    block_begins(p);
+    const around before = leave(p, true);
     const uint32_t breaks = p->breaks, outer = p->next;
-    p->in_loop = true;
     p->breaks = JINJA_NO_JUMP;
-    jinja_emit(p, JOP_FOR, 0, 0, 0);
+    jinja_emit(p, JOP_FOR, 0, 0, recursive ? entry : 0);
     const uint32_t next = jinja_emit(p, JOP_NEXT, 0, 0, JINJA_NO_JUMP);
-    store(p, names, n, unpack);
+    store(p, &names);
     p->next = next;
     const tag_word w = body(p, TAG_ENDFOR, TAG_ELSE, TAG_OTHER);
     jinja_emit(p, JOP_JUMP, 0, 0, next);
     jinja_land(p, next);
     const uint32_t end = jinja_emit(p, JOP_FOR_END, 0, 0, JINJA_NO_JUMP);
-    p->next = outer;
     const uint32_t out = p->breaks;
-    p->in_loop = in_loop;
+    p->next = outer;
     p->breaks = breaks;
+    enter(p, before);
     if (w == TAG_ELSE) {
-        jinja_expect_tag_end(p);
+        block_begins(p);
         scoped(p, TAG_ENDFOR);
     }
     jinja_expect_tag_end(p);
     jinja_land(p, end);
     jinja_land(p, out);
+    if (recursive) jinja_emit(p, JOP_LOOP_END, 0, 0, 0);
+}
+
+/* ---- blocks that become values ---- */
+
+/* Filters come first and are jumped to from behind the block, whose end is `end`; the text they
+ * make stays on the stack. */
+static void filtered_block(jinja_parser *p, tag_word end, bool inline_filter)
+{
+    const uint32_t over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP), filters = jinja_here(p);
+    if (inline_filter) jinja_filter_call(p);
+    while (jinja_skip_sign(p, '|')) jinja_filter_call(p);
+    jinja_check_unknown(p);
+    const bool filtered = jinja_here(p) > filters;
+    const uint32_t done = filtered ? jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP) : JINJA_NO_JUMP;
+    jinja_land(p, over);
+    block_begins(p);
+    const uint8_t soft = p->soft;
+    p->soft = 0;
+    jinja_emit(p, JOP_CAPTURE, 0, 0, 0);
+    scoped(p, end);
+    jinja_emit(p, JOP_CAPTURED, 0, 0, 0);
+    p->soft = soft;
+    if (filtered) jinja_emit(p, JOP_JUMP, 0, 0, filters);
+    jinja_land(p, done);
 }
 
 static void set_statement(jinja_parser *p)
 {
-    uint16_t names[8], space = JINJA_NO_SYMBOL;
-    bool unpack;
-    size_t n = targets(p, names, &unpack);
-    if (n == 1 && !unpack && jinja_skip_sign(p, '.')) {
-        space = names[0];
-        names[0] = jinja_expect_symbol(p);
-    }
-    if (jinja_skip_sign(p, '=')) {
-        jinja_tuple(p, JINJA_LEVEL_IF, 0);
-    } else {                            /* the filters come first and are jumped to from behind the block */
-        const uint32_t over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP), filters = jinja_here(p);
-        while (jinja_skip_sign(p, '|')) jinja_filter_call(p);
-        const bool filtered = jinja_here(p) > filters;
-        const uint32_t done = filtered ? jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP) : JINJA_NO_JUMP;
-        jinja_land(p, over);
-        jinja_expect_tag_end(p);
-        jinja_emit(p, JOP_CAPTURE, 0, 0, 0);
-        scoped(p, TAG_ENDSET);
-        jinja_emit(p, JOP_CAPTURED, 0, 0, 0);
-        if (filtered) jinja_emit(p, JOP_JUMP, 0, 0, filters);
-        jinja_land(p, done);
-    }
-    if (space == JINJA_NO_SYMBOL) store(p, names, n, unpack);
-    else jinja_emit(p, JOP_STORE_SPACE, 0, space, names[0]);
+    stores names = { .n = 0 };
+    targets(p, &names, true, 0);
+    if (jinja_skip_sign(p, '=')) jinja_tuple(p, JINJA_LEVEL_IF, 0);
+    else filtered_block(p, TAG_ENDSET, false);
+    store(p, &names);
     jinja_expect_tag_end(p);
 }
 
 static void filter_statement(jinja_parser *p)
 {
-    const uint32_t over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP), filters = jinja_here(p);
-    do jinja_filter_call(p);
-    while (jinja_skip_sign(p, '|'));
-    const uint32_t done = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
-    jinja_land(p, over);
-    jinja_expect_tag_end(p);
-    jinja_emit(p, JOP_CAPTURE, 0, 0, 0);
-    scoped(p, TAG_ENDFILTER);
-    jinja_emit(p, JOP_CAPTURED, 0, 0, 0);
-    jinja_emit(p, JOP_JUMP, 0, 0, filters);
-    jinja_land(p, done);
+    filtered_block(p, TAG_ENDFILTER, true);
     jinja_emit(p, JOP_EMIT, 0, 0, 0);
     jinja_expect_tag_end(p);
 }
 
 static void with_statement(jinja_parser *p)
 {
-    uint16_t names[8];
+    stores names[8];
     size_t n = 0;
-    while (p->tok.kind != JINJA_TAG_END && !p->st) {
-        if (n == 8) jinja_parse_unknown(p, "more than 8 names at once: ");
+    for (bool comma = true; p->tok.kind != JINJA_TAG_END && !jinja_at_sign(p, ':') && !p->st; n++) {
+        if (!comma) jinja_parse_error(p, "\",\" is missing here");
+        if (n == QSF_ARRAY_LEN(names)) jinja_parse_unknown(p, "more than 8 names at once: ");
         if (p->st) return;
-        names[n++] = jinja_expect_symbol(p);
+        names[n].n = 0;
+        targets(p, &names[n], false, 0);
         jinja_expect_sign(p, '=', "\"=\" is missing here");
         jinja_expression(p, JINJA_LEVEL_IF);
-        if (!jinja_skip_sign(p, ',')) break;
+        comma = jinja_skip_sign(p, ',');
     }
-    jinja_expect_tag_end(p);
+    block_begins(p);
     jinja_emit(p, JOP_SCOPE, 0, 0, 0);
-    while (n) store(p, &names[--n], 1, false);
+    while (n) store(p, &names[--n]);
     body(p, TAG_ENDWITH, TAG_OTHER, TAG_OTHER);
     jinja_emit(p, JOP_UNSCOPE, 0, 0, 0);
     jinja_expect_tag_end(p);
 }
 
-/* Parameters in brackets and a body, as code of its own that is jumped over. */
-static uint32_t macro(jinja_parser *p, uint16_t name, tag_word end, uint32_t index)
+/* A block of a template that nobody extends: it is written where it stands, and sees the names
+ * of the template alone unless it is scoped. */
+static void block_statement(jinja_parser *p)
 {
-    jinja_macro m = { .name = name };
-    const bool in_loop = p->in_loop, in_macro = p->in_macro;
-    const uint32_t over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
-    m.entry = jinja_here(p);
-    p->in_loop = false;
-    p->in_macro = true;
-    if (jinja_skip_sign(p, '(')) {
-        while (!jinja_at_sign(p, ')') && !p->st) {
-            if (m.n_params == QSF_ARRAY_LEN(m.params)) jinja_parse_unknown(p, "more than 16 parameters: ");
-            if (p->st) return 0;
-            const uint16_t s = jinja_expect_symbol(p);
-            m.params[m.n_params++] = s;
-            if (jinja_skip_sign(p, '=')) {
-                const uint32_t given = jinja_emit(p, JOP_PARAM, 0, s, JINJA_NO_JUMP);
-                jinja_expression(p, JINJA_LEVEL_IF);
-                store(p, &s, 1, false);
-                jinja_land(p, given);
-            }
-            if (!jinja_skip_sign(p, ',') && !jinja_at_sign(p, ')'))
-                jinja_parse_error(p, "\")\" is missing here");
-        }
-        jinja_expect_sign(p, ')', "\")\" is missing here");
+    const jinja_token name = p->tok;
+    if (name.kind != JINJA_NAME) jinja_parse_error(p, "a name is missing here");
+    jinja_advance(p);
+    const bool scoped_too = jinja_skip_name(p, "scoped");
+    if (jinja_at_name(p, "required")) jinja_parse_unknown(p, "no template is extended here: ");
+    block_begins(p);
+    const around before = leave(p, false);
+    jinja_emit(p, JOP_SCOPE, !scoped_too, 0, 0);
+    body(p, TAG_ENDBLOCK, TAG_OTHER, TAG_OTHER);
+    jinja_emit(p, JOP_UNSCOPE, 0, 0, 0);
+    enter(p, before);
+    if (p->tok.kind == JINJA_NAME && p->tok.n == name.n
+        && !memcmp(jinja_tok_text(p), p->t->src + name.at, name.n))
+        jinja_advance(p);
+    jinja_expect_tag_end(p);
+}
+
+static void print_statement(jinja_parser *p)
+{
+    for (bool comma = true; p->tok.kind != JINJA_TAG_END && !p->st; ) {
+        if (!comma) jinja_parse_error(p, "\",\" is missing here");
+        jinja_expression(p, JINJA_LEVEL_IF);
+        jinja_emit(p, JOP_EMIT, 0, 0, 0);
+        comma = jinja_skip_sign(p, ',');
     }
     jinja_expect_tag_end(p);
+}
+
+/* ---- macros ---- */
+
+/* Parameters in brackets, and the operations that give those their defaults that got nothing. */
+static void signature(jinja_parser *p, jinja_macro *m)
+{
+    bool defaults = false;
+    jinja_advance(p);
+    for (bool comma = true; !jinja_at_sign(p, ')') && !p->st; ) {
+        if (!comma) jinja_parse_error(p, "\")\" is missing here");
+        if (m->n_params == QSF_ARRAY_LEN(m->params)) jinja_parse_unknown(p, "more than 16 parameters: ");
+        if (p->st) return;
+        const uint16_t s = jinja_expect_symbol(p);
+        m->params[m->n_params++] = s;
+        if (jinja_skip_sign(p, '=')) {
+            const uint32_t given = jinja_emit(p, JOP_PARAM, 0, s, JINJA_NO_JUMP);
+            jinja_expression(p, JINJA_LEVEL_IF);
+            store_name(p, s);
+            jinja_land(p, given);
+            defaults = true;
+        } else if (defaults) jinja_parse_error(p, "a parameter without a default follows one with a default");
+        comma = jinja_skip_sign(p, ',');
+    }
+    jinja_expect_sign(p, ')', "\")\" is missing here");
+}
+
+/* The body, up to `end`; what it uses of caller, kwargs and varargs it takes. */
+static void macro_body(jinja_parser *p, jinja_macro *m, tag_word end, uint32_t index)
+{
+    const around before = leave(p, false);
+    const uint8_t takes = p->takes;
+    p->takes = 0;
+    block_begins(p);
     body(p, end, TAG_OTHER, TAG_OTHER);
     jinja_emit(p, JOP_RETURN, 0, 0, 0);
-    jinja_land(p, over);
-    jinja_expect_tag_end(p);
-    p->in_loop = in_loop;
-    p->in_macro = in_macro;
-    if (!p->st) p->t->macros[index] = m;
-    return index;
+    enter(p, before);
+    m->takes = p->takes;
+    for (uint32_t i = 0; i < m->n_params; i++)
+        for (int k = 0; k < 3; k++)
+            if (m->params[i] == p->t->special[k]) m->takes &= (uint8_t)~(1 << k);
+    p->takes |= takes;
+    if (!p->st) p->t->macros[index] = *m;
 }
 
 static uint32_t new_macro(jinja_parser *p)
@@ -266,19 +361,27 @@ static uint32_t new_macro(jinja_parser *p)
 
 static void macro_statement(jinja_parser *p)
 {
-    const uint16_t name = jinja_expect_symbol(p);
-    const uint32_t index = new_macro(p);
+    jinja_macro m = { .name = jinja_expect_symbol(p) };
+    const uint32_t index = new_macro(p), over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
     if (!jinja_at_sign(p, '(')) jinja_parse_error(p, "\"(\" is missing here");
-    macro(p, name, TAG_ENDMACRO, index);
+    m.entry = jinja_here(p);
+    signature(p, &m);
+    macro_body(p, &m, TAG_ENDMACRO, index);
+    jinja_land(p, over);
     jinja_emit(p, JOP_MACRO, 0, 0, index);
-    store(p, &name, 1, false);
+    store_name(p, m.name);
+    jinja_expect_tag_end(p);
 }
 
-/* "call f(x)": the block is a macro that f gets as its argument "caller". */
+/* "call(a) f(x)": the block is a macro that f gets as its argument "caller". */
 static void call_statement(jinja_parser *p)
 {
-    if (jinja_at_sign(p, '(')) jinja_parse_unknown(p, "a call block with parameters is not known here: ");
-    const uint32_t index = new_macro(p);
+    jinja_macro m = { .name = JINJA_NO_SYMBOL };
+    const uint32_t index = new_macro(p), over = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
+    m.entry = jinja_here(p);
+    if (jinja_at_sign(p, '(')) signature(p, &m);
+    const uint32_t inside = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
+    jinja_land(p, over);
     jinja_unary(p, false);
     if (p->st) return;
     jinja_code *last = &p->t->code[jinja_here(p) - 1];
@@ -287,12 +390,17 @@ static void call_statement(jinja_parser *p)
         return;
     }
     const jinja_code call_code = *last;
+    if (call_code.x & (JINJA_STAR | JINJA_STARS)) jinja_parse_unknown(p, "not known here in a call block: *");
     p->t->n_code--;
     jinja_emit_const(p, qsf_jinja_text("caller"));
     jinja_emit(p, JOP_MACRO, 0, 0, index);
     jinja_emit(p, JOP_CALL, call_code.n, call_code.x + 1u, 0);
     jinja_emit(p, JOP_EMIT, 0, 0, 0);
-    macro(p, jinja_symbol_id(p, "caller", 6), TAG_ENDCALL, index);
+    const uint32_t end = jinja_emit(p, JOP_JUMP, 0, 0, JINJA_NO_JUMP);
+    jinja_land(p, inside);
+    macro_body(p, &m, TAG_ENDCALL, index);
+    jinja_land(p, end);
+    jinja_expect_tag_end(p);
 }
 
 static void statement(jinja_parser *p, tag_word w)
@@ -306,6 +414,8 @@ static void statement(jinja_parser *p, tag_word w)
     case TAG_CALL: call_statement(p); break;
     case TAG_FILTER: filter_statement(p); break;
     case TAG_WITH: with_statement(p); break;
+    case TAG_BLOCK: block_statement(p); break;
+    case TAG_PRINT: print_statement(p); break;
     case TAG_GENERATION:
         jinja_expect_tag_end(p);
         scoped(p, TAG_ENDGENERATION);
@@ -325,7 +435,7 @@ static void statement(jinja_parser *p, tag_word w)
 qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len, qsf_jinja **out,
                            qsf_error *err)
 {
-    jinja_mem m = { mem, 0, size };
+    jinja_mem m = { mem, 0, size / 9 * 8 & ~(size_t)15 };
     qsf_jinja *t = jinja_take(&m, sizeof *t);
     char *src = len < UINT32_MAX / 2 ? jinja_take(&m, len + 1) : NULL;
     uint32_t n = 0;
@@ -338,6 +448,7 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
     }
     if (n && src[n - 1] == '\n') n--;
     src[n] = 0;
+    jinja_mark(jinja_marks(&m), (size_t)(src - m.base), n, true);
     *t = (qsf_jinja){ .mem = m, .src = src, .len = n };
     memset(t->hashes, 0xff, sizeof t->hashes);
     jinja_parser p = { .t = t,
@@ -345,6 +456,9 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
                        .err = err,
                        .breaks = JINJA_NO_JUMP };
     t->loop = jinja_symbol_id(&p, "loop", 4);
+    t->special[0] = jinja_symbol_id(&p, "caller", 6);
+    t->special[1] = jinja_symbol_id(&p, "kwargs", 6);
+    t->special[2] = jinja_symbol_id(&p, "varargs", 7);
     jinja_advance(&p);
     body(&p, TAG_OTHER, TAG_OTHER, TAG_OTHER);
     jinja_emit(&p, JOP_STOP, 0, 0, 0);

@@ -107,11 +107,11 @@ static qsf_status json_escape(json_reader *r, char *text)
 /* Whole characters up to a quote, a backslash or something that may not be there. */
 static qsf_status json_plain(json_reader *r, char *text)
 {
-    const uint8_t c = (uint8_t)r->src[r->at];
-    size_t used = 1;
+    char again[4];
+    size_t used;
+    const uint32_t c = qsf_utf8_decode(r->src + r->at, r->len - r->at, &used);
     if (c < 32) return json_bad(r, r->at, "a control character in a text has to be written as an escape");
-    if (c >= 0x80 && qsf_utf8_decode(r->src + r->at, r->len - r->at, &used) == QSF_REPLACEMENT
-        && memcmp(r->src + r->at, "\xef\xbf\xbd", QSF_MIN(r->len - r->at, 3u)))
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || qsf_utf8_encode(c, again) != used)
         return json_bad(r, r->at, "a byte that is no UTF-8");
     memcpy(text + r->n_text, r->src + r->at, used);
     r->n_text += used;
@@ -246,7 +246,7 @@ static qsf_status json_key(json_reader *r, json_want *want)
     const qsf_status st = json_text(r);
     if (st) return st;
     json_blanks(r);
-    if (r->at >= r->len || r->src[r->at] != ':') return json_bad(r, r->at, "a colon is expected behind a key");
+    if (r->at >= r->len || r->src[r->at] != ':') return json_bad(r, r->at, "a colon is expected here");
     r->at++;
     r->out->nodes[r->open[r->depth - 1]].n++;
     *want = WANT_VALUE;
@@ -352,7 +352,8 @@ double qsf_json_number(const qsf_json_node *v)
     }
     if (*c) {
         sign = c[1] == '-' ? -1 : 1;
-        for (c += 1 + (c[1] == '-' || c[1] == '+'); *c; c++) if (more < 100000) more = 10 * more + (*c - '0');
+        for (c += 1 + (c[1] == '-' || c[1] == '+'); *c; c++)
+            if (more < 100000) more = 10 * more + (*c - '0');
     }
     exponent += sign * more;
     const bool below = exponent < 0;

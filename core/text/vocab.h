@@ -4,12 +4,16 @@
 #ifndef QSF_VOCAB_H
 #define QSF_VOCAB_H
 
-#include "base/base.h"
+#include "base/arena.h"
 
 enum { QSF_VOCAB_NONE = 0, QSF_VOCAB_BPE = 1, QSF_VOCAB_SPM = 2 };
 /* GGUF's token types */
 enum { QSF_TOKEN_NORMAL = 1, QSF_TOKEN_UNKNOWN = 2, QSF_TOKEN_CONTROL = 3, QSF_TOKEN_USER = 4,
        QSF_TOKEN_UNUSED = 5, QSF_TOKEN_BYTE = 6 };
+
+/* Further chat templates by name: "tool_use", "rag". */
+enum { QSF_VOCAB_TEMPLATES = 6, QSF_VOCAB_TEMPLATE_NAME = 32 };
+typedef struct qsf_vocab_chat { char name[QSF_VOCAB_TEMPLATE_NAME]; char *text; } qsf_vocab_chat;
 
 typedef struct qsf_vocab {
     uint8_t   kind;
@@ -30,6 +34,14 @@ typedef struct qsf_vocab {
     uint32_t  n_eog;
     int32_t   eog[16];            /* further tokens that end a turn */
     char     *chat_template;      /* terminated, or NULL */
+    uint32_t  n_more;
+    qsf_vocab_chat more[QSF_VOCAB_TEMPLATES];
 } qsf_vocab;
+
+/* Adds a copy of a chat template; "default" is chat_template itself.  A name that is no word of
+ * letters and digits, is there already or finds no room is passed over. */
+qsf_status  qsf_vocab_template(qsf_vocab *v, qsf_arena *a, const char *name, size_t name_len,
+                               const char *text, size_t len, qsf_error *err);
+const char *qsf_vocab_chat_named(const qsf_vocab *v, const char *name);     /* of `more`; NULL: none */
 
 #endif

@@ -82,7 +82,7 @@ describe('is refused with its name and value', () => {
       for (const message of [null, 'hello', undefined])
         await assert.rejects(call([...MESSAGES, message]), code('ARGUMENT', /^message 1 is /));
       await assert.rejects(call([{role: 'user'}]),
-        code('ARGUMENT', /^the content of message 0 is undefined; possible is a string$/));
+        code('ARGUMENT', /^the content of message 0 is undefined; possible is a string, or a list of parts$/));
       await assert.rejects(call([{role: 5, content: ''}]), code('ARGUMENT', /^the role of message 0 is 5/));
       await assert.rejects(call([{role: 'user', content: 'a\0b'}]), code('ARGUMENT', /zero byte/));
       await assert.rejects(call(new Array(1)), code('ARGUMENT', /^message 0 is undefined/));

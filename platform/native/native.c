@@ -43,6 +43,7 @@ const qsf_platform *qsf_platform_native(void)
         .why = native_why,
         .between = native_between,
         .remove = native_remove,
+        .wall_s = native_wall_s,
     };
     return &table;
 }

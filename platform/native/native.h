@@ -108,6 +108,7 @@ void       native_thread_join(void *user, qsf_thread *t);
 void       native_wait32(void *user, uint32_t *word, uint32_t expected, uint64_t ns);
 void       native_wake32(void *user, uint32_t *word, uint32_t count);
 uint64_t   native_now_ns(void *user);
+int64_t    native_wall_s(void *user);
 
 /* ---- processor: cpu_*.c ---- */
 uint32_t native_cpu_features(void *user);

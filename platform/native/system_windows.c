@@ -99,5 +99,14 @@ uint64_t native_now_ns(void *user)
     return t / hz * 1000000000u + t % hz * 1000000000u / hz;
 }
 
+int64_t native_wall_s(void *user)
+{
+    (void)user;
+    FILETIME utc, here;         /* in units of 100 ns since 1601 */
+    GetSystemTimeAsFileTime(&utc);
+    if (!FileTimeToLocalFileTime(&utc, &here)) return 0;
+    return (int64_t)(((uint64_t)here.dwHighDateTime << 32 | here.dwLowDateTime) / 10000000u) - 11644473600;
+}
+
 #undef WINDOWS_PAGES_FROM
 #endif

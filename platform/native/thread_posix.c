@@ -57,4 +57,16 @@ uint64_t native_now_ns(void *user)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
+
+/* The seconds that a clock in UTC would show where it shows this date and time. */
+int64_t native_wall_s(void *user)
+{
+    (void)user;
+    struct tm d;
+    const time_t t = time(NULL);
+    if (t == (time_t)-1 || !localtime_r(&t, &d)) return 0;
+    const int64_t year = d.tm_year + 1900 - 1;          /* whole years before this one, from year 1 on */
+    const int64_t days = 365 * (year - 1969) + (year / 4 - year / 100 + year / 400 - 477) + d.tm_yday;
+    return days * 86400 + d.tm_hour * 3600 + d.tm_min * 60 + d.tm_sec;
+}
 #endif

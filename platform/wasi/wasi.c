@@ -107,6 +107,14 @@ static uint64_t wasi_now_ns(void *user)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* WASI knows no zone: this is UTC. */
+static int64_t wasi_wall_s(void *user)
+{
+    struct timespec t;
+    (void)user;
+    return clock_gettime(CLOCK_REALTIME, &t) ? 0 : t.tv_sec;
+}
+
 static qsf_status wasi_create(void *user, const char *path, qsf_out **out)
 {
     *out = NULL;
@@ -220,6 +228,7 @@ const qsf_platform *qsf_platform_native(void)
         .mem_alloc = wasi_mem_alloc,
         .mem_free = wasi_mem_free,
         .now_ns = wasi_now_ns,
+        .wall_s = wasi_wall_s,
         .cpu_features = wasi_cpu_features,
         .env = wasi_env,
     };

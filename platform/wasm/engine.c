@@ -173,29 +173,36 @@ WASM_EXPORT("token_piece") const char *wasm_token_piece(int32_t id, int special)
     return session.bytes;
 }
 
-/* texts: role, content, role, content, ... each terminated.
- * The text to out, or (ids not NULL) the tokens to ids. */
-WASM_EXPORT("chat")
-int wasm_chat(const char *name, const char *texts, uint32_t n, char *out, int32_t *ids, size_t cap)
+/* given: texts of the template, tools, documents and keyword arguments, each terminated and "" for
+ * none.  now: seconds since 1970 as a clock on the wall shows them. */
+static qsf_chat_options chat_options(const char *given, double now)
 {
-    qsf_message *m = n > SIZE_MAX / sizeof *m ? NULL : wasm_mem_alloc(NULL, n * sizeof *m);
-    session.count = 0;
-    if (!m) return qsf_fail(&session.error, QSF_E_MEMORY, "out of memory for %u messages", (unsigned)n);
-    for (uint32_t i = 0; i < n; i++) {
-        m[i].role = texts;
-        m[i].content = texts += strlen(texts) + 1;
-        texts += strlen(texts) + 1;
-    }
-    const int st = ids ? qsf_chat_encode(session.model, name, m, n, true, ids, cap, &session.count,
-                                         &session.error)
-                       : qsf_chat_render(session.model, name, m, n, true, out, cap, &session.count,
-                                         &session.error);
-    wasm_mem_free(NULL, m, n * sizeof *m);
-    return st;
+    qsf_chat_options o;
+    qsf_chat_defaults(&o);
+    const char **const texts[] = { &o.chat_template, &o.tools, &o.documents, &o.kwargs };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(texts); given += strlen(given) + 1, i++)
+        if (*given) *texts[i] = given;
+    o.now = (int64_t)now;
+    return o;
 }
-WASM_EXPORT("chat_stop") const char *wasm_chat_stop(const char *name)
+/* messages in JSON.  The text to out, without the begin-of-text token that the tokenizer puts there,
+ * or (ids not NULL) the tokens to ids. */
+WASM_EXPORT("chat")
+int wasm_chat(const char *messages, size_t len, const char *given, double now, char *out, int32_t *ids,
+              size_t cap)
 {
-    return qsf_chat_stop(session.model, name);
+    qsf_chat_options o = chat_options(given, now);
+    if (ids)
+        return qsf_chat_encode_json(session.model, messages, len, &o, ids, cap, &session.count,
+                                    &session.error);
+    if (session.model->source->vocab.add_bos) o.bos = "";
+    return qsf_chat_render_json(session.model, messages, len, &o, out, cap, &session.count, &session.error);
+}
+/* The text that ends an answer, "" for none, into out[64]. */
+WASM_EXPORT("chat_stop") int wasm_chat_stop(const char *given, double now, char *out)
+{
+    const qsf_chat_options o = chat_options(given, now);
+    return qsf_chat_stop_text(session.model, &o, out, 64, &session.count, &session.error);
 }
 
 /* ---- sessions ---- */

@@ -1,50 +1,78 @@
-/* Fuzz target: any text as a model's Jinja template.  The text that a conversation becomes is as
- * long as was said, its spans tile it, and no span of the template's own holds what somebody wrote.
- * SPDX-License-Identifier: MIT */
+/* Fuzz target: any bytes as a template and as messages in JSON.  Spans tile the text, and none of the
+ * template's own holds what somebody wrote; nothing is left behind.
+ * SPDX-License-Identifier: MIT
+ *
+ * The template ends at the first zero byte, the messages follow; an empty template is one of those
+ * that have a name, and no messages are a fixed conversation. */
 #include "text/chat.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void fuzz_chat_write(qsf_chat c, const char *jinja)
+/* M marks what somebody wrote: a character that nothing else writes. */
+#define M "\xee\x80\x81"
+static const char fuzz_talk[] =
+    "[{\"role\": \"system\", \"content\": \"Be brief." M "\"}, {\"role\": \"user\", \"content\": \"" M "1 \"},"
+    " {\"role\": \"assistant\", \"content\": null, \"reasoning_content\": \"" M "\", \"tool_calls\": [{\"id\":"
+    " \"" M "\", \"function\": {\"name\": \"f\", \"arguments\": \"{\\\"" M "\\\": 1}\"}}]},"
+    " {\"role\": \"tool\", \"content\": [{\"type\": \"text\", \"text\": \"" M "\"}]},"
+    " {\"role\": \"" M "\", \"content\": \"<think>\\n" M "\\n</think>\\n" M "8\"}]";
+
+static const char fuzz_args[] = "{\"x\": \"" M "\", \"enable_thinking\": false}";
+
+/* Whether the template cannot make the mark itself. */
+static bool fuzz_has_no_mark(const char *jinja)
 {
-    static const qsf_message talk[] = { { "system", "Be brief." }, { "user", "#1 " },
-                                        { "assistant", "<think>\n#2\n</think>\n#3" }, { "user", "#4" },
-                                        { "#5", "" } };
-    static char out[1 << 20], again[1 << 20];
-    qsf_chat_span spans[32];
-    size_t len, same, n_spans, at = 0;
-    qsf_error err;
-    for (size_t n = 0; n <= QSF_ARRAY_LEN(talk); n++)
-        for (int generate = 0; generate < 2; generate++, at = 0) {
-            if (qsf_chat_write_spans(c, jinja, NULL, talk, n, generate, out, sizeof out, &len, spans,
-                                     QSF_ARRAY_LEN(spans), &n_spans, &err)) {
-                if (c && len < sizeof out) abort();
-                continue;
-            }
-            if (qsf_chat_write(c, jinja, NULL, talk, n, generate, again, len + 1, &same, &err) || same != len
-                || memcmp(out, again, len))
-                abort();
-            if (n_spans > 4 * n + 2) abort();
-            for (size_t i = 0; i < n_spans; at += spans[i++].len) {
-                if (spans[i].at != at) abort();
-                for (size_t k = at; spans[i].is_template && !jinja && k < at + spans[i].len; k++)
-                    if (out[k] == '#' && k + 1 < len && out[k + 1] >= '1' && out[k + 1] <= '5') abort();
-            }
-            if (at != len) abort();
-        }
+    return !strpbrk(jinja, "\\\xee") && !strstr(jinja, "format") && !strstr(jinja, "%c");
+}
+
+static void fuzz_written(const qsf_chat_text *t, bool marked)
+{
+    size_t at = 0;
+    if (t->text[t->len]) abort();
+    for (size_t i = 0; i < t->n_spans; at += t->spans[i++].len) {
+        if (t->spans[i].at != at || !t->spans[i].len) abort();
+        if (i && t->spans[i].is_template == t->spans[i - 1].is_template) abort();
+        if (marked && t->spans[i].is_template && memchr(t->text + at, 0xee, t->spans[i].len)) abort();
+    }
+    if (at != t->len) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *jinja = malloc(size + 1);
-    if (size) memcpy(jinja, data, size);
-    jinja[size] = 0;
-    qsf_chat c;
-    if (qsf_chat_detect(qsf_platform_native(), jinja, size % 3 ? "<s>" : NULL, NULL, &c, NULL)) abort();
-    fuzz_chat_write(c, jinja);
-    fuzz_chat_write((qsf_chat)(1 + (size ? data[0] : 0) % (QSF_N_CHATS - 1)), size % 2 ? jinja : NULL);
-    free(jinja);
+    const char *const *names = qsf_chat_names();
+    const qsf_platform *p = qsf_platform_native();
+    char *text = malloc(size + 1);
+    size_t n_names = 0, len;
+    qsf_json json, args;
+    qsf_error err;
+    if (size) memcpy(text, data, size);
+    text[size] = 0;
+    while (names[n_names]) n_names++;
+    const char *stop, *jinja = *text ? text : qsf_chat_known(names[size % n_names], &stop);
+    const char *messages = strlen(text) < size ? text + strlen(text) + 1 : fuzz_talk;
+    const size_t n = messages == fuzz_talk ? strlen(messages) : (size_t)(text + size - messages);
+    const bool marked = fuzz_has_no_mark(jinja);
+    qsf_json_read(p, fuzz_args, strlen(fuzz_args), "arguments", &args, NULL);
+    if (!qsf_json_read(p, messages, n, "messages", &json, &err))
+        for (uint32_t how = 0; how < 4; how++) {
+            const qsf_chat_ask ask = { .platform = p, .jinja = jinja, .bos = "<s>", .eos = "</s>",
+                                       .json = json.nodes, .tools = args.nodes, .kwargs = args.nodes,
+                                       .generate = how & 1, .goes_on = how == 2, .as_given = how & 2,
+                                       .now = 1000000000 };
+            qsf_chat_text t;
+            char found[16];
+            if (!qsf_chat_write(&ask, &t, &err)) fuzz_written(&t, marked);
+            else if (t.arena || t.text) abort();
+            qsf_chat_text_drop(&t);
+            if (!how && !qsf_chat_find_stop(&ask, found, sizeof found, &len, &err)
+                && (len >= sizeof found || strlen(found) != len)) abort();
+        }
+    qsf_json_drop(&json);
+    qsf_json_drop(&args);
+    free(text);
     return 0;
 }
+
+#undef M

@@ -27,9 +27,9 @@ static qsf_status fuzz_render(const char *text, size_t n, size_t mem_size, size_
     *len = 0;
     qsf_status st = qsf_jinja_parse(mem, mem_size, text, n, &t, NULL);
     if (!st) {
-        st = qsf_jinja_render(t, vars, 3, 1000000000, 50000, *out, cap, len, NULL);
-        if (qsf_jinja_render(t, vars, 3, 1000000000, 50000, again, cap, &same, NULL) != st || same != *len ||
-            memcmp(*out, again, same + 1))
+        st = qsf_jinja_render(t, vars, 3, 1000000000, 50000, *out, cap, len, NULL, NULL);
+        if (qsf_jinja_render(t, vars, 3, 1000000000, 50000, again, cap, &same, NULL, NULL) != st ||
+            same != *len || memcmp(*out, again, same + 1))
             abort();
         if (*len >= cap || (*out)[*len]) abort();
     }

@@ -1,0 +1,157 @@
+/* Conversations: which template, what it is given besides messages, and --render.
+ * SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <stdlib.h>
+
+/* ---- the template and what goes with it ---- */
+
+static bool file_exists(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) fclose(f);
+    return f != NULL;
+}
+
+/* A template by what --chat-template said: a name, a file, or Jinja itself.
+ * *owned: a file's text, which the caller frees. */
+static int template_asked(const char *asked, const char **out, char **owned)
+{
+    size_t len;
+    *out = asked;
+    for (const char *const *p = qsf_chat_template_names(); *p; p++)
+        if (!strcmp(*p, asked)) return EXIT_OK;
+    if (strchr(asked, '{') || !file_exists(asked)) return EXIT_OK;
+    *out = *owned = read_whole(asked, &len);
+    return *owned ? EXIT_OK : EXIT_IO;
+}
+
+int chat_texts_open(const run_settings *set, chat_texts *t)
+{
+    size_t len;
+    *t = (chat_texts){ 0 };
+    qsf_chat_defaults(&t->options);
+    t->options.kwargs = set->template_kwargs;
+    t->options.bos = set->bos;
+    t->options.eos = set->eos;
+    t->options.add_generation_prompt = !set->no_generation;
+    t->options.continue_final_message = set->continue_final;
+    if (set->template_name) {
+        const int code = template_asked(set->template_name, &t->options.chat_template, &t->template_text);
+        if (code) return code;
+    }
+    if (set->tools && !(t->options.tools = t->tools = read_whole(set->tools, &len))) return EXIT_IO;
+    if (set->documents && !(t->options.documents = t->documents = read_whole(set->documents, &len)))
+        return EXIT_IO;
+    return EXIT_OK;
+}
+
+void chat_texts_close(chat_texts *t)
+{
+    free(t->template_text);
+    free(t->tools);
+    free(t->documents);
+    *t = (chat_texts){ 0 };
+}
+
+/* ---- messages as JSON ---- */
+
+/* A text in quotes; only counts where out is NULL. */
+static size_t json_quoted(char *out, const char *text)
+{
+    size_t n = 0;
+#define PUT(c) do { if (out) out[n] = (c); n++; } while (0)
+    PUT('"');
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        char code[8] = { *text };
+        if (c == '"' || c == '\\') snprintf(code, sizeof code, "\\%c", c);
+        else if (c < 32) snprintf(code, sizeof code, "\\u%04x", c);
+        for (size_t i = 0; code[i]; i++) PUT(code[i]);
+    }
+    PUT('"');
+#undef PUT
+    return n;
+}
+
+/* The bytes that are UTF-8, with U+FFFD in the place of others: JSON has no others. */
+static char *whole_characters(const char *text, size_t len)
+{
+    qsf_utf8_tail tail = { 0 };
+    char *out = malloc(3 * (len + 4) + 4);
+    size_t n = out ? qsf_utf8_push(&tail, text, len, out) : 0;
+    if (out && tail.len) memcpy(out + n, "\xef\xbf\xbd", 3), n += 3;
+    if (out) out[n] = 0;
+    return out;
+}
+
+char *messages_json(const qsf_message *msgs, size_t n, size_t *len)
+{
+    size_t cap = 3;
+    for (size_t i = 0; i < n; i++) cap += 64 + json_quoted(NULL, msgs[i].role) + json_quoted(NULL, msgs[i].content);
+    char *text = malloc(cap), *out = NULL;
+    if (!text) return NULL;
+    *len = 0;
+    text[(*len)++] = '[';
+    for (size_t i = 0; i < n; i++) {
+        *len += (size_t)snprintf(text + *len, cap - *len, "%s{\"role\": ", i ? ", " : "");
+        *len += json_quoted(text + *len, msgs[i].role);
+        *len += (size_t)snprintf(text + *len, cap - *len, ", \"content\": ");
+        *len += json_quoted(text + *len, msgs[i].content);
+        text[(*len)++] = '}';
+    }
+    text[(*len)++] = ']';
+    if ((out = whole_characters(text, *len))) *len = strlen(out);
+    free(text);
+    return out;
+}
+
+/* ---- --render ---- */
+
+/* What was given is wrong, or the template and it do not go together. */
+static int render_code(const qsf_error *e)
+{
+    const int code = report(e);
+    return e->status == QSF_E_CORRUPT || e->status == QSF_E_NOT_FOUND ? EXIT_USAGE
+        : e->status == QSF_E_ARGUMENT || e->status == QSF_E_UNSUPPORTED ? EXIT_FAILED : code;
+}
+
+static int render_text(const qsf_model *m, const char *messages, size_t len, const qsf_chat_options *o)
+{
+    qsf_error error;
+    size_t n = 0, cap = 2 * len + 65536;
+    for (;; cap = n + 1) {
+        char *out = malloc(cap);
+        if (!out) return EXIT_NO_MEMORY;
+        const qsf_status st = qsf_chat_render_json(m, messages, len, o, out, cap, &n, &error);
+        if (!st) fwrite(out, 1, n, stdout);
+        free(out);
+        if (!st) return EXIT_OK;
+        if (n < cap) return render_code(&error);
+    }
+}
+
+int run_render(const run_settings *set)
+{
+    chat_texts t = { 0 };
+    qsf_model_options mo;
+    qsf_model *m = NULL;
+    qsf_error error;
+    size_t len = 0;
+    char *messages = read_whole(set->render, &len);
+    int code = messages ? chat_texts_open(set, &t) : EXIT_IO;
+    if (!code && set->model) {
+        qsf_model_defaults(&mo);
+        mo.vocab_only = true;
+        if (qsf_model_open(set->model, &mo, &m, &error)) code = report(&error);
+    } else if (!code && !t.options.chat_template) {
+        fputs("--render needs a model or --chat-template FILE|NAME\n", stderr);
+        code = EXIT_USAGE;
+    }
+    t.options.as_given = !set->adapted;
+    if (!code) code = render_text(m, messages, len, &t.options);
+    qsf_model_close(m);
+    chat_texts_close(&t);
+    free(messages);
+    return code;
+}

@@ -1,0 +1,28 @@
+/* Decimal digits of doubles and back, exactly rounded, as Python and JSON have them.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_DECIMAL_H
+#define QSF_DECIMAL_H
+
+#include "base/base.h"
+
+enum { QSF_DECIMAL_DIGITS = 400 };      /* the most that are made at once */
+
+typedef enum qsf_decimal_form {
+    QSF_DECIMAL_SHORTEST,       /* the fewest digits that mean this number and no other */
+    QSF_DECIMAL_SIGNIFICANT,    /* so many digits in all, at least 1 */
+    QSF_DECIMAL_PLACES          /* so many behind the point; negative: before it */
+} qsf_decimal_form;
+
+/* Digits of a finite x >= 0, rounded to the nearest, of two as near ones to the even one: x is
+ * 0.D1D2D3... * 10^*point, and D1 is not 0 unless x is.  Returns how many there are; 0: x rounds
+ * to 0 (at places), or QSF_DECIMAL_DIGITS do not suffice. */
+int qsf_decimal_digits(double x, qsf_decimal_form form, int count, char digits[QSF_DECIMAL_DIGITS],
+                       int *point);
+
+/* The double nearest to digits[0..n) * 10^exponent; digits may have a point among them. */
+double qsf_decimal_read(const char *digits, size_t n, int exponent);
+
+/* repr(x) of Python, terminated; returns its length. */
+size_t qsf_decimal_repr(double x, char out[32]);
+
+#endif

@@ -1,0 +1,396 @@
+/* Jinja: filters that write texts.
+ * SPDX-License-Identifier: MIT */
+#include "text/jinja_own.h"
+
+/* ---- HTML ---- */
+
+bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
+{
+    if (v->type != QSF_JINJA_TEXT) return jinja_print(r, s, v);
+    if (v->flags & QSF_JINJA_SAFE) return jinja_put_text(r, s, v);
+    for (uint32_t i = 0; i < v->n; i++) {
+        const char c = v->as.text[i];
+        const char *as = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '\'' ? "&#39;"
+                         : c == '"' ? "&#34;" : NULL;
+        if (as ? !jinja_put_for(r, s, v, i, as, strlen(as)) : !jinja_put_part(r, s, v, i, 1)) return false;
+    }
+    return jinja_charge(r, v->n);
+}
+
+static bool markup_escape(jinja_run *r, const jinja_value *v, bool again, jinja_value *out)
+{
+    jinja_value text;
+    if (!jinja_to_text(r, v, &text)) return false;
+    jinja_sink s = jinja_begin_text(r);
+    if (again && v->type != QSF_JINJA_TEXT) text.flags = 0;
+    if (!jinja_put_escaped(r, &s, &text)) return false;
+    *out = jinja_end_text(r, &s);
+    out->flags |= QSF_JINJA_SAFE;
+    return true;
+}
+
+static bool markup_attributes(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+{
+    const bool space = !b->arg[0] || jinja_true(b->arg[0]);
+    jinja_value text;
+    if (v->type != QSF_JINJA_DICT) return jinja_fail(r, QSF_E_ARGUMENT, "xmlattr needs a dict");
+    jinja_value *texts = jinja_items(r, v->n);
+    if (!texts) return false;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (!markup_escape(r, &v->as.items[2 * i + 1], false, &texts[i])) return false;
+    jinja_sink s = jinja_begin_text(r);
+    for (uint32_t i = 0; i < v->n; i++) {
+        const jinja_value *key = &v->as.items[2 * i], *value = key + 1;
+        if (value->type == QSF_JINJA_NONE || value->type == QSF_JINJA_UNDEFINED) continue;
+        if (!jinja_need_text(r, key, "xmlattr")) return false;
+        for (uint32_t k = 0; k < key->n; k++)
+            if (key->as.text[k] && strchr(" \t\n\r\f\v/>=", key->as.text[k]))
+                return jinja_fail(r, QSF_E_ARGUMENT, "this cannot be in the name of an attribute");
+        text = texts[i];
+        if (((space || s.len) && !jinja_put(r, &s, " ", 1)) || !jinja_put_escaped(r, &s, key)
+            || !jinja_put(r, &s, "=\"", 2) || !jinja_put_text(r, &s, &text) || !jinja_put(r, &s, "\"", 1))
+            return false;
+    }
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+/* The character that "&name;" at `i` stands for; 0: it is not known here. */
+static uint32_t markup_entity(const jinja_value *v, size_t i, size_t *used)
+{
+    static const struct { char name[6]; uint8_t c; } names[] = {
+        { "amp;", '&' }, { "lt;", '<' }, { "gt;", '>' }, { "quot;", '"' }, { "#39;", '\'' }, { "#34;", '"' },
+        { "apos;", '\'' }, { "nbsp;", 0xa0 },
+    };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(names); k++) {
+        const size_t n = strlen(names[k].name);
+        *used = n + 1;
+        if (n < v->n - i && !memcmp(v->as.text + i + 1, names[k].name, n)) return names[k].c;
+    }
+    return 0;
+}
+
+/* Without tags and comments, each stretch of white space one blank. */
+static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
+{
+    bool space = false;
+    size_t used;
+    jinja_sink s = jinja_begin_text(r);
+    for (size_t i = 0; i < v->n; i += used) {
+        const char *p = v->as.text + i;
+        uint32_t c = qsf_utf8_decode(p, v->n - i, &used);
+        char text[4];
+        if (c == '<') {
+            const bool comment = v->n - i >= 4 && !memcmp(p, "<!--", 4);
+            const jinja_value close = qsf_jinja_text(comment ? "-->" : ">");
+            const int64_t end = jinja_find(v, &close, (uint32_t)i, false);
+            if (end >= 0) {
+                used = (size_t)end + close.n - i;
+                continue;
+            }
+        } else if (c == '&' && i + 1 < v->n && !jinja_is_space((uint8_t)p[1]) && !(c = markup_entity(v, i, &used)))
+            return jinja_fail(r, QSF_E_UNSUPPORTED, "this entity is not known here");
+        if (jinja_is_space(c)) {
+            space = true;
+            continue;
+        }
+        if ((space && s.len && !jinja_put_for(r, &s, v, i, " ", 1))
+            || !jinja_put_for(r, &s, v, i, text, qsf_utf8_encode(c, text)))
+            return false;
+        space = false;
+    }
+    *out = jinja_end_text(r, &s);
+    return jinja_charge(r, v->n);
+}
+
+/* ---- addresses ---- */
+
+static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool query)
+{
+    for (uint32_t i = 0; i < v->n; i++) {
+        const uint8_t c = (uint8_t)v->as.text[i];
+        const bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')
+                           || (c && strchr(query ? "_.-~" : "_.-~/", c));
+        char hex[4];
+        if (!plain) qsf_format(hex, sizeof hex, "%%%c%c", "0123456789ABCDEF"[c >> 4], "0123456789ABCDEF"[c & 15]);
+        if (plain ? !jinja_put_part(r, s, v, i, 1)
+                  : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
+            return false;
+    }
+    return jinja_charge(r, v->n);
+}
+
+static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
+{
+    jinja_value list = *v, text;
+    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v);
+    if (one) {
+        if (!jinja_to_text(r, v, &text)) return false;
+        list = qsf_jinja_list(&text, 1);
+    } else if (v->type == QSF_JINJA_DICT ? !jinja_pairs(r, v, &list) : !jinja_iterate(r, v, &list)) return false;
+    jinja_value *texts = jinja_items(r, 2 * (size_t)list.n);
+    if (!texts) return false;
+    for (uint32_t i = 0; !one && i < list.n; i++) {
+        jinja_value pair;
+        if (!jinja_iterate(r, &list.as.items[i], &pair)) return false;
+        if (pair.n != 2) return jinja_fail(r, QSF_E_ARGUMENT, "urlencode needs pairs");
+        if (!jinja_to_text(r, &pair.as.items[0], &texts[2 * i])
+            || !jinja_to_text(r, &pair.as.items[1], &texts[2 * i + 1]))
+            return false;
+    }
+    jinja_sink s = jinja_begin_text(r);
+    if (one && !markup_quote(r, &s, &text, false)) return false;
+    for (uint32_t i = 0; !one && i < 2 * list.n; i++)
+        if ((i && !jinja_put(r, &s, i % 2 ? "=" : "&", 1)) || !markup_quote(r, &s, &texts[i], true)) return false;
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+/* ---- lines and words ---- */
+
+/* Lines get so many blanks before them: all but the first one and empty ones, unless asked for. */
+static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bound *b, jinja_value *out)
+{
+    const jinja_value *width = b->arg[0];
+    const bool of_text = width && width->type == QSF_JINJA_TEXT, first = jinja_flag(b->arg[1]),
+               blank = jinja_flag(b->arg[2]);
+    int64_t n = 4;
+    jinja_value lines;
+    if (!of_text && !jinja_whole(r, width, false, &n)) return false;
+    if (n > 1000) return jinja_fail(r, QSF_E_BUDGET, "a line is moved too far");
+    if (!jinja_text_lines(r, text, false, &lines)) return false;
+    uint32_t count = lines.n;
+    const jinja_value *last = lines.n ? &lines.as.items[lines.n - 1] : NULL;
+    count += !last || last->as.text + last->n != text->as.text + text->n;       /* behind the last line's end */
+    const jinja_value nothing = jinja_part(text, 0, 0);
+    jinja_sink s = jinja_begin_text(r);
+    for (uint32_t i = 0; i < count; i++) {
+        const jinja_value *line = i < lines.n ? &lines.as.items[i] : &nothing;
+        const bool moved = i ? blank || line->n : first;
+        if (i && !jinja_put(r, &s, "\n", 1)) return false;
+        if (moved && of_text && !(text->flags & QSF_JINJA_SAFE ? jinja_put_escaped(r, &s, width)
+                                                               : jinja_put_text(r, &s, width)))
+            return false;
+        for (int64_t k = 0; moved && !of_text && k < n; k++)
+            if (!jinja_put(r, &s, " ", 1)) return false;
+        if (!jinja_charge(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, line)) return false;
+    }
+    *out = jinja_end_text(r, &s);
+    out->flags |= text->flags & QSF_JINJA_SAFE;
+    return true;
+}
+
+static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+{
+    const jinja_value dots = qsf_jinja_text("..."), blank = qsf_jinja_text(" "), *end = b->arg[2] ? b->arg[2] : &dots;
+    const int64_t n = (int64_t)jinja_length(v);
+    int64_t length = 255, leeway = 5;
+    if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
+        || !jinja_need_text(r, end, "truncate"))
+        return false;
+    const int64_t tail = (int64_t)jinja_length(end);
+    if (length < tail || leeway < 0) return jinja_fail(r, QSF_E_ARGUMENT, "a text cannot be cut to so little");
+    *out = *v;
+    if (n <= length + leeway) return true;
+    jinja_value part = jinja_part(v, 0, jinja_offset(v, (size_t)(length - tail)));
+    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
+    if (word >= 0) part.n = (uint32_t)word;
+    jinja_sink s = jinja_begin_text(r);
+    if (!jinja_put_text(r, &s, &part) || (end == &dots ? !jinja_put(r, &s, "...", 3) : !jinja_put_text(r, &s, end)))
+        return false;
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *out)
+{
+    int64_t n = 0;
+    bool inside = false;
+    size_t used;
+    for (size_t i = 0; i < v->n; i += used) {
+        const uint32_t c = qsf_utf8_decode(v->as.text + i, v->n - i, &used);
+        const bool word = c == '_' || qsf_is_letter(c) || qsf_is_number(c);
+        n += word && !inside;
+        inside = word;
+    }
+    *out = qsf_jinja_int(n);
+    return jinja_charge(r, v->n);
+}
+
+/* One line in lines of at most so many characters, cut between words; what is longer is cut anywhere. */
+static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *line, int64_t width, bool cut,
+                             const jinja_value *end)
+{
+    size_t at = 0, used;
+    bool first = true;
+    while (at < line->n) {
+        size_t i = at, keep = at, next = at;        /* what is kept of it, and where the next one begins */
+        int64_t n = 0;
+        bool any = false;
+        if (!first)                                 /* white space at a line's beginning goes */
+            while (i < line->n && jinja_is_space(qsf_utf8_decode(line->as.text + i, line->n - i, &used))) i += used;
+        if (i == line->n) break;
+        const size_t from = i;
+        keep = next = from;
+        while (i < line->n) {                       /* word by word, each with the white space before it */
+            size_t space = i, word;
+            int64_t size = 0;
+            while (space < line->n && jinja_is_space(qsf_utf8_decode(line->as.text + space, line->n - space, &used)))
+                space += used, size++;
+            if (n + size > width && any) break;
+            for (word = space; word < line->n; word += used, size++)
+                if (jinja_is_space(qsf_utf8_decode(line->as.text + word, line->n - word, &used))) break;
+            if (n + size > width) {
+                if (!any || (cut && size > width && n + (int64_t)(space - i) < width)) {
+                    const jinja_value rest = jinja_part(line, i, line->n);
+                    next = keep = cut ? i + jinja_offset(&rest, (size_t)(width - n)) : word;
+                }
+                break;
+            }
+            n += size;
+            any = true;
+            if (word > space) keep = word;
+            next = i = word;
+        }
+        if ((!first && !(end ? jinja_put_text(r, s, end) : jinja_put(r, s, "\n", 1)))
+            || !jinja_put_part(r, s, line, from, keep - from) || !jinja_charge(r, next - at))
+            return false;
+        at = next > at ? next : line->n;
+        first = false;
+    }
+    return true;
+}
+
+static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+{
+    const bool cut = !b->arg[1] || jinja_true(b->arg[1]), hyphens = !b->arg[3] || jinja_true(b->arg[3]);
+    const jinja_value *end = jinja_given(b->arg[2]) ? b->arg[2] : NULL;
+    int64_t width = 79;
+    jinja_value lines;
+    if (!jinja_whole(r, b->arg[0], false, &width) || (end && !jinja_need_text(r, end, "wordwrap"))
+        || !jinja_text_lines(r, v, false, &lines))
+        return false;
+    if (width <= 0) return jinja_fail(r, QSF_E_ARGUMENT, "a line has a width");
+    if (hyphens && v->n && memchr(v->as.text, '-', v->n))
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "wordwrap at hyphens is not known here");
+    jinja_sink s = jinja_begin_text(r);
+    for (uint32_t i = 0; i < lines.n; i++)
+        if ((i && !(end ? jinja_put_text(r, &s, end) : jinja_put(r, &s, "\n", 1)))
+            || !markup_wrap_line(r, &s, &lines.as.items[i], width, cut, end))
+            return false;
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+/* Words with a capital, as the filter has them: they begin behind white space and brackets only. */
+static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
+{
+    jinja_value lower;
+    bool inside = false;
+    size_t used;
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->as.text[i] & 0x80) return jinja_fail(r, QSF_E_UNSUPPORTED, "title is known here for ASCII only");
+    if (!jinja_lower_text(r, v, &lower)) return false;
+    jinja_sink s = jinja_begin_text(r);
+    for (size_t i = 0; i < lower.n; i += used) {
+        const char c = (char)qsf_utf8_decode(lower.as.text + i, lower.n - i, &used);
+        const char up = c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
+        if (!jinja_put_for(r, &s, &lower, i, inside ? &c : &up, 1)) return false;
+        inside = !(jinja_is_space((uint8_t)c) || (c && strchr("-({[<", c)));
+    }
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+/* ---- values ---- */
+
+static bool markup_json(jinja_run *r, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+{
+    const jinja_value *indent = b->arg[1];
+    jinja_json_form f = { .ascii = jinja_flag(b->arg[0]), .sorted = jinja_flag(b->arg[3]),
+                          .indent = { .type = QSF_JINJA_NONE } };
+    const char *comma = jinja_given(indent) ? "," : ", ";
+    int64_t n = 0;
+    if (jinja_given(indent) && indent->type == QSF_JINJA_TEXT) f.indent = *indent;
+    else if (jinja_given(indent)) {
+        if (!jinja_whole(r, indent, false, &n)) return false;
+        if (n > 64) return jinja_fail(r, QSF_E_BUDGET, "an indent of more than 64");
+        jinja_sink blanks = jinja_begin_text(r);
+        for (; n > 0; n--) if (!jinja_put(r, &blanks, " ", 1)) return false;
+        f.indent = jinja_end_text(r, &blanks);
+    }
+    if (jinja_given(b->arg[2])) {
+        jinja_value pair;
+        if (!jinja_iterate(r, b->arg[2], &pair)) return false;
+        if (pair.n != 2 || pair.as.items[0].type != QSF_JINJA_TEXT || pair.as.items[1].type != QSF_JINJA_TEXT)
+            return jinja_fail(r, QSF_E_ARGUMENT, "separators are two texts");
+        f.comma = pair.as.items[0];
+        f.colon = pair.as.items[1];
+    } else {
+        f.comma = qsf_jinja_text(comma);
+        f.colon = qsf_jinja_text(": ");
+        f.comma.flags = f.colon.flags = QSF_JINJA_OWN;
+    }
+    jinja_sink s = jinja_begin_text(r);
+    if (!jinja_json(r, &s, v, &f, 0)) return false;
+    *out = jinja_end_text(r, &s);
+    return true;
+}
+
+/* As pformat() has it where it stays on one line: keys in order. */
+static bool markup_pprint(jinja_run *r, const jinja_value *v, jinja_value *out)
+{
+    jinja_sink s = jinja_begin_text(r);
+    if (!jinja_repr(r, &s, v)) return false;
+    *out = jinja_end_text(r, &s);
+    if (out->n > 80 || (v->type >= QSF_JINJA_LIST && memchr(out->as.text, '{', out->n) && out->n > 2))
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "pprint is known here for one line without dicts only");
+    return true;
+}
+
+bool jinja_filter_text(jinja_run *r, int id, const jinja_value *v, const jinja_bound *b, jinja_value *out)
+{
+    jinja_value text;
+    switch (id) {
+    case JF_E: case JF_ESCAPE: case JF_FORCEESCAPE: return markup_escape(r, v, id == JF_FORCEESCAPE, out);
+    case JF_XMLATTR: return markup_attributes(r, v, b, out);
+    case JF_URLENCODE: return markup_urlencode(r, v, out);
+    case JF_TOJSON: return markup_json(r, v, b, out);
+    case JF_PPRINT: return markup_pprint(r, v, out);
+    case JF_INDENT: case JF_TRUNCATE: case JF_WORDWRAP:
+        if (v->type == QSF_JINJA_UNDEFINED) return jinja_undefined(r, v);
+        if (!jinja_need_text(r, v, "this filter")) return false;
+        break;
+    default: break;
+    }
+    if (!jinja_to_text(r, v, &text)) return false;
+    switch (id) {
+    case JF_SAFE:
+        *out = text;
+        out->flags |= QSF_JINJA_SAFE;
+        return true;
+    case JF_STRING: *out = text; return true;
+    case JF_STRIPTAGS: return markup_strip(r, &text, out);
+    case JF_INDENT: return markup_indent(r, &text, b, out);
+    case JF_TRUNCATE: return markup_truncate(r, &text, b, out);
+    case JF_WORDCOUNT: return markup_word_count(r, &text, out);
+    case JF_WORDWRAP: return markup_wrap(r, &text, b, out);
+    case JF_TITLE: return markup_title(r, &text, out);
+    case JF_UPPER: return jinja_text_method(r, JM_UPPER, &text, b, out);
+    case JF_LOWER: return jinja_text_method(r, JM_LOWER, &text, b, out);
+    case JF_CAPITALIZE: return jinja_text_method(r, JM_CAPITALIZE, &text, b, out);
+    case JF_TRIM: return jinja_text_method(r, JM_STRIP, &text, b, out);
+    case JF_CENTER: {
+        const jinja_value eighty = qsf_jinja_int(80);
+        const jinja_bound width = { { b->arg[0] ? b->arg[0] : &eighty } };
+        return jinja_text_method(r, JM_CENTER, &text, &width, out);
+    }
+    default: {                                  /* replace: everything becomes a text that is not safe */
+        jinja_value old, by;
+        const jinja_bound all = { { &old, &by, jinja_given(b->arg[2]) ? b->arg[2] : NULL } };
+        text.flags &= QSF_JINJA_OWN;
+        return jinja_to_text(r, b->arg[0], &old) && jinja_to_text(r, b->arg[1], &by)
+               && jinja_text_method(r, JM_REPLACE, &text, &all, out);
+    }
+    }
+}
