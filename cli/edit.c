@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EDIT_HISTORY = 1000 };
-
 /* ---- bytes that grow; what finds no memory is not there ---- */
 
 bool edit_put(edit_bytes *b, const char *bytes, size_t n)
@@ -27,26 +25,23 @@ bool edit_put(edit_bytes *b, const char *bytes, size_t n)
     return true;
 }
 
-static void bytes_free(edit_bytes *b)
+void edit_drop(edit_bytes *b)
 {
     free(b->p);
     *b = (edit_bytes){ 0 };
 }
 
-static bool bytes_copy(edit_bytes *to, const edit_bytes *from)
-{
-    to->len = 0;
-    return edit_put(to, from->p, from->len);
-}
-
 void edit_free(editor *e)
 {
-    for (size_t i = 0; i < e->n_history; i++) bytes_free(&e->history[i]);
+    for (size_t i = 0; i < e->n_history; i++) edit_drop(&e->history[i]);
     free(e->history);
-    bytes_free(&e->text);
-    bytes_free(&e->out);
-    bytes_free(&e->frame);
-    bytes_free(&e->next);
+    edit_drop(&e->text);
+    edit_drop(&e->out);
+    edit_drop(&e->frame);
+    edit_drop(&e->next);
+    edit_drop(&e->search.query);
+    edit_drop(&e->search.prompt);
+    edit_drop(&e->search.before);
     *e = (editor){ 0 };
 }
 
@@ -132,68 +127,26 @@ static void edit_cut(editor *e, size_t from, size_t to)
     e->at = from;
 }
 
-static void edit_set(editor *e, const edit_bytes *text)
+void edit_set(editor *e, const edit_bytes *text)
 {
-    bytes_copy(&e->text, text);
+    e->text.len = 0;
+    edit_put(&e->text, text->p, text->len);
     e->at = e->text.len;
 }
 
-/* ---- history ---- */
+/* ---- keys ---- */
 
-static bool history_add(editor *e, const edit_bytes *text)
-{
-    edit_bytes copy = { 0 };
-    edit_bytes *more = realloc(e->history, (e->n_history + 1) * sizeof *more);
-    if (!more) return false;
-    e->history = more;
-    if (!bytes_copy(&copy, text)) return false;
-    more[e->n_history++] = copy;
-    return true;
-}
-
-void edit_remember(editor *e)
-{
-    const edit_bytes *last = e->n_history ? &e->history[e->n_history - 1] : NULL;
-    if (!e->text.len || (last && last->len == e->text.len && !memcmp(last->p, e->text.p, last->len))) return;
-    if (history_add(e, &e->text) && e->n_history > EDIT_HISTORY) {
-        bytes_free(&e->history[0]);
-        memmove(e->history, e->history + 1, --e->n_history * sizeof *e->history);
-    }
-    e->at_history = e->n_history;
-}
-
-/* by: -1 or 1.  The text that was begun waits behind the last entry;
- * changes to entries are not kept. */
-static void history_move(editor *e, int by)
-{
-    const bool in = e->at_history < e->n_history;
-    if (by < 0 && e->at_history > 0 && (in || history_add(e, &e->text))) {
-        if (!in) e->at_history = e->n_history - 1;
-        edit_set(e, &e->history[--e->at_history]);
-    } else if (by > 0 && in && e->at_history + 1 < e->n_history) {
-        edit_set(e, &e->history[++e->at_history]);
-        if (e->at_history + 1 == e->n_history) bytes_free(&e->history[--e->n_history]);
-    }
-}
-
-/* Back to a history that has only what was entered. */
-static void history_leave(editor *e)
-{
-    if (e->at_history < e->n_history) bytes_free(&e->history[--e->n_history]);
-    e->at_history = e->n_history;
-}
-
-void edit_begin(editor *e, const char *prompt)
+void edit_begin(editor *e, const char *prompt, const char *text, size_t len)
 {
     e->prompt = prompt;
-    e->text.len = e->at = 0;
+    e->text.len = 0;
+    e->at = edit_put(&e->text, text, len) ? len : 0;
     e->state = EDIT_KEYS;
     e->n_held = 0;
+    e->search.on = false;
     history_leave(e);
     edit_forget(e);
 }
-
-/* ---- keys ---- */
 
 static void edit_vertical(editor *e, int by)
 {
@@ -202,8 +155,8 @@ static void edit_vertical(editor *e, int by)
 
 static edit_result edit_control(editor *e, unsigned char c)
 {
-    enum { A = 1, B, D = 4, E, F, H = 8, TAB, LF, K, L, CR, N, P = 16, U = 21, W = 23, ESC = 27, DELETE = 127
-    };
+    enum { A = 1, B, D = 4, E, F, H = 8, TAB, LF, K, L, CR, N, P = 16, R = 18, U = 21, W = 23, ESC = 27,
+           DELETE = 127 };
     switch (c) {
     case CR: case LF: history_leave(e); return EDIT_DONE;
     case D:
@@ -221,6 +174,7 @@ static edit_result edit_control(editor *e, unsigned char c)
     case U: edit_cut(e, line_start(e, e->at), e->at); break;
     case W: edit_cut(e, blank_before(e, e->at), e->at); break;
     case L: edit_clear(e); break;
+    case R: search_begin(e); break;
     case TAB: edit_insert(e, "\t", 1); break;
     case ESC:
         e->state = EDIT_ESCAPE;
@@ -314,6 +268,7 @@ static void edit_type(editor *e, char byte)
 edit_result edit_key(editor *e, char byte)
 {
     const unsigned char c = (unsigned char)byte;
+    if (e->state == EDIT_KEYS && e->search.on && search_key(e, byte)) return EDIT_MORE;
     switch (e->state) {
     case EDIT_PASTE:
         edit_paste(e, byte);

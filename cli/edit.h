@@ -10,6 +10,15 @@
 typedef struct edit_bytes { char *p; size_t len, cap; } edit_bytes;
 typedef struct edit_place { size_t row, col; } edit_place;
 typedef enum edit_state { EDIT_KEYS, EDIT_ESCAPE, EDIT_SEQUENCE, EDIT_FUNCTION, EDIT_PASTE } edit_state;
+/* Ctrl-R: the latest earlier text that has what is typed in it. */
+typedef struct edit_search {
+    bool        on;
+    edit_bytes  query, before;    /* before: the text that Ctrl-G brings back */
+    edit_bytes  prompt;           /* says that this is a search, terminated */
+    const char *prompt_before;
+    size_t      found;            /* of the history */
+} edit_search;
+
 typedef enum edit_result { EDIT_MORE, EDIT_DONE, EDIT_END } edit_result;
 
 /* Zero-initialise, then edit_resize. */
@@ -27,6 +36,8 @@ typedef struct editor {
     /* what was entered, oldest first; the last one while editing: the text that was begun */
     edit_bytes *history;
     size_t      n_history, at_history;
+    size_t      n_prefix;         /* bytes of the begun text that the ones to show begin with */
+    edit_search search;
 
     edit_bytes  out;              /* what must go to the screen; the caller empties it */
     edit_bytes  frame, next;      /* what the screen shows, rows with "\n" between them, and what it shall */
@@ -36,8 +47,8 @@ typedef struct editor {
 } editor;
 
 void        edit_free(editor *e);
-/* An empty text behind this prompt, at the beginning of a row of the screen. */
-void        edit_begin(editor *e, const char *prompt);
+/* Text behind this prompt, at the beginning of a row of the screen; the cursor is behind it. */
+void        edit_begin(editor *e, const char *prompt, const char *text, size_t len);
 /* One byte as a terminal sends it.  DONE: Enter; END: Ctrl-D in an empty text. */
 edit_result edit_key(editor *e, char byte);
 /* Whether the bytes so far are the beginning of something longer; edit_settle takes an ESC that
@@ -51,6 +62,7 @@ void        edit_finish(editor *e);
 /* The screen's row is empty, the cursor at its beginning. */
 void        edit_forget(editor *e);
 void        edit_resize(editor *e, size_t cols, size_t rows);
-void        edit_remember(editor *e);               /* the text becomes the history's latest */
+/* The text becomes the history's latest, where it is not that already. */
+void        edit_remember(editor *e, const char *text, size_t len);
 
 #endif

@@ -72,10 +72,12 @@ static void edit_walk(const editor *e, edit_bytes *out, edit_each *each, void *u
     const char *text = e->text.p;
     for (size_t at = 0, len = strlen(e->prompt), n; at < len; at += n) {
         unsigned columns;
+        edit_shape s;
         n = width_cluster(e->prompt + at, len - at, &columns);
-        if (p.col + columns > e->cols) begin_row(e, out, &p);
-        put_in_row(e, out, p.row, e->prompt + at, n);
-        p.col += columns;
+        shape_of(e, e->prompt + at, n, columns, p.col, &s);
+        if (p.col + s.columns > e->cols) begin_row(e, out, &p);
+        put_in_row(e, out, p.row, s.bytes, s.n);
+        p.col += s.columns;
     }
     for (size_t at = 0, n; at < e->text.len; at += n) {
         unsigned columns;

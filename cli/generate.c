@@ -1,5 +1,6 @@
 /* The answer: a turn's pieces, gathered and streamed.
  * SPDX-License-Identifier: MIT */
+#include "answer_view.h"
 #include "run.h"
 
 #include <stdlib.h>
@@ -31,22 +32,9 @@ void answer_free(answer *a)
     *a = (answer){ 0 };
 }
 
-/* A terminal obeys control characters: those of an answer are shown there as ^X, and obeyed by
- * nobody. */
-static void print_shown(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        const bool c1 = c == 0xc2 && i + 1 < n && (unsigned char)text[i + 1] < 0xa0;
-        if (c1) fputs("\xef\xbf\xbd", stdout), i++;
-        else if ((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t') putchar(c);
-        else if (c != '\r') printf("^%c", c ^ 0x40);
-    }
-}
-
 /* A piece becomes part of the answer, and is shown.  An exit code: EXIT_IO where nobody can see
  * it any more. */
-static int answer_add(answer *a, const qsf_turn_piece *p, bool print)
+static int answer_add(answer *a, const qsf_turn_piece *p, answer_view *view)
 {
     const qsf_error no_memory = { QSF_E_MEMORY, "out of memory for the answer" };
     if (!answer_room(a, p->len)) return report(&no_memory);
@@ -54,28 +42,57 @@ static int answer_add(answer *a, const qsf_turn_piece *p, bool print)
     memcpy(a->text + a->len, p->text, p->len);
     a->len += p->len;
     a->text[a->len] = 0;
-    if (!print || !p->len) return EXIT_OK;
-    if (terminal_is(stdout)) print_shown(p->text, p->len);
-    else fwrite(p->text, 1, p->len, stdout);
+    if (!view || !p->len) return EXIT_OK;
+    answer_view_add(view, p->text, p->len);
     return output_flush() ? EXIT_OK : EXIT_IO;
+}
+
+/* The mark that the prompt has opened the reasoning with, by its last tokens. */
+static const char *answer_mark_of_prompt(run_session *s)
+{
+    enum { LAST = 32 };
+    char end[512];
+    size_t n, len = 0;
+    const int32_t *ids = qsf_turn_tokens(s->turn, &n);
+    if (!s->template_name) return NULL;
+    for (size_t i = n > LAST ? n - LAST : 0; i < n; i++) {
+        const char *piece;
+        const size_t part = qsf_token_piece(s->model, ids[i], true, &piece);
+        if (part > sizeof end - len) len = 0;
+        if (part > sizeof end - len) continue;
+        memcpy(end + len, piece, part);
+        len += part;
+    }
+    return answer_opened(end, len);
 }
 
 int generate_answer(run_session *s, bool print, answer *a)
 {
     int code = EXIT_OK;
+    answer_view view;
     qsf_turn_piece p = { .size = sizeof p };
+    a->opened = answer_mark_of_prompt(s);
+    const bool view_on = print && !s->calls;
+    if (view_on) answer_view_begin(&view, s, a->opened);
     while (!code && !p.end) {
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
-        else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, print && !s->calls);
+        else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, view_on ? &view : NULL);
         if (given && !code && s->calls) code = calls_add(s, &p, print);
         if (given && p.n_logprobs) print_logprobs(s, &p);
+        if (view_on && view.reasons && line_key(LINE_REASONING)) answer_view_turn(&view);
+        if (view_on) answer_view_tick(&view);
         if (p.end || !interrupted()) continue;
         a->stopped = true;
         qsf_turn_cancel(s->turn);
     }
     qsf_turn_cancel(s->turn);
     a->full = p.end == QSF_TURN_FULL;
+    if (view_on) {
+        const bool reasons = answer_view_end(&view);
+        a->last = view.last;
+        a->cut = reasons && p.end == QSF_TURN_MOST;
+    }
     return p.end == QSF_TURN_FAILED ? report(qsf_turn_error(s->turn)) : code;
 }
 
@@ -133,6 +150,13 @@ int generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *wh
     return state.end ? report(qsf_turn_error(s->turn)) : EXIT_OK;
 }
 
+void answer_cut(const run_session *s, const answer *a)
+{
+    if (!a->cut) return;
+    fprintf(stderr, "(still thinking after %lld tokens: -n N allows more, -1 any number)\n",
+            s->set->max_tokens);
+}
+
 static void print_json_ids(const int32_t *ids, size_t n)
 {
     printf("{\"ids\":[");
@@ -152,8 +176,9 @@ int run_once(run_session *s, const char *prompt, size_t len)
     if (!code) code = generate_prompt(s, ids, n, "the prompt");
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
-    else if (!s->calls && a.len && a.text[a.len - 1] != '\n') putchar('\n');
+    else if (!s->calls && a.last && a.last != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; %s\n", session_longer(s));
+    answer_cut(s, &a);
     if (!code) code = session_keep(s);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
     calls_close(s);

@@ -1,6 +1,7 @@
 /* A line from the user: edited where a terminal is there, plain otherwise.
  * SPDX-License-Identifier: MIT */
 #include "edit.h"
+#include "history.h"
 #include "run.h"
 #include "tty.h"
 
@@ -122,14 +123,14 @@ static line_result line_keys(void)
     }
 }
 
-static line_result line_edited(const char *prompt, char **text, size_t *len)
+static line_result line_edited(const char *prompt, const char *given, char **text, size_t *len)
 {
     editor *e = &line_editor;
     *text = NULL;
     e->prompt_on = colour(stderr, "\033[1m");
     e->prompt_off = colour(stderr, "\033[0m");
     fflush(stdout);
-    edit_begin(e, prompt);
+    edit_begin(e, prompt, given, strlen(given));
     line_fit();
     const line_result r = line_keys();
     edit_finish(e);
@@ -137,19 +138,48 @@ static line_result line_edited(const char *prompt, char **text, size_t *len)
     e->out.len = 0;
     if (r == LINE_INTERRUPT) *len = e->text.len;
     if (r != LINE_TEXT) return r;
-    edit_remember(e);
     if (!(*text = malloc(e->text.len + 1))) return LINE_END;
     if (e->text.len) memcpy(*text, e->text.p, e->text.len);
     (*text)[*len = e->text.len] = 0;
     return LINE_TEXT;
 }
 
-void line_begin(void) { (void)tty_open(); }
+static void line_known(void *user, const char *text, size_t len) { edit_remember(user, text, len); }
 
-line_result line_read(const char *prompt, char **text, size_t *len)
+void line_begin(const char *history)
+{
+    if (tty_open()) history_open(history, line_known, &line_editor);
+}
+
+bool line_edits(void) { return tty_is_open(); }
+
+void line_keep(const char *text, size_t len)
+{
+    if (!tty_is_open() || !len || *text == ' ' || *text == '\t') return;
+    edit_remember(&line_editor, text, len);
+    history_keep(text, len);
+}
+
+bool line_key(char key)
+{
+    size_t n;
+    if (!tty_is_open()) return false;
+    line_ahead.n -= line_ahead.at;
+    memmove(line_ahead.bytes, line_ahead.bytes + line_ahead.at, line_ahead.n);
+    line_ahead.at = 0;
+    char *to = line_ahead.bytes + line_ahead.n;
+    const size_t room = sizeof line_ahead.bytes - line_ahead.n;
+    if (!room || tty_read(to, room, &n, 0) != TTY_BYTES) return false;
+    char *found = memchr(to, key, n);
+    if (found) memmove(found, found + 1, (size_t)(to + n - found) - 1);
+    line_ahead.n += n - (found != NULL);
+    return found != NULL;
+}
+
+line_result line_read(const char *prompt, const char *given, char **text, size_t *len)
 {
     *len = 0;
-    const line_result r = tty_open() ? line_edited(prompt, text, len) : line_plain(prompt, text, len);
+    const line_result r = tty_open() ? line_edited(prompt, given, text, len) : line_plain(prompt, text, len);
     if (r == LINE_TEXT) return r;
     free(*text);
     *text = NULL;
@@ -159,5 +189,6 @@ line_result line_read(const char *prompt, char **text, size_t *len)
 void line_done(void)
 {
     tty_close();
+    history_close();
     edit_free(&line_editor);
 }

@@ -40,6 +40,10 @@ static const option run_options[] = {
       "documents for the template, a list in JSON", NULL },
     { OPTION_FLAG, "--jinja", NULL, AT(jinja), 0, 0, NULL,
       "accepted and ignored: templates always run", NULL },
+    { OPTION_CHOICE, "--reasoning", NULL, AT(reasoning), 0, 0, "show|hide",
+      "what a model thinks before it answers: dim on a terminal, or one line in its place", "show" },
+    { OPTION_TEXT, "--history", "FILE|off", AT(history), 0, 0, NULL,
+      "where the chat keeps what was typed", "a file of your own in the system's place for such" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Answer", NULL },
     { OPTION_INT, "-n --predict --max-tokens", "N", AT(max_tokens), -1, 1e9, NULL,
@@ -225,7 +229,7 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto",
+        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto", .reasoning = "show",
     };
     option_list rest;
     terminal_init();

@@ -15,7 +15,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
         *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos, *grammar,
-        *regex, *json_schema, *choices, *accept, *tool_choice;
+        *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
@@ -49,6 +49,7 @@ typedef struct run_session {
     char         own_stop[64];
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
     size_t       n_stops;
+    bool         hides;           /* reasoning */
     bool         keeps;           /* a prompt may go on from what sequence 0 holds: that is said */
     uint32_t     draft;           /* most guesses a pass */
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
@@ -65,6 +66,7 @@ bool interrupted(void);
 void interrupt_clear(void);
 uint64_t clock_ns(void);
 const char *colour(FILE *f, const char *code);      /* the code, or "" where colours do not belong */
+bool terminal_moves(FILE *f);                       /* it is one that obeys codes for its cursor */
 /* Brings what was printed to standard output; false where some of it is lost, which is said once
  * (not of a pipe whose reader has gone). */
 bool output_flush(void);
@@ -73,6 +75,9 @@ int  output_end(int code);
 /* Everything of a file ("-": stdin), terminated; *len without the 0.  NULL: said on stderr.
  * The caller frees. */
 char *read_whole(const char *path, size_t *len);
+/* The same, but reading ends behind more than most bytes. */
+char *read_at_most(const char *path, size_t most, size_t *len);
+bool  path_exists(const char *path);
 int   exit_code(qsf_status st);
 /* Prints the error and returns its exit code. */
 int   report(const qsf_error *e);
@@ -148,6 +153,10 @@ typedef struct answer {
     size_t   n_ids, cap_ids;
     bool     stopped;         /* by Ctrl-C */
     bool     full;            /* the context had no more room */
+    bool     cut;             /* max_tokens ended it within its reasoning */
+    char     last;            /* character that was printed, 0: none was */
+    /* the mark that the prompt has opened the reasoning with, which is no part of text; or NULL */
+    const char *opened;
 } answer;
 /* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold
  * them; Ctrl-C ends that soon.  Nothing is computed where they do not all fit: what (the prompt,
@@ -157,17 +166,25 @@ int  generate_prompt(run_session *s, const int32_t *ids, size_t n, const char *w
  * code; errors are reported. */
 int  generate_answer(run_session *s, bool print, answer *a);
 void answer_free(answer *a);
+/* Says so where it was cut. */
+void answer_cut(const run_session *s, const answer *a);
 int  run_once(run_session *s, const char *prompt, size_t len);
 
 /* ---- chat_loop.c, line.c ---- */
 int  run_chat(run_session *s, const char *first, size_t len);
 typedef enum line_result { LINE_TEXT, LINE_END, LINE_INTERRUPT, LINE_FAILED } line_result;
-/* One line from the user without its end, and without zero bytes; pasted text may be several.  The
- * caller frees *text, NULL but for LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes;
- * FAILED was reported. */
-line_result line_read(const char *prompt, char **text, size_t *len);
-/* Where lines are edited: from here on what is typed waits for line_read, unseen. */
-void line_begin(void);
+/* One line from the user without its end, and without zero bytes; pasted text may be several.  It
+ * begins with the text given, where lines are edited.  The caller frees *text, NULL but for
+ * LINE_TEXT. INTERRUPT: Ctrl-C dropped a line of *len bytes; FAILED was reported. */
+line_result line_read(const char *prompt, const char *given, char **text, size_t *len);
+/* Where lines are edited: from here on what is typed waits for line_read, unseen, and what
+ * line_keep is given can be gone back to, also in later runs.  history: of --history. */
+void line_begin(const char *history);
+bool line_edits(void);
+void line_keep(const char *text, size_t len);
+/* Takes this key out of those that wait; false: it is not among them. */
+enum { LINE_REASONING = 20 };                       /* Ctrl-T */
+bool line_key(char key);
 void line_done(void);
 
 /* ---- grammar.c ---- */

@@ -110,7 +110,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 {
     qsf_model_options mo;
     qsf_context_options co;
-    *s = (run_session){ .set = set };
+    *s = (run_session){ .set = set, .hides = !strcmp(set->reasoning, "hide") };
     qsf_model_defaults(&mo);
     mo.vocab_only = vocab_only;
     mo.io = io_named(set->io);

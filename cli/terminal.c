@@ -85,6 +85,7 @@ void terminal_init(void)
     SetConsoleCP(CP_UTF8);
     _setmode(_fileno(stdin), _O_BINARY);
     _setmode(_fileno(stdout), _O_BINARY);
+    setvbuf(stdout, NULL, _IOFBF, 8192);          /* else each byte of a character goes out alone */
     terminal_colours(STD_OUTPUT_HANDLE);
     terminal_colours(STD_ERROR_HANDLE);
 #endif
@@ -100,11 +101,16 @@ uint64_t clock_ns(void)
     return p->now_ns(p->user);
 }
 
+bool terminal_moves(FILE *f)
+{
+    const char *term = getenv("TERM");
+    return terminal_is(f) && terminal_has_colours && !(term && (!*term || !strcmp(term, "dumb")));
+}
+
 const char *colour(FILE *f, const char *code)
 {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    if ((no && *no) || (term && !strcmp(term, "dumb")) || !terminal_is(f) || !terminal_has_colours) return "";
-    return code;
+    const char *no = getenv("NO_COLOR");
+    return (no && *no) || !terminal_moves(f) ? "" : code;
 }
 
 bool output_flush(void)
@@ -121,13 +127,31 @@ bool output_flush(void)
 
 int output_end(int code) { return output_flush() || code ? code : EXIT_IO; }
 
-char *read_whole(const char *path, size_t *len)
+/* The names of files are UTF-8 on Windows, too. */
+static FILE *file_open(const char *path)
+{
+#ifdef _WIN32
+    wchar_t wide[1024];
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 1024) > 0)
+        return _wfopen(wide, L"rb");
+#endif
+    return fopen(path, "rb");
+}
+
+bool path_exists(const char *path)
+{
+    FILE *f = file_open(path);
+    if (f) fclose(f);
+    return f != NULL;
+}
+
+char *read_at_most(const char *path, size_t most, size_t *len)
 {
     const bool standard = !strcmp(path, "-");
-    FILE *f = standard ? stdin : fopen(path, "rb");
+    FILE *f = standard ? stdin : file_open(path);
     size_t cap = 65536, n = 0;
     char *text = f ? malloc(cap) : NULL;
-    while (text) {
+    while (text && n <= most) {
         n += fread(text + n, 1, cap - n - 1, f);
         if (n + 1 < cap) break;
         char *more = realloc(text, cap *= 2);
@@ -149,6 +173,8 @@ char *read_whole(const char *path, size_t *len)
     if (f && !standard) fclose(f);
     return text;
 }
+
+char *read_whole(const char *path, size_t *len) { return read_at_most(path, SIZE_MAX, len); }
 
 int exit_code(qsf_status st)
 {

@@ -22,11 +22,13 @@ typedef enum tty_event {
  * move its cursor. */
 bool      tty_open(void);
 void      tty_close(void);
+bool      tty_is_open(void);
 /* Restores the terminal as it was before tty_open; safe in a signal handler. */
 void      tty_restore(void);
 /* Waits at most wait_ms, or for as long as it takes where that is negative. */
 tty_event tty_read(char *buf, size_t cap, size_t *n, int wait_ms);
 void      tty_write(const char *bytes, size_t n);
+/* Of the terminal that is written to; 80 and 24 where it does not say. */
 void      tty_size(size_t *cols, size_t *rows);
 
 /* Whether tty_line reads standard input: a console that is not read byte by byte. */

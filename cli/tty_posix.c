@@ -28,7 +28,7 @@
 
 static volatile sig_atomic_t tty_keys_on, tty_resized, tty_went_on;
 static struct termios tty_before, tty_keys;
-static int tty_out;                     /* the descriptor that the screen is behind */
+static int tty_out = STDERR_FILENO;     /* the descriptor that the screen is behind */
 
 static const char tty_paste_on[] = "\033[?2004h", tty_paste_off[] = "\033[?2004l";
 
@@ -174,6 +174,8 @@ void tty_close(void)
     tty_restore();
     tty_signals_back();
 }
+
+bool tty_is_open(void) { return tty_keys_on != 0; }
 
 /* Signals are let in only while pselect waits: none can come between the look at its
  * flag and the wait. */

@@ -8,6 +8,7 @@ set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-conv
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
+    qsf_script(terminal_chat_test 600 terminal_chat_test.py $<TARGET_FILE:qsf-run>)
 endif()
 qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")

@@ -1,0 +1,60 @@
+/* The conversation of a chat, and what is done with it.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_CHAT_H
+#define QSF_CLI_CHAT_H
+
+#include "run.h"
+
+typedef struct conversation {
+    run_session *s;
+    char        *system;          /* the system message that /reset begins with; NULL: none */
+    /* An answer is kept with its reasoning and its marks. */
+    qsf_message *msgs;
+    size_t       n, cap;
+    char        *file;            /* /load-file's texts, for the next message */
+    size_t       n_file;
+} conversation;
+
+/* ---- chat_messages.c ---- */
+/* False: out of memory. */
+bool     chat_add(conversation *c, const char *role, const char *text, size_t len);
+void     chat_drop_last(conversation *c);
+void     chat_reset(conversation *c);
+void     chat_free(conversation *c);
+/* The conversation's tokens up to the beginning of an answer: through the template, or one text
+ * after another where there is none.  NULL: reported in s->error.  The caller frees. */
+int32_t *chat_tokens(conversation *c, size_t *n);
+/* Sets the system message, "": none, for the conversation and those that follow.  False where the
+ * template takes none, which is reported; then nothing has changed. */
+bool     chat_set_system(conversation *c, const char *text);
+
+/* The last question and its answer, out of the conversation. */
+typedef struct chat_taken { qsf_message msgs[2]; size_t n, at; } chat_taken;
+/* with_question: else only the answer, if there is one.  False: nobody has asked yet. */
+bool     chat_take(conversation *c, bool with_question, chat_taken *t);
+/* Drops what came since, and puts them back; or lets them go. */
+void     chat_put_back(conversation *c, chat_taken *t);
+void     chat_let_go(chat_taken *t);
+
+/* ---- chat_file.c ---- */
+/* The name that was typed: ~ at its beginning, quotes around it, and backslashes before blanks
+ * mean what they do in a shell, unless there is a file of exactly this name.  The caller frees;
+ * NULL: out of memory. */
+char    *chat_path(const char *typed);
+void     chat_save(const conversation *c, const char *path);
+void     chat_load(conversation *c, const char *path);
+/* Reads a text for the next message. */
+void     chat_load_file(conversation *c, const char *path);
+
+/* ---- chat_loop.c ---- */
+/* Answers the conversation's last message.  An exit code; errors are reported. */
+int      chat_answer(conversation *c);
+int      chat_turn(conversation *c, const char *text, size_t len);
+/* A message of one or more lines, which begins with the text given. */
+line_result chat_read(const char *prompt, const char *given, char **text, size_t *len, bool *block);
+
+/* ---- chat_commands.c ---- */
+/* True where the line was a command; *code is what became of it. */
+bool     chat_command(conversation *c, char *line, bool *leave, int *code);
+
+#endif
