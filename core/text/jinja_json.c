@@ -45,7 +45,7 @@ static uint32_t json_pairs(const qsf_json_node *nodes, const qsf_json_node *v, q
     return used;
 }
 
-static qsf_jinja_value json_number(const qsf_json_node *v)
+static qsf_jinja_value value_number(const qsf_json_node *v)
 {
     qsf_jinja_value out = { .type = QSF_JINJA_FLOAT, .flags = QSF_JINJA_FOREIGN };
     if (qsf_json_whole(v, &out.as.i)) out.type = QSF_JINJA_INT;
@@ -65,7 +65,7 @@ void qsf_jinja_from_json(const qsf_json_node *node, qsf_jinja_value *values)
         switch (v->type) {
         case QSF_JSON_NULL: values[i] = (qsf_jinja_value){ .type = QSF_JINJA_NONE }; break;
         case QSF_JSON_FALSE: case QSF_JSON_TRUE: values[i] = qsf_jinja_bool(v->type == QSF_JSON_TRUE); break;
-        case QSF_JSON_NUMBER: values[i] = json_number(v); break;
+        case QSF_JSON_NUMBER: values[i] = value_number(v); break;
         case QSF_JSON_TEXT: values[i] = qsf_jinja_text_n(v->text, v->n); break;
         case QSF_JSON_LIST:
             values[i] = qsf_jinja_list(inside, v->n);

@@ -66,7 +66,7 @@ static bool put_bytes(jinja_run *r, jinja_sink *s, const char *text, size_t n)
     s->len += n;
     return n < 64 || jinja_charge(r, n);
 }
-static bool put_whole(jinja_run *r, jinja_sink *s, const char *text, size_t n, bool own)
+static bool print_whole(jinja_run *r, jinja_sink *s, const char *text, size_t n, bool own)
 {
     if (!put_bytes(r, s, text, n)) return false;
     if (s->marks) jinja_mark(s->marks, s->bit + s->len - n, n, own);
@@ -74,13 +74,13 @@ static bool put_whole(jinja_run *r, jinja_sink *s, const char *text, size_t n, b
 }
 bool jinja_put(jinja_run *r, jinja_sink *s, const char *text, size_t n)
 {
-    return put_whole(r, s, text, n, true);
+    return print_whole(r, s, text, n, true);
 }
 bool jinja_put_part(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at, size_t n)
 {
     size_t from;
     if (!text_marks(r, v, &from))
-        return put_whole(r, s, v->as.text + at, n, (v->flags & QSF_JINJA_OWN) != 0);
+        return print_whole(r, s, v->as.text + at, n, (v->flags & QSF_JINJA_OWN) != 0);
     if (!put_bytes(r, s, v->as.text + at, n)) return false;
     if (s->marks) jinja_mark_copy(s->marks, s->bit + s->len - n, jinja_marks(r->mem), from + at, n);
     return true;
@@ -93,12 +93,12 @@ bool jinja_put_for(jinja_run *r, jinja_sink *s, const jinja_value *v, size_t at,
 {
     size_t from;
     const bool marked = text_marks(r, v, &from);
-    return put_whole(r, s, text, n, marked ? qsf_jinja_is_own(jinja_marks(r->mem), from + at)
+    return print_whole(r, s, text, n, marked ? qsf_jinja_is_own(jinja_marks(r->mem), from + at)
                                            : (v->flags & QSF_JINJA_OWN) != 0);
 }
 bool jinja_put_number(jinja_run *r, jinja_sink *s, const jinja_value *v, const char *text, size_t n)
 {
-    return put_whole(r, s, text, n, !jinja_foreign(r, v));
+    return print_whole(r, s, text, n, !jinja_foreign(r, v));
 }
 static bool put_word(jinja_run *r, jinja_sink *s, const char *text)
 {
