@@ -77,7 +77,8 @@ static int run_reset(conversation *c, const char *argument)
 
 static int run_system(conversation *c, const char *argument)
 {
-    if (!*argument && c->n && c->msgs[0].role[0] == 's') fprintf(stderr, "%s\n", buffer_text(&c->msgs[0].text));
+    const message *first = c->n && c->msgs[0].role[0] == 's' ? &c->msgs[0] : NULL;
+    if (!*argument && first) fprintf(stderr, "%s\n", buffer_text(&first->text));
     else if (!*argument) fputs("there is no system message\n", stderr);
     else if (chat_set_system(c, strcmp(argument, "-") ? argument : ""))
         fprintf(stderr, "(the system message is %s)\n", strcmp(argument, "-") ? "set" : "gone");

@@ -41,8 +41,8 @@ const tool_call *chat_call(const conversation *c)
     while (i && c->msgs[i - 1].role[0] == 't') i--;
     const message *m = i ? &c->msgs[i - 1] : NULL;
     const size_t n_results = c->n - i;
-    if (!m || m->role[0] != 'a' || m->n_calls <= n_results || !c->s->set->tools || c->declined == i) return NULL;
-    return &m->calls[n_results];
+    const bool asked = m && m->role[0] == 'a' && c->s->set->tools && c->declined != i;
+    return asked && n_results < m->n_calls ? &m->calls[n_results] : NULL;
 }
 
 bool chat_add_result(conversation *c, const tool_call *call, const char *text, size_t len)

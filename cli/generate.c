@@ -26,7 +26,8 @@ int answers_open(run_session *s, const char *choice)
     qsf_turn_defaults(&turn);
     o.chat = &s->chat.options;
     o.tool_choice = s->reader_choice = choice;
-    if (qsf_answer_new(s->model, &o, &s->reader, &s->error)) return report(&s->error);
+    if (qsf_answer_new(s->model, &o, &s->reader, &s->error))
+        return report(&s->error), s->error.status == QSF_E_CORRUPT ? EXIT_USAGE : exit_code(s->error.status);
     return qsf_answer_turn(s->reader, &turn, &s->error) ? report(&s->error) : EXIT_OK;
 }
 

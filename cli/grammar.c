@@ -44,16 +44,20 @@ int grammar_open(run_session *s)
 int run_accept(run_session *s)
 {
     size_t len, fits;
-    char *text = read_whole(s->set->accept, &len);
-    if (!text) return EXIT_IO;
-    const bool whole = s->grammar && qsf_grammar_accepts(s->grammar, text, len, &fits);
-    free(text);
     if (!s->grammar) {
-        fputs("--accept needs a grammar: --grammar, --regex, --json-schema, --choices or --json-object\n", stderr);
+        fputs("--accept needs a grammar: --grammar, --regex, --json-schema, --choices or --json-object\n",
+              stderr);
         return EXIT_USAGE;
     }
+    char *text = read_whole(s->set->accept, &len);
+    if (!text) return EXIT_IO;
+    const bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
+    const char *rest = whole ? "" : text + fits;
+    const bool line_end = !strcmp(rest, "\n") || !strcmp(rest, "\r\n");
+    free(text);
     if (whole) puts("accepted");
     else if (fits < len) printf("refused at byte %zu\n", fits);
     else printf("not finished at byte %zu\n", fits);
+    if (line_end) fputs("(the line end that the file ends with counts, too)\n", stderr);
     return whole ? EXIT_OK : EXIT_FAILED;
 }

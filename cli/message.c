@@ -128,7 +128,8 @@ void message_plain(const message *m, buffer *out)
     buffer_add(out, buffer_text(&m->text), m->text.n);
     for (size_t i = 0; strcmp(m->role, "tool") && i < m->n_calls; i++) {
         const tool_call *c = &m->calls[i];
-        json_text(out, out->n ? "\n<tool_call>\n{\"name\": " : "<tool_call>\n{\"name\": ", c->name, strlen(c->name));
+        if (out->n) buffer_put(out, "\n");
+        json_text(out, "<tool_call>\n{\"name\": ", c->name, strlen(c->name));
         buffer_put(out, ", \"arguments\": ");
         buffer_put(out, call_arguments(c));
         buffer_put(out, "}\n</tool_call>");

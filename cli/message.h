@@ -27,7 +27,7 @@ bool message_add_call(message *m, const char *id, size_t id_len, const char *nam
 /* Adds the message as JSON, as the OpenAI interface has it. */
 void message_json(const message *m, buffer *out);
 /* An answer as one text: the reasoning between <think> and </think>, then the text, then each call
- * between <tool_call> and </tool_call>.  What qsf_answer reads with a template that has no form of its own. */
+ * between <tool_call> and </tool_call>, which qsf_answer reads where a template has no form. */
 void message_plain(const message *m, buffer *out);
 
 #endif

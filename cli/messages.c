@@ -23,7 +23,10 @@ static int template_asked(const char *asked, const char **out, char **owned)
         if (!strcmp(*p, asked)) return EXIT_OK;
     if (strchr(asked, '{') || !file_exists(asked)) return EXIT_OK;
     *out = *owned = read_whole(asked, &len);
-    return *owned ? EXIT_OK : EXIT_IO;
+    if (!*owned) return EXIT_IO;
+    if (strchr(*owned, '{')) return EXIT_OK;
+    fprintf(stderr, "%s: this is no chat template: nothing in it is {{ ... }} or {%% ... %%}\n", asked);
+    return EXIT_USAGE;
 }
 
 int chat_texts_open(const run_settings *set, chat_texts *t)
@@ -87,7 +90,11 @@ char *messages_json(const message *msgs, size_t n, size_t *len)
 /* What was given is wrong, or the template and it do not go together. */
 static int render_code(const qsf_error *e)
 {
-    const int code = report(e);
+    qsf_error said = *e;
+    const size_t len = strlen(said.text);
+    if (e->status == QSF_E_NOT_FOUND && !strncmp(said.text, "there is no chat template", 25))
+        snprintf(said.text + len, sizeof said.text - len, ", and no such file");
+    const int code = report(&said);
     return e->status == QSF_E_CORRUPT || e->status == QSF_E_NOT_FOUND ? EXIT_USAGE
         : e->status == QSF_E_ARGUMENT || e->status == QSF_E_UNSUPPORTED ? EXIT_FAILED : code;
 }

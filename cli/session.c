@@ -43,7 +43,7 @@ static int choose_template(run_session *s)
     if (code) return code;
     s->template_name = s->chat.options.chat_template;
     if (!s->template_name && info.chat_template) s->template_name = "own";
-    if (!s->template_name && chat_asked(set)) {
+    if (!s->template_name && (set->tools || chat_asked(set))) {
         fprintf(stderr, "%swarning:%s the model has no chat template: the conversation is written plainly "
                 "(--chat-template NAME chooses one, --raw completes the text as it is)\n",
                 colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
@@ -290,6 +290,8 @@ int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_i
     }
     free(json);
     free(plain);
+    /* what is no JSON was given with an option, the model is not to blame */
+    if (!ids && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
     return ids;
 }
 

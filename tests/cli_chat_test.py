@@ -75,6 +75,44 @@ class Chat(unittest.TestCase):
         self.assertEqual(r.stdout, b"")
 
 
+class Grammars(unittest.TestCase):
+    def test_accept_says_which_byte(self):
+        schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": false}'
+        for grammar, text, code, says in (
+                (("--json-schema", schema), '{"a": 1}', 0, "accepted\n"),
+                (("--json-schema", schema), '{"a": "\u00e9"}', 1, "refused at byte 6\n"),
+                (("--json-schema", schema), '{"a"', 1, "not finished at byte 4\n"),
+                (("--json-object",), '{"x": [1]}', 0, "accepted\n"),
+                (("--regex", "[a\u00e9]+"), "a\u00e9\u00e8", 1, "refused at byte 4\n"),
+                (("--choices", '["\u00e9", "b"]'), "\u00e9", 0, "accepted\n"),
+                (("--grammar", 'root ::= "a"'), "", 1, "not finished at byte 0\n")):
+            r = run(MODEL, *grammar, "--accept", "-", stdin=text.encode())
+            self.assertEqual((r.returncode, r.stdout.decode(), r.stderr), (code, says, b""), (grammar, text))
+        r = run(MODEL, "--choices", "a", "--accept", "-", stdin=b"a\n")
+        self.assertEqual((r.returncode, r.stdout), (1, b"refused at byte 1\n"))
+        self.assertIn(b"the line end that the file ends with", r.stderr)
+
+    def test_what_is_no_grammar_is_refused(self):
+        for args, code, says in ((("--accept", "-"), 2, "--accept needs a grammar"),
+                                 (("--regex", "(a", "--accept", "-"), 2, "regular expression"),
+                                 (("--regex", "a", "--choices", "a", "--accept", "-"), 2, "one grammar"),
+                                 (("--json-schema", "{", "-p", "hi"), 2, "schema: line 1, column 2"),
+                                 (("--grammar", "no\u00e9", "-p", "hi"), 5, "no\u00e9: No such file"),
+                                 (("--grammar", "/", "-p", "hi"), 5, "cannot read /"),
+                                 (("--choices", "", "-p", "hi"), 2, "choices: there is none"),
+                                 (("--regex", "a", "--accept", "/nothing"), 5, "cannot read /nothing")):
+            r = run(MODEL, "--template", "chatml", *args)
+            self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
+            self.assertIn(says, r.stderr.decode(), args)
+
+    def test_answers_fit(self):
+        for args, fits in ((("--choices", '["yes", "\u00e9"]'), "yes|\u00e9"),
+                           (("--regex", "[0-9]{3}"), "[0-9]{3}"),
+                           (("--grammar", 'root ::= "ab" | "cd"'), "ab|cd")):
+            r = run(MODEL, "--template", "chatml", "-p", "hi", "-n", "30", *args)
+            self.assertRegex(r.stdout.decode(), f"^({fits})\n$")
+
+
 class Templates(unittest.TestCase):
     TEMPLATE = ("{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}"
                 "{% endfor %}{% if tools %}{{ tools[0].name }}{% endif %}{{ word }}"
@@ -92,15 +130,32 @@ class Templates(unittest.TestCase):
     def test_calls_of_tools_are_lines_of_json(self):
         schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"],
                   "additionalProperties": False}
-        tools = self.file("tools.json", [{"type": "function", "function": {"name": "pick", "parameters": schema}}])
+        pick = {"name": "pick", "parameters": schema}
+        tools = self.file("tools.json", [{"type": "function", "function": pick}])
         r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "pick",
                 "-n", "100")
         self.assertEqual((r.returncode, r.stderr), (0, b""))
         call = json.loads(r.stdout)
         self.assertEqual(call["name"], "pick")
         self.assertIn(call["arguments"], ({"n": 1}, {"n": 2}))
-        r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "other", "-n", "4")
+        r = run(MODEL, "-p", "hi", "--chat-template", "chatml", "--tools", tools, "--tool-choice", "other",
+                "-n", "4")
         self.assertIn(b"tools: there is none \"other\"", r.stderr)
+
+    def test_tools_that_are_none_are_refused(self):
+        good = self.file("tools.json", [{"type": "function", "function": {"name": "f"}}])
+        bad, none = self.file("bad.json", "{"), self.file("none.json", "{}")
+        for args, code, says in ((("--tools", bad), 2, "tools: line 1"), (("--tools", none), 2, "no list"),
+                                 (("--tools", self.folder.name), 5, "cannot read"),
+                                 (("--tools", self.folder.name + "/no\u00e9"), 5, "/no\u00e9: No such file"),
+                                 (("--tools", good, "--raw"), 2, "--raw"),
+                                 (("--tool-choice", "required"), 2, "--tools FILE"),
+                                 (("--chat-template-kwargs", "x"), 2, "keyword arguments: line 1"),
+                                 (("--chat-template", self.file("t.txt", "plain text")), 2, "{{ ... }}")):
+            r = run(MODEL, "-p", "hi", *(() if "--chat-template" in args else ("--chat-template", "chatml")),
+                    "-n", "4", *args)
+            self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
+            self.assertIn(says, r.stderr.decode(), args)
 
     def test_render_prints_the_text_and_nothing_else(self):
         messages = self.file("m.json", [{"role": "user", "content": "h\u00e9"}])

@@ -184,7 +184,8 @@ class Results(Scripted):
         t.keys('no\rrain"""\r')
         t.shows("I look.", self.CALL, "result of weather>", at=19)
         t.keys("/regen\r")
-        t.shows("(with --temp 0 the answer stays the same)", "I look.", self.CALL, "result of weather>", at=19)
+        t.shows("(with --temp 0 the answer stays the same)", "I look.", self.CALL, "result of weather>",
+                at=19)
         t.keys("\r")
         t.shows("result of weather>", "(no result: your next message goes to the model)", ">", at=2)
         t.keys(f"/save {FOLDER / 'results.txt'}\r")
