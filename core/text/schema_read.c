@@ -4,34 +4,49 @@
 
 enum { D_ALL = 31, D_FROM6 = 30, D_FROM7 = 28, D_FROM19 = 24, D_TO7 = 7, D_TO19 = 15, D_19 = 8, D_20 = 16 };
 
-/* name, number, the drafts that have it, the types it speaks of */
-static const struct { char name[22]; uint8_t key, drafts, types; } schema_words[] = {
-    { "type", KEY_TYPE, D_ALL, T_ALL }, { "enum", KEY_ENUM, D_ALL, T_ALL },
-    { "const", KEY_CONST, D_FROM6, T_ALL }, { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER },
-    { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER }, { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER },
-    { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER }, { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER },
-    { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING }, { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING },
-    { "pattern", KEY_PATTERN, D_ALL, T_STRING }, { "format", KEY_FORMAT, D_ALL, T_STRING },
-    { "items", KEY_ITEMS, D_ALL, T_ARRAY }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY },
-    { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY }, { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY },
-    { "maxItems", KEY_MAX_ITEMS, D_ALL, T_ARRAY }, { "uniqueItems", KEY_UNIQUE, D_ALL, T_ARRAY },
-    { "contains", KEY_CONTAINS, D_FROM6, T_ARRAY }, { "minContains", KEY_MIN_CONTAINS, D_FROM19, T_ARRAY },
-    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY },
-    { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY },
-    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT },
-    { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT },
-    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT },
-    { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT }, { "required", KEY_REQUIRED, D_ALL, T_OBJECT },
-    { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT },
-    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT },
-    { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT },
-    { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT },
-    { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT },
-    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT }, { "allOf", KEY_ALL_OF, D_ALL, 0 },
-    { "anyOf", KEY_ANY_OF, D_ALL, 0 }, { "oneOf", KEY_ONE_OF, D_ALL, 0 }, { "not", KEY_NOT, D_ALL, 0 },
-    { "if", KEY_IF, D_FROM7, 0 }, { "then", KEY_THEN, D_FROM7, 0 }, { "else", KEY_ELSE, D_FROM7, 0 },
-    { "$ref", KEY_REF, D_ALL, 0 }, { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0 },
-    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0 },
+/* Sets of qsf_json_type: what a keyword's value may be. */
+enum {
+    F_NUMBER = 8, F_TEXT = 16, F_LIST = 32, F_OBJECT = 64, F_BOOL = 6, F_SCHEMA = 70, F_ANY = 127,
+    F_ITEMS = F_SCHEMA | F_LIST, F_BOUND = F_NUMBER | F_BOOL, F_TYPE = F_TEXT | F_LIST
+};
+
+/* name, number, the drafts that have it, the types it speaks of, what its value may be */
+static const struct { char name[22]; uint8_t key, drafts, types, form; } schema_words[] = {
+    { "type", KEY_TYPE, D_ALL, T_ALL, F_TYPE }, { "enum", KEY_ENUM, D_ALL, T_ALL, F_LIST },
+    { "const", KEY_CONST, D_FROM6, T_ALL, F_ANY }, { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER, F_NUMBER },
+    { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER, F_NUMBER },
+    { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER, F_BOUND },
+    { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER, F_BOUND },
+    { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER, F_NUMBER },
+    { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING, F_NUMBER },
+    { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING, F_NUMBER },
+    { "pattern", KEY_PATTERN, D_ALL, T_STRING, F_TEXT }, { "format", KEY_FORMAT, D_ALL, T_STRING, F_TEXT },
+    { "items", KEY_ITEMS, D_ALL, T_ARRAY, F_ITEMS }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY, F_LIST },
+    { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY, F_SCHEMA },
+    { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY, F_NUMBER },
+    { "maxItems", KEY_MAX_ITEMS, D_ALL, T_ARRAY, F_NUMBER },
+    { "uniqueItems", KEY_UNIQUE, D_ALL, T_ARRAY, F_BOOL },
+    { "contains", KEY_CONTAINS, D_FROM6, T_ARRAY, F_SCHEMA },
+    { "minContains", KEY_MIN_CONTAINS, D_FROM19, T_ARRAY, F_NUMBER },
+    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY, F_NUMBER },
+    { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY, F_SCHEMA },
+    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT, F_OBJECT },
+    { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT, F_OBJECT },
+    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT, F_SCHEMA },
+    { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT, F_SCHEMA },
+    { "required", KEY_REQUIRED, D_ALL, T_OBJECT, F_LIST },
+    { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT, F_NUMBER },
+    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT, F_NUMBER },
+    { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT, F_OBJECT },
+    { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT, F_OBJECT },
+    { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT, F_OBJECT },
+    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT, F_SCHEMA },
+    { "allOf", KEY_ALL_OF, D_ALL, 0, F_LIST }, { "anyOf", KEY_ANY_OF, D_ALL, 0, F_LIST },
+    { "oneOf", KEY_ONE_OF, D_ALL, 0, F_LIST }, { "not", KEY_NOT, D_ALL, 0, F_SCHEMA },
+    { "if", KEY_IF, D_FROM7, 0, F_SCHEMA }, { "then", KEY_THEN, D_FROM7, 0, F_SCHEMA },
+    { "else", KEY_ELSE, D_FROM7, 0, F_SCHEMA }, { "$ref", KEY_REF, D_ALL, 0, F_TEXT },
+    { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0, F_TEXT },
+    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0, F_TEXT },
 };
 
 uint32_t schema_key_types(schema_key key)
@@ -96,13 +111,25 @@ void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size
 
 /* ---- keywords ---- */
 
+/* Refuses a keyword's value of a type that is not in form. */
+static void schema_form(schema *s, const qsf_json_node *v, uint32_t form)
+{
+    static const char names[][10] = { "", "false", "true", "a number", "a text", "a list", "an object" };
+    char why[80];
+    size_t n = qsf_format(why, sizeof why, "this has to be");
+    if (form >> v->type & 1) return;
+    for (uint32_t i = 1, sep = 0; i < QSF_ARRAY_LEN(names); i++)
+        if (form >> i & 1) n += qsf_format(why + n, sizeof why - n, sep++ ? " or %s" : " %s", names[i]);
+    schema_refuse(s, v, why);
+}
+
 const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
 {
+    static const schema_keys nothing;
     schema_keys **known = &s->keys[v - s->root];
     if (*known) return *known;
     schema_keys *keys = *known = qsf_arena_alloc(s->arena, sizeof *keys, "a schema", NULL);
     if (!keys) {
-        static const schema_keys nothing;
         schema_no_memory(s);
         return &nothing;
     }
@@ -114,6 +141,11 @@ const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
     /* up to draft 7 a reference stands alone */
     if (keys->key[KEY_REF] && s->draft != D_ALL && (s->draft & D_TO7))
         *keys = (schema_keys){ .key[KEY_REF] = keys->key[KEY_REF] };
+    for (size_t w = 0; w < QSF_ARRAY_LEN(schema_words); w++) {
+        const qsf_json_node *x = keys->key[schema_words[w].key];
+        if (x) schema_form(s, x, schema_words[w].form);
+    }
+    if (s->failed) *keys = nothing;
     return keys;
 }
 
@@ -305,10 +337,6 @@ static bool schema_is_dynamic(const schema *s, const char *name)
 const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key)
 {
     const qsf_json_node *found = NULL;
-    if (ref->type != QSF_JSON_TEXT) {
-        schema_refuse(s, ref, "a reference has to be a text");
-        return NULL;
-    }
     if (key != KEY_REF) {
         const char *hash = strchr(ref->text, '#');
         if (schema_is_dynamic(s, key == KEY_DYNAMIC_REF ? hash ? hash + 1 : "" : NULL))
