@@ -466,6 +466,7 @@ qsf_gnode qsf_regex_nodes(const qsf_platform *p, qsf_grammar_builder *b, const c
     if (!r) return qsf_g_fail(b, QSF_E_MEMORY, "%s", err.text);
     *r = (regex){ .platform = p, .b = b, .src = pattern, .what = what, .len = len, .flags = flags,
                   .none = qsf_g_bytes(b, "", 0) };
+    if (len > RX_LENGTH) regex_fail(r, 0, "a pattern of more than a million bytes begins");
     const qsf_gnode out = rx_pattern(r);
     qsf_dealloc(p, r, sizeof *r);
     return out;

@@ -5,7 +5,7 @@
 
 #include "text/regex.h"
 
-enum { RX_BEGIN = 1, RX_END = 2, RX_DEPTH = 64, RX_STACK = 512, RX_RANGES = 2048 };
+enum { RX_BEGIN = 1, RX_END = 2, RX_DEPTH = 64, RX_STACK = 512, RX_RANGES = 2048, RX_LENGTH = 1000000 };
 
 typedef struct rx_value {
     qsf_gnode v[4];         /* 0: no text */

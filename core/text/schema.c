@@ -5,6 +5,8 @@
  * noted and made later, so that nothing recurses and schemas may be recursive. */
 #include "text/schema_own.h"
 
+enum { SCHEMA_MAX_VALUES = 1000000 };
+
 /* ---- leaves ---- */
 
 /* null, true or false, by its type in a JSON text */
@@ -180,8 +182,10 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
         *s = (schema){
             .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema"
         };
-        s->keys = qsf_arena_array(arena, v->skip, sizeof *s->keys, "a schema", &err);
-        if (!s->keys) st = QSF_E_MEMORY;
+        if (v->skip > SCHEMA_MAX_VALUES)
+            st = qsf_fail(&err, QSF_E_BUDGET, "%s: it has more than 1,000,000 values and names", s->what);
+        if (!st) s->keys = qsf_arena_array(arena, v->skip, sizeof *s->keys, "a schema", &err);
+        if (!st && !s->keys) st = QSF_E_MEMORY;
     }
     if (st) {
         qsf_g_fail(b, st, "%s", err.text);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "text/schema_own.h"
 
-enum { ARRAY_MAX_STATES = 5000 };
+enum { ARRAY_MAX_STATES = 5000, ARRAY_MAX_PREFIX = 10000 };
 
 typedef struct array_keys { const qsf_json_node *prefix, *rest; uint32_t n; } array_keys;
 
@@ -114,6 +114,10 @@ static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_dem
     const qsf_gnode comma = schema_sign(s, ",");
     const uint32_t prefix = QSF_MIN(d->prefix, d->most);
     qsf_gnode at = s->empty;
+    if (prefix > ARRAY_MAX_PREFIX) {
+        schema_too_large(s, "a list of more than 10,000 different items");
+        return s->none;
+    }
     if (d->most > prefix) {
         const qsf_gnode item = array_item(s, leaf, UINT32_MAX, NULL, 0);
         const uint32_t least = d->least > prefix ? d->least - prefix : 0,

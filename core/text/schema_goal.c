@@ -5,9 +5,10 @@
 #include "text/schema_own.h"
 
 enum {
-    GOAL_MAX_STEPS = 400000,    /* parts that are taken apart, for a whole schema */
+    GOAL_MAX_STEPS = 1000000,   /* parts that are taken apart, for a whole schema */
     GOAL_MAX_PARTS = 3000,      /* of one goal */
     GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
+    GOAL_MAX_ONE = 2000,        /* schemas of a oneOf */
     GOAL_DEPTH = 4              /* values in each other that it goes into */
 };
 
@@ -197,6 +198,16 @@ static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, 
     goal_branch(s, g->parts, g->n, g->i, instead, n);
 }
 
+/* Whether schemas x and y, in place of part i, may hold at once. */
+static bool goal_overlap(schema *s, const goal_copy *g, const qsf_json_node *x, const qsf_json_node *y)
+{
+    const uint32_t from = s->n_parts, trail = g->parts[g->i].from;
+    for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
+    schema_push(s, (schema_part){ x, PART_SCHEMA, 0, trail });
+    schema_push(s, (schema_part){ y, PART_SCHEMA, 0, trail });
+    return !s->failed && !schema_impossible(s, from, GOAL_DEPTH);
+}
+
 /* oneOf: one holds, and none of the others that could hold with it. */
 static void goal_one_of(schema *s, const goal_copy *g)
 {
@@ -204,23 +215,23 @@ static void goal_one_of(schema *s, const goal_copy *g)
     const uint32_t n = p.v->n;
     const qsf_json_node *x = p.v + 1;
     schema_part *list = qsf_arena_array(s->arena, n + 1, sizeof *list, "a schema", NULL);
-    if (!list) {
-        schema_no_memory(s);
-        return;
+    /* both[i * n + j], j < i: i and j overlap */
+    bool *both = NULL;
+    if (n > GOAL_MAX_ONE) schema_too_large(s, "a oneOf of more than 2,000 schemas");
+    else if (!s->probing) both = qsf_arena_alloc(s->arena, n * n + 1, "a schema", NULL);
+    if (!list || (!both && !s->probing)) schema_no_memory(s);
+    for (uint32_t i = 0; both && i < n && !s->failed; i++, x = qsf_json_next(x)) {
+        const qsf_json_node *y = p.v + 1;
+        for (uint32_t j = 0; j < i && !s->failed; j++, y = qsf_json_next(y))
+            both[i * n + j] = both[j * n + i] = goal_overlap(s, g, x, y);
     }
+    x = p.v + 1;
     for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x)) {
         uint32_t m = 0;
         const qsf_json_node *y = p.v + 1;
         list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
-        for (uint32_t j = 0; j < n && !s->probing && !s->failed; j++, y = qsf_json_next(y)) {
-            if (j == i) continue;
-            const uint32_t from = s->n_parts;
-            for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
-            schema_push(s, list[0]);
-            schema_push(s, (schema_part){ y, PART_SCHEMA, 0, p.from });
-            if (!s->failed && !schema_impossible(s, from, GOAL_DEPTH))
-                list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
-        }
+        for (uint32_t j = 0; both && j < n; j++, y = qsf_json_next(y))
+            if (both[i * n + j]) list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
         goal_one(s, g, list, m);
     }
 }
@@ -408,11 +419,8 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
             else if (s->parts[i].kind < PART_OWN) branch = QSF_MIN(branch, i);
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
-            s->failed = true;
-            qsf_g_fail(s->b, QSF_E_BUDGET,
-                       "%s: too many alternatives of anyOf, oneOf, if and not in each other; "
-                       "say them apart",
-                       s->what);
+            schema_too_large(s, "too many alternatives of anyOf, oneOf, if and not in each other; "
+                                "say them apart");
             return false;
         }
         if (open != UINT32_MAX) {

@@ -3,7 +3,9 @@
 #include "text/regex.h"
 #include "text/schema_own.h"
 
-enum { OBJECT_MAX_STATES = 200000, OBJECT_MAX_PATTERNS = 12 };
+enum {
+    OBJECT_MAX_STATES = 200000, OBJECT_MAX_NAMES = 4000, OBJECT_MAX_PATTERNS = 12, OBJECT_MAX_SETS = 128
+};
 
 typedef struct object_name { const qsf_json_node *name; bool required; } object_name;
 typedef struct object_leaf {
@@ -35,6 +37,8 @@ static void object_add(schema *s, object_leaf *o, const qsf_json_node *name, boo
             o->names[i].required |= required;
             return;
         }
+    if (o->n == OBJECT_MAX_NAMES) schema_too_large(s, "an object of more than 4,000 properties");
+    if (s->failed) return;
     o->names = schema_grow(s, o->names, o->n, &o->cap, sizeof *o->names);
     if (!s->failed) o->names[o->n++] = (object_name){ name, required };
 }
@@ -165,8 +169,9 @@ static bool object_child(schema *s, const object_leaf *o, const qsf_json_node *n
 /* key: what is between its quotes */
 static qsf_gnode object_entry(schema *s, qsf_gnode key, qsf_gnode value)
 {
+    const qsf_gnode behind = schema_sequence(s, schema_sign(s, ":"), schema_sequence(s, value, s->blanks));
     return schema_sequence3(s, s->quote, schema_sequence(s, key, s->quote),
-                     schema_sequence3(s, s->blanks, schema_sign(s, ":"), schema_sequence(s, value, s->blanks)));
+                            schema_sequence(s, s->blanks, behind));
 }
 
 /* Which patterns no key has in common: then there are fewer sets of them to look at. */
@@ -226,6 +231,7 @@ static qsf_gnode object_others(schema *s, object_leaf *o)
               *literals = qsf_arena_array(s->arena, o->n + 1, sizeof *literals, "a schema", NULL),
               not_named = 0;
     bool names_read = false;
+    uint32_t sets = 0;
     qsf_gnode names = 0;
     if (!literals) {
         schema_no_memory(s);
@@ -243,6 +249,8 @@ static qsf_gnode object_others(schema *s, object_leaf *o)
         }
         const qsf_gnode value = schema_value(s, from);
         if (value == s->none) continue;
+        if (sets++ == OBJECT_MAX_SETS)
+            schema_too_large(s, "more than 7 patterns of patternProperties that fit the same names");
         if (!names_read) {
             names = object_names(s, o);
             for (uint32_t i = 0; i < o->n; i++)

@@ -61,7 +61,7 @@ typedef struct schema_leaf { const schema_part *parts; uint32_t n, types; } sche
 typedef struct schema_trail { const qsf_json_node *schema; uint32_t parent; } schema_trail;
 typedef struct schema_goal { uint32_t begin, n; } schema_goal;
 typedef struct schema_known { uint64_t hash; uint32_t begin, n; qsf_gnode node; bool open; } schema_known;
-typedef struct schema_base { const qsf_json_node *node; const char *uri; } schema_base;
+typedef struct schema_base { const qsf_json_node *node; const char *uri; uint32_t outer; } schema_base;
 typedef struct schema_text {
     const char *pattern;
     uint32_t n;
@@ -80,6 +80,7 @@ typedef struct schema {
     schema_keys        **keys;                  /* [root->skip] what was read already */
     schema_base         *bases;                 /* schemas with an $id */
     uint32_t             n_bases;
+    uint64_t             n_looked;              /* nodes that references were searched in */
     /* goals that are taken apart, a stack; parts[n_parts] belong to goals[n_goals] */
     schema_part         *parts;
     schema_goal         *goals;
@@ -102,6 +103,7 @@ typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 /* Refuses what stands at v: `schema: #/properties/a: WHY`. */
 void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
 void schema_no_memory(schema *s);
+void schema_too_large(schema *s, const char *why);      /* fails with QSF_E_BUDGET */
 /* items of size bytes with room for one more than n; NULL: out of memory, which is said */
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */

@@ -4,6 +4,8 @@
 
 enum { D_ALL = 31, D_FROM6 = 30, D_FROM7 = 28, D_FROM19 = 24, D_TO7 = 7, D_TO19 = 15, D_19 = 8, D_20 = 16 };
 
+enum { SCHEMA_MAX_LOOKED = 40000000 };
+
 /* Sets of qsf_json_type: what a keyword's value may be. */
 enum {
     F_NUMBER = 8, F_TEXT = 16, F_LIST = 32, F_OBJECT = 64, F_BOOL = 6, F_SCHEMA = 70, F_ANY = 127,
@@ -92,6 +94,12 @@ void schema_refuse(schema *s, const qsf_json_node *v, const char *why)
 void schema_no_memory(schema *s)
 {
     if (!s->failed) qsf_g_fail(s->b, QSF_E_MEMORY, "%s: out of memory", s->what);
+    s->failed = true;
+}
+
+void schema_too_large(schema *s, const char *why)
+{
+    if (!s->failed) qsf_g_fail(s->b, QSF_E_BUDGET, "%s: %s", s->what, why);
     s->failed = true;
 }
 
@@ -222,12 +230,17 @@ static size_t schema_uri_len(const char *ref)
     return hash ? (size_t)(hash - ref) : strlen(ref);
 }
 
+/* The innermost schema with an $id around v: bases are in the order of the text. */
 static const schema_base *schema_base_of(const schema *s, const qsf_json_node *v)
 {
-    const schema_base *best = &s->bases[0];
-    for (uint32_t i = 1; i < s->n_bases; i++)       /* in the order of the text: the last is the innermost */
-        if (v >= s->bases[i].node && v < s->bases[i].node + s->bases[i].node->skip) best = &s->bases[i];
-    return best;
+    uint32_t low = 0, high = s->n_bases;
+    while (high - low > 1) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (s->bases[mid].node <= v) low = mid;
+        else high = mid;
+    }
+    while (low && v >= s->bases[low].node + s->bases[low].node->skip) low = s->bases[low].outer;
+    return &s->bases[low];
 }
 
 static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
@@ -267,9 +280,9 @@ void schema_begin(schema *s)
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
-        s->bases[s->n_bases] =
-            (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
-        s->n_bases++;
+        const schema_base *outer = i ? schema_base_of(s, v) : NULL;
+        s->bases[s->n_bases++] = (schema_base){ v, schema_join(s, outer ? outer->uri : "", text, n),
+                                                outer ? (uint32_t)(outer - s->bases) : 0 };
     }
 }
 
@@ -279,7 +292,7 @@ static int schema_hex(char c)
 }
 
 /* The value behind a JSON pointer, "/a/b"; its % and ~ are undone step by step. */
-static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
+static const qsf_json_node *schema_follow(schema *s, const qsf_json_node *v, const char *p)
 {
     char name[512];
     while (v && *p == '/') {
@@ -292,6 +305,7 @@ static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
             name[n++] = c;
         }
         name[n] = 0;
+        s->n_looked += v->n;
         if (*p && *p != '/') return NULL;
         if (v->type == QSF_JSON_LIST) {
             uint32_t i = 0;
@@ -309,8 +323,9 @@ static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
     return *p ? NULL : v;
 }
 
-static const qsf_json_node *schema_anchor(const schema *s, const schema_base *base, const char *name)
+static const qsf_json_node *schema_anchor(schema *s, const schema_base *base, const char *name)
 {
+    s->n_looked += 4 * (uint64_t)base->node->skip;
     for (uint32_t i = 0; i < base->node->skip; i++) {
         const qsf_json_node *v = base->node + i, *a;
         if (v->type != QSF_JSON_OBJECT || schema_base_of(s, v) != base) continue;
@@ -322,9 +337,10 @@ static const qsf_json_node *schema_anchor(const schema *s, const schema_base *ba
 }
 
 /* Where a dynamic reference leads depends on the way to it, unless there is one place only. */
-static bool schema_is_dynamic(const schema *s, const char *name)
+static bool schema_is_dynamic(schema *s, const char *name)
 {
     uint32_t n = 0;
+    s->n_looked += s->root->skip;
     for (uint32_t i = 0; i < s->root->skip; i++) {
         const qsf_json_node *v = s->root + i, *a;
         if (v->type != QSF_JSON_OBJECT) continue;
@@ -344,6 +360,11 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
     }
     const schema_base *base = schema_base_of(s, ref);
     const size_t n = schema_uri_len(ref->text);
+    if (n) s->n_looked += s->n_bases;
+    if (s->n_looked > SCHEMA_MAX_LOOKED) {
+        schema_too_large(s, "too many references in so large a schema");
+        return NULL;
+    }
     const char *fragment = ref->text[n] ? ref->text + n + 1 : "";
     if (n) {
         const char *uri = schema_join(s, base->uri, ref->text, n);
@@ -351,10 +372,10 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
         for (uint32_t i = 0; i < s->n_bases && !base; i++)
             if (!strcmp(s->bases[i].uri, uri)) base = &s->bases[i];
     }
-    if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(base->node, fragment)
+    if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(s, base->node, fragment)
                                                                  : schema_anchor(s, base, fragment);
     /* a pointer that was meant from the document's beginning */
-    if (!found && !n && *fragment == '/') found = schema_follow(s->root, fragment);
+    if (!found && !n && *fragment == '/') found = schema_follow(s, s->root, fragment);
     if (!found) schema_refuse(s, ref, "the reference leads to nothing in this schema");
     return found;
 }
