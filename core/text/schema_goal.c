@@ -127,7 +127,7 @@ static void goal_keyword(schema *s, const schema_part *own, const qsf_json_node 
     schema_key key = 0;
     while (key < KEY_COUNT && k->key[key] != x) key++;
     if (key == KEY_COUNT || s->failed) return;
-    schema_part p = { x, kinds[key], 0, own->from };
+    schema_part p = { x, kinds[key], own->arg, own->from };
     const qsf_json_node *c = x + 1;
     switch (key) {
     case KEY_CONST: if (schema_value_types(x) & ~T_SCALAR) schema_push(s, p); return;
@@ -159,7 +159,7 @@ static void goal_open(schema *s, uint32_t i)
     const schema_goal *g = &s->goals[s->n_goals - 1];
     const schema_part p = s->parts[i];
     const qsf_json_node *v = p.v, *name = v + 1;
-    schema_part own = { v, PART_OWN, 0, p.from };
+    schema_part own = { v, PART_OWN, p.arg, p.from };
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
         if (s->trail[t].schema == v) {
             schema_refuse(s, v, "the schema refers to itself without going into a value");
@@ -229,7 +229,7 @@ static void goal_one_of(schema *s, const goal_copy *g)
     for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x)) {
         uint32_t m = 0;
         const qsf_json_node *y = p.v + 1;
-        list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        list[m++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
         for (uint32_t j = 0; both && j < n; j++, y = qsf_json_next(y))
             if (both[i * n + j]) list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
         goal_one(s, g, list, m);
@@ -244,7 +244,7 @@ static void goal_any_of(schema *s, const goal_copy *g)
     if (!s->free_used) {
         const qsf_json_node *x = p.v + 1;
         for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x))
-            goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1);
+            goal_one(s, g, &(schema_part){ x, PART_SCHEMA, p.arg, p.from }, 1);
         return;
     }
     /* what is evaluated depends on all that hold: each set of them */
@@ -256,7 +256,7 @@ static void goal_any_of(schema *s, const goal_copy *g)
         const qsf_json_node *x = p.v + 1;
         uint32_t m = 0;
         for (uint32_t i = 0; i < n; i++, x = qsf_json_next(x))
-            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
         goal_one(s, g, list, m);
     }
 }
@@ -274,8 +274,8 @@ static void goal_if(schema *s, const goal_copy *g)
 {
     const schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
-    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, 0, p.from },
-                            { k->key[KEY_THEN], PART_SCHEMA, 0, p.from } };
+    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, SCHEMA_LATE, p.from },
+                            { k->key[KEY_THEN], PART_SCHEMA, p.arg, p.from } };
     if (!k->key[KEY_THEN] && !k->key[KEY_ELSE] && !s->free_used) {
         goal_one(s, g, NULL, 0);
         return;
@@ -300,7 +300,7 @@ static void goal_dependent(schema *s, const goal_copy *g)
         for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
             list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
     } else {
-        list[n++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        list[n++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
     }
     goal_one(s, g, list, n);
 }
@@ -345,10 +345,10 @@ static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, sc
             all[i] = (schema_part){ c, PART_NOT, 0, p->from };
         if (all) goal_one(s, g, all, x->n);
         return;
-    case KEY_NOT: one.v = x, one.kind = PART_SCHEMA; break;
+    case KEY_NOT: one.v = x, one.kind = PART_SCHEMA, one.arg = SCHEMA_LATE; break;
     case KEY_REF:
         one.v = schema_resolve(s, x, KEY_REF);
-        one.kind = PART_NOT;
+        one.kind = PART_NOT, one.arg = 0;
         break;
     case KEY_THEN: case KEY_ELSE: return;       /* they say nothing alone */
     default:

@@ -63,7 +63,7 @@ static void object_read(schema *s, object_leaf *o)
             const qsf_json_node *v;
             if (pass == 0) {
                 if (p->kind == PART_VALUE) object_add_all(s, o, p->v, true);
-                if (p->kind == PART_OWN && (v = k->key[KEY_PROPERTIES]) != NULL)
+                if (p->kind == PART_OWN && !p->arg && (v = k->key[KEY_PROPERTIES]) != NULL)
                     object_add_all(s, o, v, false);
                 continue;
             }
@@ -87,6 +87,7 @@ static void object_read(schema *s, object_leaf *o)
             }
             o->least = QSF_MAX(o->least, least);
             o->most = QSF_MIN(o->most, most);
+            if (p->arg && (v = k->key[KEY_PROPERTIES]) != NULL) object_add_all(s, o, v, false);
             if ((v = k->key[KEY_REQUIRED]) != NULL) object_add_all(s, o, v, true);
             if ((v = k->key[KEY_PATTERNS]) == NULL) continue;
             const qsf_json_node *c = v + 1;

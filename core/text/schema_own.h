@@ -50,6 +50,10 @@ typedef enum part_kind {
     PART_WITH_OTHER         /* v: a key and a schema: the property is there and breaks the schema */
 } part_kind;
 
+/* arg of PART_SCHEMA, PART_OWN and of branches: it is from a condition, which says nothing of the
+ * order of properties */
+enum { SCHEMA_LATE = 1 };
+
 typedef struct schema_part {
     const qsf_json_node *v;
     uint8_t  kind, arg;
