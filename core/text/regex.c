@@ -42,11 +42,17 @@ static void rx_push(regex *r, qsf_gnode x)
 {
     rx_frame *f = &r->frames[r->depth];
     if (r->n_stack == RX_STACK) {       /* what is there becomes one node */
-        if (r->n_stack - f->parts > 1) {
+        const uint32_t n = r->n_stack - f->parts, alts = f->parts - f->alts;
+        if (n > 1) {
             const qsf_gnode joined = rx_join(r, f->parts, false);
             r->stack[r->n_stack++] = joined;
+        } else if (alts > 1) {
+            r->stack[f->alts] = qsf_g_choice(r->b, r->stack + f->alts, alts);
+            if (n) r->stack[f->alts + 1] = r->stack[f->parts];
+            f->parts = f->alts + 1;
+            r->n_stack = f->parts + n;
         } else {
-            regex_fail(r, r->at, "too many alternatives");
+            regex_fail(r, r->at, "too many groups and alternatives");
         }
     }
     if (!r->failed) r->stack[r->n_stack++] = x;
@@ -67,7 +73,7 @@ static void rx_restart(regex *r)
     rx_frame *f = &r->frames[r->depth];
     f->main = 0;
     f->dead = false;
-    f->empty = true;
+    f->empty = 1;
     memset(f->seq, 0, sizeof f->seq);
 }
 
@@ -82,24 +88,33 @@ static int rx_only(const rx_value *a)           /* the one set that is there; -1
     return only;
 }
 
+/* x behind the texts of n: a ^ in x needs an empty text before it, a $ in n one behind it. */
+static rx_value rx_product(regex *r, const rx_value *n, const rx_value *x)
+{
+    rx_value out = { .empty = 0 };
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++) {
+            const bool first = i & RX_END, last = k & RX_BEGIN;         /* which alone may have characters */
+            const bool empty_n = n->empty >> i & 1, empty_x = x->empty >> k & 1;
+            if (!n->v[i] || !x->v[k] || (first && !empty_x) || (last && !empty_n)) continue;
+            out.v[i | k] = rx_either(r, out.v[i | k], first && last ? r->none : first ? n->v[i]
+                                     : last ? x->v[k] : rx_then(r, n->v[i], x->v[k]));
+            out.empty |= (uint8_t)((empty_n && empty_x) << (i | k));
+        }
+    return out;
+}
+
 static void rx_append(regex *r, const rx_value *a)
 {
     rx_frame *f = &r->frames[r->depth];
     const bool others = f->seq[0] || f->seq[1] || f->seq[2] || f->seq[3];
     if (!others && !a->v[1] && !a->v[2] && !a->v[3]) {
-        if (f->main & RX_END) f->dead |= !a->empty;     /* behind a $ only the empty text */
+        if (f->main & RX_END) f->dead |= !(a->empty & 1);       /* behind a $ only the empty text */
         else if (a->v[0] != r->none) rx_push(r, a->v[0]);
-        f->empty &= a->empty;
+        if (!(a->empty & 1)) f->empty = 0;
         return;
     }
-    const bool empty = f->empty && (f->main == 0 || f->seq[0]);
-    const rx_value s = rx_sequence(r);
-    rx_value n = { .empty = empty && a->empty };
-    n.v[0] = rx_then(r, s.v[0], a->v[0]);
-    n.v[1] = rx_either(r, rx_then(r, s.v[1], a->v[0]), empty ? a->v[1] : 0);
-    n.v[2] = rx_either(r, rx_then(r, s.v[0], a->v[2]), a->empty ? s.v[2] : 0);
-    n.v[3] = rx_either(r, rx_either(r, rx_then(r, s.v[1], a->v[2]), a->empty ? s.v[3] : 0),
-                       empty ? a->v[3] : 0);
+    const rx_value s = rx_sequence(r), n = rx_product(r, &s, a);
     const int only = rx_only(&n);
     rx_restart(r);
     f->empty = n.empty;
@@ -111,7 +126,7 @@ static void rx_append(regex *r, const rx_value *a)
 
 static void rx_flush(regex *r)
 {
-    rx_value a = { .empty = false };
+    rx_value a = { .empty = 0 };
     if (!r->n_literal) return;
     a.v[0] = qsf_g_bytes(r->b, r->literal, r->n_literal);
     r->n_literal = 0;
@@ -123,7 +138,6 @@ static void rx_alternative(regex *r)
 {
     rx_frame *f = &r->frames[r->depth];
     rx_flush(r);
-    const bool empty = f->empty && (f->main == 0 || f->seq[0]);
     const rx_value s = rx_sequence(r);
     const int only = rx_only(&s);
     if (only >= 0 && !f->alt_any) f->alt_main = (uint8_t)only, f->alt_any = true;
@@ -132,7 +146,7 @@ static void rx_alternative(regex *r)
         if (f->alt_any && f->alt_main == i) rx_push(r, s.v[i]), f->parts = r->n_stack;
         else f->alt[i] = rx_either(r, f->alt[i], s.v[i]);
     }
-    f->alt_empty |= s.v[0] && empty;
+    f->alt_empty |= s.empty;
     rx_restart(r);
 }
 
@@ -324,7 +338,9 @@ static bool rx_quantifier(regex *r, uint32_t *least, uint32_t *most)
 
 static void rx_repeat(regex *r, rx_value *a, uint32_t least, uint32_t most)
 {
-    if (!a->v[1] && !a->v[2] && !a->v[3]) {
+    if (!most) {
+        *a = (rx_value){ { r->none }, 1 };
+    } else if (!a->v[1] && !a->v[2] && !a->v[3]) {
         a->v[0] = qsf_g_repeat(r->b, a->v[0] ? a->v[0] : qsf_g_choice(r->b, NULL, 0), least, most);
     } else if (most > 1) {
         regex_fail(r, r->at - 1, "a repeated group with ^ or $ in it cannot be kept");
@@ -388,7 +404,7 @@ static void rx_literal(regex *r, uint32_t c, rx_value *a)
 /* One character of the pattern and what belongs to it: the value, none where it was used up. */
 static rx_value rx_atom(regex *r)
 {
-    rx_value a = { .empty = false };
+    rx_value a = { .empty = 0 };
     const size_t start = r->at;
     uint32_t c = rx_char(r);
     switch (c) {
@@ -404,8 +420,8 @@ static rx_value rx_atom(regex *r)
         r->depth--;
         if (!a.v[0] && !a.v[1] && !a.v[2] && !a.v[3]) regex_fail(r, start, "no text can fit this group");
         break;
-    case '^': a.v[RX_BEGIN] = r->none; break;
-    case '$': a.v[RX_END] = r->none; break;
+    case '^': a = (rx_value){ { 0, r->none }, 1 << RX_BEGIN }; break;
+    case '$': a = (rx_value){ { 0, 0, r->none }, 1 << RX_END }; break;
     case '.':
         regex_set(r, rx_lines, QSF_ARRAY_LEN(rx_lines), true);
         a.v[0] = regex_class(r);
@@ -418,7 +434,7 @@ static rx_value rx_atom(regex *r)
     case '\\':
         switch (rx_escape(r, false, &c)) {
         case RX_SET: a.v[0] = regex_class(r); break;
-        case RX_PLACE: a.v[c] = r->none; break;
+        case RX_PLACE: a.v[c] = r->none, a.empty = (uint8_t)(1 << c); break;
         default: rx_literal(r, c, &a);
         }
         break;

@@ -9,14 +9,14 @@ enum { RX_BEGIN = 1, RX_END = 2, RX_DEPTH = 64, RX_STACK = 512, RX_RANGES = 2048
 
 typedef struct rx_value {
     qsf_gnode v[4];         /* 0: no text */
-    bool      empty;        /* v[0] has the empty text */
+    uint8_t   empty;        /* bit i: v[i] has the empty text */
 } rx_value;
 
 typedef struct rx_frame {
     uint32_t alts, parts;   /* stack[alts..parts) alternatives, stack[parts..n) the sequence of now */
     uint8_t  alt_main, main;        /* which of the four sets these lists are */
-    bool     alt_any, alt_empty;    /* alt_main is set; an alternative may be empty */
-    bool     dead, empty;   /* the sequence's list has no text; may be empty */
+    uint8_t  alt_empty, empty;      /* of all four, as in rx_value */
+    bool     alt_any, dead;         /* alt_main is set; the sequence's list has no text */
     qsf_gnode alt[4], seq[4];       /* the other sets */
 } rx_frame;
 
