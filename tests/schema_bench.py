@@ -70,28 +70,31 @@ def resolve(root, ref):
 
 
 def said_of(root, schemas, value, check):
-    """(keyword, its value) of all that is said of one value, in the order in which it stands."""
+    """(keyword, its value, whether a condition says it), in the order in which it stands."""
     out, seen = [], set()
 
-    def go(s):
-        if not isinstance(s, dict) or id(s) in seen:
+    def go(s, late=False):
+        if not isinstance(s, dict) or (id(s), late) in seen:
             return
-        seen.add(id(s))
+        seen.add((id(s), late))
         for k, v in s.items():
             if k == "$ref":
-                go(resolve(root, v))
+                go(resolve(root, v), late)
             elif k in ("allOf", "anyOf", "oneOf") and isinstance(v, list):
                 fit = v if k == "allOf" else [x for x in v if check(x, value)]
                 for x in fit or v:
-                    go(x)
-            elif k in ("if", "then", "else", "not"):
-                go(v)
-            else:
-                out.append((k, v))
+                    go(x, late)
+            elif k == "if":
+                go(v, True)
+                go(s.get("then" if check(v, value) else "else"), late)
+            elif k == "not":
+                go(v, True)
+            elif k not in ("then", "else"):
+                out.append((k, v, late))
                 if k in ("dependencies", "dependentSchemas") and isinstance(v, dict):
                     for n, x in v.items():
                         if isinstance(value, dict) and n in value:
-                            go(x)
+                            go(x, late)
     for s in schemas:
         go(s)
     return out
@@ -107,7 +110,8 @@ def matches(pattern, name):
 def in_order(value, root, schemas, check, depth=0):
     if depth > 60 or not isinstance(value, (dict, list)):
         return value
-    said = said_of(root, schemas, value, check)
+    conditions = said_of(root, schemas, value, check)
+    said = [(k, v) for k, v, _ in conditions]
     if isinstance(value, list):
         out = []
         for i, x in enumerate(value):
@@ -118,8 +122,10 @@ def in_order(value, root, schemas, check, depth=0):
             out.append(in_order(x, root, sub, check, depth + 1))
         return out
     first, late = {}, []
-    for k, v in said:
-        if k == "properties" and isinstance(v, dict):
+    for k, v, condition in conditions:
+        if k == "properties" and isinstance(v, dict) and condition:
+            late += v
+        elif k == "properties" and isinstance(v, dict):
             for n in v:
                 first.setdefault(n, len(first))
         elif k == "required" and isinstance(v, list):
