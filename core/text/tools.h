@@ -12,7 +12,16 @@
 #include "text/grammar.h"
 #include "text/json.h"
 
-/* ---- growing texts ---- */
+/* ---- texts ---- */
+
+static inline bool qsf_tool_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+/* Behind the blanks that text begins with. */
+static inline const char *qsf_tool_core(const char *text)
+{
+    while (qsf_tool_blank(*text)) text++;
+    return text;
+}
+
 
 /* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
 typedef struct qsf_text {

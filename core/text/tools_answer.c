@@ -137,7 +137,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 {
     const char *text = ta_form(a, which);
     size_t i = a->at;
-    while (i < a->src.n && ta_blank(a->src.at[i])) i++;
+    while (i < a->src.n && qsf_tool_blank(a->src.at[i])) i++;
     const ptrdiff_t n = *text ? qsf_tool_match(text, a->src.at + i, a->src.n - i) : 0;
     if (n > 0) a->at = i + (size_t)n;
     return n > 0 ? 1 : n < 0 && !a->last ? -1 : 0;
@@ -146,7 +146,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 /* The next byte that is no blank, 0 where none is there yet. */
 char ta_peek(qsf_tool_answer *a)
 {
-    while (a->at < a->src.n && ta_blank(a->src.at[a->at])) a->at++;
+    while (a->at < a->src.n && qsf_tool_blank(a->src.at[a->at])) a->at++;
     return a->at < a->src.n ? a->src.at[a->at] : 0;
 }
 

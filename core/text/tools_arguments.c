@@ -105,8 +105,8 @@ bool ta_read_tag_key(qsf_tool_answer *a)
     const char *value = ta_form(a, QSF_TT_VALUE);
     size_t blanks = strlen(value);
     a->at = a->scan + len;
-    while (blanks && ta_blank(value[blanks - 1])) blanks--;
-    while (a->at > a->scan && ta_blank(a->src.at[a->at - 1])) a->at--;
+    while (blanks && qsf_tool_blank(value[blanks - 1])) blanks--;
+    while (a->at > a->scan && qsf_tool_blank(a->src.at[a->at - 1])) a->at--;
     a->line = value[blanks] == '\n';
     a->scan = a->at;
     a->shown = false;
@@ -129,7 +129,7 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     size_t used = 0;
     qsf_tool_value_begin(&a->v, true, "");
     if (!quoted) used = qsf_tool_value_read(&a->v, p, n, true, &a->log);
-    while (used < n && ta_blank(p[used])) used++;
+    while (used < n && qsf_tool_blank(p[used])) used++;
     if (qsf_tool_value_done(&a->v) && used == n) {
         ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
         return;
@@ -143,7 +143,7 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
 bool ta_read_tag_value(qsf_tool_answer *a)
 {
     const int text = ta_is_text(a, a->key.at);
-    const bool line = ta_blank(a->f.text[QSF_TT_VALUE_END][0]);
+    const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
     if (a->line) {                              /* the line end behind the mark */
         if (a->at == a->src.n && !a->last) return false;

@@ -26,7 +26,6 @@ typedef struct tf_work {
 
 /* ---- texts ---- */
 
-static bool tf_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static tf_span tf_cut(tf_span s, size_t from, size_t to)
 {
     return from < to ? (tf_span){ s.p + from, to - from } : (tf_span){ s.p + from, 0 };
@@ -44,7 +43,7 @@ static size_t tf_find(tf_span s, size_t from, const char *needle)
 static bool tf_all_blank(tf_span s)
 {
     size_t i = 0;
-    while (i < s.n && tf_blank(s.p[i])) i++;
+    while (i < s.n && qsf_tool_blank(s.p[i])) i++;
     return i == s.n;
 }
 static void tf_set(qsf_tool_form *f, qsf_tool_text which, tf_span s)
@@ -71,7 +70,7 @@ static size_t tf_mark(const char *p, size_t n)
     if (*p != '<' && *p != '[') return 0;
     for (size_t i = 1; i < QSF_MIN(n, TF_MARK); i++) {
         if (p[i] == (*p == '<' ? '>' : ']')) return i > 1 ? i + 1 : 0;
-        if (tf_blank(p[i]) || p[i] == *p) return 0;
+        if (qsf_tool_blank(p[i]) || p[i] == *p) return 0;
         if (*p == '[' && !(p[i] >= 'A' && p[i] <= 'Z') && p[i] != '_' && p[i] != '/') return 0;
     }
     return 0;
@@ -81,7 +80,7 @@ static size_t tf_atom(const char *p, size_t n)
 {
     size_t i = tf_mark(p, n);
     if (i) return i;
-    for (i = 1; i < n && tf_blank(*p) && tf_blank(p[i]);) i++;
+    for (i = 1; i < n && qsf_tool_blank(*p) && qsf_tool_blank(p[i]);) i++;
     for (; i < n && tf_word(*p) && tf_word(p[i]);) i++;
     return i;
 }
@@ -97,7 +96,7 @@ static size_t tf_atoms(tf_span s, uint16_t *at)
 
 static bool tf_same(tf_span a, tf_span b)
 {
-    if (a.n && b.n && tf_blank(*a.p) && tf_blank(*b.p)) return true;
+    if (a.n && b.n && qsf_tool_blank(*a.p) && qsf_tool_blank(*b.p)) return true;
     return a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
@@ -160,7 +159,10 @@ static bool tf_render(tf_work *w, bool tools, const char *answer, char *to, tf_s
     }
     qsf_text_put(&w->vars, answer ? "],\"add_generation_prompt\":false}"
                                   : "],\"add_generation_prompt\":true}");
-    if (w->vars.failed || w->render(w->user, w->vars.at, to, TF_OUT, &len)) return false;
+    if (w->vars.failed) return false;
+    const qsf_status st = w->render(w->user, w->vars.at, to, TF_OUT, &len);
+    w->vars.failed = st == QSF_E_MEMORY;
+    if (st) return false;
     const tf_span all = { to, len };
     size_t user = SIZE_MAX;
     for (size_t i = 0; (i = tf_find(all, i, "qsfuser")) != SIZE_MAX; i++) user = i;
@@ -190,6 +192,7 @@ static bool tf_render_calls(tf_work *w, int n, bool text, const char *rest, tf_s
     const bool ok = !t.failed && tf_render(w, true, t.at, w->out, out) &&
                     tf_find(*out, 0, "qsfcalla") != SIZE_MAX && tf_find(*out, 0, "qsfva") != SIZE_MAX &&
                     (n < 2 || tf_find(*out, 0, "qsfcallb") != SIZE_MAX);
+    w->vars.failed |= t.failed;
     qsf_text_drop(&t);
     return ok;
 }
@@ -258,7 +261,9 @@ static bool tf_object(tf_work *w, tf_span s, size_t from, const char *name, tf_c
         size_t end;
         qsf_json j;
         if (s.p[i] != '{' || (end = tf_bracket(s, i)) == SIZE_MAX || end < c->name_end) continue;
-        if (qsf_json_read(w->platform, s.p + i, end - i, "call", &j, NULL)) continue;
+        const qsf_status st = qsf_json_read(w->platform, s.p + i, end - i, "call", &j, NULL);
+        w->vars.failed |= st == QSF_E_MEMORY;
+        if (st) continue;
         if (tf_keys(w->f, j.nodes, name)) {
             found = true;
             best = *w->f;
@@ -273,12 +278,12 @@ static bool tf_object(tf_work *w, tf_span s, size_t from, const char *name, tf_c
 
 static size_t tf_skip(tf_span s, size_t i)
 {
-    while (i < s.n && tf_blank(s.p[i])) i++;
+    while (i < s.n && qsf_tool_blank(s.p[i])) i++;
     return i;
 }
 static size_t tf_skip_back(tf_span s, size_t i)
 {
-    while (i && tf_blank(s.p[i - 1])) i--;
+    while (i && qsf_tool_blank(s.p[i - 1])) i--;
     return i;
 }
 
@@ -354,9 +359,9 @@ static void tf_name_end(tf_work *w, tf_span s, const tf_call *a, const tf_call *
 /* Behind the end of the reasoning, where s has it. */
 static size_t tf_behind_reasoning(const qsf_tool_form *f, tf_span s)
 {
-    const char *end = f->text[QSF_TT_REASONING_END];
+    const char *end = qsf_tool_core(f->text[QSF_TT_REASONING_END]);
     for (size_t i = 0; *end && i < s.n; i++) {
-        const ptrdiff_t n = tf_blank(s.p[i]) ? 0 : qsf_tool_match(end + strspn(end, " \n"), s.p + i, s.n - i);
+        const ptrdiff_t n = qsf_tool_blank(s.p[i]) ? 0 : qsf_tool_match(end, s.p + i, s.n - i);
         if (n > 0) return i + (size_t)n;
     }
     return 0;
@@ -367,7 +372,7 @@ static tf_span tf_without_end(tf_work *w, tf_span s)
 {
     s.n -= tf_end(w, s, w->end);
     const size_t first = w->end.n ? tf_atom(w->end.p, w->end.n) : 0;
-    const size_t at = first && !tf_blank(*w->end.p) ? tf_find_at(s, 0, w->end.p, first) : SIZE_MAX;
+    const size_t at = first && !qsf_tool_blank(*w->end.p) ? tf_find_at(s, 0, w->end.p, first) : SIZE_MAX;
     if (at != SIZE_MAX) s.n = at;
     return s;
 }
@@ -503,9 +508,8 @@ static void tf_find_reasoning(tf_work *w)
 static void tf_prompt(tf_work *w, tf_span text)
 {
     qsf_tool_form *f = w->f;
-    const char *open = f->text[*f->text[QSF_TT_SECTION] ? QSF_TT_SECTION : QSF_TT_OPEN];
+    const char *open = qsf_tool_core(f->text[*f->text[QSF_TT_SECTION] ? QSF_TT_SECTION : QSF_TT_OPEN]);
     char both[2 * QSF_TOOL_TEXT_MOST];
-    open += strspn(open, " \n");
     size_t n = QSF_MIN(strlen(open), w->prompt.n);
     while (n && memcmp(open, w->prompt.p + w->prompt.n - n, n)) n--;
     if (tf_all_blank((tf_span){ open, n })) n = 0;
@@ -517,8 +521,7 @@ static void tf_prompt(tf_work *w, tf_span text)
         memcpy(both + n, text.p, text.n);
         tf_set(f, QSF_TT_TEXT, (tf_span){ both, n + text.n });
     }
-    const char *reasoning = f->text[QSF_TT_REASONING];
-    reasoning += strspn(reasoning, " \n");
+    const char *reasoning = qsf_tool_core(f->text[QSF_TT_REASONING]);
     for (size_t i = 0; *reasoning && i < w->prompt.n; i++) {
         if (qsf_tool_match(reasoning, w->prompt.p + i, w->prompt.n - i) <= 0) continue;
         f->in_reasoning = !tf_behind_reasoning(f, tf_cut(w->prompt, i + 1, w->prompt.n));

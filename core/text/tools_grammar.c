@@ -19,12 +19,6 @@ typedef struct tg_work {
     qsf_error           *err;
 } tg_work;
 
-static bool tg_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-static const char *tg_core(const char *text)
-{
-    while (tg_blank(*text)) text++;
-    return text;
-}
 
 /* ---- texts ---- */
 
@@ -76,7 +70,7 @@ static qsf_gnode tg_maybe(tg_work *w, qsf_gnode a) { return qsf_g_repeat(w->b, a
 static qsf_gnode tg_without(tg_work *w, const char *text)
 {
     bool ends;
-    text = tg_core(text);
+    text = qsf_tool_core(text);
     if (tg_control(w, text, strlen(text), &ends)) return w->any;
     const qsf_gnode parts[] = { w->any, qsf_g_bytes(w->b, text, strlen(text)), w->any };
     return qsf_g_not(w->b, qsf_g_sequence(w->b, parts, 3));
@@ -346,8 +340,9 @@ static void tg_after_names(tg_work *w)
             }
         } else {
             const char *end = f->style == QSF_TOOLS_PYTHON ? "(" : f->text[QSF_TT_ARGUMENTS];
-            qsf_format(head, sizeof head, "%s%s", tg_core(f->text[QSF_TT_SECTION]), f->text[QSF_TT_OPEN]);
-            tg_after(w, tg_core(head), name->text, end);
+            const char *section = qsf_tool_core(f->text[QSF_TT_SECTION]);
+            qsf_format(head, sizeof head, "%s%s", section, f->text[QSF_TT_OPEN]);
+            tg_after(w, qsf_tool_core(head), name->text, end);
             if (!*f->text[QSF_TT_PROMPT]) continue;
             qsf_format(head, sizeof head, "%s{", end);          /* the prompt ends with the mark */
             tg_after(w, "", name->text, head);
@@ -362,8 +357,10 @@ static size_t tg_first(const tg_work *w, const char *text)
     bool ends;
     size_t n = tg_control(w, text, strlen(text), &ends);
     if (n) return n;
-    if (*text == '<' && (n = strcspn(text, "> \n")) && text[n] == '>') return n + 1;
-    return strcspn(text, " \n<");
+    while (text[n] && text[n] != '>' && !qsf_tool_blank(text[n])) n++;
+    if (*text == '<' && text[n] == '>') return n + 1;
+    for (n = 0; text[n] && text[n] != '<' && !qsf_tool_blank(text[n]);) n++;
+    return n;
 }
 
 static qsf_gnode tg_reasoning(tg_work *w)
@@ -371,8 +368,8 @@ static qsf_gnode tg_reasoning(tg_work *w)
     const char *end = w->f->text[QSF_TT_REASONING_END];
     if (!w->f->reasoning_shown && !w->f->in_reasoning) return qsf_g_bytes(w->b, "", 0);
     const qsf_gnode parts[] = { w->f->in_reasoning ? qsf_g_bytes(w->b, "", 0)
-                                                   : tg_text(w, tg_core(w->f->text[QSF_TT_REASONING])),
-                                tg_without(w, end), tg_text(w, tg_core(end)), w->blanks, w->blanks };
+                                                   : tg_text(w, qsf_tool_core(w->f->text[QSF_TT_REASONING])),
+                                tg_without(w, end), tg_text(w, qsf_tool_core(end)), w->blanks, w->blanks };
     const qsf_gnode g = qsf_g_sequence(w->b, parts, 5);
     return w->f->in_reasoning ? g : tg_maybe(w, g);
 }
@@ -401,7 +398,7 @@ static qsf_gnode tg_answer(tg_work *w)
                                    : qsf_g_bytes(w->b, "", 0);
     const qsf_gnode calls = tg_two(w, tg_two(w, call, rest), end);
     qsf_format(open, sizeof open, "%s%s", f->text[QSF_TT_SECTION], f->text[QSF_TT_OPEN]);
-    const char *head = tg_core(open), *begun = tg_core(f->text[QSF_TT_PROMPT]);
+    const char *head = qsf_tool_core(open), *begun = qsf_tool_core(f->text[QSF_TT_PROMPT]);
     const size_t n = strlen(begun);
     const qsf_gnode whole = tg_two(w, tg_text(w, head), calls);
     const qsf_gnode begin = n && !strncmp(head, begun, n) ? tg_two(w, tg_text(w, head + n), calls) : whole;

@@ -45,15 +45,9 @@ struct qsf_tool_answer {
     qsf_tool_value  v;
 };
 
-static inline bool ta_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-static inline const char *ta_core(const char *text)
-{
-    while (ta_blank(*text)) text++;
-    return text;
-}
 static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 {
-    return ta_core(a->f.text[which]);
+    return qsf_tool_core(a->f.text[which]);
 }
 
 /* ---- events (tools_answer.c) ---- */

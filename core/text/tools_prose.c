@@ -51,7 +51,7 @@ bool ta_read_text(qsf_tool_answer *a)
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
     for (; i < a->src.n; i++) {
-        if (ta_blank(a->src.at[i])) {
+        if (qsf_tool_blank(a->src.at[i])) {
             if (a->drop_blanks && a->at == i) end = ++a->at;
             continue;
         }
@@ -89,7 +89,7 @@ bool ta_read_reasoning(qsf_tool_answer *a)
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
     for (; i < a->src.n && !mark; i++) {
-        if (ta_blank(a->src.at[i])) {
+        if (qsf_tool_blank(a->src.at[i])) {
             if (a->drop_blanks && a->at == i) end = ++a->at;
             continue;
         }
@@ -129,7 +129,7 @@ static const char *ta_word(const char *p, size_t n, const char *before, size_t *
     *len = 0;
     for (size_t i = 0; i + m <= n; i++) {
         if (memcmp(p + i, before, m)) continue;
-        while (i + m + *len < n && p[i + m + *len] != '<' && !ta_blank(p[i + m + *len])) ++*len;
+        while (i + m + *len < n && p[i + m + *len] != '<' && !qsf_tool_blank(p[i + m + *len])) ++*len;
         return p + i + m;
     }
     return NULL;

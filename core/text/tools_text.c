@@ -47,8 +47,6 @@ void qsf_text_drop(qsf_text *t)
     *t = (qsf_text){ .platform = t->platform };
 }
 
-static bool tt_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-
 /* Models put blanks behind marks where the template has none. */
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
 {
@@ -56,9 +54,9 @@ ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
     size_t i = 0;
     bool marks = false;
     while (*text) {
-        if (tt_blank(*text)) {
-            while (tt_blank(*text)) text++;
-            while (i < n && tt_blank(p[i])) i++;
+        if (qsf_tool_blank(*text)) {
+            while (qsf_tool_blank(*text)) text++;
+            while (i < n && qsf_tool_blank(p[i])) i++;
             continue;
         }
         if (i == n) return -1;
@@ -66,7 +64,7 @@ ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
             marks = true;
             i++;
             text++;
-        } else if (text > begin && tt_blank(p[i]) && strchr(">]:`", text[-1])) {
+        } else if (text > begin && qsf_tool_blank(p[i]) && strchr(">]:`", text[-1])) {
             i++;
         } else {
             return 0;
