@@ -133,15 +133,14 @@ static char *written(char *all, const char *prompt, const char *end, bool *begun
     size_t at = 0, n = strlen(all), k = strlen(end);
     *begun = !strncmp(all, prompt, strlen(prompt));
     while (prompt[at] && prompt[at] == all[at]) at++;
-    while (!*begun && at && strchr("<|", all[at - 1])) at--;
-    while (!*begun && at && (unsigned char)all[at - 1] >= 0x80) at--;
-    while (!*begun && at && all[at - 1] == '<') at--;
+    for (size_t m = at; !*begun && m-- > 0 && !strchr("> \n", all[m]);)     /* not within a mark */
+        if (all[m] == '<') at = m;
     for (size_t m = strlen(prompt); !*begun && m; m--) {
         if (strncmp(all + at, prompt + strlen(prompt) - m, m)) continue;
         at += m;
         break;
     }
-    while (k && (n < k || strcmp(all + n - k, end))) end++, k--;
+    while (k && (n < k || strcmp(all + n - k, end) || !strchr("<[ \n", *end))) end++, k--;
     all[n - k] = 0;
     return all + at;
 }

@@ -65,7 +65,7 @@ void ta_set(qsf_text *t, const char *p, size_t n)
 void ta_call_reset(qsf_tool_answer *a, size_t mark)
 {
     a->mark = mark;
-    a->called = a->has_arguments = a->has_span = a->shown = a->wrapped = false;
+    a->called = a->has_arguments = a->has_span = a->shown = a->wrapped = a->doubtful = false;
     a->name.n = a->id.n = a->key.n = 0;
     a->tool = NULL;
 }
@@ -164,6 +164,7 @@ static bool ta_step(qsf_tool_answer *a)
     case TA_VALUE: return ta_read_value(a);
     case TA_TAG: return ta_read_tag(a);
     case TA_TAG_KEY: return ta_read_tag_key(a);
+    case TA_TAG_TYPE: return ta_read_tag_type(a);
     case TA_TAG_VALUE: return ta_read_tag_value(a);
     case TA_OBJECT: return ta_read_object(a);
     case TA_OBJECT_KEY: return ta_read_object_key(a);

@@ -10,7 +10,7 @@
 
 typedef struct tf_span { const char *p; size_t n; } tf_span;
 
-enum { TF_ATOMS = 2048, TF_OUT = 96 << 10, TF_MARK = 64 };
+enum { TF_ATOMS = 2048, TF_OUT = 96 << 10, TF_MARK = 64, TF_ID = 9 };
 
 typedef struct tf_work {
     const qsf_platform *platform;
@@ -40,18 +40,24 @@ static size_t tf_find(tf_span s, size_t from, const char *needle)
 {
     return tf_find_at(s, from, needle, strlen(needle));
 }
-static bool tf_all_blank(tf_span s)
+static size_t tf_skip(tf_span s, size_t i)
 {
-    size_t i = 0;
     while (i < s.n && qsf_tool_blank(s.p[i])) i++;
-    return i == s.n;
+    return i;
 }
+static bool tf_all_blank(tf_span s) { return tf_skip(s, 0) == s.n; }
+static bool tf_is_id(tf_span s) { return s.n >= TF_ID && !memcmp(s.p, "qsfid000", TF_ID - 1); }
 static void tf_set(qsf_tool_form *f, qsf_tool_text which, tf_span s)
 {
     const bool blank = which == QSF_TT_ARGUMENTS || which == QSF_TT_BETWEEN;     /* blanks count there */
     const bool fits = s.n < QSF_TOOL_TEXT_MOST && (blank || !tf_all_blank(s));
-    if (fits) memcpy(f->text[which], s.p, s.n);
-    f->text[which][fits ? s.n : 0] = 0;
+    char *to = f->text[which];
+    for (size_t i = 0; fits && i < s.n; i++) {
+        const bool id = tf_is_id(tf_cut(s, i, s.n));
+        *to++ = id ? QSF_TOOL_ID : s.p[i];
+        if (id) i += TF_ID - 1;
+    }
+    *to = 0;
 }
 static void tf_put(qsf_tool_form *f, qsf_tool_text which, const char *text)
 {
@@ -97,7 +103,7 @@ static size_t tf_atoms(tf_span s, uint16_t *at)
 static bool tf_same(tf_span a, tf_span b)
 {
     if (a.n && b.n && qsf_tool_blank(*a.p) && qsf_tool_blank(*b.p)) return true;
-    return a.n == b.n && !memcmp(a.p, b.p, a.n);
+    return (a.n == b.n && !memcmp(a.p, b.p, a.n)) || (tf_is_id(a) && tf_is_id(b));
 }
 
 /* How many bytes of a begin as b does. */
@@ -245,6 +251,9 @@ static bool tf_keys(qsf_tool_form *f, const qsf_json_node *v, const char *name)
     tf_put(f, QSF_TT_NAME_KEY, k->text);
     if ((k = tf_key_of(v, "qsfid0001")) || (k = tf_key_of(v, "qsfid0002"))) {
         tf_put(f, QSF_TT_ID_KEY, k->text);
+    } else if (k = qsf_json_first(v), k[1].type == QSF_JSON_TEXT && *k[1].text >= '0'
+               && *k[1].text <= '9') {                          /* the template counts */
+        tf_put(f, QSF_TT_ID_KEY, k->text);
     }
     k = qsf_json_first(inner);
     for (uint32_t i = 0; i < inner->n; i++, k = qsf_json_next(k + 1))
@@ -276,11 +285,6 @@ static bool tf_object(tf_work *w, tf_span s, size_t from, const char *name, tf_c
     return found;
 }
 
-static size_t tf_skip(tf_span s, size_t i)
-{
-    while (i < s.n && qsf_tool_blank(s.p[i])) i++;
-    return i;
-}
 static size_t tf_skip_back(tf_span s, size_t i)
 {
     while (i && qsf_tool_blank(s.p[i - 1])) i--;
@@ -297,6 +301,17 @@ static size_t tf_arguments_end(const qsf_tool_form *f, tf_span s, size_t args, s
     }
     while (at < s.n && s.p[at] != (f->style == QSF_TOOLS_PYTHON ? ')' : '}')) at++;
     return at < s.n ? at + 1 : SIZE_MAX;
+}
+
+/* What stands between key and value of a text and of a number: where they differ, they say the
+ * type. */
+static void tf_type(tf_work *w, tf_span text, tf_span number)
+{
+    size_t end = tf_end(w, text, number), begin = text.n;
+    if (number.n < TF_MARK && end < text.n) begin = tf_begin(text, number);
+    tf_set(w->f, QSF_TT_VALUE, tf_cut(text, 0, begin));
+    tf_set(w->f, QSF_TT_TYPE, tf_cut(text, begin, text.n - end));
+    tf_set(w->f, QSF_TT_VALUE_BEGIN, tf_cut(text, begin == text.n ? begin : text.n - end, text.n));
 }
 
 /* The style of arguments, seen at those of the first call. */
@@ -325,7 +340,7 @@ static bool tf_arguments(tf_work *w, tf_span s, tf_call *c)
         const size_t key = tf_end(w, before, between);
         f->style = QSF_TOOLS_TAGS;
         tf_set(f, QSF_TT_KEY, tf_cut(before, before.n - key, before.n));
-        tf_set(f, QSF_TT_VALUE, mid);
+        tf_type(w, mid, tf_cut(s, tf_find(s, k2, "qsfkc") + 5, n));
         tf_set(f, QSF_TT_VALUE_END, tf_cut(between, 0, between.n - key));
         if (!f->text[QSF_TT_KEY][0] || !f->text[QSF_TT_VALUE_END][0]) return false;
         c->args = k1 - key;
@@ -408,7 +423,8 @@ static bool tf_calls(tf_work *w, tf_span s, bool two)
     if (tf_all_blank(tf_cut(before, before.n - open, before.n))) open = 0;
     const size_t again = tf_end(w, between, tf_cut(before, before.n - open, before.n));
     const tf_span sep = tf_cut(between, 0, between.n - again);
-    const size_t close = two ? tf_begin(sep, rest) : 0;
+    size_t close = two ? tf_begin(sep, rest) : 0;
+    if (tf_all_blank(tf_cut(sep, 0, close))) close = 0;
     const size_t close_behind = two ? tf_begin(rest, tf_cut(sep, 0, close)) : rest.n;
     tf_span section = tf_cut(s, QSF_MIN(header, before.n - open), before.n - open);
     size_t skip = tf_behind_reasoning(f, section);
@@ -487,7 +503,9 @@ static void tf_find_reasoning(tf_work *w)
             "{\"type\":\"response\",\"text\":\"qsftext\"}]}",
     };
     static const char *const known[][2] = { { "<think>", "</think>" }, { "[THINK]", "[/THINK]" },
-                                            { "<|START_THINKING|>", "<|END_THINKING|>" } };
+                                            { "<|START_THINKING|>", "<|END_THINKING|>" },
+                                            { "Here are my reasoning steps:\n",
+                                              "[BEGIN FINAL RESPONSE]" } };
     tf_span s;
     for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
         if (tf_render(w, true, answers[i], w->out, &s) && tf_reasoning(w, s)) return;
@@ -520,6 +538,7 @@ static void tf_prompt(tf_work *w, tf_span text)
         memcpy(both, open, n);
         memcpy(both + n, text.p, text.n);
         tf_set(f, QSF_TT_TEXT, (tf_span){ both, n + text.n });
+        if (tf_mark(text.p, text.n)) tf_set(f, QSF_TT_TEXT_END, tf_first_mark(w->end));
     }
     const char *reasoning = qsf_tool_core(f->text[QSF_TT_REASONING]);
     for (size_t i = 0; *reasoning && i < w->prompt.n; i++) {

@@ -36,11 +36,19 @@ static size_t tg_control(const tg_work *w, const char *text, size_t n, bool *end
     return 0;
 }
 
+static qsf_gnode tg_id(tg_work *w);
+
 static qsf_gnode tg_text_n(tg_work *w, const char *text, size_t n)
 {
     qsf_text t = { .platform = w->ask->platform };
     bool ends = false;
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        if (text[i] == QSF_TOOL_ID) {
+            const qsf_gnode parts[] = { tg_text_n(w, text, i), tg_id(w),
+                                        tg_text_n(w, text + i + 1, n - i - 1) };
+            qsf_text_drop(&t);
+            return qsf_g_sequence(w->b, parts, 3);
+        }
         k = tg_control(w, text + i, n - i, &ends);
         if (k && ends) break;
         if (k) qsf_text_add(&t, "\xff", 1);
@@ -145,6 +153,16 @@ static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const cha
     return g;
 }
 
+/* The type that stands before a value. */
+static qsf_gnode tg_type(tg_work *w, bool text)
+{
+    static const uint32_t letters[][2] = { { 'a', 'z' } };
+    const char *type = w->f->text[QSF_TT_TYPE];
+    if (text || !*type) return tg_text(w, type);
+    const qsf_gnode other = qsf_g_not(w->b, qsf_g_bytes(w->b, type, strlen(type)));
+    return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
+}
+
 static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 {
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
@@ -156,8 +174,10 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
         if (!free && qsf_json_is_text(type, "boolean"))         /* as some templates write it */
             value = tg_either(w, value, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), value, tg_form(w, QSF_TT_VALUE_END) };
-        const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
+                                    tg_form(w, QSF_TT_VALUE), tg_type(w, free),
+                                    tg_form(w, QSF_TT_VALUE_BEGIN), value,
+                                    tg_form(w, QSF_TT_VALUE_END) };
+        const qsf_gnode one = qsf_g_sequence(w->b, parts, 7);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
     return all;
@@ -229,6 +249,8 @@ static qsf_gnode tg_id(tg_work *w)
     return qsf_g_repeat(w->b, qsf_g_class(w->b, letters, count ? 1 : 3, false), count ? 1 : 9, count ? 4 : 9);
 }
 
+static const uint32_t tg_digits[][2] = { { '0', '9' } };
+
 /* An object with name and arguments. */
 static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json_node *name)
 {
@@ -251,8 +273,12 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json
     }
     if (*f->text[QSF_TT_ID_KEY]) {
         const qsf_gnode quote = qsf_g_bytes(w->b, "\"", 1);
-        const qsf_gnode id[] = { comma, tg_key(w, f->text[QSF_TT_ID_KEY]), quote, tg_id(w), quote };
-        g = tg_two(w, g, tg_maybe(w, qsf_g_sequence(w->b, id, 5)));
+        const qsf_gnode count = qsf_g_repeat(w->b, qsf_g_class(w->b, tg_digits, 1, false), 1, 4);
+        const qsf_gnode parts[] = { tg_key(w, f->text[QSF_TT_ID_KEY]), quote,
+                                    tg_either(w, tg_id(w), count), quote };
+        const qsf_gnode id = qsf_g_sequence(w->b, parts, 4);
+        g = tg_either(w, tg_two(w, tg_maybe(w, tg_two(w, id, comma)), g),
+                      tg_two(w, g, tg_two(w, comma, id)));
     }
     const qsf_gnode parts[] = { open, g, close };
     return qsf_g_sequence(w->b, parts, 3);

@@ -47,6 +47,11 @@ void qsf_text_drop(qsf_text *t)
     *t = (qsf_text){ .platform = t->platform };
 }
 
+static bool tt_id(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '-';
+}
+
 /* Models put blanks behind marks where the template has none. */
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
 {
@@ -60,7 +65,11 @@ ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
             continue;
         }
         if (i == n) return -1;
-        if (p[i] == *text) {
+        if (*text == QSF_TOOL_ID) {
+            while (i < n && tt_id(p[i])) i++;
+            if (i == n) return -1;
+            text++;
+        } else if (p[i] == *text) {
             marks = true;
             i++;
             text++;
