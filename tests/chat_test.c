@@ -425,7 +425,7 @@ static chat_model *model_with(const char *jinja)
     c.source.vocab.chat_template = (char *)(size_t)jinja;
     c.m.log = keep_log;
     logged[0] = 0;
-    qsf_model_chat(&c.m);
+    CHECK_EQ(qsf_model_chat(&c.m, &error), QSF_OK);
     return &c;
 }
 
