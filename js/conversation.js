@@ -99,10 +99,12 @@ export class Conversation {
   }
 
   /* ---- turns ---- */
-  /* What the caller wrote, in words of his own: whoever finds it wrong, it is an argument. */
-  #written(what, status) {
-    if (status !== OK && status !== E_MEMORY)
-      throw new QsfError('ARGUMENT', `${what}: ${this.#memory.string(this.#x.error())}`);
+  /* What the caller wrote: whoever finds it wrong and in which way, it is an argument. */
+  #written(option, status) {
+    if (status !== OK && status !== E_MEMORY) {
+      const text = this.#memory.string(this.#x.error());
+      throw new QsfError('ARGUMENT', text.startsWith(`${option}:`) ? text : `${option}: ${text}`);
+    }
     this.#memory.check(status);
   }
   #sampler({logitBias, bannedTexts, drySequenceBreakers, ...options}) {
@@ -249,8 +251,8 @@ export class Conversation {
         if (end) {
           if (!apart) return {end};
           const message = parsed ? this.#message() : {role: 'assistant', content: all};
-          message.tool_calls = calls.length ? calls : undefined;        // without one that was not finished
-          return {end, message};
+          delete message.tool_calls;            // one may be unfinished
+          return {end, message: calls.length ? {...message, tool_calls: calls} : message};
         }
         await this.#pause();
         if (signal.aborted) throw signal.error;
