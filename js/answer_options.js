@@ -1,5 +1,5 @@
-/* Options of an answer that are more than a word or a number: as the engine takes them, or undefined
- * where the value is of no use; what is wrong inside of it is an error here.
+/* Options of an answer that are more than a word or a number, as the engine takes them. undefined:
+ * the value is of no use; what is wrong inside of it is an error here.
  * SPDX-License-Identifier: MIT */
 import {refuse, shown} from './errors.js';
 import {isObject, json, wellFormed} from './json.js';

@@ -128,8 +128,9 @@ export class Conversation {
       this.#written('responseFormat', memory.with(bytes, at =>
         x.grammar_new(responseFormat.kind, at, bytes.length, jsonBlanks)));
     } else if (apart)
-      this.#written('tools', memory.with(chatTexts(options), given => memory.named(options.toolChoice, choice =>
-        x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0, options.idSeed))));
+      this.#written('tools', memory.with(chatTexts(options), given => memory.named(options.toolChoice,
+        choice => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0,
+          options.idSeed))));
   }
   #begin(ids, options) {
     const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);
@@ -209,7 +210,8 @@ export class Conversation {
     if (!at) this.#memory.check(E_MEMORY);
     return JSON.parse(this.#memory.text(at, this.#x.count()));
   }
-  /* What the model gave the last piece's token and the likeliest ones; undefined: it was not asked. */
+  /* What the model thought of the last piece's token, and of the likeliest ones; undefined: it was
+   * not asked. */
   #logprobs() {
     const x = this.#x, at = x.turn_logprobs(), n = x.count();
     if (!n) return undefined;
@@ -243,7 +245,8 @@ export class Conversation {
       for (;;) {
         while (this.#next() === PENDING) await this.#compute(signal);
         const id = x.turn_token(), end = ENDS[x.turn_end()];
-        const piece = {id: end ? undefined : id, ...(parsed ? this.#parts(calls.length) : {text: this.#text()}),
+        const piece = {id: end ? undefined : id,
+          ...(parsed ? this.#parts(calls.length) : {text: this.#text()}),
           ...(logprobs && !end && {logprobs: this.#logprobs()})};
         calls.push(...piece.calls ?? []);
         if (apart) all += piece.text;

@@ -210,7 +210,8 @@ export interface GenerateOptions {
   presencePenalty?: number;
   /** Tokens that the penalties look back on. A whole number from 0 to 1048576; default 64. */
   repeatLastN?: number;
-  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100; default 0. */
+  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100;
+   * default 0. */
   dryMultiplier?: number;
   /** Its growth with each token of the repetition. A number from 1 to 10; default 1.75. */
   dryBase?: number;
@@ -241,7 +242,8 @@ export interface GenerateOptions {
   mirostatEta?: number;
   /** The answer ends before these. */
   stop?: string | readonly string[];
-  /** Texts that do not come in the answer, however they are cut into tokens; 1 to 1024 bytes each. */
+  /** Texts that do not come in the answer, however they are cut into tokens; each has 1 to 1024
+   * bytes. */
   bannedTexts?: string | readonly string[];
   /** Texts over which DRY sees no repetition. Default: line end, ":", '"' and "*". */
   drySequenceBreakers?: string | readonly string[];
@@ -252,13 +254,14 @@ export interface GenerateOptions {
   /** With `logprobs`: of how many of the likeliest tokens besides. A whole number from 0 to 100;
    * default 0. */
   topLogprobs?: number;
-  /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an error
-   * with code ARGUMENT that says what and where. Default: any text. */
+  /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
+   * error with code ARGUMENT that says what and where. Default: any text. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
    * Default 1. */
   jsonBlanks?: number;
-  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992; default 0. */
+  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992;
+   * default 0. */
   minTokens?: number;
   /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
@@ -299,9 +302,9 @@ export interface ChatOptions extends GenerateOptions, TemplateOptions {
   /**
    * Is told each call as soon as it is whole; the model goes on meanwhile. What it returns, or
    * promises, is the call's result: a text, or what JSON can say. Where all calls of an answer have
-   * results, they go to the model as messages of the role "tool", and it is asked again (`maxTokens`
-   * counts anew). undefined is no result: chat() then ends with that answer. The model is in use
-   * until then: another answer rejects with BUSY.
+   * results, they go to the model as messages of the role "tool", and it is asked again for
+   * `maxTokens` at most. undefined is no result: chat() then ends with that answer. The model is in
+   * use until then: another answer rejects with BUSY.
    */
   onToolCall?: (call: AnsweredCall) => unknown;
   /** How often the model is asked again. Its calls behind that are not told, only returned. A whole

@@ -171,7 +171,8 @@ export function serve(host) {
         if (results[i] !== undefined)
           added.push({role: 'tool', tool_call_id: id, name, content: results[i]});
       });
-      if (end === 'length' || end === 'full' || results.includes(undefined)) return {...said, messages: added};
+      if (end === 'length' || end === 'full' || results.includes(undefined))
+        return {...said, messages: added};
     }
   }
 

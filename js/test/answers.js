@@ -13,8 +13,8 @@ export const TEMPLATE = `{% if tools %}{% for t in tools %}{{ t | tojson }}
 
 export const TOOLS = [
   ['weather', {city: {enum: ['Bonn', 'Rome']}}], ['add', {a: {type: 'boolean'}, b: {enum: [1, 2]}}]]
-  .map(([name, properties]) => ({type: 'function', function: {name, description: name,
-    parameters: {type: 'object', properties, required: Object.keys(properties), additionalProperties: false}}}));
+  .map(([name, properties]) => ({type: 'function', function: {name, description: name, parameters:
+    {type: 'object', properties, required: Object.keys(properties), additionalProperties: false}}}));
 
 export const TALK = [{role: 'user', content: 'What now?'}];
 
@@ -43,8 +43,8 @@ const WRONG = [{type: 'regex', regex: '(a'}, {type: 'grammar', grammar: 'root ::
 
 /**
  * Answers with formats, tools and log probabilities that are begun, read, left and begun again in
- * random order over one model: everything settles, an answer has the form that was asked for, a call
- * fits its tool, a mistake of the caller's is heard by its own answer, and the model works on.
+ * random order over one model: everything settles, an answer has the form that was asked for, a
+ * call fits its tool, a mistake of the caller's is heard by its own answer, and the model works on.
  */
 export async function hostile(load, count, seed) {
   let state = seed;
@@ -85,8 +85,9 @@ export async function hostile(load, count, seed) {
     const {text, value} = await read(next() < 0.5 ? model.generate('Once', options)
       : model.chat(TALK, {...options, template: TEMPLATE}), leave);
     if (value === 'end') must(isSo(text), `${responseFormat.type}: ${JSON.stringify(text)}`);
-    for (const one of probable) must(!one || (one.logprob <= 0 && one.topLogprobs.length === options.topLogprobs),
-      JSON.stringify(one));
+    for (const one of probable)
+      must(!one || (one.logprob <= 0 && one.topLogprobs.length === options.topLogprobs),
+        JSON.stringify(one));
   }
   async function called(signal, leave) {
     const handler = handlers[below(handlers.length)], maxToolRounds = 1 + below(3);

@@ -11,7 +11,7 @@ import {PACKAGE} from './tools.js';
 const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-test('15 rounds each, one thread and two, and 25 answers with formats and tools', {timeout: 120_000}, async t => {
+test('15 rounds each, one thread and two; formats and tools', {timeout: 120_000}, async t => {
   const executablePath = process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium';
   const browser = await chromium.launch({executablePath, args: ['--no-sandbox']});
   t.after(() => browser.close());

@@ -296,7 +296,7 @@ WASM_EXPORT("sampler_breaker") int wasm_sampler_breaker(const char *text, size_t
 {
     return qsf_sampler_breaker(session.sampler, text, len, &session.error);
 }
-/* The next turn's answer is a text of this.  blanks: as json_blanks; above its range: any number. */
+/* The next turn's answer is a text of this.  blanks: json_blanks; above its range: any number. */
 WASM_EXPORT("grammar_new") int wasm_grammar_new(int kind, const char *text, size_t len, double blanks)
 {
     qsf_grammar_options o;
@@ -368,6 +368,10 @@ WASM_EXPORT("turn_next") int wasm_turn_next(void)
     qsf_turn_piece *p = &session.piece;
     p->size = sizeof *p;
     qsf_status st = qsf_turn_next(session.turn, p);
+    if (!st && p->end == QSF_TURN_FAILED) {
+        session.error = *qsf_turn_error(session.turn);
+        return session.error.status;
+    }
     if (st || !session.answer || session.answered) return st;
     session.answered = p->end != QSF_TURN_GOES_ON;
     st = qsf_answer_push(session.answer, p->text, p->len, session.answered && !p->cut, &session.error);

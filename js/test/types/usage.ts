@@ -1,7 +1,7 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {cache, estimate, load, QsfError, type Answer, type CacheEntry, type EndReason, type Estimate, type LoadOptions,
-  type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
+import {cache, estimate, load, QsfError, type Answer, type CacheEntry, type EndReason, type Estimate,
+  type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
   type TokenLogprob} from 'qsf';
 
 const options: LoadOptions = {
