@@ -110,7 +110,8 @@ bool gram_rehash(qsf_grammar *g, uint32_t least)
             return false;
         }
         if (g->table) qsf_dealloc(g->platform, g->table, (g->table_mask + 1) * (uint64_t)sizeof *table);
-        g->memory += size * sizeof *table - (g->table ? (g->table_mask + 1) * sizeof *table : 0);
+        g->memory += size * (uint64_t)sizeof *table;
+        if (g->table) g->memory -= (g->table_mask + 1) * (uint64_t)sizeof *table;
         g->table = table;
         g->table_mask = size - 1;
     } else {
