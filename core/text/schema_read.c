@@ -253,6 +253,12 @@ static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
                : NULL;
 }
 
+/* Whether a list of values, which are no schemas, stands behind v. */
+static bool schema_is_enum(const qsf_json_node *v)
+{
+    return v->type == QSF_JSON_TEXT && qsf_json_is_text(v, "enum") && v[1].type == QSF_JSON_LIST;
+}
+
 void schema_begin(schema *s)
 {
     static const struct { char name[8]; uint8_t draft;
@@ -269,8 +275,7 @@ void schema_begin(schema *s)
         if (strstr(is->text, name)) s->draft = drafts[i].draft;
     }
     for (uint32_t i = 0; i < s->root->skip; i++) {
-        if (i && s->root[i - 1].type == QSF_JSON_TEXT && qsf_json_is_text(&s->root[i - 1], "enum")
-            && s->root[i].type == QSF_JSON_LIST) i += s->root[i].skip;         /* values, not schemas */
+        if (i && schema_is_enum(&s->root[i - 1])) i += s->root[i].skip;
         if (i == s->root->skip) break;
         const qsf_json_node *v = s->root + i, *id = v->type == QSF_JSON_OBJECT ? schema_id(s, v) : NULL;
         if (v->type == QSF_JSON_TEXT && (qsf_json_is_text(v, "unevaluatedProperties")
@@ -328,6 +333,7 @@ static const qsf_json_node *schema_anchor(schema *s, const schema_base *base, co
     s->n_looked += 4 * (uint64_t)base->node->skip;
     for (uint32_t i = 0; i < base->node->skip; i++) {
         const qsf_json_node *v = base->node + i, *a;
+        if (i + 1 < base->node->skip && schema_is_enum(v)) i += v[1].skip;
         if (v->type != QSF_JSON_OBJECT || schema_base_of(s, v) != base) continue;
         if (((a = qsf_json_member(v, "$anchor")) && qsf_json_is_text(a, name))
             || ((a = qsf_json_member(v, "$dynamicAnchor")) && qsf_json_is_text(a, name))
