@@ -247,6 +247,8 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "const schema ="): Js(),
+    ("js/README.md", "const tools ="): Js(),
     # ---- docs/bundlers.md
     ("docs/bundlers.md", "cp -r node_modules/qsf"): Run(
         first='mkdir -p node_modules public; cp -r build/wasm/js node_modules/qsf',

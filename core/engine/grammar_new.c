@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
+#include "text/choices.h"
 #include "text/gbnf.h"
 #include "text/regex.h"
 #include "text/schema.h"
