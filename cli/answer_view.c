@@ -1,8 +1,8 @@
 /* An answer on the screen.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning that is shown where there are no dim letters stands between <think> and </think>, whatever
- * marks the model writes. */
+ * Reasoning that is shown where there are no dim letters stands between <think> and </think>,
+ * whatever marks the model writes. */
 #include "answer_view.h"
 
 #include "tty.h"

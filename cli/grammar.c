@@ -1,11 +1,13 @@
-/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text is.
+/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text
+ * is.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of an option: itself where it has the mark of such a text, else the file of this name. */
+/* The text of an option: itself where it has the mark of such a text, else the file of this
+ * name. */
 static const char *grammar_text(const char *text, const char *mark, char **owned, size_t *len)
 {
     if (strstr(text, mark)) return *len = strlen(text), text;

@@ -90,7 +90,7 @@ void message_take(message *m, const qsf_answer_event *e)
 
 /* ---- as text ---- */
 
-static void json_text(buffer *out, const char *key, const char *text, size_t len)
+static void json_member_put(buffer *out, const char *key, const char *text, size_t len)
 {
     buffer_put(out, key);
     buffer_json(out, text, len);
@@ -101,18 +101,18 @@ static const char *call_arguments(const tool_call *c) { return c->arguments.n ? 
 void message_json(const message *m, buffer *out)
 {
     const bool of_tool = !strcmp(m->role, "tool");
-    json_text(out, "{\"role\": ", m->role, strlen(m->role));
-    json_text(out, ", \"content\": ", buffer_text(&m->text), m->text.n);
-    if (m->reasoning.n) json_text(out, ", \"reasoning_content\": ", m->reasoning.at, m->reasoning.n);
+    json_member_put(out, "{\"role\": ", m->role, strlen(m->role));
+    json_member_put(out, ", \"content\": ", buffer_text(&m->text), m->text.n);
+    if (m->reasoning.n) json_member_put(out, ", \"reasoning_content\": ", m->reasoning.at, m->reasoning.n);
     for (size_t i = 0; i < m->n_calls; i++) {
         const tool_call *c = &m->calls[i];
         const char *arguments = call_arguments(c);
         if (!of_tool) buffer_put(out, i ? ", {" : ", \"tool_calls\": [{");
-        json_text(out, of_tool ? ", \"tool_call_id\": " : "\"id\": ", c->id, strlen(c->id));
+        json_member_put(out, of_tool ? ", \"tool_call_id\": " : "\"id\": ", c->id, strlen(c->id));
         if (!of_tool) buffer_put(out, ", \"type\": \"function\", \"function\": {");
-        json_text(out, of_tool ? ", \"name\": " : "\"name\": ", c->name, strlen(c->name));
+        json_member_put(out, of_tool ? ", \"name\": " : "\"name\": ", c->name, strlen(c->name));
         if (of_tool) continue;
-        json_text(out, ", \"arguments\": ", arguments, strlen(arguments));
+        json_member_put(out, ", \"arguments\": ", arguments, strlen(arguments));
         buffer_put(out, i + 1 < m->n_calls ? "}}" : "}}]");
     }
     buffer_put(out, "}");
@@ -129,7 +129,7 @@ void message_plain(const message *m, buffer *out)
     for (size_t i = 0; strcmp(m->role, "tool") && i < m->n_calls; i++) {
         const tool_call *c = &m->calls[i];
         if (out->n) buffer_put(out, "\n");
-        json_text(out, "<tool_call>\n{\"name\": ", c->name, strlen(c->name));
+        json_member_put(out, "<tool_call>\n{\"name\": ", c->name, strlen(c->name));
         buffer_put(out, ", \"arguments\": ");
         buffer_put(out, call_arguments(c));
         buffer_put(out, "}\n</tool_call>");
