@@ -232,6 +232,8 @@ BLOCKS = {
     ),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
+    ("docs/chat.md", "qsf-run model.gguf --json-schema"): Tried("tests/cli_chat_test.py", "--json-schema",
+                                                                "--accept"),
     ("docs/chat.md", "> What is the weather"): Text(),
     ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_chat_test.py", "--render",
                                                            "--no-generation-prompt"),
