@@ -232,7 +232,8 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .draft = -1, .json_blanks = 32, .check = "first", .io = "auto", .reasoning = "show",
+        .max_tokens = 256, .draft = -1, .json_blanks = 32, .check = "first", .io = "auto",
+        .reasoning = "show",
     };
     option_list rest;
     terminal_init();
