@@ -230,9 +230,10 @@ BLOCKS = {
         (" FOLDER ", " tiny "),
         ("MODEL_IN_FOLDER", '"$(cd tiny && echo *.gguf)"'),
     ),
-    ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_test.py", "--tools"),
+    ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
-    ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_test.py", "--render",
+    ("docs/chat.md", "> What is the weather"): Text(),
+    ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_chat_test.py", "--render",
                                                            "--no-generation-prompt"),
     ("docs/wasm.md", "cp -r build/wasm/demo"): Run(("/var/www", "www"), first="mkdir -p www/chat/models"),
     # ---- js/README.md

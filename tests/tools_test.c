@@ -29,10 +29,17 @@ static char *read_file(const char *path)
     return text;
 }
 
+/* Templates to be tried instead: files. */
+static char **others;
+static int n_others;
+static size_t n_templates(void) { return others ? (size_t)n_others : QSF_ARRAY_LEN(templates); }
+static const char *template_name(size_t i) { return others ? others[i] : templates[i]; }
+
 static char *read_template(const char *name)
 {
     char path[1024];
     const char *shared = getenv("QSF_SHARED_DIR");
+    if (others) return read_file(name);
     snprintf(path, sizeof path, "%s/data/templates/%s.jinja", shared ? shared : "../shared", name);
     return read_file(path);
 }
@@ -126,15 +133,14 @@ static char *written(char *all, const char *prompt, const char *end, bool *begun
     size_t at = 0, n = strlen(all), k = strlen(end);
     *begun = !strncmp(all, prompt, strlen(prompt));
     while (prompt[at] && prompt[at] == all[at]) at++;
-    while (!*begun && at && strchr("<|", all[at - 1])) at--;
-    while (!*begun && at && (unsigned char)all[at - 1] >= 0x80) at--;
-    while (!*begun && at && all[at - 1] == '<') at--;
+    for (size_t m = at; !*begun && m-- > 0 && !strchr("> \n", all[m]);)     /* not within a mark */
+        if (all[m] == '<') at = m;
     for (size_t m = strlen(prompt); !*begun && m; m--) {
         if (strncmp(all + at, prompt + strlen(prompt) - m, m)) continue;
         at += m;
         break;
     }
-    while (k && (n < k || strcmp(all + n - k, end))) end++, k--;
+    while (k && (n < k || strcmp(all + n - k, end) || !strchr("<[ \n", *end))) end++, k--;
     all[n - k] = 0;
     return all + at;
 }
@@ -172,8 +178,8 @@ TEST(what_templates_write_comes_back)
     static const struct { const call *calls; size_t n; } rows[] = { { all_calls, 0 }, { all_calls, 1 },
         { all_calls, 2 }, { all_calls + 1, 1 }, { all_calls + 2, 1 }, { all_calls + 3, 1 },
         { all_calls, 4 } };
-    for (size_t t = 0; t < QSF_ARRAY_LEN(templates); t++) {
-        char *jinja = read_template(templates[t]);
+    for (size_t t = 0; t < n_templates(); t++) {
+        char *jinja = read_template(template_name(t));
         if (!jinja) SKIP("no data/templates in QSF_SHARED_DIR");
         for (size_t i = 0; i < 6; i++) {
             qsf_tool_form f;
@@ -187,7 +193,7 @@ TEST(what_templates_write_comes_back)
                 snprintf(end, sizeof end, "%s", strstr(rendered, "qsftext") + 7);
             for (size_t k = 0; k < QSF_ARRAY_LEN(rows); k++)
                 if (contents[i / 2] || rows[k].n)
-                    there_and_back(templates[t], jinja, &f, kwargs, contents[i / 2],
+                    there_and_back(template_name(t), jinja, &f, kwargs, contents[i / 2],
                                    i % 2 ? "I think\nso: 1 < 2." : NULL, rows[k].calls, rows[k].n);
         }
         free(jinja);
@@ -217,8 +223,8 @@ TEST(grammars_have_what_templates_write)
     qsf_json t;
     qsf_error err;
     qsf_json_read(host, tools, strlen(tools), "tools", &t, NULL);
-    for (size_t i = 0; i < QSF_ARRAY_LEN(templates); i++) {
-        char *jinja = read_template(templates[i]);
+    for (size_t i = 0; i < n_templates(); i++) {
+        char *jinja = read_template(template_name(i));
         qsf_tool_form f;
         qsf_tool_grammar g;
         bool begun, ok = false;
@@ -226,7 +232,7 @@ TEST(grammars_have_what_templates_write)
         form_of(jinja, plain, &f);
         const qsf_tool_grammar_ask ask = { .platform = host, .form = &f, .tools = t.nodes };
         const qsf_status st = qsf_tool_grammar_make(&ask, &g, &err);
-        if (st) printf("    %s: %s\n", templates[i], err.text);
+        if (st) printf("    %s: %s\n", template_name(i), err.text);
         CHECK_EQ(st, QSF_OK);
         put_message(messages, NULL, NULL, NULL, 0, false);
         CHECK(render(jinja, messages, plain, true, prompt));
@@ -250,10 +256,10 @@ TEST(grammars_have_what_templates_write)
             size_t n = strlen(body);
             while (n && strchr(" \n", body[n - 1]) && !strstr(f.text[QSF_TT_SECTION_END], "\n")) n--;
             body[n] = 0;
-            if (at) CHECK(fits(g.grammar, at, templates[i]));
-            if (!at) printf("    %s: %s\n", templates[i], body);
+            if (at) CHECK(fits(g.grammar, at, template_name(i)));
+            if (!at) printf("    %s: %s\n", template_name(i), body);
         } else {
-            printf("    %s shows no calls\n", templates[i]);
+            printf("    %s shows no calls\n", template_name(i));
         }
         qsf_tool_grammar_drop(&g);
         free(jinja);
@@ -290,6 +296,11 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--forms")) {
         show_forms(argc - 2, argv + 2);
         return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--try")) {        /* the tests, of these templates */
+        others = argv + 2;
+        n_others = argc - 2;
+        argc = 1;
     }
     test_begin(argc, argv);
     RUN(what_templates_write_comes_back);

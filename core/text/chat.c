@@ -210,7 +210,10 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
 {
     run->vars[0].value = *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
-    return chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+    const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+    /* who tries whether a template takes something must not take this for a no */
+    if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", chat_what);
+    return st;
 }
 
 static uint64_t chat_payload(const qsf_chat_ask *ask)

@@ -19,12 +19,6 @@ typedef struct tg_work {
     qsf_error           *err;
 } tg_work;
 
-static bool tg_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-static const char *tg_core(const char *text)
-{
-    while (tg_blank(*text)) text++;
-    return text;
-}
 
 /* ---- texts ---- */
 
@@ -42,11 +36,19 @@ static size_t tg_control(const tg_work *w, const char *text, size_t n, bool *end
     return 0;
 }
 
+static qsf_gnode tg_id(tg_work *w);
+
 static qsf_gnode tg_text_n(tg_work *w, const char *text, size_t n)
 {
     qsf_text t = { .platform = w->ask->platform };
     bool ends = false;
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        if (text[i] == QSF_TOOL_ID) {
+            const qsf_gnode parts[] = { tg_text_n(w, text, i), tg_id(w),
+                                        tg_text_n(w, text + i + 1, n - i - 1) };
+            qsf_text_drop(&t);
+            return qsf_g_sequence(w->b, parts, 3);
+        }
         k = tg_control(w, text + i, n - i, &ends);
         if (k && ends) break;
         if (k) qsf_text_add(&t, "\xff", 1);
@@ -76,7 +78,7 @@ static qsf_gnode tg_maybe(tg_work *w, qsf_gnode a) { return qsf_g_repeat(w->b, a
 static qsf_gnode tg_without(tg_work *w, const char *text)
 {
     bool ends;
-    text = tg_core(text);
+    text = qsf_tool_core(text);
     if (tg_control(w, text, strlen(text), &ends)) return w->any;
     const qsf_gnode parts[] = { w->any, qsf_g_bytes(w->b, text, strlen(text)), w->any };
     return qsf_g_not(w->b, qsf_g_sequence(w->b, parts, 3));
@@ -151,6 +153,16 @@ static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const cha
     return g;
 }
 
+/* The type that stands before a value. */
+static qsf_gnode tg_type(tg_work *w, bool text)
+{
+    static const uint32_t letters[][2] = { { 'a', 'z' } };
+    const char *type = w->f->text[QSF_TT_TYPE];
+    if (text || !*type) return tg_text(w, type);
+    const qsf_gnode other = qsf_g_not(w->b, qsf_g_bytes(w->b, type, strlen(type)));
+    return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
+}
+
 static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 {
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
@@ -162,8 +174,10 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
         if (!free && qsf_json_is_text(type, "boolean"))         /* as some templates write it */
             value = tg_either(w, value, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), value, tg_form(w, QSF_TT_VALUE_END) };
-        const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
+                                    tg_form(w, QSF_TT_VALUE), tg_type(w, free),
+                                    tg_form(w, QSF_TT_VALUE_BEGIN), value,
+                                    tg_form(w, QSF_TT_VALUE_END) };
+        const qsf_gnode one = qsf_g_sequence(w->b, parts, 7);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
     return all;
@@ -235,6 +249,8 @@ static qsf_gnode tg_id(tg_work *w)
     return qsf_g_repeat(w->b, qsf_g_class(w->b, letters, count ? 1 : 3, false), count ? 1 : 9, count ? 4 : 9);
 }
 
+static const uint32_t tg_digits[][2] = { { '0', '9' } };
+
 /* An object with name and arguments. */
 static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json_node *name)
 {
@@ -257,8 +273,12 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json
     }
     if (*f->text[QSF_TT_ID_KEY]) {
         const qsf_gnode quote = qsf_g_bytes(w->b, "\"", 1);
-        const qsf_gnode id[] = { comma, tg_key(w, f->text[QSF_TT_ID_KEY]), quote, tg_id(w), quote };
-        g = tg_two(w, g, tg_maybe(w, qsf_g_sequence(w->b, id, 5)));
+        const qsf_gnode count = qsf_g_repeat(w->b, qsf_g_class(w->b, tg_digits, 1, false), 1, 4);
+        const qsf_gnode parts[] = { tg_key(w, f->text[QSF_TT_ID_KEY]), quote,
+                                    tg_either(w, tg_id(w), count), quote };
+        const qsf_gnode id = qsf_g_sequence(w->b, parts, 4);
+        g = tg_either(w, tg_two(w, tg_maybe(w, tg_two(w, id, comma)), g),
+                      tg_two(w, g, tg_two(w, comma, id)));
     }
     const qsf_gnode parts[] = { open, g, close };
     return qsf_g_sequence(w->b, parts, 3);
@@ -346,8 +366,9 @@ static void tg_after_names(tg_work *w)
             }
         } else {
             const char *end = f->style == QSF_TOOLS_PYTHON ? "(" : f->text[QSF_TT_ARGUMENTS];
-            qsf_format(head, sizeof head, "%s%s", tg_core(f->text[QSF_TT_SECTION]), f->text[QSF_TT_OPEN]);
-            tg_after(w, tg_core(head), name->text, end);
+            const char *section = qsf_tool_core(f->text[QSF_TT_SECTION]);
+            qsf_format(head, sizeof head, "%s%s", section, f->text[QSF_TT_OPEN]);
+            tg_after(w, qsf_tool_core(head), name->text, end);
             if (!*f->text[QSF_TT_PROMPT]) continue;
             qsf_format(head, sizeof head, "%s{", end);          /* the prompt ends with the mark */
             tg_after(w, "", name->text, head);
@@ -362,8 +383,10 @@ static size_t tg_first(const tg_work *w, const char *text)
     bool ends;
     size_t n = tg_control(w, text, strlen(text), &ends);
     if (n) return n;
-    if (*text == '<' && (n = strcspn(text, "> \n")) && text[n] == '>') return n + 1;
-    return strcspn(text, " \n<");
+    while (text[n] && text[n] != '>' && !qsf_tool_blank(text[n])) n++;
+    if (*text == '<' && text[n] == '>') return n + 1;
+    for (n = 0; text[n] && text[n] != '<' && !qsf_tool_blank(text[n]);) n++;
+    return n;
 }
 
 static qsf_gnode tg_reasoning(tg_work *w)
@@ -371,8 +394,8 @@ static qsf_gnode tg_reasoning(tg_work *w)
     const char *end = w->f->text[QSF_TT_REASONING_END];
     if (!w->f->reasoning_shown && !w->f->in_reasoning) return qsf_g_bytes(w->b, "", 0);
     const qsf_gnode parts[] = { w->f->in_reasoning ? qsf_g_bytes(w->b, "", 0)
-                                                   : tg_text(w, tg_core(w->f->text[QSF_TT_REASONING])),
-                                tg_without(w, end), tg_text(w, tg_core(end)), w->blanks, w->blanks };
+                                                   : tg_text(w, qsf_tool_core(w->f->text[QSF_TT_REASONING])),
+                                tg_without(w, end), tg_text(w, qsf_tool_core(end)), w->blanks, w->blanks };
     const qsf_gnode g = qsf_g_sequence(w->b, parts, 5);
     return w->f->in_reasoning ? g : tg_maybe(w, g);
 }
@@ -401,7 +424,7 @@ static qsf_gnode tg_answer(tg_work *w)
                                    : qsf_g_bytes(w->b, "", 0);
     const qsf_gnode calls = tg_two(w, tg_two(w, call, rest), end);
     qsf_format(open, sizeof open, "%s%s", f->text[QSF_TT_SECTION], f->text[QSF_TT_OPEN]);
-    const char *head = tg_core(open), *begun = tg_core(f->text[QSF_TT_PROMPT]);
+    const char *head = qsf_tool_core(open), *begun = qsf_tool_core(f->text[QSF_TT_PROMPT]);
     const size_t n = strlen(begun);
     const qsf_gnode whole = tg_two(w, tg_text(w, head), calls);
     const qsf_gnode begin = n && !strncmp(head, begun, n) ? tg_two(w, tg_text(w, head + n), calls) : whole;
