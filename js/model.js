@@ -228,7 +228,7 @@ export class Model {
         if (m.progress) callbacks.call(this.#onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
-          if (m.id !== undefined) callbacks.call(onToken, m.id, m.logprobs);
+          if (m.id !== undefined) callbacks.call(onToken, m.id, ...(options.logprobs ? [m.logprobs] : []));
           if (m.reasoning) callbacks.call(onReasoning, m.reasoning);
           if (round < options.toolRounds)
             for (const call of m.calls ?? []) results.push(callbacks.call(onToolCall, call));
