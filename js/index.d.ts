@@ -258,7 +258,7 @@ export interface GenerateOptions {
    * error with code ARGUMENT that says what and where. Default: any text. */
   responseFormat?: ResponseFormat;
   /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
-   * Default 1. */
+   * Default 32, enough for a line end and its indentation. */
   jsonBlanks?: number;
   /** No token ends the answer before so many. A whole number from 0 to 9007199254740992;
    * default 0. */

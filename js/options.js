@@ -51,7 +51,7 @@ const GENERATE = {
   logitBias: kind([], biases, 'possible is an object {token id: bias}, or a Map'),
   logprobs: flag(false), topLogprobs: whole(0, 100),
   responseFormat: kind(undefined, format, "possible is an object: {type: 'json_object'}, ..."),
-  jsonBlanks: kind(1, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
+  jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
     'possible is a whole number, or Infinity'),
   onToken: callback, signal,
 };

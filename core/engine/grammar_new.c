@@ -9,7 +9,7 @@
 
 void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size)
 {
-    const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 1 };
+    const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 32 };
     qsf_sized_defaults(o, size, &ours, sizeof ours);
 }
 
