@@ -230,6 +230,14 @@ BLOCKS = {
         (" FOLDER ", " tiny "),
         ("MODEL_IN_FOLDER", '"$(cd tiny && echo *.gguf)"'),
     ),
+    # ---- docs/grammars.md
+    ("docs/grammars.md", "qsf-run model.gguf -p"): Run(
+        *PROGRAM_FOLDER, ("-p ", "-n 8 -p "),
+        first="cp tiny.gguf model.gguf; echo '{\"enum\": [7]}' >person.json; printf 7 >answer.json",
+    ),
+    ("docs/grammars.md", "static const char schema[]"): C(
+        before="#include <string.h>\n" + FRAGMENT, after="}\n"),
+    ("docs/grammars.md", "root   ::="): Text(),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
     ("docs/chat.md", "qsf-run model.gguf --json-schema"): Tried("tests/cli_chat_test.py", "--json-schema",

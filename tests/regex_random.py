@@ -14,7 +14,7 @@ CASES, SEED = (int(x) for x in (sys.argv[2:] + ["1500", "1"][len(sys.argv) - 2:]
 LETTERS = ["a", "b", "c", "ab", "1", "_", " ", "\u00e9", "\U0001f600", "/", "-", "\n", '"', "\\", "Z"]
 ATOMS = ["a", "b", "c", "1", ".", "\u00e9", "\U0001f600", "\\d", "\\w", "\\W", "\\D", "\\.", "\\\\", "\\n",
          "[ab]", "[^a]", "[a-c1]", "[^\\d\\s]", "[\u00e0-\u00ff]", "[\\w-]", "\\x61", "\\u0062", "[b-]", "\"",
-         "-", "/", "\\/", "_", "[.]", "[\\]a]", "[^\\n]", "\\Z" if False else "Z"]
+         "-", "/", "\\/", "_", "[.]", "[\\]a]", "[^\\n]", "Z"]
 COUNTS = ["*", "+", "?", "{0}", "{1}", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "+?", "??", "{1,2}?"]
 NAMED = ("a repeated group with ^ or $", "where no text can fit", "no text can fit", "no text fits",
          "no value fits", "too large to search")
@@ -72,8 +72,10 @@ def main():
         tried = texts(r, p)
         for inside in (False, True):
             schema = {"type": "string", "pattern": p}
-            fits = ask({"schema": schema, "texts": [json.dumps(t, ensure_ascii=False) for t in tried]} if inside
-                       else {"regex": p, "texts": tried}, (inside, p))
+            question = {"regex": p, "texts": tried}
+            if inside:
+                question = {"schema": schema, "texts": [json.dumps(t, ensure_ascii=False) for t in tried]}
+            fits = ask(question, (inside, p))
             for t, fit in zip(tried, fits or []):
                 want = bool(theirs.search(t) if inside else theirs.fullmatch(t))
                 count["texts"] += 1

@@ -93,6 +93,9 @@ TEST(anchors_are_places)
     SEARCH("(^|,)foo(,|$)", "+foo", "+a,foo", "+foo,b", "-afoo", "-foob");
     SEARCH("^a*$", "+", "+aa", "-ab");
     SEARCH("(^a)?b", "+ab", "+cb", "-a");
+    PATTERN("(a|$)$", "+a", "+", "-b");
+    PATTERN("^^(^|b)c$$", "+c", "+bc", "-b");
+    PATTERN("(^a|b){0}c", "+c", "-ac", "-bc");
 }
 
 TEST(what_no_automaton_keeps_is_refused_by_name)
@@ -284,6 +287,9 @@ TEST(references_may_be_recursive)
     SCHEMA("{\"definitions\":{\"a/b\":{\"const\":1}},\"items\":{\"$ref\":\"#/definitions/"
            "a~1b\"},\"type\":\"array\"}",
            "+[1]", "-[2]");
+    SCHEMA("{\"$defs\":{\"x\":{\"enum\":[{\"$anchor\":\"y\"}]},"
+           "\"z\":{\"$anchor\":\"y\",\"const\":1}},\"$ref\":\"#y\"}",
+           "+1", "-2");
     NO_SCHEMA("{\"$ref\":\"#/$defs/x\"}", "#/$ref: the reference leads to nothing");
     NO_SCHEMA("{\"$ref\":\"http://elsewhere/x\"}", "leads to nothing");
     NO_SCHEMA("{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", "refers to itself");
@@ -331,6 +337,14 @@ TEST(blow_up_ends_in_an_error)
                         i);
     qsf_format(text + n, sizeof text - n, "]}");
     check_refused(text, -1, QSF_E_BUDGET, "too many alternatives", __LINE__);
+}
+
+TEST(a_condition_says_nothing_of_the_order)
+{
+    SCHEMA("{\"if\":{\"properties\":{\"b\":{\"const\":1}}},\"then\":{\"required\":[\"a\"]},"
+           "\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}}}",
+           "+{\"a\":0,\"b\":1}", "+{\"a\":0,\"b\":2}", "+{\"b\":2}", "-{\"b\":1}", "-{\"b\":1,\"a\":0}",
+           "-{\"b\":2,\"a\":0}");
 }
 
 TEST(keywords_have_values_of_their_type)
@@ -460,6 +474,7 @@ int main(void)
     RUN(references_may_be_recursive);
     RUN(schemas_are_joined);
     RUN(blow_up_ends_in_an_error);
+    RUN(a_condition_says_nothing_of_the_order);
     RUN(keywords_have_values_of_their_type);
     RUN(large_schemas_end_in_an_error_or_a_grammar);
     RUN(a_part_of_a_document_is_a_schema);

@@ -87,6 +87,9 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    if(TARGET schema_accept)
+        qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
+    endif()
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
     qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>

@@ -23,7 +23,7 @@ static bool array_child(schema *s, const schema_leaf *leaf, uint32_t i)
     for (uint32_t k = 0; k < leaf->n && fits; k++) {
         const schema_part *p = &leaf->parts[k];
         const array_keys a = p->kind == PART_OWN ? array_keys_of(s, p) : (array_keys){ p->v, NULL, p->v->n };
-        const qsf_json_node *v = a.prefix + 1;
+        const qsf_json_node *v = a.prefix ? a.prefix + 1 : NULL;
         if (p->kind == PART_FLIP && p->arg == KEY_CONTAINS)
             fits = schema_child(s, schema_keys_of(s, p->v)->key[KEY_CONTAINS], PART_NOT);
         if (p->kind != PART_OWN && p->kind != PART_VALUE) continue;

@@ -185,7 +185,10 @@ uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise)
 {
     if (!v) return otherwise;
     const double x = v->type == QSF_JSON_NUMBER ? qsf_json_number(v) : -1;
-    if (x < 0 || x != floor(x)) schema_refuse(s, v, "this has to be a whole number, 0 or more");
+    if (x < 0 || x != floor(x)) {
+        schema_refuse(s, v, "this has to be a whole number, 0 or more");
+        return otherwise;
+    }
     return x < 4e9 ? (uint32_t)x : UINT32_MAX;
 }
 
