@@ -126,7 +126,7 @@ static const option run_options[] = {
     { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
       "one of these texts: a JSON list, or one a line", NULL },
     { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
-      "most blanks where JSON may have some: 0 for compact, -1 for any number", "1" },
+      "most blanks where JSON may have some: 0 for compact, -1 for any number", "32" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
     { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
@@ -229,7 +229,7 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto", .reasoning = "show",
+        .max_tokens = 256, .draft = -1, .json_blanks = 32, .check = "first", .io = "auto", .reasoning = "show",
     };
     option_list rest;
     terminal_init();

@@ -35,5 +35,16 @@ QSF_TEMPLATE v128_t end_wasm(const sum_of_wasm *s, int bits)
     (void)bits;
     return s->s32;
 }
+/* a quad's codes have 16 bits whatever they had before */
+QSF_TEMPLATE int alike_wasm(int bits) { (void)bits; return 4; }
 #include "matmul_wasm.h"
+
+void qsf_matmul_wasm(qsf_kernels *k)
+{
+#define FORM_WASM(F) k->matvec[QSF_F_##F] = matvec_##F##_wasm, k->matmul[QSF_F_##F] = matmul_##F##_wasm;
+    QSF_EACH_FORM(FORM_WASM)
+    QSF_EACH_GGML_FORM(FORM_WASM)
+    QSF_EACH_SUPER_FORM(FORM_WASM)
+#undef FORM_WASM
+}
 #endif

@@ -1,5 +1,5 @@
-/* Tiles times activations in WebAssembly: what the sets share.  Each matmul_wasm*.c says how
- * products are summed, then includes this.
+/* Tiles times activations in WebAssembly: what the sets share.  matmul_wasm*.c say how a set sums
+ * products, then include this.
  * SPDX-License-Identifier: MIT
  *
  * A tile is read as four quarters of 4 rows: a vector holds 4 columns of each, and a 32-bit lane of
@@ -15,8 +15,11 @@
  *   add_SET(sum, codes, quad, j, n, fresh, bits)       the j-th of n products in a row, n is 4, 8
  *   or 16; fresh: the sums are zero before
  *   end_SET(sum, bits)                  the sums
+ *   alike_SET(bits)                     4, 5, 6 or 8: bits whose 8 products add_SET and end_SET
+ *   treat the same
  *
- * No include guard: each set includes it once. */
+ * No include guard: each set includes it once.  Nothing of it is visible outside: who includes it
+ * puts matvec_FORM_SET and matmul_FORM_SET into the table. */
 #define JOIN2_WASM(a, b) a##_##b
 #define JOIN_WASM(a, b) JOIN2_WASM(a, b)
 #define NAMED(name) JOIN_WASM(name, SET)
@@ -104,6 +107,7 @@ typedef struct NAMED(part) {
     size_t at;                      /* the first column */
     const qsf_act *x;
     size_t m, n;                    /* rows of x; n <= TOKENS */
+    float  offset;                  /* what codes have too much, where no zero says it */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);
 
@@ -121,9 +125,9 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
 
 /* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers
  * that x86 can spare. */
-QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form form)
+QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int width, bool has_zero)
 {
-    const int groups = p->groups, width = NAMED(width)(form);
+    const int groups = p->groups;
     const int8_t *q[4];
     QSF_UNROLL
     for (int r = 0; r < T; r++)
@@ -155,50 +159,45 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, qsf_form
             QSF_UNROLL
             for (int h = 0; h < 2; h++) {
                 v4f *acc = &p->acc[t + (size_t)r][half + h];
-                *acc = value_v128(*acc, (v4i)NAMED(end)(&sum[r][h], width), p->scale[half + h],
-                                  p->zero[half + h], d, sq, form);
+                const v4f f = v4_float((v4i)NAMED(end)(&sum[r][h], width)), scale = p->scale[half + h];
+                if (has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
+                else *acc = *acc + scale * d * (f - v4_set1(p->offset) * sq);
             }
         }
     }
 }
-QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, qsf_form form)
+QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width, bool has_zero)
 {
     for (size_t t = 0; t < p->n; t += 4) {
-        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, form);
-        else NAMED(multiply_some)(p, t, 4, form);
+        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, width, has_zero);
+        else NAMED(multiply_some)(p, t, 4, width, has_zero);
     }
 }
-/* The forms differ in how sums become values and in how many products 16 bits hold;
- * IQ4_NL does both like 8 bits. */
+/* One for all forms that are alike, not one for each. */
 typedef void NAMED(multiply_fn)(NAMED(part) *p);
-static void NAMED(multiply_z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4Z); }
-static void NAMED(multiply_5z)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_5Z); }
-static void NAMED(multiply_t)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_TERNARY); }
-static void NAMED(multiply_3)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_3); }
-static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_4); }
-static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_5); }
-static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_6); }
-static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, QSF_F_8); }
+static void NAMED(multiply_4z)(NAMED(part) *p) { NAMED(multiply)(p, 4, true); }
+static void NAMED(multiply_5z)(NAMED(part) *p) { NAMED(multiply)(p, 5, true); }
+static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, 4, false); }
+static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, 5, false); }
+static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, 6, false); }
+static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, 8, false); }
 
 QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
 {
-    switch (form) {
-    case QSF_F_TERNARY: return NAMED(multiply_t);
-    case QSF_F_3:       return NAMED(multiply_3);
-    case QSF_F_4:       return NAMED(multiply_4);
-    case QSF_F_5:       return NAMED(multiply_5);
-    case QSF_F_6:       return NAMED(multiply_6);
-    case QSF_F_5Z:      return NAMED(multiply_5z);
-    case QSF_F_IQ4:
-    case QSF_F_8:       return NAMED(multiply_8);
-    default:            return NAMED(multiply_z);
+    const int width = NAMED(alike)(NAMED(width)(form));
+    if (qsf_form_has_zero(form)) return width == 5 ? NAMED(multiply_5z) : NAMED(multiply_4z);
+    switch (width) {
+    case 4:  return NAMED(multiply_4);
+    case 5:  return NAMED(multiply_5);
+    case 6:  return NAMED(multiply_6);
+    default: return NAMED(multiply_8);
     }
 }
 
 QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w,
                                   size_t blocks, uint32_t block)
 {
-    p->groups = block == 32 ? 1 : 2, p->at = 0;
+    p->groups = block == 32 ? 1 : 2, p->at = 0, p->offset = (float)qsf_form_offset(form);
     memset(p->acc, 0, sizeof p->acc);
     for (size_t b = 0; b < blocks; b++) {
         for (int i = 0; i < 4; i++) {
@@ -284,15 +283,6 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
     }
 QSF_EACH_SUPER_FORM(FORM_WASM)
 #undef FORM_WASM
-
-void NAMED(qsf_matmul)(qsf_kernels *k)
-{
-#define FORM_WASM(F) k->matvec[QSF_F_##F] = NAMED(matvec_##F); k->matmul[QSF_F_##F] = NAMED(matmul_##F);
-    QSF_EACH_FORM(FORM_WASM)
-    QSF_EACH_GGML_FORM(FORM_WASM)
-    QSF_EACH_SUPER_FORM(FORM_WASM)
-#undef FORM_WASM
-}
 
 #undef JOIN2_WASM
 #undef JOIN_WASM

@@ -37,8 +37,7 @@ void qsf_convert_v128(qsf_kernels *k);
 void qsf_matmul_sse42(qsf_kernels *k);
 void qsf_super_sse42(qsf_kernels *k);
 void qsf_matmul_wasm(qsf_kernels *k);
-void qsf_matmul_wasm_dot(qsf_kernels *k);
-void qsf_matmul_wasm_pairs(qsf_kernels *k);
+void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot);
 
 QSF_V128_BEGIN
 

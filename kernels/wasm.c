@@ -7,8 +7,7 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu)
 {
 #if defined(__wasm_relaxed_simd__)
     k->isa = cpu & QSF_CPU_WASM_DOT ? "wasm-dot" : "wasm-relaxed";
-    if (cpu & QSF_CPU_WASM_DOT) qsf_matmul_wasm_dot(k);
-    else qsf_matmul_wasm_pairs(k);
+    qsf_matmul_wasm_relaxed(k, cpu & QSF_CPU_WASM_DOT);
 #else
     (void)cpu;
     k->isa = "wasm";

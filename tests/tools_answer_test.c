@@ -161,6 +161,30 @@ TEST(calls_that_differ_from_the_template_are_read)
                  "<|start|>assistant<|channel|>final<|message|>Hello.", "Hello.", "Hm.", NULL, NULL);
 }
 
+/* Reasoning in marks that the template does not know, and in some that its prompt has begun. */
+TEST(reasoning_that_the_template_does_not_show)
+{
+    static const char *const answers[] = {
+        "[THINK]Hm.[/THINK]Yes.", "<thinking>\nHm.\n</thinking>\n\nYes.", "<seed:think>Hm.</seed:think>Yes.",
+        " <|START_THINKING|>Hm.<|END_THINKING|>Yes.",
+    };
+    qsf_tool_form f;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
+        check_answer("plain", answers[i], "Yes.", "Hm.", NULL, NULL);
+    PLAIN("A <thinking>Hm.</thinking>");
+    PLAIN("<thin");
+    form_like(&f, "plain");
+    f.in_reasoning = f.reasoning_shown = true;
+    for (int i = 0; i < 2; i++) {
+        char *message = answer(&f, NULL, i ? "<think>\nHm.</think>Yes." : "Hm.</think>Yes.", i ? 23 : 15);
+        check_message(message, "Yes.", "Hm.", NULL, 0, "plain", "begun by the prompt");
+        free(message);
+    }
+    char *message = answer(&f, NULL, "<thi", 4);
+    check_message(message, "", "<thi", NULL, 0, "plain", "begun by the prompt");
+    free(message);
+}
+
 /* Answers put together from what forms are made of, at random: however they are cut, the message is
  * the same and is JSON, and so are the arguments of its calls. */
 TEST(random_answers_are_read_the_same_in_pieces)
@@ -218,6 +242,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(what_is_no_call_stays_text);
     RUN(calls_that_differ_from_the_template_are_read);
+    RUN(reasoning_that_the_template_does_not_show);
     RUN(random_answers_are_read_the_same_in_pieces);
     return test_end();
 }

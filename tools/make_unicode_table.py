@@ -70,22 +70,32 @@ for c in range(0x110000):
     k = u.combining(chr(c))
     if k and not within(c, LATER_MARKS):
         combining.append((c, k))
-runs = []
+marks = []          # runs of one class: first, how many more, class
 for c, k in combining:
-    if runs and runs[-1][1] + 1 == c and runs[-1][2] == k:
-        runs[-1][1] = c
+    if marks and sum(marks[-1][:2]) + 1 == c and marks[-1][2] == k:
+        marks[-1][1] += 1
     else:
-        runs.append([c, c, k])
-composed = sorted((a, b, c) for c, a, b in decomposed if b and u.normalize("NFC", chr(a) + chr(b)) == chr(c))
+        marks.append([c, 0, k])
+runs = []           # code points one behind the other that decompose: first, its place
+for i, d in enumerate(decomposed):
+    if not runs or runs[-1][0] + i - runs[-1][1] != d[0]:
+        runs.append((d[0], i))
+composed = sorted((a, b, i) for i, (c, a, b) in enumerate(decomposed)
+                  if b and u.normalize("NFC", chr(a) + chr(b)) == chr(c))
 
 print("/* Classes of code points and canonical composition, Unicode 16.  Made by "
       "tools/make_unicode_table.py; do not edit.")
 print(" * SPDX-License-Identifier: MIT */")
-print('#include "unicode.h"\n')
+print('#include "text/unicode.h"\n')
 array("uint8_t", "qsf_unicode_index", index, 32)
 array("uint8_t", "qsf_unicode_classes", [v for b in blocks for v in b], 32)
-print(f"const uint32_t qsf_unicode_n_decomposed = {len(decomposed)}, qsf_unicode_n_composed = "
-      f"{len(composed)}, qsf_unicode_n_combining = {len(runs)};\n")
-array("uint32_t", "qsf_unicode_decomposed", [v for d in decomposed for v in d], 15)
-array("uint32_t", "qsf_unicode_composed", [v for d in composed for v in d], 15)
-array("uint32_t", "qsf_unicode_combining", [v for d in runs for v in d], 15)
+print(f"const uint32_t qsf_unicode_n_runs = {len(runs)}, qsf_unicode_n_composed = {len(composed)}, "
+      f"qsf_unicode_n_marks = {len(marks)};\n")
+array("uint32_t", "qsf_unicode_run_from", [r[0] for r in runs], 15)
+array("uint32_t", "qsf_unicode_run_at", [r[1] for r in runs] + [len(decomposed)], 15)
+array("uint32_t", "qsf_unicode_first", [d[1] for d in decomposed], 15)
+array("uint32_t", "qsf_unicode_second", [d[2] for d in decomposed], 15)
+array("uint16_t", "qsf_unicode_composed", [c[2] for c in composed])
+array("uint32_t", "qsf_unicode_mark_from", [m[0] for m in marks], 15)
+array("uint8_t", "qsf_unicode_mark_more", [m[1] for m in marks])
+array("uint8_t", "qsf_unicode_mark_class", [m[2] for m in marks])

@@ -53,6 +53,7 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
         const bool first = !inside && (id == JM_CAPITALIZE || id == JM_TITLE);
         const bool up = id == JM_UPPER || first || (id == JM_SWAPCASE && letter_case(c, false) == c);
         char text[4];
+        if (c >= 0x80 && !jinja_charge(r, 256)) return false;       /* its way through the tables */
         if (c >= 0x80 && ((letter_special(c) && !(c == 0xdf && !first)) || (first && letter_titled(c))
                           || (id == JM_CASEFOLD && letter_cased(c))))
             return jinja_unknown(r, "the other case of a character is not known here");

@@ -84,7 +84,7 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
         if (c == '<') {
             const bool comment = v->n - i >= 4 && !memcmp(p, "<!--", 4);
             const jinja_value close = qsf_jinja_text(comment ? "-->" : ">");
-            const int64_t end = jinja_find(v, &close, (uint32_t)i, false);
+            const int64_t end = jinja_find(r, v, &close, (uint32_t)i, false);
             if (end >= 0) {
                 used = (size_t)end + close.n - i;
                 continue;
@@ -200,7 +200,7 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
         return true;
     if (!jinja_need_text(r, v, "truncate")) return false;
     jinja_value part = jinja_part(v, 0, jinja_offset(v, (size_t)(length - tail)));
-    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
+    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(r, &part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
     jinja_sink s = jinja_begin_text(r);
     if (!jinja_put_text(r, &s, &part)

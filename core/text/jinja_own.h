@@ -302,7 +302,9 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinj
 bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
                      jinja_value *out);
 bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
-int64_t jinja_find(const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
+/* Where a text is in v, from a byte on; -1: nowhere, or the steps have come to their end, which the
+ * next operation finds. */
+int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
 /* jinja_letters.c: kinds of letters, upper and lower case */
 bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);
 bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out);

@@ -23,7 +23,8 @@ bool jinja_unknown(jinja_run *r, const char *what) { return jinja_fail(r, QSF_E_
 bool jinja_charge(jinja_run *r, size_t bytes)
 {
     const size_t steps = 1 + bytes / 32;
-    if (steps > r->steps) return jinja_fail(r, QSF_E_BUDGET, "the template does too much");
+    if (r->st || steps > r->steps)
+        return jinja_fail(r, QSF_E_BUDGET, "the template does too much");
     r->steps -= (uint32_t)steps;
     return true;
 }
@@ -37,12 +38,19 @@ void *jinja_room(jinja_run *r, size_t bytes)
 
 /* ---- names ---- */
 
-static jinja_bind *run_find(const run_state *s, uint32_t symbol)
+static jinja_bind *run_find_in(run_state *s, const jinja_scope *c, uint32_t symbol)
 {
-    for (const jinja_scope *c = s->scope; c; c = c->outer)
-        for (jinja_bind *b = c->binds; b; b = b->next)
-            if (b->symbol == symbol) return b;
-    return NULL;
+    uint32_t n = 0;
+    jinja_bind *b = c->binds;
+    for (; b && b->symbol != symbol; b = b->next) n++;
+    s->r.steps -= QSF_MIN(s->r.steps, n / 16);          /* among many names it takes a while */
+    return b;
+}
+static jinja_bind *run_find(run_state *s, uint32_t symbol)
+{
+    jinja_bind *b = NULL;
+    for (const jinja_scope *c = s->scope; c && !b; c = c->outer) b = run_find_in(s, c, symbol);
+    return b;
 }
 
 bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop)
@@ -56,20 +64,19 @@ bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop)
 
 bool jinja_run_store(run_state *s, uint32_t symbol, jinja_value v)
 {
-    for (jinja_bind *b = s->scope->binds; b; b = b->next)
-        if (b->symbol == symbol) {
-            b->value = v;
-            return true;
-        }
-    jinja_bind *b = s->spare;
-    if (b) s->spare = b->next;
+    jinja_bind *b = run_find_in(s, s->scope, symbol);
+    if (b) {
+        b->value = v;
+        return true;
+    }
+    if ((b = s->spare)) s->spare = b->next;
     else if (!(b = jinja_room(&s->r, sizeof *b))) return false;
     *b = (jinja_bind){ s->scope->binds, symbol, v };
     s->scope->binds = b;
     return true;
 }
 
-jinja_value jinja_run_load(const run_state *s, uint32_t symbol)
+jinja_value jinja_run_load(run_state *s, uint32_t symbol)
 {
     const jinja_bind *b = run_find(s, symbol);
     if (b) {

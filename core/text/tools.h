@@ -99,6 +99,9 @@ qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_too
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The texts of the form of calls whose mark is in the template's source, else of the plain one. */
 void qsf_tool_form_known(const char *source, qsf_tool_form *f);
+/* Marks that many models write around their reasoning. */
+enum { QSF_TOOL_REASONING_MARKS = 6 };
+extern const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2];
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 

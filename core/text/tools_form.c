@@ -502,10 +502,7 @@ static void tf_find_reasoning(tf_work *w)
         "\"content\":{\"blocks\":[{\"type\":\"thoughts\",\"text\":\"qsfthink\"},"
             "{\"type\":\"response\",\"text\":\"qsftext\"}]}",
     };
-    static const char *const known[][2] = { { "<think>", "</think>" }, { "[THINK]", "[/THINK]" },
-                                            { "<|START_THINKING|>", "<|END_THINKING|>" },
-                                            { "Here are my reasoning steps:\n",
-                                              "[BEGIN FINAL RESPONSE]" } };
+    const char *const (*known)[2] = qsf_tool_reasoning_marks;
     tf_span s;
     for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
         if (tf_render(w, true, answers[i], w->out, &s) && tf_reasoning(w, s)) return;
@@ -513,7 +510,7 @@ static void tf_find_reasoning(tf_work *w)
         const char *with = i / 2 ? "\"content\":null," TF_THINK : "\"content\":\"\"," TF_THINK;
         if (tf_render_calls(w, 1, i % 2, with, &s) && tf_reasoning(w, s)) return;
     }
-    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {
+    for (size_t i = 0; i < QSF_TOOL_REASONING_MARKS; i++) {
         if (!strstr(w->source, known[i][1])) continue;
         tf_put(w->f, QSF_TT_REASONING, known[i][0]);
         tf_put(w->f, QSF_TT_REASONING_END, known[i][1]);

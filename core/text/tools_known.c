@@ -27,6 +27,12 @@ static const struct tk_form {
     { "", QSF_TOOLS_OBJECT, "", "<tool_call>\n", "", "", "\n</tool_call>", "\n", "" },
 };
 
+const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2] = {
+    { "<think>", "</think>" }, { "[THINK]", "[/THINK]" }, { "<|START_THINKING|>", "<|END_THINKING|>" },
+    { "<seed:think>", "</seed:think>" }, { "<thinking>", "</thinking>" },
+    { "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]" },
+};
+
 static void tk_use(qsf_tool_form *f, const struct tk_form *k)
 {
     f->style = k->style;

@@ -65,6 +65,21 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
     return TM_NONE;
 }
 
+/* A model may reason though its template knows nothing of it, by any of the marks that are usual.
+ * Takes those whose first one stands at src[i]; true: it may still come to stand there. */
+static bool ta_take_marks(qsf_tool_answer *a, size_t i)
+{
+    for (int k = 0; k < QSF_TOOL_REASONING_MARKS; k++) {
+        const char *const *marks = qsf_tool_reasoning_marks[k];
+        const ptrdiff_t used = qsf_tool_match(marks[0], a->src.at + i, a->src.n - i);
+        if (used < 0 && !a->last) return true;
+        if (used <= 0) continue;
+        memcpy(a->f.text[QSF_TT_REASONING], marks[0], strlen(marks[0]) + 1);
+        memcpy(a->f.text[QSF_TT_REASONING_END], marks[1], strlen(marks[1]) + 1);
+    }
+    return false;
+}
+
 /* Blanks wait for what follows them: before a call they are the form's. */
 bool ta_read_text(qsf_tool_answer *a)
 {
@@ -75,7 +90,9 @@ bool ta_read_text(qsf_tool_answer *a)
             if (a->drop_blanks && a->at == i) end = ++a->at;
             continue;
         }
-        if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
+        if (!a->f.reasoning_shown && !a->has_text && !a->n_calls && i >= a->prompt && ta_take_marks(a, i))
+            mark = TM_WAIT;
+        else if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
         if (mark) break;
         end = i + 1;
         a->has_text |= i >= a->prompt;
@@ -105,12 +122,22 @@ bool ta_read_text(qsf_tool_answer *a)
     return true;
 }
 
+/* A model may write the mark that its prompt has begun the reasoning with once more, first of all:
+ * the bytes of it at src[i]; 0: it is not there; -1: wait. */
+static ptrdiff_t ta_see_again(const qsf_tool_answer *a, size_t i)
+{
+    if (!a->f.in_reasoning || !a->drop_blanks || a->records.n) return 0;
+    const ptrdiff_t n = qsf_tool_match(ta_form(a, QSF_TT_REASONING), a->src.at + i, a->src.n - i);
+    return n < 0 && a->last ? 0 : n;
+}
+
 bool ta_read_reasoning(qsf_tool_answer *a)
 {
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
     const char *end_text = ta_form(a, QSF_TT_REASONING_END);
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
+    ptrdiff_t seen;
     for (; i < a->src.n && !mark; i++) {
         if (qsf_tool_blank(a->src.at[i])) {
             if (a->drop_blanks && a->at == i) end = ++a->at;
@@ -118,6 +145,11 @@ bool ta_read_reasoning(qsf_tool_answer *a)
         }
         if (channels) {
             mark = ta_mark_at(a, i, &len);
+        } else if ((seen = ta_see_again(a, i)) != 0) {
+            if (seen < 0) break;
+            a->at = end = i + (size_t)seen;
+            i = a->at - 1;
+            continue;
         } else if (a->src.at[i] == *end_text) {
             const ptrdiff_t n = qsf_tool_match(end_text, a->src.at + i, a->src.n - i);
             if (n > 0) len = (size_t)n;

@@ -15,10 +15,16 @@ enum { QSF_REPLACEMENT = 0xfffd };
 
 extern const uint8_t  qsf_unicode_index[4352];       /* [code point / 256] block */
 extern const uint8_t  qsf_unicode_classes[];         /* [block][128] two classes a byte, low first */
-extern const uint32_t qsf_unicode_n_decomposed, qsf_unicode_n_composed, qsf_unicode_n_combining;
-extern const uint32_t qsf_unicode_decomposed[];      /* [n][3] code point, first, second or 0; sorted */
-extern const uint32_t qsf_unicode_composed[];        /* [n][3] first, second, code point; sorted */
-extern const uint32_t qsf_unicode_combining[];       /* [n][3] from, to, combining class; sorted */
+/* What decomposes: runs of code points, and their parts in columns, which take less room. */
+extern const uint32_t qsf_unicode_n_runs, qsf_unicode_n_composed, qsf_unicode_n_marks;
+extern const uint32_t qsf_unicode_run_from[];        /* [n_runs] the first code point; sorted */
+extern const uint32_t qsf_unicode_run_at[];          /* [n_runs + 1] its place in the columns */
+extern const uint32_t qsf_unicode_first[];           /* [place] */
+extern const uint32_t qsf_unicode_second[];          /* [place] or 0 */
+extern const uint16_t qsf_unicode_composed[];        /* [n_composed] places, sorted by their parts */
+extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one combining class; sorted */
+extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points behind the first */
+extern const uint8_t  qsf_unicode_mark_class[];      /* [n_marks] */
 
 static inline qsf_class qsf_class_of(uint32_t c)
 {

@@ -87,32 +87,32 @@ size_t qsf_utf8_push(qsf_utf8_tail *tail, const char *piece, size_t len, char *o
 enum { HANGUL_S = 0xac00, HANGUL_L = 0x1100, HANGUL_V = 0x1161, HANGUL_T = 0x11a7, HANGUL_NV = 21,
        HANGUL_NT = 28, HANGUL_NS = 11172 };
 
-static uint32_t combining_class(uint32_t c)
+/* How many of the n sorted numbers are at most x. */
+static size_t up_to(const uint32_t *sorted, size_t n, uint32_t x)
 {
-    size_t low = 0, high = qsf_unicode_n_combining;
-    if (c < 0x300) return 0;
-    while (low < high) {
-        const size_t mid = (low + high) / 2;
-        const uint32_t *run = &qsf_unicode_combining[3 * mid];
-        if (c < run[0]) high = mid;
-        else if (c > run[1]) low = mid + 1;
-        else return run[2];
+    size_t low = 0;
+    while (low < n) {
+        const size_t mid = (low + n) / 2;
+        if (sorted[mid] > x) n = mid;
+        else low = mid + 1;
     }
-    return 0;
+    return low;
 }
 
-static const uint32_t *decomposition(uint32_t c)
+static uint32_t combining_class(uint32_t c)
 {
-    size_t low = 0, high = qsf_unicode_n_decomposed;
-    if (c < 0xc0) return NULL;
-    while (low < high) {
-        const size_t mid = (low + high) / 2;
-        const uint32_t *d = &qsf_unicode_decomposed[3 * mid];
-        if (c < d[0]) high = mid;
-        else if (c > d[0]) low = mid + 1;
-        else return d;
-    }
-    return NULL;
+    if (c < 0x300) return 0;
+    const size_t i = up_to(qsf_unicode_mark_from, qsf_unicode_n_marks, c) - 1;
+    return c - qsf_unicode_mark_from[i] <= qsf_unicode_mark_more[i] ? qsf_unicode_mark_class[i] : 0;
+}
+
+/* The place of what c decomposes into; SIZE_MAX: it does not. */
+static size_t decomposition(uint32_t c)
+{
+    if (c < 0xc0) return SIZE_MAX;
+    const size_t i = up_to(qsf_unicode_run_from, qsf_unicode_n_runs, c) - 1,
+        at = qsf_unicode_run_at[i] + (c - qsf_unicode_run_from[i]);
+    return at < qsf_unicode_run_at[i + 1] ? at : SIZE_MAX;
 }
 
 static uint32_t composition(uint32_t a, uint32_t b)
@@ -124,10 +124,14 @@ static uint32_t composition(uint32_t a, uint32_t b)
     size_t low = 0, high = qsf_unicode_n_composed;
     while (low < high) {
         const size_t mid = (low + high) / 2;
-        const uint32_t *d = &qsf_unicode_composed[3 * mid];
-        if (a < d[0] || (a == d[0] && b < d[1])) high = mid;
-        else if (a > d[0] || b > d[1]) low = mid + 1;
-        else return d[2];
+        const uint32_t at = qsf_unicode_composed[mid], first = qsf_unicode_first[at],
+            second = qsf_unicode_second[at];
+        if (a < first || (a == first && b < second)) high = mid;
+        else if (a > first || b > second) low = mid + 1;
+        else {
+            const size_t i = up_to(qsf_unicode_run_at, qsf_unicode_n_runs, at) - 1;
+            return qsf_unicode_run_from[i] + (at - qsf_unicode_run_at[i]);
+        }
     }
     return 0;
 }
@@ -146,9 +150,9 @@ static size_t decompose(uint32_t c, uint32_t *out)
     }
     uint32_t back[4];
     size_t n = 0, written = 0;
-    for (const uint32_t *d; (d = decomposition(c)) && n < 3;) {
-        if (d[2]) back[n++] = d[2];
-        c = d[1];
+    for (size_t at; (at = decomposition(c)) != SIZE_MAX && n < 3;) {
+        if (qsf_unicode_second[at]) back[n++] = qsf_unicode_second[at];
+        c = qsf_unicode_first[at];
     }
     out[written++] = c;
     while (n) out[written++] = back[--n];

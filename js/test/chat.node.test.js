@@ -71,7 +71,8 @@ test('a message has the forms of the OpenAI interface', async () => {
     chatTemplateKwargs: {word: 'w'}}), '<user>Hi \ufffd\né<assistant>f{"a": [1, 2.5]}<tool>xghw');
   for (const [options, name] of [[{tools: {}}, 'tools'], [{documents: 'x'}, 'documents'],
     [{chatTemplateKwargs: []}, 'chatTemplateKwargs']])
-    await assert.rejects(model.render(talk, options), {code: 'ARGUMENT', message: new RegExp(`^${name} is `)});
+    await assert.rejects(model.render(talk, options),
+      {code: 'ARGUMENT', message: new RegExp(`^${name} is `)});
   await assert.rejects(model.render(talk, {template: 'a\n{{ 1 +'}),
     {message: /chat template, line 2, column /});
   const around = {role: 'user', content: 'x'};
