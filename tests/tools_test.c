@@ -267,7 +267,7 @@ static void check_fits(const qsf_tool_grammar *g, char *body, bool good, const c
     if (!same) printf("    %s: %s\n", name, body);
 }
 
-/* What a template writes of calls that fit the tools' schemas is a text of the grammar, and of others
+/* What a template writes of calls that fit the tools' schemas is a text of the grammar, of others
  * it is not. */
 TEST(grammars_have_what_templates_write)
 {
