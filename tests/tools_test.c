@@ -283,8 +283,10 @@ TEST(grammars_have_what_templates_write)
         form_of(jinja, plain, &f);
         for (int way = 0; way < 4; way++) {             /* any, one only, one tool only, required */
             qsf_tool_grammar g;
-            const qsf_tool_grammar_ask ask = { .platform = host, .form = &f, .tools = t.nodes, .one = way == 1,
-                                               .only = way == 2 ? "noop-2" : NULL, .required = way == 3 };
+            const qsf_tool_grammar_ask ask = {
+                .platform = host, .form = &f, .tools = t.nodes, .one = way == 1,
+                .only = way == 2 ? "noop-2" : NULL, .required = way == 3,
+            };
             const qsf_status st = qsf_tool_grammar_make(&ask, &g, &err);
             if (st) printf("    %s: %s\n", name, err.text);
             CHECK_EQ(st, QSF_OK);
