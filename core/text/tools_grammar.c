@@ -153,6 +153,21 @@ static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const cha
     return g;
 }
 
+/* A value of JSON or, of some types, of Python, as templates write them. */
+static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
+{
+    const qsf_json_node *type = qsf_json_member(schema, "type");
+    const qsf_gnode g = tg_schema(w, schema);
+    if (type && qsf_json_is_text(type, "boolean"))
+        return tg_either(w, g, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
+    if (!tg_is_text(schema)) return g;
+    static const uint32_t marks[][2] = { { '\'', '\'' }, { '\\', '\\' } };
+    const qsf_gnode quote = tg_text(w, "'");
+    const qsf_gnode plain = qsf_g_repeat(w->b, qsf_g_class(w->b, marks, 2, true), 0, QSF_G_NO_MOST);
+    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, schema, "'"), plain);
+    return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
+}
+
 /* The type that stands before a value. */
 static qsf_gnode tg_type(tg_work *w, bool text)
 {
@@ -170,9 +185,8 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_json_node *type = qsf_json_member(k + 1, "type");
         const bool free = !type || tg_is_text(k + 1);
-        qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END]) : tg_schema(w, k + 1);
-        if (!free && qsf_json_is_text(type, "boolean"))         /* as some templates write it */
-            value = tg_either(w, value, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
+        const qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END])
+                                     : tg_python(w, k + 1);
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
                                     tg_form(w, QSF_TT_VALUE), tg_type(w, free),
                                     tg_form(w, QSF_TT_VALUE_BEGIN), value,
@@ -227,7 +241,7 @@ static qsf_gnode tg_pairs(tg_work *w, const qsf_json_node *tool, const char *mar
     qsf_gnode empty = none, some = qsf_g_choice(w->b, NULL, 0);     /* so far: nothing, or something */
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { qsf_g_bytes(w->b, k->text, k->n), qsf_g_bytes(w->b, mark, strlen(mark)),
-                                    python ? tg_schema(w, k + 1) : tg_quoted(w, k + 1) };
+                                    python ? tg_python(w, k + 1) : tg_quoted(w, k + 1) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 3);
         const qsf_gnode with = tg_either(w, tg_two(w, empty, one), tg_two(w, tg_two(w, some, comma), one));
         if (tg_required(tool, k->text)) {
