@@ -4,6 +4,8 @@
 #include "text/chat.h"
 #include "test.h"
 
+#include <time.h>
+
 static const qsf_message talk[] = { { "system", "Be brief." }, { "user", "Hi " }, { "assistant", "Hello!" },
                                     { "user", "And?" } };
 static qsf_error error;
@@ -301,6 +303,45 @@ TEST(chat_of_many_turns_needs_memory_in_proportion)
     qsf_chat_text_drop(&t);
 }
 
+TEST(chat_templates_that_want_to_take_long_end_soon)
+{
+    static const char *const tricks[] = {
+        "{% set ns = namespace(s='x') %}{% for i in range(99999) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        "{{ 'x' * 10 ** 9 }}",
+#if !defined(QSF_TEST_SHORT)
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+        "{% set a = 'a' * 1000000 %}{% for i in range(99) %}{{ 'a' * 500000 ~ 'b' in a }}{% endfor %}",
+        "{% set a = '\xc3\xa9' * 300000 %}{% for i in range(99999) %}{{ a[i] }}{% endfor %}",
+        "{% set a = 'ab' * 300000 %}{% for i in range(99999) %}{{ a.strip('x' * 1000) }}{% endfor %}",
+        "{% for i in range(99999) %}{{ [1.1e-300] * 1000 | join }}{% endfor %}",
+#endif
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(tricks); i++) {
+        const qsf_chat_ask ask = { .platform = qsf_platform_native(), .jinja = tricks[i], .messages = talk,
+                                   .n = 4 };
+        const clock_t from = clock();
+        qsf_chat_text t;
+        CHECK_EQ(qsf_chat_write(&ask, &t, &error), QSF_E_BUDGET);
+#if !defined(QSF_TEST_SHORT)
+        CHECK(clock() - from < 1.5 * CLOCKS_PER_SEC);
+#else
+        (void)from;
+#endif
+    }
+}
+
+/* Some templates write calls only where there is no content; some texts are in the template's own. */
+TEST(chat_probes_see_what_templates_of_other_families_do)
+{
+    CHECK_STR(of_json(EACH("{% if m.content is none %}{% for c in m.tool_calls %}"
+                           "{{ '(' + c.function.arguments + ')' }}{% endfor %}{% endif %}"),
+                      "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"function\": "
+                      "{\"name\": \"f\", \"arguments\": {\"a\": 1}}}]}]"), "({\"a\": 1})");
+    CHECK_STR(of_json(EACH("{% for p in m.content %}{{ p.text }}{% endfor %}<end>"),
+                      "[{\"role\": \"user\", \"content\": \"end\"}]"), "end<end>");
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
@@ -317,5 +358,7 @@ int main(int argc, char **argv)
     RUN(chat_what_is_no_conversation_is_named);
     RUN(chat_spans_tell_content_from_template);
     RUN(chat_of_many_turns_needs_memory_in_proportion);
+    RUN(chat_templates_that_want_to_take_long_end_soon);
+    RUN(chat_probes_see_what_templates_of_other_families_do);
     return test_end();
 }

@@ -13,7 +13,8 @@ typedef struct chat_engine {
     const char *jinja;
     qsf_jinja  *t;
     void       *mem;
-    uint64_t    mem_size, cap;
+    uint64_t    mem_size, cap, most;    /* most: bytes that it may grow to */
+    uint32_t    steps;
     char       *out;                    /* [cap] the last text */
     uint8_t    *own;                    /* [(cap + 7) / 8] which of its bytes are the template's */
     size_t      len;

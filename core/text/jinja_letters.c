@@ -67,7 +67,7 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
     }
     *out = jinja_end_text(r, &s);
     out->flags |= v->flags & QSF_JINJA_SAFE;
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 bool jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -111,7 +111,7 @@ bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
 {
     size_t used;
     *out = v->n > 0 || id == JM_ISASCII || id == JM_ISPRINTABLE;
-    if (!jinja_charge(r, v->n)) return false;
+    if (!jinja_charge_each(r, v->n)) return false;
     if (id == JM_ISLOWER || id == JM_ISUPPER || id == JM_ISTITLE) {
         *out = letters_cased(id, v);
         return true;

@@ -29,6 +29,10 @@ bool jinja_charge(jinja_run *r, size_t bytes)
     return true;
 }
 
+/* One far from 1 takes up to 100 us. */
+bool jinja_charge_float(jinja_run *r) { return jinja_charge(r, 32 * 1000); }
+bool jinja_charge_each(jinja_run *r, size_t n) { return jinja_charge(r, 8 * n); }
+
 void *jinja_room(jinja_run *r, size_t bytes)
 {
     void *m = jinja_take(r->mem, bytes);
@@ -100,6 +104,7 @@ static bool run_store_space(run_state *s, uint32_t symbol, uint32_t attribute, j
     if (space.type != QSF_JINJA_SPACE)
         return jinja_refuse(&s->r, "only a namespace can be given attributes");
     jinja_space *o = space.as.own;
+    if (!jinja_charge_each(&s->r, o->n)) return false;
     for (uint32_t i = 0; i < o->n; i++) {
         const jinja_value *k = &o->pairs[2 * i];
         if (k->type != QSF_JINJA_TEXT || k->n != y->n || memcmp(k->as.text, y->text, y->n)) continue;
@@ -360,11 +365,14 @@ static bool run_program(run_state *s)
     }
 }
 
+uint32_t qsf_jinja_steps(const qsf_jinja *t) { return t->steps; }
+
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
                             uint32_t steps, char *out, size_t cap, size_t *len, uint8_t *own, qsf_error *err)
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
+    t->steps = 0;
     if (cap) *out = 0;
     if (!s || !cap) {
         t->mem.used = t->mark;
@@ -384,6 +392,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
     }
     if (ok) (void)run_program(s);
     const qsf_status st = s->r.st;
+    t->steps = steps - s->r.steps;
     *len = st ? 0 : s->r.out.len;
     out[*len] = 0;
     t->mem.used = t->mark;                          /* s is gone */

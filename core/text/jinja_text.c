@@ -13,19 +13,25 @@ static bool text_in(uint32_t c, const jinja_value *set)
     return false;
 }
 
+/* The character that ends at `end`, none before `from`, and its bytes. */
+static uint32_t text_last(const jinja_value *v, size_t from, size_t end, size_t *used)
+{
+    size_t at = end - 1;
+    while (at > from && end - at < 4 && (v->as.text[at] & 0xc0) == 0x80) at--;
+    const uint32_t c = qsf_utf8_decode(v->as.text + at, end - at, used);
+    if (*used == end - at) return c;
+    *used = 1;                                          /* no UTF-8 */
+    return qsf_utf8_decode(v->as.text + end - 1, 1, &from);
+}
+
 /* Takes characters of a set (NULL: white space) from the ends. */
 static jinja_value text_trim(const jinja_value *v, const jinja_value *set, bool left, bool right)
 {
     const char *p = v->as.text;
-    size_t from = 0, end = 0, used, n = v->n;
+    size_t from = 0, used, n = v->n;
     while (left && from < n && text_in(qsf_utf8_decode(p + from, n - from, &used), set)) from += used;
-    for (size_t at = from; right && at < n; at += used)
-        if (!text_in(qsf_utf8_decode(p + at, n - at, &used), set)) end = at + used;
-    if (!right) end = n;
-    jinja_value out = *v;
-    out.as.text = p + from;
-    out.n = (uint32_t)(QSF_MAX(end, from) - from);
-    return out;
+    while (right && n > from && text_in(text_last(v, from, n, &used), set)) n -= used;
+    return jinja_part(v, from, n);
 }
 
 jinja_value jinja_trimmed(const jinja_value *text) { return text_trim(text, NULL, true, true); }
@@ -157,10 +163,8 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
  * white space. */
 static bool text_space_at(const jinja_value *v, size_t at, size_t end, bool last, size_t *used)
 {
-    if (last) for (at = end - 1; at && end - at < 4 && (v->as.text[at] & 0xc0) == 0x80;) at--;
-    const uint32_t c = qsf_utf8_decode(v->as.text + at, end - at, used);
-    if (last && *used != end - at) *used = 1;       /* no UTF-8 */
-    return jinja_is_space(c);
+    return jinja_is_space(last ? text_last(v, 0, end, used)
+                               : qsf_utf8_decode(v->as.text + at, end - at, used));
 }
 
 static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, bool last, jinja_value *out)
@@ -277,7 +281,7 @@ static bool text_widen(jinja_run *r, int id, const jinja_value *v, const jinja_b
     if (!jinja_whole(r, b->arg[0], false, &width) || !jinja_need_text(r, fill, "a width")) return false;
     if (jinja_length(fill) != 1) return jinja_refuse(r, "a text is filled by one character");
     n = QSF_MAX(width - n, 0);
-    if (!jinja_charge(r, (size_t)n)) return false;
+    if (!jinja_charge_each(r, (size_t)n)) return false;
     if (id == JM_RJUST || id == JM_ZFILL) left = n;
     if (id == JM_CENTER) left = n / 2 + (n & width & 1);
     jinja_sink s = jinja_begin_text(r);
@@ -310,7 +314,7 @@ static bool text_expand_tabs(jinja_run *r, const jinja_value *v, const jinja_bou
     }
     *out = jinja_end_text(r, &s);
     out->flags |= v->flags & QSF_JINJA_SAFE;
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 /* ---- all methods ---- */
@@ -348,11 +352,12 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, const jinja_b
     const jinja_value *x = b->arg[0];
     int64_t most = -1;
     bool is;
-    if (!jinja_charge(r, v->n)) return false;
+    if (!jinja_charge_each(r, v->n)) return false;
     switch (id) {
     case JM_STRIP: case JM_LSTRIP: case JM_RSTRIP:
         if (!jinja_given(x)) x = NULL;
-        if (x && (!jinja_need_text(r, x, "strip") || !jinja_charge(r, (size_t)v->n * x->n))) return false;
+        if (x && (!jinja_need_text(r, x, "strip") || !jinja_charge_each(r, (size_t)v->n * x->n)))
+            return false;
         *out = text_trim(v, x, id != JM_RSTRIP, id != JM_LSTRIP);
         return true;
     case JM_STARTSWITH: case JM_ENDSWITH: return text_starts_in(r, id, v, b, out);
