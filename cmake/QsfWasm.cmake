@@ -25,7 +25,8 @@ list(FILTER qsf_fast INCLUDE REGEX
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
-list(FILTER qsf_least INCLUDE REGEX "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$")
+list(FILTER qsf_least INCLUDE REGEX
+    "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})
 # -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.

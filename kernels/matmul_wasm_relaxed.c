@@ -1,8 +1,8 @@
 /* Tiles times activations with relaxed SIMD, in two ways.
  * SPDX-License-Identifier: MIT
  *
- * Both take bytes and 7-bit codes, a combination for which every lowering of the product is the same
- * integer sum; int8 codes go in as their low 7 bits and their sign bits. */
+ * Both take bytes and 7-bit codes, a combination for which every lowering of the product is the
+ * same integer sum; int8 codes go in as their low 7 bits and their sign bits. */
 #include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)

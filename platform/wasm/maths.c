@@ -1,5 +1,5 @@
-/* Sine, cosine and logarithm for the engine's modules.  Those of C libraries bring tables for angles
- * that no position has, and for speed that rotary embeddings do not need: 9 KB, compressed.
+/* Sine, cosine and logarithm for the engine's modules.  Those of C libraries bring tables for
+ * angles that no position has, and for speed that nothing here needs: 9 KB, compressed.
  * SPDX-License-Identifier: MIT */
 #include "base/libc.h"
 
