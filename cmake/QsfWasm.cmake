@@ -17,13 +17,20 @@ set(qsf_modules "")
 set(qsf_engine_targets "")
 
 # Speed is in the kernels and in attention; the rest is small. Of the scalar kernels only
-# rare types are left.
+# rare types are left. What works once for a model, a template or a schema is as small as it gets.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
     "/kernels/|/core/(engine/(attention|kv_float)|base/crc)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
+set(qsf_least ${qsf_small})
+list(FILTER qsf_least INCLUDE REGEX
+    "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$")
+list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
+list(REMOVE_ITEM qsf_small ${qsf_least})
+# -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.
+set(QSF_LEAST_FLAGS -Os -Xclang -Oz -mllvm -disable-lsr)
 
 # qsf_engine_objects(target optimisation flags... SOURCES files...)
 function(qsf_engine_objects target)
@@ -59,8 +66,10 @@ function(qsf_engine variant)
     set(name "engine_${variant}")
     qsf_engine_objects(${name}_fast FLAGS -O3 ${flags} SOURCES ${qsf_fast})
     qsf_engine_objects(${name}_small FLAGS -Os ${flags} SOURCES ${qsf_small})
-    set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>)
-    set(targets ${name}_fast ${name}_small)
+    qsf_engine_objects(${name}_least FLAGS ${QSF_LEAST_FLAGS} ${flags} SOURCES ${qsf_least})
+    set(objects $<TARGET_OBJECTS:${name}_fast> $<TARGET_OBJECTS:${name}_small>
+        $<TARGET_OBJECTS:${name}_least>)
+    set(targets ${name}_fast ${name}_small ${name}_least)
     foreach(library IN ITEMS lz4 zstd)
         if(TARGET engine_${library})
             list(APPEND objects $<TARGET_OBJECTS:engine_${library}>)

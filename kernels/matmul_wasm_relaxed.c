@@ -1,8 +1,8 @@
 /* Tiles times activations with relaxed SIMD, in two ways.
  * SPDX-License-Identifier: MIT
  *
- * Both take bytes and 7-bit codes, a combination for which every lowering of the product is the same
- * integer sum; int8 codes go in as their low 7 bits and their sign bits. */
+ * Both take bytes and 7-bit codes, a combination for which every lowering of the product is the
+ * same integer sum; int8 codes go in as their low 7 bits and their sign bits. */
 #include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
@@ -99,9 +99,12 @@ QSF_TEMPLATE int alike_wasm_dot(int bits) { return bits == 8 ? 8 : 4; }
  * nearly the same, and side by side they compress to half. */
 void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot)
 {
-#define FORM_WASM(F)                                                           \
-    k->matvec[QSF_F_##F] = dot ? matvec_##F##_wasm_dot : matvec_##F##_wasm_pairs, \
-    k->matmul[QSF_F_##F] = dot ? matmul_##F##_wasm_dot : matmul_##F##_wasm_pairs;
+#define FORM_WASM(F) k->matvec[QSF_F_##F] = dot ? matvec_##F##_wasm_dot : matvec_##F##_wasm_pairs;
+    QSF_EACH_FORM(FORM_WASM)
+    QSF_EACH_GGML_FORM(FORM_WASM)
+    QSF_EACH_SUPER_FORM(FORM_WASM)
+#undef FORM_WASM
+#define FORM_WASM(F) k->matmul[QSF_F_##F] = dot ? matmul_##F##_wasm_dot : matmul_##F##_wasm_pairs;
     QSF_EACH_FORM(FORM_WASM)
     QSF_EACH_GGML_FORM(FORM_WASM)
     QSF_EACH_SUPER_FORM(FORM_WASM)
