@@ -646,8 +646,8 @@ QSF_API qsf_status qsf_sampler_ban(qsf_sampler *s, const char *text, size_t len,
 /* A text over which DRY sees no repetition, copied like a banned one.  A new sampler has "\n", ":",
  * "\"" and "*"; a length of 0 takes all away. */
 QSF_API qsf_status qsf_sampler_breaker(qsf_sampler *s, const char *text, size_t len, qsf_error *err);
-/* Sees and may change the logits of n tokens, behind the biases and before the penalties.  -INFINITY
- * forbids a token; what grammars and bans forbid stays forbidden.  NULL: nobody. */
+/* Sees and may change the logits of n tokens, behind the biases and before the penalties.
+ * -INFINITY forbids a token; what grammars and bans forbid stays forbidden.  NULL: nobody. */
 typedef void (*qsf_logits_fn)(void *user, float *logits, size_t n);
 QSF_API void       qsf_sampler_callback(qsf_sampler *s, qsf_logits_fn fn, void *user);
 
@@ -664,9 +664,9 @@ QSF_API void       qsf_sampler_begin(qsf_sampler *s);
 
 /* ---- grammars -------------------------------------------------------------------------------- */
 
-/* What an answer may be: a set of texts.  A turn is given one (qsf_turn_options), and the answer is
- * then a text of it.  A grammar serves one turn at a time, of any model.  docs/grammars.md says what
- * each kind can say. */
+/* What an answer may be: a set of texts.  A turn is given one (qsf_turn_options), and the answer
+ * is then a text of it.  A grammar serves one turn at a time, of any model.  docs/grammars.md says
+ * what each kind can say. */
 typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
@@ -692,8 +692,8 @@ typedef struct qsf_grammar_options {
 /* Fills all members of *o with their defaults. */
 QSF_API void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size);
 static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_defaults_of(o, sizeof *o); }
-/* Makes a grammar from text[0..len).  opts may be NULL.  On an error *out is NULL.  The grammar does
- * not need the model any more.
+/* Makes a grammar from text[0..len).  opts may be NULL.  On an error *out is NULL.  The grammar
+ * does not need the model any more.
  *
  * QSF_E_ARGUMENT      the text, at a place that the message names, is not what kind says, says what
  *                     cannot be kept, or nothing fits it
@@ -704,8 +704,8 @@ static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_de
 QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
                                    const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err);
 QSF_API void       qsf_grammar_free(qsf_grammar *g);    /* takes NULL; end the turns with it before */
-/* Whether text[0..len) is a text of the grammar.  *fits (NULL: not asked for) is the bytes of it with
- * which a text of the grammar can begin: where that is len, only the end is missing. */
+/* Whether text[0..len) is a text of the grammar.  *fits (NULL: not asked for) is the bytes of it
+ * with which a text of the grammar can begin: where that is len, only the end is missing. */
 QSF_API bool       qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits);
 
 /* ---- drafts ---------------------------------------------------------------------------------- */
@@ -748,8 +748,8 @@ QSF_API uint32_t qsf_draft_room(const qsf_model *m, qsf_context_options *o, uint
  * Under a grammar only tokens come that go on with a text of it, or end one; a control token only
  * where it belongs to a call of a tool (qsf_answer_turn).  Its text's end ends the turn, by a token
  * that ends the answer (with ignore_end too) or, where nothing can follow, by itself.  Text that is
- * forced is fed in one batch, as the tokens that the
- * model's tokenizer makes of it; its pieces come as usual.
+ * forced is fed in one batch, as the tokens that the model's tokenizer makes of it; its pieces come
+ * as usual.
  *
  * These functions may cut a sequence, and that drops the batch under way.  So while a batch has
  * rows of other turns too, call none of them but qsf_turn_get_state.  Two turns that each compute
@@ -851,9 +851,9 @@ QSF_API void       qsf_turn_free(qsf_turn *t);
  * tokens that it has accepted, takes the prompt's instead, and must stay until the turn has ended.
  * opts may be NULL.
  *
- * This allocates for the prompt, max_tokens and the grammar.  Without max_tokens, and behind the end
- * of the context (kv_window), the list of tokens grows with the answer; forced text allocates while
- * it is cut into tokens.
+ * This allocates for the prompt, max_tokens and the grammar.  Without max_tokens, and behind the
+ * end of the context (kv_window), the list of tokens grows with the answer; forced text allocates
+ * while it is cut into tokens.
  *
  * QSF_E_FULL       the tokens do not all fit (qsf_seq_room)
  * QSF_E_ARGUMENT   there are no tokens, or an argument is out of range; or no text of the grammar
@@ -945,8 +945,8 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 
 /* Sets the members of *o by which a turn's pieces fit this answer: special and, where there are
  * tools, the grammar that keeps calls to the tools' schemas.  It begins where a call begins, unless
- * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a, and
- * to one turn at a time.
+ * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a,
+ * and to one turn at a time.
  *
  * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
  *                  what and where

@@ -331,7 +331,7 @@ TEST(chat_templates_that_want_to_take_long_end_soon)
     }
 }
 
-/* Some templates write calls only where there is no content; some texts are in the template's own. */
+/* Some templates write calls only where there is no content; some texts are in their own. */
 TEST(chat_probes_see_what_templates_of_other_families_do)
 {
     CHECK_STR(of_json(EACH("{% if m.content is none %}{% for c in m.tool_calls %}"

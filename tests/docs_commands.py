@@ -238,6 +238,7 @@ BLOCKS = {
     ("docs/grammars.md", "static const char schema[]"): C(
         before="#include <string.h>\n" + FRAGMENT, after="}\n"),
     ("docs/grammars.md", "root   ::="): Text(),
+    ("docs/sampling.md", '{"id":28'): Text(),
     ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
     ("docs/chat.md", "qsf-run model.gguf --json-schema"): Tried("tests/cli_chat_test.py", "--json-schema",
