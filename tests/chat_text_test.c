@@ -314,7 +314,7 @@ TEST(chat_templates_that_want_to_take_long_end_soon)
         "{% set a = 'a' * 1000000 %}{% for i in range(99) %}{{ 'a' * 500000 ~ 'b' in a }}{% endfor %}",
         "{% set a = '\xc3\xa9' * 300000 %}{% for i in range(99999) %}{{ a[i] }}{% endfor %}",
         "{% set a = 'ab' * 300000 %}{% for i in range(99999) %}{{ a.strip('x' * 1000) }}{% endfor %}",
-        "{% for i in range(99999) %}{{ [1.1e-300] * 1000 | join }}{% endfor %}",
+        "{% for i in range(99999) %}{{ ([1.1e-300] * 1000) | join }}{% endfor %}",
 #endif
     };
     for (size_t i = 0; i < QSF_ARRAY_LEN(tricks); i++) {
@@ -331,7 +331,7 @@ TEST(chat_templates_that_want_to_take_long_end_soon)
     }
 }
 
-/* Some templates write calls only where there is no content; some texts are in their own. */
+/* Some write calls only where there is no content; a question may be in the template's own text. */
 TEST(chat_probes_see_what_templates_of_other_families_do)
 {
     CHECK_STR(of_json(EACH("{% if m.content is none %}{% for c in m.tool_calls %}"

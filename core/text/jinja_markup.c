@@ -120,7 +120,7 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
                   : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
             return false;
     }
-    return jinja_charge_each(r, 2 * (size_t)v->n);
+    return jinja_charge_each(r, 8 * (size_t)v->n);
 }
 
 static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -300,7 +300,7 @@ static bool markup_title(jinja_run *r, const jinja_value *v, jinja_value *out)
     size_t used;
     for (uint32_t i = 0; i < v->n; i++)
         if (v->as.text[i] & 0x80) return jinja_unknown(r, "title is known here for ASCII only");
-    if (!jinja_lower_text(r, v, &lower)) return false;
+    if (!jinja_charge_each(r, 8 * (size_t)v->n) || !jinja_lower_text(r, v, &lower)) return false;
     jinja_sink s = jinja_begin_text(r);
     for (size_t i = 0; i < lower.n; i += used) {
         const char c = (char)qsf_utf8_decode(lower.as.text + i, lower.n - i, &used);
