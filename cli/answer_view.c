@@ -1,14 +1,13 @@
 /* An answer on the screen.
  * SPDX-License-Identifier: MIT
  *
- * Reasoning that is shown where there are no dim letters keeps the marks that the model wrote
- * around it. */
+ * Reasoning that is shown where there are no dim letters stands between <think> and </think>,
+ * whatever marks the model writes. */
 #include "answer_view.h"
 
 #include "tty.h"
 #include "width.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- text ---- */
@@ -84,7 +83,7 @@ static void wait_end(answer_view *v)
     v->waits = false;
 }
 
-/* ---- parts ---- */
+/* ---- standard output ---- */
 
 /* What goes to standard output; a terminal gets none of its control characters. */
 static void view_put(answer_view *v, const char *text, size_t n)
@@ -97,108 +96,120 @@ static void view_puts(answer_view *v, const char *text) { view_put(v, text, strl
 
 static bool blank_at(const char *text, size_t i) { return strchr(" \t\r\n\v\f", text[i]) && text[i]; }
 
-/* Keeps it, without the blanks before it. */
-static bool reasoning_keep(answer_view *v, const char *text, size_t n)
+/* ---- reasoning ---- */
+
+static void mark_put(answer_view *v, const char *mark)
 {
-    for (; !v->len && n && blank_at(text, 0); text++) n--;
-    if (v->len + n > v->cap) {
-        const size_t cap = 2 * (v->len + n) + 256;
-        char *more = realloc(v->reasoning, cap);
-        if (!more) return false;
-        v->reasoning = more;
-        v->cap = cap;
-    }
-    if (n) memcpy(v->reasoning + v->len, text, n);
-    v->len += n;
-    return true;
+    if (v->marks) view_puts(v, mark);
 }
 
 /* Brings the screen to what is there of it, but for blanks at its end. */
-static void reasoning_show(answer_view *v)
+static void reasoning_show(answer_view *v, const buffer *b)
 {
-    size_t end = v->len;
+    size_t end = b->n;
     if (!v->shows) return;
-    while (end > v->shown && blank_at(v->reasoning, end - 1)) end--;
+    while (end > v->shown && blank_at(b->at, end - 1)) end--;
     if (end == v->shown) return;
-    if (!v->shown && v->marks) view_puts(v, answer_mark(&v->parts, false)), view_puts(v, "\n");
-    print_in("\033[2m", v->reasoning + v->shown, end - v->shown);
-    v->last = v->reasoning[end - 1];
+    if (v->shown == v->from) mark_put(v, "<think>\n");
+    print_in("\033[2m", b->at + v->shown, end - v->shown);
+    v->last = b->at[end - 1];
     v->shown = end;
 }
 
-static void reasoning_add(answer_view *v, const char *text, size_t len)
+static void reasoning_add(answer_view *v, const message *said, size_t len)
 {
     if (!v->reasons) {
         v->reasons = true;
         v->since_ns = clock_ns();
-        v->len = v->shown = 0;
+        v->from = v->shown = said->reasoning.n - len;
+        v->reasoning = &said->reasoning;
     }
     if (!v->shows) wait_begin(v);
-    if (reasoning_keep(v, text, len)) reasoning_show(v);
+    else if (v->plain) fwrite(said->reasoning.at + said->reasoning.n - len, 1, len, stderr);
+    else reasoning_show(v, &said->reasoning);
 }
 
+/* A row stays empty between it and what follows. */
 static void reasoning_end(answer_view *v)
 {
+    if (!v->reasons) return;
     wait_end(v);
-    if (v->reasons && v->shown) {
-        if (v->marks) view_puts(v, "\n"), view_puts(v, answer_mark(&v->parts, true));
-        view_puts(v, "\n");
-        v->gap = true;
-    }
+    if (v->plain && v->shows) fputs("\n", stderr);
+    if (v->shown > v->from) mark_put(v, "\n</think>"), view_puts(v, "\n\n");
     v->reasons = false;
 }
 
-/* "tool call: get_weather {"city": "Paris"}", in a line of its own. */
-static void call_show(answer_view *v, const char *text, size_t len)
+/* ---- calls ---- */
+
+/* What stands on one line: line ends, and what indents lines, become a blank. */
+static void put_in_line(answer_view *v, const char *text, size_t n)
 {
-    answer_call call;
-    const bool known = answer_call_read(text, len, &call);
-    const char *rest = known ? call.arguments : text;
-    const size_t n = known ? call.n_arguments : len;
-    bool breaks = true;                           /* line ends and what indents lines become a blank */
-    if (v->last && v->last != '\n') view_puts(v, "\n");
-    print_in("\033[36m", "tool call: ", 11);
-    if (known) view_puts(v, call.name), view_puts(v, " ");
+    bool breaks = true;
     for (size_t i = 0, from = 0; i <= n; i++) {
         const bool before = breaks;
-        breaks = i < n && (rest[i] == '\n' || rest[i] == '\r' || (before && blank_at(rest, i)));
+        breaks = i < n && (text[i] == '\n' || text[i] == '\r' || (before && blank_at(text, i)));
         if (!breaks && i < n) continue;
-        view_put(v, rest + from, i - from);
+        view_put(v, text + from, i - from);
         if (!before && i + 1 < n) view_puts(v, " ");
         from = i + 1;
     }
-    view_puts(v, "\n");
 }
 
-static void view_part(void *user, answer_part part, const char *text, size_t len)
+/* A terminal gets "tool call: get_weather {"city": "Paris"}", a pipe an object in JSON. */
+static void call_show(answer_view *v, const tool_call *c)
 {
-    answer_view *v = user;
-    if (v->gap) view_puts(v, "\n");
-    v->gap = false;
-    switch (part) {
-    case ANSWER_REASONING: reasoning_add(v, text, len); return;
-    case ANSWER_REASONED: reasoning_end(v); return;
-    case ANSWER_TEXT: view_put(v, text, len); return;
-    case ANSWER_CALL:
-        if (!v->plain) call_show(v, text, len);
-        else view_puts(v, "<tool_call>"), view_put(v, text, len), view_puts(v, "</tool_call>");
-        return;
+    buffer line = { 0 };
+    if (v->last && v->last != '\n') view_puts(v, "\n");
+    if (v->plain) {
+        buffer_put(&line, "{\"id\":");
+        buffer_json(&line, c->id, strlen(c->id));
+        buffer_put(&line, ",\"name\":");
+        buffer_json(&line, c->name, strlen(c->name));
+        buffer_put(&line, ",\"arguments\":");
+    } else {
+        print_in("\033[36m", "tool call: ", 11);
+        buffer_put(&line, c->name);
+        buffer_put(&line, " ");
     }
+    for (size_t i = 0; i < c->arguments.n; i++)
+        buffer_add(&line, v->plain && strchr("\r\n", c->arguments.at[i]) ? " " : c->arguments.at + i, 1);
+    if (v->plain) buffer_put(&line, "}"), view_put(v, line.at, line.n);
+    else put_in_line(v, line.at, line.n);
+    view_puts(v, "\n");
+    buffer_free(&line);
 }
 
-void answer_view_begin(answer_view *v, const run_session *s, const char *opened)
+/* ---- all of it ---- */
+
+void answer_view_begin(answer_view *v, const run_session *s)
 {
     *v = (answer_view){ .plain = !terminal_is(stdout), .shows = !s->hides };
-    v->whole = !s->template_name || (v->plain && v->shows);
+    v->whole = !s->reader || (v->plain && v->shows && !s->set->tools);
     v->marks = !*colour(stdout, "dim");
-    answer_parts_begin(&v->parts, opened, view_part, v);
-    if (opened && !v->whole) reasoning_add(v, "", 0);
 }
 
-void answer_view_add(answer_view *v, const char *text, size_t len)
+void answer_view_bytes(answer_view *v, const char *text, size_t len)
 {
     if (v->whole) view_put(v, text, len);
-    else answer_parts_add(&v->parts, text, len);
+}
+
+void answer_view_event(answer_view *v, const qsf_answer_event *e, const message *said)
+{
+    if (v->whole) return;
+    switch (e->type) {
+    case QSF_ANSWER_REASONING: reasoning_add(v, said, e->len); return;
+    case QSF_ANSWER_TEXT:
+        reasoning_end(v);
+        view_put(v, e->text, e->len);
+        return;
+    case QSF_ANSWER_CALL_END:
+        reasoning_end(v);
+        if (said->n_calls) call_show(v, &said->calls[said->n_calls - 1]);
+        return;
+    case QSF_ANSWER_CALL:
+    case QSF_ANSWER_ARGUMENTS:
+    case QSF_ANSWER_CALL_DROPPED: return;
+    }
 }
 
 void answer_view_tick(answer_view *v) { wait_line(v); }
@@ -208,27 +219,21 @@ void answer_view_turn(answer_view *v)
     if (!v->reasons || v->plain) return;
     v->shows = !v->shows;
     wait_end(v);
-    if (v->shows) reasoning_show(v);
-    else if (v->shown) view_puts(v, "\n");
+    if (v->shows) reasoning_show(v, v->reasoning);
+    else if (v->shown > v->from) view_puts(v, "\n");
     if (!v->shows) wait_begin(v);
 }
 
-bool answer_view_end(answer_view *v)
+void answer_view_end(answer_view *v)
 {
-    const bool reasons = v->reasons;
-    answer_parts_end(&v->parts);
     wait_end(v);
-    free(v->reasoning);
-    v->reasoning = NULL;
-    return reasons;
+    if (v->plain && v->reasons && v->shows) fputs("\n", stderr);
 }
 
-bool answer_view_reasoning(const char *answer, size_t len)
+bool answer_view_reasoning(const message *said)
 {
     answer_view v = { .plain = !terminal_is(stdout), .shows = true, .marks = !*colour(stdout, "dim") };
-    answer_parts_begin(&v.parts, NULL, view_part, &v);
-    answer_parts_add(&v.parts, answer, answer_text_at(answer, len));
-    answer_view_end(&v);
-    if (v.shown && v.last != '\n') view_puts(&v, "\n");
+    reasoning_show(&v, &said->reasoning);
+    if (v.shown) mark_put(&v, "\n</think>"), view_puts(&v, "\n");
     return output_flush() && v.shown > 0;
 }

@@ -4,34 +4,32 @@
 #ifndef QSF_CLI_ANSWER_VIEW_H
 #define QSF_CLI_ANSWER_VIEW_H
 
-#include "answer_parts.h"
 #include "run.h"
 
 typedef struct answer_view {
-    answer_parts parts;
-    bool         plain;           /* standard output is no terminal: bytes go out as they are */
-    bool         whole;           /* the parts are not told apart */
-    bool         marks;           /* reasoning stands between marks, there being no dim letters */
-    bool         shows;           /* the reasoning */
-    bool         reasons;         /* it is under way */
-    bool         gap;             /* an empty row comes before what follows */
-    bool         waits;           /* "thinking..." is on the screen */
-    uint64_t     since_ns, told_s;
-    char        *reasoning;       /* what was given of it, without the blanks before it */
-    size_t       len, cap, shown;
-    char         last;            /* character that was printed, 0: none was */
+    bool          plain;          /* standard output is no terminal: bytes go out as they are */
+    bool          whole;          /* the parts are not told apart */
+    bool          marks;          /* reasoning stands between marks, there being no dim letters */
+    bool          shows;          /* the reasoning */
+    bool          reasons;        /* it is under way */
+    bool          waits;          /* "thinking..." is on the screen */
+    uint64_t      since_ns, told_s;
+    const buffer *reasoning;      /* all that was said of it; from..shown of what is under way was shown */
+    size_t        from, shown;
+    char          last;           /* character that was printed, 0: none was */
 } answer_view;
 
-/* opened: the mark that the prompt ends with, or NULL. */
-void answer_view_begin(answer_view *v, const run_session *s, const char *opened);
-void answer_view_add(answer_view *v, const char *text, size_t len);
+void answer_view_begin(answer_view *v, const run_session *s);
+/* What arrived: the bytes, then the events that they make, with what is said by them so far. */
+void answer_view_bytes(answer_view *v, const char *text, size_t len);
+void answer_view_event(answer_view *v, const qsf_answer_event *e, const message *said);
 /* Brings "thinking... 12 s" up to date. */
 void answer_view_tick(answer_view *v);
 /* Reasoning that is under way is shown from here on, with what was hidden of it; or is hidden. */
 void answer_view_turn(answer_view *v);
-/* Nothing follows.  True where the answer has ended within its reasoning. */
-bool answer_view_end(answer_view *v);
-/* Prints a whole answer's reasoning, if it has any. */
-bool answer_view_reasoning(const char *answer, size_t len);
+/* Nothing follows. */
+void answer_view_end(answer_view *v);
+/* Prints an answer's reasoning, if it has any. */
+bool answer_view_reasoning(const message *said);
 
 #endif

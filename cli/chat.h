@@ -8,9 +8,9 @@
 typedef struct conversation {
     run_session *s;
     char        *system;          /* the system message that /reset begins with; NULL: none */
-    /* An answer is kept with its reasoning and its marks. */
-    qsf_message *msgs;
+    message     *msgs;
     size_t       n, cap;
+    size_t       declined;        /* messages up to the answer whose calls get no results; 0: none */
     char        *file;            /* /load-file's texts, for the next message */
     size_t       n_file;
 } conversation;
@@ -18,6 +18,11 @@ typedef struct conversation {
 /* ---- chat_messages.c ---- */
 /* False: out of memory. */
 bool     chat_add(conversation *c, const char *role, const char *text, size_t len);
+/* The message becomes the conversation's, or is freed. */
+bool     chat_add_message(conversation *c, message *m);
+/* The call whose result comes next, NULL: none is awaited; and a result. */
+const tool_call *chat_call(const conversation *c);
+bool     chat_add_result(conversation *c, const tool_call *call, const char *text, size_t len);
 void     chat_drop_last(conversation *c);
 void     chat_reset(conversation *c);
 void     chat_free(conversation *c);
@@ -28,9 +33,10 @@ int32_t *chat_tokens(conversation *c, size_t *n);
  * template takes none, which is reported; then nothing has changed. */
 bool     chat_set_system(conversation *c, const char *text);
 
-/* The last question and its answer, out of the conversation. */
-typedef struct chat_taken { qsf_message msgs[2]; size_t n, at; } chat_taken;
-/* with_question: else only the answer, if there is one.  False: nobody has asked yet. */
+/* The conversation's end, out of it. */
+typedef struct chat_taken { message *msgs; size_t n, at; } chat_taken;
+/* The last question and all that followed; else only what answers the last message that is not the
+ * model's, if anything does.  False: nobody has asked yet, or out of memory. */
 bool     chat_take(conversation *c, bool with_question, chat_taken *t);
 /* Drops what came since, and puts them back; or lets them go. */
 void     chat_put_back(conversation *c, chat_taken *t);

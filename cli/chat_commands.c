@@ -52,7 +52,7 @@ static int run_edit(conversation *c, const char *argument)
         fputs("lines cannot be edited here: /edit TEXT puts another text in the message's place\n", stderr);
         return chat_put_back(c, &t), EXIT_OK;
     }
-    const line_result r = chat_read("edit> ", t.msgs[0].content, &text, &len, &block);
+    const line_result r = chat_read("edit> ", buffer_text(&t.msgs[0].text), &text, &len, &block);
     int code = r == LINE_FAILED ? EXIT_IO : EXIT_OK;
     if (r == LINE_INTERRUPT) interrupt_clear();
     if (r != LINE_TEXT || !len) {
@@ -77,7 +77,8 @@ static int run_reset(conversation *c, const char *argument)
 
 static int run_system(conversation *c, const char *argument)
 {
-    if (!*argument && c->n && c->msgs[0].role[0] == 's') fprintf(stderr, "%s\n", c->msgs[0].content);
+    const message *first = c->n && c->msgs[0].role[0] == 's' ? &c->msgs[0] : NULL;
+    if (!*argument && first) fprintf(stderr, "%s\n", buffer_text(&first->text));
     else if (!*argument) fputs("there is no system message\n", stderr);
     else if (chat_set_system(c, strcmp(argument, "-") ? argument : ""))
         fprintf(stderr, "(the system message is %s)\n", strcmp(argument, "-") ? "set" : "gone");
@@ -92,9 +93,8 @@ static int run_reasoning(conversation *c, const char *argument)
     const bool hid = s->hides;
     s->hides = *argument ? hide : !hid;
     fprintf(stderr, "(reasoning is %s from now on)\n", s->hides ? "hidden" : "shown");
-    const qsf_message *last = c->n ? &c->msgs[c->n - 1] : NULL;
-    if (hid && !s->hides && last && last->role[0] == 'a')
-        answer_view_reasoning(last->content, strlen(last->content));
+    const message *last = c->n ? &c->msgs[c->n - 1] : NULL;
+    if (hid && !s->hides && last && last->role[0] == 'a') answer_view_reasoning(last);
     return EXIT_OK;
 }
 

@@ -52,12 +52,15 @@ char *chat_path(const char *typed)
 /* "role length\ntext\n" for each message behind one line that names the format. */
 static const char chat_file_head[] = "qsf-chat 1\n";
 
-static qsf_status chat_save_one(out_file *f, const qsf_message *m)
+static qsf_status chat_save_one(out_file *f, const message *m)
 {
+    buffer text = { 0 };
     char head[64];
-    const int len = snprintf(head, sizeof head, "%s %zu\n", m->role, strlen(m->content));
-    qsf_status st = out_file_write(f, head, (size_t)len);
-    if (!st) st = out_file_write(f, m->content, strlen(m->content));
+    message_plain(m, &text);
+    const int len = snprintf(head, sizeof head, "%s %zu\n", m->role, text.n);
+    qsf_status st = text.failed ? QSF_E_MEMORY : out_file_write(f, head, (size_t)len);
+    if (!st) st = out_file_write(f, buffer_text(&text), text.n);
+    buffer_free(&text);
     return st ? st : out_file_write(f, "\n", 1);
 }
 
@@ -78,10 +81,21 @@ void chat_save(const conversation *c, const char *path)
 
 static const char *chat_role(const char *text, size_t len)
 {
-    static const char *const roles[] = { "system", "user", "assistant" };
-    for (size_t i = 0; i < 3; i++)
+    static const char *const roles[] = { "system", "user", "assistant", "tool" };
+    for (size_t i = 0; i < 4; i++)
         if (strlen(roles[i]) == len && !memcmp(roles[i], text, len)) return roles[i];
     return NULL;
+}
+
+static bool chat_load_message(conversation *c, const char *role, const char *text, size_t len)
+{
+    message m = { .role = role };
+    const tool_call *call = role[0] == 't' ? chat_call(c) : NULL;
+    if (call) return chat_add_result(c, call, text, len);
+    if (role[0] != 'a' || !c->s->template_name) return chat_add(c, role, text, len);
+    if (answer_of_plain(c->s, text, len, &m)) return chat_add_message(c, &m);
+    message_free(&m);
+    return false;
 }
 
 /* Takes one saved message off the text; false at its end or where it is damaged. */
@@ -97,7 +111,7 @@ static bool chat_load_one(conversation *c, const char **at, const char *end)
     if (*number_end != '\n' || len >= (size_t)(end - text) || text[len] != '\n') return false;
     if (memchr(text, 0, (size_t)len)) return false;
     *at = text + len + 1;
-    return chat_add(c, role, text, (size_t)len);
+    return chat_load_message(c, role, text, (size_t)len);
 }
 
 void chat_load(conversation *c, const char *path)

@@ -14,17 +14,12 @@ static int chat_prompt(conversation *c, const int32_t *ids, size_t n)
     return code;
 }
 
-/* Behind the mark that its prompt has opened the reasoning with, the answer is one whole text. */
-static bool chat_add_answer(conversation *c, const answer *a)
+/* --tool-choice is for what the user asks: behind results the model chooses. */
+static int chat_reader(conversation *c)
 {
-    const size_t n = a->opened ? strlen(a->opened) : 0;
-    char *whole = malloc(n + a->len + 1);
-    if (!whole) return false;
-    if (n) memcpy(whole, a->opened, n);
-    if (a->len) memcpy(whole + n, a->text, a->len);
-    const bool added = chat_add(c, "assistant", whole, n + a->len);
-    free(whole);
-    return added;
+    const char *choice = c->s->set->tool_choice;
+    const bool result = c->n && c->msgs[c->n - 1].role[0] == 't';
+    return answers_open(c->s, result && choice && strcmp(choice, "none") ? "auto" : NULL);
 }
 
 int chat_answer(conversation *c)
@@ -34,10 +29,11 @@ int chat_answer(conversation *c)
     interrupt_clear();
     int32_t *ids = chat_tokens(c, &n);
     if (!ids) return report(&c->s->error);
-    int code = chat_prompt(c, ids, n);
+    int code = chat_reader(c);
+    if (!code) code = chat_prompt(c, ids, n);
     free(ids);
     if (!code) code = generate_answer(c->s, true, &a);
-    if (!code && !chat_add_answer(c, &a)) code = EXIT_NO_MEMORY;
+    if (!code && !chat_add_message(c, &a.said)) code = EXIT_NO_MEMORY;
     if (n && code != EXIT_FAILED && a.last != '\n') putchar('\n');
     if (!output_flush() && !code) code = EXIT_IO;
     if (a.full)
@@ -49,16 +45,21 @@ int chat_answer(conversation *c)
     return code;
 }
 
-/* The message, behind the files that wait for it. */
+static bool chat_put(conversation *c, const char *text, size_t len)
+{
+    const tool_call *call = chat_call(c);
+    return call ? chat_add_result(c, call, text, len) : chat_add(c, "user", text, len);
+}
+
+/* The message, or a tool's result, behind the files that wait for it. */
 static bool chat_ask(conversation *c, const char *text, size_t len)
 {
-    if (!c->n_file) return chat_add(c, "user", text, len);
-    char *joined = malloc(c->n_file + len + 1);
-    if (!joined) return false;
-    memcpy(joined, c->file, c->n_file);
-    memcpy(joined + c->n_file, text, len);
-    const bool added = chat_add(c, "user", joined, c->n_file + len);
-    free(joined);
+    buffer joined = { 0 };
+    if (!c->n_file) return chat_put(c, text, len);
+    buffer_add(&joined, c->file, c->n_file);
+    buffer_add(&joined, text, len);
+    const bool added = !joined.failed && chat_put(c, joined.at, joined.n);
+    buffer_free(&joined);
     return added;
 }
 
@@ -66,7 +67,7 @@ int chat_turn(conversation *c, const char *text, size_t len)
 {
     if (!session_is_message(c->s, text, len)) return report(&c->s->error);
     if (!chat_ask(c, text, len)) return EXIT_NO_MEMORY;
-    const int code = chat_answer(c);
+    const int code = chat_call(c) ? EXIT_OK : chat_answer(c);       /* another result comes first */
     if (code) chat_drop_last(c);
     else c->n_file = 0;
     return code;
@@ -130,6 +131,26 @@ line_result chat_read(const char *prompt, const char *given, char **text, size_t
     return LINE_TEXT;
 }
 
+/* "> ", or what is asked for where a tool was called. */
+static const char *chat_asks_for(const conversation *c, char *out, size_t cap)
+{
+    const tool_call *call = chat_call(c);
+    if (!terminal_is(stdin)) return "";
+    if (!call) return "> ";
+    snprintf(out, cap, "result of %.60s> ", call->name);
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    return out;
+}
+
+/* An empty line: a call gets no result. */
+static void chat_empty(conversation *c)
+{
+    if (!chat_call(c)) return;
+    for (c->declined = c->n; c->msgs[c->declined - 1].role[0] == 't';) c->declined--;
+    fputs("(no result: your next message goes to the model)\n", stderr);
+}
+
 /* Lines, until one of them, or their end, ends the chat.  *stopped: it was Ctrl-C. */
 static int chat_lines(conversation *c, int code, bool *stopped)
 {
@@ -138,7 +159,8 @@ static int chat_lines(conversation *c, int code, bool *stopped)
         char *line;
         size_t len;
         bool block;
-        const line_result r = chat_read(terminal_is(stdin) ? "> " : "", "", &line, &len, &block);
+        char prompt[96];
+        const line_result r = chat_read(chat_asks_for(c, prompt, sizeof prompt), "", &line, &len, &block);
         if (r == LINE_END) break;
         if (r == LINE_FAILED) return EXIT_IO;
         if (r == LINE_INTERRUPT) {
@@ -151,8 +173,8 @@ static int chat_lines(conversation *c, int code, bool *stopped)
         }
         asked = false;
         code = EXIT_OK;
-        if ((len || c->n_file) && (block || !chat_command(c, line, &leave, &code)))
-            code = chat_turn(c, line, len);
+        if (!len && !c->n_file && !(block && chat_call(c))) chat_empty(c);
+        else if (block || !chat_command(c, line, &leave, &code)) code = chat_turn(c, line, len);
         free(line);
     }
     return code;

@@ -1,57 +1,66 @@
 /* The messages of a chat.
  * SPDX-License-Identifier: MIT */
-#include "answer_parts.h"
 #include "chat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A message ends at a zero byte.  Where a model gives one in an answer, the character for what is
- * none takes its place. */
-static char *text_copy(const char *text, size_t len)
-{
-    static const char instead[] = "\xef\xbf\xbd";
-    size_t n = 0, zeros = 0;
-    for (size_t i = 0; i < len; i++) zeros += !text[i];
-    char *copy = malloc(len + zeros * (sizeof instead - 2) + 1);
-    for (size_t i = 0; copy && i < len; i++) {
-        if (text[i]) {
-            copy[n++] = text[i];
-            continue;
-        }
-        memcpy(copy + n, instead, sizeof instead - 1);
-        n += sizeof instead - 1;
-    }
-    if (copy) copy[n] = 0;
-    return copy;
-}
-
 static bool chat_room(conversation *c, size_t n)
 {
     if (n <= c->cap) return true;
     const size_t cap = n < 8 ? 16 : 2 * n;
-    qsf_message *msgs = realloc(c->msgs, cap * sizeof *msgs);
+    message *msgs = realloc(c->msgs, cap * sizeof *msgs);
     if (!msgs) return false;
     c->msgs = msgs;
     c->cap = cap;
     return true;
 }
 
-bool chat_add(conversation *c, const char *role, const char *text, size_t len)
+bool chat_add_message(conversation *c, message *m)
 {
-    char *copy = chat_room(c, c->n + 1) ? text_copy(text, len) : NULL;
-    if (!copy) return false;
-    c->msgs[c->n++] = (qsf_message){ role, copy };
-    return true;
+    const bool whole = message_whole(m) && chat_room(c, c->n + 1);
+    if (whole) c->msgs[c->n++] = *m;
+    else message_free(m);
+    if (m->role && m->role[0] == 'a') c->declined = 0;
+    *m = (message){ 0 };
+    return whole;
 }
 
-static void message_free(qsf_message m) { free((char *)(size_t)m.content); }
+bool chat_add(conversation *c, const char *role, const char *text, size_t len)
+{
+    message m;
+    message_begin(&m, role, text, len);
+    return chat_add_message(c, &m);
+}
 
-void chat_drop_last(conversation *c) { message_free(c->msgs[--c->n]); }
+/* ---- results of tools ---- */
+
+const tool_call *chat_call(const conversation *c)
+{
+    size_t i = c->n;
+    while (i && c->msgs[i - 1].role[0] == 't') i--;
+    const message *m = i ? &c->msgs[i - 1] : NULL;
+    const size_t n_results = c->n - i;
+    const bool asked = m && m->role[0] == 'a' && c->s->set->tools && c->declined != i;
+    return asked && n_results < m->n_calls ? &m->calls[n_results] : NULL;
+}
+
+bool chat_add_result(conversation *c, const tool_call *call, const char *text, size_t len)
+{
+    message m;
+    message_begin(&m, "tool", text, len);
+    message_add_call(&m, call->id, strlen(call->id), call->name, strlen(call->name));
+    return chat_add_message(c, &m);
+}
+
+/* ---- the end of it ---- */
+
+void chat_drop_last(conversation *c) { message_free(&c->msgs[--c->n]); }
 
 void chat_reset(conversation *c)
 {
     while (c->n) chat_drop_last(c);
+    c->declined = 0;
     qsf_seq_truncate(c->s->context, 0, 0);
     if (c->system) chat_add(c, "system", c->system, strlen(c->system));
 }
@@ -66,40 +75,20 @@ void chat_free(conversation *c)
 
 /* ---- tokens ---- */
 
-/* Templates get the answers of before without their reasoning, as models are trained. */
-static int32_t *tokens_by_template(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids)
-{
-    qsf_message *shown = malloc((n + 1) * sizeof *shown);
-    int32_t *ids = NULL;
-    if (!shown) {
-        s->error = (qsf_error){ QSF_E_MEMORY, "out of memory for the conversation" };
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const char *text = msgs[i].content;
-        if (msgs[i].role[0] == 'a') text += answer_text_at(text, strlen(text));
-        shown[i] = (qsf_message){ msgs[i].role, text };
-    }
-    ids = session_chat(s, shown, n, n_ids);
-    free(shown);
-    return ids;
-}
-
 int32_t *chat_tokens(conversation *c, size_t *n)
 {
-    size_t len = 0, cap = 1;
-    if (c->s->template_name) return tokens_by_template(c->s, c->msgs, c->n, n);
-    for (size_t i = 0; i < c->n; i++) cap += strlen(c->msgs[i].content) + 1;
-    char *text = malloc(cap);
-    for (size_t i = 0; text && i < c->n; i++) {
-        const size_t part = strlen(c->msgs[i].content);
-        memcpy(text + len, c->msgs[i].content, part);
-        len += part;
-        if (c->msgs[i].role[0] == 'u') text[len++] = '\n';
+    buffer all = { 0 };
+    if (c->s->template_name) return session_chat(c->s, c->msgs, c->n, n);
+    for (size_t i = 0; i < c->n; i++) {
+        buffer_add(&all, buffer_text(&c->msgs[i].text), c->msgs[i].text.n);
+        if (c->msgs[i].role[0] == 'u') buffer_put(&all, "\n");
     }
-    if (!text) return NULL;
-    int32_t *ids = session_encode(c->s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
-    free(text);
+    int32_t *ids = NULL;
+    if (!all.failed)
+        ids = session_encode(c->s, buffer_text(&all), all.n, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
+    else
+        c->s->error = (qsf_error){ QSF_E_MEMORY, "out of memory for the conversation" };
+    buffer_free(&all);
     return ids;
 }
 
@@ -110,58 +99,80 @@ static bool has_system(const conversation *c) { return c->n && c->msgs[0].role[0
 static bool template_takes(conversation *c, const char *text)
 {
     size_t n;
-    const qsf_message msgs[] = { { "system", text }, { "user", "Hello" } };
+    message msgs[2];
     if (!c->s->template_name) return true;
-    int32_t *ids = tokens_by_template(c->s, msgs, 2, &n);
+    message_begin(&msgs[0], "system", text, strlen(text));
+    message_begin(&msgs[1], "user", "Hello", 5);
+    int32_t *ids = session_chat(c->s, msgs, 2, &n);
     if (!ids) report(&c->s->error);
     free(ids);
+    message_free(&msgs[0]);
+    message_free(&msgs[1]);
     return ids != NULL;
 }
 
 bool chat_set_system(conversation *c, const char *text)
 {
     const bool none = !*text;
+    message first;
     if (!none && !template_takes(c, text)) return false;
-    char *kept = none ? NULL : text_copy(text, strlen(text));
-    char *first = none ? NULL : text_copy(text, strlen(text));
-    if (!none && (!kept || !first || !chat_room(c, c->n + 1))) {
+    char *kept = none ? NULL : malloc(strlen(text) + 1);
+    if (!message_begin(&first, "system", text, strlen(text)) || (!none && !kept) || !chat_room(c, c->n + 1)) {
         free(kept);
-        free(first);
+        message_free(&first);
         fputs("out of memory\n", stderr);
         return false;
     }
+    if (kept) strcpy(kept, text);
     free(c->system);
     c->system = kept;
     const size_t old = has_system(c), new = !none;
-    if (old) message_free(c->msgs[0]);
+    if (old) message_free(&c->msgs[0]);
     if (c->n > old) memmove(c->msgs + new, c->msgs + old, (c->n - old) * sizeof *c->msgs);
-    if (first) c->msgs[0] = (qsf_message){ "system", first };
     c->n = c->n - old + new;
+    c->declined = 0;
+    if (none) message_free(&first);
+    else c->msgs[0] = first;
     return true;
 }
 
 /* ---- the last question again ---- */
 
+/* What of the conversation goes before another answer comes. */
+static size_t answered_from(const conversation *c)
+{
+    size_t at = c->n;
+    if (chat_call(c))                             /* results are missing: what calls is answered anew */
+        while (at && c->msgs[at - 1].role[0] == 't') at--;
+    return at && c->msgs[at - 1].role[0] == 'a' ? at - 1 : at;
+}
+
 bool chat_take(conversation *c, bool with_question, chat_taken *t)
 {
-    const bool answered = c->n && c->msgs[c->n - 1].role[0] == 'a';
+    size_t at = with_question ? c->n : answered_from(c), asked = at;
+    while (asked && c->msgs[asked - 1].role[0] != 'u') asked--;
     *t = (chat_taken){ 0 };
-    if (c->n < (answered ? 2u : 1u) || c->msgs[c->n - 1 - answered].role[0] != 'u') return false;
-    t->n = (size_t)answered + with_question;
-    t->at = c->n -= t->n;
-    for (size_t i = 0; i < t->n; i++) t->msgs[i] = c->msgs[c->n + i];
+    if (!asked) return false;
+    if (with_question) at = asked - 1;
+    if (!(t->msgs = malloc((c->n - at + 1) * sizeof *t->msgs))) return false;
+    t->n = c->n - at;
+    t->at = c->n = at;
+    memcpy(t->msgs, c->msgs + at, t->n * sizeof *t->msgs);
     return true;
 }
 
 void chat_put_back(conversation *c, chat_taken *t)
 {
     while (c->n > t->at) chat_drop_last(c);
-    for (size_t i = 0; i < t->n; i++) c->msgs[c->n++] = t->msgs[i];
+    memcpy(c->msgs + c->n, t->msgs, t->n * sizeof *t->msgs);
+    c->n += t->n;
+    free(t->msgs);
     *t = (chat_taken){ 0 };
 }
 
 void chat_let_go(chat_taken *t)
 {
-    for (size_t i = 0; i < t->n; i++) message_free(t->msgs[i]);
+    for (size_t i = 0; i < t->n; i++) message_free(&t->msgs[i]);
+    free(t->msgs);
     *t = (chat_taken){ 0 };
 }

@@ -6,64 +6,97 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool answer_room(answer *a, size_t more)
+/* ---- the reader ---- */
+
+/* Where nobody reads calls one by one they stay text: in a pipe, without tools of one's own. */
+static const char *reader_choice(const run_session *s, const char *asked)
 {
-    if (a->len + more >= a->cap) {
-        const size_t cap = 2 * (a->len + more) + 256;
-        char *text = realloc(a->text, cap);
-        if (!text) return false;
-        a->text = text;
-        a->cap = cap;
+    if (s->set->tools) return asked ? asked : s->set->tool_choice ? s->set->tool_choice : "auto";
+    return terminal_is(stdout) ? "auto" : "none";
+}
+
+int answers_open(run_session *s, const char *choice)
+{
+    qsf_answer_options o;
+    qsf_turn_options turn;
+    choice = reader_choice(s, choice);
+    if (!s->template_name || (s->reader && !strcmp(choice, s->reader_choice))) return EXIT_OK;
+    qsf_answer_free(s->reader);
+    qsf_answer_defaults(&o);
+    qsf_turn_defaults(&turn);
+    o.chat = &s->chat.options;
+    o.tool_choice = s->reader_choice = choice;
+    if (qsf_answer_new(s->model, &o, &s->reader, &s->error))
+        return report(&s->error), s->error.status == QSF_E_CORRUPT ? EXIT_USAGE : exit_code(s->error.status);
+    return qsf_answer_turn(s->reader, &turn, &s->error) ? report(&s->error) : EXIT_OK;
+}
+
+/* Gives what was read to the message, and to the view. */
+static void answer_events(qsf_answer *reader, message *said, answer_view *view)
+{
+    qsf_answer_event e = { .size = sizeof e };
+    while (!qsf_answer_next(reader, &e)) {
+        message_take(said, &e);
+        if (view) answer_view_event(view, &e, said);
     }
-    if (a->n_ids == a->cap_ids) {
-        const size_t cap = 2 * a->cap_ids + 256;
-        int32_t *ids = realloc(a->ids, cap * sizeof *ids);
-        if (!ids) return false;
-        a->ids = ids;
-        a->cap_ids = cap;
-    }
+}
+
+bool answer_of_plain(run_session *s, const char *text, size_t len, message *out)
+{
+    qsf_answer_options o;
+    qsf_chat_options chat;
+    qsf_answer *reader = NULL;
+    qsf_answer_defaults(&o);
+    qsf_chat_defaults(&chat);
+    chat.chat_template = "chatml";
+    o.chat = &chat;
+    o.id_seed = clock_ns();
+    const bool read = !qsf_answer_new(s->model, &o, &reader, &s->error)
+        && !qsf_answer_push(reader, text, len, true, &s->error);
+    if (read) answer_events(reader, out, NULL);
+    else report(&s->error);
+    qsf_answer_free(reader);
+    return read && message_whole(out);
+}
+
+/* ---- the answer ---- */
+
+static bool answer_room(answer *a)
+{
+    if (a->n_ids < a->cap_ids) return true;
+    const size_t cap = 2 * a->cap_ids + 256;
+    int32_t *ids = realloc(a->ids, cap * sizeof *ids);
+    if (!ids) return false;
+    a->ids = ids;
+    a->cap_ids = cap;
     return true;
 }
 
 void answer_free(answer *a)
 {
-    free(a->text);
+    message_free(&a->said);
     free(a->ids);
     *a = (answer){ 0 };
 }
 
 /* A piece becomes part of the answer, and is shown.  An exit code: EXIT_IO where nobody can see
  * it any more. */
-static int answer_add(answer *a, const qsf_turn_piece *p, answer_view *view)
+static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer_view *view)
 {
     const qsf_error no_memory = { QSF_E_MEMORY, "out of memory for the answer" };
-    if (!answer_room(a, p->len)) return report(&no_memory);
+    if (!answer_room(a)) return report(&no_memory);
     if (p->token >= 0) a->ids[a->n_ids++] = p->token;
-    memcpy(a->text + a->len, p->text, p->len);
-    a->len += p->len;
-    a->text[a->len] = 0;
-    if (!view || !p->len) return EXIT_OK;
-    answer_view_add(view, p->text, p->len);
-    return output_flush() ? EXIT_OK : EXIT_IO;
-}
-
-/* The mark that the prompt has opened the reasoning with, by its last tokens. */
-static const char *answer_mark_of_prompt(run_session *s)
-{
-    enum { LAST = 32 };
-    char end[512];
-    size_t n, len = 0;
-    const int32_t *ids = qsf_turn_tokens(s->turn, &n);
-    if (!s->template_name) return NULL;
-    for (size_t i = n > LAST ? n - LAST : 0; i < n; i++) {
-        const char *piece;
-        const size_t part = qsf_token_piece(s->model, ids[i], true, &piece);
-        if (part > sizeof end - len) len = 0;
-        if (part > sizeof end - len) continue;
-        memcpy(end + len, piece, part);
-        len += part;
+    if (view && p->len) answer_view_bytes(view, p->text, p->len);
+    if (s->reader) {
+        if (qsf_answer_push(s->reader, p->text, p->len, p->end != QSF_TURN_GOES_ON, &s->error))
+            return report(&s->error);
+        answer_events(s->reader, &a->said, view);
+    } else {
+        const qsf_answer_event all = { sizeof all, QSF_ANSWER_TEXT, 0, p->text, p->len, NULL, 0 };
+        message_take(&a->said, &all);
     }
-    return answer_opened(end, len);
+    if (!message_whole(&a->said)) return report(&no_memory);
+    return !view || !p->len || output_flush() ? EXIT_OK : EXIT_IO;
 }
 
 int generate_answer(run_session *s, bool print, answer *a)
@@ -71,27 +104,26 @@ int generate_answer(run_session *s, bool print, answer *a)
     int code = EXIT_OK;
     answer_view view;
     qsf_turn_piece p = { .size = sizeof p };
-    a->opened = answer_mark_of_prompt(s);
-    const bool view_on = print && !s->calls;
-    if (view_on) answer_view_begin(&view, s, a->opened);
+    a->said.role = "assistant";
+    if (s->reader) qsf_answer_reset(s->reader, clock_ns());
+    if (print) answer_view_begin(&view, s);
     while (!code && !p.end) {
         const bool given = qsf_turn_next(s->turn, &p) != QSF_PENDING;
         if (!given) qsf_turn_step(s->turn, NULL);         /* the last piece says what failed */
-        else if (p.end != QSF_TURN_FAILED) code = answer_add(a, &p, view_on ? &view : NULL);
-        if (given && !code && s->calls) code = calls_add(s, &p, print);
+        else if (p.end != QSF_TURN_FAILED) code = answer_add(s, a, &p, print ? &view : NULL);
         if (given && p.n_logprobs) print_logprobs(s, &p);
-        if (view_on && view.reasons && line_key(LINE_REASONING)) answer_view_turn(&view);
-        if (view_on) answer_view_tick(&view);
+        if (print && view.reasons && line_key(LINE_REASONING)) answer_view_turn(&view);
+        if (print) answer_view_tick(&view);
         if (p.end || !interrupted()) continue;
         a->stopped = true;
         qsf_turn_cancel(s->turn);
     }
     qsf_turn_cancel(s->turn);
     a->full = p.end == QSF_TURN_FULL;
-    if (view_on) {
-        const bool reasons = answer_view_end(&view);
+    if (print) {
+        answer_view_end(&view);
+        a->cut = view.reasons && p.end == QSF_TURN_MOST;
         a->last = view.last;
-        a->cut = reasons && p.end == QSF_TURN_MOST;
     }
     return p.end == QSF_TURN_FAILED ? report(qsf_turn_error(s->turn)) : code;
 }
@@ -119,7 +151,7 @@ static qsf_status prompt_begin(run_session *s, const int32_t *ids, size_t n)
     o.draft = s->draft;
     o.guess = s->drafter ? draft_model_guess : NULL;
     o.guess_user = s->drafter;
-    if (s->calls && (st = calls_turn(s, &o))) return st;
+    if (s->reader && (st = qsf_answer_turn(s->reader, &o, &s->error))) return st;
     return qsf_turn_begin(s->turn, ids, n, s->sampler, &o);
 }
 
@@ -172,16 +204,15 @@ int run_once(run_session *s, const char *prompt, size_t len)
     if (!ids) return report(&s->error);
     s->keeps = s->set->session != NULL;
     int code = session_resume(s);
-    if (!code) code = calls_open(s);
+    if (!code) code = answers_open(s, NULL);
     if (!code) code = generate_prompt(s, ids, n, "the prompt");
     if (!code && s->set->max_tokens != 0) code = generate_answer(s, !s->set->json, &a);
     if (s->set->json) print_json_ids(a.ids, a.n_ids);
-    else if (!s->calls && a.last && a.last != '\n') putchar('\n');
+    else if (a.last && a.last != '\n') putchar('\n');
     if (a.full) fprintf(stderr, "the context is full; %s\n", session_longer(s));
     answer_cut(s, &a);
     if (!code) code = session_keep(s);
     if (!code && a.stopped) code = EXIT_INTERRUPTED;
-    calls_close(s);
     answer_free(&a);
     free(ids);
     return code;

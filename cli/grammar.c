@@ -1,11 +1,13 @@
-/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text is.
+/* --grammar, --regex, --json-schema, --choices: what an answer may be; --accept asks whether a text
+ * is.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of an option: itself where it has the mark of such a text, else the file of this name. */
+/* The text of an option: itself where it has the mark of such a text, else the file of this
+ * name. */
 static const char *grammar_text(const char *text, const char *mark, char **owned, size_t *len)
 {
     if (strstr(text, mark)) return *len = strlen(text), text;
@@ -44,16 +46,20 @@ int grammar_open(run_session *s)
 int run_accept(run_session *s)
 {
     size_t len, fits;
-    char *text = read_whole(s->set->accept, &len);
-    if (!text) return EXIT_IO;
-    const bool whole = s->grammar && qsf_grammar_accepts(s->grammar, text, len, &fits);
-    free(text);
     if (!s->grammar) {
-        fputs("--accept needs a grammar: --grammar, --regex, --json-schema, --choices or --json-object\n", stderr);
+        fputs("--accept needs a grammar: --grammar, --regex, --json-schema, --choices or --json-object\n",
+              stderr);
         return EXIT_USAGE;
     }
+    char *text = read_whole(s->set->accept, &len);
+    if (!text) return EXIT_IO;
+    const bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
+    const char *rest = whole ? "" : text + fits;
+    const bool line_end = !strcmp(rest, "\n") || !strcmp(rest, "\r\n");
+    free(text);
     if (whole) puts("accepted");
     else if (fits < len) printf("refused at byte %zu\n", fits);
     else printf("not finished at byte %zu\n", fits);
+    if (line_end) fputs("(the line end that the file ends with counts, too)\n", stderr);
     return whole ? EXIT_OK : EXIT_FAILED;
 }

@@ -23,7 +23,10 @@ static int template_asked(const char *asked, const char **out, char **owned)
         if (!strcmp(*p, asked)) return EXIT_OK;
     if (strchr(asked, '{') || !file_exists(asked)) return EXIT_OK;
     *out = *owned = read_whole(asked, &len);
-    return *owned ? EXIT_OK : EXIT_IO;
+    if (!*owned) return EXIT_IO;
+    if (strchr(*owned, '{')) return EXIT_OK;
+    fprintf(stderr, "%s: this is no chat template: nothing in it is {{ ... }} or {%% ... %%}\n", asked);
+    return EXIT_USAGE;
 }
 
 int chat_texts_open(const run_settings *set, chat_texts *t)
@@ -56,24 +59,6 @@ void chat_texts_close(chat_texts *t)
 
 /* ---- messages as JSON ---- */
 
-/* A text in quotes; only counts where out is NULL. */
-static size_t json_quoted(char *out, const char *text)
-{
-    size_t n = 0;
-#define PUT(c) do { if (out) out[n] = (c); n++; } while (0)
-    PUT('"');
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        char code[8] = { *text };
-        if (c == '"' || c == '\\') snprintf(code, sizeof code, "\\%c", c);
-        else if (c < 32) snprintf(code, sizeof code, "\\u%04x", c);
-        for (size_t i = 0; code[i]; i++) PUT(code[i]);
-    }
-    PUT('"');
-#undef PUT
-    return n;
-}
-
 /* The bytes that are UTF-8, with U+FFFD in the place of others: JSON has no others. */
 static char *whole_characters(const char *text, size_t len)
 {
@@ -85,25 +70,18 @@ static char *whole_characters(const char *text, size_t len)
     return out;
 }
 
-char *messages_json(const qsf_message *msgs, size_t n, size_t *len)
+char *messages_json(const message *msgs, size_t n, size_t *len)
 {
-    size_t cap = 3;
-    for (size_t i = 0; i < n; i++)
-        cap += 64 + json_quoted(NULL, msgs[i].role) + json_quoted(NULL, msgs[i].content);
-    char *text = malloc(cap), *out = NULL;
-    if (!text) return NULL;
-    *len = 0;
-    text[(*len)++] = '[';
+    buffer text = { 0 };
+    buffer_put(&text, "[");
     for (size_t i = 0; i < n; i++) {
-        *len += (size_t)snprintf(text + *len, cap - *len, "%s{\"role\": ", i ? ", " : "");
-        *len += json_quoted(text + *len, msgs[i].role);
-        *len += (size_t)snprintf(text + *len, cap - *len, ", \"content\": ");
-        *len += json_quoted(text + *len, msgs[i].content);
-        text[(*len)++] = '}';
+        if (i) buffer_put(&text, ", ");
+        message_json(&msgs[i], &text);
     }
-    text[(*len)++] = ']';
-    if ((out = whole_characters(text, *len))) *len = strlen(out);
-    free(text);
+    buffer_put(&text, "]");
+    char *out = text.failed ? NULL : whole_characters(text.at, text.n);
+    if (out) *len = strlen(out);
+    buffer_free(&text);
     return out;
 }
 
@@ -112,7 +90,11 @@ char *messages_json(const qsf_message *msgs, size_t n, size_t *len)
 /* What was given is wrong, or the template and it do not go together. */
 static int render_code(const qsf_error *e)
 {
-    const int code = report(e);
+    qsf_error said = *e;
+    const size_t len = strlen(said.text);
+    if (e->status == QSF_E_NOT_FOUND && !strncmp(said.text, "there is no chat template", 25))
+        snprintf(said.text + len, sizeof said.text - len, ", and no such file");
+    const int code = report(&said);
     return e->status == QSF_E_CORRUPT || e->status == QSF_E_NOT_FOUND ? EXIT_USAGE
         : e->status == QSF_E_ARGUMENT || e->status == QSF_E_UNSUPPORTED ? EXIT_FAILED : code;
 }

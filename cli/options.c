@@ -33,8 +33,8 @@ static const option *option_find(const option *table, size_t n, const char *text
     return NULL;
 }
 
-/* The library's row of an option of a context, a sampler or a turn; NULL: no such option, or another
- * kind of option. */
+/* The library's row of an option of a context, a sampler or a turn; NULL: no such option, or
+ * another kind of option. */
 static const qsf_option *option_listed(option_kind kind, const char *name)
 {
     const qsf_option *found = NULL;

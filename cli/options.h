@@ -17,8 +17,8 @@ typedef enum option_kind {
     OPTION_INT,        /* long long, within min .. max */
     OPTION_NUMBER,     /* double, within min .. max */
     OPTION_CHOICE,     /* const char *, one of the words in choices, "a|b|c" */
-    /* qsf_context_options, qsf_sampler_options, qsf_turn_options: the option of this long name.  Its
-     * kind, range, default and help are in the library's list (qsf_context_option and the like) */
+    /* qsf_context_options, qsf_sampler_options, qsf_turn_options: the option of this long name.
+     * Its kind, range, default and help are in the library's list (qsf_context_option ...) */
     OPTION_CONTEXT, OPTION_SAMPLER, OPTION_TURN
 } option_kind;
 

@@ -33,7 +33,8 @@ static const option run_options[] = {
     { OPTION_TEXT, "--chat-template-kwargs", "JSON", AT(template_kwargs), 0, 0, NULL,
       "an object of further variables for the template: {\"enable_thinking\": false}", NULL },
     { OPTION_TEXT, "--tools", "FILE", AT(tools), 0, 0, NULL,
-      "tools for the template, a list in JSON; calls are printed as lines of JSON", NULL },
+      "tools for the template, a list in JSON; a pipe gets calls as lines of JSON, and a chat asks for what "
+      "they have given", NULL },
     { OPTION_TEXT, "--tool-choice", "WHICH", AT(tool_choice), 0, 0, NULL,
       "auto, none, required, or the tool that is called", NULL },
     { OPTION_TEXT, "--documents", "FILE", AT(documents), 0, 0, NULL,
@@ -119,18 +120,20 @@ static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "What an answer may be", NULL },
     { OPTION_TEXT, "--grammar", "GBNF", AT(grammar), 0, 0, NULL,
       "a text of these rules: GBNF with a rule \"root\", or a file of it", NULL },
-    { OPTION_TEXT, "--regex", "REGEX", AT(regex), 0, 0, NULL, "a text that fits from beginning to end", NULL },
+    { OPTION_TEXT, "--regex", "REGEX", AT(regex), 0, 0, NULL,
+      "a text that fits from beginning to end", NULL },
     { OPTION_TEXT, "--json-schema", "SCHEMA", AT(json_schema), 0, 0, NULL,
       "JSON that fits this schema: JSON, or a file of it", NULL },
     { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "any JSON", NULL },
     { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
       "one of these texts: a JSON list, or one a line", NULL },
     { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
-      "most blanks where JSON may have some: 0 for compact, -1 for any number", "1" },
+      "most blanks where JSON may have some: 0 for compact, -1 for any number", "32" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
     { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
-      "say whether the file is such a text, or at which byte it is none any more (exit code 1)", NULL },
+      "say whether the file, - for standard input, is such a text: \"accepted\"; else at which byte, "
+      "from 0, no token can go on, or that it is not finished (exit code 1)", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
       "perplexity over a text, in windows of the context length", NULL },
@@ -229,7 +232,8 @@ done:
 int main(int argc, char **argv)
 {
     run_settings set = {
-        .max_tokens = 256, .draft = -1, .json_blanks = 1, .check = "first", .io = "auto", .reasoning = "show",
+        .max_tokens = 256, .draft = -1, .json_blanks = 32, .check = "first", .io = "auto",
+        .reasoning = "show",
     };
     option_list rest;
     terminal_init();
@@ -250,6 +254,14 @@ int main(int argc, char **argv)
     }
     if (rest.n) {
         fprintf(stderr, "unexpected \"%s\": the prompt comes behind -p\n", rest.items[0]);
+        return EXIT_USAGE;
+    }
+    if (set.tool_choice && !set.tools) {
+        fputs("--tool-choice goes with --tools FILE\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (set.tools && !set.render && (set.raw || set.ids)) {
+        fputs("--tools needs a conversation: it does not go with --raw and --ids\n", stderr);
         return EXIT_USAGE;
     }
     if (set.render) return output_end(run_render(&set));

@@ -3,6 +3,7 @@
 #ifndef QSF_CLI_RUN_H
 #define QSF_CLI_RUN_H
 
+#include "message.h"
 #include "options.h"
 #include "qsf.h"
 
@@ -26,7 +27,6 @@ typedef struct run_settings {
 } run_settings;
 
 typedef struct draft_model draft_model;
-typedef struct run_calls run_calls;
 
 /* What a conversation is written with, as the settings say. */
 typedef struct chat_texts {
@@ -44,7 +44,8 @@ typedef struct run_session {
     qsf_turn    *turn;            /* of sequence 0 */
     /* of the chat in use, its name or its text; NULL: text is completed as it is */
     const char  *template_name;
-    run_calls   *calls;           /* of tools; NULL: none were given */
+    qsf_answer  *reader;          /* of answers; NULL: they are bytes */
+    const char  *reader_choice;   /* of tools, that it was made with */
     chat_texts   chat;
     char         own_stop[64];
     const char  *stops[OPTION_LIST_MAX + 1];      /* of the settings and the template */
@@ -103,7 +104,7 @@ int32_t *session_encode(run_session *s, const char *text, size_t len, int flags,
 int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n);
 /* The messages' ids through the session's template, up to the beginning of the answer.  NULL:
  * reported in s->error.  The caller frees. */
-int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids);
+int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_ids);
 
 /* ---- messages.c ---- */
 /* Reads what the settings name; an exit code, errors are reported.  Also what is half opened has to
@@ -111,7 +112,7 @@ int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t 
 int   chat_texts_open(const run_settings *set, chat_texts *t);
 void  chat_texts_close(chat_texts *t);
 /* Terminated; NULL: out of memory.  The caller frees. */
-char *messages_json(const qsf_message *msgs, size_t n, size_t *len);
+char *messages_json(const message *msgs, size_t n, size_t *len);
 int   run_render(const run_settings *set);
 
 /* ---- sampling.c ---- */
@@ -119,15 +120,6 @@ int   run_render(const run_settings *set);
 int  sampling_open(run_session *s);
 /* What a piece says of probabilities, as a line of JSON on standard error. */
 void print_logprobs(const run_session *s, const qsf_turn_piece *p);
-
-/* ---- calls.c ---- */
-/* What --tools asks for; an exit code, errors are reported.  What is half opened is closed too. */
-int        calls_open(run_session *s);
-void       calls_close(run_session *s);
-/* What a turn needs for it; on an error s->error says why. */
-qsf_status calls_turn(run_session *s, qsf_turn_options *o);
-/* A piece of the answer: text to stdout as it is, each call as a line of JSON, reasoning to stderr. */
-int        calls_add(run_session *s, const qsf_turn_piece *p, bool print);
 
 /* ---- keep.c: the file of --session; without it nothing is kept ---- */
 /* Brings sequence 0, and the turn, to what the file holds.  No file yet: nothing.
@@ -147,17 +139,19 @@ size_t draft_model_guess(void *m, const int32_t *ids, size_t n, int32_t *out, si
 
 /* ---- generate.c ---- */
 typedef struct answer {
-    char    *text;            /* without the stop text; the caller frees */
-    size_t   len, cap;
+    message  said;            /* by the assistant; without a template all of it is text */
     int32_t *ids;             /* the caller frees */
     size_t   n_ids, cap_ids;
     bool     stopped;         /* by Ctrl-C */
     bool     full;            /* the context had no more room */
     bool     cut;             /* max_tokens ended it within its reasoning */
     char     last;            /* character that was printed, 0: none was */
-    /* the mark that the prompt has opened the reasoning with, which is no part of text; or NULL */
-    const char *opened;
 } answer;
+/* What cuts answers into reasoning, text and calls, where text goes through a template.  choice: of
+ * tools, NULL: as the settings say.  An exit code; errors are reported. */
+int  answers_open(run_session *s, const char *choice);
+/* An answer that message_plain has made a text of; false: out of memory, or it is said why. */
+bool answer_of_plain(run_session *s, const char *text, size_t len, message *out);
 /* Begins a turn with the tokens ids[0..n) and computes them, as far as sequence 0 does not hold
  * them; Ctrl-C ends that soon.  Nothing is computed where they do not all fit: what (the prompt,
  * the conversation) is too long then. */

@@ -43,7 +43,7 @@ static int choose_template(run_session *s)
     if (code) return code;
     s->template_name = s->chat.options.chat_template;
     if (!s->template_name && info.chat_template) s->template_name = "own";
-    if (!s->template_name && chat_asked(set)) {
+    if (!s->template_name && (set->tools || chat_asked(set))) {
         fprintf(stderr, "%swarning:%s the model has no chat template: the conversation is written plainly "
                 "(--chat-template NAME chooses one, --raw completes the text as it is)\n",
                 colour(stderr, "\033[33m"), colour(stderr, "\033[0m"));
@@ -142,6 +142,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
 void session_close(run_session *s)
 {
     qsf_turn_free(s->turn);
+    qsf_answer_free(s->reader);
     qsf_sampler_free(s->sampler);
     qsf_grammar_free(s->grammar);
     draft_model_close(s->drafter);
@@ -246,11 +247,23 @@ static void say_other_templates(run_session *s)
              "; --chat-template NAME takes another one, --raw none");
 }
 
-int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t *n_ids)
+/* A conversation of nothing but texts. */
+static qsf_message *plain_messages(const run_session *s, const message *msgs, size_t n)
 {
     const qsf_chat_options *o = &s->chat.options;
-    const bool plain = !o->tools && !o->documents && !o->kwargs && !o->bos && !o->eos;
+    if (o->tools || o->documents || o->kwargs || o->bos || o->eos) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (msgs[i].reasoning.n || msgs[i].n_calls) return NULL;
+    qsf_message *plain = malloc((n + 1) * sizeof *plain);
+    for (size_t i = 0; plain && i < n; i++)
+        plain[i] = (qsf_message){ msgs[i].role, buffer_text(&msgs[i].text) };
+    return plain;
+}
+
+int32_t *session_chat(run_session *s, const message *msgs, size_t n, size_t *n_ids)
+{
     size_t cap = 256, len = 0;
+    qsf_message *plain = plain_messages(s, msgs, n);
     char *json = plain ? NULL : messages_json(msgs, n, &len);
     int32_t *ids = NULL;
     if (!plain && !json) {
@@ -258,15 +271,15 @@ int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t 
         return NULL;
     }
     /* a guess that is seldom too small */
-    for (size_t i = 0; i < n; i++) cap += strlen(msgs[i].content) + 64;
+    for (size_t i = 0; i < n; i++) cap += msgs[i].text.n + 64;
     for (;; cap = *n_ids) {
         if (!(ids = malloc(cap * sizeof *ids))) {
             fail(s, QSF_E_MEMORY, "out of memory for the conversation");
             break;
         }
         const qsf_status st = plain
-            ? qsf_chat_encode(s->model, s->template_name, msgs, n, true, ids, cap, n_ids, &s->error)
-            : qsf_chat_encode_json(s->model, json, len, o, ids, cap, n_ids, &s->error);
+            ? qsf_chat_encode(s->model, s->template_name, plain, n, true, ids, cap, n_ids, &s->error)
+            : qsf_chat_encode_json(s->model, json, len, &s->chat.options, ids, cap, n_ids, &s->error);
         if (!st) break;
         free(ids);
         ids = NULL;
@@ -276,6 +289,9 @@ int32_t *session_chat(run_session *s, const qsf_message *msgs, size_t n, size_t 
         }
     }
     free(json);
+    free(plain);
+    /* what is no JSON was given with an option, the model is not to blame */
+    if (!ids && s->error.status == QSF_E_CORRUPT) s->error.status = QSF_E_ARGUMENT;
     return ids;
 }
 
@@ -285,9 +301,14 @@ int32_t *session_prompt(run_session *s, const char *text, size_t len, size_t *n)
     if (!s->template_name)
         return session_encode(s, text, len, QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL, n);
     if (!session_is_message(s, text, len)) return NULL;
-    qsf_message msgs[2];
+    message msgs[2] = { { 0 }, { 0 } };
     size_t n_msgs = 0;
-    if (s->set->system) msgs[n_msgs++] = (qsf_message){ "system", s->set->system };
-    msgs[n_msgs++] = (qsf_message){ "user", text };
-    return session_chat(s, msgs, n_msgs, n);
+    const char *system = s->set->system;
+    bool whole = !system || message_begin(&msgs[n_msgs++], "system", system, strlen(system));
+    whole = message_begin(&msgs[n_msgs++], "user", text, len) && whole;
+    int32_t *ids = NULL;
+    if (whole) ids = session_chat(s, msgs, n_msgs, n);
+    else fail(s, QSF_E_MEMORY, "out of memory for the prompt");
+    for (size_t i = 0; i < n_msgs; i++) message_free(&msgs[i]);
+    return ids;
 }

@@ -684,8 +684,9 @@ typedef enum qsf_grammar_kind {
 /* Options of qsf_grammar_new. */
 typedef struct qsf_grammar_options {
     size_t   size;           /* sizeof(qsf_grammar_options), set by qsf_grammar_defaults */
-    uint32_t json_blanks;    /* 1; the most blanks and line ends at a place where JSON may have some.
-                              * 0: compact; UINT32_MAX: any number */
+    uint32_t json_blanks;    /* 32, enough for a line end and its indentation; the most blanks and line
+                              * ends at a place where JSON may have some.  0: compact; UINT32_MAX: any
+                              * number */
 } qsf_grammar_options;
 
 /* Fills all members of *o with their defaults. */

@@ -1,11 +1,12 @@
 /* Texts, tokens and turns of a model: what its one sequence holds, and what comes next.
  * SPDX-License-Identifier: MIT */
-import {OK, PENDING, QsfError} from './errors.js';
+import {E_MEMORY, OK, PENDING, QsfError} from './errors.js';
 import {encoded} from './memory.js';
 import {samplerTexts, turnTexts} from './options.js';
 
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
+const TEXT = 1, REASONING = 2, CALL_END = 5;                            /* qsf_answer_event_type */
 const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
@@ -98,11 +99,45 @@ export class Conversation {
   }
 
   /* ---- turns ---- */
+  /* What the caller wrote: whoever finds it wrong and in which way, it is an argument. */
+  #written(option, status) {
+    if (status !== OK && status !== E_MEMORY) {
+      const text = this.#memory.string(this.#x.error());
+      throw new QsfError('ARGUMENT', text.startsWith(`${option}:`) ? text : `${option}: ${text}`);
+    }
+    this.#memory.check(status);
+  }
+  #sampler({logitBias, bannedTexts, drySequenceBreakers, ...options}) {
+    const memory = this.#memory, x = this.#x;
+    const each = (name, list, set) => {
+      for (const text of list) {
+        const bytes = encoded(text);
+        this.#written(name, memory.with(bytes, at => set(at, bytes.length)));
+      }
+    };
+    memory.check(memory.with(asked(samplerTexts(options)), at => x.sampler_new(at)));
+    for (const [token, bias] of logitBias) this.#written('logitBias', x.sampler_bias(token, bias));
+    each('bannedTexts', bannedTexts, x.sampler_ban);
+    each('drySequenceBreakers', drySequenceBreakers ? ['', ...drySequenceBreakers] : [], x.sampler_breaker);
+  }
+  /* What the answer may be, and what of it is told apart. */
+  #shape({responseFormat, jsonBlanks, apart, ...options}) {
+    const memory = this.#memory, x = this.#x;
+    if (responseFormat) {
+      const bytes = encoded(responseFormat.text);
+      this.#written('responseFormat', memory.with(bytes, at =>
+        x.grammar_new(responseFormat.kind, at, bytes.length, jsonBlanks)));
+    } else if (apart)
+      this.#written('tools', memory.with(chatTexts(options), given => memory.named(options.toolChoice,
+        choice => x.answer_new(given, wallSeconds(), choice, options.parallelToolCalls ? 1 : 0,
+          options.idSeed))));
+  }
   #begin(ids, options) {
     const memory = this.#memory, x = this.#x, texts = options.stop.map(encoded);
     const lengths = Uint32Array.from(texts, text => text.length);
     const joined = Uint8Array.from(texts.flatMap(text => [...text]));
-    memory.check(memory.with(asked(samplerTexts(options)), at => x.sampler_new(at)));
+    this.#sampler(options);
+    this.#shape(options);
     const begin = (at, textsAt, lengthsAt) => memory.with(asked(turnTexts(options)), askedAt =>
       x.turn_begin(at, ids.length, textsAt, lengthsAt, texts.length, askedAt));
     memory.check(memory.with(Int32Array.from(ids), at => memory.with(joined, textsAt =>
@@ -145,7 +180,7 @@ export class Conversation {
       told = performance.now();
       progress({done, total, layer, layers});
     };
-    for (let done = x.turn_done(); done < total && x.turn_next() === PENDING;) {
+    for (let done = x.turn_done(); done < total && this.#next() === PENDING;) {
       const before = done;
       await this.#compute(signal, () => {
         if (performance.now() - told >= TELL_MS) tell(before, x.layer());
@@ -159,21 +194,69 @@ export class Conversation {
     const at = this.#x.turn_text(), text = this.#memory.text(at, this.#x.count());
     return this.#x.turn_cut() ? `${text}\ufffd` : text;
   }
+  /* The last piece's parts; calls that it has made whole behind those that were so before. */
+  #parts(whole) {
+    const x = this.#x, parts = {text: '', reasoning: '', calls: []};
+    for (let type; (type = x.answer_next());) {
+      const at = x.answer_text(), length = x.count();
+      if (type === TEXT) parts.text += this.#memory.text(at, length);
+      else if (type === REASONING) parts.reasoning += this.#memory.text(at, length);
+      else if (type === CALL_END) parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
+    }
+    return parts;
+  }
+  #message() {
+    const at = this.#x.answer_json();
+    if (!at) this.#memory.check(E_MEMORY);
+    return JSON.parse(this.#memory.text(at, this.#x.count()));
+  }
+  /* What the model thought of the last piece's token, and of the likeliest ones; undefined: it was
+   * not asked. */
+  #logprobs() {
+    const x = this.#x, at = x.turn_logprobs(), n = x.count();
+    if (!n) return undefined;
+    const view = new DataView(this.#memory.bytes(at, 8 * n).slice().buffer);
+    const [own, ...top] = Array.from({length: n}, (_, i) => {
+      const id = view.getInt32(8 * i, true), text = x.token_piece(id, 1),
+        bytes = [...this.#memory.bytes(text, x.count())];
+      return {id, token: new TextDecoder().decode(Uint8Array.from(bytes)), bytes,
+        logprob: view.getFloat32(8 * i + 4, true)};
+    });
+    return {...own, topLogprobs: top};
+  }
+  /* The status of the next piece; one that is there, is whole. */
+  #next() {
+    const status = this.#x.turn_next();
+    if (status !== PENDING) this.#memory.check(status);
+    return status;
+  }
 
-  /** Yields {id, text} until a token or a text ends the answer; returns why. */
+  /**
+   * Yields {id, text}, with options.logprobs also logprobs, with options.apart also reasoning and
+   * calls, until a token or a text ends the answer; returns why, and (apart) the answer as a
+   * message.
+   */
   async * generate(ids, options, signal, progress) {
-    const x = this.#x;
-    this.#begin(ids, options);
+    const x = this.#x, {logprobs, apart} = options, parsed = apart && !options.responseFormat, calls = [];
+    let all = '';
     try {
+      this.#begin(ids, options);
       await this.#prompt(ids.length, signal, progress);
       for (;;) {
-        while (x.turn_next() === PENDING) await this.#compute(signal);
-        const id = x.turn_token(), end = ENDS[x.turn_end()], text = this.#text();
+        while (this.#next() === PENDING) await this.#compute(signal);
+        const id = x.turn_token(), end = ENDS[x.turn_end()];
+        const piece = {id: end ? undefined : id,
+          ...(parsed ? this.#parts(calls.length) : {text: this.#text()}),
+          ...(logprobs && !end && {logprobs: this.#logprobs()})};
+        calls.push(...piece.calls ?? []);
+        if (apart) all += piece.text;
+        if (!end || piece.text || piece.reasoning || piece.calls?.length) yield piece;
         if (end) {
-          if (text) yield {id: undefined, text};
-          return end;
+          if (!apart) return {end};
+          const message = parsed ? this.#message() : {role: 'assistant', content: all};
+          delete message.tool_calls;            // one may be unfinished
+          return {end, message: calls.length ? {...message, tool_calls: calls} : message};
         }
-        yield {id, text};
         await this.#pause();
         if (signal.aborted) throw signal.error;
       }

@@ -4,7 +4,7 @@
 /** The library's status numbers (include/qsf.h) as codes. */
 export const STATUS = ['OK', 'PENDING', 'ARGUMENT', 'MEMORY', 'IO', 'CORRUPT', 'UNSUPPORTED', 'BUDGET',
   'FULL', 'CANCELLED', 'NOT_FOUND'];
-export const OK = 0, PENDING = 1, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
+export const OK = 0, PENDING = 1, E_MEMORY = 3, E_IO = 4, E_BUDGET = 7, E_FULL = 8, E_CANCELLED = 9;
 
 export class QsfError extends Error {
   /** @param {string} code @param {string} message @param {{cause?: unknown}} [options] */
@@ -13,6 +13,16 @@ export class QsfError extends Error {
     this.name = 'QsfError';
     this.code = code;
   }
+}
+
+/** What a caller gave is of no use. */
+export const refuse = text => { throw new QsfError('ARGUMENT', text); };
+/** A value as such errors show it. */
+export function shown(value) {
+  if (typeof value === 'string') return value.length > 40 ? `"${value.slice(0, 40)}..."` : `"${value}"`;
+  if (typeof value === 'function') return 'a function';
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Array.isArray(value) ? `a list of ${value.length}` : 'an object';
 }
 
 /** For postMessage, which keeps neither classes nor codes. */

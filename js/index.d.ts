@@ -158,6 +158,34 @@ export declare const cache: {
 };
 
 /**
+ * A JSON object; JSON after a schema (drafts 4 to 2020-12; name, strict and description are read by
+ * nobody: the schema is always kept); a text that a regular expression fits from beginning to end;
+ * one of a grammar in GBNF; one of several texts.
+ */
+export type ResponseFormat =
+  | {type: 'text'}
+  | {type: 'json_object'}
+  | {type: 'json_schema',
+    json_schema: {schema: object | boolean, name?: string, strict?: boolean | null, description?: string}}
+  | {type: 'json_schema', schema: object | boolean}
+  | {type: 'regex', regex: string}
+  | {type: 'grammar', grammar: string}
+  | {type: 'choices', choices: readonly string[]};
+
+/** A token and the natural logarithm of its probability, by the model's own logits. */
+export interface Logprob {
+  readonly id: number;
+  readonly token: string;
+  /** A token may be part of a character. */
+  readonly bytes: readonly number[];
+  readonly logprob: number;
+}
+export interface TokenLogprob extends Logprob {
+  /** The likeliest tokens, the best first. */
+  readonly topLogprobs: readonly Logprob[];
+}
+
+/**
  * What is of no use is an error with code ARGUMENT that names the option and its value; an option
  * that is undefined has its default.
  */
@@ -182,7 +210,8 @@ export interface GenerateOptions {
   presencePenalty?: number;
   /** Tokens that the penalties look back on. A whole number from 0 to 1048576; default 64. */
   repeatLastN?: number;
-  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100; default 0. */
+  /** DRY: what a token loses that goes on a repetition; 0: off. A number from 0 to 100;
+   * default 0. */
   dryMultiplier?: number;
   /** Its growth with each token of the repetition. A number from 1 to 10; default 1.75. */
   dryBase?: number;
@@ -213,15 +242,36 @@ export interface GenerateOptions {
   mirostatEta?: number;
   /** The answer ends before these. */
   stop?: string | readonly string[];
-  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992; default 0. */
+  /** Texts that do not come in the answer, however they are cut into tokens; each has 1 to 1024
+   * bytes. */
+  bannedTexts?: string | readonly string[];
+  /** Texts over which DRY sees no repetition. Default: line end, ":", '"' and "*". */
+  drySequenceBreakers?: string | readonly string[];
+  /** What is added to the logit of a token, by its id; -Infinity: it never comes. */
+  logitBias?: Readonly<Record<string | number, number>> | ReadonlyMap<number, number>;
+  /** Whether onToken is told log probabilities. Default false. */
+  logprobs?: boolean;
+  /** With `logprobs`: of how many of the likeliest tokens besides. A whole number from 0 to 100;
+   * default 0. */
+  topLogprobs?: number;
+  /** What the answer may be; tokens that do not fit are never chosen. What cannot be kept is an
+   * error with code ARGUMENT that says what and where. Default: any text. */
+  responseFormat?: ResponseFormat;
+  /** The most blanks and line ends where JSON may have some. 0: compact; Infinity: any number.
+   * Default 32, enough for a line end and its indentation. */
+  jsonBlanks?: number;
+  /** No token ends the answer before so many. A whole number from 0 to 9007199254740992;
+   * default 0. */
   minTokens?: number;
   /** Go on after tokens that end a text. Default false. */
   ignoreEnd?: boolean;
   /**
-   * Is told the id of every token. What it throws, and what a promise that it returns rejects
-   * with, rejects the answer, which ends when such promises are settled.
+   * Is told the id of every token and, with `logprobs`, how likely the model thought it; that is
+   * undefined for a token that responseFormat left no choice about, of which the model was not
+   * asked. What it throws, and what a promise that it returns rejects with, rejects the answer,
+   * which ends when such promises are settled. The same holds for the other functions here.
    */
-  onToken?: (id: number) => unknown;
+  onToken?: (id: number, logprob?: TokenLogprob) => unknown;
   /** Ends the answer, also while its reader is busy elsewhere; the iterator rejects
    * with its reason. */
   signal?: AbortSignal;
@@ -240,7 +290,51 @@ export interface TemplateOptions {
   chatTemplateKwargs?: Readonly<Record<string, unknown>>;
 }
 
-export interface ChatOptions extends GenerateOptions, TemplateOptions {}
+export interface ChatOptions extends GenerateOptions, TemplateOptions {
+  /**
+   * 'auto' (default): the model chooses. 'none': it calls nothing. 'required': its first answer is
+   * one call or more. Or the tool that its first answer calls. What stands inside a call fits the
+   * tool's schema in any case.
+   */
+  toolChoice?: 'auto' | 'none' | 'required' | {type: 'function', function: {name: string}};
+  /** false: one call an answer at most. Default true. */
+  parallelToolCalls?: boolean;
+  /**
+   * Is told each call as soon as it is whole; the model goes on meanwhile. What it returns, or
+   * promises, is the call's result: a text, or what JSON can say. Where all calls of an answer have
+   * results, they go to the model as messages of the role "tool", and it is asked again for
+   * `maxTokens` at most. undefined is no result: chat() then ends with that answer. The model is in
+   * use until then: another answer rejects with BUSY.
+   */
+  onToolCall?: (call: AnsweredCall) => unknown;
+  /** How often the model is asked again. Its calls behind that are not told, only returned. A whole
+   * number from 1 to 1000000; default 8. */
+  maxToolRounds?: number;
+  /** Is told the model's reasoning as it comes. */
+  onReasoning?: (text: string) => unknown;
+}
+
+type Apart = {tools: readonly object[]} | {onToolCall: NonNullable<ChatOptions['onToolCall']>}
+  | {onReasoning: NonNullable<ChatOptions['onReasoning']>};
+
+/** A call as the model made it; arguments are JSON. */
+export interface AnsweredCall {
+  id: string;
+  type: 'function';
+  function: {name: string, arguments: string};
+}
+
+/** What chat() returns with `tools`, `onToolCall` or `onReasoning`: of the model's last answer, its
+ * parts. What the iterator yields is text of all answers, without reasoning and calls. */
+export interface Answer {
+  readonly end: EndReason;
+  readonly reasoning: string;
+  readonly text: string;
+  /** Whole ones. */
+  readonly toolCalls: readonly AnsweredCall[];
+  /** What the conversation goes on by: the model's answers, and results of calls. */
+  readonly messages: readonly Message[];
+}
 
 /** Arguments are an object, or its JSON as the OpenAI interface has it. */
 export interface ToolCall {
@@ -363,8 +457,10 @@ export interface Model extends Record<AsyncDispose, () => Promise<void>> {
   /**
    * Answers a conversation with the model's chat template. What the last call had in common
    * with this one is not computed again. Control tokens in a message's content ("<|im_end|>")
-   * are text like any other.
+   * are text like any other. With `tools`, `onToolCall` or `onReasoning` an answer is cut into
+   * reasoning, text and calls, and the iterator returns an Answer.
    */
+  chat(messages: readonly Message[], options: ChatOptions & Apart): AsyncGenerator<string, Answer, void>;
   chat(messages: readonly Message[], options?: ChatOptions): AsyncGenerator<string, EndReason, void>;
   /** Plain text by default; addSpecial as the model's description asks for, parseSpecial:
    * "<|im_end|>" is its token. */

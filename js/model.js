@@ -1,7 +1,7 @@
 /* A model as its user sees it; the engine is in a worker.
  * SPDX-License-Identifier: MIT */
 import {QsfError, unpack} from './errors.js';
-import {checked, checkedBytes, checkedIds, checkedMessages, checkedText} from './options.js';
+import {checked, checkedBytes, checkedIds, checkedMessages, checkedResult, checkedText} from './options.js';
 
 const LEAVE_MS = 2000;
 
@@ -84,16 +84,19 @@ class Port {
 class Callbacks {
   #failed; #waiting = new Set();
   constructor(failed) { this.#failed = failed; }
-  call(fn, value) {
+  /* What fn gives, as far as it does not fail. */
+  call(fn, ...values) {
     try {
-      const result = fn?.(value);
-      if (typeof result?.then !== 'function') return;
+      const result = fn?.(...values);
+      if (typeof result?.then !== 'function') return result;
       const over = Promise.resolve(result)
-        .catch(error => this.#failed(error))
-        .then(() => this.#waiting.delete(over));
+        .catch(error => { this.#failed(error); })
+        .finally(() => this.#waiting.delete(over));
       this.#waiting.add(over);
+      return over;
     } catch (error) {
       this.#failed(error);
+      return undefined;
     }
   }
   get waiting() { return this.#waiting.size > 0; }
@@ -123,7 +126,16 @@ class Inbox {
       await new Promise(resolve => { this.#wake = resolve; });
     }
   }
+  /** What promise gives, where nothing else is to come before and it is never broken. */
+  async until(promise) {
+    void promise.then(value => this.put({value}));
+    return (await this.take()).value;
+  }
 }
+
+/* What chat() returns where the parts of an answer are told apart. */
+const answered = ({end, message, messages}) => ({end, reasoning: message.reasoning_content ?? '',
+  text: message.content ?? '', toolCalls: message.tool_calls ?? [], messages});
 
 export class Model {
   #port; #info; #onProgress;
@@ -181,12 +193,14 @@ export class Model {
 
   async * #turn(inbox, asked) {
     inbox.check();
-    const {options: {signal, onToken, ...options}, ...what} = asked;
+    const {options: {signal, onToken, onReasoning, onToolCall, maxToolRounds, ...options}, ...what} = asked;
     signal?.throwIfAborted();
     const late = this.#late;
     this.#late = undefined;
     if (late) throw late.error;
     options.seed ||= 1 + Math.floor(Math.random() * Number.MAX_SAFE_INTEGER);
+    const apart = options.apart = !!(options.tools || onReasoning || onToolCall);
+    options.toolRounds = onToolCall ? maxToolRounds : 0;
 
     const callbacks = new Callbacks(error => inbox.fail(error));
     const abort = () => inbox.fail(signal.reason);
@@ -196,21 +210,28 @@ export class Model {
     signal?.addEventListener('abort', abort, {once: true});
     try {
       this.#port.send({op: 'generate', turn, ...what, options});
-      for (;;) {
+      for (let round = 0, results = []; ;) {
         const m = await inbox.take();
         if (m.error) throw unpack(m.error);
         if (m.done !== undefined) {
-          if (callbacks.waiting) {
-            void callbacks.over().then(() => inbox.put({}));
-            await inbox.take();
-          }
+          if (callbacks.waiting) await inbox.until(callbacks.over());
           inbox.check();
-          return m.done;
+          return apart ? answered(m.done) : m.done.end;
+        }
+        if (m.waits) {
+          const given = await inbox.until(Promise.all(results));
+          this.#port.send({op: 'results', turn, results: given.map(checkedResult)});
+          results = [];
+          round++;
+          continue;
         }
         if (m.progress) callbacks.call(this.#onProgress, m.progress);
         else {
           this.#port.send({op: 'more', turn, n: 1});
-          if (m.id !== undefined) callbacks.call(onToken, m.id);
+          if (m.id !== undefined) callbacks.call(onToken, m.id, ...(options.logprobs ? [m.logprobs] : []));
+          if (m.reasoning) callbacks.call(onReasoning, m.reasoning);
+          if (round < options.toolRounds)
+            for (const call of m.calls ?? []) results.push(callbacks.call(onToolCall, call));
         }
         inbox.check();
         if (m.text) yield m.text;

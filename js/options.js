@@ -1,8 +1,10 @@
 /* What each call may be asked for, and in which words: what is of no use is an error that names it,
  * shows it and says what would be.
  * SPDX-License-Identifier: MIT */
+import {biases, format, toolChoice} from './answer_options.js';
 import {CONTEXT, SAMPLER, TURN} from './context_options.js';
-import {QsfError} from './errors.js';
+import {QsfError, refuse, shown} from './errors.js';
+import {isObject, json, wellFormed} from './json.js';
 
 /* An option: its default, take(what was given), which is undefined where that is of no use,
  * and what would be. */
@@ -20,19 +22,7 @@ const callback = kind(undefined, only(v => typeof v === 'function'), 'possible i
 /* Not by its class: pages have several, one a frame. */
 const isSignal = v => typeof v?.throwIfAborted === 'function' && typeof v.addEventListener === 'function';
 const signal = kind(undefined, only(isSignal), 'possible is an AbortSignal');
-const isObject = v => typeof v === 'object' && v !== null && !Array.isArray(v);
-/* Half a character is none, as TextEncoder has it. */
-const wellFormed = text => (/[\ud800-\udfff]/.test(text) ? new TextDecoder('utf-8', {ignoreBOM: true})
-  .decode(new TextEncoder().encode(text)) : text);
 const isName = v => typeof v === 'string' && v !== '' && !v.includes('\0');
-/* What JSON can say of a value, as text; undefined: it cannot. */
-function json(value) {
-  try {
-    return JSON.stringify(value, (_, v) => (typeof v === 'string' ? wellFormed(v) : v));
-  } catch {
-    return undefined;
-  }
-}
 const list = what => kind(undefined, v => (Array.isArray(v) ? json(v) : undefined),
   `possible is a list of ${what}`);
 const TEMPLATE = {
@@ -51,11 +41,24 @@ const ofList = ({kind: of, value, words, least, most}) =>
   ({whole: () => whole(value, most, least), number: () => number(value, most, least), flag: () => flag(value),
     choice: () => word(value, words)})[of]();
 const mapped = (table, fn) => Object.fromEntries(Object.entries(table).map(([name, row]) => [name, fn(row)]));
+const someTexts = value => kind(value, v => only(all => all?.every(text => text !== ''))(texts.take(v)),
+  `${texts.possible}, none of them empty`);
 const GENERATE = {
   maxTokens: kind(256, v => (v === Infinity ? -1 : only(isWhole(2 ** 53))(v)),
     'possible is a whole number, or Infinity'),
   ...mapped(SAMPLER, ofList), ...mapped(TURN, ofList),
-  stop: texts, onToken: callback, signal,
+  stop: texts, bannedTexts: someTexts([]), drySequenceBreakers: someTexts(undefined),
+  logitBias: kind([], biases, 'possible is an object {token id: bias}, or a Map'),
+  logprobs: flag(false), topLogprobs: whole(0, 100),
+  responseFormat: kind(undefined, format, "possible is an object: {type: 'json_object'}, ..."),
+  jsonBlanks: kind(32, v => (v === Infinity ? v : only(isWhole(2 ** 31))(v)),
+    'possible is a whole number, or Infinity'),
+  onToken: callback, signal,
+};
+const TOOLS = {
+  toolChoice: kind(undefined, toolChoice,
+    "possible are auto, none, required, and {type: 'function', function: {name}}"),
+  parallelToolCalls: flag(true), maxToolRounds: whole(8, 1e6, 1), onToolCall: callback, onReasoning: callback,
 };
 const OPTIONS = {
   load: {
@@ -66,19 +69,11 @@ const OPTIONS = {
     signal, onProgress: callback,
   },
   generate: GENERATE,
-  chat: {...GENERATE, ...TEMPLATE},
+  chat: {...GENERATE, ...TEMPLATE, ...TOOLS},
   tokenize: {addSpecial: flag(false), parseSpecial: flag(false)},
   detokenize: {special: flag(false)},
   render: TEMPLATE,
 };
-
-const refuse = text => { throw new QsfError('ARGUMENT', text); };
-function shown(value) {
-  if (typeof value === 'string') return value.length > 40 ? `"${value.slice(0, 40)}..."` : `"${value}"`;
-  if (typeof value === 'function') return 'a function';
-  if (typeof value !== 'object' || value === null) return String(value);
-  return Array.isArray(value) ? `a list of ${value.length}` : 'an object';
-}
 
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
@@ -93,6 +88,12 @@ export function checked(call, options = {}) {
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }
   if (all.kvHeavy && !all.kvWindow) refuse('kvHeavy keeps positions beside a window: it needs kvWindow');
+  if (all.topLogprobs && !all.logprobs)
+    refuse('topLogprobs comes with the log probability of each token: it needs logprobs');
+  const hasTools = call === 'chat' && (all.tools ?? '[]') !== '[]';
+  if (all.toolChoice !== undefined && !hasTools) refuse('toolChoice is about tools: it needs tools');
+  if (all.responseFormat && hasTools && all.toolChoice !== 'none')
+    refuse("responseFormat leaves no place for calls: with tools it needs toolChoice 'none'");
   if (all.earlyExit && all.kvWindow) refuse('earlyExit does not go with kvWindow');
   return all;
 }
@@ -105,7 +106,8 @@ export const contextTexts = options =>
   [...named(CONTEXT, options), 'check-every', String(options.check === 'every')];
 /** What generate() was asked of a sampler, and of a turn. */
 export const samplerTexts = options => named(SAMPLER, options);
-export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens)];
+export const turnTexts = options => [...named(TURN, options), 'max-tokens', String(options.maxTokens),
+  'logprobs', String(options.logprobs ? options.topLogprobs : -1)];
 
 export function checkedText(text) {
   return typeof text === 'string' ? text : refuse(`the text is ${shown(text)}; possible is a string`);
@@ -146,6 +148,15 @@ export function checkedMessages(messages) {
     return json(message) ?? refuse(`message ${i} cannot be written as JSON`);
   });
   return `[${all.join(',')}]`;
+}
+
+/** What onToolCall gave for a call, as a message's content; undefined: nothing. */
+export function checkedResult(value) {
+  if (value === undefined) return undefined;
+  const text = typeof value === 'string' ? wellFormed(value) : json(value);
+  if (text === undefined) refuse(`onToolCall gave ${shown(value)}, which cannot be written as JSON`);
+  if (text.includes('\0')) refuse('onToolCall gave a text with a zero byte, with which no template goes');
+  return text;
 }
 
 /** A copy: a message would carry all of a larger buffer. */

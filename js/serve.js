@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: MIT
  *
  * In: {id, op, ...}, answered by {id, value} or {id, error}; {op: 'more', turn} and {op: 'abort',
- * turn}, which are not answered. Out besides: {turn, text}, {turn, done}, {turn, error},
+ * turn}, which are not answered. Out besides: {turn, id, text, ...}, the parts of an answer; {turn,
+ * waits: true}, which {op: 'results', turn, results} answers; {turn, done}, {turn, error},
  * {progress}, {warning}, {ended}, {dead: error} when nothing more can be done. */
 import {Engine, hasRelaxed} from './engine.js';
 import {QsfError, pack} from './errors.js';
@@ -128,7 +129,7 @@ export function serve(host) {
   }
 
   async function generate({turn, ...asked}) {
-    const answer = {stop: new Stop(), wanted: AHEAD, wake: undefined};
+    const answer = {stop: new Stop(), wanted: AHEAD, wake: undefined, give: undefined};
     // the port has forgotten that turn; the worker's host counts it
     let claimed, last = {done: 'aborted'};
     try {
@@ -136,7 +137,7 @@ export function serve(host) {
       answers.set(turn, answer);
       await claimed.before;
       const post = message => host.post({turn, ...message});
-      if (!answer.stop.aborted) last = {done: await speak(asked, answer, post)};
+      if (!answer.stop.aborted) last = {done: await (asked.messages ? talk : speak)(asked, answer, post)};
     } catch (error) {
       if (error !== answer.stop.error) last = {error: packed(await explain(error))};
     } finally {
@@ -147,15 +148,42 @@ export function serve(host) {
     }
   }
 
-  /* Posts the parts of an answer; why it ended. */
+  /* Answers a conversation, again behind the results of tools as often as there are such: the last
+   * answer, and the messages that the conversation has got. */
+  async function talk({messages, options}, answer, post) {
+    const turnEnd = engine.conversation.turnEnd(options), stop = [...options.stop, turnEnd];
+    const before = JSON.parse(messages), added = [];
+    for (let round = 0; ; round++) {
+      // what was asked for was done in the first answer
+      const toolChoice = round && options.toolChoice !== 'none' ? 'auto' : options.toolChoice;
+      const said = await speak({messages: JSON.stringify([...before, ...added]),
+        options: {...options, stop, toolChoice, idSeed: options.seed % 2 ** 52 + round}}, answer, post);
+      const {end, message} = said, calls = message?.tool_calls;
+      added.push(message);
+      if (!calls || round === options.toolRounds) return {...said, messages: added};
+      const results = await new Promise(resolve => {
+        answer.give = resolve;
+        post({waits: true});
+        void answer.stop.promise.then(resolve);
+      });
+      if (answer.stop.aborted) throw answer.stop.error;
+      calls.forEach(({id, function: {name}}, i) => {
+        if (results[i] !== undefined)
+          added.push({role: 'tool', tool_call_id: id, name, content: results[i]});
+      });
+      if (end === 'length' || end === 'full' || results.includes(undefined))
+        return {...said, messages: added};
+    }
+  }
+
+  /* Posts the parts of an answer; why it ended, and its message. */
   async function speak({prompt, messages, options}, answer, post) {
     const {stop} = answer, {conversation} = engine;
     const ids = messages ? conversation.tokenizeChat(messages, options)
       : Array.isArray(prompt) ? prompt : conversation.tokenize(prompt,
         {addSpecial: true, parseSpecial: true});
-    const stops = messages ? [...options.stop, conversation.turnEnd(options)] : options.stop;
     const told = progress => post({progress: {phase: 'prompt', ...progress}});
-    const tokens = conversation.generate(ids, {...options, stop: stops}, stop, told);
+    const tokens = conversation.generate(ids, options, stop, told);
     try {
       for (;;) {
         const {done, value} = await tokens.next();
@@ -195,6 +223,7 @@ export function serve(host) {
       if (answer) answer.wanted += message.n;
       return answer?.wake?.();
     }
+    if (message.op === 'results') return answer?.give?.(message.results);
     if (message.op === 'abort') return answer?.stop.abort();
     try {
       const value = await ops[message.op](message);

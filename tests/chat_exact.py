@@ -162,6 +162,7 @@ def forms(messages):
             yield [args(content(m, c), a) for m in messages]
 
 
+PYTHON = r"\{'(?:type|city)'|\bNone\b(?!\])|\\\"city"
 ADAPTED = ["one turn", "turns", "call and result", "text and call", "arguments as text", "no content",
            "parts", "reasoning", "200 turns"]
 
@@ -177,15 +178,17 @@ def check_adapted(o, name, source):
                     if not isinstance(t, Refused)]
         if possible:
             c.add(f"{name}: {what}, adapted", possible, (source, messages, TOOLS, {}, "g", []))
-        elif not isinstance(expected(python, source, [m for m in plain if m["role"] == "user"]), Refused) \
+        elif not isinstance(expected(python, source, [m for m in plain if m["role"] == "user"], TOOLS),
+                          Refused) \
                 and messages[0]["role"] == "system":
             c.add(f"{name}: {what}, without system", [], (source, messages, TOOLS, {}, "g", []))
     for (what, possible), record, (st, text) in zip(c.wanted, c.records, ours(o, ["--render"], c.records)):
         c.n += 1
         lost = [t for m in record[1] for t in texts_of(m) if t.strip() not in text
                 and any(t.strip() in p for p in possible or [t])]
-        python_like = re.findall(r"\{'(?:type|city)'|\bNone\b(?!\])|\\\"city", text)
-        if st or lost or (python_like and "functionary" not in name):
+        python_like = re.findall(PYTHON, text)          # unless the template writes so whatever it gets
+        if st or lost or (python_like
+                          and not all(re.search(PYTHON, p) for p in possible or [""])):
             c.bad.append(f"{what}\n      {st} lost {lost}, {python_like}: {text[-900:]!r}")
     return c
 
@@ -206,7 +209,8 @@ def marks_of(source):
 
 
 # what templates look for in contents, where it is not a control token of the model
-THINK = {"<think>", "</think>", "<tool_response>", "</tool_response>", "<tool_call>", "</tool_call>"}
+THINK = {"<think>", "</think>", "<mm:think>", "</mm:think>", "<tool_response>", "</tool_response>",
+         "<tool_call>", "</tool_call>"}
 HOSTILE = ["one turn", "turns", "call and result", "reasoning", "parts"]
 
 

@@ -230,9 +230,20 @@ BLOCKS = {
         (" FOLDER ", " tiny "),
         ("MODEL_IN_FOLDER", '"$(cd tiny && echo *.gguf)"'),
     ),
-    ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_test.py", "--tools"),
+    # ---- docs/grammars.md
+    ("docs/grammars.md", "qsf-run model.gguf -p"): Run(
+        *PROGRAM_FOLDER, ("-p ", "-n 8 -p "),
+        first="cp tiny.gguf model.gguf; echo '{\"enum\": [7]}' >person.json; printf 7 >answer.json",
+    ),
+    ("docs/grammars.md", "static const char schema[]"): C(
+        before="#include <string.h>\n" + FRAGMENT, after="}\n"),
+    ("docs/grammars.md", "root   ::="): Text(),
+    ("docs/tools.md", "qsf-run model.gguf -p"): Tried("tests/cli_chat_test.py", "--tools"),
     ("docs/tools.md", '{"id"'): Text(),
-    ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_test.py", "--render",
+    ("docs/chat.md", "qsf-run model.gguf --json-schema"): Tried("tests/cli_chat_test.py", "--json-schema",
+                                                                "--accept"),
+    ("docs/chat.md", "> What is the weather"): Text(),
+    ("docs/chat.md", "qsf-run model.gguf --render"): Tried("tests/cli_chat_test.py", "--render",
                                                            "--no-generation-prompt"),
     ("docs/wasm.md", "cp -r build/wasm/demo"): Run(("/var/www", "www"), first="mkdir -p www/chat/models"),
     # ---- js/README.md
@@ -246,6 +257,8 @@ BLOCKS = {
     ),
     ("js/README.md", "import {cache, estimate}"): Js(),
     ("js/README.md", "await load(url, {memory: 24"): Js(),
+    ("js/README.md", "const schema ="): Js(),
+    ("js/README.md", "const tools ="): Js(),
     # ---- docs/bundlers.md
     ("docs/bundlers.md", "cp -r node_modules/qsf"): Run(
         first='mkdir -p node_modules public; cp -r build/wasm/js node_modules/qsf',

@@ -4,8 +4,8 @@ SPDX-License-Identifier: MIT
 
     gbnf_llama.py SCHEMA_ACCEPT LLAMA_CPP_SOURCE
 
-Nothing of these tests is kept here.  Left out, and said: grammars with <token>, which we refuse by name, and what
-the tests say of llama.cpp's own tables.
+Nothing of these tests is kept here.  Left out, and said: grammars with <token>, which we refuse by name,
+and what the tests say of llama.cpp's own tables.
 """
 import json, pathlib, re, subprocess, sys
 
@@ -14,7 +14,8 @@ PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 LARGE = re.compile(r"\{0,99\}\)\{0,99\}|\{5000")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0", "a": "\a", "b": "\b",
            "f": "\f", "v": "\v", "?": "?"}
-TOKEN = re.compile(r'R"([^(]*)\((.*?)\)\1"|(?:u8)?"((?:[^"\\]|\\.)*)"|//[^\n]*|/\*.*?\*/|[A-Za-z_]\w*|\d+|\s+|.', re.S)
+TOKEN = re.compile(r'R"([^(]*)\((.*?)\)\1"|(?:u8)?"((?:[^"\\]|\\.)*)"'
+                   r'|//[^\n]*|/\*.*?\*/|[A-Za-z_]\w*|\d+|\s+|.', re.S)
 
 
 def unescape(text):
@@ -60,7 +61,9 @@ def calls(path, names):
     """(name, arguments) of each call whose arguments are texts and lists of texts; None for another one."""
     words = tokens(path.read_text(encoding="utf-8"))
     for i, (kind, value) in enumerate(words):
-        if kind != "word" or value not in names or words[i + 1] != ("word", "(") or words[i - 1] == ("word", "void"):
+        if kind != "word" or value not in names:
+            continue
+        if words[i + 1] != ("word", "(") or words[i - 1] == ("word", "void"):
             continue
         args, depth, plain, at = [None], 0, True, i + 2
         while depth >= 0:
@@ -116,7 +119,8 @@ def main():
                 left_out += 1
                 continue
             schema = what == "test_schema"
-            answer = accepts.ask(json.loads(grammar) if schema else grammar, texts, "schema" if schema else "gbnf")
+            answer = accepts.ask(json.loads(grammar) if schema else grammar, texts,
+                                 "schema" if schema else "gbnf")
             if "<token>" in answer:
                 left_out += 1
                 continue
@@ -146,7 +150,8 @@ def main():
         answer = accepts.ask(path.read_text(encoding="utf-8"), [])
         if answer:
             failed.append(f"{path.name}: {answer}")
-    print(f"{n} texts and grammars, {refused} that are to be refused, {left_out} left out, {len(failed)} differ")
+    print(f"{n} texts and grammars, {refused} that are to be refused, {left_out} left out, "
+          f"{len(failed)} differ")
     print("\n".join(failed))
     return 1 if failed or n < 300 else 0
 

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "small_vocab.h"
 #include "test.h"
+#include "text/choices.h"
 #include "text/gbnf.h"
 #include "text/grammar_own.h"
 
@@ -60,7 +61,7 @@ static uint32_t t_step(const t_grammar *g, const t_node *x, const char *text, un
     return all;
 }
 
-/* Until nothing changes; parts stand before what they are part of, so T_NOT sees what is settled. */
+/* Until nothing changes.  Parts stand before what they are part of: T_NOT sees what is settled. */
 static bool t_matches(t_grammar *g, const char *text, unsigned len)
 {
     memset(g->ends, 0, sizeof g->ends);
@@ -76,9 +77,10 @@ static bool t_matches(t_grammar *g, const char *text, unsigned len)
     return g->ends[g->root][0] >> len & 1;
 }
 
+static void t_letters(char *to, unsigned n) { while (n-- > 0) to[n] = (char)('a' + t_random(3)); }
+
 static void t_make(t_grammar *g, bool rules)
 {
-    static const char letters[] = "abc";
     memset(g, 0, sizeof *g);
     g->n_rules = rules ? 1 + (int)t_random(T_RULES) : 0;
     for (int i = 0; i < g->n_rules; i++) {
@@ -95,8 +97,8 @@ static void t_make(t_grammar *g, bool rules)
                                    : base + (int)t_random((unsigned)(before - base))) : 0;
         if (x->kind >= T_SEQ && t_random(2)) x->parts[0] = before - 1;
         const bool first = g->ruled[x->parts[0]], second = g->ruled[x->parts[1]];
-        if (x->kind == T_BYTES) for (unsigned i = t_random(4); i-- > 0; ) x->text[i] = letters[t_random(3)];
-        if (x->kind == T_CLASS) for (unsigned i = 1 + t_random(2); i-- > 0; ) x->text[i] = letters[t_random(3)];
+        if (x->kind == T_BYTES) t_letters(x->text, t_random(4));
+        if (x->kind == T_CLASS) t_letters(x->text, 1 + t_random(2));
         if (x->kind == T_SEQ || x->kind == T_CHOICE) x->n = (int)t_random(4);
         if (x->kind == T_REP) {
             x->least = t_random(3);
@@ -108,7 +110,8 @@ static void t_make(t_grammar *g, bool rules)
         if (x->kind == T_REP) g->ruled[g->n] = first;
         g->n++;
     }
-    for (int i = 0; i < g->n_rules; i++) g->bodies[i] = g->n_rules + (int)t_random((unsigned)(g->n - g->n_rules));
+    for (int i = 0; i < g->n_rules; i++)
+        g->bodies[i] = g->n_rules + (int)t_random((unsigned)(g->n - g->n_rules));
     g->root = g->n - 1;
 }
 
@@ -191,10 +194,11 @@ static void t_compare(t_grammar *t, uint64_t seed, int round)
         char text[T_TEXT + 1];
         strcpy(text, texts[i]);
         if ((fits && qsf_matcher_whole(m)) != whole[i] || (alive[i] && !fits)
-            || (fits && qsf_matcher_over(m) && !whole[i]) || (fits && !t_reaches(t, m, text, (unsigned)len))) {
+            || (fits && qsf_matcher_over(m) && !whole[i])
+            || (fits && !t_reaches(t, m, text, (unsigned)len))) {
             test_fail(__FILE__, __LINE__, "the automaton and the nodes say the same");
-            printf("      seed %llu round %d, \"%s\": fits %d, whole %d of %d\n", (unsigned long long)seed, round,
-                   texts[i], fits, fits && qsf_matcher_whole(m), whole[i]);
+            printf("      seed %llu round %d, \"%s\": fits %d, whole %d of %d\n",
+                   (unsigned long long)seed, round, texts[i], fits, fits && qsf_matcher_whole(m), whole[i]);
             break;
         }
     }
@@ -244,19 +248,30 @@ static qsf_grammar *names(void)
     qsf_grammar *g = NULL;
     qsf_error err;
     if (qsf_grammar_begin(qsf_platform_native(), &b, &err)) return NULL;
-    const qsf_gnode c = qsf_g_class(b, plain, 3, false),
+    const qsf_gnode name = qsf_g_bytes(b, "name", 4), id = qsf_g_bytes(b, "id", 2),
+                    c = qsf_g_class(b, plain, 3, false),
                     any = qsf_g_choice(b, (qsf_gnode[]){ c, qsf_g_bytes(b, "\\\"", 2) }, 2),
-                    known = qsf_g_choice(b, (qsf_gnode[]){ qsf_g_bytes(b, "name", 4), qsf_g_bytes(b, "id", 2) }, 2);
+                    known = qsf_g_choice(b, (qsf_gnode[]){ name, id }, 2);
     qsf_gnode key = qsf_g_both(b, qsf_g_repeat(b, any, 0, QSF_G_NO_MOST), qsf_g_not(b, known));
     key = qsf_g_both(b, key, qsf_g_repeat(b, c, 0, QSF_G_NO_MOST));
-    const qsf_gnode end = qsf_g_bytes(b, "\": ", 3), number = qsf_g_class(b, (const uint32_t[1][2]){ { '0', '9' } }, 1, false);
+    const qsf_gnode end = qsf_g_bytes(b, "\": ", 3),
+                    number = qsf_g_class(b, (const uint32_t[1][2]){ { '0', '9' } }, 1, false);
     qsf_grammar_finish(b, qsf_g_sequence(b, (qsf_gnode[]){ qsf_g_bytes(b, "\"", 1), key, end,
                                                            qsf_g_repeat(b, number, 1, 3) }, 4), &g, &err);
     return g;
 }
 
-/* Masks along a text against the bytes of tokens: every step-th token of the vocabulary, another one
- * first at each place.  The text goes in as single bytes. */
+static bool token_fits(const qsf_matcher *m, qsf_matcher *scout, uint32_t id)
+{
+    const qsf_tokenizer *t = m->tree->tokenizer;
+    const char *bytes;
+    if (qsf_tokenizer_is_end(t, (int32_t)id)) return qsf_matcher_whole(m);
+    qsf_matcher_copy(scout, m);
+    return qsf_tokenizer_piece(t, (int32_t)id, false, &bytes) && qsf_matcher_token(scout, (int32_t)id);
+}
+
+/* Masks along a text against the bytes of tokens: every step-th token of the vocabulary, another
+ * one first at each place.  The text goes in as single bytes. */
 static void check_masks(qsf_grammar *g, const qsf_token_tree *tree, const char *text, uint32_t step)
 {
     const qsf_platform *p = qsf_platform_native();
@@ -271,12 +286,8 @@ static void check_masks(qsf_grammar *g, const qsf_token_tree *tree, const char *
             break;
         }
         for (uint32_t id = (uint32_t)at % step; id < tree->n_vocab; id += step) {
-            const char *bytes;
-            const bool set = mask[id / 32] >> id % 32 & 1, end = qsf_tokenizer_is_end(tree->tokenizer, (int32_t)id);
-            qsf_matcher_copy(scout, m);
-            const bool fits = end ? qsf_matcher_whole(m)
-                : qsf_tokenizer_piece(tree->tokenizer, (int32_t)id, false, &bytes) && qsf_matcher_token(scout, (int32_t)id);
-            if (set == fits) continue;
+            const bool set = mask[id / 32] >> id % 32 & 1;
+            if (set == token_fits(m, scout, id)) continue;
             test_fail(__FILE__, __LINE__, "the mask says what the bytes of a token say");
             printf("      behind %zu bytes of %s: token %u, mask %d\n", at, text, (unsigned)id, set);
             break;
@@ -290,13 +301,16 @@ static void check_masks(qsf_grammar *g, const qsf_token_tree *tree, const char *
 }
 
 static const struct { const char *rules, *text; } mask_cases[] = {
-    { "root ::= \"{\" ws pair (\",\" ws pair)* \"}\"\npair ::= s \":\" ws (s | [0-9]+ | root)\nws ::= [ \\n]*\n"
+    { "root ::= \"{\" ws pair (\",\" ws pair)* \"}\"\npair ::= s \":\" ws (s | [0-9]+ | root)\n"
+      "ws ::= [ \\n]*\n"
       "s ::= \"\\\"\" ([^\"\\\\\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" [0-9a-fA-F]{4}))* \"\\\"\"\n",
       "{ \"a\\n\": 12,\"b\":{\"\xc3\xa9\": \"\\u00e9x\"}}" },
-    { "root ::= \"\\\"\" [^\"\\\\]{3,20} \"\\\"\" [a-z]{2,5} \".\" [0-9]{1,3}", "\"ab \xf0\x9f\x98\x80 def gh\"xyz.07" },
+    { "root ::= \"\\\"\" [^\"\\\\]{3,20} \"\\\"\" [a-z]{2,5} \".\" [0-9]{1,3}",
+      "\"ab \xf0\x9f\x98\x80 def gh\"xyz.07" },
     { "root ::= [^,\\n]{0,3} \",\" root | [\\u4e00-\\u9fff]+ \"\\n\"", "ab,,\xe4\xbd\xa0\xe5\xa5\xbd\n" },
     { "root ::= (word \" \")* word \"!\"\nword ::= [a-zA-Z]+ | .{2} \"-\"", "The quick \xc3\xa9x-!" },
-    { "root ::= root \"+\" term | term\nterm ::= term \"*\" [0-9]{1,4} | \"(\" root \")\" | [a-z]+", "abc*12+(a+b)*7" },
+    { "root ::= root \"+\" term | term\nterm ::= term \"*\" [0-9]{1,4} | \"(\" root \")\" | [a-z]+",
+      "abc*12+(a+b)*7" },
     { "root ::= .*", "\"\\\n\xf0\x9f\x98\x80 any" },
 };
 
@@ -377,10 +391,14 @@ TEST(long_texts_keep_their_place_while_tables_are_made_anew)
 {
     qsf_error err;
     qsf_matcher *m;
-    qsf_grammar *g = gbnf("root ::= \"[\" (root (\",\" root)*)? \"]\" | \"\\\"\" [a-z]{0,4000} \"\\\"\" | [0-9]+", &err);
+    qsf_grammar *g = gbnf("root ::= \"[\" (root (\",\" root)*)? \"]\" | \"\\\"\" [a-z]{0,4000} \"\\\"\" "
+                          "| [0-9]+", &err);
     CHECK(g && !qsf_matcher_new(qsf_platform_native(), g, NULL, &m, &err));
     g->keep_memory = 4096;
-    for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, i % 3 ? "[" : "[1,\"ab\",", i % 3 ? 1 : 8), i % 3 ? 1 : 8);
+    for (int i = 0; i < 1500; i++) {
+        const size_t n = i % 3 ? 1 : 8;
+        CHECK_EQ(qsf_matcher_bytes(m, i % 3 ? "[" : "[1,\"ab\",", n), n);
+    }
     for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, "7]" + (i > 0), i ? 1 : 2), i ? 1 : 2);
     CHECK(qsf_matcher_over(m));
     qsf_matcher_reset(m);
@@ -397,13 +415,16 @@ TEST(long_texts_keep_their_place_while_tables_are_made_anew)
 TEST(gbnf_is_refused_at_its_place)
 {
     static const struct { const char *text, *why; } bad[] = {
-        { "", "no rule \"root\"" }, { "root = \"a\"", "line 1, column 6" }, { "root ::= \"a", "column 10: this text has no end" },
-        { "root ::= a", "rule a is used" }, { "root ::= [a", "no end" }, { "root ::= \"\\q\"", "escape" },
-        { "root ::= (\"a\"", "no \")\"" }, { "root ::= \"a\")", "column 13" }, { "root ::= *", "repeated" },
-        { "root ::= \"a\"{2,1}", "at least more" }, { "root ::= \"a\"{x}", "number" }, { "root ::= \"\\x4\"", "hexadecimal" },
-        { "root ::= \"a\"{99999999999}", "too large" }, { "root ::= <think>", "<token> is not supported" },
-        { "root ::= root", "no text fits" }, { "root ::= \"a\" root", "no text fits" }, { "root ::= []", "without characters" },
-        { "x ::= \"a\"\n root ::= x\n| \"b\"", "line 3, column 1" }, { "root ::= \"\\U00110000\"", "no such character" },
+        { "", "no rule \"root\"" }, { "root = \"a\"", "line 1, column 6" },
+        { "root ::= \"a", "column 10: this text has no end" }, { "root ::= a", "rule a is used" },
+        { "root ::= [a", "no end" }, { "root ::= \"\\q\"", "escape" }, { "root ::= (\"a\"", "no \")\"" },
+        { "root ::= \"a\")", "column 13" }, { "root ::= *", "repeated" },
+        { "root ::= \"a\"{2,1}", "at least more" }, { "root ::= \"a\"{x}", "number" },
+        { "root ::= \"\\x4\"", "hexadecimal" }, { "root ::= \"a\"{99999999999}", "too large" },
+        { "root ::= <think>", "<token> is not supported" }, { "root ::= root", "no text fits" },
+        { "root ::= \"a\" root", "no text fits" }, { "root ::= []", "without characters" },
+        { "x ::= \"a\"\n root ::= x\n| \"b\"", "line 3, column 1" },
+        { "root ::= \"\\U00110000\"", "no such character" },
     };
     qsf_error err;
     for (size_t i = 0; i < QSF_ARRAY_LEN(bad); i++) {
@@ -428,7 +449,8 @@ static bool takes(const char *rules, const char *text)
 
 TEST(gbnf_has_what_llama_cpp_reads)
 {
-    CHECK(takes("# words\nroot ::= w-1 | # or\n  \"x\" (\n\"y\" |\n\t[^a-c\\]\\-]\n )+\nw-1 ::=\n \"\\x41\\u00e9\\U0001F600\\t\\\"\\\\\"",
+    CHECK(takes("# words\nroot ::= w-1 | # or\n  \"x\" (\n\"y\" |\n\t[^a-c\\]\\-]\n )+\nw-1 ::=\n"
+                " \"\\x41\\u00e9\\U0001F600\\t\\\"\\\\\"",
                 "A\xc3\xa9\xf0\x9f\x98\x80\t\"\\"));
     CHECK(takes("root ::= [a-] [-z] .{2} \"b\"{1,}", "-z\n\xc3\xa9" "bbb"));
     CHECK(takes("root ::= \"ab\"{2} \"c\"{0,1} [x-z]{1,}", "ababxyz") && !takes("root ::= \"ab\"{2}", "ab"));
@@ -452,7 +474,8 @@ TEST(grammars_that_blow_up_end_in_a_message)
     qsf_grammar_drop(g);
     n = 0;                                      /* each rule is two of the next: 2^40 characters */
     for (int i = 0; i < 40; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, i ? "r%d ::= r%d r%d\n" : "root ::= r%d\n", i ? i : 1, i + 1, i + 1);
+        n += (size_t)snprintf(text + n, sizeof text - n, i ? "r%d ::= r%d r%d\n" : "root ::= r%d\n",
+                              i ? i : 1, i + 1, i + 1);
     snprintf(text + n, sizeof text - n, "r40 ::= \"a\"\n");
     CHECK(!takes(text, "aaaaaaaaaaaa"));
     n = (size_t)snprintf(text, sizeof text, "root ::= ");   /* a chain of rules, the last one first */
@@ -461,7 +484,8 @@ TEST(grammars_that_blow_up_end_in_a_message)
     CHECK(takes(text, "a"));
     CHECK(takes("root ::= ((.{0,900}){0,900}){0,900} (.{0,900} \"a\"{3,900}){2,900}", "aaaaaaaaaaaa"));
     n = (size_t)snprintf(text, sizeof text, "root ::= r0\n");       /* rules that begin with each other */
-    for (int i = 0; i < 40; i++) n += (size_t)snprintf(text + n, sizeof text - n, "r%d ::= r%d \"x\" | \"y\"\n", i, (i + 1) % 40);
+    for (int i = 0; i < 40; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "r%d ::= r%d \"x\" | \"y\"\n", i, (i + 1) % 40);
     g = gbnf(text, &err);
     CHECK(!g && err.status == QSF_E_BUDGET && strstr(err.text, "32 rules"));
 }
@@ -480,8 +504,9 @@ static bool chooses(const char *list, const char *text)
 
 TEST(choices_are_lines_or_a_list)
 {
-    CHECK(chooses("yes\nno\r\n\nmay be", "no") && chooses("yes\nno\r\n\nmay be", "may be") && !chooses("yes\nno", "y"));
-    CHECK(chooses("[\"a\\nb\", \"c\"]", "a\nb") && !chooses("[\"a\", 1]", "a") && !chooses("\n", "") && !chooses("[]", ""));
+    CHECK(chooses("yes\nno\r\n\nmay be", "no") && chooses("yes\nno\r\n\nmay be", "may be"));
+    CHECK(chooses("[\"a\\nb\", \"c\"]", "a\nb") && !chooses("yes\nno", "y") && !chooses("[\"a\", 1]", "a"));
+    CHECK(!chooses("\n", "") && !chooses("[]", ""));
 }
 
 int main(int argc, char **argv)

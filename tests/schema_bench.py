@@ -4,16 +4,15 @@ SPDX-License-Identifier: MIT
 
     schema_bench.py bench DIR   DIR: maskbench/data of the repository guidance-ai/jsonschemabench
     schema_bench.py suite DIR   DIR: json/tests in the source archive of the package jsonschema
-    schema_bench.py times DIR   compile and mask times, with --model's vocabulary
 
 --accept PROGRAM   the program schema_accept of this tree (`ninja schema_accept`)
 --every N          only each Nth schema          --part I/N    part I of N, for runs in pieces
---model GGUF       of times: whose vocabulary    --show        what is wrong, one by one
+--show             what is wrong, one by one
 
-Needs the packages jsonschema and llguidance (the latter for bench and times: it is measured in the same
-run).  An instance is written in the order of its schema's properties: as it stands in the collection, or
-put in order by the branches it fits.  A valid one has to be accepted in one of the two; an invalid one in
-none of them.
+Needs the packages jsonschema and llguidance (the latter for bench: it is measured in the same run).  Times
+of masks: tests/bench/grammars.py.  An instance is written in the order of its schema's properties: as it
+stands in the collection, or put in order by the branches it fits.  A valid one has to be accepted in one of
+the two; an invalid one in none of them.
 """
 import argparse, collections, glob, json, os, re, signal, statistics, subprocess, sys, time
 
@@ -27,8 +26,8 @@ DRAFTS = {"draft4": "http://json-schema.org/draft-04/schema#",
 class Accept:
     """schema_accept, started again where it ends or takes too long."""
 
-    def __init__(self, program, model=None, seconds=60):
-        self.command, self.seconds = [program] + ([model] if model else []), seconds
+    def __init__(self, program, arguments=(), seconds=60):
+        self.command, self.seconds = [program, *arguments], seconds
         self.process = None
 
     def ask(self, schema, texts):
@@ -70,28 +69,31 @@ def resolve(root, ref):
 
 
 def said_of(root, schemas, value, check):
-    """(keyword, its value) of all that is said of one value, in the order in which it stands."""
+    """(keyword, its value, whether a condition says it), in the order in which it stands."""
     out, seen = [], set()
 
-    def go(s):
-        if not isinstance(s, dict) or id(s) in seen:
+    def go(s, late=False):
+        if not isinstance(s, dict) or (id(s), late) in seen:
             return
-        seen.add(id(s))
+        seen.add((id(s), late))
         for k, v in s.items():
             if k == "$ref":
-                go(resolve(root, v))
+                go(resolve(root, v), late)
             elif k in ("allOf", "anyOf", "oneOf") and isinstance(v, list):
                 fit = v if k == "allOf" else [x for x in v if check(x, value)]
                 for x in fit or v:
-                    go(x)
-            elif k in ("if", "then", "else", "not"):
-                go(v)
-            else:
-                out.append((k, v))
+                    go(x, late)
+            elif k == "if":
+                go(v, True)
+                go(s.get("then" if check(v, value) else "else"), late)
+            elif k == "not":
+                go(v, True)
+            elif k not in ("then", "else"):
+                out.append((k, v, late))
                 if k in ("dependencies", "dependentSchemas") and isinstance(v, dict):
                     for n, x in v.items():
                         if isinstance(value, dict) and n in value:
-                            go(x)
+                            go(x, late)
     for s in schemas:
         go(s)
     return out
@@ -107,7 +109,8 @@ def matches(pattern, name):
 def in_order(value, root, schemas, check, depth=0):
     if depth > 60 or not isinstance(value, (dict, list)):
         return value
-    said = said_of(root, schemas, value, check)
+    conditions = said_of(root, schemas, value, check)
+    said = [(k, v) for k, v, _ in conditions]
     if isinstance(value, list):
         out = []
         for i, x in enumerate(value):
@@ -118,8 +121,10 @@ def in_order(value, root, schemas, check, depth=0):
             out.append(in_order(x, root, sub, check, depth + 1))
         return out
     first, late = {}, []
-    for k, v in said:
-        if k == "properties" and isinstance(v, dict):
+    for k, v, condition in conditions:
+        if k == "properties" and isinstance(v, dict) and condition:
+            late += v
+        elif k == "properties" and isinstance(v, dict):
             for n in v:
                 first.setdefault(n, len(first))
         elif k == "required" and isinstance(v, list):
@@ -292,85 +297,16 @@ def suite(a):
         print("%7d refused: %s" % (n, k))
 
 
-# ---- times ----
-
-def byte_letters():
-    """GPT-2's letters for bytes."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    other = [b for b in range(256) if b not in plain]
-    return {**{chr(b): b for b in plain}, **{chr(256 + i): b for i, b in enumerate(other)}}
-
-
-class Vocabulary:
-    """A GGUF file's tokens as llguidance wants them."""
-
-    def __init__(self, path):
-        import gguf
-        from tokenizers import Tokenizer, models, pre_tokenizers
-        fields = gguf.GGUFReader(path).fields
-
-        def texts(key):
-            f = fields[key]
-            return [bytes(f.parts[i]).decode() for i in f.data]
-        tokens, kinds = texts("tokenizer.ggml.tokens"), fields["tokenizer.ggml.token_type"]
-        kinds, letters = [int(kinds.parts[i][0]) for i in kinds.data], byte_letters()
-        self.tokens = [t.encode() if k != 1 else bytes(letters[c] for c in t) for t, k in zip(tokens, kinds)]
-        self.special_token_ids = [i for i, k in enumerate(kinds) if k == 3]
-        self.eos_token_id = int(fields["tokenizer.ggml.eos_token_id"].parts[-1][0])
-        self.bos_token_id = None
-        merges = [tuple(m.split(" ")) for m in texts("tokenizer.ggml.merges")]
-        self.encoder = Tokenizer(models.BPE({t: i for i, t in enumerate(tokens)}, merges))
-        self.encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-
-    def __call__(self, text):
-        text = text.decode(errors="replace") if isinstance(text, bytes) else text
-        return self.encoder.encode(text, add_special_tokens=False).ids
-
-
-def times(a):
-    import llguidance, llguidance.numpy as masks
-    words = Vocabulary(a.model)
-    tokens = llguidance.LLTokenizer(llguidance.TokenizerWrapper(words))
-    accept, mask = Accept(a.accept, a.model), masks.allocate_token_bitmask(1, tokens.vocab_size)
-    ours, theirs = [[], []], [[], []]
-    for _, case in cases(a):
-        schema = case["schema"]
-        texts = [json.dumps(t["data"], ensure_ascii=False) for t in case["tests"] if t["valid"]]
-        start = time.thread_time()
-        first = llguidance.LLMatcher(tokens, json.dumps({"grammars": [{"json_schema": schema}]}), log_level=0)
-        made = 1e6 * (time.thread_time() - start)
-        error, us, _, mask_us = accept.ask(schema, texts)
-        if error or first.is_error():
-            continue
-        ours[0].append(us)
-        ours[1] += mask_us
-        theirs[0].append(made)
-        for text in texts:
-            m = first.deep_copy()
-            for t in words(text):
-                start = time.thread_time()
-                masks.fill_next_token_bitmask(m, mask, 0)
-                theirs[1].append(1e6 * (time.thread_time() - start))
-                if not mask[0, t // 32] >> (t % 32) & 1 or not m.consume_token(t):
-                    break
-    print("%d schemas that both compile, a vocabulary of %d tokens" % (len(ours[0]), len(words.tokens)))
-    for who, (made, masked) in (("here", ours), ("llguidance", theirs)):
-        print("%-10s compile ms: %s" % (who, spread(made)))
-        if masked:
-            print("%-10s mask us:    %s (%d masks)" % (who, spread([1e3 * x for x in masked]), len(masked)))
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("bench", "suite", "times"))
+    p.add_argument("what", choices=("bench", "suite"))
     p.add_argument("dir")
     p.add_argument("--accept", required=True)
     p.add_argument("--every", type=int, default=1)
     p.add_argument("--part", default="0/1")
-    p.add_argument("--model")
     p.add_argument("--show", action="store_true")
     a = p.parse_args()
-    {"bench": bench, "suite": suite, "times": times}[a.what](a)
+    {"bench": bench, "suite": suite}[a.what](a)
 
 
 if __name__ == "__main__":

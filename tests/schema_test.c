@@ -5,6 +5,7 @@
 #include "text/schema.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* A grammar of a pattern (flags >= 0) or of a schema; the error's text where there is none. */
 static qsf_status make(const char *text, int flags, uint32_t blanks, qsf_grammar **out, qsf_error *err)
@@ -92,6 +93,9 @@ TEST(anchors_are_places)
     SEARCH("(^|,)foo(,|$)", "+foo", "+a,foo", "+foo,b", "-afoo", "-foob");
     SEARCH("^a*$", "+", "+aa", "-ab");
     SEARCH("(^a)?b", "+ab", "+cb", "-a");
+    PATTERN("(a|$)$", "+a", "+", "-b");
+    PATTERN("^^(^|b)c$$", "+c", "+bc", "-b");
+    PATTERN("(^a|b){0}c", "+c", "-ac", "-bc");
 }
 
 TEST(what_no_automaton_keeps_is_refused_by_name)
@@ -283,6 +287,9 @@ TEST(references_may_be_recursive)
     SCHEMA("{\"definitions\":{\"a/b\":{\"const\":1}},\"items\":{\"$ref\":\"#/definitions/"
            "a~1b\"},\"type\":\"array\"}",
            "+[1]", "-[2]");
+    SCHEMA("{\"$defs\":{\"x\":{\"enum\":[{\"$anchor\":\"y\"}]},"
+           "\"z\":{\"$anchor\":\"y\",\"const\":1}},\"$ref\":\"#y\"}",
+           "+1", "-2");
     NO_SCHEMA("{\"$ref\":\"#/$defs/x\"}", "#/$ref: the reference leads to nothing");
     NO_SCHEMA("{\"$ref\":\"http://elsewhere/x\"}", "leads to nothing");
     NO_SCHEMA("{\"anyOf\":[{\"$ref\":\"#\"},{\"type\":\"null\"}]}", "refers to itself");
@@ -330,6 +337,66 @@ TEST(blow_up_ends_in_an_error)
                         i);
     qsf_format(text + n, sizeof text - n, "]}");
     check_refused(text, -1, QSF_E_BUDGET, "too many alternatives", __LINE__);
+}
+
+TEST(a_condition_says_nothing_of_the_order)
+{
+    SCHEMA("{\"if\":{\"properties\":{\"b\":{\"const\":1}}},\"then\":{\"required\":[\"a\"]},"
+           "\"type\":\"object\",\"properties\":{\"a\":{},\"b\":{}}}",
+           "+{\"a\":0,\"b\":1}", "+{\"a\":0,\"b\":2}", "+{\"b\":2}", "-{\"b\":1}", "-{\"b\":1,\"a\":0}",
+           "-{\"b\":2,\"a\":0}");
+}
+
+TEST(keywords_have_values_of_their_type)
+{
+    NO_SCHEMA("{\"dependencies\":\"abc\"}", "#/dependencies: this has to be an object");
+    NO_SCHEMA("{\"patternProperties\":[]}", "#/patternProperties: this has to be an object");
+    NO_SCHEMA("{\"items\":null}", "#/items: this has to be false or true or a list or an object");
+    NO_SCHEMA("{\"allOf\":[{\"pattern\":1}]}", "#/allOf/0/pattern: this has to be a text");
+    NO_SCHEMA("{\"uniqueItems\":1}", "#/uniqueItems: this has to be false or true");
+    NO_SCHEMA("{\"if\":3}", "#/if: this has to be");
+    NO_SCHEMA("{\"minLength\":\"1\"}", "#/minLength: this has to be a number");
+    NO_SCHEMA("{\"minLength\":-1}", "#/minLength: this has to be a whole number");
+    NO_SCHEMA("{\"required\":[1]}", "#/required/0: a name of a property has to be a text");
+    NO_SCHEMA("{\"multipleOf\":1e400}", "#/multipleOf: a number of more than 400 digits");
+}
+
+/* before, times middle with commas between, after; # in middle is the number */
+static char *many(const char *before, unsigned times, const char *middle, const char *after)
+{
+    const size_t cap = strlen(before) + strlen(after) + times * (strlen(middle) + 16) + 1;
+    char *out = malloc(cap);
+    size_t n = qsf_format(out, cap, "%s", before);
+    for (unsigned i = 0; i < times; i++) {
+        if (i) out[n++] = ',';
+        for (const char *c = middle; *c; c++) {
+            if (*c == '#') n += qsf_format(out + n, cap - n, "%u", i);
+            else out[n++] = *c;
+        }
+    }
+    qsf_format(out + n, cap - n, "%s", after);
+    return out;
+}
+
+TEST(large_schemas_end_in_an_error_or_a_grammar)
+{
+    static const struct { const char *before, *middle, *after, *word; unsigned times; } cases[] = {
+        { "{\"properties\":{", "\"#\":{}", "}}", "more than 4,000 properties", 50000 },
+        { "{\"required\":[", "\"#\"", "]}", "more than 4,000 properties", 50000 },
+        { "{\"prefixItems\":[", "{\"const\":#}", "]}", "more than 10,000 different items", 20000 },
+        { "{\"patternProperties\":{", "\"a#\":{\"minLength\":#}", "}}", "more than 7 patterns", 9 },
+        { "{\"oneOf\":[", "{\"const\":#}", "]}", "a oneOf of more than 2,000", 3000 },
+        { "{\"x\":[", "0", "]}", "more than 1,000,000", 1000000 },
+    };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(cases); i++) {
+        char *text = many(cases[i].before, cases[i].times, cases[i].middle, cases[i].after);
+        check_refused(text, -1, QSF_E_BUDGET, cases[i].word, __LINE__);
+        free(text);
+    }
+    char *one = many("{\"oneOf\":[", 200,
+                     "{\"type\":\"object\",\"properties\":{\"k\":{\"const\":#}},\"required\":[\"k\"]}", "]}");
+    SCHEMA(one, "+{\"k\":7}", "+{\"k\":199}", "-{\"k\":200}");
+    free(one);
 }
 
 TEST(a_part_of_a_document_is_a_schema)
@@ -407,6 +474,9 @@ int main(void)
     RUN(references_may_be_recursive);
     RUN(schemas_are_joined);
     RUN(blow_up_ends_in_an_error);
+    RUN(a_condition_says_nothing_of_the_order);
+    RUN(keywords_have_values_of_their_type);
+    RUN(large_schemas_end_in_an_error_or_a_grammar);
     RUN(a_part_of_a_document_is_a_schema);
     return test_end();
 }

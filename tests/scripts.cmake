@@ -6,6 +6,7 @@
 set(parity parity/run.py $<TARGET_FILE:qsf-run> --convert $<TARGET_FILE:qsf-convert> --threads 1)
 
 qsf_script(cli_test 1200 cli_test.py $<TARGET_FILE:qsf-run>)
+qsf_script(cli_chat_test 600 cli_chat_test.py $<TARGET_FILE:qsf-run>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_test 600 terminal_test.py $<TARGET_FILE:qsf-run>)
     qsf_script(terminal_chat_test 600 terminal_chat_test.py $<TARGET_FILE:qsf-run>)
@@ -86,6 +87,9 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    if(TARGET schema_accept)
+        qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
+    endif()
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
     qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>

@@ -18,6 +18,7 @@ FILE, FUNCTION = 600, 60
 LONG_FILES = {
     "core/text/unicode_table.c": "tools/make_unicode_table.py writes it",
     "docs/api.md": "tools/make_api.py writes it",
+    "tests/golden/schema_cases.txt": "tests/golden/make_schema_cases.py writes it",
     "include/qsf.h": "the contract, which a user reads from top to bottom in one place",
 }
 # Functions that may be longer, and why: "path:name".

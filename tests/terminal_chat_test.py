@@ -4,7 +4,7 @@ SPDX-License-Identifier: MIT
 
     terminal_chat_test.py QSF_RUN [unittest options]
 """
-import os, pathlib, re, stat, subprocess, sys, unittest
+import json, os, pathlib, re, stat, subprocess, sys, unittest
 
 import make_script
 import terminal
@@ -20,7 +20,7 @@ SCRIPTS = {
     "tool": ["I look. ", "<tool", "_call>", '\n{"name": "weather", "argu', 'ments": {"city":\n   "Par',
              'is", "n": [1, {"a": "}é"}]}}\n', "</tool_call>"],
     "calls": ['<tool_call>{"name": "a"}</tool_call>', "\n",
-              "<tool_call>\n<function=b>\n</function>\n</tool_call>"],
+              "<tool_call>{'none'}</tool_call>"],
     "hello": ["Hello", " there."],
     "forever": ["<think>", "hmm it goes on. "],
 }
@@ -121,7 +121,7 @@ class Reasoning(Scripted):
         how = ("--reasoning", "hide", "-v", "--chat-template", template)
         r = self.pipe("opened", ["why?", "and?", f"/save {f}"], *how)
         self.assertEqual(r.stdout, b"Yes.\nYes.\n")
-        self.assertIn("assistant 30\n<think>because. </think>\n\nYes.\n", f.read_text())
+        self.assertIn("assistant 31\n<think>\nbecause.\n</think>\n\nYes.\n", f.read_text())
         self.assertEqual(re.findall(rb"(\d+) tokens, \d+ of them kept", r.stderr)[1], b"52")
 
     def test_the_next_prompt_is_without_it(self):
@@ -144,12 +144,86 @@ class Calls(Scripted):
         t = self.says("calls")
         t.asks("hi")
         self.assertEqual([l for l in t.screen.lines()[2:] if l],
-                         ["tool call: a {}", "tool call: <function=b> </function>", ">"])
+                         ["tool call: a {}", "<tool_call>{'none'}</tool_call>", ">"])
 
     def test_a_pipe_gets_them_as_they_are(self):
         for how in ("show", "hide"):
             r = self.pipe("tool", ["hi"], "--reasoning", how)
             self.assertEqual(r.stdout, "".join(SCRIPTS["tool"]).encode() + b"\n")
+
+
+class Results(Scripted):
+    """Calls of tools that were given, and what they answered.  Any text fits the grammar ANY, so that
+    the tools' own grammar does not lead the models of this test off their scripts."""
+    ANY = ("--regex", "(.|\\n)*")
+    CALL = 'tool call: weather {"city": "Paris", "n": [1, {"a": "}é"}]}'
+
+    def setUp(self):
+        self.tools = FOLDER / "tools.json"
+        self.tools.write_text('[{"type": "function", "function": {"name": "weather", "parameters": '
+                              '{"type": "object"}}}, {"type": "function", "function": {"name": "a"}}]')
+        # tells the roles that it is given, in the order of the messages
+        self.template = FOLDER / "roles.jinja"
+        self.template.write_text(
+            "{% for m in messages %}[{{ m.role }}"
+            "{{ '/' ~ m.name if m.role == 'tool' else '' }}]{{ m.content }}"
+            "{% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}"
+            "{% endfor %}{{ '\\n' }}")
+
+    def saved_to(self, name):
+        return re.sub(r"^(\w+) \d+$", r"\1:", (FOLDER / name).read_text(), flags=re.M).split("\n")[1:-1]
+
+    def test_they_are_typed_and_the_model_goes_on(self):
+        t = self.says("tool", "-c", "4096", "--tools", self.tools, *self.ANY)
+        t.keys("hi\r")
+        t.shows("> hi", "I look.", self.CALL, "result of weather>", at=19)
+        t.keys('{"rain": 3}\r')
+        t.shows('result of weather> {"rain": 3}', "I look.", self.CALL, "result of weather>")
+        t.keys('"""\r')
+        t.shows('result of weather> """', "...", at=4)
+        t.keys('no\rrain"""\r')
+        t.shows("I look.", self.CALL, "result of weather>", at=19)
+        t.keys("/regen\r")
+        t.shows("(with --temp 0 the answer stays the same)", "I look.", self.CALL, "result of weather>",
+                at=19)
+        t.keys("\r")
+        t.shows("result of weather>", "(no result: your next message goes to the model)", ">", at=2)
+        t.keys(f"/save {FOLDER / 'results.txt'}\r")
+        t.until((FOLDER / "results.txt").exists, "nothing was saved")
+        call = ["assistant:", "I look.", "<tool_call>", '{"name": "weather", "arguments": {"city":',
+                '   "Paris", "n": [1, {"a": "}é"}]}}', "</tool_call>"]
+        self.assertEqual(self.saved_to("results.txt"), ["user:", "hi", *call, "tool:", '{"rain": 3}', *call,
+                                                        "tool:", "no", "rain", *call])
+
+    def test_the_template_gets_them(self):
+        lines = ["hi", "sun", f"/save {FOLDER / 'one.txt'}", "/reset", f"/load {FOLDER / 'one.txt'}", "more"]
+        r = self.pipe("tool", lines, "--tools", self.tools, "--chat-template", self.template, "-v", *self.ANY)
+        calls = [line for line in r.stdout.decode().split("\n") if line.startswith("{")]
+        self.assertEqual(len(calls), 3)
+        for line in calls:
+            call = json.loads(line)
+            self.assertEqual((call["name"], call["arguments"]["city"]), ("weather", "Paris"))
+        self.assertEqual(r.stdout.count(b"I look.\n{"), 3)
+        self.assertIn("4 messages loaded", r.stderr.decode())
+        self.assertEqual(len(re.findall(rb"\d+ tokens, \d+ of them kept", r.stderr)), 3)
+
+    def test_reasoning_goes_to_templates_that_take_it(self):
+        template = FOLDER / "thinks.jinja"
+        template.write_text("{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content %}<think>"
+                            "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% endfor %}"
+                            "{{ '\\n' }}")
+        count = lambda r: [int(n) for n in re.findall(rb"(\d+) tokens, \d+ of them kept", r.stderr)]
+        one = count(self.pipe("think", ["hi", "you"], "-v", "--chat-template", template))
+        two = count(self.pipe("think", ["hi", "you"], "-v", "--chat-template",
+                              "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}{{ '\\n' }}"))
+        self.assertGreater(one[1] - two[1], 10)
+
+    def test_a_pipe_gets_reasoning_apart_from_calls(self):
+        r = self.pipe("think", ["hi"], "--tools", self.tools, *self.ANY)
+        self.assertEqual(r.stdout, "Hello **you** there é日.\n".encode())
+        self.assertEqual(r.stderr.decode(), Reasoning.WHOLE.replace("so on\n", "so on \n") + "\n")
+        r = self.pipe("think", ["hi"], "--tools", self.tools, "--reasoning", "hide", *self.ANY)
+        self.assertEqual((r.stdout, r.stderr), ("Hello **you** there é日.\n".encode(), b""))
 
 
 class Commands(Scripted):

@@ -27,6 +27,25 @@ static void form_like(qsf_tool_form *f, const char *name)
         set_text(f, QSF_TT_VALUE, ">\n");
         set_text(f, QSF_TT_VALUE_END, "\n</parameter>");
         set_text(f, QSF_TT_CLOSE, "\n</function>\n</tool_call>");
+    } else if (!strcmp(name, "typed")) {
+        f->style = QSF_TOOLS_TAGS;
+        set_text(f, QSF_TT_SECTION, "<calls>");
+        set_text(f, QSF_TT_OPEN, "<invoke name=\"");
+        set_text(f, QSF_TT_ARGUMENTS, "\">");
+        set_text(f, QSF_TT_KEY, "\n<parameter name=\"");
+        set_text(f, QSF_TT_VALUE, "\" string=\"");
+        set_text(f, QSF_TT_TYPE, "true");
+        set_text(f, QSF_TT_VALUE_BEGIN, "\">");
+        set_text(f, QSF_TT_VALUE_END, "</parameter>");
+        set_text(f, QSF_TT_CLOSE, "\n</invoke>");
+        set_text(f, QSF_TT_SECTION_END, "\n</calls>");
+        set_text(f, QSF_TT_TEXT, "<text>");
+        set_text(f, QSF_TT_TEXT_END, "</text>");
+    } else if (!strcmp(name, "ids")) {
+        f->style = QSF_TOOLS_JSON;
+        set_text(f, QSF_TT_OPEN, "<call:\1><name>");
+        set_text(f, QSF_TT_ARGUMENTS, "<args>");
+        set_text(f, QSF_TT_CLOSE, "<end>");
     } else if (!strcmp(name, "marks")) {
         f->style = QSF_TOOLS_JSON;
         set_text(f, QSF_TT_OPEN, "[TOOL_CALLS]");
@@ -47,7 +66,8 @@ static void form_like(qsf_tool_form *f, const char *name)
     }
 }
 
-static const char *const styles[] = { "plain", "bare", "tags", "marks", "quoted", "python", "channels" };
+static const char *const styles[] = { "plain", "bare", "tags", "typed", "ids", "marks", "quoted", "python",
+                                      "channels" };
 
 static void check_answer(const char *style, const char *text, const char *content, const char *reasoning,
                          const char *name, const char *arguments)
@@ -83,6 +103,11 @@ TEST(what_is_no_call_stays_text)
     check_answer("tags", "<tool_call>\n<function=noop-2>\n<parameter=x>\n5",
                  "<tool_call>\n<function=noop-2>\n"
                  "<parameter=x>\n5", NULL, NULL, NULL);
+    check_answer("tags", "Write <function=f> or\n<function=none>\n</function>",
+                 "Write <function=f> or\n<function=none>\n</function>", NULL, NULL, NULL);
+    check_answer("typed", "<calls>\n<invoke name=\"noop-2\">\n<parameter name=\"x\" string=\"fal",
+                 "<calls>\n<invoke name=\"noop-2\">\n<parameter name=\"x\" string=\"fal", NULL, NULL, NULL);
+    check_answer("ids", "<call:a b><name>noop-2<args>{}", "<call:a b><name>noop-2<args>{}", NULL, NULL, NULL);
     check_answer("channels", "Hello.", "Hello.", NULL, NULL, NULL);
 }
 
@@ -111,6 +136,15 @@ TEST(calls_that_differ_from_the_template_are_read)
     check_answer("tags", "<tool_call>\n<function=get_weather>\n<parameter=extra>\n{'a': True, \"b\": None}\n"
                  "</parameter>\n</function>\n</tool_call>", NULL, NULL, "get_weather",
                  "{\"extra\":{\"a\":true,\"b\":null}}");
+    check_answer("tags", "I look.\n<function=noop-2>\n<parameter=x>\n1\n</parameter>\n</function>\n"
+                 "</tool_call>", "I look.", NULL, "noop-2", "{\"x\":1}");
+    check_answer("tags", "</think>\n\n<tool_call>\n<function=noop-2>\n</function>\n</tool_call>", NULL, NULL,
+                 "noop-2", "{}");
+    check_answer("typed", "<text>I look.</text><calls>\n<invoke name=\"get_weather\">\n<parameter "
+                 "name=\"city\" string=\"true\">5 \"</parameter>\n<parameter name=\"extra\" "
+                 "string=\"false\">[5, null]</parameter>\n</invoke>\n</calls>", "I look.", NULL,
+                 "get_weather", "{\"city\":\"5 \\\"\",\"extra\":[5,null]}");
+    check_answer("ids", "<call:abc-1><name>noop-2<args>{\"x\": 1}<end>", NULL, NULL, "noop-2", "{\"x\":1}");
     check_answer("marks", "[TOOL_CALLS] noop-2[ARGS] {\"x\": 1}", NULL, NULL, "noop-2", "{\"x\":1}");
     check_answer("quoted", "<|tool_call>call:get_weather{city:<|\"|>a \"b\"\n<|\"|>,extra:{k:[1,"
                  "<|\"|>v<|\"|>]}}"
@@ -123,6 +157,32 @@ TEST(calls_that_differ_from_the_template_are_read)
                  "commentary to=functions.noop-2 <|constrain|>json<|message|>{\"x\":1}<|call|>", NULL, "Hm.",
                  "noop-2", "{\"x\":1}");
     check_answer("channels", "<|channel|>final<|message|>Hello.<|return|>", "Hello.", NULL, NULL, NULL);
+    check_answer("channels", "<|channel|>commentary to=assistant<|channel|>analysis<|message|>Hm.<|end|>"
+                 "<|start|>assistant<|channel|>final<|message|>Hello.", "Hello.", "Hm.", NULL, NULL);
+}
+
+/* Reasoning in marks that the template does not know, and in some that its prompt has begun. */
+TEST(reasoning_that_the_template_does_not_show)
+{
+    static const char *const answers[] = {
+        "[THINK]Hm.[/THINK]Yes.", "<thinking>\nHm.\n</thinking>\n\nYes.", "<seed:think>Hm.</seed:think>Yes.",
+        " <|START_THINKING|>Hm.<|END_THINKING|>Yes.",
+    };
+    qsf_tool_form f;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
+        check_answer("plain", answers[i], "Yes.", "Hm.", NULL, NULL);
+    PLAIN("A <thinking>Hm.</thinking>");
+    PLAIN("<thin");
+    form_like(&f, "plain");
+    f.in_reasoning = f.reasoning_shown = true;
+    for (int i = 0; i < 2; i++) {
+        char *message = answer(&f, NULL, i ? "<think>\nHm.</think>Yes." : "Hm.</think>Yes.", i ? 23 : 15);
+        check_message(message, "Yes.", "Hm.", NULL, 0, "plain", "begun by the prompt");
+        free(message);
+    }
+    char *message = answer(&f, NULL, "<thi", 4);
+    check_message(message, "", "<thi", NULL, 0, "plain", "begun by the prompt");
+    free(message);
 }
 
 /* Answers put together from what forms are made of, at random: however they are cut, the message is
@@ -140,6 +200,9 @@ TEST(random_answers_are_read_the_same_in_pieces)
         "</think>", "<|channel|>", "analysis", "final", "<|message|>", "<|end|>", "<|start|>assistant",
         " to=functions.", "<|call|>", "word", "\xc3\xa9", "\xff", "\\", "\"name\": \"get_weather\"", "12.5",
         "True",
+        "<calls>", "<invoke name=\"", "\">", "\n<parameter name=\"city", "\" string=\"true\">",
+        "\" string=\"", "</parameter>", "\n</invoke>", "<text>", "</text>", "<call:x1>", "<name>",
+        "<args>", "<end>",
         "<|python_tag|>", ";", "null", "[", "]", "\"parameters\": {}",
     };
     char text[1024];
@@ -179,6 +242,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(what_is_no_call_stays_text);
     RUN(calls_that_differ_from_the_template_are_read);
+    RUN(reasoning_that_the_template_does_not_show);
     RUN(random_answers_are_read_the_same_in_pieces);
     return test_end();
 }

@@ -18,12 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "tools.md"
 BEGIN, END = "<!-- made by tools/make_tools.py -->\n", "<!-- end of the table -->\n"
 STYLES = "object json tags quoted python channels".split()
-TEXTS = ("section open id arguments key value value_end close between section_end reasoning reasoning_end "
-         "text name_key arguments_key id_key wrap_key prompt").split()
+TEXTS = ("section open id arguments key value type value_begin value_end close between section_end reasoning "
+         "reasoning_end text text_end name_key arguments_key id_key wrap_key prompt").split()
 
 
 def quoted(text):
-    return json.dumps(text, ensure_ascii=False) if text else ""
+    return json.dumps(text, ensure_ascii=False).replace("\\u0001", '"ID"') if text else ""
 
 
 def calls(style, t):
@@ -42,7 +42,8 @@ def calls(style, t):
     elif style == "json":
         body = f"NAME{between_name}ARGUMENTS"
     elif style == "tags":
-        body = (f"NAME{between_name}({quoted(t['key'])}KEY{quoted(t['value'])}VALUE"
+        kind = "TYPE" + quoted(t["value_begin"]) if t["type"] else ""
+        body = (f"NAME{between_name}({quoted(t['key'])}KEY{quoted(t['value'])}{kind}VALUE"
                 f"{quoted(t['value_end'])})*")
     elif style == "quoted":
         body = f'NAME{{KEY:VALUE,...}} (texts in {t["key"]})'

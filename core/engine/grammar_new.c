@@ -2,13 +2,14 @@
  * SPDX-License-Identifier: MIT */
 #include "base/sized.h"
 #include "model/model.h"
+#include "text/choices.h"
 #include "text/gbnf.h"
 #include "text/regex.h"
 #include "text/schema.h"
 
 void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size)
 {
-    const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 1 };
+    const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 32 };
     qsf_sized_defaults(o, size, &ours, sizeof ours);
 }
 

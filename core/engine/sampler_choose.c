@@ -296,8 +296,8 @@ int32_t qsf_pick_draw(sampler_pick *k)
 
 /* ---- log probabilities ---- */
 
-/* exp(x) to a millionth, for x <= 0; 0, nearly, below -87 and for NaN.  Compilers make vectors of it,
- * which they do not of expf. */
+/* exp(x) to a millionth, for x <= 0; 0, nearly, below -87 and for NaN.  Compilers make vectors of
+ * it, which they do not of expf. */
 static inline float exp_below(float x)
 {
     const float two = x * 1.44269504f, t = two > -126 ? two : -126;

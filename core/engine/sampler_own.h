@@ -43,8 +43,8 @@ typedef struct sampler_pick {
     uint32_t   best;          /* of x */
     float      least;         /* lower logits are left out */
     float      temperature;
-    /* From the row `temperature` on: candidates by rank.  The heap holds what has no rank yet; those
-     * popped from it gather behind it, best last. */
+    /* From the row `temperature` on: candidates by rank.  The heap holds what has no rank yet;
+     * those popped from it gather behind it, best last. */
     uint32_t   n, rest;       /* all candidates, and those still in the heap */
     uint32_t   from, to;      /* ranks that are left */
     float      sum;           /* of the p of ranks 0 to `to`; p is relative to the best */

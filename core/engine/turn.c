@@ -395,8 +395,8 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     return true;
 }
 
-/* Whether tokens may come that are not picked: not before the prompt is computed, and not while rows
- * are. */
+/* Whether tokens may come that are not picked: not before the prompt is computed, and not while
+ * rows are. */
 static bool turn_may_force(const qsf_turn *t)
 {
     const bool wants_rows = t->stage == TURN_ROWS && t->state.n_tokens > 0;

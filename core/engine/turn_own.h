@@ -33,8 +33,8 @@ typedef struct turn_grammar {
     bool        look;           /* what is forced from here on is not looked for yet */
     turn_texts  after;          /* the texts with one of which it begins */
     uint32_t   *mask;           /* [ceil(n_vocab / 32)] */
-    /* The end of the answer: what may be the beginning of a text of `after`, or (active) what forced
-     * text goes on from. */
+    /* The end of the answer: what may be the beginning of a text of `after`, or (active) what
+     * forced text goes on from. */
     char       *tail;           /* [TURN_TAIL] and room for a token and for forced text behind it */
     size_t      n_tail, cap_tail;
     int32_t    *forced;         /* [cap_forced] tokens to give before the model is asked again */

@@ -68,7 +68,7 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)
         if ((st = qsf_tokenizer_new(p, &m->source->vocab, &m->tokenizer, err))) goto fail;
-    qsf_model_chat(m);
+    if ((st = qsf_model_chat(m, err))) goto fail;
     *out = m;
     return QSF_OK;
 fail:

@@ -26,8 +26,9 @@ struct qsf_model {
 /* Whether a caller's file (NULL: none) has a size that its struct can have. */
 qsf_status qsf_custom_check(const qsf_custom_file *f, qsf_error *err);
 
-/* Finds what ends an answer under the model's own template (chat.c of this folder). */
-void qsf_model_chat(qsf_model *m);
+/* Finds what ends an answer under the model's own template (model_chat.c).  A template that does not
+ * run is none; only QSF_E_MEMORY is an error. */
+qsf_status qsf_model_chat(qsf_model *m, qsf_error *err);
 /* How calls are written under the template that opts name; m may be NULL where opts has its text. */
 struct qsf_tool_form;
 qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,

@@ -315,28 +315,34 @@ const char *qsf_chat_template(const qsf_model *m)
 }
 
 /* Of several tokens that a template writes behind an answer the first ends it. */
-static void chat_first_token(const qsf_model *m, char *text, size_t *len)
+static qsf_status chat_first_token(const qsf_model *m, char *text, size_t *len, qsf_error *err)
 {
     const char *piece;
-    size_t n;
+    size_t n = 0;
     int32_t first;
-    if (!m || !m->tokenizer || !*len) return;
-    (void)qsf_tokenizer_encode(m->tokenizer, text, *len, QSF_TOK_PARSE_SPECIAL, &first, 1, &n, NULL);
-    if (!n || m->source->vocab.types[first] != QSF_TOKEN_CONTROL) return;
+    if (!m || !m->tokenizer || !*len) return QSF_OK;
+    const qsf_status st = qsf_tokenizer_encode(m->tokenizer, text, *len, QSF_TOK_PARSE_SPECIAL, &first, 1, &n,
+                                               err);
+    if (st == QSF_E_MEMORY) return st;      /* there are more: the first is enough */
+    if (!n || m->source->vocab.types[first] != QSF_TOKEN_CONTROL) return QSF_OK;
     n = qsf_token_piece(m, first, true, &piece);
     if (n < *len && !memcmp(text, piece, n)) text[*len = n] = 0;
+    return QSF_OK;
 }
 
-void qsf_model_chat(qsf_model *m)
+qsf_status qsf_model_chat(qsf_model *m, qsf_error *err)
 {
     chat_choice c;
     size_t len = 0;
+    qsf_status st;
     m->chat_end = -1;
-    if (!m->source->vocab.chat_template || chat_choose(m, NULL, NULL, &c, NULL)) return;
-    if (qsf_chat_find_stop(&c.ask, m->stop, sizeof m->stop, &len, NULL)) m->stop[len = 0] = 0;
-    chat_first_token(m, m->stop, &len);
+    if (!m->source->vocab.chat_template || chat_choose(m, NULL, NULL, &c, NULL)) return QSF_OK;
+    st = qsf_chat_find_stop(&c.ask, m->stop, sizeof m->stop, &len, err);
+    if (!st) st = chat_first_token(m, m->stop, &len, err);
+    if (st) m->stop[len = 0] = 0;
     const int32_t id = m->tokenizer && len ? qsf_tokenizer_find(m->tokenizer, m->stop, len) : -1;
     if (id >= 0 && m->source->vocab.types[id] == QSF_TOKEN_CONTROL) m->chat_end = id;
+    return st == QSF_E_MEMORY ? st : QSF_OK;
 }
 
 const char *qsf_chat_stop(const qsf_model *m, const char *name)
@@ -358,7 +364,7 @@ qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, 
         *len = strlen(r.choice.stop);
         memcpy(found, r.choice.stop, *len);
     } else if (!st && !(st = qsf_chat_find_stop(&r.choice.ask, found, sizeof found, len, err))) {
-        chat_first_token(m, found, len);
+        st = chat_first_token(m, found, len, err);
     }
     chat_request_drop(&r);
     return st ? st : chat_to_text(found, *len, out, cap, len, err);

@@ -3,8 +3,11 @@
 #include "text/chat_own.h"
 #include "text/unicode.h"
 
-/* Steps of one rendering, and bytes of memory: far more than templates take. */
-enum { CHAT_STEPS = 1 << 27, CHAT_MEMORY = 1 << 28 };
+/* What a rendering may take, far more than templates do: steps (some 20 million a second), with so
+ * many for each byte of the variables, and bytes of memory likewise.  A template that only wants
+ * to take long ends within a second. */
+enum { CHAT_STEPS = 1 << 21, CHAT_STEPS_BYTE = 256, CHAT_STEPS_MOST = 1 << 28,
+       CHAT_MEMORY = 1 << 26, CHAT_MEMORY_BYTE = 256, CHAT_MEMORY_MOST = 1 << 30 };
 
 static const char chat_what[] = "a conversation";
 
@@ -14,13 +17,16 @@ void chat_engine_init(chat_engine *e, const qsf_platform *p, const char *jinja, 
 {
     const size_t len = strlen(jinja);
     *e = (chat_engine){ .platform = p, .jinja = jinja, .cap = qsf_round_up(4096 + len / 4 + 2 * payload, 64),
-                        .mem_size = qsf_round_up((32 << 10) + 16 * (uint64_t)len + 8 * payload, 64) };
+                        .mem_size = qsf_round_up((32 << 10) + 16 * (uint64_t)len + 8 * payload, 64),
+                        .steps = (uint32_t)QSF_MIN(CHAT_STEPS + CHAT_STEPS_BYTE * payload, CHAT_STEPS_MOST),
+                        .most = QSF_MIN(CHAT_MEMORY + CHAT_MEMORY_BYTE * payload, CHAT_MEMORY_MOST) };
 }
 
 void chat_engine_drop(chat_engine *e)
 {
     if (e->mem) qsf_dealloc(e->platform, e->mem, e->mem_size + e->cap + e->cap / 8);
     e->mem = NULL;
+    e->t = NULL;
 }
 
 /* Memory, and the template read into it. */
@@ -36,21 +42,22 @@ static qsf_status chat_engine_begin(chat_engine *e, qsf_error *err)
 qsf_status chat_engine_render(chat_engine *e, const qsf_jinja_var *vars, size_t n, int64_t now,
                               qsf_error *err)
 {
+    uint32_t left = e->steps;           /* of all attempts together */
     for (;;) {
         qsf_status st = e->mem ? QSF_OK : chat_engine_begin(e, err);
         if (st && st != QSF_E_MEMORY) chat_engine_drop(e);
         if (!st)
-            st = qsf_jinja_render(e->t, vars, n, now, CHAT_STEPS, e->out, (size_t)e->cap, &e->len, e->own,
-                                  err);
+            st = qsf_jinja_render(e->t, vars, n, now, left, e->out, (size_t)e->cap, &e->len, e->own, err);
         if (st) e->len = 0;
         if (st != QSF_E_MEMORY || !e->mem) return st;
+        left -= e->t ? qsf_jinja_steps(e->t) : 0;
         chat_engine_drop(e);
-        if (e->mem_size + e->cap > CHAT_MEMORY / 2) {       /* the message says where */
+        if (e->mem_size + e->cap > e->most / 4) {       /* the message says where */
             if (err) err->status = QSF_E_BUDGET;
             return QSF_E_BUDGET;
         }
-        e->mem_size *= 2;
-        e->cap *= 2;
+        e->mem_size *= 4;
+        e->cap *= 4;
     }
 }
 
@@ -210,7 +217,10 @@ qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool 
 {
     run->vars[0].value = *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
-    return chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+    const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
+    /* who tries whether a template takes something must not take this for a no */
+    if (st == QSF_E_MEMORY) run->st = qsf_fail(run->err, st, "%s: out of memory", chat_what);
+    return st;
 }
 
 static uint64_t chat_payload(const qsf_chat_ask *ask)
@@ -219,7 +229,7 @@ static uint64_t chat_payload(const qsf_chat_ask *ask)
     uint64_t n = 1024;
     for (size_t i = 0; i < ask->n; i++) n += strlen(ask->messages[i].role) + strlen(ask->messages[i].content);
     for (size_t i = 0; i < QSF_ARRAY_LEN(json); i++)
-        for (uint32_t k = 0; json[i] && k < json[i]->skip; k++) n += json[i][k].n;
+        for (uint32_t k = 0; json[i] && k < json[i]->skip; k++) n += 16 + json[i][k].n;
     return n;
 }
 

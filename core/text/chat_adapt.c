@@ -112,10 +112,15 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
     return adapt_takes(run, m, 3);
 }
 
+/* Beside an empty text, or beside nothing: some write calls only then. */
 static bool adapt_takes_arguments(chat_run *run, bool as_text)
 {
-    return adapt_takes_call(run, as_text, qsf_jinja_text("")) && adapt_wrote(run, probe_key)
-        && adapt_wrote(run, probe_text) && !adapt_wrote(run, "'kEy5rq'") && !adapt_wrote(run, "\\\"kEy5rq");
+    for (int none = 0; none < 2; none++)
+        if (adapt_takes_call(run, as_text, none ? adapt_none() : qsf_jinja_text(""))
+            && adapt_wrote(run, probe_key) && adapt_wrote(run, probe_text)
+            && !adapt_wrote(run, "'kEy5rq'") && !adapt_wrote(run, "\\\"kEy5rq"))
+            return true;
+    return false;
 }
 
 /* Whether an answer that only calls need not have a text as content. */
@@ -323,10 +328,18 @@ static qsf_jinja_value adapt_last_question(const qsf_jinja_value *messages)
     return qsf_jinja_text("");
 }
 
+/* "end" in the template's own "<end_of_turn>" is not what somebody asked. */
+static bool adapt_wrote_question(const chat_engine *e, const qsf_jinja_value *question)
+{
+    for (size_t i = 0; i + question->n <= e->len; i++)
+        if (!qsf_jinja_is_own(e->own, i) && !memcmp(e->out + i, question->as.text, question->n)) return true;
+    return false;
+}
+
 bool chat_adapt_lost(chat_run *run, qsf_jinja_value *messages)
 {
     const qsf_jinja_value question = adapt_last_question(messages);
-    if (!question.n || chat_engine_wrote(&run->engine, question.as.text, question.n)) return false;
+    if (!question.n || adapt_wrote_question(&run->engine, &question)) return false;
     if (adapt_takes_question(run, qsf_jinja_text(probe_text)) || !adapt_takes_parts(run)) return true;
     qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
     for (uint32_t i = 0; !run->st && i < list.n; i++)

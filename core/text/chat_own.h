@@ -13,7 +13,8 @@ typedef struct chat_engine {
     const char *jinja;
     qsf_jinja  *t;
     void       *mem;
-    uint64_t    mem_size, cap;
+    uint64_t    mem_size, cap, most;    /* most: bytes that it may grow to */
+    uint32_t    steps;
     char       *out;                    /* [cap] the last text */
     uint8_t    *own;                    /* [(cap + 7) / 8] which of its bytes are the template's */
     size_t      len;
@@ -60,7 +61,8 @@ bool chat_is(const qsf_jinja_value *v, const char *text);       /* takes NULL */
 /* Brings messages to the forms that the template takes, as far as small conversations show
  * which. */
 void chat_adapt(chat_run *run, qsf_jinja_value *messages);
-/* Says what the tools are where the template does not (chat_tools.c); true: there is a system message. */
+/* Says what the tools are where the template does not (chat_tools.c); true: there is a system
+ * message. */
 bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
 /* The next thing to try where the template has refused *messages; false: there is nothing more. */
 bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages);

@@ -43,8 +43,8 @@ static void tools_example(const qsf_tool_form *f, char *out, size_t cap)
         qsf_format(body, sizeof body, "{\"%s\": \"NAME\", \"%s\": {\"KEY\": VALUE}}", t[QSF_TT_NAME_KEY],
                    t[QSF_TT_ARGUMENTS_KEY]);
     } else if (f->style == QSF_TOOLS_TAGS) {
-        qsf_format(body, sizeof body, "NAME%s%sKEY%sVALUE%s", t[QSF_TT_ARGUMENTS], t[QSF_TT_KEY],
-                   t[QSF_TT_VALUE], t[QSF_TT_VALUE_END]);
+        qsf_format(body, sizeof body, "NAME%s%sKEY%s%s%sVALUE%s", t[QSF_TT_ARGUMENTS], t[QSF_TT_KEY],
+                   t[QSF_TT_VALUE], t[QSF_TT_TYPE], t[QSF_TT_VALUE_BEGIN], t[QSF_TT_VALUE_END]);
     } else if (f->style == QSF_TOOLS_PYTHON) {
         qsf_format(body, sizeof body, "NAME(KEY=VALUE)");
     } else {
@@ -52,6 +52,8 @@ static void tools_example(const qsf_tool_form *f, char *out, size_t cap)
     }
     qsf_format(out, cap, "%s%s%s%s%s", t[QSF_TT_SECTION], t[QSF_TT_OPEN], body, t[QSF_TT_CLOSE],
                t[QSF_TT_SECTION_END]);
+    for (; *out; out++)
+        if (*out == QSF_TOOL_ID) *out = '0';
 }
 
 /* Whether the template writes the name of the first tool. */

@@ -1,6 +1,6 @@
 /* A grammar from a list: one of several texts.
  * SPDX-License-Identifier: MIT */
-#include "text/gbnf.h"
+#include "text/choices.h"
 #include "text/json.h"
 
 qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len)

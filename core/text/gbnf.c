@@ -217,7 +217,8 @@ static qsf_gnode gbnf_body(gbnf_reader *r)
         } else if (gbnf_is_word(c)) {
             id = gbnf_rule(r);
         } else if (c && strchr("*+?{", c)) {
-            if (r->parts.n == group->parts) return gbnf_bad(r, r->at, "there is nothing that could be repeated");
+            if (r->parts.n == group->parts)
+                return gbnf_bad(r, r->at, "there is nothing that could be repeated");
             id = gbnf_times(r, GRAM_U32(r->parts)[--r->parts.n], nested);
         } else if (c == '<' || c == '!') {
             return qsf_g_fail(r->b, QSF_E_UNSUPPORTED,

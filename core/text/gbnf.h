@@ -1,4 +1,4 @@
-/* GBNF, the grammars of llama.cpp, and lists of texts.
+/* GBNF, the grammars of llama.cpp.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_GBNF_H
 #define QSF_GBNF_H
@@ -8,8 +8,5 @@
 /* The rule "root" of a grammar in GBNF.  On an error QSF_G_FAILED, and qsf_grammar_finish says why:
  * QSF_E_CORRUPT with line and column, QSF_E_UNSUPPORTED for <token>. */
 qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len);
-
-/* One of the lines of a text, or of the texts of a JSON list, as they are; empty ones do not count. */
-qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len);
 
 #endif

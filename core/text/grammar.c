@@ -1,10 +1,6 @@
-/* From nodes to an automaton: what is checked when a grammar is finished, derivatives, and matchers.
+/* From nodes to an automaton: what follows a byte, made when it is asked for.
  * SPDX-License-Identifier: MIT */
 #include "text/grammar_own.h"
-
-#define GRAM_PAIR(h, l) ((uint64_t)(h) << 32 | (l))
-
-/* ---- derivatives ---- */
 
 void gram_forget(qsf_grammar *g)
 {
@@ -160,7 +156,8 @@ uint32_t gram_choice(qsf_grammar *g, uint32_t from)
     for (uint32_t i = 0, k; i < n && !g->status; i = k) {
         const uint64_t first = GRAM_U64(g->alts)[from + i];
         uint32_t tail = (uint32_t)first;
-        for (k = i + 1; k < n && GRAM_U64(g->alts)[from + k] >> 32 == first >> 32 && gram_groups(g, first); k++) {}
+        k = i + 1;
+        if (gram_groups(g, first)) while (k < n && GRAM_U64(g->alts)[from + k] >> 32 == first >> 32) k++;
         if (k > i + 1) {
             const uint32_t above = g->alts.n;
             for (uint32_t j = i; j < k; j++) gram_alt(g, (uint32_t)GRAM_U64(g->alts)[from + j]);
@@ -188,13 +185,14 @@ static void gram_left(qsf_grammar *g, uint32_t *next, uint32_t others, uint32_t 
         const uint32_t which = (uint32_t)GRAM_U64(g->memo)[i];
         const gram_node n = *gram_at(g, (uint32_t)(GRAM_U64(g->pairs)[which] >> 32));
         if (n.kind == GK_SET) {
-            if (gram_has_byte(g, n.a, g->sample[class]) && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL)
-                *to = GRAM_PAIR(which, 0);
+            to = gram_has_byte(g, n.a, g->sample[class]) ? gram_push(g, &g->alts, sizeof *to, 1) : NULL;
+            if (to) *to = GRAM_PAIR(which, 0);
             continue;
         }
         for (uint32_t k = 0, part; (part = gram_part(g, &n, k)) != 0; k++) {
             const uint32_t *row = gram_row(g, part);
-            if (row && (to = gram_push(g, &g->alts, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(which, row[class]);
+            to = row ? gram_push(g, &g->alts, sizeof *to, 1) : NULL;
+            if (to) *to = GRAM_PAIR(which, row[class]);
         }
     }
 }
@@ -216,7 +214,8 @@ static uint32_t gram_derive(qsf_grammar *g, uint32_t at, uint32_t n, bool raw)
             rest = gram_and(g, above);
             if (!raw && rest && gram_at(g, rest)->kind == GK_AND && !gram_live(g, rest)) continue;
         } else {
-            if (x.kind == GK_NEG && !g->status) rest = gram_one(g, GK_NEG, (uint32_t)GRAM_U64(g->alts)[above]);
+            if (x.kind == GK_NEG && !g->status)
+                rest = gram_one(g, GK_NEG, (uint32_t)GRAM_U64(g->alts)[above]);
             if (x.kind == GK_LIT) rest = gram_lit(g, x.a + 1, x.b - 1);
             g->alts.n = above;
         }
@@ -293,7 +292,8 @@ static const uint32_t *gram_row_of(qsf_grammar *g, uint32_t id, bool raw)
         gram_at(g, id)->flags &= (uint8_t)~GF_RAW;
         for (uint32_t c = 0; c < g->n_classes; c++) {
             const uint32_t next = GRAM_U32(g->rows)[row + c];
-            if (gram_at(g, next)->kind == GK_AND && !gram_live(g, next)) GRAM_U32(g->rows)[row + c] = GRAM_NONE;
+            if (gram_at(g, next)->kind == GK_AND && !gram_live(g, next))
+                GRAM_U32(g->rows)[row + c] = GRAM_NONE;
         }
     }
     return g->status ? NULL : GRAM_U32(g->rows) + row;
@@ -310,7 +310,7 @@ bool gram_live(qsf_grammar *g, uint32_t id)
     uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
     if (!to) return true;
     const uint8_t search = ++g->searches;       /* searches are in each other as deep as levels are */
-    *to = GRAM_PAIR(0, id);                     /* where it was reached from, as its place in work; the node */
+    *to = GRAM_PAIR(0, id);             /* where it was reached from, as its place in work; the node */
     gram_at(g, id)->search = search;
     for (uint32_t at = bottom; at < g->work.n && !live && !g->status; at++) {
         const uint32_t *row = gram_row_of(g, (uint32_t)GRAM_U64(g->work)[at], true);
@@ -337,133 +337,6 @@ bool gram_live(qsf_grammar *g, uint32_t id)
     g->work.n = bottom;
     g->searches--;
     return live || g->status;
-}
-
-/* ---- finishing ---- */
-
-void gram_order(qsf_grammar *g)
-{
-    uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
-    if (to) *to = GRAM_PAIR(g->root, 0);
-    gram_at(g, g->root)->flags |= GF_SEEN;
-    while (g->work.n && !g->status) {
-        uint64_t *top = GRAM_U64(g->work) + g->work.n - 1;
-        const uint32_t id = (uint32_t)(*top >> 32), part = gram_part(g, gram_at(g, id), (uint32_t)(*top)++);
-        if (!part) {
-            g->work.n--;
-            if ((to = gram_push(g, &g->pairs, sizeof *to, 1)) != NULL) *to = id;
-        } else if (!gram_is(g, part, GF_SEEN)) {
-            gram_at(g, part)->flags |= GF_SEEN;
-            if ((to = gram_push(g, &g->work, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(part, 0);
-        }
-    }
-    for (uint32_t i = 0; i < g->pairs.n; i++)
-        gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i])->flags &= (uint8_t)~GF_SEEN;
-    g->work.n = 0;
-}
-
-/* Nothing is assumed of rules; until nothing changes.  What a rule's body had before says nothing:
- * all else comes first. */
-void gram_settle(qsf_grammar *g)
-{
-    const uint64_t *order = GRAM_U64(g->pairs);
-    uint64_t steps = 0;
-    for (uint32_t i = 0; i < g->pairs.n; i++) {
-        gram_node *n = gram_at(g, (uint32_t)order[i]);
-        if (n->kind == GK_RULE) n->flags = (uint8_t)((n->flags | GF_DEAD) & ~GF_NULLABLE);
-    }
-    for (bool first = true, changed = true; changed && !g->status; first = false, steps += g->pairs.n) {
-        changed = first;
-        for (uint32_t i = 0; i < g->pairs.n; i++) {
-            gram_node *n = gram_at(g, (uint32_t)order[i]);
-            const uint8_t before = n->flags;
-            if (first && n->kind == GK_RULE) continue;
-            gram_flags(g, n);
-            if (n->kind == GK_AND) n->flags |= before & GF_DEAD;
-            changed |= n->flags != before;
-        }
-        if (steps > 1 << 26) gram_fail(g, QSF_E_BUDGET, "the grammar's rules depend on each other in too many ways");
-    }
-}
-
-/* Bytes that no node tells apart become one class. */
-static void gram_classify(qsf_grammar *g)
-{
-    uint16_t class[256] = { 0 };
-    uint32_t n = 1;
-    bool done[256] = { 0 };
-    for (uint32_t i = 0; i < g->pairs.n && n < 256; i++) {
-        const gram_node *x = gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i]);
-        if (x->kind == GK_SET) {
-            uint16_t split[256] = { 0 };        /* class -> the new one of its bytes that are in the set */
-            uint32_t in[256] = { 0 }, all[256] = { 0 };
-            for (uint32_t b = 0; b < 256; b++) {
-                all[class[b]]++;
-                in[class[b]] += gram_has_byte(g, x->a, (uint8_t)b);
-            }
-            for (uint32_t b = 0; b < 256; b++) {
-                const uint16_t c = class[b];
-                if (!gram_has_byte(g, x->a, (uint8_t)b) || in[c] == all[c]) continue;
-                if (!split[c]) split[c] = (uint16_t)n++;
-                class[b] = split[c];
-            }
-        } else if (x->kind == GK_LIT) {
-            for (uint32_t k = 0; k < x->b; k++) {
-                const uint8_t b = ((uint8_t *)g->bytes.p)[x->a + k];
-                if (done[b]) continue;
-                done[b] = true;
-                for (uint32_t other = 0; other < 256; other++)
-                    if (other != b && class[other] == class[b]) {
-                        class[b] = (uint16_t)n++;
-                        break;
-                    }
-            }
-        }
-    }
-    g->n_classes = n;
-    for (uint32_t b = 0; b < 256; b++) {
-        g->classes[b] = (uint8_t)class[b];
-        g->sample[class[b]] = (uint8_t)b;
-        g->class_size[class[b]]++;
-    }
-}
-
-qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err)
-{
-    qsf_grammar *g = (qsf_grammar *)b;
-    *out = NULL;
-    if (!root && !g->status) gram_fail(g, QSF_E_ARGUMENT, "the grammar has no root");
-    g->root = root;
-    if (!g->status) gram_order(g);
-    for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
-        const gram_node *n = gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i]);
-        if (n->kind == GK_RULE && !GRAM_U32(g->rules)[n->a])
-            gram_fail(g, QSF_E_ARGUMENT, "a rule of the grammar has no definition");
-    }
-    if (!g->status) gram_settle(g);
-    if (!g->status) gram_unleft(g);
-    if (!g->status) {
-        gram_classify(g);
-        gram_push(g, &g->rows, sizeof(uint32_t), 1);            /* 0 is no row */
-        bool dead = false;
-        for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
-            const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];
-            if (gram_at(g, id)->kind == GK_AND) dead |= !gram_live(g, id);
-        }
-        if (dead) gram_settle(g);
-        g->pairs.n = 0;
-    }
-    if (!g->status && gram_is(g, root, GF_DEAD)) gram_fail(g, QSF_E_ARGUMENT, "no text fits the grammar");
-    if (g->status) {
-        const qsf_status st = g->status;
-        if (err) *err = g->err;
-        qsf_grammar_drop(g);
-        return st;
-    }
-    g->base_nodes = g->nodes.n;
-    g->base_lists = g->lists.n;
-    *out = g;
-    return QSF_OK;
 }
 
 const qsf_platform *qsf_grammar_host(const qsf_grammar *g) { return g->platform; }

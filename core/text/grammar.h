@@ -6,19 +6,9 @@
 #ifndef QSF_GRAMMAR_H
 #define QSF_GRAMMAR_H
 
-#include "base/host.h"
-#include "text/tokenizer.h"
+#include "text/token_tree.h"
 
 typedef struct qsf_grammar qsf_grammar;
-
-/* The tokens of a vocabulary as a tree of bytes.  A control token's are 0xff, which is in no text, and
- * its own text: it comes only where a grammar names it so (tools_grammar.c).  One for each model,
- * made when the first grammar is. */
-typedef struct qsf_token_tree qsf_token_tree;
-qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *t, uint32_t n_vocab,
-                              qsf_token_tree **out, qsf_error *err);
-void       qsf_token_tree_free(qsf_token_tree *t);              /* takes NULL */
-uint64_t   qsf_token_tree_memory(const qsf_token_tree *t);
 
 void       qsf_grammar_drop(qsf_grammar *g);                    /* takes NULL */
 const qsf_platform *qsf_grammar_host(const qsf_grammar *g);     /* that it was made with */
@@ -32,8 +22,8 @@ void       qsf_matcher_reset(qsf_matcher *m);                   /* back to the b
 /* Goes on by bytes[0..n).  Returns how many of them fit; where that is less than n, the matcher
  * stays where it was. */
 size_t     qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n);
-/* The same by a token: false where it does not fit.  A token that ends an answer fits where the text
- * is whole, and changes nothing. */
+/* The same by a token: false where it does not fit.  A token that ends an answer fits where the
+ * text is whole, and changes nothing. */
 bool       qsf_matcher_token(qsf_matcher *m, int32_t id);
 /* Goes where another matcher of the same grammar is: to try tokens and come back. */
 void       qsf_matcher_copy(qsf_matcher *m, const qsf_matcher *from);
@@ -43,8 +33,8 @@ bool       qsf_matcher_whole(const qsf_matcher *m);
 bool       qsf_matcher_over(const qsf_matcher *m);
 /* Writes the bytes that must come next, at most cap, and returns how many those are. */
 size_t     qsf_matcher_forced(const qsf_matcher *m, char *out, size_t cap);
-/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end an
- * answer are set where the text is whole.  Where no token fits, which is an error of ours:
+/* Sets bit i of mask[ceil(n_vocab / 32)] where token i can come next; the bits of tokens that end
+ * an answer are set where the text is whole.  Where no token fits, which is an error of ours:
  * QSF_E_CORRUPT. */
 qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err);
 

@@ -64,7 +64,8 @@ static void left_take_apart(left_finder *f, left_rule *rules, uint32_t n, uint32
             left_todo(g, x.a, gram_seq(g, x.b, k));
             if (gram_is(g, x.a, GF_NULLABLE)) left_todo(g, x.b, k);
         } else if (x.kind == GK_REP) {
-            left_todo(g, x.a, gram_seq(g, gram_rep(g, x.a, x.b - (x.b > 0), x.c - (x.c != QSF_G_NO_MOST)), k));
+            const uint32_t rest = gram_rep(g, x.a, x.b - (x.b > 0), x.c - (x.c != QSF_G_NO_MOST));
+            left_todo(g, x.a, gram_seq(g, rest, k));
         } else {
             for (uint32_t i = 0, part; (part = gram_part(g, &x, i)) != 0; i++) left_todo(g, part, k);
         }

@@ -2,12 +2,12 @@
  * SPDX-License-Identifier: MIT
  *
  * A walk through the tree of tokens would say it, and where little can come it does.  But inside a
- * text of JSON nearly every token can come, whatever stands around that text.  So what a node begins
- * with is taken apart: a part that takes many bytes many times, a "head", has the tokens that stay
- * inside it kept, and the places of the tree where it can be left by a byte of what follows.  Only
- * from those places on the rest is walked.  Where the count of characters is limited, the tokens'
- * lengths in characters are kept; where some texts are taken out ("both" with "not", as the names of
- * members that are known), only the tokens that differ are looked at. */
+ * text of JSON nearly every token can come, whatever stands around that text.  So what a node
+ * begins with is taken apart: a part that takes many bytes many times, a "head", has the tokens
+ * that stay inside it kept, and the places of the tree where it can be left by a byte of what
+ * follows.  Only from those places on the rest is walked.  Where the count of characters is
+ * limited, the tokens' lengths in characters are kept; where some texts are taken out ("both" with
+ * "not", as the names of members that are known), only the tokens that differ are looked at. */
 #include "text/grammar_own.h"
 
 enum {
@@ -88,9 +88,10 @@ static bool gram_takes_plain(qsf_grammar *g, uint32_t id)
         if (b != '"' && b != '\\' && row[g->classes[b]] != id) return false;
     for (int lead = 0xc2; row && lead < 0xf5; lead++) {
         const uint32_t n = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-        const int lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80, hi = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+        const int lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+        const int hi = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
         const uint32_t first = row[g->classes[lead]];
-        /* the middle bytes are alike where their derivatives are: only those that differ are followed */
+        /* middle bytes are alike where their derivatives are: only what differs is followed */
         uint32_t at[64], n_at = 1;
         at[0] = first;
         for (uint32_t k = 1; k <= n; k++) {
@@ -115,8 +116,8 @@ static bool gram_takes_plain(qsf_grammar *g, uint32_t id)
     return row;
 }
 
-/* Fills a head by a walk from its key.  counted: the key is x{0,} and what follows, where texts of x
- * are not beginnings of each other or of what follows. */
+/* Fills a head by a walk from its key.  counted: the key is x{0,} and what follows, where texts of
+ * x are not beginnings of each other or of what follows. */
 static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool counted)
 {
     qsf_grammar *g = m->grammar;
@@ -284,7 +285,9 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
     uint32_t bits256[8], n_like = 257;
     const uint32_t n_first = gram_first(g, id, bits256);
     if (gram_is_head(g, id)) like = id;
-    for (uint32_t i = 0; gram_at(g, id)->kind == GK_AND && (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
+    const uint32_t n_parts = gram_at(g, id)->kind == GK_AND ? gram_at(g, id)->b : 0;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        part = gram_part(g, gram_at(g, id), i);
         const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits256) : 257;
         if (n >= n_like || n > 256) continue;
         like = part;
@@ -292,7 +295,7 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
     }
     if (!like || (like != id && 4 * n_first < 3 * n_like)) return false;
     gram_take_rep(m, like, follow);
-    /* two walks at once, of what is wanted and of the likeness, where they are not at the same node */
+    /* two walks at once, of what is wanted and of the likeness, where they are at other nodes */
     const uint32_t mine = gram_seq(g, id, follow), other = gram_seq(g, like, follow);
     uint32_t *bits = GRAM_U32(g->scratch), i = 0;
     gram_mem old = g->left;
@@ -315,7 +318,8 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
         const uint32_t token = node.token & ~TOKEN_PLAIN;
         if (token && x != GRAM_NONE) gram_put(bits, token - 1);
         else if (token) mask_clear(bits, token - 1);
-        for (; i < old.n && GRAM_U64(old)[i] >> 32 < at; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
+        for (; i < old.n && GRAM_U64(old)[i] >> 32 < at; i++)
+            mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
         if (i < old.n && GRAM_U64(old)[i] >> 32 == at) i++;
         if (follow != GRAM_EMPTY && skip > 1 && gram_is(g, x, GF_NULLABLE)) mask_note(g, &g->left, at, 0);
         if (skip > 1) *++top = (walk_frame){ .end = at + skip, .at = x, .other = y };
@@ -391,7 +395,8 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
         m->walked = 0;
         memset(mask, 0, words * sizeof *mask);
         gram_mask(m, m->at, mask);
-        if (m->walked > MASK_NODES && !g->status && (kept->bits.p || gram_push(g, &kept->bits, sizeof *mask, words))) {
+        const bool keep = m->walked > MASK_NODES && !g->status;
+        if (keep && (kept->bits.p || gram_push(g, &kept->bits, sizeof *mask, words))) {
             memcpy(kept->bits.p, mask, words * sizeof *mask);
             kept->key = m->at;
             kept->used = ++g->clock;

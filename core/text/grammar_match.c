@@ -113,9 +113,11 @@ void gram_tidy(qsf_grammar *g)
     uint64_t *map = gram_push(g, &g->work, sizeof *map, g->nodes.n - base);
     if (!map) return;
     gram_roots(g, NULL);
-    for (uint32_t id = g->nodes.n; id-- > base; )       /* parts have smaller numbers */
-        for (uint32_t i = 0, part; gram_is(g, id, GF_SEEN) && (part = gram_part(g, gram_at(g, id), i)) != 0; i++)
+    for (uint32_t id = g->nodes.n; id-- > base; ) {     /* parts have smaller numbers */
+        if (!gram_is(g, id, GF_SEEN)) continue;
+        for (uint32_t i = 0, part; (part = gram_part(g, gram_at(g, id), i)) != 0; i++)
             gram_root(g, &part, NULL);
+    }
     for (uint32_t id = base; id < g->nodes.n; id++) {
         gram_node x = *gram_at(g, id);
         if (!(x.flags & GF_SEEN)) continue;

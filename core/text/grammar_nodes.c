@@ -24,8 +24,8 @@ void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
         uint64_t cap = m->cap ? m->cap : 64;
         while (cap < (uint64_t)m->n + n) cap *= 2;
         if (cap * size > GRAM_MAX_MEMORY || g->memory + (cap - m->cap) * size > GRAM_MAX_MEMORY) {
-            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; say less of it at once",
-                      (unsigned)(GRAM_MAX_MEMORY >> 20));
+            gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; "
+                      "say less of it at once", (unsigned)(GRAM_MAX_MEMORY >> 20));
             return NULL;
         }
         void *p = qsf_alloc_array(g->platform, cap, size, "a grammar", &g->err);
@@ -110,7 +110,8 @@ bool gram_rehash(qsf_grammar *g, uint32_t least)
             return false;
         }
         if (g->table) qsf_dealloc(g->platform, g->table, (g->table_mask + 1) * (uint64_t)sizeof *table);
-        g->memory += size * sizeof *table - (g->table ? (g->table_mask + 1) * sizeof *table : 0);
+        g->memory += size * (uint64_t)sizeof *table;
+        if (g->table) g->memory -= (g->table_mask + 1) * (uint64_t)sizeof *table;
         g->table = table;
         g->table_mask = size - 1;
     } else {
@@ -165,7 +166,8 @@ static uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_
     gram_node x = { .kind = (uint8_t)kind, .a = a, .b = b, .c = c }, *n;
     if (g->status) return 0;
     if (g->nodes.n >= (g->base_nodes ? 2 : 1) * (uint32_t)GRAM_MAX_NODES) {
-        gram_fail(g, QSF_E_BUDGET, "a grammar may have %u nodes; this one has more", (unsigned)GRAM_MAX_NODES);
+        gram_fail(g, QSF_E_BUDGET, "a grammar may have %u nodes; this one has more",
+                  (unsigned)GRAM_MAX_NODES);
         return 0;
     }
     if (g->nodes.n >= g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
@@ -410,117 +412,6 @@ qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
     return id;
 }
 
-/* Sorted ranges of code points that do not touch. */
-typedef struct gram_ranges { uint64_t *v; size_t n; } gram_ranges;     /* from << 32 | to */
-
-/* The last n bytes of the characters [from, from + 64^n) that are in the ranges. */
-static uint32_t gram_class_tail(qsf_grammar *g, const gram_ranges *r, uint32_t from, uint32_t n)
-{
-    const uint32_t last = from + (1u << 6 * n) - 1;
-    uint32_t child[64], bits[8], parts = g->alts.n;
-    size_t lo = 0, hi = r->n;
-    while (lo < hi) {                                   /* the first range that does not end before */
-        const size_t mid = (lo + hi) / 2;
-        if ((uint32_t)r->v[mid] < from) lo = mid + 1;
-        else hi = mid;
-    }
-    if (lo == r->n || r->v[lo] >> 32 > last) return GRAM_NONE;
-    if (n == 0) return GRAM_EMPTY;
-    const bool whole = r->v[lo] >> 32 <= from && (uint32_t)r->v[lo] >= last;
-    for (uint32_t i = 0; i < 64; i++)
-        child[i] = whole && i ? child[0] : gram_class_tail(g, r, from + (i << 6 * (n - 1)), n - 1);
-    for (uint32_t i = 0; i < 64; i++) {
-        if (child[i] == GRAM_NONE) continue;
-        memset(bits, 0, sizeof bits);
-        const uint32_t same = child[i];
-        for (uint32_t k = i; k < 64; k++)
-            if (child[k] == same) {
-                bits[4 + k / 32] |= 1u << k % 32;
-                child[k] = GRAM_NONE;
-            }
-        gram_alt(g, gram_seq(g, gram_set(g, bits), same));
-    }
-    return gram_union(g, parts);
-}
-
-qsf_gnode qsf_g_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], size_t n, bool negated)
-{
-    qsf_grammar *g = &b->g;
-    const uint32_t from = g->alts.n;
-    const uint64_t room = 2 * (uint64_t)n + 8;
-    if (g->status) return 0;
-    uint64_t *const v = qsf_alloc_array(g->platform, room, sizeof *v, "a class of characters", &g->err);
-    if (!v) {
-        g->status = QSF_E_MEMORY;
-        return 0;
-    }
-    /* joined; then, if negated, what lies between; surrogates are cut out of either */
-    size_t k = 0, out = 0;
-    for (size_t i = 0; i < n; i++)
-        if (ranges[i][0] <= ranges[i][1] && ranges[i][0] <= 0x10ffff)
-            v[k++] = (uint64_t)ranges[i][0] << 32 | QSF_MIN(ranges[i][1], 0x10ffffu);
-    gram_sort(v, k);
-    for (size_t i = 0; i < k; i++) {
-        if (out && v[i] >> 32 <= (uint64_t)(uint32_t)v[out - 1] + 1) {
-            if ((uint32_t)v[i] > (uint32_t)v[out - 1]) v[out - 1] = (v[out - 1] >> 32 << 32) | (uint32_t)v[i];
-        } else {
-            v[out++] = v[i];
-        }
-    }
-    if (negated) {
-        uint32_t next = 0;
-        k = out;
-        for (size_t i = out = 0; i < k; i++) {
-            const uint32_t lo = (uint32_t)(v[i] >> 32), hi = (uint32_t)v[i];
-            if (lo > next) v[out++] = (uint64_t)next << 32 | (lo - 1);
-            next = hi + 1;
-        }
-        if (next <= 0x10ffff) v[out++] = (uint64_t)next << 32 | 0x10ffff;
-    }
-    for (size_t i = 0; i < out; i++) {
-        const uint32_t lo = (uint32_t)(v[i] >> 32), hi = (uint32_t)v[i];
-        if (hi < 0xd800 || lo > 0xdfff) continue;
-        const bool before = lo < 0xd800, behind = hi > 0xdfff;
-        memmove(v + i + before + behind, v + i + 1, (out - i - 1) * sizeof *v);
-        out = out - 1 + before + behind;
-        if (before) v[i++] = (uint64_t)lo << 32 | 0xd7ff;
-        if (behind) v[i++] = (uint64_t)0xe000 << 32 | hi;
-        i--;
-    }
-    /* by the number of bytes; the first bytes with equal tails go together */
-    static const struct { uint32_t lead, n, first, least, bytes; } form[] = {
-        { 0x00, 128, 0, 0, 0 }, { 0xc2, 30, 0x80, 0x80, 1 }, { 0xe0, 16, 0, 0x800, 2 },
-        { 0xf0, 5, 0, 0x10000, 3 },
-    };
-    gram_ranges r = { v, out };
-    for (size_t f = 0; f < QSF_ARRAY_LEN(form); f++) {
-        uint32_t tail[128], bits[8];
-        /* shorter forms of a character are not allowed: its ranges begin at the form's least */
-        while (r.n && (uint32_t)r.v[0] < form[f].least) {
-            r.v++;
-            r.n--;
-        }
-        if (r.n && r.v[0] >> 32 < form[f].least) r.v[0] = (uint64_t)form[f].least << 32 | (uint32_t)r.v[0];
-        for (uint32_t i = 0; i < form[f].n; i++)
-            tail[i] = gram_class_tail(g, &r, form[f].first + (i << 6 * form[f].bytes), form[f].bytes);
-        for (uint32_t i = 0; i < form[f].n; i++) {
-            const uint32_t same = tail[i];
-            if (same == GRAM_NONE) continue;
-            memset(bits, 0, sizeof bits);
-            for (uint32_t j = i; j < form[f].n; j++)
-                if (tail[j] == same) {
-                    bits[(form[f].lead + j) / 32] |= 1u << (form[f].lead + j) % 32;
-                    tail[j] = GRAM_NONE;
-                }
-            gram_alt(g, gram_seq(g, gram_set(g, bits), same));
-        }
-    }
-    qsf_dealloc(g->platform, v, room * sizeof *v);
-    const uint32_t id = gram_union(g, from);
-    if (id) gram_at(g, id)->flags |= GF_UTF8;
-    return id;
-}
-
 qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n)
 {
     qsf_gnode id = b->g.status ? 0 : GRAM_EMPTY;
@@ -571,7 +462,8 @@ qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, u
 /* "Both" and "not" ask what follows; of a rule that is not known yet. */
 static bool gram_without_rules(qsf_grammar_builder *b, qsf_gnode x)
 {
-    if (x && gram_is(&b->g, x, GF_RULES)) qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" of what has rules");
+    if (x && gram_is(&b->g, x, GF_RULES))
+        qsf_g_fail(b, QSF_E_ARGUMENT, "\"both\" and \"not\" of what has rules");
     return x && !b->g.status;
 }
 

@@ -38,8 +38,9 @@ qsf_gnode qsf_g_sequence(qsf_grammar_builder *b, const qsf_gnode *parts, size_t 
 qsf_gnode qsf_g_choice(qsf_grammar_builder *b, const qsf_gnode *parts, size_t n);   /* n 0: no text fits */
 /* least to most texts of part in a row; most QSF_G_NO_MOST: no limit. */
 qsf_gnode qsf_g_repeat(qsf_grammar_builder *b, qsf_gnode part, uint32_t least, uint32_t most);
-/* Texts of both; all UTF-8 texts that are not of x, which has no rules.  Rules in x and y of both may only
- * stand at the end, as states of a finite automaton do: what they have in common is searched for. */
+/* Texts of both; all UTF-8 texts that are not of x, which has no rules.  Rules in x and y of both
+ * may only stand at the end, as states of a finite automaton do: what they have in common is
+ * searched for. */
 qsf_gnode qsf_g_both(qsf_grammar_builder *b, qsf_gnode x, qsf_gnode y);
 qsf_gnode qsf_g_not(qsf_grammar_builder *b, qsf_gnode x);
 /* A rule, by which a grammar can be recursive: the node stands for the texts of its definition,

@@ -3,10 +3,10 @@
  *
  * A grammar is a graph of nodes, each a set of texts, each there once: what a matcher is in is a
  * node too, that of the texts which may follow.  A byte leads from a node to its derivative, the
- * rests of its texts that begin with the byte: what is open (rules that called others, the rest of a
- * sequence) is the tail of a sequence.  So no stack is needed, equal places have equal numbers, and
- * only what a text really meets is made.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and Turon
- * 2009. */
+ * rests of its texts that begin with the byte: what is open (rules that called others, the rest of
+ * a sequence) is the tail of a sequence.  So no stack is needed, equal places have equal numbers,
+ * and only what a text really meets is made.  Brzozowski 1964; Antimirov 1996; Owens, Reppy and
+ * Turon 2009. */
 #ifndef QSF_GRAMMAR_OWN_H
 #define QSF_GRAMMAR_OWN_H
 
@@ -58,6 +58,7 @@ typedef struct gram_node {
 typedef struct gram_mem { void *p; uint32_t n, cap; } gram_mem;
 #define GRAM_U32(m) ((uint32_t *)(m).p)
 #define GRAM_U64(m) ((uint64_t *)(m).p)
+#define GRAM_PAIR(h, l) ((uint64_t)(h) << 32 | (l))
 
 /* What is known of a part that many tokens stay inside. */
 typedef struct gram_head {
@@ -108,7 +109,10 @@ struct qsf_grammar {
 };
 
 static inline gram_node *gram_at(const qsf_grammar *g, uint32_t id) { return (gram_node *)g->nodes.p + id; }
-static inline bool gram_is(const qsf_grammar *g, uint32_t id, int flag) { return gram_at(g, id)->flags & flag; }
+static inline bool gram_is(const qsf_grammar *g, uint32_t id, int flag)
+{
+    return gram_at(g, id)->flags & flag;
+}
 static inline bool gram_has_byte(const qsf_grammar *g, uint32_t set, uint8_t byte)
 {
     return GRAM_U32(g->sets)[8 * (size_t)set + byte / 32] >> byte % 32 & 1;
@@ -156,6 +160,8 @@ bool     gram_live(qsf_grammar *g, uint32_t id);
 /* gram_new: whether it is asked for this pair for the first time since gram_forget. */
 void     gram_forget(qsf_grammar *g);
 bool     gram_new(qsf_grammar *g, uint64_t pair);
+
+/* ---- grammar_nodes_finish.c ---- */
 /* All nodes that are reachable from the root, parts before what they are part of, to pairs. */
 void     gram_order(qsf_grammar *g);
 /* What rules make of GF_NULLABLE and GF_DEAD, of the nodes in pairs. */
@@ -185,7 +191,8 @@ void     gram_forget_masks(qsf_grammar *g);
 /* A node of the tree: a byte and, behind it in the list, what can follow it. */
 typedef struct token_node {
     uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
-    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_PLAIN: all of the branch are */
+    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_PLAIN: all of
+                                     * the branch are plain */
 } token_node;
 #define TOKEN_PLAIN 0x80000000u
 struct qsf_token_tree {

@@ -78,6 +78,9 @@ qsf_status qsf_jinja_parse(void *mem, size_t size, const char *text, size_t len,
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
                             uint32_t steps, char *out, size_t cap, size_t *len, uint8_t *own, qsf_error *err);
 
+/* The steps that the last rendering took. */
+uint32_t qsf_jinja_steps(const qsf_jinja *t);
+
 /* Bytes from at on that are of one kind, up to len. */
 size_t qsf_jinja_stretch(const uint8_t *own, size_t at, size_t len);
 static inline bool qsf_jinja_is_own(const uint8_t *own, size_t at) { return own[at / 8] >> at % 8 & 1; }

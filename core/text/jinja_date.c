@@ -103,5 +103,5 @@ bool jinja_strftime(jinja_run *r, const jinja_value *format, jinja_value *out)
         }
     }
     *out = jinja_end_text(r, &s);
-    return jinja_charge(r, format->n);
+    return jinja_charge_each(r, format->n);
 }

@@ -303,7 +303,7 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
         *out = qsf_jinja_int(v->type == QSF_JINJA_UNDEFINED ? 0
                              : v->type == QSF_JINJA_LOOP ? ((const jinja_loop *)v->as.own)->items.n
                                                          : (int64_t)jinja_length(v));
-        return jinja_charge(r, v->type == QSF_JINJA_TEXT ? v->n : 0);
+        return jinja_charge_each(r, v->type == QSF_JINJA_TEXT ? v->n : 0);
     case JF_REVERSE: return filter_reverse(r, v, out);
     case JF_ITEMS: case JF_DICTSORT: {
         jinja_value pairs;

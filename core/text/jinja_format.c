@@ -87,6 +87,7 @@ static size_t format_digits(jinja_run *r, const jinja_value *v, const format_for
     const int precision = f->precision < 0 ? 6 : (int)f->precision;
     double x = fabs(whole ? (double)v->as.i : v->as.f);
     size_t n;
+    if ((real || !whole) && !jinja_charge_float(r)) return 0;
     if (f->precision > FORMAT_PRECISION) {
         jinja_unknown(r, "so many digits are not known here");
         return 0;
@@ -450,5 +451,5 @@ bool jinja_format_braces(jinja_run *r, const jinja_value *format, const jinja_ar
     }
     *out = jinja_end_text(r, &s);
     out->flags |= format->flags & QSF_JINJA_SAFE;
-    return jinja_charge(r, format->n);
+    return jinja_charge_each(r, format->n);
 }

@@ -53,6 +53,7 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
         const bool first = !inside && (id == JM_CAPITALIZE || id == JM_TITLE);
         const bool up = id == JM_UPPER || first || (id == JM_SWAPCASE && letter_case(c, false) == c);
         char text[4];
+        if (c >= 0x80 && !jinja_charge(r, 256)) return false;       /* its way through the tables */
         if (c >= 0x80 && ((letter_special(c) && !(c == 0xdf && !first)) || (first && letter_titled(c))
                           || (id == JM_CASEFOLD && letter_cased(c))))
             return jinja_unknown(r, "the other case of a character is not known here");
@@ -66,7 +67,7 @@ bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out)
     }
     *out = jinja_end_text(r, &s);
     out->flags |= v->flags & QSF_JINJA_SAFE;
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 bool jinja_lower_text(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -110,7 +111,7 @@ bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out)
 {
     size_t used;
     *out = v->n > 0 || id == JM_ISASCII || id == JM_ISPRINTABLE;
-    if (!jinja_charge(r, v->n)) return false;
+    if (!jinja_charge_each(r, v->n)) return false;
     if (id == JM_ISLOWER || id == JM_ISUPPER || id == JM_ISTITLE) {
         *out = letters_cased(id, v);
         return true;

@@ -16,7 +16,7 @@ bool jinja_put_escaped(jinja_run *r, jinja_sink *s, const jinja_value *v)
                          : c == '"' ? "&#34;" : NULL;
         if (as ? !jinja_put_for(r, s, v, i, as, strlen(as)) : !jinja_put_part(r, s, v, i, 1)) return false;
     }
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 static bool markup_escape(jinja_run *r, const jinja_value *v, bool again, jinja_value *out)
@@ -84,7 +84,7 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
         if (c == '<') {
             const bool comment = v->n - i >= 4 && !memcmp(p, "<!--", 4);
             const jinja_value close = qsf_jinja_text(comment ? "-->" : ">");
-            const int64_t end = jinja_find(v, &close, (uint32_t)i, false);
+            const int64_t end = jinja_find(r, v, &close, (uint32_t)i, false);
             if (end >= 0) {
                 used = (size_t)end + close.n - i;
                 continue;
@@ -102,7 +102,7 @@ static bool markup_strip(jinja_run *r, const jinja_value *v, jinja_value *out)
         space = false;
     }
     *out = jinja_end_text(r, &s);
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 /* ---- addresses ---- */
@@ -120,7 +120,7 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
                   : !jinja_put_for(r, s, v, i, query && c == ' ' ? "+" : hex, query && c == ' ' ? 1 : 3))
             return false;
     }
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, 2 * (size_t)v->n);
 }
 
 static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
@@ -178,7 +178,7 @@ static bool markup_indent(jinja_run *r, const jinja_value *text, const jinja_bou
             return false;
         for (int64_t k = 0; moved && !of_text && k < n; k++)
             if (!jinja_put(r, &s, " ", 1)) return false;
-        if (!jinja_charge(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, line)) return false;
+        if (!jinja_charge_each(r, (size_t)QSF_MAX(n, 0)) || !jinja_put_text(r, &s, line)) return false;
     }
     return jinja_finish_as(r, &s, text, out);
 }
@@ -190,7 +190,7 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
     const int64_t n = v->type == QSF_JINJA_UNDEFINED ? 0 : (int64_t)jinja_length(v);
     int64_t length = 255, leeway = 5;
     if (!jinja_whole(r, b->arg[0], false, &length) || !jinja_whole(r, b->arg[3], true, &leeway)
-        || !jinja_need_text(r, end, "truncate"))
+        || !jinja_need_text(r, end, "truncate") || !jinja_charge_each(r, (size_t)n))
         return false;
     const int64_t tail = (int64_t)jinja_length(end);
     if (length < tail || leeway < 0) return jinja_refuse(r, "a text cannot be cut to so little");
@@ -200,7 +200,7 @@ static bool markup_truncate(jinja_run *r, const jinja_value *v, const jinja_boun
         return true;
     if (!jinja_need_text(r, v, "truncate")) return false;
     jinja_value part = jinja_part(v, 0, jinja_offset(v, (size_t)(length - tail)));
-    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(&part, &blank, 0, true);
+    const int64_t word = jinja_flag(b->arg[1]) ? -1 : jinja_find(r, &part, &blank, 0, true);
     if (word >= 0) part.n = (uint32_t)word;
     jinja_sink s = jinja_begin_text(r);
     if (!jinja_put_text(r, &s, &part)
@@ -221,7 +221,7 @@ static bool markup_word_count(jinja_run *r, const jinja_value *v, jinja_value *o
         inside = word;
     }
     *out = qsf_jinja_int(n);
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 /* The end of the word or the white space at `i`, and how many characters it is. */

@@ -90,7 +90,7 @@ typedef struct jinja_macro {
 /* Names that a macro's body uses, and so takes. */
 enum { JINJA_CALLER = 1, JINJA_KWARGS = 2, JINJA_VARARGS = 4 };
 
-enum { JINJA_HASHES = 64, JINJA_NO_SYMBOL = 0xffff };
+enum { JINJA_HASHES = 512, JINJA_NO_SYMBOL = 0xffff };
 
 struct qsf_jinja {
     jinja_mem     mem;
@@ -101,6 +101,7 @@ struct qsf_jinja {
     jinja_value  *consts;
     jinja_symbol *symbols;
     jinja_macro  *macros;
+    uint32_t      steps;        /* that the last rendering took */
     uint16_t      hashes[JINJA_HASHES], loop, special[3];   /* symbols: loop; caller, kwargs, varargs */
 };
 
@@ -159,6 +160,8 @@ bool jinja_fail(jinja_run *r, qsf_status st, const char *fmt, ...) QSF_PRINTF(3,
 bool jinja_refuse(jinja_run *r, const char *why);       /* QSF_E_ARGUMENT */
 bool jinja_unknown(jinja_run *r, const char *what);     /* QSF_E_UNSUPPORTED */
 bool jinja_charge(jinja_run *r, size_t bytes);      /* takes the steps that moving so much costs */
+bool jinja_charge_float(jinja_run *r);              /* of writing one */
+bool jinja_charge_each(jinja_run *r, size_t n);     /* of going through so many bytes one by one */
 void *jinja_room(jinja_run *r, size_t bytes);       /* as jinja_take; NULL: the error is set */
 jinja_value *jinja_items(jinja_run *r, size_t n);   /* room for so many values, charged for */
 
@@ -302,7 +305,9 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinj
 bool jinja_text_join(jinja_run *r, const jinja_value *between, const jinja_value *list, bool any_type,
                      jinja_value *out);
 bool jinja_text_lines(jinja_run *r, const jinja_value *v, bool keep, jinja_value *out);
-int64_t jinja_find(const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
+/* Where a text is in v, from a byte on; -1: nowhere, or the steps have come to their end, which the
+ * next operation finds. */
+int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last);
 /* jinja_letters.c: kinds of letters, upper and lower case */
 bool jinja_cased(jinja_run *r, int id, const jinja_value *v, jinja_value *out);
 bool jinja_letters(jinja_run *r, int id, const jinja_value *v, bool *out);

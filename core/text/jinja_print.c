@@ -153,7 +153,7 @@ static bool put_json_text(jinja_run *r, jinja_sink *s, const jinja_value *v, boo
             return false;
         from = i + used;
     }
-    return jinja_charge(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, "\"");
+    return jinja_charge_each(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, "\"");
 }
 
 bool jinja_printable(uint32_t c)
@@ -182,7 +182,7 @@ static bool put_repr_text(jinja_run *r, jinja_sink *s, const jinja_value *v)
             return false;
         from = i + used;
     }
-    return jinja_charge(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, quote)
+    return jinja_charge_each(r, v->n) && jinja_put_part(r, s, v, from, v->n - from) && put_word(r, s, quote)
            && (!(v->flags & QSF_JINJA_SAFE) || put_word(r, s, ")"));
 }
 
@@ -200,7 +200,7 @@ static bool put_plain(jinja_run *r, jinja_sink *s, const jinja_value *v, bool js
     case QSF_JINJA_FLOAT:
         if (json && fabs(v->as.f) > DBL_MAX) return put_word(r, s, v->as.f > 0 ? "Infinity" : "-Infinity");
         if (json && v->as.f != v->as.f) return put_word(r, s, "NaN");
-        return jinja_put_number(r, s, v, text, qsf_decimal_repr(v->as.f, text));
+        return jinja_charge_float(r) && jinja_put_number(r, s, v, text, qsf_decimal_repr(v->as.f, text));
     case QSF_JINJA_BIG: return jinja_put_number(r, s, v, v->as.text, v->n);
     case QSF_JINJA_UNDEFINED: return json ? jinja_undefined(r, v) : put_word(r, s, "Undefined");
     default:

@@ -71,7 +71,7 @@ bool jinja_lookup(jinja_run *r, const jinja_value *dict, const jinja_value *key,
     *out = NULL;
     if (key->type == QSF_JINJA_TEXT) {
         *out = lookup_text(dict->as.items, dict->n, key->as.text, key->n);
-        return jinja_charge(r, dict->n);
+        return jinja_charge_each(r, dict->n);
     }
     if (!jinja_hashable(r, key)) return false;
     for (uint32_t i = 0; i < dict->n && !*out; i++) {
@@ -162,6 +162,7 @@ bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_
     case QSF_JINJA_MACRO: return reach_macro(r, v->as.own, name, n, out);
     case QSF_JINJA_SPACE: {
         const jinja_space *o = v->as.own;
+        if (!jinja_charge_each(r, o->n)) return false;
         found = lookup_text(o->pairs, o->n, name, n);
         break;
     }
@@ -176,7 +177,7 @@ bool jinja_attribute(jinja_run *r, const jinja_value *v, const char *name, size_
     default: break;
     }
     if (found) *out = *found;
-    return v->type != QSF_JINJA_DICT || jinja_charge(r, v->n);
+    return v->type != QSF_JINJA_DICT || jinja_charge_each(r, v->n);
 }
 
 /* ---- items and slices ---- */
@@ -217,7 +218,7 @@ bool jinja_item(jinja_run *r, const jinja_value *v, const jinja_value *key, jinj
         }
     } else if (reach_has_places(v) && (k.type == QSF_JINJA_INT || k.type == QSF_JINJA_BOOL)) {
         const int64_t n = (int64_t)jinja_length(v), i = k.as.i < 0 ? k.as.i + n : k.as.i;
-        if (!jinja_charge(r, v->type == QSF_JINJA_TEXT ? v->n : 0)) return false;
+        if (!jinja_charge_each(r, v->type == QSF_JINJA_TEXT ? v->n : 0)) return false;
         if (i < 0 || i >= n) return true;
         if (v->type != QSF_JINJA_TEXT) *out = v->as.items[i];
         else *out = jinja_part(v, jinja_offset(v, (size_t)i), jinja_offset(v, (size_t)i + 1));
@@ -254,7 +255,7 @@ bool jinja_slice(jinja_run *r, const jinja_value *v, const jinja_value bounds[3]
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? n - 1 : n;
     int64_t from = step < 0 ? n - 1 : 0, to = step < 0 ? -1 : n;
     if (!slice_bound(r, &bounds[0], n, least, most, &from) || !slice_bound(r, &bounds[1], n, least, most, &to)
-        || !jinja_charge(r, v->n * (text ? 1 : sizeof *v)))
+        || !jinja_charge(r, v->n * (text ? 8 : sizeof *v)))
         return false;
     if (v->type == QSF_JINJA_RANGE)
         return jinja_unknown(r, "slices of ranges are not known here; make a list of it");

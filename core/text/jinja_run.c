@@ -23,10 +23,15 @@ bool jinja_unknown(jinja_run *r, const char *what) { return jinja_fail(r, QSF_E_
 bool jinja_charge(jinja_run *r, size_t bytes)
 {
     const size_t steps = 1 + bytes / 32;
-    if (steps > r->steps) return jinja_fail(r, QSF_E_BUDGET, "the template does too much");
+    if (r->st || steps > r->steps)
+        return jinja_fail(r, QSF_E_BUDGET, "the template does too much");
     r->steps -= (uint32_t)steps;
     return true;
 }
+
+/* One far from 1 takes up to 100 us. */
+bool jinja_charge_float(jinja_run *r) { return jinja_charge(r, 32 * 1000); }
+bool jinja_charge_each(jinja_run *r, size_t n) { return jinja_charge(r, 8 * n); }
 
 void *jinja_room(jinja_run *r, size_t bytes)
 {
@@ -37,12 +42,19 @@ void *jinja_room(jinja_run *r, size_t bytes)
 
 /* ---- names ---- */
 
-static jinja_bind *run_find(const run_state *s, uint32_t symbol)
+static jinja_bind *run_find_in(run_state *s, const jinja_scope *c, uint32_t symbol)
 {
-    for (const jinja_scope *c = s->scope; c; c = c->outer)
-        for (jinja_bind *b = c->binds; b; b = b->next)
-            if (b->symbol == symbol) return b;
-    return NULL;
+    uint32_t n = 0;
+    jinja_bind *b = c->binds;
+    for (; b && b->symbol != symbol; b = b->next) n++;
+    s->r.steps -= QSF_MIN(s->r.steps, n / 16);          /* among many names it takes a while */
+    return b;
+}
+static jinja_bind *run_find(run_state *s, uint32_t symbol)
+{
+    jinja_bind *b = NULL;
+    for (const jinja_scope *c = s->scope; c && !b; c = c->outer) b = run_find_in(s, c, symbol);
+    return b;
 }
 
 bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop)
@@ -56,20 +68,19 @@ bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop)
 
 bool jinja_run_store(run_state *s, uint32_t symbol, jinja_value v)
 {
-    for (jinja_bind *b = s->scope->binds; b; b = b->next)
-        if (b->symbol == symbol) {
-            b->value = v;
-            return true;
-        }
-    jinja_bind *b = s->spare;
-    if (b) s->spare = b->next;
+    jinja_bind *b = run_find_in(s, s->scope, symbol);
+    if (b) {
+        b->value = v;
+        return true;
+    }
+    if ((b = s->spare)) s->spare = b->next;
     else if (!(b = jinja_room(&s->r, sizeof *b))) return false;
     *b = (jinja_bind){ s->scope->binds, symbol, v };
     s->scope->binds = b;
     return true;
 }
 
-jinja_value jinja_run_load(const run_state *s, uint32_t symbol)
+jinja_value jinja_run_load(run_state *s, uint32_t symbol)
 {
     const jinja_bind *b = run_find(s, symbol);
     if (b) {
@@ -93,6 +104,7 @@ static bool run_store_space(run_state *s, uint32_t symbol, uint32_t attribute, j
     if (space.type != QSF_JINJA_SPACE)
         return jinja_refuse(&s->r, "only a namespace can be given attributes");
     jinja_space *o = space.as.own;
+    if (!jinja_charge_each(&s->r, o->n)) return false;
     for (uint32_t i = 0; i < o->n; i++) {
         const jinja_value *k = &o->pairs[2 * i];
         if (k->type != QSF_JINJA_TEXT || k->n != y->n || memcmp(k->as.text, y->text, y->n)) continue;
@@ -353,11 +365,14 @@ static bool run_program(run_state *s)
     }
 }
 
+uint32_t qsf_jinja_steps(const qsf_jinja *t) { return t->steps; }
+
 qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_vars, int64_t now,
                             uint32_t steps, char *out, size_t cap, size_t *len, uint8_t *own, qsf_error *err)
 {
     run_state *s = jinja_take(&t->mem, sizeof *s);
     *len = 0;
+    t->steps = 0;
     if (cap) *out = 0;
     if (!s || !cap) {
         t->mem.used = t->mark;
@@ -377,6 +392,7 @@ qsf_status qsf_jinja_render(qsf_jinja *t, const qsf_jinja_var *vars, size_t n_va
     }
     if (ok) (void)run_program(s);
     const qsf_status st = s->r.st;
+    t->steps = steps - s->r.steps;
     *len = st ? 0 : s->r.out.len;
     out[*len] = 0;
     t->mem.used = t->mark;                          /* s is gone */

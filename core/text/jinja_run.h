@@ -31,7 +31,7 @@ typedef struct run_state {
     jinja_value  stack[RUN_STACK];
 } run_state;
 
-jinja_value jinja_run_load(const run_state *s, uint32_t symbol);
+jinja_value jinja_run_load(run_state *s, uint32_t symbol);
 bool jinja_run_store(run_state *s, uint32_t symbol, jinja_value v);
 bool jinja_run_scope(run_state *s, jinja_scope *outer, jinja_loop *loop);
 /* Texts go to a place of their own from here on, until they become a value. */

@@ -13,19 +13,25 @@ static bool text_in(uint32_t c, const jinja_value *set)
     return false;
 }
 
+/* The character that ends at `end`, none before `from`, and its bytes. */
+static uint32_t text_last(const jinja_value *v, size_t from, size_t end, size_t *used)
+{
+    size_t at = end - 1;
+    while (at > from && end - at < 4 && (v->as.text[at] & 0xc0) == 0x80) at--;
+    const uint32_t c = qsf_utf8_decode(v->as.text + at, end - at, used);
+    if (*used == end - at) return c;
+    *used = 1;                                          /* no UTF-8 */
+    return qsf_utf8_decode(v->as.text + end - 1, 1, &from);
+}
+
 /* Takes characters of a set (NULL: white space) from the ends. */
 static jinja_value text_trim(const jinja_value *v, const jinja_value *set, bool left, bool right)
 {
     const char *p = v->as.text;
-    size_t from = 0, end = 0, used, n = v->n;
+    size_t from = 0, used, n = v->n;
     while (left && from < n && text_in(qsf_utf8_decode(p + from, n - from, &used), set)) from += used;
-    for (size_t at = from; right && at < n; at += used)
-        if (!text_in(qsf_utf8_decode(p + at, n - at, &used), set)) end = at + used;
-    if (!right) end = n;
-    jinja_value out = *v;
-    out.as.text = p + from;
-    out.n = (uint32_t)(QSF_MAX(end, from) - from);
-    return out;
+    while (right && n > from && text_in(text_last(v, from, n, &used), set)) n -= used;
+    return jinja_part(v, from, n);
 }
 
 jinja_value jinja_trimmed(const jinja_value *text) { return text_trim(text, NULL, true, true); }
@@ -52,23 +58,31 @@ static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_valu
 
 /* ---- places ---- */
 
-int64_t jinja_find(const jinja_value *v, const jinja_value *what, uint32_t from, bool last)
+/* A long text that is in v almost everywhere costs what comparing it does. */
+static bool text_same(jinja_run *r, const char *at, const jinja_value *what)
+{
+    const size_t first = QSF_MIN(what->n, 16);
+    if (memcmp(at, what->as.text, first)) return false;
+    return first == what->n || (jinja_charge(r, what->n) && !memcmp(at, what->as.text, what->n));
+}
+
+int64_t jinja_find(jinja_run *r, const jinja_value *v, const jinja_value *what, uint32_t from, bool last)
 {
     const char *p = v->as.text;
     if (what->n > v->n) return -1;
     if (!what->n) return last ? v->n : from <= v->n ? (int64_t)from : -1;
     const uint32_t end = v->n - what->n;
     if (last) {
-        for (uint32_t i = end + 1; i-- > from;)
-            if (!memcmp(p + i, what->as.text, what->n)) return i;
+        for (uint32_t i = end + 1; i-- > from && !r->st;)
+            if (text_same(r, p + i, what)) return i;
         return -1;
     }
-    for (uint32_t i = from; i <= end; i++) {
+    for (uint32_t i = from; i <= end && !r->st; i++) {
         const char *at = memchr(p + i, what->as.text[0], end - i + 1);
-        if (!at) return -1;
-        i = (uint32_t)(at - p);
-        if (!memcmp(at, what->as.text, what->n)) return i;
+        i = at ? (uint32_t)(at - p) : end;
+        if (at && text_same(r, at, what)) return jinja_charge(r, i - from) ? (int64_t)i : -1;
     }
+    (void)(from <= end && jinja_charge(r, end - from));
     return -1;
 }
 
@@ -102,10 +116,10 @@ static bool text_places(jinja_run *r, int id, const jinja_value *v, const jinja_
     if (id == JM_COUNT) {
         if (is && !what->n) n = (int64_t)jinja_length(&part) + 1;
         else if (is)
-            for (at = 0; (at = jinja_find(&part, what, (uint32_t)at, false)) >= 0; at += what->n) n++;
+            for (at = 0; (at = jinja_find(r, &part, what, (uint32_t)at, false)) >= 0; at += what->n) n++;
         return jinja_give_int(out, n);
     }
-    if (is) at = jinja_find(&part, what, 0, id == JM_RFIND || id == JM_RINDEX);
+    if (is) at = jinja_find(r, &part, what, 0, id == JM_RFIND || id == JM_RINDEX);
     if (at < 0 && (id == JM_INDEX || id == JM_RINDEX))
         return jinja_refuse(r, "the text is not in it");
     if (at >= 0) {
@@ -132,10 +146,10 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
     jinja_value rest = *v;
     uint32_t n = 0, pieces = 1;
     if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
-    for (int64_t i = 0; (i = jinja_find(v, at, (uint32_t)i, false)) >= 0; i += at->n) pieces++;
+    for (int64_t i = 0; (i = jinja_find(r, v, at, (uint32_t)i, false)) >= 0; i += at->n) pieces++;
     jinja_value *items = jinja_items(r, pieces);
     if (!items) return false;
-    for (int64_t i; (most < 0 || n < most) && (i = jinja_find(&rest, at, 0, last)) >= 0; n++) {
+    for (int64_t i; (most < 0 || n < most) && (i = jinja_find(r, &rest, at, 0, last)) >= 0; n++) {
         if (!jinja_charge(r, last ? rest.n : (size_t)i)) return false;
         items[n] = last ? jinja_part(&rest, (size_t)i + at->n, rest.n) : jinja_part(&rest, 0, (size_t)i);
         rest = last ? jinja_part(&rest, 0, (size_t)i) : jinja_part(&rest, (size_t)i + at->n, rest.n);
@@ -149,10 +163,8 @@ static bool text_split_at(jinja_run *r, const jinja_value *v, const jinja_value 
  * white space. */
 static bool text_space_at(const jinja_value *v, size_t at, size_t end, bool last, size_t *used)
 {
-    if (last) for (at = end - 1; at && end - at < 4 && (v->as.text[at] & 0xc0) == 0x80;) at--;
-    const uint32_t c = qsf_utf8_decode(v->as.text + at, end - at, used);
-    if (last && *used != end - at) *used = 1;       /* no UTF-8 */
-    return jinja_is_space(c);
+    return jinja_is_space(last ? text_last(v, 0, end, used)
+                               : qsf_utf8_decode(v->as.text + at, end - at, used));
 }
 
 static bool text_split_words(jinja_run *r, const jinja_value *v, int64_t most, bool last, jinja_value *out)
@@ -203,7 +215,7 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
     jinja_value *items = jinja_items(r, 3);
     if (!items || !jinja_need_text(r, at, "partition")) return false;
     if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
-    const int64_t i = jinja_find(v, at, 0, last);
+    const int64_t i = jinja_find(r, v, at, 0, last);
     items[0] = i >= 0 ? jinja_part(v, 0, (size_t)i) : last ? qsf_jinja_text("") : *v;
     items[1] = i < 0 ? qsf_jinja_text("") : *at;
     items[2] = i >= 0 ? jinja_part(v, (size_t)i + at->n, v->n) : last ? *v : qsf_jinja_text("");
@@ -224,7 +236,7 @@ static bool text_replace(jinja_run *r, const jinja_value *v, const jinja_value *
     jinja_sink s = jinja_begin_text(r);
     size_t used;
     for (int64_t i, k = 0; most < 0 || k < most; k++) {
-        if (old->n) i = jinja_find(&rest, old, 0, false);
+        if (old->n) i = jinja_find(r, &rest, old, 0, false);
         else if (!k) i = 0;                     /* before every character, and at the end */
         else if (!rest.n) i = -1;
         else (void)qsf_utf8_decode(rest.as.text, rest.n, &used), i = (int64_t)used;
@@ -269,7 +281,7 @@ static bool text_widen(jinja_run *r, int id, const jinja_value *v, const jinja_b
     if (!jinja_whole(r, b->arg[0], false, &width) || !jinja_need_text(r, fill, "a width")) return false;
     if (jinja_length(fill) != 1) return jinja_refuse(r, "a text is filled by one character");
     n = QSF_MAX(width - n, 0);
-    if (!jinja_charge(r, (size_t)n)) return false;
+    if (!jinja_charge_each(r, (size_t)n)) return false;
     if (id == JM_RJUST || id == JM_ZFILL) left = n;
     if (id == JM_CENTER) left = n / 2 + (n & width & 1);
     jinja_sink s = jinja_begin_text(r);
@@ -302,7 +314,7 @@ static bool text_expand_tabs(jinja_run *r, const jinja_value *v, const jinja_bou
     }
     *out = jinja_end_text(r, &s);
     out->flags |= v->flags & QSF_JINJA_SAFE;
-    return jinja_charge(r, v->n);
+    return jinja_charge_each(r, v->n);
 }
 
 /* ---- all methods ---- */
@@ -340,11 +352,12 @@ bool jinja_text_method(jinja_run *r, int id, const jinja_value *v, const jinja_b
     const jinja_value *x = b->arg[0];
     int64_t most = -1;
     bool is;
-    if (!jinja_charge(r, v->n)) return false;
+    if (!jinja_charge_each(r, v->n)) return false;
     switch (id) {
     case JM_STRIP: case JM_LSTRIP: case JM_RSTRIP:
         if (!jinja_given(x)) x = NULL;
-        if (x && (!jinja_need_text(r, x, "strip") || !jinja_charge(r, (size_t)v->n * x->n))) return false;
+        if (x && (!jinja_need_text(r, x, "strip") || !jinja_charge_each(r, (size_t)v->n * x->n)))
+            return false;
         *out = text_trim(v, x, id != JM_RSTRIP, id != JM_LSTRIP);
         return true;
     case JM_STARTSWITH: case JM_ENDSWITH: return text_starts_in(r, id, v, b, out);

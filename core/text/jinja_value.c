@@ -149,8 +149,8 @@ bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in
     case QSF_JINJA_TEXT:
         if (what->type != QSF_JINJA_TEXT)
             return jinja_fail(r, QSF_E_ARGUMENT, "only a text is in a text, not %s", jinja_type_name(what));
-        *out = jinja_find(in, what, 0, false) >= 0;
-        return jinja_charge(r, in->n + (size_t)in->n * (what->n > 64 ? what->n / 16 : 0));
+        *out = jinja_find(r, in, what, 0, false) >= 0;
+        return r->st == QSF_OK;
     case QSF_JINJA_DICT: {
         const jinja_value *found;
         if (!jinja_lookup(r, in, what, &found)) return false;

@@ -5,9 +5,10 @@
 #include "text/schema_own.h"
 
 enum {
-    GOAL_MAX_STEPS = 400000,    /* parts that are taken apart, for a whole schema */
+    GOAL_MAX_STEPS = 1000000,   /* parts that are taken apart, for a whole schema */
     GOAL_MAX_PARTS = 3000,      /* of one goal */
     GOAL_MAX_PROBE = 24,        /* leaves that schema_impossible looks at */
+    GOAL_MAX_ONE = 2000,        /* schemas of a oneOf */
     GOAL_DEPTH = 4              /* values in each other that it goes into */
 };
 
@@ -15,6 +16,23 @@ void schema_push(schema *s, schema_part part)
 {
     s->parts = schema_grow(s, s->parts, s->n_parts, &s->cap_parts, sizeof *s->parts);
     if (!s->failed) s->parts[s->n_parts++] = part;
+}
+
+bool schema_child(schema *s, const qsf_json_node *v, part_kind kind)
+{
+    if (kind == PART_SCHEMA && v->type == QSF_JSON_FALSE) return false;
+    if (kind == PART_NOT && v->type == QSF_JSON_TRUE) return false;
+    if (kind == PART_SCHEMA && (v->type == QSF_JSON_TRUE || (v->type == QSF_JSON_OBJECT && !v->n)))
+        return true;
+    schema_push(s, (schema_part){ v, (uint8_t)kind, 0, UINT32_MAX });
+    return true;
+}
+
+bool schema_comes_from(const schema *s, const schema_part *q, const schema_part *p)
+{
+    for (uint32_t t = q->from; t != UINT32_MAX && s->trail[t].schema; t = s->trail[t].parent)
+        if (s->trail[t].schema == p->v) return true;
+    return false;
 }
 
 static bool goal_holds(const schema *s, uint32_t begin, uint32_t n, const schema_part *p)
@@ -38,9 +56,8 @@ bool schema_allowed(schema *s, const schema_part *part, const qsf_json_node **v,
         return true;
     }
     if (!k->key[KEY_ENUM]) return false;
-    if (k->key[KEY_ENUM]->type != QSF_JSON_LIST) schema_refuse(s, k->key[KEY_ENUM], "this has to be a list");
     *v = k->key[KEY_ENUM] + 1;
-    *n = s->failed ? 0 : k->key[KEY_ENUM]->n;
+    *n = k->key[KEY_ENUM]->n;
     return true;
 }
 
@@ -97,96 +114,79 @@ static void goal_trail(schema *s, const qsf_json_node *v, uint32_t *from)
     *from = s->n_trail++;
 }
 
+/* What keyword x of own's schema makes of it: parts onto the goal. */
+static void goal_keyword(schema *s, const schema_part *own, const qsf_json_node *x)
+{
+    static const uint8_t kinds[KEY_COUNT] = {
+        [KEY_CONST] = PART_VALUE, [KEY_ENUM] = PART_ENUM, [KEY_ANY_OF] = PART_ANY, [KEY_ONE_OF] = PART_ONE,
+        [KEY_NOT] = PART_NOT, [KEY_IF] = PART_IF, [KEY_PROPERTIES] = PART_OWN,
+        [KEY_DEPENDENCIES] = PART_DEPENDENT, [KEY_DEPENDENT_REQUIRED] = PART_DEPENDENT,
+        [KEY_DEPENDENT_SCHEMAS] = PART_DEPENDENT,
+    };
+    const schema_keys *k = schema_keys_of(s, own->v);
+    schema_key key = 0;
+    while (key < KEY_COUNT && k->key[key] != x) key++;
+    if (key == KEY_COUNT || s->failed) return;
+    schema_part p = { x, kinds[key], own->arg, own->from };
+    const qsf_json_node *c = x + 1;
+    switch (key) {
+    case KEY_CONST: if (schema_value_types(x) & ~T_SCALAR) schema_push(s, p); return;
+    case KEY_ENUM:
+        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c))
+            if (schema_value_types(c) & ~T_SCALAR) {
+                schema_push(s, p);
+                return;
+            }
+        return;
+    case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF:
+        if ((p.v = schema_resolve(s, x, key)) != NULL) schema_push(s, p);
+        return;
+    case KEY_ALL_OF:
+        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c)) p.v = c, schema_push(s, p);
+        return;
+    case KEY_DEPENDENCIES: case KEY_DEPENDENT_REQUIRED: case KEY_DEPENDENT_SCHEMAS:
+        for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c + 1)) p.v = c, schema_push(s, p);
+        return;
+    case KEY_IF: case KEY_PROPERTIES: p.v = own->v; break;
+    default: break;
+    }
+    if (p.kind) schema_push(s, p);
+}
+
 /* PART_SCHEMA: what it says, in the order of its keywords, in its place. */
 static void goal_open(schema *s, uint32_t i)
 {
-    schema_goal *g = &s->goals[s->n_goals - 1];
+    const schema_goal *g = &s->goals[s->n_goals - 1];
     const schema_part p = s->parts[i];
-    const qsf_json_node *v = p.v;
-    schema_part own = { v, PART_OWN, 0, 0 }, list[KEY_COUNT + 2];
-    uint32_t n = 0;
-    bool placed = false;
+    const qsf_json_node *v = p.v, *name = v + 1;
+    schema_part own = { v, PART_OWN, p.arg, p.from };
     for (uint32_t t = p.from; t != UINT32_MAX; t = s->trail[t].parent)
         if (s->trail[t].schema == v) {
             schema_refuse(s, v, "the schema refers to itself without going into a value");
             return;
         }
     const bool again = goal_holds(s, g->begin, g->n, &own);
-    own.from = p.from;
-    goal_trail(s, v, &own.from);
-    if (s->failed) return;
-    if (v->type == QSF_JSON_FALSE) list[n++] = (schema_part){ v, PART_TYPES, 0, own.from };
-    else if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE)
+    if (v->type != QSF_JSON_OBJECT && v->type != QSF_JSON_TRUE && v->type != QSF_JSON_FALSE)
         schema_refuse(s, v, "a schema has to be an object, true or false");
-    const uint32_t tail = s->n_parts - (i + 1);
-    const schema_keys *k = schema_keys_of(s, v);
-    const qsf_json_node *name = v + 1;
-    for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again;
-         m++, name = qsf_json_next(name + 1)) {
-        const qsf_json_node *x = name + 1;
-        schema_key key = KEY_COUNT;
-        for (uint32_t w = KEY_PROPERTIES; w < KEY_COUNT; w++) if (k->key[w] == x) key = w;
-        if (k->key[KEY_ENUM] == x) key = KEY_ENUM;
-        if (k->key[KEY_CONST] == x) key = KEY_CONST;
-        if (key >= KEY_ALL_OF && key <= KEY_ONE_OF && x->type != QSF_JSON_LIST)
-            schema_refuse(s, x, "this has to be a list of schemas");
-        if (n + 3 > QSF_ARRAY_LEN(list)) break;
-        switch (key) {
-        case KEY_PROPERTIES: list[n++] = own, placed = true; break;
-        case KEY_CONST:
-            if (schema_value_types(x) & ~T_SCALAR) list[n++] = (schema_part){ x, PART_VALUE, 0, own.from };
-            break;
-        case KEY_ENUM: {
-            uint32_t types = 0;
-            const qsf_json_node *c = x + 1;
-            for (uint32_t e = 0; x->type == QSF_JSON_LIST && e < x->n; e++, c = qsf_json_next(c))
-                types |= schema_value_types(c);
-            if (types & ~T_SCALAR) list[n++] = (schema_part){ x, PART_ENUM, 0, own.from };
-            break;
-        }
-        case KEY_ANY_OF: list[n++] = (schema_part){ x, PART_ANY, 0, own.from }; break;
-        case KEY_ONE_OF: list[n++] = (schema_part){ x, PART_ONE, 0, own.from }; break;
-        case KEY_NOT: list[n++] = (schema_part){ x, PART_NOT, 0, own.from }; break;
-        case KEY_IF: list[n++] = (schema_part){ v, PART_IF, 0, own.from }; break;
-        case KEY_REF: case KEY_RECURSIVE_REF: case KEY_DYNAMIC_REF: {
-            const qsf_json_node *to = schema_resolve(s, x, key);
-            if (to) list[n++] = (schema_part){ to, PART_SCHEMA, 0, own.from };
-            break;
-        }
-        case KEY_ALL_OF: case KEY_DEPENDENCIES: case KEY_DEPENDENT_REQUIRED: case KEY_DEPENDENT_SCHEMAS:
-            /* several parts: a mark, spread below */
-            list[n++] = (schema_part){ x, PART_TYPES, T_ALL, own.from };
-            break;
-        default: break;
-        }
-    }
-    if (!placed) list[n++] = own;
-    /* the parts behind i are kept above, then all are put in order */
-    const uint32_t keep = s->n_parts;
+    goal_trail(s, v, &own.from);
+    /* the parts behind i are kept above, then come those that are made; all are put in order */
+    const uint32_t keep = s->n_parts, tail = keep - (i + 1);
     for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[i + 1 + m]);
-    if (s->failed) return;
     const uint32_t scratch = s->n_parts;
-    for (uint32_t m = 0; m < n; m++) {
-        const schema_part *q = &list[m];
-        const bool spread = q->kind == PART_TYPES && q->arg == T_ALL, all = q->v == k->key[KEY_ALL_OF];
-        if (again && q->kind != PART_OWN) continue;
-        if (!spread) {
-            if (!(again && q->kind == PART_OWN)) schema_push(s, *q);
-            continue;
-        }
-        const qsf_json_node *c = q->v + 1;
-        for (uint32_t e = 0; e < q->v->n; e++, c = qsf_json_next(all ? c : c + 1))
-            schema_push(s, (schema_part){ c, all ? PART_SCHEMA : PART_DEPENDENT, 0, own.from });
+    if (!again && v->type == QSF_JSON_FALSE) schema_push(s, (schema_part){ v, PART_TYPES, 0, own.from });
+    for (uint32_t m = 0; v->type == QSF_JSON_OBJECT && m < v->n && !again && !s->failed; m++) {
+        goal_keyword(s, &own, name + 1);
+        name = qsf_json_next(name + 1);
     }
+    if (!again && !s->failed && !goal_holds(s, scratch, s->n_parts - scratch, &own)) schema_push(s, own);
     if (s->failed) return;
     const uint32_t made = s->n_parts - scratch;
-    for (uint32_t m = 0; m < tail; m++) schema_push(s, s->parts[keep + m]);
+    for (uint32_t m = 0; m < tail && !s->failed; m++) schema_push(s, s->parts[keep + m]);
     if (s->failed) return;
     memmove(s->parts + i, s->parts + scratch, (made + tail) * sizeof *s->parts);
     s->n_parts = i + made + tail;
-    g = &s->goals[s->n_goals - 1];
-    g->n = s->n_parts - g->begin;
-    s->n_steps += g->n;
+    s->goals[s->n_goals - 1].n = s->n_parts - g->begin;
+    s->n_steps += s->n_parts - g->begin;
 }
 
 /* ---- alternatives ---- */
@@ -198,6 +198,16 @@ static void goal_one(schema *s, const goal_copy *g, const schema_part *instead, 
     goal_branch(s, g->parts, g->n, g->i, instead, n);
 }
 
+/* Whether schemas x and y, in place of part i, may hold at once. */
+static bool goal_overlap(schema *s, const goal_copy *g, const qsf_json_node *x, const qsf_json_node *y)
+{
+    const uint32_t from = s->n_parts, trail = g->parts[g->i].from;
+    for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
+    schema_push(s, (schema_part){ x, PART_SCHEMA, 0, trail });
+    schema_push(s, (schema_part){ y, PART_SCHEMA, 0, trail });
+    return !s->failed && !schema_impossible(s, from, GOAL_DEPTH);
+}
+
 /* oneOf: one holds, and none of the others that could hold with it. */
 static void goal_one_of(schema *s, const goal_copy *g)
 {
@@ -205,23 +215,23 @@ static void goal_one_of(schema *s, const goal_copy *g)
     const uint32_t n = p.v->n;
     const qsf_json_node *x = p.v + 1;
     schema_part *list = qsf_arena_array(s->arena, n + 1, sizeof *list, "a schema", NULL);
-    if (!list) {
-        schema_no_memory(s);
-        return;
+    /* both[i * n + j], j < i: i and j overlap */
+    bool *both = NULL;
+    if (n > GOAL_MAX_ONE) schema_too_large(s, "a oneOf of more than 2,000 schemas");
+    else if (!s->probing) both = qsf_arena_alloc(s->arena, n * n + 1, "a schema", NULL);
+    if (!list || (!both && !s->probing)) schema_no_memory(s);
+    for (uint32_t i = 0; both && i < n && !s->failed; i++, x = qsf_json_next(x)) {
+        const qsf_json_node *y = p.v + 1;
+        for (uint32_t j = 0; j < i && !s->failed; j++, y = qsf_json_next(y))
+            both[i * n + j] = both[j * n + i] = goal_overlap(s, g, x, y);
     }
+    x = p.v + 1;
     for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x)) {
         uint32_t m = 0;
         const qsf_json_node *y = p.v + 1;
-        list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
-        for (uint32_t j = 0; j < n && !s->probing && !s->failed; j++, y = qsf_json_next(y)) {
-            if (j == i) continue;
-            const uint32_t from = s->n_parts;
-            for (uint32_t k = 0; k < g->n; k++) if (k != g->i) schema_push(s, g->parts[k]);
-            schema_push(s, list[0]);
-            schema_push(s, (schema_part){ y, PART_SCHEMA, 0, p.from });
-            if (!s->failed && !schema_impossible(s, from, GOAL_DEPTH))
-                list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
-        }
+        list[m++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
+        for (uint32_t j = 0; both && j < n; j++, y = qsf_json_next(y))
+            if (both[i * n + j]) list[m++] = (schema_part){ y, PART_NOT, 0, p.from };
         goal_one(s, g, list, m);
     }
 }
@@ -234,7 +244,7 @@ static void goal_any_of(schema *s, const goal_copy *g)
     if (!s->free_used) {
         const qsf_json_node *x = p.v + 1;
         for (uint32_t i = 0; i < n && !s->failed; i++, x = qsf_json_next(x))
-            goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1);
+            goal_one(s, g, &(schema_part){ x, PART_SCHEMA, p.arg, p.from }, 1);
         return;
     }
     /* what is evaluated depends on all that hold: each set of them */
@@ -246,7 +256,7 @@ static void goal_any_of(schema *s, const goal_copy *g)
         const qsf_json_node *x = p.v + 1;
         uint32_t m = 0;
         for (uint32_t i = 0; i < n; i++, x = qsf_json_next(x))
-            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+            if (set >> i & 1) list[m++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
         goal_one(s, g, list, m);
     }
 }
@@ -264,8 +274,8 @@ static void goal_if(schema *s, const goal_copy *g)
 {
     const schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
-    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, 0, p.from },
-                            { k->key[KEY_THEN], PART_SCHEMA, 0, p.from } };
+    schema_part list[2] = { { k->key[KEY_IF], PART_SCHEMA, SCHEMA_LATE, p.from },
+                            { k->key[KEY_THEN], PART_SCHEMA, p.arg, p.from } };
     if (!k->key[KEY_THEN] && !k->key[KEY_ELSE] && !s->free_used) {
         goal_one(s, g, NULL, 0);
         return;
@@ -290,9 +300,64 @@ static void goal_dependent(schema *s, const goal_copy *g)
         for (uint32_t i = 0; i < x->n && n < QSF_ARRAY_LEN(list); i++, c = qsf_json_next(c))
             list[n++] = (schema_part){ c, PART_WITH, 0, p.from };
     } else {
-        list[n++] = (schema_part){ x, PART_SCHEMA, 0, p.from };
+        list[n++] = (schema_part){ x, PART_SCHEMA, p.arg, p.from };
     }
     goal_one(s, g, list, n);
+}
+
+/* A goal for each name, key or schema in x: that it is broken. */
+static void goal_each(schema *s, const goal_copy *g, const qsf_json_node *x, part_kind kind, uint32_t from)
+{
+    const qsf_json_node *c = x + 1;
+    for (uint32_t i = 0; i < x->n && !s->failed; i++) {
+        const schema_part list[] = { { c, (uint8_t)kind, 0, from }, { c, PART_TYPES, T_OBJECT, from } };
+        goal_one(s, g, list, kind == PART_WITHOUT ? 2 : 1);
+        c = qsf_json_next(x->type == QSF_JSON_OBJECT ? c + 1 : c);
+    }
+}
+
+/* A goal in which keyword key of p's schema does not hold. */
+static void goal_not_key(schema *s, const goal_copy *g, const schema_part *p, schema_key key)
+{
+    const schema_keys *k = schema_keys_of(s, p->v);
+    const qsf_json_node *x = k->key[key], *c = x + 1;
+    schema_part one = { p->v, PART_FLIP, (uint8_t)key, p->from }, *all;
+    switch (key) {
+    case KEY_TYPE:
+        one.kind = PART_TYPES;
+        one.arg = (uint8_t)(T_ALL & ~schema_types_of(s, x));
+        break;
+    case KEY_ENUM: case KEY_CONST: case KEY_MINIMUM: case KEY_MAXIMUM: case KEY_MULTIPLE: case KEY_MIN_LENGTH:
+    case KEY_MAX_LENGTH: case KEY_PATTERN: case KEY_FORMAT: case KEY_MIN_ITEMS: case KEY_MAX_ITEMS:
+    case KEY_MIN_PROPERTIES: case KEY_MAX_PROPERTIES: break;
+    case KEY_ABOVE: case KEY_BELOW: if (x->type != QSF_JSON_NUMBER) return; break;
+    case KEY_CONTAINS:
+        if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
+            schema_refuse(s, x, "its opposite cannot be kept");
+        break;
+    case KEY_REQUIRED: goal_each(s, g, x, PART_WITHOUT, p->from); return;
+    case KEY_PROPERTIES: goal_each(s, g, x, PART_WITH_OTHER, p->from); return;
+    case KEY_ALL_OF: goal_each(s, g, x, PART_NOT, p->from); return;
+    case KEY_ANY_OF:
+        all = qsf_arena_array(s->arena, x->n + 1, sizeof *all, "a schema", NULL);
+        if (!all) schema_no_memory(s);
+        for (uint32_t i = 0; all && i < x->n; i++, c = qsf_json_next(c))
+            all[i] = (schema_part){ c, PART_NOT, 0, p->from };
+        if (all) goal_one(s, g, all, x->n);
+        return;
+    case KEY_NOT: one.v = x, one.kind = PART_SCHEMA, one.arg = SCHEMA_LATE; break;
+    case KEY_REF:
+        one.v = schema_resolve(s, x, KEY_REF);
+        one.kind = PART_NOT, one.arg = 0;
+        break;
+    case KEY_THEN: case KEY_ELSE: return;       /* they say nothing alone */
+    default:
+        if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE)) return;    /* breaks nothing */
+        if (!s->probing) schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
+        goal_one(s, g, NULL, 0);
+        return;
+    }
+    if (!s->failed) goal_one(s, g, &one, 1);
 }
 
 /* A schema does not hold where one of its keywords does not. */
@@ -300,84 +365,11 @@ static void goal_not(schema *s, const goal_copy *g)
 {
     schema_part p = g->parts[g->i];
     const schema_keys *k = schema_keys_of(s, p.v);
-    schema_part list[2];
     if (p.v->type == QSF_JSON_FALSE) goal_one(s, g, NULL, 0);
     if (p.v->type != QSF_JSON_OBJECT) return;
     goal_trail(s, NULL, &p.from);               /* what is in here evaluates nothing */
-    for (uint32_t key = 0; key < KEY_COUNT && !s->failed; key++) {
-        const qsf_json_node *x = k->key[key], *c;
-        if (!x) continue;
-        list[0] = (schema_part){ p.v, PART_FLIP, (uint8_t)key, p.from };
-        switch (key) {
-        case KEY_TYPE:
-            goal_one(s, g,
-                     &(schema_part){ p.v, PART_TYPES, (uint8_t)(T_ALL & ~schema_types_of(s, x)), p.from }, 1);
-            break;
-        case KEY_ENUM: case KEY_CONST:
-        case KEY_MINIMUM:
-        case KEY_MAXIMUM:
-        case KEY_MULTIPLE:
-        case KEY_MIN_LENGTH:
-        case KEY_MAX_LENGTH:
-        case KEY_PATTERN:
-        case KEY_FORMAT:
-        case KEY_MIN_ITEMS:
-        case KEY_MAX_ITEMS:
-        case KEY_MIN_PROPERTIES:
-        case KEY_MAX_PROPERTIES: goal_one(s, g, list, 1); break;
-        case KEY_ABOVE: case KEY_BELOW:
-            if (x->type == QSF_JSON_NUMBER) goal_one(s, g, list, 1);
-            break;
-        case KEY_CONTAINS:
-            if (!s->probing && (k->key[KEY_MIN_CONTAINS] || k->key[KEY_MAX_CONTAINS]))
-                schema_refuse(s, x, "its opposite cannot be kept");
-            else goal_one(s, g, list, 1);
-            break;
-        case KEY_REQUIRED:
-            c = x + 1;
-            for (uint32_t i = 0; x->type == QSF_JSON_LIST && i < x->n; i++, c = qsf_json_next(c)) {
-                list[0] = (schema_part){ c, PART_WITHOUT, 0, p.from };
-                list[1] = (schema_part){ c, PART_TYPES, T_OBJECT, p.from };
-                goal_one(s, g, list, 2);
-            }
-            break;
-        case KEY_PROPERTIES:
-            c = x + 1;
-            for (uint32_t i = 0; x->type == QSF_JSON_OBJECT && i < x->n; i++, c = qsf_json_next(c + 1))
-                goal_one(s, g, &(schema_part){ c, PART_WITH_OTHER, 0, p.from }, 1);
-            break;
-        case KEY_ALL_OF:
-            c = x + 1;
-            for (uint32_t i = 0; x->type == QSF_JSON_LIST && i < x->n; i++, c = qsf_json_next(c))
-                goal_one(s, g, &(schema_part){ c, PART_NOT, 0, p.from }, 1);
-            break;
-        case KEY_ANY_OF: {
-            schema_part *all = qsf_arena_array(s->arena, x->n + 1, sizeof *all, "a schema", NULL);
-            if (!all) {
-                schema_no_memory(s);
-                return;
-            }
-            c = x + 1;
-            for (uint32_t i = 0; i < x->n; i++, c = qsf_json_next(c))
-                all[i] = (schema_part){ c, PART_NOT, 0, p.from };
-            goal_one(s, g, all, x->n);
-            break;
-        }
-        case KEY_NOT: goal_one(s, g, &(schema_part){ x, PART_SCHEMA, 0, p.from }, 1); break;
-        case KEY_REF: {
-            const qsf_json_node *to = schema_resolve(s, x, KEY_REF);
-            if (to) goal_one(s, g, &(schema_part){ to, PART_NOT, 0, p.from }, 1);
-            break;
-        }
-        default:
-            /* true breaks nothing, and what stands for nothing alone neither */
-            if (x->type == (key == KEY_UNIQUE ? QSF_JSON_FALSE : QSF_JSON_TRUE) || key == KEY_THEN ||
-                key == KEY_ELSE)
-                break;
-            if (s->probing) goal_one(s, g, NULL, 0);
-            else schema_refuse(s, x, "the opposite of this cannot be kept (in not, oneOf or if)");
-        }
-    }
+    for (uint32_t key = 0; key < KEY_COUNT && !s->failed; key++)
+        if (k->key[key]) goal_not_key(s, g, &p, (schema_key)key);
 }
 
 /* ---- runs ---- */
@@ -427,11 +419,8 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
             else if (s->parts[i].kind < PART_OWN) branch = QSF_MIN(branch, i);
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
-            s->failed = true;
-            qsf_g_fail(s->b, QSF_E_BUDGET,
-                       "%s: too many alternatives of anyOf, oneOf, if and not in each other; "
-                       "say them apart",
-                       s->what);
+            schema_too_large(s, "too many alternatives of anyOf, oneOf, if and not in each other; "
+                                "say them apart");
             return false;
         }
         if (open != UINT32_MAX) {

@@ -263,8 +263,9 @@ static qsf_gnode multiples_of(schema *s, const qsf_json_node *v)
     schema_decimal x;
     uint32_t zeros = 0, m = 0;
     multiple q = { .s = s };
-    if (v->type != QSF_JSON_NUMBER || !schema_decimal_of(v, &x) || x.minus || is_zero(&x)) {
-        schema_refuse(s, v, "this has to be a number above 0");
+    const bool read = schema_decimal_of(v, &x);
+    if (!read || x.minus || is_zero(&x)) {
+        schema_refuse(s, v, read ? "this has to be a number above 0" : "a number of more than 400 digits");
         return s->none;
     }
     q.places = (uint32_t)(x.n - x.whole);

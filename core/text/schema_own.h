@@ -4,8 +4,9 @@
  * A goal is a list of parts that a value has to fulfil all at once: schemas, schemas it must not
  * fulfil, values it must equal, single demands.  schema_goal.c takes goals apart: $ref and allOf
  * are put in their place, anyOf and its like make several goals of one, until only leaves are
- * there: parts that speak of the value itself.  schema.c, schema_number.c and schema_string.c make
- * nodes of leaves; what is inside lists and objects is again a goal. */
+ * there: parts that speak of the value itself.  schema_number.c, schema_string.c, schema_array.c
+ * and schema_object.c make nodes of leaves; what is inside lists and objects is again a goal, and
+ * schema.c keeps the goals that have a node. */
 #ifndef QSF_SCHEMA_OWN_H
 #define QSF_SCHEMA_OWN_H
 
@@ -49,6 +50,10 @@ typedef enum part_kind {
     PART_WITH_OTHER         /* v: a key and a schema: the property is there and breaks the schema */
 } part_kind;
 
+/* arg of PART_SCHEMA, PART_OWN and of branches: it is from a condition, which says nothing of the
+ * order of properties */
+enum { SCHEMA_LATE = 1 };
+
 typedef struct schema_part {
     const qsf_json_node *v;
     uint8_t  kind, arg;
@@ -60,7 +65,7 @@ typedef struct schema_leaf { const schema_part *parts; uint32_t n, types; } sche
 typedef struct schema_trail { const qsf_json_node *schema; uint32_t parent; } schema_trail;
 typedef struct schema_goal { uint32_t begin, n; } schema_goal;
 typedef struct schema_known { uint64_t hash; uint32_t begin, n; qsf_gnode node; bool open; } schema_known;
-typedef struct schema_base { const qsf_json_node *node; const char *uri; } schema_base;
+typedef struct schema_base { const qsf_json_node *node; const char *uri; uint32_t outer; } schema_base;
 typedef struct schema_text {
     const char *pattern;
     uint32_t n;
@@ -79,6 +84,7 @@ typedef struct schema {
     schema_keys        **keys;                  /* [root->skip] what was read already */
     schema_base         *bases;                 /* schemas with an $id */
     uint32_t             n_bases;
+    uint64_t             n_looked;              /* nodes that references were searched in */
     /* goals that are taken apart, a stack; parts[n_parts] belong to goals[n_goals] */
     schema_part         *parts;
     schema_goal         *goals;
@@ -101,6 +107,7 @@ typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 /* Refuses what stands at v: `schema: #/properties/a: WHY`. */
 void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
 void schema_no_memory(schema *s);
+void schema_too_large(schema *s, const char *why);      /* fails with QSF_E_BUDGET */
 /* items of size bytes with room for one more than n; NULL: out of memory, which is said */
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */
@@ -115,6 +122,10 @@ uint32_t schema_key_types(schema_key key);
 /* ---- schema_goal.c ---- */
 void schema_push(schema *s, schema_part part);          /* onto the parts of the goal that is being made */
 schema_run schema_start(schema *s, uint32_t from);      /* a run over the goal of parts[from..n_parts) */
+/* Pushes a demand on a value inside; false: no value fits it. */
+bool schema_child(schema *s, const qsf_json_node *v, part_kind kind);
+/* Whether q comes from p's schema in place: what it evaluates, p's unevaluated... sees. */
+bool schema_comes_from(const schema *s, const schema_part *q, const schema_part *p);
 bool schema_next(schema *s, schema_run *run, schema_leaf *leaf);
 void schema_stop(schema *s, schema_run *run);           /* before its end */
 /* Whether no value fits the goal parts[from..n_parts), as far as that shows; takes it off. */
@@ -138,13 +149,22 @@ bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32
 
 /* Nodes where s->none (no text) and s->empty need no node of their own; 0 in both: all texts. */
 qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y);
+qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c);
 qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y);
 qsf_gnode schema_bytes(schema *s, const char *text);
+qsf_gnode schema_sign(schema *s, const char *text);     /* and the blanks behind it */
+
+/* ---- schema_array.c, schema_object.c ---- */
+qsf_gnode schema_array(schema *s, const schema_leaf *leaf);
+qsf_gnode schema_object(schema *s, const schema_leaf *leaf);
+/* Whether a value may fit the leaf, as far as it shows from what is inside, depth values deep. */
+bool schema_array_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
+bool schema_object_possible(schema *s, const schema_leaf *leaf, uint32_t depth);
 
 /* ---- schema.c ---- */
 bool schema_leaf_impossible(schema *s, const schema_leaf *leaf, uint32_t depth);
-qsf_gnode schema_value(schema *s,
-                       uint32_t from); /* the node of the goal parts[from..n_parts); takes it off */
+/* The node of the goal parts[from..n_parts); takes it off. */
+qsf_gnode schema_value(schema *s, uint32_t from);
 
 #endif

@@ -4,34 +4,51 @@
 
 enum { D_ALL = 31, D_FROM6 = 30, D_FROM7 = 28, D_FROM19 = 24, D_TO7 = 7, D_TO19 = 15, D_19 = 8, D_20 = 16 };
 
-/* name, number, the drafts that have it, the types it speaks of */
-static const struct { char name[22]; uint8_t key, drafts, types; } schema_words[] = {
-    { "type", KEY_TYPE, D_ALL, T_ALL }, { "enum", KEY_ENUM, D_ALL, T_ALL },
-    { "const", KEY_CONST, D_FROM6, T_ALL }, { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER },
-    { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER }, { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER },
-    { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER }, { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER },
-    { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING }, { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING },
-    { "pattern", KEY_PATTERN, D_ALL, T_STRING }, { "format", KEY_FORMAT, D_ALL, T_STRING },
-    { "items", KEY_ITEMS, D_ALL, T_ARRAY }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY },
-    { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY }, { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY },
-    { "maxItems", KEY_MAX_ITEMS, D_ALL, T_ARRAY }, { "uniqueItems", KEY_UNIQUE, D_ALL, T_ARRAY },
-    { "contains", KEY_CONTAINS, D_FROM6, T_ARRAY }, { "minContains", KEY_MIN_CONTAINS, D_FROM19, T_ARRAY },
-    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY },
-    { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY },
-    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT },
-    { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT },
-    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT },
-    { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT }, { "required", KEY_REQUIRED, D_ALL, T_OBJECT },
-    { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT },
-    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT },
-    { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT },
-    { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT },
-    { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT },
-    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT }, { "allOf", KEY_ALL_OF, D_ALL, 0 },
-    { "anyOf", KEY_ANY_OF, D_ALL, 0 }, { "oneOf", KEY_ONE_OF, D_ALL, 0 }, { "not", KEY_NOT, D_ALL, 0 },
-    { "if", KEY_IF, D_FROM7, 0 }, { "then", KEY_THEN, D_FROM7, 0 }, { "else", KEY_ELSE, D_FROM7, 0 },
-    { "$ref", KEY_REF, D_ALL, 0 }, { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0 },
-    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0 },
+enum { SCHEMA_MAX_LOOKED = 40000000 };
+
+/* Sets of qsf_json_type: what a keyword's value may be. */
+enum {
+    F_NUMBER = 8, F_TEXT = 16, F_LIST = 32, F_OBJECT = 64, F_BOOL = 6, F_SCHEMA = 70, F_ANY = 127,
+    F_ITEMS = F_SCHEMA | F_LIST, F_BOUND = F_NUMBER | F_BOOL, F_TYPE = F_TEXT | F_LIST
+};
+
+/* name, number, the drafts that have it, the types it speaks of, what its value may be */
+static const struct { char name[22]; uint8_t key, drafts, types, form; } schema_words[] = {
+    { "type", KEY_TYPE, D_ALL, T_ALL, F_TYPE }, { "enum", KEY_ENUM, D_ALL, T_ALL, F_LIST },
+    { "const", KEY_CONST, D_FROM6, T_ALL, F_ANY }, { "minimum", KEY_MINIMUM, D_ALL, T_NUMBER, F_NUMBER },
+    { "maximum", KEY_MAXIMUM, D_ALL, T_NUMBER, F_NUMBER },
+    { "exclusiveMinimum", KEY_ABOVE, D_ALL, T_NUMBER, F_BOUND },
+    { "exclusiveMaximum", KEY_BELOW, D_ALL, T_NUMBER, F_BOUND },
+    { "multipleOf", KEY_MULTIPLE, D_ALL, T_NUMBER, F_NUMBER },
+    { "minLength", KEY_MIN_LENGTH, D_ALL, T_STRING, F_NUMBER },
+    { "maxLength", KEY_MAX_LENGTH, D_ALL, T_STRING, F_NUMBER },
+    { "pattern", KEY_PATTERN, D_ALL, T_STRING, F_TEXT }, { "format", KEY_FORMAT, D_ALL, T_STRING, F_TEXT },
+    { "items", KEY_ITEMS, D_ALL, T_ARRAY, F_ITEMS }, { "prefixItems", KEY_PREFIX, D_20, T_ARRAY, F_LIST },
+    { "additionalItems", KEY_MORE_ITEMS, D_TO19, T_ARRAY, F_SCHEMA },
+    { "minItems", KEY_MIN_ITEMS, D_ALL, T_ARRAY, F_NUMBER },
+    { "maxItems", KEY_MAX_ITEMS, D_ALL, T_ARRAY, F_NUMBER },
+    { "uniqueItems", KEY_UNIQUE, D_ALL, T_ARRAY, F_BOOL },
+    { "contains", KEY_CONTAINS, D_FROM6, T_ARRAY, F_SCHEMA },
+    { "minContains", KEY_MIN_CONTAINS, D_FROM19, T_ARRAY, F_NUMBER },
+    { "maxContains", KEY_MAX_CONTAINS, D_FROM19, T_ARRAY, F_NUMBER },
+    { "unevaluatedItems", KEY_FREE_ITEMS, D_FROM19, T_ARRAY, F_SCHEMA },
+    { "properties", KEY_PROPERTIES, D_ALL, T_OBJECT, F_OBJECT },
+    { "patternProperties", KEY_PATTERNS, D_ALL, T_OBJECT, F_OBJECT },
+    { "additionalProperties", KEY_ADDITIONAL, D_ALL, T_OBJECT, F_SCHEMA },
+    { "propertyNames", KEY_NAMES, D_FROM6, T_OBJECT, F_SCHEMA },
+    { "required", KEY_REQUIRED, D_ALL, T_OBJECT, F_LIST },
+    { "minProperties", KEY_MIN_PROPERTIES, D_ALL, T_OBJECT, F_NUMBER },
+    { "maxProperties", KEY_MAX_PROPERTIES, D_ALL, T_OBJECT, F_NUMBER },
+    { "dependencies", KEY_DEPENDENCIES, D_ALL, T_OBJECT, F_OBJECT },
+    { "dependentRequired", KEY_DEPENDENT_REQUIRED, D_FROM19, T_OBJECT, F_OBJECT },
+    { "dependentSchemas", KEY_DEPENDENT_SCHEMAS, D_FROM19, T_OBJECT, F_OBJECT },
+    { "unevaluatedProperties", KEY_FREE_PROPERTIES, D_FROM19, T_OBJECT, F_SCHEMA },
+    { "allOf", KEY_ALL_OF, D_ALL, 0, F_LIST }, { "anyOf", KEY_ANY_OF, D_ALL, 0, F_LIST },
+    { "oneOf", KEY_ONE_OF, D_ALL, 0, F_LIST }, { "not", KEY_NOT, D_ALL, 0, F_SCHEMA },
+    { "if", KEY_IF, D_FROM7, 0, F_SCHEMA }, { "then", KEY_THEN, D_FROM7, 0, F_SCHEMA },
+    { "else", KEY_ELSE, D_FROM7, 0, F_SCHEMA }, { "$ref", KEY_REF, D_ALL, 0, F_TEXT },
+    { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0, F_TEXT },
+    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0, F_TEXT },
 };
 
 uint32_t schema_key_types(schema_key key)
@@ -80,6 +97,12 @@ void schema_no_memory(schema *s)
     s->failed = true;
 }
 
+void schema_too_large(schema *s, const char *why)
+{
+    if (!s->failed) qsf_g_fail(s->b, QSF_E_BUDGET, "%s: %s", s->what, why);
+    s->failed = true;
+}
+
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n < *cap) return items;
@@ -96,13 +119,25 @@ void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size
 
 /* ---- keywords ---- */
 
+/* Refuses a keyword's value of a type that is not in form. */
+static void schema_form(schema *s, const qsf_json_node *v, uint32_t form)
+{
+    static const char names[][10] = { "", "false", "true", "a number", "a text", "a list", "an object" };
+    char why[80];
+    size_t n = qsf_format(why, sizeof why, "this has to be");
+    if (form >> v->type & 1) return;
+    for (uint32_t i = 1, sep = 0; i < QSF_ARRAY_LEN(names); i++)
+        if (form >> i & 1) n += qsf_format(why + n, sizeof why - n, sep++ ? " or %s" : " %s", names[i]);
+    schema_refuse(s, v, why);
+}
+
 const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
 {
+    static const schema_keys nothing;
     schema_keys **known = &s->keys[v - s->root];
     if (*known) return *known;
     schema_keys *keys = *known = qsf_arena_alloc(s->arena, sizeof *keys, "a schema", NULL);
     if (!keys) {
-        static const schema_keys nothing;
         schema_no_memory(s);
         return &nothing;
     }
@@ -114,6 +149,11 @@ const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
     /* up to draft 7 a reference stands alone */
     if (keys->key[KEY_REF] && s->draft != D_ALL && (s->draft & D_TO7))
         *keys = (schema_keys){ .key[KEY_REF] = keys->key[KEY_REF] };
+    for (size_t w = 0; w < QSF_ARRAY_LEN(schema_words); w++) {
+        const qsf_json_node *x = keys->key[schema_words[w].key];
+        if (x) schema_form(s, x, schema_words[w].form);
+    }
+    if (s->failed) *keys = nothing;
     return keys;
 }
 
@@ -145,7 +185,10 @@ uint32_t schema_count(schema *s, const qsf_json_node *v, uint32_t otherwise)
 {
     if (!v) return otherwise;
     const double x = v->type == QSF_JSON_NUMBER ? qsf_json_number(v) : -1;
-    if (x < 0 || x != floor(x)) schema_refuse(s, v, "this has to be a whole number, 0 or more");
+    if (x < 0 || x != floor(x)) {
+        schema_refuse(s, v, "this has to be a whole number, 0 or more");
+        return otherwise;
+    }
     return x < 4e9 ? (uint32_t)x : UINT32_MAX;
 }
 
@@ -190,12 +233,17 @@ static size_t schema_uri_len(const char *ref)
     return hash ? (size_t)(hash - ref) : strlen(ref);
 }
 
+/* The innermost schema with an $id around v: bases are in the order of the text. */
 static const schema_base *schema_base_of(const schema *s, const qsf_json_node *v)
 {
-    const schema_base *best = &s->bases[0];
-    for (uint32_t i = 1; i < s->n_bases; i++)       /* in the order of the text: the last is the innermost */
-        if (v >= s->bases[i].node && v < s->bases[i].node + s->bases[i].node->skip) best = &s->bases[i];
-    return best;
+    uint32_t low = 0, high = s->n_bases;
+    while (high - low > 1) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (s->bases[mid].node <= v) low = mid;
+        else high = mid;
+    }
+    while (low && v >= s->bases[low].node + s->bases[low].node->skip) low = s->bases[low].outer;
+    return &s->bases[low];
 }
 
 static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
@@ -206,6 +254,12 @@ static const qsf_json_node *schema_id(const schema *s, const qsf_json_node *v)
                    !(s->draft != D_ALL && (s->draft & D_TO7) && qsf_json_member(v, "$ref"))
                ? id
                : NULL;
+}
+
+/* Whether a list of values, which are no schemas, stands behind v. */
+static bool schema_is_enum(const qsf_json_node *v)
+{
+    return v->type == QSF_JSON_TEXT && qsf_json_is_text(v, "enum") && v[1].type == QSF_JSON_LIST;
 }
 
 void schema_begin(schema *s)
@@ -224,8 +278,7 @@ void schema_begin(schema *s)
         if (strstr(is->text, name)) s->draft = drafts[i].draft;
     }
     for (uint32_t i = 0; i < s->root->skip; i++) {
-        if (i && s->root[i - 1].type == QSF_JSON_TEXT && qsf_json_is_text(&s->root[i - 1], "enum")
-            && s->root[i].type == QSF_JSON_LIST) i += s->root[i].skip;         /* values, not schemas */
+        if (i && schema_is_enum(&s->root[i - 1])) i += s->root[i].skip;
         if (i == s->root->skip) break;
         const qsf_json_node *v = s->root + i, *id = v->type == QSF_JSON_OBJECT ? schema_id(s, v) : NULL;
         if (v->type == QSF_JSON_TEXT && (qsf_json_is_text(v, "unevaluatedProperties")
@@ -235,9 +288,9 @@ void schema_begin(schema *s)
         if (s->failed) return;
         const char *text = id ? id->text : "";
         const size_t n = schema_uri_len(text);
-        s->bases[s->n_bases] =
-            (schema_base){ v, schema_join(s, i ? schema_base_of(s, v)->uri : "", text, n) };
-        s->n_bases++;
+        const schema_base *outer = i ? schema_base_of(s, v) : NULL;
+        s->bases[s->n_bases++] = (schema_base){ v, schema_join(s, outer ? outer->uri : "", text, n),
+                                                outer ? (uint32_t)(outer - s->bases) : 0 };
     }
 }
 
@@ -247,7 +300,7 @@ static int schema_hex(char c)
 }
 
 /* The value behind a JSON pointer, "/a/b"; its % and ~ are undone step by step. */
-static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
+static const qsf_json_node *schema_follow(schema *s, const qsf_json_node *v, const char *p)
 {
     char name[512];
     while (v && *p == '/') {
@@ -260,6 +313,7 @@ static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
             name[n++] = c;
         }
         name[n] = 0;
+        s->n_looked += v->n;
         if (*p && *p != '/') return NULL;
         if (v->type == QSF_JSON_LIST) {
             uint32_t i = 0;
@@ -277,10 +331,12 @@ static const qsf_json_node *schema_follow(const qsf_json_node *v, const char *p)
     return *p ? NULL : v;
 }
 
-static const qsf_json_node *schema_anchor(const schema *s, const schema_base *base, const char *name)
+static const qsf_json_node *schema_anchor(schema *s, const schema_base *base, const char *name)
 {
+    s->n_looked += 4 * (uint64_t)base->node->skip;
     for (uint32_t i = 0; i < base->node->skip; i++) {
         const qsf_json_node *v = base->node + i, *a;
+        if (i + 1 < base->node->skip && schema_is_enum(v)) i += v[1].skip;
         if (v->type != QSF_JSON_OBJECT || schema_base_of(s, v) != base) continue;
         if (((a = qsf_json_member(v, "$anchor")) && qsf_json_is_text(a, name))
             || ((a = qsf_json_member(v, "$dynamicAnchor")) && qsf_json_is_text(a, name))
@@ -290,9 +346,10 @@ static const qsf_json_node *schema_anchor(const schema *s, const schema_base *ba
 }
 
 /* Where a dynamic reference leads depends on the way to it, unless there is one place only. */
-static bool schema_is_dynamic(const schema *s, const char *name)
+static bool schema_is_dynamic(schema *s, const char *name)
 {
     uint32_t n = 0;
+    s->n_looked += s->root->skip;
     for (uint32_t i = 0; i < s->root->skip; i++) {
         const qsf_json_node *v = s->root + i, *a;
         if (v->type != QSF_JSON_OBJECT) continue;
@@ -305,10 +362,6 @@ static bool schema_is_dynamic(const schema *s, const char *name)
 const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_key key)
 {
     const qsf_json_node *found = NULL;
-    if (ref->type != QSF_JSON_TEXT) {
-        schema_refuse(s, ref, "a reference has to be a text");
-        return NULL;
-    }
     if (key != KEY_REF) {
         const char *hash = strchr(ref->text, '#');
         if (schema_is_dynamic(s, key == KEY_DYNAMIC_REF ? hash ? hash + 1 : "" : NULL))
@@ -316,6 +369,11 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
     }
     const schema_base *base = schema_base_of(s, ref);
     const size_t n = schema_uri_len(ref->text);
+    if (n) s->n_looked += s->n_bases;
+    if (s->n_looked > SCHEMA_MAX_LOOKED) {
+        schema_too_large(s, "too many references in so large a schema");
+        return NULL;
+    }
     const char *fragment = ref->text[n] ? ref->text + n + 1 : "";
     if (n) {
         const char *uri = schema_join(s, base->uri, ref->text, n);
@@ -323,10 +381,10 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
         for (uint32_t i = 0; i < s->n_bases && !base; i++)
             if (!strcmp(s->bases[i].uri, uri)) base = &s->bases[i];
     }
-    if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(base->node, fragment)
+    if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(s, base->node, fragment)
                                                                  : schema_anchor(s, base, fragment);
     /* a pointer that was meant from the document's beginning */
-    if (!found && !n && *fragment == '/') found = schema_follow(s->root, fragment);
+    if (!found && !n && *fragment == '/') found = schema_follow(s, s->root, fragment);
     if (!found) schema_refuse(s, ref, "the reference leads to nothing in this schema");
     return found;
 }

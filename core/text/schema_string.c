@@ -73,6 +73,11 @@ qsf_gnode schema_sequence(schema *s, qsf_gnode x, qsf_gnode y)
            : qsf_g_sequence(s->b, (const qsf_gnode[]){ x, y }, 2);
 }
 
+qsf_gnode schema_sequence3(schema *s, qsf_gnode a, qsf_gnode b, qsf_gnode c)
+{
+    return schema_sequence(s, a, schema_sequence(s, b, c));
+}
+
 qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
 {
     return x == s->none ? y : y == s->none ? x : qsf_g_choice(s->b, (const qsf_gnode[]){ x, y }, 2);
@@ -84,6 +89,11 @@ qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)
 }
 
 qsf_gnode schema_bytes(schema *s, const char *text) { return qsf_g_bytes(s->b, text, strlen(text)); }
+
+qsf_gnode schema_sign(schema *s, const char *text)
+{
+    return schema_sequence(s, schema_bytes(s, text), s->blanks);
+}
 
 /* ---- characters ---- */
 
@@ -185,10 +195,6 @@ static bool rule_of(schema *s, const schema_keys *k, bool format, text_rule *out
 {
     const qsf_json_node *v = k->key[format ? KEY_FORMAT : KEY_PATTERN];
     if (!v || s->failed) return false;
-    if (v->type != QSF_JSON_TEXT) {
-        schema_refuse(s, v, "this has to be a text");
-        return false;
-    }
     const char *pattern = format ? schema_format(s, v) : v->text;
     *out = (text_rule){ v, pattern, format ? (uint32_t)strlen(pattern) : v->n, format };
     return true;

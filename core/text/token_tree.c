@@ -64,8 +64,8 @@ static bool token_push(token_sorter *s, uint32_t from, uint32_t to, uint32_t dep
     return true;
 }
 
-/* The tokens of a range, which have depth + 1 bytes in common: their node, and their branches to the
- * stack. */
+/* The tokens of a range, which have depth + 1 bytes in common: their node, and their branches to
+ * the stack. */
 static bool token_branch(token_sorter *s, token_range r)
 {
     uint32_t at = r.from;
@@ -103,7 +103,8 @@ static bool token_build(token_sorter *s)
         if (i == t->n_nodes) break;
         open[n_open++] = i;
         token_node *n = &t->nodes[i];
-        t->print = (t->print ^ (depth << 8 | (n->skip_byte & 255)) ^ (uint64_t)n->token << 32) * 0x9e3779b97f4a7c15u;
+        t->print ^= (depth << 8 | (n->skip_byte & 255)) ^ (uint64_t)n->token << 32;
+        t->print *= 0x9e3779b97f4a7c15u;
         t->print ^= t->print >> 29;
         if (!n->token || t->chars[n->token - 1]) n->token |= TOKEN_PLAIN;
     }
@@ -127,6 +128,18 @@ static uint8_t token_chars(const char *text, size_t len)
         }
     }
     return n < 255 ? (uint8_t)n : 0;
+}
+
+/* What a plain token of n characters is in. */
+static void token_note(qsf_token_tree *t, uint32_t id, uint8_t n)
+{
+    const uint64_t words = qsf_ceil_div(t->n_vocab, 32);
+    if (!n) return;
+    t->chars[id] = n;
+    t->plain[id / 32] |= 1u << id % 32;
+    for (uint32_t few = n; few <= TOKEN_FEW; few++) t->plain[few * words + id / 32] |= 1u << id % 32;
+    t->n_longer += n > TOKEN_FEW;
+    t->most_chars = QSF_MAX(t->most_chars, n);
 }
 
 /* Bytes of the texts of all control tokens, and of the byte before each. */
@@ -168,8 +181,8 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
     s.other = qsf_alloc_array(p, cap_other, sizeof *s.other, "the tree of tokens", err);
     s.stack = qsf_alloc_array(p, s.cap_stack, sizeof *s.stack, "the tree of tokens", err);
     t->chars = qsf_alloc(p, n_vocab, "the tree of tokens", err);
-    const uint64_t words = qsf_ceil_div(n_vocab, 32);
-    t->plain = qsf_alloc_array(p, (TOKEN_FEW + 1) * words, sizeof *t->plain, "the tree of tokens", err);
+    t->plain = qsf_alloc_array(p, (TOKEN_FEW + 1) * qsf_ceil_div(n_vocab, 32), sizeof *t->plain,
+                               "the tree of tokens", err);
     const uint64_t cap_controls = token_controls(tok, n_vocab);
     char *controls = qsf_alloc(p, cap_controls, "the tree of tokens", err);
     if (t->chars && t->plain && s.text && s.len && s.ids && s.other && s.stack && controls) {
@@ -184,12 +197,7 @@ qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *tok, u
             s.len[id] = (uint32_t)len;
             t->depth = QSF_MAX(t->depth, (uint32_t)len);
             s.ids[s.n++] = id;
-            t->chars[id] = control ? 0 : token_chars(s.text[id], len);
-            const uint32_t n = t->chars[id];
-            if (n) t->plain[id / 32] |= 1u << id % 32;
-            for (uint32_t few = n; n && few <= TOKEN_FEW; few++) t->plain[few * words + id / 32] |= 1u << id % 32;
-            t->n_longer += n > TOKEN_FEW;
-            t->most_chars = QSF_MAX(t->most_chars, n);
+            if (!control) token_note(t, id, token_chars(s.text[id], len));
         }
         t->ends = qsf_alloc_array(p, n_ends, sizeof *t->ends, "the tree of tokens", err);
         t->longer = qsf_alloc_array(p, t->n_longer, sizeof *t->longer, "the tree of tokens", err);

@@ -12,7 +12,16 @@
 #include "text/grammar.h"
 #include "text/json.h"
 
-/* ---- growing texts ---- */
+/* ---- texts ---- */
+
+static inline bool qsf_tool_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+/* Behind the blanks that text begins with. */
+static inline const char *qsf_tool_core(const char *text)
+{
+    while (qsf_tool_blank(*text)) text++;
+    return text;
+}
+
 
 /* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
 typedef struct qsf_text {
@@ -40,20 +49,23 @@ typedef enum qsf_tool_style {
     QSF_TOOLS_CHANNELS      /* Harmony: messages with a header each */
 } qsf_tool_style;
 
-/* The texts of a form.  White space in them stands for any, also none; "" is not there. */
+/* The texts of a form.  White space in them stands for any, also none; QSF_TOOL_ID for the id of a
+ * call; "" is not there. */
 typedef enum qsf_tool_text {
     QSF_TT_SECTION,         /* before the first call */
     QSF_TT_OPEN,            /* before each call's name or object */
     QSF_TT_ID,              /* before the id, which may stand between name and arguments */
     QSF_TT_ARGUMENTS,       /* before the arguments */
     QSF_TT_KEY,             /* tags: before a key; quoted: the quote of texts */
-    QSF_TT_VALUE,           /* tags: between key and value */
+    QSF_TT_VALUE,           /* tags: between key and value, or the value's type */
+    QSF_TT_TYPE,            /* tags: the type of texts; any other word says that the value is JSON */
+    QSF_TT_VALUE_BEGIN,     /* tags: between type and value */
     QSF_TT_VALUE_END,       /* tags: behind a value */
     QSF_TT_CLOSE,           /* behind each call */
     QSF_TT_BETWEEN,         /* between calls */
     QSF_TT_SECTION_END,     /* behind the last call */
     QSF_TT_REASONING, QSF_TT_REASONING_END,
-    QSF_TT_TEXT,            /* before text that is for the user */
+    QSF_TT_TEXT, QSF_TT_TEXT_END,       /* around text that is for the user */
     QSF_TT_NAME_KEY,        /* object: the key of the name; "": the name is a key itself */
     QSF_TT_ARGUMENTS_KEY, QSF_TT_ID_KEY,
     QSF_TT_WRAP_KEY,        /* object: the key of the object that name and arguments are in */
@@ -62,6 +74,7 @@ typedef enum qsf_tool_text {
 } qsf_tool_text;
 
 enum { QSF_TOOL_TEXT_MOST = 160 };      /* bytes of one text, the ending zero among them */
+enum { QSF_TOOL_ID = 1 };
 
 typedef struct qsf_tool_form {
     uint8_t style;              /* qsf_tool_style */
@@ -83,10 +96,12 @@ typedef qsf_status (*qsf_tool_render)(void *user, const char *variables, char *o
 qsf_status qsf_tool_form_find(const qsf_platform *p, const char *source, qsf_tool_render render, void *user,
                               qsf_tool_form *out, qsf_error *err);
 /* The same by the interpreter; of ask the template, the tokens, kwargs and now count. */
-
 qsf_status qsf_tool_form_of(const qsf_chat_ask *ask, qsf_tool_form *out, qsf_error *err);
 /* The texts of the form of calls whose mark is in the template's source, else of the plain one. */
 void qsf_tool_form_known(const char *source, qsf_tool_form *f);
+/* Marks that many models write around their reasoning. */
+enum { QSF_TOOL_REASONING_MARKS = 6 };
+extern const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2];
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 

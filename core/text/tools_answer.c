@@ -65,7 +65,7 @@ void ta_set(qsf_text *t, const char *p, size_t n)
 void ta_call_reset(qsf_tool_answer *a, size_t mark)
 {
     a->mark = mark;
-    a->called = a->has_arguments = a->has_span = a->shown = a->wrapped = false;
+    a->called = a->has_arguments = a->has_span = a->shown = a->wrapped = a->doubtful = false;
     a->name.n = a->id.n = a->key.n = 0;
     a->tool = NULL;
 }
@@ -137,7 +137,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 {
     const char *text = ta_form(a, which);
     size_t i = a->at;
-    while (i < a->src.n && ta_blank(a->src.at[i])) i++;
+    while (i < a->src.n && qsf_tool_blank(a->src.at[i])) i++;
     const ptrdiff_t n = *text ? qsf_tool_match(text, a->src.at + i, a->src.n - i) : 0;
     if (n > 0) a->at = i + (size_t)n;
     return n > 0 ? 1 : n < 0 && !a->last ? -1 : 0;
@@ -146,7 +146,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 /* The next byte that is no blank, 0 where none is there yet. */
 char ta_peek(qsf_tool_answer *a)
 {
-    while (a->at < a->src.n && ta_blank(a->src.at[a->at])) a->at++;
+    while (a->at < a->src.n && qsf_tool_blank(a->src.at[a->at])) a->at++;
     return a->at < a->src.n ? a->src.at[a->at] : 0;
 }
 
@@ -164,6 +164,7 @@ static bool ta_step(qsf_tool_answer *a)
     case TA_VALUE: return ta_read_value(a);
     case TA_TAG: return ta_read_tag(a);
     case TA_TAG_KEY: return ta_read_tag_key(a);
+    case TA_TAG_TYPE: return ta_read_tag_type(a);
     case TA_TAG_VALUE: return ta_read_tag_value(a);
     case TA_OBJECT: return ta_read_object(a);
     case TA_OBJECT_KEY: return ta_read_object_key(a);

@@ -75,7 +75,7 @@ static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
 }
 
 /* Whether an argument can only be a text (1), cannot be one (0), or nobody knows (-1). */
-static int ta_is_text(const qsf_tool_answer *a, const char *key)
+static int8_t ta_is_text(const qsf_tool_answer *a, const char *key)
 {
     const qsf_json_node *v = a->tool ? qsf_json_member(a->tool, "parameters") : NULL;
     if (v) v = qsf_json_member(v, "properties");
@@ -83,6 +83,22 @@ static int ta_is_text(const qsf_tool_answer *a, const char *key)
     if (v) v = qsf_json_member(v, "type");
     if (!v || v->type != QSF_JSON_TEXT) return -1;
     return qsf_json_is_text(v, "string");
+}
+
+/* A value begins behind the text that is found at scan. */
+static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
+{
+    /* the core ends with the mark, behind which one line end may be the form's */
+    const char *before = ta_form(a, which);
+    size_t blanks = strlen(before);
+    a->at = a->scan + len;
+    while (blanks && qsf_tool_blank(before[blanks - 1])) blanks--;
+    while (a->at > a->scan && qsf_tool_blank(a->src.at[a->at - 1])) a->at--;
+    a->line = before[blanks] == '\n';
+    a->scan = a->at;
+    a->shown = false;
+    a->mode = TA_TAG_VALUE;
+    return true;
 }
 
 bool ta_read_tag_key(qsf_tool_answer *a)
@@ -101,17 +117,27 @@ bool ta_read_tag_key(qsf_tool_answer *a)
     qsf_text_put(&a->log, "\": ");
     ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
     a->has_arguments = true;
-    /* the core ends with the mark, behind which one line end may be the form's */
-    const char *value = ta_form(a, QSF_TT_VALUE);
-    size_t blanks = strlen(value);
-    a->at = a->scan + len;
-    while (blanks && ta_blank(value[blanks - 1])) blanks--;
-    while (a->at > a->scan && ta_blank(a->src.at[a->at - 1])) a->at--;
-    a->line = value[blanks] == '\n';
-    a->scan = a->at;
-    a->shown = false;
-    a->mode = TA_TAG_VALUE;
+    a->is_text = ta_is_text(a, a->key.at);
+    if (!*ta_form(a, QSF_TT_TYPE)) return ta_tag_begin(a, QSF_TT_VALUE, len);
+    a->scan = a->at = a->scan + len;
+    a->mode = TA_TAG_TYPE;
     return true;
+}
+
+/* The type's word, and what stands behind it. */
+bool ta_read_tag_type(qsf_tool_answer *a)
+{
+    const char *type = ta_form(a, QSF_TT_TYPE);
+    size_t len = 0;
+    const int seen = ta_search(a, QSF_TT_VALUE_BEGIN, &len);
+    const size_t n = a->scan - a->at;
+    if (seen < 0 && n < TA_KEY_MOST) return false;
+    if (seen <= 0) {
+        a->at = a->scan;
+        return ta_no_call(a), true;
+    }
+    a->is_text = n == strlen(type) && !memcmp(a->src.at + a->at, type, n);
+    return ta_tag_begin(a, QSF_TT_VALUE_BEGIN, len);
 }
 
 static void ta_emit_json(qsf_tool_answer *a, const char *p, size_t n)
@@ -129,7 +155,7 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     size_t used = 0;
     qsf_tool_value_begin(&a->v, true, "");
     if (!quoted) used = qsf_tool_value_read(&a->v, p, n, true, &a->log);
-    while (used < n && ta_blank(p[used])) used++;
+    while (used < n && qsf_tool_blank(p[used])) used++;
     if (qsf_tool_value_done(&a->v) && used == n) {
         ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
         return;
@@ -142,8 +168,8 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
 
 bool ta_read_tag_value(qsf_tool_answer *a)
 {
-    const int text = ta_is_text(a, a->key.at);
-    const bool line = ta_blank(a->f.text[QSF_TT_VALUE_END][0]);
+    const int text = a->is_text;
+    const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
     if (a->line) {                              /* the line end behind the mark */
         if (a->at == a->src.n && !a->last) return false;

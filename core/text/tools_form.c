@@ -10,7 +10,7 @@
 
 typedef struct tf_span { const char *p; size_t n; } tf_span;
 
-enum { TF_ATOMS = 2048, TF_OUT = 96 << 10, TF_MARK = 64 };
+enum { TF_ATOMS = 2048, TF_OUT = 96 << 10, TF_MARK = 64, TF_ID = 9 };
 
 typedef struct tf_work {
     const qsf_platform *platform;
@@ -26,7 +26,6 @@ typedef struct tf_work {
 
 /* ---- texts ---- */
 
-static bool tf_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static tf_span tf_cut(tf_span s, size_t from, size_t to)
 {
     return from < to ? (tf_span){ s.p + from, to - from } : (tf_span){ s.p + from, 0 };
@@ -41,18 +40,24 @@ static size_t tf_find(tf_span s, size_t from, const char *needle)
 {
     return tf_find_at(s, from, needle, strlen(needle));
 }
-static bool tf_all_blank(tf_span s)
+static size_t tf_skip(tf_span s, size_t i)
 {
-    size_t i = 0;
-    while (i < s.n && tf_blank(s.p[i])) i++;
-    return i == s.n;
+    while (i < s.n && qsf_tool_blank(s.p[i])) i++;
+    return i;
 }
+static bool tf_all_blank(tf_span s) { return tf_skip(s, 0) == s.n; }
+static bool tf_is_id(tf_span s) { return s.n >= TF_ID && !memcmp(s.p, "qsfid000", TF_ID - 1); }
 static void tf_set(qsf_tool_form *f, qsf_tool_text which, tf_span s)
 {
     const bool blank = which == QSF_TT_ARGUMENTS || which == QSF_TT_BETWEEN;     /* blanks count there */
     const bool fits = s.n < QSF_TOOL_TEXT_MOST && (blank || !tf_all_blank(s));
-    if (fits) memcpy(f->text[which], s.p, s.n);
-    f->text[which][fits ? s.n : 0] = 0;
+    char *to = f->text[which];
+    for (size_t i = 0; fits && i < s.n; i++) {
+        const bool id = tf_is_id(tf_cut(s, i, s.n));
+        *to++ = id ? QSF_TOOL_ID : s.p[i];
+        if (id) i += TF_ID - 1;
+    }
+    *to = 0;
 }
 static void tf_put(qsf_tool_form *f, qsf_tool_text which, const char *text)
 {
@@ -71,7 +76,7 @@ static size_t tf_mark(const char *p, size_t n)
     if (*p != '<' && *p != '[') return 0;
     for (size_t i = 1; i < QSF_MIN(n, TF_MARK); i++) {
         if (p[i] == (*p == '<' ? '>' : ']')) return i > 1 ? i + 1 : 0;
-        if (tf_blank(p[i]) || p[i] == *p) return 0;
+        if (qsf_tool_blank(p[i]) || p[i] == *p) return 0;
         if (*p == '[' && !(p[i] >= 'A' && p[i] <= 'Z') && p[i] != '_' && p[i] != '/') return 0;
     }
     return 0;
@@ -81,7 +86,7 @@ static size_t tf_atom(const char *p, size_t n)
 {
     size_t i = tf_mark(p, n);
     if (i) return i;
-    for (i = 1; i < n && tf_blank(*p) && tf_blank(p[i]);) i++;
+    for (i = 1; i < n && qsf_tool_blank(*p) && qsf_tool_blank(p[i]);) i++;
     for (; i < n && tf_word(*p) && tf_word(p[i]);) i++;
     return i;
 }
@@ -97,8 +102,8 @@ static size_t tf_atoms(tf_span s, uint16_t *at)
 
 static bool tf_same(tf_span a, tf_span b)
 {
-    if (a.n && b.n && tf_blank(*a.p) && tf_blank(*b.p)) return true;
-    return a.n == b.n && !memcmp(a.p, b.p, a.n);
+    if (a.n && b.n && qsf_tool_blank(*a.p) && qsf_tool_blank(*b.p)) return true;
+    return (a.n == b.n && !memcmp(a.p, b.p, a.n)) || (tf_is_id(a) && tf_is_id(b));
 }
 
 /* How many bytes of a begin as b does. */
@@ -160,7 +165,10 @@ static bool tf_render(tf_work *w, bool tools, const char *answer, char *to, tf_s
     }
     qsf_text_put(&w->vars, answer ? "],\"add_generation_prompt\":false}"
                                   : "],\"add_generation_prompt\":true}");
-    if (w->vars.failed || w->render(w->user, w->vars.at, to, TF_OUT, &len)) return false;
+    if (w->vars.failed) return false;
+    const qsf_status st = w->render(w->user, w->vars.at, to, TF_OUT, &len);
+    w->vars.failed = st == QSF_E_MEMORY;
+    if (st) return false;
     const tf_span all = { to, len };
     size_t user = SIZE_MAX;
     for (size_t i = 0; (i = tf_find(all, i, "qsfuser")) != SIZE_MAX; i++) user = i;
@@ -190,6 +198,7 @@ static bool tf_render_calls(tf_work *w, int n, bool text, const char *rest, tf_s
     const bool ok = !t.failed && tf_render(w, true, t.at, w->out, out) &&
                     tf_find(*out, 0, "qsfcalla") != SIZE_MAX && tf_find(*out, 0, "qsfva") != SIZE_MAX &&
                     (n < 2 || tf_find(*out, 0, "qsfcallb") != SIZE_MAX);
+    w->vars.failed |= t.failed;
     qsf_text_drop(&t);
     return ok;
 }
@@ -242,6 +251,9 @@ static bool tf_keys(qsf_tool_form *f, const qsf_json_node *v, const char *name)
     tf_put(f, QSF_TT_NAME_KEY, k->text);
     if ((k = tf_key_of(v, "qsfid0001")) || (k = tf_key_of(v, "qsfid0002"))) {
         tf_put(f, QSF_TT_ID_KEY, k->text);
+    } else if (k = qsf_json_first(v), k[1].type == QSF_JSON_TEXT && *k[1].text >= '0'
+               && *k[1].text <= '9') {                          /* the template counts */
+        tf_put(f, QSF_TT_ID_KEY, k->text);
     }
     k = qsf_json_first(inner);
     for (uint32_t i = 0; i < inner->n; i++, k = qsf_json_next(k + 1))
@@ -258,7 +270,9 @@ static bool tf_object(tf_work *w, tf_span s, size_t from, const char *name, tf_c
         size_t end;
         qsf_json j;
         if (s.p[i] != '{' || (end = tf_bracket(s, i)) == SIZE_MAX || end < c->name_end) continue;
-        if (qsf_json_read(w->platform, s.p + i, end - i, "call", &j, NULL)) continue;
+        const qsf_status st = qsf_json_read(w->platform, s.p + i, end - i, "call", &j, NULL);
+        w->vars.failed |= st == QSF_E_MEMORY;
+        if (st) continue;
         if (tf_keys(w->f, j.nodes, name)) {
             found = true;
             best = *w->f;
@@ -271,14 +285,9 @@ static bool tf_object(tf_work *w, tf_span s, size_t from, const char *name, tf_c
     return found;
 }
 
-static size_t tf_skip(tf_span s, size_t i)
-{
-    while (i < s.n && tf_blank(s.p[i])) i++;
-    return i;
-}
 static size_t tf_skip_back(tf_span s, size_t i)
 {
-    while (i && tf_blank(s.p[i - 1])) i--;
+    while (i && qsf_tool_blank(s.p[i - 1])) i--;
     return i;
 }
 
@@ -292,6 +301,17 @@ static size_t tf_arguments_end(const qsf_tool_form *f, tf_span s, size_t args, s
     }
     while (at < s.n && s.p[at] != (f->style == QSF_TOOLS_PYTHON ? ')' : '}')) at++;
     return at < s.n ? at + 1 : SIZE_MAX;
+}
+
+/* What stands between key and value of a text and of a number: where they differ, they say the
+ * type. */
+static void tf_type(tf_work *w, tf_span text, tf_span number)
+{
+    size_t end = tf_end(w, text, number), begin = text.n;
+    if (number.n < TF_MARK && end < text.n) begin = tf_begin(text, number);
+    tf_set(w->f, QSF_TT_VALUE, tf_cut(text, 0, begin));
+    tf_set(w->f, QSF_TT_TYPE, tf_cut(text, begin, text.n - end));
+    tf_set(w->f, QSF_TT_VALUE_BEGIN, tf_cut(text, begin == text.n ? begin : text.n - end, text.n));
 }
 
 /* The style of arguments, seen at those of the first call. */
@@ -320,7 +340,7 @@ static bool tf_arguments(tf_work *w, tf_span s, tf_call *c)
         const size_t key = tf_end(w, before, between);
         f->style = QSF_TOOLS_TAGS;
         tf_set(f, QSF_TT_KEY, tf_cut(before, before.n - key, before.n));
-        tf_set(f, QSF_TT_VALUE, mid);
+        tf_type(w, mid, tf_cut(s, tf_find(s, k2, "qsfkc") + 5, n));
         tf_set(f, QSF_TT_VALUE_END, tf_cut(between, 0, between.n - key));
         if (!f->text[QSF_TT_KEY][0] || !f->text[QSF_TT_VALUE_END][0]) return false;
         c->args = k1 - key;
@@ -354,9 +374,9 @@ static void tf_name_end(tf_work *w, tf_span s, const tf_call *a, const tf_call *
 /* Behind the end of the reasoning, where s has it. */
 static size_t tf_behind_reasoning(const qsf_tool_form *f, tf_span s)
 {
-    const char *end = f->text[QSF_TT_REASONING_END];
+    const char *end = qsf_tool_core(f->text[QSF_TT_REASONING_END]);
     for (size_t i = 0; *end && i < s.n; i++) {
-        const ptrdiff_t n = tf_blank(s.p[i]) ? 0 : qsf_tool_match(end + strspn(end, " \n"), s.p + i, s.n - i);
+        const ptrdiff_t n = qsf_tool_blank(s.p[i]) ? 0 : qsf_tool_match(end, s.p + i, s.n - i);
         if (n > 0) return i + (size_t)n;
     }
     return 0;
@@ -367,7 +387,7 @@ static tf_span tf_without_end(tf_work *w, tf_span s)
 {
     s.n -= tf_end(w, s, w->end);
     const size_t first = w->end.n ? tf_atom(w->end.p, w->end.n) : 0;
-    const size_t at = first && !tf_blank(*w->end.p) ? tf_find_at(s, 0, w->end.p, first) : SIZE_MAX;
+    const size_t at = first && !qsf_tool_blank(*w->end.p) ? tf_find_at(s, 0, w->end.p, first) : SIZE_MAX;
     if (at != SIZE_MAX) s.n = at;
     return s;
 }
@@ -403,7 +423,8 @@ static bool tf_calls(tf_work *w, tf_span s, bool two)
     if (tf_all_blank(tf_cut(before, before.n - open, before.n))) open = 0;
     const size_t again = tf_end(w, between, tf_cut(before, before.n - open, before.n));
     const tf_span sep = tf_cut(between, 0, between.n - again);
-    const size_t close = two ? tf_begin(sep, rest) : 0;
+    size_t close = two ? tf_begin(sep, rest) : 0;
+    if (tf_all_blank(tf_cut(sep, 0, close))) close = 0;
     const size_t close_behind = two ? tf_begin(rest, tf_cut(sep, 0, close)) : rest.n;
     tf_span section = tf_cut(s, QSF_MIN(header, before.n - open), before.n - open);
     size_t skip = tf_behind_reasoning(f, section);
@@ -481,8 +502,7 @@ static void tf_find_reasoning(tf_work *w)
         "\"content\":{\"blocks\":[{\"type\":\"thoughts\",\"text\":\"qsfthink\"},"
             "{\"type\":\"response\",\"text\":\"qsftext\"}]}",
     };
-    static const char *const known[][2] = { { "<think>", "</think>" }, { "[THINK]", "[/THINK]" },
-                                            { "<|START_THINKING|>", "<|END_THINKING|>" } };
+    const char *const (*known)[2] = qsf_tool_reasoning_marks;
     tf_span s;
     for (size_t i = 0; i < QSF_ARRAY_LEN(answers); i++)
         if (tf_render(w, true, answers[i], w->out, &s) && tf_reasoning(w, s)) return;
@@ -490,7 +510,7 @@ static void tf_find_reasoning(tf_work *w)
         const char *with = i / 2 ? "\"content\":null," TF_THINK : "\"content\":\"\"," TF_THINK;
         if (tf_render_calls(w, 1, i % 2, with, &s) && tf_reasoning(w, s)) return;
     }
-    for (size_t i = 0; i < QSF_ARRAY_LEN(known); i++) {
+    for (size_t i = 0; i < QSF_TOOL_REASONING_MARKS; i++) {
         if (!strstr(w->source, known[i][1])) continue;
         tf_put(w->f, QSF_TT_REASONING, known[i][0]);
         tf_put(w->f, QSF_TT_REASONING_END, known[i][1]);
@@ -503,9 +523,8 @@ static void tf_find_reasoning(tf_work *w)
 static void tf_prompt(tf_work *w, tf_span text)
 {
     qsf_tool_form *f = w->f;
-    const char *open = f->text[*f->text[QSF_TT_SECTION] ? QSF_TT_SECTION : QSF_TT_OPEN];
+    const char *open = qsf_tool_core(f->text[*f->text[QSF_TT_SECTION] ? QSF_TT_SECTION : QSF_TT_OPEN]);
     char both[2 * QSF_TOOL_TEXT_MOST];
-    open += strspn(open, " \n");
     size_t n = QSF_MIN(strlen(open), w->prompt.n);
     while (n && memcmp(open, w->prompt.p + w->prompt.n - n, n)) n--;
     if (tf_all_blank((tf_span){ open, n })) n = 0;
@@ -516,9 +535,9 @@ static void tf_prompt(tf_work *w, tf_span text)
         memcpy(both, open, n);
         memcpy(both + n, text.p, text.n);
         tf_set(f, QSF_TT_TEXT, (tf_span){ both, n + text.n });
+        if (tf_mark(text.p, text.n)) tf_set(f, QSF_TT_TEXT_END, tf_first_mark(w->end));
     }
-    const char *reasoning = f->text[QSF_TT_REASONING];
-    reasoning += strspn(reasoning, " \n");
+    const char *reasoning = qsf_tool_core(f->text[QSF_TT_REASONING]);
     for (size_t i = 0; *reasoning && i < w->prompt.n; i++) {
         if (qsf_tool_match(reasoning, w->prompt.p + i, w->prompt.n - i) <= 0) continue;
         f->in_reasoning = !tf_behind_reasoning(f, tf_cut(w->prompt, i + 1, w->prompt.n));

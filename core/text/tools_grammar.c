@@ -19,12 +19,6 @@ typedef struct tg_work {
     qsf_error           *err;
 } tg_work;
 
-static bool tg_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-static const char *tg_core(const char *text)
-{
-    while (tg_blank(*text)) text++;
-    return text;
-}
 
 /* ---- texts ---- */
 
@@ -42,11 +36,19 @@ static size_t tg_control(const tg_work *w, const char *text, size_t n, bool *end
     return 0;
 }
 
+static qsf_gnode tg_id(tg_work *w);
+
 static qsf_gnode tg_text_n(tg_work *w, const char *text, size_t n)
 {
     qsf_text t = { .platform = w->ask->platform };
     bool ends = false;
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        if (text[i] == QSF_TOOL_ID) {
+            const qsf_gnode parts[] = { tg_text_n(w, text, i), tg_id(w),
+                                        tg_text_n(w, text + i + 1, n - i - 1) };
+            qsf_text_drop(&t);
+            return qsf_g_sequence(w->b, parts, 3);
+        }
         k = tg_control(w, text + i, n - i, &ends);
         if (k && ends) break;
         if (k) qsf_text_add(&t, "\xff", 1);
@@ -76,7 +78,7 @@ static qsf_gnode tg_maybe(tg_work *w, qsf_gnode a) { return qsf_g_repeat(w->b, a
 static qsf_gnode tg_without(tg_work *w, const char *text)
 {
     bool ends;
-    text = tg_core(text);
+    text = qsf_tool_core(text);
     if (tg_control(w, text, strlen(text), &ends)) return w->any;
     const qsf_gnode parts[] = { w->any, qsf_g_bytes(w->b, text, strlen(text)), w->any };
     return qsf_g_not(w->b, qsf_g_sequence(w->b, parts, 3));
@@ -151,6 +153,31 @@ static qsf_gnode tg_free_text(tg_work *w, const qsf_json_node *schema, const cha
     return g;
 }
 
+/* A value of JSON or, of some types, of Python, as templates write them. */
+static qsf_gnode tg_python(tg_work *w, const qsf_json_node *schema)
+{
+    const qsf_json_node *type = qsf_json_member(schema, "type");
+    const qsf_gnode g = tg_schema(w, schema);
+    if (type && qsf_json_is_text(type, "boolean"))
+        return tg_either(w, g, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
+    if (!tg_is_text(schema)) return g;
+    static const uint32_t marks[][2] = { { '\'', '\'' }, { '\\', '\\' } };
+    const qsf_gnode quote = tg_text(w, "'");
+    const qsf_gnode plain = qsf_g_repeat(w->b, qsf_g_class(w->b, marks, 2, true), 0, QSF_G_NO_MOST);
+    const qsf_gnode text = qsf_g_both(w->b, tg_free_text(w, schema, "'"), plain);
+    return tg_either(w, g, tg_two(w, tg_two(w, quote, text), quote));
+}
+
+/* The type that stands before a value. */
+static qsf_gnode tg_type(tg_work *w, bool text)
+{
+    static const uint32_t letters[][2] = { { 'a', 'z' } };
+    const char *type = w->f->text[QSF_TT_TYPE];
+    if (text || !*type) return tg_text(w, type);
+    const qsf_gnode other = qsf_g_not(w->b, qsf_g_bytes(w->b, type, strlen(type)));
+    return qsf_g_both(w->b, other, qsf_g_repeat(w->b, qsf_g_class(w->b, letters, 1, false), 4, 8));
+}
+
 static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
 {
     const qsf_json_node *p = tg_properties(tool), *k = p ? qsf_json_first(p) : NULL;
@@ -158,12 +185,13 @@ static qsf_gnode tg_tags(tg_work *w, const qsf_json_node *tool)
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_json_node *type = qsf_json_member(k + 1, "type");
         const bool free = !type || tg_is_text(k + 1);
-        qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END]) : tg_schema(w, k + 1);
-        if (!free && qsf_json_is_text(type, "boolean"))         /* as some templates write it */
-            value = tg_either(w, value, tg_either(w, tg_text(w, "True"), tg_text(w, "False")));
+        const qsf_gnode value = free ? tg_free_text(w, k + 1, w->f->text[QSF_TT_VALUE_END])
+                                     : tg_python(w, k + 1);
         const qsf_gnode parts[] = { tg_form(w, QSF_TT_KEY), tg_text_n(w, k->text, k->n),
-                                    tg_form(w, QSF_TT_VALUE), value, tg_form(w, QSF_TT_VALUE_END) };
-        const qsf_gnode one = qsf_g_sequence(w->b, parts, 5);
+                                    tg_form(w, QSF_TT_VALUE), tg_type(w, free),
+                                    tg_form(w, QSF_TT_VALUE_BEGIN), value,
+                                    tg_form(w, QSF_TT_VALUE_END) };
+        const qsf_gnode one = qsf_g_sequence(w->b, parts, 7);
         all = tg_two(w, all, tg_required(tool, k->text) ? one : tg_maybe(w, one));
     }
     return all;
@@ -213,7 +241,7 @@ static qsf_gnode tg_pairs(tg_work *w, const qsf_json_node *tool, const char *mar
     qsf_gnode empty = none, some = qsf_g_choice(w->b, NULL, 0);     /* so far: nothing, or something */
     for (uint32_t i = 0; p && i < p->n; i++, k = qsf_json_next(k + 1)) {
         const qsf_gnode parts[] = { qsf_g_bytes(w->b, k->text, k->n), qsf_g_bytes(w->b, mark, strlen(mark)),
-                                    python ? tg_schema(w, k + 1) : tg_quoted(w, k + 1) };
+                                    python ? tg_python(w, k + 1) : tg_quoted(w, k + 1) };
         const qsf_gnode one = qsf_g_sequence(w->b, parts, 3);
         const qsf_gnode with = tg_either(w, tg_two(w, empty, one), tg_two(w, tg_two(w, some, comma), one));
         if (tg_required(tool, k->text)) {
@@ -234,6 +262,8 @@ static qsf_gnode tg_id(tg_work *w)
     const bool count = w->f->text[QSF_TT_ID][0] == ':';
     return qsf_g_repeat(w->b, qsf_g_class(w->b, letters, count ? 1 : 3, false), count ? 1 : 9, count ? 4 : 9);
 }
+
+static const uint32_t tg_digits[][2] = { { '0', '9' } };
 
 /* An object with name and arguments. */
 static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json_node *name)
@@ -257,8 +287,12 @@ static qsf_gnode tg_object(tg_work *w, const qsf_json_node *tool, const qsf_json
     }
     if (*f->text[QSF_TT_ID_KEY]) {
         const qsf_gnode quote = qsf_g_bytes(w->b, "\"", 1);
-        const qsf_gnode id[] = { comma, tg_key(w, f->text[QSF_TT_ID_KEY]), quote, tg_id(w), quote };
-        g = tg_two(w, g, tg_maybe(w, qsf_g_sequence(w->b, id, 5)));
+        const qsf_gnode count = qsf_g_repeat(w->b, qsf_g_class(w->b, tg_digits, 1, false), 1, 4);
+        const qsf_gnode parts[] = { tg_key(w, f->text[QSF_TT_ID_KEY]), quote,
+                                    tg_either(w, tg_id(w), count), quote };
+        const qsf_gnode id = qsf_g_sequence(w->b, parts, 4);
+        g = tg_either(w, tg_two(w, tg_maybe(w, tg_two(w, id, comma)), g),
+                      tg_two(w, g, tg_two(w, comma, id)));
     }
     const qsf_gnode parts[] = { open, g, close };
     return qsf_g_sequence(w->b, parts, 3);
@@ -346,8 +380,9 @@ static void tg_after_names(tg_work *w)
             }
         } else {
             const char *end = f->style == QSF_TOOLS_PYTHON ? "(" : f->text[QSF_TT_ARGUMENTS];
-            qsf_format(head, sizeof head, "%s%s", tg_core(f->text[QSF_TT_SECTION]), f->text[QSF_TT_OPEN]);
-            tg_after(w, tg_core(head), name->text, end);
+            const char *section = qsf_tool_core(f->text[QSF_TT_SECTION]);
+            qsf_format(head, sizeof head, "%s%s", section, f->text[QSF_TT_OPEN]);
+            tg_after(w, qsf_tool_core(head), name->text, end);
             if (!*f->text[QSF_TT_PROMPT]) continue;
             qsf_format(head, sizeof head, "%s{", end);          /* the prompt ends with the mark */
             tg_after(w, "", name->text, head);
@@ -362,8 +397,10 @@ static size_t tg_first(const tg_work *w, const char *text)
     bool ends;
     size_t n = tg_control(w, text, strlen(text), &ends);
     if (n) return n;
-    if (*text == '<' && (n = strcspn(text, "> \n")) && text[n] == '>') return n + 1;
-    return strcspn(text, " \n<");
+    while (text[n] && text[n] != '>' && !qsf_tool_blank(text[n])) n++;
+    if (*text == '<' && text[n] == '>') return n + 1;
+    for (n = 0; text[n] && text[n] != '<' && !qsf_tool_blank(text[n]);) n++;
+    return n;
 }
 
 static qsf_gnode tg_reasoning(tg_work *w)
@@ -371,8 +408,8 @@ static qsf_gnode tg_reasoning(tg_work *w)
     const char *end = w->f->text[QSF_TT_REASONING_END];
     if (!w->f->reasoning_shown && !w->f->in_reasoning) return qsf_g_bytes(w->b, "", 0);
     const qsf_gnode parts[] = { w->f->in_reasoning ? qsf_g_bytes(w->b, "", 0)
-                                                   : tg_text(w, tg_core(w->f->text[QSF_TT_REASONING])),
-                                tg_without(w, end), tg_text(w, tg_core(end)), w->blanks, w->blanks };
+                                                   : tg_text(w, qsf_tool_core(w->f->text[QSF_TT_REASONING])),
+                                tg_without(w, end), tg_text(w, qsf_tool_core(end)), w->blanks, w->blanks };
     const qsf_gnode g = qsf_g_sequence(w->b, parts, 5);
     return w->f->in_reasoning ? g : tg_maybe(w, g);
 }
@@ -401,7 +438,7 @@ static qsf_gnode tg_answer(tg_work *w)
                                    : qsf_g_bytes(w->b, "", 0);
     const qsf_gnode calls = tg_two(w, tg_two(w, call, rest), end);
     qsf_format(open, sizeof open, "%s%s", f->text[QSF_TT_SECTION], f->text[QSF_TT_OPEN]);
-    const char *head = tg_core(open), *begun = tg_core(f->text[QSF_TT_PROMPT]);
+    const char *head = qsf_tool_core(open), *begun = qsf_tool_core(f->text[QSF_TT_PROMPT]);
     const size_t n = strlen(begun);
     const qsf_gnode whole = tg_two(w, tg_text(w, head), calls);
     const qsf_gnode begin = n && !strncmp(head, begun, n) ? tg_two(w, tg_text(w, head + n), calls) : whole;

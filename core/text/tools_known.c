@@ -8,11 +8,16 @@ static void tk_put(qsf_tool_form *f, qsf_tool_text which, const char *text)
     memcpy(f->text[which], text, strlen(text) + 1);
 }
 
+#define TK_DEEPSEEK(what, which) "<\xef\xbd\x9ctool\xe2\x96\x81" what "\xe2\x96\x81" which "\xef\xbd\x9c>"
+
 static const struct tk_form {
     const char *mark;           /* in the template's source */
     uint8_t     style;
     const char *section, *open, *id, *arguments, *close, *between, *section_end;
 } tk_forms[] = {
+    { TK_DEEPSEEK("calls", "begin"), QSF_TOOLS_JSON, TK_DEEPSEEK("calls", "begin"),
+      TK_DEEPSEEK("call", "begin") "function<\xef\xbd\x9ctool\xe2\x96\x81sep\xef\xbd\x9c>", "",
+      "\n```json\n", "\n```" TK_DEEPSEEK("call", "end"), "\n", TK_DEEPSEEK("calls", "end") },
     { "<|tool_call_argument_begin|>", QSF_TOOLS_JSON, "<|tool_calls_section_begin|>",
       "<|tool_call_begin|>functions.", ":", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "",
       "<|tool_calls_section_end|>" },
@@ -20,6 +25,12 @@ static const struct tk_form {
       "]<|tool_call_end|>" },
     { "<|tool_call|>", QSF_TOOLS_OBJECT, "<|tool_call|>[", "", "", "", "", ",", "]" },
     { "", QSF_TOOLS_OBJECT, "", "<tool_call>\n", "", "", "\n</tool_call>", "\n", "" },
+};
+
+const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2] = {
+    { "<think>", "</think>" }, { "[THINK]", "[/THINK]" }, { "<|START_THINKING|>", "<|END_THINKING|>" },
+    { "<seed:think>", "</seed:think>" }, { "<thinking>", "</thinking>" },
+    { "Here are my reasoning steps:\n", "[BEGIN FINAL RESPONSE]" },
 };
 
 static void tk_use(qsf_tool_form *f, const struct tk_form *k)

@@ -8,7 +8,7 @@
 enum {                          /* what is read next */
     TA_TEXT, TA_REASONING,
     TA_OPEN, TA_NAME, TA_ID, TA_ARGUMENTS, TA_VALUE,
-    TA_TAG, TA_TAG_KEY, TA_TAG_VALUE,
+    TA_TAG, TA_TAG_KEY, TA_TAG_TYPE, TA_TAG_VALUE,
     TA_OBJECT, TA_OBJECT_KEY, TA_OBJECT_COLON, TA_OBJECT_VALUE,
     TA_CLOSE, TA_BEHIND, TA_HEADER
 };
@@ -32,12 +32,14 @@ struct qsf_tool_answer {
     bool            has_text;       /* something that is no blank since the last mark */
     bool            drop_blanks;    /* none was, and blanks here are the form's */
 
+    bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
     uint32_t        n_calls;
     bool            called;         /* CALL was told */
     bool            has_arguments;    /* some arguments were */
     bool            has_span, wrapped;
     bool            shown;          /* the value under way is told while it comes */
     bool            line;           /* a line end here is the form's */
+    int8_t          is_text;        /* the value is a text: 1, cannot be one: 0, nobody knows: -1 */
     qsf_text        name, id, key;
     const qsf_json_node *tool;      /* the call's; NULL: not known */
     size_t          begin;          /* of the value under way */
@@ -45,15 +47,9 @@ struct qsf_tool_answer {
     qsf_tool_value  v;
 };
 
-static inline bool ta_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-static inline const char *ta_core(const char *text)
-{
-    while (ta_blank(*text)) text++;
-    return text;
-}
 static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 {
-    return ta_core(a->f.text[which]);
+    return qsf_tool_core(a->f.text[which]);
 }
 
 /* ---- events (tools_answer.c) ---- */
@@ -98,6 +94,7 @@ bool ta_read_behind(qsf_tool_answer *a);
 bool ta_read_value(qsf_tool_answer *a);
 bool ta_read_tag(qsf_tool_answer *a);
 bool ta_read_tag_key(qsf_tool_answer *a);
+bool ta_read_tag_type(qsf_tool_answer *a);
 bool ta_read_tag_value(qsf_tool_answer *a);
 bool ta_read_object(qsf_tool_answer *a);
 bool ta_read_object_key(qsf_tool_answer *a);

@@ -4,34 +4,54 @@
 
 /* ---- text and reasoning ---- */
 
-typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_END, TM_OBJECT,
-                       TM_MESSAGE } ta_mark;
+typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_HALF, TM_END,
+                       TM_BEGIN, TM_OBJECT, TM_MESSAGE } ta_mark;
+
+/* Whether a mark may stand here at all. */
+static bool ta_mark_fits(const qsf_tool_answer *a, uint8_t mark, const char *text)
+{
+    switch (mark) {
+    case TM_REASONING: return !a->has_text;
+    case TM_BEGIN: return !a->has_text && !a->n_calls;
+    case TM_END: return a->n_calls && (!a->has_text || *text == '<');
+    case TM_SECTION: case TM_OPEN: return !a->has_text || strlen(text) >= 3;
+    default: return true;
+    }
+}
+
+/* What begins a call in the second line of its marks, where models leave out the first. */
+static const char *ta_half(const qsf_tool_answer *a)
+{
+    const char *text = ta_form(a, QSF_TT_OPEN), *half = "";
+    for (; *text && a->f.style == QSF_TOOLS_TAGS && a->tools.n_nodes; text++)
+        if (*text == '\n' && text[1] == '<') half = text + 1;
+    return half;
+}
 
 /* Which mark stands at src[i]; *len: its bytes. */
 static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
 {
     static const struct { uint8_t which, mark; } marks[] = {
         { QSF_TT_TEXT, TM_TEXT }, { QSF_TT_REASONING, TM_REASONING }, { QSF_TT_SECTION, TM_SECTION },
-        { QSF_TT_OPEN, TM_OPEN }, { QSF_TT_SECTION_END, TM_END },
+        { QSF_TT_OPEN, TM_OPEN }, { QSF_N_TOOL_TEXTS, TM_HALF }, { QSF_TT_SECTION_END, TM_END },
+        { QSF_TT_REASONING_END, TM_BEGIN }, { QSF_TT_TEXT_END, TM_TEXT },
     };
     static const char *const ends[] = { "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>" };
     const char *p = a->src.at + i;
     const size_t n = a->src.n - i;
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
     bool wait = false;
-    for (size_t k = 0; k < QSF_ARRAY_LEN(marks); k++) {
-        const uint8_t mark = marks[k].mark;
-        const char *text = channels ? ends[k] : ta_form(a, (qsf_tool_text)marks[k].which);
-        if (*text != *p || (!channels && ((mark == TM_REASONING && a->has_text)
-                                          || (mark == TM_END && (!a->n_calls || (a->has_text && *p != '<')))
-                                          || (a->has_text && (mark == TM_SECTION || mark == TM_OPEN)
-                                              && strlen(text) < 3)))) continue;
+    for (size_t k = 0; k < (channels ? QSF_ARRAY_LEN(ends) : QSF_ARRAY_LEN(marks)); k++) {
+        const uint8_t mark = channels ? TM_MESSAGE : marks[k].mark;
+        const char *text = channels ? ends[k] : mark == TM_HALF ? ta_half(a)
+            : ta_form(a, (qsf_tool_text)marks[k].which);
+        if (*text != *p || !ta_mark_fits(a, mark, text)) continue;
         const ptrdiff_t used = qsf_tool_match(text, p, n);
         if (used < 0) wait = true;
         if (used <= 0) continue;
         if (wait && !a->last) return TM_WAIT;
         *len = channels && k >= 3 ? 0 : (size_t)used;
-        return channels ? TM_MESSAGE : mark;
+        return mark;
     }
     if (wait && !a->last) return TM_WAIT;
     *len = 0;
@@ -45,17 +65,34 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
     return TM_NONE;
 }
 
+/* A model may reason though its template knows nothing of it, by any of the marks that are usual.
+ * Takes those whose first one stands at src[i]; true: it may still come to stand there. */
+static bool ta_take_marks(qsf_tool_answer *a, size_t i)
+{
+    for (int k = 0; k < QSF_TOOL_REASONING_MARKS; k++) {
+        const char *const *marks = qsf_tool_reasoning_marks[k];
+        const ptrdiff_t used = qsf_tool_match(marks[0], a->src.at + i, a->src.n - i);
+        if (used < 0 && !a->last) return true;
+        if (used <= 0) continue;
+        memcpy(a->f.text[QSF_TT_REASONING], marks[0], strlen(marks[0]) + 1);
+        memcpy(a->f.text[QSF_TT_REASONING_END], marks[1], strlen(marks[1]) + 1);
+    }
+    return false;
+}
+
 /* Blanks wait for what follows them: before a call they are the form's. */
 bool ta_read_text(qsf_tool_answer *a)
 {
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
     for (; i < a->src.n; i++) {
-        if (ta_blank(a->src.at[i])) {
+        if (qsf_tool_blank(a->src.at[i])) {
             if (a->drop_blanks && a->at == i) end = ++a->at;
             continue;
         }
-        if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
+        if (!a->f.reasoning_shown && !a->has_text && !a->n_calls && i >= a->prompt && ta_take_marks(a, i))
+            mark = TM_WAIT;
+        else if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
         if (mark) break;
         end = i + 1;
         a->has_text |= i >= a->prompt;
@@ -70,7 +107,10 @@ bool ta_read_text(qsf_tool_answer *a)
     if (mark == TM_NONE || mark == TM_WAIT) return false;
     switch (mark) {
     case TM_SECTION: ta_begin_call(a, end, i + len - end, TA_OPEN); break;
-    case TM_OPEN: ta_begin_call(a, end, i + len - end, ta_first_mode(a)); break;
+    case TM_OPEN: case TM_HALF:
+        ta_begin_call(a, end, i + len - end, ta_first_mode(a));
+        a->doubtful = mark == TM_HALF;
+        break;
     case TM_OBJECT: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
     case TM_MESSAGE: ta_begin_call(a, end, i + len - end, TA_HEADER); break;
     default:
@@ -82,19 +122,34 @@ bool ta_read_text(qsf_tool_answer *a)
     return true;
 }
 
+/* A model may write the mark that its prompt has begun the reasoning with once more, first of all:
+ * the bytes of it at src[i]; 0: it is not there; -1: wait. */
+static ptrdiff_t ta_see_again(const qsf_tool_answer *a, size_t i)
+{
+    if (!a->f.in_reasoning || !a->drop_blanks || a->records.n) return 0;
+    const ptrdiff_t n = qsf_tool_match(ta_form(a, QSF_TT_REASONING), a->src.at + i, a->src.n - i);
+    return n < 0 && a->last ? 0 : n;
+}
+
 bool ta_read_reasoning(qsf_tool_answer *a)
 {
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
     const char *end_text = ta_form(a, QSF_TT_REASONING_END);
     size_t i = a->scan, end = a->at, len = 0;
     ta_mark mark = TM_NONE;
+    ptrdiff_t seen;
     for (; i < a->src.n && !mark; i++) {
-        if (ta_blank(a->src.at[i])) {
+        if (qsf_tool_blank(a->src.at[i])) {
             if (a->drop_blanks && a->at == i) end = ++a->at;
             continue;
         }
         if (channels) {
             mark = ta_mark_at(a, i, &len);
+        } else if ((seen = ta_see_again(a, i)) != 0) {
+            if (seen < 0) break;
+            a->at = end = i + (size_t)seen;
+            i = a->at - 1;
+            continue;
         } else if (a->src.at[i] == *end_text) {
             const ptrdiff_t n = qsf_tool_match(end_text, a->src.at + i, a->src.n - i);
             if (n > 0) len = (size_t)n;
@@ -122,17 +177,16 @@ bool ta_read_reasoning(qsf_tool_answer *a)
 
 /* ---- Harmony ---- */
 
-/* The word behind a text in p[0..n). */
+/* The word behind the last such text in p[0..n); NULL: there is none. */
 static const char *ta_word(const char *p, size_t n, const char *before, size_t *len)
 {
     const size_t m = strlen(before);
+    const char *found = NULL;
+    for (size_t i = 0; i + m <= n; i++)
+        if (!memcmp(p + i, before, m)) found = p + i + m;
     *len = 0;
-    for (size_t i = 0; i + m <= n; i++) {
-        if (memcmp(p + i, before, m)) continue;
-        while (i + m + *len < n && p[i + m + *len] != '<' && !ta_blank(p[i + m + *len])) ++*len;
-        return p + i + m;
-    }
-    return NULL;
+    while (found && found + *len < p + n && found[*len] != '<' && !qsf_tool_blank(found[*len])) ++*len;
+    return found;
 }
 
 /* The header of a message, from src[mark] on, up to its text. */
@@ -159,7 +213,7 @@ bool ta_read_header(qsf_tool_answer *a)
         to += sizeof functions - 1;
         to_len -= sizeof functions - 1;
     }
-    if (to && to_len) {
+    if (to && to_len && (to_len != 9 || memcmp(to, "assistant", 9))) {
         ta_set(&a->name, to, to_len);
         a->mode = TA_VALUE;
         return true;

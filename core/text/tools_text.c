@@ -47,7 +47,10 @@ void qsf_text_drop(qsf_text *t)
     *t = (qsf_text){ .platform = t->platform };
 }
 
-static bool tt_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+static bool tt_id(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c == '-';
+}
 
 /* Models put blanks behind marks where the template has none. */
 ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
@@ -56,17 +59,21 @@ ptrdiff_t qsf_tool_match(const char *text, const char *p, size_t n)
     size_t i = 0;
     bool marks = false;
     while (*text) {
-        if (tt_blank(*text)) {
-            while (tt_blank(*text)) text++;
-            while (i < n && tt_blank(p[i])) i++;
+        if (qsf_tool_blank(*text)) {
+            while (qsf_tool_blank(*text)) text++;
+            while (i < n && qsf_tool_blank(p[i])) i++;
             continue;
         }
         if (i == n) return -1;
-        if (p[i] == *text) {
+        if (*text == QSF_TOOL_ID) {
+            while (i < n && tt_id(p[i])) i++;
+            if (i == n) return -1;
+            text++;
+        } else if (p[i] == *text) {
             marks = true;
             i++;
             text++;
-        } else if (text > begin && tt_blank(p[i]) && strchr(">]:`", text[-1])) {
+        } else if (text > begin && qsf_tool_blank(p[i]) && strchr(">]:`", text[-1])) {
             i++;
         } else {
             return 0;

@@ -14,7 +14,6 @@ enum {
 };
 enum { TV_DEPTH = 8 * sizeof ((qsf_tool_value *)0)->is_object, TV_WORD = 400 };
 
-static bool tv_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 static bool tv_in_object(const qsf_tool_value *v)
 {
     return v->depth && (v->is_object[(v->depth - 1) / 8] >> ((v->depth - 1) % 8) & 1);
@@ -218,7 +217,7 @@ static size_t tv_behind(qsf_tool_value *v, const char *p, qsf_text *out)
 static size_t tv_step(qsf_tool_value *v, const char *p, size_t n, bool last, qsf_text *out)
 {
     const bool in_text = v->state >= TV_TEXT && v->state <= TV_KEY_HEX;
-    if (!in_text && tv_blank(*p)) {
+    if (!in_text && qsf_tool_blank(*p)) {
         if (v->depth) tv_add(out, p, 1);
         return 1;
     }

@@ -198,7 +198,7 @@ describe('a function of the caller that fails', () => {
       post(m) {
         if (m.op === 'open') queueMicrotask(() => hear({id: m.id, value: {warnings: [], vocabulary: 99}}));
         if (m.op === 'generate' && m.prompt === 'ends')
-          queueMicrotask(() => hear({turn: m.turn, done: 'end'}));
+          queueMicrotask(() => hear({turn: m.turn, done: {end: 'end'}}));
         if (m.op === 'end') queueMicrotask(() => hear({ended: true}));
       },
       onMessage(fn) { hear = fn; }, onFailure() {}, terminate() {},

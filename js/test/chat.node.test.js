@@ -37,6 +37,20 @@ test('the native program takes it the same way', async () => {
     {temperature: 0, maxTokens: 12, onToken: id => ids.push(id)}));
   assert.deepEqual(ids, native);
 });
+test('the native program keeps a schema by the same tokens', async () => {
+  const schema = {type: 'object', properties: {name: {type: 'string', maxLength: 30},
+    age: {type: 'integer', minimum: 0, maximum: 150}}, required: ['name', 'age'],
+  additionalProperties: false};
+  const prompt = 'Describe a person as JSON.', ids = [];
+  const native = JSON.parse(execFileSync(process.env.QSF_TEST_RUN, ['-m', QSF, '-p', prompt, '--temp', '0',
+    '-n', '40', '--json', '--json-schema', JSON.stringify(schema), '--json-blanks', '0'])).ids;
+  const {text, reason} = await collect(model.chat([{role: 'user', content: prompt}], {temperature: 0,
+    responseFormat: {type: 'json_schema', json_schema: {schema}}, jsonBlanks: 0,
+    onToken: id => ids.push(id)}));
+  assert.deepEqual(ids, native);
+  assert.equal(reason, 'end');
+  assert.deepEqual(Object.keys(JSON.parse(text)), ['name', 'age']);
+});
 test('a prompt tells its rows, and layers while they are computed', async () => {
   const told = [], other = await load(QSF,
     {threads: 1, contextLength: 1024, batch: 128, onProgress: p => told.push(p)});
@@ -71,7 +85,8 @@ test('a message has the forms of the OpenAI interface', async () => {
     chatTemplateKwargs: {word: 'w'}}), '<user>Hi \ufffd\né<assistant>f{"a": [1, 2.5]}<tool>xghw');
   for (const [options, name] of [[{tools: {}}, 'tools'], [{documents: 'x'}, 'documents'],
     [{chatTemplateKwargs: []}, 'chatTemplateKwargs']])
-    await assert.rejects(model.render(talk, options), {code: 'ARGUMENT', message: new RegExp(`^${name} is `)});
+    await assert.rejects(model.render(talk, options),
+      {code: 'ARGUMENT', message: new RegExp(`^${name} is `)});
   await assert.rejects(model.render(talk, {template: 'a\n{{ 1 +'}),
     {message: /chat template, line 2, column /});
   const around = {role: 'user', content: 'x'};

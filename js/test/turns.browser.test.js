@@ -11,7 +11,7 @@ import {PACKAGE} from './tools.js';
 const {chromium} = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js'))('playwright-core');
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-test('15 rounds each, one thread and two', {timeout: 120_000}, async t => {
+test('15 rounds each, one thread and two; formats and tools', {timeout: 120_000}, async t => {
   const executablePath = process.env.QSF_TEST_CHROMIUM ?? '/usr/bin/chromium';
   const browser = await chromium.launch({executablePath, args: ['--no-sandbox']});
   t.after(() => browser.close());
@@ -29,5 +29,10 @@ test('15 rounds each, one thread and two', {timeout: 120_000}, async t => {
       const bytes = (await import('/tests/tiny.js')).tinyModel();
       return rounds(() => load(bytes, {threads}), 15, seed);
     }, [process.env.QSF_TEST_SEED ? Number(process.env.QSF_TEST_SEED) : undefined, threads])}`);
+  t.diagnostic(JSON.stringify(await page.evaluate(async () => {
+    const {load} = await import('/js/browser.js'), {hostile} = await import('/tests/answers.js'),
+      bytes = (await import('/tests/tiny.js')).tinyModel({context: 2048});
+    return hostile(() => load(bytes, {threads: 2}), 25, 7);
+  })));
   assert.deepEqual(errors, []);
 });

@@ -7,6 +7,7 @@ import {readFile, writeFile} from 'node:fs/promises';
 import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {pathToFileURL} from 'node:url';
+import {hostile} from './answers.js';
 import {WORK, code, collect, load, packaged} from './tools.js';
 import {rounds, ticks} from './rounds.js';
 import {random, tinyModel} from './tiny.js';
@@ -16,7 +17,7 @@ const imported = file => import(pathToFileURL(packaged(file)));
 const tiny = tinyModel();
 
 /* The engine's worker without a worker: its messages take a random time, in order each way. */
-async function inOneThread(seed) {
+async function inOneThread(seed, bytes = tiny) {
   const {loadIn} = await imported('model.js'), {serve} = await imported('serve.js'),
     module = await WebAssembly.compile(await readFile(packaged('qsf-simd.wasm')));
   const next = random(seed);
@@ -36,7 +37,7 @@ async function inOneThread(seed) {
       processors: 1});
     return {post: way(take), onMessage(fn) { hear = fn; }, onFailure() {}, terminate() { gone = true; }};
   };
-  return options => loadIn(startWorker, {bytes: tiny}, {threads: 1, relaxed: false, ...options});
+  return options => loadIn(startWorker, {bytes}, {threads: 1, relaxed: false, ...options});
 }
 
 describe('answers, sessions and small calls in random order', () => {
@@ -52,6 +53,12 @@ describe('answers, sessions and small calls in random order', () => {
       await writeFile(path, tinyModel({layers}));
       t.diagnostic(`seed ${await rounds(() => load(path, options), 40, SEED)}`);
     });
+});
+
+test('120 answers with formats and tools, messages that take a random time', {timeout: 120_000}, async t => {
+  const seed = SEED ?? 1 + Math.floor(Math.random() * 1e6);
+  t.diagnostic(`seed ${seed}`);
+  await hostile(await inOneThread(seed, tinyModel({context: 2048})), 120, seed);
 });
 
 describe('whoever comes while the model is in use', () => {

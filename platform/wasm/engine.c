@@ -17,6 +17,10 @@ static struct {
     qsf_sampler *sampler;
     qsf_turn    *turn;
     qsf_turn_piece piece;           /* the last one */
+    qsf_grammar *grammar;           /* of the turn that is next or under way, as the answer is; or NULL */
+    qsf_answer  *answer;
+    qsf_answer_event event;         /* the last one */
+    bool         answered;          /* the answer has its last piece */
     qsf_plan     plan;
     uint32_t     guesses;           /* a pass, at most */
     const char  *bytes;             /* of the last token_piece */
@@ -292,6 +296,51 @@ WASM_EXPORT("sampler_breaker") int wasm_sampler_breaker(const char *text, size_t
 {
     return qsf_sampler_breaker(session.sampler, text, len, &session.error);
 }
+/* The next turn's answer is a text of this.  blanks: json_blanks; above its range: any number. */
+WASM_EXPORT("grammar_new") int wasm_grammar_new(int kind, const char *text, size_t len, double blanks)
+{
+    qsf_grammar_options o;
+    qsf_grammar_defaults(&o);
+    o.json_blanks = blanks < UINT32_MAX ? (uint32_t)blanks : UINT32_MAX;
+    qsf_grammar_free(session.grammar);
+    return qsf_grammar_new(session.model, (qsf_grammar_kind)kind, text, len, &o, &session.grammar,
+                           &session.error);
+}
+/* The next turn's answer is cut into reasoning, text and calls.  given, now: as of chat(). */
+WASM_EXPORT("answer_new")
+int wasm_answer_new(const char *given, double now, const char *choice, int several, double seed)
+{
+    const qsf_chat_options chat = chat_options(given, now);
+    qsf_answer_options o;
+    qsf_turn_options turn;
+    qsf_answer_defaults(&o);
+    qsf_turn_defaults(&turn);
+    o.chat = &chat;
+    o.tool_choice = choice;
+    o.parallel_tool_calls = several;
+    o.id_seed = (uint64_t)seed;
+    qsf_answer_free(session.answer);
+    session.answered = false;
+    const qsf_status st = qsf_answer_new(session.model, &o, &session.answer, &session.error);
+    return st ? st : qsf_answer_turn(session.answer, &turn, &session.error);
+}
+/* The type of the next event of the piece; 0: there is none. */
+WASM_EXPORT("answer_next") int wasm_answer_next(void)
+{
+    session.event.size = sizeof session.event;
+    return qsf_answer_next(session.answer, &session.event) ? 0 : (int)session.event.type;
+}
+WASM_EXPORT("answer_text") const char *wasm_answer_text(void)
+{
+    session.count = session.event.len;
+    return session.event.text;
+}
+/* The answer so far as a message; NULL: out of memory. */
+WASM_EXPORT("answer_json") const char *wasm_answer_json(void)
+{
+    const char *text;
+    return qsf_answer_json(session.answer, &text, &session.count, &session.error) ? NULL : text;
+}
 /* stops: texts one behind the other, of these lengths. */
 WASM_EXPORT("turn_begin")
 int wasm_turn_begin(const int32_t *ids, size_t n, const char *stops, const size_t *lengths, uint32_t n_stops,
@@ -307,14 +356,26 @@ int wasm_turn_begin(const int32_t *ids, size_t n, const char *stops, const size_
     o.stops = places;
     o.n_stops = n_stops;
     o.stop_lengths = lengths;
+    o.grammar = session.grammar;
+    if (!st && session.answer) st = qsf_answer_turn(session.answer, &o, &session.error);
     if (!st) st = qsf_turn_begin(session.turn, ids, n, session.sampler, &o);
     wasm_mem_free(NULL, places, (n_stops + 1) * sizeof *places);
     return st;
 }
 WASM_EXPORT("turn_next") int wasm_turn_next(void)
 {
-    session.piece.size = sizeof session.piece;
-    return qsf_turn_next(session.turn, &session.piece);
+    static const char unknown[] = "\xef\xbf\xbd";      /* for what is cut */
+    qsf_turn_piece *p = &session.piece;
+    p->size = sizeof *p;
+    qsf_status st = qsf_turn_next(session.turn, p);
+    if (!st && p->end == QSF_TURN_FAILED) {
+        session.error = *qsf_turn_error(session.turn);
+        return session.error.status;
+    }
+    if (st || !session.answer || session.answered) return st;
+    session.answered = p->end != QSF_TURN_GOES_ON;
+    st = qsf_answer_push(session.answer, p->text, p->len, session.answered && !p->cut, &session.error);
+    return st || !p->cut ? st : qsf_answer_push(session.answer, unknown, 3, true, &session.error);
 }
 WASM_EXPORT("turn_token") int32_t wasm_turn_token(void) { return session.piece.token; }
 WASM_EXPORT("turn_end") int wasm_turn_end(void) { return session.piece.end; }
@@ -344,6 +405,14 @@ WASM_EXPORT("turn_done") size_t wasm_turn_done(void)
     qsf_turn_get_state(session.turn, &t);
     return t.n_done;
 }
-WASM_EXPORT("turn_cancel") void wasm_turn_cancel(void) { qsf_turn_cancel(session.turn); }
+/* Ends the turn, and what was made for it. */
+WASM_EXPORT("turn_cancel") void wasm_turn_cancel(void)
+{
+    qsf_turn_cancel(session.turn);
+    qsf_grammar_free(session.grammar);
+    qsf_answer_free(session.answer);
+    session.grammar = NULL;
+    session.answer = NULL;
+}
 WASM_EXPORT("turn_error") const char *wasm_turn_error(void) { return qsf_turn_error(session.turn)->text; }
 WASM_EXPORT("layer") uint32_t wasm_layer(void) { return qsf_batch_layer(session.context); }

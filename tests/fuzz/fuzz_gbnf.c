@@ -1,5 +1,5 @@
-/* Fuzz target: any text as a grammar.  Where it is one, tokens that its masks allow are taken, which
- * the matcher has to take too, and which never lead to a place where nothing can come.
+/* Fuzz target: any text as a grammar.  Where it is one, tokens that its masks allow are taken,
+ * which the matcher has to take too, and which never lead to a place where nothing can come.
  * SPDX-License-Identifier: MIT */
 #include "small_vocab.h"
 #include "text/gbnf.h"
@@ -21,7 +21,8 @@ static void fuzz_way(qsf_matcher *m, const qsf_tokenizer *t, uint32_t seed)
         if (st) abort();
         seed = seed * 1664525 + 1013904223;
         uint32_t id = (seed >> 8) % BPE_TOKENS, tried = 0;
-        while (tried++ < BPE_TOKENS && (!(mask[id / 32] >> id % 32 & 1) || qsf_tokenizer_is_end(t, (int32_t)id)))
+        while (tried++ < BPE_TOKENS
+               && (!(mask[id / 32] >> id % 32 & 1) || qsf_tokenizer_is_end(t, (int32_t)id)))
             id = (id + 1) % BPE_TOKENS;
         if (tried > BPE_TOKENS) {               /* only the end can come */
             if (!qsf_matcher_whole(m) || n) abort();

@@ -21,13 +21,21 @@ static void fuzz_tools_form(qsf_tool_form *f, unsigned which)
         { QSF_TOOLS_QUOTED, "", "<t>", "", "<q>", "", "", "</t>" },
         { QSF_TOOLS_PYTHON, "<s>[", "", "", "", "", "", "" },
         { QSF_TOOLS_CHANNELS, "", "", "", "", "", "", "" },
+        { QSF_TOOLS_TAGS, "<s>", "<t\1>\n<f>", ">", "<k>", "<v>", "</v>", "</t>" },
     };
     const unsigned i = which % QSF_ARRAY_LEN(forms);
-    const char *const texts[] = { forms[i].section, forms[i].open, "<i>", forms[i].arguments, forms[i].key,
-                                  forms[i].value, forms[i].value_end, forms[i].close };
+    const bool typed = strchr(forms[i].open, QSF_TOOL_ID) != NULL;
+    const struct { qsf_tool_text which; const char *text; } texts[] = {
+        { QSF_TT_SECTION, forms[i].section }, { QSF_TT_OPEN, forms[i].open }, { QSF_TT_ID, "<i>" },
+        { QSF_TT_ARGUMENTS, forms[i].arguments }, { QSF_TT_KEY, forms[i].key },
+        { QSF_TT_VALUE, forms[i].value }, { QSF_TT_VALUE_END, forms[i].value_end },
+        { QSF_TT_CLOSE, forms[i].close }, { QSF_TT_TYPE, typed ? "t" : "" },
+        { QSF_TT_VALUE_BEGIN, typed ? "<b>" : "" }, { QSF_TT_TEXT_END, typed ? "<e>" : "" },
+    };
     qsf_tool_form_plain(f);
     f->style = forms[i].style;
-    for (size_t k = 0; k < QSF_ARRAY_LEN(texts); k++) memcpy(f->text[k], texts[k], strlen(texts[k]) + 1);
+    for (size_t k = 0; k < QSF_ARRAY_LEN(texts); k++)
+        memcpy(f->text[texts[k].which], texts[k].text, strlen(texts[k].text) + 1);
 }
 
 static void fuzz_tools_check(const char *message, size_t len)

@@ -1,5 +1,6 @@
-/* temperature, top_k, top_p, min_p, sigma, typical, xtc_threshold, dynatemp range, exponent, mirostat,
- * tau, repeat, frequency, presence, dry, dry_allowed; for sampler_ref.cpp and ../sampler_test.c */
+/* temperature, top_k, top_p, min_p, sigma, typical, xtc_threshold, dynatemp range, exponent,
+ * mirostat, tau, repeat, frequency, presence, dry, dry_allowed; for sampler_ref.cpp and
+ * ../sampler_test.c */
 { 1, 0, 1, 0, 0, 1, 1, 0, 1, 0, 5, 1, 0, 0, 0, 2 },
 { 0.7f, 40, 0.9f, 0, 0, 1, 1, 0, 1, 0, 5, 1, 0, 0, 0, 2 },
 { 1.3f, 40, 0.95f, 0.05f, 0, 1, 1, 0, 1, 0, 5, 1.2f, 0.3f, 0.4f, 0, 2 },

@@ -76,7 +76,8 @@ int main()
             for (size_t j = i + 1; j < all.size(); j++)
                 if (all[j].p > all[i].p || (all[j].p == all[i].p && all[j].id < all[i].id)) std::swap(all[i], all[j]);
         std::printf("    { %d, {", left);
-        for (int i = 0; i < left && i < 24; i++) std::printf(" { %d, %.6ff },", all[i].id, all[i].p / sum);
+        for (int i = 0; i < left && i < 24; i++)
+            std::printf("%s { %d, %.6ff },", i % 4 ? "" : "\n       ", all[i].id, all[i].p / sum);
         std::printf(" } },\n");
         for (llama_sampler *s : chain) llama_sampler_free(s);
         seed++;

@@ -1,7 +1,8 @@
 /* Everything of the package as a TypeScript user writes it; tsc checks it, nobody runs it.
  * SPDX-License-Identifier: MIT */
-import {cache, estimate, load, QsfError, type CacheEntry, type EndReason, type Estimate, type LoadOptions,
-  type Message, type Model, type ModelInfo, type Progress, type Stats} from 'qsf';
+import {cache, estimate, load, QsfError, type Answer, type CacheEntry, type EndReason, type Estimate,
+  type LoadOptions, type Message, type Model, type ModelInfo, type Progress, type ResponseFormat, type Stats,
+  type TokenLogprob} from 'qsf';
 
 const options: LoadOptions = {
   memory: 200, threads: 2, contextLength: 2048, batch: 128, kv: 'q8v4', kvWindow: 512, kvSinks: 4,
@@ -45,6 +46,25 @@ for await (const text of model.generate([1, 2, 3])) text.length;
 const answer = model.generate('x');
 const end = await answer.next();
 const reason: EndReason | undefined = end.done ? end.value : undefined;
+
+const told = model.chat(messages, {tools: [{type: 'function', function: {name: 'f'}}], toolChoice: 'required',
+  parallelToolCalls: false, maxToolRounds: 2, onReasoning: (text: string) => text.length,
+  onToolCall: async ({id, function: {name, arguments: given}}) => ({id, name, given: JSON.parse(given)})});
+const last = await told.next();
+const whole: Answer | undefined = last.done ? last.value : undefined;
+console.log(whole?.end, whole?.reasoning, whole?.text, whole?.toolCalls[0]?.function.arguments);
+for await (const text of model.chat([...messages, ...whole?.messages ?? []],
+  {toolChoice: {type: 'function', function: {name: 'f'}}, tools: []})) text.length;
+for (const responseFormat of [{type: 'json_object'}, {type: 'regex', regex: 'a+'}, {type: 'text'},
+  {type: 'json_schema', json_schema: {name: 'x', strict: true, schema: {type: 'string'}}},
+  {type: 'json_schema', schema: true}, {type: 'grammar', grammar: 'root ::= "a"'},
+  {type: 'choices', choices: ['yes', 'no']}] satisfies ResponseFormat[])
+  model.generate('x', {responseFormat, jsonBlanks: Infinity, logitBias: {5: -1}, bannedTexts: 'a',
+    drySequenceBreakers: [], logprobs: true, topLogprobs: 3,
+    onToken: (id, logprob?: TokenLogprob) => id + (logprob?.topLogprobs[0]?.logprob ?? 0)});
+model.generate('x', {logitBias: new Map([[5, -Infinity]])});
+// @ts-expect-error  a choice has texts
+model.generate('x', {responseFormat: {type: 'choices'}});
 
 const entries: CacheEntry[] = await cache.list();
 const state: string = (await cache.validate(entries[0]!.url, {signal: AbortSignal.timeout(10)})).state;

@@ -1,0 +1,23 @@
+/* Text that grows.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CLI_BUFFER_H
+#define QSF_CLI_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The first failure to get memory stays in `failed`, and all that is added behind it is lost. */
+typedef struct buffer {
+    char  *at;                    /* terminated; NULL: nothing was added */
+    size_t n, cap;
+    bool   failed;
+} buffer;
+
+void buffer_add(buffer *b, const char *bytes, size_t n);
+void buffer_put(buffer *b, const char *text);
+/* As a text in JSON, with quotes. */
+void buffer_json(buffer *b, const char *bytes, size_t n);
+const char *buffer_text(const buffer *b);         /* "" where nothing was added */
+void buffer_free(buffer *b);
+
+#endif

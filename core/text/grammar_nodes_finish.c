@@ -1,0 +1,129 @@
+/* The end of a grammar's construction: what is checked then, and what its automaton starts with.
+ * SPDX-License-Identifier: MIT */
+#include "text/grammar_own.h"
+
+void gram_order(qsf_grammar *g)
+{
+    uint64_t *to = gram_push(g, &g->work, sizeof *to, 1);
+    if (to) *to = GRAM_PAIR(g->root, 0);
+    gram_at(g, g->root)->flags |= GF_SEEN;
+    while (g->work.n && !g->status) {
+        uint64_t *top = GRAM_U64(g->work) + g->work.n - 1;
+        const uint32_t id = (uint32_t)(*top >> 32), part = gram_part(g, gram_at(g, id), (uint32_t)(*top)++);
+        if (!part) {
+            g->work.n--;
+            if ((to = gram_push(g, &g->pairs, sizeof *to, 1)) != NULL) *to = id;
+        } else if (!gram_is(g, part, GF_SEEN)) {
+            gram_at(g, part)->flags |= GF_SEEN;
+            if ((to = gram_push(g, &g->work, sizeof *to, 1)) != NULL) *to = GRAM_PAIR(part, 0);
+        }
+    }
+    for (uint32_t i = 0; i < g->pairs.n; i++)
+        gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i])->flags &= (uint8_t)~GF_SEEN;
+    g->work.n = 0;
+}
+
+/* Nothing is assumed of rules; until nothing changes.  What a rule's body had before says nothing:
+ * all else comes first. */
+void gram_settle(qsf_grammar *g)
+{
+    const uint64_t *order = GRAM_U64(g->pairs);
+    uint64_t steps = 0;
+    for (uint32_t i = 0; i < g->pairs.n; i++) {
+        gram_node *n = gram_at(g, (uint32_t)order[i]);
+        if (n->kind == GK_RULE) n->flags = (uint8_t)((n->flags | GF_DEAD) & ~GF_NULLABLE);
+    }
+    for (bool first = true, changed = true; changed && !g->status; first = false, steps += g->pairs.n) {
+        changed = first;
+        for (uint32_t i = 0; i < g->pairs.n; i++) {
+            gram_node *n = gram_at(g, (uint32_t)order[i]);
+            const uint8_t before = n->flags;
+            if (first && n->kind == GK_RULE) continue;
+            gram_flags(g, n);
+            if (n->kind == GK_AND) n->flags |= before & GF_DEAD;
+            changed |= n->flags != before;
+        }
+        if (steps > 1 << 26)
+            gram_fail(g, QSF_E_BUDGET, "the grammar's rules depend on each other in too many ways");
+    }
+}
+
+/* Bytes that no node tells apart become one class. */
+static void gram_classify(qsf_grammar *g)
+{
+    uint16_t class[256] = { 0 };
+    uint32_t n = 1;
+    bool done[256] = { 0 };
+    for (uint32_t i = 0; i < g->pairs.n && n < 256; i++) {
+        const gram_node *x = gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i]);
+        if (x->kind == GK_SET) {
+            uint16_t split[256] = { 0 };        /* class -> the new one of its bytes that are in the set */
+            uint32_t in[256] = { 0 }, all[256] = { 0 };
+            for (uint32_t b = 0; b < 256; b++) {
+                all[class[b]]++;
+                in[class[b]] += gram_has_byte(g, x->a, (uint8_t)b);
+            }
+            for (uint32_t b = 0; b < 256; b++) {
+                const uint16_t c = class[b];
+                if (!gram_has_byte(g, x->a, (uint8_t)b) || in[c] == all[c]) continue;
+                if (!split[c]) split[c] = (uint16_t)n++;
+                class[b] = split[c];
+            }
+        } else if (x->kind == GK_LIT) {
+            for (uint32_t k = 0; k < x->b; k++) {
+                const uint8_t b = ((uint8_t *)g->bytes.p)[x->a + k];
+                if (done[b]) continue;
+                done[b] = true;
+                for (uint32_t other = 0; other < 256; other++)
+                    if (other != b && class[other] == class[b]) {
+                        class[b] = (uint16_t)n++;
+                        break;
+                    }
+            }
+        }
+    }
+    g->n_classes = n;
+    for (uint32_t b = 0; b < 256; b++) {
+        g->classes[b] = (uint8_t)class[b];
+        g->sample[class[b]] = (uint8_t)b;
+        g->class_size[class[b]]++;
+    }
+}
+
+qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err)
+{
+    qsf_grammar *g = (qsf_grammar *)b;
+    *out = NULL;
+    if (!root && !g->status) gram_fail(g, QSF_E_ARGUMENT, "the grammar has no root");
+    g->root = root;
+    if (!g->status) gram_order(g);
+    for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
+        const gram_node *n = gram_at(g, (uint32_t)GRAM_U64(g->pairs)[i]);
+        if (n->kind == GK_RULE && !GRAM_U32(g->rules)[n->a])
+            gram_fail(g, QSF_E_ARGUMENT, "a rule of the grammar has no definition");
+    }
+    if (!g->status) gram_settle(g);
+    if (!g->status) gram_unleft(g);
+    if (!g->status) {
+        gram_classify(g);
+        gram_push(g, &g->rows, sizeof(uint32_t), 1);            /* 0 is no row */
+        bool dead = false;
+        for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
+            const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];
+            if (gram_at(g, id)->kind == GK_AND) dead |= !gram_live(g, id);
+        }
+        if (dead) gram_settle(g);
+        g->pairs.n = 0;
+    }
+    if (!g->status && gram_is(g, root, GF_DEAD)) gram_fail(g, QSF_E_ARGUMENT, "no text fits the grammar");
+    if (g->status) {
+        const qsf_status st = g->status;
+        if (err) *err = g->err;
+        qsf_grammar_drop(g);
+        return st;
+    }
+    g->base_nodes = g->nodes.n;
+    g->base_lists = g->lists.n;
+    *out = g;
+    return QSF_OK;
+}

@@ -1,0 +1,69 @@
+/* Options of an answer that are more than a word or a number, as the engine takes them. undefined:
+ * the value is of no use; what is wrong inside of it is an error here.
+ * SPDX-License-Identifier: MIT */
+import {refuse, shown} from './errors.js';
+import {isObject, json, wellFormed} from './json.js';
+
+const GBNF = 0, REGEX = 1, SCHEMA = 3, CHOICES = 4;     /* qsf_grammar_kind */
+
+const textOf = (value, name) => (typeof value === 'string' ? wellFormed(value)
+  : refuse(`responseFormat.${name} is ${shown(value)}; possible is a string`));
+function schemaText({json_schema: around, schema = around?.schema}) {
+  if (!isObject(schema) && typeof schema !== 'boolean')
+    refuse(`the schema of responseFormat is ${shown(schema)}; possible is a JSON Schema, at ` +
+      'json_schema.schema or at schema');
+  return json(schema) ?? refuse('the schema of responseFormat cannot be written as JSON');
+}
+function choicesText({choices}) {
+  const all = Array.isArray(choices) ? choices : [];
+  if (!all.length || !all.every(text => typeof text === 'string'))
+    refuse(`responseFormat.choices is ${shown(choices)}; possible is a list of texts, one or more`);
+  return json(all);
+}
+
+/* By type: what else such a format may have, and what the engine gets. */
+const FORMATS = {
+  text: {names: [], make: () => false},
+  json_object: {names: [], make: () => ({kind: SCHEMA, text: '{"type":"object"}'})},
+  json_schema: {names: ['json_schema', 'schema'], make: given => ({kind: SCHEMA, text: schemaText(given)})},
+  regex: {names: ['regex'], make: ({regex}) => ({kind: REGEX, text: textOf(regex, 'regex')})},
+  grammar: {names: ['grammar'], make: ({grammar}) => ({kind: GBNF, text: textOf(grammar, 'grammar')})},
+  choices: {names: ['choices'], make: given => ({kind: CHOICES, text: choicesText(given)})},
+};
+
+/** responseFormat: {kind, text}; false where any text will do. */
+export function format(value) {
+  if (!isObject(value)) return undefined;
+  const {type, ...rest} = value;
+  if (typeof type !== 'string' || !Object.hasOwn(FORMATS, type))
+    refuse(`responseFormat.type is ${shown(type)}; possible are ${Object.keys(FORMATS).join(', ')}`);
+  const {names, make} = FORMATS[type], wrong = Object.keys(rest).find(name => !names.includes(name));
+  if (wrong !== undefined)
+    refuse(`a responseFormat of type ${type} has no ${wrong}; possible ${
+      names.length ? `is ${names.join(', or ')}` : 'is nothing else'}`);
+  return make(rest);
+}
+
+/** logitBias: a list of [token, bias]. */
+export function biases(value) {
+  if (!isObject(value)) return undefined;
+  const isMap = Object.prototype.toString.call(value) === '[object Map]';       // of any frame of a page
+  const pairs = isMap ? [...value] : Object.entries(value);
+  return pairs.map(([token, bias]) => {
+    const id = typeof token === 'string' && /^\d+$/.test(token) ? Number(token) : token;
+    if (!(Number.isInteger(id) && id >= 0 && id < 2 ** 31))
+      refuse(`logitBias has a token ${shown(token)}; possible are the model's tokens, whole numbers`);
+    if (!(typeof bias === 'number' && bias < Infinity))
+      refuse(`logitBias of token ${id} is ${shown(bias)}; possible is a number, or -Infinity`);
+    return [id, bias];
+  });
+}
+
+/** toolChoice: a word of the OpenAI interface, or the name of the tool that is called. */
+export function toolChoice(value) {
+  const words = ['auto', 'none', 'required'];
+  if (!isObject(value)) return words.includes(value) ? value : undefined;
+  const name = value.type === 'function' ? value.function?.name : undefined;
+  return typeof name === 'string' && name && !name.includes('\0') && !words.includes(name) ? name
+    : refuse(`toolChoice.function.name is ${shown(name)}; possible is the name of one of the tools`);
+}

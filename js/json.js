@@ -1,0 +1,16 @@
+/* What JSON can say of a caller's values.
+ * SPDX-License-Identifier: MIT */
+
+export const isObject = v => typeof v === 'object' && v !== null && !Array.isArray(v);
+
+/** Half a character is none, as TextEncoder has it. */
+export const wellFormed = text => (/[\ud800-\udfff]/.test(text) ? new TextDecoder('utf-8', {ignoreBOM: true})
+  .decode(new TextEncoder().encode(text)) : text);
+/** A value as text; undefined: JSON cannot say it. */
+export function json(value) {
+  try {
+    return JSON.stringify(value, (_, v) => (typeof v === 'string' ? wellFormed(v) : v));
+  } catch {
+    return undefined;
+  }
+}
