@@ -245,7 +245,7 @@ static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *lin
                              const jinja_value *end)
 {
     bool first = true;
-    int64_t n;
+    int64_t n = 0;
     for (size_t at = 0; at < line->n; ) {
         if (!first && markup_space_at(line, at)) at = markup_chunk(line, at, &n);
         const size_t from = at;
