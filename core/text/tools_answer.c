@@ -30,11 +30,50 @@ void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n)
     ta_record_add(a, type, a->log.n - n, n);
 }
 
+/* The first control token that ends behind src[i], and the place behind the last one. */
+static ta_control *ta_controls_from(const qsf_tool_answer *a, size_t i, const ta_control **end)
+{
+    ta_control *c = (ta_control *)(void *)a->controls.at;
+    size_t low = 0, high = a->controls.n / sizeof *c;
+    *end = c + high;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if ((ptrdiff_t)(c[mid].at + c[mid].len - a->gone) > (ptrdiff_t)i) high = mid;
+        else low = mid + 1;
+    }
+    return c + low;
+}
+
+void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to)
+{
+    const ta_control *end, *c = ta_controls_from(a, from, &end);
+    for (; from < to; c++) {
+        const ptrdiff_t begin = c < end ? (ptrdiff_t)(c->at - a->gone) : (ptrdiff_t)to;
+        const size_t at = begin > (ptrdiff_t)from ? QSF_MIN((size_t)begin, to) : from;
+        if (at > from) ta_emit(a, type, a->src.at + from, at - from);
+        from = at == to ? to : (size_t)begin + c->len;
+    }
+}
+
+bool ta_drop_control(qsf_tool_answer *a, size_t i)
+{
+    const ta_control *end;
+    ta_control *c = ta_controls_from(a, i, &end);
+    if (c == end || c->at - a->gone != i) return false;
+    const size_t len = QSF_MIN(c->len, a->src.n - i);
+    c->at += len;
+    c->len -= len;
+    a->src.n -= len;
+    a->gone += len;
+    memmove(a->src.at + i, a->src.at + i + len, a->src.n - i);
+    return true;
+}
+
 void ta_text(qsf_tool_answer *a, size_t from, size_t to)
 {
     from = QSF_MAX(from, a->prompt);
     if (from >= to) return;
-    ta_emit(a, QSF_TE_TEXT, a->src.at + from, to - from);
+    ta_show(a, QSF_TE_TEXT, from, to);
     a->has_text = true;
     a->drop_blanks = false;
 }
@@ -86,7 +125,7 @@ bool ta_call(qsf_tool_answer *a)
     char id[TA_ID_BYTES];
     if (a->name.failed || !a->name.n || a->name.n > TA_NAME_MOST) return false;
     a->tool = ta_tool(a, a->name.at);
-    if (a->weak && !a->tool) return false;
+    if (ta_unsure(a) && !a->tool) return false;
     ta_id(a, id);
     if (!a->id.n) qsf_text_add(&a->id, id, TA_ID_BYTES);
     qsf_text_add(&a->log, a->id.at, a->id.n);
@@ -96,19 +135,40 @@ bool ta_call(qsf_tool_answer *a)
     return a->called = true;
 }
 
-void ta_call_end(qsf_tool_answer *a, uint8_t mode)
+static void ta_call_over(qsf_tool_answer *a, uint8_t mode)
 {
-    ta_record_add(a, QSF_TE_CALL_END, a->log.n, 0);
     a->n_calls++;
-    a->called = false;
-    a->has_text = false;
+    a->called = a->thinking = a->has_text = false;
     a->drop_blanks = true;
     a->mode = mode;
 }
 
-/* What began at src[mark] is no call: it is text, up to where reading is. */
+void ta_call_end(qsf_tool_answer *a, uint8_t mode)
+{
+    ta_record_add(a, QSF_TE_CALL_END, a->log.n, 0);
+    ta_call_over(a, mode);
+}
+
+/* Whether the answer ends within the call's arguments, where only part of a word may be left. */
+static bool ta_is_cut(const qsf_tool_answer *a)
+{
+    size_t i = a->at;
+    while (i < a->src.n && !strchr("\"'()[]{}<>,:=`|", a->src.at[i])) i++;
+    return a->last && a->called && i == a->src.n;
+}
+
+/* What began at src[mark] is no call: it is text, up to where reading is.  A call that the answer
+ * ends in stays as far as it is there. */
 void ta_no_call(qsf_tool_answer *a)
 {
+    if (ta_is_cut(a)) {
+        const size_t end = a->src.n;
+        ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
+        ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);
+        ta_call_over(a, TA_TEXT);
+        a->at = a->scan = end;
+        return;
+    }
     ta_record *r = (ta_record *)(void *)a->records.at;
     size_t n = a->records.n / sizeof *r;
     bool told = false;
@@ -118,9 +178,10 @@ void ta_no_call(qsf_tool_answer *a)
         r[n].type = QSF_TE_NONE;
     }
     if (told) ta_record_add(a, QSF_TE_CALL_DROPPED, a->log.n, 0);
-    ta_text(a, a->mark, a->at);
+    if (a->thinking) ta_show(a, QSF_TE_REASONING, a->mark, a->at);
+    else ta_text(a, a->mark, a->at);
     a->scan = a->at;
-    a->mode = TA_TEXT;
+    a->mode = a->thinking ? TA_REASONING : TA_TEXT;
 }
 
 void ta_begin_call(qsf_tool_answer *a, size_t at, size_t len, uint8_t mode)
@@ -187,6 +248,7 @@ static void ta_forget(qsf_tool_answer *a)
     const size_t done = ta_in_call(a) ? a->mark : a->at;
     if (!done) return;
     a->src.n -= done;
+    a->gone += done;
     memmove(a->src.at, a->src.at + done, a->src.n);
     a->at -= done;
     a->scan -= QSF_MIN(a->scan, done);
@@ -212,8 +274,14 @@ qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n,
         ta_forget(a);
     }
     if (a->src.failed || a->log.failed || a->records.failed || a->name.failed || a->id.failed
-        || a->key.failed) return qsf_fail(err, QSF_E_MEMORY, "answer: out of memory");
+        || a->key.failed || a->controls.failed) return qsf_fail(err, QSF_E_MEMORY, "answer: out of memory");
     return QSF_OK;
+}
+
+void qsf_tool_answer_control(qsf_tool_answer *a, size_t at, size_t len)
+{
+    const ta_control c = { at, len };
+    qsf_text_add(&a->controls, (const char *)&c, sizeof c);
 }
 
 bool qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out)
@@ -258,8 +326,8 @@ qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *le
             open = calls = true;
         } else if (r[i].type == QSF_TE_ARGUMENTS) {
             qsf_text_json(j, text, r[i].len);
-        } else if (r[i].type == QSF_TE_CALL_END && open) {
-            qsf_text_put(j, "\"}}");
+        } else if ((r[i].type == QSF_TE_CALL_END || r[i].type == QSF_TE_CALL_CUT) && open) {
+            qsf_text_put(j, r[i].type == QSF_TE_CALL_END ? "\"}}" : "\"},\"unfinished\":true}");
             open = false;
         }
     }
@@ -272,18 +340,19 @@ qsf_status qsf_tool_answer_json(qsf_tool_answer *a, const char **out, size_t *le
 
 void qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed)
 {
-    a->src.n = a->log.n = a->records.n = 0;
+    a->src.n = a->log.n = a->records.n = a->controls.n = 0;
     a->at = a->scan = a->mark = a->next = 0;
     a->n_calls = 0;
     a->begin = SIZE_MAX;
     a->seed = seed;
     a->tail = (qsf_utf8_tail){ 0 };
-    a->last = a->has_text = false;
+    a->last = a->has_text = a->bare = a->held = a->thinking = false;
     a->drop_blanks = a->f.in_reasoning;
     a->mode = a->f.style == QSF_TOOLS_CHANNELS ? TA_HEADER : a->f.in_reasoning ? TA_REASONING : TA_TEXT;
     ta_call_reset(a, 0);
     qsf_text_put(&a->src, a->f.text[QSF_TT_PROMPT]);
     a->prompt = a->src.n;
+    a->gone = 0 - a->prompt;
 }
 
 qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, const char *tools, size_t len,
@@ -294,7 +363,7 @@ qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, co
     if (!a) return QSF_E_MEMORY;
     a->platform = p;
     a->src.platform = a->log.platform = a->records.platform = a->json.platform = a->name.platform
-        = a->id.platform = a->key.platform = p;
+        = a->id.platform = a->key.platform = a->controls.platform = p;
     a->f = *f;
     if (tools && len) st = qsf_json_read(p, tools, len, "tools", &a->tools, err);
     if (!st && a->tools.n_nodes && a->tools.nodes->type != QSF_JSON_LIST)
@@ -313,7 +382,8 @@ qsf_status qsf_tool_answer_new(const qsf_platform *p, const qsf_tool_form *f, co
 void qsf_tool_answer_free(qsf_tool_answer *a)
 {
     if (!a) return;
-    qsf_text *const texts[] = { &a->src, &a->log, &a->records, &a->json, &a->name, &a->id, &a->key };
+    qsf_text *const texts[] = { &a->src, &a->log, &a->records, &a->json, &a->name, &a->id, &a->key,
+                                &a->controls };
     for (size_t i = 0; i < QSF_ARRAY_LEN(texts); i++) qsf_text_drop(texts[i]);
     if (a->tools.n_nodes) qsf_json_drop(&a->tools);
     qsf_dealloc(a->platform, a, sizeof *a);

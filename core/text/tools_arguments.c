@@ -187,7 +187,8 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         a->at = end;
     }
     if (seen < 0) return false;
-    if (!seen) {
+    if (!seen) {                                /* the answer is cut here */
+        if (text != 1) ta_tag_whole(a, a->src.at + a->at, end - a->at);
         a->at = a->scan;
         return ta_no_call(a), true;
     }
@@ -202,7 +203,12 @@ bool ta_read_tag_value(qsf_tool_answer *a)
 
 bool ta_read_object(qsf_tool_answer *a)
 {
-    const char c = ta_peek(a);
+    char c = ta_peek(a);
+    if (c == '[' && a->bare && !a->listed) {
+        a->listed = true;
+        a->at++;
+        c = ta_peek(a);
+    }
     if (!c && !a->last) return false;
     if (c != '{') return ta_no_call(a), true;
     a->at++;
@@ -228,19 +234,18 @@ static void ta_object_end(qsf_tool_answer *a)
         a->wrapped = false;
         return;
     }
-    if (!a->called && (!a->name.n || !ta_call(a))) {
+    bool bad = a->bare && !a->has_arguments && !a->has_span;     /* any object may have a name */
+    const bool span = !a->has_arguments && a->has_span;
+    if (span) {
+        ta_take(a, a->src.at + a->span, a->span_end - a->span, &a->key);
+        a->has_arguments = a->key.n && *a->key.at == '{';
+        bad = !a->has_arguments && (a->key.n != 4 || memcmp(a->key.at, "null", 4));
+    }
+    if (bad || (!a->called && (!a->name.n || !ta_call(a)))) {
         ta_no_call(a);
         return;
     }
-    if (!a->has_arguments && a->has_span) {
-        ta_take(a, a->src.at + a->span, a->span_end - a->span, &a->key);
-        a->has_arguments = a->key.n && *a->key.at == '{';
-        if (a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
-        else if (a->key.n != 4 || memcmp(a->key.at, "null", 4)) {
-            ta_no_call(a);
-            return;
-        }
-    }
+    if (span && a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
     if (!a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, "{}", 2);
     ta_call_end(a, TA_CLOSE);
 }
@@ -271,10 +276,14 @@ static bool ta_key_is(const qsf_tool_answer *a, const char *name)
 {
     return *name && a->key.n == strlen(name) && !memcmp(a->key.at, name, a->key.n);
 }
+static const char *ta_name_key(const qsf_tool_answer *a)
+{
+    return a->bare ? "name" : a->f.text[QSF_TT_NAME_KEY];
+}
 static bool ta_key_is_arguments(const qsf_tool_answer *a)
 {
     return ta_key_is(a, a->f.text[QSF_TT_ARGUMENTS_KEY]) || ta_key_is(a, "arguments")
-        || ta_key_is(a, "parameters") || !*a->f.text[QSF_TT_NAME_KEY];
+        || ta_key_is(a, "parameters") || !*ta_name_key(a);
 }
 
 bool ta_read_object_colon(qsf_tool_answer *a)
@@ -296,8 +305,8 @@ static bool ta_object_value_begin(qsf_tool_answer *a, bool *wait)
     if (!c) return false;
     qsf_tool_value_begin(&a->v, false, "");
     a->begin = a->at;
-    if (!*a->f.text[QSF_TT_NAME_KEY] && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
-    if (a->weak && !ta_key_is_arguments(a) && !ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])
+    if (!*ta_name_key(a) && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
+    if (ta_unsure(a) && !ta_key_is_arguments(a) && !ta_key_is(a, ta_name_key(a))
         && !ta_key_is(a, "type") && !ta_key_is(a, "id")) return false;
     if (c != '{' || !ta_key_is_arguments(a) || !a->name.n || a->has_arguments) return true;
     if (!a->called && !ta_call(a)) return false;
@@ -324,10 +333,10 @@ bool ta_read_object_value(qsf_tool_answer *a)
     const int seen = ta_value(a, a->shown);
     if (seen < 0) return false;
     if (!seen) return ta_no_call(a), true;
-    if (ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])) {
+    if (ta_key_is(a, ta_name_key(a))) {
         if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
-        if (a->weak && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
+        if (ta_unsure(a) && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
     } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->id);
     } else if (!a->shown && ta_key_is_arguments(a)) {

@@ -14,6 +14,7 @@ enum {                          /* what is read next */
 };
 enum { TA_NAME_MOST = 128, TA_KEY_MOST = 512, TA_HEADER_MOST = 512, TA_ID_BYTES = 9 };
 
+typedef struct ta_control { size_t at, len; } ta_control;     /* in bytes of the answer */
 typedef struct ta_record { uint8_t type; uint32_t call, id_len; size_t at, len; } ta_record;
 
 struct qsf_tool_answer {
@@ -23,16 +24,21 @@ struct qsf_tool_answer {
     qsf_json        tools;
     uint64_t        seed;
 
-    qsf_text        src, log, records, json;
+    qsf_text        src, log, records, json, controls;      /* controls: ta_control */
     qsf_utf8_tail   tail;
     size_t          at, scan, mark, prompt;     /* prompt: bytes of src that the model did not write */
+    size_t          gone;           /* bytes of the answer before src, modulo 2^n */
     size_t          next;           /* record */
     uint8_t         mode;
     bool            last;
     bool            has_text;       /* something that is no blank since the last mark */
     bool            drop_blanks;    /* none was, and blanks here are the form's */
+    bool            held;           /* reasoning is held back from a call's mark on */
+    bool            thinking;       /* what is no call is reasoning */
 
     bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
+    bool            bare;           /* the call is an object without marks, as the plain form has it */
+    bool            fenced, listed; /* it stands in a code block; in a list */
     uint32_t        n_calls;
     bool            called;         /* CALL was told */
     bool            has_arguments;    /* some arguments were */
@@ -56,6 +62,10 @@ static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 
 void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
 void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
+/* src[from..to) arrives, but for control tokens. */
+void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
+/* Takes a control token at src[i] out; false: there is none. */
+bool ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */
 void ta_text(qsf_tool_answer *a, size_t from, size_t to);
 
@@ -72,6 +82,12 @@ bool ta_call(qsf_tool_answer *a);
 void ta_call_end(qsf_tool_answer *a, uint8_t mode);
 /* What began at src[mark] is no call: it is text, up to where reading is. */
 void ta_no_call(qsf_tool_answer *a);
+
+/* A call lacks so much of the marks that its name has to be a tool's. */
+static inline bool ta_unsure(const qsf_tool_answer *a)
+{
+    return a->weak || a->doubtful || a->bare || a->thinking;
+}
 
 /* ---- reading (tools_answer.c) ---- */
 
