@@ -62,8 +62,8 @@ TEST(control_tokens_are_marks_or_nothing)
         { "~0{\"name\": \"look\", \"arguments\": {\"at\": 5}}~1", "{\"role\":\"assistant\",\"content\":null,"
           "\"tool_calls\":[{\"id\":\"plbPwCHg2\",\"type\":\"function\",\"function\":{\"name\":\"look\","
           "\"arguments\":\"{\\\"at\\\": 5}\"}}]}" },
-        { "~0{\"name\": \"lo\xc3~0\xbck", "{\"role\":\"assistant\",\"content\":\"{\\\"name\\\": \\\"lo\xef\xbf"
-          "\xbd\xef\xbf\xbdk\"}" },
+        { "~0{\"name\": \"lo\xc3~0\xbck", "{\"role\":\"assistant\",\"content\":\"{\\\"name\\\": \\\"lo"
+          "\xef\xbf\xbd\xef\xbf\xbdk\"}" },
     };
     qsf_answer *a = NULL;
     qsf_answer_options o;

@@ -87,7 +87,7 @@ TEST(what_is_no_call_stays_text)
     PLAIN("");
     PLAIN("  Hello <tool_cal");
     PLAIN("a <tool_call> b");
-    PLAIN("<tool_call>{\"name\": \"get_weather\"");
+    PLAIN("<tool_call>{\"name\": \"get_weathe\"");
     PLAIN("<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": \"R\"o\"}}</tool_call> and more");
     PLAIN("<tool_call>{\"name\": 5, \"arguments\": {}}</tool_call>x");
     PLAIN("<tool_call>{\"arguments\": {}}</tool_call>");
@@ -262,6 +262,9 @@ TEST(calls_that_are_cut_stay)
         { "plain", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"metric\": fal",
           "{\"metric\": fal" },
         { "plain", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}", "{}" },
+        { "plain", "<tool_call>\n{\"name\": \"get_weather\", \"argu", "" },
+        { "tags", "<tool_call>\n<function=get_weather>", "" },
+        { "marks", "[TOOL_CALLS]get_weather[ARGS]", "" },
         { "plain", "```json\n{\"name\": \"get_weather\", \"arguments\": {", "{" },
         { "tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRo", "{\"city\": \"Ro" },
         { "tags", "<tool_call>\n<function=get_weather>\n<parameter=days>\n5", "{\"days\": 5" },

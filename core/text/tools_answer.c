@@ -55,11 +55,17 @@ void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to)
     }
 }
 
-bool ta_drop_control(qsf_tool_answer *a, size_t i)
+ta_control *ta_control_at(const qsf_tool_answer *a, size_t i)
 {
     const ta_control *end;
     ta_control *c = ta_controls_from(a, i, &end);
-    if (c == end || c->at - a->gone != i) return false;
+    return c == end || c->at - a->gone != i ? NULL : c;
+}
+
+bool ta_drop_control(qsf_tool_answer *a, size_t i)
+{
+    ta_control *c = ta_control_at(a, i);
+    if (!c) return false;
     const size_t len = QSF_MIN(c->len, a->src.n - i);
     c->at += len;
     c->len -= len;
@@ -149,29 +155,26 @@ void ta_call_end(qsf_tool_answer *a, uint8_t mode)
     ta_call_over(a, mode);
 }
 
-/* Whether the answer ends within the call's arguments, where only part of a word may be left. */
-static bool ta_is_cut(const qsf_tool_answer *a)
+/* The answer ends within a call, behind its name: it stays as far as it is there. */
+static bool ta_cut(qsf_tool_answer *a)
 {
-    size_t i = a->at;
-    while (i < a->src.n && !strchr("\"'()[]{}<>,:=`|", a->src.at[i])) i++;
-    return a->last && a->called && i == a->src.n;
+    const size_t end = a->src.n;
+    if (!a->called && (ta_unsure(a) || !a->name.n || !ta_tool(a, a->name.at) || !ta_call(a))) return false;
+    if (a->mode == TA_VALUE || (a->mode == TA_OBJECT_VALUE && a->shown))        /* a part of a word */
+        ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
+    ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);
+    ta_call_over(a, TA_TEXT);
+    a->at = a->scan = end;
+    return true;
 }
 
-/* What began at src[mark] is no call: it is text, up to where reading is.  A call that the answer
- * ends in stays as far as it is there. */
+/* What began at src[mark] is no call: it is text, up to where reading is. */
 void ta_no_call(qsf_tool_answer *a)
 {
-    if (ta_is_cut(a)) {
-        const size_t end = a->src.n;
-        ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
-        ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);
-        ta_call_over(a, TA_TEXT);
-        a->at = a->scan = end;
-        return;
-    }
     ta_record *r = (ta_record *)(void *)a->records.at;
     size_t n = a->records.n / sizeof *r;
     bool told = false;
+    if (a->cut && ta_cut(a)) return;
     while (a->called && n--) {
         told = r[n].type == QSF_TE_CALL && n < a->next;
         a->called = r[n].type != QSF_TE_CALL;
@@ -208,6 +211,7 @@ int ta_see(qsf_tool_answer *a, qsf_tool_text which)
 char ta_peek(qsf_tool_answer *a)
 {
     while (a->at < a->src.n && qsf_tool_blank(a->src.at[a->at])) a->at++;
+    a->cut = a->last && a->at == a->src.n;
     return a->at < a->src.n ? a->src.at[a->at] : 0;
 }
 

@@ -10,6 +10,7 @@ static int ta_value(qsf_tool_answer *a, bool show)
     const size_t log = a->log.n;
     a->at += qsf_tool_value_read(&a->v, a->src.at + a->at, a->src.n - a->at, a->last, show ? &a->log : NULL);
     if (show) ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    a->cut = a->last && !qsf_tool_value_done(&a->v) && !qsf_tool_value_bad(&a->v);
     if (qsf_tool_value_done(&a->v)) return 1;
     return qsf_tool_value_bad(&a->v) || a->last ? 0 : -1;
 }
@@ -71,6 +72,7 @@ static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
         *len = n > 0 ? (size_t)n : 0;
         if (n > 0) return 1;
     }
+    a->cut = a->last;
     return a->last ? 0 : -1;
 }
 

@@ -63,7 +63,10 @@ bool ta_read_arguments(qsf_tool_answer *a)
 {
     const int seen = *ta_form(a, QSF_TT_ARGUMENTS) ? ta_see(a, QSF_TT_ARGUMENTS) : 1;
     if (seen < 0) return false;
-    if (!seen) return ta_no_call(a), true;
+    if (!seen) {
+        (void)ta_peek(a);
+        return ta_no_call(a), true;
+    }
     a->mode = a->f.style == QSF_TOOLS_TAGS ? TA_TAG : TA_VALUE;
     return true;
 }

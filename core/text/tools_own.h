@@ -37,6 +37,7 @@ struct qsf_tool_answer {
     bool            thinking;       /* what is no call is reasoning */
 
     bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
+    bool            cut;            /* the last thing that was looked for is behind the answer's end */
     bool            bare;           /* the call is an object without marks, as the plain form has it */
     bool            fenced, listed; /* it stands in a code block; in a list */
     uint32_t        n_calls;
@@ -64,6 +65,8 @@ void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
 void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
 /* src[from..to) arrives, but for control tokens. */
 void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
+/* The control token that begins at src[i]; NULL: there is none. */
+ta_control *ta_control_at(const qsf_tool_answer *a, size_t i);
 /* Takes a control token at src[i] out; false: there is none. */
 bool ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */

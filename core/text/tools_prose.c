@@ -8,10 +8,11 @@ typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_O
                        TM_BEGIN, TM_OBJECT, TM_BARE, TM_FENCED, TM_MESSAGE } ta_mark;
 
 /* Whether a mark may stand here at all. */
-static bool ta_mark_fits(const qsf_tool_answer *a, uint8_t mark, const char *text)
+static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const char *text)
 {
+    const ta_control *control = ta_control_at(a, i);
     switch (mark) {
-    case TM_REASONING: return !a->has_text;
+    case TM_REASONING: return !a->has_text || (control && control->len < strlen(text));
     case TM_BEGIN: return !a->has_text && !a->n_calls;
     case TM_END: return a->n_calls && (!a->has_text || *text == '<');
     case TM_SECTION: case TM_OPEN: return !a->has_text || strlen(text) >= 3;
@@ -71,7 +72,7 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
         const uint8_t mark = channels ? TM_MESSAGE : marks[k].mark;
         const char *text = channels ? ends[k] : mark == TM_HALF ? ta_half(a)
             : ta_form(a, (qsf_tool_text)marks[k].which);
-        if (*text != *p || !ta_mark_fits(a, mark, text)) continue;
+        if (*text != *p || !ta_mark_fits(a, i, mark, text)) continue;
         const ptrdiff_t used = qsf_tool_match(text, p, n);
         if (used < 0) wait = true;
         if (used <= 0) continue;
