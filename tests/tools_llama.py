@@ -5,27 +5,28 @@ SPDX-License-Identifier: MIT
     tools_llama.py TOOLS_TEST LLAMA_CPP_SOURCE [LINE]
 
 Nothing of these tests is kept here.  Each is a template, tools, what a model wrote, and the message that it
-is; marks that look like control tokens (<|...|>) count as such.  Left out: tests of a response format, and of
-a conversation that is continued.  DIFFERENT says where another message is meant.  LINE: only that test, wholly.
+is; marks that look like control tokens (<|...|>) count as such.  Left out: tests of a response format, and
+of a conversation that is continued.  DIFFERENT says where another message is meant.  LINE: only that test.
 """
 import collections, json, pathlib, re, subprocess, sys
 
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 TEXT = (SOURCE / "tests" / "test-chat.cpp").read_text(encoding="utf-8")
 DIFFERENT = {       # of a template: how many may differ, and why
-    "Apriel-1.6-15b-Thinker-fixed": (2, "the first words of reasoning, which the prompt has, are not its own"),
+    "Apriel-1.6-15b-Thinker-fixed": (2, "the first words of reasoning, which the prompt has, are no part"),
     "LFM2.5-8B-A1B": (1, "control tokens within reasoning are not shown"),
     "Kimi-K3": (3, "messages with headers of their own: docs/tools.md"),
     "MiniMax-M3": (17, "arguments in nested tags that are named like the keys: docs/tools.md"),
     "Qwen3.5-4B": (1, "<think> at the beginning of reasoning that the prompt has begun is a mark"),
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": (1, "a call in the marks of another family, within reasoning"),
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": (1, "a call in another family's marks, within reasoning"),
     "muse-glimmer": (1, "messages with headers of their own: docs/tools.md"),
     "openai-gpt-oss-120b": (2, "what is said to a tool that was not given is shown, not dropped"),
     "openbmb-MiniCPM5-1B": (1, "the end of a value within <![CDATA[: docs/tools.md"),
 }
 LEFT_OUT = {"json_schema", "continue_final_message"}
-TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s"]*)\((?P<raw>.*?)\)(?P=d)"|"(?P<text>(?:[^"\\]|\\.)*)"'
-                   r"|(?P<word>[A-Za-z_]\w*(?:::\w+)*)|(?P<number>\d[\w.]*)|(?P<mark>'(?:[^'\\]|\\.)'|.)", re.S)
+TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s"]*)\((?P<raw>.*?)\)(?P=d)"'
+                   r'|"(?P<text>(?:[^"\\]|\\.)*)"|(?P<word>[A-Za-z_]\w*(?:::\w+)*)|(?P<number>\d[\w.]*)'
+                   r"|(?P<mark>'(?:[^'\\]|\\.)'|.)", re.S)
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)", re.S)
 LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 CONTROL = re.compile(r"<\|[^<>|\s]+\|>|<\|[a-z_\"]+>|<[a-z_]+\|>")
@@ -206,12 +207,13 @@ def messages(asked):
     """What our reader says of each."""
     lines = []
     for t in asked:
+        text = t["text"]
         kwargs = {"functions": "", "datetime": "", "enable_thinking": t.get("enable_thinking", True)}
-        controls = [[len(t["text"][:m.start()].encode()), len(m[0].encode())] for m in CONTROL.finditer(t["text"])]
-        lines.append(json.dumps({"template": str(SOURCE / t["template"]), "kwargs": kwargs, "tools": t["tools"],
-                                 "text": t["text"], "controls": controls}))
-    out = subprocess.run([PROGRAM, "--answers"], input="\n".join(lines) + "\n", capture_output=True, text=True)
-    return [json.loads(line) for line in out.stdout.splitlines()]
+        spans = [[len(text[:m.start()].encode()), len(m[0].encode())] for m in CONTROL.finditer(text)]
+        lines.append(json.dumps({"template": str(SOURCE / t["template"]), "kwargs": kwargs, "controls": spans,
+                                 "tools": t["tools"], "text": text}))
+    run = subprocess.run([PROGRAM, "--answers"], input="\n".join(lines) + "\n", capture_output=True, text=True)
+    return [json.loads(line) for line in run.stdout.splitlines()]
 
 
 def main():
@@ -233,8 +235,9 @@ def main():
         different[name] += 1
         if different[name] > DIFFERENT.get(name, (0,))[0] or only:
             failed.append(f"line {t['line']}, {name}:\n  {t['text']!r}\n  ours   {ours}\n  theirs {said}")
-    print(f"{len(asked)} answers of {len({t['template'] for t in asked})} templates, {len(found) - len(asked)} left "
-          f"out, {sum(different.values())} differ, {len(failed)} of them without a known reason")
+    print(f"{len(asked)} answers of {len({t['template'] for t in asked})} templates, "
+          f"{len(found) - len(asked)} left out, {sum(different.values())} differ, {len(failed)} of them "
+          f"without a known reason")
     print("\n".join(failed))
     return 1 if failed or len(got) != len(asked) or len(asked) < 300 else 0
 
