@@ -210,8 +210,8 @@ def messages(asked):
         text = t["text"]
         kwargs = {"functions": "", "datetime": "", "enable_thinking": t.get("enable_thinking", True)}
         spans = [[len(text[:m.start()].encode()), len(m[0].encode())] for m in CONTROL.finditer(text)]
-        lines.append(json.dumps({"template": str(SOURCE / t["template"]), "kwargs": kwargs, "controls": spans,
-                                 "tools": t["tools"], "text": text}))
+        asks = {"template": str(SOURCE / t["template"]), "kwargs": kwargs, "controls": spans}
+        lines.append(json.dumps(dict(asks, tools=t["tools"], text=text)))
     run = subprocess.run([PROGRAM, "--answers"], input="\n".join(lines) + "\n", capture_output=True, text=True)
     return [json.loads(line) for line in run.stdout.splitlines()]
 
