@@ -1,5 +1,6 @@
 /* Answers by the public interface: which tokens are marks, which are text.
  * SPDX-License-Identifier: MIT */
+#include "mem_platform.h"
 #include "model/model.h"
 #include "small_vocab.h"
 #include "test.h"
@@ -93,9 +94,61 @@ TEST(control_tokens_are_marks_or_nothing)
     qsf_tokenizer_free(model.tokenizer);
 }
 
+/* An answer with a call that is none, whole and cut ones; its last status. */
+static qsf_status answer_all(void)
+{
+    static const char text[] = "<call>{\"name\": 5}</call>```json\n{\"name\": \"look\", \"arguments\": {}}"
+        "\n```\n<call>{\"name\": \"look\", \"arguments\": {\"at\": ";
+    qsf_answer *a = NULL;
+    qsf_answer_options o;
+    qsf_chat_options chat;
+    qsf_turn_options turn;
+    qsf_error e = { 0 };
+    const char *json;
+    size_t len;
+    qsf_answer_defaults(&o);
+    qsf_chat_defaults(&chat);
+    qsf_turn_defaults(&turn);
+    chat.chat_template = template_text;
+    chat.tools = tools;
+    o.chat = &chat;
+    qsf_status st = qsf_answer_new(&model, &o, &a, &e);
+    if (!st) st = qsf_answer_turn(a, &turn, &e);
+    for (size_t i = 0; !st && text[i]; i++) {
+        qsf_answer_event event = { .size = sizeof event };
+        qsf_answer_token(a, i == 50 ? CALL_END : (uint8_t)text[i]);
+        st = qsf_answer_push(a, text + i, 1, !text[i + 1], &e);
+        while (!st && !qsf_answer_next(a, &event)) { }
+    }
+    if (!st) st = qsf_answer_json(a, &json, &len, &e);
+    if (!st) CHECK(strstr(json, "\"unfinished\":true") != NULL);
+    qsf_answer_free(a);
+    return st;
+}
+
+TEST(answers_survive_without_memory)
+{
+    mem_host h;
+    model_make();
+    mem_host_init(&h);
+    model.platform = &h.p;
+    for (long n = 1; n < 10000; n += 1 + n / 20) {
+        h.calls = 0;
+        h.fail_at = n;
+        const qsf_status st = answer_all();
+        CHECK_EQ(st, h.calls < n ? QSF_OK : QSF_E_MEMORY);
+        CHECK_EQ(h.live, 0);
+        if (h.calls < n) break;
+    }
+    mem_host_done(&h);
+    model.platform = qsf_platform_native();
+    qsf_tokenizer_free(model.tokenizer);
+}
+
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(control_tokens_are_marks_or_nothing);
+    RUN(answers_survive_without_memory);
     return test_end();
 }

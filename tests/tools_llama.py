@@ -212,7 +212,8 @@ def messages(asked):
         spans = [[len(text[:m.start()].encode()), len(m[0].encode())] for m in CONTROL.finditer(text)]
         asks = {"template": str(SOURCE / t["template"]), "kwargs": kwargs, "controls": spans}
         lines.append(json.dumps(dict(asks, tools=t["tools"], text=text)))
-    run = subprocess.run([PROGRAM, "--answers"], input="\n".join(lines) + "\n", capture_output=True, text=True)
+    run = subprocess.run([PROGRAM, "--answers"], input="\n".join(lines) + "\n", stdout=subprocess.PIPE,
+                         text=True)
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 

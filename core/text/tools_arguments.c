@@ -224,7 +224,9 @@ static void ta_take(qsf_tool_answer *a, const char *p, size_t n, qsf_text *out)
 {
     qsf_json j;
     out->n = 0;
-    if (qsf_json_read(a->platform, p, n, "call", &j, NULL)) return;
+    const qsf_status st = qsf_json_read(a->platform, p, n, "call", &j, NULL);
+    out->failed |= st == QSF_E_MEMORY;
+    if (st) return;
     if (j.nodes->type == QSF_JSON_TEXT) ta_set(out, j.nodes->text, j.nodes->n);
     else ta_set(out, p, n);
     qsf_json_drop(&j);
