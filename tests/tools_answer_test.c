@@ -139,6 +139,9 @@ TEST(calls_that_differ_from_the_template_are_read)
                  "name=\"city\" string=\"true\">5 \"</parameter>\n<parameter name=\"extra\" "
                  "string=\"false\">[5, null]</parameter>\n</invoke>\n</calls>", "I look.", NULL,
                  "get_weather", "{\"city\":\"5 \\\"\",\"extra\":[5,null]}");
+    check_answer("tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\n<![CDATA[<b>5</parameter>]]>\n"
+                 "</parameter>\n<parameter=days>3</parameter>\n</function>\n</tool_call>", NULL, NULL,
+                 "get_weather", "{\"city\":\"<b>5</parameter>\",\"days\":3}");
     check_answer("ids", "<call:abc-1><name>noop-2<args>{\"x\": 1}<end>", NULL, NULL, "noop-2", "{\"x\":1}");
     check_answer("marks", "[TOOL_CALLS] noop-2[ARGS] {\"x\": 1}", NULL, NULL, "noop-2", "{\"x\":1}");
     check_answer("quoted", "<|tool_call>call:get_weather{city:<|\"|>a \"b\"\n<|\"|>,extra:{k:[1,"
@@ -349,7 +352,7 @@ TEST(random_answers_are_read_the_same_in_pieces)
         "<calls>", "<invoke name=\"", "\">", "\n<parameter name=\"city", "\" string=\"true\">",
         "\" string=\"", "</parameter>", "\n</invoke>", "<text>", "</text>", "<call:x1>", "<name>",
         "<args>", "<end>",
-        "<|python_tag|>", ";", "null", "[", "]", "\"parameters\": {}",
+        "<![CDATA[", "]]>", "<|python_tag|>", ";", "null", "[", "]", "\"parameters\": {}",
     };
     char text[1024];
     for (int round = 0; round < 20000 / TEST_EVERY; round++) {

@@ -21,7 +21,6 @@ DIFFERENT = {       # of a template: how many may differ, and why
     "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": (1, "a call in another family's marks, within reasoning"),
     "muse-glimmer": (1, "messages with headers of their own: docs/tools.md"),
     "openai-gpt-oss-120b": (2, "what is said to a tool that was not given is shown, not dropped"),
-    "openbmb-MiniCPM5-1B": (1, "the end of a value within <![CDATA[: docs/tools.md"),
 }
 LEFT_OUT = {"json_schema", "continue_final_message"}
 TOKEN = re.compile(r'\s+|//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s"]*)\((?P<raw>.*?)\)(?P=d)"'

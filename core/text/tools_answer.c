@@ -35,6 +35,8 @@ static ta_control *ta_controls_from(const qsf_tool_answer *a, size_t i, const ta
 {
     ta_control *c = (ta_control *)(void *)a->controls.at;
     size_t low = 0, high = a->controls.n / sizeof *c;
+    *end = c;
+    if (!high) return c;
     *end = c + high;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
@@ -231,6 +233,7 @@ static bool ta_step(qsf_tool_answer *a)
     case TA_TAG_KEY: return ta_read_tag_key(a);
     case TA_TAG_TYPE: return ta_read_tag_type(a);
     case TA_TAG_VALUE: return ta_read_tag_value(a);
+    case TA_TAG_END: return ta_read_tag_end(a);
     case TA_OBJECT: return ta_read_object(a);
     case TA_OBJECT_KEY: return ta_read_object_key(a);
     case TA_OBJECT_COLON: return ta_read_object_colon(a);

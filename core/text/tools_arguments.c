@@ -61,10 +61,9 @@ bool ta_read_tag(qsf_tool_answer *a)
     return true;
 }
 
-/* Finds a text of the form from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
-static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
+/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
+static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
 {
-    const char *text = ta_form(a, which);
     for (; a->scan < a->src.n; a->scan++) {
         if (a->src.at[a->scan] != *text) continue;
         const ptrdiff_t n = qsf_tool_match(text, a->src.at + a->scan, a->src.n - a->scan);
@@ -98,7 +97,7 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
     while (a->at > a->scan && qsf_tool_blank(a->src.at[a->at - 1])) a->at--;
     a->line = before[blanks] == '\n';
     a->scan = a->at;
-    a->shown = false;
+    a->shown = a->begun = false;
     a->mode = TA_TAG_VALUE;
     return true;
 }
@@ -106,7 +105,7 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
 bool ta_read_tag_key(qsf_tool_answer *a)
 {
     size_t len = 0;
-    const int seen = ta_search(a, QSF_TT_VALUE, &len);
+    const int seen = ta_search(a, ta_form(a, QSF_TT_VALUE), &len);
     if (seen < 0 && a->scan - a->at < TA_KEY_MOST) return false;
     if (seen <= 0 || a->scan - a->at >= TA_KEY_MOST) {
         a->at = a->scan;
@@ -131,7 +130,7 @@ bool ta_read_tag_type(qsf_tool_answer *a)
 {
     const char *type = ta_form(a, QSF_TT_TYPE);
     size_t len = 0;
-    const int seen = ta_search(a, QSF_TT_VALUE_BEGIN, &len);
+    const int seen = ta_search(a, ta_form(a, QSF_TT_VALUE_BEGIN), &len);
     const size_t n = a->scan - a->at;
     if (seen < 0 && n < TA_KEY_MOST) return false;
     if (seen <= 0) {
@@ -168,9 +167,19 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
 }
 
+/* Whether the value begins with XML's mark of a text that has no marks: then it is one; -1: wait. */
+static int ta_see_cdata(qsf_tool_answer *a)
+{
+    static const char mark[] = "<![CDATA[";
+    size_t n = 0;
+    while (n < sizeof mark - 1 && a->at + n < a->src.n && a->src.at[a->at + n] == mark[n]) n++;
+    if (n < sizeof mark - 1) return a->at + n == a->src.n && !a->last ? -1 : 0;
+    a->scan = a->at += n;
+    return a->is_text = 1;
+}
+
 bool ta_read_tag_value(qsf_tool_answer *a)
 {
-    const int text = a->is_text;
     const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
     if (a->line) {                              /* the line end behind the mark */
@@ -179,9 +188,15 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         a->scan = QSF_MAX(a->scan, a->at);
         a->line = false;
     }
-    const int seen = ta_search(a, QSF_TT_VALUE_END, &len);
+    if (!a->begun) {
+        const int cdata = ta_see_cdata(a);
+        if (cdata < 0) return false;
+        a->begun = true;
+        a->cdata = cdata;
+    }
+    const int text = a->is_text, seen = ta_search(a, a->cdata ? "]]>" : ta_form(a, QSF_TT_VALUE_END), &len);
     size_t end = a->scan;
-    if (line && end > a->at && a->src.at[end - 1] == '\n') end--;
+    if (line && !a->cdata && end > a->at && a->src.at[end - 1] == '\n') end--;
     if (text == 1) {
         if (!a->shown) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
         a->shown = true;
@@ -197,7 +212,18 @@ bool ta_read_tag_value(qsf_tool_answer *a)
     if (text == 1) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
     else ta_tag_whole(a, a->src.at + a->at, end - a->at);
     a->at = a->scan + len;
-    a->mode = TA_TAG;
+    a->mode = a->cdata ? TA_TAG_END : TA_TAG;
+    return true;
+}
+
+/* Behind a value that had an end of its own. */
+bool ta_read_tag_end(qsf_tool_answer *a)
+{
+    const int seen = ta_see(a, QSF_TT_VALUE_END);
+    if (seen < 0) return false;
+    if (!seen) (void)ta_peek(a);
+    if (!seen) ta_no_call(a);
+    else a->mode = TA_TAG;
     return true;
 }
 

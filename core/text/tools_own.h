@@ -8,7 +8,7 @@
 enum {                          /* what is read next */
     TA_TEXT, TA_REASONING,
     TA_OPEN, TA_NAME, TA_ID, TA_ARGUMENTS, TA_VALUE,
-    TA_TAG, TA_TAG_KEY, TA_TAG_TYPE, TA_TAG_VALUE,
+    TA_TAG, TA_TAG_KEY, TA_TAG_TYPE, TA_TAG_VALUE, TA_TAG_END,
     TA_OBJECT, TA_OBJECT_KEY, TA_OBJECT_COLON, TA_OBJECT_VALUE,
     TA_CLOSE, TA_BEHIND, TA_HEADER
 };
@@ -46,6 +46,7 @@ struct qsf_tool_answer {
     bool            has_span, wrapped;
     bool            shown;          /* the value under way is told while it comes */
     bool            line;           /* a line end here is the form's */
+    bool            begun, cdata;   /* the value in tags has begun; it is a text between marks of XML's */
     int8_t          is_text;        /* the value is a text: 1, cannot be one: 0, nobody knows: -1 */
     qsf_text        name, id, key;
     const qsf_json_node *tool;      /* the call's; NULL: not known */
@@ -115,6 +116,7 @@ bool ta_read_tag(qsf_tool_answer *a);
 bool ta_read_tag_key(qsf_tool_answer *a);
 bool ta_read_tag_type(qsf_tool_answer *a);
 bool ta_read_tag_value(qsf_tool_answer *a);
+bool ta_read_tag_end(qsf_tool_answer *a);
 bool ta_read_object(qsf_tool_answer *a);
 bool ta_read_object_key(qsf_tool_answer *a);
 bool ta_read_object_colon(qsf_tool_answer *a);
