@@ -139,8 +139,8 @@ TEST(calls_that_differ_from_the_template_are_read)
                  "name=\"city\" string=\"true\">5 \"</parameter>\n<parameter name=\"extra\" "
                  "string=\"false\">[5, null]</parameter>\n</invoke>\n</calls>", "I look.", NULL,
                  "get_weather", "{\"city\":\"5 \\\"\",\"extra\":[5,null]}");
-    check_answer("tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\n<![CDATA[<b>5</parameter>]]>\n"
-                 "</parameter>\n<parameter=days>3</parameter>\n</function>\n</tool_call>", NULL, NULL,
+    check_answer("tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\n<![CDATA[<b>5</parameter>"
+                 "]]>\n</parameter>\n<parameter=days>3</parameter>\n</function>\n</tool_call>", NULL, NULL,
                  "get_weather", "{\"city\":\"<b>5</parameter>\",\"days\":3}");
     check_answer("ids", "<call:abc-1><name>noop-2<args>{\"x\": 1}<end>", NULL, NULL, "noop-2", "{\"x\":1}");
     check_answer("marks", "[TOOL_CALLS] noop-2[ARGS] {\"x\": 1}", NULL, NULL, "noop-2", "{\"x\":1}");

@@ -167,7 +167,7 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
 }
 
-/* Whether the value begins with XML's mark of a text that has no marks: then it is one; -1: wait. */
+/* Whether the value begins with XML's mark of a text without marks: then it is one; -1: wait. */
 static int ta_see_cdata(qsf_tool_answer *a)
 {
     static const char mark[] = "<![CDATA[";
