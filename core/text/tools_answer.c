@@ -49,12 +49,13 @@ static ta_control *ta_controls_from(const qsf_tool_answer *a, size_t i, const ta
 void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to)
 {
     const ta_control *end, *c = ta_controls_from(a, from, &end);
-    for (; from < to; c++) {
-        const ptrdiff_t begin = c < end ? (ptrdiff_t)(c->at - a->gone) : (ptrdiff_t)to;
+    for (; from < to && c < end; c++) {
+        const ptrdiff_t begin = (ptrdiff_t)(c->at - a->gone);
         const size_t at = begin > (ptrdiff_t)from ? QSF_MIN((size_t)begin, to) : from;
         if (at > from) ta_emit(a, type, a->src.at + from, at - from);
         from = at == to ? to : (size_t)begin + c->len;
     }
+    if (from < to) ta_emit(a, type, a->src.at + from, to - from);
 }
 
 ta_control *ta_control_at(const qsf_tool_answer *a, size_t i)
