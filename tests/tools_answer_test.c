@@ -211,6 +211,11 @@ TEST(calls_without_marks_are_read)
     }
     check_answer("plain", "Sure:\n```json\n" WEATHER "\n```\n", "Sure:", NULL, "get_weather", rome);
     check_answer("plain", WEATHER "\n</tool_call>", NULL, NULL, "get_weather", rome);
+    check_answer("plain", "Sure:\n```json\n" WEATHER "\n```\nDone.\n", "Sure:\nDone.", NULL,
+                 "get_weather", rome);
+    check_answer("plain", "<tool_call>\n" WEATHER "\n</tool_call>\n\nDone.", "Done.", NULL, "get_weather",
+                 rome);
+    check_answer("plain", "Sure. <tool_call>" WEATHER "</tool_call>\n", "Sure.", NULL, "get_weather", rome);
     check_answer("plain", "Sure.\n" WEATHER, "Sure.", NULL, "get_weather", rome);
     check_answer("plain", "<think>\nHm.\n</think>\n\n" WEATHER, NULL, "Hm.", "get_weather", rome);
     const call two[] = { { "get_weather", rome }, { "noop-2", "{}" } };

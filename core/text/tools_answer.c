@@ -83,7 +83,7 @@ void ta_text(qsf_tool_answer *a, size_t from, size_t to)
     from = QSF_MAX(from, a->prompt);
     if (from >= to) return;
     ta_show(a, QSF_TE_TEXT, from, to);
-    a->has_text = true;
+    a->has_text = a->said = true;
     a->drop_blanks = false;
 }
 
@@ -148,7 +148,7 @@ static void ta_call_over(qsf_tool_answer *a, uint8_t mode)
 {
     a->n_calls++;
     a->called = a->thinking = a->has_text = false;
-    a->drop_blanks = true;
+    a->drop_blanks = !a->said;          /* else they part the texts around the call */
     a->mode = mode;
 }
 
@@ -354,7 +354,7 @@ void qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed)
     a->begin = SIZE_MAX;
     a->seed = seed;
     a->tail = (qsf_utf8_tail){ 0 };
-    a->last = a->has_text = a->bare = a->held = a->thinking = false;
+    a->last = a->has_text = a->said = a->bare = a->held = a->thinking = false;
     a->drop_blanks = a->f.in_reasoning;
     a->mode = a->f.style == QSF_TOOLS_CHANNELS ? TA_HEADER : a->f.in_reasoning ? TA_REASONING : TA_TEXT;
     ta_call_reset(a, 0);

@@ -33,6 +33,7 @@ struct qsf_tool_answer {
     bool            last;
     bool            has_text;       /* something that is no blank since the last mark */
     bool            drop_blanks;    /* none was, and blanks here are the form's */
+    bool            said;           /* there was some text at all */
     bool            held;           /* reasoning is held back from a call's mark on */
     bool            thinking;       /* what is no call is reasoning */
 
