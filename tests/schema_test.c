@@ -397,6 +397,15 @@ TEST(remarks_say_nothing_of_a_value)
            "+\"%\"", "-3");
 }
 
+TEST(some_formats_demand_nothing)
+{
+    SCHEMA("{\"items\":{\"enum\":[\"a b\",\"\",3],\"format\":\"password\"}}",
+           "+[\"a b\",\"\",3]", "-[\"a\"]");
+    SCHEMA("{\"type\":\"string\",\"format\":\"path\"}", "+\"\"", "+\"/a\\n\"", "-3");
+    NO_SCHEMA("{\"format\":\"float\",\"type\":\"string\"}", "#/format: this format is not known");
+    SCHEMA("{\"format\":\"float\",\"type\":\"number\"}", "+1.5");
+}
+
 TEST(an_error_names_its_place)
 {
     NO_SCHEMA("{\"properties\":{\"a\":{\"pattern\":\"a(?=b)\"}}}",
@@ -509,6 +518,7 @@ int main(void)
     RUN(keywords_have_values_of_their_type);
     RUN(keywords_of_draft_3_are_refused);
     RUN(remarks_say_nothing_of_a_value);
+    RUN(some_formats_demand_nothing);
     RUN(an_error_names_its_place);
     RUN(large_schemas_end_in_an_error_or_a_grammar);
     RUN(a_part_of_a_document_is_a_schema);

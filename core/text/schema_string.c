@@ -55,6 +55,9 @@ static const struct { char name[22]; const char *pattern; } schema_formats[] = {
     { "uri-template",
       "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
     { "json-pointer", POINTER }, { "relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")" },
+    /* names of OpenAPI and of generators of schemas, which demand nothing of a text */
+    { "password", "[^]*" }, { "binary", "[^]*" }, { "path", "[^]*" }, { "file-path", "[^]*" },
+    { "directory-path", "[^]*" },
 };
 
 static const char *schema_format(schema *s, const qsf_json_node *v)
