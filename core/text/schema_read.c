@@ -294,19 +294,15 @@ static bool schema_is_enum(const qsf_json_node *v)
 
 void schema_begin(schema *s)
 {
-    static const struct { char name[8]; uint8_t draft;
-    } drafts[] = {
+    static const struct { char name[9]; uint8_t draft; } drafts[] = {
         { "draft-04", DRAFT4 }, { "draft-06", DRAFT6 }, { "draft-07", DRAFT7 },
         { "2019-09", DRAFT19 }, { "2020-12", DRAFT20 },
     };
     const qsf_json_node *is = qsf_json_member(s->root, "$schema");
     uint32_t cap = 0;
     s->draft = D_ALL;
-    for (size_t i = 0; is && is->type == QSF_JSON_TEXT && i < QSF_ARRAY_LEN(drafts); i++) {
-        char name[9] = { 0 };
-        memcpy(name, drafts[i].name, 8);
-        if (strstr(is->text, name)) s->draft = drafts[i].draft;
-    }
+    for (size_t i = 0; is && is->type == QSF_JSON_TEXT && i < QSF_ARRAY_LEN(drafts); i++)
+        if (strstr(is->text, drafts[i].name)) s->draft = drafts[i].draft;
     for (uint32_t i = 0; i < s->root->skip; i++) {
         if (i && schema_is_enum(&s->root[i - 1])) i += s->root[i].skip;
         if (i == s->root->skip) break;
