@@ -13,7 +13,7 @@ static const char tools[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"look\", \"parameters\": {\"type\": \"object\","
     " \"properties\": {\"at\": {\"type\": \"integer\"}}}}}]";
 
-enum { CALL = 256, CALL_END, START, END, OTHER };       /* tokens behind the bytes */
+enum { CALL = 256, CALL_END, START, END, OTHER, BROKEN };       /* tokens behind the bytes */
 
 static small_vocab vocab;
 static qsf_source source;
@@ -29,6 +29,7 @@ static void model_make(void)
     add_token(&vocab, "<|s|>", QSF_TOKEN_CONTROL, 0);
     add_token(&vocab, "<|e|>", QSF_TOKEN_CONTROL, 0);
     add_token(&vocab, "<|other|>", QSF_TOKEN_CONTROL, 0);
+    add_token(&vocab, "<\xff>", QSF_TOKEN_CONTROL, 0);
     vocab.v.n_merges = 0;
     vocab.v.bos = vocab.v.eos = END;
     source.vocab = vocab.v;
@@ -58,6 +59,7 @@ static const char *message_of(qsf_answer *a, const qsf_turn_options *o, const ch
 TEST(control_tokens_are_marks_or_nothing)
 {
     static const struct { const char *tokens, *message; } rows[] = {
+        { "H\xc3~5\xbci.~5~1", "{\"role\":\"assistant\",\"content\":\"H\u00fci.\"}" },
         { "Hi~4.~1", "{\"role\":\"assistant\",\"content\":\"Hi.\"}" },
         { "Hi<|other|></call>~1~4.", "{\"role\":\"assistant\",\"content\":\"Hi<|other|></call>.\"}" },
         { "~0{\"name\": \"look\", \"arguments\": {\"at\": 5}}~1", "{\"role\":\"assistant\",\"content\":null,"
@@ -89,6 +91,7 @@ TEST(control_tokens_are_marks_or_nothing)
     turn.special = true;                                /* all control tokens are wanted */
     CHECK_EQ(qsf_answer_turn(a, &turn, &e), QSF_OK);
     CHECK(!turn.special_in);
+    CHECK_STR(message_of(a, &turn, "Hi~5"), "{\"role\":\"assistant\",\"content\":\"Hi<\xef\xbf\xbd>\"}");
     CHECK_STR(message_of(a, &turn, "Hi~4"), "{\"role\":\"assistant\",\"content\":\"Hi<|other|>\"}");
     qsf_answer_free(a);
     qsf_tokenizer_free(model.tokenizer);

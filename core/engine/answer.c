@@ -126,11 +126,16 @@ void qsf_answer_token(qsf_answer *a, int32_t id)
     enum { PART = 64 };
     char whole[3 * (PART + 4)];
     const char *piece, *plain;
+    qsf_utf8_tail own = { 0 };
+    size_t alone = 0;
     if (!a->model || a->all || id < 0) return;
     const size_t n = qsf_token_shown(a->model, id, a->marks.at, &piece);
-    for (size_t i = 0; i < n; i += PART)
+    for (size_t i = 0; i < n; i += PART) {
         a->bytes += qsf_utf8_push(&a->tail, piece + i, QSF_MIN(n - i, PART), whole);
-    if (n && !qsf_token_piece(a->model, id, false, &plain))
+        alone += qsf_utf8_push(&own, piece + i, QSF_MIN(n - i, PART), whole);
+    }
+    /* Bytes that are no UTF-8 are others in the answer, where nobody can find them. */
+    if (n && alone == n && !own.len && !qsf_token_piece(a->model, id, false, &plain))
         qsf_tool_answer_control(a->answer, a->bytes - n, n);
 }
 

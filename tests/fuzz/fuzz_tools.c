@@ -69,7 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data + 2;
     const size_t n = size - 2, cut = n ? data[1] * n / 255 : 0;
     if (qsf_tool_answer_new(qsf_platform_native(), &f, tools, sizeof tools - 1, 1, &a, NULL)) return 0;
-    if (data[0] & 128) qsf_tool_answer_control(a, data[1] % 32, 3);
+    size_t ascii = 0;                           /* a control token is whole characters */
+    while (ascii < n && (unsigned char)text[ascii] < 0x80) ascii++;
+    if ((data[0] & 128) && data[1] % 32 + 3u <= ascii) qsf_tool_answer_control(a, data[1] % 32, 3);
     if (!qsf_tool_answer_push(a, text, cut, false, NULL) && !qsf_tool_answer_json(a, &json, &len, NULL)) {
         qsf_json j;
         if (qsf_json_read(qsf_platform_native(), json, len, "message", &j, NULL)) abort();
