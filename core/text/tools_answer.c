@@ -91,7 +91,7 @@ void ta_text(qsf_tool_answer *a, size_t from, size_t to)
 
 const qsf_json_node *ta_tool(const qsf_tool_answer *a)
 {
-    if (!a->tools.n_nodes || !a->name.n || strlen(a->name.at) != a->name.n) return NULL;
+    if (!a->tools.n_nodes || a->name.failed || !a->name.n || strlen(a->name.at) != a->name.n) return NULL;
     const qsf_json_node *t = qsf_json_first(a->tools.nodes);
     for (uint32_t i = 0; i < a->tools.nodes->n; i++, t = qsf_json_next(t)) {
         const qsf_json_node *f = qsf_json_member(t, "function"), *n;
