@@ -311,6 +311,8 @@ static const struct { const char *rules, *text; } mask_cases[] = {
     { "root ::= (word \" \")* word \"!\"\nword ::= [a-zA-Z]+ | .{2} \"-\"", "The quick \xc3\xa9x-!" },
     { "root ::= root \"+\" term | term\nterm ::= term \"*\" [0-9]{1,4} | \"(\" root \")\" | [a-z]+",
       "abc*12+(a+b)*7" },
+    { "root ::= .* [a-z]+ \"-\" .* [0-9]{2} .*", "ab- 12\xc3\xa9" },       /* plain tokens fit all over */
+    { "root ::= \"\\\"\" [^\\\"]{2,9} \"ab\" [^\\\"]{0,30} [0-9] [^\\\"]{1,20} \"\\\"\"", "\"xyab-1ab!\"" },
     { "root ::= .*", "\"\\\n\xf0\x9f\x98\x80 any" },
 };
 

@@ -192,9 +192,9 @@ TEST(calls_without_marks_are_read)
     static const char rome[] = "{\"city\": \"Rome\"}";
     static const char *const alone[] = {
         WEATHER, "```json\n" WEATHER "\n```", "\n```\n" WEATHER "\n```\n", "```json\n[" WEATHER "]\n```",
-        "[" WEATHER "]", "{" "\"arguments\": {\"city\": \"Rome\"}, \"name\": "
-        "\"get_weather\"}", "```json\n" WEATHER, "{\"name\": \"get_weather\", \"arguments\": "
-        "\"{\\\"city\\\": \\\"Rome\\\"}\"}",
+        "[" WEATHER "]", "{\"arguments\": {\"city\": \"Rome\"}, \"name\": \"get_weather\"}",
+        "```json\n" WEATHER,
+        "{\"name\": \"get_weather\", \"arguments\": \"{\\\"city\\\": \\\"Rome\\\"}\"}",
     };
     static const char *const texts[] = {
         "{\"name\": \"get_weather\"}", "{\"name\": \"get_water\", " ROME, "{\"city\": \"Rome\"}",

@@ -136,6 +136,7 @@ void gram_tidy(qsf_grammar *g)
         *gram_at(g, n++) = x;
     }
     gram_roots(g, map);
+    memset(g->plain_of, 0, sizeof g->plain_of);
     g->work.n = 0;
     g->nodes.n = n;
     g->lists.n = n_lists;
