@@ -135,7 +135,7 @@ TEST(answers_survive_without_memory)
     model_make();
     mem_host_init(&h);
     model.platform = &h.p;
-    for (long n = 1; n < 10000; n += 1 + n / 20) {
+    for (long n = 1; n < 10000; n += 1 + n / 60) {
         h.calls = 0;
         h.fail_at = n;
         const qsf_status st = answer_all();

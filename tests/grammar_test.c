@@ -492,6 +492,34 @@ TEST(grammars_that_blow_up_end_in_a_message)
     CHECK(!g && err.status == QSF_E_BUDGET && strstr(err.text, "32 rules"));
 }
 
+/* The part n times, then what follows n times: ever more ways in which "aaa..." fits. */
+static void check_ways(const char *part, const char *follow, size_t n)
+{
+    static char rules[1 << 16], text[2048];
+    qsf_error err;
+    size_t len = (size_t)snprintf(rules, sizeof rules, "root ::= ");
+    for (size_t i = 0; i < 2 * n; i++)
+        len += (size_t)snprintf(rules + len, sizeof rules - len, "%s ", i < n ? part : follow);
+    memset(text, 'a', sizeof text);
+    qsf_grammar *g = gbnf(rules, &err);
+    CHECK(g != NULL);
+    if (!g) return;
+    CHECK(!qsf_grammar_accepts(g, text, sizeof text, NULL));
+    CHECK(g->status == QSF_E_BUDGET && strstr(g->err.text, "ways at once"));
+    if (!g->status) printf("      %s, %s\n", part, follow);
+    qsf_grammar_drop(g);
+}
+
+TEST(texts_that_fit_in_many_ways_end_in_a_message)
+{
+    check_ways("\"a\"?", "\"a\"", 2000);
+    check_ways("\"a\"?", "", 2000);
+    check_ways(".*", "\"a\"", 2000);
+    check_ways("(\"a\"? \"b\"?){2}", "\"a\"{1,3}", 600);
+    check_ways("(\"a\" | \"aa\" \"c\"*)*", "[ab]", 1000);
+    CHECK(takes("root ::= \"a\"* \"a\"? (\"a\" | \"aa\")* ((\"a\"{0,900}){0,900}){2,900}", "aaaaaaaaaaaaaaaa"));
+}
+
 static bool chooses(const char *list, const char *text)
 {
     qsf_grammar_builder *b;
@@ -523,6 +551,7 @@ int main(int argc, char **argv)
     RUN(gbnf_is_refused_at_its_place);
     RUN(gbnf_has_what_llama_cpp_reads);
     RUN(grammars_that_blow_up_end_in_a_message);
+    RUN(texts_that_fit_in_many_ways_end_in_a_message);
     RUN(choices_are_lines_or_a_list);
     return test_end();
 }

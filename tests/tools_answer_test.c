@@ -273,6 +273,7 @@ TEST(calls_that_are_cut_stay)
         { "plain", "<tool_call>\n{\"name\": \"get_weather\", \"argu", "" },
         { "tags", "<tool_call>\n<function=get_weather>", "" },
         { "marks", "[TOOL_CALLS]get_weather[ARGS]", "" },
+        { "channels", "<|channel|>commentary to=functions.get_weather<|message|>", "" },
         { "plain", "```json\n{\"name\": \"get_weather\", \"arguments\": {", "{" },
         { "tags", "<tool_call>\n<function=get_weather>\n<parameter=city>\nRo", "{\"city\": \"Ro" },
         { "tags", "<tool_call>\n<function=get_weather>\n<parameter=days>\n5", "{\"days\": 5" },

@@ -4,7 +4,6 @@
  *   tools_test --forms FILE...     for tools/make_tools.py: the form of each template, in lines
  *   tools_test --answers           for tools_llama.py: lines with a template's file, tools, an
  *                                  answer and its control tokens; the message of each */
-#define _POSIX_C_SOURCE 200809L     /* getline */
 #include "text/chat.h"
 #include "tools_case.h"
 
@@ -360,14 +359,27 @@ static void show_answer(const qsf_json_node *ask, const char *list)
     free(jinja);
 }
 
+/* The next line of standard input in *line, which grows; 0: there is none. */
+static size_t next_line(char **line, size_t *cap)
+{
+    size_t n = 0;
+    for (int ch = 0; ch != '\n' && (ch = getchar()) != EOF; (*line)[n++] = (char)ch) {
+        if (n + 1 < *cap) continue;
+        *cap = 2 * *cap + 4096;
+        if (!(*line = realloc(*line, *cap))) exit(2);
+    }
+    if (n) (*line)[n] = 0;
+    return n;
+}
+
 static void show_answers(void)
 {
     char *line = NULL;
     size_t cap = 0;
     qsf_error err;
-    for (ssize_t n; (n = getline(&line, &cap, stdin)) > 0;) {
+    for (size_t n; (n = next_line(&line, &cap)) > 0;) {
         qsf_json j;
-        if (qsf_json_read(host, line, (size_t)n, "line", &j, &err)) exit(2);
+        if (qsf_json_read(host, line, n, "line", &j, &err)) exit(2);
         const char *list = strstr(line, "\"tools\": "), *end = strstr(line, ", \"text\": ");
         if (!list || !end || end < list) exit(2);
         line[end - line] = 0;

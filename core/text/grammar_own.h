@@ -42,6 +42,8 @@ enum {
     GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
     GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
     GRAM_MAX_WAYS    = 1 << 13,
+    GRAM_MAX_EFFORT  = 1 << 19,     /* of the nodes with many ways that are made for one question: */
+    GRAM_FEW_WAYS    = 64, GRAM_WAY_EFFORT = 8,         /* atoms, and the ways among them */
     GRAM_DEEP        = 8            /* tails whose equal beginnings are put together, in each other */
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
@@ -103,7 +105,7 @@ struct qsf_grammar {
     /* what functions work in, each above what it finds there */
     gram_mem    work, pairs, alts, memo, seen;
     uint32_t    n_seen, turn;
-    uint32_t    ways;               /* of gram_expand */
+    uint32_t    ways, effort;       /* of gram_expand; since the last question */
     uint8_t     searches, deep;     /* under way: of gram_live, of gram_choice */
 
     qsf_matcher *matchers;          /* all, as a list */

@@ -13,7 +13,7 @@ void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len)
 {
     ta_record *r = (ta_record *)(void *)a->records.at;
     const size_t n = a->records.n / sizeof *r;
-    const bool alone = type == QSF_TE_CALL || type == QSF_TE_CALL_END || type == QSF_TE_CALL_DROPPED;
+    const bool alone = type == QSF_TE_CALL || type >= QSF_TE_CALL_END;
     if (!len && !alone) return;
     if (!alone && n > a->next && r[n - 1].type == type && r[n - 1].call == a->n_calls
         && r[n - 1].at + r[n - 1].len == at) {
@@ -89,14 +89,14 @@ void ta_text(qsf_tool_answer *a, size_t from, size_t to)
 
 /* ---- calls ---- */
 
-const qsf_json_node *ta_tool(const qsf_tool_answer *a, const char *name)
+const qsf_json_node *ta_tool(const qsf_tool_answer *a)
 {
-    if (!a->tools.n_nodes) return NULL;
+    if (!a->tools.n_nodes || a->name.failed || !a->name.n || strlen(a->name.at) != a->name.n) return NULL;
     const qsf_json_node *t = qsf_json_first(a->tools.nodes);
     for (uint32_t i = 0; i < a->tools.nodes->n; i++, t = qsf_json_next(t)) {
         const qsf_json_node *f = qsf_json_member(t, "function"), *n;
         if (!f) f = t;
-        if ((n = qsf_json_member(f, "name")) && qsf_json_is_text(n, name)) return f;
+        if ((n = qsf_json_member(f, "name")) && qsf_json_is_text(n, a->name.at)) return f;
     }
     return NULL;
 }
@@ -133,7 +133,7 @@ bool ta_call(qsf_tool_answer *a)
 {
     char id[TA_ID_BYTES];
     if (a->name.failed || !a->name.n || a->name.n > TA_NAME_MOST) return false;
-    a->tool = ta_tool(a, a->name.at);
+    a->tool = ta_tool(a);
     if (ta_unsure(a) && !a->tool) return false;
     ta_id(a, id);
     if (!a->id.n) qsf_text_add(&a->id, id, TA_ID_BYTES);
@@ -162,7 +162,7 @@ void ta_call_end(qsf_tool_answer *a, uint8_t mode)
 static bool ta_cut(qsf_tool_answer *a)
 {
     const size_t end = a->src.n;
-    if (!a->called && (ta_unsure(a) || !a->name.n || !ta_tool(a, a->name.at) || !ta_call(a))) return false;
+    if (!a->called && (ta_unsure(a) || !ta_tool(a) || !ta_call(a))) return false;
     if (a->mode == TA_VALUE || (a->mode == TA_OBJECT_VALUE && a->shown))        /* a part of a word */
         ta_emit(a, QSF_TE_ARGUMENTS, a->src.at + a->at, end - a->at);
     ta_emit(a, QSF_TE_CALL_CUT, a->src.at + a->mark, end - a->mark);

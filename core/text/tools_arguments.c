@@ -366,7 +366,7 @@ bool ta_read_object_value(qsf_tool_answer *a)
     if (ta_key_is(a, ta_name_key(a))) {
         if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
-        if (ta_unsure(a) && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
+        if (ta_unsure(a) && !ta_tool(a)) return ta_no_call(a), true;
     } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->id);
     } else if (!a->shown && ta_key_is_arguments(a)) {

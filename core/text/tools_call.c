@@ -32,7 +32,7 @@ bool ta_read_name(qsf_tool_answer *a)
     if (a->at + n == a->src.n && !a->last) return false;
     if (!n || n > TA_NAME_MOST) return ta_no_call(a), true;
     ta_set(&a->name, a->src.at + a->at, n);
-    if (ta_unsure(a) && !ta_tool(a, a->name.at)) return ta_no_call(a), true;
+    if (ta_unsure(a) && !ta_tool(a)) return ta_no_call(a), true;
     a->at += n;
     a->mode = TA_ID;
     return true;

@@ -77,7 +77,7 @@ void ta_text(qsf_tool_answer *a, size_t from, size_t to);
 /* ---- calls (tools_answer.c) ---- */
 
 void ta_set(qsf_text *t, const char *p, size_t n);
-const qsf_json_node *ta_tool(const qsf_tool_answer *a, const char *name);       /* NULL: not known */
+const qsf_json_node *ta_tool(const qsf_tool_answer *a);        /* of the name; NULL: not known */
 /* Forgets the last call: another may begin at src[mark]. */
 void ta_call_reset(qsf_tool_answer *a, size_t mark);
 /* A call begins to be read: src[at..at + len) is its mark. */
