@@ -386,6 +386,25 @@ qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...
     return QSF_G_FAILED;
 }
 
+bool qsf_g_failed(const qsf_grammar_builder *b) { return b->g.status != QSF_OK; }
+
+void qsf_g_locate(qsf_grammar_builder *b, const char *where)
+{
+    const qsf_error was = b->g.err;
+    qsf_fail(&b->g.err, b->g.status, "%s%s", where, was.text);
+}
+
+char *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x)
+{
+    qsf_grammar *g = &b->g;
+    gram_note *note = g->notes.p;
+    if (g->status || gram_at(g, x)->kind != GK_AND || g->notes.n == 64) return NULL;
+    for (uint32_t i = 0; i < g->notes.n; i++) if (note[i].node == x) return NULL;
+    if (!(note = gram_push(g, &g->notes, sizeof *note, 1))) return NULL;
+    note->node = x;
+    return note->where;
+}
+
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)
 {
     qsf_grammar *g = &b->g;
