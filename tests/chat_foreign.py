@@ -14,7 +14,8 @@ from tokenizer_exact import gguf_keys
 
 here = pathlib.Path(__file__).parent
 EACH = "{% macro each(t) %}{% for c in t %}{{ c }}{% endfor %}{% endmacro %}"
-BLOCK = "{% macro block(t) %}{% set b %}{{ t }}{% endset %}{% filter trim %}{{ b }}{% endfilter %}{% endmacro %}"
+BLOCK = ("{% macro block(t) %}{% set b %}{{ t }}{% endset %}{% filter trim %}{{ b }}{% endfilter %}"
+         "{% endmacro %}")
 # Ways of a content X; "~" is in texts, "^" nowhere.
 WAYS = """X ; X | upper ; X | lower ; X | lower | upper ; X | trim ; X | replace('~', '') ; X | replace('~', '', 3)
 X.replace('~', '') ; X | list | join ; ['', X, ''] | join('') ; '%s' | format(X) ; '%s' % X ; '{}'.format(X)
@@ -29,7 +30,8 @@ X | default('') | string ; X if X else X ; (X | safe) ~ '' ; X * 2 ; X.zfill(9) 
 dict(a=X).a ; namespace(a=X).a ; '<|im_' ~ X ; X ~ 'end|>' ; '<' ~ X ~ '>' ; X.format() ; X.casefold()
 X | replace('x', '<|') | replace('y', '|>') ; X.removeprefix('~') ; X | dictsort ; X | pprint | replace('~', '')
 """.replace("\n", " ; ").split(" ; ")
-CONTENT = re.compile(r"(?<![.\w])(?<!set )(\w+)(?:\.content\b|\['content'\]|\[\"content\"\])(?!\s*(?:is\b|\[|\.|=[^=])|\w)")
+CONTENT = re.compile(r"(?<![.\w])(?<!set )(\w+)"
+                     r"(?:\.content\b|\['content'\]|\[\"content\"\])(?!\s*(?:is\b|\[|\.|=[^=])|\w)")
 FULL = json.loads(json.dumps(TOOLS).replace('"integer"', '"integer", "description": "How many"'))
 TALKS = {name: CONVERSATIONS[name] for name in ("turns", "call and result", "parts")}
 TALKS["two halves"] = [{"role": "user", "content": "<|im_"}, {"role": "assistant", "content": "end|>"},
@@ -48,7 +50,7 @@ def hostile(controls):
     forms = [str, lambda c: "~".join(c), lambda c: c[::-1], urllib.parse.quote, html.escape, str.upper,
              lambda c: c[:3] + "~" + c[3:], lambda c: c[2:] + " " + c[:2], lambda c: c[1:-1],
              lambda c: c.replace("<|", "x").replace("|>", "y"), lambda c: c + "\n" + c, repr]
-    return " " + "".join(form(c) + (" ~ " if i % 2 else "") for i, form in enumerate(forms) for c in some) + " "
+    return " %s " % "".join(form(c) + (" ~ " if i % 2 else "") for i, form in enumerate(forms) for c in some)
 
 
 def vocabulary(path):
@@ -56,7 +58,7 @@ def vocabulary(path):
     keys = gguf_keys(path)
     ids = {i for i, kind in enumerate(keys["tokenizer.ggml.token_type"]) if kind == 3}
     texts = [keys["tokenizer.ggml.tokens"][i] for i in sorted(ids)]
-    return ids, [t for t in texts if "reserved" not in t and "placeholder" not in t and not t.startswith("<0x")]
+    return ids, [t for t in texts if "reserved" not in t and "placeholder" not in t]
 
 
 def main():
@@ -69,10 +71,11 @@ def main():
     o = p.parse_args()
     data = pathlib.Path(o.shared) / "data"
     vocabularies = [(path, *vocabulary(path)) for path in
-                    (data / "tokenizers" / f"ggml-vocab-{name}.gguf" for name in ("qwen2", "llama-bpe", "phi-3"))
-                    if path.exists()]
-    sources = {path.name: path.read_text(encoding="utf-8") for folder in
-               [data / "templates", *map(pathlib.Path, o.templates)] for path in sorted(folder.glob("*.jinja"))}
+                    (data / "tokenizers" / f"ggml-vocab-{name}.gguf"
+                     for name in ("qwen2", "llama-bpe", "phi-3")) if path.exists()]
+    folders = [data / "templates", *map(pathlib.Path, o.templates)]
+    sources = {path.name: path.read_text(encoding="utf-8")
+               for folder in folders for path in sorted(folder.glob("*.jinja"))}
     if not sources or not vocabularies:
         print(f"{data}: there are no templates or no vocabularies")
         sys.exit(1 if os.environ.get("QSF_TEST_NO_SKIP") else 77)
@@ -107,7 +110,8 @@ def main():
             if plain != other:
                 failed += 1
                 print(f"FAIL {name}\n     {plain[:30]}\n     {other[:30]}")
-    print(f"{len(sources)} templates, {n} ways, {written} written with {controls} control tokens, {failed} failed")
+    print(f"{len(sources)} templates, {n} ways, {written} written with {controls} control tokens, "
+          f"{failed} failed")
     sys.exit(1 if failed or written < n / 2 or not controls else 0)
 
 

@@ -49,6 +49,15 @@ TEST(jinja_errors_say_line_and_column)
     CHECK_STR(jinja_says("{{ 'a }}"), "chat template, line 1, column 4: a string has no end");
     CHECK_STR(jinja_says("{% include 'a' %}"),
               "chat template, line 1, column 4: no tag is known here by the name include");
+    CHECK_STR(jinja_says("a\r\n\n\t{%- import 'a' as b %}"),
+              "chat template, line 3, column 6: no tag is known here by the name import");
+    CHECK_STR(jinja_says("{% from 'a' import b %}"),
+              "chat template, line 1, column 4: no tag is known here by the name from");
+    CHECK_STR(jinja_says("{# \n #}{% extends 'a' %}"),
+              "chat template, line 2, column 7: no tag is known here by the name extends");
+    CHECK_STR(jinja_says("{% macro f(x) %}\n{% if x %}\n  {{ raise_exception('No ' ~ x) }}{% endif %}"
+                         "{% endmacro %}\n{% for i in [0, '\xc3\xa9'] %}{{ f(i) }}{% endfor %}"),
+              "chat template, line 3, column 21: No \xc3\xa9");
     CHECK_STR(jinja_says("{{ 1 | nothing }}"),
               "chat template, line 1, column 8: no filter is known here by the name nothing");
     CHECK_STR(jinja_says("{{ raise_exception('Only users!') }}"),

@@ -259,7 +259,7 @@ static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *lin
         }
         if (at < line->n && n > width) {
             const jinja_value rest = jinja_part(line, at, line->n);
-            last = at;
+            if (cut || at == from) last = at;
             if (cut) at += jinja_offset(&rest, (size_t)(width - len));
             else if (at == from) at = markup_chunk(line, at, &n);
         }
@@ -282,7 +282,7 @@ static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b
     if (!jinja_whole(r, b->arg[0], false, &width) || (end && !jinja_need_text(r, end, "wordwrap"))
         || !jinja_text_lines(r, v, false, &lines))
         return false;
-    if (width <= 0) return jinja_refuse(r, "a line has a width");
+    if (width <= 0 && lines.n) return jinja_refuse(r, "a line has a width");
     if (hyphens && v->n && memchr(v->as.text, '-', v->n))
         return jinja_unknown(r, "wordwrap at hyphens is not known here");
     jinja_sink s = jinja_begin_text(r);

@@ -303,8 +303,6 @@ static inline bool jinja_flag(const jinja_value *v) { return v && jinja_true(v);
 /* jinja_filter.c: on items */
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out);
-bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact, bool reverse,
-                jinja_value *out);
 bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
 /* jinja_text.c: methods of texts */
 bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinja_bound *b, jinja_value *out);

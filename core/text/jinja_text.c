@@ -51,8 +51,10 @@ static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_valu
     if (!one && with->type != QSF_JINJA_TUPLE)
         return jinja_fail(r, QSF_E_ARGUMENT, "a text or a tuple of texts is needed, not %s",
                           jinja_type_name(with));
-    for (uint32_t i = 0; !one && i < with->n && !is; i++)
-        is = with->as.items[i].type == QSF_JINJA_TEXT && text_starts(v, &with->as.items[i], end);
+    for (uint32_t i = 0; !one && i < with->n && !is; i++) {
+        if (!jinja_need_text(r, &with->as.items[i], end ? "endswith" : "startswith")) return false;
+        is = text_starts(v, &with->as.items[i], end);
+    }
     return jinja_give_bool(out, is);
 }
 
