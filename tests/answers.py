@@ -8,6 +8,7 @@ SPDX-License-Identifier: MIT
 --every N     only each Nth schema, from --first on
 --most N      tokens of an answer (200); an answer that is cut there has to be the beginning of one
 --slots N     answers at a time (16)       --seed N    of the first answer (1)
+--whole X     the share of answers that have to end by themselves (0.8)
 
 Temperature 1, and nothing is left out of the model's distribution.  The judge is the package jsonschema, with
 its checks of formats.  ANSWERS is the program of this tree (`ninja answers`).  A turn that fails, as it does
@@ -76,7 +77,7 @@ def run(a, model, schemas, validators):
              a.most, len(bad), tokens, forced, time.time() - start))
     for b in bad[:20]:
         print("   ", b)
-    return not bad and count["whole"] > 0.8 * len(asks)
+    return not bad and count["whole"] >= a.whole * len(asks)
 
 
 def main():
@@ -89,7 +90,11 @@ def main():
     p.add_argument("--most", type=int, default=200)
     p.add_argument("--slots", type=int, default=16)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--whole", type=float, default=0.8)
     a = p.parse_args()
+    a.models = [m for m in a.models if pathlib.Path(m).exists()]
+    if not a.models:
+        return print("skipped: none of these models is there")
     import jsonschema
     schemas = SCHEMAS.read_text(encoding="utf-8").splitlines()[a.first::a.every]
     checker = jsonschema.Draft202012Validator.FORMAT_CHECKER

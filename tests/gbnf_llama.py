@@ -12,6 +12,18 @@ import json, pathlib, re, subprocess, sys
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 # What llama.cpp refuses, and we take because counted repeats stay counts.
 LARGE = re.compile(r"\{0,99\}\)\{0,99\}|\{5000")
+# Tests of schemas whose texts we take otherwise than llama.cpp does, with our answers.
+KNOWN = {
+    # -0 is 0, and an integer may have more than llama.cpp's 16 digits
+    "min 0": {"111100001001", "11110000001"},
+    "min 2": {"111111000000001"},
+    # "items" says nothing of what is no array
+    "min+max items": {"111001"},
+    # there is no additionalProperties, so other members may come
+    "object properties": {"111110001"},
+    # uniqueItems cannot be kept, and is refused by name
+    "required props": {"schema: #/properties/tags/uniqueItems: uniqueItems cannot be kept"},
+}
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0", "a": "\a", "b": "\b",
            "f": "\f", "v": "\v", "?": "?"}
 TOKEN = re.compile(r'R"([^(]*)\((.*?)\)\1"|(?:u8)?"((?:[^"\\]|\\.)*)"'
@@ -106,7 +118,7 @@ def utf8(texts):
 
 def main():
     accepts = Accepts()
-    n, left_out, failed = 0, 0, []
+    n, left_out, known, failed = 0, 0, 0, []
     for name in ("test-grammar-integration.cpp", "test-grammar-llguidance.cpp"):
         for what, args in calls(SOURCE / "tests" / name, {"test_grammar", "test_schema"}):
             if args is None or len(args) != 4 or b"%llguidance" in args[1] or b"start:" in args[1]:
@@ -125,7 +137,9 @@ def main():
                 left_out += 1
                 continue
             n += len(texts)
-            if answer != "1" * len(good) + "0" * len(bad):
+            if schema and answer in KNOWN.get(args[0].decode(), ()):
+                known += 1
+            elif answer != "1" * len(good) + "0" * len(bad):
                 failed.append(f"{args[0].decode()}: {answer} for {len(good)} good and {len(bad)} bad texts")
     refused = 0
     for name, call in (("test-grammar-integration.cpp", "test_build_grammar_fails"),
@@ -151,7 +165,7 @@ def main():
         if answer:
             failed.append(f"{path.name}: {answer}")
     print(f"{n} texts and grammars, {refused} that are to be refused, {left_out} left out, "
-          f"{len(failed)} differ")
+          f"{known} differ as they have to, {len(failed)} otherwise")
     print("\n".join(failed))
     return 1 if failed or n < 300 else 0
 

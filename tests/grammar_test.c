@@ -350,6 +350,53 @@ TEST(masks_say_what_the_bytes_of_tokens_say)
     }
 }
 
+/* A walk by tokens that masks allow: every mask has one, and each leads on. */
+static void check_walk(qsf_grammar *g, const qsf_token_tree *tree, uint64_t seed)
+{
+    enum { WALK = 40, WORDS = 32 };
+    qsf_matcher *m;
+    qsf_error err;
+    uint32_t mask[WORDS], ids[32 * WORDS];
+    CHECK_EQ(qsf_matcher_new(qsf_platform_native(), g, tree, &m, &err), QSF_OK);
+    for (int step = 0; step < WALK && !test_failed && !qsf_matcher_over(m); step++) {
+        uint32_t n = 0;
+        const qsf_status st = qsf_matcher_mask(m, mask, &err);
+        if (st == QSF_E_BUDGET) break;
+        for (uint32_t id = 0; !st && id < tree->n_vocab; id++)
+            if (mask[id / 32] >> id % 32 & 1) ids[n++] = id;
+        if (st || !n || !qsf_matcher_token(m, (int32_t)ids[t_random(n)])) {
+            test_fail(__FILE__, __LINE__, "a mask has a token that fits");
+            printf("      seed %llu, step %d: %s\n", (unsigned long long)seed, step, st ? err.text : "");
+        }
+    }
+    qsf_matcher_free(m);
+}
+
+TEST(random_walks_have_no_dead_end)
+{
+    static small_vocab s;
+    qsf_tokenizer *t;
+    qsf_token_tree *tree;
+    qsf_error err;
+    small_bpe(&s, "gpt-2");
+    CHECK_EQ(qsf_tokenizer_new(qsf_platform_native(), &s.v, &t, &err), QSF_OK);
+    CHECK_EQ(qsf_token_tree_new(qsf_platform_native(), t, s.v.n_tokens, &tree, &err), QSF_OK);
+    for (int round = 0; round < 1000 && !test_failed; round++) {
+        t_grammar made;
+        qsf_grammar *g = NULL;
+        t_make(&made, round % 2);
+        if (!t_build(&made, &g, &err)) check_walk(g, tree, t_seed);
+        qsf_grammar_drop(g);
+    }
+    for (size_t i = 0; i < 10 * QSF_ARRAY_LEN(mask_cases) && !test_failed; i++) {
+        qsf_grammar *g = gbnf(mask_cases[i / 10].rules, &err);
+        check_walk(g, tree, t_seed);
+        qsf_grammar_drop(g);
+    }
+    qsf_token_tree_free(tree);
+    qsf_tokenizer_free(t);
+}
+
 TEST(masks_of_a_large_vocabulary)
 {
     char path[1024];
@@ -502,11 +549,8 @@ static void check_ways(const char *part, const char *follow, size_t n)
         len += (size_t)snprintf(rules + len, sizeof rules - len, "%s ", i < n ? part : follow);
     memset(text, 'a', sizeof text);
     qsf_grammar *g = gbnf(rules, &err);
-    CHECK(g != NULL);
-    if (!g) return;
-    CHECK(!qsf_grammar_accepts(g, text, sizeof text, NULL));
-    CHECK(g->status == QSF_E_BUDGET && strstr(g->err.text, "ways at once"));
-    if (!g->status) printf("      %s, %s\n", part, follow);
+    CHECK(g && !qsf_grammar_accepts(g, text, sizeof text, NULL));
+    CHECK(g && g->status == QSF_E_BUDGET && strstr(g->err.text, "ways at once"));
     qsf_grammar_drop(g);
 }
 
@@ -515,9 +559,7 @@ TEST(texts_that_fit_in_many_ways_end_in_a_message)
     check_ways("\"a\"?", "\"a\"", 2000);
     check_ways("\"a\"?", "", 2000);
     check_ways(".*", "\"a\"", 2000);
-    check_ways("(\"a\"? \"b\"?){2}", "\"a\"{1,3}", 600);
     check_ways("(\"a\" | \"aa\" \"c\"*)*", "[ab]", 1000);
-    CHECK(takes("root ::= \"a\"* \"a\"? (\"a\" | \"aa\")* ((\"a\"{0,900}){0,900}){2,900}", "aaaaaaaaaaaaaaaa"));
 }
 
 static bool chooses(const char *list, const char *text)
@@ -545,6 +587,7 @@ int main(int argc, char **argv)
     RUN(regular_grammars_take_what_their_nodes_say);
     RUN(grammars_with_rules_take_what_their_nodes_say);
     RUN(masks_say_what_the_bytes_of_tokens_say);
+    RUN(random_walks_have_no_dead_end);
     RUN(masks_of_a_large_vocabulary);
     RUN(forced_bytes_are_those_that_must_come);
     RUN(long_texts_keep_their_place_while_tables_are_made_anew);

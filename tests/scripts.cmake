@@ -91,6 +91,10 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     if(TARGET schema_accept)
         qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
     endif()
+    if(TARGET answers)
+        qsf_script(answers_test 120 answers.py $<TARGET_FILE:answers> "${models}/smollm2-135m-q4_1.gguf"
+            --each 1 --every 5 --most 100 --slots 8 --whole 0.5)
+    endif()
     qsf_script(jinja_exact 300 jinja_exact.py $<TARGET_FILE:jinja_test>)
     qsf_script(jinja_suite 300 jinja_suite.py $<TARGET_FILE:jinja_test>)
     qsf_script(tokenizer_exact 1800 tokenizer_exact.py $<TARGET_FILE:qsf-run>

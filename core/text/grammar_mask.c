@@ -266,8 +266,8 @@ static uint32_t gram_like(qsf_grammar *g, uint32_t id)
     return like == id || 4 * n_first >= 3 * n_like ? like : 0;
 }
 
-/* The same for GK_AND: from one of its parts, by what differs; false: none of them is a head that is
- * nearly the whole. */
+/* The same for GK_AND: from one of its parts, by what differs; false: none of them is a head that
+ * is nearly the whole. */
 static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
 {
     qsf_grammar *g = m->grammar;
