@@ -311,6 +311,8 @@ static const struct { const char *rules, *text; } mask_cases[] = {
     { "root ::= (word \" \")* word \"!\"\nword ::= [a-zA-Z]+ | .{2} \"-\"", "The quick \xc3\xa9x-!" },
     { "root ::= root \"+\" term | term\nterm ::= term \"*\" [0-9]{1,4} | \"(\" root \")\" | [a-z]+",
       "abc*12+(a+b)*7" },
+    { "root ::= .* [a-z]+ \"-\" .* [0-9]{2} .*", "ab- 12\xc3\xa9" },       /* plain tokens fit all over */
+    { "root ::= \"\\\"\" [^\\\"]{2,9} \"ab\" [^\\\"]{0,30} [0-9] [^\\\"]{1,20} \"\\\"\"", "\"xyab-1ab!\"" },
     { "root ::= .*", "\"\\\n\xf0\x9f\x98\x80 any" },
 };
 
@@ -371,7 +373,7 @@ TEST(forced_bytes_are_those_that_must_come)
 {
     qsf_error err;
     char out[32];
-    qsf_matcher *m;
+    qsf_matcher *m = NULL;
     qsf_grammar *g = gbnf("root ::= \"{\\\"name\\\": \" (\"true\" | \"tru\\u00e9\") \"}\"?", &err);
     CHECK(g && !qsf_matcher_new(qsf_platform_native(), g, NULL, &m, &err));
     CHECK_EQ(qsf_matcher_forced(m, out, sizeof out), 12);
@@ -390,7 +392,7 @@ TEST(forced_bytes_are_those_that_must_come)
 TEST(long_texts_keep_their_place_while_tables_are_made_anew)
 {
     qsf_error err;
-    qsf_matcher *m;
+    qsf_matcher *m = NULL;
     qsf_grammar *g = gbnf("root ::= \"[\" (root (\",\" root)*)? \"]\" | \"\\\"\" [a-z]{0,4000} \"\\\"\" "
                           "| [0-9]+", &err);
     CHECK(g && !qsf_matcher_new(qsf_platform_native(), g, NULL, &m, &err));
@@ -399,7 +401,7 @@ TEST(long_texts_keep_their_place_while_tables_are_made_anew)
         const size_t n = i % 3 ? 1 : 8;
         CHECK_EQ(qsf_matcher_bytes(m, i % 3 ? "[" : "[1,\"ab\",", n), n);
     }
-    for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, "7]" + (i > 0), i ? 1 : 2), i ? 1 : 2);
+    for (int i = 0; i < 1500; i++) CHECK_EQ(qsf_matcher_bytes(m, i ? "]" : "7]", i ? 1 : 2), i ? 1 : 2);
     CHECK(qsf_matcher_over(m));
     qsf_matcher_reset(m);
     CHECK_EQ(qsf_matcher_bytes(m, "\"", 1), 1);
@@ -490,6 +492,34 @@ TEST(grammars_that_blow_up_end_in_a_message)
     CHECK(!g && err.status == QSF_E_BUDGET && strstr(err.text, "32 rules"));
 }
 
+/* The part n times, then what follows n times: ever more ways in which "aaa..." fits. */
+static void check_ways(const char *part, const char *follow, size_t n)
+{
+    static char rules[1 << 16], text[2048];
+    qsf_error err;
+    size_t len = (size_t)snprintf(rules, sizeof rules, "root ::= ");
+    for (size_t i = 0; i < 2 * n; i++)
+        len += (size_t)snprintf(rules + len, sizeof rules - len, "%s ", i < n ? part : follow);
+    memset(text, 'a', sizeof text);
+    qsf_grammar *g = gbnf(rules, &err);
+    CHECK(g != NULL);
+    if (!g) return;
+    CHECK(!qsf_grammar_accepts(g, text, sizeof text, NULL));
+    CHECK(g->status == QSF_E_BUDGET && strstr(g->err.text, "ways at once"));
+    if (!g->status) printf("      %s, %s\n", part, follow);
+    qsf_grammar_drop(g);
+}
+
+TEST(texts_that_fit_in_many_ways_end_in_a_message)
+{
+    check_ways("\"a\"?", "\"a\"", 2000);
+    check_ways("\"a\"?", "", 2000);
+    check_ways(".*", "\"a\"", 2000);
+    check_ways("(\"a\"? \"b\"?){2}", "\"a\"{1,3}", 600);
+    check_ways("(\"a\" | \"aa\" \"c\"*)*", "[ab]", 1000);
+    CHECK(takes("root ::= \"a\"* \"a\"? (\"a\" | \"aa\")* ((\"a\"{0,900}){0,900}){2,900}", "aaaaaaaaaaaaaaaa"));
+}
+
 static bool chooses(const char *list, const char *text)
 {
     qsf_grammar_builder *b;
@@ -521,6 +551,7 @@ int main(int argc, char **argv)
     RUN(gbnf_is_refused_at_its_place);
     RUN(gbnf_has_what_llama_cpp_reads);
     RUN(grammars_that_blow_up_end_in_a_message);
+    RUN(texts_that_fit_in_many_ways_end_in_a_message);
     RUN(choices_are_lines_or_a_list);
     return test_end();
 }

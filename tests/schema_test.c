@@ -262,10 +262,10 @@ TEST(objects_have_their_properties_in_order)
 
 TEST(blanks_are_free_where_they_are_asked_for)
 {
-    static const char *const free_texts[] = {
+    const char *const free_texts[] = {
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}}}",
         "+{ \"a\" : [ 1 ,\n\t2 ] }", "+{}", "+{ }", "+{\"a\":[]}", "- {}", "-{} ", "-{\"a\":[1 2]}", NULL };
-    static const char *const few[] = { free_texts[0], "+{\"a\": [1, 2]}", "-{\"a\":  [1]}", NULL };
+    const char *const few[] = { free_texts[0], "+{\"a\": [1, 2]}", "-{\"a\":  [1]}", NULL };
     check_texts(free_texts, -1, QSF_G_NO_MOST, __LINE__);
     check_texts(few, -1, 1, __LINE__);
 }

@@ -47,12 +47,13 @@ static void gram_atom(qsf_grammar *g, uint64_t pair)
     g->ways += !alike;                          /* of many texts that go on alike, there may be more */
     if (g->ways < GRAM_MAX_WAYS) to = gram_push(g, &g->pairs, sizeof *to, 1);
     if (to) *to = pair;
-    else gram_fail(g, QSF_E_BUDGET, "a text fits the grammar in more than %d ways at once", GRAM_MAX_WAYS);
+    else gram_fail(g, QSF_E_BUDGET, "a text fits the grammar in more than %d ways at once; say it with fewer "
+                   "optional or repeated parts in a row", GRAM_MAX_WAYS);
 }
 
 void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
 {
-    const uint32_t bottom = g->work.n;
+    const uint32_t bottom = g->work.n, first = g->pairs.n;
     g->ways = 0;
     gram_forget(g);
     gram_todo(g, id, GRAM_EMPTY);
@@ -87,6 +88,11 @@ void gram_expand(qsf_grammar *g, uint32_t id, bool heads)
         }
     }
     g->work.n = bottom;
+    if (g->ways <= GRAM_FEW_WAYS) return;
+    g->effort += GRAM_WAY_EFFORT * g->ways + g->pairs.n - first;
+    if (g->effort > GRAM_MAX_EFFORT)
+        gram_fail(g, QSF_E_BUDGET, "texts fit the grammar in too many ways at once, %u here; "
+                  "say it with fewer optional or repeated parts in a row", (unsigned)g->ways);
 }
 
 /* x{a,b}t or x{c,d}t as one, where the counts touch. */
@@ -352,6 +358,7 @@ void qsf_grammar_drop(qsf_grammar *g)
     gram_release(g, &g->rules, sizeof(uint32_t));
     gram_release(g, &g->notes, sizeof(gram_note));
     gram_release(g, &g->rows, sizeof(uint32_t));
+    gram_release(g, &g->plain, GRAM_PLAIN_STEP);
     gram_release(g, &g->work, sizeof(uint64_t));
     gram_release(g, &g->pairs, sizeof(uint64_t));
     gram_release(g, &g->alts, sizeof(uint64_t));

@@ -12,6 +12,10 @@
 
 enum {
     HEAD_BYTES = 16,        /* a part that takes fewer is walked */
+    HEAD_FOLLOW = 16,       /* bytes behind a part by which it is left from all over the tree */
+    DIFFER_NODES = 1 << 15, /* nodes walked before two parts are known not to be alike */
+    PLAIN_CHARS = 6,        /* nearly all plain tokens have fewer */
+    PLAIN_BRANCH = 16,      /* nodes of a branch that are worth asking whether all of it fits */
     MASK_NODES = 150        /* nodes walked before a whole mask is worth being kept */
 };
 
@@ -20,8 +24,15 @@ typedef struct walk_frame { uint32_t end, at, other, count; } walk_frame;
 static void gram_put(uint32_t *mask, uint32_t token) { mask[token / 32] |= 1u << token % 32; }
 static void mask_clear(uint32_t *mask, uint32_t token) { mask[token / 32] &= ~(1u << token % 32); }
 
-/* The tokens of the branches [at, end) that fit behind a node. */
-static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t *mask)
+/* Whether whole plain characters follow in a branch of more than one node. */
+static bool mask_plain(const token_node *n)
+{
+    return TOKEN_CHARS(n->token) && (n[1].skip_byte & 0xc0) != 0x80;
+}
+
+/* The tokens of the branches [at, end) that fit behind a node; but not those of branches with no
+ * other tokens than plain ones of at most `known` characters. */
+static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, uint32_t known, uint32_t *mask)
 {
     qsf_grammar *g = m->grammar;
     const token_node *nodes = m->tree->nodes;
@@ -38,16 +49,22 @@ static void gram_walk(qsf_matcher *m, uint32_t id, uint32_t at, uint32_t end, ui
         }
         const token_node n = nodes[at];
         const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
-        if (next == GRAM_NONE) {
+        if (next == GRAM_NONE || token_within(n.token, known)) {
             at += skip;
             continue;
         }
-        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        if (skip >= PLAIN_BRANCH && mask_plain(nodes + at) && token_within(n.token, gram_plain(g, next))) {
+            for (const uint32_t behind = at + skip; at < behind; at++)
+                if (TOKEN_ID(nodes[at].token)) gram_put(mask, TOKEN_ID(nodes[at].token) - 1);
+            row = gram_row(g, top->at);
+            continue;
+        }
+        const uint32_t token = TOKEN_ID(n.token);
         if (token) gram_put(mask, token - 1);
         if (skip > 1) {
             *++top = (walk_frame){ .end = at + skip, .at = next };
             row = gram_row(g, next);
-        }
+        } else row = gram_row(g, top->at);      /* gram_plain may have moved it */
         at++;
     }
 }
@@ -80,42 +97,6 @@ static void mask_note(qsf_grammar *g, gram_mem *list, uint32_t what, uint32_t co
     if (to) *to = (uint64_t)what << 32 | count;
 }
 
-/* Whether any plain character leads from a node to itself. */
-static bool gram_takes_plain(qsf_grammar *g, uint32_t id)
-{
-    const uint32_t *row = gram_row(g, id);
-    for (int b = 32; row && b < 128; b++)
-        if (b != '"' && b != '\\' && row[g->classes[b]] != id) return false;
-    for (int lead = 0xc2; row && lead < 0xf5; lead++) {
-        const uint32_t n = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-        const int lo = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-        const int hi = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-        const uint32_t first = row[g->classes[lead]];
-        /* middle bytes are alike where their derivatives are: only what differs is followed */
-        uint32_t at[64], n_at = 1;
-        at[0] = first;
-        for (uint32_t k = 1; k <= n; k++) {
-            uint32_t next[64], n_next = 0;
-            for (uint32_t i = 0; i < n_at; i++) {
-                const uint32_t *r = gram_row(g, at[i]);
-                if (!r || at[i] == GRAM_NONE) return false;
-                for (int b = k == 1 ? lo : 0x80; b <= (k == 1 ? hi : 0xbf); b++) {
-                    const uint32_t to = r[g->classes[b]];
-                    uint32_t j = 0;
-                    while (j < n_next && next[j] != to) j++;
-                    if (j == n_next && n_next == 64) return false;
-                    if (j == n_next) next[n_next++] = to;
-                }
-            }
-            memcpy(at, next, n_next * sizeof *at);
-            n_at = n_next;
-        }
-        if (n_at != 1 || at[0] != id) return false;
-        row = gram_row(g, id);
-    }
-    return row;
-}
-
 /* Fills a head by a walk from its key.  counted: the key is x{0,} and what follows, where texts of
  * x are not beginnings of each other or of what follows. */
 static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool counted)
@@ -125,10 +106,10 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
     const uint32_t key = h->key;
     walk_frame *top = m->stack;
     if (!gram_push(g, &h->bits, sizeof(uint32_t), (t->n_vocab + 31) / 32)) return;
-    h->plain = gram_takes_plain(g, key);        /* then these tokens are known */
+    h->plain = gram_plain_stays(g, key);        /* then these tokens are known */
     h->most = h->plain ? t->most_chars : 0;
     if (h->plain) memcpy(h->bits.p, t->plain, h->bits.n * sizeof *t->plain);
-    const uint32_t known = h->plain ? TOKEN_PLAIN : 0;
+    const uint32_t known = h->plain ? TOKEN_ANY : 0;
     const uint32_t *row = gram_row(g, key);
     *top = (walk_frame){ .end = t->n_nodes, .at = key };
     for (uint32_t at = 0; row && !g->status; m->walked++) {
@@ -142,12 +123,12 @@ static void gram_head_fill(qsf_matcher *m, gram_head *h, bool leaves, bool count
         }
         const token_node n = t->nodes[at];
         const uint32_t next = row[g->classes[n.skip_byte & 255]], skip = n.skip_byte >> 8;
-        if (next == GRAM_NONE || n.token & known) {
+        if (next == GRAM_NONE || token_within(n.token, known)) {
             at += skip;
             continue;
         }
         const uint32_t count = top->count + (next == key), begun = count + (next != key);
-        const uint32_t token = n.token & ~TOKEN_PLAIN;
+        const uint32_t token = TOKEN_ID(n.token);
         if (token && counted && next == GRAM_EMPTY) {
             mask_note(g, &h->ends, token - 1, count);
         } else if (token) {
@@ -268,41 +249,50 @@ static bool gram_is_head(qsf_grammar *g, uint32_t id)
     return n.kind == GK_REP && n.c > 1 && gram_first(g, n.a, bits) >= HEAD_BYTES;
 }
 
-/* The same for GK_AND: from one of its parts, by what differs; false: none of them is a head. */
+/* The part of a GK_AND, or itself, that is a head nearly like it: it begins with the fewest bytes,
+ * not many more than all parts together; 0: none. */
+static uint32_t gram_like(qsf_grammar *g, uint32_t id)
+{
+    uint32_t bits[8], like = gram_is_head(g, id) ? id : 0, n_like = 257;
+    const uint32_t n_first = gram_first(g, id, bits);
+    const uint32_t n_parts = gram_at(g, id)->kind == GK_AND ? gram_at(g, id)->b : 0;
+    for (uint32_t i = 0; i < n_parts; i++) {
+        const uint32_t part = gram_part(g, gram_at(g, id), i);
+        const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits) : 257;
+        if (n >= n_like || n > 256) continue;
+        like = part;
+        n_like = n;
+    }
+    return like == id || 4 * n_first >= 3 * n_like ? like : 0;
+}
+
+/* The same for GK_AND: from one of its parts, by what differs; false: none of them is a head that is
+ * nearly the whole. */
 static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
 {
     qsf_grammar *g = m->grammar;
     const qsf_token_tree *t = m->tree;
     const uint32_t from = g->alts.n;
-    uint32_t like = 0, part;
+    uint32_t part;
     for (uint32_t i = 0; (part = gram_part(g, gram_at(g, id), i)) != 0; i++) {
         uint64_t *to = gram_push(g, &g->alts, sizeof *to, 1);
         if (to) *to = part;
     }
     id = gram_and(g, from);                     /* now that parts can be compared */
     if (!id) return false;
-    /* the part that begins with the fewest bytes: not many more than all parts together */
-    uint32_t bits256[8], n_like = 257;
-    const uint32_t n_first = gram_first(g, id, bits256);
-    if (gram_is_head(g, id)) like = id;
-    const uint32_t n_parts = gram_at(g, id)->kind == GK_AND ? gram_at(g, id)->b : 0;
-    for (uint32_t i = 0; i < n_parts; i++) {
-        part = gram_part(g, gram_at(g, id), i);
-        const uint32_t n = gram_is_head(g, part) ? gram_first(g, part, bits256) : 257;
-        if (n >= n_like || n > 256) continue;
-        like = part;
-        n_like = n;
-    }
-    if (!like || (like != id && 4 * n_first < 3 * n_like)) return false;
+    const uint32_t like = gram_like(g, id);
+    if (!like) return false;
     gram_take_rep(m, like, follow);
     /* two walks at once, of what is wanted and of the likeness, where they are at other nodes */
     const uint32_t mine = gram_seq(g, id, follow), other = gram_seq(g, like, follow);
+    const uint32_t known = QSF_MIN(gram_plain(g, mine), gram_plain(g, other));
     uint32_t *bits = GRAM_U32(g->scratch), i = 0;
     gram_mem old = g->left;
     g->left = (gram_mem){ 0 };
     walk_frame *top = m->stack;
     *top = (walk_frame){ .end = t->n_nodes, .at = mine, .other = other };
-    for (uint32_t at = 0; !g->status; m->walked++) {
+    const uint64_t most = m->walked + DIFFER_NODES;
+    for (uint32_t at = 0; !g->status && m->walked < most; m->walked++) {
         while (at >= top->end && top != m->stack) top--;
         if (at >= top->end) break;
         const token_node node = t->nodes[at];
@@ -311,11 +301,14 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
         const uint32_t x = row ? row[class] : GRAM_NONE;
         row = gram_row(g, top->other);
         const uint32_t y = row ? row[class] : GRAM_NONE;
-        if (x == y) {
+        const bool ask = skip >= PLAIN_BRANCH && mask_plain(t->nodes + at);
+        if (x == y || token_within(node.token, known)
+            || (ask && token_within(node.token, gram_plain(g, x))
+                && token_within(node.token, gram_plain(g, y)))) {
             at += skip;
             continue;
         }
-        const uint32_t token = node.token & ~TOKEN_PLAIN;
+        const uint32_t token = TOKEN_ID(node.token);
         if (token && x != GRAM_NONE) gram_put(bits, token - 1);
         else if (token) mask_clear(bits, token - 1);
         for (; i < old.n && GRAM_U64(old)[i] >> 32 < at; i++)
@@ -327,10 +320,34 @@ static bool gram_take_and(qsf_matcher *m, uint32_t id, uint32_t follow)
     }
     for (; i < old.n; i++) mask_note(g, &g->left, (uint32_t)(GRAM_U64(old)[i] >> 32), 0);
     gram_release(g, &old, sizeof(uint64_t));
-    return true;
+    return m->walked < most;
 }
 
 /* ---- whole masks ---- */
+
+/* The same by a walk, but for what is known of plain tokens. */
+static void gram_mask_walk(qsf_matcher *m, uint32_t id, uint32_t known, uint32_t *mask)
+{
+    const qsf_token_tree *t = m->tree;
+    const size_t words = (t->n_vocab + 31) / 32;
+    const uint32_t *plain = t->plain + (known == TOKEN_ANY ? 0 : known * words);
+    for (size_t w = 0; known && w < words; w++) mask[w] |= plain[w];
+    gram_walk(m, id, 0, t->n_nodes, known, mask);
+}
+
+/* Whether the atoms pairs[first..end) are more work than a walk beside plain tokens: several heads,
+ * or one that is left all over the tree. */
+static bool gram_scattered(qsf_grammar *g, uint32_t first, uint32_t end)
+{
+    uint32_t heads = 0, bits[8];
+    for (uint32_t i = first; i < end && heads < 2; i++) {
+        const uint64_t pair = GRAM_U64(g->pairs)[i];
+        const uint32_t e = (uint32_t)(pair >> 32);
+        if (gram_at(g, e)->kind == GK_AND) heads++;
+        else if (gram_is_head(g, e)) heads += gram_first(g, (uint32_t)pair, bits) > HEAD_FOLLOW ? 2 : 1;
+    }
+    return heads > 1;
+}
 
 /* The tokens that fit behind a node. */
 static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
@@ -341,12 +358,17 @@ static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
     if (!g->scratch.p && !gram_push(g, &g->scratch, sizeof(uint32_t), words)) return;
     gram_expand(g, id, true);
     const uint32_t end = g->pairs.n;
+    if (gram_scattered(g, first, end) && gram_plain(g, id) >= PLAIN_CHARS) {
+        g->pairs.n = first;
+        gram_mask_walk(m, id, gram_plain(g, id), mask);
+        return;
+    }
     for (uint32_t i = first; i < end && !g->status; i++) {
         const uint64_t pair = GRAM_U64(g->pairs)[i];
         const uint32_t e = (uint32_t)(pair >> 32), k = (uint32_t)pair;
         const int kind = gram_at(g, e)->kind;
         uint32_t bits[8];
-        bool head = kind == GK_AND || (kind == GK_REP && gram_is_head(g, e));
+        bool head = kind == GK_AND || gram_is_head(g, e);
         if (head) {
             const uint32_t n = gram_first(g, k, bits), follow = n ? gram_set(g, bits) : GRAM_EMPTY;
             g->left.n = 0;
@@ -361,11 +383,13 @@ static void gram_mask(qsf_matcher *m, uint32_t id, uint32_t *mask)
         for (uint32_t j = 0; j < g->left.n && !g->status; j++) {
             const uint32_t at = (uint32_t)(GRAM_U64(g->left)[j] >> 32), skip_byte = t->nodes[at].skip_byte;
             const uint32_t *row = gram_row(g, k);
-            if (row) gram_walk(m, row[g->classes[skip_byte & 255]], at + 1, at + (skip_byte >> 8), mask);
+            if (row) gram_walk(m, row[g->classes[skip_byte & 255]], at + 1, at + (skip_byte >> 8), 0, mask);
         }
     }
     g->pairs.n = first;
-    if (g->alts.n > from) gram_walk(m, gram_choice(g, from), 0, t->n_nodes, mask);
+    if (g->alts.n == from) return;
+    id = gram_choice(g, from);
+    if (id) gram_mask_walk(m, id, gram_plain(g, id), mask);
 }
 
 static gram_kept *gram_kept_of(qsf_grammar *g, uint32_t id)
@@ -392,7 +416,7 @@ qsf_status qsf_matcher_mask(qsf_matcher *m, uint32_t *mask, qsf_error *err)
         memcpy(mask, kept->bits.p, words * sizeof *mask);
         kept->used = ++g->clock;
     } else {
-        m->walked = 0;
+        m->walked = g->plain_work = 0;
         memset(mask, 0, words * sizeof *mask);
         gram_mask(m, m->at, mask);
         const bool keep = m->walked > MASK_NODES && !g->status;

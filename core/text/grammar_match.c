@@ -108,6 +108,7 @@ void gram_tidy(qsf_grammar *g)
 {
     const uint32_t base = g->base_nodes;
     uint32_t n = base, n_lists = g->base_lists;
+    g->effort = 0;
     if (g->status || g->nodes.n * (uint64_t)sizeof(gram_node) + (g->rows.n + g->lists.n) * (uint64_t)4
                      < g->keep_memory) return;
     uint64_t *map = gram_push(g, &g->work, sizeof *map, g->nodes.n - base);
@@ -136,6 +137,7 @@ void gram_tidy(qsf_grammar *g)
         *gram_at(g, n++) = x;
     }
     gram_roots(g, map);
+    memset(g->plain_of, 0, sizeof g->plain_of);
     g->work.n = 0;
     g->nodes.n = n;
     g->lists.n = n_lists;

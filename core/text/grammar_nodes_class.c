@@ -3,7 +3,11 @@
 #include "text/grammar_own.h"
 
 /* Sorted ranges of code points that do not touch. */
-typedef struct gram_ranges { uint64_t *v; size_t n; } gram_ranges;     /* from << 32 | to */
+typedef struct gram_ranges {
+    uint64_t *v;            /* from << 32 | to */
+    size_t    n;
+    uint32_t  whole[4];     /* so many last bytes that may be any; 0: not made */
+} gram_ranges;
 
 /* The bytes from lead on, each with what follows it, to alts: those with equal tails as one. */
 static void class_join(qsf_grammar *g, uint32_t *tail, uint32_t n, uint32_t lead)
@@ -22,7 +26,7 @@ static void class_join(qsf_grammar *g, uint32_t *tail, uint32_t n, uint32_t lead
 }
 
 /* The last n bytes of the characters [from, from + 64^n) that are in the ranges. */
-static uint32_t gram_class_tail(qsf_grammar *g, const gram_ranges *r, uint32_t from, uint32_t n)
+static uint32_t gram_class_tail(qsf_grammar *g, gram_ranges *r, uint32_t from, uint32_t n)
 {
     const uint32_t last = from + (1u << 6 * n) - 1;
     uint32_t child[64], parts = g->alts.n;
@@ -35,10 +39,13 @@ static uint32_t gram_class_tail(qsf_grammar *g, const gram_ranges *r, uint32_t f
     if (lo == r->n || r->v[lo] >> 32 > last) return GRAM_NONE;
     if (n == 0) return GRAM_EMPTY;
     const bool whole = r->v[lo] >> 32 <= from && (uint32_t)r->v[lo] >= last;
+    if (whole && r->whole[n]) return r->whole[n];
     for (uint32_t i = 0; i < 64; i++)
         child[i] = whole && i ? child[0] : gram_class_tail(g, r, from + (i << 6 * (n - 1)), n - 1);
     class_join(g, child, 64, 0x80);
-    return gram_union(g, parts);
+    const uint32_t id = gram_union(g, parts);
+    if (whole) r->whole[n] = id;
+    return id;
 }
 
 /* Sorts ranges and joins those that touch. */
@@ -117,7 +124,7 @@ qsf_gnode qsf_g_class(qsf_grammar_builder *b, const uint32_t (*ranges)[2], size_
         g->status = QSF_E_MEMORY;
         return 0;
     }
-    gram_ranges r = { v, 0 };
+    gram_ranges r = { .v = v };
     for (size_t i = 0; i < n; i++)
         if (ranges[i][0] <= ranges[i][1] && ranges[i][0] <= 0x10ffff)
             v[r.n++] = (uint64_t)ranges[i][0] << 32 | QSF_MIN(ranges[i][1], 0x10ffffu);

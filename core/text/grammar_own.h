@@ -34,19 +34,24 @@ enum {
     GF_RULES    = 8,        /* there is a rule in it */
     GF_UTF8     = 16,       /* all its texts are UTF-8 */
     GF_SEEN     = 32,
-    GF_RAW      = 64        /* of its row: may lead to nodes that are dead */
+    GF_RAW      = 64,       /* of its row: may lead to nodes that are dead */
+    GF_PLAIN    = 128       /* known to take any plain characters: grammar_plain.c */
 };
 enum {
     GRAM_LEVELS      = 32,          /* "both" and "not" in each other: what recursion there is goes as deep */
     GRAM_MAX_NODES   = 1 << 20,     /* as they are built */
     GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
     GRAM_MAX_WAYS    = 1 << 13,
+    GRAM_MAX_EFFORT  = 1 << 19,     /* of the nodes with many ways that are made for one question: */
+    GRAM_FEW_WAYS    = 64, GRAM_WAY_EFFORT = 8,         /* atoms, and the ways among them */
     GRAM_DEEP        = 8            /* tails whose equal beginnings are put together, in each other */
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
 /* Tables beyond what was built are thrown away where they have become larger. */
 #define GRAM_KEEP_MEMORY ((uint64_t)24 << 20)
-enum { GRAM_HEADS = 16, GRAM_MASKS = 24 };      /* what is kept of masks: grammar_mask.c */
+enum {                      /* what is kept for masks, and done to find it */
+    GRAM_HEADS = 16, GRAM_MASKS = 24, GRAM_PLAIN_KEPT = 256, GRAM_PLAIN_WORK = 160
+};
 
 typedef struct gram_node {
     uint8_t  kind, flags, level;
@@ -92,12 +97,15 @@ struct qsf_grammar {
     uint8_t     classes[256], sample[256];          /* of bytes that no node tells apart; one byte of each */
     uint8_t     class_size[256];                    /* bytes in it, 256 as 0 */
     uint32_t    n_classes;
+    gram_mem    plain;              /* bytes of plain characters, by class: grammar_plain.c */
+    uint32_t    plain_of[GRAM_PLAIN_KEPT];          /* answers of gram_plain, with the node */
+    uint32_t    plain_work;                         /* nodes that it looked at for one mask */
     gram_mem    rows;               /* uint32_t[n_classes] derivatives */
 
     /* what functions work in, each above what it finds there */
     gram_mem    work, pairs, alts, memo, seen;
     uint32_t    n_seen, turn;
-    uint32_t    ways;               /* of gram_expand */
+    uint32_t    ways, effort;       /* of gram_expand; since the last question */
     uint8_t     searches, deep;     /* under way: of gram_live, of gram_choice */
 
     qsf_matcher *matchers;          /* all, as a list */
@@ -189,14 +197,26 @@ struct qsf_matcher {
 enum { GRAM_FRAME = 16 };           /* bytes of a place in the stack */
 void     gram_forget_masks(qsf_grammar *g);
 
+/* ---- grammar_plain.c ---- */
+enum { GRAM_PLAIN_STEP = 3 };       /* bytes of an element of g->plain */
+/* Plain tokens of so many characters surely fit behind a node: up to TOKEN_FEW, or TOKEN_ANY. */
+uint32_t gram_plain(qsf_grammar *g, uint32_t id);
+/* Whether any plain character leads from a node to itself. */
+bool     gram_plain_stays(qsf_grammar *g, uint32_t id);
+
 /* ---- token_tree.c ---- */
 /* A node of the tree: a byte and, behind it in the list, what can follow it. */
 typedef struct token_node {
     uint32_t skip_byte;             /* nodes of the whole branch << 8 | the byte */
-    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_PLAIN: all of
-                                     * the branch are plain */
+    uint32_t token;                 /* 1 + the token that ends here, 0: none; TOKEN_CHARS << 26 */
 } token_node;
-#define TOKEN_PLAIN 0x80000000u
+#define TOKEN_ID(token) ((token) & 0x3ffffffu)
+/* Most characters of the tokens of the branch, up to TOKEN_ANY; 0: not all of them are plain. */
+#define TOKEN_CHARS(token) ((token) >> 26)
+#define TOKEN_MARK(id, chars) ((id) | (uint32_t)(chars) << 26)
+enum { TOKEN_FEW = 16, TOKEN_ANY = 63 };
+/* Whether a branch's tokens are plain ones of at most so many characters. */
+static inline bool token_within(uint32_t token, uint32_t chars) { return TOKEN_CHARS(token) - 1 < chars; }
 struct qsf_token_tree {
     const qsf_platform  *platform;
     const qsf_tokenizer *tokenizer;
@@ -210,6 +230,4 @@ struct qsf_token_tree {
     uint32_t   *longer;             /* [n_longer] of more than TOKEN_FEW characters */
     uint32_t    n_longer, most_chars;
 };
-enum { TOKEN_FEW = 16 };
-
 #endif

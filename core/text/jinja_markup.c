@@ -24,7 +24,7 @@ static bool markup_escape(jinja_run *r, const jinja_value *v, bool again, jinja_
     jinja_value text;
     if (!jinja_to_text(r, v, &text)) return false;
     jinja_sink s = jinja_begin_text(r);
-    if (again && v->type != QSF_JINJA_TEXT) text.flags = 0;
+    if (again) text.flags &= (uint8_t)~QSF_JINJA_SAFE;
     if (!jinja_put_escaped(r, &s, &text)) return false;
     *out = jinja_end_text(r, &s);
     out->flags |= QSF_JINJA_SAFE;
@@ -126,7 +126,8 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
 static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_value list = *v, text;
-    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v);
+    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v)
+        || (v->type >= QSF_JINJA_SPACE && v->type != QSF_JINJA_LOOP);
     if (one) {
         if (!jinja_to_text(r, v, &text)) return false;
         list = qsf_jinja_list(&text, 1);

@@ -85,6 +85,13 @@ static bool token_branch(token_sorter *s, token_range r)
     return token_push(s, at, r.to, r.depth + 1);
 }
 
+/* What a branch says of the one that it is in. */
+static void token_close(token_node *outer, const token_node *n)
+{
+    const uint32_t a = TOKEN_CHARS(outer->token), b = TOKEN_CHARS(n->token);
+    outer->token = TOKEN_MARK(TOKEN_ID(outer->token), a && b ? QSF_MAX(a, b) : 0);
+}
+
 static bool token_build(token_sorter *s)
 {
     qsf_token_tree *t = s->t;
@@ -98,7 +105,7 @@ static bool token_build(token_sorter *s)
         for (; n_open >= depth; n_open--) {
             token_node *n = &t->nodes[open[n_open - 1]];
             n->skip_byte = (i - open[n_open - 1]) << 8 | (n->skip_byte & 255);
-            if (n_open > 1 && !(n->token & TOKEN_PLAIN)) t->nodes[open[n_open - 2]].token &= ~TOKEN_PLAIN;
+            if (n_open > 1) token_close(&t->nodes[open[n_open - 2]], n);
         }
         if (i == t->n_nodes) break;
         open[n_open++] = i;
@@ -106,7 +113,8 @@ static bool token_build(token_sorter *s)
         t->print ^= (depth << 8 | (n->skip_byte & 255)) ^ (uint64_t)n->token << 32;
         t->print *= 0x9e3779b97f4a7c15u;
         t->print ^= t->print >> 29;
-        if (!n->token || t->chars[n->token - 1]) n->token |= TOKEN_PLAIN;
+        const uint32_t chars = n->token ? t->chars[n->token - 1] : 1;
+        n->token = TOKEN_MARK(n->token, QSF_MIN(chars, TOKEN_ANY));
     }
     t->print ^= t->n_vocab;
     return true;
