@@ -170,7 +170,7 @@ static uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_
                   (unsigned)GRAM_MAX_NODES);
         return 0;
     }
-    if (g->nodes.n >= g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
+    if (g->nodes.n > g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
     uint32_t i = (uint32_t)gram_hash(g, &x) & g->table_mask;
     for (; g->table[i]; i = (i + 1) & g->table_mask)
         if (gram_same(g, gram_at(g, g->table[i]), &x)) return g->table[i];
