@@ -194,7 +194,8 @@ static qsf_gnode gbnf_end(gbnf_reader *r, bool close)
 {
     if (r->g->status) return 0;
     const gbnf_group *group = (gbnf_group *)r->groups.p + r->groups.n - 1;
-    gbnf_put(r, &r->alts, qsf_g_sequence(r->b, gbnf_from(&r->parts, group->parts), r->parts.n - group->parts));
+    const uint32_t *parts = gbnf_from(&r->parts, group->parts);
+    gbnf_put(r, &r->alts, qsf_g_sequence(r->b, parts, r->parts.n - group->parts));
     r->parts.n = group->parts;
     if (!close || r->g->status) return 0;
     const qsf_gnode id = qsf_g_choice(r->b, gbnf_from(&r->alts, group->alts), r->alts.n - group->alts);
