@@ -199,6 +199,7 @@ void answer_view_event(answer_view *v, const qsf_answer_event *e, const message 
     switch (e->type) {
     case QSF_ANSWER_REASONING: reasoning_add(v, said, e->len); return;
     case QSF_ANSWER_TEXT:
+    case QSF_ANSWER_CALL_CUT:
         reasoning_end(v);
         view_put(v, e->text, e->len);
         return;

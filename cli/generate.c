@@ -88,6 +88,7 @@ static int answer_add(run_session *s, answer *a, const qsf_turn_piece *p, answer
     if (p->token >= 0) a->ids[a->n_ids++] = p->token;
     if (view && p->len) answer_view_bytes(view, p->text, p->len);
     if (s->reader) {
+        qsf_answer_token(s->reader, p->token);
         if (qsf_answer_push(s->reader, p->text, p->len, p->end != QSF_TURN_GOES_ON, &s->error))
             return report(&s->error);
         answer_events(s->reader, &a->said, view);

@@ -14,6 +14,26 @@ static const char *grammar_text(const char *text, const char *mark, char **owned
     return *owned = read_whole(text, len);
 }
 
+/* --choices as people type it: yes,no becomes a line each. */
+static const char *choices_text(const char *text, char **owned, size_t *len)
+{
+    char *out = *owned = malloc(strlen(text) + 1);
+    if (!out) return perror("--choices"), NULL;
+    if (text[0] == '[' || strchr(text, '\n')) return *len = strlen(text), strcpy(out, text);
+    size_t n = 0;
+    for (const char *c = text; *c; c++) {
+        if (*c != ',') {
+            out[n++] = *c;
+            continue;
+        }
+        while (n && out[n - 1] == ' ') n--;
+        out[n++] = '\n';
+        while (c[1] == ' ') c++;
+    }
+    *len = n;
+    return out;
+}
+
 int grammar_open(run_session *s)
 {
     const run_settings *set = s->set;
@@ -34,7 +54,8 @@ int grammar_open(run_session *s)
                   "--json-object\n", stderr);
             return EXIT_USAGE;
         }
-        const char *text = grammar_text(of[i].text, of[i].mark, &owned, &len);
+        const char *text = of[i].kind == QSF_GRAMMAR_CHOICES ? choices_text(of[i].text, &owned, &len)
+                         : grammar_text(of[i].text, of[i].mark, &owned, &len);
         if (!text) return EXIT_IO;
         const qsf_status st = qsf_grammar_new(s->model, of[i].kind, text, len, &o, &s->grammar, &s->error);
         free(owned);
@@ -53,13 +74,16 @@ int run_accept(run_session *s)
     }
     char *text = read_whole(s->set->accept, &len);
     if (!text) return EXIT_IO;
-    const bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
-    const char *rest = whole ? "" : text + fits;
-    const bool line_end = !strcmp(rest, "\n") || !strcmp(rest, "\r\n");
+    bool whole = qsf_grammar_accepts(s->grammar, text, len, &fits);
+    if (!whole && len && text[len - 1] == '\n') {       /* that of an editor, where no text has it */
+        const size_t less = len - 1 - (len > 1 && text[len - 2] == '\r');
+        size_t fits_less;
+        whole = qsf_grammar_accepts(s->grammar, text, less, &fits_less);
+        if (fits <= less) fits = fits_less, len = less;
+    }
     free(text);
     if (whole) puts("accepted");
     else if (fits < len) printf("refused at byte %zu\n", fits);
     else printf("not finished at byte %zu\n", fits);
-    if (line_end) fputs("(the line end that the file ends with counts, too)\n", stderr);
     return whole ? EXIT_OK : EXIT_FAILED;
 }

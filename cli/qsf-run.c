@@ -126,14 +126,15 @@ static const option run_options[] = {
       "JSON that fits this schema: JSON, or a file of it", NULL },
     { OPTION_FLAG, "--json-object", NULL, AT(json_object), 0, 0, NULL, "any JSON", NULL },
     { OPTION_TEXT, "--choices", "LIST", AT(choices), 0, 0, NULL,
-      "one of these texts: a JSON list, or one a line", NULL },
+      "one of these texts: yes,no or a JSON list or one a line", NULL },
     { OPTION_INT, "--json-blanks", "N", AT(json_blanks), -1, 1000, NULL,
       "most blanks where JSON may have some: 0 for compact, -1 for any number", "32" },
 
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "Instead of an answer", NULL },
     { OPTION_TEXT, "--accept", "FILE", AT(accept), 0, 0, NULL,
       "say whether the file, - for standard input, is such a text: \"accepted\"; else at which byte, "
-      "from 0, no token can go on, or that it is not finished (exit code 1)", NULL },
+      "from 0, no token can go on, or that it is not finished (exit code 1); a line end at the end may be "
+      "one too many", NULL },
     { OPTION_FLAG, "--bench", NULL, AT(bench), 0, 0, NULL, "measure prefill and decode", NULL },
     { OPTION_TEXT, "--perplexity", "FILE", AT(perplexity), 0, 0, NULL,
       "perplexity over a text, in windows of the context length", NULL },

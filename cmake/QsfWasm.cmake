@@ -17,7 +17,8 @@ set(qsf_modules "")
 set(qsf_engine_targets "")
 
 # Speed is in the kernels and in attention; the rest is small. Of the scalar kernels only
-# rare types are left. What works once for a model, a template or a schema is as small as it gets.
+# rare types are left. What works once for a model, a template, a schema or an answer is as small as
+# it gets, and so is what only checks the vectors.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
@@ -25,8 +26,11 @@ list(FILTER qsf_fast INCLUDE REGEX
 list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
-list(FILTER qsf_least INCLUDE REGEX
-    "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$")
+string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
+    "|/kernels/(matmul|super)_scalar\\.c$"
+    "|/core/engine/(answer|batch|buffers|context|grammar_new|ladder|matrix_place|options|plan|rope"
+    "|sampler_texts|sequence|session_file|thread_count|turn|turn_grammar)\\.c$")
+list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})
 # -Oz by way of -Xclang: zig's driver makes -Os of it. Strength reduction of loops adds variables.

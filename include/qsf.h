@@ -796,6 +796,8 @@ typedef struct qsf_turn_options {
                                         * these texts in it, which may be texts of control tokens; copied */
     size_t             n_grammar_after;
     bool               grammar_with;   /* false: the grammar begins behind that text; true: with it */
+    const char        *special_in;     /* NULL; with special, only control tokens whose text is a part of this
+                                        * one have theirs.  It must stay until the turn has ended */
 } qsf_turn_options;
 
 /* The most log probabilities that a piece tells besides its own. */
@@ -910,8 +912,9 @@ QSF_API qsf_status qsf_turn_hold(qsf_turn *t, const int32_t *ids, size_t n);
  * calls and reasoning is found from its chat template; docs/tools.md says how, and what is found.
  *
  *   qsf_answer_new(m, &opts, &a, &err);
- *   qsf_answer_turn(a, &turn_options, &err);       control tokens become visible; grammars of calls
- *   for each piece: qsf_answer_push(a, piece.text, piece.len, piece.end != QSF_TURN_GOES_ON, &err);
+ *   qsf_answer_turn(a, &turn_options, &err);       marks become visible; grammars of calls
+ *   for each piece: qsf_answer_token(a, piece.token);
+ *                   qsf_answer_push(a, piece.text, piece.len, piece.end != QSF_TURN_GOES_ON, &err);
  *                   while (qsf_answer_next(a, &event)) ... */
 typedef struct qsf_answer qsf_answer;
 
@@ -943,16 +946,21 @@ QSF_API void       qsf_answer_free(qsf_answer *a);
 /* Begins again, for the next answer under the same template and tools. */
 QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
 
-/* Sets the members of *o by which a turn's pieces fit this answer: special and, where there are
- * tools, the grammar that keeps calls to the tools' schemas.  It begins where a call begins, unless
- * tool_choice asks for one.  A grammar that the caller has set stays.  What is set belongs to a,
- * and to one turn at a time.
+/* Sets the members of *o by which a turn's pieces fit this answer: special and special_in, so that
+ * control tokens that mark calls or reasoning have their texts, and others have none unless special
+ * was set; and, where there are tools, the grammar that keeps calls to the tools' schemas.  It
+ * begins where a call begins, unless tool_choice asks for one.  A grammar that the caller has set
+ * stays.  What is set belongs to a, and to one turn at a time.
  *
  * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
  *                  what and where
  * QSF_E_BUDGET     the schemas make too large a grammar */
 QSF_API qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err);
 
+/* Says that the turn set up last has given this token, whose text will be pushed; -1: none.  So a
+ * control token that marks nothing where it stands is told from a text that only looks like it: the
+ * first is no text of the answer.  All of an answer's tokens are said, or none. */
+QSF_API void       qsf_answer_token(qsf_answer *a, int32_t id);
 /* Goes on by text[0..len), cut anywhere; last: the answer ends here.
  *
  * QSF_E_MEMORY   the answer is lost */
@@ -965,8 +973,10 @@ typedef enum qsf_answer_event_type {
     QSF_ANSWER_CALL         = 3,    /* a call begins: its name and id are known */
     QSF_ANSWER_ARGUMENTS    = 4,    /* more of its arguments, which are JSON whatever the model writes */
     QSF_ANSWER_CALL_END     = 5,    /* the call is whole */
-    QSF_ANSWER_CALL_DROPPED = 6     /* it turned out to be none: forget it.  What it was made of comes as
+    QSF_ANSWER_CALL_DROPPED = 6,    /* it turned out to be none: forget it.  What it was made of comes as
                                      * QSF_ANSWER_TEXT */
+    QSF_ANSWER_CALL_CUT     = 7     /* the answer ends within the call: its arguments are the beginning of
+                                     * JSON.  The text is what the model wrote of it */
 } qsf_answer_event_type;
 
 /* One thing that arrived, by qsf_answer_next. */
@@ -974,8 +984,9 @@ typedef struct qsf_answer_event {
     size_t                size;     /* set by the caller: sizeof(qsf_answer_event) */
     qsf_answer_event_type type;
     uint32_t              call;     /* of calls: which, from 0 */
-    const char           *text;     /* bytes of text, reasoning or arguments; a call's name.  Not
-                                     * terminated; belongs to the answer, valid until its next push */
+    const char           *text;     /* bytes of text, reasoning or arguments; a call's name; of a cut call
+                                     * all of it, as the model wrote it.  Not terminated; belongs to the
+                                     * answer, valid until its next push */
     size_t                len;
     const char           *id;       /* of QSF_ANSWER_CALL, else NULL */
     size_t                id_len;
@@ -984,8 +995,9 @@ typedef struct qsf_answer_event {
 /* The next event; QSF_PENDING: there is none so far. */
 QSF_API qsf_status qsf_answer_next(qsf_answer *a, qsf_answer_event *out);
 /* The answer so far as a message of the OpenAI interface, in JSON: role, content (null beside calls
- * without a text), reasoning_content, tool_calls.  Terminated; belongs to a, valid until its next
- * call. */
+ * without a text), reasoning_content, tool_calls.  A call that the answer ends in has
+ * "unfinished": true, and its arguments are no JSON yet.  Terminated; belongs to a, valid until its
+ * next call. */
 QSF_API qsf_status qsf_answer_json(qsf_answer *a, const char **text, size_t *len, qsf_error *err);
 
 /* ---- the short interface --------------------------------------------------------------------- */

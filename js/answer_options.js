@@ -7,7 +7,8 @@ import {isObject, json, wellFormed} from './json.js';
 const GBNF = 0, REGEX = 1, SCHEMA = 3, CHOICES = 4;     /* qsf_grammar_kind */
 
 const textOf = (value, name) => (typeof value === 'string' ? wellFormed(value)
-  : refuse(`responseFormat.${name} is ${shown(value)}; possible is a string`));
+  : refuse(`responseFormat.${name} is ${shown(value)}; possible is a string${
+    value instanceof RegExp ? ', as its source is: it has to fit from beginning to end' : ''}`));
 function schemaText({json_schema: around, schema = around?.schema}) {
   if (!isObject(schema) && typeof schema !== 'boolean')
     refuse(`the schema of responseFormat is ${shown(schema)}; possible is a JSON Schema, at ` +

@@ -6,7 +6,7 @@ import {samplerTexts, turnTexts} from './options.js';
 
 const ADD_SPECIAL = 1, PARSE_SPECIAL = 2;
 const ENDS = ['', 'end', 'stop', 'length', 'full', 'cancelled', 'failed'];      /* qsf_turn_end */
-const TEXT = 1, REASONING = 2, CALL_END = 5;                            /* qsf_answer_event_type */
+const TEXT = 1, REASONING = 2, CALL_END = 5, CALL_CUT = 7;              /* qsf_answer_event_type */
 const WAITING = 256;            /* turn_step(): bytes are missing */
 const TELL_MS = 50;
 const CHECK_BATCHES = 32;       /* a check takes half a millisecond */
@@ -199,7 +199,7 @@ export class Conversation {
     const x = this.#x, parts = {text: '', reasoning: '', calls: []};
     for (let type; (type = x.answer_next());) {
       const at = x.answer_text(), length = x.count();
-      if (type === TEXT) parts.text += this.#memory.text(at, length);
+      if (type === TEXT || type === CALL_CUT) parts.text += this.#memory.text(at, length);
       else if (type === REASONING) parts.reasoning += this.#memory.text(at, length);
       else if (type === CALL_END) parts.calls.push(this.#message().tool_calls[whole + parts.calls.length]);
     }
@@ -254,7 +254,8 @@ export class Conversation {
         if (end) {
           if (!apart) return {end};
           const message = parsed ? this.#message() : {role: 'assistant', content: all};
-          delete message.tool_calls;            // one may be unfinished
+          delete message.tool_calls;            // one may be unfinished: that is text
+          if (all) message.content = all;
           return {end, message: calls.length ? {...message, tool_calls: calls} : message};
         }
         await this.#pause();

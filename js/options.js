@@ -75,6 +75,13 @@ const OPTIONS = {
   render: TEMPLATE,
 };
 
+/* max_tokens, topp: the name without its letter case and signs */
+const plain = name => name.toLowerCase().replace(/[_-]/g, '');
+function hinted(name, names) {
+  const meant = names.find(known => plain(known) === plain(name));
+  return meant ? `its name here is ${meant}` : `there are ${names.join(', ')}`;
+}
+
 /** The options of a call (load stands for estimate too), with every default in its place. */
 export function checked(call, options = {}) {
   if (typeof options !== 'object' || options === null || Array.isArray(options))
@@ -83,7 +90,7 @@ export function checked(call, options = {}) {
   const all = mapped(table, ({value}) => value);
   for (const [name, value] of Object.entries(options)) {
     if (!names.includes(name))
-      refuse(`no option of ${call}() is called ${name}; there are ${names.join(', ')}`);
+      refuse(`no option of ${call}() is called ${name}; ${hinted(name, names)}`);
     if (value === undefined) continue;
     all[name] = table[name].take(value) ?? refuse(`${name} is ${shown(value)}; ${table[name].possible}`);
   }

@@ -49,9 +49,8 @@ QSF_TEMPLATE v4f NAMED(half4)(const uint8_t *p)
 QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const uint8_t *w, const qsf_act *x,
                                     size_t tiles, size_t blocks, uint32_t block)
 {
-    const int bits = qsf_form_bits(form), width = NAMED(width)(form), groups = small ? 1 : 2,
-        fields = NAMED(fields)(bits);
-    const size_t group = qsf_form_group(form);
+    const int bits = qsf_form_bits(form), width = NAMED(width)(form), fields = NAMED(fields)(bits);
+    const size_t group = qsf_form_group(form), groups = small ? 1 : 2;
     for (size_t t = 0; t < tiles; t++, y += 16) {
         v4f acc[4] = { v4_set1(0), v4_set1(0), v4_set1(0), v4_set1(0) };
         const int8_t *q = x->q;
@@ -62,22 +61,23 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 SET_SUM sum[4] = { NAMED(zero)(), NAMED(zero)(), NAMED(zero)(), NAMED(zero)() };
-                QSF_UNROLL
-                for (int v = 0; v < 8 * groups / fields; v++) {
-                    const int first = v * fields, j = first % 8;
-                    const uint8_t *g = w + (size_t)(first / 8) * group;
-                    SET_QUAD a[4];
+                QSF_LOOP    /* short code, and faster than long code */
+                for (size_t g = 0; g < groups; g++, w += group, q += 32) {
                     QSF_UNROLL
-                    for (int f = 0; f < fields; f++) a[f] = NAMED(quad)(q + 4 * (first + f));
-                    QSF_UNROLL
-                    for (int i = 0; i < 4; i++) {
-                        const v128_t low = wasm_v128_load(g + 64 * (j / fields) + 16 * i),
-                            high = NAMED(high)(g + 16 * i, j, bits);
+                    for (int j = 0; j < 8; j += fields) {
+                        SET_QUAD a[4];
                         QSF_UNROLL
-                        for (int f = 0; f < fields; f++) {
-                            v128_t c[SET_WIDTH];
-                            NAMED(expand)(c, code_of_v128(low, high, j + f, form), width);
-                            NAMED(add)(&sum[i], c, a[f], first + f, 8 * groups, true, width);
+                        for (int f = 0; f < fields; f++) a[f] = NAMED(quad)(q + 4 * (j + f));
+                        QSF_UNROLL
+                        for (int i = 0; i < 4; i++) {
+                            const v128_t low = wasm_v128_load(w + 64 * (j / fields) + 16 * i),
+                                high = NAMED(high)(w + 16 * i, j, bits);
+                            QSF_UNROLL
+                            for (int f = 0; f < fields; f++) {
+                                v128_t c[SET_WIDTH];
+                                NAMED(expand)(c, code_of_v128(low, high, j + f, form), width);
+                                NAMED(add)(&sum[i], c, a[f], j + f, 8, small, width);
+                            }
                         }
                     }
                 }
@@ -89,7 +89,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                         zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
                     acc[i] = value_v128(acc[i], (v4i)NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
                 }
-                w += (size_t)groups * group, q += 32 * groups, s += groups;
+                s += groups;
             }
         }
         QSF_UNROLL
@@ -107,6 +107,7 @@ typedef struct NAMED(part) {
     size_t at;                      /* the first column */
     const qsf_act *x;
     size_t m, n;                    /* rows of x; n <= TOKENS */
+    bool   has_zero;
     float  offset;                  /* what codes have too much, where no zero says it */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);
@@ -123,9 +124,29 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
                                            NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
+QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, SET_SUM sum[4][2], size_t t, int T, int half, int width,
+                                bool has_zero)
+{
+    QSF_UNROLL
+    for (int r = 0; r < T; r++) {
+        if (t + (size_t)r >= p->n) continue;
+        const size_t row = p->m + t + (size_t)r;
+        const float *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
+        const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]),
+            sq = v4_set1(p->groups == 1 ? s[0] : s[0] + s[1]);
+        QSF_UNROLL
+        for (int h = 0; h < 2; h++) {
+            v4f *acc = &p->acc[t + (size_t)r][half + h];
+            const v4f f = v4_float((v4i)NAMED(end)(&sum[r][h], width)), scale = p->scale[half + h];
+            if (has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
+            else *acc = *acc + scale * d * (f - v4_set1(p->offset) * sq);
+        }
+    }
+}
+
 /* Two quarters of an unpacked part times T rows: 2 * T sums are all the registers
  * that x86 can spare. */
-QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int width, bool has_zero)
+QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int width)
 {
     const int groups = p->groups;
     const int8_t *q[4];
@@ -149,44 +170,27 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int widt
                     for (int h = 0; h < 2; h++)
                         NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
                 }
-        QSF_UNROLL
-        for (int r = 0; r < T; r++) {
-            if (t + (size_t)r >= p->n) continue;
-            const size_t row = p->m + t + (size_t)r;
-            const float *s = p->x->s + row * (p->x->cols / 32) + p->at / 32;
-            const v4f d = v4_set1(p->x->d[row * (p->x->cols / 64) + p->at / 64]),
-                sq = v4_set1(groups == 1 ? s[0] : s[0] + s[1]);
-            QSF_UNROLL
-            for (int h = 0; h < 2; h++) {
-                v4f *acc = &p->acc[t + (size_t)r][half + h];
-                const v4f f = v4_float((v4i)NAMED(end)(&sum[r][h], width)), scale = p->scale[half + h];
-                if (has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
-                else *acc = *acc + scale * d * (f - v4_set1(p->offset) * sq);
-            }
-        }
+        if (p->has_zero) NAMED(values)(p, sum, t, T, half, width, true);
+        else NAMED(values)(p, sum, t, T, half, width, false);
     }
 }
-QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width, bool has_zero)
+QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width)
 {
     for (size_t t = 0; t < p->n; t += 4) {
-        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, width, has_zero);
-        else NAMED(multiply_some)(p, t, 4, width, has_zero);
+        if (p->n - t <= 2) NAMED(multiply_some)(p, t, 2, width);
+        else NAMED(multiply_some)(p, t, 4, width);
     }
 }
 /* One for all forms that are alike, not one for each. */
 typedef void NAMED(multiply_fn)(NAMED(part) *p);
-static void NAMED(multiply_4z)(NAMED(part) *p) { NAMED(multiply)(p, 4, true); }
-static void NAMED(multiply_5z)(NAMED(part) *p) { NAMED(multiply)(p, 5, true); }
-static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, 4, false); }
-static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, 5, false); }
-static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, 6, false); }
-static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, 8, false); }
+static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, 4); }
+static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, 5); }
+static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, 6); }
+static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, 8); }
 
 QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
 {
-    const int width = NAMED(alike)(NAMED(width)(form));
-    if (qsf_form_has_zero(form)) return width == 5 ? NAMED(multiply_5z) : NAMED(multiply_4z);
-    switch (width) {
+    switch (NAMED(alike)(NAMED(width)(form))) {
     case 4:  return NAMED(multiply_4);
     case 5:  return NAMED(multiply_5);
     case 6:  return NAMED(multiply_6);
@@ -197,7 +201,8 @@ QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
 QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w,
                                   size_t blocks, uint32_t block)
 {
-    p->groups = block == 32 ? 1 : 2, p->at = 0, p->offset = (float)qsf_form_offset(form);
+    p->groups = block == 32 ? 1 : 2, p->at = 0;
+    p->has_zero = qsf_form_has_zero(form), p->offset = (float)qsf_form_offset(form);
     memset(p->acc, 0, sizeof p->acc);
     for (size_t b = 0; b < blocks; b++) {
         for (int i = 0; i < 4; i++) {

@@ -49,12 +49,20 @@ void qsf_super_avx512(qsf_kernels *k);
 #if defined(QSF_SANITIZED) || !defined(__GNUC__)
 #  define QSF_TEMPLATE static inline
 #  define QSF_UNROLL
+#  define QSF_LOOP
 #elif defined(__clang__)
 #  define QSF_TEMPLATE static inline __attribute__((always_inline))
 #  define QSF_UNROLL _Pragma("clang loop unroll(full)")
+#  define QSF_LOOP _Pragma("clang loop unroll(disable)")
 #else
 #  define QSF_TEMPLATE static inline __attribute__((always_inline))
 #  define QSF_UNROLL _Pragma("GCC unroll 16")
+#  define QSF_LOOP _Pragma("GCC unroll 1")
+#endif
+#if defined(__GNUC__)
+#  define QSF_NOINLINE __attribute__((noinline))
+#else
+#  define QSF_NOINLINE
 #endif
 
 /* Attention weights whose largest in a block is below this become zeros:

@@ -217,11 +217,12 @@ HOSTILE = ["one turn", "turns", "call and result", "reasoning", "parts"]
 def poison(value, text, keep=("role", "type", "id", "tool_call_id")):
     """Every text of the value, keys but those that templates ask for included, with more behind it."""
     if isinstance(value, str): return value + text
-    if isinstance(value, list): return [poison(v, text) for v in value]
+    if isinstance(value, list): return [poison(v, text, keep) for v in value]
     if isinstance(value, dict):
         asked = {"content", "text", "tool_calls", "function", "name", "arguments", "reasoning_content",
                  "description", "parameters", "properties", "required", *keep}
-        return {k if k in asked else k + text: v if k in keep else poison(v, text) for k, v in value.items()}
+        return {k if k in asked else k + text: v if k in keep else poison(v, text, keep)
+                for k, v in value.items()}
     return value
 
 
@@ -307,4 +308,5 @@ def main():
     sys.exit(1 if failed or (not sources and os.environ.get("QSF_TEST_NO_SKIP")) else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -147,6 +147,40 @@ TEST(chat_content_comes_in_the_form_that_the_template_takes)
               "a message has a part of type \"image_url\": the chat template takes text only");
 }
 
+/* Templates of models that see take parts from some and texts from others. */
+TEST(chat_content_of_each_role_comes_in_its_own_form)
+{
+    static const char lists[] = EACH("<{{ m.role }}>{% if m.role == 'user' %}{% for p in m.content | "
+                                     "selectattr('type', 'equalto', 'text') %}{{ p.text }}{% endfor %}"
+                                     "{% else %}{{ m.content[0].text + ';' }}{% endif %}"),
+        system_in_parts[] = "{% if messages[0].role == 'system' %}({{ messages[0].content[0].text + ')' }}"
+                            "{% set messages = messages[1:] %}{% endif %}" TURN,
+        answer_as_text[] = EACH("{% if m.role == 'user' %}{% for p in m.content %}<{{ p.type }}>"
+                                "{{ p.text }}{% endfor %}{% else %}{{ '=' + m.content }}{% endif %}"),
+        first_alone[] = "<{{ messages[0].content }}>", tools[] = "{{ tools | tojson }}"
+            EACH("{% for p in m.content %}[{{ p.text or p.type }}]{% endfor %}");
+    static const char as_text[] = "[{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+        "\"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"a\"}]",
+        in_parts[] = "[{\"role\": \"system\", \"content\": [{\"type\": \"text\", \"text\": \"s\"}]}, "
+        "{\"role\": \"user\", \"content\": [{\"type\": \"image\"}, {\"type\": \"text\", \"text\": \"u\"}]}, "
+        "{\"role\": \"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, "
+        "{\"type\": \"text\", \"text\": \"b\"}]}]";
+    CHECK_STR(of_json(lists, as_text), "<system>s;<user>u<assistant>a;");
+    CHECK_STR(of_json(lists, in_parts), "<system>s;<user>u<assistant>a;");
+    CHECK_STR(of_json(system_in_parts, as_text), "(s)<user>u<assistant>a");
+    CHECK_STR(of_json(answer_as_text, in_parts), "=s<image><text>u=a\nb");
+    CHECK_STR(of_json(first_alone, as_text), "<s\n\nu>");
+    CHECK_STR(of_json_with(lists, as_text, NULL, (qsf_chat_ask){ .goes_on = true }),
+              "<system>s;<user>u<assistant>a");
+    CHECK_STR(of_json_with(tools, "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]",
+                           "{\"tools\": [{\"type\": \"function\"}]}", (qsf_chat_ask){ 0 }),
+              "[{\"type\": \"function\"}][image]");
+    /* a system message that is refused goes before the parts of the question */
+    CHECK_STR(of_json("{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+                      EACH("{% for p in m.content %}[{{ p.text or p.type }}]{% endfor %}"), in_parts),
+              "[s\n\n][image][u][a][b]");
+}
+
 #define CALL(arguments) \
     "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"1\", " \
     "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}]}]"
@@ -303,6 +337,45 @@ TEST(chat_of_many_turns_needs_memory_in_proportion)
     qsf_chat_text_drop(&t);
 }
 
+/* Texts and lists that are made by joining a little again and again: 500 tools as Granite and LFM2
+ * write them. */
+TEST(chat_what_grows_needs_memory_in_proportion)
+{
+    enum { TOOLS = 500, TOOL = 2000 };
+    static char json[TOOLS * (TOOL + 64)];
+    static const char jinja[] =
+        "{% set ns = namespace(s='', l=[], t='') %}{% for t in tools %}"
+        "{% set ns.s = ns.s + '\n' + (t | tojson) %}{% set ns.t = ns.t ~ ', ' ~ t.name %}"
+        "{% for i in range(9) %}{% set ns.l = ns.l + [t] %}{% endfor %}{% endfor %}"
+        "{{ ns.s | length }} {{ ns.t | length }} {{ ns.l | length }} {{ ns.l[4499].name }} {{ ns.s[-3:] }}";
+    static const char shared[] =
+        "{% set s = 'ab' * 200 %}{% set s = s ~ 'c' %}{% set s = s ~ 'd' %}{% set x = s ~ 'x' %}"
+        "{% set y = s ~ 'y' %}{% set z = s ~ x[-2:] ~ y[-2:] %}{{ x[-3:] }} {{ y[-3:] }} {{ z[-6:] }} "
+        "{% set l = range(20) | list %}{% set l = l + [1] %}{% set l = l + [2] %}{% set m = l + [3] %}"
+        "{% set n = l + [4] %}{{ m[-3:] }} {{ n[-3:] }} {{ (n[2:] + m)[-4:] }} {{ l[-2:] }}";
+    size_t n = 0;
+    qsf_json tools;
+    qsf_chat_text t;
+    qsf_chat_ask ask = { .platform = qsf_platform_native(), .jinja = shared, .messages = talk + 1, .n = 1,
+                         .as_given = true };
+    CHECK_STR(written_by(&ask), "cdx cdy cddxdy [1, 2, 3] [1, 2, 4] [19, 1, 2, 3] [1, 2]");
+    for (int i = 0; i < TOOLS; i++) {
+        n += (size_t)snprintf(json + n, sizeof json - n, "%c{\"name\": \"f%03d\", \"is\": \"",
+                              i ? ',' : '[', i);
+        memset(json + n, 'a' + i % 26, TOOL);
+        n += TOOL;
+        n += (size_t)snprintf(json + n, sizeof json - n, "\"}");
+    }
+    json[n++] = ']';
+    CHECK_EQ(qsf_json_read(ask.platform, json, n, "tools", &tools, &error), QSF_OK);
+    ask.jinja = jinja;
+    ask.tools = tools.nodes;
+    CHECK_EQ(qsf_chat_write(&ask, &t, &error), QSF_OK);
+    CHECK_STR(t.text ? t.text : error.text, "1013500 3000 4500 f499 f\"}");
+    qsf_chat_text_drop(&t);
+    qsf_json_drop(&tools);
+}
+
 TEST(chat_templates_that_want_to_take_long_end_soon)
 {
     static const char *const tricks[] = {
@@ -349,6 +422,7 @@ int main(int argc, char **argv)
     RUN(chat_stops_are_found_by_rendering);
     RUN(chat_names_write_their_marks);
     RUN(chat_content_comes_in_the_form_that_the_template_takes);
+    RUN(chat_content_of_each_role_comes_in_its_own_form);
     RUN(chat_arguments_come_in_the_form_that_the_template_takes);
     RUN(chat_nothing_as_content_is_an_empty_text);
     RUN(chat_a_system_message_that_is_refused_goes_before_the_question);
@@ -358,6 +432,7 @@ int main(int argc, char **argv)
     RUN(chat_what_is_no_conversation_is_named);
     RUN(chat_spans_tell_content_from_template);
     RUN(chat_of_many_turns_needs_memory_in_proportion);
+    RUN(chat_what_grows_needs_memory_in_proportion);
     RUN(chat_templates_that_want_to_take_long_end_soon);
     RUN(chat_probes_see_what_templates_of_other_families_do);
     return test_end();

@@ -88,9 +88,34 @@ class Grammars(unittest.TestCase):
                 (("--grammar", 'root ::= "a"'), "", 1, "not finished at byte 0\n")):
             r = run(MODEL, *grammar, "--accept", "-", stdin=text.encode())
             self.assertEqual((r.returncode, r.stdout.decode(), r.stderr), (code, says, b""), (grammar, text))
-        r = run(MODEL, "--choices", "a", "--accept", "-", stdin=b"a\n")
-        self.assertEqual((r.returncode, r.stdout), (1, b"refused at byte 1\n"))
-        self.assertIn(b"the line end that the file ends with", r.stderr)
+
+    def test_accept_takes_the_line_end_of_an_editor(self):
+        for grammar, text, says in (
+                (("--choices", "a"), b"a\n", "accepted"), (("--choices", "a"), b"a\r\n", "accepted"),
+                (("--choices", "a"), b"a\n\n", "refused at byte 1"),
+                (("--regex", "ab"), b"a\n", "not finished at byte 1"),
+                (("--regex", "ab"), b"\n", "not finished at byte 0"),
+                (("--regex", "a\\nb?"), b"a\n", "accepted"), (("--regex", "a\\nb?"), b"a\n\n", "accepted"),
+                (("--regex", "a(\\nb)?"), b"a\n", "accepted"),
+                (("--regex", "a\\nb"), b"a\n", "not finished at byte 2"),
+                (("--json-object",), b'{"a": [1]}\n', "accepted"),
+                (("--json-object",), b'{"a": \n', "not finished at byte 7"),
+                (("--json-object",), b'{"a"; 1}\n', "refused at byte 4")):
+            r = run(MODEL, *grammar, "--accept", "-", stdin=text)
+            self.assertEqual((r.stdout.decode(), r.stderr), (says + "\n", b""), (grammar, text))
+
+    def test_choices_as_they_are_typed(self):
+        for choices, fit, other in (("yes,no", ("yes", "no"), ("yes,no", "")), ("yes", ("yes",), ("no",)),
+                                    ("a b , c", ("a b", "c"), (" c", "a b ")), ("a,,b,", ("a", "b"), ("",)),
+                                    ("a, b\nc", ("a, b", "c"), ("a", "b")),
+                                    ('["a,b"]', ("a,b",), ("a",))):
+            for text in fit + other:
+                r = run(MODEL, "--choices", choices, "--accept", "-", stdin=text.encode())
+                self.assertEqual(r.returncode, text not in fit, (choices, text, r.stderr))
+        for choices in ("", ",", "[yes,no]", "['yes']", "[1]", "[]"):
+            r = run(MODEL, "--choices", choices, "-p", "hi")
+            self.assertEqual(r.returncode, 2, (choices, r.stderr))
+            self.assertIn('a list is written ["yes", "no"]', r.stderr.decode(), choices)
 
     def test_what_is_no_grammar_is_refused(self):
         for args, code, says in ((("--accept", "-"), 2, "--accept needs a grammar"),
@@ -104,6 +129,14 @@ class Grammars(unittest.TestCase):
             r = run(MODEL, "--template", "chatml", *args)
             self.assertEqual((r.returncode, r.stdout), (code, b""), (args, r.stderr))
             self.assertIn(says, r.stderr.decode(), args)
+
+    def test_a_grammar_has_16_mb_at_most(self):
+        f = pathlib.Path(WORK.name, "large.json")
+        for size, says in ((16 << 20, "accepted\n"), ((16 << 20) + 1, "")):
+            f.write_bytes(b'{"type": "null"}' + b" " * (size - 16))
+            r = run(MODEL, "--json-schema", str(f), "--accept", "-", stdin=b"null")
+            self.assertEqual(r.stdout.decode(), says, r.stderr)
+        self.assertIn("may have 16 MB; this one has 16777217 bytes", r.stderr.decode())
 
     def test_answers_fit(self):
         for args, fits in ((("--choices", '["yes", "\u00e9"]'), "yes|\u00e9"),

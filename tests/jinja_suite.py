@@ -62,9 +62,16 @@ def plain(value):
         return value
     if type(value) in (list, tuple):
         return [plain(v) for v in value] if type(value) is list else {"(tuple)": [plain(v) for v in value]}
-    if type(value) is dict and all(type(k) is str for k in value):
+    if isinstance(value, (range, map, type(iter([])), type(reversed([])))):
+        return plain(list(value))
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict) and type(value).__str__ is dict.__str__ and all(type(k) is str for k in value):
         return {k: plain(v) for k, v in value.items()}
-    raise LeftOut("values that JSON does not have")
+    if type(value).__str__ is object.__str__ and not callable(value) \
+            and getattr(value, "__dict__", None) and all(k.startswith("__") for k in vars(type(value))):
+        return plain(vars(value))           # an object that only has attributes
+    raise LeftOut("values that JSON does not have: " + type(value).__name__)
 
 
 def signed(source, trim, lstrip):
@@ -104,7 +111,7 @@ class Environment(jinja2.environment.Environment):
 
     def from_string(self, source, globals=None, template_class=None):
         if self.odd or globals or template_class or type(source) is not str:
-            raise LeftOut("an environment of its own")
+            raise LeftOut("an environment with " + (", ".join(map(str, self.odd)) or "globals"))
         if self.filters != BASE.filters or self.tests != BASE.tests or self.globals != BASE.globals:
             raise LeftOut("functions of Python")
         source = signed(source, self.trim_blocks, self.lstrip_blocks)

@@ -322,40 +322,49 @@ static float golden_logit(int i, unsigned seed)
     return u * u * u * 8;
 }
 
+enum { GOLDEN_N = 200 };
+
+static const struct golden_case {
+    float temperature; uint32_t top_k; float top_p, min_p, sigma, typical, xtc_threshold, range, exponent;
+    uint32_t mirostat; float tau, repeat, frequency, presence, dry; uint32_t dry_allowed; float bias;
+} golden_cases[] = {
+#include "golden/sampler_cases.h"
+};
+
+static qsf_sampler *golden_sampler(const struct golden_case *c)
+{
+    qsf_sampler_options o = defaults();
+    o.temperature = c->temperature;
+    o.top_k = c->top_k;
+    o.top_p = c->top_p;
+    o.min_p = c->min_p;
+    o.top_n_sigma = c->sigma;
+    o.typical_p = c->typical;
+    o.xtc_probability = c->xtc_threshold < 1;
+    o.xtc_threshold = c->xtc_threshold;
+    o.dynatemp_range = c->range;
+    o.dynatemp_exponent = c->exponent;
+    o.mirostat = c->mirostat;
+    o.mirostat_tau = c->tau;
+    o.repeat_penalty = c->repeat;
+    o.frequency_penalty = c->frequency;
+    o.presence_penalty = c->presence;
+    o.dry_multiplier = c->dry;
+    o.dry_allowed_length = c->dry_allowed;
+    o.dry_last_n = 64;
+    source.hp.n_vocab = GOLDEN_N;
+    qsf_sampler *s = sampler_with(o);
+    if (s && c->bias != 0) CHECK_EQ(qsf_sampler_bias(s, 7, c->bias, NULL), QSF_OK);
+    return s;
+}
+
 TEST(sampler_leaves_what_llama_leaves)
 {
-    enum { GOLDEN_N = 200 };
-    static const struct {
-        float temperature; uint32_t top_k; float top_p, min_p, sigma, typical, xtc_threshold, range, exponent;
-        uint32_t mirostat; float tau, repeat, frequency, presence, dry; uint32_t dry_allowed;
-    } cases[] = {
-#include "golden/sampler_cases.h"
-    };
-    CHECK_EQ(QSF_ARRAY_LEN(cases), QSF_ARRAY_LEN(sampler_golden));
-    source.hp.n_vocab = GOLDEN_N;
-    for (unsigned c = 0; c < QSF_ARRAY_LEN(cases); c++) {
+    CHECK_EQ(QSF_ARRAY_LEN(golden_cases), QSF_ARRAY_LEN(sampler_golden));
+    for (unsigned c = 0; c < QSF_ARRAY_LEN(golden_cases); c++) {
         const unsigned seed = c + 1;
         static float x[GOLDEN_N];
-        qsf_sampler_options o = defaults();
-        o.temperature = cases[c].temperature;
-        o.top_k = cases[c].top_k;
-        o.top_p = cases[c].top_p;
-        o.min_p = cases[c].min_p;
-        o.top_n_sigma = cases[c].sigma;
-        o.typical_p = cases[c].typical;
-        o.xtc_probability = cases[c].xtc_threshold < 1;
-        o.xtc_threshold = cases[c].xtc_threshold;
-        o.dynatemp_range = cases[c].range;
-        o.dynatemp_exponent = cases[c].exponent;
-        o.mirostat = cases[c].mirostat;
-        o.mirostat_tau = cases[c].tau;
-        o.repeat_penalty = cases[c].repeat;
-        o.frequency_penalty = cases[c].frequency;
-        o.presence_penalty = cases[c].presence;
-        o.dry_multiplier = cases[c].dry;
-        o.dry_allowed_length = cases[c].dry_allowed;
-        o.dry_last_n = 64;
-        qsf_sampler *s = sampler_with(o);
+        qsf_sampler *s = golden_sampler(&golden_cases[c]);
         sampler_pick k;
         for (int i = 0; i < GOLDEN_N; i++) x[i] = golden_logit(i, seed);
         for (unsigned i = 0; i < 40; i++)
@@ -376,6 +385,36 @@ TEST(sampler_leaves_what_llama_leaves)
         CHECK_EQ(wrong, 0);
         qsf_sampler_free(s);
     }
+    source.hp.n_vocab = N;
+}
+
+/* The surprise of each token moves Mirostat: the next steps leave what llama.cpp's leave. */
+TEST(sampler_mirostat_goes_on_as_llamas)
+{
+    enum { STEPS = 4, TRIES = 100000 };
+    unsigned row = 0;
+    for (unsigned c = 0; c < QSF_ARRAY_LEN(golden_cases); c++) {
+        if (!golden_cases[c].mirostat) continue;
+        qsf_sampler *s = golden_sampler(&golden_cases[c]);
+        for (unsigned step = 0; step < STEPS; step++) {
+            static float x[GOLDEN_N];
+            const int want = sampler_mirostat[row][step].id;
+            sampler_pick k;
+            int id = -1, tries = 0;
+            for (int i = 0; i < GOLDEN_N; i++) x[i] = golden_logit(i, c + 1 + 100 * step);
+            for (const float mu = s->mirostat_mu; id != want && tries < TRIES; tries++) {
+                s->mirostat_mu = mu;                            /* until llama.cpp's token comes */
+                CHECK(qsf_pick_candidates(&k, s, x, NULL));
+                id = qsf_pick_draw(&k);
+            }
+            CHECK_EQ(id, want);
+            CHECK_EQ(k.to - k.from, sampler_mirostat[row][step].n);
+            CHECK_NEAR((double)(s->heap[k.n - 1 - k.from].p / k.sum), sampler_mirostat[row][step].p, 2e-5);
+        }
+        qsf_sampler_free(s);
+        row++;
+    }
+    CHECK_EQ(row, QSF_ARRAY_LEN(sampler_mirostat));
     source.hp.n_vocab = N;
 }
 
@@ -534,6 +573,7 @@ int main(int argc, char **argv)
     RUN(sampler_draws_what_the_plain_form_draws);
     RUN(sampler_simple_form_is_deterministic_and_in_range);
     RUN(sampler_leaves_what_llama_leaves);
+    RUN(sampler_mirostat_goes_on_as_llamas);
     RUN(sampler_dry_counts_repetitions);
     RUN(sampler_adds_biases_and_asks_the_callback);
     RUN(sampler_chains_pick_what_is_there);

@@ -262,10 +262,10 @@ TEST(objects_have_their_properties_in_order)
 
 TEST(blanks_are_free_where_they_are_asked_for)
 {
-    static const char *const free_texts[] = {
+    const char *const free_texts[] = {
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}}}",
         "+{ \"a\" : [ 1 ,\n\t2 ] }", "+{}", "+{ }", "+{\"a\":[]}", "- {}", "-{} ", "-{\"a\":[1 2]}", NULL };
-    static const char *const few[] = { free_texts[0], "+{\"a\": [1, 2]}", "-{\"a\":  [1]}", NULL };
+    const char *const few[] = { free_texts[0], "+{\"a\": [1, 2]}", "-{\"a\":  [1]}", NULL };
     check_texts(free_texts, -1, QSF_G_NO_MOST, __LINE__);
     check_texts(few, -1, 1, __LINE__);
 }
@@ -378,6 +378,46 @@ static char *many(const char *before, unsigned times, const char *middle, const 
     return out;
 }
 
+TEST(keywords_of_draft_3_are_refused)
+{
+    NO_SCHEMA("{\"items\":{\"disallow\":\"string\"}}", "schema: #/items/disallow: a keyword of draft 3");
+    NO_SCHEMA("{\"$schema\":\"http://json-schema.org/draft-07/schema#\",\"divisibleBy\":2}",
+              "#/divisibleBy: a keyword of draft 3");
+    NO_SCHEMA("{\"extends\":{\"type\":\"string\"}}", "#/extends: a keyword of draft 3; later ones say");
+    NO_SCHEMA("{\"properties\":{\"a\":{\"required\":true}}}", "#/properties/a/required: this form is of");
+    SCHEMA("{\"properties\":{\"extends\":{\"const\":1}},\"required\":[\"extends\"]}",
+           "+{\"extends\":1}", "-{}");
+}
+
+TEST(remarks_say_nothing_of_a_value)
+{
+    SCHEMA("{\"const\":\"%\",\"contentEncoding\":\"base64\",\"contentMediaType\":\"application/json\","
+           "\"contentSchema\":false,\"$comment\":\"x\",\"title\":\"x\",\"description\":\"x\","
+           "\"examples\":[2],\"default\":3,\"deprecated\":true,\"readOnly\":true,\"writeOnly\":true}",
+           "+\"%\"", "-3");
+}
+
+TEST(some_formats_demand_nothing)
+{
+    SCHEMA("{\"items\":{\"enum\":[\"a b\",\"\",3],\"format\":\"password\"}}",
+           "+[\"a b\",\"\",3]", "-[\"a\"]");
+    SCHEMA("{\"type\":\"string\",\"format\":\"path\"}", "+\"\"", "+\"/a\\n\"", "-3");
+    NO_SCHEMA("{\"format\":\"float\",\"type\":\"string\"}", "#/format: this format is not known");
+    SCHEMA("{\"format\":\"float\",\"type\":\"number\"}", "+1.5");
+}
+
+TEST(an_error_names_its_place)
+{
+    NO_SCHEMA("{\"properties\":{\"a\":{\"pattern\":\"a(?=b)\"}}}",
+              "schema: #/properties/a/pattern: \"a(?=b)\": lookahead");
+    NO_SCHEMA("{\"anyOf\":[true,{\"patternProperties\":{\"(\":{}}}]}", "#/anyOf/1/patternProperties/(: ");
+    NO_SCHEMA("{\"anyOf\":[{\"$id\":\"x\"},{\"$id\":\"x\"},{\"$ref\":\"x\"}]}",
+              "#/anyOf/2/$ref: two schemas");
+    check_refused("{\"properties\":{\"a\":{\"pattern\":\"a.*b.*c\",\"minLength\":10000,"
+                  "\"maxLength\":20000}}}", -1, QSF_E_BUDGET,
+                  "schema: #/properties/a: what two parts", __LINE__);
+}
+
 TEST(large_schemas_end_in_an_error_or_a_grammar)
 {
     static const struct { const char *before, *middle, *after, *word; unsigned times; } cases[] = {
@@ -476,6 +516,10 @@ int main(void)
     RUN(blow_up_ends_in_an_error);
     RUN(a_condition_says_nothing_of_the_order);
     RUN(keywords_have_values_of_their_type);
+    RUN(keywords_of_draft_3_are_refused);
+    RUN(remarks_say_nothing_of_a_value);
+    RUN(some_formats_demand_nothing);
+    RUN(an_error_names_its_place);
     RUN(large_schemas_end_in_an_error_or_a_grammar);
     RUN(a_part_of_a_document_is_a_schema);
     return test_end();

@@ -87,6 +87,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
+    qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
     if(TARGET schema_accept)
         qsf_script(regex_random 120 regex_random.py $<TARGET_FILE:schema_accept>)
     endif()

@@ -127,6 +127,7 @@ static void check_message(const char *message, const char *content, const char *
         *r = qsf_json_member(j.nodes, "reasoning_content"), *t = qsf_json_member(j.nodes, "tool_calls");
     ok = content ? qsf_json_is_text(c, content) : c->type == QSF_JSON_NULL || qsf_json_is_text(c, "");
     ok = ok && (reasoning ? r && qsf_json_is_text(r, reasoning) : !r);
+    ok = ok && !strcmp(events.text, content ? content : "");       /* and no more was shown on the way */
     ok = ok && (t ? t->n : 0) == n_calls;
     const qsf_json_node *v = t ? qsf_json_first(t) : NULL;
     for (size_t i = 0; ok && i < n_calls; i++, v = qsf_json_next(v)) {

@@ -1,7 +1,9 @@
 /* Tools: the forms that templates show, and answers in pieces.
  * SPDX-License-Identifier: MIT
  *
- *   tools_test --forms FILE...     for tools/make_tools.py: the form of each template, in lines */
+ *   tools_test --forms FILE...     for tools/make_tools.py: the form of each template, in lines
+ *   tools_test --answers           for tools_llama.py: lines with a template's file, tools, an
+ *                                  answer and its control tokens; the message of each */
 #include "text/chat.h"
 #include "tools_case.h"
 
@@ -328,11 +330,74 @@ static void show_forms(int n, char **paths)
     }
 }
 
+/* ---- for llama.cpp's tests ---- */
+
+static void show_answer(const qsf_json_node *ask, const char *list)
+{
+    const qsf_json_node *text = qsf_json_member(ask, "text"), *span = qsf_json_member(ask, "controls"), *v;
+    char *jinja = read_file(qsf_json_member(ask, "template")->text);
+    qsf_tool_form f;
+    qsf_error err;
+    const char *message;
+    size_t len;
+    if (!jinja) exit(2);
+    const qsf_chat_ask chat = { .platform = host, .jinja = jinja, .bos = "<BOS>", .eos = "<EOS>",
+                                .kwargs = qsf_json_member(ask, "kwargs"), .now = 1721995200 };
+    if (qsf_tool_form_of(&chat, &f, &err)) exit(2);
+    qsf_tool_answer *a = answer_new(&f, list);
+    v = qsf_json_first(span);
+    for (uint32_t i = 0; i < span->n; i++, v = qsf_json_next(v)) {
+        int64_t at, n;
+        if (!qsf_json_whole(v + 1, &at) || !qsf_json_whole(v + 2, &n)) exit(2);
+        qsf_tool_answer_control(a, (size_t)at, (size_t)n);
+    }
+    for (size_t i = 0; i < text->n || !i; i++)
+        CHECK_EQ(qsf_tool_answer_push(a, text->text + i, text->n != 0, i + 1 >= text->n, &err), QSF_OK);
+    CHECK_EQ(qsf_tool_answer_json(a, &message, &len, &err), QSF_OK);
+    printf("%s\n", message);
+    qsf_tool_answer_free(a);
+    free(jinja);
+}
+
+/* The next line of standard input in *line, which grows; 0: there is none. */
+static size_t next_line(char **line, size_t *cap)
+{
+    size_t n = 0;
+    for (int ch = 0; ch != '\n' && (ch = getchar()) != EOF; (*line)[n++] = (char)ch) {
+        if (n + 1 < *cap) continue;
+        *cap = 2 * *cap + 4096;
+        if (!(*line = realloc(*line, *cap))) exit(2);
+    }
+    if (n) (*line)[n] = 0;
+    return n;
+}
+
+static void show_answers(void)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    qsf_error err;
+    for (size_t n; (n = next_line(&line, &cap)) > 0;) {
+        qsf_json j;
+        if (qsf_json_read(host, line, n, "line", &j, &err)) exit(2);
+        const char *list = strstr(line, "\"tools\": "), *end = strstr(line, ", \"text\": ");
+        if (!list || !end || end < list) exit(2);
+        line[end - line] = 0;
+        show_answer(j.nodes, list + 9);
+        qsf_json_drop(&j);
+    }
+    free(line);
+}
+
 int main(int argc, char **argv)
 {
     host = qsf_platform_native();
     if (argc > 1 && !strcmp(argv[1], "--forms")) {
         show_forms(argc - 2, argv + 2);
+        return 0;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--answers")) {
+        show_answers();
         return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "--try")) {        /* the tests, of these templates */

@@ -15,6 +15,10 @@ struct qsf_answer {
     bool                several;
     bool                has_grammar;
     qsf_tool_grammar    grammar;
+    qsf_text            marks;          /* of the form */
+    bool                all;            /* the turn gives all control tokens, which are text then */
+    qsf_utf8_tail       tail;           /* of the tokens so far, and the bytes of their text */
+    size_t              bytes;
 };
 
 void qsf_answer_defaults_of(qsf_answer_options *o, size_t size)
@@ -37,6 +41,9 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     memcpy(a->choice, choice, a->choice_bytes);
     a->several = o->parallel_tool_calls;
     if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
+    a->marks.platform = a->platform;
+    qsf_tool_form_marks(&a->form, &a->marks);
+    if (a->marks.failed) return qsf_fail(err, QSF_E_MEMORY, "answer: out of memory");
     const char *tools = chat.tools;
     if (answer_choice_is(a, "none")) {
         tools = NULL;
@@ -74,11 +81,17 @@ void qsf_answer_free(qsf_answer *a)
     qsf_tool_grammar_drop(&a->grammar);
     qsf_tool_answer_free(a->answer);
     qsf_json_drop(&a->tools);
+    qsf_text_drop(&a->marks);
     qsf_dealloc(a->platform, a->choice, a->choice_bytes);
     qsf_dealloc(a->platform, a, sizeof *a);
 }
 
-void qsf_answer_reset(qsf_answer *a, uint64_t id_seed) { qsf_tool_answer_reset(a->answer, id_seed); }
+void qsf_answer_reset(qsf_answer *a, uint64_t id_seed)
+{
+    qsf_tool_answer_reset(a->answer, id_seed);
+    a->tail = (qsf_utf8_tail){ 0 };
+    a->bytes = 0;
+}
 
 qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
 {
@@ -86,7 +99,9 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
     qsf_turn_defaults(&own);
     qsf_status st = QSF_TAKE(&own, o, qsf_turn_options, err);
     if (st) return st;
+    a->all = own.special || !QSF_SIZED_HAS(o, qsf_turn_options, special_in);
     o->special = true;
+    if (!a->all) o->special_in = a->marks.at;
     if (!QSF_SIZED_HAS(o, qsf_turn_options, grammar_with)) return QSF_OK;
     if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n) return QSF_OK;
     if (!a->has_grammar) {
@@ -104,6 +119,24 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
     o->n_grammar_after = a->grammar.n_after;
     o->grammar_with = a->grammar.with;
     return QSF_OK;
+}
+
+void qsf_answer_token(qsf_answer *a, int32_t id)
+{
+    enum { PART = 64 };
+    char whole[3 * (PART + 4)];
+    const char *piece, *plain;
+    qsf_utf8_tail own = { 0 };
+    size_t alone = 0;
+    if (!a->model || a->all || id < 0) return;
+    const size_t n = qsf_token_shown(a->model, id, a->marks.at, &piece);
+    for (size_t i = 0; i < n; i += PART) {
+        a->bytes += qsf_utf8_push(&a->tail, piece + i, QSF_MIN(n - i, PART), whole);
+        alone += qsf_utf8_push(&own, piece + i, QSF_MIN(n - i, PART), whole);
+    }
+    /* Bytes that are no UTF-8 are others in the answer, where nobody can find them. */
+    if (n && alone == n && !own.len && !qsf_token_piece(a->model, id, false, &plain))
+        qsf_tool_answer_control(a->answer, a->bytes - n, n);
 }
 
 qsf_status qsf_answer_push(qsf_answer *a, const char *text, size_t len, bool last, qsf_error *err)

@@ -7,6 +7,8 @@
 #include "text/regex.h"
 #include "text/schema.h"
 
+enum { GRAMMAR_MAX_TEXT = 16 << 20 };
+
 void qsf_grammar_defaults_of(qsf_grammar_options *o, size_t size)
 {
     const qsf_grammar_options ours = { .size = sizeof ours, .json_blanks = 32 };
@@ -42,6 +44,9 @@ qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char
     *out = NULL;
     qsf_grammar_defaults(&o);
     qsf_status st = QSF_TAKE(&o, opts, qsf_grammar_options, err);
+    if (!st && len > GRAMMAR_MAX_TEXT)
+        st = qsf_fail(err, QSF_E_BUDGET, "a grammar's text may have %u MB; this one has %llu bytes",
+                      GRAMMAR_MAX_TEXT >> 20, (unsigned long long)len);
     if (st || (st = qsf_grammar_begin(m->platform, &b, err)) != 0) return st;
     return qsf_grammar_finish(b, grammar_nodes_of(m->platform, b, kind, text, len, &o), out, err);
 }

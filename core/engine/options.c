@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "base/sized.h"
+#include "text/decimal.h"
 
 typedef enum option_member { OPTION_BOOL, OPTION_U32, OPTION_MB, OPTION_FLOAT, OPTION_ENUM,
                              OPTION_WORD, OPTION_U64, OPTION_I32, OPTION_I64 } option_member;
@@ -295,19 +296,14 @@ static bool option_digit(char c) { return c >= '0' && c <= '9'; }
 /* Decimal digits with a fraction and an exponent; false: anything else. */
 static bool option_number(const char *text, double *out)
 {
-    double value = 0;
-    int exponent = 0, shift = 0;
+    int exponent = 0;
     bool digits = false, point = false;
     const bool negative = *text == '-';
-    for (text += negative; option_digit(*text) || (*text == '.' && !point); text++) {
-        if (*text == '.') {
-            point = true;
-            continue;
-        }
-        value = value * 10 + (*text - '0');
-        shift -= point;
-        digits = true;
-    }
+    const char *const from = text + negative;
+    for (text = from; option_digit(*text) || (*text == '.' && !point); text++)
+        if (*text == '.') point = true;
+        else digits = true;
+    const size_t n = (size_t)(text - from);
     if (digits && (*text == 'e' || *text == 'E')) {
         const bool down = *++text == '-';
         text += down || *text == '+';
@@ -316,7 +312,7 @@ static bool option_number(const char *text, double *out)
         if (down) exponent = -exponent;
     }
     if (!digits || *text) return false;
-    value *= pow(10, exponent + shift);
+    const double value = qsf_decimal_read(from, n, exponent);
     *out = negative ? -value : value;
     return value <= DBL_MAX;
 }

@@ -9,6 +9,7 @@
 #include "base/sized.h"
 #include "engine/options.h"
 #include "engine/turn_own.h"
+#include "model/model.h"
 
 /* ---- memory ---- */
 
@@ -379,7 +380,8 @@ static bool turn_pick(qsf_turn *t, qsf_turn_piece *p)
     qsf_turn_grammar_take(t, id);
     t->ids[t->n_ids++] = p->token = id;
     t->state.n_tokens++;
-    const size_t n = qsf_token_piece(t->model, id, t->o.special, &piece);
+    const size_t n = t->o.special ? qsf_token_shown(t->model, id, t->o.special_in, &piece)
+                                  : qsf_token_piece(t->model, id, false, &piece);
     t->n_held += qsf_utf8_push(&t->tail, piece, n, t->held + t->n_held);
     turn_show(t, p, turn_safe(t, &found));
     p->logprobs = t->logprobs;

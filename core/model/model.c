@@ -143,6 +143,16 @@ size_t qsf_token_piece(const qsf_model *m, int32_t id, bool special, const char 
     return m->tokenizer ? qsf_tokenizer_piece(m->tokenizer, id, special, bytes) : 0;
 }
 
+size_t qsf_token_shown(const qsf_model *m, int32_t id, const char *among, const char **bytes)
+{
+    const char *plain;
+    const size_t n = qsf_token_piece(m, id, true, bytes);
+    if (!among || !n || qsf_token_piece(m, id, false, &plain)) return n;
+    for (size_t left = strlen(among); left >= n; left--, among++)
+        if (!memcmp(among, *bytes, n)) return n;
+    return 0;
+}
+
 bool    qsf_token_is_end(const qsf_model *m, int32_t id)
 {
     return m->tokenizer && (qsf_tokenizer_is_end(m->tokenizer, id) || (id >= 0 && id == m->chat_end));

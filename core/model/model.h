@@ -34,6 +34,10 @@ struct qsf_tool_form;
 qsf_status qsf_model_tool_form(const qsf_model *m, const qsf_chat_options *opts, struct qsf_tool_form *out,
                                qsf_error *err);
 
+/* As qsf_token_piece with special, but a control token has its text only if that is a part of
+ * `among`; NULL: always. */
+size_t qsf_token_shown(const qsf_model *m, int32_t id, const char *among, const char **bytes);
+
 /* The vocabulary as a tree, made at its first use; contexts on several threads may ask.
  * QSF_E_UNSUPPORTED: the model has no vocabulary. */
 qsf_status qsf_model_token_tree(qsf_model *m, const qsf_token_tree **out, qsf_error *err);

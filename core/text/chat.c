@@ -215,7 +215,7 @@ static void chat_variables(chat_run *run)
 
 qsf_status chat_run_render(chat_run *run, const qsf_jinja_value *messages, bool generate, qsf_error *err)
 {
-    run->vars[0].value = *messages;
+    run->vars[0].value = run->in_parts ? chat_in_parts(run, messages) : *messages;
     run->vars[1].value = qsf_jinja_bool(generate);
     const qsf_status st = chat_engine_render(&run->engine, run->vars, run->n_vars, run->ask->now, err);
     /* who tries whether a template takes something must not take this for a no */
@@ -350,8 +350,6 @@ static qsf_status chat_rendered(chat_run *run)
     if (!ask->as_given) {
         while ((again == QSF_E_CANCELLED || again == QSF_E_ARGUMENT)
                && chat_adapt_more(run, &step, &messages))
-            again = chat_run_render(run, &messages, generate, &other);
-        if (!again && chat_adapt_lost(run, &messages))
             again = chat_run_render(run, &messages, generate, &other);
     }
     if (run->st) return run->st;

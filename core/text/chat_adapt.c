@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: MIT
  *
  *   content in parts       is joined to one text where the template writes no parts; the other way
- *                          round where it drops texts
+ *                          round where it drops texts; it may do so with some roles alone
  *   no content             is an empty text where the template would write "None" or fail
  *   arguments of a call    are an object where the template writes JSON itself, else JSON text
  *   reasoning              has all names under which templates ask for it
@@ -14,7 +14,7 @@
  * A template that takes the messages as they are gets them as they are. */
 #include "text/chat_own.h"
 
-static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw";
+static const char probe_key[] = "kEy5rq", probe_text[] = "tExt7vw", probe_answer[] = "aNs3ty";
 enum { PROBE_KEY = sizeof probe_key - 1, PROBE_TEXT = sizeof probe_text - 1 };
 
 /* ---- values of small conversations ---- */
@@ -24,6 +24,17 @@ static qsf_jinja_value adapt_own_text(const char *text)
     qsf_jinja_value v = qsf_jinja_text(text);
     v.flags |= QSF_JINJA_OWN;
     return v;
+}
+
+/* Whose contents a template may take in forms of their own; others are taken as the user's. */
+enum { ADAPT_USER, ADAPT_SYSTEM, ADAPT_ASSISTANT, ADAPT_TOOL, ADAPT_ROLES };
+static const char *const adapt_roles[ADAPT_ROLES] = { "user", "system", "assistant", "tool" };
+
+static int adapt_role_of(const qsf_jinja_value *m)
+{
+    int role = ADAPT_ROLES;
+    while (--role > ADAPT_USER && !chat_is(qsf_jinja_member(m, "role"), adapt_roles[role])) {}
+    return role;
 }
 
 static qsf_jinja_value adapt_none(void) { return (qsf_jinja_value){ .type = QSF_JINJA_NONE }; }
@@ -70,28 +81,21 @@ static bool adapt_wrote(const chat_run *run, const char *text)
     return chat_engine_wrote(&run->engine, text, strlen(text));
 }
 
-static bool adapt_takes_question(chat_run *run, qsf_jinja_value content)
+/* A system message of this form before a question, which may be lost where the template writes only
+ * the first message. */
+static bool adapt_takes_system(chat_run *run, bool in_parts)
 {
-    const qsf_jinja_value m = adapt_message_of(run, "user", content);
-    return adapt_takes(run, &m, 1) && adapt_wrote(run, probe_text);
-}
-
-static bool adapt_takes_parts(chat_run *run)
-{
-    return adapt_takes_question(run, adapt_parts_of(run, qsf_jinja_text(probe_text)))
-        && !adapt_wrote(run, "'type'") && !adapt_wrote(run, "\"type\"");
-}
-
-static bool adapt_takes_system(chat_run *run)
-{
-    const qsf_jinja_value m[] = { adapt_message_of(run, "system", qsf_jinja_text(probe_text)),
-                                  adapt_message_of(run, "user", qsf_jinja_text("a")) };
-    return (adapt_takes(run, m, 2) && adapt_wrote(run, probe_text)) || !adapt_takes(run, m + 1, 1);
+    const qsf_jinja_value text = qsf_jinja_text(probe_text);
+    const qsf_jinja_value content = in_parts ? adapt_parts_of(run, text) : text;
+    const qsf_jinja_value m[] = { adapt_message_of(run, "system", content),
+                                  adapt_message_of(run, "user", qsf_jinja_text(probe_key)) };
+    return (adapt_takes(run, m, 2) && adapt_wrote(run, probe_text) && adapt_wrote(run, probe_key))
+        || !adapt_takes(run, m + 1, 1);
 }
 
 /* A call whose arguments are an object with one text, or that object's JSON, beside this
- * content. */
-static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content)
+ * content, and what the tool says. */
+static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value content, qsf_jinja_value result)
 {
     static const char json[] = "{\"kEy5rq\": \"tExt7vw\"}";
     qsf_jinja_value m[3], f, call, *calls = chat_values(run, 1);
@@ -106,7 +110,7 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
     m[0] = adapt_message_of(run, "user", qsf_jinja_text("a"));
     m[1] = adapt_message_of(run, "assistant", content);
     m[1] = chat_with(run, &m[1], "tool_calls", qsf_jinja_list(calls, 1));
-    m[2] = adapt_message_of(run, "tool", qsf_jinja_text("b"));
+    m[2] = adapt_message_of(run, "tool", result);
     m[2] = chat_with(run, &m[2], "name", qsf_jinja_text("f"));
     m[2] = chat_with(run, &m[2], "tool_call_id", qsf_jinja_text("a1b2c3d4e"));
     return adapt_takes(run, m, 3);
@@ -116,7 +120,7 @@ static bool adapt_takes_call(chat_run *run, bool as_text, qsf_jinja_value conten
 static bool adapt_takes_arguments(chat_run *run, bool as_text)
 {
     for (int none = 0; none < 2; none++)
-        if (adapt_takes_call(run, as_text, none ? adapt_none() : qsf_jinja_text(""))
+        if (adapt_takes_call(run, as_text, none ? adapt_none() : qsf_jinja_text(""), qsf_jinja_text("b"))
             && adapt_wrote(run, probe_key) && adapt_wrote(run, probe_text)
             && !adapt_wrote(run, "'kEy5rq'") && !adapt_wrote(run, "\\\"kEy5rq"))
             return true;
@@ -127,8 +131,32 @@ static bool adapt_takes_arguments(chat_run *run, bool as_text)
 static bool adapt_takes_no_content(chat_run *run)
 {
     for (int as_text = 0; as_text < 2; as_text++)
-        if (adapt_takes_call(run, as_text, adapt_none())) return !adapt_wrote(run, "None");
+        if (adapt_takes_call(run, as_text, adapt_none(), qsf_jinja_text("b")))
+            return !adapt_wrote(run, "None");
     return false;
+}
+
+/* Whether the template writes a text of this role, as it is or as the text of a part. */
+static bool adapt_takes_from(chat_run *run, int role, bool in_parts)
+{
+    static const char *const quoted[] = { "text': 'tExt7vw", "text\": \"tExt7vw", "text\":\"tExt7vw" };
+    const qsf_jinja_value text = qsf_jinja_text(probe_text), a = qsf_jinja_text("a");
+    const qsf_jinja_value content = in_parts ? adapt_parts_of(run, text) : text;
+    bool takes;
+    if (role == ADAPT_TOOL) {
+        takes = adapt_takes_call(run, false, qsf_jinja_text(""), content)
+            || adapt_takes_call(run, true, qsf_jinja_text(""), content);
+    } else {
+        const qsf_jinja_value m[] = { adapt_message_of(run, "user", a),
+                                      adapt_message_of(run, adapt_roles[role], content),
+                                      adapt_message_of(run, "user", a) };
+        const size_t first = role != ADAPT_ASSISTANT, n = role == ADAPT_USER ? 1 : 3 - first;
+        takes = adapt_takes(run, m + first, n);
+    }
+    takes = takes && adapt_wrote(run, probe_text);
+    for (size_t i = 0; takes && in_parts && i < QSF_ARRAY_LEN(quoted); i++)
+        takes = !adapt_wrote(run, quoted[i]);
+    return takes;
 }
 
 /* ---- changes of messages ---- */
@@ -138,8 +166,7 @@ static void adapt_put_content(chat_run *run, qsf_jinja_value *m, qsf_jinja_value
     *m = chat_with(run, m, "content", content);
 }
 
-/* Joins the texts of parts, a line each. */
-static void adapt_parts_to_text(chat_run *run, qsf_jinja_value *m)
+void chat_join_parts(chat_run *run, qsf_jinja_value *m)
 {
     const qsf_jinja_value *content = qsf_jinja_member(m, "content");
     qsf_jinja_value text = qsf_jinja_text("");
@@ -154,12 +181,6 @@ static void adapt_parts_to_text(chat_run *run, qsf_jinja_value *m)
                                 type && type->type == QSF_JINJA_TEXT ? type->as.text : "?");
     }
     adapt_put_content(run, m, text);
-}
-
-static void adapt_text_to_parts(chat_run *run, qsf_jinja_value *m)
-{
-    const qsf_jinja_value *content = qsf_jinja_member(m, "content");
-    if (content && content->type == QSF_JINJA_TEXT) adapt_put_content(run, m, adapt_parts_of(run, *content));
 }
 
 /* As transformers fills these names. */
@@ -229,7 +250,8 @@ static void adapt_change_arguments(chat_run *run, qsf_jinja_value *m, bool to_te
 
 /* What the messages hold that a template may not take. */
 typedef struct adapt_features {
-    bool parts, no_content, system, developer, text_arguments, object_arguments;
+    bool parts[ADAPT_ROLES], text[ADAPT_ROLES];         /* whose contents are such */
+    bool no_content, system, developer, text_arguments, object_arguments;
 } adapt_features;
 
 static adapt_features adapt_features_of(const qsf_jinja_value *messages)
@@ -238,8 +260,11 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     for (uint32_t i = 0; i < messages->n; i++) {
         const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content"),
             *calls = qsf_jinja_member(m, "tool_calls"), *role = qsf_jinja_member(m, "role");
-        f.parts |= content && content->type == QSF_JINJA_LIST;
-        f.no_content |= !content || content->type == QSF_JINJA_NONE;
+        const int from = adapt_role_of(m);
+        f.parts[from] |= content && content->type == QSF_JINJA_LIST;
+        const bool none = !content || content->type == QSF_JINJA_NONE;          /* an empty text, maybe */
+        f.text[from] |= none || content->type == QSF_JINJA_TEXT;
+        f.no_content |= none;
         f.system |= !i && chat_is(role, "system");
         f.developer |= chat_is(role, "developer");
         for (uint32_t k = 0; calls && calls->type == QSF_JINJA_LIST && k < calls->n; k++) {
@@ -252,13 +277,38 @@ static adapt_features adapt_features_of(const qsf_jinja_value *messages)
     return f;
 }
 
-/* The first message before the text of the next one, if that is text. */
+static bool adapt_is_content(const qsf_jinja_value *v)
+{
+    return v && (v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_LIST);
+}
+
+qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b)
+{
+    const qsf_jinja_value empty = qsf_jinja_text("\n\n");
+    if (a->type == QSF_JINJA_TEXT && b->type == QSF_JINJA_TEXT) return chat_joined(run, a, "\n\n", b);
+    const qsf_jinja_value first = a->type == QSF_JINJA_LIST ? *a : adapt_parts_of(run, *a);
+    const qsf_jinja_value then = b->type == QSF_JINJA_LIST ? *b : adapt_parts_of(run, *b);
+    const size_t n = (size_t)first.n + then.n;
+    qsf_jinja_value *list = chat_values(run, n);
+    if (!list) return *b;
+    if (then.n) memcpy(list + first.n, then.as.items, then.n * sizeof *list);
+    if (first.n) {
+        memcpy(list, first.as.items, first.n * sizeof *list);
+        qsf_jinja_value *last = &list[first.n - 1];
+        const qsf_jinja_value *text = qsf_jinja_member(last, "text");
+        if (text && text->type == QSF_JINJA_TEXT)
+            *last = chat_with(run, last, "text", chat_joined(run, text, "", &empty));
+    }
+    return qsf_jinja_list(list, n);
+}
+
+/* The first message before the content of the next one. */
 static bool adapt_merge(chat_run *run, qsf_jinja_value *list, size_t at)
 {
     const qsf_jinja_value *a = qsf_jinja_member(&list[at], "content");
     const qsf_jinja_value *b = qsf_jinja_member(&list[at + 1], "content");
-    if (!a || !b || a->type != QSF_JINJA_TEXT || b->type != QSF_JINJA_TEXT) return false;
-    adapt_put_content(run, &list[at + 1], chat_joined(run, a, "\n\n", b));
+    if (!adapt_is_content(a) || !adapt_is_content(b)) return false;
+    adapt_put_content(run, &list[at + 1], chat_merged(run, a, b));
     return true;
 }
 
@@ -306,52 +356,64 @@ static bool adapt_rename_developer(chat_run *run, qsf_jinja_value *messages)
 
 bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages)
 {
-    static bool (*const steps[])(chat_run *, qsf_jinja_value *) = { chat_adapt_lost, adapt_rename_developer,
-                                                                    adapt_merge_system, adapt_merge_rows };
+    static bool (*const steps[])(chat_run *, qsf_jinja_value *) = {
+        adapt_rename_developer, adapt_merge_system, adapt_merge_rows,
+    };
     while (*step < (int)QSF_ARRAY_LEN(steps) && !run->st)
         if (steps[(*step)++](run, messages)) return !run->st;
     return false;
 }
 
-/* The last question's text, or a part of it. */
-static qsf_jinja_value adapt_last_question(const qsf_jinja_value *messages)
+qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages)
 {
-    for (uint32_t i = messages->n; i-- > 0;) {
-        const qsf_jinja_value *m = &messages->as.items[i], *content = qsf_jinja_member(m, "content");
-        const bool asks = chat_is(qsf_jinja_member(m, "role"), "user");
-        if (!asks || !content || content->type != QSF_JINJA_TEXT) continue;
-        uint32_t at = 0, n = 0;
-        while (at < content->n && (uint8_t)content->as.text[at] <= ' ') at++;
-        while (at + n < content->n && n < 32 && (uint8_t)content->as.text[at + n] > ' ') n++;
-        return qsf_jinja_text_n(content->as.text + at, n);
-    }
-    return qsf_jinja_text("");
-}
-
-/* "end" in the template's own "<end_of_turn>" is not what somebody asked. */
-static bool adapt_wrote_question(const chat_engine *e, const qsf_jinja_value *question)
-{
-    for (size_t i = 0; i + question->n <= e->len; i++)
-        if (!qsf_jinja_is_own(e->own, i) && !memcmp(e->out + i, question->as.text, question->n)) return true;
-    return false;
-}
-
-bool chat_adapt_lost(chat_run *run, qsf_jinja_value *messages)
-{
-    const qsf_jinja_value question = adapt_last_question(messages);
-    if (!question.n || adapt_wrote_question(&run->engine, &question)) return false;
-    if (adapt_takes_question(run, qsf_jinja_text(probe_text)) || !adapt_takes_parts(run)) return true;
     qsf_jinja_value list = adapt_list_of(run, messages->as.items, messages->n);
-    for (uint32_t i = 0; !run->st && i < list.n; i++)
-        adapt_text_to_parts(run, (qsf_jinja_value *)(size_t)&list.as.items[i]);
-    *messages = list;
-    return true;
+    qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
+    for (uint32_t i = 0; !run->st && i < list.n; i++) {
+        const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
+        if (content && content->type == QSF_JINJA_TEXT && run->in_parts >> adapt_role_of(&m[i]) & 1)
+            adapt_put_content(run, &m[i], adapt_parts_of(run, *content));
+    }
+    return list;
+}
+
+/* Whether parts from this role become one text.  What the template takes from nobody of the role
+ * comes as the user's. */
+static bool adapt_joins(chat_run *run, int role)
+{
+    if (adapt_takes_from(run, role, true)) return false;
+    return role == ADAPT_USER || adapt_takes_from(run, role, false)
+        || !adapt_takes_from(run, ADAPT_USER, true);
+}
+
+/* Whether the template writes the texts of all who talk, as most do: one probe says it. */
+static bool adapt_takes_all(chat_run *run, const adapt_features *f)
+{
+    const bool system = f->text[ADAPT_SYSTEM], answer = f->text[ADAPT_ASSISTANT];
+    const qsf_jinja_value m[] = { adapt_message_of(run, "system", qsf_jinja_text(probe_text)),
+                                  adapt_message_of(run, "user", qsf_jinja_text(probe_key)),
+                                  adapt_message_of(run, "assistant", qsf_jinja_text(probe_answer)),
+                                  adapt_message_of(run, "user", qsf_jinja_text("a")) };
+    return adapt_takes(run, m + !system, (answer ? 4 : 2) - !system) && adapt_wrote(run, probe_key)
+        && (!system || adapt_wrote(run, probe_text)) && (!answer || adapt_wrote(run, probe_answer));
+}
+
+/* The user's first: there is a question in the conversations that show what it takes of others. */
+static void adapt_contents(chat_run *run, const adapt_features *f, bool all, bool joins[ADAPT_ROLES])
+{
+    for (int role = 0; role < ADAPT_ROLES; role++) {
+        const bool asks = role == ADAPT_TOOL ? f->text[role] : !all && (f->text[role] || role == ADAPT_USER);
+        if (asks && !adapt_takes_from(run, role, false) && adapt_takes_from(run, role, true))
+            run->in_parts |= (uint8_t)(1 << role);
+        joins[role] = f->parts[role] && adapt_joins(run, role);
+    }
 }
 
 void chat_adapt(chat_run *run, qsf_jinja_value *messages)
 {
     const adapt_features f = adapt_features_of(messages);
-    const bool joins = f.parts && !adapt_takes_parts(run);
+    const bool all = adapt_takes_all(run, &f), says_system = all && f.text[ADAPT_SYSTEM];
+    bool joins[ADAPT_ROLES];
+    adapt_contents(run, &f, all, joins);
     const bool empties = f.no_content && !adapt_takes_no_content(run);
     const bool to_object = f.text_arguments && !adapt_takes_arguments(run, true)
         && adapt_takes_arguments(run, false);
@@ -361,7 +423,7 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages)
     qsf_jinja_value *m = (qsf_jinja_value *)(size_t)list.as.items;
     for (uint32_t i = 0; !run->st && i < list.n; i++) {
         const qsf_jinja_value *content = qsf_jinja_member(&m[i], "content");
-        if (joins) adapt_parts_to_text(run, &m[i]);
+        if (joins[adapt_role_of(&m[i])]) chat_join_parts(run, &m[i]);
         if (!content || content->type == QSF_JINJA_NONE)
             adapt_put_content(run, &m[i], empties ? qsf_jinja_text("") : adapt_none());
         if (to_object) adapt_change_arguments(run, &m[i], false);
@@ -370,5 +432,7 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages)
     }
     *messages = list;
     const bool tools = chat_adapt_tools(run, messages);
-    if (!run->st && (f.system || tools) && !adapt_takes_system(run)) adapt_merge_system(run, messages);
+    if (run->st || !(f.system || tools) || says_system) return;
+    const qsf_jinja_value *first = qsf_jinja_member(&messages->as.items[0], "content");
+    if (!adapt_takes_system(run, first && first->type == QSF_JINJA_LIST)) adapt_merge_system(run, messages);
 }

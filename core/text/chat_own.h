@@ -36,6 +36,7 @@ typedef struct chat_run {
     chat_engine    engine;
     qsf_jinja_var *vars;                /* the first is "messages", the second "add_generation_prompt" */
     size_t         n_vars;
+    uint8_t        in_parts;            /* bits of roles whose texts the template wants in parts */
     qsf_status     st;                  /* of making values: the first error, kept in *err */
     qsf_error     *err;
 } chat_run;
@@ -66,8 +67,11 @@ void chat_adapt(chat_run *run, qsf_jinja_value *messages);
 bool chat_adapt_tools(chat_run *run, qsf_jinja_value *messages);
 /* The next thing to try where the template has refused *messages; false: there is nothing more. */
 bool chat_adapt_more(chat_run *run, int *step, qsf_jinja_value *messages);
-/* Where a text that was written lacks the last question, the template may want that in parts.
- * True: the messages have to be rendered again. */
-bool chat_adapt_lost(chat_run *run, qsf_jinja_value *messages);
+/* The messages with texts as parts, from whom the template wants them so. */
+qsf_jinja_value chat_in_parts(chat_run *run, const qsf_jinja_value *messages);
+/* Joins the texts of a message's parts, a line each. */
+void chat_join_parts(chat_run *run, qsf_jinja_value *m);
+/* One content before the other, with an empty line between them: a text, or parts. */
+qsf_jinja_value chat_merged(chat_run *run, const qsf_jinja_value *a, const qsf_jinja_value *b);
 
 #endif

@@ -81,7 +81,8 @@ static void tools_put_system(chat_run *run, qsf_jinja_value *messages, qsf_jinja
         role.flags |= QSF_JINJA_OWN;
         list[0] = chat_with(run, &empty, "role", role);
     }
-    if (content && content->type == QSF_JINJA_TEXT) text = chat_joined(run, content, "\n\n", &text);
+    if (content && (content->type == QSF_JINJA_TEXT || content->type == QSF_JINJA_LIST))
+        text = chat_merged(run, content, &text);
     list[0] = chat_with(run, &list[0], "content", text);
     *messages = qsf_jinja_list(list, n);
 }
@@ -90,10 +91,11 @@ static qsf_jinja_value tools_plain(chat_run *run, const qsf_jinja_value *m)
 {
     const bool calls = qsf_jinja_member(m, "tool_calls");
     const bool answer = chat_is(qsf_jinja_member(m, "role"), "tool");
-    const qsf_jinja_var vars[2] = { { "m", *m }, { "none", qsf_jinja_text("") } };
     const qsf_jinja_value empty = qsf_jinja_dict(NULL, 0);
-    qsf_jinja_value role = qsf_jinja_text(answer ? "user" : "assistant");
+    qsf_jinja_value role = qsf_jinja_text(answer ? "user" : "assistant"), joined = *m;
     if (!calls && !answer) return *m;
+    chat_join_parts(run, &joined);
+    const qsf_jinja_var vars[2] = { { "m", joined }, { "none", qsf_jinja_text("") } };
     role.flags |= QSF_JINJA_OWN;
     const qsf_jinja_value out = chat_with(run, &empty, "role", role);
     return chat_with(run, &out, "content", tools_write(run, answer ? tools_answer : tools_calls, vars));

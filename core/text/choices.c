@@ -3,6 +3,8 @@
 #include "text/choices.h"
 #include "text/json.h"
 
+#define CHOICES_HINT "a list is written [\"yes\", \"no\"], or one text a line"
+
 qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len)
 {
     const qsf_platform *p = qsf_grammar_platform(b);
@@ -13,7 +15,7 @@ qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len
     qsf_status st = QSF_OK;
     const bool json = len && text[0] == '[';
     if (json && (st = qsf_json_read(p, text, len, "choices", &list, &err)) != 0)
-        return qsf_g_fail(b, st, "%s", err.text);
+        return qsf_g_fail(b, st, st == QSF_E_CORRUPT ? "%s; " CHOICES_HINT : "%s", err.text);
     for (size_t i = 0; i < len; i++) room += text[i] == '\n';
     if (json) room = list.nodes[0].n;
     if (!(ids = qsf_alloc_array(p, room, sizeof *ids, "a grammar", &err))) {
@@ -31,8 +33,9 @@ qsf_gnode qsf_choices_nodes(qsf_grammar_builder *b, const char *text, size_t len
             if (used) ids[n++] = qsf_g_bytes(b, text + at, used);
         }
     }
-    if (st) qsf_g_fail(b, st, "%s", st == QSF_E_MEMORY ? err.text : "choices: a list of texts is wanted");
-    else if (n == 0) qsf_g_fail(b, QSF_E_ARGUMENT, "choices: there is none");
+    if (st == QSF_E_MEMORY) qsf_g_fail(b, st, "%s", err.text);
+    else if (st) qsf_g_fail(b, st, "choices: the list has something that is no text; " CHOICES_HINT);
+    else if (n == 0) qsf_g_fail(b, QSF_E_ARGUMENT, "choices: there is none; " CHOICES_HINT);
     else id = qsf_g_choice(b, ids, n);
     if (ids) qsf_dealloc(p, ids, room * sizeof *ids);
     qsf_json_drop(&list);

@@ -79,7 +79,7 @@ static int digits_make(double x, bool places, int count, bool up, char *digits, 
     big_set(&r, bits_mantissa(double_bits(x), &e));
     big_set(&s, 1);
     big_times(e < 0 ? &s : &r, 2, e < 0 ? -e : e);
-    k = (int)floor(log10(x));
+    k = (int)floor(log(x) * 0.43429448190325182765);
     big_times(k < 0 ? &r : &s, 10, k < 0 ? -k : k);
     if (big_compare(&r, &s) >= 0) big_mul(&s, 10, 0), k++;      /* now r / s < 1, and not below 0.1 */
     big ten = r;
@@ -166,9 +166,9 @@ double qsf_decimal_read(const char *digits, size_t n, int exponent)
     if (rest) big_mul(&value, 10, 1), exponent--;           /* a little more than the digits so far */
     if (!value.n || taken + exponent < -330) return 0;
     if (taken + exponent > 310) return bits_double(infinity);
-    guess *= pow(10, exponent < -300 ? -300 : exponent > 300 ? 300 : exponent);
-    if (exponent < -300) guess *= pow(10, exponent + 300);
-    if (exponent > 300) guess *= pow(10, exponent - 300);
+    double power = 10;
+    for (int left = exponent < 0 ? -exponent : exponent; left; left /= 2, power *= power)
+        if (left % 2) guess = exponent < 0 ? guess / power : guess * power;
     uint64_t bits = QSF_MIN(double_bits(guess), infinity - 1);
     for (int c; bits < infinity && ((c = compare_middle(&value, exponent, bits)) > 0 || (!c && bits % 2));)
         bits++;

@@ -183,15 +183,22 @@ static void gbnf_put(gbnf_reader *r, gram_mem *list, qsf_gnode id)
     if (to) *to = id;
 }
 
+/* The nodes of a list from one of them on; NULL: there are none. */
+static const uint32_t *gbnf_from(const gram_mem *list, size_t first)
+{
+    return list->n > first ? GRAM_U32(*list) + first : NULL;
+}
+
 /* Parts become an alternative of the innermost group; close: the alternatives become one node. */
 static qsf_gnode gbnf_end(gbnf_reader *r, bool close)
 {
     if (r->g->status) return 0;
     const gbnf_group *group = (gbnf_group *)r->groups.p + r->groups.n - 1;
-    gbnf_put(r, &r->alts, qsf_g_sequence(r->b, GRAM_U32(r->parts) + group->parts, r->parts.n - group->parts));
+    const uint32_t *parts = gbnf_from(&r->parts, group->parts);
+    gbnf_put(r, &r->alts, qsf_g_sequence(r->b, parts, r->parts.n - group->parts));
     r->parts.n = group->parts;
     if (!close || r->g->status) return 0;
-    const qsf_gnode id = qsf_g_choice(r->b, GRAM_U32(r->alts) + group->alts, r->alts.n - group->alts);
+    const qsf_gnode id = qsf_g_choice(r->b, gbnf_from(&r->alts, group->alts), r->alts.n - group->alts);
     r->alts.n = group->alts;
     r->groups.n--;
     return id;

@@ -356,6 +356,7 @@ void qsf_grammar_drop(qsf_grammar *g)
     gram_release(g, &g->bytes, 1);
     gram_release(g, &g->sets, 32);
     gram_release(g, &g->rules, sizeof(uint32_t));
+    gram_release(g, &g->notes, sizeof(gram_note));
     gram_release(g, &g->rows, sizeof(uint32_t));
     gram_release(g, &g->plain, GRAM_PLAIN_STEP);
     gram_release(g, &g->work, sizeof(uint64_t));

@@ -170,7 +170,7 @@ static uint32_t gram_node_of(qsf_grammar *g, gram_kind kind, uint32_t a, uint32_
                   (unsigned)GRAM_MAX_NODES);
         return 0;
     }
-    if (g->nodes.n >= g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
+    if (g->nodes.n > g->table_mask / 2 && !gram_rehash(g, g->nodes.n + 1)) return 0;
     uint32_t i = (uint32_t)gram_hash(g, &x) & g->table_mask;
     for (; g->table[i]; i = (i + 1) & g->table_mask)
         if (gram_same(g, gram_at(g, g->table[i]), &x)) return g->table[i];
@@ -384,6 +384,25 @@ qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...
     va_end(args);
     gram_fail(&b->g, st, "%s", text);
     return QSF_G_FAILED;
+}
+
+bool qsf_g_failed(const qsf_grammar_builder *b) { return b->g.status != QSF_OK; }
+
+void qsf_g_locate(qsf_grammar_builder *b, const char *where)
+{
+    const qsf_error was = b->g.err;
+    qsf_fail(&b->g.err, b->g.status, "%s%s", where, was.text);
+}
+
+char *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x)
+{
+    qsf_grammar *g = &b->g;
+    gram_note *note = g->notes.p;
+    if (g->status || gram_at(g, x)->kind != GK_AND || g->notes.n == 64) return NULL;
+    for (uint32_t i = 0; i < g->notes.n; i++) if (note[i].node == x) return NULL;
+    if (!(note = gram_push(g, &g->notes, sizeof *note, 1))) return NULL;
+    note->node = x;
+    return note->where;
 }
 
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n)

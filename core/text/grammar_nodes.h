@@ -12,7 +12,7 @@
 #include "text/grammar.h"
 
 typedef uint32_t qsf_gnode;
-enum { QSF_G_FAILED = 0 };
+enum { QSF_G_FAILED = 0, QSF_G_WHERE = 240 };     /* QSF_G_WHERE: bytes of a note, with its end */
 #define QSF_G_NO_MOST UINT32_MAX
 
 typedef struct qsf_grammar_builder qsf_grammar_builder;
@@ -29,6 +29,12 @@ const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
 void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
+bool       qsf_g_failed(const qsf_grammar_builder *b);
+/* Puts where before the failure's message. */
+void       qsf_g_locate(qsf_grammar_builder *b, const char *where);
+/* Room for such a text, should qsf_grammar_finish fail because of x, which qsf_g_both made; NULL: x
+ * needs none, has one, or there are 64 already. */
+char      *qsf_g_note(qsf_grammar_builder *b, qsf_gnode x);
 
 qsf_gnode qsf_g_bytes(qsf_grammar_builder *b, const char *bytes, size_t n);     /* n 0: the empty text */
 /* One character of ranges[i][0] to ranges[i][1], code points, as UTF-8; negated: one of no range.

@@ -111,7 +111,12 @@ qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_gramma
         for (uint32_t i = 0; i < g->pairs.n && !g->status; i++) {
             const uint32_t id = (uint32_t)GRAM_U64(g->pairs)[i];
             if (gram_at(g, id)->kind == GK_AND) dead |= !gram_live(g, id);
+            for (uint32_t k = 0; k < g->notes.n && g->status; k++) {
+                const gram_note *note = (gram_note *)g->notes.p + k;
+                if (note->node == id) qsf_g_locate(b, note->where);
+            }
         }
+        gram_release(g, &g->notes, sizeof(gram_note));
         if (dead) gram_settle(g);
         g->pairs.n = 0;
     }

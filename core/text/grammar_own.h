@@ -77,6 +77,7 @@ typedef struct gram_head {
     gram_mem inside;        /* uint64_t: tokens that stay inside; characters, also begun ones */
     gram_mem ends;          /* uint64_t: tokens that end just behind it; characters */
 } gram_head;
+typedef struct gram_note { uint32_t node; char where[QSF_G_WHERE]; } gram_note;
 typedef struct gram_kept { uint32_t key, used; gram_mem bits; } gram_kept;
 
 struct qsf_grammar {
@@ -88,6 +89,7 @@ struct qsf_grammar {
     gram_mem    nodes;              /* gram_node */
     gram_mem    lists, bytes, sets; /* uint32_t; bytes; uint32_t[8] */
     gram_mem    rules;              /* uint32_t bodies; 0: not defined */
+    gram_mem    notes;              /* gram_note; none once the grammar is finished */
     uint32_t   *table, table_mask;  /* hash of a node -> its number; 0: empty */
 
     uint32_t    root;

@@ -381,7 +381,11 @@ static bool method_of_dict(jinja_run *r, int id, const jinja_value *v, const jin
 bool jinja_method(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, jinja_value *out)
 {
     jinja_bound b;
-    if (id >= JM_OTHERS) return jinja_unknown(r, "this method is not known here");
+    if (id >= JM_OTHERS) {
+        const char *name = builtin_methods[id], *end = strchr(name, ' ');
+        return jinja_fail(r, QSF_E_UNSUPPORTED, "the method %.*s is not known here",
+                          (int)(end ? (size_t)(end - name) : strlen(name)), name);
+    }
     if (!bind_args(r, builtin_methods[id], a, &b)) return false;
     if (v->type == QSF_JINJA_LOOP || v->type == QSF_JINJA_CYCLER)
         return method_of_loop(r, id, v->as.own, a, out);

@@ -98,8 +98,9 @@ static bool filter_order(jinja_run *r, jinja_value *items, jinja_value *keys, ui
     return true;
 }
 
-bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact, bool reverse,
-                jinja_value *out)
+/* lists: keys are compared as lists of one item, as the sort filter of jinja2 has them. */
+static bool filter_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
+                        bool reverse, bool lists, jinja_value *out)
 {
     jinja_value *items = jinja_items(r, list->n), *keys = jinja_items(r, list->n);
     if (!items || !keys) return false;
@@ -108,7 +109,7 @@ bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attrib
         if (!filter_keys(r, &items[i], attribute, exact, &keys[i])) return false;
     }
     *out = qsf_jinja_list(items, list->n);
-    return filter_order(r, items, keys, list->n, reverse, !attribute || attribute->type != QSF_JINJA_INT);
+    return filter_order(r, items, keys, list->n, reverse, lists);
 }
 
 static bool filter_best(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact,
@@ -315,7 +316,7 @@ static bool filter_whole(jinja_run *r, int id, const jinja_value *v, const jinja
             return jinja_refuse(r, "a dict is sorted by key or value");
         if (!jinja_pairs(r, v, &pairs)) return false;
         if (id == JF_ITEMS) return filter_generator(r, (jinja_value *)pairs.as.items, pairs.n, out);
-        return jinja_sort(r, &pairs, &place, jinja_flag(b->arg[0]), jinja_flag(b->arg[2]), out);
+        return filter_sort(r, &pairs, &place, jinja_flag(b->arg[0]), jinja_flag(b->arg[2]), false, out);
     }
     case JF_FIRST: case JF_LAST:
         *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
@@ -352,7 +353,7 @@ static bool filter_now(jinja_run *r, int id, const jinja_value *v, const jinja_a
     case JF_LAST: if (list.n) *out = list.as.items[list.n - 1]; return true;
     case JF_MAP: return filter_map(r, &list, a, out);
     case JF_SORT:
-        return jinja_sort(r, &list, b->arg[2], jinja_flag(b->arg[1]), jinja_flag(b->arg[0]), out);
+        return filter_sort(r, &list, b->arg[2], jinja_flag(b->arg[1]), jinja_flag(b->arg[0]), true, out);
     case JF_MIN: case JF_MAX:
         *out = (jinja_value){ .type = QSF_JINJA_UNDEFINED, .n = 7, .as.text = "an item" };
         return filter_best(r, &list, b->arg[1], jinja_flag(b->arg[0]), id == JF_MAX, out);

@@ -24,7 +24,7 @@ static bool markup_escape(jinja_run *r, const jinja_value *v, bool again, jinja_
     jinja_value text;
     if (!jinja_to_text(r, v, &text)) return false;
     jinja_sink s = jinja_begin_text(r);
-    if (again && v->type != QSF_JINJA_TEXT) text.flags = 0;
+    if (again) text.flags &= (uint8_t)~QSF_JINJA_SAFE;
     if (!jinja_put_escaped(r, &s, &text)) return false;
     *out = jinja_end_text(r, &s);
     out->flags |= QSF_JINJA_SAFE;
@@ -126,7 +126,8 @@ static bool markup_quote(jinja_run *r, jinja_sink *s, const jinja_value *v, bool
 static bool markup_urlencode(jinja_run *r, const jinja_value *v, jinja_value *out)
 {
     jinja_value list = *v, text;
-    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v);
+    const bool one = v->type == QSF_JINJA_TEXT || v->type == QSF_JINJA_NONE || jinja_is_number(v)
+        || (v->type >= QSF_JINJA_SPACE && v->type != QSF_JINJA_LOOP);
     if (one) {
         if (!jinja_to_text(r, v, &text)) return false;
         list = qsf_jinja_list(&text, 1);
@@ -258,7 +259,7 @@ static bool markup_wrap_line(jinja_run *r, jinja_sink *s, const jinja_value *lin
         }
         if (at < line->n && n > width) {
             const jinja_value rest = jinja_part(line, at, line->n);
-            last = at;
+            if (cut || at == from) last = at;
             if (cut) at += jinja_offset(&rest, (size_t)(width - len));
             else if (at == from) at = markup_chunk(line, at, &n);
         }
@@ -281,7 +282,7 @@ static bool markup_wrap(jinja_run *r, const jinja_value *v, const jinja_bound *b
     if (!jinja_whole(r, b->arg[0], false, &width) || (end && !jinja_need_text(r, end, "wordwrap"))
         || !jinja_text_lines(r, v, false, &lines))
         return false;
-    if (width <= 0) return jinja_refuse(r, "a line has a width");
+    if (width <= 0 && lines.n) return jinja_refuse(r, "a line has a width");
     if (hyphens && v->n && memchr(v->as.text, '-', v->n))
         return jinja_unknown(r, "wordwrap at hyphens is not known here");
     jinja_sink s = jinja_begin_text(r);

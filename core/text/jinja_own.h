@@ -138,6 +138,9 @@ typedef struct jinja_space { jinja_value *pairs; uint32_t n, cap; } jinja_space;
 
 typedef struct jinja_closure { const jinja_macro *macro; jinja_scope *scope; } jinja_closure;
 
+/* A text or list that was joined: what is joined to it next goes into the room behind it. */
+typedef struct jinja_grown { uintptr_t end; size_t room; } jinja_grown;
+
 typedef struct jinja_run {
     qsf_jinja   *t;
     jinja_mem   *mem;
@@ -146,6 +149,8 @@ typedef struct jinja_run {
     qsf_error   *err;
     uint32_t     at, steps, depth;      /* at: of the operation in the source; depth: of values in values */
     int64_t      now;
+    jinja_grown  grown[4];              /* the last ones */
+    uint32_t     n_grown;
 } jinja_run;
 
 /* The arguments of a call: pos[0..n) by their places, then n_kw pairs of name and value. */
@@ -183,6 +188,7 @@ bool jinja_less(jinja_run *r, const jinja_value *a, const jinja_value *b, bool *
 bool jinja_contains(jinja_run *r, const jinja_value *what, const jinja_value *in, bool *out);
 bool jinja_text_is(const jinja_value *v, const char *text);
 const char *jinja_type_name(const jinja_value *v);
+bool jinja_join_texts(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out);
 bool jinja_binary(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, jinja_value *out);
 bool jinja_compare(jinja_run *r, jinja_op op, const jinja_value *a, const jinja_value *b, bool *out);
 
@@ -297,8 +303,6 @@ static inline bool jinja_flag(const jinja_value *v) { return v && jinja_true(v);
 /* jinja_filter.c: on items */
 bool jinja_filter_items(jinja_run *r, int id, const jinja_value *v, const jinja_args *a, const jinja_bound *b,
                         jinja_value *out);
-bool jinja_sort(jinja_run *r, const jinja_value *list, const jinja_value *attribute, bool exact, bool reverse,
-                jinja_value *out);
 bool jinja_pairs(jinja_run *r, const jinja_value *dict, jinja_value *out);  /* a list of its pairs */
 /* jinja_text.c: methods of texts */
 bool jinja_text_method(jinja_run *r, int id, const jinja_value *self, const jinja_bound *b, jinja_value *out);

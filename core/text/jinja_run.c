@@ -192,10 +192,12 @@ static bool run_negate(run_state *s, jinja_value *v, bool minus)
 static bool run_concat(run_state *s)
 {
     jinja_value *v = &s->stack[s->n - 2];
+    s->n--;
+    if (v[0].type == QSF_JINJA_TEXT && v[1].type == QSF_JINJA_TEXT)
+        return jinja_join_texts(&s->r, &v[0], &v[1], &v[0]);
     jinja_sink text = jinja_begin_text(&s->r);
     if (!jinja_print(&s->r, &text, &v[0]) || !jinja_print(&s->r, &text, &v[1])) return false;
     v[0] = jinja_end_text(&s->r, &text);
-    s->n--;
     return true;
 }
 

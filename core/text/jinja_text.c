@@ -51,8 +51,10 @@ static bool text_starts_any(jinja_run *r, const jinja_value *v, const jinja_valu
     if (!one && with->type != QSF_JINJA_TUPLE)
         return jinja_fail(r, QSF_E_ARGUMENT, "a text or a tuple of texts is needed, not %s",
                           jinja_type_name(with));
-    for (uint32_t i = 0; !one && i < with->n && !is; i++)
-        is = with->as.items[i].type == QSF_JINJA_TEXT && text_starts(v, &with->as.items[i], end);
+    for (uint32_t i = 0; !one && i < with->n && !is; i++) {
+        if (!jinja_need_text(r, &with->as.items[i], end ? "endswith" : "startswith")) return false;
+        is = text_starts(v, &with->as.items[i], end);
+    }
     return jinja_give_bool(out, is);
 }
 
@@ -216,9 +218,11 @@ static bool text_partition(jinja_run *r, const jinja_value *v, const jinja_value
     if (!items || !jinja_need_text(r, at, "partition")) return false;
     if (!at->n) return jinja_refuse(r, "a text cannot be split at nothing");
     const int64_t i = jinja_find(r, v, at, 0, last);
-    items[0] = i >= 0 ? jinja_part(v, 0, (size_t)i) : last ? qsf_jinja_text("") : *v;
-    items[1] = i < 0 ? qsf_jinja_text("") : *at;
-    items[2] = i >= 0 ? jinja_part(v, (size_t)i + at->n, v->n) : last ? *v : qsf_jinja_text("");
+    /* what is not found leaves all of it in one of the ends; each part is safe if the text is */
+    const size_t begin = i >= 0 ? (size_t)i : last ? 0 : v->n, end = i >= 0 ? begin + at->n : begin;
+    items[0] = jinja_part(v, 0, begin);
+    items[1] = jinja_part(v, begin, end);
+    items[2] = jinja_part(v, end, v->n);
     *out = (jinja_value){ .type = QSF_JINJA_TUPLE, .n = 3, .as.items = items };
     return true;
 }

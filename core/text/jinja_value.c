@@ -211,24 +211,71 @@ static bool value_repeat(jinja_run *r, const jinja_value *v, int64_t times, jinj
     return true;
 }
 
-static bool value_join(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out)
+/* Templates make long texts and lists by joining a little to them again and again.  What is joined
+ * to for the second time is copied with as much room behind it again, and grows there from then on:
+ * nothing that exists is changed by that, as values end before the room begins. */
+enum { VALUE_GROWS = 256 };         /* bytes from which on it matters */
+
+static jinja_grown *value_grown(jinja_run *r, const void *end)
 {
-    const size_t n = (size_t)a->n + b->n;
-    if (a->type == QSF_JINJA_TEXT) {
-        const uint8_t safe = (a->flags | b->flags) & QSF_JINJA_SAFE;
-        jinja_sink s = jinja_begin_text(r);
-        if (safe ? !jinja_put_escaped(r, &s, a) || !jinja_put_escaped(r, &s, b)
-                 : !jinja_put_text(r, &s, a) || !jinja_put_text(r, &s, b))
-            return false;
-        *out = jinja_end_text(r, &s);
-        out->flags |= safe;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(r->grown); i++)
+        if (r->grown[i].end == (uintptr_t)end) return &r->grown[i];
+    return NULL;
+}
+
+/* n bytes end at the end of what is taken. */
+static void value_grows(jinja_run *r, jinja_grown *g, const void *end, size_t n)
+{
+    const size_t room = g ? QSF_MIN(n, (r->mem->size - r->mem->used) / 2) : 0;
+    if (n < VALUE_GROWS) return;
+    if (!g) g = &r->grown[r->n_grown++ % QSF_ARRAY_LEN(r->grown)];
+    r->mem->used += room;
+    *g = (jinja_grown){ (uintptr_t)end, room };
+}
+
+bool jinja_join_texts(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out)
+{
+    const char *end = a->as.text + a->n;
+    jinja_grown *g = a->n >= VALUE_GROWS ? value_grown(r, end) : NULL;
+    if (g && g->room >= b->n && b->n < UINT32_MAX - a->n) {
+        const size_t at = (size_t)(a->as.text - r->mem->base);
+        jinja_sink s = { r->mem->base + at, a->n, (size_t)a->n + b->n, jinja_marks(r->mem), at };
+        if (!jinja_put_text(r, &s, b)) return false;
+        *g = (jinja_grown){ g->end + b->n, g->room - b->n };
+        *out = qsf_jinja_text_n(s.text, s.len);
         return true;
     }
-    jinja_value *to = jinja_items(r, n);
-    if (!to) return false;
-    if (a->n) memcpy(to, a->as.items, a->n * sizeof *a);
-    if (b->n) memcpy(to + a->n, b->as.items, b->n * sizeof *a);
+    jinja_sink s = jinja_begin_text(r);
+    if (!jinja_put_text(r, &s, a) || !jinja_put_text(r, &s, b)) return false;
+    *out = jinja_end_text(r, &s);
+    value_grows(r, g, out->as.text + out->n, out->n);
+    return true;
+}
+
+static bool value_join_lists(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out)
+{
+    const size_t n = (size_t)a->n + b->n, old = a->n * sizeof *a, more = b->n * sizeof *b;
+    jinja_grown *g = old >= VALUE_GROWS ? value_grown(r, a->as.items + a->n) : NULL;
+    const bool fits = g && g->room >= more;
+    jinja_value *to = fits ? (jinja_value *)(size_t)a->as.items : jinja_items(r, n);
+    if (!to || !jinja_charge(r, more)) return false;
+    if (old && !fits) memcpy(to, a->as.items, old);
+    if (more) memcpy(to + a->n, b->as.items, more);
+    if (fits) *g = (jinja_grown){ g->end + more, g->room - more };
+    else value_grows(r, g, to + n, old + more);
     *out = (jinja_value){ .type = a->type, .n = (uint32_t)n, .as.items = to };
+    return true;
+}
+
+static bool value_join(jinja_run *r, const jinja_value *a, const jinja_value *b, jinja_value *out)
+{
+    const uint8_t safe = (a->flags | b->flags) & QSF_JINJA_SAFE;
+    if (a->type != QSF_JINJA_TEXT) return value_join_lists(r, a, b, out);
+    if (!safe) return jinja_join_texts(r, a, b, out);
+    jinja_sink s = jinja_begin_text(r);
+    if (!jinja_put_escaped(r, &s, a) || !jinja_put_escaped(r, &s, b)) return false;
+    *out = jinja_end_text(r, &s);
+    out->flags |= safe;
     return true;
 }
 

@@ -75,6 +75,7 @@ static qsf_gnode known_make(schema *s, uint32_t which, bool *container)
     schema_leaf leaf;
     for (uint32_t i = 0; i < k.n; i++) schema_push(s, s->known_parts[k.begin + i]);
     schema_run run = schema_start(s, from);
+    s->at = k.n ? s->known_parts[k.begin].v : NULL;
     while (schema_next(s, &run, &leaf)) {
         if (container && (leaf.types & ~T_SCALAR)) {
             *container = true;
@@ -90,6 +91,7 @@ static qsf_gnode known_make(schema *s, uint32_t which, bool *container)
         out[n++] = x;
     }
     schema_stop(s, &run);
+    if (k.n) schema_locate(s, s->known_parts[k.begin].v);
     return s->failed || !n ? s->none : n == 1 ? out[0] : qsf_g_choice(s->b, out, n);
 }
 
@@ -148,7 +150,9 @@ qsf_gnode schema_value(schema *s, uint32_t from)
     s->known[which] = k;
     s->table[slot] = which + 1;
     bool container = false;
+    const qsf_json_node *at = s->at;
     const qsf_gnode node = known_make(s, which, &container);
+    s->at = at;
     s->known[which].node = container ? qsf_g_rule(s->b) : node;
     s->known[which].open = container;           /* to be made */
     return s->known[which].node;
@@ -183,7 +187,7 @@ qsf_gnode qsf_schema_nodes(const qsf_platform *p, qsf_grammar_builder *b, const 
             .platform = p, .b = b, .arena = arena, .root = v, .what = o && o->what ? o->what : "schema"
         };
         if (v->skip > SCHEMA_MAX_VALUES)
-            st = qsf_fail(&err, QSF_E_BUDGET, "%s: it has more than 1,000,000 values and names", s->what);
+            st = qsf_fail(&err, QSF_E_BUDGET, "%s: #: more than 1,000,000 values and names", s->what);
         if (!st) s->keys = qsf_arena_array(arena, v->skip, sizeof *s->keys, "a schema", &err);
         if (!st && !s->keys) st = QSF_E_MEMORY;
     }

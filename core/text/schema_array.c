@@ -115,7 +115,7 @@ static qsf_gnode array_items(schema *s, const schema_leaf *leaf, const array_dem
     const uint32_t prefix = QSF_MIN(d->prefix, d->most);
     qsf_gnode at = s->empty;
     if (prefix > ARRAY_MAX_PREFIX) {
-        schema_too_large(s, "a list of more than 10,000 different items");
+        schema_too_large(s, leaf->parts[0].v, "a list of more than 10,000 different items");
         return s->none;
     }
     if (d->most > prefix) {

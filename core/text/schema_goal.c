@@ -217,7 +217,7 @@ static void goal_one_of(schema *s, const goal_copy *g)
     schema_part *list = qsf_arena_array(s->arena, n + 1, sizeof *list, "a schema", NULL);
     /* both[i * n + j], j < i: i and j overlap */
     bool *both = NULL;
-    if (n > GOAL_MAX_ONE) schema_too_large(s, "a oneOf of more than 2,000 schemas");
+    if (n > GOAL_MAX_ONE) schema_too_large(s, p.v, "a oneOf of more than 2,000 schemas");
     else if (!s->probing) both = qsf_arena_alloc(s->arena, n * n + 1, "a schema", NULL);
     if (!list || (!both && !s->probing)) schema_no_memory(s);
     for (uint32_t i = 0; both && i < n && !s->failed; i++, x = qsf_json_next(x)) {
@@ -419,8 +419,9 @@ bool schema_next(schema *s, schema_run *run, schema_leaf *leaf)
             else if (s->parts[i].kind < PART_OWN) branch = QSF_MIN(branch, i);
         }
         if (++s->n_steps > GOAL_MAX_STEPS || g.n > GOAL_MAX_PARTS) {
-            schema_too_large(s, "too many alternatives of anyOf, oneOf, if and not in each other; "
-                                "say them apart");
+            schema_too_large(s, s->parts[g.begin].v,
+                             "too many alternatives of anyOf, oneOf, if and not in each other; "
+                             "say them apart");
             return false;
         }
         if (open != UINT32_MAX) {

@@ -37,7 +37,7 @@ static void object_add(schema *s, object_leaf *o, const qsf_json_node *name, boo
             o->names[i].required |= required;
             return;
         }
-    if (o->n == OBJECT_MAX_NAMES) schema_too_large(s, "an object of more than 4,000 properties");
+    if (o->n == OBJECT_MAX_NAMES) schema_too_large(s, name, "an object of more than 4,000 properties");
     if (s->failed) return;
     o->names = schema_grow(s, o->names, o->n, &o->cap, sizeof *o->names);
     if (!s->failed) o->names[o->n++] = (object_name){ name, required };
@@ -197,9 +197,7 @@ static void object_apart(schema *s, object_leaf *o)
 
 static qsf_gnode object_pattern(schema *s, const qsf_json_node *v)
 {
-    char what[160];
-    qsf_format(what, sizeof what, "%s: \"%.*s\"", s->what, 100, v->text);
-    return qsf_regex_nodes(s->platform, s->b, v->text, v->n, QSF_REGEX_SEARCH | QSF_REGEX_JSON, what);
+    return schema_regex(s, v, v->text, v->n, QSF_REGEX_SEARCH | QSF_REGEX_JSON);
 }
 
 /* The texts that propertyNames allows; 0: all. */
@@ -251,7 +249,7 @@ static qsf_gnode object_others(schema *s, object_leaf *o)
         const qsf_gnode value = schema_value(s, from);
         if (value == s->none) continue;
         if (sets++ == OBJECT_MAX_SETS)
-            schema_too_large(s, "more than 7 patterns of patternProperties that fit the same names");
+            schema_too_large(s, o->patterns[0], "more than 7 patterns that fit the same names");
         if (!names_read) {
             names = object_names(s, o);
             for (uint32_t i = 0; i < o->n; i++)

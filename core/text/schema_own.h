@@ -28,7 +28,7 @@ typedef enum schema_key {
     KEY_PROPERTIES, KEY_PATTERNS, KEY_ADDITIONAL, KEY_NAMES, KEY_REQUIRED, KEY_MIN_PROPERTIES,
     KEY_MAX_PROPERTIES, KEY_DEPENDENCIES, KEY_DEPENDENT_REQUIRED, KEY_DEPENDENT_SCHEMAS, KEY_FREE_PROPERTIES,
     KEY_ALL_OF, KEY_ANY_OF, KEY_ONE_OF, KEY_NOT, KEY_IF, KEY_THEN, KEY_ELSE, KEY_REF, KEY_DYNAMIC_REF,
-    KEY_RECURSIVE_REF, KEY_COUNT
+    KEY_RECURSIVE_REF, KEY_DRAFT3, KEY_COUNT
 } schema_key;
 
 /* A schema's keywords, by number; NULL: not there. */
@@ -80,6 +80,7 @@ typedef struct schema {
     const qsf_json_node *root;
     const char          *what;
     uint32_t             draft;
+    const qsf_json_node *at;                    /* the schema that is being made a node */
     bool                 failed, free_used;     /* unevaluated... is used somewhere */
     schema_keys        **keys;                  /* [root->skip] what was read already */
     schema_base         *bases;                 /* schemas with an $id */
@@ -107,7 +108,12 @@ typedef struct schema_run { uint32_t goals, parts; bool taken; } schema_run;
 /* Refuses what stands at v: `schema: #/properties/a: WHY`. */
 void schema_refuse(schema *s, const qsf_json_node *v, const char *why);
 void schema_no_memory(schema *s);
-void schema_too_large(schema *s, const char *why);      /* fails with QSF_E_BUDGET */
+/* The same with QSF_E_BUDGET. */
+void schema_too_large(schema *s, const qsf_json_node *v, const char *why);
+/* Where the builder has failed: says that it was at v. */
+void schema_locate(schema *s, const qsf_json_node *v);
+/* Should x turn out to be too large: says that it is of s->at. */
+void schema_note(schema *s, qsf_gnode x);
 /* items of size bytes with room for one more than n; NULL: out of memory, which is said */
 void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size);
 void schema_begin(schema *s);                   /* draft, bases */
@@ -143,6 +149,8 @@ qsf_gnode schema_numbers(schema *s, const schema_leaf *leaf);       /* s->none: 
 void schema_string_begin(schema *s);
 qsf_gnode schema_strings(schema *s, const schema_leaf *leaf);       /* between the quotes */
 qsf_gnode schema_literal(schema *s, const char *text, size_t n);    /* a text between the quotes */
+/* What fits pattern[0..n); flags as of qsf_regex_nodes.  at: where it stands in the schema. */
+qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, uint32_t flags);
 /* Whether a text fits a pattern; whole: from its beginning to its end. */
 bool schema_fits(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, bool whole,
                  const char *text, size_t len);

@@ -48,7 +48,8 @@ static const struct { char name[22]; uint8_t key, drafts, types, form; } schema_
     { "if", KEY_IF, D_FROM7, 0, F_SCHEMA }, { "then", KEY_THEN, D_FROM7, 0, F_SCHEMA },
     { "else", KEY_ELSE, D_FROM7, 0, F_SCHEMA }, { "$ref", KEY_REF, D_ALL, 0, F_TEXT },
     { "$dynamicRef", KEY_DYNAMIC_REF, D_20, 0, F_TEXT },
-    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0, F_TEXT },
+    { "$recursiveRef", KEY_RECURSIVE_REF, D_19, 0, F_TEXT }, { "disallow", KEY_DRAFT3, D_ALL, 0, F_ANY },
+    { "divisibleBy", KEY_DRAFT3, D_ALL, 0, F_ANY }, { "extends", KEY_DRAFT3, D_ALL, 0, F_ANY },
 };
 
 uint32_t schema_key_types(schema_key key)
@@ -82,24 +83,48 @@ static void schema_pointer(const schema *s, const qsf_json_node *v, char *out, s
     }
 }
 
-void schema_refuse(schema *s, const qsf_json_node *v, const char *why)
+static void schema_where(const schema *s, const qsf_json_node *v, char out[QSF_G_WHERE])
 {
     char pointer[200];
-    if (s->failed) return;
-    s->failed = true;
     schema_pointer(s, v, pointer, sizeof pointer);
-    qsf_g_fail(s->b, QSF_E_ARGUMENT, "%s: %s: %s", s->what, pointer, why);
+    qsf_format(out, QSF_G_WHERE, "%s: %s: ", s->what, pointer);
+}
+
+static void schema_fail(schema *s, const qsf_json_node *v, qsf_status st, const char *why)
+{
+    if (s->failed) return;
+    qsf_g_fail(s->b, st, "%s", why);
+    schema_locate(s, v);
+}
+
+void schema_refuse(schema *s, const qsf_json_node *v, const char *why)
+{
+    schema_fail(s, v, QSF_E_ARGUMENT, why);
+}
+
+void schema_too_large(schema *s, const qsf_json_node *v, const char *why)
+{
+    schema_fail(s, v, QSF_E_BUDGET, why);
+}
+
+void schema_locate(schema *s, const qsf_json_node *v)
+{
+    char where[QSF_G_WHERE];
+    if (s->failed || !qsf_g_failed(s->b)) return;
+    s->failed = true;
+    schema_where(s, v, where);
+    qsf_g_locate(s->b, where);
+}
+
+void schema_note(schema *s, qsf_gnode x)
+{
+    char *where = s->at ? qsf_g_note(s->b, x) : NULL;
+    if (where) schema_where(s, s->at, where);
 }
 
 void schema_no_memory(schema *s)
 {
     if (!s->failed) qsf_g_fail(s->b, QSF_E_MEMORY, "%s: out of memory", s->what);
-    s->failed = true;
-}
-
-void schema_too_large(schema *s, const char *why)
-{
-    if (!s->failed) qsf_g_fail(s->b, QSF_E_BUDGET, "%s: %s", s->what, why);
     s->failed = true;
 }
 
@@ -120,11 +145,16 @@ void *schema_grow(schema *s, void *items, uint32_t n, uint32_t *cap, size_t size
 /* ---- keywords ---- */
 
 /* Refuses a keyword's value of a type that is not in form. */
-static void schema_form(schema *s, const qsf_json_node *v, uint32_t form)
+static void schema_form(schema *s, const qsf_json_node *v, uint32_t form, schema_key key)
 {
     static const char names[][10] = { "", "false", "true", "a number", "a text", "a list", "an object" };
     char why[80];
     size_t n = qsf_format(why, sizeof why, "this has to be");
+    if (key == KEY_DRAFT3)
+        schema_refuse(s, v, "a keyword of draft 3; later ones say not (for disallow), multipleOf "
+                            "(for divisibleBy) and allOf (for extends)");
+    if (key == KEY_REQUIRED && (F_BOOL >> v->type & 1))
+        schema_refuse(s, v, "this form is of draft 3; later ones list the names in the object around it");
     if (form >> v->type & 1) return;
     for (uint32_t i = 1, sep = 0; i < QSF_ARRAY_LEN(names); i++)
         if (form >> i & 1) n += qsf_format(why + n, sizeof why - n, sep++ ? " or %s" : " %s", names[i]);
@@ -151,7 +181,7 @@ const schema_keys *schema_keys_of(schema *s, const qsf_json_node *v)
         *keys = (schema_keys){ .key[KEY_REF] = keys->key[KEY_REF] };
     for (size_t w = 0; w < QSF_ARRAY_LEN(schema_words); w++) {
         const qsf_json_node *x = keys->key[schema_words[w].key];
-        if (x) schema_form(s, x, schema_words[w].form);
+        if (x) schema_form(s, x, schema_words[w].form, schema_words[w].key);
     }
     if (s->failed) *keys = nothing;
     return keys;
@@ -264,19 +294,15 @@ static bool schema_is_enum(const qsf_json_node *v)
 
 void schema_begin(schema *s)
 {
-    static const struct { char name[8]; uint8_t draft;
-    } drafts[] = {
+    static const struct { char name[9]; uint8_t draft; } drafts[] = {
         { "draft-04", DRAFT4 }, { "draft-06", DRAFT6 }, { "draft-07", DRAFT7 },
         { "2019-09", DRAFT19 }, { "2020-12", DRAFT20 },
     };
     const qsf_json_node *is = qsf_json_member(s->root, "$schema");
     uint32_t cap = 0;
     s->draft = D_ALL;
-    for (size_t i = 0; is && is->type == QSF_JSON_TEXT && i < QSF_ARRAY_LEN(drafts); i++) {
-        char name[9] = { 0 };
-        memcpy(name, drafts[i].name, 8);
-        if (strstr(is->text, name)) s->draft = drafts[i].draft;
-    }
+    for (size_t i = 0; is && is->type == QSF_JSON_TEXT && i < QSF_ARRAY_LEN(drafts); i++)
+        if (strstr(is->text, drafts[i].name)) s->draft = drafts[i].draft;
     for (uint32_t i = 0; i < s->root->skip; i++) {
         if (i && schema_is_enum(&s->root[i - 1])) i += s->root[i].skip;
         if (i == s->root->skip) break;
@@ -371,15 +397,18 @@ const qsf_json_node *schema_resolve(schema *s, const qsf_json_node *ref, schema_
     const size_t n = schema_uri_len(ref->text);
     if (n) s->n_looked += s->n_bases;
     if (s->n_looked > SCHEMA_MAX_LOOKED) {
-        schema_too_large(s, "too many references in so large a schema");
+        schema_too_large(s, ref, "too many references in so large a schema");
         return NULL;
     }
     const char *fragment = ref->text[n] ? ref->text + n + 1 : "";
     if (n) {
         const char *uri = schema_join(s, base->uri, ref->text, n);
         base = NULL;
-        for (uint32_t i = 0; i < s->n_bases && !base; i++)
-            if (!strcmp(s->bases[i].uri, uri)) base = &s->bases[i];
+        for (uint32_t i = 0; i < s->n_bases; i++) {
+            if (strcmp(s->bases[i].uri, uri)) continue;
+            if (base) schema_refuse(s, ref, "two schemas have the $id that this leads to");
+            base = &s->bases[i];
+        }
     }
     if (base) found = !*fragment ? base->node : *fragment == '/' ? schema_follow(s, base->node, fragment)
                                                                  : schema_anchor(s, base, fragment);

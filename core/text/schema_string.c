@@ -55,6 +55,9 @@ static const struct { char name[22]; const char *pattern; } schema_formats[] = {
     { "uri-template",
       "(?:[^\\0- \"'%<>\\\\^`{|}]|" HEX2 "|\\{[+#./;?&=,!@|]?" VARIABLE "(?:," VARIABLE ")*\\})*" },
     { "json-pointer", POINTER }, { "relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")" },
+    /* names of OpenAPI and of generators of schemas, which demand nothing of a text */
+    { "password", "[^]*" }, { "binary", "[^]*" }, { "path", "[^]*" }, { "file-path", "[^]*" },
+    { "directory-path", "[^]*" },
 };
 
 static const char *schema_format(schema *s, const qsf_json_node *v)
@@ -85,7 +88,9 @@ qsf_gnode schema_either(schema *s, qsf_gnode x, qsf_gnode y)
 
 qsf_gnode schema_both(schema *s, qsf_gnode x, qsf_gnode y)
 {
-    return !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
+    const qsf_gnode out = !x ? y : !y ? x : x == s->none || y == s->none ? s->none : qsf_g_both(s->b, x, y);
+    schema_note(s, out);
+    return out;
 }
 
 qsf_gnode schema_bytes(schema *s, const char *text) { return qsf_g_bytes(s->b, text, strlen(text)); }
@@ -200,12 +205,18 @@ static bool rule_of(schema *s, const schema_keys *k, bool format, text_rule *out
     return true;
 }
 
-static qsf_gnode rule_nodes(schema *s, const text_rule *r)
+qsf_gnode schema_regex(schema *s, const qsf_json_node *at, const char *pattern, uint32_t n, uint32_t flags)
 {
     char what[160];
-    qsf_format(what, sizeof what, "%s: \"%.*s\"", s->what, 100, r->at->text);
-    return qsf_regex_nodes(s->platform, s->b, r->pattern, r->n,
-                           QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH), what);
+    qsf_format(what, sizeof what, "\"%.*s\"", 100, at->text);
+    const qsf_gnode out = qsf_regex_nodes(s->platform, s->b, pattern, n, flags, what);
+    schema_locate(s, at);
+    return out;
+}
+
+static qsf_gnode rule_nodes(schema *s, const text_rule *r)
+{
+    return schema_regex(s, r->at, r->pattern, r->n, QSF_REGEX_JSON | (r->whole ? 0 : QSF_REGEX_SEARCH));
 }
 
 typedef struct text_demands { uint32_t least, most; bool plain, negated; qsf_gnode node; } text_demands;

@@ -102,6 +102,8 @@ void qsf_tool_form_known(const char *source, qsf_tool_form *f);
 /* Marks that many models write around their reasoning. */
 enum { QSF_TOOL_REASONING_MARKS = 6 };
 extern const char *const qsf_tool_reasoning_marks[QSF_TOOL_REASONING_MARKS][2];
+/* All marks that an answer of this form may have, one behind the other. */
+void qsf_tool_form_marks(const qsf_tool_form *f, qsf_text *out);
 /* The plain form: a JSON object between <tool_call> and </tool_call>. */
 void qsf_tool_form_plain(qsf_tool_form *f);
 
@@ -136,11 +138,11 @@ bool qsf_tool_value_bad(const qsf_tool_value *v);
 
 typedef enum qsf_tool_event_type {
     QSF_TE_NONE, QSF_TE_TEXT, QSF_TE_REASONING, QSF_TE_CALL, QSF_TE_ARGUMENTS, QSF_TE_CALL_END,
-    QSF_TE_CALL_DROPPED
+    QSF_TE_CALL_DROPPED, QSF_TE_CALL_CUT
 } qsf_tool_event_type;
 
 /* What arrived.  text[0..len) are bytes of text, reasoning or arguments; of a call it is the
- * name, and id[0..id_len) its id. */
+ * name, and id[0..id_len) its id; of one that was cut, all that the model wrote of it. */
 typedef struct qsf_tool_event {
     uint8_t     type;
     uint32_t    call;           /* which, from 0 */
@@ -163,6 +165,9 @@ void       qsf_tool_answer_free(qsf_tool_answer *a);        /* takes NULL */
 void       qsf_tool_answer_reset(qsf_tool_answer *a, uint64_t seed);
 /* Goes on by bytes[0..n), cut anywhere; last: it ends here.  QSF_E_MEMORY: the answer is lost. */
 qsf_status qsf_tool_answer_push(qsf_tool_answer *a, const char *bytes, size_t n, bool last, qsf_error *err);
+/* The len bytes of the answer from its byte `at` on are a control token, which is no text.  It is
+ * said before they are pushed. */
+void       qsf_tool_answer_control(qsf_tool_answer *a, size_t at, size_t len);
 /* The next event; false: none so far.  Its texts stay until the next push. */
 bool       qsf_tool_answer_next(qsf_tool_answer *a, qsf_tool_event *out);
 /* The answer so far as a message of the OpenAI interface; belongs to a, until the next call. */

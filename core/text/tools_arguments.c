@@ -10,6 +10,7 @@ static int ta_value(qsf_tool_answer *a, bool show)
     const size_t log = a->log.n;
     a->at += qsf_tool_value_read(&a->v, a->src.at + a->at, a->src.n - a->at, a->last, show ? &a->log : NULL);
     if (show) ta_record_add(a, QSF_TE_ARGUMENTS, log, a->log.n - log);
+    a->cut = a->last && !qsf_tool_value_done(&a->v) && !qsf_tool_value_bad(&a->v);
     if (qsf_tool_value_done(&a->v)) return 1;
     return qsf_tool_value_bad(&a->v) || a->last ? 0 : -1;
 }
@@ -60,10 +61,9 @@ bool ta_read_tag(qsf_tool_answer *a)
     return true;
 }
 
-/* Finds a text of the form from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
-static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
+/* Finds a mark from src[scan] on: 1: at scan, *len bytes; 0: not there; -1: wait. */
+static int ta_search(qsf_tool_answer *a, const char *text, size_t *len)
 {
-    const char *text = ta_form(a, which);
     for (; a->scan < a->src.n; a->scan++) {
         if (a->src.at[a->scan] != *text) continue;
         const ptrdiff_t n = qsf_tool_match(text, a->src.at + a->scan, a->src.n - a->scan);
@@ -71,6 +71,7 @@ static int ta_search(qsf_tool_answer *a, qsf_tool_text which, size_t *len)
         *len = n > 0 ? (size_t)n : 0;
         if (n > 0) return 1;
     }
+    a->cut = a->last;
     return a->last ? 0 : -1;
 }
 
@@ -96,7 +97,7 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
     while (a->at > a->scan && qsf_tool_blank(a->src.at[a->at - 1])) a->at--;
     a->line = before[blanks] == '\n';
     a->scan = a->at;
-    a->shown = false;
+    a->shown = a->begun = false;
     a->mode = TA_TAG_VALUE;
     return true;
 }
@@ -104,7 +105,7 @@ static bool ta_tag_begin(qsf_tool_answer *a, qsf_tool_text which, size_t len)
 bool ta_read_tag_key(qsf_tool_answer *a)
 {
     size_t len = 0;
-    const int seen = ta_search(a, QSF_TT_VALUE, &len);
+    const int seen = ta_search(a, ta_form(a, QSF_TT_VALUE), &len);
     if (seen < 0 && a->scan - a->at < TA_KEY_MOST) return false;
     if (seen <= 0 || a->scan - a->at >= TA_KEY_MOST) {
         a->at = a->scan;
@@ -129,7 +130,7 @@ bool ta_read_tag_type(qsf_tool_answer *a)
 {
     const char *type = ta_form(a, QSF_TT_TYPE);
     size_t len = 0;
-    const int seen = ta_search(a, QSF_TT_VALUE_BEGIN, &len);
+    const int seen = ta_search(a, ta_form(a, QSF_TT_VALUE_BEGIN), &len);
     const size_t n = a->scan - a->at;
     if (seen < 0 && n < TA_KEY_MOST) return false;
     if (seen <= 0) {
@@ -166,9 +167,19 @@ static void ta_tag_whole(qsf_tool_answer *a, const char *p, size_t n)
     ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
 }
 
+/* Whether the value begins with XML's mark of a text without marks: then it is one; -1: wait. */
+static int ta_see_cdata(qsf_tool_answer *a)
+{
+    static const char mark[] = "<![CDATA[";
+    size_t n = 0;
+    while (n < sizeof mark - 1 && a->at + n < a->src.n && a->src.at[a->at + n] == mark[n]) n++;
+    if (n < sizeof mark - 1) return a->at + n == a->src.n && !a->last ? -1 : 0;
+    a->scan = a->at += n;
+    return a->is_text = 1;
+}
+
 bool ta_read_tag_value(qsf_tool_answer *a)
 {
-    const int text = a->is_text;
     const bool line = qsf_tool_blank(a->f.text[QSF_TT_VALUE_END][0]);
     size_t len = 0;
     if (a->line) {                              /* the line end behind the mark */
@@ -177,9 +188,15 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         a->scan = QSF_MAX(a->scan, a->at);
         a->line = false;
     }
-    const int seen = ta_search(a, QSF_TT_VALUE_END, &len);
+    if (!a->begun) {
+        const int cdata = ta_see_cdata(a);
+        if (cdata < 0) return false;
+        a->begun = true;
+        a->cdata = cdata;
+    }
+    const int text = a->is_text, seen = ta_search(a, a->cdata ? "]]>" : ta_form(a, QSF_TT_VALUE_END), &len);
     size_t end = a->scan;
-    if (line && end > a->at && a->src.at[end - 1] == '\n') end--;
+    if (line && !a->cdata && end > a->at && a->src.at[end - 1] == '\n') end--;
     if (text == 1) {
         if (!a->shown) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
         a->shown = true;
@@ -187,14 +204,26 @@ bool ta_read_tag_value(qsf_tool_answer *a)
         a->at = end;
     }
     if (seen < 0) return false;
-    if (!seen) {
+    if (!seen) {                                /* the answer is cut here */
+        if (text != 1) ta_tag_whole(a, a->src.at + a->at, end - a->at);
         a->at = a->scan;
         return ta_no_call(a), true;
     }
     if (text == 1) ta_emit(a, QSF_TE_ARGUMENTS, "\"", 1);
     else ta_tag_whole(a, a->src.at + a->at, end - a->at);
     a->at = a->scan + len;
-    a->mode = TA_TAG;
+    a->mode = a->cdata ? TA_TAG_END : TA_TAG;
+    return true;
+}
+
+/* Behind a value that had an end of its own. */
+bool ta_read_tag_end(qsf_tool_answer *a)
+{
+    const int seen = ta_see(a, QSF_TT_VALUE_END);
+    if (seen < 0) return false;
+    if (!seen) (void)ta_peek(a);
+    if (!seen) ta_no_call(a);
+    else a->mode = TA_TAG;
     return true;
 }
 
@@ -202,7 +231,12 @@ bool ta_read_tag_value(qsf_tool_answer *a)
 
 bool ta_read_object(qsf_tool_answer *a)
 {
-    const char c = ta_peek(a);
+    char c = ta_peek(a);
+    if (c == '[' && a->bare && !a->listed) {
+        a->listed = true;
+        a->at++;
+        c = ta_peek(a);
+    }
     if (!c && !a->last) return false;
     if (c != '{') return ta_no_call(a), true;
     a->at++;
@@ -216,7 +250,9 @@ static void ta_take(qsf_tool_answer *a, const char *p, size_t n, qsf_text *out)
 {
     qsf_json j;
     out->n = 0;
-    if (qsf_json_read(a->platform, p, n, "call", &j, NULL)) return;
+    const qsf_status st = qsf_json_read(a->platform, p, n, "call", &j, NULL);
+    out->failed |= st == QSF_E_MEMORY;
+    if (st) return;
     if (j.nodes->type == QSF_JSON_TEXT) ta_set(out, j.nodes->text, j.nodes->n);
     else ta_set(out, p, n);
     qsf_json_drop(&j);
@@ -228,19 +264,18 @@ static void ta_object_end(qsf_tool_answer *a)
         a->wrapped = false;
         return;
     }
-    if (!a->called && (!a->name.n || !ta_call(a))) {
+    bool bad = a->bare && !a->has_arguments && !a->has_span;     /* any object may have a name */
+    const bool span = !a->has_arguments && a->has_span;
+    if (span) {
+        ta_take(a, a->src.at + a->span, a->span_end - a->span, &a->key);
+        a->has_arguments = a->key.n && *a->key.at == '{';
+        bad = !a->has_arguments && (a->key.n != 4 || memcmp(a->key.at, "null", 4));
+    }
+    if (bad || (!a->called && (!a->name.n || !ta_call(a)))) {
         ta_no_call(a);
         return;
     }
-    if (!a->has_arguments && a->has_span) {
-        ta_take(a, a->src.at + a->span, a->span_end - a->span, &a->key);
-        a->has_arguments = a->key.n && *a->key.at == '{';
-        if (a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
-        else if (a->key.n != 4 || memcmp(a->key.at, "null", 4)) {
-            ta_no_call(a);
-            return;
-        }
-    }
+    if (span && a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, a->key.at, a->key.n);
     if (!a->has_arguments) ta_emit(a, QSF_TE_ARGUMENTS, "{}", 2);
     ta_call_end(a, TA_CLOSE);
 }
@@ -271,10 +306,14 @@ static bool ta_key_is(const qsf_tool_answer *a, const char *name)
 {
     return *name && a->key.n == strlen(name) && !memcmp(a->key.at, name, a->key.n);
 }
+static const char *ta_name_key(const qsf_tool_answer *a)
+{
+    return a->bare ? "name" : a->f.text[QSF_TT_NAME_KEY];
+}
 static bool ta_key_is_arguments(const qsf_tool_answer *a)
 {
     return ta_key_is(a, a->f.text[QSF_TT_ARGUMENTS_KEY]) || ta_key_is(a, "arguments")
-        || ta_key_is(a, "parameters") || !*a->f.text[QSF_TT_NAME_KEY];
+        || ta_key_is(a, "parameters") || !*ta_name_key(a);
 }
 
 bool ta_read_object_colon(qsf_tool_answer *a)
@@ -296,8 +335,8 @@ static bool ta_object_value_begin(qsf_tool_answer *a, bool *wait)
     if (!c) return false;
     qsf_tool_value_begin(&a->v, false, "");
     a->begin = a->at;
-    if (!*a->f.text[QSF_TT_NAME_KEY] && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
-    if (a->weak && !ta_key_is_arguments(a) && !ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])
+    if (!*ta_name_key(a) && !a->name.n) ta_set(&a->name, a->key.at, a->key.n);
+    if (ta_unsure(a) && !ta_key_is_arguments(a) && !ta_key_is(a, ta_name_key(a))
         && !ta_key_is(a, "type") && !ta_key_is(a, "id")) return false;
     if (c != '{' || !ta_key_is_arguments(a) || !a->name.n || a->has_arguments) return true;
     if (!a->called && !ta_call(a)) return false;
@@ -324,10 +363,10 @@ bool ta_read_object_value(qsf_tool_answer *a)
     const int seen = ta_value(a, a->shown);
     if (seen < 0) return false;
     if (!seen) return ta_no_call(a), true;
-    if (ta_key_is(a, a->f.text[QSF_TT_NAME_KEY])) {
+    if (ta_key_is(a, ta_name_key(a))) {
         if (a->src.at[a->begin] != '"') return ta_no_call(a), true;
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->name);
-        if (a->weak && (!a->name.n || !ta_tool(a, a->name.at))) return ta_no_call(a), true;
+        if (ta_unsure(a) && !ta_tool(a)) return ta_no_call(a), true;
     } else if (ta_key_is(a, a->f.text[QSF_TT_ID_KEY]) && !a->called) {
         ta_take(a, a->src.at + a->begin, a->at - a->begin, &a->id);
     } else if (!a->shown && ta_key_is_arguments(a)) {

@@ -32,7 +32,7 @@ bool ta_read_name(qsf_tool_answer *a)
     if (a->at + n == a->src.n && !a->last) return false;
     if (!n || n > TA_NAME_MOST) return ta_no_call(a), true;
     ta_set(&a->name, a->src.at + a->at, n);
-    if ((a->weak || a->doubtful) && !ta_tool(a, a->name.at)) return ta_no_call(a), true;
+    if (ta_unsure(a) && !ta_tool(a)) return ta_no_call(a), true;
     a->at += n;
     a->mode = TA_ID;
     return true;
@@ -63,17 +63,51 @@ bool ta_read_arguments(qsf_tool_answer *a)
 {
     const int seen = *ta_form(a, QSF_TT_ARGUMENTS) ? ta_see(a, QSF_TT_ARGUMENTS) : 1;
     if (seen < 0) return false;
-    if (!seen) return ta_no_call(a), true;
+    if (!seen) {
+        (void)ta_peek(a);
+        return ta_no_call(a), true;
+    }
     a->mode = a->f.style == QSF_TOOLS_TAGS ? TA_TAG : TA_VALUE;
     return true;
 }
 
 /* ---- behind a call ---- */
 
+/* Behind an object without marks: another one, the end of their list, or of the code block. */
+static bool ta_read_behind_bare(qsf_tool_answer *a)
+{
+    static const char fence[] = "```";
+    const char c = ta_peek(a);
+    size_t at = a->at, n = 0;
+    if (!c && !a->last) return false;
+    if (c == ']' && a->listed) {
+        a->listed = false;
+        a->at++;
+        return true;
+    }
+    if (c == ',' && a->listed)
+        for (at++; at < a->src.n && qsf_tool_blank(a->src.at[at]);) at++;
+    if (at == a->src.n && !a->last) return false;
+    if (at < a->src.n && a->src.at[at] == '{') {
+        ta_begin_call(a, a->at, at - a->at, TA_OBJECT);
+        return true;
+    }
+    at = a->at;
+    while (a->fenced && n < 3 && at + n < a->src.n && a->src.at[at + n] == fence[n]) n++;
+    if (n && n < 3 && at + n == a->src.n && !a->last) return false;
+    const int seen = n < 3 ? ta_see(a, QSF_TT_CLOSE) : 0;        /* a model may write half of the marks */
+    if (seen < 0) return false;
+    if (n == 3) a->at += n;
+    a->bare = false;
+    a->mode = TA_TEXT;
+    a->scan = a->at;
+    return true;
+}
+
 bool ta_read_close(qsf_tool_answer *a)
 {
     const bool channels = a->f.style == QSF_TOOLS_CHANNELS;
-    const int seen = channels ? 0 : ta_see(a, QSF_TT_CLOSE);
+    const int seen = channels || a->bare ? 0 : ta_see(a, QSF_TT_CLOSE);
     if (seen < 0) return false;
     a->mode = channels ? TA_TEXT : TA_BEHIND;
     a->scan = a->at;
@@ -84,6 +118,7 @@ bool ta_read_behind(qsf_tool_answer *a)
 {
     static const uint8_t texts[] = { QSF_TT_SECTION_END, QSF_TT_BETWEEN, QSF_TT_SECTION, QSF_TT_OPEN };
     int seen[4];
+    if (a->bare) return ta_read_behind_bare(a);
     const char c = ta_peek(a);
     const size_t begin = a->at;
     if (!c && !a->last) return false;

@@ -48,6 +48,20 @@ static void tk_use(qsf_tool_form *f, const struct tk_form *k)
     tk_put(f, QSF_TT_ARGUMENTS_KEY, "arguments");
 }
 
+void qsf_tool_form_marks(const qsf_tool_form *f, qsf_text *out)
+{
+    for (int i = 0; i < QSF_N_TOOL_TEXTS; i++) {
+        qsf_text_put(out, f->text[i]);
+        qsf_text_put(out, "\n");
+    }
+    for (int i = 0; i < QSF_TOOL_REASONING_MARKS; i++) {
+        qsf_text_put(out, qsf_tool_reasoning_marks[i][0]);
+        qsf_text_put(out, qsf_tool_reasoning_marks[i][1]);
+    }
+    qsf_text_put(out, f->style == QSF_TOOLS_CHANNELS ? "<|start|><|channel|><|message|><|constrain|><|end|>"
+                                                       "<|return|><|call|>" : "<|python_tag|>");
+}
+
 void qsf_tool_form_plain(qsf_tool_form *f)
 {
     *f = (qsf_tool_form){ 0 };

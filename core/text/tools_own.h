@@ -8,12 +8,13 @@
 enum {                          /* what is read next */
     TA_TEXT, TA_REASONING,
     TA_OPEN, TA_NAME, TA_ID, TA_ARGUMENTS, TA_VALUE,
-    TA_TAG, TA_TAG_KEY, TA_TAG_TYPE, TA_TAG_VALUE,
+    TA_TAG, TA_TAG_KEY, TA_TAG_TYPE, TA_TAG_VALUE, TA_TAG_END,
     TA_OBJECT, TA_OBJECT_KEY, TA_OBJECT_COLON, TA_OBJECT_VALUE,
     TA_CLOSE, TA_BEHIND, TA_HEADER
 };
 enum { TA_NAME_MOST = 128, TA_KEY_MOST = 512, TA_HEADER_MOST = 512, TA_ID_BYTES = 9 };
 
+typedef struct ta_control { size_t at, len; } ta_control;     /* in bytes of the answer */
 typedef struct ta_record { uint8_t type; uint32_t call, id_len; size_t at, len; } ta_record;
 
 struct qsf_tool_answer {
@@ -23,22 +24,30 @@ struct qsf_tool_answer {
     qsf_json        tools;
     uint64_t        seed;
 
-    qsf_text        src, log, records, json;
+    qsf_text        src, log, records, json, controls;      /* controls: ta_control */
     qsf_utf8_tail   tail;
     size_t          at, scan, mark, prompt;     /* prompt: bytes of src that the model did not write */
+    size_t          gone;           /* bytes of the answer before src, modulo 2^n */
     size_t          next;           /* record */
     uint8_t         mode;
     bool            last;
     bool            has_text;       /* something that is no blank since the last mark */
     bool            drop_blanks;    /* none was, and blanks here are the form's */
+    bool            said;           /* there was some text at all */
+    bool            held;           /* reasoning is held back from a call's mark on */
+    bool            thinking;       /* what is no call is reasoning */
 
     bool            doubtful;       /* the call lacks a mark: its name has to be a tool's */
+    bool            cut;            /* the last thing that was looked for is behind the answer's end */
+    bool            bare;           /* the call is an object without marks, as the plain form has it */
+    bool            fenced, listed; /* it stands in a code block; in a list */
     uint32_t        n_calls;
     bool            called;         /* CALL was told */
     bool            has_arguments;    /* some arguments were */
     bool            has_span, wrapped;
     bool            shown;          /* the value under way is told while it comes */
     bool            line;           /* a line end here is the form's */
+    bool            begun, cdata;   /* the value in tags has begun; it is a text between marks of XML's */
     int8_t          is_text;        /* the value is a text: 1, cannot be one: 0, nobody knows: -1 */
     qsf_text        name, id, key;
     const qsf_json_node *tool;      /* the call's; NULL: not known */
@@ -56,13 +65,19 @@ static inline const char *ta_form(const qsf_tool_answer *a, qsf_tool_text which)
 
 void ta_record_add(qsf_tool_answer *a, uint8_t type, size_t at, size_t len);
 void ta_emit(qsf_tool_answer *a, uint8_t type, const char *p, size_t n);
+/* src[from..to) arrives, but for control tokens. */
+void ta_show(qsf_tool_answer *a, uint8_t type, size_t from, size_t to);
+/* The control token that begins at src[i]; NULL: there is none. */
+ta_control *ta_control_at(const qsf_tool_answer *a, size_t i);
+/* Takes a control token at src[i] out; false: there is none. */
+bool ta_drop_control(qsf_tool_answer *a, size_t i);
 /* src[from..to) is text. */
 void ta_text(qsf_tool_answer *a, size_t from, size_t to);
 
 /* ---- calls (tools_answer.c) ---- */
 
 void ta_set(qsf_text *t, const char *p, size_t n);
-const qsf_json_node *ta_tool(const qsf_tool_answer *a, const char *name);       /* NULL: not known */
+const qsf_json_node *ta_tool(const qsf_tool_answer *a);        /* of the name; NULL: not known */
 /* Forgets the last call: another may begin at src[mark]. */
 void ta_call_reset(qsf_tool_answer *a, size_t mark);
 /* A call begins to be read: src[at..at + len) is its mark. */
@@ -72,6 +87,12 @@ bool ta_call(qsf_tool_answer *a);
 void ta_call_end(qsf_tool_answer *a, uint8_t mode);
 /* What began at src[mark] is no call: it is text, up to where reading is. */
 void ta_no_call(qsf_tool_answer *a);
+
+/* A call lacks so much of the marks that its name has to be a tool's. */
+static inline bool ta_unsure(const qsf_tool_answer *a)
+{
+    return a->weak || a->doubtful || a->bare || a->thinking;
+}
 
 /* ---- reading (tools_answer.c) ---- */
 
@@ -96,6 +117,7 @@ bool ta_read_tag(qsf_tool_answer *a);
 bool ta_read_tag_key(qsf_tool_answer *a);
 bool ta_read_tag_type(qsf_tool_answer *a);
 bool ta_read_tag_value(qsf_tool_answer *a);
+bool ta_read_tag_end(qsf_tool_answer *a);
 bool ta_read_object(qsf_tool_answer *a);
 bool ta_read_object_key(qsf_tool_answer *a);
 bool ta_read_object_colon(qsf_tool_answer *a);

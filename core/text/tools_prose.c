@@ -5,13 +5,14 @@
 /* ---- text and reasoning ---- */
 
 typedef enum ta_mark { TM_NONE, TM_WAIT, TM_TEXT, TM_REASONING, TM_SECTION, TM_OPEN, TM_HALF, TM_END,
-                       TM_BEGIN, TM_OBJECT, TM_MESSAGE } ta_mark;
+                       TM_BEGIN, TM_OBJECT, TM_BARE, TM_FENCED, TM_MESSAGE } ta_mark;
 
 /* Whether a mark may stand here at all. */
-static bool ta_mark_fits(const qsf_tool_answer *a, uint8_t mark, const char *text)
+static bool ta_mark_fits(const qsf_tool_answer *a, size_t i, uint8_t mark, const char *text)
 {
+    const ta_control *control = ta_control_at(a, i);
     switch (mark) {
-    case TM_REASONING: return !a->has_text;
+    case TM_REASONING: return !a->has_text || (control && control->len < strlen(text));
     case TM_BEGIN: return !a->has_text && !a->n_calls;
     case TM_END: return a->n_calls && (!a->has_text || *text == '<');
     case TM_SECTION: case TM_OPEN: return !a->has_text || strlen(text) >= 3;
@@ -26,6 +27,32 @@ static const char *ta_half(const qsf_tool_answer *a)
     for (; *text && a->f.style == QSF_TOOLS_TAGS && a->tools.n_nodes; text++)
         if (*text == '\n' && text[1] == '<') half = text + 1;
     return half;
+}
+
+/* Whether src[i] may begin a call without marks: a line, or the answer.  An object that is a part
+ * of another one has its line indented. */
+static bool ta_begins_line(const qsf_tool_answer *a, size_t i)
+{
+    return a->tools.n_nodes && i >= a->prompt && (!a->has_text || (i && a->src.at[i - 1] == '\n'));
+}
+
+/* A call without its marks at src[i]: an object, or a code block with one or a list of them. */
+static ta_mark ta_bare(const qsf_tool_answer *a, size_t i, size_t *len)
+{
+    const char *p = a->src.at + i;
+    const size_t n = a->src.n - i;
+    size_t k = 0;
+    *len = 0;
+    if (*p == '{' || *p == '[') return *p == '{' || n == 1 || strchr(" \n{", p[1]) ? TM_BARE : TM_NONE;
+    while (k < QSF_MIN(n, 3) && p[k] == '`') k++;
+    if (k < 3) return k == n && !a->last ? TM_WAIT : TM_NONE;
+    while (k < QSF_MIN(n, 16) && ((p[k] >= 'a' && p[k] <= 'z') || p[k] == '_')) k++;
+    if (k < n && p[k] != '\n') return TM_NONE;
+    const bool named = k > 3 || !a->has_text;           /* without a name it may end a block as well */
+    while (k < n && qsf_tool_blank(p[k])) k++;
+    if (k == n) return a->last ? TM_NONE : TM_WAIT;
+    *len = k;
+    return named && (p[k] == '{' || p[k] == '[') ? TM_FENCED : TM_NONE;
 }
 
 /* Which mark stands at src[i]; *len: its bytes. */
@@ -45,7 +72,7 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
         const uint8_t mark = channels ? TM_MESSAGE : marks[k].mark;
         const char *text = channels ? ends[k] : mark == TM_HALF ? ta_half(a)
             : ta_form(a, (qsf_tool_text)marks[k].which);
-        if (*text != *p || !ta_mark_fits(a, mark, text)) continue;
+        if (*text != *p || !ta_mark_fits(a, i, mark, text)) continue;
         const ptrdiff_t used = qsf_tool_match(text, p, n);
         if (used < 0) wait = true;
         if (used <= 0) continue;
@@ -62,7 +89,7 @@ static ta_mark ta_mark_at(const qsf_tool_answer *a, size_t i, size_t *len)
         *len = used > 0 ? (size_t)used : 0;
         if (used > 0) return TM_OBJECT;
     }
-    return TM_NONE;
+    return !channels && ta_begins_line(a, i) ? ta_bare(a, i, len) : TM_NONE;
 }
 
 /* A model may reason though its template knows nothing of it, by any of the marks that are usual.
@@ -94,6 +121,10 @@ bool ta_read_text(qsf_tool_answer *a)
             mark = TM_WAIT;
         else if (i >= a->prompt || !i) mark = ta_mark_at(a, i, &len);
         if (mark) break;
+        if (ta_drop_control(a, i)) {
+            i--;
+            continue;
+        }
         end = i + 1;
         a->has_text |= i >= a->prompt;
     }
@@ -105,13 +136,16 @@ bool ta_read_text(qsf_tool_answer *a)
         a->at = a->src.n;
     }
     if (mark == TM_NONE || mark == TM_WAIT) return false;
+    a->bare = mark == TM_BARE || mark == TM_FENCED;
+    a->fenced = mark == TM_FENCED;
+    a->listed = false;
     switch (mark) {
     case TM_SECTION: ta_begin_call(a, end, i + len - end, TA_OPEN); break;
     case TM_OPEN: case TM_HALF:
         ta_begin_call(a, end, i + len - end, ta_first_mode(a));
         a->doubtful = mark == TM_HALF;
         break;
-    case TM_OBJECT: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
+    case TM_OBJECT: case TM_BARE: case TM_FENCED: ta_begin_call(a, end, i + len - end, TA_OBJECT); break;
     case TM_MESSAGE: ta_begin_call(a, end, i + len - end, TA_HEADER); break;
     default:
         a->at = i + len;
@@ -129,6 +163,21 @@ static ptrdiff_t ta_see_again(const qsf_tool_answer *a, size_t i)
     if (!a->f.in_reasoning || !a->drop_blanks || a->records.n) return 0;
     const ptrdiff_t n = qsf_tool_match(ta_form(a, QSF_TT_REASONING), a->src.at + i, a->src.n - i);
     return n < 0 && a->last ? 0 : n;
+}
+
+/* Whether a call's mark stands within reasoning, at src[i].  If the reasoning is closed behind it,
+ * it is a part of that; else a call, with which models end reasoning too. */
+static ta_mark ta_call_in_reasoning(const qsf_tool_answer *a, size_t i)
+{
+    bool wait = false;
+    for (int k = QSF_TT_SECTION; k <= QSF_TT_OPEN && a->tools.n_nodes; k++) {
+        const char *text = ta_form(a, (qsf_tool_text)k);
+        if (*text != a->src.at[i] || strlen(text) < 3) continue;
+        const ptrdiff_t n = qsf_tool_match(text, a->src.at + i, a->src.n - i);
+        if (n > 0) return TM_OPEN;
+        wait |= n < 0 && !a->last;
+    }
+    return wait ? TM_WAIT : TM_NONE;
 }
 
 bool ta_read_reasoning(qsf_tool_answer *a)
@@ -155,17 +204,31 @@ bool ta_read_reasoning(qsf_tool_answer *a)
             if (n > 0) len = (size_t)n;
             mark = n > 0 ? TM_END : n < 0 && !a->last ? TM_WAIT : TM_NONE;
         }
+        if (!mark && !channels && !a->held && (mark = ta_call_in_reasoning(a, i)) == TM_OPEN) {
+            a->held = true;
+            mark = TM_NONE;
+        }
         if (mark) break;
-        end = i + 1;
+        if (!a->held && ta_drop_control(a, i)) {
+            i--;
+            continue;
+        }
+        if (!a->held) end = i + 1;
         a->drop_blanks = false;
     }
-    if (end > a->at) ta_emit(a, QSF_TE_REASONING, a->src.at + a->at, end - a->at);
+    if (a->held && mark == TM_END) for (end = i; qsf_tool_blank(a->src.at[end - 1]);) end--;
+    ta_show(a, QSF_TE_REASONING, a->at, end);
     a->at = end;
     a->scan = i;
-    if (mark == TM_NONE || mark == TM_WAIT) return false;
+    const bool calls = a->held && mark == TM_NONE && a->last;
+    if ((mark == TM_NONE && !calls) || mark == TM_WAIT) return false;
     a->drop_blanks = true;
-    a->has_text = false;
-    if (channels) {
+    a->has_text = a->held = false;
+    a->thinking = calls;
+    if (calls) {
+        a->mode = TA_TEXT;
+        a->drop_blanks = false;             /* they are reasoning where the call is none */
+    } else if (channels) {
         ta_begin_call(a, i, len, TA_HEADER);
     } else {
         a->at = i + len;
@@ -207,7 +270,7 @@ bool ta_read_header(qsf_tool_answer *a)
     to = ta_word(p, i, "to=", &to_len);
     channel = ta_word(p, i, "<|channel|>", &channel_len);
     a->at += i + m;
-    a->scan = a->at;
+    a->mark = a->scan = a->at;                  /* where it is no call, its body is text */
     a->prompt = QSF_MIN(a->prompt, a->mark);
     if (to && to_len > sizeof functions - 1 && !memcmp(to, functions, sizeof functions - 1)) {
         to += sizeof functions - 1;

@@ -91,6 +91,7 @@ static size_t tv_word(qsf_tool_value *v, const char *p, size_t n, bool last, qsf
     const size_t len = tv_word_length(p, n);
     if (!len || len > TV_WORD) return tv_bad(v);
     if (len == n && !last) return 0;
+    const uint8_t before = v->state;
     v->state = v->depth ? TV_BEHIND : TV_DONE;
     if (tv_number(p, len)) return tv_add(out, p, len), len;
     for (size_t i = 0; i < (v->loose ? 6u : 3u); i++) {
@@ -98,7 +99,9 @@ static size_t tv_word(qsf_tool_value *v, const char *p, size_t n, bool last, qsf
         tv_add(out, words[i][1], strlen(words[i][1]));
         return len;
     }
-    return tv_bad(v);
+    if (len < n) return tv_bad(v);
+    v->state = before;                          /* the answer ends within a word */
+    return 0;
 }
 
 /* A text's quote at p: how many bytes it has; 0 with state bad, or more are needed. */

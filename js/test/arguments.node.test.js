@@ -41,6 +41,9 @@ describe('is refused with its name and value', () => {
     [{onToken: {}}, /^onToken is an object; possible is a function$/],
     [{signal: {}}, /^signal is an object; possible is an AbortSignal$/],
     [{signal: new AbortController()}, /signal/],
+    [{max_tokens: 1}, /^no option of .*\(\) is called max_tokens; its name here is maxTokens$/],
+    [{response_format: {type: 'json_object'}}, /its name here is responseFormat$/],
+    [{responseFormat: {type: 'regex', regex: /a/}}, /regex is .*; possible is a string, as its source is/],
     [{tempreature: 1}, /^no option of .*\(\) is called tempreature; there are maxTokens, .*signal/],
     [{toString: 1}, /toString/], [{temperature: 'x'.repeat(1000)}, /^.{1,120}$/],
   ];

@@ -374,6 +374,7 @@ WASM_EXPORT("turn_next") int wasm_turn_next(void)
     }
     if (st || !session.answer || session.answered) return st;
     session.answered = p->end != QSF_TURN_GOES_ON;
+    qsf_answer_token(session.answer, p->token);
     st = qsf_answer_push(session.answer, p->text, p->len, session.answered && !p->cut, &session.error);
     return st || !p->cut ? st : qsf_answer_push(session.answer, unknown, 3, true, &session.error);
 }

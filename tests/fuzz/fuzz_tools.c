@@ -2,7 +2,8 @@
  * the arguments of its calls.
  * SPDX-License-Identifier: MIT
  *
- * The first byte chooses the form, the second the cut. */
+ * The first byte chooses the form and whether three bytes are a control token, the second the cut
+ * and which. */
 #include "text/tools.h"
 
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static void fuzz_tools_check(const char *message, size_t len)
     const qsf_json_node *t = qsf_json_member(j.nodes, "tool_calls"), *v = t ? qsf_json_first(t) : NULL;
     for (uint32_t i = 0; t && i < t->n; i++, v = qsf_json_next(v)) {
         const qsf_json_node *a = qsf_json_member(qsf_json_member(v, "function"), "arguments");
+        if (qsf_json_member(v, "unfinished")) continue;
         if (qsf_json_read(qsf_platform_native(), a->text, a->n, "arguments", &arguments, NULL)) abort();
         if (arguments.nodes->type != QSF_JSON_OBJECT) abort();
         qsf_json_drop(&arguments);
@@ -67,6 +69,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)data + 2;
     const size_t n = size - 2, cut = n ? data[1] * n / 255 : 0;
     if (qsf_tool_answer_new(qsf_platform_native(), &f, tools, sizeof tools - 1, 1, &a, NULL)) return 0;
+    size_t ascii = 0;                           /* a control token is whole characters */
+    while (ascii < n && (unsigned char)text[ascii] < 0x80) ascii++;
+    if ((data[0] & 128) && data[1] % 32 + 3u <= ascii) qsf_tool_answer_control(a, data[1] % 32, 3);
     if (!qsf_tool_answer_push(a, text, cut, false, NULL) && !qsf_tool_answer_json(a, &json, &len, NULL)) {
         qsf_json j;
         if (qsf_json_read(qsf_platform_native(), json, len, "message", &j, NULL)) abort();

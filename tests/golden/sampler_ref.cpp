@@ -14,7 +14,7 @@
 llama_sampler *llama_sampler_init_dry_testing(float multiplier, float base, int32_t allowed, int32_t last_n,
                                               const std::vector<std::vector<llama_token>> &breakers);
 
-enum { N = 200 };
+enum { N = 200, STEPS = 4 };
 
 struct Case {
     float temperature;
@@ -23,6 +23,7 @@ struct Case {
     int mirostat;
     float tau, repeat, frequency, presence, dry;
     int dry_allowed;
+    float bias;
 };
 
 static const Case cases[] = {
@@ -37,6 +38,50 @@ static float logit(int i, unsigned seed)
     return u * u * u * 8;
 }
 
+static std::vector<llama_sampler *> chain_of(const Case &c)
+{
+    const llama_logit_bias bias = { 7, c.bias };
+    std::vector<llama_sampler *> chain;
+    if (c.bias != 0) chain.push_back(llama_sampler_init_logit_bias(N, 1, &bias));
+    chain.push_back(llama_sampler_init_penalties(N, 64, c.repeat, c.frequency, c.presence));
+    if (c.dry > 0) chain.push_back(llama_sampler_init_dry_testing(c.dry, 1.75f, c.dry_allowed, 64, {}));
+    chain.push_back(llama_sampler_init_top_n_sigma(c.sigma));
+    if (!(c.range > 0)) chain.push_back(llama_sampler_init_temp(c.temperature));
+    if (c.mirostat == 1) chain.push_back(llama_sampler_init_mirostat(N, 1, c.tau, 0.1f, 100));
+    else if (c.mirostat == 2) chain.push_back(llama_sampler_init_mirostat_v2(1, c.tau, 0.1f));
+    else {
+        if (c.top_k) chain.push_back(llama_sampler_init_top_k(c.top_k));
+        chain.push_back(llama_sampler_init_min_p(c.min_p, 0));
+        chain.push_back(llama_sampler_init_typical(c.typical, 0));
+        chain.push_back(llama_sampler_init_top_p(c.top_p, 0));
+        if (c.xtc_threshold < 1) chain.push_back(llama_sampler_init_xtc(1, c.xtc_threshold, 0, 1));
+        if (c.range > 0) chain.push_back(llama_sampler_init_temp_ext(c.temperature, c.range, c.exponent));
+        chain.push_back(llama_sampler_init_dist(1));
+    }
+    return chain;
+}
+
+// What Mirostat leaves in steps, each with the surprise of the one before it.
+static void mirostat_steps(const Case &c, unsigned seed)
+{
+    std::vector<llama_sampler *> chain = chain_of(c);
+    std::printf("    {");
+    for (unsigned step = 0; step < STEPS; step++) {
+        std::vector<llama_token_data> data(N);
+        for (int i = 0; i < N; i++) data[i] = { i, logit(i, seed + 100 * step), 0 };
+        llama_token_data_array cur = { data.data(), data.size(), -1, false };
+        for (llama_sampler *s : chain) llama_sampler_apply(s, &cur);
+        double sum = 0, best = 0;
+        for (size_t i = 0; i < cur.size; i++) {
+            sum += cur.data[i].p;
+            best = cur.data[i].p > best ? cur.data[i].p : best;
+        }
+        std::printf(" { %d, %d, %.6ff },", cur.data[cur.selected].id, (int)cur.size, best / sum);
+    }
+    for (llama_sampler *s : chain) llama_sampler_free(s);
+    std::printf(" },\n");
+}
+
 int main()
 {
     std::printf("/* What llama.cpp's samplers leave; tests/golden/sampler_ref.cpp writes it. */\n"
@@ -46,22 +91,7 @@ int main()
         std::vector<llama_token_data> data(N);
         for (int i = 0; i < N; i++) data[i] = { i, logit(i, seed), 0 };
         llama_token_data_array cur = { data.data(), data.size(), -1, false };
-        std::vector<llama_sampler *> chain;
-        chain.push_back(llama_sampler_init_penalties(N, 64, c.repeat, c.frequency, c.presence));
-        if (c.dry > 0) chain.push_back(llama_sampler_init_dry_testing(c.dry, 1.75f, c.dry_allowed, 64, {}));
-        chain.push_back(llama_sampler_init_top_n_sigma(c.sigma));
-        if (!(c.range > 0)) chain.push_back(llama_sampler_init_temp(c.temperature));
-        if (c.mirostat == 1) chain.push_back(llama_sampler_init_mirostat(N, 1, c.tau, 0.1f, 100));
-        else if (c.mirostat == 2) chain.push_back(llama_sampler_init_mirostat_v2(1, c.tau, 0.1f));
-        else {
-            if (c.top_k) chain.push_back(llama_sampler_init_top_k(c.top_k));
-            chain.push_back(llama_sampler_init_min_p(c.min_p, 0));
-            chain.push_back(llama_sampler_init_typical(c.typical, 0));
-            chain.push_back(llama_sampler_init_top_p(c.top_p, 0));
-            if (c.xtc_threshold < 1) chain.push_back(llama_sampler_init_xtc(1, c.xtc_threshold, 0, 1));
-            if (c.range > 0) chain.push_back(llama_sampler_init_temp_ext(c.temperature, c.range, c.exponent));
-            chain.push_back(llama_sampler_init_dist(1));
-        }
+        std::vector<llama_sampler *> chain = chain_of(c);
         for (llama_sampler *s : chain) {
             for (int i = 0; i < 40; i++) llama_sampler_accept(s, (int)((seed + i % 9 * (i % 7 ? 1 : 2)) % N));
             llama_sampler_apply(s, &cur);
@@ -80,6 +110,13 @@ int main()
             std::printf("%s { %d, %.6ff },", i % 4 ? "" : "\n       ", all[i].id, all[i].p / sum);
         std::printf(" } },\n");
         for (llama_sampler *s : chain) llama_sampler_free(s);
+        seed++;
+    }
+    std::printf("};\n\n/* Mirostat's steps: the token that came, how many were left, the best one's share. */\n"
+                "static const struct { int id, n; float p; } sampler_mirostat[][%d] = {\n", STEPS);
+    seed = 1;
+    for (const Case &c : cases) {
+        if (c.mirostat) mirostat_steps(c, seed);
         seed++;
     }
     std::printf("};\n");
