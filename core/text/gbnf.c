@@ -275,6 +275,8 @@ qsf_gnode qsf_gbnf_nodes(qsf_grammar_builder *b, const char *text, size_t len)
     gbnf_reader r = { .b = b, .g = (qsf_grammar *)b, .text = text, .len = len };
     qsf_gnode root = 0;
     if (len > UINT32_MAX / 16) return qsf_g_fail(b, QSF_E_BUDGET, "a grammar's text may have 256 MB");
+    if (gram_push(r.g, &r.parts, sizeof(uint32_t), 1)) r.parts.n = 0;       /* never NULL: places in */
+    if (gram_push(r.g, &r.ranges, 8, 1)) r.ranges.n = 0;                    /* them are counted from it */
     gbnf_rules(&r);
     for (uint32_t i = 0; i < r.names.n; i++) {
         const gbnf_name *n = (gbnf_name *)r.names.p + i;
