@@ -27,7 +27,7 @@ static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
 
 static uint8_t *fetch_strips(const qsf_fetch *f, bool thread)
 {
-    return thread ? f->strips + (f->strips_cap - f->strip_cap) : f->strips;
+    return thread && f->strips ? f->strips + (f->strips_cap - f->strip_cap) : f->strips;
 }
 
 static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
