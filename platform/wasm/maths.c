@@ -51,9 +51,11 @@ double log(double x)
     return maths_log(x, &lo) + lo;
 }
 
-/* Of a number above 0, as every base of rotary positions is. */
+/* Of finite numbers, and exponents below 2^40. */
 double pow(double x, double y)
 {
+    if (x < 0 && y == rint(y)) return rint(y / 2) * 2 == y ? pow(-x, y) : -pow(-x, y);
+    if (x == 0) return y > 0 ? 0 : y == 0 ? 1 : INFINITY;
     if (!(x > 0 && x <= DBL_MAX && fabs(y) < 0x1p40)) return NAN;
     double lo, sum = 1;
     const double hi = maths_log(x, &lo), y0 = (float)y, hi0 = (float)hi, product = y0 * hi0,
