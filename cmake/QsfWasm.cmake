@@ -27,9 +27,10 @@ list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
-    "|/kernels/(matmul|super)_scalar\\.c$"
-    "|/core/engine/(answer|batch|buffers|context|grammar_new|ladder|matrix_place|options|plan|rope"
-    "|sampler_texts|sequence|session_file|thread_count|turn|turn_grammar)\\.c$")
+    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(types|types_ggml)\\.c$"
+    "|/core/engine/(answer|batch|buffers|context|draft|early_exit|feed_forward(_gated|_plain)?|grammar_new"
+    "|head|head_stream|kv|ladder|layer|matrix|matrix_place|options|pass|plan|rope|sampler(_texts)?|sequence"
+    "|session_file|state|step|thread_count|turn|turn_grammar)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})

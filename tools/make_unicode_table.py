@@ -93,7 +93,8 @@ print(f"const uint32_t qsf_unicode_n_runs = {len(runs)}, qsf_unicode_n_composed 
       f"qsf_unicode_n_marks = {len(marks)};\n")
 array("uint32_t", "qsf_unicode_run_from", [r[0] for r in runs], 15)
 array("uint32_t", "qsf_unicode_run_at", [r[1] for r in runs] + [len(decomposed)], 15)
-array("uint32_t", "qsf_unicode_first", [d[1] for d in decomposed], 15)
+for name, shift in ("low", 0), ("middle", 8), ("high", 16):     # bytes apart compress better
+    array("uint8_t", f"qsf_unicode_first_{name}", [d[1] >> shift & 255 for d in decomposed], 32)
 array("uint32_t", "qsf_unicode_second", [d[2] for d in decomposed], 15)
 array("uint16_t", "qsf_unicode_composed", [c[2] for c in composed])
 array("uint32_t", "qsf_unicode_mark_from", [m[0] for m in marks], 15)

@@ -19,7 +19,8 @@ extern const uint8_t  qsf_unicode_classes[];         /* [block][128] two classes
 extern const uint32_t qsf_unicode_n_runs, qsf_unicode_n_composed, qsf_unicode_n_marks;
 extern const uint32_t qsf_unicode_run_from[];        /* [n_runs] the first code point; sorted */
 extern const uint32_t qsf_unicode_run_at[];          /* [n_runs + 1] its place in the columns */
-extern const uint32_t qsf_unicode_first[];           /* [place] */
+extern const uint8_t  qsf_unicode_first_low[], qsf_unicode_first_middle[],
+    qsf_unicode_first_high[];                        /* [place] bytes of the first part */
 extern const uint32_t qsf_unicode_second[];          /* [place] or 0 */
 extern const uint16_t qsf_unicode_composed[];        /* [n_composed] places, sorted by their parts */
 extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one combining class; sorted */

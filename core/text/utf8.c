@@ -115,6 +115,13 @@ static size_t decomposition(uint32_t c)
     return at < qsf_unicode_run_at[i + 1] ? at : SIZE_MAX;
 }
 
+/* The first part of what decomposes into two, or the only one. */
+static uint32_t first_part(size_t at)
+{
+    return qsf_unicode_first_low[at] | (uint32_t)qsf_unicode_first_middle[at] << 8
+           | (uint32_t)qsf_unicode_first_high[at] << 16;
+}
+
 static uint32_t composition(uint32_t a, uint32_t b)
 {
     if (a - HANGUL_L < 19 && b - HANGUL_V < HANGUL_NV)
@@ -124,7 +131,7 @@ static uint32_t composition(uint32_t a, uint32_t b)
     size_t low = 0, high = qsf_unicode_n_composed;
     while (low < high) {
         const size_t mid = (low + high) / 2;
-        const uint32_t at = qsf_unicode_composed[mid], first = qsf_unicode_first[at],
+        const uint32_t at = qsf_unicode_composed[mid], first = first_part(at),
             second = qsf_unicode_second[at];
         if (a < first || (a == first && b < second)) high = mid;
         else if (a > first || b > second) low = mid + 1;
@@ -152,7 +159,7 @@ static size_t decompose(uint32_t c, uint32_t *out)
     size_t n = 0, written = 0;
     for (size_t at; (at = decomposition(c)) != SIZE_MAX && n < 3;) {
         if (qsf_unicode_second[at]) back[n++] = qsf_unicode_second[at];
-        c = qsf_unicode_first[at];
+        c = first_part(at);
     }
     out[written++] = c;
     while (n) out[written++] = back[--n];
