@@ -85,7 +85,7 @@ def main():
     for w in wrong[:20]:
         print(*(ascii(x) for x in w))
     print(*("%d %s" % (n, k) for k, n in count.items()), "%d wrong" % len(wrong), sep=", ")
-    sys.exit(bool(wrong) or count["refused"] > count["kept"] // 4)
+    sys.exit(bool(wrong) or count["refused"] > count["kept"] // 3)
 
 
 if __name__ == "__main__":
