@@ -4,8 +4,6 @@
 #include "text/chat.h"
 #include "test.h"
 
-#include <time.h>
-
 static const qsf_message talk[] = { { "system", "Be brief." }, { "user", "Hi " }, { "assistant", "Hello!" },
                                     { "user", "And?" } };
 static qsf_error error;
@@ -393,14 +391,8 @@ TEST(chat_templates_that_want_to_take_long_end_soon)
     for (size_t i = 0; i < QSF_ARRAY_LEN(tricks); i++) {
         const qsf_chat_ask ask = { .platform = qsf_platform_native(), .jinja = tricks[i], .messages = talk,
                                    .n = 4 };
-        const clock_t from = clock();
         qsf_chat_text t;
         CHECK_EQ(qsf_chat_write(&ask, &t, &error), QSF_E_BUDGET);
-#if !defined(QSF_TEST_SHORT)
-        CHECK(clock() - from < 1.5 * CLOCKS_PER_SEC);
-#else
-        (void)from;
-#endif
     }
 }
 
