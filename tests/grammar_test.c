@@ -562,6 +562,19 @@ TEST(texts_that_fit_in_many_ways_end_in_a_message)
     check_ways("(\"a\" | \"aa\" \"c\"*)*", "[ab]", 1000);
 }
 
+TEST(long_texts_may_take_more_effort_than_one_token)
+{
+    enum { PARTS = 80, TIMES = 60 };
+    char rules[PARTS * 5 + 64], text[TIMES * (PARTS + 1) + 1];
+    size_t len = (size_t)snprintf(rules, sizeof rules, "root ::= (");
+    for (int i = 0; i < PARTS; i++) len += (size_t)snprintf(rules + len, sizeof rules - len, "\"a\"? ");
+    snprintf(rules + len, sizeof rules - len, "\"b\"){%d}", TIMES);
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    for (int i = 1; i <= TIMES; i++) text[i * (PARTS + 1) - 1] = 'b';
+    CHECK(takes(rules, text));
+}
+
 static bool chooses(const char *list, const char *text)
 {
     qsf_grammar_builder *b;
@@ -595,6 +608,7 @@ int main(int argc, char **argv)
     RUN(gbnf_has_what_llama_cpp_reads);
     RUN(grammars_that_blow_up_end_in_a_message);
     RUN(texts_that_fit_in_many_ways_end_in_a_message);
+    RUN(long_texts_may_take_more_effort_than_one_token);
     RUN(choices_are_lines_or_a_list);
     return test_end();
 }

@@ -46,7 +46,8 @@ size_t qsf_matcher_bytes(qsf_matcher *m, const char *bytes, size_t n)
     size_t i = 0;
     gram_tidy(m->grammar);
     at = m->at;
-    while (i < n && (at = gram_step(m->grammar, at, (uint8_t)bytes[i])) != GRAM_NONE) i++;
+    for (; i < n && (at = gram_step(m->grammar, at, (uint8_t)bytes[i])) != GRAM_NONE; i++)
+        m->grammar->effort -= QSF_MIN(m->grammar->effort, GRAM_BYTE_EFFORT);
     if (i == n) m->at = at;
     return i;
 }

@@ -43,7 +43,8 @@ enum {
     GRAM_MAX_SEARCH  = 1 << 15,     /* nodes looked at before one is known to have a text */
     GRAM_MAX_WAYS    = 1 << 13,
     GRAM_MAX_EFFORT  = 1 << 19,     /* of the nodes with many ways that are made for one question: */
-    GRAM_FEW_WAYS    = 64, GRAM_WAY_EFFORT = 8,         /* atoms, and the ways among them */
+    GRAM_FEW_WAYS    = 64, GRAM_WAY_EFFORT = 8,         /* atoms, and the ways among them, less */
+    GRAM_BYTE_EFFORT = 256,         /* for each byte: long texts may take more */
     GRAM_DEEP        = 8            /* tails whose equal beginnings are put together, in each other */
 };
 #define GRAM_MAX_MEMORY ((uint64_t)96 << 20)
