@@ -235,7 +235,7 @@ BLOCKS = {
     ),
     # ---- docs/grammars.md
     ("docs/grammars.md", "qsf-run model.gguf -p"): Run(
-        *PROGRAM_FOLDER, ("-p ", "-n 8 -p "),
+        PROGRAM_FOLDER[1], ("-p ", "-n 8 -p "),
         first="cp tiny.gguf model.gguf; echo '{\"enum\": [7]}' >person.json; printf 7 >answer.json",
     ),
     ("docs/grammars.md", "static const char schema[]"): C(
