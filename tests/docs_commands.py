@@ -319,7 +319,7 @@ def blocks(tree):
 def commands(text):
     return [
         re.split(r"\s{2,}", line.strip())[0]
-        for line in re.sub(r"\\\n\s*", " ", text).splitlines()
+        for line in re.sub(r"\s*\\\n\s*", " ", text).splitlines()
         if line.strip()
     ]
 
