@@ -235,8 +235,8 @@ BLOCKS = {
     ),
     # ---- docs/grammars.md
     ("docs/grammars.md", "qsf-run model.gguf -p"): Run(
-        PROGRAM_FOLDER[1], ("-p ", "-n 8 -p "),
-        first="cp tiny.gguf model.gguf; echo '{\"enum\": [7]}' >person.json; printf 7 >answer.json",
+        PROGRAM_FOLDER[1], ("model.gguf", "tiny.gguf"), ("-p ", "-n 8 -p "),
+        first="echo '{\"enum\": [7]}' >person.json; printf 7 >answer.json",
     ),
     ("docs/grammars.md", "static const char schema[]"): C(
         before="#include <string.h>\n" + FRAGMENT, after="}\n"),
