@@ -1,12 +1,13 @@
 /* The AVX2 set: AVX2, FMA and F16C (Haswell, Zen 1 and later).
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "lut.h"
 
 #if defined(__x86_64__)
 void qsf_kernels_avx2(qsf_kernels *k)
 {
     k->isa = "avx2";
     qsf_matmul_avx2(k);
+    qsf_lut_avx2(k);
     qsf_float_avx2(k);
     qsf_attention_avx2(k);
     qsf_vector_avx2(k);

@@ -116,9 +116,17 @@ QSF_TEMPLATE void matmul_any_float_v128(float *y, size_t ldy, qsf_float type, co
     const size_t row = cols * (type == QSF_FLOAT_32 ? 4 : 2);
     const uint8_t *w = weights;
     size_t r = 0;
-    for (; n <= QSF_FLOAT_FEW && r < rows; r++, w += row) {
-        if (n >= 2) one_row_v128(y + r, ldy, type, w, x, ldx, cols, 2);
-        if (n != 2) one_row_v128(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+    if (n <= QSF_FLOAT_FEW) {
+        for (; r < rows; r++, w += row) {
+#if defined(QSF_SMALL_CODE)
+            for (size_t t = 0; t < n; t++)
+                one_row_v128(y + t * ldy + r, ldy, type, w, x + t * ldx, ldx, cols, 1);
+#else
+            if (n >= 2) one_row_v128(y + r, ldy, type, w, x, ldx, cols, 2);
+            if (n != 2) one_row_v128(y + (n - 1) * ldy + r, ldy, type, w, x + (n - 1) * ldx, ldx, cols, 1);
+#endif
+        }
+        return;
     }
     for (; r + 4 <= rows; r += 4, w += 4 * row) {
         size_t t = 0;

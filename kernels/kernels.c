@@ -1,11 +1,15 @@
 /* Filling the kernel table: the only place that knows the order of the instruction sets.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "iq.h"
 #include "tensor/types.h"
 
 size_t qsf_tile_bytes(qsf_form f, uint32_t block)
 {
-    return qsf_form_head(f) + block / 32 * qsf_form_group(f);
+    const size_t iq = qsf_iq_tile_bytes(f);
+    if (f == QSF_F_TQ1) return QSF_TQ1_TILE;
+    if (f == QSF_F_T5) return block / 256 * (size_t)QSF_FIVE_BYTES * QSF_TILE_ROWS;
+    return iq ? iq : qsf_form_head(f) + block / 32 * qsf_form_group(f);
 }
 
 int qsf_form_of_type(uint32_t type)
@@ -21,6 +25,10 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_4BIT_S:  return QSF_F_4;
     case QSF_T_5BIT_S:  return QSF_F_5;
     case QSF_T_6BIT_S:  return QSF_F_6;
+    case QSF_T_TERNARY2: return QSF_F_T2;
+    case QSF_T_TERNARY5: return QSF_F_T5;
+    case QSF_T_QK256:   return QSF_F_QK256;
+    case QSF_T_2BIT_S:  return QSF_F_2S;
     case QSF_T_Q5_1:  return QSF_F_5Z;
     case QSF_T_Q2_K: return QSF_F_Q2K;
     case QSF_T_Q3_K: return QSF_F_Q3K;
@@ -29,9 +37,24 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_Q6_K: return QSF_F_Q6K;
     case QSF_T_IQ4_NL: return QSF_F_IQ4;
     case QSF_T_IQ4_XS: return QSF_F_IQ4XS;
+    case QSF_T_IQ2_XXS: return QSF_F_IQ2XXS;
+    case QSF_T_IQ2_XS:  return QSF_F_IQ2XS;
+    case QSF_T_IQ2_S:   return QSF_F_IQ2S;
+    case QSF_T_IQ3_XXS: return QSF_F_IQ3XXS;
+    case QSF_T_IQ3_S:   return QSF_F_IQ3S;
+    case QSF_T_IQ1_S:   return QSF_F_IQ1S;
+    case QSF_T_IQ1_M:   return QSF_F_IQ1M;
+    case QSF_T_TQ2_0: case QSF_T_Q2_0: return QSF_F_TERNARY;
+    case QSF_T_TQ1_0: return QSF_F_TQ1;
+    case QSF_T_MXFP4: return QSF_F_MX4;
+    case QSF_T_NVFP4: return QSF_F_NV4;
+    case QSF_T_Q1_0: return QSF_F_Q1;
+    case QSF_T_Q8_K: return QSF_F_8K;
     default:            return -1;
     }
 }
+
+const int8_t qsf_fp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0 };
 
 static void fill_scalar(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_scalar(k); }
 #if defined(__x86_64__)
@@ -107,4 +130,17 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
     return best ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
         "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, "
         "dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
+}
+
+/* The first set with this entry: those behind it have left it as it was. */
+const char *qsf_kernels_set(const qsf_kernels *k, size_t at)
+{
+    qsf_kernels made;
+    const size_t each = sizeof k->matvec[0];
+    for (size_t i = 0; i < QSF_ARRAY_LEN(kernel_sets); i++) {
+        kernel_sets[i].fill(&made, UINT32_MAX);
+        if (!memcmp((const char *)&made + at, (const char *)k + at, each)) return kernel_sets[i].isa;
+        if (!strcmp(kernel_sets[i].isa, k->isa)) break;
+    }
+    return k->isa;
 }

@@ -21,6 +21,7 @@
  *   b 5 bits: 4 vectors as 4 bits, then 1 vector of high bits as in 3 bits
  *   6 bits: 4 vectors as 4 bits, then 2 vectors as 2 bits (the high bits)
  *   8 bits: 8 vectors of int8; vector j is column 4j + b
+ *   T5, 5 digits of 3 in a byte: see five.h
  * Value of a code c:  zeros: scale * c + zero;  none: scale * (c - offset);  8 bits: scale * c;
  * ternary: 2-bit codes, scale * (1 - c). */
 typedef enum qsf_form {
@@ -33,16 +34,40 @@ typedef enum qsf_form {
     QSF_F_5Z,                                          /* Q5_1: scale and zero */
     QSF_F_IQ4,                                         /* IQ4_NL: scale * qsf_iq4[c] */
     QSF_F_Q4K, QSF_F_Q5K, QSF_F_Q6K, QSF_F_Q2K, QSF_F_Q3K, QSF_F_IQ4XS,     /* super-blocks, see below */
+    /* types 25 to 28: c - 1, c - 1, QK256's -2, -1, 1, 2, without scales in blocks of 256 columns;
+     * 2S: scale only, offset 2 */
+    QSF_F_T2, QSF_F_T5, QSF_F_QK256, QSF_F_2S,
+    /* GGUF's small ones, see below; TQ2_0 and Q2_0 are ternary tiles with the scales' signs
+     * turned */
+    QSF_F_TQ1, QSF_F_MX4, QSF_F_NV4, QSF_F_Q1, QSF_F_8K,
+    /* GGUF's codebooks: super-blocks */
+    QSF_F_IQ2XXS, QSF_F_IQ2XS, QSF_F_IQ2S, QSF_F_IQ3XXS, QSF_F_IQ3S, QSF_F_IQ1S, QSF_F_IQ1M,
     QSF_N_FORMS
 } qsf_form;
 
 /* A super-block tile is 16 rows x 256 columns.  Its head is the heads of 16 GGUF blocks,
  * transposed: fp16 d[16], then fp16 dmin[16] (Q2_K, Q4_K, Q5_K) or u16 high[16] (IQ4_XS), then
  * scale bytes [n][16], n = 16 (Q6_K, Q2_K), 12 (Q3_K, Q4_K, Q5_K) or 4 (IQ4_XS), which say what
- * they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale and
- * maybe a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c - offset)
- * (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. */
+ * they say in GGUF.  8 groups follow.  Each 16 (Q2_K, Q3_K, Q6_K) or 32 columns have a scale
+ * and maybe a minimum: value = d * scale * c - dmin * min (Q2_K, Q4_K, Q5_K), d * scale * (c -
+ * offset) (Q3_K: 4, Q6_K: 32), d * scale * qsf_iq4[c]. Tiles of GGUF's codebook types (IQ1,
+ * IQ2, IQ3) are the fields of 16 blocks side by side: see iq.h. */
 
+/* GGUF's small types.  Code vectors are as above unless said otherwise:
+ *   MX4 (MXFP4)  u8 e[16], 4 bits; value = 2^(e - 128) * qsf_fp4[c]
+ *   NV4 (NVFP4)  64 columns: u8 e[4][16], 4 bits; columns 16k to 16k + 15 have scale e[k], half a
+ *                float without sign of 4 bits of exponent and 3 of mantissa, 0 where all are 1
+ *   Q1 (Q1_0)    128 columns: fp16 scale[16]; 1 bit: a vector a group, bit f is column 4f + b;
+ *                value = scale * (2c - 1)
+ *   8K (Q8_K)    256 columns: u16 low[16], high[16], the halves of fp32 scales; 512 bytes of sums
+ *                that kernels have no use for; 8 bits
+ *   TQ1 (TQ1_0)  256 columns: fp16 scale[16]; 13 vectors of bytes that are fractions of 256: their
+ *                digits to the base 3, from the top, are codes; value = scale * (digit - 1).  Four
+ *                columns begin at 32n + 4v with digit n of vector v < 8, at 160 + 16n + 4(v - 8)
+ *                with that of vectors 8 to 11, and at 240 + 4n with the last one's. */
+
+/* Its name in the names of kernels: "4bit_s". */
+const char *qsf_form_name(qsf_form f);
 /* Bytes of a tile: 16 * qsf_block_bytes of the type. */
 size_t qsf_tile_bytes(qsf_form f, uint32_t block);
 /* -1: the type (qsf_type) has no form. */
@@ -90,6 +115,10 @@ typedef struct qsf_kernels {
                                 uint32_t block);
     void (*matmul[QSF_N_FORMS])(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                                 size_t blocks, uint32_t block);
+
+    /* The same as matvec of T2, or of QK256 (four), with the same bits: from tiles as qsf_lut_turn
+     * leaves them, by looking sums up (lut.h). */
+    void (*matvec_lut)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, bool four);
 
     /* x[cols] -> row m of a; fills the tail with zeros.  d = max|x| / 127, to nearest even;
      * infinities count as FLT_MAX, NaN as 0, and 64 columns whose d would not be a normal
@@ -179,6 +208,9 @@ typedef struct qsf_kernels {
 /* Fills k from the sets in cpu (QSF_CPU_*), best last.  isa: NULL or "" for the best; else that set
  * and below.  QSF_E_UNSUPPORTED: no such set here. */
 qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_error *err);
+/* The set that k has the entry at byte `at` of the table from: "avx2", where avx512 has no better
+ * one. */
+const char *qsf_kernels_set(const qsf_kernels *k, size_t at);
 
 /* qsf_crc32 (base.h), by the fastest way that cpu has. */
 typedef uint32_t qsf_crc32_fn(uint32_t crc, const void *p, size_t len);
@@ -195,7 +227,7 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);
 /* QSF_CPU_WASM*: what this module was compiled for and the engine under it computes as it
  * should, with tiles of these forms (bits).  The answer may change when the engine has
  * optimised the code that gave it. */
-uint32_t qsf_cpu_wasm(uint32_t forms);
+uint32_t qsf_cpu_wasm(uint64_t forms);
 
 /* Begin and end of a part of a file that may use an instruction set the rest of the
  * program does not. */

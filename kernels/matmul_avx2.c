@@ -1,7 +1,9 @@
 /* Tiles times activations with AVX2: a tile is read as two halves of 8 rows, products are summed by
  * vpmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "five.h"
+#include "iq.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -54,7 +56,7 @@ QSF_TEMPLATE void matvec_any_avx2(qsf_form form, bool small, float *y, const uin
         const float *s = x->s;
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
-            const __m256 scale0 = half8_avx2(w), scale1 = half8_avx2(w + 16);
+            const __m256 scale0 = scale8_avx2(w, 0, form), scale1 = scale8_avx2(w, 1, form);
             const __m256 zero0 = qsf_form_has_zero(form) ? half8_avx2(w + 32) : scale0,
                 zero1 = qsf_form_has_zero(form) ? half8_avx2(w + 48) : scale1;
             w += qsf_form_head(form);
@@ -123,20 +125,26 @@ QSF_TEMPLATE void tile_row_avx2(float *y, size_t ldy, qsf_form form, bool small,
                                 const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block)
 {
     const size_t groups = small ? 1 : 2;
+    uint8_t digits[QSF_TQ1_CODES];
     few_avx2 a;
     for (size_t t = 0; t < n; t++) a.acc[0][t] = a.acc[1][t] = _mm256_setzero_ps();
     size_t at = 0;
     for (size_t b = 0; b < blocks; b++) {
         __m256 scale[2], zero[2];
         for (int h = 0; h < 2; h++) {
-            scale[h] = half8_avx2(w + 16 * h);
+            scale[h] = scale8_avx2(w, h, form);
             zero[h] = qsf_form_has_zero(form) ? half8_avx2(w + 32 + 16 * h) : scale[h];
         }
-        w += qsf_form_head(form);
+        const uint8_t *codes = w + qsf_form_head(form);
+        w += qsf_tile_bytes(form, block);
+        if (form == QSF_F_TQ1) {
+            tq1_expand_avx2(digits, w - QSF_TQ1_TILE);
+            codes = digits;
+        }
         for (uint32_t g = 0; g < block / 32; g += (uint32_t)groups, at += 32 * groups,
-             w += groups * qsf_form_group(form))
+             codes += groups * qsf_form_group(form))
             for (int h = 0; h < 2; h++)
-                part_avx2(&a, h, w + 32 * h, x, m, n, at, scale[h], zero[h], form, small);
+                part_avx2(&a, h, codes + 32 * h, x, m, n, at, scale[h], zero[h], form, small);
     }
     for (size_t t = 0; t < n; t++, y += ldy) {
         store_avx2(y, a.acc[0][t], form);
@@ -159,7 +167,7 @@ QSF_TEMPLATE void matmul_any_avx2(qsf_form form, bool small, float *y, size_t ld
     static void matvec_##F##_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
                                   uint32_t block)                                                            \
     {                                                                                                        \
-        if (block == 32) matvec_any_avx2(QSF_F_##F, true, y, w, x, tiles, blocks, block);                    \
+        if (QSF_SMALL(F, block)) matvec_any_avx2(QSF_F_##F, true, y, w, x, tiles, blocks, block);            \
         else matvec_any_avx2(QSF_F_##F, false, y, w, x, tiles, blocks, block);                               \
     }                                                                                                        \
     static void matmul_##F##_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
@@ -167,12 +175,27 @@ QSF_TEMPLATE void matmul_any_avx2(qsf_form form, bool small, float *y, size_t ld
                                   uint32_t block)                                                            \
     {                                                                                                        \
         if (x->n == 1) matvec_##F##_avx2(y, w, x, tiles, blocks, block);                                     \
-        else if (block == 32) matmul_any_avx2(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);          \
+        else if (QSF_F_##F == QSF_F_T2) qsf_bare_T2_avx2(y, ldy, w, x, tiles, blocks);                       \
+        else if (QSF_F_##F == QSF_F_QK256) qsf_bare_QK256_avx2(y, ldy, w, x, tiles, blocks);                 \
+        else if (QSF_SMALL(F, block)) matmul_any_avx2(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);  \
         else matmul_any_avx2(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                          \
     }
 QSF_EACH_FORM(FORM_AVX2)
 QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
+
+static void matmul_TQ1_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
+{
+    if (x->n == 1) qsf_matvec_TQ1_avx2(y, w, x, tiles, blocks, block);
+    else matmul_any_avx2(QSF_F_TQ1, false, y, ldy, w, x, tiles, blocks, block);
+}
+
+void qsf_matmul_T2_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                        size_t blocks, uint32_t block)
+{
+    matmul_T2_avx2(y, ldy, w, x, tiles, blocks, block);
+}
 
 void qsf_matmul_avx2(qsf_kernels *k)
 {
@@ -180,7 +203,11 @@ void qsf_matmul_avx2(qsf_kernels *k)
     QSF_EACH_FORM(FORM_AVX2)
     QSF_EACH_GGML_FORM(FORM_AVX2)
 #undef FORM_AVX2
+    qsf_five_fill_avx2(k);
+    k->matvec[QSF_F_TQ1] = qsf_matvec_TQ1_avx2;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_avx2;
     qsf_super_avx2(k);
+    qsf_iq_avx2(k);
 }
 
 QSF_TARGET_END

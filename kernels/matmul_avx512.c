@@ -1,8 +1,10 @@
 /* Tiles times activations with AVX-512 VNNI: one 32-bit lane is one row of the tile, vpdpbusd
  * multiplies four columns.
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "five.h"
+#include "iq.h"
 #include "panel_avx512.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -39,7 +41,7 @@ QSF_TEMPLATE __m512i dot_avx512(const uint8_t *w, const int8_t *q, int groups, q
     QSF_UNROLL
     for (int i = 0; i < 4; i++) a[i] = _mm512_setzero_si512();
     const size_t group = 64 * (size_t)bits;
-    if ((bits == 2 || bits == 4) && !qsf_form_table(form)) {
+    if (qsf_form_plain(form)) {
         const int fields = 8 / bits;
         QSF_UNROLL
         for (int v = 0; v < bits * groups; v++) {
@@ -77,7 +79,7 @@ QSF_TEMPLATE void matvec_any_avx512(qsf_form form, bool small, float *y, const u
         const int8_t *q = x->q;
         const float *s = x->s, *d = x->d;
         for (size_t b = 0; b < blocks; b++) {
-            const __m512 scale = half16_avx512(w),
+            const __m512 scale = scale16_avx512(w, form),
                 zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
             const bool first = !small || b % 2 == 0, last = !small || !first || b + 1 == blocks;
             w += qsf_form_head(form);
@@ -102,15 +104,50 @@ QSF_TEMPLATE __m512 parts_avx512(__m512 acc, bool small, __m512i sum, __m512i su
     return part_avx512(part, false, sum2, scale2, zero2, s[1], form);
 }
 
+/* A tile's digits as codes; *next: the tile behind it. */
+QSF_TEMPLATE const uint8_t *tq1_digits_avx512(uint8_t *digits, const uint8_t *tile, const uint8_t **next)
+{
+    tq1_expand_avx512(digits, tile);
+    *next = tile + QSF_TQ1_TILE;
+    return digits;
+}
+
+/* A group's sums with T rows of activations from column `at` on.  With few rows two sums for each
+ * keep both multipliers busy.  Weights are read in the order in which they lie: of two groups in
+ * turns the processor did not see that they are one stream. */
+QSF_TEMPLATE void group_sums_avx512(__m512i sum[8], int T, const uint8_t *w, const int8_t *const q[8],
+                                    size_t at, size_t ahead, qsf_form form)
+{
+    const bool two = T <= 4;
+    __m512i odd[8];
+    if (form != QSF_F_TQ1) prefetch_avx512(w + ahead, qsf_form_group(form));
+    source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) sum[t] = odd[t] = _mm512_setzero_si512();
+    QSF_UNROLL
+    for (int j = 0; j < 8; j++) {
+        const __m512i c = code_avx512(&source, w, j, form);
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) {
+            __m512i *to = two && j % 2 ? &odd[t] : &sum[t];
+            *to = _mm512_dpbusd_epi32(*to, c, quad_avx512(q[t] + at, j));
+        }
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) if (two) sum[t] = _mm512_add_epi32(sum[t], odd[t]);
+}
+
 /* One tile row times T rows of activations, of which n are stored; the others repeat the last.  Two
- * groups at a time, as many columns as share a scale of the activations: 2 * T sums in flight keep
- * both multipliers busy, T alone do not. */
+ * groups at a time, as many columns as share a scale of the activations. */
 QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool small, int T, const uint8_t *w,
-                                  const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block)
+                                  const qsf_act *x, size_t m, size_t n, size_t blocks, uint32_t block,
+                                  size_t ahead)
 {
     const size_t group = qsf_form_group(form), head = qsf_form_head(form), step = small ? 2 : 1;
     const int8_t *q[8];
     const float *d[8], *s[8];
+    const uint8_t *next = w;
+    uint8_t digits[QSF_TQ1_CODES];
     __m512 acc[8];
     QSF_UNROLL
     for (int t = 0; t < T; t++) {
@@ -125,29 +162,19 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
         /* A last block of 32 without a second one stands for it too, with a scale of zero. */
         const bool lone = small && b + 1 == blocks;
         const uint8_t *second = small && !lone ? w + head + group : w;
-        const __m512 scale = half16_avx512(w),
-            scale2 = lone ? _mm512_setzero_ps() : small ? half16_avx512(second) : scale;
+        const __m512 scale = scale16_avx512(w, form),
+            scale2 = lone ? _mm512_setzero_ps() : small ? scale16_avx512(second, form) : scale;
         const __m512 zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
         const __m512 zero2 = lone || !qsf_form_has_zero(form) ? _mm512_setzero_ps()
             : half16_avx512(second + 32);
         w += head;
+        if (form == QSF_F_TQ1) w = tq1_digits_avx512(digits, w - head, &next);
         second = small ? second + head : w + group;
         for (const uint8_t *end = w + (small ? 1 : block / 32) * group; w < end; w += 2 * group,
              second += 2 * group, at += 64) {
             __m512i sum[8], sum2[8];
-            source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() }, source2 = source;
-            QSF_UNROLL
-            for (int t = 0; t < T; t++) sum[t] = sum2[t] = _mm512_setzero_si512();
-            QSF_UNROLL
-            for (int j = 0; j < 8; j++) {
-                const __m512i c = code_avx512(&source, w, j, form),
-                    c2 = code_avx512(&source2, second, j, form);
-                QSF_UNROLL
-                for (int t = 0; t < T; t++) {
-                    sum[t] = _mm512_dpbusd_epi32(sum[t], c, quad_avx512(q[t] + at, j));
-                    sum2[t] = _mm512_dpbusd_epi32(sum2[t], c2, quad_avx512(q[t] + at, 8 + j));
-                }
-            }
+            group_sums_avx512(sum, T, w, q, at, ahead, form);
+            group_sums_avx512(sum2, T, second, q, at + 32, ahead, form);
             QSF_UNROLL
             for (int t = 0; t < T; t++) {
                 const __m512 part = parts_avx512(acc[t], small, sum[t], sum2[t], scale, scale2, zero, zero2,
@@ -156,6 +183,7 @@ QSF_TEMPLATE void tile_row_avx512(float *y, size_t ldy, qsf_form form, bool smal
             }
         }
         if (small) w = second - group;
+        if (form == QSF_F_TQ1) w = next;
     }
     QSF_UNROLL
     for (int t = 0; t < T; t++) if ((size_t)t < n) store_avx512(y + (size_t)t * ldy, acc[t], form);
@@ -168,7 +196,7 @@ QSF_TEMPLATE void unpack_any_avx512(qsf_form form, qsf_panel *p, const uint8_t *
     uint8_t (*to)[64] = p->code;
     for (size_t at = 0; at < cols; w += group, at += 32, to += 8) {
         if (at % block == 0) {
-            const __m512 scale = half16_avx512(w),
+            const __m512 scale = scale16_avx512(w, form),
                 zero = qsf_form_has_zero(form) ? half16_avx512(w + 32) : scale;
             for (size_t k = at / QSF_MIN(block, 64); k < (at + block) / QSF_MIN(block, 64); k++) {
                 store_avx512(p->scale[k], scale, form);
@@ -201,10 +229,11 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
             const size_t n = QSF_MIN(x->n - m, (size_t)8);
             float *out = y + m * ldy + 16 * t;
             const uint8_t *row = w + t * row_bytes;
-            if (n <= 2) tile_row_avx512(out, ldy, form, small, 2, row, x, m, n, blocks, block);
-            else if (n <= 4) tile_row_avx512(out, ldy, form, small, 4, row, x, m, n, blocks, block);
-            else if (n <= 6) tile_row_avx512(out, ldy, form, small, 6, row, x, m, n, blocks, block);
-            else tile_row_avx512(out, ldy, form, small, 8, row, x, m, n, blocks, block);
+            const size_t ahead = ahead_avx512(m, x->n, row_bytes);
+            if (n <= 2) tile_row_avx512(out, ldy, form, small, 2, row, x, m, n, blocks, block, ahead);
+            else if (n <= 4) tile_row_avx512(out, ldy, form, small, 4, row, x, m, n, blocks, block, ahead);
+            else if (n <= 6) tile_row_avx512(out, ldy, form, small, 6, row, x, m, n, blocks, block, ahead);
+            else tile_row_avx512(out, ldy, form, small, 8, row, x, m, n, blocks, block, ahead);
         }
 }
 
@@ -212,7 +241,7 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
     static void matvec_##F##_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
                                     size_t blocks, uint32_t block)                                          \
     {                                                                                                       \
-        if (block == 32) matvec_any_avx512(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        if (QSF_SMALL(F, block)) matvec_any_avx512(QSF_F_##F, true, y, w, x, tiles, blocks, block);         \
         else matvec_any_avx512(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
     }                                                                                                       \
     static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)          \
@@ -224,7 +253,7 @@ QSF_TEMPLATE void matmul_any_avx512(qsf_form form, bool small, float *y, size_t 
                                     uint32_t block)                                                         \
     {                                                                                                       \
         if (x->n == 1) matvec_##F##_avx512(y, w, x, tiles, blocks, block);                                  \
-        else if (block == 32)                                                                               \
+        else if (QSF_SMALL(F, block))                                                                       \
             matmul_any_avx512(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);    \
         else matmul_any_avx512(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block, unpack_##F##_avx512);  \
     }
@@ -232,13 +261,69 @@ QSF_EACH_FORM(FORM_AVX512)
 QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
 
+/* ---- TQ1: digits are taken while they are multiplied ---- */
+static void matvec_TQ1_avx512(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                              uint32_t block)
+{
+    (void)block;
+    for (size_t t = 0; t < tiles; t++, y += 16) {
+        __m512 acc = _mm512_setzero_ps();
+        const int8_t *q = x->q;
+        for (size_t b = 0; b < blocks; b++, w += QSF_TQ1_TILE, q += 256) {
+            const __m512 scale = half16_avx512(w);
+            __m512i v[8], sum[2] = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+            QSF_UNROLL
+            for (int g = 0; g < 8; g++) {
+                QSF_UNROLL
+                for (int j = 0; j < 8; j++) {
+                    const int i = 8 * g + j, from = qsf_tq1_vector(i), at = from % 8;
+                    if (qsf_tq1_digit(i) == 0) v[at] = tq1_fetch_avx512(w + 32 + 64 * from);
+                    sum[j % 2] = _mm512_dpbusd_epi32(sum[j % 2], tq1_digit_avx512(&v[at]), quad_avx512(q, i));
+                }
+                if (g % 2 == 0) continue;
+                const size_t k = 8 * b + (size_t)g;
+                const __m512i whole = _mm512_srai_epi32(_mm512_add_epi32(sum[0], sum[1]), 6);
+                const __m512 part = part_avx512(scale, true, whole, scale, scale, x->s[k - 1] + x->s[k],
+                                                QSF_F_TQ1);
+                acc = _mm512_fmadd_ps(_mm512_set1_ps(x->d[k / 2]), part, acc);
+                sum[0] = sum[1] = _mm512_setzero_si512();
+            }
+        }
+        _mm512_storeu_ps(y, acc);
+    }
+}
+static void unpack_TQ1_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)
+{
+    (void)block;
+    for (size_t b = 0; b < blocks; b++, w += QSF_TQ1_TILE) {
+        for (size_t k = 4 * b; k < 4 * b + 4; k++) _mm512_storeu_ps(p->scale[k], half16_avx512(w));
+        tq1_expand_avx512(p->code[64 * b], w);
+    }
+}
+static void matmul_TQ1_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                              size_t blocks, uint32_t block)
+{
+    if (x->n == 1) matvec_TQ1_avx512(y, w, x, tiles, blocks, block);
+    else matmul_any_avx512(QSF_F_TQ1, false, y, ldy, w, x, tiles, blocks, block, unpack_TQ1_avx512);
+}
+
+void qsf_matmul_T2_avx512(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                          size_t blocks, uint32_t block)
+{
+    matmul_T2_avx512(y, ldy, w, x, tiles, blocks, block);
+}
+
 void qsf_matmul_avx512(qsf_kernels *k)
 {
 #define FORM_AVX512(F) k->matvec[QSF_F_##F] = matvec_##F##_avx512; k->matmul[QSF_F_##F] = matmul_##F##_avx512;
     QSF_EACH_FORM(FORM_AVX512)
     QSF_EACH_GGML_FORM(FORM_AVX512)
 #undef FORM_AVX512
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_avx512;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_avx512;
+    qsf_five_fill_avx512(k);
     qsf_super_avx512(k);
+    qsf_iq_avx512(k);
 }
 
 QSF_TARGET_END

@@ -3,6 +3,7 @@
  * Lake and later).
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -22,13 +23,13 @@ QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
 #include "tiles_avx2.h"
 
 /* 8-bit codes become unsigned by adding 128. */
-QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return form == QSF_F_8 ? 128 : qsf_form_offset(form); }
+QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return signed_avx2(form) ? 128 : qsf_form_offset(form); }
 
 /* As code_avx2 has them, but never with a sign. */
 QSF_TEMPLATE __m256i code_avxvnni(source_avx2 *s, const uint8_t *g, int j, qsf_form form)
 {
     const __m256i c = code_avx2(s, g, j, form);
-    return form == QSF_F_8 ? _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80)) : c;
+    return signed_avx2(form) ? _mm256_xor_si256(c, _mm256_set1_epi8((char)0x80)) : c;
 }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
@@ -53,7 +54,8 @@ QSF_TEMPLATE void store_avxvnni(float *y, __m256 v, qsf_form form)
  * their bytes: sums of each place come together at the end, which is exact. */
 QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q, int groups, qsf_form form)
 {
-    const int bits = qsf_form_bits(form), fields = bits == 2 || bits == 4 ? 8 / bits : 2;
+    const bool stay = qsf_form_plain(form);
+    const int bits = qsf_form_bits(form), fields = stay ? 8 / bits : 2;
     __m256i a[2][4];
     source_avx2 from[2];
     QSF_UNROLL
@@ -68,7 +70,7 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
         QSF_UNROLL
         for (int h = 0; h < 2; h++) {
             __m256i c;
-            if (bits == 2 || bits == 4) {
+            if (stay) {
                 if (j % fields == 0) from[h].low = fetch_avx2(w + 64 * (j / fields) + 32 * h);
                 c = _mm256_and_si256(from[h].low,
                                      _mm256_set1_epi8((char)(((1 << bits) - 1) << bits * (j % fields))));
@@ -78,11 +80,11 @@ QSF_TEMPLATE void dot_avxvnni(__m256i sum[2], const uint8_t *w, const int8_t *q,
     }
     QSF_UNROLL
     for (int h = 0; h < 2; h++) {
-        if (bits == 2) {
+        if (stay && bits == 2) {
             const __m256i low = _mm256_add_epi32(a[h][0], _mm256_srai_epi32(a[h][1], 2));
             sum[h] = _mm256_add_epi32(low, _mm256_add_epi32(_mm256_srai_epi32(a[h][2], 4),
                                                             _mm256_srai_epi32(a[h][3], 6)));
-        } else sum[h] = _mm256_add_epi32(a[h][0], bits == 4 ? _mm256_srai_epi32(a[h][1], 4) : a[h][1]);
+        } else sum[h] = _mm256_add_epi32(a[h][0], stay ? _mm256_srai_epi32(a[h][1], 4) : a[h][1]);
     }
 }
 
@@ -97,7 +99,7 @@ QSF_TEMPLATE void matvec_any_avxvnni(qsf_form form, bool small, float *y, const 
         const float *s = x->s;
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
-            const __m256 scale0 = half8_avx2(w), scale1 = half8_avx2(w + 16);
+            const __m256 scale0 = scale8_avx2(w, 0, form), scale1 = scale8_avx2(w, 1, form);
             const __m256 zero0 = qsf_form_has_zero(form) ? half8_avx2(w + 32) : scale0,
                 zero1 = qsf_form_has_zero(form) ? half8_avx2(w + 48) : scale1;
             w += qsf_form_head(form);
@@ -136,7 +138,7 @@ QSF_TEMPLATE void tile_row_avxvnni(float *y, size_t ldy, qsf_form form, bool sma
     for (size_t b = 0; b < blocks; b++) {
         __m256 scale[2], zero[2];
         for (int h = 0; h < 2; h++) {
-            scale[h] = half8_avx2(w + 16 * h);
+            scale[h] = scale8_avx2(w, h, form);
             zero[h] = qsf_form_has_zero(form) ? half8_avx2(w + 32 + 16 * h) : scale[h];
         }
         w += qsf_form_head(form);
@@ -199,22 +201,27 @@ QSF_TEMPLATE void matmul_any_avxvnni(qsf_form form, bool small, float *y, size_t
         }
 }
 
-#define FORM_AVXVNNI(F)                                                                                      \
-    static void matvec_##F##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
-                                     size_t blocks, uint32_t block)                                          \
-    {                                                                                                        \
-        if (block == 32) matvec_any_avxvnni(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
-        else matvec_any_avxvnni(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
-    }                                                                                                        \
-    static void matmul_##F##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
-                                     size_t blocks,                                                          \
-                                     uint32_t block)                                                         \
-    {                                                                                                        \
-        if (x->n == 1) matvec_##F##_avxvnni(y, w, x, tiles, blocks, block);                                  \
-        else if (block == 32) matmul_any_avxvnni(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);       \
-        else matmul_any_avxvnni(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                       \
-    }
+#    define FORM_AVXVNNI(F)                                                                                  \
+        static void matvec_##F##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,         \
+                                         size_t blocks, uint32_t block)                                      \
+        {                                                                                                    \
+            if (QSF_SMALL(F, block))                                                                         \
+                matvec_any_avxvnni(QSF_F_##F, true, y, w, x, tiles, blocks, block);                          \
+            else                                                                                             \
+                matvec_any_avxvnni(QSF_F_##F, false, y, w, x, tiles, blocks, block);                         \
+        }                                                                                                    \
+        static void matmul_##F##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,           \
+                                         size_t tiles, size_t blocks, uint32_t block)                        \
+        {                                                                                                    \
+            if (x->n == 1)                                                                                   \
+                matvec_##F##_avxvnni(y, w, x, tiles, blocks, block);                                         \
+            else if (QSF_SMALL(F, block))                                                                    \
+                matmul_any_avxvnni(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);                     \
+            else                                                                                             \
+                matmul_any_avxvnni(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                    \
+        }
 QSF_EACH_FORM(FORM_AVXVNNI)
+QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
 void qsf_matmul_avxvnni(qsf_kernels *k)
@@ -223,6 +230,7 @@ void qsf_matmul_avxvnni(qsf_kernels *k)
     k->matvec[QSF_F_##F] = matvec_##F##_avxvnni;         \
     k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
     QSF_EACH_FORM(FORM_AVXVNNI)
+    QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 }
 

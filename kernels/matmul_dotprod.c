@@ -1,6 +1,7 @@
 /* Tiles times activations with NEON's dot product: sdot multiplies four columns of four rows with
  * one element of the activations.
  * SPDX-License-Identifier: MIT */
+#include "five_v128.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -21,7 +22,7 @@ QSF_TEMPLATE void dot_dotprod(int32x4_t sum[4], const uint8_t *w, const int8x16_
         sum[i] = second[i] = third[i] = vdupq_n_s32(0);
         from[i].low = from[i].high = vdupq_n_s8(0);
     }
-    if (bits == 2) {
+    if (bits == 2 && !qsf_form_mapped(form)) {
         QSF_UNROLL
         for (int v = 0; v < 2 * groups; v++)
             QSF_UNROLL
@@ -59,9 +60,10 @@ QSF_TEMPLATE void matvec_any_dotprod(qsf_form form, bool small, float *y, const 
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
             float32x4_t scale[4], zero[4];
+            if (qsf_form_own_scales(form)) scales_v128(scale, w, form);
             QSF_UNROLL
             for (int i = 0; i < 4; i++) {
-                scale[i] = half4_neon(w + 8 * i);
+                if (!qsf_form_own_scales(form)) scale[i] = scale4_neon(w + 8 * i, form);
                 zero[i] = qsf_form_has_zero(form) ? half4_neon(w + 32 + 8 * i) : scale[i];
             }
             w += qsf_form_head(form);
@@ -125,7 +127,7 @@ static void multiply_dotprod(part_neon *p)
     static void matvec_##F##_dotprod(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
                                      size_t blocks, uint32_t block)                                          \
     {                                                                                                        \
-        if (block == 32) matvec_any_dotprod(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        if (QSF_SMALL(F, block)) matvec_any_dotprod(QSF_F_##F, true, y, w, x, tiles, blocks, block);         \
         else matvec_any_dotprod(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
     }                                                                                                        \
     static void matmul_##F##_dotprod(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
@@ -138,6 +140,10 @@ static void multiply_dotprod(part_neon *p)
 QSF_EACH_FORM(FORM_DOTPROD)
 QSF_EACH_GGML_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
+#define five_dotprod five_v128
+QSF_FIVE_FORM(dotprod)
+QSF_TQ1_FORM(dotprod)
+#undef five_dotprod
 
 void qsf_matmul_dotprod(qsf_kernels *k)
 {
@@ -146,7 +152,10 @@ void qsf_matmul_dotprod(qsf_kernels *k)
     k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
     QSF_EACH_FORM(FORM_DOTPROD)
     QSF_EACH_GGML_FORM(FORM_DOTPROD)
+    FORM_DOTPROD(T5)
 #undef FORM_DOTPROD
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_dotprod;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_dotprod;
     qsf_super_dotprod(k);
 }
 

@@ -2,6 +2,8 @@
  * weights with 2 of activations, 8 columns each.  One row has nothing to gain: matvec stays the dot
  * product's.
  * SPDX-License-Identifier: MIT */
+#include "five_v128.h"
+#include "five_v128.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -63,13 +65,28 @@ static void multiply_i8mm(part_neon *p)
 QSF_EACH_FORM(FORM_I8MM)
 QSF_EACH_GGML_FORM(FORM_I8MM)
 #undef FORM_I8MM
+static void matmul_T5_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                           size_t blocks, uint32_t block)
+{
+    (void)block;
+    qsf_five_matmul(y, ldy, w, x, tiles, blocks, five_v128, matmul_T2_i8mm);
+}
+
+static void matmul_TQ1_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
+{
+    (void)block;
+    qsf_tq1_matmul(y, ldy, w, x, tiles, blocks, five_v128, matmul_TERNARY_i8mm);
+}
 
 void qsf_matmul_i8mm(qsf_kernels *k)
 {
 #define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
     QSF_EACH_FORM(FORM_I8MM)
     QSF_EACH_GGML_FORM(FORM_I8MM)
+    FORM_I8MM(T5)
 #undef FORM_I8MM
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_i8mm;
     qsf_super_i8mm(k);
 }
 

@@ -1,6 +1,7 @@
 /* Tiles times activations with plain NEON: products are summed in 16 bits for as long as they fit,
  * then pairs of them in 32.
  * SPDX-License-Identifier: MIT */
+#include "five_v128.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -37,6 +38,8 @@ QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uin
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
             const uint8_t *head = w;
+            v4f own[4];
+            if (qsf_form_own_scales(form)) scales_v128(own, head, form);
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 const float d = x->d[small ? part / 2 : part], sq = small ? s[0] : s[0] + s[1];
@@ -54,7 +57,8 @@ QSF_TEMPLATE void matvec_any_neon(qsf_form form, bool small, float *y, const uin
                     const int32x4_t sum[2] = { sum_end_neon(&s0), sum_end_neon(&s1) };
                     QSF_UNROLL
                     for (int h = 0; h < 2; h++) {
-                        const float32x4_t scale = half4_neon(head + 8 * (i + h)),
+                        const float32x4_t scale = qsf_form_own_scales(form) ? own[i + h]
+                            : scale4_neon(head + 8 * (i + h), form),
                             zero = qsf_form_has_zero(form) ? half4_neon(head + 32 + 8 * (i + h)) : scale;
                         acc[i + h] = value_neon(acc[i + h], sum[h], scale, zero, d, sq,
                                                 qsf_form_has_zero(form), (float)qsf_form_offset(form));
@@ -137,7 +141,7 @@ QSF_TEMPLATE part_fn_neon *multiply_of_neon(qsf_form form)
     static void matvec_##F##_neon(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
                                   uint32_t block)                                                            \
     {                                                                                                        \
-        if (block == 32) matvec_any_neon(QSF_F_##F, true, y, w, x, tiles, blocks, block);                    \
+        if (QSF_SMALL(F, block)) matvec_any_neon(QSF_F_##F, true, y, w, x, tiles, blocks, block);            \
         else matvec_any_neon(QSF_F_##F, false, y, w, x, tiles, blocks, block);                               \
     }                                                                                                        \
     static void matmul_##F##_neon(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
@@ -152,13 +156,20 @@ QSF_TEMPLATE part_fn_neon *multiply_of_neon(qsf_form form)
 QSF_EACH_FORM(FORM_NEON)
 QSF_EACH_GGML_FORM(FORM_NEON)
 #undef FORM_NEON
+#define five_neon five_v128
+QSF_FIVE_FORM(neon)
+QSF_TQ1_FORM(neon)
+#undef five_neon
 
 void qsf_matmul_neon(qsf_kernels *k)
 {
 #define FORM_NEON(F) k->matvec[QSF_F_##F] = matvec_##F##_neon; k->matmul[QSF_F_##F] = matmul_##F##_neon;
     QSF_EACH_FORM(FORM_NEON)
     QSF_EACH_GGML_FORM(FORM_NEON)
+    FORM_NEON(T5)
 #undef FORM_NEON
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_neon;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_neon;
     qsf_super_neon(k);
 }
 #endif

@@ -1,5 +1,7 @@
 /* Weights times activations in plain C: tiles, floats, and the integer dot product.
  * SPDX-License-Identifier: MIT */
+#include "five.h"
+#include "iq.h"
 #include "tiles_scalar.h"
 
 /* acc[16] += the tile's part of `cols` (32 or 64) columns from column `at` on. */
@@ -30,7 +32,7 @@ QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uin
     for (size_t b = 0; b < blocks; b++) {
         float scale[16], zero[16] = { 0 };
         for (int r = 0; r < 16; r++) {
-            scale[r] = qsf_f16_to_f32(qsf_le16(w + 2 * r));
+            scale[r] = scale_scalar(form, w, r, 0);
             if (qsf_form_has_zero(form)) zero[r] = qsf_f16_to_f32(qsf_le16(w + 32 + 2 * r));
         }
         w += qsf_form_head(form);
@@ -44,8 +46,8 @@ QSF_TEMPLATE void tile_row_scalar(float *y, size_t ldy, qsf_form form, const uin
         for (int r = 0; r < 16; r++) y[t * ldy + (size_t)r] = form == QSF_F_TERNARY ? -acc[t][r] : acc[t][r];
 }
 
-QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                    size_t tiles, size_t blocks, uint32_t block)
+QSF_WALK_SCALAR void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w,
+                                       const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
     const size_t row_bytes = blocks * qsf_tile_bytes(form, block);
     for (size_t m = 0; m < x->n; m += TOKENS_SCALAR)
@@ -65,6 +67,21 @@ QSF_TEMPLATE void matmul_any_scalar(qsf_form form, float *y, size_t ldy, const u
 QSF_EACH_FORM(FORM_SCALAR)
 QSF_EACH_GGML_FORM(FORM_SCALAR)
 #undef FORM_SCALAR
+
+static void five_scalar(uint8_t *two, const uint8_t *five)
+{
+    memset(two, 0, QSF_FIVE_TWO);
+    for (int v = 0; v < 13; v++)
+        for (int i = 0; i < 64; i++) {
+            uint8_t x = five[64 * v + i];
+            for (int k = 0; k < (v < 12 ? 5 : 4); k++, x = (uint8_t)(3 * x)) {
+                const int quad = v < 8 ? 8 * k + v : v < 12 ? 40 + 4 * k + v - 8 : 60 + k;
+                two[64 * (quad / 4) + i] |= (uint8_t)((3 * x >> 8) << 2 * (quad % 4));
+            }
+        }
+}
+QSF_FIVE_FORM(scalar)
+QSF_TQ1_FORM(scalar)
 
 static void matmul_f32_scalar(float *y, size_t ldy, const float *w, const float *x, size_t ldx, size_t n,
                               size_t rows, size_t cols)
@@ -108,8 +125,12 @@ void qsf_matmul_scalar(qsf_kernels *k)
 #define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
     QSF_EACH_FORM(FORM_SCALAR)
     QSF_EACH_GGML_FORM(FORM_SCALAR)
+    FORM_SCALAR(T5)
 #undef FORM_SCALAR
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_scalar;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_scalar;
     qsf_super_scalar(k);
+    qsf_iq_scalar(k);
     k->matmul_f32 = matmul_f32_scalar;
     k->matmul_f16 = matmul_f16_scalar;
     k->matmul_bf16 = matmul_bf16_scalar;

@@ -1,6 +1,7 @@
 /* Tiles times activations with SSE4.2: a tile is read as four quarters of 4 rows, products are
  * summed by pmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
+#include "five_v128.h"
 #include "tiles_v128.h"
 
 #if defined(__x86_64__)
@@ -24,8 +25,12 @@ QSF_TEMPLATE __m128i sum_end_sse42(const sum_sse42 *s, int n, qsf_form form)
 }
 
 /* Scales or zeros of the 16 rows. */
-QSF_TEMPLATE void halves16_sse42(v4f out[4], const uint8_t *p)
+QSF_TEMPLATE void halves16_sse42(v4f out[4], const uint8_t *p, qsf_form form)
 {
+    if (qsf_form_bare(form)) {
+        for (int i = 0; i < 4; i++) out[i] = v4_set1(1);
+        return;
+    }
     v8_halves(out, p);
     v8_halves(out + 2, p + 16);
 }
@@ -43,8 +48,8 @@ QSF_TEMPLATE void matvec_any_sse42(qsf_form form, bool small, float *y, const ui
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
             v4f scale[4], zero[4];
-            halves16_sse42(scale, w);
-            halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w);
+            scales_v128(scale, w, form);
+            halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w, form);
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 const v4f d = v4_set1(x->d[small ? part / 2 : part]),
@@ -122,8 +127,8 @@ QSF_TEMPLATE void tile_row_sse42(float *y, size_t ldy, qsf_form form, bool small
     size_t at = 0;
     for (size_t b = 0; b < blocks; b++) {
         v4f scale[4], zero[4];
-        halves16_sse42(scale, w);
-        halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w);
+        scales_v128(scale, w, form);
+        halves16_sse42(zero, qsf_form_has_zero(form) ? w + 32 : w, form);
         w += qsf_form_head(form);
         for (uint32_t g = 0; g < block / 32; g += (uint32_t)groups, at += 32 * groups,
              w += groups * qsf_form_group(form))
@@ -149,7 +154,7 @@ QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t l
     static void matvec_##F##_sse42(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
                                    size_t blocks, uint32_t block)                                          \
     {                                                                                                      \
-        if (block == 32) matvec_any_sse42(QSF_F_##F, true, y, w, x, tiles, blocks, block);                 \
+        if (QSF_SMALL(F, block)) matvec_any_sse42(QSF_F_##F, true, y, w, x, tiles, blocks, block);         \
         else matvec_any_sse42(QSF_F_##F, false, y, w, x, tiles, blocks, block);                            \
     }                                                                                                      \
     static void matmul_##F##_sse42(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
@@ -157,19 +162,26 @@ QSF_TEMPLATE void matmul_any_sse42(qsf_form form, bool small, float *y, size_t l
                                    uint32_t block)                                                         \
     {                                                                                                      \
         if (x->n == 1) matvec_##F##_sse42(y, w, x, tiles, blocks, block);                                  \
-        else if (block == 32) matmul_any_sse42(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block);       \
+        else if (QSF_SMALL(F, block)) matmul_any_sse42(QSF_F_##F, true, y, ldy, w, x, tiles, blocks, block); \
         else matmul_any_sse42(QSF_F_##F, false, y, ldy, w, x, tiles, blocks, block);                       \
     }
 QSF_EACH_FORM(FORM_SSE42)
 QSF_EACH_GGML_FORM(FORM_SSE42)
 #undef FORM_SSE42
+#define five_sse42 five_v128
+QSF_FIVE_FORM(sse42)
+QSF_TQ1_FORM(sse42)
+#undef five_sse42
 
 void qsf_matmul_sse42(qsf_kernels *k)
 {
 #define FORM_SSE42(F) k->matvec[QSF_F_##F] = matvec_##F##_sse42; k->matmul[QSF_F_##F] = matmul_##F##_sse42;
     QSF_EACH_FORM(FORM_SSE42)
     QSF_EACH_GGML_FORM(FORM_SSE42)
+    FORM_SSE42(T5)
 #undef FORM_SSE42
+    k->matvec[QSF_F_TQ1] = matvec_TQ1_sse42;
+    k->matmul[QSF_F_TQ1] = matmul_TQ1_sse42;
     qsf_super_sse42(k);
 }
 

@@ -1,9 +1,13 @@
 /* Tiles times activations with simd128 alone: bytes widen to 16 bits, those at even places and
  * those at odd ones apart.
  * SPDX-License-Identifier: MIT */
+#include "five_v128.h"
+#include "iq_v128.h"
 #include "super_v128.h"
 
 #if defined(__wasm_simd128__) && !defined(__wasm_relaxed_simd__)
+#include "super_wasm.h"
+
 #define SET wasm
 #define SET_WIDTH 2
 #define SET_QUAD quad_of_wasm
@@ -45,6 +49,9 @@ void qsf_matmul_wasm(qsf_kernels *k)
     QSF_EACH_FORM(FORM_WASM)
     QSF_EACH_GGML_FORM(FORM_WASM)
     QSF_EACH_SUPER_FORM(FORM_WASM)
+    FORM_WASM(TQ1) FORM_WASM(NV4)
+    FORM_WASM(T5)
+    QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 }
 #endif

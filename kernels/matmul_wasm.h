@@ -26,7 +26,7 @@
 
 /* ---- codes ---- */
 /* Codes that share a vector of low bits. */
-QSF_TEMPLATE int NAMED(fields)(int bits) { return bits < 4 ? 4 : bits < 8 ? 2 : 1; }
+QSF_TEMPLATE int NAMED(fields)(int bits) { return bits == 1 ? 8 : bits < 4 ? 4 : bits < 8 ? 2 : 1; }
 /* The high bits of columns 4j... of the quarter at g. */
 QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
 {
@@ -34,7 +34,7 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
     return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
 }
 /* Bits of a code as it is multiplied; 8: with a sign. */
-QSF_TEMPLATE int NAMED(width)(qsf_form form) { return signed_v128(form) ? 8 : qsf_form_bits(form); }
+QSF_TEMPLATE int NAMED(width)(qsf_form form) { return signed_v128(form) ? 8 : qsf_form_width(form); }
 
 /* ---- values ---- */
 /* Scales are finite: their exponent moves by a multiplication alone. */
@@ -43,6 +43,11 @@ QSF_TEMPLATE v4f NAMED(half4)(const uint8_t *p)
     const v128_t bits = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13),
                                       wasm_i32x4_splat((int32_t)0x8fffe000));
     return (v4f)bits * v4_set1(0x1p112f);
+}
+
+QSF_TEMPLATE v4f NAMED(scale4)(const uint8_t *p, qsf_form form)
+{
+    return qsf_form_bare(form) ? v4_set1(1) : NAMED(half4)(p);
 }
 
 /* ---- one row of activations: quarters take turns, so that no sum waits for another ---- */
@@ -58,6 +63,8 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
         size_t part = 0;
         for (size_t b = 0; b < blocks; b++) {
             const uint8_t *head = w;
+            v4f own[4];
+            if (qsf_form_own_scales(form)) scales_v128(own, head, form);
             w += qsf_form_head(form);
             for (const uint8_t *end = w + block / 32 * group; w < end; part++) {
                 SET_SUM sum[4] = { NAMED(zero)(), NAMED(zero)(), NAMED(zero)(), NAMED(zero)() };
@@ -65,7 +72,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                 for (size_t g = 0; g < groups; g++, w += group, q += 32) {
                     QSF_UNROLL
                     for (int j = 0; j < 8; j += fields) {
-                        SET_QUAD a[4];
+                        SET_QUAD a[8];
                         QSF_UNROLL
                         for (int f = 0; f < fields; f++) a[f] = NAMED(quad)(q + 4 * (j + f));
                         QSF_UNROLL
@@ -85,7 +92,7 @@ QSF_TEMPLATE void NAMED(matvec_any)(qsf_form form, bool small, float *y, const u
                     sq = v4_set1(small ? s[0] : s[0] + s[1]);
                 QSF_UNROLL
                 for (int i = 0; i < 4; i++) {
-                    const v4f scale = NAMED(half4)(head + 8 * i),
+                    const v4f scale = qsf_form_own_scales(form) ? own[i] : NAMED(scale4)(head + 8 * i, form),
                         zero = qsf_form_has_zero(form) ? NAMED(half4)(head + 32 + 8 * i) : scale;
                     acc[i] = value_v128(acc[i], (v4i)NAMED(end)(&sum[i], width), scale, zero, d, sq, form);
                 }
@@ -109,11 +116,15 @@ typedef struct NAMED(part) {
     size_t m, n;                    /* rows of x; n <= TOKENS */
     bool   has_zero;
     float  offset;                  /* what codes have too much, where no zero says it */
+    const uint8_t *w;               /* the codes in the tile */
     v4f    acc[NAMED(TOKENS)][4];
 } NAMED(part);
 
-QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
+typedef void NAMED(part_fn)(NAMED(part) *p);
+
+QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, qsf_form form)
 {
+    const uint8_t *w = p->w;
     const int bits = qsf_form_bits(form), fields = NAMED(fields)(bits);
     for (int g = 0; g < p->groups; g++, w += 64 * bits)
         for (int i = 0; i < 4; i++)
@@ -124,8 +135,28 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, const uint8_t *w, qsf_form form)
                                            NAMED(high)(w + 16 * i, j, bits), j, form), NAMED(width)(form));
 }
 
-QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, SET_SUM sum[4][2], size_t t, int T, int half, int width,
-                                bool has_zero)
+/* One for all forms whose codes lie in the same bits and stand for the same numbers. */
+#define UNPACK_WASM(F) static void NAMED(unpack_##F)(NAMED(part) *p) { NAMED(unpack)(p, QSF_F_##F); }
+UNPACK_WASM(2Z) UNPACK_WASM(3Z) UNPACK_WASM(4Z) UNPACK_WASM(5) UNPACK_WASM(6) UNPACK_WASM(8)
+UNPACK_WASM(Q1) UNPACK_WASM(QK256) UNPACK_WASM(IQ4) UNPACK_WASM(MX4)
+#undef UNPACK_WASM
+QSF_TEMPLATE NAMED(part_fn) *NAMED(unpack_of)(qsf_form form)
+{
+    if (qsf_form_mapped(form)) return NAMED(unpack_QK256);
+    if (qsf_form_table(form)) return NAMED(unpack_IQ4);
+    if (qsf_form_fp4(form)) return NAMED(unpack_MX4);
+    switch (qsf_form_bits(form)) {
+    case 1:  return NAMED(unpack_Q1);
+    case 2:  return NAMED(unpack_2Z);
+    case 3:  return NAMED(unpack_3Z);
+    case 4:  return NAMED(unpack_4Z);
+    case 5:  return NAMED(unpack_5);
+    case 6:  return NAMED(unpack_6);
+    default: return NAMED(unpack_8);
+    }
+}
+
+QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, SET_SUM sum[4][2], size_t t, int T, int half, int width)
 {
     QSF_UNROLL
     for (int r = 0; r < T; r++) {
@@ -138,7 +169,7 @@ QSF_TEMPLATE void NAMED(values)(NAMED(part) *p, SET_SUM sum[4][2], size_t t, int
         for (int h = 0; h < 2; h++) {
             v4f *acc = &p->acc[t + (size_t)r][half + h];
             const v4f f = v4_float((v4i)NAMED(end)(&sum[r][h], width)), scale = p->scale[half + h];
-            if (has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
+            if (p->has_zero) *acc = *acc + d * (scale * f + p->zero[half + h] * sq);
             else *acc = *acc + scale * d * (f - v4_set1(p->offset) * sq);
         }
     }
@@ -170,8 +201,7 @@ QSF_TEMPLATE void NAMED(multiply_some)(NAMED(part) *p, size_t t, int T, int widt
                     for (int h = 0; h < 2; h++)
                         NAMED(add)(&sum[r][h], p->codes[k + j][half + h], a, j, 8, false, width);
                 }
-        if (p->has_zero) NAMED(values)(p, sum, t, T, half, width, true);
-        else NAMED(values)(p, sum, t, T, half, width, false);
+        NAMED(values)(p, sum, t, T, half, width);
     }
 }
 QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width)
@@ -182,13 +212,12 @@ QSF_TEMPLATE void NAMED(multiply)(NAMED(part) *p, int width)
     }
 }
 /* One for all forms that are alike, not one for each. */
-typedef void NAMED(multiply_fn)(NAMED(part) *p);
 static void NAMED(multiply_4)(NAMED(part) *p) { NAMED(multiply)(p, 4); }
 static void NAMED(multiply_5)(NAMED(part) *p) { NAMED(multiply)(p, 5); }
 static void NAMED(multiply_6)(NAMED(part) *p) { NAMED(multiply)(p, 6); }
 static void NAMED(multiply_8)(NAMED(part) *p) { NAMED(multiply)(p, 8); }
 
-QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
+QSF_TEMPLATE NAMED(part_fn) *NAMED(multiply_of)(qsf_form form)
 {
     switch (NAMED(alike)(NAMED(width)(form))) {
     case 4:  return NAMED(multiply_4);
@@ -198,22 +227,28 @@ QSF_TEMPLATE NAMED(multiply_fn) *NAMED(multiply_of)(qsf_form form)
     }
 }
 
-QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form form, const uint8_t *w,
-                                  size_t blocks, uint32_t block)
+/* How a form is unpacked and multiplied. */
+typedef struct NAMED(way) { qsf_form form; NAMED(part_fn) *unpack, *multiply; } NAMED(way);
+
+QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, const NAMED(way) *way,
+                                  const uint8_t *w, size_t blocks, uint32_t block)
 {
-    p->groups = block == 32 ? 1 : 2, p->at = 0;
-    p->has_zero = qsf_form_has_zero(form), p->offset = (float)qsf_form_offset(form);
+    const qsf_form form = way->form;
+    const size_t step = (size_t)p->groups * qsf_form_group(form), head = qsf_form_head(form);
+    const bool own = qsf_form_own_scales(form);
+    p->at = 0;
     memset(p->acc, 0, sizeof p->acc);
     for (size_t b = 0; b < blocks; b++) {
+        if (own) scales_v128(p->scale, w, form);
         for (int i = 0; i < 4; i++) {
-            p->scale[i] = NAMED(half4)(w + 8 * i);
-            p->zero[i] = qsf_form_has_zero(form) ? NAMED(half4)(w + 32 + 8 * i) : p->scale[i];
+            if (!own) p->scale[i] = NAMED(scale4)(w + 8 * i, form);
+            p->zero[i] = p->has_zero ? NAMED(half4)(w + 32 + 8 * i) : p->scale[i];
         }
-        w += qsf_form_head(form);
-        for (const uint8_t *end = w + block / 32 * qsf_form_group(form); w < end;
-             w += (size_t)p->groups * qsf_form_group(form)) {
-            NAMED(unpack)(p, w, form);
-            NAMED(multiply_of)(form)(p);
+        w += head;
+        for (uint32_t at = 0; at < block; at += 32 * (uint32_t)p->groups, w += step) {
+            p->w = w;
+            way->unpack(p);
+            way->multiply(p);
             p->at += 32 * (size_t)p->groups;
         }
     }
@@ -221,36 +256,65 @@ QSF_TEMPLATE void NAMED(tile_row)(NAMED(part) *p, float *y, size_t ldy, qsf_form
         for (int i = 0; i < 4; i++) store_v128(y + t * ldy + 4 * i, p->acc[t][i], form);
 }
 
-QSF_TEMPLATE void NAMED(matmul_any)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                    size_t tiles, size_t blocks, uint32_t block)
+/* One for all forms: what differs is called once for 64 columns. */
+static QSF_NOINLINE void NAMED(matmul_any)(const NAMED(way) *way, float *y, size_t ldy, const uint8_t *w,
+                                           const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, block), band = qsf_band_rows(x->cols);
+    const size_t row_bytes = blocks * qsf_tile_bytes(way->form, block), band = qsf_band_rows(x->cols);
     NAMED(part) p;
     p.x = x;
+    p.groups = qsf_form_small(way->form, block) ? 1 : 2;
+    p.has_zero = qsf_form_has_zero(way->form), p.offset = (float)qsf_form_offset(way->form);
     for (size_t from = 0; from < x->n; from += band)
         for (size_t t = 0; t < tiles; t++)
             for (size_t m = from; m < x->n && m < from + band; m += NAMED(TOKENS)) {
                 p.m = m, p.n = QSF_MIN(x->n - m, (size_t)NAMED(TOKENS));
-                NAMED(tile_row)(&p, y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, blocks, block);
+                NAMED(tile_row)(&p, y + m * ldy + 16 * t, ldy, way, w + t * row_bytes, blocks, block);
             }
+}
+/* The rows of activations, or the one. */
+QSF_TEMPLATE void NAMED(matmul_form)(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
+                                     size_t tiles, size_t blocks, uint32_t block)
+{
+    const NAMED(way) way = { form, NAMED(unpack_of)(form), NAMED(multiply_of)(form) };
+    NAMED(matmul_any)(&way, y, ldy, w, x, tiles, blocks, block);
 }
 
 #define FORM_WASM(F)                                                                                         \
     static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
                                   uint32_t block)                                                            \
     {                                                                                                        \
-        if (block == 32) NAMED(matvec_any)(QSF_F_##F, true, y, w, x, tiles, blocks, block);                  \
+        if (QSF_SMALL(F, block)) NAMED(matvec_any)(QSF_F_##F, true, y, w, x, tiles, blocks, block);          \
         else NAMED(matvec_any)(QSF_F_##F, false, y, w, x, tiles, blocks, block);                             \
     }                                                                                                        \
     static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
                                   size_t blocks, uint32_t block)                                             \
     {                                                                                                        \
         if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                     \
-        else NAMED(matmul_any)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                               \
+        else NAMED(matmul_form)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block);                              \
     }
-QSF_EACH_FORM(FORM_WASM)
-QSF_EACH_GGML_FORM(FORM_WASM)
+FORM_WASM(2Z) FORM_WASM(3Z) FORM_WASM(4Z) FORM_WASM(TERNARY) FORM_WASM(8) FORM_WASM(3) FORM_WASM(4)
+FORM_WASM(5) FORM_WASM(T2) FORM_WASM(QK256)
 #undef FORM_WASM
+/* Rare ones: a row is unpacked like several. */
+#define FORM_WASM(F)                                                                                         \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks, uint32_t block)                                             \
+    { NAMED(matmul_form)(QSF_F_##F, y, ldy, w, x, tiles, blocks, block); }                                   \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    { NAMED(matmul_##F)(y, 16 * tiles, w, x, tiles, blocks, block); }
+FORM_WASM(6) FORM_WASM(2S) QSF_EACH_GGML_FORM(FORM_WASM)
+#undef FORM_WASM
+static void NAMED(matmul_T5)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                             size_t blocks, uint32_t block)
+{
+    (void)block;
+    qsf_five_matmul(y, ldy, w, x, tiles, blocks, five_v128, NAMED(matmul_T2));
+}
+static void NAMED(matvec_T5)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                             uint32_t block)
+{ NAMED(matmul_T5)(y, 16 * tiles, w, x, tiles, blocks, block); }
 
 /* ---- GGUF's super-blocks: super_v128.h walks over them ---- */
 QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx,
@@ -259,11 +323,11 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
     const int cols = qsf_form_sub(form), quads = cols / 4, width = NAMED(width)(form);
     v128_t codes[8][SET_WIDTH];
     QSF_UNROLL
-    for (int j = 0; j < 8; j++) NAMED(expand)(codes[j], c[j], width);
+    for (int j = 0; j < super_sums_cols(form) / 4; j++) NAMED(expand)(codes[j], c[j], width);
     for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
         v4i s = add ? sum[t] : v4_set1i(0);
         QSF_UNROLL
-        for (int i = 0; i < 32 / cols; i++) {
+        for (int i = 0; i < super_sums_cols(form) / cols; i++) {
             SET_SUM part = NAMED(zero)();
             QSF_UNROLL
             for (int j = 0; j < quads; j++)
@@ -286,7 +350,49 @@ QSF_TEMPLATE void NAMED(sums)(v4i *sum, const v16b *c, const int8_t *q, const in
         if (x->n == 1) NAMED(matvec_##F)(y, w, x, tiles, blocks, block);                                     \
         else super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, NAMED(sums));                            \
     }
-QSF_EACH_SUPER_FORM(FORM_WASM)
+FORM_WASM(Q4K) FORM_WASM(Q5K) FORM_WASM(Q6K)
+#undef FORM_WASM
+/* Of rare ones a set has the sums alone. */
+#define FORM_WASM(F)                                                                                         \
+    static void NAMED(sums_##F)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx,      \
+                                size_t n, const v4i *scale, qsf_form form, bool add)                         \
+    { (void)form; NAMED(sums)(sum, c, q, h, ldx, n, scale, QSF_F_##F, add); }                                \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks, uint32_t block)                                             \
+    { (void)block; super_rare_##F(y, ldy, w, x, tiles, blocks, NAMED(sums_##F)); }                           \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    { NAMED(matmul_##F)(y, 16 * tiles, w, x, tiles, blocks, block); }
+FORM_WASM(Q2K) FORM_WASM(Q3K) FORM_WASM(IQ4XS)
+FORM_WASM(NV4)
+#undef FORM_WASM
+/* TQ1 is multiplied as ternary tiles; one row is no case of its own. */
+static void NAMED(matmul_TQ1)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                              size_t blocks, uint32_t block)
+{
+    (void)block;
+    qsf_tq1_matmul(y, ldy, w, x, tiles, blocks, five_v128, NAMED(matmul_TERNARY));
+}
+static void NAMED(matvec_TQ1)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                              uint32_t block)
+{
+    NAMED(matmul_TQ1)(y, 16 * tiles, w, x, tiles, blocks, block);
+}
+
+/* ---- GGUF's codebook types: iq_v128.c walks over them ---- */
+static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t n,
+                           const v4i *scale, bool add)
+{
+    NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
+}
+#define FORM_WASM(F)                                                                                         \
+    static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
+                                  uint32_t block)                                                            \
+    { (void)block; qsf_iq_any_v128(QSF_F_##F, y, 16 * tiles, w, x, tiles, blocks, NAMED(iq_sums)); }         \
+    static void NAMED(matmul_##F)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,    \
+                                  size_t blocks, uint32_t block)                                             \
+    { (void)block; qsf_iq_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, NAMED(iq_sums)); }
+QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 
 #undef JOIN2_WASM

@@ -3,9 +3,13 @@
  *
  * Both take bytes and 7-bit codes, a combination for which every lowering of the product is the
  * same integer sum; int8 codes go in as their low 7 bits and their sign bits. */
+#include "five_v128.h"
+#include "iq_v128.h"
 #include "super_v128.h"
 
 #if defined(__wasm_relaxed_simd__)
+#include "super_wasm.h"
+
 /* ---- the product of two bytes, which is one instruction on every x86 ---- */
 
 /* Sums stay in 16 bits for as long as they fit.  This set is also what is left where the product of
@@ -103,11 +107,17 @@ void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot)
     QSF_EACH_FORM(FORM_WASM)
     QSF_EACH_GGML_FORM(FORM_WASM)
     QSF_EACH_SUPER_FORM(FORM_WASM)
+    FORM_WASM(TQ1) FORM_WASM(NV4)
+    FORM_WASM(T5)
+    QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 #define FORM_WASM(F) k->matmul[QSF_F_##F] = dot ? matmul_##F##_wasm_dot : matmul_##F##_wasm_pairs;
     QSF_EACH_FORM(FORM_WASM)
     QSF_EACH_GGML_FORM(FORM_WASM)
     QSF_EACH_SUPER_FORM(FORM_WASM)
+    FORM_WASM(TQ1) FORM_WASM(NV4)
+    FORM_WASM(T5)
+    QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 }
 #endif

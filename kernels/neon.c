@@ -1,6 +1,7 @@
 /* The three 64-bit ARM sets, each over the one before it: plain NEON, the dot product (ARMv8.2),
  * 8-bit matrices (ARMv8.6).
  * SPDX-License-Identifier: MIT */
+#include "lut.h"
 #include "v128.h"
 
 #if defined(QSF_V128) && defined(__aarch64__)
@@ -10,6 +11,7 @@ void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu)
 {
     k->isa = "neon";
     qsf_matmul_neon(k);
+    qsf_lut_v128(k);
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);

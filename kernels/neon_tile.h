@@ -36,6 +36,10 @@ QSF_TEMPLATE float32x4_t half4_neon(const uint8_t *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
+QSF_TEMPLATE float32x4_t scale4_neon(const uint8_t *p, qsf_form form)
+{
+    return qsf_form_bare(form) ? vdupq_n_f32(1) : half4_neon(p);
+}
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations. */
 QSF_TEMPLATE float32x4_t value_neon(float32x4_t acc, int32x4_t sum, float32x4_t scale, float32x4_t zero,
@@ -56,7 +60,7 @@ QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form)
  * 128 * 127 where codes have a sign. */
 QSF_TEMPLATE int sums16_neon(qsf_form form)
 {
-    const int bits = qsf_form_bits(form);
+    const int bits = qsf_form_width(form);
     return signed_v128(form) ? 2 : bits <= 4 ? 16 : bits == 5 ? 8 : 4;
 }
 
@@ -141,12 +145,13 @@ QSF_TEMPLATE void finish_neon(part_neon *p, size_t t, const int32x4_t sum[4])
 QSF_TEMPLATE void tile_row_neon(part_neon *p, float *y, size_t ldy, qsf_form form, const uint8_t *w,
                                 size_t blocks, uint32_t block, bool by8, part_fn_neon *multiply)
 {
-    p->groups = block == 32 ? 1 : 2, p->at = 0;
+    p->groups = qsf_form_small(form, block) ? 1 : 2, p->at = 0;
     p->zeros = qsf_form_has_zero(form), p->offset = (float)qsf_form_offset(form);
     memset(p->acc, 0, sizeof p->acc);
     for (size_t b = 0; b < blocks; b++) {
+        if (qsf_form_own_scales(form)) scales_v128(p->scale, w, form);
         for (int q = 0; q < 4; q++) {
-            p->scale[q] = half4_neon(w + 8 * q);
+            if (!qsf_form_own_scales(form)) p->scale[q] = scale4_neon(w + 8 * q, form);
             p->zero[q] = qsf_form_has_zero(form) ? half4_neon(w + 32 + 8 * q) : p->scale[q];
         }
         w += qsf_form_head(form);

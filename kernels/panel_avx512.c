@@ -3,6 +3,7 @@
  * registers for the rows' totals, and a burst of stores costs more than it brings.
  * SPDX-License-Identifier: MIT */
 #include "panel_avx512.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -157,12 +158,74 @@ static void panel_band(const qsf_panel_form *f, float *y, size_t ldy, const qsf_
     }
 }
 
+/* ---- two tile rows at once, where 64 columns share a scale and there is no zero ----
+ * A broadcast of activations then serves two products: with one of its own for each, loading takes
+ * as long as multiplying.  Six rows of activations: 12 sums, 12 totals, 2 codes, 1 broadcast. */
+enum { PAIR_ROWS = 6, PAIR_COLS = 512 };        /* two panels of which stay in the first cache */
+
+QSF_TEMPLATE void panel_pair_avx512(int T, float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
+                                    size_t band_row, const qsf_act *x, size_t row, size_t at, size_t cols)
+{
+    const float *d = side->d[band_row];
+    const int32_t *s = side->sum[band_row];
+    const int8_t *q[PAIR_ROWS];
+    __m512 acc[PAIR_ROWS][2];
+    QSF_UNROLL
+    for (int t = 0; t < T; t++) {
+        q[t] = x->q + (row + (size_t)t) * x->cols + at;
+        QSF_UNROLL
+        for (int h = 0; h < 2; h++)
+            acc[t][h] = at ? _mm512_loadu_ps(y + (size_t)t * ldy + 16 * h) : _mm512_setzero_ps();
+    }
+    for (size_t c = 0; c < cols; c += 64, d++, s++) {
+        const uint8_t *first = p[0].code[c / 4], *second = p[1].code[c / 4];
+        __m512i sum[PAIR_ROWS][2];
+        QSF_UNROLL
+        for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_set1_epi32(s[t * QSF_PANEL_SUBS]);
+        QSF_UNROLL
+        for (int j = 0; j < 16; j++) {
+            const __m512i a = load_avx512(first + 64 * j), b = load_avx512(second + 64 * j);
+            QSF_UNROLL
+            for (int t = 0; t < T; t++) {
+                __m512i quad = quad_avx512(q[t] + c, j);
+                __asm__("" : "+v"(quad));       /* left to itself, the compiler loads it twice */
+                sum[t][0] = _mm512_dpbusd_epi32(sum[t][0], a, quad);
+                sum[t][1] = _mm512_dpbusd_epi32(sum[t][1], b, quad);
+            }
+        }
+        QSF_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const __m512 by = _mm512_loadu_ps(p[h].scale[c / 64]);
+            QSF_UNROLL
+            for (int t = 0; t < T; t++)
+                acc[t][h] = _mm512_fmadd_ps(_mm512_set1_ps(d[t * (QSF_PANEL_COLS / 64)]),
+                                            _mm512_mul_ps(by, _mm512_cvtepi32_ps(sum[t][h])), acc[t][h]);
+        }
+    }
+    QSF_UNROLL
+    for (int t = 0; t < T; t++)
+        QSF_UNROLL
+        for (int h = 0; h < 2; h++) _mm512_storeu_ps(y + (size_t)t * ldy + 16 * h, acc[t][h]);
+}
+
+static void panel_pair_band(float *y, size_t ldy, const qsf_panel *p, const panel_side *side,
+                            const qsf_act *x, size_t row, size_t n, size_t at, size_t cols)
+{
+    size_t r = 0;
+    for (; n - r >= 6; r += 6)
+        panel_pair_avx512(6, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
+    for (; n - r >= 2; r += 2)
+        panel_pair_avx512(2, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
+    if (r < n) panel_pair_avx512(1, y + (row + r) * ldy, ldy, p, side, r, x, row + r, at, cols);
+}
+
 void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, const uint8_t *w,
                              size_t row_bytes, const qsf_act *x, size_t tiles, size_t blocks, uint32_t block)
 {
-    qsf_panel panel;
+    qsf_panel panel[2];
     panel_side side;
-    const size_t most = (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub),
+    const bool pairs = f->sub == 64 && !f->zero && tiles > 1;
+    const size_t most = pairs ? PAIR_COLS : (size_t)QSF_MIN(QSF_PANEL_COLS, QSF_PANEL_SUBS * f->sub),
         tile_bytes = row_bytes / blocks;
     const size_t cols = (size_t)qsf_round_up(blocks * block, 64);
     for (size_t from = 0; from < x->n; from += PANEL_BAND) {
@@ -171,8 +234,12 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
             panel_side_read(&side, f, x, from, n, at, here);
             for (size_t t = 0; t < tiles; t++) {
-                f->unpack(&panel, w + t * row_bytes + at / block * tile_bytes, b, block);
-                panel_band(f, y + 16 * t, ldy, &panel, &side, x, from, n, at, here);
+                const uint8_t *tile = w + t * row_bytes + at / block * tile_bytes;
+                f->unpack(&panel[0], tile, b, block);
+                if (pairs && t + 1 < tiles) {
+                    f->unpack(&panel[1], tile + row_bytes, b, block);
+                    panel_pair_band(y + 16 * t++, ldy, panel, &side, x, from, n, at, here);
+                } else panel_band(f, y + 16 * t, ldy, &panel[0], &side, x, from, n, at, here);
             }
         }
     }

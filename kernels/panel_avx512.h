@@ -9,7 +9,7 @@
 enum {
     QSF_PANEL_SUBS = 32,        /* stretches of columns that share a scale */
     QSF_PANEL_COLS = 1024,
-    QSF_PANEL_ROWS = 16         /* the fewest rows of activations that a panel pays for */
+    QSF_PANEL_ROWS = 48         /* the fewest rows of activations that a panel pays for */
 };
 
 /* A tile row's next up to QSF_PANEL_COLS columns: value = scale * (code - offset) + zero. */

@@ -1,13 +1,14 @@
 /* The scalar set: every entry of the kernel table in plain C, the reference that all others are
  * checked against.
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "lut.h"
 
 void qsf_kernels_scalar(qsf_kernels *k)
 {
     memset(k, 0, sizeof *k);
     k->isa = "scalar";
     qsf_matmul_scalar(k);
+    qsf_lut_scalar(k);
     qsf_attention_scalar(k);
     qsf_vector_scalar(k);
     qsf_top_k_scalar(k);

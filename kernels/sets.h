@@ -27,7 +27,7 @@ void qsf_float_avx512bf16(qsf_kernels *k);
 
 /* In a module with relaxed SIMD: whether the set that cpu names multiplies tiles of these forms
  * (bits) as the scalar set does. */
-bool qsf_wasm_agrees(uint32_t cpu, uint32_t forms);
+bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 
 /* The super-block forms' part of matmul. */
 void qsf_super_scalar(qsf_kernels *k);
@@ -37,7 +37,7 @@ void qsf_super_avx512(qsf_kernels *k);
 /* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL
  * before a loop whose count is one of them puts all of it in line, so that its arrays are
  * registers.  Not under the sanitizers, which check every access: the compiler would need minutes
- * and a gigabyte. */
+ * and a gigabyte.  Not every set has a use for each. */
 #if defined(__has_feature)
 #  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
     || __has_feature(undefined_behavior_sanitizer)
@@ -51,11 +51,11 @@ void qsf_super_avx512(qsf_kernels *k);
 #  define QSF_UNROLL
 #  define QSF_LOOP
 #elif defined(__clang__)
-#  define QSF_TEMPLATE static inline __attribute__((always_inline))
+#  define QSF_TEMPLATE static inline __attribute__((always_inline, unused))
 #  define QSF_UNROLL _Pragma("clang loop unroll(full)")
 #  define QSF_LOOP _Pragma("clang loop unroll(disable)")
 #else
-#  define QSF_TEMPLATE static inline __attribute__((always_inline))
+#  define QSF_TEMPLATE static inline __attribute__((always_inline, unused))
 #  define QSF_UNROLL _Pragma("GCC unroll 16")
 #  define QSF_LOOP _Pragma("GCC unroll 1")
 #endif
@@ -105,11 +105,14 @@ QSF_TEMPLATE int qsf_form_bits(qsf_form f)
 {
     switch (f) {
     case QSF_F_2Z: case QSF_F_TERNARY: case QSF_F_Q2K: return 2;
+    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: case QSF_F_2S: return 2;
     case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K:       return 3;
     case QSF_F_4Z: case QSF_F_4: case QSF_F_Q4K: case QSF_F_IQ4: case QSF_F_IQ4XS: return 4;
     case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K:       return 5;
     case QSF_F_6: case QSF_F_Q6K:      return 6;
-    default:                           return 8;
+    case QSF_F_MX4: case QSF_F_NV4:    return 4;
+    case QSF_F_Q1:                     return 1;
+    default:                           return 8;       /* TQ1: once its digits are bytes */
     }
 }
 QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
@@ -118,11 +121,40 @@ QSF_TEMPLATE bool qsf_form_has_zero(qsf_form f)
 }
 /* Codes are places in the table qsf_iq4. */
 QSF_TEMPLATE bool qsf_form_table(qsf_form f) { return f == QSF_F_IQ4 || f == QSF_F_IQ4XS; }
+/* No scales: blocks of 256 columns and nothing before the codes. */
+QSF_TEMPLATE bool qsf_form_bare(qsf_form f) { return f == QSF_F_T2 || f == QSF_F_T5 || f == QSF_F_QK256; }
+/* Codes are places in the table qsf_qk256, which has no negative numbers. */
+QSF_TEMPLATE bool qsf_form_mapped(qsf_form f) { return f == QSF_F_QK256; }
+/* Codes are places in the table qsf_fp4; with 12 more they are never negative. */
+QSF_TEMPLATE bool qsf_form_fp4(qsf_form f) { return f == QSF_F_MX4 || f == QSF_F_NV4; }
+extern const int8_t qsf_fp4_codes[16];
+/* Codes of 2 or 4 bits that are multiplied as they are. */
+QSF_TEMPLATE bool qsf_form_plain(qsf_form f)
+{
+    const int bits = qsf_form_bits(f);
+    return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f);
+}
+/* Bits of a code as it is multiplied.  A single bit is doubled, so that it is 1 with an offset
+ * of 1. */
+QSF_TEMPLATE int qsf_form_width(qsf_form f)
+{
+    return qsf_form_fp4(f)                   ? 5
+           : qsf_form_mapped(f)              ? 3
+           : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
+                                             : qsf_form_bits(f);
+}
+/* Scales that are no fp16. */
+QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
+{
+    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K;
+}
 /* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
 QSF_TEMPLATE int qsf_form_offset(qsf_form f)
 {
     switch (f) {
-    case QSF_F_TERNARY: return 1;
+    case QSF_F_TERNARY: case QSF_F_Q1: case QSF_F_TQ1: case QSF_F_T2: case QSF_F_T5: return 1;
+    case QSF_F_QK256: case QSF_F_2S: return 2;
+    case QSF_F_MX4: case QSF_F_NV4: return 12;
     case QSF_F_3: case QSF_F_Q3K: return 4;
     case QSF_F_4:       return 8;
     case QSF_F_5:       return 16;
@@ -130,12 +162,38 @@ QSF_TEMPLATE int qsf_form_offset(qsf_form f)
     default:            return 0;
     }
 }
-/* Super-blocks: columns that share a scale, and whether a minimum goes with it. */
+/* Super-blocks: columns that share a scale, and whether a minimum goes with it.  GGUF's codebook
+ * forms are multiplied like such ones of int8. */
+QSF_TEMPLATE bool qsf_form_iq(qsf_form f) { return f >= QSF_F_IQ2XXS && f <= QSF_F_IQ1M; }
 QSF_TEMPLATE int qsf_form_sub(qsf_form f)
 {
-    return f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K ? 16 : 32;
+    return qsf_form_iq(f) || f == QSF_F_Q6K || f == QSF_F_Q2K || f == QSF_F_Q3K || f == QSF_F_NV4 ? 16 : 32;
 }
 QSF_TEMPLATE bool qsf_form_has_min(qsf_form f) { return f == QSF_F_Q4K || f == QSF_F_Q5K || f == QSF_F_Q2K; }
+/* The only block of a form; 0: any. */
+QSF_TEMPLATE uint32_t qsf_form_block(qsf_form f)
+{
+    switch (f) {
+    case QSF_F_5Z: case QSF_F_IQ4: case QSF_F_MX4: return 32;
+    case QSF_F_NV4: return 64;
+    case QSF_F_Q1:  return 128;
+    case QSF_F_TQ1: case QSF_F_8K: case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 256;
+    case QSF_F_Q4K: case QSF_F_Q5K: case QSF_F_Q6K: case QSF_F_Q2K: case QSF_F_Q3K: case QSF_F_IQ4XS:
+    case QSF_F_IQ2XXS: case QSF_F_IQ2XS: case QSF_F_IQ2S: case QSF_F_IQ3XXS: case QSF_F_IQ3S: case QSF_F_IQ1S:
+    case QSF_F_IQ1M:
+        return 256;
+    default:        return 0;
+    }
+}
+/* Whether a block is half of what shares a scale of the activations; says nothing false of a
+ * super-block. */
+QSF_TEMPLATE bool qsf_form_small(qsf_form f, uint32_t block)
+{
+    return (qsf_form_block(f) ? qsf_form_block(f) : block) == 32;
+}
+#define QSF_SMALL(F, block) qsf_form_small(QSF_F_##F, block)
+/* Columns of a tile whose scales change inside it. */
+QSF_TEMPLATE uint32_t qsf_form_super(qsf_form f) { return f == QSF_F_NV4 ? 64 : 256; }
 /* Bytes of a group: the codes of 16 rows x 32 columns. */
 QSF_TEMPLATE size_t qsf_form_group(qsf_form f) { return 64 * (size_t)qsf_form_bits(f); }
 /* Bytes before the codes: scales, and zeros where the form has them; the head of a super-block. */
@@ -147,9 +205,20 @@ QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
     case QSF_F_Q2K:   return 32 + 32 + 16 * 16;
     case QSF_F_Q3K:   return 32 + 12 * 16;
     case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
+    case QSF_F_MX4:   return 16;
+    case QSF_F_NV4:   return 4 * 16;
+    case QSF_F_8K:    return 64 + 512;
+    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 0;
     default:          return qsf_form_has_zero(f) ? 64 : 32;
     }
 }
+
+/* ---- TQ1 ---- */
+/* What a tile's digits take as bytes: 64 vectors of 16 rows x 4 columns. */
+enum { QSF_TQ1_CODES = 64 * 64, QSF_TQ1_TILE = 32 + 13 * 64 };
+/* Vector and digit of columns 4i to 4i + 3. */
+QSF_TEMPLATE int qsf_tq1_vector(int i) { return i < 40 ? i % 8 : i < 60 ? 8 + i % 4 : 12; }
+QSF_TEMPLATE int qsf_tq1_digit(int i) { return i < 40 ? i / 8 : i < 60 ? (i - 40) / 4 : i - 60; }
 
 /* What float weights are stored as. */
 typedef enum qsf_float { QSF_FLOAT_32, QSF_FLOAT_16, QSF_FLOAT_B16 } qsf_float;
@@ -196,11 +265,11 @@ QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
     return rows < 16 ? 16 : rows / 16 * 16;
 }
 
-/* The nine forms, for macros that make an entry of each. */
-#define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6)
+/* QSF's forms, for macros that make an entry of each. */
+#define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6) X(2S) X(T2) X(QK256)
 /* GGUF's own: with one scale a block, and super-blocks.
  * A set without these keeps those of the set below. */
-#define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4)
+#define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4) X(MX4) X(Q1) X(8K)
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 
 #endif

@@ -1,5 +1,6 @@
 /* The SSE4.2 set (Nehalem, Bulldozer and later).
  * SPDX-License-Identifier: MIT */
+#include "lut.h"
 #include "v128.h"
 
 #if defined(__x86_64__)
@@ -7,6 +8,7 @@ void qsf_kernels_sse42(qsf_kernels *k)
 {
     k->isa = "sse42";
     qsf_matmul_sse42(k);
+    qsf_lut_v128(k);
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);

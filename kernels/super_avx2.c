@@ -2,6 +2,7 @@
  * sum, so that they cost nothing.
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -225,11 +226,74 @@ QSF_TEMPLATE void super_any_avx2(qsf_form form, float *y, size_t ldy, const uint
 QSF_EACH_SUPER_FORM(FORM_AVX2)
 #undef FORM_AVX2
 
+/* ---- NV4: 64 columns with four scales, which are no whole numbers ---- */
+/* The k-th 16 columns of one half, for n rows: part += scale * sum. */
+QSF_TEMPLATE void nv4_sub_avx2(__m256 *part, const __m256i *c, const int8_t *q, const int16_t *h, size_t ldx,
+                               size_t n, __m256 scale, bool first)
+{
+    for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
+        __m256i s16 = products_avx2(c[0], quad_avx2(q, 0), QSF_F_NV4);
+        QSF_UNROLL
+        for (int j = 1; j < 4; j++)
+            s16 = _mm256_add_epi16(s16, products_avx2(c[j], quad_avx2(q, j), QSF_F_NV4));
+        s16 = _mm256_sub_epi16(s16, _mm256_mullo_epi16(two_avx2(h), _mm256_set1_epi16(12)));
+        const __m256 f = _mm256_cvtepi32_ps(widen_avx2(s16));
+        part[t] = first ? _mm256_mul_ps(scale, f) : _mm256_fmadd_ps(scale, f, part[t]);
+    }
+}
+QSF_TEMPLATE void nv4_row_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t m, size_t n,
+                               size_t blocks)
+{
+    __m256 acc[2][TOKENS_AVX2], part[TOKENS_AVX2];
+    for (size_t t = 0; t < n; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
+    for (size_t b = 0; b < blocks; b++, w += 64 + 8 * 64)
+        for (int h = 0; h < 2; h++) {
+            const size_t at = m * x->cols + 64 * b;
+            QSF_UNROLL
+            for (int g = 0; g < 2; g++) {
+                __m256i c[8];
+                source_avx2 from = { 0 };
+                QSF_UNROLL
+                for (int j = 0; j < 8; j++)
+                    c[j] = code_avx2(&from, w + 64 + 256 * g + 32 * h, j, QSF_F_NV4);
+                QSF_UNROLL
+                for (int k = 0; k < 2; k++)
+                    nv4_sub_avx2(part, c + 4 * k, x->q + at + 32 * g + 16 * k, x->h + at / 8 + 4 * g + 2 * k,
+                                 x->cols, n, scale8_avx2(w + 32 * g + 16 * k, h, QSF_F_NV4), g + k == 0);
+            }
+            for (size_t t = 0; t < n; t++)
+                acc[h][t] = _mm256_fmadd_ps(_mm256_broadcast_ss(x->d + at / 64 + t * (x->cols / 64)), part[t],
+                                            acc[h][t]);
+        }
+    for (size_t t = 0; t < n; t++, y += ldy) {
+        _mm256_storeu_ps(y, acc[0][t]);
+        _mm256_storeu_ps(y + 8, acc[1][t]);
+    }
+}
+static void matvec_NV4_avx2(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,
+                            uint32_t block)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(QSF_F_NV4, block);
+    for (size_t t = 0; t < tiles; t++) nv4_row_avx2(y + 16 * t, 16, w + t * row_bytes, x, 0, 1, blocks);
+}
+static void matmul_NV4_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
+{
+    const size_t row_bytes = blocks * qsf_tile_bytes(QSF_F_NV4, block), band = qsf_band_rows(x->cols);
+    for (size_t from = 0; from < x->n; from += band)
+        for (size_t t = 0; t < tiles; t++)
+            for (size_t m = from; m < x->n && m < from + band; m += TOKENS_AVX2)
+                nv4_row_avx2(y + m * ldy + 16 * t, ldy, w + t * row_bytes, x, m,
+                             QSF_MIN(x->n - m, (size_t)TOKENS_AVX2), blocks);
+}
+
 void qsf_super_avx2(qsf_kernels *k)
 {
 #define FORM_AVX2(F) k->matvec[QSF_F_##F] = matvec_##F##_avx2; k->matmul[QSF_F_##F] = matmul_##F##_avx2;
     QSF_EACH_SUPER_FORM(FORM_AVX2)
 #undef FORM_AVX2
+    k->matvec[QSF_F_NV4] = matvec_NV4_avx2;
+    k->matmul[QSF_F_NV4] = matmul_NV4_avx2;
 }
 
 QSF_TARGET_END

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "sets.h"
 #include "panel_avx512.h"
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
 #if defined(__x86_64__)
@@ -34,6 +35,11 @@ QSF_TEMPLATE void head_read_avx512(head_avx512 *h, qsf_form form, const uint8_t 
 {
     uint8_t s[4][64], z[4][64];
     const int subs = 256 / qsf_form_sub(form);
+    if (form == QSF_F_NV4) {
+        QSF_UNROLL
+        for (int k = 0; k < 4; k++) h->scale[k] = scale16_avx512(w + 16 * k, form);
+        return;
+    }
     const __m512 d = half16_avx512(w), dmin = _mm512_sub_ps(_mm512_setzero_ps(), half16_avx512(w + 32));
     const uint8_t *p = w + (qsf_form_has_min(form) ? 64 : 32);
     if (form == QSF_F_Q4K || form == QSF_F_Q5K) {
@@ -134,8 +140,9 @@ QSF_TEMPLATE void super_part_avx512(__m512 *p, qsf_form form, int T, const uint8
 
 /* One tile row times T rows of activations, of which n are stored; the others repeat the last. */
 QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, const uint8_t *w,
-                                   const qsf_act *x, size_t m, size_t n, size_t blocks)
+                                   const qsf_act *x, size_t m, size_t n, size_t blocks, size_t ahead)
 {
+    const uint32_t cols = qsf_form_super(form);
     row_avx512 row[8];
     __m512 acc[8], p[8];
     QSF_UNROLL
@@ -149,9 +156,10 @@ QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, c
         head_avx512 head;
         head_read_avx512(&head, form, w);
         w += qsf_form_head(form);
-        for (int part = 0; part < 4; part++, w += 2 * qsf_form_group(form)) {
-            const size_t at = 256 * b + 64 * (size_t)part;
-            super_part_avx512(p, form, T, w, &head, part * (64 / qsf_form_sub(form)), row, at);
+        for (uint32_t part = 0; part < cols / 64; part++, w += 2 * qsf_form_group(form)) {
+            const size_t at = cols * b + 64 * (size_t)part;
+            if (T > 1) prefetch_avx512(w + ahead, 2 * qsf_form_group(form));
+            super_part_avx512(p, form, T, w, &head, (int)part * (64 / qsf_form_sub(form)), row, at);
             QSF_UNROLL
             for (int t = 0; t < T; t++)
                 acc[t] = _mm512_fmadd_ps(_mm512_set1_ps(row[t].d[at / 64]), p[t], acc[t]);
@@ -163,18 +171,19 @@ QSF_TEMPLATE void super_row_avx512(float *y, size_t ldy, qsf_form form, int T, c
 
 QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t *w, size_t blocks)
 {
-    const size_t subs = 256 / (size_t)qsf_form_sub(form);
+    const size_t groups = qsf_form_super(form) / 32, subs = 32 * groups / (size_t)qsf_form_sub(form);
     for (size_t b = 0; b < blocks; b++) {
         head_avx512 head;
         head_read_avx512(&head, form, w);
         memcpy(p->scale[b * subs], head.scale, subs * sizeof head.scale[0]);
         if (qsf_form_has_min(form)) memcpy(p->zero[b * subs], head.zero, subs * sizeof head.zero[0]);
         w += qsf_form_head(form);
-        for (size_t g = 0; g < 8; g++, w += qsf_form_group(form)) {
+        for (size_t g = 0; g < groups; g++, w += qsf_form_group(form)) {
             source_avx512 source = { _mm512_setzero_si512(), _mm512_setzero_si512() };
             QSF_UNROLL
             for (int j = 0; j < 8; j++)
-                _mm512_storeu_si512(p->code[64 * b + 8 * g + (size_t)j], code_avx512(&source, w, j, form));
+                _mm512_storeu_si512(p->code[8 * (groups * b + g) + (size_t)j],
+                                    code_avx512(&source, w, j, form));
         }
     }
 }
@@ -182,10 +191,10 @@ QSF_TEMPLATE void unpack_super_avx512(qsf_form form, qsf_panel *p, const uint8_t
 QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
                                    size_t tiles, size_t blocks, qsf_panel_unpack *unpack)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256);
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
     if (x->n >= QSF_PANEL_ROWS) {
         const qsf_panel_form f = { unpack, qsf_form_sub(form), offset_avx512(form), qsf_form_has_min(form) };
-        qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, 256);
+        qsf_panel_matmul_avx512(&f, y, ldy, w, row_bytes, x, tiles, blocks, qsf_form_super(form));
         return;
     }
     for (size_t t = 0; t < tiles; t++)
@@ -193,10 +202,11 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
             const size_t n = QSF_MIN(x->n - m, (size_t)8);
             float *out = y + m * ldy + 16 * t;
             const uint8_t *row = w + t * row_bytes;
-            if (n <= 2) super_row_avx512(out, ldy, form, 2, row, x, m, n, blocks);
-            else if (n <= 4) super_row_avx512(out, ldy, form, 4, row, x, m, n, blocks);
-            else if (n <= 6) super_row_avx512(out, ldy, form, 6, row, x, m, n, blocks);
-            else super_row_avx512(out, ldy, form, 8, row, x, m, n, blocks);
+            const size_t ahead = ahead_avx512(m, x->n, row_bytes);
+            if (n <= 2) super_row_avx512(out, ldy, form, 2, row, x, m, n, blocks, ahead);
+            else if (n <= 4) super_row_avx512(out, ldy, form, 4, row, x, m, n, blocks, ahead);
+            else if (n <= 6) super_row_avx512(out, ldy, form, 6, row, x, m, n, blocks, ahead);
+            else super_row_avx512(out, ldy, form, 8, row, x, m, n, blocks, ahead);
         }
 }
 
@@ -206,7 +216,7 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
     {                                                                                                       \
         for (size_t t = 0; t < tiles; t++)                                                                  \
             super_row_avx512(y + 16 * t, 16, QSF_F_##F, 1,                                                  \
-                             w + t * blocks * qsf_tile_bytes(QSF_F_##F, block), x, 0, 1, blocks);           \
+                             w + t * blocks * qsf_tile_bytes(QSF_F_##F, block), x, 0, 1, blocks, 0);        \
     }                                                                                                       \
     static void unpack_##F##_avx512(qsf_panel *p, const uint8_t *w, size_t blocks, uint32_t block)          \
     {                                                                                                       \
@@ -221,12 +231,14 @@ QSF_TEMPLATE void super_any_avx512(qsf_form form, float *y, size_t ldy, const ui
         else super_any_avx512(QSF_F_##F, y, ldy, w, x, tiles, blocks, unpack_##F##_avx512);                 \
     }
 QSF_EACH_SUPER_FORM(FORM_AVX512)
+FORM_AVX512(NV4)
 #undef FORM_AVX512
 
 void qsf_super_avx512(qsf_kernels *k)
 {
 #define FORM_AVX512(F) k->matvec[QSF_F_##F] = matvec_##F##_avx512; k->matmul[QSF_F_##F] = matmul_##F##_avx512;
     QSF_EACH_SUPER_FORM(FORM_AVX512)
+    FORM_AVX512(NV4)
 #undef FORM_AVX512
 }
 

@@ -1,7 +1,7 @@
 /* GGUF's super-blocks times activations with NEON's dot product.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
-#include "super_v128.h"
+#include "iq_v128.h"
 
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_DOTPROD)
@@ -11,11 +11,11 @@ QSF_TEMPLATE void sums_dotprod(v4i *sum, const v16b *c, const int8_t *q, const i
 {
     const int quads = qsf_form_sub(form) / 4;
     for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
-        const int8x16_t a[2] = { vld1q_s8(q), vld1q_s8(q + 16) };
+        const int8x16_t a[2] = { vld1q_s8(q), vld1q_s8(q + super_sums_cols(form) - 16) };
         int32x4_t s = vdupq_n_s32(0);
         if (add) s = (int32x4_t)sum[t];
         QSF_UNROLL
-        for (int i = 0; i < 8; i += quads) {
+        for (int i = 0; i < super_sums_cols(form) / 4; i += quads) {
             int32x4_t part = vdupq_n_s32(qsf_form_offset(form)
                                          ? -qsf_form_offset(form) * (h[i / 2] + h[i / 2 + 1]) : 0);
             QSF_UNROLL
@@ -39,6 +39,11 @@ QSF_TEMPLATE void sums_dotprod(v4i *sum, const v16b *c, const int8_t *q, const i
     }
 QSF_EACH_SUPER_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
+QSF_NV4_V128(dotprod)
+
+#define QSF_IQ_FORM_dotprod(F) QSF_IQ_FORM(F, dotprod)
+QSF_IQ_SET(dotprod, sums_dotprod)
+#undef QSF_IQ_FORM_dotprod
 
 void qsf_super_dotprod(qsf_kernels *k)
 {
@@ -47,6 +52,11 @@ void qsf_super_dotprod(qsf_kernels *k)
     k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
     QSF_EACH_SUPER_FORM(FORM_DOTPROD)
 #undef FORM_DOTPROD
+    k->matvec[QSF_F_NV4] = matvec_NV4_dotprod;
+    k->matmul[QSF_F_NV4] = matmul_NV4_dotprod;
+#define FORM_IQ(F) k->matvec[QSF_F_##F] = matvec_##F##_dotprod; k->matmul[QSF_F_##F] = matmul_##F##_dotprod;
+    QSF_EACH_IQ_FORM(FORM_IQ)
+#undef FORM_IQ
 }
 
 QSF_TARGET_END

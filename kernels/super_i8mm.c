@@ -2,7 +2,7 @@
  * dot product's stay.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
-#include "super_v128.h"
+#include "iq_v128.h"
 
 #if defined(QSF_NEON_TILE)
 QSF_TARGET_BEGIN(QSF_TARGET_I8MM)
@@ -15,7 +15,7 @@ QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int1
     const int eights = qsf_form_sub(form) / 8;
     int8x16_t codes[2][4];              /* [rows 0 and 1, 2 and 3], 8 columns each */
     QSF_UNROLL
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < super_sums_cols(form) / 8; i++) {
         const int32x4_t even = vreinterpretq_s32_s8(c[2 * i]), odd = vreinterpretq_s32_s8(c[2 * i + 1]);
         codes[0][i] = vreinterpretq_s8_s32(vzip1q_s32(even, odd));
         codes[1][i] = vreinterpretq_s8_s32(vzip2q_s32(even, odd));
@@ -28,7 +28,7 @@ QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int1
             if (next) s[1] = (int32x4_t)sum[t + 1];
         }
         QSF_UNROLL
-        for (int i = 0; i < 4; i += eights) {
+        for (int i = 0; i < super_sums_cols(form) / 8; i += eights) {
             int32x4_t low = vdupq_n_s32(0), high;
             if (qsf_form_offset(form)) {
                 const int16_t *g = h + next / 8;
@@ -57,12 +57,23 @@ QSF_TEMPLATE void sums_i8mm(v4i *sum, const v16b *c, const int8_t *q, const int1
     { (void)block; super_any_v128(QSF_F_##F, y, ldy, w, x, tiles, blocks, sums_i8mm); }
 QSF_EACH_SUPER_FORM(FORM_I8MM)
 #undef FORM_I8MM
+static void matmul_NV4_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                            size_t blocks, uint32_t block)
+{ (void)block; nv4_any_v128(y, ldy, w, x, tiles, blocks, sums_i8mm); }
+
+#define QSF_IQ_FORM_i8mm(F) QSF_IQ_MATMUL(F, i8mm)
+QSF_IQ_SET(i8mm, sums_i8mm)
+#undef QSF_IQ_FORM_i8mm
 
 void qsf_super_i8mm(qsf_kernels *k)
 {
 #define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
     QSF_EACH_SUPER_FORM(FORM_I8MM)
 #undef FORM_I8MM
+    k->matmul[QSF_F_NV4] = matmul_NV4_i8mm;
+#define FORM_IQ(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
+    QSF_EACH_IQ_FORM(FORM_IQ)
+#undef FORM_IQ
 }
 
 QSF_TARGET_END

@@ -1,7 +1,7 @@
 /* GGUF's super-blocks times activations with plain NEON.
  * SPDX-License-Identifier: MIT */
 #include "neon_tile.h"
-#include "super_v128.h"
+#include "iq_v128.h"
 
 #if defined(QSF_NEON_TILE)
 
@@ -35,7 +35,7 @@ QSF_TEMPLATE void sums_neon(v4i *sum, const v16b *c, const int8_t *q, const int1
         int32x4_t s = vdupq_n_s32(0);
         if (add) s = (int32x4_t)sum[t];
         QSF_UNROLL
-        for (int i = 0; i < 32 / cols; i++) {
+        for (int i = 0; i < super_sums_cols(form) / cols; i++) {
             int32x4_t part = sub_neon(c + 4 * i, cols / 4, q + 16 * i, form);
             if (qsf_form_offset(form))
                 part = vsubq_s32(part, vdupq_n_s32(qsf_form_offset(form) * (h[2 * i] + h[2 * i + 1])));
@@ -58,11 +58,21 @@ QSF_TEMPLATE void sums_neon(v4i *sum, const v16b *c, const int8_t *q, const int1
     }
 QSF_EACH_SUPER_FORM(FORM_NEON)
 #undef FORM_NEON
+QSF_NV4_V128(neon)
+
+#define QSF_IQ_FORM_neon(F) QSF_IQ_FORM(F, neon)
+QSF_IQ_SET(neon, sums_neon)
+#undef QSF_IQ_FORM_neon
 
 void qsf_super_neon(qsf_kernels *k)
 {
 #define FORM_NEON(F) k->matvec[QSF_F_##F] = matvec_##F##_neon; k->matmul[QSF_F_##F] = matmul_##F##_neon;
     QSF_EACH_SUPER_FORM(FORM_NEON)
 #undef FORM_NEON
+    k->matvec[QSF_F_NV4] = matvec_NV4_neon;
+    k->matmul[QSF_F_NV4] = matmul_NV4_neon;
+#define FORM_IQ(F) k->matvec[QSF_F_##F] = matvec_##F##_neon; k->matmul[QSF_F_##F] = matmul_##F##_neon;
+    QSF_EACH_IQ_FORM(FORM_IQ)
+#undef FORM_IQ
 }
 #endif

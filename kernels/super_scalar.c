@@ -37,7 +37,11 @@ QSF_TEMPLATE void head_read_scalar(head_scalar *h, qsf_form form, const uint8_t 
         const uint32_t second = qsf_le16(w + 32 + 2 * r);
         const float d = qsf_f16_to_f32(qsf_le16(w + 2 * r)),
             dmin = qsf_form_has_min(form) ? qsf_f16_to_f32((uint16_t)second) : 0;
-        for (int k = 0; k < 256 / qsf_form_sub(form); k++) {
+        for (int k = 0; k < 4 && form == QSF_F_NV4; k++) {
+            h->scale[k][r] = scale_scalar(form, w, r, k);
+            h->min[k][r] = 0;
+        }
+        for (int k = 0; k < 256 / qsf_form_sub(form) && form != QSF_F_NV4; k++) {
             int scale, min;
             sub_scalar(form, w + (qsf_form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32) + r, second, k,
                        &scale, &min);
@@ -65,13 +69,14 @@ QSF_TEMPLATE void super_group_scalar(float *acc, qsf_form form, const uint8_t c[
 QSF_TEMPLATE void super_row_scalar(float *y, size_t ldy, qsf_form form, const uint8_t *w, const qsf_act *x,
                                    size_t m, size_t n, size_t blocks)
 {
+    const size_t cols = qsf_form_super(form);
     float acc[TOKENS_SCALAR][16] = { { 0 } };
     for (size_t b = 0; b < blocks; b++) {
         head_scalar h;
         head_read_scalar(&h, form, w);
         w += qsf_form_head(form);
-        for (size_t g = 0; g < 8; g++, w += qsf_form_group(form)) {
-            const size_t at = 256 * b + 32 * g;
+        for (size_t g = 0; g < cols / 32; g++, w += qsf_form_group(form)) {
+            const size_t at = cols * b + 32 * g;
             uint8_t c[8][64];
             unpack_scalar(c, w, form);
             for (size_t t = 0; t < n; t++)
@@ -83,10 +88,10 @@ QSF_TEMPLATE void super_row_scalar(float *y, size_t ldy, qsf_form form, const ui
     for (size_t t = 0; t < n; t++) memcpy(y + t * ldy, acc[t], sizeof acc[t]);
 }
 
-QSF_TEMPLATE void super_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w, const qsf_act *x,
-                                   size_t tiles, size_t blocks)
+QSF_WALK_SCALAR void super_any_scalar(qsf_form form, float *y, size_t ldy, const uint8_t *w,
+                                      const qsf_act *x, size_t tiles, size_t blocks)
 {
-    const size_t row_bytes = blocks * qsf_tile_bytes(form, 256);
+    const size_t row_bytes = blocks * qsf_tile_bytes(form, qsf_form_super(form));
     for (size_t m = 0; m < x->n; m += TOKENS_SCALAR)
         for (size_t t = 0; t < tiles; t++)
             super_row_scalar(y + m * ldy + 16 * t, ldy, form, w + t * row_bytes, x, m,
@@ -102,11 +107,13 @@ QSF_TEMPLATE void super_any_scalar(qsf_form form, float *y, size_t ldy, const ui
                                     size_t blocks, uint32_t block)                                          \
     { matmul_##F##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
 QSF_EACH_SUPER_FORM(FORM_SCALAR)
+FORM_SCALAR(NV4)
 #undef FORM_SCALAR
 
 void qsf_super_scalar(qsf_kernels *k)
 {
 #define FORM_SCALAR(F) k->matvec[QSF_F_##F] = matvec_##F##_scalar; k->matmul[QSF_F_##F] = matmul_##F##_scalar;
     QSF_EACH_SUPER_FORM(FORM_SCALAR)
+    FORM_SCALAR(NV4)
 #undef FORM_SCALAR
 }

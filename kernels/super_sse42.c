@@ -1,7 +1,7 @@
 /* GGUF's super-blocks times activations with SSE4.2: the scales are 16-bit factors of the widening
  * sum, so that they cost nothing.
  * SPDX-License-Identifier: MIT */
-#include "super_v128.h"
+#include "iq_v128.h"
 
 #if defined(__x86_64__)
 QSF_V128_BEGIN
@@ -11,7 +11,8 @@ QSF_V128_BEGIN
 QSF_TEMPLATE v4i sub_sse42(const v16b *c, int quads, const int8_t *q, const int16_t *h, v4i scale,
                            qsf_form form)
 {
-    const int full = qsf_form_sub(form) == 16 ? quads : QSF_MIN(quads, sums16_sse42(form));
+    const int full =
+        qsf_form_sub(form) == 16 && !qsf_form_iq(form) ? quads : QSF_MIN(quads, sums16_sse42(form));
     v4i sum = v4_set1i(0);
     QSF_UNROLL
     for (int i = 0; i < quads; i += full) {
@@ -20,7 +21,8 @@ QSF_TEMPLATE v4i sub_sse42(const v16b *c, int quads, const int8_t *q, const int1
         for (int j = i + 1; j < i + full; j++)
             s16 = _mm_add_epi16(s16, products_sse42(c[j], v16_quad(q + 4 * j), form));
         if (qsf_form_offset(form))
-            s16 = _mm_sub_epi16(s16, _mm_slli_epi16(v8_two(h), form == QSF_F_Q6K ? 5 : 2));
+            s16 = _mm_sub_epi16(s16, form == QSF_F_NV4 ? _mm_mullo_epi16(v8_two(h), _mm_set1_epi16(12))
+                                : _mm_slli_epi16(v8_two(h), form == QSF_F_Q6K ? 5 : 2));
         sum += (v4i)_mm_madd_epi16(s16, (__m128i)scale);
     }
     return sum;
@@ -32,7 +34,7 @@ QSF_TEMPLATE void sums_sse42(v4i *sum, const v16b *c, const int8_t *q, const int
     const bool small = qsf_form_sub(form) == 16;
     for (size_t t = 0; t < n; t++, q += ldx, h += ldx / 8) {
         v4i s = sub_sse42(c, small ? 4 : 8, q, h, scale[0], form);
-        if (small) s += sub_sse42(c + 4, 4, q + 16, h + 2, scale[1], form);
+        if (super_sums_cols(form) > 16 && small) s += sub_sse42(c + 4, 4, q + 16, h + 2, scale[1], form);
         sum[t] = add ? sum[t] + s : s;
     }
 }
@@ -50,12 +52,22 @@ QSF_TEMPLATE void sums_sse42(v4i *sum, const v16b *c, const int8_t *q, const int
     }
 QSF_EACH_SUPER_FORM(FORM_SSE42)
 #undef FORM_SSE42
+QSF_NV4_V128(sse42)
+
+#define QSF_IQ_FORM_sse42(F) QSF_IQ_FORM(F, sse42)
+QSF_IQ_SET(sse42, sums_sse42)
+#undef QSF_IQ_FORM_sse42
 
 void qsf_super_sse42(qsf_kernels *k)
 {
 #define FORM_SSE42(F) k->matvec[QSF_F_##F] = matvec_##F##_sse42; k->matmul[QSF_F_##F] = matmul_##F##_sse42;
     QSF_EACH_SUPER_FORM(FORM_SSE42)
 #undef FORM_SSE42
+    k->matvec[QSF_F_NV4] = matvec_NV4_sse42;
+    k->matmul[QSF_F_NV4] = matmul_NV4_sse42;
+#define FORM_IQ(F) k->matvec[QSF_F_##F] = matvec_##F##_sse42; k->matmul[QSF_F_##F] = matmul_##F##_sse42;
+    QSF_EACH_IQ_FORM(FORM_IQ)
+#undef FORM_IQ
 }
 
 QSF_V128_END

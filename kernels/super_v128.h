@@ -13,11 +13,15 @@ QSF_V128_BEGIN
 
 enum { TOKENS_SUPER_V128 = 8 };     /* rows of activations that share one unpacking of the weights */
 
-/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx bytes
- * apart: sum[t] = sum of scale[i] * (c - offset) . q, after what was there where `add`.  c: the
- * columns' codes, four to a vector; scale: one of 32 columns or two of 16; h: see qsf_act. */
+/* Integer sums of 32 columns and four rows of weights for each of n rows of activations, ldx
+ * bytes apart: sum[t] = sum of scale[i] * (c - offset) . q, after what was there where `add`.
+ * c: the columns' codes, four to a vector; scale: one of 32 columns or two of 16; h: see
+ * qsf_act.  NV4: of 16 columns, times a scale of one. */
 typedef void super_sums_v128(v4i *sum, const v16b *c, const int8_t *q, const int16_t *h, size_t ldx, size_t n,
                              const v4i *scale, qsf_form form, bool add);
+
+/* Columns that one call of it takes. */
+QSF_TEMPLATE int super_sums_cols(qsf_form form) { return form == QSF_F_NV4 ? 16 : 32; }
 
 /* What a tile's head says, [sub-block][quarter of 4 rows].  Minimums of 32 columns are floats with
  * their factor, -dmin, in. */
@@ -29,6 +33,13 @@ typedef struct head_v128 {
 
 /* Bits b of v moved left by n. */
 QSF_TEMPLATE v16b field_v128(v16b v, int n, int b) { return v16_shift(v, n) & v16_set1(b); }
+
+/* Heads of rare types. */
+#if defined(QSF_SMALL_CODE)
+#  define HEAD_UNROLL QSF_LOOP
+#else
+#  define HEAD_UNROLL QSF_UNROLL
+#endif
 
 /* Scales and minimums of each sub-block's 16 rows: see sub_scalar. */
 QSF_TEMPLATE void head_bytes_v128(v16b s[16], v16b z[16], qsf_form form, const uint8_t *w)
@@ -45,7 +56,7 @@ QSF_TEMPLATE void head_bytes_v128(v16b s[16], v16b z[16], qsf_form form, const u
             z[4 + k] = field_v128(c, -4, 15) | field_v128(b, -2, 48);
         }
     } else if (form == QSF_F_Q3K) {
-        QSF_UNROLL
+        HEAD_UNROLL
         for (int k = 0; k < 16; k++) {
             const v16b low = field_v128(v16_load(p + 16 * (k % 8)), k < 8 ? 0 : -4, 15),
                 high = v16_load(p + 128 + 16 * (k % 4));
@@ -54,7 +65,7 @@ QSF_TEMPLATE void head_bytes_v128(v16b s[16], v16b z[16], qsf_form form, const u
     } else if (form == QSF_F_IQ4XS) {
         const v16b first = v16_load(w + 32), second = v16_load(w + 48),
             high[2] = { v16_even(first, second), v16_odd(first, second) };
-        QSF_UNROLL
+        HEAD_UNROLL
         for (int k = 0; k < 8; k++) {
             const v16b low = field_v128(v16_load(p + 16 * (k / 2)), k % 2 ? -4 : 0, 15);
             s[k] = v16_minus(low | field_v128(high[k / 4], 4 - 2 * (k % 4), 48), v16_set1(32));
@@ -91,6 +102,8 @@ QSF_TEMPLATE void head_any_v128(head_v128 *h, qsf_form form, const uint8_t *w)
         }
     }
 }
+
+#undef HEAD_UNROLL
 
 #if defined(__wasm_simd128__)
 /* One function a form in whatever reads its heads: once a tile, a call costs nothing. */
@@ -202,6 +215,60 @@ QSF_TEMPLATE void super_one_v128(qsf_form form, float *y, const uint8_t *w, cons
         super_row_v128(y + 16 * t, 16, form, w + t * blocks * qsf_tile_bytes(form, 256), x, 0, 1,
                        blocks, sums);
 }
+
+/* ---- NV4: 64 columns with four scales, which are no whole numbers ---- */
+/* One quarter of a block of n rows: part = its value without the activations' scale. */
+QSF_TEMPLATE void nv4_block_v128(v4f *part, const uint8_t *w, int quarter, const v4f scale[4][4],
+                                 const qsf_act *x, size_t at, size_t n, super_sums_v128 *sums)
+{
+    for (int k = 0; k < 4; k++) {               /* 16 columns are two vectors of nibbles */
+        const uint8_t *g = w + 128 * k + 16 * quarter;
+        v4i sum[TOKENS_SUPER_V128], one[4];
+        v16b c[4];
+        v16_factors(one, v16_set1(1));
+        QSF_UNROLL
+        for (int j = 0; j < 4; j++)
+            c[j] = code_of_v128(v16_load(g + 64 * (j / 2)), v16_set1(0), j, QSF_F_NV4);
+        sums(sum, c, x->q + at + 16 * (size_t)k, x->h + at / 8 + 2 * (size_t)k, x->cols, n, one, QSF_F_NV4,
+             false);
+        for (size_t t = 0; t < n; t++) {
+            const v4f value = v4_float(sum[t]) * scale[k][quarter];
+            part[t] = k ? part[t] + value : value;
+        }
+    }
+}
+QSF_TEMPLATE void nv4_any_v128(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                               size_t blocks, super_sums_v128 *sums)
+{
+    const size_t tile_bytes = qsf_tile_bytes(QSF_F_NV4, 64);
+    for (size_t t = 0; t < tiles; t++, w += blocks * tile_bytes)
+        for (size_t m = 0; m < x->n; m += TOKENS_SUPER_V128) {
+            const size_t n = QSF_MIN(x->n - m, (size_t)TOKENS_SUPER_V128);
+            v4f acc[4][TOKENS_SUPER_V128];
+            memset(acc, 0, sizeof acc);
+            for (size_t b = 0; b < blocks; b++) {
+                const uint8_t *tile = w + b * tile_bytes;
+                const size_t at = m * x->cols + 64 * b;
+                v4f scale[4][4], part[TOKENS_SUPER_V128];
+                for (int k = 0; k < 4; k++) scales_v128(scale[k], tile + 16 * k, QSF_F_NV4);
+                for (int i = 0; i < 4; i++) {
+                    nv4_block_v128(part, tile + 64, i, (const v4f (*)[4])scale, x, at, n, sums);
+                    for (size_t r = 0; r < n; r++)
+                        acc[i][r] = v4_fma(v4_set1(x->d[at / 64 + r * (x->cols / 64)]), part[r], acc[i][r]);
+                }
+            }
+            for (size_t r = 0; r < n; r++)
+                for (int i = 0; i < 4; i++) v4_store(y + (m + r) * ldy + 16 * t + 4 * (size_t)i, acc[i][r]);
+        }
+}
+/* Both entries of a set, from its sums. */
+#define QSF_NV4_V128(set)                                                                                    \
+    static void matmul_NV4_##set(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,     \
+                                 size_t blocks, uint32_t block)                                              \
+    { (void)block; nv4_any_v128(y, ldy, w, x, tiles, blocks, sums_##set); }                                  \
+    static void matvec_NV4_##set(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks,  \
+                                 uint32_t block)                                                             \
+    { matmul_NV4_##set(y, 16 * tiles, w, x, tiles, blocks, block); }
 
 QSF_V128_END
 #endif

@@ -8,12 +8,15 @@
 enum { TOKENS_AVX2 = 8 };
 
 /* Codes that are numbers with a sign. */
-QSF_TEMPLATE bool signed_avx2(qsf_form form) { return form == QSF_F_8 || qsf_form_table(form); }
+QSF_TEMPLATE bool signed_avx2(qsf_form form)
+{
+    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form);
+}
 /* How many vpmaddubsw results an int16 lane can add up: 2 * (2^bits - 1) * 127 each, 2 * 128 * 127
  * where codes have a sign. */
 QSF_TEMPLATE int sums16_avx2(qsf_form form)
 {
-    const int bits = qsf_form_bits(form);
+    const int bits = qsf_form_width(form);
     return signed_avx2(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
@@ -41,6 +44,10 @@ QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, qsf_form
 {
     const int bits = qsf_form_bits(form);
     if (bits == 8) return fetch_avx2(g + 64 * j);
+    if (bits == 1) {
+        if (j == 0) s->low = fetch_avx2(g);
+        return _mm256_and_si256(shift_avx2(s->low, 1 - j), _mm256_set1_epi8(2));
+    }
     const int low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
     if (j % fields == 0) s->low = fetch_avx2(g + 64 * (j / fields));
@@ -55,8 +62,13 @@ QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, qsf_form
     if (bits == 6)
         return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - 2 * (j % 4)),
                                                    _mm256_set1_epi8(48)));
-    if (qsf_form_table(form)) {
-        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)qsf_iq4);
+    if (qsf_form_table(form) || qsf_form_fp4(form)) {
+        const int8_t *values = qsf_form_fp4(form) ? qsf_fp4_codes : qsf_iq4;
+        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
+        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), c);
+    }
+    if (qsf_form_mapped(form)) {
+        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)qsf_qk256);
         return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), c);
     }
     return c;
@@ -70,6 +82,12 @@ QSF_TEMPLATE __m256i products_avx2(__m256i c, __m256i q, qsf_form form)
     return _mm256_maddubs_epi16(c, q);
 }
 QSF_TEMPLATE __m256i widen_avx2(__m256i s16) { return _mm256_madd_epi16(s16, _mm256_set1_epi16(1)); }
+/* One after another: GCC would multiply many columns first, and run out of registers. */
+QSF_TEMPLATE void add_here_avx2(__m256i *sum, __m256i v)
+{
+    *sum = _mm256_add_epi16(*sum, v);
+    __asm__("" : "+x"(*sum));
+}
 QSF_TEMPLATE __m256i quad_avx2(const int8_t *q, int j)
 {
     int32_t a;
@@ -79,6 +97,72 @@ QSF_TEMPLATE __m256i quad_avx2(const int8_t *q, int j)
 QSF_TEMPLATE __m256 half8_avx2(const uint8_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+QSF_TEMPLATE __m256i bytes8_avx2(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+QSF_TEMPLATE __m256i shorts8_avx2(const uint8_t *p)
+{
+    return _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+/* The scales of half h in a tile's head at w; NV4: those of 16 columns, w is moved to them. */
+QSF_TEMPLATE __m256 scale8_avx2(const uint8_t *w, int h, qsf_form form)
+{
+    if (qsf_form_bare(form)) return _mm256_set1_ps(1);
+    if (form == QSF_F_MX4) {    /* in two steps: the least ones are no normal floats */
+        const __m256i e = bytes8_avx2(w + 8 * h), half = _mm256_srli_epi32(e, 1),
+            low = _mm256_add_epi32(half, _mm256_set1_epi32(63)),
+            high = _mm256_add_epi32(_mm256_sub_epi32(e, half), _mm256_set1_epi32(63));
+        return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(low, 23)),
+                             _mm256_castsi256_ps(_mm256_slli_epi32(high, 23)));
+    }
+    if (form == QSF_F_NV4) {
+        const __m256i e = bytes8_avx2(w + 8 * h), none = _mm256_cmpeq_epi32(e, _mm256_set1_epi32(0x7f)),
+            seven = _mm256_and_si256(e, _mm256_set1_epi32(0x7f)),
+            bits = _mm256_andnot_si256(none, _mm256_slli_epi32(seven, 20));
+        return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p119f));
+    }
+    if (form == QSF_F_8K)
+        return _mm256_castsi256_ps(_mm256_or_si256(shorts8_avx2(w + 16 * h),
+                                                   _mm256_slli_epi32(shorts8_avx2(w + 32 + 16 * h), 16)));
+    return half8_avx2(w + 16 * h);
+}
+
+/* ---- TQ1: bytes are fractions of 256, each step takes a digit to the base 3 from their top
+ * ---- */
+/* With 128 taken off, so that bytes compare as numbers with a sign; times 3 that stays so. */
+QSF_TEMPLATE __m256i tq1_fetch_avx2(const uint8_t *p)
+{
+    return _mm256_xor_si256(load_avx2(p), _mm256_set1_epi8((char)0x80));
+}
+/* 3v reaches 256 from 86 on, and 512 from 171 on. */
+QSF_TEMPLATE __m256i tq1_digit_avx2(__m256i *v)
+{
+    const __m256i one = _mm256_cmpgt_epi8(*v, _mm256_set1_epi8(85 - 128)),
+        two = _mm256_cmpgt_epi8(*v, _mm256_set1_epi8(170 - 128));
+    *v = _mm256_add_epi8(*v, _mm256_add_epi8(*v, *v));
+    return _mm256_sub_epi8(_mm256_sub_epi8(_mm256_setzero_si256(), one), two);
+}
+/* Digits of a half as bytes: QSF_TQ1_CODES with a tile's other half. */
+QSF_TEMPLATE void tq1_expand_half_avx2(uint8_t *to, const uint8_t *vectors)
+{
+    for (int i = 0; i < 12; i++) {
+        __m256i v = tq1_fetch_avx2(vectors + 64 * i);
+        uint8_t *at = to + 64 * (i < 8 ? i : 32 + i);
+        QSF_UNROLL
+        for (int n = 0; n < 5; n++, at += 64 * (i < 8 ? 8 : 4))
+            _mm256_storeu_si256((__m256i *)(void *)at, tq1_digit_avx2(&v));
+    }
+    __m256i v = tq1_fetch_avx2(vectors + 64 * 12);
+    QSF_UNROLL
+    for (int n = 0; n < 4; n++)
+        _mm256_storeu_si256((__m256i *)(void *)(to + 64 * (60 + n)), tq1_digit_avx2(&v));
+}
+QSF_TEMPLATE void tq1_expand_avx2(uint8_t *to, const uint8_t *tile)
+{
+    tq1_expand_half_avx2(to, tile + 32);
+    tq1_expand_half_avx2(to + 32, tile + 64);
 }
 
 #endif

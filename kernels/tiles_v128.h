@@ -3,6 +3,7 @@
 #ifndef QSF_TILES_V128_H
 #define QSF_TILES_V128_H
 
+#include "tensor/types.h"
 #include "tensor/types_ggml.h"
 #include "v128.h"
 
@@ -10,7 +11,10 @@
 QSF_V128_BEGIN
 
 /* Codes that are numbers with a sign. */
-QSF_TEMPLATE bool signed_v128(qsf_form form) { return form == QSF_F_8 || qsf_form_table(form); }
+QSF_TEMPLATE bool signed_v128(qsf_form form)
+{
+    return form == QSF_F_8 || form == QSF_F_8K || qsf_form_table(form) || qsf_form_iq(form);
+}
 
 /* The vectors that the codes come from. */
 typedef struct source_v128 { v16b low, high; } source_v128;
@@ -21,22 +25,56 @@ QSF_TEMPLATE v16b code_of_v128(v16b low, v16b high, int j, qsf_form form)
 {
     const int bits = qsf_form_bits(form), n = bits < 4 ? 2 : 4, fields = 8 / n, f = j % fields;
     if (bits == 8) return low;
+    if (bits == 1) return v16_shift(low, 1 - j) & v16_set1(2);
     const v16b c = v16_shift(low, -n * f);
     if (bits == 3 || bits == 5) return v16_join(c, v16_shift(high, n - j), n, bits);
     if (bits == 6) return v16_join(c, v16_shift(high, 4 - 2 * (j % 4)), n, bits);
     const v16b code = v16_cut(c, n, f == fields - 1);
-    return qsf_form_table(form) ? v16_table(qsf_iq4, code) : code;
+    if (qsf_form_mapped(form)) return v16_table(qsf_qk256, code);
+    return qsf_form_table(form) ? v16_table(qsf_iq4, code)
+        : qsf_form_fp4(form) ? v16_table(qsf_fp4_codes, code) : code;
 }
 /* The same for the rows whose quarter begins at g.  To be called with j = 0..7 in turn. */
 QSF_TEMPLATE v16b code_v128(source_v128 *s, const uint8_t *g, int j, qsf_form form)
 {
     const int bits = qsf_form_bits(form), low = bits < 4 ? 2 : 4, fields = 8 / low;
     const uint8_t *high = g + 64 * low;
-    if (bits == 8) s->low = v16_fetch(g + 64 * j);
+    if (bits == 1) { if (j == 0) s->low = v16_fetch(g); }
+    else if (bits == 8) s->low = v16_fetch(g + 64 * j);
     else if (j % fields == 0) s->low = v16_fetch(g + 64 * (j / fields));
     if ((bits == 3 || bits == 5) && j == 0) s->high = v16_fetch(high);
     if (bits == 6 && j % 4 == 0) s->high = v16_fetch(high + 64 * (j / 4));
     return code_of_v128(s->low, s->high, j, form);
+}
+
+/* The scales of a tile's 16 rows; NV4: those of 16 columns, w is moved to them. */
+QSF_TEMPLATE void scales_v128(v4f out[4], const uint8_t *w, qsf_form form)
+{
+    if (qsf_form_bare(form)) {
+        for (int i = 0; i < 4; i++) out[i] = v4_set1(1);
+    } else if (form == QSF_F_MX4) {     /* in two steps: the least ones are no normal floats */
+        v4i e[4];
+        v16_ints(e, v16_load(w));
+        for (int i = 0; i < 4; i++) {
+            const v4i all = e[i] & v4_set1i(255), half = all >> 1;
+            out[i] = (v4f)((half + v4_set1i(63)) << 23) * (v4f)((all - half + v4_set1i(63)) << 23);
+        }
+    } else if (form == QSF_F_NV4) {
+        const v16b e = v16_load(w);
+        v4i seven[4];
+        v16_ints(seven, (e & v16_set1(0x7f)) & ~v16_above(e, v16_set1(0x7e)));
+        for (int i = 0; i < 4; i++) out[i] = (v4f)(seven[i] << 20) * v4_set1(0x1p119f);
+    } else if (form == QSF_F_8K) {
+        v16b half[4];
+        for (int i = 0; i < 4; i++) half[i] = v16_load(w + 16 * i);
+        for (int i = 0; i < 2; i++) {
+            out[2 * i] = (v4f)v8_zip_low(half[i], half[2 + i]);
+            out[2 * i + 1] = (v4f)v8_zip_high(half[i], half[2 + i]);
+        }
+    } else {
+        v8_halves(out, w);
+        v8_halves(out + 2, w + 16);
+    }
 }
 
 /* acc + d * (value of the integer sums); sq is the plain sum of the activations.  The offset's part
@@ -58,8 +96,8 @@ QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
  * where codes have a sign. */
 QSF_TEMPLATE int sums16_sse42(qsf_form form)
 {
-    const int bits = qsf_form_bits(form);
-    return signed_v128(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
+    const int bits = qsf_form_width(form);
+    return qsf_form_iq(form) ? 2 : signed_v128(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
 /* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an

@@ -166,6 +166,11 @@ QSF_TEMPLATE v16b v16_fetch(const void *p)
 }
 QSF_TEMPLATE v16b v16_set1(int b) { return _mm_set1_epi8((char)b); }
 QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return _mm_sub_epi8(a, b); }
+/* All bits of the bytes that are greater, as numbers with a sign. */
+QSF_TEMPLATE v16b v16_above(v16b a, v16b b) { return _mm_cmpgt_epi8(a, b); }
+/* 16-bit lanes of a and b in turn, of their first halves and of their second ones. */
+QSF_TEMPLATE v16b v8_zip_low(v16b a, v16b b) { return _mm_unpacklo_epi16(a, b); }
+QSF_TEMPLATE v16b v8_zip_high(v16b a, v16b b) { return _mm_unpackhi_epi16(a, b); }
 /* v moved left by n bits, or right where n is negative;
  * what comes in from the neighbour is rubbish. */
 QSF_TEMPLATE v16b v16_shift(v16b v, int n)
@@ -313,6 +318,9 @@ QSF_TEMPLATE v16b v16_load(const void *p) { return wasm_v128_load(p); }
 QSF_TEMPLATE v16b v16_fetch(const void *p) { return wasm_v128_load(p); }
 QSF_TEMPLATE v16b v16_set1(int b) { return wasm_i8x16_splat((int8_t)b); }
 QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return wasm_i8x16_sub(a, b); }
+QSF_TEMPLATE v16b v16_above(v16b a, v16b b) { return wasm_i8x16_gt(a, b); }
+QSF_TEMPLATE v16b v8_zip_low(v16b a, v16b b) { return wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11); }
+QSF_TEMPLATE v16b v8_zip_high(v16b a, v16b b) { return wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15); }
 QSF_TEMPLATE v16b v16_shift(v16b v, int n)
 {
     return n < 0 ? wasm_u16x8_shr(v, -n) : n > 0 ? wasm_i16x8_shl(v, n) : v;
@@ -461,6 +469,15 @@ QSF_TEMPLATE void v16_store_unsigned(uint8_t *p, v4i a, v4i b, v4i c, v4i d)
 QSF_TEMPLATE v16b v16_fetch(const void *p) { return vld1q_s8(p); }
 QSF_TEMPLATE v16b v16_set1(int b) { return vdupq_n_s8((int8_t)b); }
 QSF_TEMPLATE v16b v16_minus(v16b a, v16b b) { return vsubq_s8(a, b); }
+QSF_TEMPLATE v16b v16_above(v16b a, v16b b) { return vreinterpretq_s8_u8(vcgtq_s8(a, b)); }
+QSF_TEMPLATE v16b v8_zip_low(v16b a, v16b b)
+{
+    return vreinterpretq_s8_s16(vzip1q_s16(vreinterpretq_s16_s8(a), vreinterpretq_s16_s8(b)));
+}
+QSF_TEMPLATE v16b v8_zip_high(v16b a, v16b b)
+{
+    return vreinterpretq_s8_s16(vzip2q_s16(vreinterpretq_s16_s8(a), vreinterpretq_s16_s8(b)));
+}
 QSF_TEMPLATE v16b v16_shift(v16b v, int n)
 {
     const uint8x16_t u = vreinterpretq_u8_s8(v);

@@ -1,5 +1,6 @@
 /* The WebAssembly sets: simd128, or in modules that are compiled so relaxed SIMD in two ways.
  * SPDX-License-Identifier: MIT */
+#include "lut.h"
 #include "v128.h"
 
 #if defined(__wasm_simd128__)
@@ -13,6 +14,7 @@ void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu)
     k->isa = "wasm";
     qsf_matmul_wasm(k);
 #endif
+    qsf_lut_v128(k);
     qsf_float_v128(k);
     qsf_attention_v128(k);
     qsf_vector_v128(k);
@@ -32,7 +34,7 @@ static bool relaxed_four_is_slow(void)
 }
 #endif
 
-uint32_t qsf_cpu_wasm(uint32_t forms)
+uint32_t qsf_cpu_wasm(uint64_t forms)
 {
     const uint32_t cpu = QSF_CPU_WASM;
 #if defined(__wasm_relaxed_simd__)

@@ -24,7 +24,7 @@ static uint8_t check_next(check_bytes *b)
 }
 
 typedef struct check_input {
-    uint8_t w[2][32 + 32 + 256 + 8 * 64 * 8];   /* two blocks of any form */
+    uint8_t w[2][64 + 512 + 8 * 64 * 8];        /* two blocks of any form */
     int8_t  q[CHECK_ROWS * CHECK_COLS];
     int16_t h[CHECK_ROWS * CHECK_COLS / 8];
     float   d[CHECK_ROWS * CHECK_COLS / 64], s[CHECK_ROWS * CHECK_COLS / 32];
@@ -62,9 +62,21 @@ static bool check_form(const qsf_kernels *k, const qsf_kernels *plain, check_inp
     float want[CHECK_ROWS * 16], got[CHECK_ROWS * 16];
     const size_t blocks = block == 256 ? 1 : 2;
     uint8_t *w = in->w[0];
-    for (size_t b = 0; b < blocks; b++)
-        for (int i = 0; i < 32 && !(i >= 16 && !qsf_form_has_zero(form) && !qsf_form_has_min(form)); i++)
-            memcpy(w + b * qsf_tile_bytes(form, block) + 2 * i, &one, 2);
+    for (size_t b = 0; b < blocks; b++) {
+        uint8_t *head = w + b * qsf_tile_bytes(form, block);
+        /* scales of one, or of which all bits but a few are */
+        if (form == QSF_F_MX4) memset(head, 128, 16);
+        if (form == QSF_F_NV4) memset(head, 0x40, 64);
+        if (form == QSF_F_8K)
+            for (int i = 0; i < 16; i++) qsf_put16(head + 2 * i, 0), qsf_put16(head + 32 + 2 * i, 0x3f80);
+        for (int i = 0; form == QSF_F_IQ1M && i < 64; i++)      /* one's nibbles, lowest first */
+            head[16 * 48 + 2 * i + 1] =
+                (uint8_t)((head[16 * 48 + 2 * i + 1] & 15) | (one >> i / 16 * 4 & 15) << 4);
+        const int halves = form == QSF_F_IQ1M || qsf_form_own_scales(form) || qsf_form_bare(form) ? 0
+            : qsf_form_has_zero(form) || qsf_form_has_min(form) ? 32 : 16;
+        for (int i = 0; i < halves; i++)
+            memcpy(head + 2 * i, &one, 2);
+    }
     qsf_act x = { .q = in->q, .d = in->d, .s = in->s, .h = in->h, .n = 1, .cols = CHECK_COLS };
     plain->matvec[form](want, w, &x, 1, blocks, block);
     k->matvec[form](got, w, &x, 1, blocks, block);
@@ -75,7 +87,7 @@ static bool check_form(const qsf_kernels *k, const qsf_kernels *plain, check_inp
     return check_same(want, got, CHECK_ROWS * 16);
 }
 
-bool qsf_wasm_agrees(uint32_t cpu, uint32_t forms)
+bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms)
 {
     qsf_kernels k, plain;
     check_input in;
@@ -86,9 +98,9 @@ bool qsf_wasm_agrees(uint32_t cpu, uint32_t forms)
         check_fill(&in, (check_bytes){ .state = 1, .extreme = round == 1 });
         for (int form = 0; form < QSF_N_FORMS; form++) {
             if (!(forms >> form & 1)) continue;
-            const bool super = form >= QSF_F_Q4K;
-            if (!check_form(&k, &plain, &in, (qsf_form)form, super ? 256 : 64)) return false;
-            if (!super && !check_form(&k, &plain, &in, (qsf_form)form, 32)) return false;
+            const uint32_t only = qsf_form_block((qsf_form)form);
+            if (!check_form(&k, &plain, &in, (qsf_form)form, only ? only : 64)) return false;
+            if (!only && !check_form(&k, &plain, &in, (qsf_form)form, 32)) return false;
         }
     }
     return true;

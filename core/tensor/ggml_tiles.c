@@ -5,23 +5,42 @@
  * size too: first their 16-bit fields (scale, minimum), then their scale bytes, then the codes in
  * planes.  16 rows are copied aside and come back as one row of tiles; zeros fill the last. */
 #include "tensor/ggml_tiles.h"
+#include "tensor/iq_tiles.h"
+
+#include "tensor/stored.h"
 
 enum { GGML_NONE = 0xff };
 
 /* The types that stay what they are, and the groups of 32 in a block. */
-#define GGML_EACH_SMALL(X) X(QSF_T_Q5_1, 1) X(QSF_T_IQ4_NL, 1)
+#define GGML_EACH_SMALL(X)                                      \
+    X(QSF_T_Q5_1, 1) X(QSF_T_IQ4_NL, 1) X(QSF_T_MXFP4, 1)       \
+    X(QSF_T_NVFP4, 2) X(QSF_T_Q2_0, 2) X(QSF_T_Q1_0, 4)
 #define GGML_EACH_SUPER(X)                                      \
     X(QSF_T_Q2_K, 8) X(QSF_T_Q3_K, 8) X(QSF_T_Q4_K, 8)          \
-    X(QSF_T_Q5_K, 8) X(QSF_T_Q6_K, 8) X(QSF_T_IQ4_XS, 8)
+    X(QSF_T_Q5_K, 8) X(QSF_T_Q6_K, 8) X(QSF_T_IQ4_XS, 8)        \
+    X(QSF_T_TQ1_0, 8) X(QSF_T_TQ2_0, 8) X(QSF_T_Q8_K, 8)
 
-/* Loading waits for these loops: each type gets its own copy,
- * with all places and shifts constant. */
+#define GGML_EACH_OWN(X) X(QSF_T_Q4_0, 1) X(QSF_T_Q4_1, 1) X(QSF_T_Q5_0, 1) X(QSF_T_Q8_0, 1)
+
+/* Loading waits for these loops: each type gets its own copy, with all places and shifts constant.
+ * Small code has copies of the usual types, and one for the others. */
+#if defined(QSF_SMALL_CODE)
+#  define GGML_EACH_QUICK(X)                                        \
+    X(QSF_T_Q4_0, 1) X(QSF_T_Q4_1, 1) X(QSF_T_Q8_0, 1)              \
+    X(QSF_T_Q4_K, 8) X(QSF_T_Q5_K, 8) X(QSF_T_Q6_K, 8)
+#  define GGML_ELSE(all) else all;
+#else
+#  define GGML_EACH_QUICK(X) GGML_EACH_OWN(X) GGML_EACH_SMALL(X) GGML_EACH_SUPER(X)
+#  define GGML_ELSE(all)
+#endif
 #if defined(__GNUC__)
 #  define GGML_TEMPLATE static inline __attribute__((always_inline))
 #else
 #  define GGML_TEMPLATE static inline
 #endif
-#if defined(__clang__)
+#if defined(QSF_SMALL_CODE)
+#  define GGML_UNROLL
+#elif defined(__clang__)
 #  define GGML_UNROLL _Pragma("clang loop unroll_count(8)")
 #elif defined(__GNUC__)
 #  define GGML_UNROLL _Pragma("GCC unroll 8")
@@ -33,8 +52,9 @@ enum { GGML_NONE = 0xff };
 typedef struct ggml_fields {
     uint8_t own;              /* QSF type that says the same; GGML_NONE: stays as it is */
     uint8_t bits;             /* of a code; 0: no such type */
-    uint8_t first, second;    /* 16-bit fields; GGML_NONE: no second */
-    uint8_t scales, n_scales;
+    uint8_t first, second;    /* 16-bit fields; GGML_NONE: not there */
+    uint16_t scales;
+    uint8_t n_scales;
     uint8_t low, high;        /* codes: their low bits (4, or 2 of 2 and 3), and the plane of the rest */
 } ggml_fields;
 
@@ -53,26 +73,41 @@ GGML_TEMPLATE const ggml_fields *fields_of(uint32_t type)
         [QSF_T_Q6_K - QSF_T_GGML]   = { GGML_NONE, 6, 208, GGML_NONE, 192, 16, 0, 128 },
         [QSF_T_IQ4_NL - QSF_T_GGML] = { GGML_NONE, 4, 0, GGML_NONE, 0, 0, 2, 0 },
         [QSF_T_IQ4_XS - QSF_T_GGML] = { GGML_NONE, 4, 0, 2, 4, 4, 8, 0 },
+        /* the halves of its float; its sums of codes lie where others have scales */
+        [QSF_T_Q8_K - QSF_T_GGML]   = { GGML_NONE, 8, 0, 2, 260, 32, 4, 0 },
+        [QSF_T_TQ1_0 - QSF_T_GGML]  = { GGML_NONE, 8, 52, GGML_NONE, 0, 0, 0, 0 },
+        [QSF_T_TQ2_0 - QSF_T_GGML]  = { GGML_NONE, 2, 64, GGML_NONE, 0, 0, 0, 0 },
+        [QSF_T_MXFP4 - QSF_T_GGML]  = { GGML_NONE, 4, GGML_NONE, GGML_NONE, 0, 1, 1, 0 },
+        [QSF_T_NVFP4 - QSF_T_GGML]  = { GGML_NONE, 4, GGML_NONE, GGML_NONE, 0, 4, 4, 0 },
+        [QSF_T_Q1_0 - QSF_T_GGML]   = { GGML_NONE, 1, 0, GGML_NONE, 0, 0, 2, 0 },
+        [QSF_T_Q2_0 - QSF_T_GGML]   = { GGML_NONE, 2, 0, GGML_NONE, 0, 0, 2, 0 },
     };
     const uint32_t i = type - QSF_T_GGML;
     return i < QSF_ARRAY_LEN(fields) && fields[i].bits ? &fields[i] : NULL;
 }
 
+/* Types that become ternary tiles, whose codes count down: their scales change sign. */
+GGML_TEMPLATE bool counts_up(uint32_t type) { return type == QSF_T_TQ2_0 || type == QSF_T_Q2_0; }
+
 int qsf_ggml_tile_type(const qsf_tensor *t)
 {
     const ggml_fields *f = fields_of(t->type);
-    if (!f || t->cols % t->block || t->packing != 0) return -1;
+    const bool iq = qsf_iq_type(t->type);
+    if (t->packing > 1) return t->type;
+    if ((!f && !iq) || t->cols % t->block || t->packing != 0) return -1;
+    if (iq) return t->type;
     return f->own == GGML_NONE ? t->type : f->own;
 }
 
 size_t qsf_ggml_strip_bytes(const qsf_tensor *t)
 {
-    return (size_t)(t->bytes / t->rows * QSF_TILE_ROWS);
+    return t->packing > 1 ? qsf_stored_strip_bytes(t) : (size_t)(t->bytes / t->rows * QSF_TILE_ROWS);
 }
 
 uint64_t qsf_ggml_tiled_bytes(const qsf_tensor *t)
 {
-    return qsf_ggml_tile_type(t) < 0 ? t->bytes
+    return t->packing > 1 ? qsf_stored_tiled_bytes(t)
+        : qsf_ggml_tile_type(t) < 0 ? t->bytes
         : qsf_ceil_div(t->rows, QSF_TILE_ROWS) * qsf_ggml_strip_bytes(t);
 }
 
@@ -168,6 +203,21 @@ GGML_TEMPLATE row_words bits_to_block(row_words w)
                                        0xaa00aa), 14, 0xcccc);
 }
 
+/* A word of pairs of bits of Q2_0: pair 4 b + i, column 4 b + i, becomes pair b of byte i, and
+ * back. */
+GGML_TEMPLATE row_words pairs_turn(row_words w)
+{
+    return bits_exchange(bits_exchange(w, 6, 0x00cc00cc), 12, 0x0000f0f0);
+}
+GGML_TEMPLATE row_words word_to_tile(uint32_t type, row_words w)
+{
+    return type == QSF_T_TQ1_0 ? w : type == QSF_T_Q2_0 ? pairs_turn(w) : bits_to_tile(w);
+}
+GGML_TEMPLATE row_words word_to_block(uint32_t type, row_words w)
+{
+    return type == QSF_T_TQ1_0 ? w : type == QSF_T_Q2_0 ? pairs_turn(w) : bits_to_block(w);
+}
+
 /* A block's planes: all low bits, then the rest. */
 typedef struct ggml_plane {
     uint32_t bits;       /* of a field; 0: no such plane */
@@ -177,23 +227,32 @@ typedef struct ggml_plane {
 } ggml_plane;
 GGML_TEMPLATE ggml_plane plane_low(const ggml_fields *f, uint32_t groups)
 {
-    const uint32_t bits = f->bits == 8 ? 8 : f->bits < 4 ? 2 : 4;
+    const uint32_t bits = f->bits == 8 || f->bits == 1 ? f->bits : f->bits < 4 ? 2 : 4;
     return (ggml_plane){ bits, f->low, 0, groups * bits };
 }
 GGML_TEMPLATE ggml_plane plane_high(const ggml_fields *f, uint32_t groups)
 {
-    const uint32_t low = f->bits < 4 ? 2 : 4, bits = f->bits == 8 ? 0 : f->bits - low;
+    const uint32_t low = f->bits < 4 ? 2 : 4, bits = f->bits == 8 || f->bits == 1 ? 0 : f->bits - low;
     return (ggml_plane){ bits, f->high, low, groups * bits };
+}
+
+/* Words that are not turned with others, all or none: TQ1_0's bytes of five digits stay whole. */
+GGML_TEMPLATE uint32_t words_alone(uint32_t type, const ggml_plane *p)
+{
+    return type == QSF_T_TQ1_0                                         ? 13
+           : p->words == 1 || type == QSF_T_Q1_0 || type == QSF_T_Q2_0 ? p->words
+                                                                       : 0;
 }
 
 /* Where word i of a plane, turned, stands among the vectors of a tile.  A super-block's chunk of
  * eight words is as many groups as a byte has fields (Q6_K's nibbles: every other one); in blocks
- * of 32, and IQ4_XS, a chunk is the four words of one group. */
+ * of 32, and IQ4_XS, a chunk is the four words of one group.  NVFP4's words are in order. */
 GGML_TEMPLATE uint32_t plane_vector(uint32_t type, const ggml_fields *f, const ggml_plane *p, uint32_t i)
 {
     const uint32_t fields = 8 / p->bits;
-    if (p->bits == 8) return i;
-    if (type == QSF_T_IQ4_XS || f->n_scales == 0) return i / 4 * f->bits + p->first + i % 4 / 2 + i % 2 * 2;
+    if (p->bits == 8 || type == QSF_T_NVFP4) return i;
+    if (type == QSF_T_IQ4_XS || type == QSF_T_MXFP4 || (f->n_scales == 0 && type != QSF_T_TQ2_0))
+        return i / 4 * f->bits + p->first + i % 4 / 2 + i % 2 * 2;
     const uint32_t chunk = i / 8, n = i % fields;
     const uint32_t group = type == QSF_T_Q6_K && p->bits == 4 ? chunk / 2 * 4 + chunk % 2 + 2 * n
         : fields * chunk + n;
@@ -203,11 +262,10 @@ GGML_TEMPLATE uint32_t plane_vector(uint32_t type, const ggml_fields *f, const g
 GGML_TEMPLATE void plane_to_tile(uint32_t type, const ggml_fields *f, ggml_plane p,
                                  const uint8_t *restrict from, size_t stride, uint8_t *restrict to)
 {
-    const uint32_t once = p.bits == 1 ? 8 : 4;
-    if (p.words == 1) {
-        words_put(to + 64 * p.first, bits_to_tile(rows_word(from + p.at, stride)));
-        return;
-    }
+    const uint32_t once = p.bits == 1 ? 8 : 4, alone = words_alone(type, &p);
+    for (uint32_t i = 0; i < alone; i++)
+        words_put(to + 64 * (p.first + i), word_to_tile(type, rows_word(from + p.at + 4 * i, stride)));
+    if (alone) return;
     GGML_UNROLL
     for (uint32_t i = 0; i < p.words; i += once) {
         row_words w[8];
@@ -221,10 +279,12 @@ GGML_TEMPLATE void plane_to_tile(uint32_t type, const ggml_fields *f, ggml_plane
 GGML_TEMPLATE void plane_to_block(uint32_t type, const ggml_fields *f, ggml_plane p,
                                   const uint8_t *restrict from, uint8_t *restrict to)
 {
-    if (p.words == 1) {
-        qsf_put32(to + p.at, words_first(bits_to_block(words_of_one(qsf_le32(from + 64 * p.first)))));
-        return;
+    const uint32_t alone = words_alone(type, &p);
+    for (uint32_t i = 0; i < alone; i++) {
+        const row_words w = words_of_one(qsf_le32(from + 64 * (p.first + i)));
+        qsf_put32(to + p.at + 4 * i, words_first(word_to_block(type, w)));
     }
+    if (alone) return;
     for (uint32_t i = 0; i < p.words; i += 8 / p.bits) {
         row_words w[8];
         for (uint32_t j = 0; j < 8 / p.bits; j++)
@@ -241,11 +301,13 @@ GGML_TEMPLATE void blocks_to_tile(uint32_t type, uint32_t groups, const uint8_t 
                                   uint8_t *restrict tile)
 {
     const ggml_fields *f = fields_of(type);
-    const bool two = f->second != GGML_NONE;
-    uint8_t *scales = tile + (two ? 4 : 2) * QSF_TILE_ROWS, *codes = scales + f->n_scales * QSF_TILE_ROWS;
+    const bool one = f->first != GGML_NONE, two = f->second != GGML_NONE;
+    uint8_t *scales = tile + (two ? 4 : one ? 2 : 0) * QSF_TILE_ROWS,
+        *codes = scales + f->n_scales * QSF_TILE_ROWS;
     for (uint32_t r = 0; r < QSF_TILE_ROWS; r++) {
         const uint8_t *b = from + r * stride;
-        memcpy(tile + 2 * r, b + f->first, 2);
+        if (one) memcpy(tile + 2 * r, b + f->first, 2);
+        if (counts_up(type)) tile[2 * r + 1] ^= 0x80;
         if (two) memcpy(tile + 2 * QSF_TILE_ROWS + 2 * r, b + f->second, 2);
         GGML_UNROLL
         for (uint32_t i = 0; i < f->n_scales; i++) scales[i * QSF_TILE_ROWS + r] = b[f->scales + i];
@@ -262,6 +324,22 @@ GGML_TEMPLATE void strip_to_tiles(uint32_t type, uint32_t groups, const uint8_t 
 {
     for (size_t b = 0; b < blocks; b++)
         blocks_to_tile(type, groups, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
+}
+
+static void strip_of_type(uint32_t type, uint32_t groups, const uint8_t *restrict from, size_t blocks,
+                          size_t each, uint8_t *restrict to)
+{
+    (void)groups;
+    switch (type) {
+#define CASE(k, groups) case k: strip_to_tiles(k, groups, from, blocks, each, to); break;
+    GGML_EACH_QUICK(CASE)
+#undef CASE
+    default:
+        if (qsf_iq_type(type))
+            for (size_t b = 0; b < blocks; b++)
+                qsf_iq_to_tile(type, from + b * each, blocks * each, to + b * each * QSF_TILE_ROWS);
+        GGML_ELSE(strip_to_tiles(type, groups, from, blocks, each, to))
+    }
 }
 
 /* What the threads of a pool share: a part of each tensor's strips is a piece. */
@@ -282,13 +360,7 @@ static void tensor_to_tiles(const qsf_tensor *t, uint8_t *data, uint64_t from, u
         const size_t here = (size_t)QSF_MIN(t->rows - i * QSF_TILE_ROWS, QSF_TILE_ROWS) * each * blocks;
         memcpy(strip, to, here);
         memset(strip + here, 0, strip_bytes - here);
-        switch (t->type) {
-#define CASE(k, groups) case k: strip_to_tiles(k, groups, strip, blocks, each, to); break;
-        CASE(QSF_T_Q4_0, 1) CASE(QSF_T_Q4_1, 1) CASE(QSF_T_Q5_0, 1) CASE(QSF_T_Q8_0, 1)
-        GGML_EACH_SMALL(CASE)
-        GGML_EACH_SUPER(CASE)
-#undef CASE
-        }
+        strip_of_type(t->type, t->block / 32, strip, blocks, each, to);
     }
 }
 
@@ -299,6 +371,13 @@ static void tiles_piece(void *arg, uint32_t thread, uint32_t piece)
         const uint64_t strips = qsf_ceil_div(run->t[i]->rows, QSF_TILE_ROWS);
         const qsf_range mine = qsf_range_of((size_t)strips, piece, run->n_pieces);
         uint8_t *strip = run->strips + thread * run->strip_room;
+        if (run->t[i]->packing > 1) {
+            const bool all = !qsf_stored_shares(run->t[i]);
+            if (!all) qsf_stored_to_tiles(run->t[i], run->data[i], mine.begin, mine.end, strip);
+            else if (i % run->n_pieces == piece)
+                qsf_stored_to_tiles(run->t[i], run->data[i], 0, strips, strip);
+            continue;
+        }
         tensor_to_tiles(run->t[i], run->data[i], mine.begin, mine.end, strip);
     }
 }
@@ -321,7 +400,8 @@ void qsf_ggml_to_tiles(qsf_tensor *const *t, uint8_t *const *data, uint32_t n, v
     for (uint32_t i = 0; i < n; i++) {
         const int type = qsf_ggml_tile_type(t[i]);
         assert(type >= 0 && t[i]->data == data[i]);
-        assert(qsf_ggml_strip_bytes(t[i]) == (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) *
+        assert(t[i]->packing > 1 || qsf_ggml_strip_bytes(t[i]) ==
+                                    (size_t)qsf_block_bytes((uint32_t)type, t[i]->block) *
                                              QSF_TILE_ROWS * (t[i]->cols / t[i]->block));
         t[i]->bytes = qsf_ggml_tiled_bytes(t[i]);
         t[i]->type = (uint8_t)type;
@@ -333,8 +413,11 @@ GGML_TEMPLATE void tile_to_block(uint32_t type, uint32_t groups, const uint8_t *
                                  uint8_t *restrict to)
 {
     const ggml_fields *f = fields_of(type);
-    memcpy(to + f->first, tile + 2 * r, 2);
-    tile += 2 * QSF_TILE_ROWS;
+    if (f->first != GGML_NONE) {
+        memcpy(to + f->first, tile + 2 * r, 2);
+        if (counts_up(type)) to[f->first + 1] ^= 0x80;
+        tile += 2 * QSF_TILE_ROWS;
+    }
     if (f->second != GGML_NONE) {
         memcpy(to + f->second, tile + 2 * r, 2);
         tile += 2 * QSF_TILE_ROWS;
@@ -346,12 +429,21 @@ GGML_TEMPLATE void tile_to_block(uint32_t type, uint32_t groups, const uint8_t *
 
 void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t *block)
 {
+#if defined(QSF_SMALL_CODE)
+#  define CASE(type, n) case type: groups = n; break;
+    uint32_t groups;
+#else
+#  define CASE(type, groups) case type: tile_to_block(type, groups, tile, r, block); return;
+#endif
     switch (type) {
-#define CASE(type, groups) case type: tile_to_block(type, groups, tile, r, block); break;
     GGML_EACH_SMALL(CASE)
     GGML_EACH_SUPER(CASE)
-#undef CASE
+    default: qsf_iq_from_tile(type, tile, r, block); return;
     }
+#undef CASE
+#if defined(QSF_SMALL_CODE)
+    tile_to_block(type, groups, tile, r, block);
+#endif
 }
 
 #undef GGML_TEMPLATE
@@ -359,3 +451,6 @@ void qsf_ggml_from_tile(uint32_t type, const uint8_t *tile, uint32_t r, uint8_t 
 #undef GGML_ROWS
 #undef GGML_EACH_SMALL
 #undef GGML_EACH_SUPER
+#undef GGML_EACH_OWN
+#undef GGML_EACH_QUICK
+#undef GGML_ELSE

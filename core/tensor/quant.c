@@ -12,6 +12,7 @@ static const struct { uint8_t type; qsf_quant_rule rule; } quant_rules[] = {
     { QSF_T_3BIT,     {   8, true,  true,  false, false, -4,     0.55f, 14 } },
     { QSF_T_4BIT,     {  16, true,  true,  false, false, -8,     0.70f, 12 } },
     { QSF_T_TERNARY,  {   3, false, false, false, false, -1,     0.25f, 24 } },
+    { QSF_T_2BIT_S,   {   4, false, false, false, true,  -2,     0.30f, 20 } },
     { QSF_T_3BIT_S,   {   8, false, false, false, true,  -4,     0.50f, 16 } },
     { QSF_T_4BIT_S,   {  16, false, false, false, true,  -8,     0.65f, 16 } },
     { QSF_T_5BIT_S,   {  32, false, false, false, true,  -16,    0.80f, 12 } },
@@ -53,7 +54,7 @@ static uint8_t *quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit
     default: break;
     }
     switch (type) {
-    case QSF_T_2BIT_SYM: case QSF_T_2BIT: return quant_put_plane(out, code, n, 0, 2);
+    case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_2BIT_S: return quant_put_plane(out, code, n, 0, 2);
     case QSF_T_3BIT: case QSF_T_3BIT_S:
         return quant_put_plane(quant_put_plane(out, code, n, 0, 2), code, n, 2, 1);
     case QSF_T_4BIT: case QSF_T_4BIT_S:   return quant_put_plane(out, code, n, 0, 4);
@@ -118,6 +119,30 @@ static qsf_status quant_row_floats(uint32_t type, const float *w, uint32_t cols,
     return QSF_OK;
 }
 
+/* Types without scales: w is in steps already, and takes the nearest level.  Columns beyond the
+ * last become zeros where there is one. */
+static void quant_row_bare(uint32_t type, const float *w, uint32_t cols, uint8_t *dst, qsf_quant_error *e)
+{
+    static const float levels[2][4] = { { -1, 0, 1 }, { -2, -1, 1, 2 } };
+    const bool four = type == QSF_T_QK256;
+    const uint32_t each = qsf_block_bytes(type, QSF_MAX_BLOCK);
+    for (uint32_t at = 0; at < cols; at += QSF_MAX_BLOCK, dst += each) {
+        uint8_t code[QSF_MAX_BLOCK];
+        memset(code, 1, sizeof code);
+        for (uint32_t i = 0; i < QSF_MIN(QSF_MAX_BLOCK, cols - at); i++) {
+            const double v = w[at + i];
+            code[i] = (uint8_t)(four ? (v >= -1.5) + (v >= 0) + (v >= 1.5) : (v >= -0.5) + (v > 0.5));
+            const double d = levels[four][code[i]];
+            if (!e) continue;
+            e->sum_sq += v * v;
+            e->err_sq += (v - d) * (v - d);
+            e->dot += v * d;
+            e->deq_sq += d * d;
+        }
+        qsf_block_put_codes(dst, type, QSF_MAX_BLOCK, code);
+    }
+}
+
 qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
                             const float *importance, void *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -130,6 +155,10 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
     if (type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16)
         return quant_row_floats(type, w, cols, dst, e);
 
+    if (qsf_type_bare(type) && block == QSF_MAX_BLOCK) {
+        quant_row_bare(type, w, cols, dst, e);
+        return QSF_OK;
+    }
     const qsf_quant_rule *rule = quant_rule(type);
     if (!rule || (block != 32 && block != 64 && block != 128 && block != 256))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "no quantiser for type %u with blocks of %u", (unsigned)type,

@@ -11,7 +11,8 @@ typedef struct qsf_quant_error { double sum_sq, err_sq, dot, deq_sq; } qsf_quant
 
 /* One row of cols floats to ceil(cols / block) packing 0 blocks of a QSF type at dst.
  * importance[cols]: weight of each column's squared error (mean squared activation), or NULL:
- * without calibration.  Adds to *e where not NULL. */
+ * without calibration.  Types without scales take values in steps, near -1, 0 and 1 (QK256: -2, -1,
+ * 1 and 2), and know no importance.  Adds to *e where not NULL. */
 qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
                             const float *importance, void *dst, qsf_quant_error *e, qsf_error *err);
 

@@ -6,6 +6,7 @@
  * through "the codes of one row of one block". */
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
+#include "tensor/stored.h"
 #include "tensor/types_ggml.h"
 
 /* ---- what there is ---- */
@@ -28,20 +29,38 @@ const qsf_type_info *qsf_type_get(uint32_t type)
         [QSF_T_3BIT_S]   = { "3bit_s", 3, false, 0, 0, 4 },
         [QSF_T_BF16]     = { "bf16", 0, false, 0, 2, 0 },
         [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
+        [QSF_T_TERNARY2] = { "ternary2", 2, false, 0, 0, 1 },
+        [QSF_T_TERNARY5] = { "ternary5", 2, false, 0, 0, 1 },
+        [QSF_T_QK256]    = { "qk256", 2, false, 0, 0, 2 },
+        [QSF_T_2BIT_S]   = { "2bit_s", 2, false, 0, 0, 2 },
     };
     static const qsf_type_info ggml[] = {
-        [QSF_T_Q4_0 - QSF_T_GGML]   = { "q4_0", 0, false, 5, 18, 0 },
-        [QSF_T_Q4_1 - QSF_T_GGML]   = { "q4_1", 0, false, 5, 20, 0 },
-        [QSF_T_Q5_0 - QSF_T_GGML]   = { "q5_0", 0, false, 5, 22, 0 },
-        [QSF_T_Q5_1 - QSF_T_GGML]   = { "q5_1", 0, false, 5, 24, 0 },
-        [QSF_T_Q8_0 - QSF_T_GGML]   = { "q8_0", 0, false, 5, 34, 0 },
-        [QSF_T_Q2_K - QSF_T_GGML]   = { "q2_K", 0, false, 8, 84, 0 },
-        [QSF_T_Q3_K - QSF_T_GGML]   = { "q3_K", 0, false, 8, 110, 0 },
-        [QSF_T_Q4_K - QSF_T_GGML]   = { "q4_K", 0, false, 8, 144, 0 },
-        [QSF_T_Q5_K - QSF_T_GGML]   = { "q5_K", 0, false, 8, 176, 0 },
-        [QSF_T_Q6_K - QSF_T_GGML]   = { "q6_K", 0, false, 8, 210, 0 },
-        [QSF_T_IQ4_NL - QSF_T_GGML] = { "iq4_nl", 0, false, 5, 18, 0 },
-        [QSF_T_IQ4_XS - QSF_T_GGML] = { "iq4_xs", 0, false, 8, 136, 0 },
+        [QSF_T_Q4_0 - QSF_T_GGML]    = { "q4_0", 0, false, 5, 18, 0 },
+        [QSF_T_Q4_1 - QSF_T_GGML]    = { "q4_1", 0, false, 5, 20, 0 },
+        [QSF_T_Q5_0 - QSF_T_GGML]    = { "q5_0", 0, false, 5, 22, 0 },
+        [QSF_T_Q5_1 - QSF_T_GGML]    = { "q5_1", 0, false, 5, 24, 0 },
+        [QSF_T_Q8_0 - QSF_T_GGML]    = { "q8_0", 0, false, 5, 34, 0 },
+        [QSF_T_Q2_K - QSF_T_GGML]    = { "q2_K", 0, false, 8, 84, 0 },
+        [QSF_T_Q3_K - QSF_T_GGML]    = { "q3_K", 0, false, 8, 110, 0 },
+        [QSF_T_Q4_K - QSF_T_GGML]    = { "q4_K", 0, false, 8, 144, 0 },
+        [QSF_T_Q5_K - QSF_T_GGML]    = { "q5_K", 0, false, 8, 176, 0 },
+        [QSF_T_Q6_K - QSF_T_GGML]    = { "q6_K", 0, false, 8, 210, 0 },
+        [QSF_T_Q8_K - QSF_T_GGML]    = { "q8_K", 0, false, 8, 292, 0 },
+        [QSF_T_IQ2_XXS - QSF_T_GGML] = { "iq2_xxs", 0, false, 8, 66, 0 },
+        [QSF_T_IQ2_XS - QSF_T_GGML]  = { "iq2_xs", 0, false, 8, 74, 0 },
+        [QSF_T_IQ3_XXS - QSF_T_GGML] = { "iq3_xxs", 0, false, 8, 98, 0 },
+        [QSF_T_IQ1_S - QSF_T_GGML]   = { "iq1_s", 0, false, 8, 50, 0 },
+        [QSF_T_IQ4_NL - QSF_T_GGML]  = { "iq4_nl", 0, false, 5, 18, 0 },
+        [QSF_T_IQ3_S - QSF_T_GGML]   = { "iq3_s", 0, false, 8, 110, 0 },
+        [QSF_T_IQ2_S - QSF_T_GGML]   = { "iq2_s", 0, false, 8, 82, 0 },
+        [QSF_T_IQ4_XS - QSF_T_GGML]  = { "iq4_xs", 0, false, 8, 136, 0 },
+        [QSF_T_IQ1_M - QSF_T_GGML]   = { "iq1_m", 0, false, 8, 56, 0 },
+        [QSF_T_TQ1_0 - QSF_T_GGML]   = { "tq1_0", 0, false, 8, 54, 0 },
+        [QSF_T_TQ2_0 - QSF_T_GGML]   = { "tq2_0", 0, false, 8, 66, 0 },
+        [QSF_T_MXFP4 - QSF_T_GGML]   = { "mxfp4", 0, false, 5, 17, 0 },
+        [QSF_T_NVFP4 - QSF_T_GGML]   = { "nvfp4", 0, false, 6, 36, 0 },
+        [QSF_T_Q1_0 - QSF_T_GGML]    = { "q1_0", 0, false, 7, 18, 0 },
+        [QSF_T_Q2_0 - QSF_T_GGML]    = { "q2_0", 0, false, 6, 18, 0 },
     };
     const qsf_type_info *info = NULL;
     if (type < QSF_ARRAY_LEN(own)) info = &own[type];
@@ -55,6 +74,14 @@ bool qsf_type_tiles(uint32_t type)
     return info && info->bits > 0;
 }
 
+bool qsf_type_bare(uint32_t type) { return type >= QSF_T_TERNARY2 && type <= QSF_T_QK256; }
+
+/* Bytes of a block before its codes. */
+static uint32_t head_of(uint32_t type)
+{
+    return qsf_type_bare(type) ? 0 : qsf_type_get(type)->has_zero ? 4 : 2;
+}
+
 uint32_t qsf_block_bytes(uint32_t type, uint32_t block)
 {
     const qsf_type_info *info = qsf_type_get(type);
@@ -62,7 +89,8 @@ uint32_t qsf_block_bytes(uint32_t type, uint32_t block)
     if (info->own_block) return block == 1u << info->own_block ? info->own_bytes : 0;
     if (!info->bits) return block == 1 ? info->own_bytes : 0;
     if (block != 32 && block != 64 && block != 128 && block != 256) return 0;
-    return (info->has_zero ? 4 : 2) + block * info->bits / 8;
+    if (qsf_type_bare(type) && block != QSF_MAX_BLOCK) return 0;
+    return type == QSF_T_TERNARY5 ? QSF_FIVE_BYTES : head_of(type) + block * info->bits / 8;
 }
 
 qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uint32_t rows, uint32_t cols,
@@ -105,7 +133,8 @@ typedef struct type_planes { uint32_t n; type_plane p[2]; } type_planes;
 static type_planes planes_of(uint32_t type, bool tile)
 {
     switch (type) {
-    case QSF_T_2BIT_SYM: case QSF_T_2BIT: return (type_planes){ 1, { { 2, 0 } } };
+    case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_TERNARY2: case QSF_T_QK256: case QSF_T_2BIT_S:
+        return (type_planes){ 1, { { 2, 0 } } };
     case QSF_T_3BIT: case QSF_T_3BIT_S:   return (type_planes){ 2, { { 2, 0 }, { 1, 2 } } };
     case QSF_T_4BIT: case QSF_T_4BIT_S:   return (type_planes){ 1, { { 4, 0 } } };
     case QSF_T_5BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 1, 4 } } };
@@ -117,6 +146,38 @@ static type_planes planes_of(uint32_t type, bool tile)
     assert(!"a type without codes");
     return (type_planes){ 0 };
 }
+
+/* ---- five digits of 3 in a byte ----
+ * 3^k times the byte, modulo 256, is the fraction behind the first k digits; three times that is
+ * the next digit and what is behind it. */
+
+/* Where digit k of byte i of a block stands: as in GGUF's TQ1_0. */
+static inline uint32_t five_column(uint32_t i, uint32_t k)
+{
+    return i < 32 ? 32 * k + i : i < 48 ? 160 + 16 * k + i - 32 : 240 + 4 * k + i - 48;
+}
+enum { FIVE_LAST = 48 };        /* from this byte on there are four */
+
+static void five_read(const uint8_t *five, uint8_t *codes)
+{
+    for (uint32_t i = 0; i < QSF_FIVE_BYTES; i++) {
+        uint8_t x = five[i];
+        for (uint32_t k = 0; k < (i < FIVE_LAST ? 5u : 4u); k++, x = (uint8_t)(3 * x))
+            codes[five_column(i, k)] = (uint8_t)(3 * x >> 8);
+    }
+}
+
+static void five_write(uint8_t *five, const uint8_t *codes)
+{
+    for (uint32_t i = 0; i < QSF_FIVE_BYTES; i++) {
+        uint32_t v = 0;
+        for (uint32_t k = 0; k < 5; k++)
+            v = 3 * v + (k < 4 || i < FIVE_LAST ? codes[five_column(i, k)] : 0);
+        five[i] = (uint8_t)((v * 256 + 242) / 243);
+    }
+}
+
+const int8_t qsf_qk256[16] = { 0, 1, 3, 4 };
 
 /* Ternary zero with a sign is zero. */
 enum { TERNARY_ZERO = 1, TERNARY_SIGNED_ZERO = 3 };
@@ -163,6 +224,10 @@ static inline void plane_write_tile(uint8_t *restrict tile, unsigned bits, unsig
 /* The codes behind a row's block header. */
 static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_t *codes)
 {
+    if (type == QSF_T_TERNARY5) {
+        five_read(src, codes);
+        return;
+    }
     const type_planes pl = planes_of(type, false);
     memset(codes, 0, block);
     for (uint32_t i = 0; i < pl.n; i++) {
@@ -178,6 +243,12 @@ static void codes_read(const uint8_t *src, uint32_t type, uint32_t block, uint8_
 /* The codes of row r of a tile; groups: behind the tile's header. */
 static void tile_codes_read(const uint8_t *groups, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes)
 {
+    if (type == QSF_T_TERNARY5) {
+        uint8_t five[QSF_FIVE_BYTES];
+        for (size_t i = 0; i < sizeof five; i += 4) memcpy(five + i, groups + 16 * i + 4 * r, 4);
+        five_read(five, codes);
+        return;
+    }
     const type_planes pl = planes_of(type, true);
     memset(codes, 0, block);
     const uint8_t *src = groups + 4 * r;
@@ -192,6 +263,12 @@ static void tile_codes_read(const uint8_t *groups, uint32_t type, uint32_t block
 
 static void tile_codes_write(uint8_t *groups, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes)
 {
+    if (type == QSF_T_TERNARY5) {
+        uint8_t five[QSF_FIVE_BYTES];
+        five_write(five, codes);
+        for (size_t i = 0; i < sizeof five; i += 4) memcpy(groups + 16 * i + 4 * r, five + i, 4);
+        return;
+    }
     const type_planes pl = planes_of(type, true);
     uint8_t *dst = groups + 4 * r;
     for (uint32_t col = 0; col < block; col += 32)
@@ -221,6 +298,8 @@ static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scal
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(int8_t)codes[i];
     else if (type == QSF_T_TERNARY)
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(1 - codes[i]);
+    else if (type == QSF_T_QK256)
+        for (uint32_t i = 0; i < n; i++) out[i] = (float)(qsf_qk256[codes[i]] - info->offset);
     else if (info->has_zero)
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)codes[i] + zero;
     else
@@ -230,7 +309,7 @@ static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scal
 static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
 {
     const qsf_type_info *info = qsf_type_get(t->type);
-    const uint32_t block = t->block, each = qsf_block_bytes(t->type, block);
+    const uint32_t block = t->block, each = qsf_block_bytes(t->type, block), head = head_of(t->type);
     const size_t blocks = (size_t)qsf_ceil_div(t->cols, block);
     const uint32_t r = row % QSF_TILE_ROWS;
     uint8_t codes[QSF_MAX_BLOCK];
@@ -242,15 +321,15 @@ static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
         if (t->packing == 1) {
             scale = p + ((size_t)(row / QSF_TILE_ROWS) * blocks + b) * QSF_TILE_ROWS * each;
             zero_at = 2 * QSF_TILE_ROWS;
-            tile_codes_read(scale + 2 * QSF_TILE_ROWS * (info->has_zero ? 2 : 1), t->type, block, r, codes);
+            tile_codes_read(scale + QSF_TILE_ROWS * head, t->type, block, r, codes);
             scale += 2 * r;
         } else {
             scale = p + ((size_t)row * blocks + b) * each;
             zero_at = 2;
-            codes_read(scale + (info->has_zero ? 4 : 2), t->type, block, codes);
+            codes_read(scale + head, t->type, block, codes);
         }
         const float zero = info->has_zero ? qsf_f16_to_f32(qsf_le16(scale + zero_at)) : 0;
-        codes_to_floats(info, t->type, qsf_f16_to_f32(qsf_le16(scale)), zero, codes,
+        codes_to_floats(info, t->type, head ? qsf_f16_to_f32(qsf_le16(scale)) : 1, zero, codes,
                         QSF_MIN(block, t->cols - col), out + col);
     }
 }
@@ -261,7 +340,7 @@ static void dequant_ggml_tiles(const qsf_tensor *t, uint32_t row, float *out)
     const uint32_t each = qsf_block_bytes(t->type, t->block);
     const size_t blocks = t->cols / t->block;
     const uint8_t *tile = (const uint8_t *)t->data + row / QSF_TILE_ROWS * blocks * QSF_TILE_ROWS * each;
-    uint8_t block[QSF_MAX_BLOCK];
+    uint8_t block[QSF_MAX_BLOCK_BYTES];
     for (size_t b = 0; b < blocks; b++, tile += (size_t)QSF_TILE_ROWS * each, out += t->block) {
         qsf_ggml_from_tile(t->type, tile, row % QSF_TILE_ROWS, block);
         qsf_dequant_ggml_row(t->type, block, t->block, out);
@@ -273,6 +352,10 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
     const uint8_t *p = t->data;
     const size_t cols = t->cols, count = (size_t)n * cols;
     const qsf_type_info *info = qsf_type_get(t->type);
+    if (t->packing > 1) {
+        qsf_stored_rows(t, row, n, out);
+        return;
+    }
     switch (t->type) {
     case QSF_T_F32:
         p += (size_t)row * cols * 4;
@@ -301,7 +384,7 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
 {
     const bool has_zero = qsf_type_get(rows->type)->has_zero;
-    const uint32_t block = rows->block, each = qsf_block_bytes(rows->type, block), head = has_zero ? 4 : 2;
+    const uint32_t block = rows->block, each = qsf_block_bytes(rows->type, block), head = head_of(rows->type);
     const size_t blocks = (size_t)qsf_ceil_div(rows->cols, block),
         tiles = (size_t)qsf_ceil_div(rows->rows, QSF_TILE_ROWS);
     const uint8_t *src = rows->data;
@@ -313,10 +396,10 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
                 const size_t row = t * QSF_TILE_ROWS + r;
                 const uint8_t *from = src + (row * blocks + b) * each;
                 const bool here = row < rows->rows;
-                qsf_put16(tile + 2 * r, here ? qsf_le16(from) : 0);
+                if (head) qsf_put16(tile + 2 * r, here ? qsf_le16(from) : 0);
                 if (has_zero) qsf_put16(tile + 2 * QSF_TILE_ROWS + 2 * r, here ? qsf_le16(from + 2) : 0);
                 if (here) codes_read(from + head, rows->type, block, codes);
-                else memset(codes, 0, sizeof codes);
+                else memset(codes, head ? 0 : 1, sizeof codes);
                 tile_codes_write(tile + head * QSF_TILE_ROWS, rows->type, block, r, codes);
             }
 }
@@ -325,8 +408,19 @@ void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, flo
                       const uint8_t *codes)
 {
     assert(!qsf_type_get(type)->has_zero);
-    qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
-    tile_codes_write((uint8_t *)tile + 2 * QSF_TILE_ROWS, type, block, r, codes);
+    const uint32_t head = head_of(type);
+    if (head) qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
+    tile_codes_write((uint8_t *)tile + head * QSF_TILE_ROWS, type, block, r, codes);
+}
+
+void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes)
+{
+    uint8_t *out = to;
+    assert(type == QSF_T_2BIT_S || qsf_type_bare(type));
+    if (type == QSF_T_TERNARY5) five_write(out, codes);
+    else
+        for (uint32_t i = 0; i < block; i += 4)
+            *out++ = (uint8_t)(codes[i] | codes[i + 1] << 2 | codes[i + 2] << 4 | codes[i + 3] << 6);
 }
 
 #undef PLANE_EACH_WIDTH

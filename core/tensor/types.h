@@ -32,11 +32,21 @@ typedef enum qsf_type {
     /* outliers of another tensor: rows as its, cols = number of entries n; u32 row_start[rows + 1],
      * u32 col[n], fp16 delta[n], zeros to a multiple of 4 bytes; block 1, packing 0 */
     QSF_T_SPARSE    = 24,
+    /* without scales in the blocks (256 columns): the tensor may have one, of kind QSF_K_SCALE */
+    QSF_T_TERNARY2  = 25,   /* 2-bit codes: value = code - 1 */
+    /* five digits of 3 in a byte, 52 bytes a block: value = digit - 1; TQ1_0 without its scale */
+    QSF_T_TERNARY5  = 26,
+    QSF_T_QK256     = 27,   /* 2-bit codes: values -2, -1, 1, 2 */
+    QSF_T_2BIT_S    = 28,   /* scale, 2-bit codes: value = scale * (code - 2) */
     /* GGUF's types of blocks; in memory also with packing 1, see core/tensor/ggml_tiles.h */
     QSF_T_GGML      = 64,
     QSF_T_Q4_0 = QSF_T_GGML + 2, QSF_T_Q4_1, QSF_T_Q5_0 = QSF_T_GGML + 6, QSF_T_Q5_1, QSF_T_Q8_0,
     QSF_T_Q2_K = QSF_T_GGML + 10, QSF_T_Q3_K, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K,
-    QSF_T_IQ4_NL = QSF_T_GGML + 20, QSF_T_IQ4_XS = QSF_T_GGML + 23,
+    QSF_T_Q8_K,
+    QSF_T_IQ2_XXS = QSF_T_GGML + 16, QSF_T_IQ2_XS, QSF_T_IQ3_XXS, QSF_T_IQ1_S, QSF_T_IQ4_NL, QSF_T_IQ3_S,
+    QSF_T_IQ2_S, QSF_T_IQ4_XS, QSF_T_IQ1_M = QSF_T_GGML + 29,
+    QSF_T_TQ1_0 = QSF_T_GGML + 34, QSF_T_TQ2_0,
+    QSF_T_MXFP4 = QSF_T_GGML + 39, QSF_T_NVFP4, QSF_T_Q1_0, QSF_T_Q2_0,
     QSF_T_GGML_END
 } qsf_type;
 
@@ -51,20 +61,25 @@ typedef enum qsf_kind {
     QSF_K_ATTN_NORM_BIAS, QSF_K_FFN_NORM_BIAS,
     QSF_K_Q_NORM, QSF_K_K_NORM,
     QSF_K_ATTN_POST_NORM, QSF_K_FFN_POST_NORM,
+    QSF_K_ATTN_SUB_NORM, QSF_K_FFN_SUB_NORM,
     /* outside the layers */
     QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT,
     QSF_K_OUTPUT_BIAS,
     QSF_N_KINDS = 40,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
+    QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */
 } qsf_kind;
 
-enum { QSF_TILE_ROWS = 16, QSF_MAX_BLOCK = 256 };
+enum { QSF_TILE_ROWS = 16, QSF_MAX_BLOCK = 256, QSF_MAX_BLOCK_BYTES = 292, QSF_FIVE_BYTES = 52 };
+
+/* What codes of QK256 stand for, with its offset of 2 added; a shuffle's 16 places. */
+extern const int8_t qsf_qk256[16];
 
 typedef struct qsf_tensor {
     uint32_t    kind;
     uint8_t     type;        /* qsf_type */
-    uint8_t     packing;     /* 0 or 1 */
+    uint8_t     packing;     /* 0 or 1; in memory also a qsf_stored */
     /* columns a block: 32, 64, 128, 256 for QSF types; GGUF types have their own; 1 for floats */
     uint16_t    block;
     uint32_t    rows, cols;  /* a vector has rows = 1 */
@@ -83,8 +98,10 @@ typedef struct qsf_type_info {
 
 /* NULL: no such type. */
 const qsf_type_info *qsf_type_get(uint32_t type);
-/* Whether codes can be tiled: QSF's quantised types 0-4 and 18-22. */
+/* Whether codes can be tiled: QSF's quantised types 0-4, 18-22 and 25-28. */
 bool qsf_type_tiles(uint32_t type);
+/* Whether blocks have no scale: TERNARY2, TERNARY5 and QK256, with blocks of 256 only. */
+bool qsf_type_bare(uint32_t type);
 /* Bytes of one block of one row; a tile takes 16 times that.
  * 0: type and block do not go together. */
 uint32_t qsf_block_bytes(uint32_t type, uint32_t block);
@@ -100,8 +117,10 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 /* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it). */
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
 /* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to
- * fp16) and codes[block]. */
+ * fp16; bare types have none) and codes[block]. */
 void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
                       const uint8_t *codes);
+/* The codes (behind its scale) of a packing 0 block of types 25 to 28. */
+void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes);
 
 #endif

@@ -2,6 +2,7 @@
  * loops have constant lengths and no branches, so that compilers turn them into vectors.
  * SPDX-License-Identifier: MIT */
 #include "tensor/types_ggml.h"
+#include "tensor/types_iq.h"
 
 static float ggml_half(const uint8_t *p) { return qsf_f16_to_f32(qsf_le16(p)); }
 
@@ -204,22 +205,134 @@ static void dequant_iq4_xs(const uint8_t *restrict p, size_t blocks, float *rest
     }
 }
 
+/* float d; int8[256]; sums of 16 codes, which are of no use here */
+static void dequant_q8_k(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 292, out += 256) {
+        const float d = qsf_lef32(p);
+        for (int i = 0; i < 256; i++) out[i] = d * (float)(int8_t)p[4 + i];
+    }
+}
+
+/* ---- two, three and four values ---- */
+
+/* fp16 d; 128 bits: -d or d */
+static void dequant_q1_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 18, out += 128) {
+        const float d = ggml_half(p);
+        for (int i = 0; i < 128; i++) out[i] = p[2 + i / 8] >> i % 8 & 1 ? d : -d;
+    }
+}
+
+/* fp16 d; 64 codes of 2 bits in order: -1, 0, 1, 2 */
+static void dequant_q2_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 18, out += 64) {
+        const float d = ggml_half(p);
+        for (int i = 0; i < 64; i++) out[i] = (float)((p[2 + i / 4] >> 2 * (i % 4) & 3) - 1) * d;
+    }
+}
+
+/* Bytes of TQ1_0 are fractions of 256 whose digits to the base 3 are the values, the first at the
+ * top: digit n of byte i is value n * bytes + i. */
+static inline float *dequant_tq1(const uint8_t *restrict p, int bytes, int digits, float d,
+                                 float *restrict out)
+{
+    static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
+    for (int n = 0; n < digits; n++)
+        for (int i = 0; i < bytes; i++)
+            *out++ = (float)(((uint8_t)(p[i] * power[n]) * 3 >> 8) - 1) * d;
+    return out;
+}
+
+/* 32 bytes and 16 of five values, 4 of four; fp16 d */
+static void dequant_tq1_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 54) {
+        const float d = ggml_half(p + 52);
+        out = dequant_tq1(p, 32, 5, d, out);
+        out = dequant_tq1(p + 32, 16, 5, d, out);
+        out = dequant_tq1(p + 48, 4, 4, d, out);
+    }
+}
+
+/* codes[64] as in Q2_K: -1, 0, 1, and 2 of code 3; fp16 d */
+static void dequant_tq2_0(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 66) {
+        const float d = ggml_half(p + 64);
+        for (int k = 0; k < 8; k++, out += 32)
+            for (int i = 0; i < 32; i++)
+                out[i] = (float)((p[32 * (k / 4) + i] >> 2 * (k % 4) & 3) - 1) * d;
+    }
+}
+
+/* ---- four-bit floats: codes are places in a table of the doubled values ---- */
+
+const int8_t qsf_fp4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+
+/* 2^(e - 128): halves, as the table is doubled. */
+static float mxfp4_scale(uint32_t e) { return qsf_f32_from_bits(e < 2 ? 0x200000u << e : (e - 1) << 23); }
+
+/* Half of an unsigned float of 4 exponent and 3 mantissa bits; the largest number of seven bits
+ * means none. */
+static float nvfp4_scale(uint32_t e)
+{
+    const uint32_t exponent = e >> 3 & 15, mantissa = e & 7;
+    if (e == 0x7f) return 0;
+    if (!exponent) return (float)mantissa * 0x1p-10f;
+    return qsf_f32_from_bits((exponent + 119) << 23 | mantissa << 20);
+}
+
+/* exponent; nibbles as in Q4_0 */
+static void dequant_mxfp4(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 17, out += 32) {
+        const float d = mxfp4_scale(p[0]);
+        for (int j = 0; j < 16; j++) {
+            out[j] = (float)qsf_fp4[p[1 + j] & 15] * d;
+            out[j + 16] = (float)qsf_fp4[p[1 + j] >> 4] * d;
+        }
+    }
+}
+
+/* four scales; for 16 columns 8 bytes: low nibble j is value j, high nibble value j + 8 */
+static void dequant_nvfp4(const uint8_t *restrict p, size_t blocks, float *restrict out)
+{
+    for (; blocks--; p += 36)
+        for (int k = 0; k < 4; k++, out += 16) {
+            const float d = nvfp4_scale(p[k]);
+            for (int j = 0; j < 8; j++) {
+                out[j] = (float)qsf_fp4[p[4 + 8 * k + j] & 15] * d;
+                out[j + 8] = (float)qsf_fp4[p[4 + 8 * k + j] >> 4] * d;
+            }
+        }
+}
+
 void qsf_dequant_ggml_row(uint32_t type, const void *row, uint32_t cols, float *out)
 {
-    const size_t n32 = cols / 32, n256 = cols / 256;
+    const size_t n = cols >> qsf_type_get(type)->own_block;
     switch (type) {
-    case QSF_T_Q4_0:   dequant_q4_0(row, n32, out); break;
-    case QSF_T_Q4_1:   dequant_q4_1(row, n32, out); break;
-    case QSF_T_Q5_0:   dequant_q5_0(row, n32, out); break;
-    case QSF_T_Q5_1:   dequant_q5_1(row, n32, out); break;
-    case QSF_T_Q8_0:   dequant_q8_0(row, n32, out); break;
-    case QSF_T_Q2_K:   dequant_q2_k(row, n256, out); break;
-    case QSF_T_Q3_K:   dequant_q3_k(row, n256, out); break;
-    case QSF_T_Q4_K:   dequant_q4_k(row, n256, out); break;
-    case QSF_T_Q5_K:   dequant_q5_k(row, n256, out); break;
-    case QSF_T_Q6_K:   dequant_q6_k(row, n256, out); break;
-    case QSF_T_IQ4_NL: dequant_iq4_nl(row, n32, out); break;
-    case QSF_T_IQ4_XS: dequant_iq4_xs(row, n256, out); break;
-    default:           assert(!"a type that qsf_type_get does not know");
+    case QSF_T_Q4_0:   dequant_q4_0(row, n, out); break;
+    case QSF_T_Q4_1:   dequant_q4_1(row, n, out); break;
+    case QSF_T_Q5_0:   dequant_q5_0(row, n, out); break;
+    case QSF_T_Q5_1:   dequant_q5_1(row, n, out); break;
+    case QSF_T_Q8_0:   dequant_q8_0(row, n, out); break;
+    case QSF_T_Q2_K:   dequant_q2_k(row, n, out); break;
+    case QSF_T_Q3_K:   dequant_q3_k(row, n, out); break;
+    case QSF_T_Q4_K:   dequant_q4_k(row, n, out); break;
+    case QSF_T_Q5_K:   dequant_q5_k(row, n, out); break;
+    case QSF_T_Q6_K:   dequant_q6_k(row, n, out); break;
+    case QSF_T_Q8_K:   dequant_q8_k(row, n, out); break;
+    case QSF_T_IQ4_NL: dequant_iq4_nl(row, n, out); break;
+    case QSF_T_IQ4_XS: dequant_iq4_xs(row, n, out); break;
+    case QSF_T_Q1_0:   dequant_q1_0(row, n, out); break;
+    case QSF_T_Q2_0:   dequant_q2_0(row, n, out); break;
+    case QSF_T_TQ1_0:  dequant_tq1_0(row, n, out); break;
+    case QSF_T_TQ2_0:  dequant_tq2_0(row, n, out); break;
+    case QSF_T_MXFP4:  dequant_mxfp4(row, n, out); break;
+    case QSF_T_NVFP4:  dequant_nvfp4(row, n, out); break;
+    default:           qsf_dequant_iq_row(type, row, n, out);
     }
 }

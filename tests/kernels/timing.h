@@ -46,12 +46,12 @@ enum { TIME_COLS = 2048, TIME_ROWS = 64, TIME_FLOATS = 1 << 18 };
 
 static void time_products(const qsf_kernels *k, time_buffers *b)
 {
-    for (int form = 0; form < QSF_N_FORMS; form++)
-        for (uint32_t block = form_super(form) ? 256 : 32; block <= (form_super(form) ? 256 : 128);
-             block *= 2) {
+    for (int form = 0; form < QSF_N_FORMS && form_names[form]; form++)
+        for (uint32_t block = form_block(form) ? form_block(form) : 32;
+             block <= (form_block(form) ? form_block(form) : 128); block *= 2) {
             char name[40];
             snprintf(name, sizeof name, "matmul %s block %u", form_names[form], (unsigned)block);
-            if (!time_wanted(name)) continue;
+            if (!k->matvec[form] || !time_wanted(name)) continue;
             const size_t blocks = TIME_COLS / block, row = blocks * qsf_tile_bytes((qsf_form)form, block);
             const size_t near = (320 << 10) / row, far = b->w_bytes / row;
             double t;
