@@ -2,9 +2,9 @@
 # unpacks, else left out.
 # SPDX-License-Identifier: MIT
 #
-# Each QSF_WITH_<NAME> is AUTO, ON (missing is an error), or OFF. QSF_DEPS_DIR holds lz4/, zstd/
-# and yyjson/ with their sources. Cross and static builds never look at the system, whose libraries
-# do not fit them.
+# Each QSF_WITH_<NAME> is AUTO, ON (missing is an error), or OFF. QSF_DEPS_DIR holds lz4/, zstd/,
+# yyjson/ and libevent/ with their sources. Cross and static builds never look at the system, whose
+# libraries do not fit them.
 
 if(DEFINED ENV{QSF_CACHE})
     set(qsf_cache "$ENV{QSF_CACHE}")
@@ -14,7 +14,7 @@ else()
     set(qsf_cache "$ENV{HOME}/.cache/qsf")
 endif()
 set(QSF_DEPS_DIR "${qsf_cache}/deps" CACHE PATH "Where tools/deps.sh unpacked the library sources")
-foreach(name IN ITEMS LZ4 ZSTD YYJSON URING)
+foreach(name IN ITEMS LZ4 ZSTD YYJSON URING LIBEVENT SODIUM OPENSSL)
     set(QSF_WITH_${name} AUTO CACHE STRING "AUTO, ON or OFF")
     set_property(CACHE QSF_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
 endforeach()
@@ -77,6 +77,16 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(QSF_WITH_URING OFF)
 endif()
 qsf_find(URING liburing.h uring "" qsf_uring)
+if(WASI)                # no sockets there
+    set(QSF_WITH_LIBEVENT OFF)
+endif()
+qsf_find(LIBEVENT event2/listener.h event_core libevent/event.c qsf_libevent)
+
+# Signatures: one of the two is enough.
+qsf_find(SODIUM sodium.h sodium "" qsf_sodium)
+if(NOT qsf_sodium)
+    qsf_find(OPENSSL openssl/evp.h crypto "" qsf_openssl)
+endif()
 
 if(qsf_lz4 STREQUAL "sources")
     qsf_compile_sources(qsf_dep_lz4 lz4 lz4.c lz4hc.c)
@@ -125,6 +135,38 @@ function(qsf_use_json target)
         else()
             target_include_directories(${target} SYSTEM PRIVATE "${QSF_YYJSON_INCLUDE}")
         endif()
+    endif()
+endfunction()
+
+# The server's library of sockets and events; of its sources the part that libevent calls its core.
+set(QSF_EVENT_OBJECTS "")
+if(qsf_libevent STREQUAL "sources")
+    set(QSF_LIBEVENT_INCLUDE "${PROJECT_SOURCE_DIR}/cmake/libevent" "${QSF_DEPS_DIR}/libevent/include")
+    set(files buffer.c bufferevent.c bufferevent_filter.c bufferevent_pair.c bufferevent_ratelim.c
+        bufferevent_sock.c event.c evmap.c evthread.c evutil.c evutil_rand.c evutil_time.c listener.c log.c
+        signal.c strlcpy.c)
+    if(WIN32)
+        list(APPEND files buffer_iocp.c bufferevent_async.c event_iocp.c evthread_win32.c win32select.c)
+    else()
+        list(APPEND files poll.c select.c)
+    endif()
+    if(APPLE)
+        list(APPEND files kqueue.c)
+    elseif(UNIX)
+        list(APPEND files epoll.c)
+    endif()
+    qsf_compile_sources(qsf_dep_libevent libevent ${files})
+    target_include_directories(qsf_dep_libevent PRIVATE ${QSF_LIBEVENT_INCLUDE}
+        "${QSF_DEPS_DIR}/libevent" "${QSF_DEPS_DIR}/libevent/compat")
+    target_compile_definitions(qsf_dep_libevent PRIVATE _GNU_SOURCE _DARWIN_C_SOURCE)
+    set(QSF_EVENT_OBJECTS $<TARGET_OBJECTS:qsf_dep_libevent>)
+endif()
+function(qsf_use_events target)
+    target_include_directories(${target} SYSTEM PUBLIC ${QSF_LIBEVENT_INCLUDE})
+    if(qsf_libevent STREQUAL "system")
+        target_link_libraries(${target} PUBLIC "${QSF_LIBEVENT_LIBRARY}")
+    elseif(WIN32)
+        target_link_libraries(${target} PUBLIC ws2_32 iphlpapi winpthread)
     endif()
 endfunction()
 

@@ -56,6 +56,11 @@ function(qsf_settings target)
         "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/core" "${PROJECT_SOURCE_DIR}/kernels"
         "${PROJECT_SOURCE_DIR}/convert" "${PROJECT_SOURCE_DIR}/cli"
         "${PROJECT_SOURCE_DIR}/platform/${QSF_PLATFORM}")
+    qsf_flags(${target})
+endfunction()
+
+# Flags of our own code.
+function(qsf_flags target)
     if(MSVC)
         target_compile_options(${target} PRIVATE /W4)
         return()

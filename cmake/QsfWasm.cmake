@@ -16,21 +16,23 @@ file(MAKE_DIRECTORY "${qsf_package}")
 set(qsf_modules "")
 set(qsf_engine_targets "")
 
-# Speed is in the kernels and in attention; the rest is small. Of the scalar kernels only
+# Speed is in the products and in attention; the rest is small. Of the scalar kernels only
 # rare types are left. What works once for a model, a template, a schema or an answer is as small as
 # it gets, and so is what only checks the vectors.
 set(qsf_small ${qsf_wasm_sources})
 set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
     "/kernels/|/core/(engine/(attention|kv_float)|base/crc)\\.c$")
-list(FILTER qsf_fast EXCLUDE REGEX "_(scalar|check)\\.c$")
+string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
+    "|/kernels/(iq|kernels|wasm|(convert|float|iq|top_k)_v128)\\.c$")
+list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
-    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(types|types_ggml)\\.c$"
+    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(types|types_ggml|types_iq|codebooks_table)\\.c$"
     "|/core/engine/(answer|batch|buffers|context|draft|early_exit|feed_forward(_gated|_plain)?|grammar_new"
-    "|head|head_stream|kv|ladder|layer|matrix|matrix_place|options|pass|plan|rope|sampler(_texts)?|sequence"
-    "|session_file|state|step|thread_count|turn|turn_grammar)\\.c$")
+    "|head|head_stream|hidden|kv|ladder|layer|matrix|matrix_place|operation|options|pass|plan|recorder|rope"
+    "|sampler(_texts)?|sequence|session_file|state|step|thread_count|totals|turn|turn_grammar)\\.c$")
 list(FILTER qsf_least INCLUDE REGEX "${qsf_cold}")
 list(FILTER qsf_least EXCLUDE REGEX "/core/text/(grammar_mask|pretokenize|token_tree|tokenizer_bpe)\\.c$")
 list(REMOVE_ITEM qsf_small ${qsf_least})
@@ -45,7 +47,7 @@ function(qsf_engine_objects target)
     qsf_use_compression(${target})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/platform/wasm")
     target_compile_definitions(${target} PRIVATE QSF_CRC_TABLE_MADE QSF_NO_CONVERTER QSF_NO_HELP
-        QSF_ONE_VERSION)
+        QSF_NO_RECORD QSF_ONE_VERSION QSF_SMALL_CODE)
     target_compile_options(${target} PRIVATE ${arg_FLAGS})
 endfunction()
 
@@ -58,7 +60,8 @@ foreach(library IN ITEMS lz4 zstd)
         add_library(engine_${library} OBJECT ${sources})
         # Emscripten's Clang would call a smaller fprintf, which platform/wasm/libc.c does not stand
         # in for. One of zstd's two ways to do the same is enough.
-        target_compile_options(engine_${library} PRIVATE -w -Os -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
+        target_compile_options(engine_${library} PRIVATE -w ${QSF_LEAST_FLAGS}
+            -DZSTD_DISABLE_ASM=1 -DDYNAMIC_BMI2=0
             -DHUF_FORCE_DECOMPRESS_X1 -DZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT -DZSTD_NO_INLINE=1
             -DZSTD_STRIP_ERROR_STRINGS=1
             -fno-builtin-fprintf ${QSF_WASM_FEATURES})

@@ -99,6 +99,16 @@ static qsf_status convert_write_outliers(const input_tensor *t, const convert_te
     return qsf_writer_tensor(w, &out, err);
 }
 
+static qsf_status convert_write_scale(const input_tensor *t, const convert_tensor *c, qsf_writer *w,
+                                      qsf_error *err)
+{
+    uint8_t bytes[4];
+    const qsf_tensor out = { .kind = QSF_K_SCALE + t->kind, .type = QSF_T_F32, .block = 1, .rows = 1,
+                             .cols = 1, .bytes = sizeof bytes, .data = bytes };
+    qsf_put32(bytes, qsf_f32_bits(c->scale));
+    return qsf_writer_tensor(w, &out, err);
+}
+
 /* mixed promises this cosine of every matrix that the user did not choose a type for. */
 #define CONVERT_LEAST_COSINE 0.99
 
@@ -124,6 +134,7 @@ static qsf_status convert_write_tensor(input *in, uint32_t i, const qsf_convert_
                                  .bytes = bytes,
                                  .data = data };
         st = qsf_writer_tensor(w, &out, err);
+        if (st == QSF_OK && c->scale != 0) st = convert_write_scale(t, c, w, err);
         if (st == QSF_OK && sparse) st = convert_write_outliers(t, c, sparse, w, err);
     }
     qsf_dealloc(in->platform, data, bytes);
@@ -214,7 +225,7 @@ qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *pat
 
     const qsf_write_options wo = { .default_type = r->default_type,
                                    .compression = (uint8_t)o->compression,
-                                   .max_tensors = 2 * in->n_tensors,
+                                   .max_tensors = 3 * in->n_tensors,
                                    .clusters = clusters,
                                    .embd_clusters = r->embd_clusters };
     if ((st = qsf_writer_new(p, path, &in->hp, &in->vocab, meta, n_meta, &wo, &w, err))) return st;

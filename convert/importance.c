@@ -233,6 +233,8 @@ static qsf_status importance_context(importance_work *k, qsf_model *m, uint64_t 
     co.n_logits = (uint32_t)qsf_ceil_div(co.n_batch, CAL_STRIDE);
     co.n_seqs = 1;
     co.n_threads = k->o->n_threads;
+    co.record = k->o->record;
+    co.record_user = k->o->record_user;
     if (k->o->ram_bytes) co.ram_budget = k->o->ram_bytes > base_bytes ? k->o->ram_bytes - base_bytes : 1;
     return qsf_context_new(m, &co, &k->c, err);
 }
@@ -350,6 +352,7 @@ qsf_status qsf_conv_calibrate(const qsf_platform *p, const char *from, const cha
     mo.platform = p;
     mo.log = o->log;
     mo.log_user = o->user;
+    mo.i2s_layout = o->i2s_layout;
     qsf_status st = qsf_conv_check_apart(p, to, "the input", from, err);
     if (st || (st = qsf_conv_check_calibration(p, text, to, err)) ||
         (st = qsf_conv_check_place(p, to, err)) || (st = qsf_model_open(from, &mo, &m, err)))

@@ -67,7 +67,7 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
     if (!option_block(o->block))
         return qsf_fail(err, QSF_E_ARGUMENT, "a block has 32, 64, 128 or 256 weights, not %u",
                         (unsigned)o->block);
-    if ((st = option_range("preset", (uint64_t)o->preset, QSF_CONVERT_MIXED, err)) ||
+    if ((st = option_range("preset", (uint64_t)o->preset, QSF_CONVERT_TERNARY5, err)) ||
         (st = option_range("compression", (uint64_t)o->compression, QSF_CONVERT_ZSTD, err)) ||
         (st = option_range("packing", o->packing, 1, err)) ||
         (st = option_range("outliers", (uint64_t)o->outliers, QSF_CONVERT_ON, err)) ||
@@ -205,7 +205,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
 {
     convert_report report;
     input *in;
-    qsf_status st = qsf_input_open(o->platform, from, &in, err);
+    qsf_status st = qsf_input_open_as(o->platform, from, o->i2s_layout, &in, err);
     if (st) return st;
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);

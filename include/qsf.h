@@ -123,6 +123,23 @@ typedef struct qsf_custom_file {
 /* An open model: description, tokenizer and the file from which contexts read weights. */
 typedef struct qsf_model qsf_model;
 
+/* How tensors of type I2_S in a GGUF file are stored: docs/format.md, "BitNet files".  Their sizes
+ * tell the layouts apart, but for Microsoft's three, of which a file does not say which it has. */
+typedef enum qsf_i2s_layout {
+    QSF_I2S_AUTO = 0,           /* by size; Microsoft's is taken for that of x86 machines */
+    QSF_I2S_QK256,              /* 256 codes in 64 bytes */
+    QSF_I2S_SPLIT32,            /* 32 codes in 8 bytes, scales in a tensor beside them */
+    QSF_I2S_BITNET32,           /* 32 codes in 8 bytes, then their scale */
+    QSF_I2S_MICROSOFT,          /* bitnet.cpp on x86, and its converters */
+    QSF_I2S_MICROSOFT_ARM,      /* bitnet.cpp on ARM */
+    QSF_I2S_MICROSOFT_ROWS4,    /* bitnet.cpp on x86, built without ACT_PARALLEL */
+    QSF_N_I2S_LAYOUTS
+} qsf_i2s_layout;
+
+/* The layout of that name: auto, qk256, split32, bitnet32, microsoft, microsoft-arm or
+ * microsoft-rows4.  false: there is none, and *out stays as it is. */
+QSF_API bool qsf_i2s_layout_find(const char *name, qsf_i2s_layout *out);
+
 /* Options of qsf_model_open. */
 typedef struct qsf_model_options {
     size_t                 size;       /* sizeof(qsf_model_options), set by qsf_model_defaults */
@@ -136,6 +153,7 @@ typedef struct qsf_model_options {
     qsf_io                 io;         /* QSF_IO_AUTO, which the environment's QSF_IO may replace (auto,
                                         * uring, pread, mmap).  QSF_E_UNSUPPORTED where the machine
                                         * cannot read this way */
+    qsf_i2s_layout         i2s_layout; /* QSF_I2S_AUTO */
 } qsf_model_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -157,6 +175,17 @@ QSF_API qsf_status qsf_model_open(const char *path, const qsf_model_options *opt
                                   qsf_error *err);
 QSF_API void       qsf_model_close(qsf_model *m);       /* takes NULL; free the model's contexts before */
 
+/* How the hidden states of a text's tokens become one.  The numbers are those of GGUF files.
+ *
+ * QSF_POOL_NONE    not said: where a pooling is asked for, the mean
+ * QSF_POOL_MEAN    their mean
+ * QSF_POOL_FIRST   the first token's
+ * QSF_POOL_LAST    the last token's
+ * QSF_POOL_RANK    the last token's, for a classifier that the file has */
+typedef enum qsf_pooling {
+    QSF_POOL_NONE = 0, QSF_POOL_MEAN = 1, QSF_POOL_FIRST = 2, QSF_POOL_LAST = 3, QSF_POOL_RANK = 4
+} qsf_pooling;
+
 /* What a model is.  The texts belong to the model and are valid until it is closed.
  *
  * QSF_E_ARGUMENT   out->size is no struct's */
@@ -169,6 +198,7 @@ typedef struct qsf_model_info {
     uint32_t    n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
     uint64_t    n_params;         /* number of weights in all tensors */
     uint64_t    weight_bytes;     /* bytes that the weights take in the file */
+    qsf_pooling pooling;          /* that the file asks for (GGUF's ARCH.pooling_type) */
 } qsf_model_info;
 QSF_API qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out);
 
@@ -282,6 +312,52 @@ QSF_API qsf_status qsf_chat_render_json(const qsf_model *m, const char *messages
 QSF_API qsf_status qsf_chat_stop_text(const qsf_model *m, const qsf_chat_options *opts, char *out,
                                       size_t cap, size_t *len, qsf_error *err);
 
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* What a record is of.  All but products overlap as they nest: a batch has steps, a step has
+ * operations.
+ *
+ * QSF_RECORD_PRODUCT     one matrix, multiplied with all rows of a batch
+ * QSF_RECORD_OPERATION   a part of a step that the threads share: products, attention, norms
+ * QSF_RECORD_THREAD      what a thread other than the first one did of an operation
+ * QSF_RECORD_STEP        the embedding, a layer, or a part of the head
+ * QSF_RECORD_BATCH       all steps of a batch, and the time between them
+ * QSF_RECORD_READ        bytes of the model's file on their way; several overlap
+ * QSF_RECORD_PREPARE     the same bytes checked, decompressed and repacked
+ * QSF_RECORD_WAIT        the first thread had nothing to do before bytes were there
+ * QSF_RECORD_SAMPLE      a turn chose a token */
+typedef enum qsf_record_type {
+    QSF_RECORD_PRODUCT = 1, QSF_RECORD_OPERATION = 2, QSF_RECORD_THREAD = 3, QSF_RECORD_STEP = 4,
+    QSF_RECORD_BATCH = 5, QSF_RECORD_READ = 6, QSF_RECORD_PREPARE = 7, QSF_RECORD_WAIT = 8,
+    QSF_RECORD_SAMPLE = 9
+} qsf_record_type;
+
+/* A stretch of time in which a context did something.  docs/tracing.md lists the names. */
+typedef struct qsf_record {
+    size_t          size;        /* sizeof(qsf_record), set by the library */
+    qsf_record_type type;
+    const char     *name;        /* of the operation ("qkv"), the step ("layer"), the matrix of a product
+                                  * ("blk.0.attn_q") or the unit that is read ("layer 3") */
+    int32_t         layer;       /* from 0; -1: of no layer */
+    uint32_t        thread;      /* 0: the caller's; n_threads: the one that reads ahead */
+    uint64_t        begin_ns, ns;       /* by the clock of the platform.  Of a product: when the first thread
+                                         * began, and its share of its operation's time */
+    uint32_t        n_rows;      /* of the batch, as far as they took part; 0 where none do */
+    uint64_t        bytes;       /* of weights that a product used, or of the file */
+    uint64_t        at;          /* of a read: where in the file */
+    /* products only, else NULL and 0 */
+    const char     *kernel_id;   /* "4bit_s_matvec_avx2" */
+    const char     *operation;   /* "matrix-vector multiply", "matrix-matrix multiply" */
+    const char     *compute_type;        /* "quantized", "float" */
+    const char     *quantization_type;   /* "4bit_s", "q4_K": the type in the file */
+    uint32_t        rows, cols;  /* of the matrix, or of the rows of it that were computed */
+    uint32_t        blocks_per_row, bytes_per_block;    /* in the file */
+} qsf_record;
+
+/* Gets a context's records, in the order of their ends, on the thread that computes.  The record
+ * and its texts are valid during the call, which must not use the context. */
+typedef void (*qsf_record_fn)(void *user, const qsf_record *record);
+
 /* ---- context --------------------------------------------------------------------------------- */
 
 /* The memory, threads and state that run a model. */
@@ -309,6 +385,17 @@ typedef enum qsf_kv_type {
  * are for decoding: a batch in which more than 8 rows ask for logits is computed exactly.
  * docs/performance.md says how often the largest logit is the same, and how much time is saved. */
 typedef enum qsf_head_mode { QSF_HEAD_EXACT = 0, QSF_HEAD_SCREEN = 1, QSF_HEAD_CLUSTERS = 2 } qsf_head_mode;
+
+/* Weights in a few bits meet activations in 8 bits, which share a scale with others: each 64
+ * columns of a row, or all of a row, max|x| / 127, as models of the BitNet family were trained
+ * (1.58-bit weights, 8-bit activations).  Blocks are nearer to floats. */
+typedef enum qsf_act_quant { QSF_ACT_BLOCK = 0, QSF_ACT_ROW = 1 } qsf_act_quant;
+
+/* How layers' matrices of 2-bit weights without scales (TERNARY2, QK256: the BitNet family) meet
+ * one row of activations: by products (MAD: multiply and add), or by sums of two columns that are
+ * looked up in tables (LUT).  Both give the same bits.  AUTO times both when a context is made,
+ * with the model's own shapes, which takes some milliseconds; without a clock it is MAD. */
+typedef enum qsf_kernel_route { QSF_ROUTE_AUTO = 0, QSF_ROUTE_MAD = 1, QSF_ROUTE_LUT = 2 } qsf_kernel_route;
 
 /* Options of qsf_context_new. */
 typedef struct qsf_context_options {
@@ -354,6 +441,10 @@ typedef struct qsf_context_options {
                                * is at least this much.  Its logits then differ from those of all layers;
                                * its keys and values do not: they are computed later, beside other tokens.
                                * Not with kv_window */
+    qsf_act_quant act_quant;  /* QSF_ACT_BLOCK: what the 8-bit codes of activations share a scale with */
+    qsf_record_fn record;     /* NULL: nothing is recorded.  Else hears of everything that the context does */
+    void       *record_user;
+    qsf_kernel_route kernel_route;  /* QSF_ROUTE_AUTO */
 } qsf_context_options;
 
 /* Fills all members of *o with their defaults. */
@@ -383,6 +474,12 @@ QSF_API const qsf_option *qsf_context_option(size_t i);
  *
  * QSF_E_ARGUMENT   no such option, or not one of its values; *o is as before */
 QSF_API qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value,
+                                   qsf_error *err);
+/* The value of an option, as a text that qsf_context_set would take: for records of what was asked
+ * for.  A text that is not set is "".
+ *
+ * QSF_E_ARGUMENT   no such option, or its value needs more than cap bytes; out is "" */
+QSF_API qsf_status qsf_context_get(const qsf_context_options *o, const char *name, char *out, size_t cap,
                                    qsf_error *err);
 
 /* Plans and allocates everything; afterwards nothing allocates.  opts may be NULL.  On an error
@@ -471,6 +568,33 @@ typedef struct qsf_stats {
 QSF_API qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out);
 QSF_API void       qsf_context_reset_stats(qsf_context *c);
 
+/* What one kernel of the products has done since the context was made or its statistics were reset.
+ * It is counted always, and costs nothing that can be measured. */
+typedef struct qsf_kernel_use {
+    size_t   size;           /* set by the caller: sizeof(qsf_kernel_use) */
+    char     id[48];         /* form, operation, instruction set: docs/tracing.md */
+    uint64_t products;       /* matrices, once a batch */
+    uint64_t rows;           /* their rows times those of the batches: numbers that came out */
+    uint64_t bytes;          /* of weights, once a product */
+} qsf_kernel_use;
+/* Writes the i-th kernel that was used to *out, i = 0, 1, ...
+ *
+ * QSF_E_NOT_FOUND  there are no more
+ * QSF_E_ARGUMENT   out->size is no struct's */
+QSF_API qsf_status qsf_context_get_kernel(const qsf_context *c, size_t i, qsf_kernel_use *out);
+
+/* The same of one operation: a part of a step that the threads share. */
+typedef struct qsf_operation_use {
+    size_t      size;        /* set by the caller: sizeof(qsf_operation_use) */
+    const char *name;        /* "qkv": docs/tracing.md */
+    uint64_t    times, ns;   /* of the first thread */
+} qsf_operation_use;
+/* Writes the i-th operation that was used to *out, i = 0, 1, ..., in the order of a step.
+ *
+ * QSF_E_NOT_FOUND  there are no more
+ * QSF_E_ARGUMENT   out->size is no struct's */
+QSF_API qsf_status qsf_context_get_operation(const qsf_context *c, size_t i, qsf_operation_use *out);
+
 /* ---- sequences ------------------------------------------------------------------------------- */
 
 /* A sequence: tokens whose keys and values the context keeps.  Its number is 0 to n_seqs - 1.  All
@@ -482,6 +606,19 @@ QSF_API uint32_t   qsf_seq_length(const qsf_context *c, qsf_seq s);
 /* How many more tokens fit: what n_ctx and the other sequences leave or, with kv_window, what is
  * left up to position 16777216.  The rows of a batch under way count as done. */
 QSF_API uint32_t   qsf_seq_room(const qsf_context *c, qsf_seq s);
+/* How the memory for keys and values is used, in blocks of positions that sequences share.  A
+ * program with many sequences asks before it begins another one. */
+typedef struct qsf_kv_usage {
+    size_t   size;           /* set by the caller: sizeof(qsf_kv_usage) */
+    uint32_t block;          /* positions of a block */
+    uint32_t n_blocks, n_free;
+    uint32_t n_listed;       /* blocks of all sequences; one that two share counts twice */
+    uint64_t positions;      /* of all sequences */
+} qsf_kv_usage;
+/* Writes the usage to *out; the rows of a batch under way count as done.
+ *
+ * QSF_E_ARGUMENT   out->size is no struct's */
+QSF_API qsf_status qsf_context_get_kv_usage(const qsf_context *c, qsf_kv_usage *out);
 /* Cuts a sequence to n positions; 0 empties it.  A batch under way is dropped.  Keys and values can
  * be cut to any length.  Where a model's layers keep other state of a sequence, which cannot be
  * cut, the sequence goes back to the nearest position at or before n that it can go back to: its
@@ -581,6 +718,33 @@ QSF_API qsf_status qsf_feed(qsf_context *c, qsf_seq s, const int32_t *ids, size_
  * until the next batch.  Tokens that qsf_head_mode left out have -INFINITY. */
 QSF_API const float *qsf_logits(const qsf_context *c, size_t i);
 
+/* ---- hidden states --------------------------------------------------------------------------- */
+
+/* Whether batches that begin from now on also give the hidden state of each of their rows; at first
+ * they do not.  It takes no memory, and the time of a norm a row.  A batch whose rows want no
+ * logits leaves out the head. */
+QSF_API void         qsf_hidden_ask(qsf_context *c, bool wanted);
+/* The hidden state, float[n_embd], of the i-th row of the last finished batch: what the head
+ * multiplies, behind the final norm.  Valid until the next batch.  NULL: the batch has no such row,
+ * or was not asked.  Rows of such a batch do not exit early. */
+QSF_API const float *qsf_hidden(const qsf_context *c, size_t i);
+/* Pools the hidden states of a text of n tokens, which may come in several batches, into out,
+ * float[n_embd].  Rows [first, first + rows) of the last finished batch are the text's tokens
+ * [at, at + rows); at goes from 0 to n without a gap.  With the text's last token, out is the
+ * embedding: it has the length 1.  The same text has the same embedding, whatever else the batches
+ * have in them.  false: the batch has no such rows, or was not asked; out is as before. */
+QSF_API bool         qsf_hidden_pool(const qsf_context *c, size_t first, size_t rows, size_t at, size_t n,
+                                     qsf_pooling how, float *out);
+/* Computes n tokens of one sequence, in as many batches as that takes, and pools their hidden
+ * states into out, float[n_embd].  For a text's embedding the sequence is empty before; the tokens
+ * stay in it.
+ *
+ * QSF_E_FULL   the tokens do not all fit (qsf_seq_room); nothing was computed
+ *
+ * After any other error the sequence keeps the batches that were done. */
+QSF_API qsf_status   qsf_embed(qsf_context *c, qsf_seq s, const int32_t *ids, size_t n, qsf_pooling how,
+                               float *out);
+
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 /* Chooses tokens from logits.  docs/sampling.md says in which order its parts work. */
@@ -665,8 +829,9 @@ QSF_API void       qsf_sampler_begin(qsf_sampler *s);
 /* ---- grammars -------------------------------------------------------------------------------- */
 
 /* What an answer may be: a set of texts.  A turn is given one (qsf_turn_options), and the answer
- * is then a text of it.  A grammar serves one turn at a time, of any model.  docs/grammars.md says
- * what each kind can say. */
+ * is then a text of it.  A grammar serves any number of turns, of one thread at a time and of one
+ * model at a time: what they have computed of it serves all.  docs/grammars.md says what each kind
+ * can say. */
 typedef struct qsf_grammar qsf_grammar;
 
 /* What the text that makes a grammar is.
@@ -687,6 +852,9 @@ typedef struct qsf_grammar_options {
     uint32_t json_blanks;    /* 32, enough for a line end and its indentation; the most blanks and line
                               * ends at a place where JSON may have some.  0: compact; UINT32_MAX: any
                               * number */
+    uint64_t most_memory;    /* bytes, up to 96 MB; 0: that.  A grammar that takes more is too large, also
+                              * where a turn finds out: it then fails with QSF_E_BUDGET, and so do others
+                              * with this grammar */
 } qsf_grammar_options;
 
 /* Fills all members of *o with their defaults. */
@@ -704,6 +872,14 @@ static inline void qsf_grammar_defaults(qsf_grammar_options *o) { qsf_grammar_de
 QSF_API qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char *text, size_t len,
                                    const qsf_grammar_options *opts, qsf_grammar **out, qsf_error *err);
 QSF_API void       qsf_grammar_free(qsf_grammar *g);    /* takes NULL; end the turns with it before */
+/* The bytes that a grammar takes now; what turns compute of it is added. */
+QSF_API uint64_t   qsf_grammar_memory(const qsf_grammar *g);
+/* Makes what all grammars need of the model's vocabulary.  Else the first turn with one does, which
+ * takes it a tenth of a second for 150,000 tokens.  Any thread may call this.
+ *
+ * QSF_E_UNSUPPORTED   the model has no vocabulary
+ * QSF_E_MEMORY        out of memory */
+QSF_API qsf_status qsf_grammar_prepare(qsf_model *m, qsf_error *err);
 /* Whether text[0..len) is a text of the grammar.  *fits (NULL: not asked for) is the bytes of it
  * with which a text of the grammar can begin: where that is len, only the end is missing. */
 QSF_API bool       qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits);
@@ -791,7 +967,7 @@ typedef struct qsf_turn_options {
     int32_t            logprobs;       /* -1: none; else pieces tell the log probabilities of their token and
                                         * of so many of the likeliest, up to QSF_LOGPROBS_MOST */
     qsf_grammar       *grammar;        /* NULL; what the answer may be.  It must stay until the turn has
-                                        * ended, and belongs to one turn at a time */
+                                        * ended */
     const char *const *grammar_after;  /* NULL: the grammar begins with the answer.  Else with the first of
                                         * these texts in it, which may be texts of control tokens; copied */
     size_t             n_grammar_after;
@@ -929,6 +1105,7 @@ typedef struct qsf_answer_options {
     bool                    parallel_tool_calls;    /* true; false: at most one call under a grammar */
     uint64_t                id_seed;    /* 0; calls that the model gives no id get one made from this and
                                          * their number: nine letters and digits */
+    uint64_t                most_memory;    /* of the grammar of calls, as in qsf_grammar_options */
 } qsf_answer_options;
 
 /* Fills all members of *o with their defaults. */
@@ -950,7 +1127,8 @@ QSF_API void       qsf_answer_reset(qsf_answer *a, uint64_t id_seed);
  * control tokens that mark calls or reasoning have their texts, and others have none unless special
  * was set; and, where there are tools, the grammar that keeps calls to the tools' schemas.  It
  * begins where a call begins, unless tool_choice asks for one.  A grammar that the caller has set
- * stays.  What is set belongs to a, and to one turn at a time.
+ * stays; where the prompt has begun the model's reasoning, and *o does not say otherwise, it begins
+ * behind that.  What is set belongs to a, and may serve several turns, as grammars do.
  *
  * QSF_E_ARGUMENT   tool_choice names no tool, or a schema has what cannot be kept: the message says
  *                  what and where

@@ -35,10 +35,13 @@ extern "C" {
 
 /* What a whole model's matrices become.  docs/quantisers.md says what each costs in size and
  * perplexity.  MIXED chooses the type of each matrix by its measured error, and gives more bits
- * where a cosine would be below 0.99. */
+ * where a cosine would be below 0.99.  A layer's matrix that is ternary already, with one
+ * magnitude for all of it, stays as it is under each of them but F16: in 2 bits a weight (type
+ * ternary2), with TERNARY5 in 1.6; TERNARY5 is for models that have only such ones. */
 typedef enum qsf_convert_preset {
     QSF_CONVERT_2BIT = 0, QSF_CONVERT_2BIT_SYM = 1, QSF_CONVERT_3BIT = 2, QSF_CONVERT_4BIT = 3,
-    QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6, QSF_CONVERT_MIXED = 7
+    QSF_CONVERT_TERNARY = 4, QSF_CONVERT_8BIT = 5, QSF_CONVERT_F16 = 6, QSF_CONVERT_MIXED = 7,
+    QSF_CONVERT_TERNARY5 = 8
 } qsf_convert_preset;
 QSF_CONVERT_API const char *qsf_convert_preset_name(qsf_convert_preset p);      /* "2bit-sym"; "?" */
 /* The preset of this name; false: there is none, and *out stays as it is. */
@@ -58,7 +61,8 @@ typedef struct qsf_convert_rule {
     /* Of the tensor's name in the input, or of its kind: "blk.0.*",
      * "attn_v".  * is any text, ? any one byte. */
     const char *pattern;
-    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32 */
+    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32; ternary2 ternary5:
+     * of a matrix that is ternary already */
     const char *type;
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;
@@ -108,6 +112,9 @@ typedef struct qsf_convert_options {
     /* NULL: silent.  Called on the calling thread with warnings (QSF_LOG_WARN: what a reader left
      * out, what a memory limit took from measuring) and what the engine says while it measures. */
     qsf_log_fn              log;
+    qsf_i2s_layout          i2s_layout;     /* QSF_I2S_AUTO; of tensors of type I2_S in a GGUF input */
+    qsf_record_fn           record;         /* NULL.  Of the contexts that measure, as qsf_context_options' */
+    void                   *record_user;    /* NULL; its first argument */
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that

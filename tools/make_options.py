@@ -37,6 +37,8 @@ NAMES = {
     "head-topk": "head",
     "quality": "quality",
     "early-exit": "earlyExit",
+    "act-quant": "actQuant",
+    "kernel-route": "kernelRoute",
 }
 # One sequence runs, guesses choose the rows with logits, a module is one instruction set, and
 # load() has a word for the last one.

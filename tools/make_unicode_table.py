@@ -83,20 +83,27 @@ for i, d in enumerate(decomposed):
 composed = sorted((a, b, i) for i, (c, a, b) in enumerate(decomposed)
                   if b and u.normalize("NFC", chr(a) + chr(b)) == chr(c))
 
-print("/* Classes of code points and canonical composition, Unicode 16.  Made by "
-      "tools/make_unicode_table.py; do not edit.")
+print("/* Classes of code points and canonical composition, Unicode 16.\n"
+      " * Made by tools/make_unicode_table.py; do not edit.")
 print(" * SPDX-License-Identifier: MIT */")
 print('#include "text/unicode.h"\n')
-array("uint8_t", "qsf_unicode_index", index, 32)
-array("uint8_t", "qsf_unicode_classes", [v for b in blocks for v in b], 32)
+array("uint8_t", "qsf_unicode_index", index)
+array("uint8_t", "qsf_unicode_classes", [v for b in blocks for v in b])
 print(f"const uint32_t qsf_unicode_n_runs = {len(runs)}, qsf_unicode_n_composed = {len(composed)}, "
       f"qsf_unicode_n_marks = {len(marks)};\n")
+assert len(composed) <= 1024
 array("uint32_t", "qsf_unicode_run_from", [r[0] for r in runs], 15)
 array("uint32_t", "qsf_unicode_run_at", [r[1] for r in runs] + [len(decomposed)], 15)
 for name, shift in ("low", 0), ("middle", 8), ("high", 16):     # bytes apart compress better
-    array("uint8_t", f"qsf_unicode_first_{name}", [d[1] >> shift & 255 for d in decomposed], 32)
+    array("uint8_t", f"qsf_unicode_first_{name}", [d[1] >> shift & 255 for d in decomposed])
 array("uint32_t", "qsf_unicode_second", [d[2] for d in decomposed], 15)
+made = {c[2] for c in composed}
+print("#if defined(QSF_SMALL_CODE)         /* platform/wasm/unicode.c makes it of what never composes */")
+single = [i for i, (c, a, b) in enumerate(decomposed) if b and i not in made]
+array("uint16_t", "qsf_unicode_single", single, 20)
+print("#else")
 array("uint16_t", "qsf_unicode_composed", [c[2] for c in composed])
+print("#endif")
 array("uint32_t", "qsf_unicode_mark_from", [m[0] for m in marks], 15)
 array("uint8_t", "qsf_unicode_mark_more", [m[1] for m in marks])
 array("uint8_t", "qsf_unicode_mark_class", [m[2] for m in marks])

@@ -55,10 +55,13 @@ static qsf_status activation_model(const input *in, const qsf_convert_options *o
     mo.platform = in->platform;
     mo.log = o->log;
     mo.log_user = o->user;
+    mo.i2s_layout = in->i2s_layout;
     co.n_ctx = ACTIVATION_TEXTS * QSF_MAX(ACTIVATION_TOKENS, 2 * QSF_KV_BLOCK);
     co.n_seqs = co.n_batch = co.n_logits = ACTIVATION_TEXTS;
     co.n_threads = o->n_threads;
     co.ram_budget = o->ram_bytes;
+    co.record = o->record;
+    co.record_user = o->record_user;
     so.temperature = 1;
     so.top_p = 1;
     so.top_k = 0;

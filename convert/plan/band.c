@@ -1,6 +1,7 @@
 /* Bands of rows: reading, scaling, quantising; also on a sample, to measure what a form would cost.
  * SPDX-License-Identifier: MIT */
 #include "plan/band.h"
+#include "plan/ternary.h"
 
 /* About 64 Ki weights: enough to hide the hand-over, little enough to stay in the cache. */
 uint32_t qsf_conv_band_rows(uint32_t cols)
@@ -63,6 +64,7 @@ static void band_scale(const convert_tensor *c, uint32_t row, uint32_t n, uint32
             for (uint32_t j = 0; j < cols; j++) w[j] *= c->row_scale[row + r];
         if (c->col_scale)
             for (uint32_t j = 0; j < cols; j++) w[j] *= c->col_scale[j];
+        for (uint32_t j = 0; c->scale != 0 && j < cols; j++) w[j] /= c->scale;
     }
 }
 
@@ -104,7 +106,8 @@ qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_
     for (uint32_t k = 0; k < n; k++) {
         const convert_row r = { b->values + (size_t)k * t->cols, b->weight, b->back, row + k, t->cols };
         uint8_t *to = blocks + k * row_bytes;
-        if (c->keeps_outliers) st = qsf_conv_row_apart(in->platform, c, &r, to, &b->found, e, &why);
+        if (c->scale != 0) st = qsf_conv_ternary_row(c->type, r.w, t->cols, to, e, &why);
+        else if (c->keeps_outliers) st = qsf_conv_row_apart(in->platform, c, &r, to, &b->found, e, &why);
         else if (c->clusters) st = band_residual_row(c, &r, to, e, &why);
         else st = qsf_quantize_row(c->type, c->block, r.w, t->cols, NULL, to, e, &why);
         if (st) return band_row_failed(t, row + k, st, &why, err);

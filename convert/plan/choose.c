@@ -4,10 +4,12 @@
 #include "plan/choose.h"
 #include "model/roles.h"
 
+#include "plan/band.h"
 #include "plan/budget.h"
 #include "plan/equalize.h"
 #include "plan/forms.h"
 #include "plan/outliers.h"
+#include "plan/ternary.h"
 
 /* ---- patterns ---- */
 
@@ -51,7 +53,29 @@ static bool plan_matches(const qsf_convert_rule *rule, const input_tensor *t)
     return plan_glob(rule->pattern, t->name) || plan_glob(rule->pattern, qsf_kind_name(t->kind));
 }
 
-static qsf_status plan_tensor(const input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
+/* What is ternary already stays so, to the bit, whatever a preset makes of other matrices of
+ * layers. */
+static qsf_status plan_ternary(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
+                               convert_form *f, qsf_error *err)
+{
+    const input_tensor *t = &in->tensors[i];
+    const bool asked = f->type == QSF_T_TERNARY2 || f->type == QSF_T_TERNARY5;
+    const bool may = !c->fixed && o->preset != QSF_CONVERT_F16 && t->unit < in->hp.n_layers;
+    if (!asked && !may) return QSF_OK;
+    const qsf_status st = qsf_conv_ternary_scale(in, i, qsf_conv_band_rows(t->cols), &c->scale, err);
+    if (st) return st;
+    if (c->scale == 0 && asked)
+        return qsf_fail(err, QSF_E_ARGUMENT, "tensor %s is not ternary: its weights have more than one "
+                        "magnitude, and %s would have to make them up", t->name,
+                        qsf_type_get(f->type)->name);
+    if (c->scale == 0) return QSF_OK;
+    if (!asked) f->type = QSF_T_TERNARY2;
+    f->block = QSF_MAX_BLOCK;
+    c->fixed = true;
+    return QSF_OK;
+}
+
+static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
                               qsf_error *err)
 {
     const input_tensor *t = &in->tensors[i];
@@ -73,7 +97,8 @@ static qsf_status plan_tensor(const input *in, uint32_t i, const qsf_convert_opt
         if (o->rules[k].block) f.block = o->rules[k].block;
         else if (f.block == 1) f.block = o->block ? o->block : 64;
     }
-    return plan_set(c, t, o, f.type, f.block, err);
+    const qsf_status st = plan_ternary(in, i, o, c, &f, err);
+    return st ? st : plan_set(c, t, o, f.type, f.block, err);
 }
 
 /* A pattern that matches nothing is a mistake that would otherwise go unseen. */
@@ -92,8 +117,10 @@ static qsf_status plan_check_rules(const input *in, const qsf_convert_options *o
 
 /* Where the input lies on a grid that the output can hold as it is,
  * scaling channels would only move it off. */
-static bool plan_equalizes(const input *in, const qsf_convert_options *o)
+static bool plan_equalizes(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
+    for (uint32_t i = 0; i < in->n_tensors; i++)
+        if (r->tensors[i].scale != 0) return false;
     if (o->equalize != QSF_CONVERT_AUTO) return o->equalize == QSF_CONVERT_ON;
     if (o->preset == QSF_CONVERT_F16 || o->preset == QSF_CONVERT_8BIT) return false;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
@@ -115,7 +142,7 @@ qsf_status qsf_conv_plan(input *in, const qsf_convert_options *o, convert_report
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
         if (in->tensors[i].kind == QSF_K_TOKEN_EMBD) r->tensors[i].clusters = r->embd_clusters;
     }
-    r->equalized = plan_equalizes(in, o);
+    r->equalized = plan_equalizes(in, o, r);
     if (r->equalized && (st = qsf_conv_equalize(in, o, r, err))) return st;
     if ((o->target_bytes || o->preset == QSF_CONVERT_MIXED) && (st = qsf_conv_budget(in, o, r, err)))
         return st;

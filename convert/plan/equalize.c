@@ -8,6 +8,8 @@
  *     rows of v -> columns of the attention output (of every query head that shares the key head)
  *     rows of up -> columns of down (gated networks only: else an activation lies between)
  *
+ * The last two only where no norm lies between, as BitNet's do.
+ *
  * In a block all columns share a step, so their errors are alike, and a column's errors count as
  * much as its inputs are large.  With a_j the size of input j and w_j that of column j, scaling the
  * column by s_j costs sum(a_j^2 / s_j^2) times sum(s_j^2 w_j^2), which is least at s_j = sqrt(a_j /
@@ -196,6 +198,7 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
         if (readers[i] < 0 || in->tensors[readers[i]].cols != in->hp.n_embd) return QSF_OK;
     if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, 3, gain, err))) return st;
+    if (t[QSF_K_ATTN_SUB_NORM] >= 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;
@@ -217,6 +220,7 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
                          err)))
         return st;
+    if (t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
     if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
         (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))

@@ -30,7 +30,7 @@ static bool outlier_possible(const input *in, uint32_t i, const convert_tensor *
 {
     const qsf_type_info *info = qsf_type_get(c->type);
     return in->tensors[i].unit < in->hp.n_layers && qsf_input_is_matrix(&in->tensors[i]) &&
-           qsf_type_tiles(c->type) && info->bits <= 4;
+           qsf_type_tiles(c->type) && info->bits <= 4 && c->scale == 0;
 }
 
 /* The most error that a byte takes away when it goes to a larger form instead. */

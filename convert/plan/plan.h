@@ -15,6 +15,8 @@ typedef struct convert_tensor {
     uint64_t        bytes;
     /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
     const float    *row_scale, *col_scale;
+    /* not 0: goes to a tensor of its own (QSF_K_SCALE); the codes are of the weights without it */
+    float           scale;
     const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
     bool            keeps_outliers; /* the largest weights of each row go to a sparse tensor beside it */
     uint64_t        n_outliers;

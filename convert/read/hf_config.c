@@ -111,6 +111,7 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
 {
     static const struct { const char *name; uint8_t act; } known[] = {
         { "silu", QSF_ACT_SILU }, { "swish", QSF_ACT_SILU }, { "relu", QSF_ACT_RELU },
+        { "relu2", QSF_ACT_RELU2 },
         { "gelu_new", QSF_ACT_GELU },
         { "gelu_pytorch_tanh", QSF_ACT_GELU }, { "gelu_fast", QSF_ACT_GELU },
     };
@@ -124,7 +125,8 @@ static qsf_status config_activation(yyjson_val *root, const char *key, qsf_hpara
         }
     return qsf_fail(
         err, QSF_E_UNSUPPORTED,
-        CONFIG ": activation \"%s\" (supported: silu, relu, gelu_pytorch_tanh, gelu_new, gelu_fast)", name);
+        CONFIG ": activation \"%s\" (supported: silu, relu, relu2, gelu_pytorch_tanh, gelu_new, "
+               "gelu_fast)", name);
 }
 
 static qsf_status config_gpt2(yyjson_val *root, const hf_type *d, qsf_hparams *hp, qsf_error *err)
@@ -300,6 +302,30 @@ static qsf_status config_shape(yyjson_val *root, const hf_type *d, qsf_hparams *
     return QSF_OK;
 }
 
+/* quantization_config of the method "bitnet", with the defaults of the Transformers library.  Its
+ * two linear classes use one name for a scale and for its reciprocal. */
+static qsf_status config_ternary(yyjson_val *q, uint8_t *ternary, qsf_error *err)
+{
+    static const char what[] = CONFIG ": quantization_config";
+    const char *linear, *mode;
+    bool norms;
+    qsf_status st;
+    if ((st = qsf_json_get_text(q, what, "linear_class", &linear, err)) ||
+        (st = qsf_json_get_text(q, what, "quantization_mode", &mode, err)) ||
+        (st = qsf_json_get_bool(q, what, "use_rms_norm", false, &norms, err))) return st;
+    const bool automatic = linear && !strcmp(linear, "autobitlinear");
+    const bool online = mode && !strcmp(mode, "online");
+    if ((linear && !automatic && strcmp(linear, "bitlinear")) || (mode && !online && strcmp(mode, "offline")))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: linear_class \"%s\", quantization_mode \"%s\" "
+                        "(supported: bitlinear, autobitlinear; offline, online)", what,
+                        linear ? linear : "bitlinear",
+                        mode ? mode : "offline");
+    if (norms)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: use_rms_norm: a norm before each matrix", what);
+    *ternary = !automatic ? HF_TERNARY_OVER : online ? HF_TERNARY_MASTERS : HF_TERNARY_TIMES;
+    return QSF_OK;
+}
+
 qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp, hf_config *cfg,
                               qsf_error *err)
 {
@@ -314,10 +340,12 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
         (st = qsf_json_get_obj(top, CONFIG, "quantization_config", &quantised, err)) ||
         (st = qsf_json_get_text(quantised, CONFIG ": quantization_config", "quant_method", &method, err)) ||
         (st = qsf_json_get_obj(top, CONFIG, "text_config", &text, err))) return st;
-    if (quantised)
+    if (quantised && (!method || strcmp(method, "bitnet")))
         return qsf_fail(err, QSF_E_UNSUPPORTED,
                         CONFIG ": the weights are already quantised (%s); convert the 16-bit original",
                         method ? method : "unknown method");
+    cfg->ternary = d->ternary ? HF_TERNARY_MASTERS : HF_TERNARY_NONE;
+    if (quantised && (st = config_ternary(quantised, &cfg->ternary, err))) return st;
     /* A model with pictures keeps the text part's settings in an object of its own. */
     yyjson_val *root = text ? text : top;
     cfg->pictures = text != NULL;

@@ -8,10 +8,19 @@
 #include "read/hf_types.h"
 #include "read/json.h"
 
+/* What weight files hold of ternary matrices. */
+typedef enum hf_ternary {
+    HF_TERNARY_NONE,
+    HF_TERNARY_MASTERS,         /* floats, which become ternary by their mean magnitude */
+    HF_TERNARY_TIMES,           /* codes, and weight_scale, by which they are multiplied */
+    HF_TERNARY_OVER             /* codes, and weight_scale, by which they are divided */
+} hf_ternary;
+
 typedef struct hf_config {
     const hf_type  *type;
     const qsf_arch *arch;
     uint64_t    need;                        /* kinds, as bits, beside those that the architecture needs */
+    uint8_t     ternary;                     /* hf_ternary */
     bool        pictures;                    /* the text model is a part, beside one for pictures */
     int32_t     bos, eos, pad;               /* -1: not said */
     uint32_t    n_more_eos;

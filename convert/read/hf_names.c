@@ -66,6 +66,36 @@ static const char *hf_part_name(hf_mapper *m, const weights_tensor *t, const cha
     return name;
 }
 
+/* Codes of four rows in a byte, and their scale beside them. */
+static qsf_status hf_add_packed(hf_mapper *m, const weights_tensor *t, uint32_t rows, uint32_t cols,
+                                hf_place *p, qsf_error *err)
+{
+    char name[256];
+    float scale = 1;
+    if (rows % 4)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s packs %u rows, which are no groups of 4", t->name,
+                        (unsigned)rows);
+    const qsf_status shape = hf_check_shape(t, false, rows / 4, cols, err);
+    if (shape) return shape;
+    qsf_format(name, sizeof name, "%s_scale", t->name);
+    weights_tensor *s = qsf_hf_weights_find(m->w, name);
+    if (!s) return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing, by which %s is scaled", name, t->name);
+    const qsf_status st = qsf_hf_weights_number(m->in->platform, m->w, s, &scale, err);
+    if (st) return st;
+    s->used = true;
+    p->packed = true;
+    p->rows = rows;
+    p->scale = m->cfg->ternary == HF_TERNARY_OVER ? 1 / scale : scale;
+    return QSF_OK;
+}
+
+/* What packs ternary codes is of this type, and nothing else that is read. */
+static bool hf_is_packed(const hf_mapper *m, const qsf_role *role, const weights_tensor *t)
+{
+    return m->cfg->ternary > HF_TERNARY_MASTERS && role->part == QSF_PART_LAYER &&
+           role->use == QSF_USE_MATRIX && !strcmp(t->dtype, "U8");
+}
+
 static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, const qsf_role *role,
                          const hf_named *named, weights_tensor *t, qsf_error *err)
 {
@@ -75,11 +105,13 @@ static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, co
     const uint32_t cols = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const bool vector = role->rows == QSF_DIM_ONE;
     const bool file_transposed = type->transposed && !vector && role->part == QSF_PART_LAYER;
+    const bool packed = hf_is_packed(m, role, t) && !named->part;
     qsf_status st;
 
-    if ((st = file_transposed ? hf_check_shape(t, vector, cols, named->all, err)
+    if (packed) st = QSF_OK;
+    else if ((st = file_transposed ? hf_check_shape(t, vector, cols, named->all, err)
             : hf_check_shape(t, vector, vector ? 1 : named->all, vector ? named->all : cols, err))) return st;
-    if (t->type == WEIGHTS_NO_TYPE)
+    if (t->type == WEIGHTS_NO_TYPE && !packed)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is of type %s (supported: F16, BF16, F32)",
                         t->name, t->dtype);
     input_tensor *i = &m->in->tensors[m->n];
@@ -90,13 +122,18 @@ static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, co
     const bool dense_outputs = !vector && file_transposed != t->transposed;
     p->stride = dense_outputs ? named->all : 0;
     p->first = vector || dense_outputs ? named->first : named->first * cols;
+    if (packed && (st = hf_add_packed(m, t, rows, cols, p, err))) return st;
+    if (m->cfg->ternary == HF_TERNARY_MASTERS && role->part == QSF_PART_LAYER &&
+        role->use == QSF_USE_MATRIX &&
+        (st = qsf_hf_weights_masters(m->in->platform, m->w, p, rows, cols, err))) return st;
     t->used = true;
+    i->scale = p->scale;
     i->unit = unit;
     i->kind = role->kind;
     i->rows = rows;
     i->cols = cols;
-    i->source_type = t->type;
-    i->stored_bytes = (uint64_t)rows * cols * (t->type == QSF_T_F32 ? 4 : 2);
+    i->source_type = packed ? QSF_T_TERNARY2 : t->type;
+    i->stored_bytes = packed ? t->bytes : (uint64_t)rows * cols * (t->type == QSF_T_F32 ? 4 : 2);
     i->name = hf_part_name(m, t, named->part, err);
     return i->name ? QSF_OK : QSF_E_MEMORY;
 }

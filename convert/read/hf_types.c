@@ -20,6 +20,12 @@ static const hf_alias hf_gemma2_names[] = {
     NAME(FFN_NORM, "pre_feedforward_layernorm.weight"),
     NAMES_END,
 };
+/* 1bitLLM's, before Microsoft's releases. */
+static const hf_alias hf_bitnet_names[] = {
+    NAME(ATTN_SUB_NORM, "self_attn.inner_attn_ln.weight"),
+    NAME(FFN_SUB_NORM, "mlp.ffn_layernorm.weight"),
+    NAMES_END,
+};
 static const hf_alias hf_gpt2_names[] = {
     NAME(TOKEN_EMBD, "wte.weight"),
     NAME(POS_EMBD, "wpe.weight"),
@@ -84,13 +90,23 @@ const hf_type qsf_hf_types[] = {
     { .type = "gpt2", .class_name = "GPT2LMHeadModel", .arch = "gpt2", .keys = HF_KEYS_GPT2, .vocab = 50257,
       .embd = 768, .layers = 12, .heads = 12, .ctx = 1024, .eps = 1e-5f, .rope_base = 10000, .tied = true,
       .transposed = true, .layers_at = "h.", .names = hf_gpt2_names },
+    { .type = "bitnet", .class_name = "BitNetForCausalLM", .arch = "bitnet-b1.58", .vocab = 128256,
+      .embd = 2560, .ff = 6912, .layers = 30, .heads = 20, .kv_heads = 5, .ctx = 2048, .eps = 1e-5f,
+      .rope_base = 500000, .biases = ATTN_BIASES, .ternary = true },
+    { .type = "bitnet_b1_58", .class_name = "BitnetForCausalLM", .other_type = "llama", .arch = "bitnet",
+      .vocab = 32000, .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f,
+      .rope_base = 10000, .ternary = true, .names = hf_bitnet_names },
     { .type = NULL },
 };
 
 const hf_type *qsf_hf_type_find(const char *type, const char *class_name)
 {
-    for (const hf_type *t = qsf_hf_types; t->type; t++)
-        if (type ? !strcmp(type, t->type) : class_name && !strcmp(class_name, t->class_name)) return t;
+    for (const hf_type *t = qsf_hf_types; t->type && class_name; t++) {
+        const char *other = type && t->other_type ? t->other_type : "";
+        if (!strcmp(class_name, t->class_name) && (!type || !strcmp(type, other))) return t;
+    }
+    for (const hf_type *t = qsf_hf_types; t->type && type; t++)
+        if (!strcmp(type, t->type)) return t;
     return NULL;
 }
 

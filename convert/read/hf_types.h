@@ -40,6 +40,8 @@ typedef struct hf_type {
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
+    bool        ternary;                /* matrices of layers are masters of ternary ones */
+    const char *other_type;             /* NULL, or the "model_type" that stands beside this class's name */
     uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
     const char *layers_at;              /* before a layer's number; NULL: "layers." */

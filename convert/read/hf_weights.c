@@ -245,15 +245,95 @@ static qsf_status weights_read_turned(const qsf_platform *p, const hf_weights *w
     return st;
 }
 
+/* ---- ternary matrices ---- */
+
+/* Row r of four groups of rows lies in the bits 2g, 2g + 1 of stored row r % (rows / 4), g = r /
+ * (rows / 4); codes 0, 1, 2 are -1, 0, 1. */
+static qsf_status weights_read_packed(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
+                                      uint32_t row, uint32_t n, uint32_t cols, float *out, qsf_error *err)
+{
+    const weights_tensor *t = pl->t;
+    const uint32_t stored = pl->rows / 4;
+    uint8_t *line = qsf_alloc(p, cols, "a row of ternary codes", err);
+    qsf_status st = line ? QSF_OK : QSF_E_MEMORY;
+    for (uint32_t r = row; r < row + n && !st; r++, out += cols) {
+        st = qsf_read_all(p, w->files[t->file].file, t->at + (uint64_t)(r % stored) * cols, line, cols, err);
+        for (uint32_t c = 0; c < cols && !st; c++) {
+            const int code = line[c] >> 2 * (r / stored) & 3;
+            if (code == 3)
+                st = qsf_fail(err, QSF_E_CORRUPT, "tensor %s: row %u, column %u has code 3, which no ternary "
+                              "value has", t->name, (unsigned)r, (unsigned)c);
+            out[c] = (float)(code - 1) * pl->scale;
+        }
+    }
+    qsf_dealloc(p, line, cols);
+    return st;
+}
+
+static void weights_round_masters(const hf_place *pl, size_t n, float *w)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float code = QSF_MAX(-1.0f, QSF_MIN(1.0f, rintf(w[i] * pl->sharp)));
+        w[i] = code == 0 ? 0 : code * pl->scale;               /* no zero below zero */
+    }
+}
+
+enum { WEIGHTS_BAND = 1 << 18 };        /* values that are looked at together */
+
+qsf_status qsf_hf_weights_masters(const qsf_platform *p, const hf_weights *w, hf_place *pl, uint32_t rows,
+                                  uint32_t cols, qsf_error *err)
+{
+    const uint32_t band = QSF_MIN(rows, QSF_MAX(1u, (uint32_t)WEIGHTS_BAND / cols));
+    const uint64_t bytes = (uint64_t)band * cols * sizeof(float);
+    float *v = qsf_alloc(p, bytes, "rows of a ternary tensor", err), one = 0;
+    qsf_status st = v ? QSF_OK : QSF_E_MEMORY;
+    bool ternary = true;
+    double sum = 0;
+    for (uint32_t row = 0; row < rows && !st; row += band) {
+        const uint32_t n = QSF_MIN(band, rows - row);
+        st = qsf_hf_weights_rows(p, w, pl, cols, row, n, v, err);
+        for (size_t i = 0; i < (size_t)n * cols && !st; i++) {
+            const float size = fabsf(v[i]);
+            if (one == 0) one = size;
+            ternary = ternary && (size == 0 || size == one);
+            sum += size;
+        }
+    }
+    qsf_dealloc(p, v, bytes);
+    if (st || ternary) return st;
+    const double mean = sum / ((double)rows * cols);
+    if (!isfinite(mean))
+        return qsf_fail(err, QSF_E_CORRUPT, "tensor %s: its mean magnitude is %g", pl->t->name, mean);
+    pl->sharp = 1 / QSF_MAX((float)mean, 1e-5f);
+    pl->scale = 1 / pl->sharp;
+    return QSF_OK;
+}
+
+qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, const weights_tensor *t,
+                                 float *value, qsf_error *err)
+{
+    const hf_place pl = { .t = t };
+    const uint64_t size = t->type == QSF_T_F32 ? 4 : 2;
+    if (t->type == WEIGHTS_NO_TYPE || t->bytes != size)
+        return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is of type %s and %llu bytes, expected one number",
+                        t->name, t->dtype, (unsigned long long)t->bytes);
+    const qsf_status st = weights_read_dense(p, w, &pl, 0, 1, value, err);
+    if (st || (isfinite(*value) && *value > 0)) return st;
+    return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is %g, expected a number above 0", t->name,
+                    (double)*value);
+}
+
 qsf_status qsf_hf_weights_rows(const qsf_platform *p, const hf_weights *w, const hf_place *pl, uint32_t cols,
                                uint32_t row, uint32_t n, float *out, qsf_error *err)
 {
     const size_t count = (size_t)n * cols;
     qsf_status st;
     if (!n) return QSF_OK;
+    if (pl->packed) return weights_read_packed(p, w, pl, row, n, cols, out, err);
     st = pl->stride ? weights_read_turned(p, w, pl, pl->first + row, n, cols, out, err)
                     : weights_read_dense(p, w, pl, pl->first + (uint64_t)row * cols, count, out, err);
     if (!st && pl->add != 0)
         for (size_t i = 0; i < count; i++) out[i] += pl->add;
+    if (!st && pl->sharp != 0) weights_round_masters(pl, count, out);
     return st;
 }

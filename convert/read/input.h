@@ -14,6 +14,7 @@ typedef struct input_tensor {
     const char *name;           /* in the input file, for messages and patterns */
     uint64_t    stored_bytes;
     uint32_t    source_type;    /* qsf_type it is stored in */
+    float       scale;          /* of the whole tensor, which is in read's values; 0: none */
 } input_tensor;
 
 typedef struct input input;
@@ -33,12 +34,17 @@ struct input {
     void        (*close)(input *in);    /* frees in too */
     bool          untied;       /* the head is a copy of the embedding that it was tied to */
     const char   *model_path;   /* what qsf_model_open takes; NULL: the engine cannot run the input */
+    qsf_i2s_layout i2s_layout;  /* and how its tensors of type I2_S are stored */
     qsf_arena    *arena;
     void         *own;          /* of the reader */
 };
 
 /* By what is there: a directory with config.json, a file with GGUF or QSF magic. */
 qsf_status qsf_input_open(const qsf_platform *p, const char *path, input **out, qsf_error *err);
+
+/* The same; i2s: how tensors of type I2_S in a GGUF file are stored. */
+qsf_status qsf_input_open_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
+                             qsf_error *err);
 
 /* Whether t is a weight matrix, to which quantisers apply; norms, biases and positions are not. */
 bool       qsf_input_is_matrix(const input_tensor *t);

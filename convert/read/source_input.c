@@ -7,8 +7,9 @@
 #include <stdatomic.h>
 
 /* A tensor of this input and its place in the source; sparse: its
- * outliers (QSF_T_SPARSE's bytes), n of them, or NULL. */
-typedef struct input_place { uint32_t unit, tensor; const uint8_t *sparse; uint32_t n; } input_place;
+ * outliers (QSF_T_SPARSE's bytes), n of them, or NULL; scale: of the tensor, 1: none. */
+typedef struct input_place { uint32_t unit, tensor; const uint8_t *sparse; uint32_t n; float scale;
+} input_place;
 
 typedef struct input_source {
     qsf_source  *src;
@@ -145,9 +146,10 @@ static qsf_status input_source_read(input *in, uint32_t i, uint32_t row, uint32_
     const qsf_tensor *t = &own->src->tensors[pl->tensor];
     if (row > t->rows || n > t->rows - row)
         return qsf_fail(err, QSF_E_ARGUMENT, "%s: rows out of range", in->tensors[i].name);
-    const bool packed = own->src->units[pl->unit].compression != QSF_COMPRESS_NONE;
-    const qsf_status st = packed ? input_read_kept(own, pl, row, n, out, err)
+    const bool whole = own->src->units[pl->unit].compression != QSF_COMPRESS_NONE || t->packing > 1;
+    const qsf_status st = whole ? input_read_kept(own, pl, row, n, out, err)
                                  : input_read_rows(in, own->src, pl, row, n, out, err);
+    for (size_t k = 0; st == QSF_OK && pl->scale != 1 && k < (size_t)n * t->cols; k++) out[k] *= pl->scale;
     if (st == QSF_OK && pl->sparse) input_add_outliers(pl, t, row, n, out);
     if (st == QSF_OK && t->kind == QSF_K_TOKEN_EMBD && own->src->embd_clusters)
         return input_add_centroids(own->src, row, n, out, err);
@@ -265,6 +267,21 @@ static qsf_status input_load_outliers(input *in, const qsf_source *s, uint32_t u
     return pl->sparse ? QSF_OK : QSF_E_MEMORY;
 }
 
+static qsf_status input_load_scale(const qsf_source *s, uint32_t unit, const qsf_tensor *t, const char *name,
+                                   float *scale, qsf_error *err)
+{
+    const int found = qsf_unit_find(s, unit, QSF_K_SCALE + t->kind);
+    void *data = NULL;
+    *scale = 1;
+    if (found < 0) return QSF_OK;
+    const qsf_status st = qsf_source_load(s, unit, (uint32_t)found, &data, err);
+    if (st) return st;
+    *scale = qsf_lef32(data);
+    qsf_dealloc(s->platform, data, sizeof *scale);
+    if (isfinite(*scale)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the scale of %s is %g", s->path, name, (double)*scale);
+}
+
 static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit, qsf_error *err)
 {
     input_source *own = in->own;
@@ -278,12 +295,14 @@ static qsf_status input_list_unit(input *in, const qsf_source *s, uint32_t unit,
             qsf_format(name, sizeof name, "blk.%u.%s", (unsigned)unit, qsf_kind_name(t->kind));
         else qsf_format(name, sizeof name, "%s", qsf_kind_name(t->kind));
         input_place *pl = &own->places[in->n_tensors];
-        *pl = (input_place){ unit, at, NULL, 0 };
-        const qsf_status st = input_load_outliers(in, s, unit, t, name, pl, err);
+        *pl = (input_place){ unit, at, NULL, 0, 1 };
+        qsf_status st = input_load_outliers(in, s, unit, t, name, pl, err);
+        if (!st) st = input_load_scale(s, unit, t, name, &pl->scale, err);
         if (st) return st;
         input_tensor *to = &in->tensors[in->n_tensors++];
         *to = (input_tensor){ .unit = unit, .kind = t->kind, .rows = t->rows, .cols = t->cols,
-                              .stored_bytes = t->bytes, .source_type = t->type };
+                              .stored_bytes = t->bytes, .source_type = t->type,
+                              .scale = pl->scale != 1 ? pl->scale : 0 };
         if (!(to->name = qsf_arena_text(in->arena, name, strlen(name), err))) return QSF_E_MEMORY;
     }
     return QSF_OK;
@@ -310,6 +329,12 @@ static qsf_status input_list(input *in, const qsf_source *s, qsf_error *err)
 
 qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input **out, qsf_error *err)
 {
+    return qsf_input_open_source_as(p, path, QSF_I2S_AUTO, out, err);
+}
+
+qsf_status qsf_input_open_source_as(const qsf_platform *p, const char *path, qsf_i2s_layout i2s, input **out,
+                                    qsf_error *err)
+{
     qsf_status st;
     *out = NULL;
     input *in = qsf_alloc(p, sizeof *in, "input", err);
@@ -324,7 +349,7 @@ qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input 
     own->kept = UINT32_MAX;
     atomic_flag_clear(&own->lock);
     in->own = own;
-    if ((st = qsf_source_open(p, path, NULL, false, &own->src, err))) goto fail;
+    if ((st = qsf_source_open_as(p, path, NULL, false, i2s, &own->src, err))) goto fail;
     if (own->src->n_units != qsf_units_of(own->src->hp.n_layers)) {
         st = qsf_fail(err, QSF_E_CORRUPT, "%s: has no weights, only a description and a vocabulary", path);
         goto fail;
@@ -332,6 +357,7 @@ qsf_status qsf_input_open_source(const qsf_platform *p, const char *path, input 
     if ((st = input_check_layers(own->src, err))) goto fail;
     if ((st = input_check(own->src, err))) goto fail;
     in->model_path = own->src->path;
+    in->i2s_layout = i2s;
     in->hp = own->src->hp;
     in->vocab = own->src->vocab;
     if ((st = input_list(in, own->src, err))) goto fail;

@@ -13,6 +13,8 @@ struct qsf_answer {
     char               *choice;         /* "": auto */
     size_t              choice_bytes;
     bool                several;
+    uint64_t            most_memory;    /* of the grammar */
+    const char         *behind;         /* of reasoning: where a caller's grammar begins */
     bool                has_grammar;
     qsf_tool_grammar    grammar;
     qsf_text            marks;          /* of the form */
@@ -40,6 +42,7 @@ static qsf_status answer_open(qsf_answer *a, const qsf_answer_options *o, qsf_er
     if (!(a->choice = qsf_alloc(a->platform, a->choice_bytes, "answer", err))) return QSF_E_MEMORY;
     memcpy(a->choice, choice, a->choice_bytes);
     a->several = o->parallel_tool_calls;
+    a->most_memory = o->most_memory;
     if ((st = qsf_model_tool_form(a->model, &chat, &a->form, err))) return st;
     a->marks.platform = a->platform;
     qsf_tool_form_marks(&a->form, &a->marks);
@@ -103,13 +106,19 @@ qsf_status qsf_answer_turn(qsf_answer *a, qsf_turn_options *o, qsf_error *err)
     o->special = true;
     if (!a->all) o->special_in = a->marks.at;
     if (!QSF_SIZED_HAS(o, qsf_turn_options, grammar_with)) return QSF_OK;
+    if (own.grammar && !own.n_grammar_after && a->form.in_reasoning) {
+        a->behind = qsf_tool_core(a->form.text[QSF_TT_REASONING_END]);
+        o->grammar_after = &a->behind;
+        o->n_grammar_after = *a->behind != 0;
+        o->grammar_with = false;
+    }
     if (own.grammar || !a->tools.n_nodes || !a->tools.nodes->n) return QSF_OK;
     if (!a->has_grammar) {
         const bool named = a->choice[0] && !answer_choice_is(a, "required");
         const qsf_tool_grammar_ask ask = {
             .platform = a->platform, .form = &a->form, .tokenizer = a->model ? a->model->tokenizer : NULL,
             .tools = a->tools.nodes, .only = named ? a->choice : NULL, .required = a->choice[0],
-            .one = named || !a->several,
+            .one = named || !a->several, .most_memory = a->most_memory,
         };
         if ((st = qsf_tool_grammar_make(&ask, &a->grammar, err))) return st;
         a->has_grammar = true;

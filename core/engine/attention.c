@@ -41,12 +41,22 @@ static qsf_matrix_in attention_out(const qsf_pass *p)
     return qsf_matrix_input(p, p->b->att, p->b->ld_q, cols, 0, p->batch->n);
 }
 
-static void quantize_attention(void *arg, uint32_t thread, uint32_t piece)
+/* The norm of the sums of all heads, where the model has one, and their codes, where the matrix
+ * takes them. */
+static void ready_attention(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
-    const qsf_matrix_in in = attention_out(job->p);
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = attention_out(p);
+    const float *weight = p->w->v[QSF_K_ATTN_SUB_NORM];
+    const size_t cols = (size_t)p->layer->n_heads * p->layer->value_dim;
+    const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
-    qsf_matrix_quantize(job->p, &in, qsf_pass_mine(job, piece));
+    for (size_t r = rows.begin; weight && r < rows.end; r++) {
+        float *x = p->b->att + r * p->b->ld_q;
+        qsf_pass_norm(p, p->layer->norm, x, x, weight, NULL, cols);
+    }
+    if (qsf_matrix_takes_codes(p, &p->w->m[QSF_K_ATTN_OUT])) qsf_matrix_quantize(p, &in, rows);
 }
 
 static void project_attention(void *arg, uint32_t thread, uint32_t piece)
@@ -342,16 +352,16 @@ void qsf_attention_run(qsf_pass_job *job)
     const qsf_layer *l = p->layer;
     const qsf_matrix *out = &p->w->m[QSF_K_ATTN_OUT];
     const size_t groups = (size_t)p->batch->n_groups * l->n_kv_heads;
-    qsf_stats *took = p->stats;
     size_t tiles = 0;
     for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
-    qsf_pass_run(job, tiles, project_qkv, &took->ns_matmul);
+    qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
     if (p->batch->groups_apart) {
-        qsf_pass_run(job, groups, place_and_attend, &took->ns_attention);
+        qsf_pass_run(job, QSF_OP_ATTENTION, groups, place_and_attend);
     } else {
-        qsf_pass_run(job, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads, &took->ns_other);
-        qsf_pass_run(job, groups, attend_heads, &took->ns_attention);
+        qsf_pass_run(job, QSF_OP_PLACE, (size_t)p->batch->n * (l->n_heads + l->n_kv_heads), place_heads);
+        qsf_pass_run(job, QSF_OP_ATTENTION, groups, attend_heads);
     }
-    if (qsf_matrix_takes_codes(p, out)) qsf_pass_run(job, p->batch->n, quantize_attention, &took->ns_other);
-    qsf_pass_run(job, qsf_matrix_tiles(out), project_attention, &took->ns_matmul);
+    if (p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
+        qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
+    qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
 }

@@ -7,6 +7,7 @@
 #include "engine/layer.h"
 #include "engine/options.h"
 #include "engine/plan.h"
+#include "engine/route.h"
 
 /* What was left to the model, and what follows from the rest. */
 static qsf_status context_fill(const qsf_hparams *hp, qsf_context_options *o, qsf_error *err)
@@ -65,6 +66,19 @@ qsf_status qsf_context_plan(const qsf_model *model, const qsf_context_options *o
     return st;
 }
 
+static void context_records(qsf_context *c)
+{
+    c->recorder.fn = c->o.record;
+    c->recorder.user = c->o.record_user;
+    c->recorder.platform = c->platform;
+    c->recorder.source = c->model->source;
+    c->recorder.k = &c->k;
+    c->recorder.n_threads = c->o.n_threads;
+    c->fetch.record = c->o.record;
+    c->fetch.record_user = c->o.record_user;
+    c->fetch.record_thread = c->o.n_threads;
+}
+
 static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err)
 {
     const qsf_source *s = c->model->source;
@@ -78,7 +92,9 @@ static qsf_status context_weights(qsf_context *c, bool ctx_given, qsf_error *err
     if ((st = qsf_reserve_init(&c->reserve, c->platform, m.reserve, err))) goto done;
     if ((st = qsf_fetch_init(&c->fetch, s, &c->reserve.table, &m.fetch, c->pool, err))) goto done;
     c->fetch.check_every = c->o.check_every;
+    c->fetch.lut = c->o.kernel_route == QSF_ROUTE_LUT;
     c->fetch.quality = c->o.quality;
+    context_records(c);
     if (c->o.quality < 1 && !qsf_layers_known(s))
         qsf_log(c->model, QSF_LOG_WARN, "%s does not say which layers matter less: a lower quality changes "
                 "nothing (qsf-convert --calibration measures it)", s->path);
@@ -91,7 +107,7 @@ done:
     return st;
 }
 
-enum { CONTEXT_TABLES = 5 };
+enum { CONTEXT_TABLES = 6 };
 
 static void context_tables(qsf_context *c, const qsf_source *s, const qsf_context_options *o,
                            qsf_piece list[CONTEXT_TABLES])
@@ -102,6 +118,7 @@ static void context_tables(qsf_context *c, const qsf_source *s, const qsf_contex
     list[2] = QSF_PIECE(c->now.old_length, o->n_seqs, "sequences");
     list[3] = QSF_PIECE(c->ropes, s->n_ropes, "rotary tables");
     list[4] = QSF_PIECE(c->rope_freqs, qsf_ropes_half(s), "rotary frequencies");
+    list[5] = QSF_PIECE(c->recorder.threads, o->record ? o->n_threads : 0, "records");
 }
 
 uint64_t qsf_context_tables(const qsf_source *s, const qsf_context_options *o)
@@ -173,6 +190,7 @@ qsf_status qsf_context_new(qsf_model *m, const qsf_context_options *opts, qsf_co
     c->hp = &m->source->hp;
     if ((st = context_options(m, opts, &c->o, &ctx_given, &c->k, err))) goto fail;
     const uint32_t asked = c->o.n_ctx;
+    if ((st = qsf_route_choose(m, &c->k, &c->o, err))) goto fail;
     if ((st = qsf_pool_new(p, c->o.n_threads, &c->pool, err))) goto fail;
     c->threads[0] = c->threads[1] = qsf_thread_count_of(c->o.n_threads);
     if ((st = context_weights(c, ctx_given, err))) goto fail;
@@ -216,6 +234,10 @@ qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 {
     qsf_stats s = c->stats;
     const qsf_fetch *l = &c->fetch;
+    s.ns_matmul = qsf_account_ns(&c->account, QSF_OP_MATMUL);
+    s.ns_attention = qsf_account_ns(&c->account, QSF_OP_ATTEND);
+    s.ns_other = qsf_account_ns(&c->account, QSF_OP_OTHER);
+    s.ns_head = qsf_account_ns(&c->account, QSF_OP_TO_HEAD);
     s.bytes_read = l->bytes_read;
     s.ns_wait_io = l->ns_wait;
     s.ns_prepare = l->took.prepare;
@@ -230,6 +252,7 @@ qsf_status qsf_context_get_stats(const qsf_context *c, qsf_stats *out)
 void qsf_context_reset_stats(qsf_context *c)
 {
     c->stats = (qsf_stats){ .isa = c->k.isa, .n_threads = c->o.n_threads, .io = c->io };
+    c->account = (qsf_account){ 0 };
     c->fetch.bytes_read = c->fetch.ns_wait = c->fetch.ns_own = 0;
     c->fetch.took = (qsf_fetch_times){ 0 };
 }

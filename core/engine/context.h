@@ -20,6 +20,8 @@ typedef struct qsf_batch_state {
     uint64_t begun_ns;
     uint64_t waiting_ns;             /* since when the caller waits by itself for bytes, 0: it does not */
     atomic_bool not_finite;          /* a row left a layer, or the head, as something that is no number */
+    bool     hidden;                 /* hidden states of its rows are wanted */
+    uint32_t n_hidden;               /* of them are there */
 } qsf_batch_state;
 
 struct qsf_context {
@@ -29,6 +31,8 @@ struct qsf_context {
     qsf_context_options o;           /* as granted */
     qsf_plan       plan;
     qsf_stats      stats;
+    qsf_account    account;          /* what the rest of the statistics is made of */
+    qsf_recorder   recorder;
     qsf_error      error;
     const char    *io;               /* how the file is read */
     qsf_kernels    k;
@@ -52,6 +56,7 @@ struct qsf_context {
     qsf_buffers    b;                /* a batch */
     uint8_t       *buffers;          /* b's memory */
     uint64_t       buffers_bytes;
+    bool           hidden;           /* the next batch's rows want their hidden states */
     qsf_batch      batch;
     qsf_batch_state now;
 };

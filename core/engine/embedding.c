@@ -142,15 +142,16 @@ qsf_status qsf_embedding_fetch(qsf_embedding *e, const qsf_batch *batch, bool wa
     return qsf_stream_get(&e->rows, begin, end, NULL, wait, &e->strip, err);
 }
 
-/* Embeds row r of the batch: row `row` of t, plus its token's centroid where the file has them,
+/* Embeds row r of the batch: row `row` of m, plus its token's centroid where the file has them,
  * plus its position's row of pos (NULL: none). */
-static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_tensor *t,
+static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint32_t r, const qsf_matrix *m,
                       uint32_t row, const qsf_tensor *pos)
 {
     const qsf_hparams *hp = p->hp;
     const qsf_batch_row *b = &p->batch->rows[r];
     float *x = p->b->x + r * p->b->ld_embd;
-    qsf_dequant_rows(t, row, 1, x);
+    qsf_dequant_rows(&m->t, row, 1, x);
+    if (m->scale != 1) p->k->vec_scale(x, m->scale, hp->n_embd);
     if (clusters) {
         qsf_dequant_rows(&clusters->centroids, clusters->of[b->token], 1, p->b->tmp);
         p->k->vec_add(x, x, p->b->tmp, hp->n_embd);
@@ -165,10 +166,11 @@ static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint
 
 static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters, const uint32_t *places)
 {
-    const qsf_tensor *t = &p->w->m[QSF_K_TOKEN_EMBD].t, *pos = &p->w->m[QSF_K_POS_EMBD].t;
+    const qsf_matrix *m = &p->w->m[QSF_K_TOKEN_EMBD];
+    const qsf_tensor *pos = &p->w->m[QSF_K_POS_EMBD].t;
     for (uint32_t r = 0; r < p->batch->n; r++) {
         const int32_t token = p->batch->rows[r].token;
-        embed_row(p, clusters, r, t, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
+        embed_row(p, clusters, r, m, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
     }
 }
 
@@ -186,11 +188,11 @@ bool qsf_embedding_compute(qsf_embedding *e, const qsf_pass *p, const uint32_t *
         uint64_t begin, end;
         strip_range(e, token, &begin, &end);
         if (begin < w->begin || end > w->end) return false;         /* the next fetch brings it */
-        qsf_tensor strip = *e->place.t;
-        strip.rows = e->place.strip_rows;
-        strip.bytes = e->place.strip_bytes;
-        strip.data = qsf_slot_at(w, begin);
-        embed_row(p, clusters, r, &strip, (uint32_t)token % strip.rows, NULL);
+        qsf_matrix strip = { .t = *e->place.t, .scale = 1 };
+        strip.t.rows = e->place.strip_rows;
+        strip.t.bytes = e->place.strip_bytes;
+        strip.t.data = qsf_slot_at(w, begin);
+        embed_row(p, clusters, r, &strip, (uint32_t)token % strip.t.rows, NULL);
         kept_put(e, token, p->b->x + r * p->b->ld_embd);
     }
     return true;

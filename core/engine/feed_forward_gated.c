@@ -11,6 +11,7 @@ static void activate_gated(const qsf_pass *p, float *gate, const float *up, size
         p->k->gelu_mul(gate, gate, up, n);
     } else {
         p->k->relu_inplace(gate, n);
+        if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(gate, gate, gate, n);
         p->k->vec_mul(gate, gate, up, n);
     }
 }
@@ -35,6 +36,6 @@ static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
 void qsf_feed_forward_gated_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
-    qsf_pass_run(job, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_gated, &p->stats->ns_matmul);
+    qsf_pass_run(job, QSF_OP_FFN_UP, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_gated);
     qsf_feed_forward_down(job);
 }

@@ -8,6 +8,7 @@ static void activate(const qsf_pass *p, float *x, size_t n)
     if (p->layer->act == QSF_ACT_SILU) p->k->silu_inplace(x, n);
     else if (p->layer->act == QSF_ACT_GELU) p->k->gelu_inplace(x, n);
     else p->k->relu_inplace(x, n);
+    if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(x, x, x, n);
 }
 
 static void widen_plain(void *arg, uint32_t thread, uint32_t piece)
@@ -27,6 +28,6 @@ static void widen_plain(void *arg, uint32_t thread, uint32_t piece)
 void qsf_feed_forward_plain_run(qsf_pass_job *job)
 {
     const qsf_pass *p = job->p;
-    qsf_pass_run(job, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_plain, &p->stats->ns_matmul);
+    qsf_pass_run(job, QSF_OP_FFN_UP, qsf_matrix_tiles(&p->w->m[QSF_K_FFN_UP]), widen_plain);
     qsf_feed_forward_down(job);
 }

@@ -48,10 +48,17 @@ qsf_status qsf_grammar_new(const qsf_model *m, qsf_grammar_kind kind, const char
         st = qsf_fail(err, QSF_E_BUDGET, "a grammar's text may have %u MB; this one has %llu bytes",
                       GRAMMAR_MAX_TEXT >> 20, (unsigned long long)len);
     if (st || (st = qsf_grammar_begin(m->platform, &b, err)) != 0) return st;
+    qsf_grammar_limit(b, o.most_memory);
     return qsf_grammar_finish(b, grammar_nodes_of(m->platform, b, kind, text, len, &o), out, err);
 }
 
 void qsf_grammar_free(qsf_grammar *g) { qsf_grammar_drop(g); }
+
+qsf_status qsf_grammar_prepare(qsf_model *m, qsf_error *err)
+{
+    const qsf_token_tree *tree;
+    return qsf_model_token_tree(m, &tree, err);
+}
 
 bool qsf_grammar_accepts(qsf_grammar *g, const char *text, size_t len, size_t *fits)
 {

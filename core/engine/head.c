@@ -26,17 +26,30 @@ void qsf_head_done(qsf_head *h)
     if (h->mode == QSF_HEAD_CLUSTERS) qsf_clusters_done(&h->clusters);
 }
 
+static void norm_row(const qsf_pass *p, float *y, uint32_t r)
+{
+    const float *const *v = p->w->v;
+    qsf_pass_norm(p, qsf_norm_of(p->hp), y, p->b->x + r * p->b->ld_embd, v[QSF_K_OUTPUT_NORM],
+                  v[QSF_K_OUTPUT_NORM_BIAS], p->hp->n_embd);
+}
+
+void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float *y = p->b->tmp + i * p->b->ld_embd;
+        norm_row(p, y, r + i);
+        if (!qsf_all_finite(y, p->hp->n_embd))
+            atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
+    }
+}
+
 /* Norms the rows that asked, side by side, and makes their codes. */
 static void head_norm(const qsf_pass *p, bool codes)
 {
     const uint32_t n_asked = p->batch->n_asked;
-    const float *const *v = p->w->v;
     uint32_t j = 0;
-    for (uint32_t r = 0; r < p->batch->n; r++) {
-        if (p->batch->rows[r].logits < 0) continue;
-        qsf_pass_norm(p, qsf_norm_of(p->hp), p->b->xn + j++ * p->b->ld_embd, p->b->x + r * p->b->ld_embd,
-                      v[QSF_K_OUTPUT_NORM], v[QSF_K_OUTPUT_NORM_BIAS], p->hp->n_embd);
-    }
+    for (uint32_t r = 0; r < p->batch->n; r++)
+        if (p->batch->rows[r].logits >= 0) norm_row(p, p->b->xn + j++ * p->b->ld_embd, r);
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, n_asked);
     if (codes) qsf_matrix_quantize(p, &in, (qsf_range){ 0, n_asked });
 }
@@ -46,17 +59,18 @@ void qsf_head_compute(qsf_head *h, const qsf_pass *p, const qsf_head_part *part,
     uint64_t begin = qsf_now(p->platform);
     const bool few = qsf_head_leaves_out(h, p->batch->n_asked);
     const bool screen = h->mode == QSF_HEAD_SCREEN;
-    if (first) head_norm(p, few || qsf_matrix_takes_codes(p, &part->m));
+    if (first) {
+        head_norm(p, few || qsf_matrix_takes_codes(p, &part->m));
+        begin = qsf_pass_alone(p, QSF_OP_HEAD_NORM, begin);
+    }
     if (few && !h->ready) {
-        if (screen) qsf_screen_make(&h->screen, p, &part->m);
-        else qsf_clusters_make(&h->clusters, p, part);
+        if (screen) begin = qsf_screen_make(&h->screen, p, &part->m, begin);
+        else begin = qsf_clusters_make(&h->clusters, p, part, begin);
         h->ready = true;
     }
-    if (few) begin = qsf_now(p->platform);
-    if (!few) qsf_head_logits_all(p, part, p->batch->n_asked);
-    else if (screen) qsf_screen_run(&h->screen, p, part);
-    else qsf_clusters_run(&h->clusters, p, part);
-    p->stats->ns_head += qsf_now(p->platform) - begin;
+    if (!few) (void)qsf_head_logits_all(p, part, p->batch->n_asked, QSF_OP_HEAD, begin);
+    else if (screen) qsf_screen_run(&h->screen, p, part, begin);
+    else qsf_clusters_run(&h->clusters, p, part, begin);
     if (!few && qsf_head_places(h)) qsf_clusters_unsort(&h->clusters, p);
 }
 
@@ -68,6 +82,7 @@ typedef struct head_rows_job {
     const qsf_head_part *part;
     const uint32_t      *mask;
     uint32_t             row, n_pieces;
+    atomic_uint          tiles;         /* computed */
 } head_rows_job;
 
 /* The token whose row stands at place r of the head. */
@@ -78,7 +93,7 @@ static uint32_t head_token(const qsf_head *h, uint32_t r)
 
 static void head_rows_piece(void *arg, uint32_t thread, uint32_t piece)
 {
-    const head_rows_job *job = arg;
+    head_rows_job *job = arg;
     const qsf_matrix *m = &job->part->m;
     const qsf_range mine = qsf_range_of(qsf_matrix_tiles(m), piece, job->n_pieces);
     float *logits = qsf_head_row(job->p, job->row);
@@ -90,6 +105,7 @@ static void head_rows_piece(void *arg, uint32_t thread, uint32_t piece)
             wanted |= (job->mask[id / 32] >> id % 32 & 1) && logits[id] == -INFINITY;
         }
         if (!wanted) continue;
+        atomic_fetch_add_explicit(&job->tiles, 1, memory_order_relaxed);
         if (job->h->mode == QSF_HEAD_CLUSTERS)
             qsf_clusters_tile(&job->h->clusters, job->p, job->part, job->row, (uint32_t)t, thread);
         else
@@ -100,8 +116,11 @@ static void head_rows_piece(void *arg, uint32_t thread, uint32_t piece)
 void qsf_head_rows(const qsf_head *h, const qsf_pass *p, const qsf_head_part *part, uint32_t j,
                    const uint32_t *mask)
 {
-    head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)) };
-    qsf_pool_run(p->pool, job.n_pieces, 1, head_rows_piece, &job);
+    head_rows_job job = { h, p, part, mask, j, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)), 0 };
+    qsf_op_run run = { .op = QSF_OP_HEAD, .begin = qsf_now(p->platform), .n_pieces = job.n_pieces, .size = 1,
+                       .fn = head_rows_piece, .arg = &job, .n_products = 1,
+                       .products = { { &part->m, 0, 1, 0 } }, .tiles = &job.tiles };
+    (void)qsf_pass_share(p, &run);
 }
 
 bool qsf_head_leaves_out(const qsf_head *h, uint32_t n_asked)

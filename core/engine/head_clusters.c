@@ -63,7 +63,7 @@ qsf_status qsf_clusters_init(qsf_head_clusters *h, const qsf_source *s, const qs
     qsf_piece list[CLUSTERS_PIECES];
     *h = clusters_of(s);
     h->mem = mem;
-    h->centroids = (qsf_matrix){ .t = *t, .form = qsf_form_of_type(t->type),
+    h->centroids = (qsf_matrix){ .t = *t, .form = qsf_form_of_type(t->type), .scale = 1,
                                  .blocks = (uint32_t)qsf_ceil_div(t->cols, t->block) };
     clusters_pieces(h, list);
     const qsf_status st = qsf_pieces_alloc(mem, list, CLUSTERS_PIECES, err);
@@ -143,11 +143,14 @@ static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
         sort_column(job->head->own + b * each, m->blocks * each, shape, job->h->k, t->rows, done);
 }
 
-void qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head)
+uint64_t qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,
+                           uint64_t begin)
 {
     assert(head->own);
     sort_job job = { h, head, QSF_MIN(qsf_pool_pieces(p->pool, head->m.blocks), SORT_PIECES) };
-    qsf_pool_run(p->pool, job.n_pieces, 1, sort_piece, &job);
+    qsf_op_run run = { .op = QSF_OP_HEAD_MAKE, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
+                       .fn = sort_piece, .arg = &job };
+    return qsf_pass_share(p, &run);
 }
 
 const uint32_t *qsf_clusters_places(const qsf_head_clusters *h) { return h->k->place; }
@@ -238,27 +241,38 @@ static void cluster_piece(void *arg, uint32_t thread, uint32_t piece)
     else qsf_head_product(job->p, &h->centroids, job->row, 1, h->promise, 0, mine, thread);
 }
 
-static void compute_tiles(cluster_job job)
+static uint64_t compute_tiles(cluster_job job, uint64_t begin)
 {
+    const qsf_head_clusters *h = job.h;
+    const qsf_matrix *m = job.head ? &job.head->m : &h->centroids;
+    uint32_t rows = job.head ? 0 : m->t.rows;
+    for (uint32_t i = job.begin; job.head && i < job.end; i++)
+        rows += tile_end(h, h->tiles[i]) - h->tiles[i] * QSF_TILE_ROWS;
     job.n_pieces = qsf_pool_pieces(job.p->pool, job.end - job.begin);
-    qsf_pool_run(job.p->pool, job.n_pieces, job.end - job.begin, cluster_piece, &job);
+    qsf_op_run run = { .op = job.head ? QSF_OP_HEAD : QSF_OP_HEAD_SCREEN, .begin = begin,
+                       .n_pieces = job.n_pieces, .size = job.end - job.begin, .fn = cluster_piece,
+                       .arg = &job, .n_products = 1, .products = { { m, rows, 1, 0 } } };
+    return qsf_pass_share(job.p, &run);
 }
 
-void qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head)
+void qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head, uint64_t begin)
 {
     for (uint32_t j = 0; j < p->batch->n_asked; j++) {
         float *logits = qsf_head_row(p, j);
         cluster_job job = { .h = h, .p = p, .row = j, .end = n_tiles_of(h->centroids.t.rows) };
-        compute_tiles(job);
+        begin = compute_tiles(job, begin);
         choose_first(h, p, p->b->xn + j * p->b->ld_embd);
+        begin = qsf_pass_alone(p, QSF_OP_HEAD_CHOOSE, begin);
         job.head = head;
         job.end = h->n_first;
-        compute_tiles(job);
+        begin = compute_tiles(job, begin);
         choose_rest(h, logits);
+        begin = qsf_pass_alone(p, QSF_OP_HEAD_CHOOSE, begin);
         job.begin = h->n_first;
         job.end = h->n_all;
-        compute_tiles(job);
+        begin = compute_tiles(job, begin);
         place_logits(h, logits);
+        begin = qsf_pass_alone(p, QSF_OP_HEAD_CHOOSE, begin);
     }
 }
 

@@ -21,12 +21,15 @@ qsf_status qsf_clusters_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *e
 qsf_status qsf_clusters_init(qsf_head_clusters *h, const qsf_source *s, const qsf_platform *mem,
                              qsf_error *err);
 void       qsf_clusters_done(qsf_head_clusters *h);      /* takes half-built */
-/* Puts the head in memory, head->own, in the clusters' order. */
-void       qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head);
+/* Puts the head in memory, head->own, in the clusters' order.  begin: when the time that this
+ * accounts for began; returns the time now. */
+uint64_t   qsf_clusters_make(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,
+                             uint64_t begin);
 /* [n_vocab] where each token's row is in that order. */
 const uint32_t *qsf_clusters_places(const qsf_head_clusters *h);
 /* Logits of the rows that asked, which are normed and have codes; in the vocabulary's order. */
-void       qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head);
+void       qsf_clusters_run(qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,
+                            uint64_t begin);
 /* The logits of tile t's rows, for row j; several threads may ask for different tiles. */
 void       qsf_clusters_tile(const qsf_head_clusters *h, const qsf_pass *p, const qsf_head_part *head,
                              uint32_t j, uint32_t t, uint32_t thread);

@@ -42,8 +42,11 @@ static void logits_piece(void *arg, uint32_t thread, uint32_t piece)
     qsf_head_logits(job->p, job->part, 0, job->n, tiles, thread);
 }
 
-void qsf_head_logits_all(const qsf_pass *p, const qsf_head_part *part, uint32_t n)
+uint64_t qsf_head_logits_all(const qsf_pass *p, const qsf_head_part *part, uint32_t n, qsf_op op,
+                             uint64_t begin)
 {
     logits_job job = { p, part, n, qsf_pool_pieces(p->pool, qsf_matrix_tiles(&part->m)) };
-    qsf_pool_run(p->pool, job.n_pieces, n, logits_piece, &job);
+    qsf_op_run run = { .op = op, .begin = begin, .n_pieces = job.n_pieces, .size = n, .fn = logits_piece,
+                       .arg = &job, .n_products = 1, .products = { { &part->m, part->m.t.rows, n, 0 } } };
+    return qsf_pass_share(p, &run);
 }

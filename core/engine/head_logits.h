@@ -20,11 +20,13 @@ static inline float *qsf_head_row(const qsf_pass *p, uint32_t j) { return p->b->
 void qsf_head_product(const qsf_pass *p, const qsf_matrix *m, uint32_t j, uint32_t n, float *y, size_t ldy,
                       qsf_range tiles, uint32_t thread);
 /* Logits of these tiles, for n rows from the j-th that asked on; of those `which` of the listed
- * tiles, for the j-th row; of all tiles, for the first n rows, by all threads. */
+ * tiles, for the j-th row; of all tiles, for the first n rows, by all threads, as the operation op
+ * that accounts for the time since `begin` (returns the time now). */
 void qsf_head_logits(const qsf_pass *p, const qsf_head_part *part, uint32_t j, uint32_t n, qsf_range tiles,
                      uint32_t thread);
 void qsf_head_logits_of(const qsf_pass *p, const qsf_head_part *part, uint32_t j, const uint32_t *tiles,
                         qsf_range which, uint32_t thread);
-void qsf_head_logits_all(const qsf_pass *p, const qsf_head_part *part, uint32_t n);
+uint64_t qsf_head_logits_all(const qsf_pass *p, const qsf_head_part *part, uint32_t n, qsf_op op,
+                             uint64_t begin);
 
 #endif

@@ -128,11 +128,14 @@ static void screen_make_piece(void *arg, uint32_t thread, uint32_t piece)
         screen_tile_row(job, (uint32_t)t * QSF_TILE_ROWS, floats);
 }
 
-void qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head)
+uint64_t qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head, uint64_t begin)
 {
+    h->small.scale = head->scale;           /* its rows are made without */
     screen_job job = { .h = h, .p = p, .head = head,
                        .n_pieces = qsf_pool_pieces(p->pool, qsf_matrix_tiles(head)) };
-    qsf_pool_run(p->pool, job.n_pieces, 1, screen_make_piece, &job);
+    qsf_op_run run = { .op = QSF_OP_HEAD_MAKE, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
+                       .fn = screen_make_piece, .arg = &job };
+    return qsf_pass_share(p, &run);
 }
 
 /* ---- using it ---- */
@@ -162,15 +165,30 @@ static void screen_best_piece(void *arg, uint32_t thread, uint32_t piece)
     qsf_head_logits_of(job->p, job->part, job->row, tiles, mine, thread);
 }
 
-void qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *head)
+/* The rows of the listed tiles. */
+static uint32_t tiles_rows(const qsf_matrix *m, const uint32_t *tiles, uint32_t n)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < n; i++)
+        rows += QSF_MIN(QSF_TILE_ROWS, m->t.rows - tiles[i] * QSF_TILE_ROWS);
+    return rows;
+}
+
+void qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *head, uint64_t begin)
 {
     const uint32_t n_asked = p->batch->n_asked;
     const qsf_head_part small = { .m = h->small, .bias = head->bias };
     screen_job job = { .h = h, .p = p, .part = head };
-    qsf_head_logits_all(p, &small, n_asked);
-    qsf_pool_run(p->pool, n_asked, 1, screen_choose_piece, &job);
+    begin = qsf_head_logits_all(p, &small, n_asked, QSF_OP_HEAD_SCREEN, begin);
+    qsf_op_run choose = { .op = QSF_OP_HEAD_CHOOSE, .begin = begin, .n_pieces = n_asked, .size = 1,
+                          .fn = screen_choose_piece, .arg = &job };
+    begin = qsf_pass_share(p, &choose);
     for (; job.row < n_asked; job.row++) {
         job.n_pieces = qsf_pool_pieces(p->pool, h->n_tiles[job.row]);
-        qsf_pool_run(p->pool, job.n_pieces, 1, screen_best_piece, &job);
+        const uint32_t *tiles = h->tiles + (size_t)job.row * QSF_HEAD_BEST;
+        qsf_op_run best = { .op = QSF_OP_HEAD, .begin = begin, .n_pieces = job.n_pieces, .size = 1,
+                            .fn = screen_best_piece, .arg = &job, .n_products = 1 };
+        best.products[0] = (qsf_product){ &head->m, tiles_rows(&head->m, tiles, h->n_tiles[job.row]), 1, 0 };
+        begin = qsf_pass_share(p, &best);
     }
 }

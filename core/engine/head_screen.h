@@ -21,9 +21,10 @@ typedef struct qsf_head_screen {
 qsf_status qsf_screen_bytes(const qsf_source *s, uint64_t *bytes, qsf_error *err);
 qsf_status qsf_screen_init(qsf_head_screen *h, const qsf_source *s, const qsf_platform *mem, qsf_error *err);
 void       qsf_screen_done(qsf_head_screen *h);      /* takes half-built */
-/* Makes the screen from the head, which is in memory. */
-void       qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head);
+/* Makes the screen from the head, which is in memory.  begin: when the time that this accounts for
+ * began; returns the time now. */
+uint64_t   qsf_screen_make(qsf_head_screen *h, const qsf_pass *p, const qsf_matrix *head, uint64_t begin);
 /* Logits of the rows that asked, at most QSF_HEAD_ROWS, which are normed and have codes. */
-void       qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *head);
+void       qsf_screen_run(qsf_head_screen *h, const qsf_pass *p, const qsf_head_part *head, uint64_t begin);
 
 #endif

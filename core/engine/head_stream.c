@@ -163,15 +163,19 @@ static qsf_status vectors_fetch(qsf_head_stream *h, bool wait, qsf_error *err)
     return QSF_OK;
 }
 
+qsf_status qsf_head_stream_norm(qsf_head_stream *h, bool wait, const qsf_weights **final, qsf_error *err)
+{
+    *final = &h->vectors;
+    if (h->streamed && !h->fetch->source->hp.tied) return vectors_fetch(h, wait, err);
+    return qsf_fetch_unit(h->fetch, qsf_id_final(), wait, final, err);
+}
+
 qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, qsf_head_units *units,
                                  qsf_error *err)
 {
     const qsf_source *s = h->fetch->source;
-    qsf_status st;
-    units->final = &h->vectors;
+    qsf_status st = qsf_head_stream_norm(h, wait, &units->final, err);
     units->head = NULL;
-    if (!h->streamed || s->hp.tied) st = qsf_fetch_unit(h->fetch, qsf_id_final(), wait, &units->final, err);
-    else st = vectors_fetch(h, wait, err);
     if (st) return st;
     if (!h->streamed) {
         units->head = units->final;
@@ -185,7 +189,7 @@ qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, q
 
 qsf_head_part qsf_head_stream_part(const qsf_head_stream *h, uint32_t part, const qsf_head_units *units)
 {
-    qsf_head_part p = { .m.form = -1 };
+    qsf_head_part p = { .m.form = -1, .m.scale = 1 };
     if (!h->streamed) {
         p.m = units->head->m[h->place.t->kind];
         p.bias = units->final->v[QSF_K_OUTPUT_BIAS];

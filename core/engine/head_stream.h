@@ -35,6 +35,8 @@ void       qsf_head_stream_done(qsf_head_stream *h);       /* before the fetch's
 /* The units of the final norm and, where it is in memory, of the head. */
 typedef struct qsf_head_units { const qsf_weights *final, *head; } qsf_head_units;
 
+/* Brings the final norm alone: QSF_PENDING, or it is there.  wait: does not return QSF_PENDING. */
+qsf_status qsf_head_stream_norm(qsf_head_stream *h, bool wait, const qsf_weights **final, qsf_error *err);
 /* Brings part `part`: QSF_PENDING, or it is there.  wait: does not return QSF_PENDING. */
 qsf_status qsf_head_stream_fetch(qsf_head_stream *h, uint32_t part, bool wait, qsf_head_units *units,
                                  qsf_error *err);

@@ -108,9 +108,9 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
 void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_pass_job job = qsf_pass_begin(p);
-    qsf_pass_run(&job, p->batch->n, norm_for_mixer, &p->stats->ns_other);
+    qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
     layer_mixers[p->layer->mixer].run(&job);
-    qsf_pass_run(&job, p->batch->n, norm_for_feed_forward, &p->stats->ns_other);
+    qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
     layer_feed_forwards[p->layer->feed_forward].run(&job);
-    qsf_pass_run(&job, p->batch->n, leave_layer, &p->stats->ns_other);
+    qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
 }

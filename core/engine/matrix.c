@@ -1,6 +1,9 @@
 /* Products of activations and weights, by the kernel that the matrix's form has.
  * SPDX-License-Identifier: MIT */
 #include "engine/matrix.h"
+#include "engine/act_row.h"
+
+#include "lut.h"
 
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                                uint32_t n)
@@ -20,10 +23,25 @@ bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m)
     return m->t.data && m->form >= 0 && !p->o->f32;
 }
 
+uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n)
+{
+    if (m->lut && n == 1) return m->form == QSF_F_QK256 ? QSF_KERNEL_LUT_QK256 : QSF_KERNEL_LUT_T2;
+    if (qsf_matrix_takes_codes(p, m)) return (uint32_t)m->form;
+    if ((uintptr_t)m->t.data % sizeof(float)) return QSF_KERNEL_UNPACKED;   /* a file may put them anywhere */
+    switch (m->t.type) {
+    case QSF_T_F32:  return QSF_KERNEL_F32;
+    case QSF_T_F16:  return QSF_KERNEL_F16;
+    case QSF_T_BF16: return p->o->f32 ? QSF_KERNEL_UNPACKED : QSF_KERNEL_BF16;
+    default:         return QSF_KERNEL_UNPACKED;
+    }
+}
+
 void qsf_matrix_quantize(const qsf_pass *p, const qsf_matrix_in *in, qsf_range rows)
 {
     qsf_act act = in->act;
-    for (size_t r = rows.begin; r < rows.end; r++) p->k->quantize_act(&act, r, in->x + r * in->ld, in->cols);
+    const bool whole = p->o->act_quant == QSF_ACT_ROW;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        (whole ? qsf_quantize_act_row : p->k->quantize_act)(&act, r, in->x + r * in->ld, in->cols);
 }
 
 static float *matrix_scratch(const qsf_pass *p, uint32_t thread)
@@ -31,24 +49,20 @@ static float *matrix_scratch(const qsf_pass *p, uint32_t thread)
     return p->b->float_rows + (size_t)thread * QSF_TILE_ROWS * p->b->max_cols;
 }
 
-/* Float weights as they lie in the file; false: no kernel takes them.  bf16's rounds what it is
- * multiplied with. */
-static bool multiply_floats(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
+/* Float weights as they lie in the file.  bf16's kernel rounds what it is multiplied with. */
+static void multiply_floats(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
                             size_t ldy, qsf_range tiles, uint32_t thread)
 {
     const size_t n = in->act.n, cols = m->t.cols, row = tiles.begin * QSF_TILE_ROWS, at = row * cols;
     const size_t rows = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows) - row;
     float *scratch = matrix_scratch(p, thread);
     const void *w = m->t.data;
-    if ((uintptr_t)w % sizeof(float)) return false;     /* a file may put them anywhere */
     if (m->t.type == QSF_T_F32)
         p->k->matmul_f32(y + row, ldy, (const float *)w + at, in->x, in->ld, n, rows, cols);
     else if (m->t.type == QSF_T_F16)
         p->k->matmul_f16(y + row, ldy, (const uint16_t *)w + at, in->x, in->ld, n, rows, cols, scratch);
-    else if (m->t.type == QSF_T_BF16 && !p->o->f32)
+    else
         p->k->matmul_bf16(y + row, ldy, (const uint16_t *)w + at, in->x, in->ld, n, rows, cols, scratch);
-    else return false;
-    return true;
 }
 
 /* Rows as floats, 16 at a time: types without a kernel of their own, and float activations. */
@@ -73,6 +87,35 @@ static void multiply_tiles(const qsf_pass *p, const qsf_matrix *m, const qsf_mat
     else p->k->matmul[m->form](to, ldy, w, &in->act, n, m->blocks, m->t.block);
 }
 
+/* Tiles that are turned for look-ups: one row of activations looks up, for several they are turned
+ * back, as many tile rows as the scratch holds. */
+static void multiply_looked_up(const qsf_pass *p, const qsf_matrix *m, const qsf_matrix_in *in, float *y,
+                               size_t ldy, qsf_range tiles, uint32_t thread)
+{
+    const size_t row = m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block),
+        most = QSF_TILE_ROWS * p->b->max_cols * sizeof(float) / row;
+    const uint8_t *w = m->t.data;
+    uint8_t *scratch = (uint8_t *)matrix_scratch(p, thread);
+    if (in->act.n == 1) {
+        p->k->matvec_lut(y + tiles.begin * QSF_TILE_ROWS, w + tiles.begin * row, &in->act,
+                         tiles.end - tiles.begin, m->blocks, m->form == QSF_F_QK256);
+        return;
+    }
+    assert(most);
+    for (size_t t = tiles.begin; t < tiles.end; t += most) {
+        const size_t n = QSF_MIN(tiles.end - t, most);
+        qsf_lut_turn_back(scratch, w + t * row, n * row);
+        p->k->matmul[m->form](y + t * QSF_TILE_ROWS, ldy, scratch, &in->act, n, m->blocks, m->t.block);
+    }
+}
+
+static void scale_product(const qsf_pass *p, const qsf_matrix *m, float *y, size_t ldy, size_t n,
+                          qsf_range tiles)
+{
+    const size_t begin = tiles.begin * QSF_TILE_ROWS, end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
+    for (size_t j = 0; j < n; j++) p->k->vec_scale(y + j * ldy + begin, m->scale, end - begin);
+}
+
 static void add_outliers(const qsf_matrix *m, const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles)
 {
     const size_t end = QSF_MIN(tiles.end * QSF_TILE_ROWS, m->t.rows);
@@ -95,9 +138,14 @@ void qsf_matrix_multiply(const qsf_pass *p, const qsf_matrix *m, const float *bi
                          float *y, size_t ldy, qsf_range tiles, uint32_t thread)
 {
     if (tiles.begin >= tiles.end) return;
-    if (qsf_matrix_takes_codes(p, m)) multiply_tiles(p, m, in, y, ldy, tiles);
-    else if (!multiply_floats(p, m, in, y, ldy, tiles, thread))
-        multiply_rows(p, m, in, y, ldy, tiles, thread);
+    const uint64_t begin = qsf_pass_recorder(p) ? qsf_now(p->platform) : 0;
+    const uint32_t kernel = qsf_matrix_kernel(p, m, in->act.n);
+    if (m->lut) multiply_looked_up(p, m, in, y, ldy, tiles, thread);
+    else if (kernel < QSF_N_FORMS) multiply_tiles(p, m, in, y, ldy, tiles);
+    else if (kernel == QSF_KERNEL_UNPACKED) multiply_rows(p, m, in, y, ldy, tiles, thread);
+    else multiply_floats(p, m, in, y, ldy, tiles, thread);
+    if (m->scale != 1) scale_product(p, m, y, ldy, in->act.n, tiles);
     if (m->out_start) add_outliers(m, in, y, ldy, tiles);
     if (bias) add_bias(p, bias, m->t.rows, y, ldy, in->act.n, tiles);
+    if (begin) qsf_record_product(qsf_pass_recorder(p), m, thread, begin, qsf_now(p->platform));
 }

@@ -21,6 +21,8 @@ static inline size_t qsf_matrix_tiles(const qsf_matrix *m)
 /* Rows [first, first + n) of x[][ld], which have cols columns. */
 qsf_matrix_in qsf_matrix_input(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
                                uint32_t n);
+/* The kernel that multiplies n rows with m: of qsf_product. */
+uint32_t qsf_matrix_kernel(const qsf_pass *p, const qsf_matrix *m, size_t n);
 /* Whether m takes codes. */
 bool qsf_matrix_takes_codes(const qsf_pass *p, const qsf_matrix *m);
 /* Makes the codes of these rows of in. */

@@ -24,7 +24,7 @@ qsf_matrix_place qsf_place_head(const qsf_source *s)
     return s->hp.tied ? qsf_place_embedding(s) : place_of(s, qsf_id_final(), QSF_K_OUTPUT);
 }
 
-/* Outliers of a matrix would have to be there whole. */
+/* Outliers of a matrix would have to be there whole, a scale would be a stream of its own. */
 static bool unit_has_outliers(const qsf_source *s, uint32_t unit)
 {
     for (uint32_t i = 0; i < s->units[unit].n_tensors; i++)
@@ -34,6 +34,6 @@ static bool unit_has_outliers(const qsf_source *s, uint32_t unit)
 
 bool qsf_place_can_stream(const qsf_source *s, const qsf_matrix_place *p)
 {
-    return !unit_has_outliers(s, qsf_source_unit(s, p->unit)) &&
+    return p->t->packing <= 1 && !unit_has_outliers(s, qsf_source_unit(s, p->unit)) &&
            qsf_stream_possible(s, p->unit, p->at, p->at + p->t->bytes);
 }

@@ -87,6 +87,11 @@ static const option_row context_rows[] = {
         "let a token go on with the last two layers where its hidden state has settled: cosine F or more "
         "(0.9 "
         "to 0.99) over two layers; 0 is off"),
+    CHOICE("act-quant", act_quant, QSF_ACT_ROW, QSF_ACT_BLOCK, "block|row",
+        "activations in 8 bits: a scale for each 64 columns, or one a row, as BitNet models were trained"),
+    CHOICE("kernel-route", kernel_route, QSF_ROUTE_LUT, QSF_ROUTE_AUTO, "auto|mad|lut",
+        "layers' 2-bit weights without scales, a row at a time: by products (mad), by sums looked up (lut), "
+        "or what is faster here (auto); answers are the same"),
 };
 #undef OPTION_STRUCT
 
@@ -363,6 +368,48 @@ static qsf_status options_set(const option_table *l, void *o, size_t size, const
 qsf_status qsf_context_set(qsf_context_options *o, const char *name, const char *value, qsf_error *err)
 {
     return options_set(&context_list, o, o->size, name, value, err);
+}
+
+static size_t option_word_len(const char *word)
+{
+    size_t n = 0;
+    while (word[n] && word[n] != '|') n++;
+    return n;
+}
+
+/* Returns the length that the text has or would have. */
+static size_t option_text(const option_row *r, const void *o, char *out, size_t cap)
+{
+    const double value = option_get(r, o);
+    const char *word = r->option.choices;
+    char number[32];
+    switch (r->option.kind) {
+    case QSF_OPTION_TEXT:
+        word = *(const char *const *)(const void *)((const uint8_t *)o + r->at);
+        return qsf_format(out, cap, "%s", word ? word : "");
+    case QSF_OPTION_FLAG: return qsf_format(out, cap, "%s", value != 0 ? "true" : "false");
+    case QSF_OPTION_CHOICE:
+        for (int i = 0; i < (int)value && *word; word++) i += *word == '|';
+        return qsf_format(out, cap, "%.*s", (int)option_word_len(word), word);
+    case QSF_OPTION_WHOLE: return qsf_format(out, cap, "%.0f", value);
+    default:
+        (void)qsf_decimal_repr(value, number);
+        return qsf_format(out, cap, "%s", number);
+    }
+}
+
+qsf_status qsf_context_get(const qsf_context_options *o, const char *name, char *out, size_t cap,
+                           qsf_error *err)
+{
+    if (cap) *out = 0;
+    for (size_t i = 0; i < context_list.n; i++) {
+        const option_row *r = &context_list.rows[i];
+        if (strcmp(r->option.name, name) || o->size < r->at + option_bytes(r->member)) continue;
+        if (option_text(r, o, out, cap) < cap) return QSF_OK;
+        if (cap) *out = 0;
+        return qsf_fail(err, QSF_E_ARGUMENT, "the value of %s does not fit %zu bytes", name, cap);
+    }
+    return qsf_fail(err, QSF_E_ARGUMENT, "no option is called \"%.80s\"", name);
 }
 qsf_status qsf_sampler_set(qsf_sampler_options *o, const char *name, const char *value, qsf_error *err)
 {

@@ -12,6 +12,7 @@
 #include "engine/key_bias.h"
 #include "engine/kv.h"
 #include "engine/kv_attention.h"
+#include "engine/recorder.h"
 #include "engine/rope.h"
 #include "engine/state.h"
 #include "weights/layers.h"
@@ -35,11 +36,24 @@ typedef struct qsf_pass {
     const qsf_kv_attention *kv_attention;       /* output, too */
     const qsf_weights  *w;              /* of the layer; for embedding and head: of their unit */
     const qsf_layer    *layer;          /* NULL for embedding and head */
+    int32_t             number;         /* of the layer; -1 for embedding and head */
     /* in the KV cache, which has none for those that quality leaves out */
     uint32_t            kv_layer;
-    qsf_stats          *stats;          /* output: where the time goes */
+    qsf_account        *account;        /* output: where the time goes */
+    qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
 } qsf_pass;
+
+/* NULL: nothing is recorded. */
+static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
+{
+#if defined(QSF_NO_RECORD)      /* where nobody asks: no bytes are spent on it */
+    (void)p;
+    return NULL;
+#else
+    return p->recorder;
+#endif
+}
 
 /* The norm of n columns; bias may be NULL, y may be x. */
 void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
@@ -58,9 +72,14 @@ typedef struct qsf_pass_job {
 
 qsf_pass_job qsf_pass_begin(const qsf_pass *p);
 /* Runs a job of so many items; nothing of it is still under way when this returns.  The time since
- * the last one goes to the account. */
-void qsf_pass_run(qsf_pass_job *job, size_t items, void (*fn)(void *job, uint32_t thread, uint32_t piece),
-                  uint64_t *account);
+ * the last one is the operation's. */
+void qsf_pass_run(qsf_pass_job *job, qsf_op op, size_t items,
+                  void (*fn)(void *job, uint32_t thread, uint32_t piece));
+/* Runs an operation that is no job of a layer: what run says, by the pool's threads.  Returns when
+ * it was over. */
+uint64_t qsf_pass_share(const qsf_pass *p, qsf_op_run *run);
+/* Accounts for one that the caller has done alone since `begin`.  Returns the time now. */
+uint64_t qsf_pass_alone(const qsf_pass *p, qsf_op op, uint64_t begin);
 static inline qsf_range qsf_pass_mine(const qsf_pass_job *job, uint32_t piece)
 {
     return qsf_range_of(job->items, piece, job->n_pieces);

@@ -1,6 +1,7 @@
 /* A context's sequences: their lengths, going back and sharing.
  * SPDX-License-Identifier: MIT */
 #include "engine/sequence.h"
+#include "base/sized.h"
 #include "engine/step.h"
 
 qsf_status qsf_seq_check(qsf_context *c, qsf_seq s)
@@ -59,6 +60,17 @@ uint32_t qsf_seq_room(const qsf_context *c, qsf_seq s)
         room = length < end ? end - length : 0;
     /* A window makes its own room. */
     return c->o.kv_window ? room : QSF_MIN(room, qsf_kv_room(&c->kv, (uint32_t)s));
+}
+
+qsf_status qsf_context_get_kv_usage(const qsf_context *c, qsf_kv_usage *out)
+{
+    const qsf_kv *kv = &c->kv;
+    qsf_kv_usage u = { .block = QSF_KV_BLOCK, .n_blocks = kv->n_blocks, .n_free = kv->n_free };
+    for (uint32_t s = 0; s < kv->n_seqs; s++) {
+        u.n_listed += kv->seqs[s].n;
+        u.positions += kv->seqs[s].length;
+    }
+    return QSF_GIVE(out, &u, NULL);
 }
 
 qsf_status qsf_seq_truncate(qsf_context *c, qsf_seq s, uint32_t n)

@@ -10,6 +10,7 @@ void qsf_batch_drop(qsf_context *c)
     if (!b->active) return;
     for (uint32_t s = 0; s < c->o.n_seqs; s++) qsf_seq_back(c, s, b->old_length[s]);
     b->active = false;
+    b->n_hidden = 0;
     c->batch.n_asked = 0;
     qsf_exit_drop(&c->early_exit);
     qsf_kv_attention_collect(&c->kv_attention, &c->kv, false);
@@ -22,7 +23,8 @@ static qsf_pass step_pass(qsf_context *c)
                        .batch = &c->batch, .b = &c->b, .ropes = c->ropes,
                        .n_ropes = c->model->source->n_ropes, .kv = &c->kv,
                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
-                       .kv_attention = &c->kv_attention, .stats = &c->stats,
+                       .kv_attention = &c->kv_attention, .account = &c->account,
+                       .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
                        .not_finite = &c->now.not_finite };
 }
 
@@ -65,6 +67,8 @@ qsf_status qsf_batch_begin(qsf_context *c, const qsf_row *rows, size_t n)
         c->now.old_length[s] = c->kv.seqs[s].length;
     }
     c->now.active = true;
+    c->now.hidden = c->hidden;
+    c->now.n_hidden = 0;
     c->fetch.batch++;
     c->batch.n = c->now.n_new = (uint32_t)n;
     c->batch.n_asked = 0;
@@ -108,6 +112,8 @@ static qsf_status step_fetch(qsf_context *c, bool wait, step_weights *need)
 {
     const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
     if (stage == 0) return qsf_embedding_fetch(&c->embedding, &c->batch, wait, &need->w, &c->error);
+    if (stage > n_layers && !c->batch.n_asked)
+        return qsf_head_stream_norm(&c->head_stream, wait, &need->head.final, &c->error);
     if (stage > n_layers)
         return qsf_head_stream_fetch(&c->head_stream, stage - n_layers - 1, wait, &need->head, &c->error);
     const qsf_unit_id layer = qsf_id_layer(stage - 1);
@@ -168,22 +174,29 @@ static void compute_layer(qsf_context *c, qsf_pass *p, uint32_t layer)
     qsf_layers_ahead(&c->fetch, layer);     /* bytes travel while this layer computes */
     if (layer + 2 >= c->hp->n_layers && c->batch.n_asked) qsf_head_stream_ahead(&c->head_stream);
     p->layer = &c->model->source->layers[layer];
+    p->number = (int32_t)layer;
     p->kv_layer = qsf_layers_run(c->model->source, c->o.quality, layer);
     if (p->state) p->state_place = qsf_state_place(c->model->source, c->o.quality, layer);
     qsf_layer_compute(p);
     if (atomic_load_explicit(&c->now.not_finite, memory_order_relaxed)) return;
-    const uint32_t to = qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
+    const uint32_t to = c->now.hidden
+        ? next : qsf_exit_next(&c->early_exit, &c->batch, p, c->now.n_new, layer, next);
     for (uint32_t i = next; i < to; i++) c->stats.layers_left += !qsf_layer_skipped(&c->fetch, i);
     c->now.stage = 1 + to;
 }
 
 static void compute_head(qsf_context *c, qsf_pass *p, uint32_t part, const qsf_head_units *units)
 {
-    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     p->w = units->final;
+    if (part == 0 && c->now.hidden) {
+        qsf_head_hidden(p, c->batch.n - c->now.n_new, c->now.n_new);
+        c->now.n_hidden = c->now.n_new;
+    }
+    c->now.stage++;
+    if (!c->batch.n_asked) return;
+    const qsf_head_part head = qsf_head_stream_part(&c->head_stream, part, units);
     qsf_head_compute(&c->head, p, &head, part == 0);
     qsf_head_stream_next(&c->head_stream, part);
-    c->now.stage++;
 }
 
 static qsf_status step_compute(qsf_context *c, const step_weights *have)
@@ -194,19 +207,43 @@ static qsf_status step_compute(qsf_context *c, const step_weights *have)
     p.w = have->w;
     if (stage == 0) {
         const uint32_t *places = c->hp->tied ? qsf_head_places(&c->head) : NULL;
+        const uint64_t begin = qsf_now(c->platform);
         if (qsf_embedding_compute(&c->embedding, &p, places)) c->now.stage = 1 + next_layer(c, 0);
+        (void)qsf_pass_alone(&p, QSF_OP_EMBEDDING, begin);
     } else if (stage <= n_layers) {
         compute_layer(c, &p, stage - 1);
         if ((st = step_finite(c, stage - 1))) return st;
     } else {
         compute_head(c, &p, stage - n_layers - 1, &have->head);
     }
-    const uint32_t end = n_layers + (c->batch.n_asked ? c->head_stream.n_parts : 0);
+    const uint32_t end = n_layers + (c->batch.n_asked ? c->head_stream.n_parts : c->now.hidden);
     if (c->now.stage <= end) return QSF_PENDING;
     check_logits(c);
     if ((st = step_finite(c, n_layers))) return st;
     batch_done(c);
     return QSF_OK;
+}
+
+static bool step_does_record(const qsf_context *c)
+{
+#if defined(QSF_NO_RECORD)
+    (void)c;
+    return false;
+#else
+    return c->recorder.fn != NULL;
+#endif
+}
+
+static qsf_status step_recorded(qsf_context *c, const step_weights *have)
+{
+    const uint32_t stage = c->now.stage, n_layers = c->hp->n_layers;
+    const bool layer = stage > 0 && stage <= n_layers;
+    const uint64_t begin = qsf_now(c->platform);
+    const qsf_status st = step_compute(c, have);
+    qsf_record_stretch(&c->recorder, QSF_RECORD_STEP, layer ? "layer" : stage ? "head" : "embedding",
+                       layer ? (int32_t)stage - 1 : -1, c->batch.n, begin);
+    if (!st) qsf_record_stretch(&c->recorder, QSF_RECORD_BATCH, "batch", -1, c->now.n_new, c->now.begun_ns);
+    return st;
 }
 
 qsf_status qsf_step(qsf_context *c, bool *waiting)
@@ -222,7 +259,7 @@ qsf_status qsf_step(qsf_context *c, bool *waiting)
         c->now.waiting_ns = qsf_now(c->platform);
         return st;
     }
-    if (!st) st = step_compute(c, &weights);
+    if (!st) st = step_does_record(c) ? step_recorded(c, &weights) : step_compute(c, &weights);
     if (st && st != QSF_PENDING) qsf_batch_drop(c);
     return st;
 }

@@ -9,6 +9,7 @@
 #include "engine/context.h"
 #include "engine/sampler.h"
 #include "engine/step.h"
+#include "engine/totals.h"
 #include "engine/turn_own.h"
 
 enum {
@@ -254,6 +255,7 @@ int32_t qsf_turn_draw(qsf_turn *t)
         t->n_logprobs = qsf_logprobs(qsf_logits(t->context, row), t->n_vocab, id, t->logprobs,
                                      (uint32_t)t->o.logprobs);
     t->state.ns_sampling += qsf_now(t->platform) - begin;
+    qsf_context_sampled(t->context, begin);
     return id;
 }
 

@@ -25,6 +25,19 @@ const qsf_arch qsf_archs[] = {
       .need = QSF_KIND(ATTN_NORM_BIAS) | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) |
               QSF_KIND(FFN_NORM_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS) |
               QSF_KIND(OUTPUT_NORM_BIAS) },
+    /* BitNet: norms before the attention's output matrix and before the one that narrows.  Under
+     * the first name llama.cpp and Microsoft's fork of it run the models of 1bitLLM, by the same
+     * graph with SiLU, and no key of a file says otherwise; the fork ran its first 2B model under
+     * the second one and releases bitnet-b1.58-2B-4T under the third, both by one graph with
+     * squared ReLU, which takes biases of the attention and none of the feed-forward.  Rows of
+     * queries and keys lie as in Hugging Face files under all three names: no converter permutes
+     * them, and every graph turns halves. */
+    { .name = "bitnet", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .need = QSF_KINDS_SUB_NORM },
+    { .name = "bitnet-25", .norm = QSF_NORM_RMS, .act = QSF_ACT_RELU2, .rope = QSF_ROPE_HALVES,
+      .gated = true, .need = QSF_KINDS_SUB_NORM, .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) },
+    { .name = "bitnet-b1.58", .norm = QSF_NORM_RMS, .act = QSF_ACT_RELU2, .rope = QSF_ROPE_HALVES,
+      .gated = true, .need = QSF_KINDS_SUB_NORM, .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) },
     { .name = NULL },
 };
 

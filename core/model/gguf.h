@@ -35,6 +35,12 @@ typedef struct gguf_tensor {
     /* once the type is known: */
     uint32_t  type, block;      /* qsf_type */
     uint64_t  bytes;
+    /* types of bitnet.cpp (core/model/gguf_bitnet.c): */
+    uint8_t   packing;          /* a qsf_stored, 0: none */
+    uint64_t  room;             /* bytes to the next tensor, or to the end of the file */
+    uint64_t  scale_in;         /* where in it its scale is, an f32; 0: it has none */
+    struct gguf_tensor *scales; /* its scale, or its blocks' scales; NULL: none apart */
+    bool      is_scales;        /* it is another's scales */
 } gguf_tensor;
 
 /* One file of the model. */
@@ -99,6 +105,12 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
                               qsf_error *err);
 /* Gives them to the records that s->hp has filled. */
 qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
+
+/* ---- core/model/gguf_bitnet.c ---- */
+/* Whether the type's numbers are bitnet.cpp's: their bytes follow from places only. */
+bool       qsf_gguf_is_bitnet(const gguf_tensor *t);
+/* Finds out how part's tensors of these types, whose room is known, are stored. */
+qsf_status qsf_gguf_bitnet(const gguf *g, gguf_part *part, uint64_t align, qsf_error *err);
 
 /* Divisors of rotary frequencies, from tensors; need the hparams. */
 qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err);

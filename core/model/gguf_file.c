@@ -251,24 +251,28 @@ static int gguf_type_of(uint32_t ggml_type)
     return ggml_type < 64 && qsf_type_get(QSF_T_GGML + ggml_type) ? (int)(QSF_T_GGML + ggml_type) : -1;
 }
 
-static const char *gguf_unknown_type_name(uint32_t ggml_type)
+/* Of types that are not read; and what to do about it, or "". */
+static const char *gguf_unknown_type_name(uint32_t ggml_type, const char **help)
 {
     static const char *const names[] = {
-        [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS",
-        [19] = "IQ1_S", [21] = "IQ3_S", [22] = "IQ2_S", [24] = "I8", [25] = "I16", [26] = "I32",
-        [27] = "I64", [28] = "F64", [29] = "IQ1_M", [34] = "TQ1_0", [35] = "TQ2_0", [39] = "MXFP4",
-        [40] = "NVFP4"
+        [4] = "Q4_2", [5] = "Q4_3", [9] = "Q8_1", [24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64",
+        [28] = "F64", [31] = "Q4_0_4_4", [32] = "Q4_0_4_8", [33] = "Q4_0_8_8", [36] = "IQ4_NL_4_4",
+        [37] = "IQ4_NL_4_8", [38] = "IQ4_NL_8_8"
     };
+    *help = ggml_type >= 31 && ggml_type <= 33 ? ": llama.cpp dropped it, take the model's Q4_0 file" : "";
     return ggml_type < QSF_ARRAY_LEN(names) && names[ggml_type] ? names[ggml_type] : "unknown";
 }
 
 static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
 {
     const int len = (int)QSF_MIN(t->name.len, 80), type = gguf_type_of(t->ggml_type);
-    if (type < 0)
+    if (t->packing) return QSF_OK;                          /* qsf_gguf_bitnet has its size */
+    if (type < 0) {
+        const char *help, *name = gguf_unknown_type_name(t->ggml_type, &help);
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: tensor \"%.*s\" has type %s (%u), which this version does not read", g->s->path,
-                        len, t->name.p, gguf_unknown_type_name(t->ggml_type), (unsigned)t->ggml_type);
+                        "%s: tensor \"%.*s\" has type %s (%u), which this version does not read%s",
+                        g->s->path, len, t->name.p, name, (unsigned)t->ggml_type, help);
+    }
     const qsf_type_info *info = qsf_type_get((uint32_t)type);
     t->type = (uint32_t)type;
     t->block = 1u << info->own_block;
@@ -283,24 +287,29 @@ static qsf_status tensor_size(const gguf *g, gguf_tensor *t, qsf_error *err)
     return QSF_OK;
 }
 
-/* Tensors of one file do not overlap: in the order of their places each ends before
- * the next begins. */
-static qsf_status check_overlaps(const gguf *g, const gguf_part *part, qsf_error *err)
+/* The numbers of a file's tensors by their places; NULL: no memory. */
+static uint32_t *order_of(const gguf *g, const gguf_part *part, qsf_error *err)
 {
     uint32_t *order = qsf_arena_array(g->tmp, part->n_tensors, sizeof *order, "tensors of a GGUF file", err);
     const gguf_tensor *t = part->tensors;
-    if (!order) return QSF_E_MEMORY;
-    for (uint32_t i = 0; i < part->n_tensors; i++) order[i] = i;
+    for (uint32_t i = 0; order && i < part->n_tensors; i++) order[i] = i;
     /* Shell's sort; files have them in order already */
-    for (uint32_t gap = part->n_tensors / 2; gap; gap /= 2)
+    for (uint32_t gap = part->n_tensors / 2; order && gap; gap /= 2)
         for (uint32_t i = gap; i < part->n_tensors; i++) {
             const uint32_t x = order[i];
             uint32_t j = i;
             for (; j >= gap && t[order[j - gap]].at > t[x].at; j -= gap) order[j] = order[j - gap];
             order[j] = x;
         }
+    return order;
+}
+
+/* Tensors of one file do not overlap: in the order of their places each ends before the next
+ * begins. */
+static qsf_status check_overlaps(const gguf *g, const gguf_part *part, const uint32_t *order, qsf_error *err)
+{
     for (uint32_t i = 1; i < part->n_tensors; i++) {
-        const gguf_tensor *a = &t[order[i - 1]], *b = &t[order[i]];
+        const gguf_tensor *a = &part->tensors[order[i - 1]], *b = &part->tensors[order[i]];
         if (a->at + a->bytes > b->at)
             return qsf_fail(err, QSF_E_CORRUPT, "%s: tensors \"%.*s\" and \"%.*s\" overlap", g->s->path,
                             (int)QSF_MIN(a->name.len, 80), a->name.p,
@@ -318,11 +327,20 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
     if (kv && (!qsf_gguf_integer(kv, 0, &align) || align < 1 || align > 1 << 20 || (align & (align - 1))))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: general.alignment is no power of two", g->s->path);
     const uint64_t data = qsf_round_up(end, (uint64_t)align);
+    const uint64_t weights = data > length ? 0 : length - data;
+    const uint32_t *order = order_of(g, part, err);
+    if (!order) return QSF_E_MEMORY;
+    for (uint32_t i = 0; i < part->n_tensors; i++) {
+        gguf_tensor *t = &part->tensors[order[i]];
+        const uint64_t next = i + 1 < part->n_tensors ? part->tensors[order[i + 1]].at : weights;
+        t->room = next > t->at ? next - t->at : 0;
+    }
+    qsf_status st = qsf_gguf_bitnet(g, part, (uint64_t)align, err);
+    if (st) return st;
     for (uint32_t i = 0; i < part->n_tensors; i++) {
         gguf_tensor *t = &part->tensors[i];
         const int len = (int)QSF_MIN(t->name.len, 80);
-        const qsf_status st = tensor_size(g, t, err);
-        if (st) return st;
+        if ((st = tensor_size(g, t, err))) return st;
         if (t->at % (uint64_t)align)
             return qsf_fail(err, QSF_E_CORRUPT,
                             "%s: tensor \"%.*s\" begins at %llu, which is no multiple of %d", g->s->path, len,
@@ -335,7 +353,7 @@ static qsf_status place_tensors(gguf *g, uint32_t file, gguf_part *part, uint64_
                             (unsigned long long)length);
         t->at += data;
     }
-    return check_overlaps(g, part, err);
+    return check_overlaps(g, part, order, err);
 }
 
 /* ---- files ---- */

@@ -225,6 +225,15 @@ static qsf_status read_scales(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     return QSF_OK;
 }
 
+/* What other numbers mean is nobody's to know: then nothing is asked for. */
+static qsf_status read_pooling(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t pooling = QSF_POOL_NONE;
+    const qsf_status st = qsf_gguf_u32(g, "%s.pooling_type", false, &pooling, err);
+    hp->pooling = pooling <= QSF_POOL_RANK ? (uint8_t)pooling : QSF_POOL_NONE;
+    return st;
+}
+
 static void copy_name(char *to, size_t cap, gguf_text from)
 {
     const size_t len = QSF_MIN(from.len, cap - 1);
@@ -257,7 +266,7 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->learned_pos = a->learned_pos;
     hp->yarn_ext_factor = -1;
     if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
-        (st = read_window(g, a, hp, err))) return st;
+        (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
     return read_scales(g, a, hp, err);
 }
 

@@ -3,6 +3,7 @@
 #include "tensor/ggml_tiles.h"
 #include "model/gguf.h"
 #include "model/roles.h"
+#include "tensor/stored.h"
 
 /* ---- which tensor is what ---- */
 
@@ -23,6 +24,7 @@ typedef struct gguf_place { const gguf_tensor *t; uint64_t at; uint32_t rows, co
 typedef struct gguf_layout {
     const gguf *g;
     gguf_place (*units)[QSF_N_KINDS];       /* [n_units] */
+    gguf_place (*scales)[QSF_N_KINDS];      /* [n_units] one f32 that multiplies the matrix of a kind */
 } gguf_layout;
 
 static qsf_status check_shape(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols,
@@ -62,7 +64,9 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
     const qsf_status st = check_shape(l->g, t, rows, cols, err);
     if (st) return st;
-    return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, t->bytes }, err);
+    const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
+        : t->bytes;
+    return put_place(l, unit, role, (gguf_place){ t, t->at, (uint32_t)rows, (uint32_t)cols, bytes }, err);
 }
 
 static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, const gguf_tensor *t,
@@ -82,7 +86,7 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
         return st;
     for (int i = 0; i < f->n; i++) {
         const uint64_t n = qsf_role_outputs(hp, layer, roles[i]), values = vector ? n : cols;
-        if (values % t->block)
+        if (values % t->block || t->packing)
             return qsf_fail(err, QSF_E_UNSUPPORTED,
                             "%s: tensor \"%.*s\" cannot be taken apart within its blocks", l->g->s->path,
                             (int)QSF_MIN(t->name.len, 80), t->name.p);
@@ -91,6 +95,25 @@ static qsf_status put_fused(gguf_layout *l, uint32_t unit, const gguf_fused *f, 
         if ((st = put_place(l, unit, roles[i], p, err))) return st;
         at += bytes;
     }
+    return QSF_OK;
+}
+
+/* A tensor of one value: the scale of a matrix, or of all that a tensor holds. */
+static qsf_status put_scale(gguf_layout *l, uint32_t unit, uint32_t kind, const gguf_tensor *t,
+                            qsf_error *err)
+{
+    const qsf_source *s = l->g->s;
+    const int len = (int)QSF_MIN(t->name.len, 80);
+    const qsf_status st = check_shape(l->g, t, 1, 1, err);
+    if (st) return st;
+    if (t->type != QSF_T_F32)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: tensor \"%.*s\" is a scale of type %u, not f32", s->path,
+                        len, t->name.p, (unsigned)t->ggml_type);
+    if (l->scales[unit][kind].t)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is a scale that \"%.*s\" is, too", s->path,
+                        len, t->name.p, (int)QSF_MIN(l->scales[unit][kind].t->name.len, 80),
+                        l->scales[unit][kind].t->name.p);
+    l->scales[unit][kind] = (gguf_place){ t, t->at, 1, 1, sizeof(float) };
     return QSF_OK;
 }
 
@@ -115,15 +138,56 @@ static const qsf_role *find_role(bool layer, gguf_text name)
     return NULL;
 }
 
-/* Tensors that hold no weights: they are read elsewhere or can be computed. */
+static const qsf_role *find_scaled(bool layer, gguf_text name)
+{
+    for (size_t i = 0; i < QSF_N_ROLES; i++)
+        if ((qsf_roles[i].part == QSF_PART_LAYER) == layer && qsf_roles[i].scale &&
+            gguf_text_is(name, qsf_roles[i].scale)) return &qsf_roles[i];
+    return NULL;
+}
+
+static bool is_fused_scale(gguf_text name)
+{
+    return gguf_text_is(name, "attn_qkv.scale");
+}
+
+/* The scale of a layer's matrix, or of queries, keys and values in one; *found: it is one. */
+static qsf_status put_layer_scale(gguf_layout *l, uint32_t layer, gguf_text rest, const gguf_tensor *t,
+                                  bool *found, qsf_error *err)
+{
+    const qsf_role *role = find_scaled(true, rest);
+    const bool fused = is_fused_scale(rest);
+    qsf_status st = QSF_OK;
+    *found = role || fused;
+    if (role) return put_scale(l, layer, role->kind, t, err);
+    for (int i = 0; fused && !st && i < fused_roles[0].n; i++)
+        st = put_scale(l, layer, fused_roles[0].kinds[i], t, err);
+    return st;
+}
+
+/* "attn_q.input_scale": what NVFP4 models were trained to divide a matrix's inputs by before they
+ * round them to 4 bits.  Ours stay in 8 bits with a scale of their own. */
+static bool is_input_scale(bool layer, gguf_text name)
+{
+    static const char input[] = ".input_scale";
+    char scale[64];
+    const size_t tail = sizeof input - 1;
+    if (name.len <= tail || memcmp(name.p + name.len - tail, input, tail)) return false;
+    const size_t n = qsf_format(scale, sizeof scale, "%.*s.scale", (int)QSF_MIN(name.len - tail, 80), name.p);
+    const gguf_text text = { scale, n };
+    return n < sizeof scale && (find_scaled(layer, text) || (layer && is_fused_scale(text)));
+}
+
+/* Tensors that hold no weights: they are read elsewhere, can be computed or are not needed. */
 static bool is_aside(gguf_text name)
 {
     gguf_text rest;
     if (gguf_text_is(name, "rope_freqs.weight") || gguf_text_is(name, "rope_factors_long.weight")
         || gguf_text_is(name, "rope_factors_short.weight"))
         return true;
-    return layer_of(name, &rest) >= 0 && (gguf_text_is(rest, "attn_rot_embd")
-                                          || gguf_text_is(rest, "attn_rot_embd.weight"));
+    if (layer_of(name, &rest) < 0) return is_input_scale(false, name);
+    return gguf_text_is(rest, "attn_rot_embd") || gguf_text_is(rest, "attn_rot_embd.weight") ||
+           is_input_scale(true, rest);
 }
 
 static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *err)
@@ -132,15 +196,21 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     const qsf_role *role;
     gguf_text rest;
     const int64_t layer = layer_of(t->name, &rest);
-    if (is_aside(t->name)) return QSF_OK;
+    if (is_aside(t->name) || t->is_scales) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
         if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
+        bool found;
+        const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
+        if (found) return st;
     }
     if (layer < 0 && (role = find_role(false, t->name)))
         return put_whole(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role, t, err);
+    if (layer < 0 && (role = find_scaled(false, t->name)))
+        return put_scale(l, role->part == QSF_PART_EMBD ? qsf_unit_embd(s) : qsf_unit_final(s), role->kind, t,
+                         err);
     return qsf_fail(err, QSF_E_UNSUPPORTED,
                     "%s: tensor \"%.*s\" is no part of architecture %s with %u layers as this version knows "
                     "it", s->path, (int)QSF_MIN(t->name.len, 80), t->name.p, l->g->arch,
@@ -161,6 +231,58 @@ static void sort_extents(qsf_extent *x, uint32_t n)
         }
 }
 
+static qsf_status missing(const qsf_source *s, uint32_t unit, const qsf_role *role, qsf_error *err)
+{
+    const qsf_layer *layer = qsf_source_layer(s, unit);
+    char where[32] = "";
+    if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path, where,
+                    role->gguf, (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
+                    (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
+}
+
+static void add_extent(qsf_source *s, qsf_unit *u, uint32_t file, uint64_t at, uint64_t len, uint64_t to)
+{
+    qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
+    /* What follows the one before in the file just as it does in memory is read with it, the gap
+     * between included. */
+    if (x && x->file == file && at >= x->at + x->len && at - x->at == to - x->to) x->len = to - x->to + len;
+    else {
+        s->extents[s->n_extents++] = (qsf_extent){ file, at, len, to };
+        u->n_extents++;
+    }
+    u->stored = u->raw = to + len;
+    s->weight_bytes += len;
+}
+
+/* The unit's next tensor, behind `*end`, where the one before ends as tiles. */
+static void add_tensor(qsf_source *s, qsf_unit *u, uint32_t kind, const gguf_place *p, uint64_t *end)
+{
+    const uint64_t to = qsf_round_up(*end, 64);
+    const bool scale = kind >= QSF_K_SCALE;
+    const gguf_tensor *scales = scale ? NULL : p->t->scales;
+    qsf_tensor *t = &s->tensors[s->n_tensors];
+    *t = (qsf_tensor){ .kind = kind, .type = scale ? QSF_T_F32 : (uint8_t)p->t->type,
+                       .packing = scale ? 0 : p->t->packing, .block = scale ? 1 : (uint16_t)p->t->block,
+                       .rows = p->rows, .cols = p->cols, .bytes = p->bytes };
+    if (t->packing) qsf_stored_place(t);
+    add_extent(s, u, p->t->file, p->at, p->bytes, to + (t->packing ? qsf_stored_codes_at(t) : 0));
+    if (scales && scales->bytes > sizeof(float))
+        add_extent(s, u, scales->file, scales->at, scales->bytes, to + qsf_stored_scales_at(t));
+    s->places[s->n_tensors++] = to;
+    u->n_tensors++;
+    *end = to + QSF_MAX(qsf_ggml_tiled_bytes(t), t->bytes);
+    if (!scale) s->n_params += (uint64_t)p->rows * p->cols;
+}
+
+/* The one number of a matrix that bitnet.cpp's types have in them or beside them, of any name. */
+static gguf_place own_scale(const gguf_tensor *t)
+{
+    if (t->scale_in) return (gguf_place){ t, t->at + t->scale_in, 1, 1, sizeof(float) };
+    if (!t->scales || t->scales->bytes > sizeof(float)) return (gguf_place){ NULL, 0, 0, 0, 0 };
+    return (gguf_place){ t->scales, t->scales->at, 1, 1, sizeof(float) };
+}
+
 /* A part's tensors that are there become the unit's, in the order of the table of roles. */
 static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, qsf_error *err)
 {
@@ -171,36 +293,14 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
         const gguf_place *p = &l->units[unit][role->kind];
+        gguf_place scale = l->scales[unit][role->kind];
         if (role->part != part) continue;
-        const qsf_layer *layer = qsf_source_layer(s, unit);
-        if (!p->t && qsf_arch_needs(l->g->row, &s->hp, layer, role)) {
-            char where[32] = "";
-            if (layer) qsf_format(where, sizeof where, "blk.%u.", (unsigned)unit);
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%s%s\" (%llu x %llu) is missing", s->path,
-                            where, role->gguf,
-                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->rows),
-                            (unsigned long long)qsf_dim_size(&s->hp, layer, (qsf_dim)role->cols));
-        }
+        if (!p->t && (scale.t || qsf_arch_needs(l->g->row, &s->hp, qsf_source_layer(s, unit), role)))
+            return missing(s, unit, role, err);
         if (!p->t) continue;
-        const uint64_t to = qsf_round_up(end, 64);
-        qsf_extent *x = u->n_extents ? &s->extents[s->n_extents - 1] : NULL;
-        /* A tensor that follows the one before in the file just as it does in memory is read with
-         * it, the gap between included. */
-        if (x && x->file == p->t->file && p->at >= x->at + x->len && p->at - x->at == to - x->to)
-            x->len = to - x->to + p->bytes;
-        else {
-            s->extents[s->n_extents++] = (qsf_extent){ p->t->file, p->at, p->bytes, to };
-            u->n_extents++;
-        }
-        s->places[s->n_tensors] = to;
-        s->tensors[s->n_tensors++] = (qsf_tensor){ .kind = role->kind, .type = (uint8_t)p->t->type,
-                                                   .block = (uint16_t)p->t->block, .rows = p->rows,
-                                                   .cols = p->cols, .bytes = p->bytes };
-        u->n_tensors++;
-        u->stored = u->raw = to + p->bytes;
-        end = to + qsf_ggml_tiled_bytes(&s->tensors[s->n_tensors - 1]);
-        s->n_params += (uint64_t)p->rows * p->cols;
-        s->weight_bytes += p->bytes;
+        add_tensor(s, u, role->kind, p, &end);
+        if (!scale.t) scale = own_scale(p->t);
+        if (scale.t) add_tensor(s, u, QSF_K_SCALE + role->kind, &scale, &end);
     }
     sort_extents(s->extents + u->first_extent, u->n_extents);
     return QSF_OK;
@@ -209,7 +309,7 @@ static qsf_status fill_unit(const gguf_layout *l, uint32_t unit, qsf_part part, 
 static qsf_status fill_units(const gguf_layout *l, qsf_error *err)
 {
     qsf_source *s = l->g->s;
-    const uint64_t room = (uint64_t)s->n_units * QSF_N_ROLES;
+    const uint64_t room = (uint64_t)s->n_units * QSF_N_ROLES * 3;      /* a tensor and its scales */
     qsf_status st = QSF_OK;
     if (!(s->units = qsf_arena_array(s->arena, s->n_units, sizeof *s->units, "units", err)))
         return QSF_E_MEMORY;
@@ -240,6 +340,8 @@ static qsf_status read_tensors(gguf *g, qsf_error *err)
     if ((st = qsf_layers_fill(s, err)) || (st = qsf_gguf_layer_sizes(g, err))) return st;
     s->n_units = qsf_units_of(s->hp.n_layers);
     if (!(l.units = qsf_arena_array(g->tmp, s->n_units, sizeof *l.units, "places of tensors", err)))
+        return QSF_E_MEMORY;
+    if (!(l.scales = qsf_arena_array(g->tmp, s->n_units, sizeof *l.scales, "places of scales", err)))
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if ((st = put_tensor(&l, &g->tensors[i], err))) return st;

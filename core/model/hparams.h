@@ -10,8 +10,8 @@
 #include "base/base.h"
 
 enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1 };
-/* Header byte 49; GELU is the tanh form. */
-enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2 };
+/* Header byte 49; GELU is the tanh form, RELU2 the square of ReLU. */
+enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3 };
 /* What rotates together: x[2i] and x[2i+1], or x[i] and x[i+d/2]. */
 enum { QSF_ROPE_NONE = 0, QSF_ROPE_PAIRS = 1, QSF_ROPE_HALVES = 2 };
 enum { QSF_SCALING_NONE = 0, QSF_SCALING_LINEAR = 1, QSF_SCALING_YARN = 2, QSF_SCALING_LONGROPE = 3 };
@@ -21,6 +21,7 @@ typedef struct qsf_hparams {
     char     name[96];
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx_train;
     uint8_t  norm, act, rope;
+    uint8_t  pooling;             /* a qsf_pooling: what the file asks for where texts are embedded */
     bool     gated;               /* act(gate) * up, else act(up) */
     bool     learned_pos;         /* QSF_K_POS_EMBD is added to the embedding */
     bool     tied;                /* the head is the embedding */

@@ -63,7 +63,7 @@ qsf_status qsf_model_open(const char *path, const qsf_model_options *opts, qsf_m
     m->platform = p;
     m->log = o.log;
     m->log_user = o.log_user;
-    if ((st = qsf_source_open(p, path, o.file, o.vocab_only, &m->source, err))) goto fail;
+    if ((st = qsf_source_open_as(p, path, o.file, o.vocab_only, o.i2s_layout, &m->source, err))) goto fail;
     if ((st = model_io(p, &o, &m->io, err))) goto fail;
     if (m->io != QSF_IO_AUTO && (st = qsf_source_read_by(m->source, m->io, false, &how, err))) goto fail;
     if (m->source->vocab.kind != QSF_VOCAB_NONE)
@@ -112,7 +112,7 @@ qsf_status qsf_model_get_info(const qsf_model *m, qsf_model_info *out)
         .n_layers = h->n_layers, .n_embd = h->n_embd, .n_heads = h->n_heads, .n_kv_heads = h->n_kv_heads,
         .head_dim = h->head_dim,
         .n_ff = h->n_ff, .n_vocab = h->n_vocab, .n_ctx_train = h->n_ctx_train, .n_params = s->n_params,
-        .weight_bytes = s->weight_bytes,
+        .weight_bytes = s->weight_bytes, .pooling = (qsf_pooling)h->pooling,
     };
     return QSF_GIVE(out, &info, NULL);
 }

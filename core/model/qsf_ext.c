@@ -258,6 +258,7 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("rope.yarn_fast",      F32,  yarn_beta_fast, 0),
     EXT_FIELD("rope.yarn_slow",      F32,  yarn_beta_slow, 0),
     EXT_FIELD("rope.attn_factor",    F32,  rope_attn_factor, 0),
+    EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };
 #undef EXT_FIELD
 
@@ -268,6 +269,7 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
         const uint8_t *at = (const uint8_t *)hp + f->at;
         uint32_t word;
         uint8_t byte = *at;
+        if (at == &hp->pooling && !byte) continue;
         memcpy(&word, at, f->kind == EXT_F_U32 || f->kind == EXT_F_F32 ? 4 : 1);
         switch (f->kind) {
         case EXT_F_TEXT: ext_put_text(o, f->key, (const char *)at); break;

@@ -30,7 +30,11 @@ qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer
 /* The block size of a type where byte 14 of the header is log2_block. */
 uint32_t   qsf_header_block(uint32_t type, uint8_t log2_block);
 /* Whether readers step over tensors of this kind: padding, and what a later version may add. */
-static inline bool qsf_kind_skipped(uint32_t kind) { return kind >= QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS; }
+static inline bool qsf_kind_skipped(uint32_t kind)
+{
+    const uint32_t outliers_end = QSF_K_OUTLIERS + (uint32_t)QSF_N_KINDS;
+    return kind >= QSF_K_SCALE + (uint32_t)QSF_N_KINDS || (kind >= outliers_end && kind < QSF_K_SCALE);
+}
 
 /* ---- opening ---- */
 /* Takes t at raw place `place` as the unit's next tensor, after checking both against the unit and

@@ -48,11 +48,26 @@ qsf_status qsf_tensor_header_get(const uint8_t h[QSF_TENSOR_HEAD], uint8_t layer
 
 static bool unit_takes_kind(const qsf_source *s, uint32_t unit, uint32_t kind)
 {
-    const qsf_role *role = qsf_role_of(kind >= QSF_K_OUTLIERS ? kind - QSF_K_OUTLIERS : kind);
+    const qsf_role *role = qsf_role_of(qsf_kind_base(kind));
     const qsf_part part = unit == qsf_unit_embd(s)    ? QSF_PART_EMBD
                           : unit == qsf_unit_final(s) ? QSF_PART_FINAL
                                                       : QSF_PART_LAYER;
-    return role && role->part == part;
+    return role && role->part == part && (kind < QSF_K_SCALE || role->scale);
+}
+
+/* A scale is one float behind the matrix that it multiplies. */
+static qsf_status unit_check_scale(const qsf_source *s, uint32_t unit, const qsf_tensor *t, qsf_error *err)
+{
+    char name[32];
+    if (t->kind < QSF_K_SCALE) return QSF_OK;
+    if (t->type != QSF_T_F32 || t->rows != 1 || t->cols != 1)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s has type %u and %u x %u values, not one f32",
+                        s->path, qsf_kind_name(t->kind), qsf_unit_name(s, unit, name), (unsigned)t->type,
+                        (unsigned)t->rows, (unsigned)t->cols);
+    const int matrix = qsf_unit_find(s, unit, qsf_kind_base(t->kind));
+    if (matrix >= 0 && s->tensors[s->units[unit].first_tensor + (uint32_t)matrix].rows > 1) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s stands behind no matrix of that name", s->path,
+                    qsf_kind_name(t->kind), qsf_unit_name(s, unit, name));
 }
 
 qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint64_t place, qsf_error *err)
@@ -75,6 +90,8 @@ qsf_status qsf_unit_add(qsf_source *s, uint32_t unit, const qsf_tensor *t, uint6
         if (s->tensors[i].kind == t->kind)
             return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %s twice", s->path, where,
                             qsf_kind_name(t->kind));
+    const qsf_status st = unit_check_scale(s, unit, t, err);
+    if (st) return st;
     const uint64_t from = u->n_tensors ? s->places[last - 1] + s->tensors[last - 1].bytes : 0;
     if (place < from || place > u->raw || t->bytes > u->raw - place)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %s, %llu bytes at %llu, does not fit its %llu bytes",

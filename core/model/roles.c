@@ -8,11 +8,13 @@
 #else
 #  define HF(name) name
 #endif
-#define ROLE(part, kind, use, rows, cols, when, name, gguf, hf) \
+#define ANY(part, kind, use, rows, cols, when, name, gguf, scale, hf) \
     { QSF_K_##kind, QSF_PART_##part, QSF_USE_##use, QSF_DIM_##rows, QSF_DIM_##cols, QSF_WHEN_##when, name, \
-      gguf, name ".outliers", HF(hf) }
+      gguf, name ".outliers", scale, HF(hf) }
+#define ROLE(part, kind, use, rows, cols, when, name, gguf, hf) \
+    ANY(part, kind, use, rows, cols, when, name, gguf, NULL, hf)
 #define MATRIX(part, kind, rows, cols, when, name, hf) \
-    ROLE(part, kind, MATRIX, rows, cols, when, name, name ".weight", hf)
+    ANY(part, kind, MATRIX, rows, cols, when, name, name ".weight", name ".scale", hf)
 #define NORM(part, kind, cols, when, name, hf) \
     ROLE(part, kind, NORM, ONE, cols, when, name, name ".weight", hf)
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
@@ -28,6 +30,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
     NORM(LAYER, Q_NORM, HEAD, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, HEAD, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
+    NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
     MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
     NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
@@ -37,6 +40,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, FFN_GATE_BIAS, FF, "ffn_gate.bias", "mlp.gate_proj.bias"),
     MATRIX(LAYER, FFN_UP, FF, EMBD, ALWAYS, "ffn_up", "mlp.up_proj.weight"),
     BIAS(LAYER, FFN_UP_BIAS, FF, "ffn_up.bias", "mlp.up_proj.bias"),
+    NORM(LAYER, FFN_SUB_NORM, FF, IT_IS, "ffn_sub_norm", "mlp.ffn_sub_norm.weight"),
     MATRIX(LAYER, FFN_DOWN, EMBD, FF, ALWAYS, "ffn_down", "mlp.down_proj.weight"),
     BIAS(LAYER, FFN_DOWN_BIAS, EMBD, "ffn_down.bias", "mlp.down_proj.bias"),
     NORM(LAYER, FFN_POST_NORM, EMBD, IT_IS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
@@ -49,6 +53,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
 };
 #undef HF
 #undef ROLE
+#undef ANY
 #undef MATRIX
 #undef NORM
 #undef BIAS
@@ -63,9 +68,12 @@ const qsf_role *qsf_role_of(uint32_t kind)
 const char *qsf_kind_name(uint32_t kind)
 {
     if (kind == QSF_K_PAD) return "padding";
-    const bool outliers = kind >= QSF_K_OUTLIERS;
-    const qsf_role *role = qsf_role_of(outliers ? kind - QSF_K_OUTLIERS : kind);
-    return !role ? "unknown kind" : outliers ? role->outliers : role->name;
+    const qsf_role *role = qsf_role_of(qsf_kind_base(kind));
+    const char *name = !role                      ? NULL
+                       : kind >= QSF_K_SCALE    ? role->scale
+                       : kind >= QSF_K_OUTLIERS ? role->outliers
+                                                : role->name;
+    return name ? name : "unknown kind";
 }
 
 uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)

@@ -46,22 +46,29 @@ typedef struct qsf_role {
     const char *name;
     const char *gguf;                     /* "attn_q.weight", behind "blk.N." in a layer */
     const char *outliers;                 /* "attn_q.outliers" */
+    const char *scale;                    /* "attn_q.scale", also GGUF's; NULL: it is no matrix */
     /* Llama's, behind "layers.N." in a layer; NULL: it has none.  Other names stand with their
      * model type in convert/read/hf_types.c. */
     const char *hf;
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 28 };
+enum { QSF_N_ROLES = 30 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
 const char     *qsf_kind_name(uint32_t kind); /* "attn_q", "attn_q.outliers", "unknown kind" */
+/* The kind that outliers or a scale belong to; of all others the kind itself. */
+static inline uint32_t qsf_kind_base(uint32_t kind)
+{
+    return kind - (kind >= QSF_K_SCALE ? QSF_K_SCALE : kind >= QSF_K_OUTLIERS ? QSF_K_OUTLIERS : 0);
+}
 
 /* Sets of kinds. */
 #define QSF_KIND(name) (1ull << QSF_K_##name)
 #define QSF_KINDS_QK_NORM (QSF_KIND(Q_NORM) | QSF_KIND(K_NORM))
 #define QSF_KINDS_POST_NORM (QSF_KIND(ATTN_POST_NORM) | QSF_KIND(FFN_POST_NORM))
+#define QSF_KINDS_SUB_NORM (QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(FFN_SUB_NORM))
 #define QSF_KINDS_QKV_BIAS (QSF_KIND(ATTN_Q_BIAS) | QSF_KIND(ATTN_K_BIAS) | QSF_KIND(ATTN_V_BIAS))
 #define QSF_KINDS_FFN_BIAS (QSF_KIND(FFN_GATE_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS))
 

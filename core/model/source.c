@@ -64,6 +64,19 @@ static void io_of_custom(qsf_custom_file *c, qsf_platform *io)
 
 /* ---- opening ---- */
 
+bool qsf_i2s_layout_find(const char *name, qsf_i2s_layout *out)
+{
+    static const char *const names[QSF_N_I2S_LAYOUTS] = {
+        "auto", "qk256", "split32", "bitnet32", "microsoft", "microsoft-arm", "microsoft-rows4",
+    };
+    for (uint32_t i = 0; name && i < QSF_N_I2S_LAYOUTS; i++) {
+        if (strcmp(names[i], name)) continue;
+        *out = (qsf_i2s_layout)i;
+        return true;
+    }
+    return false;
+}
+
 /* A directory is no model file; one with a config.json can become one.
  * Else the message stays as it is. */
 static qsf_status source_refuse(const qsf_source *s, qsf_status st, qsf_error *err)
@@ -129,10 +142,20 @@ static qsf_status source_prepare(qsf_source *s, const char *path, const qsf_cust
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                            bool vocab_only, qsf_source **out, qsf_error *err)
 {
+    return qsf_source_open_as(p, path, custom, vocab_only, QSF_I2S_AUTO, out, err);
+}
+
+qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err)
+{
     qsf_status st;
     qsf_arena *arena = NULL;
     qsf_source *s = *out = NULL;
 
+    if ((uint32_t)i2s >= QSF_N_I2S_LAYOUTS) {
+        if (custom && custom->close) custom->close(custom->user);
+        return qsf_fail(err, QSF_E_ARGUMENT, "there is no layout number %d of I2_S", (int)i2s);
+    }
     if (!path && !custom) return qsf_fail(err, QSF_E_ARGUMENT, "no path of a model file");
     if ((st = qsf_arena_new(p, &arena, err))) goto fail;
     if (!(s = qsf_arena_alloc(arena, sizeof *s, "a model file", err))) {
@@ -142,6 +165,7 @@ qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_cu
     s->arena = arena;
     s->platform = p;
     s->vocab_only = vocab_only;
+    s->i2s_layout = (uint8_t)i2s;
     s->crc32 = qsf_crc32_best(p->cpu_features ? p->cpu_features(p->user) : 0);
     if ((st = source_prepare(s, path, custom, err))) goto fail;
     if ((st = source_read_magic(s, err))) goto fail;

@@ -44,6 +44,7 @@ typedef struct qsf_source {
     const char   *format;         /* "QSF", "GGUF" */
     char         *path;
     bool          vocab_only;     /* as asked: weights may be missing */
+    uint8_t       i2s_layout;     /* as asked: a qsf_i2s_layout */
     qsf_hparams   hp;
     /* What the engine computes by; none where vocab_only is set. */
     uint32_t      n_ropes;
@@ -101,6 +102,9 @@ static inline const qsf_layer *qsf_source_layer(const qsf_source *s, uint32_t un
  * *out is NULL. */
 qsf_status qsf_source_open(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
                            bool vocab_only, qsf_source **out, qsf_error *err);
+/* The same, with a layout for tensors of type I2_S in place of what their sizes say. */
+qsf_status qsf_source_open_as(const qsf_platform *p, const char *path, const qsf_custom_file *custom,
+                              bool vocab_only, qsf_i2s_layout i2s, qsf_source **out, qsf_error *err);
 void       qsf_source_close(qsf_source *s);      /* takes NULL and half-built */
 
 /* How its files are read from now on (qsf_platform's read_by).

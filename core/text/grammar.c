@@ -346,6 +346,7 @@ bool gram_live(qsf_grammar *g, uint32_t id)
 }
 
 const qsf_platform *qsf_grammar_host(const qsf_grammar *g) { return g->platform; }
+uint64_t qsf_grammar_memory(const qsf_grammar *g) { return sizeof *g + g->memory; }
 
 void qsf_grammar_drop(qsf_grammar *g)
 {

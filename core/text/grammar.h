@@ -1,8 +1,8 @@
 /* Grammars: what an answer may be, as an automaton over bytes; and which tokens can come next.
  * SPDX-License-Identifier: MIT
  *
- * A qsf_grammar is read only once it is made, but for tables that it fills as it is used: one user
- * at a time.  A matcher is a place in an answer under a grammar. */
+ * A qsf_grammar is read only once it is made, but for tables that it fills as it is used: by one
+ * thread at a time.  A matcher is a place in an answer under a grammar, which may have many. */
 #ifndef QSF_GRAMMAR_H
 #define QSF_GRAMMAR_H
 
@@ -12,6 +12,7 @@ typedef struct qsf_grammar qsf_grammar;
 
 void       qsf_grammar_drop(qsf_grammar *g);                    /* takes NULL */
 const qsf_platform *qsf_grammar_host(const qsf_grammar *g);     /* that it was made with */
+uint64_t   qsf_grammar_memory(const qsf_grammar *g);            /* bytes, as in qsf.h */
 
 typedef struct qsf_matcher qsf_matcher;
 /* tree may be NULL: bytes only. */

@@ -23,9 +23,9 @@ void *gram_push(qsf_grammar *g, gram_mem *m, size_t size, uint32_t n)
     if (n > m->cap - m->n) {
         uint64_t cap = m->cap ? m->cap : 64;
         while (cap < (uint64_t)m->n + n) cap *= 2;
-        if (cap * size > GRAM_MAX_MEMORY || g->memory + (cap - m->cap) * size > GRAM_MAX_MEMORY) {
+        if (cap * size > g->most_memory || g->memory + (cap - m->cap) * size > g->most_memory) {
             gram_fail(g, QSF_E_BUDGET, "the grammar's automaton takes more than %u MB; "
-                      "say less of it at once", (unsigned)(GRAM_MAX_MEMORY >> 20));
+                      "say less of it at once", (unsigned)((g->most_memory + 0xfffff) >> 20));
             return NULL;
         }
         void *p = qsf_alloc_array(g->platform, cap, size, "a grammar", &g->err);
@@ -350,6 +350,7 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
     if (!b) return QSF_E_MEMORY;
     qsf_grammar *g = &b->g;
     g->platform = p;
+    g->most_memory = GRAM_MAX_MEMORY;
     g->keep_memory = GRAM_KEEP_MEMORY;
     if (gram_rehash(g, 256) && gram_push(g, &g->nodes, sizeof(gram_node), 1)) {
         gram_node_of(g, GK_NONE, 0, 0, 0);
@@ -373,7 +374,13 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
 }
 
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b) { return b->g.platform; }
-void qsf_grammar_abandon(qsf_grammar_builder *b) { qsf_grammar_drop(b ? &b->g : NULL); }
+void qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes)
+{
+    qsf_grammar *g = &b->g;
+    if (!bytes || bytes >= g->most_memory) return;
+    g->most_memory = bytes;
+    g->keep_memory = QSF_MIN(g->keep_memory, bytes / 4);
+}
 
 qsf_gnode qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...)
 {

@@ -18,6 +18,8 @@ enum { QSF_G_FAILED = 0, QSF_G_WHERE = 240 };     /* QSF_G_WHERE: bytes of a not
 typedef struct qsf_grammar_builder qsf_grammar_builder;
 
 qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, qsf_error *err);
+/* The most bytes that the grammar may take, now and in use; 0: as many as grammars may. */
+void       qsf_grammar_limit(qsf_grammar_builder *b, uint64_t bytes);
 /* Makes the grammar of root and frees the builder, also on an error.
  *
  * QSF_E_ARGUMENT   a rule has no definition; root has no text at all
@@ -26,7 +28,6 @@ qsf_status qsf_grammar_begin(const qsf_platform *p, qsf_grammar_builder **out, q
  * QSF_E_MEMORY */
 qsf_status qsf_grammar_finish(qsf_grammar_builder *b, qsf_gnode root, qsf_grammar **out, qsf_error *err);
 const qsf_platform *qsf_grammar_platform(const qsf_grammar_builder *b);
-void       qsf_grammar_abandon(qsf_grammar_builder *b);         /* takes NULL */
 /* The first failure stays; st is what qsf_grammar_finish returns.  Returns QSF_G_FAILED. */
 qsf_gnode  qsf_g_fail(qsf_grammar_builder *b, qsf_status st, const char *fmt, ...) QSF_PRINTF(3, 4);
 bool       qsf_g_failed(const qsf_grammar_builder *b);

@@ -110,7 +110,8 @@ struct qsf_grammar {
     uint8_t     searches, deep;     /* under way: of gram_live, of gram_choice */
 
     qsf_matcher *matchers;          /* all, as a list */
-    uint64_t    keep_memory;        /* GRAM_KEEP_MEMORY; less in tests */
+    uint64_t    most_memory;        /* GRAM_MAX_MEMORY, or less */
+    uint64_t    keep_memory;        /* GRAM_KEEP_MEMORY, or less */
 
     uint64_t    print;              /* of the tree that what follows is of */
     uint32_t    clock;

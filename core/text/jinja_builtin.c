@@ -53,10 +53,18 @@ static const char *const builtin_tests[] = {
     "lt !/", "lessthan !/", "< !/", "le !/", "<= !/", "gt !/", "greaterthan !/", "> !/", "ge !/", ">= !/",
 };
 
+/* Whether the word at w, up to a space or the end, is this name, which may have zeros. */
+static bool builtin_is(const char *w, const char *name, size_t n)
+{
+    size_t i = 0;
+    while (i < n && w[i] && w[i] != ' ' && w[i] == name[i]) i++;
+    return i == n && (!w[n] || w[n] == ' ');
+}
+
 static int builtin_id(const char *const *words, size_t count, const char *name, size_t n, int none)
 {
     for (size_t i = 0; i < count; i++)
-        if (n && !strncmp(words[i], name, n) && (!words[i][n] || words[i][n] == ' ')) return (int)i;
+        if (n && builtin_is(words[i], name, n)) return (int)i;
     return none;
 }
 int jinja_filter_id(const char *name, size_t n)
@@ -101,7 +109,7 @@ static bool bind_named(jinja_run *r, const char *sig, const jinja_value *pair, j
     for (const char *w = strchr(sig, ' '); w; w = strchr(w, ' ')) {
         w += 1 + (w[1] == '!');
         i++;
-        if (strncmp(w, pair->as.text, pair->n) || (w[pair->n] && w[pair->n] != ' ') || *w == '/') continue;
+        if (!builtin_is(w, pair->as.text, pair->n) || *w == '/') continue;
         if (b->arg[i]) return jinja_refuse(r, "an argument is given twice");
         b->arg[i] = pair + 1;
         return true;

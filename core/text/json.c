@@ -71,7 +71,7 @@ static bool json_hex4(const json_reader *r, size_t at, uint32_t *out)
     return true;
 }
 
-/* \uXXXX, or two of them that are one character; at is behind the "\u". */
+/* \u and four digits, or two of them that are one character; at is behind the "\u". */
 static qsf_status json_unicode(json_reader *r, char *text)
 {
     uint32_t c, low;

@@ -191,7 +191,7 @@ static bool rx_hex(regex *r, size_t n, uint32_t *out)
     return true;
 }
 
-static bool rx_unicode(regex *r, uint32_t *c)          /* \uXXXX, two of them, \u{...}; at behind the u */
+static bool rx_unicode(regex *r, uint32_t *c)          /* \u00e9, two of them, \u{e9}; at behind the u */
 {
     uint32_t low;
     if (r->at < r->len && r->src[r->at] == '{') {

@@ -126,7 +126,7 @@ void schema_string_begin(schema *s)
                           raw[][2] = { { 32, 33 }, { 35, 91 }, { 93, 0x10ffff } },
                           letters[][2] = { { '"', '"' }, { '/', '/' }, { '\\', '\\' }, { 'b', 'b' },
                                            { 'f', 'f' }, { 'n', 'n' }, { 'r', 'r' },   { 't', 't' } };
-    /* half a character in \uXXXX only with its other half */
+    /* half a character in \uD800 only with its other half */
     static const char unicode[] = "u(?:[\\dA-CE-Fa-ce-f][\\dA-Fa-f]{3}|[Dd][0-7][\\dA-Fa-f]{2}"
                                   "|[Dd][89ABab][\\dA-Fa-f]{2}\\\\u[Dd][C-Fc-f][\\dA-Fa-f]{2})";
     qsf_grammar_builder *b = s->b;

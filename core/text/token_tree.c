@@ -238,10 +238,3 @@ void qsf_token_tree_free(qsf_token_tree *t)
     qsf_dealloc(t->platform, t->longer, t->n_longer * (uint64_t)sizeof *t->longer);
     qsf_dealloc(t->platform, t, sizeof *t);
 }
-
-uint64_t qsf_token_tree_memory(const qsf_token_tree *t)
-{
-    return sizeof *t + t->cap * (uint64_t)sizeof *t->nodes + t->n_ends * (uint64_t)sizeof *t->ends
-         + t->n_vocab + (TOKEN_FEW + 1) * qsf_ceil_div(t->n_vocab, 32) * sizeof *t->plain
-         + t->n_longer * (uint64_t)sizeof *t->longer;
-}

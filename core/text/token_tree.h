@@ -13,6 +13,5 @@ typedef struct qsf_token_tree qsf_token_tree;
 qsf_status qsf_token_tree_new(const qsf_platform *p, const qsf_tokenizer *t, uint32_t n_vocab,
                               qsf_token_tree **out, qsf_error *err);
 void       qsf_token_tree_free(qsf_token_tree *t);              /* takes NULL */
-uint64_t   qsf_token_tree_memory(const qsf_token_tree *t);
 
 #endif

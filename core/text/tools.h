@@ -183,6 +183,7 @@ typedef struct qsf_tool_grammar_ask {
     const char *only;           /* NULL; the one tool that may be called */
     bool        required;       /* the answer is a call; else it becomes one where it begins one */
     bool        one;            /* of several calls only the first */
+    uint64_t    most_memory;    /* of the grammar; 0: as much as grammars may */
 } qsf_tool_grammar_ask;
 
 /* What an answer with calls may be, from one of the texts after[0..n_after) on: with it, or behind

@@ -464,6 +464,7 @@ qsf_status qsf_tool_grammar_make(const qsf_tool_grammar_ask *ask, qsf_tool_gramm
         return qsf_fail(err, QSF_E_ARGUMENT, "tools: a list of tools is expected");
     qsf_status st = qsf_grammar_begin(ask->platform, &w.b, err);
     if (st) return st;
+    qsf_grammar_limit(w.b, ask->most_memory);
     w.schema = (qsf_schema_options){ .size = sizeof w.schema, .what = "tools",
                                      .blanks = strstr(between, "\n ") ? TG_BLANKS : 1 };
     w.blanks = qsf_g_repeat(w.b, qsf_g_class(w.b, blank, 2, false), 0, w.schema.blanks);

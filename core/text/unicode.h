@@ -22,7 +22,12 @@ extern const uint32_t qsf_unicode_run_at[];          /* [n_runs + 1] its place i
 extern const uint8_t  qsf_unicode_first_low[], qsf_unicode_first_middle[],
     qsf_unicode_first_high[];                        /* [place] bytes of the first part */
 extern const uint32_t qsf_unicode_second[];          /* [place] or 0 */
+#if defined(QSF_SMALL_CODE)     /* a sorting of what is there, which does not compress */
+extern uint16_t qsf_unicode_composed[];
+extern const uint16_t qsf_unicode_single[85];   /* places of two parts that never compose */
+#else
 extern const uint16_t qsf_unicode_composed[];        /* [n_composed] places, sorted by their parts */
+#endif
 extern const uint32_t qsf_unicode_mark_from[];       /* [n_marks] a run of one combining class; sorted */
 extern const uint8_t  qsf_unicode_mark_more[];       /* [n_marks] code points behind the first */
 extern const uint8_t  qsf_unicode_mark_class[];      /* [n_marks] */

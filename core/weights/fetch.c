@@ -19,7 +19,7 @@ static qsf_status unit_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_p
     const bool crc = f->check_every || !f->units.checked[unit];
     const qsf_unit_room room = { .mem = slot->mem, .cap = slot->cap, .raw = f->raw, .strips = strips,
                                  .stored = slot->stage >= 0 ? f->stored[slot->stage] : slot->mem,
-                                 .pool = pool };
+                                 .pool = pool, .lut = f->lut && slot->id.kind == QSF_UNIT_LAYER };
     const qsf_status st = qsf_weights_make(f->source, unit, &room, crc, slot->w, &slot->took.unit, err);
     if (!st) f->units.checked[unit] = 1;
     return st;
@@ -32,7 +32,7 @@ static uint8_t *fetch_strips(const qsf_fetch *f, bool thread)
 
 static qsf_status slot_make(qsf_fetch *f, qsf_slot *slot, uint8_t *strips, qsf_pool *pool, qsf_error *err)
 {
-    const uint64_t begin = qsf_now(f->source->platform);
+    const uint64_t begin = slot->made = qsf_now(f->source->platform);
     const qsf_status st = slot->shelf->make(f, slot, strips, pool, err);
     slot->took.prepare = qsf_now(f->source->platform) - begin;
     return st;
@@ -103,6 +103,48 @@ static qsf_status slot_job(void *arg, uint32_t index, qsf_error *err)
     if (!st) return slot_make(f, slot, fetch_strips(f, true), NULL, err);
     slot_stop(f, slot);
     return st;
+}
+
+/* ---- records, on the caller's thread ---- */
+
+static bool fetch_records(const qsf_fetch *f)
+{
+#if defined(QSF_NO_RECORD)
+    (void)f;
+    return false;
+#else
+    return f->record != NULL;
+#endif
+}
+
+/* What was waited for since `begin`. */
+static void record_wait(const qsf_fetch *f, const char *name, uint64_t begin)
+{
+    const qsf_record x = { .size = sizeof x, .type = QSF_RECORD_WAIT, .name = name, .layer = -1,
+                           .begin_ns = begin, .ns = qsf_now(f->source->platform) - begin };
+    f->record(f->record_user, &x);
+}
+
+/* The reading of a slot that is ready, and its making, by the thread or not. */
+static void record_slot(const qsf_fetch *f, const qsf_slot *slot, bool thread)
+{
+    char name[32];
+    qsf_record x = { .size = sizeof x, .type = QSF_RECORD_READ, .begin_ns = slot->begun,
+                     .ns = slot->made - slot->begun, .layer = -1 };
+    const qsf_unit *u = &f->source->units[slot_unit(f, slot)];
+    x.name = qsf_unit_name(f->source, slot_unit(f, slot), name);
+    if (slot->id.kind == QSF_UNIT_LAYER) x.layer = (int32_t)slot->id.number;
+    for (uint32_t i = u->n_extents; i-- > 0;) {
+        const qsf_extent e = slot_extent(f, slot, i);
+        x.bytes += e.len;
+        if (e.len) x.at = e.at;
+    }
+    f->record(f->record_user, &x);
+    x.type = QSF_RECORD_PREPARE;
+    x.begin_ns = slot->made;
+    x.ns = slot->took.prepare;
+    x.thread = thread ? f->record_thread : 0;
+    f->record(f->record_user, &x);
 }
 
 /* Units that stay are made by the caller with all threads: nothing else can be computed until then.
@@ -256,6 +298,7 @@ static qsf_status slot_own(qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *e
     const uint64_t begin = wait ? qsf_now(f->source->platform) : 0;
     qsf_status st = slot_reads(f, slot, wait, err);
     if (wait) slot->took.read += qsf_now(f->source->platform) - begin;
+    if (wait && fetch_records(f)) record_wait(f, "read", begin);
     if (st) return st;
     st = slot_make(f, slot, fetch_strips(f, false), f->pool, err);
     f->ns_own += slot->took.prepare;
@@ -266,8 +309,11 @@ static qsf_status slot_own(qsf_fetch *f, qsf_slot *slot, bool wait, qsf_error *e
 static qsf_status slot_poll(qsf_fetch *f, uint32_t index, bool wait, qsf_error *err)
 {
     qsf_slot *slot = &f->slots[index];
-    const qsf_status st = slot->job.given ? qsf_worker_take(f->worker, &slot->job, wait, err)
-                                          : slot_own(f, slot, wait, err);
+    const bool thread = slot->job.given, waits = thread && wait && fetch_records(f);
+    const uint64_t begin = waits ? qsf_now(f->source->platform) : 0;
+    const qsf_status st = thread ? qsf_worker_take(f->worker, &slot->job, wait, err)
+                                 : slot_own(f, slot, wait, err);
+    if (waits) record_wait(f, "read", begin);
     if (st == QSF_PENDING || (wait && st == QSF_E_UNSUPPORTED && !f->source->io->read_wait)) return st;
     f->took.read += slot->took.read;
     f->took.prepare += slot->took.prepare;
@@ -280,6 +326,7 @@ static qsf_status slot_poll(qsf_fetch *f, uint32_t index, bool wait, qsf_error *
     if (slot->stage >= 0) f->staging[slot->stage] = -1;
     slot->stage = -1;
     slot->state = QSF_SLOT_READY;
+    if (fetch_records(f)) record_slot(f, slot, thread);
     return QSF_OK;
 }
 
@@ -383,6 +430,7 @@ uint8_t *qsf_fetch_writable(const qsf_fetch *f, const void *weights)
 void qsf_fetch_waited(qsf_fetch *f, uint64_t ns)
 {
     f->ns_wait += ns;
+    if (fetch_records(f)) record_wait(f, "read", qsf_now(f->source->platform) - ns);
     if (!f->worker) f->took.read += ns;         /* a thread measures its reads */
 }
 

@@ -81,7 +81,7 @@ struct qsf_slot {
     uint64_t    cap;
     qsf_job     job;          /* while it is given, all below is the thread's */
     int32_t     stage;        /* of the staging buffers, the one that its bytes go to; -1: none */
-    uint64_t    begun;        /* when its reads began */
+    uint64_t    begun, made;  /* when its reads began, and when they were over and it began to be made */
     qsf_fetch_times took;
     qsf_read  **reads;        /* [max_extents], NULL where there is none or it has ended */
     qsf_tensor  tile;         /* of a part: what became tiles; data NULL: nothing did */
@@ -111,9 +111,13 @@ struct qsf_fetch {
     uint64_t   read_until;    /* the thread's: when the reads of its last job were over */
     uint32_t   batch;         /* counts them: the context's to change */
     bool       check_every;   /* compare CRCs each time */
+    bool       lut;           /* layers' matrices are looked up, where they can be */
     uint64_t   bytes_read, ns_wait;
     uint64_t   ns_own;        /* of ns_prepare, what the caller did itself */
     qsf_fetch_times took;
+    qsf_record_fn record;     /* NULL: nobody asked for records */
+    void      *record_user;
+    uint32_t   record_thread; /* the thread's number in them */
     float      quality;       /* below 1 layers are left out, see layers.h; qsf_fetch_init sets 1 */
     const uint8_t *left_out;  /* [n_layers] not 0: left out in any case, for measuring it; NULL: none */
 };

@@ -4,6 +4,9 @@
 #include "model/roles.h"
 
 #include "tensor/ggml_tiles.h"
+#include "tensor/stored.h"
+
+#include "lut.h"
 
 /* Where a tensor of a unit goes in its slot. */
 typedef struct tensor_place {
@@ -69,7 +72,7 @@ static qsf_status unit_layout(const qsf_source *s, uint32_t unit, tensor_place *
             if (st) return st;
         }
         p->ggml = unit_tiles_ggml(s, u, i, moves);
-        if (p->ggml) p->bytes = qsf_ggml_tiled_bytes(t);
+        if (p->ggml) p->bytes = QSF_MAX(qsf_ggml_tiled_bytes(t), t->bytes);
         if (moves || p->vector) {
             p->at = end;
             end += qsf_round_up(p->bytes, 64);
@@ -119,6 +122,15 @@ static bool outliers_in_range(const qsf_tensor *t, uint32_t cols)
     return true;
 }
 
+static qsf_status weights_add_scale(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
+{
+    qsf_matrix *m = &w->m[t->kind - QSF_K_SCALE];
+    m->scale = qsf_lef32(t->data);
+    if (m->t.data && isfinite(m->scale)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: %s is %g, or there is no such matrix", s->path,
+                    qsf_kind_name(t->kind), (double)m->scale);
+}
+
 static qsf_status weights_add(const qsf_source *s, qsf_weights *w, const qsf_tensor *t, qsf_error *err)
 {
     if (t->kind < QSF_N_KINDS && t->rows == 1) {
@@ -128,6 +140,9 @@ static qsf_status weights_add(const qsf_source *s, qsf_weights *w, const qsf_ten
         m->t = *t;
         m->form = t->packing == 1 ? qsf_form_of_type(t->type) : -1;
         m->blocks = t->block ? (uint32_t)qsf_ceil_div(t->cols, t->block) : 0;
+        m->scale = 1;
+    } else if (t->kind >= QSF_K_SCALE && t->kind < QSF_K_SCALE + QSF_N_KINDS) {
+        return weights_add_scale(s, w, t, err);
     } else if (t->kind >= QSF_K_OUTLIERS && t->kind < QSF_K_OUTLIERS + QSF_N_KINDS) {
         qsf_matrix *m = &w->m[t->kind - QSF_K_OUTLIERS];
         const bool fits = m->t.data && m->t.rows == t->rows && t->type == QSF_T_SPARSE;
@@ -159,6 +174,45 @@ static bool tensor_put(qsf_tensor *t, const tensor_place *p, const uint8_t *from
     return p->ggml;
 }
 
+/* Scales of blocks that a file has beside codes; QSF's and GGUF's own are not looked at. */
+static qsf_status check_stored(const qsf_source *s, const qsf_tensor *t, qsf_error *err)
+{
+    float bad = 0;
+    if (t->packing <= 1 || qsf_stored_scales_ok(t, &bad)) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: a scale of %s is %g, which is no fp16 number", s->path,
+                    qsf_kind_name(t->kind), (double)bad);
+}
+
+/* Tiles in the slot's own memory, a thread's share. */
+typedef struct turn_run { qsf_matrix *m; uint8_t *data; uint32_t n_pieces; } turn_run;
+static void turn_piece(void *arg, uint32_t thread, uint32_t piece)
+{
+    enum { STEP = 1024 };           /* tiles of both forms */
+    const turn_run *run = arg;
+    const qsf_range mine = qsf_range_of((size_t)(run->m->t.bytes / STEP), piece, run->n_pieces);
+    uint8_t *at = run->data + mine.begin * STEP;
+    (void)thread;
+    qsf_lut_turn(at, at, (mine.end - mine.begin) * STEP);
+}
+
+/* Matrices that are to be looked up. */
+static void weights_turn(const qsf_unit_room *room, qsf_weights *w)
+{
+    enum { ALONE = 1 << 18 };       /* bytes that are there sooner than another thread */
+    for (uint32_t i = 0; i < QSF_N_KINDS; i++) {
+        qsf_matrix *m = &w->m[i];
+        if (!m->t.data || !qsf_form_looked_up(m->form)) continue;
+        turn_run run = { m, room->mem + ((const uint8_t *)m->t.data - room->mem), 1 };
+        m->lut = true;
+        if (room->pool && m->t.bytes > ALONE) {
+            run.n_pieces = qsf_pool_pieces(room->pool, UINT32_MAX);
+            qsf_pool_run(room->pool, run.n_pieces, m->t.rows, turn_piece, &run);
+        } else {
+            turn_piece(&run, 0, 0);
+        }
+    }
+}
+
 /* The checked bytes `from` in their final form; w is all zeros. */
 static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_unit_room *room,
                                const uint8_t *from, qsf_weights *w, qsf_error *err)
@@ -177,12 +231,14 @@ static qsf_status weights_form(const qsf_source *s, uint32_t unit, const qsf_uni
         uint8_t *to = room->mem + places[i].at;
         tensors[i] = s->tensors[u->first_tensor + i];
         if (!tensor_put(&tensors[i], &places[i], from + s->places[u->first_tensor + i], to, moves)) continue;
+        if ((st = check_stored(s, &tensors[i], err))) return st;
         ggml[n_ggml] = &tensors[i];
         data[n_ggml++] = to;
     }
     qsf_ggml_to_tiles(ggml, data, n_ggml, room->strips, room->pool);
     for (uint32_t i = 0; i < u->n_tensors; i++)
         if ((st = weights_add(s, w, &tensors[i], err))) return st;
+    if (room->lut) weights_turn(room, w);
     return QSF_OK;
 }
 

@@ -12,6 +12,8 @@ typedef struct qsf_matrix {
     qsf_tensor t;             /* as it lies in memory; data NULL: the unit has no such matrix */
     int        form;          /* qsf_form of its tiles, or -1: rows are dequantised while computing */
     uint32_t   blocks;        /* tiles across */
+    bool       lut;           /* its tiles are turned for look-ups: lut.h */
+    float      scale;         /* of the whole matrix: multiplies products and rows; 1 without one */
     /* Outliers of row r: [out_start[r], out_start[r+1]) of out_col, out_value; NULL: none. */
     const uint32_t *out_start, *out_col;
     const uint16_t *out_value;              /* fp16, added to the weight */
@@ -22,6 +24,9 @@ typedef struct qsf_weights {
     qsf_matrix   m[QSF_N_KINDS];
     const float *v[QSF_N_KINDS];
 } qsf_weights;
+
+/* Whether matrices of this form can be looked up. */
+static inline bool qsf_form_looked_up(int form) { return form == QSF_F_T2 || form == QSF_F_QK256; }
 
 /* Bytes that a unit takes in a slot (weights, vectors as floats), and that it needs of the two
  * staging buffers (0: none): its bytes as stored, and as unpacked. */
@@ -38,6 +43,7 @@ typedef struct qsf_unit_room {
     uint8_t       *raw;       /* the staging buffer for packed bytes, where there is one */
     uint8_t       *strips;    /* scratch for qsf_ggml_to_tiles */
     qsf_pool      *pool;      /* shares the work; NULL: the caller alone */
+    bool           lut;       /* matrices of layers that can be looked up are turned for it */
 } qsf_unit_room;
 
 /* Checks the unit (its CRC only where crc is set), unpacks it, and brings it into the form that the

@@ -31,18 +31,23 @@ static struct {
 
 WASM_EXPORT("alloc") void *wasm_alloc(size_t size) { return wasm_mem_alloc(NULL, size); }
 WASM_EXPORT("free") void wasm_free(void *p, size_t size) { wasm_mem_free(NULL, p, size); }
-WASM_EXPORT("start") void wasm_start(void) { wasm_crc_table(); }
+WASM_EXPORT("start") void wasm_start(void)
+{
+    wasm_crc_table();
+    wasm_codebooks();
+    wasm_unicode();
+}
 
 /* The forms of tiles that the model's matrices have or come to have, as bits. */
-static uint32_t model_forms(const qsf_source *s)
+static uint64_t model_forms(const qsf_source *s)
 {
-    uint32_t forms = 1u << QSF_F_3;             /* the head's screen */
+    uint64_t forms = 1ull << QSF_F_3;           /* the head's screen */
     for (uint32_t i = 0; i < s->n_tensors; i++) {
         const int ggml = qsf_ggml_tile_type(&s->tensors[i]),
             form = qsf_form_of_type(ggml < 0 ? s->tensors[i].type : (uint32_t)ggml);
-        if (form >= 0) forms |= 1u << form;
+        if (form >= 0) forms |= 1ull << form;
     }
-    if (s->clusters) forms |= 1u << QSF_F_8;
+    if (s->clusters) forms |= 1ull << QSF_F_8;
     return forms;
 }
 
@@ -76,10 +81,12 @@ static void wasm_log(void *user, qsf_log_level level, const char *line)
 }
 WASM_EXPORT("warnings") const char *wasm_warnings(void) { return session.warnings; }
 
+/* name: the model's, then that of a layout of I2_S, each terminated. */
 WASM_EXPORT("model_open") int wasm_model_open(const char *name, int vocab_only)
 {
     qsf_model_options o;
     qsf_model_defaults(&o);
+    (void)qsf_i2s_layout_find(name + strlen(name) + 1, &o.i2s_layout);
     o.vocab_only = vocab_only;
     o.log = wasm_log;
     return qsf_model_open(name, &o, &session.model, &session.error);

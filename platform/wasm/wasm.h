@@ -38,6 +38,8 @@ void  wasm_mem_free(void *user, void *p, size_t size);
 
 /* ---- crc_table.c ---- */
 void wasm_crc_table(void);
+void wasm_codebooks(void);
+void wasm_unicode(void);
 
 /* ---- file.c ---- */
 qsf_status wasm_open(void *user, const char *path, qsf_file **out);
