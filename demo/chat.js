@@ -1,11 +1,20 @@
 /* The conversation: questions, answers that arrive piece by piece, and what can be done with them.
  * SPDX-License-Identifier: MIT */
-import {make} from './figures.js';
+import {make} from './dom.js';
+import {seconds} from './figures.js';
 import {Markdown} from './markdown.js';
 
 const ENDS = {length: 'as long as the settings allow',
-  full: 'the context is full: clear the conversation, or load the model with a longer one',
+  full: 'the context is full: clear the conversation, or take a longer one',
   stopped: 'stopped'};
+
+/* A server's own count: a piece of text may have had several tokens. */
+function counted(usage) {
+  if (!usage) return {};
+  const {completion_tokens: tokens, prompt_tokens: asked, prompt_tokens_details: details} = usage,
+    kept = details?.cached_tokens;
+  return {tokens, prompt: `prompt ${asked}${kept ? `, ${kept} cached` : ''}`};
+}
 
 /* Draws an answer that grows: at most once a frame, and less often where drawing takes long. */
 class Drawing {
@@ -37,6 +46,34 @@ class Drawing {
   }
 }
 
+/* What the model thinks before it answers: folded, made where there is some. */
+class Reasoning {
+  #node; #title; #drawing; #began = performance.now(); #ended; #body; #drawn;
+
+  constructor(body, drawn) {
+    this.#body = body;
+    this.#drawn = drawn;
+  }
+  add(text) {
+    if (!this.#node) {
+      this.#title = make('summary', {textContent: 'Reasoning …'});
+      const inner = make('div', {className: 'thoughts'});
+      this.#node = make('details', {className: 'reasoning'}, this.#title, inner);
+      this.#drawing = new Drawing(inner, true, this.#drawn);
+      this.#body.before(this.#node);
+    }
+    this.#drawing.add(text);
+  }
+  /* The answer has begun, or has ended without. */
+  end() {
+    if (!this.#node || this.#ended) return;
+    this.#ended = true;
+    this.#drawing.flush();
+    this.#title.textContent = `Reasoned for ${seconds((performance.now() - this.#began) / 1e3)}`;
+  }
+  remove() { this.#node?.remove(); }
+}
+
 export class Chat {
   #talk; #model; #settings; #hooks; #turns = []; #stop;
 
@@ -58,6 +95,11 @@ export class Chat {
     this.stop();
     this.#turns = [];
     this.#talk.replaceChildren();
+  }
+
+  /** Asks the last question anew. */
+  async again() {
+    if (!this.busy && this.#turns.length) await this.#answer(this.#turns.at(-1));
   }
 
   /** A question and its answer, or a text and how it goes on (raw). */
@@ -85,6 +127,7 @@ export class Chat {
       foot = make('footer', {}, make('span', {className: 'figures'}));
     turn.answer = '';
     turn.reply?.forEach(node => node.remove());
+    for (const old of turn.node.querySelectorAll('.bad')) old.remove();
     // only the last answer can be asked for again
     for (const button of this.#talk.querySelectorAll('.again')) button.remove();
     turn.reply = [make('h2', {className: 'hidden', textContent: 'Answer'}), body, foot];
@@ -98,25 +141,31 @@ export class Chat {
     let follow = true;
     const near = () => { follow = scroller.scrollHeight - scroller.scrollTop - innerHeight < 80; };
     addEventListener('scroll', near, {passive: true});
-    const drawing = new Drawing(body, turn.raw, () => {
-      if (follow) scroller.scrollTop = scroller.scrollHeight;
-    });
+    const drawn = () => { if (follow) scroller.scrollTop = scroller.scrollHeight; };
+    const drawing = new Drawing(body, turn.raw, drawn), reasoning = new Reasoning(body, drawn);
+    turn.reply.push(reasoning);
     const begin = performance.now(), figures = foot.firstChild;
-    let first, tokens = 0, reason, failure;
+    let first, last, tokens = 0, prompt, reason, failure;
     const shown = () => {
       if (!first) return [];
-      const rate = (tokens - 1) / Math.max(1, performance.now() - first) * 1e3;
+      const rate = (tokens - 1) / Math.max(1, last - first) * 1e3;
       return [tokens > 1 ? `${rate.toFixed(1)} tokens/s` : '',
         `first token after ${((first - begin) / 1e3).toFixed(2)} s`,
-        `${tokens} ${tokens === 1 ? 'token' : 'tokens'}`].filter(Boolean);
+        `${tokens} ${tokens === 1 ? 'token' : 'tokens'}`, prompt].filter(Boolean);
     };
     try {
       const options = {temperature, topK, topP, minP, seed, maxTokens, signal: stop.signal,
-        onToken: () => { tokens++; first ??= performance.now(); }};
-      const parts = turn.raw ? model.generate(turn.text, options) : model.chat(this.#messages(turn), options);
+        onToken: () => { tokens++; last = performance.now(); first ??= last; }};
+      const parts = turn.raw ? model.generate(turn.text, options) : model.chat(this.#messages(turn),
+        {...options, onReasoning: text => reasoning.add(text)});
       for (let step; ;) {
         step = await parts.next();
-        if (step.done) { reason = step.value; break; }
+        if (step.done) {
+          reason = step.value.end ?? step.value;
+          ({tokens = tokens, prompt} = counted(step.value.usage));
+          break;
+        }
+        reasoning.end();
         body.classList.remove('waiting');
         drawing.add(step.value);
         figures.textContent = shown().join(' · ');
@@ -132,12 +181,13 @@ export class Chat {
     body.classList.remove('waiting');
     if (!replaced) {
       drawing.flush();
+      reasoning.end();
       turn.answer = drawing.text;
       figures.textContent = [...shown(), ENDS[reason]].filter(Boolean).join(' · ');
-      if (turn.answer)
-        foot.append(make('button', {type: 'button', className: 'quiet copy-all', textContent: 'Copy'}));
-      foot.append(make('button', {type: 'button', className: 'quiet again',
-        textContent: failure ? 'Retry' : 'Regenerate'}));
+      const act = (name, textContent) =>
+        make('button', {type: 'button', className: `quiet ${name}`, textContent});
+      foot.append(make('span', {}, ...(turn.answer ? [act('copy-all', 'Copy')] : []),
+        act('again', failure ? 'Retry' : 'Regenerate')));
       if (failure) this.#hooks.failed(failure, foot);
       else
         this.#hooks.announce(turn.answer.length < 700 ? `Answer: ${body.textContent}`
@@ -151,7 +201,7 @@ export class Chat {
     if (!button) return;
     const turn = this.#turns.find(one => one.node.contains(button));
     if (button.classList.contains('again')) {
-      if (!this.busy) await this.#answer(turn);
+      await this.again();
       return;
     }
     const text = button.classList.contains('copy-all') ? turn?.answer : button.classList.contains('copy')

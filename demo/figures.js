@@ -1,5 +1,6 @@
 /* Numbers as people read them, the speed of a download, the memory map.
  * SPDX-License-Identifier: MIT */
+import {make} from './dom.js';
 
 export const megabytes = n => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB`
   : `${(n / 1e6).toFixed(n < 1e7 ? 1 : 0)} MB`);
@@ -7,13 +8,6 @@ export const millions = n => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} billion`
   : `${Math.round(n / 1e6)} million`);
 export const seconds = s => (s < 90 ? `${Math.max(1, Math.round(s))} s`
   : s < 5400 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`);
-
-/** Creates an element: properties, then children. */
-export function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
 
 /** Bytes a second over the last few seconds. */
 export class Speed {

@@ -15,6 +15,8 @@ export const CONTEXT = {
   kvHeavy: {name: 'kv-heavy', kind: 'whole', least: 0, most: 16777216, value: 0},
   kvMayDrop: {name: 'kv-may-drop', kind: 'flag', value: false},
   earlyExit: {name: 'early-exit', kind: 'number', least: 0, most: 1, value: 0},
+  actQuant: {name: 'act-quant', kind: 'choice', words: ['block', 'row'], value: 'block'},
+  kernelRoute: {name: 'kernel-route', kind: 'choice', words: ['auto', 'mad', 'lut'], value: 'auto'},
 };
 export const SAMPLER = {
   seed: {name: 'seed', kind: 'whole', least: 0, most: 9007199254740992, value: 0},

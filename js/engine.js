@@ -105,7 +105,8 @@ export class Engine {
     this.#conversation = new Conversation(this.#memory, this.#transport, this.variant);
   }
   async #open() {
-    const memory = this.#memory, name = encoded(`${this.#source.name}\0`);
+    const memory = this.#memory;
+    const name = encoded(`${this.#source.name}\0${this.#host.i2sLayout ?? 'auto'}\0`);
     memory.check(await this.#transport.open(() => memory.with(name, at => memory.x.model_open(at, 0))));
   }
   /** The model's texts, tokens and turns, once it is open. */

@@ -100,9 +100,25 @@ export interface LoadOptions {
    * it left out. A number from 0 to 1; default 0.
    */
   earlyExit?: number;
+  /**
+   * What the 8-bit codes of activations share a scale with: 64 columns, or all of a row, as models
+   * of the BitNet family were trained; blocks are nearer to floats. Default 'block'.
+   */
+  actQuant?: 'block' | 'row';
+  /**
+   * How layers' 2-bit weights without scales (the BitNet family) meet one row of activations: by
+   * products ('mad'), by sums looked up in tables ('lut'), or by what is faster here. Answers are
+   * the same. Default 'auto'.
+   */
+  kernelRoute?: 'auto' | 'mad' | 'lut';
   /** When a layer's checksum is compared: when it is first read (default), or every time that
    * it is read again. */
   check?: 'first' | 'every';
+  /**
+   * How tensors of type I2_S in a GGUF file are stored (docs/format.md, "BitNet files"). 'auto'
+   * goes by their sizes, which cannot tell Microsoft's three apart: it takes that of x86 machines.
+   */
+  i2sLayout?: 'auto' | 'qk256' | 'split32' | 'bitnet32' | 'microsoft' | 'microsoft-arm' | 'microsoft-rows4';
   /** false: modules without relaxed SIMD. Default: where it works. */
   relaxed?: boolean;
   /**

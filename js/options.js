@@ -64,6 +64,8 @@ const OPTIONS = {
   load: {
     ...mapped(CONTEXT, ofList),
     check: word('first', ['first', 'every']),
+    i2sLayout: word('auto', ['auto', 'qk256', 'split32', 'bitnet32', 'microsoft', 'microsoft-arm',
+      'microsoft-rows4']),
     cache: word(true, [true, false, 'reload']), relaxed: flag(undefined), timeout: number(undefined, 1e9),
     workerUrl: given, wasmPaths: given,                 // paths.js has checked them
     signal, onProgress: callback,

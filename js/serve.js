@@ -42,6 +42,7 @@ export function serve(host) {
     const threads = options.threads || host.processors;
     if (threads > 1 && !host.canShare) warn('one thread: this page is not cross-origin isolated');
     engine = await Engine.create({source, threads, relaxed: options.relaxed ?? hasRelaxed(),
+      i2sLayout: options.i2sLayout,
       shared: host.canShare,
       compile: host.compile, startThread: host.startThread, warn});
     await engine.open();

@@ -5,17 +5,17 @@
  * QSF_TEST_WASM/demo is the folder that a site would serve.  Screenshots go to QSF_TEST_WORK. */
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {appendFileSync, cpSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {appendFileSync, cpSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {createServer} from 'node:http';
 import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {after, before, beforeEach, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {serve} from '../../demo/serve.mjs';
+import {accessible, fits} from './browser/looks.js';
 import {QSF, WORK} from './tools.js';
 
 const tools = createRequire(join(process.env.QSF_TEST_TOOLS, 'x.js')), {chromium} = tools('playwright-core');
-const axe = readFileSync(tools.resolve('axe-core/axe.min.js'), 'utf8');
 const root = fileURLToPath(new URL('../..', import.meta.url)),
   folder = join(process.env.QSF_TEST_WASM, 'demo');
 const CSP = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
@@ -472,33 +472,6 @@ describe('the service worker', () => {
     await kept(page);
   });
 });
-
-/* Of everything that is seen, nothing reaches beyond the window or, where it does not scroll,
- * beyond what it is in. */
-async function fits(page) {
-  const wide = await page.evaluate(() => {
-    const scrolls = node => node && (/auto|scroll|hidden|clip/.test(getComputedStyle(node).overflowX)
-      || scrolls(node.parentElement));
-    const found = [...document.body.querySelectorAll('*')].filter(node => {
-      const {left, right, width} = node.getBoundingClientRect();
-      return width > 1 && node.checkVisibility() && (left < -.5 || right > innerWidth + .5)
-        && !node.closest('.hidden, svg') && !scrolls(node.parentElement);
-    });
-    const [ask, tools] = ['#ask', '#ask .tools'].map(name => document.querySelector(name));
-    const over = [...tools.children].filter(
-      node => node.getBoundingClientRect().right > ask.getBoundingClientRect().right);
-    return [...found, ...over].map(node => `${node.tagName}#${node.id}.${node.className}`)
-      .concat(document.documentElement.scrollWidth > innerWidth ? ['the page'] : []);
-  });
-  assert.deepEqual(wide, [], `at ${page.viewportSize().width}`);
-}
-async function accessible(page, where) {
-  if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe);
-  const {violations} = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
-  assert.deepEqual(violations.map(({id, nodes}) =>
-    `${id}: ${nodes.map(node => `${node.html.slice(0, 120)} (${node.failureSummary})`).join('; ')}`), [],
-    where);
-}
 
 const LONG = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(3);
 const RICH =

@@ -1,5 +1,5 @@
-/* What of the page runs without one: the Markdown renderer against hostile text, and the
- * server of demo/.
+/* What of the page runs without one: the Markdown renderer against hostile text, events of a server
+ * in pieces, and the server of demo/.
  * SPDX-License-Identifier: MIT */
 import assert from 'node:assert/strict';
 import {mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
@@ -10,6 +10,7 @@ import {join} from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {fileURLToPath} from 'node:url';
 import {gzipSync} from 'node:zlib';
+import {events} from '../../demo/client.js';
 import {Markdown, address} from '../../demo/markdown.js';
 import {serve} from '../../demo/serve.mjs';
 
@@ -233,11 +234,37 @@ describe('serve.mjs', () => {
   });
 });
 
-test('the page is small', () => {
+test('the page is small, with either engine', () => {
   const folder = fileURLToPath(new URL('../../demo/', import.meta.url)),
-    scripts = readdirSync(folder).filter(name => name.endsWith('.js'))
-    .map(name => readFileSync(join(folder, name)));
-  const bytes = scripts.reduce((sum, script) => sum + gzipSync(script).length, 0);
-  assert.ok(bytes < 22_000, `${bytes} bytes compressed, one by one`);
-  for (const script of scripts) assert.match(script.toString(), /SPDX-License-Identifier: MIT/);
+    names = readdirSync(folder).filter(name => name.endsWith('.js')),
+    size = name => gzipSync(readFileSync(join(folder, name))).length,
+    engines = {local: ['local.js', 'offline.js', 'sw.js'], server: ['served.js', 'client.js', 'retire.js']};
+  for (const [engine, others] of [['local', engines.server], ['server', engines.local]]) {
+    const bytes = names.filter(name => !others.includes(name)).reduce((sum, name) => sum + size(name), 0);
+    assert.ok(bytes < 23_000, `${engine}: ${bytes} bytes compressed, one by one`);
+  }
+  for (const name of names)
+    assert.match(readFileSync(join(folder, name), 'utf8'), /SPDX-License-Identifier: MIT/, name);
+});
+
+test('events of a server are the same however their bytes are cut', async () => {
+  const bytes = new TextEncoder().encode(': a comment\r\ndata: {"a":"é👩‍👩‍👧"}\r\n\r\nevent: x\n'
+    + 'data: 1\ndata: 2\n\n\n\ndata:[DONE]\n\ndata: without an end');
+  for (let size = 1; size <= bytes.length; size++) {
+    let cancelled = false;
+    const parts = events(new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < bytes.length; at += size) controller.enqueue(bytes.slice(at, at + size));
+        if (size > 1) controller.close();
+      },
+      cancel() { cancelled = true; },
+    }));
+    const found = [];
+    for await (const event of parts) {
+      found.push(event);
+      if (event === '[DONE]' && size === 1) break;
+    }
+    assert.deepEqual(found, ['{"a":"é👩‍👩‍👧"}', '1\n2', '[DONE]'], `pieces of ${size}`);
+    assert.equal(cancelled, size === 1, 'leaving the events ends the request');
+  }
 });

@@ -1,0 +1,137 @@
+/* A client of qsf-serve: models, and answers that come piece by piece.
+ * SPDX-License-Identifier: MIT
+ *
+ * It asks /v1/models, /v1/chat/completions and /v1/completions, as any client of OpenAI's interface
+ * does. Nothing here knows the page. */
+
+/** code: which hint of the page says what to do. */
+export class ServerError extends Error {
+  constructor(message, code, options) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+const CODES = {context_length_exceeded: 'LONG', model_not_found: 'MODEL', timeout: 'LATE',
+  draining: 'GONE'};
+const STATUS = {400: 'ARGUMENT', 401: 'KEY', 403: 'FORBIDDEN', 404: 'NOT_FOUND', 408: 'GONE', 413: 'LONG',
+  422: 'ARGUMENT', 429: 'BUSY', 502: 'GONE', 503: 'SERVER', 504: 'GONE'};
+const capital = text => text[0].toUpperCase() + text.slice(1);
+const said = ({message, code}, status) => new ServerError(
+  capital(String(message || `the server answered ${status}`)), CODES[code] ?? STATUS[status] ?? 'SERVER');
+
+/** What an answer other than 200 says. */
+async function refusal(response) {
+  const {status} = response, wait = Number(response.headers.get('retry-after'));
+  let error = {};
+  try { error = (await response.json()).error ?? {}; } catch { /* of a proxy, in HTML */ }
+  const found = said(typeof error === 'object' ? error : {}, status);
+  if (status === 429 && wait) found.message += ` (in ${wait} s)`;
+  return found;
+}
+
+/** The data of server-sent events, as texts; bytes may be cut anywhere. */
+export async function * events(stream) {
+  const reader = stream.getReader(), decoder = new TextDecoder();
+  let rest = '', data = [];
+  try {
+    for (;;) {
+      const {done, value} = await reader.read();
+      rest += done ? decoder.decode() : decoder.decode(value, {stream: true});
+      const lines = rest.split('\n');
+      rest = lines.pop();
+      for (const ended of lines) {
+        const line = ended.endsWith('\r') ? ended.slice(0, -1) : ended;
+        if (line.startsWith('data:')) data.push(line.slice(line[5] === ' ' ? 6 : 5));
+        if (line || !data.length) continue;         // other fields, comments
+        yield data.join('\n');
+        data = [];
+      }
+      if (done) return;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/* The names of the settings, as the server has them. Its own defaults hold for nothing here: what
+ * the page shows is what is asked. A seed of 0 is a new one each time. */
+const asked = ({temperature, topK, topP, minP, seed, maxTokens}) => ({temperature, top_k: topK, top_p: topP,
+  min_p: minP, max_tokens: maxTokens, ...(seed && {seed})});
+
+export class Client {
+  #base;
+
+  /** base: where the server's paths begin. key: what it wants, or ''. */
+  constructor(base, key = '') {
+    this.#base = base;
+    this.key = key;
+  }
+
+  async #fetch(path, body, signal) {
+    // a header has bytes: those of the key in UTF-8
+    const key = [...new TextEncoder().encode(this.key)].map(byte => String.fromCharCode(byte)).join('');
+    const headers = {...(body && {'content-type': 'application/json'}),
+      ...(key && {authorization: `Bearer ${key}`})};
+    let response;
+    try {
+      response = await fetch(new URL(path, this.#base), {signal, headers, cache: 'no-store',
+        ...(body && {method: 'POST', body: JSON.stringify(body)})});
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw new ServerError('The server does not answer.', 'GONE', {cause});
+    }
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+
+  /** [{id, meta, status}], of which a server may leave out all but the first. */
+  async models() {
+    const response = await this.#fetch('v1/models');
+    try {
+      return (await response.json()).data.map(({id, meta, status}) =>
+        ({id, meta: meta ?? {}, status: status ?? {}}));
+    } catch (cause) {
+      throw new ServerError('What came is no list of models.', 'SERVER', {cause});
+    }
+  }
+
+  model(id) {
+    return {
+      chat: (messages, options) => this.#answer('v1/chat/completions', {messages}, id, options),
+      generate: (prompt, options) => this.#answer('v1/completions', {prompt}, id, options),
+      async dispose() {},
+    };
+  }
+
+  /* Yields the text; returns why it ended, as the package says it, and the usage. Leaving it closes
+   * the connection, and with that ends the answer. */
+  async * #answer(path, what, model, {signal, onToken, onReasoning, ...options}) {
+    const {body} = await this.#fetch(path, {model, ...what, ...asked(options), stream: true,
+      stream_options: {include_usage: true}}, signal);
+    let end, usage;
+    const parts = events(body);
+    try {
+      for await (const data of parts) {
+        if (data === '[DONE]') break;
+        const chunk = JSON.parse(data);
+        if (chunk.error) throw said(chunk.error, chunk.error.code ?? 500);
+        usage = chunk.usage ?? usage;
+        const [choice] = chunk.choices ?? [];
+        if (!choice) continue;
+        const {content, reasoning_content: reasoning} = choice.delta ?? {content: choice.text};
+        if (content || reasoning) onToken?.();
+        if (reasoning) onReasoning?.(reasoning);
+        if (content) yield content;
+        end = choice.finish_reason ?? end;
+      }
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (cause instanceof ServerError) throw cause;
+      throw new ServerError('The answer broke off: the connection to the server ended.', 'GONE', {cause});
+    }
+    if (!end) throw new ServerError('The answer broke off: the server ended it.', 'GONE');
+    if (end === 'length' && usage?.completion_tokens < options.maxTokens) end = 'full';
+    return {end: end === 'stop' ? 'end' : end, usage};
+  }
+}

@@ -1,0 +1,23 @@
+/* Short words for what the page does with its elements.
+ * SPDX-License-Identifier: MIT */
+
+export const $ = id => document.getElementById(id);
+export const on = (id, type, act) => $(id).addEventListener(type, act);
+
+/** Creates an element: properties, then children. */
+export function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+export function button(label, act, properties) {
+  const made = make('button', {type: 'button', className: 'quiet', textContent: label, ...properties});
+  made.addEventListener('click', act);
+  return made;
+}
+/** A list of sentences, hidden where there are none. */
+export function note(id, texts) {
+  $(id).replaceChildren(...texts.map(text => make('li', {textContent: text})));
+  $(id).hidden = !texts.length;
+}
+export const announce = text => { $('state').textContent = text; };

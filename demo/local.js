@@ -1,0 +1,322 @@
+/* The engine in this page: a model's file is chosen and loaded by the package, and runs on this
+ * device.
+ * SPDX-License-Identifier: MIT */
+import {$, announce, button, make, note, on} from './dom.js';
+import {Speed, megabytes, memoryMap, millions, transfer} from './figures.js';
+import {keepOffline, lacks} from './offline.js';
+
+/** An address's last part as people read it; the address where it has none. */
+function lastPart(url) {
+  const part = url.split(/[?#]/)[0].split('/').pop();
+  try {
+    return decodeURIComponent(part) || url;
+  } catch {
+    return part;
+  }
+}
+const pause = ms => new Promise(resolve => { setTimeout(resolve, ms); });
+
+let page, settings, qsf, packageReady, opening, again, outdated = false, listed = [];
+const loadOptions = () => ({memory: settings.memory, contextLength: settings.contextLength,
+  threads: settings.threads, kv: settings.kv});
+
+/** Absolute, or relative to this page; undefined: it is neither, or no address of the web. */
+function addressOf(text) {
+  try {
+    const url = new URL(text, document.baseURI);
+    return ['http:', 'https:', 'blob:', 'data:'].includes(url.protocol) ? url : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/* ---- progress ---- */
+
+let going = {}, speed, promptBegan;     /* going: load and prompt, their last messages while they last */
+
+function progress(message) {
+  const {phase} = message;
+  if (phase === 'load') speed.add(message.loaded);
+  else if (!going.prompt) promptBegan = performance.now();
+  const ended = phase === 'load' ? !opening && message.loaded >= message.total
+    : message.done >= message.total;
+  going[phase] = ended ? undefined : message;
+  drawProgress();
+}
+function drawProgress() {
+  const {load, prompt} = going, slow = prompt && (load || performance.now() - promptBegan > 300);
+  $('progress').hidden = !opening && !load && !slow;
+  $('cancel').hidden = !opening;
+  $('progress-title').textContent = prompt ? 'Reading the prompt' : opening ? `Loading ${opening.name}`
+    : 'The rest of the file is coming; you can ask already';
+  const texts = prompt ? [`${prompt.done} of ${prompt.total} tokens`] : [];
+  if (prompt?.layers) texts.push(`layer ${prompt.layer} of ${prompt.layers}`);
+  if (load) texts.push(transfer(load, speed));
+  $('progress-text').textContent = texts.join(' · ') || 'Opening …';
+  const {done, total} = prompt ?? {done: load?.loaded, total: load?.total};
+  if (total) $('bar').value = Math.min(1, done / total);
+  else $('bar').removeAttribute('value');
+}
+function endProgress() {
+  going = {};
+  drawProgress();
+}
+
+/* ---- a model ---- */
+
+export async function open(from, extra = {}) {
+  if (outdated)
+    return page.complain('A newer version of this page is there',
+      new Error('Its files do not go with the ones that this page began with.'), page.reload);
+  if (typeof from === 'string') {
+    const url = addressOf(from);
+    if (!url) {
+      page.view('start');
+      return page.complain('That is no address', new Error(`“${from.slice(0, 200)}” is no address of a file`),
+        {'Choose another': () => $('url').focus()});
+    }
+    from = url.href;
+  }
+  opening?.stop.abort();
+  const stop = new AbortController(), name = from.name ?? lastPart(from), mine = opening = {name, stop},
+    before = page.model;
+  again = () => void open(from, extra);
+  page.use(undefined);
+  speed = new Speed();
+  $('start').before($('progress'));
+  endProgress();
+  $('cancel').focus();
+  announce(`Loading ${name}`);
+  try {
+    await before?.dispose();
+    await packageReady;
+    let loaded;
+    const onProgress = message => {
+      if (mine === opening || loaded && loaded === page.model) progress(message);
+    };
+    loaded = await qsf.load(from, {...loadOptions(), ...extra, onProgress, signal: stop.signal});
+    if (mine !== opening) return await loaded.dispose();
+    opening = undefined;
+    endProgress();
+    page.use(loaded, about(loaded, listed.find(one => one.url === from)?.name));
+    $('dock').prepend($('progress'));
+  } catch (error) {
+    if (mine !== opening) return undefined;     // another one is being loaded
+    opening = undefined;
+    endProgress();
+    page.view('start');
+    if (stop.signal.aborted) return $('load').focus();
+    const anew = qsf?.cache && typeof from === 'string'
+      && {'Fetch anew': () => open(from, {cache: 'reload'})};
+    page.complain(`${name} could not be loaded`, error,
+      {Retry: again, ...anew, 'Choose another': () => $('choose').querySelector('input:checked')?.focus()});
+  }
+  return undefined;
+}
+
+/** What the page says about a model. */
+function about({info}, called) {
+  const name = called ?? (info.name || info.architecture);
+  return {name, plan: info.plan, limit: settings.memory, warnings: info.warnings, chat: info.chatTemplate,
+    facts: {
+      Model: `${info.name || info.architecture}, ${millions(info.parameters)} parameters, ${info.format}`,
+      File: `${megabytes(info.fileBytes)}, ${info.layers} layers, ` +
+        `${info.resident ? 'all of them in memory' : 'streamed through memory'}`,
+      Engine: `${info.threads === 1 ? 'one thread' : `${info.threads} threads`}, ${info.isa}`,
+      Context: `${info.contextLength.toLocaleString('en')} tokens of ` +
+        `${info.trainedContext.toLocaleString('en')}`,
+      Memory: megabytes(info.planBytes) + (settings.memory ? ` of ${settings.memory} MB` : ''),
+    }};
+}
+
+/* ---- the choice ---- */
+
+const picked = () => $('choose').elements.model.value;
+const choice = () => (picked() === 'url' ? $('url').value.trim() : picked() === 'file' ? $('file').files[0]
+  : listed[picked()]?.url);
+
+/** Which listed models are there, and what the package keeps. */
+export async function list() {
+  const entries = await kept();
+  try {
+    const {models} = await (await fetch('models.json', {cache: 'no-cache'})).json();
+    listed = models.map(one => ({...one, url: addressOf(one.url)?.href})).filter(one => one.url);
+  } catch { /* none are listed, or those of before */ }
+  await Promise.all(listed.map(async one => {
+    one.here = entries.some(({url, complete}) => url === one.url && complete);
+    one.there = one.here || await fetch(one.url, {method: 'HEAD'}).then(answer => answer.ok, () => false);
+  }));
+  const before = picked();
+  $('list').replaceChildren(...listed.map((one, i) => {
+    const input = make('input', {type: 'radio', name: 'model', id: `pick-${i}`, value: i,
+      disabled: !one.there});
+    const size = [one.here ? 'on this device' : '', one.size && megabytes(one.size)].filter(Boolean)
+      .join(' · ');
+    return make('div', {className: 'choice'}, input, make('label', {htmlFor: input.id},
+      make('span', {textContent: one.name}), make('small', {textContent: one.note ?? ''})),
+      make('span', {className: 'size', textContent: one.there ? size : 'not here'}));
+  }));
+  const usable = [...$('choose').elements.model].filter(input => !input.disabled);
+  (usable.find(input => input.value === before && !(before === 'url' && !$('url').value))
+    ?? usable[0]).checked = true;
+  void estimate();
+}
+
+let asking;
+async function estimate() {
+  asking?.abort();
+  const {signal} = asking = new AbortController(), from = choice(), need = $('need');
+  need.className = '';
+  note('need-losses', []);
+  $('need-map').replaceChildren();
+  const size = from && (from.size ?? listed.find(one => one.url === from)?.size);
+  need.textContent = size ? megabytes(size) : '';
+  await pause(250);             // until the typing ends
+  if (!from || !qsf?.estimate || signal.aborted) return;
+  try {
+    const {fileBytes, parameters, memoryBytes, resident, reductions, warnings, plan} =
+      await qsf.estimate(from, {...loadOptions(), signal});
+    if (signal.aborted) return;
+    const losses = warnings.filter(warning => reductions.some(text => warning.startsWith(text)));
+    need.textContent = [`${megabytes(fileBytes)} file`, `${millions(parameters)} parameters`,
+      `needs ${megabytes(memoryBytes)} of memory`, ...(resident ? [] : ['layers stream from the file']),
+      ...reductions.filter(text => !losses.some(loss => loss.startsWith(text)))].join(' · ');
+    note('need-losses', losses);
+    $('need-map').replaceChildren(...memoryMap(plan, settings.memory));
+  } catch (error) {
+    if (signal.aborted) return;
+    need.className = 'bad';
+    need.textContent = `${error.message}. ${page.hint(error)}`;
+  }
+}
+
+/* What the package keeps on this device; [] where it does not. */
+async function kept() {
+  let entries = [];
+  try { entries = await qsf?.cache?.list() ?? []; } catch { /* no storage here: a note says so */ }
+  const remove = (label, url) => button(label, async () => {
+    try {
+      announce(`${megabytes(await qsf.cache.delete(url))} freed`);
+    } catch (error) { page.complain('It could not be deleted', error, {Close() {}}); }
+    await list();
+    $('choose').querySelector('input:checked').focus();
+  }, {ariaLabel: url ? `Delete ${lastPart(url)}` : label});
+  $('storage').hidden = !entries.length;
+  $('entries').replaceChildren(...entries.map(({url, length, stored, complete, fetched}) => make('li', {},
+    make('span', {textContent: lastPart(url), title: url}),
+    make('small', {textContent: `${complete ? '' : `${megabytes(stored)} of `}${megabytes(length)} · of ` +
+      new Date(fetched).toLocaleDateString()}),
+    button('Load', () => void open(url), {ariaLabel: `Load ${lastPart(url)}`}), remove('Delete', url))));
+  const {usage, quota} = await navigator.storage?.estimate().catch(() => {}) ?? {},
+    sum = entries.reduce((all, {stored}) => all + stored, 0);
+  const used = quota ? `; this site uses ${megabytes(usage)} of ${megabytes(quota)} that it may` : '';
+  $('storage-sum').replaceChildren(`${megabytes(sum)} of models${used}.`,
+    ...(entries.length > 1 ? [remove('Delete all')] : []));
+  return entries;
+}
+
+/* ---- events ---- */
+
+function drag(event) {
+  if (!event.dataTransfer?.types.includes('Files')) return;
+  event.preventDefault();
+  $('drop').hidden = event.type === 'drop';
+  if (event.type === 'drop' && event.dataTransfer.files[0]) void open(event.dataTransfer.files[0]);
+}
+function showNotes() {
+  const names = lacks();
+  for (const note of $('missing').children) note.hidden = !names.includes(note.dataset.lacks);
+  $('missing').hidden = !names.length;
+  $('load').disabled = names[0] === 'wasm' || names[0] === 'simd';
+}
+
+/* A link may name a model, but only this site's own and those that it lists are loaded without a
+ * question: who made the link is not who sits here. Nothing is asked of the other site before. */
+function consider(text) {
+  const url = addressOf(text);
+  const load = () => {
+    $('url').value = text;
+    $('pick-url').checked = true;
+    void open(text);
+  };
+  if (!url || url.origin === location.origin || listed.some(one => one.url === url.href)) return load();
+  const other = () => $('choose').querySelector('input:checked')?.focus();
+  if (!url.protocol.startsWith('http'))
+    return page.complain('This link names no model',
+      new Error(`A link cannot hand over a model by ${url.protocol}`), {'Choose another': other});
+  $('asked-host').textContent = url.host;
+  $('asked-url').textContent = url.href.length < 600 ? url.href : `${url.href.slice(0, 600)} …`;
+  const answer = act => () => { $('asked').hidden = true; act(); };
+  $('asked-buttons').replaceChildren(button('Load', answer(load), {className: 'main'}),
+    button('Do not load', answer(other)));
+  $('asked').hidden = false;
+  return $('asked-buttons').lastChild.focus();
+}
+
+function listen() {
+  on('choose', 'submit', event => {
+    event.preventDefault();
+    const from = choice();
+    if (from) void open(from);
+    else $(picked() === 'url' ? 'url' : 'browse').focus();
+  });
+  on('choose', 'change', ({target}) => {
+    if (target.name === 'model' || target.id === 'url') void estimate();
+  });
+  on('url', 'input', () => { $('pick-url').checked = true; });
+  on('browse', 'click', () => $('file').click());
+  on('file', 'change', () => {
+    $('pick-file').checked = true;
+    $('file-name').textContent = $('file').files[0]?.name ?? '';
+    void estimate();
+  });
+  on('cancel', 'click', cancel);
+  addEventListener('dragover', drag);
+  addEventListener('drop', drag);
+  addEventListener('dragleave', event => { if (!event.relatedTarget) $('drop').hidden = true; });
+}
+
+/* ---- what the page calls ---- */
+
+/** An answer begins or ends. */
+export function busy() {
+  going.prompt = undefined;
+  drawProgress();
+}
+export const cancel = () => opening?.stop.abort();
+/** A setting was edited. */
+export const changed = () => { if (!$('start').hidden) void estimate(); };
+/** Whether the error is shown. */
+export function failed(error) {
+  const gone = error.code === 'WORKER' || error.code === 'DISPOSED';
+  if (gone) page.complain('The model is gone', error,
+    {'Load it again': again, Models: () => page.view('start')});
+  return gone;
+}
+
+export async function begin(of) {
+  page = of;
+  ({settings} = page);
+  listen();
+  document.head.append(make('link', {rel: 'manifest', href: 'manifest.webmanifest'}));
+  // not a plain import: the page shall name a missing file, not stay without a function
+  packageReady = import('./js/browser.js').then(module => { qsf = module; });
+  packageReady.catch(error => page.complain('The package is not here',
+    new Error(`js/browser.js: ${error.message}`), page.reload));
+  const asked = new URLSearchParams(location.search).get('model');
+  const offline = keepOffline({
+    busy: () => opening || page.model || $('url').value || $('file').files.length,
+    told({kept: all, why}) {
+      $('kept').textContent = all ? 'This page works offline now.'
+        : why ? `This page is not kept for offline use: ${why}` : '';
+    },
+    stale() { outdated = true; },
+  });
+  // not at once: isolation may be a moment away
+  void Promise.race([offline, pause(3000)]).then(showNotes);
+  if (asked && !crossOriginIsolated) await Promise.race([offline, pause(5000)]);
+  await packageReady.catch(() => {});
+  if (!asked) return void list();
+  if (addressOf(asked)?.origin !== location.origin) await list();
+  return consider(asked);
+}

@@ -1,0 +1,98 @@
+/* The engine of the server that the page comes from: its models, and the key that it may want.
+ * SPDX-License-Identifier: MIT */
+import {Client} from './client.js';
+import {$, announce, button, make, on} from './dom.js';
+import {megabytes, millions} from './figures.js';
+
+const KEY = 'qsf-server-key';
+const remembered = {
+  get() { try { return sessionStorage.getItem(KEY) ?? ''; } catch { return ''; } },
+  set(key) { try { sessionStorage.setItem(KEY, key); } catch { /* as long as the page, then */ } },
+};
+
+const client = new Client(document.baseURI, remembered.get());
+let page, models = [], waiting;
+
+const whole = n => n.toLocaleString('en');
+function about({id, meta: {arch, n_params: params, n_ctx: context, n_ctx_train: trained, size}}) {
+  const kind = [params && `${millions(params)} parameters`, arch].filter(Boolean).join(', ');
+  const facts = {Model: [id, kind].filter(Boolean).join(', '), File: size && megabytes(size),
+    Context: context && `${whole(context)} tokens, for all answers together`
+      + (trained ? `; the model knows up to ${whole(trained)}` : ''),
+    Server: location.host};
+  return {name: id, chat: true, facts: Object.fromEntries(Object.entries(facts).filter(([, text]) => text))};
+}
+
+/* ---- the key ---- */
+
+/** Asks for the key, then goes on. */
+function askKey(goOn) {
+  waiting = goOn;
+  $('key-wrong').hidden = !client.key;
+  $('key').hidden = false;
+  $('key-text').value = '';
+  $('key-text').focus();
+}
+function takeKey(event) {
+  event.preventDefault();
+  const key = $('key-text').value.trim();
+  if (!key) return $('key-text').focus();
+  client.key = key;
+  remembered.set(key);
+  $('key').hidden = true;
+  return waiting();
+}
+
+/* ---- models ---- */
+
+async function connect() {
+  try {
+    models = await client.models();
+  } catch (error) {
+    if (error.code === 'KEY') return askKey(connect);
+    return page.complain('The server cannot be asked', error, {Retry: connect});
+  }
+  page.alone = models.length === 1;
+  const wanted = new URLSearchParams(location.search).get('model'),
+    found = models.find(({id}) => id === wanted) ?? (models.length === 1 ? models[0] : undefined);
+  return found ? open(found.id) : page.view('start');
+}
+
+function draw() {
+  $('served').replaceChildren(...models.map(one => {
+    const {meta: {n_params: params, size}, status: {value: state, failed}} = one;
+    return make('li', {className: 'choice'}, make('div', {}, make('span', {textContent: one.id}),
+      make('span', {className: 'size', textContent: [failed ? 'could not be loaded' : state,
+        params && `${millions(params)} parameters`, size && megabytes(size)].filter(Boolean).join(' · ')})),
+      button('Chat', () => open(one.id), {className: '', ariaLabel: `Chat with ${one.id}`}));
+  }));
+}
+
+/* ---- what the page calls ---- */
+
+export async function list() {
+  draw();
+  try {
+    const now = await client.models();      // which of them are loaded changes
+    if (JSON.stringify(now) === JSON.stringify(models)) return;
+    models = now;
+    draw();
+  } catch { /* those of before */ }
+}
+export function open(id) {
+  page.use(client.model(id), about(models.find(one => one.id === id) ?? {id, meta: {}}));
+}
+export function busy() {}
+export function changed() {}
+export function cancel() {}
+export function failed(error) {
+  if (error.code === 'KEY') askKey(() => page.again());
+  return error.code === 'KEY';
+}
+
+export async function begin(of) {
+  page = of;
+  on('key', 'submit', takeKey);
+  announce('Asking the server …');
+  await connect();
+}

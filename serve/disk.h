@@ -1,0 +1,54 @@
+/* Sequences on disk: what made room in memory, and comes back when that is sooner than computing.
+ * SPDX-License-Identifier: MIT
+ *
+ * One unlinked file holds them, each in one stretch, within a limit; the least recently used
+ * make room.  The engine's thread copies a sequence to memory, or from it; a thread of its own
+ * writes and reads the file.  What cannot be written or read is dropped: nobody fails.  All
+ * functions are for the engine's thread. */
+#ifndef QSF_SERVE_DISK_H
+#define QSF_SERVE_DISK_H
+
+#include "metrics.h"
+
+#include <qsf.h>
+#include <stdbool.h>
+
+typedef struct disk_store disk_store;
+
+typedef struct disk_options {
+    const char *dir;                       /* of the file; NULL: the system's folder for temporary files */
+    uint64_t    limit;                     /* bytes on disk */
+    uint64_t    staging;                   /* bytes in memory, on their way */
+    serve_metrics *metrics;
+    void      (*wake)(void *user);         /* something was read; called on the store's thread */
+    void       *user;
+} disk_options;
+
+/* NULL: *err says why. */
+disk_store *disk_new(const disk_options *o, qsf_error *err);
+void disk_free(disk_store *d);                               /* takes NULL */
+/* Takes over what the thread has done. */
+void disk_look(disk_store *d);
+
+/* Writes a sequence with its tokens, unless computing it again, at row_ns a token, were sooner than
+ * reading it (pause: than writing and reading it).  held_ns: until when it goes after others.
+ * Returns its entry, which may have more tokens behind these; -1: there is none. */
+int32_t disk_put(disk_store *d, const qsf_context *c, qsf_seq s, const int32_t *ids, uint32_t n,
+                 double row_ns, bool pause, uint64_t held_ns);
+/* The entry that has most of a prompt's beginning, and is sooner read than its tokens behind the
+ * first `have` computed; *n: how much.  -1: there is none. */
+int32_t disk_like(disk_store *d, const int32_t *ids, uint32_t len, uint32_t have, double row_ns, uint32_t *n);
+
+/* An entry that is held stays, until it is let go as often. */
+void disk_hold(disk_store *d, int32_t entry);
+void disk_let_go(disk_store *d, int32_t entry);
+uint32_t disk_length(const disk_store *d, int32_t entry);    /* tokens */
+
+typedef enum disk_fetched { DISK_COMES, DISK_READY, DISK_LOST } disk_fetched;
+/* Asks for an entry that is held.  DISK_COMES: wake() will be called. */
+disk_fetched disk_fetch(disk_store *d, int32_t entry);
+bool disk_coming(const disk_store *d, int32_t entry);
+/* Makes sequence s what a ready entry holds; ids: room for so many tokens. */
+bool disk_load(disk_store *d, int32_t entry, qsf_context *c, qsf_seq s, int32_t *ids, size_t cap);
+
+#endif

@@ -1,0 +1,327 @@
+/* The engine's thread: jobs in, events out.
+ * SPDX-License-Identifier: MIT */
+#include "scheduler.h"
+#include "system.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RING_BYTES = 1 << 20 };         /* a power of two; more than one event can take */
+
+struct serve_engine {
+    qsf_context   *context;
+    serve_engine_options o;
+    serve_facts    facts;
+    serve_metrics *metrics;
+    scheduler      schedule;
+
+    pthread_t       thread;
+    bool            started;
+    pthread_mutex_t lock;              /* of the list of jobs */
+    pthread_cond_t  changed;
+    serve_job      *jobs, **jobs_end;
+    unsigned        n_jobs;            /* answers in it */
+    bool            looks;             /* something else wants to be looked at */
+    atomic_bool     ends, spoilt;
+
+    char           *ring;              /* [RING_BYTES] */
+    _Atomic size_t  written, taken;    /* bytes since the beginning */
+    size_t          given;             /* of the event that the front looks at */
+    atomic_bool     woken;
+    int             wake_fd;
+    struct { atomic_uint state, n_prompt, n_done, n_tokens; } *slots;
+};
+
+uint64_t serve_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* ---- events ---- */
+
+static void engine_wake_front(serve_engine *e)
+{
+    if (!atomic_exchange(&e->woken, true) && !system_wake(e->wake_fd)) atomic_store(&e->woken, false);
+}
+
+/* Waits until so many bytes of the ring are free: the front takes events without waiting for
+ * anybody. */
+static void ring_room(serve_engine *e, size_t bytes)
+{
+    const struct timespec moment = { .tv_nsec = 200000 };
+    while (RING_BYTES - (atomic_load(&e->written) - atomic_load(&e->taken)) < bytes) {
+        if (atomic_load(&e->ends)) return;
+        engine_wake_front(e);
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* An event lies in one stretch: what is left of the ring before its beginning is filled by one
+ * without a job. */
+void engine_post(serve_engine *e, serve_event *event, const qsf_logprob *logprobs, const char *text)
+{
+    if (event->len > RING_BYTES / 4) event->len = RING_BYTES / 4;
+    const size_t between = event->n_logprobs * sizeof *logprobs;
+    const size_t bytes = (sizeof *event + between + event->len + 7) / 8 * 8;
+    size_t at = atomic_load(&e->written);
+    const size_t left = RING_BYTES - at % RING_BYTES;
+    event->bytes = (uint32_t)bytes;
+    ring_room(e, bytes > left ? bytes + left : bytes);
+    if (atomic_load(&e->ends)) return;
+    if (bytes > left) {
+        const serve_event filler = { .bytes = (uint32_t)left };
+        if (left >= sizeof filler) memcpy(e->ring + at % RING_BYTES, &filler, sizeof filler);
+        at += left;
+    }
+    memcpy(e->ring + at % RING_BYTES, event, sizeof *event);
+    char *to = e->ring + at % RING_BYTES + sizeof *event;
+    if (between) memcpy(to, logprobs, between);
+    if (event->len) memcpy(to + between, text, event->len);
+    atomic_store(&e->written, at + bytes);
+}
+
+const serve_event *serve_engine_event(serve_engine *e, const char **text)
+{
+    size_t at = atomic_load(&e->taken) + e->given;
+    e->given = 0;
+    atomic_store(&e->taken, at);
+    atomic_store(&e->woken, false);
+    if (at == atomic_load(&e->written)) return NULL;
+    const size_t left = RING_BYTES - at % RING_BYTES;
+    const serve_event *event = (const void *)(e->ring + at % RING_BYTES);
+    if (left < sizeof *event || !event->job) {
+        atomic_store(&e->taken, at += left);
+        event = (const void *)(e->ring + at % RING_BYTES);
+    }
+    e->given = event->bytes;
+    *text = (const char *)(serve_event_logprobs(event) + event->n_logprobs);
+    return event;
+}
+
+void engine_branch_over(serve_engine *e, serve_branch *b)
+{
+    serve_job *j = b->job;
+    if (++j->n_over < j->n_branches) return;
+    serve_event done = { .kind = EVENT_DONE, .job = j };
+    engine_post(e, &done, NULL, "");
+}
+
+void engine_spoilt(serve_engine *e, qsf_status why)
+{
+    if (why == QSF_E_IO || why == QSF_E_CORRUPT) atomic_store(&e->spoilt, true);
+}
+
+bool serve_engine_spoilt(const serve_engine *e) { return atomic_load(&e->spoilt); }
+
+/* ---- jobs ---- */
+
+bool serve_job_prepare(serve_job *j)
+{
+    j->branches = calloc(j->n_branches, sizeof *j->branches);
+    for (unsigned i = 0; j->branches && i < j->n_branches; i++)
+        j->branches[i] = (serve_branch){ .job = j, .index = i, .seq = -1, .disk = -1 };
+    return j->branches != NULL;
+}
+
+bool serve_engine_submit(serve_engine *e, serve_job *j)
+{
+    pthread_mutex_lock(&e->lock);
+    const uint64_t wait = metric_get(&e->metrics->waiting) + metric_get(&e->metrics->embedding_requests)
+                          + e->n_jobs;
+    /* What the free slots will take does not wait. */
+    const uint64_t run = metric_get(&e->metrics->running);
+    const uint64_t free_slots = run < e->o.slots ? e->o.slots - run : 0;
+    const bool fits = wait + j->n_branches <= e->o.queue + free_slots;
+    if (fits) {
+        *e->jobs_end = j;
+        e->jobs_end = &j->next;
+        e->n_jobs += j->n_branches;
+        pthread_cond_signal(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return fits;
+}
+
+void serve_engine_wake(serve_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->looks = true;
+    pthread_cond_signal(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Takes over what was submitted; waits for something where there is nothing else to do. */
+static void engine_take(serve_engine *e, bool wait)
+{
+    pthread_mutex_lock(&e->lock);
+    while (wait && !e->jobs && !e->looks && !atomic_load(&e->ends)) pthread_cond_wait(&e->changed, &e->lock);
+    for (serve_job *j = e->jobs, *next; j; j = next) {
+        next = j->next;
+        j->next = NULL;
+        scheduler_add(&e->schedule, j);
+    }
+    e->jobs = NULL;
+    e->jobs_end = &e->jobs;
+    e->n_jobs = 0;
+    e->looks = false;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- the thread ---- */
+
+static void engine_show(serve_engine *e)
+{
+    static const unsigned states[] = { [BRANCH_PROMPT] = SLOT_PROMPT, [BRANCH_ANSWER] = SLOT_ANSWER,
+                                       [BRANCH_PAUSED] = SLOT_PAUSED, [BRANCH_OVER] = SLOT_IDLE };
+    const scheduler *s = &e->schedule;
+    qsf_stats stats = { .size = sizeof stats };
+    qsf_context_get_stats(e->context, &stats);
+    metric_set(&e->metrics->streamed_bytes_total, stats.bytes_read);
+    for (unsigned i = 0; i < s->slots; i++) {
+        qsf_turn_state t = { .size = sizeof t };
+        const serve_branch *b = i < s->n_running ? s->running[i] : NULL;
+        if (b) qsf_turn_get_state(s->pool.seqs[b->seq].turn, &t);
+        atomic_store_explicit(&e->slots[i].state, b ? states[b->stage] : SLOT_IDLE, memory_order_relaxed);
+        atomic_store_explicit(&e->slots[i].n_prompt, (unsigned)t.n_prompt, memory_order_relaxed);
+        atomic_store_explicit(&e->slots[i].n_done, (unsigned)t.n_done, memory_order_relaxed);
+        atomic_store_explicit(&e->slots[i].n_tokens, (unsigned)t.n_tokens, memory_order_relaxed);
+    }
+}
+
+static void *engine_main(void *arg)
+{
+    serve_engine *e = arg;
+    bool busy = false;
+    while (!atomic_load(&e->ends)) {
+        uint64_t begin = serve_now(), steps = metric_get(&e->metrics->step_ns_total);
+        const bool waited = !busy;
+        engine_take(e, !busy);
+        if (waited) begin = serve_now();
+        scheduler_look(&e->schedule);
+        busy = false;
+        for (unsigned i = 0; i < e->o.steps && scheduler_step(&e->schedule); i++) {
+            busy = true;
+            engine_wake_front(e);
+        }
+        engine_show(e);
+        engine_wake_front(e);
+        steps = metric_get(&e->metrics->step_ns_total) - steps;
+        metric_add(&e->metrics->schedule_ns_total, serve_now() - begin - steps);
+    }
+    return NULL;
+}
+
+void serve_engine_slot(const serve_engine *e, unsigned i, serve_slot *out)
+{
+    out->state = atomic_load_explicit(&e->slots[i].state, memory_order_relaxed);
+    out->n_prompt = atomic_load_explicit(&e->slots[i].n_prompt, memory_order_relaxed);
+    out->n_done = atomic_load_explicit(&e->slots[i].n_done, memory_order_relaxed);
+    out->n_tokens = atomic_load_explicit(&e->slots[i].n_tokens, memory_order_relaxed);
+}
+
+const serve_facts *serve_engine_facts(const serve_engine *e) { return &e->facts; }
+
+static void engine_wake(void *engine) { serve_engine_wake(engine); }
+
+/* Bytes of memory for sequences on their way to or from the disk. */
+static uint64_t engine_staging(const serve_engine_options *o)
+{
+    const uint64_t most = (uint64_t)256 << 20, part = o->context.ram_budget / 16;
+    return !o->cache_disk ? 0 : part && part < most ? part : most;
+}
+
+/* The context's options: it has a sequence for each slot and each sequence that is kept, and logits
+ * for each slot and for guesses. */
+static void engine_asks(serve_engine_options *o)
+{
+    enum { FEW = 8, MANY = 32 };        /* rows: the kernels read weights once for FEW */
+    const unsigned all = o->slots * (1 + o->draft), most = o->context.ram_budget ? MANY : FEW;
+    if (o->context.head != QSF_HEAD_EXACT) o->draft = 0;        /* it depends on the rows of a batch */
+    o->context.n_seqs = o->slots + o->kept + embed_seqs(&o->context);
+    o->context.n_logits = o->slots;
+    if (o->draft && o->slots < most) o->context.n_logits = all < most ? all : most;
+    if (o->context.n_batch < o->context.n_logits) o->context.n_batch = o->context.n_logits;
+    if (o->context.ram_budget) o->context.ram_budget -= engine_staging(o);
+}
+
+uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options *out)
+{
+    serve_engine_options asked = *o;
+    engine_asks(&asked);
+    *out = asked.context;
+    return engine_staging(o);
+}
+
+static bool engine_context(serve_engine *e, qsf_model *m, qsf_error *err)
+{
+    qsf_plan plan = { .size = sizeof plan };
+    qsf_model_info info = { .size = sizeof info };
+    const disk_options disk = { .dir = e->o.cache_disk_dir, .limit = e->o.cache_disk,
+                                .staging = engine_staging(&e->o), .metrics = e->metrics,
+                                .wake = engine_wake, .user = e };
+    qsf_model_get_info(m, &info);
+    engine_asks(&e->o);
+    if (qsf_context_new(m, &e->o.context, &e->context, err)) return false;
+    qsf_context_get_plan(e->context, &plan);
+    e->facts = (serve_facts){ .n_ctx = plan.n_ctx, .n_seq = plan.n_ctx, .n_batch = plan.n_batch,
+                              .slots = e->o.slots, .planned = plan.total + disk.staging };
+    /* Behind what a model was trained on it makes no sense. */
+    if (info.n_ctx_train && info.n_ctx_train < plan.n_ctx) e->facts.n_seq = info.n_ctx_train;
+    if (plan.kv_window) e->facts.n_seq = 1u << 24;
+    if (!scheduler_begin(&e->schedule, e->context, &e->o, e, e->metrics, err)
+        || !seq_pool_disk(&e->schedule.pool, &disk, err)) return false;
+    e->schedule.n_seq = e->facts.n_seq;
+    e->schedule.n_logits = e->o.context.n_logits;
+    if (e->o.cache_file && !cache_file_ours(e->o.cache_file)) {
+        fprintf(stderr, "%s: this is no file of kept sequences; it stays as it is, and nothing is kept: "
+                "delete it, or give --cache-file another name\n", e->o.cache_file);
+        e->o.cache_file = NULL;
+    }
+    if (e->o.cache_file) (void)cache_file_load(&e->schedule.pool, e->o.cache_file, plan.n_ctx);
+    return true;
+}
+
+serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serve_metrics *metrics,
+                               int wake_fd, qsf_error *err)
+{
+    serve_engine *e = calloc(1, sizeof *e);
+    *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
+    if (!e) return NULL;
+    e->o = *o;
+    e->metrics = metrics;
+    e->wake_fd = wake_fd;
+    e->jobs_end = &e->jobs;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    e->ring = calloc(1, RING_BYTES);
+    e->slots = calloc(o->slots, sizeof *e->slots);
+    if (e->ring && e->slots && engine_context(e, m, err))
+        e->started = !pthread_create(&e->thread, NULL, engine_main, e);
+    if (e->started) return e;
+    serve_engine_free(e);
+    return NULL;
+}
+
+void serve_engine_free(serve_engine *e)
+{
+    if (!e) return;
+    atomic_store(&e->ends, true);
+    if (e->started) {
+        serve_engine_wake(e);
+        pthread_join(e->thread, NULL);
+        if (e->o.cache_file && !cache_file_save(&e->schedule.pool, e->o.cache_file))
+            fprintf(stderr, "%s: the kept sequences could not be written\n", e->o.cache_file);
+    }
+    scheduler_end(&e->schedule);
+    qsf_context_free(e->context);
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    free(e->ring);
+    free(e->slots);
+    free(e);
+}

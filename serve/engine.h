@@ -1,0 +1,109 @@
+/* The engine's thread: it admits requests, batches their rows, and reports what came of it.
+ * SPDX-License-Identifier: MIT
+ *
+ * Two threads meet here.  The front (HTTP) makes jobs, submits them, and frees each when the event
+ * EVENT_DONE has given it back.  The engine's thread owns the context.  Jobs go one way through a
+ * bounded list, events the other way through a ring of bytes; the engine never waits for a
+ * client. */
+#ifndef QSF_SERVE_ENGINE_H
+#define QSF_SERVE_ENGINE_H
+
+#include "metrics.h"
+#include "request.h"
+
+#include <stdatomic.h>
+
+typedef struct serve_engine serve_engine;
+typedef struct serve_job serve_job;
+
+typedef struct serve_engine_options {
+    qsf_context_options context;      /* n_ctx, threads, ...; n_seqs and n_logits follow from these: */
+    unsigned slots;                   /* answers at once */
+    unsigned kept;                    /* sequences that are kept for prompts that begin alike */
+    unsigned queue;                   /* answers that may wait */
+    unsigned step_rows;               /* rows of prompts beside answers, 0: by measurement */
+    unsigned steps;                   /* steps between looks at the list of jobs */
+    unsigned session_s;               /* seconds that a session is kept on purpose */
+    qsf_pooling pooling;              /* of embeddings; QSF_POOL_NONE: the file's, or the mean */
+    const char *cache_file;           /* where kept sequences are between two runs; NULL: nowhere */
+    uint64_t cache_disk;              /* bytes on disk for sequences that memory has no room for */
+    const char *cache_disk_dir;       /* NULL: the system's folder for temporary files */
+    unsigned draft;                   /* most guesses of an answer in a step */
+} serve_engine_options;
+
+/* Tokens of one prompt. */
+typedef struct serve_tokens { int32_t *ids; size_t n; } serve_tokens;
+typedef struct serve_branch serve_branch;
+
+struct serve_job {
+    /* the front sets these, and nobody changes them */
+    serve_request request;
+    serve_tokens *prompts;
+    unsigned      n_prompts, n_branches;   /* branch b answers prompt b / n */
+    unsigned      key;                     /* of the client, for fair turns */
+    uint64_t      session;                 /* 0: none */
+    uint64_t      arrived_ns, deadline_ns; /* 0: no deadline */
+    qsf_turn_options turn;                 /* what its turns begin with: grammar, control tokens */
+    float        *embeddings;              /* [n_prompts][n_embd] where these are asked for: output */
+    void         *front;                   /* the front's own */
+    atomic_bool   cancelled;               /* the front may set it at any time */
+    /* the engine's */
+    serve_branch *branches;
+    unsigned      n_over, n_begun, n_embedded;   /* the last two: of texts */
+    serve_job    *next;
+};
+
+/* EVENT_PROMPT: a token of the prompt, with its log probabilities; the first one has none. */
+typedef enum serve_event_kind { EVENT_PIECE, EVENT_PROMPT, EVENT_END, EVENT_DONE } serve_event_kind;
+typedef struct serve_event {
+    uint32_t     bytes;                    /* of the event with its text */
+    uint16_t     kind, branch;
+    serve_job   *job;
+    int32_t      end, status;              /* EVENT_END: a qsf_turn_end; of one that failed, why */
+    uint32_t     len;                      /* of the text behind the event */
+    uint32_t     n_prompt, n_kept, n_tokens;
+    int32_t      token;                    /* EVENT_PIECE (-1: text that was held back), EVENT_PROMPT */
+    uint32_t     n_logprobs;               /* of a token: they stand between event and text */
+    bool         late;                     /* EVENT_END: the deadline came */
+    double       score;                    /* EVENT_END of a beam, or among the best of some: the sum of
+                                            * its logarithms */
+} serve_event;
+
+static inline const qsf_logprob *serve_event_logprobs(const serve_event *e)
+{
+    return (const void *)(e + 1);
+}
+
+/* What the front needs to know of a running engine. */
+typedef struct serve_facts {
+    uint32_t n_ctx, n_seq, n_batch, slots;     /* n_seq: positions of one sequence */
+    uint64_t planned;                      /* bytes */
+} serve_facts;
+
+/* Makes the context and starts the thread.  NULL: *err says why.  wake_fd: where a byte is written
+ * when events have come. */
+serve_engine *serve_engine_new(qsf_model *m, const serve_engine_options *o, serve_metrics *metrics,
+                               int wake_fd, qsf_error *err);
+void serve_engine_free(serve_engine *e);      /* takes NULL; the thread ends, jobs are dropped */
+/* The options of the context that it makes.  Returns the bytes that it takes beside it. */
+uint64_t serve_engine_context(const serve_engine_options *o, qsf_context_options *out);
+/* Whether a batch has failed because the model's file could not be read: it has to be opened
+ * again. */
+bool serve_engine_spoilt(const serve_engine *e);
+const serve_facts *serve_engine_facts(const serve_engine *e);
+
+/* Prepares the engine's part of a job; the front frees it behind EVENT_DONE. */
+bool serve_job_prepare(serve_job *j);
+/* Hands a job over.  false: as many wait as may. */
+bool serve_engine_submit(serve_engine *e, serve_job *j);
+/* Wakes the thread, after a job was cancelled. */
+void serve_engine_wake(serve_engine *e);
+/* The next event and its text; NULL: none.  It is valid until the next call. */
+const serve_event *serve_engine_event(serve_engine *e, const char **text);
+
+/* What a slot does, for people. */
+typedef struct serve_slot { uint32_t state, n_prompt, n_done, n_tokens; } serve_slot;
+enum { SLOT_IDLE, SLOT_PROMPT, SLOT_ANSWER, SLOT_PAUSED };
+void serve_engine_slot(const serve_engine *e, unsigned i, serve_slot *out);
+
+#endif

@@ -1,0 +1,397 @@
+/* Answers of OpenAI's chat and completions, and of /generate; and what leads to the others.
+ * SPDX-License-Identifier: MIT */
+#include "formats.h"
+
+#include <string.h>
+
+void format_error(serve_text *out, const serve_error *e, bool anthropic)
+{
+    text_str(out, anthropic ? "{\"type\":\"error\",\"error\":{\"type\":" : "{\"error\":{\"message\":");
+    text_json_str(out, anthropic ? e->type : e->text);
+    text_str(out, anthropic ? ",\"message\":" : ",\"type\":");
+    text_json_str(out, anthropic ? e->text : e->type);
+    if (!anthropic) {
+        text_str(out, ",\"param\":");
+        if (*e->param) text_json_str(out, e->param);
+        else text_str(out, "null");
+        text_str(out, ",\"code\":");
+        if (e->code) text_json_str(out, e->code);
+        else text_str(out, "null");
+    }
+    text_str(out, "}}");
+}
+
+static bool is_chat(const front_job *j) { return j->job.request.api == API_CHAT; }
+
+bool format_cut(const front_choice *ch)
+{
+    return ch->end != QSF_TURN_END_TOKEN && ch->end != QSF_TURN_STOP_TEXT;
+}
+
+bool format_calls(const front_choice *ch)
+{
+    for (unsigned i = 0; i < ch->n_items; i++)
+        if (ch->items[i].kind == ITEM_CALL && !ch->items[i].cut && !ch->items[i].dropped) return true;
+    return false;
+}
+
+static const char *finish_word(const front_choice *ch)
+{
+    return format_cut(ch) ? "length" : format_calls(ch) ? "tool_calls" : "stop";
+}
+
+void format_arguments(const front_item *item, serve_text *out)
+{
+    if (item->text.len) text_add(out, item->text.bytes, item->text.len);
+    else text_str(out, "{}");
+}
+
+typedef struct job_usage { uint32_t prompt, kept, answer; } job_usage;
+
+static job_usage usage_of(const front_job *j)
+{
+    job_usage u = { 0 };
+    for (unsigned i = 0; i < j->job.n_prompts; i++) u.prompt += (uint32_t)j->job.prompts[i].n;
+    for (unsigned i = 0; i < j->job.n_branches; i++) {
+        u.answer += j->choices[i].n_tokens;
+        if (i % serve_request_each(&j->job.request) == 0) u.kept += j->choices[i].n_kept;
+    }
+    return u;
+}
+
+void format_usage(const front_job *j, serve_text *out)
+{
+    const job_usage u = usage_of(j);
+    if (j->job.request.api == API_RESPONSES)
+        text_format(out, "\"usage\":{\"input_tokens\":%u,\"input_tokens_details\":{\"cached_tokens\":%u},"
+                    "\"output_tokens\":%u,\"output_tokens_details\":{\"reasoning_tokens\":0},"
+                        "\"total_tokens\":%u}",
+                    u.prompt, u.kept, u.answer, u.prompt + u.answer);
+    else if (j->job.request.api == API_MESSAGES)
+        text_format(out, "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
+                    "\"cache_read_input_tokens\":%u,\"output_tokens\":%u}", u.prompt - u.kept, u.kept,
+                        u.answer);
+    else
+        text_format(out, "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%u,"
+                    "\"prompt_tokens_details\":{\"cached_tokens\":%u}}", u.prompt, u.answer, u.prompt
+                        + u.answer,
+                    u.kept);
+}
+
+/* {"id":...,"object":...,"created":...,"model":..., */
+static void write_head(const front_job *j, bool chunk, serve_text *out)
+{
+    text_format(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", j->id,
+                !is_chat(j) ? "text_completion" : chunk ? "chat.completion.chunk" : "chat.completion",
+                    j->created);
+    text_json_str(out, j->entry->name);
+    text_str(out, ",");
+}
+
+/* ---- streams ---- */
+
+/* A chunk of one choice of a chat, a completion or /generate, up to what it says; and its end. */
+static void chunk_begin(const front_job *j, unsigned choice, serve_text *out)
+{
+    text_str(out, "data: ");
+    if (j->job.request.api != API_GENERATE) {
+        write_head(j, true, out);
+        text_str(out, "\"choices\":[");
+    }
+    text_format(out, "{\"index\":%u,", choice);
+}
+
+static void chunk_end(front_job *j, unsigned choice, const char *finish, serve_text *out)
+{
+    text_str(out, ",");
+    format_logprobs(j, &j->choices[choice], out);
+    format_logprobs_clear(&j->choices[choice]);
+    text_str(out, ",\"finish_reason\":");
+    if (finish) text_json_str(out, finish);
+    else text_str(out, "null");
+    text_str(out, j->job.request.api == API_GENERATE ? "}\n\n" : "}]}\n\n");
+}
+
+static void delta_chunk(front_job *j, unsigned choice, const char *name, const char *text, size_t len,
+                        serve_text *out)
+{
+    chunk_begin(j, choice, out);
+    text_format(out, "\"delta\":{\"%s\":", name);
+    text_json(out, text, len);
+    text_str(out, "}");
+    chunk_end(j, choice, NULL, out);
+}
+
+static void text_chunk(front_job *j, unsigned choice, const char *text, size_t len, const char *finish,
+                       serve_text *out)
+{
+    chunk_begin(j, choice, out);
+    text_str(out, "\"text\":");
+    text_json(out, text, len);
+    chunk_end(j, choice, finish, out);
+}
+
+/* The number of a call among the calls. */
+static unsigned call_number(const front_choice *ch, const front_item *item)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < item->index; i++) n += ch->items[i].kind == ITEM_CALL;
+    return n;
+}
+
+static void call_chunk(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
+                       serve_text *out)
+{
+    chunk_begin(j, choice, out);
+    text_format(out, "\"delta\":{\"tool_calls\":[{\"index\":%u,", call_number(&j->choices[choice], item));
+    if (!text) {
+        text_str(out, "\"id\":");
+        text_json_str(out, item->id);
+        text_str(out, ",\"type\":\"function\",\"function\":{\"name\":");
+        text_json(out, format_bytes(&item->name), item->name.len);
+        text_str(out, ",\"arguments\":\"\"}}]}");
+    } else {
+        text_str(out, "\"function\":{\"arguments\":");
+        text_json(out, text, len);
+        text_str(out, "}}]}");
+    }
+    chunk_end(j, choice, NULL, out);
+}
+
+/* The prompt of an answer, where it is to be echoed: its text, or that of its tokens. */
+static void echo_add(const front_job *j, unsigned choice, serve_text *out)
+{
+    const serve_request *r = &j->job.request;
+    const unsigned prompt = choice / serve_request_each(r);
+    const serve_tokens *t = &j->job.prompts[prompt];
+    const char *piece;
+    if (!r->echo) return;
+    if (!r->prompts[prompt].ids) text_add(out, r->prompts[prompt].text, r->prompts[prompt].len);
+    for (size_t i = 0; r->prompts[prompt].ids && i < t->n; i++) {
+        const size_t len = qsf_token_piece(j->entry->model, t->ids[i], false, &piece);
+        text_add(out, piece, len);
+    }
+}
+
+static void echo_chunk(front_job *j, unsigned choice, serve_text *out)
+{
+    serve_text text = { 0 };
+    echo_add(j, choice, &text);
+    text_chunk(j, choice, format_bytes(&text), text.len, NULL, out);
+    out->failed |= text.failed;
+    text_free(&text);
+}
+
+void format_begin(front_job *j, serve_text *out)
+{
+    const serve_api api = j->job.request.api;
+    if (api == API_RESPONSES) format_responses_begin(j, out);
+    if (api == API_MESSAGES) format_messages_begin(j, out);
+    if (api & (API_RESPONSES | API_MESSAGES)) return;
+    for (unsigned i = 0; i < j->job.n_branches; i++) {
+        if (api == API_CHAT) {
+            chunk_begin(j, i, out);
+            text_str(out, "\"delta\":{\"role\":\"assistant\",\"content\":\"\"}");
+            chunk_end(j, i, NULL, out);
+        } else if (j->job.request.echo) {
+            echo_chunk(j, i, out);
+        }
+    }
+}
+
+void format_text(front_job *j, unsigned choice, const char *text, size_t len, serve_text *out)
+{
+    text_chunk(j, choice, text, len, NULL, out);
+}
+
+void format_rest(front_job *j, unsigned choice, serve_text *out)
+{
+    if (j->job.request.api == API_RESPONSES || !j->choices[choice].logprobs[0].len) return;
+    if (is_chat(j)) delta_chunk(j, choice, "content", "", 0, out);
+    else text_chunk(j, choice, "", 0, NULL, out);
+}
+
+void format_item(front_job *j, unsigned choice, const front_item *item, serve_text *out)
+{
+    const serve_api api = j->job.request.api;
+    if (api == API_RESPONSES) format_responses_item(j, item, out);
+    else if (api == API_MESSAGES) format_messages_item(j, item, out);
+    else if (item->kind == ITEM_CALL) call_chunk(j, choice, item, NULL, 0, out);
+}
+
+void format_item_text(front_job *j, unsigned choice, const front_item *item, const char *text, size_t len,
+                      serve_text *out)
+{
+    const serve_api api = j->job.request.api;
+    if (api == API_RESPONSES) format_responses_text(j, item, text, len, out);
+    else if (api == API_MESSAGES) format_messages_text(item, text, len, out);
+    else if (item->kind == ITEM_CALL) call_chunk(j, choice, item, text, len, out);
+    else delta_chunk(j, choice, item->kind == ITEM_TEXT ? "content" : "reasoning_content", text, len, out);
+}
+
+void format_item_end(front_job *j, unsigned choice, const front_item *item, serve_text *out)
+{
+    (void)choice;
+    if (j->job.request.api == API_RESPONSES) format_responses_item_end(j, item, out);
+    else if (j->job.request.api == API_MESSAGES) format_messages_item_end(item, out);
+}
+
+static void stream_error(front_job *j, serve_text *out)
+{
+    const bool anthropic = j->job.request.api == API_MESSAGES;
+    text_str(out, anthropic ? "event: error\ndata: " : "data: ");
+    format_error(out, &j->error, anthropic);
+    text_str(out, "\n\n");
+}
+
+void format_choice_end(front_job *j, unsigned choice, serve_text *out)
+{
+    const serve_api api = j->job.request.api;
+    const char *finish = finish_word(&j->choices[choice]);
+    if (j->error.status || api == API_RESPONSES || api == API_MESSAGES) return;
+    if (api != API_CHAT) {
+        text_chunk(j, choice, "", 0, finish, out);
+        return;
+    }
+    chunk_begin(j, choice, out);
+    text_str(out, "\"delta\":{}");
+    chunk_end(j, choice, finish, out);
+}
+
+void format_end(front_job *j, serve_text *out)
+{
+    const serve_api api = j->job.request.api;
+    if (j->error.status) {
+        stream_error(j, out);
+    } else if (api == API_RESPONSES) {
+        format_responses_end(j, out);
+    } else if (api == API_MESSAGES) {
+        format_messages_end(j, out);
+    } else {
+        if (j->job.request.usage || api == API_GENERATE) {
+            text_str(out, "data: ");
+            if (api == API_GENERATE) text_str(out, "{");
+            else write_head(j, true, out);
+            if (api != API_GENERATE) text_str(out, "\"choices\":[],");
+            format_usage(j, out);
+            text_str(out, "}\n\n");
+        }
+        text_str(out, "data: [DONE]\n\n");
+    }
+}
+
+/* ---- whole answers ---- */
+
+/* All items of a kind, as one text; false: there are none. */
+static bool write_items(const front_choice *ch, item_kind kind, serve_text *out)
+{
+    serve_text all = { 0 };
+    bool any = false;
+    for (unsigned i = 0; i < ch->n_items; i++) {
+        const front_item *item = &ch->items[i];
+        if (item->kind != kind) continue;
+        text_add(&all, format_bytes(&item->text), item->text.len);
+        any = true;
+    }
+    if (any) text_json(out, format_bytes(&all), all.len);
+    out->failed |= all.failed;
+    text_free(&all);
+    return any;
+}
+
+static void write_message(const front_choice *ch, serve_text *out)
+{
+    serve_text reasoning = { 0 };
+    bool any = false, calls = false;
+    text_str(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+    for (unsigned i = 0; i < ch->n_items; i++) calls |= ch->items[i].kind == ITEM_CALL;
+    if (!write_items(ch, ITEM_TEXT, out)) text_str(out, calls ? "null" : "\"\"");
+    if (write_items(ch, ITEM_REASONING, &reasoning))
+        text_format(out, ",\"reasoning_content\":%s", format_bytes(&reasoning));
+    text_free(&reasoning);
+    for (unsigned i = 0; i < ch->n_items; i++) {
+        const front_item *item = &ch->items[i];
+        if (item->kind != ITEM_CALL || item->dropped) continue;
+        text_str(out, any ? ",{\"id\":" : ",\"tool_calls\":[{\"id\":");
+        text_json_str(out, item->id);
+        text_str(out, ",\"type\":\"function\",\"function\":{\"name\":");
+        text_json(out, format_bytes(&item->name), item->name.len);
+        text_str(out, ",\"arguments\":");
+        const char *none = item->cut ? "" : "{}";
+        text_json(out, item->text.len ? item->text.bytes : none, item->text.len ? item->text.len
+                                                                                : strlen(none));
+        text_str(out, "}}");
+        any = true;
+    }
+    text_str(out, any ? "],\"refusal\":null}" : ",\"refusal\":null}");
+}
+
+static void write_text(const front_job *j, unsigned choice, serve_text *out)
+{
+    const front_choice *ch = &j->choices[choice];
+    serve_text text = { 0 };
+    echo_add(j, choice, &text);
+    text_add(&text, format_bytes(&ch->text), ch->text.len);
+    text_str(out, "\"text\":");
+    text_json(out, format_bytes(&text), text.len);
+    out->failed |= text.failed | ch->text.failed;
+    text_free(&text);
+}
+
+/* The answers to each prompt that were made and are not given: those of lower probability. */
+static void leave_out(front_job *j)
+{
+    const unsigned each = serve_request_each(&j->job.request), n = (unsigned)j->job.request.n;
+    if (j->job.request.beam_width > 1) return;
+    for (unsigned first = 0; first < j->job.n_branches; first += each)
+        for (unsigned k = n; k < each; k++) {
+            front_choice *worst = NULL;
+            for (unsigned i = first; i < first + each; i++) {
+                front_choice *ch = &j->choices[i];
+                const double mean = ch->score / (ch->n_tokens ? ch->n_tokens : 1);
+                if (!ch->left_out && (!worst || mean <= worst->score / (worst->n_tokens ? worst->n_tokens
+                                                                                       : 1))) worst = ch;
+            }
+            if (worst) worst->left_out = true;
+        }
+}
+
+static void write_choice(const front_job *j, unsigned choice, unsigned index, serve_text *out)
+{
+    const front_choice *ch = &j->choices[choice];
+    text_format(out, "{\"index\":%u,", index);
+    if (is_chat(j)) write_message(ch, out);
+    else write_text(j, choice, out);
+    text_str(out, ",");
+    format_logprobs(j, ch, out);
+    if (j->job.request.beam_width > 1) text_format(out, ",\"score\":%.6f", ch->score);
+    text_format(out, ",\"finish_reason\":\"%s\"}", finish_word(ch));
+}
+
+void format_whole(front_job *j, serve_text *out)
+{
+    unsigned n = 0;
+    if (j->job.request.api == API_RESPONSES) {
+        format_responses_whole(j, out);
+        return;
+    }
+    if (j->job.request.api == API_MESSAGES) {
+        format_messages_whole(j, out);
+        return;
+    }
+    if (j->job.request.api & API_EMBEDDED) {
+        format_embeddings(j, out);
+        return;
+    }
+    leave_out(j);
+    write_head(j, false, out);
+    text_str(out, "\"choices\":[");
+    for (unsigned i = 0; i < j->job.n_branches; i++) {
+        if (j->choices[i].left_out) continue;
+        if (n) text_str(out, ",");
+        write_choice(j, i, n++, out);
+    }
+    text_str(out, "],");
+    format_usage(j, out);
+    text_str(out, "}");
+}

@@ -1,0 +1,127 @@
+/* What the files of the HTTP side share.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SERVE_FRONT_H
+#define QSF_SERVE_FRONT_H
+
+#include "http.h"
+#include "models.h"
+
+typedef struct serve_front serve_front;
+typedef struct front_job front_job;
+
+/* A part of an answer: text, reasoning or a call. */
+typedef enum item_kind { ITEM_TEXT, ITEM_REASONING, ITEM_CALL } item_kind;
+typedef struct front_item {
+    item_kind  kind;
+    unsigned   index;                        /* among the answer's */
+    bool       over, dropped;                /* dropped: a call that turned out to be none */
+    bool       cut;                          /* a call in which the answer ends */
+    serve_text name, text;                   /* of a call its arguments */
+    char       id[64];
+} front_item;
+
+/* One answer of a job. */
+typedef struct front_choice {
+    serve_text   text;                       /* of answers that are not cut into items */
+    qsf_answer  *answer;                     /* NULL: this one is not */
+    front_item  *items;
+    unsigned     n_items, cap_items;
+    serve_text   logprobs[4];                /* JSON; which lists: formats_logprobs.c */
+    size_t       n_told, n_characters;       /* bytes of logprobs[0] that a stream has; of the text */
+    qsf_turn_end end;
+    bool         over, late, left_out;       /* left_out: others were better (best_of) */
+    uint32_t     n_prompt, n_kept, n_tokens;
+    double       score;                      /* of a beam, of one among the best */
+} front_choice;
+
+/* How a job counts among those of its model.  While it waits nothing of it is done yet. */
+typedef enum job_hold { HOLD_NONE, HOLD_WAITS, HOLD_USES } job_hold;
+
+struct front_job {
+    serve_job     job;
+    serve_front  *front;
+    http_conn    *conn;                      /* NULL: the client has gone */
+    model_entry  *entry;                     /* its model, among whose jobs it counts */
+    front_job    *before, *next;
+    uint64_t      number;                    /* of the job, counted */
+    char          id[40];
+    long long     created;
+    front_choice *choices;                   /* [job.n_branches] */
+    unsigned      n_over;
+    uint32_t      sequence;                  /* of the events of /v1/responses */
+    serve_grammar *grammar;                  /* NULL: none */
+    bool          waits;                     /* for its grammar */
+    job_hold      hold;
+    size_t        n_asked_stops;             /* of the request itself */
+    char          cors[700];                 /* header lines of the answer, while it waits */
+    serve_error   error;                     /* of an answer that failed */
+};
+
+struct access_rules;
+struct serve_front {
+    const serve_settings *set;
+    model_list    *models;
+    struct event_base *base;
+    struct event  *tick;                     /* looks at jobs that wait for models */
+    http_server   *http;
+    struct access_rules *access;
+    long long      started;
+    front_job     *jobs;
+    unsigned       n_jobs, n_waiting;        /* n_waiting: for models */
+    uint64_t       numbers;                  /* of jobs */
+    serve_text     out;                      /* what is written to a client next */
+    bool           drains;
+};
+
+/* ---- access.c: who may ask ---- */
+struct access_rules *access_new(const serve_settings *set, qsf_error *err);
+void access_free(struct access_rules *a);            /* takes NULL */
+bool access_read_keys(struct access_rules *a, qsf_error *err);       /* the file, again; false: as before */
+/* Whether the request may be answered; *key: the client's number.  open: without a key, too. */
+bool access_allowed(const struct access_rules *a, const http_head *h, bool open, unsigned *key,
+                    serve_error *e);
+/* The header lines of CORS that this request's answer needs, in out; "" where there are none. */
+const char *access_cors(const struct access_rules *a, const http_head *h, char *out, size_t cap);
+
+/* ---- jobs.c: from a request to events ---- */
+void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, unsigned key,
+                  const char *cors);
+/* Tokens of a request's prompts.  false: *e says why. */
+bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e);
+void front_tokens_free(serve_tokens *t, unsigned n);
+void front_events(serve_front *f);                   /* takes all that are there, grammars, models */
+void front_waiting(serve_front *f);                  /* looks at jobs that wait for models */
+void front_gone(void *front, void *job);
+void front_job_free(front_job *j);
+
+/* ---- infill.c ---- */
+/* Tokens of a prompt and of what comes behind the answer.  false: *e says why. */
+bool infill_tokens(const qsf_model *m, const serve_prompt *p, const serve_words *suffix, serve_tokens *out,
+                   serve_error *e);
+
+/* ---- conversations.c: what a chat's template makes of a request ---- */
+/* The options that a conversation is written with. */
+void front_chat(const serve_front *f, const serve_request *r, qsf_chat_options *o);
+/* Its tokens, in the place of those that *out has. */
+bool front_encode(const front_job *j, serve_tokens *out, serve_error *e);
+/* Its text, to be freed.  NULL: *e says why. */
+char *front_render(const front_job *j, size_t *len, serve_error *e);
+
+/* ---- texts.c: what is asked of a tokenizer ---- */
+/* Writes the answer to /tokenize, /detokenize or /apply-template.  false: *e says why. */
+bool front_text(front_job *j, serve_text *out, serve_error *e);
+
+/* ---- answers.c: answers as text, reasoning and calls ---- */
+/* Makes the readers of the job's answers, and what its turns begin with. */
+bool answers_begin(front_job *j, serve_error *e);
+/* An answer goes on by text, or ends; a stream's part of it is added to out.  false: no memory. */
+bool answers_go_on(front_job *j, unsigned choice, const char *text, size_t len, bool last, serve_text *out);
+void answers_free(front_job *j);
+
+/* ---- routes.c ---- */
+bool front_admitted(void *front, http_conn *c, const http_request *r);
+void front_request(void *front, http_conn *c, const http_request *r);
+void front_refusal(void *front, serve_text *body, int status, const char *why);
+void front_refuse(serve_front *f, http_conn *c, const serve_error *e, bool anthropic, const char *more);
+
+#endif

@@ -1,0 +1,37 @@
+/* Grammars of answers: compiled once, on a thread of their own, and kept by what was asked for.
+ * SPDX-License-Identifier: MIT
+ *
+ * All of this is for the front's thread.  What a grammar computes while it is used belongs to the
+ * engine's thread, to which a job carries it. */
+#ifndef QSF_SERVE_GRAMMARS_H
+#define QSF_SERVE_GRAMMARS_H
+
+#include "metrics.h"
+#include "request.h"
+
+typedef struct grammar_store grammar_store;
+typedef struct serve_grammar serve_grammar;
+
+/* template_name: of the chat, NULL: the model's own.  wake_fd: where a byte is written when
+ * grammars are done.  NULL: out of memory. */
+grammar_store *grammar_store_new(qsf_model *m, const char *template_name, serve_metrics *metrics,
+                                 int wake_fd);
+void           grammar_store_free(grammar_store *s);         /* takes NULL; nobody may hold one */
+
+/* Whether a request's answers have a grammar at all. */
+bool           grammar_wanted(const serve_request *r);
+/* The request's grammar, to be given back by grammar_drop, even where it is not made yet.  NULL: *e
+ * says why there is none. */
+serve_grammar *grammar_ask(grammar_store *s, const serve_request *r, serve_error *e);
+void           grammar_drop(grammar_store *s, serve_grammar *g);             /* takes NULL */
+/* It has failed in use: nobody else gets it. */
+void           grammar_forget(grammar_store *s, serve_grammar *g);
+
+/* Whether it is made, or never will be (*e says why then). */
+bool           grammar_ready(const serve_grammar *g, serve_error *e);
+/* Takes over what was made since; whether something was: who waits for one may go on. */
+bool           grammar_store_look(grammar_store *s);
+/* Sets the members of *o by which a turn has this grammar. */
+void           grammar_turn(const serve_grammar *g, qsf_turn_options *o);
+
+#endif

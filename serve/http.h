@@ -1,0 +1,68 @@
+/* HTTP/1 over libevent's sockets: connections, requests with their limits, answers and streams.
+ * SPDX-License-Identifier: MIT
+ *
+ * Everything here belongs to the thread that runs the event base.  A connection has one request at
+ * a time; those that a client sends ahead wait in its socket.
+ *
+ * evhttp is not used: the releases that systems have can neither give a refusal (400, 413, 431) a
+ * body of ours, nor notice while an answer is made that the client has gone, nor survive the bytes
+ * of a next request then. */
+#ifndef QSF_SERVE_HTTP_H
+#define QSF_SERVE_HTTP_H
+
+#include "http_parse.h"
+#include "text.h"
+
+struct event_base;
+typedef struct http_server http_server;
+typedef struct http_conn http_conn;
+
+typedef struct http_limits {
+    size_t   head, body, bodies;      /* bytes; bodies: of all that are there at once */
+    size_t   lag, all_lag;            /* bytes of a stream, of all, that clients have not taken */
+    unsigned connections;
+    unsigned head_s, body_s;          /* seconds for all of a head, all of a body */
+    unsigned idle_s, write_s;         /* between requests; without the client taking a byte */
+} http_limits;
+
+typedef struct http_request {
+    http_head   head;
+    const char *body;                 /* terminated */
+    size_t      n_body;
+} http_request;
+
+typedef struct http_handlers {
+    void *user;
+    /* The head of a request has come, its body has not.  false: the handler has refused it. */
+    bool (*admitted)(void *user, http_conn *c, const http_request *r);
+    /* A request has come; it is valid until its answer ends.  The handler answers now or later. */
+    void (*request)(void *user, http_conn *c, const http_request *r);
+    /* The connection ends before its answer has; job is what http_set_job gave it. */
+    void (*gone)(void *user, void *job);
+    /* Writes the body of a refusal that no handler has seen. */
+    void (*refusal)(void *user, serve_text *body, int status, const char *why);
+} http_handlers;
+
+http_server *http_server_new(struct event_base *base, const http_limits *l, const http_handlers *h);
+void http_server_free(http_server *s);                       /* takes NULL; ends all connections */
+/* Listens at host and port ("" for a port of 0: any; *port says which), or on the socket fd >= 0.
+ * NULL: it does; else why not. */
+const char *http_listen(http_server *s, const char *host, int *port, int fd);
+/* Takes no new connections, ends idle ones, and others with their answers. */
+void http_server_drain(http_server *s);
+unsigned http_connections(const http_server *s);
+uint64_t http_bytes_sent(const http_server *s);
+
+/* Answers.  more: further header lines, each with its end, or NULL. */
+void http_reply(http_conn *c, int status, const char *type, const char *more, const char *body, size_t len);
+void http_stream_begin(http_conn *c, const char *type, const char *more);
+/* A client that lags too far behind loses its connection, from the event loop. */
+void http_stream(http_conn *c, const char *bytes, size_t len);
+void http_stream_end(http_conn *c);
+/* Bytes of the answer that the client has not taken. */
+size_t http_backlog(http_conn *c);
+void http_set_job(http_conn *c, void *job);
+/* Ends a stream in the middle, so that the client knows. */
+void http_break(http_conn *c);
+
+#endif

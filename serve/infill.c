@@ -1,0 +1,71 @@
+/* A completion between a beginning and an end, for models that know the marks of it.
+ * SPDX-License-Identifier: MIT */
+#include "front.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The texts of a model's marks: before what comes first, before what comes last, before the answer.
+ * A model knows them where each is a control token of its vocabulary. */
+static const char *const infill_marks[][3] = {
+    { "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>" },          /* Qwen, CodeGemma */
+    { "<fim_prefix>", "<fim_suffix>", "<fim_middle>" },                /* StarCoder, Granite */
+    { "<fim-prefix>", "<fim-suffix>", "<fim-middle>" },
+    { "<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>" },       /* GLM */
+};
+
+static bool mark_token(const qsf_model *m, const char *text, int32_t *id)
+{
+    int32_t letters[64];
+    size_t n = 0;
+    if (qsf_tokens_encode(m, text, strlen(text), QSF_TOK_PARSE_SPECIAL, id, 1, &n, NULL) || n != 1)
+        return false;
+    return !qsf_tokens_encode(m, text, strlen(text), 0, letters, 64, &n, NULL) && n > 1;
+}
+
+static bool infill_find(const qsf_model *m, int32_t marks[3])
+{
+    for (size_t i = 0; i < sizeof infill_marks / sizeof *infill_marks; i++) {
+        int k = 0;
+        while (k < 3 && mark_token(m, infill_marks[i][k], &marks[k])) k++;
+        if (k == 3) return true;
+    }
+    return false;
+}
+
+/* Tokens of a text in which nothing is a control token. */
+static bool infill_add(const qsf_model *m, const char *text, size_t len, size_t cap, serve_tokens *out,
+                       serve_error *e)
+{
+    size_t n = 0;
+    qsf_error err = { 0 };
+    if (qsf_tokens_encode(m, text, len, 0, out->ids + out->n, cap - out->n, &n, &err))
+        return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
+    out->n += n;
+    return true;
+}
+
+bool infill_tokens(const qsf_model *m, const serve_prompt *p, const serve_words *suffix, serve_tokens *out,
+                   serve_error *e)
+{
+    int32_t marks[3], bos;
+    size_t n = 0;
+    const size_t cap = p->len + suffix->len + 64;
+    if (!infill_find(m, marks))
+        return serve_refuse(e, 400, "unsupported_parameter", "suffix", "\"suffix\" is not supported by this "
+                            "model: its vocabulary has no marks for it");
+    if (p->ids)
+        return serve_refuse(e, 400, "invalid_value", "suffix",
+                            "\"suffix\" goes with a prompt that is a text");
+    if (!(out->ids = malloc(cap * sizeof *out->ids)))
+        return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    out->n = 0;
+    if (!qsf_tokens_encode(m, "", 0, QSF_TOK_ADD_SPECIAL, &bos, 1, &n, NULL) && n == 1
+        && bos == qsf_token_bos(m)) out->ids[out->n++] = bos;
+    out->ids[out->n++] = marks[0];
+    if (!infill_add(m, p->text, p->len, cap - 2, out, e)) return false;
+    out->ids[out->n++] = marks[1];
+    if (!infill_add(m, suffix->text, suffix->len, cap - 1, out, e)) return false;
+    out->ids[out->n++] = marks[2];
+    return true;
+}

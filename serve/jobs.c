@@ -1,0 +1,518 @@
+/* From a request to a job, and from its events to the client.
+ * SPDX-License-Identifier: MIT */
+#include "formats.h"
+#include "scheduler.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The field that a request's texts stand in. */
+static const char *prompt_field(const serve_request *r)
+{
+    return r->api == API_EMBEDDINGS ? "input" : r->api == API_RERANK ? "documents"
+           : r->n_prompts ? "prompt" : "messages";
+}
+
+/* ---- tokens ---- */
+
+void front_tokens_free(serve_tokens *t, unsigned n)
+{
+    for (unsigned i = 0; t && i < n; i++) free(t[i].ids);
+    free(t);
+}
+
+static bool tokens_room(serve_tokens *t, size_t n, serve_error *e)
+{
+    free(t->ids);
+    t->ids = malloc((n ? n : 1) * sizeof *t->ids);
+    return t->ids || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+}
+
+static bool tokens_of_text(const model_entry *m, const serve_prompt *p, int flags, serve_tokens *out,
+                           serve_error *e)
+{
+    qsf_error err = { 0 };
+    size_t n = p->len + 8;
+    for (int i = 0; i < 2; i++) {
+        if (!tokens_room(out, n, e)) return false;
+        const qsf_status st = qsf_tokens_encode(m->model, p->text, p->len, flags, out->ids, n, &out->n, &err);
+        if (!st) return true;
+        if (st != QSF_E_ARGUMENT || out->n <= n) break;
+        n = out->n;
+    }
+    return serve_refuse(e, 500, NULL, NULL, "%s", err.text);
+}
+
+static bool tokens_of_ids(const model_entry *m, const serve_prompt *p, const char *field, serve_tokens *out,
+                          serve_error *e)
+{
+    if (!tokens_room(out, p->n_ids, e)) return false;
+    for (size_t i = 0; i < p->n_ids; i++)
+        if ((uint32_t)p->ids[i] >= m->info.n_vocab)
+            return serve_refuse(e, 400, "invalid_value", field, "token %d; the vocabulary has %u",
+                                (int)p->ids[i], (unsigned)m->info.n_vocab);
+    memcpy(out->ids, p->ids, p->n_ids * sizeof *p->ids);
+    out->n = p->n_ids;
+    return true;
+}
+
+static size_t visible_bytes(const char *text, size_t len)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) n += (unsigned char)text[i] > ' ';
+    return n;
+}
+
+/* A text whose tokens cannot fit a sequence is refused without making them, which takes up to two
+ * seconds for each megabyte, and streams would stand still.  Spaces do not count: some vocabularies
+ * drop them. */
+static bool text_may_fit(const model_entry *m, const char *text, size_t len, const char *param,
+                         serve_error *e)
+{
+    enum { QUICK = 1 << 16 };
+    const uint32_t n_seq = serve_engine_facts(m->engine)->n_seq;
+    size_t longest = 1;
+    if (len <= QUICK) return true;
+    for (uint32_t id = 0; id < m->info.n_vocab; id++) {
+        const char *piece;
+        const size_t n = qsf_token_piece(m->model, (int32_t)id, true, &piece);
+        const size_t bytes = visible_bytes(piece, n);
+        if (bytes > longest) longest = bytes;
+    }
+    const size_t least = visible_bytes(text, len) / longest;
+    return least < n_seq || serve_refuse(e, 400, "context_length_exceeded", param,
+                                         /* clients look for these words */
+                                         "this model's maximum context length is %u tokens, the prompt has "
+                                         "more than %zu", (unsigned)n_seq, least);
+}
+
+/* The same of a conversation, as its template writes it. */
+static bool chat_may_fit(const front_job *j, serve_error *e)
+{
+    const serve_request *r = &j->job.request;
+    size_t len;
+    if (r->messages.len + (r->tools ? strlen(r->tools) : 0) < 1 << 16) return true;
+    char *text = front_render(j, &len, e);
+    const bool fits = text && text_may_fit(j->entry, text, len, "messages", e);
+    free(text);
+    return fits;
+}
+
+bool front_tokens(front_job *j, serve_tokens **out, unsigned *n, serve_error *e)
+{
+    const serve_request *r = &j->job.request;
+    const unsigned n_prompts = r->n_prompts ? (unsigned)r->n_prompts : 1;
+    serve_tokens *t = calloc(n_prompts, sizeof *t);
+    bool ok = t || serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    int flags = QSF_TOK_ADD_SPECIAL | QSF_TOK_PARSE_SPECIAL;
+    if (r->api == API_TOKENIZE)
+        flags = (r->add_special ? QSF_TOK_ADD_SPECIAL : 0) | (r->parse_special ? QSF_TOK_PARSE_SPECIAL : 0);
+    for (unsigned i = 0; ok && i < n_prompts; i++) {
+        const serve_prompt *p = r->n_prompts ? &r->prompts[i] : NULL;
+        if (p && !p->ids && r->api != API_TOKENIZE
+            && !text_may_fit(j->entry, p->text, p->len, prompt_field(r), e)) ok = false;
+        else if (!p) ok = chat_may_fit(j, e) && front_encode(j, &t[i], e);
+        else if (r->suffix.len) ok = infill_tokens(j->entry->model, p, &r->suffix, &t[i], e);
+        else if (p->ids) ok = tokens_of_ids(j->entry, p, prompt_field(r), &t[i], e);
+        else ok = tokens_of_text(j->entry, p, flags, &t[i], e);
+    }
+    if (!ok) front_tokens_free(t, n_prompts);
+    *out = ok ? t : NULL;
+    *n = n_prompts;
+    return ok;
+}
+
+/* ---- jobs ---- */
+
+void front_job_free(front_job *j)
+{
+    if (j->before) j->before->next = j->next;
+    else if (j->front->jobs == j) j->front->jobs = j->next;
+    if (j->next) j->next->before = j->before;
+    answers_free(j);
+    if (j->grammar) grammar_drop(j->entry->grammars, j->grammar);
+    front_tokens_free(j->job.prompts, j->job.n_prompts);
+    serve_request_free(&j->job.request);
+    free(j->job.branches);
+    free(j->job.embeddings);
+    free(j);
+}
+
+/* FNV-1a; the client's key belongs to it, so that nobody meets another's session. */
+static uint64_t session_number(const char *name, unsigned key)
+{
+    uint64_t h = 0xcbf29ce484222325u ^ key;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+    return h ? h : 1;
+}
+
+/* What a request's fields ask for that this model, or this server, cannot do. */
+static bool job_check(const front_job *j, serve_error *e)
+{
+    const serve_facts *facts = serve_engine_facts(j->entry->engine);
+    const serve_request *r = &j->job.request;
+    if (r->beam_width > (int64_t)facts->slots || (r->beam_width > 1 && r->n > r->beam_width))
+        return serve_refuse(e, 400, "invalid_value", "beam_width",
+                            "\"beam_width\" is %lld; \"n\", %lld, to %u "
+                            "are possible", (long long)r->beam_width, (long long)r->n, facts->slots);
+    if (r->beam_width > 1 && r->n_stops)
+        return serve_refuse(e, 400, "unsupported_parameter", "stop",
+                            "\"stop\" does not go with \"beam_width\"");
+    for (size_t i = 0; i < r->n_biases; i++)
+        if ((uint32_t)r->biases[i].token >= j->entry->info.n_vocab)
+            return serve_refuse(e, 400, "invalid_value", "logit_bias", "token %d; the vocabulary has %u",
+                                (int)r->biases[i].token, (unsigned)j->entry->info.n_vocab);
+    for (unsigned i = 0; i < j->job.n_prompts; i++) {
+        if (!j->job.prompts[i].n)
+            return serve_refuse(e, 400, "invalid_value", prompt_field(r),
+                                "a text is empty, and the model has no token that begins one");
+        if (j->job.prompts[i].n >= facts->n_seq)
+            return serve_refuse(e, 400, "context_length_exceeded", prompt_field(r),
+                                /* clients look for these words */
+                                "this model's maximum context length is %u tokens, the prompt has %zu",
+                                (unsigned)facts->n_seq, j->job.prompts[i].n);
+    }
+    return true;
+}
+
+static bool job_fill(front_job *j, serve_error *e)
+{
+    serve_front *f = j->front;
+    serve_request *r = &j->job.request;
+    if (!front_tokens(j, &j->job.prompts, &j->job.n_prompts, e) || !job_check(j, e)) return false;
+    const char *stop = r->n_prompts ? NULL : qsf_chat_stop(j->entry->model, f->set->template_name);
+    j->n_asked_stops = r->n_stops;
+    if (stop) {
+        r->stop_lengths[r->n_stops] = strlen(stop);
+        r->stops[r->n_stops++] = stop;
+    }
+    j->job.n_branches = r->api & API_EMBEDDED ? 1 : j->job.n_prompts * serve_request_each(r);
+    if (r->api & API_EMBEDDED && !embeddings_begin(j, e)) return false;
+    j->job.session = r->session ? session_number(r->session, j->job.key) : 0;
+    j->choices = calloc(j->job.n_branches, sizeof *j->choices);
+    if (!j->choices || !serve_job_prepare(&j->job))
+        return serve_refuse(e, 503, NULL, NULL, "there is no memory for the request");
+    return !grammar_wanted(r) || (j->grammar = grammar_ask(j->entry->grammars, r, e));
+}
+
+/* Seconds until a place in the queue may be free. */
+static unsigned retry_after(const front_job *j)
+{
+    serve_metrics *m = &j->entry->metrics;
+    uint64_t n = 0;
+    for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) n += metric_get(&m->request_time.count[i]);
+    const double mean = n ? (double)metric_get(&m->request_time.sum_ns) / 1e9 / (double)n : 1;
+    const double wait = mean * (double)metric_get(&m->waiting) / j->front->set->engine.slots / 2;
+    return wait < 1 ? 1 : wait > 600 ? 600 : (unsigned)wait;
+}
+
+/* A job that was read is the server's from here on. */
+static void job_enter(serve_front *f, http_conn *c, front_job *j, const char *cors)
+{
+    static const char *const names[] = { "cmpl-", "chatcmpl-", "resp_", "msg_", "gen-", "", "", "", "embd-",
+                                         "rank-" };
+    const serve_request *r = &j->job.request;
+    const double seconds = r->timeout > 0 ? r->timeout : f->set->timeout_s;
+    unsigned kind = 0;
+    while (1 << kind < (int)r->api) kind++;
+    snprintf(j->id, sizeof j->id, "%s%08llx%08llx", kind < sizeof names / sizeof *names ? names[kind] : "",
+             (unsigned long long)f->started & 0xffffffffu, (unsigned long long)j->number);
+    snprintf(j->cors, sizeof j->cors, "%s", cors);
+    j->created = (long long)time(NULL);
+    j->job.arrived_ns = serve_now();
+    j->job.deadline_ns = seconds > 0 ? j->job.arrived_ns + (uint64_t)(seconds * 1e9) : 0;
+    j->conn = c;
+    j->next = f->jobs;
+    if (j->next) j->next->before = j;
+    f->jobs = j;
+    f->n_jobs++;
+    http_set_job(c, j);
+}
+
+static void job_set_hold(front_job *j, job_hold hold)
+{
+    j->entry->n_waiting += (hold == HOLD_WAITS) - (unsigned)(j->hold == HOLD_WAITS);
+    j->front->n_waiting += (hold == HOLD_WAITS) - (unsigned)(j->hold == HOLD_WAITS);
+    j->entry->n_active += (hold == HOLD_USES) - (unsigned)(j->hold == HOLD_USES);
+    j->hold = hold;
+}
+
+static void job_drop(front_job *j)
+{
+    j->front->n_jobs--;
+    job_set_hold(j, HOLD_NONE);
+    front_job_free(j);
+}
+
+/* Ends a job with an error.  retry: seconds after which it may be asked again; 0: that is not
+ * said. */
+static void job_refuse(front_job *j, const serve_error *e, unsigned retry)
+{
+    char more[800];
+    if (retry) snprintf(more, sizeof more, "Retry-After: %u\r\n%s", retry, j->cors);
+    else snprintf(more, sizeof more, "%s", j->cors);
+    if (j->conn) {
+        http_set_job(j->conn, NULL);
+        front_refuse(j->front, j->conn, e, j->job.request.api == API_MESSAGES, more);
+    }
+    job_drop(j);
+}
+
+static void job_stream(front_job *j)
+{
+    serve_front *f = j->front;
+    char more[800];
+    snprintf(more, sizeof more, "Cache-Control: no-cache\r\n%s", j->cors);
+    http_stream_begin(j->conn, "text/event-stream", more);
+    text_clear(&f->out);
+    format_begin(j, &f->out);
+    http_stream(j->conn, f->out.bytes, f->out.len);
+}
+
+/* Hands a job to the engine, unless its grammar is not made yet. */
+static void job_go(front_job *j)
+{
+    serve_metrics *m = &j->entry->metrics;
+    serve_error e = { 0 };
+    j->waits = j->grammar && !grammar_ready(j->grammar, &e);
+    if (j->waits) return;
+    if (!j->conn) {
+        job_drop(j);
+        return;
+    }
+    if (!e.status && answers_begin(j, &e)) {
+        j->job.front = j;
+        if (serve_engine_submit(j->entry->engine, &j->job)) {
+            metric_add(&m->requests_total, 1);
+            if (j->job.request.stream) job_stream(j);
+            return;
+        }
+        metric_add(&m->refused_total, 1);
+        serve_refuse(&e, 429, "queue_full", NULL, "%u requests wait already; try again later",
+                     j->front->set->engine.queue);
+    }
+    job_refuse(j, &e, e.status == 429 ? retry_after(j) : 0);
+}
+
+/* ---- waiting for a model ---- */
+
+enum { JOB_RETRY_S = 2, JOB_LOOK_US = 50000 };
+
+/* What is not for the engine is answered at once. */
+static void job_text(front_job *j)
+{
+    serve_front *f = j->front;
+    http_conn *c = j->conn;
+    serve_error e = { 0 };
+    text_clear(&f->out);
+    if (!front_text(j, &f->out, &e)) {
+        job_refuse(j, &e, 0);
+        return;
+    }
+    http_set_job(c, NULL);
+    if (f->out.failed) http_break(c);
+    else http_reply(c, 200, "application/json", j->cors, f->out.bytes, f->out.len);
+    job_drop(j);
+}
+
+static void job_wait(front_job *j)
+{
+    const model_entry *m = j->entry;
+    const serve_engine_options *o = &j->front->set->engine;
+    serve_error e = { 0 };
+    if (j->job.deadline_ns && j->job.deadline_ns <= serve_now())
+        serve_refuse(&e, 503, "timeout", NULL, "the time for this request is over; %.100s %s", m->name,
+                     m->state == MODEL_LOADING ? "is still being loaded" : "waits for room to be loaded");
+    else if (j->hold == HOLD_NONE && m->n_waiting >= o->queue + o->slots)
+        serve_refuse(&e, 429, "queue_full", NULL, "%u requests wait for %.100s already; try again later",
+                     m->n_waiting, m->name);
+    if (e.status) job_refuse(j, &e, JOB_RETRY_S);
+    else if (j->hold == HOLD_NONE) job_set_hold(j, HOLD_WAITS);
+}
+
+/* Begins a job, if its model is there. */
+static void job_begin(front_job *j)
+{
+    const unsigned texts = API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE;
+    serve_error e = { 0 };
+    switch (models_ask(j->front->models, j->entry, &e)) {
+    case MODEL_WAIT:
+        job_wait(j);
+        break;
+    case MODEL_FAIL:
+        job_refuse(j, &e, e.status == 503 ? JOB_RETRY_S : 0);
+        break;
+    case MODEL_GO:
+        job_set_hold(j, HOLD_USES);
+        if (j->job.request.api & texts || j->job.request.counts) job_text(j);
+        else if (job_fill(j, &e)) job_go(j);
+        else job_refuse(j, &e, e.status == 429);
+    }
+}
+
+void front_waiting(serve_front *f)
+{
+    const struct timeval soon = { .tv_usec = JOB_LOOK_US };
+    front_job *j = f->n_waiting ? f->jobs : NULL;
+    while (j && j->next) j = j->next;                   /* the first that came */
+    for (front_job *next; j; j = next) {
+        next = j->before;
+        if (j->hold == HOLD_WAITS) job_begin(j);
+    }
+    models_go_on(f->models);
+    if (f->n_waiting) event_add(f->tick, &soon);
+}
+
+void front_answer(serve_front *f, http_conn *c, const http_request *r, serve_api api, unsigned key,
+                  const char *cors)
+{
+    const struct timeval at_once = { 0 };
+    serve_error e = { 0 };
+    front_job *j = calloc(1, sizeof *j);
+    if (!j) {
+        serve_refuse(&e, 503, NULL, NULL, "there is no memory for the request");
+    } else {
+        j->front = f;
+        j->number = ++f->numbers;
+        j->job.key = key;
+        if (serve_request_read(&j->job.request, api, r->body, r->n_body, &f->set->defaults, &e)
+            && (j->entry = models_find(f->models, j->job.request.model, &e))) {
+            job_enter(f, c, j, cors);
+            job_begin(j);
+            if (f->n_waiting) event_add(f->tick, &at_once);     /* not here: others may be under way */
+            return;
+        }
+        front_job_free(j);
+    }
+    front_refuse(f, c, &e, api & (API_MESSAGES | API_COUNT), cors);
+}
+
+void front_gone(void *front, void *job)
+{
+    front_job *j = job;
+    (void)front;
+    j->conn = NULL;
+    if (j->hold == HOLD_WAITS) {
+        job_drop(j);
+        return;
+    }
+    atomic_store(&j->job.cancelled, true);
+    serve_engine_wake(j->entry->engine);
+}
+
+/* ---- events ---- */
+
+static void job_over(front_job *j)
+{
+    serve_front *f = j->front;
+    http_conn *c = j->conn;
+    const bool stream = j->job.request.stream, anthropic = j->job.request.api == API_MESSAGES;
+    text_clear(&f->out);
+    if (c && j->error.status && !stream) {
+        front_refuse(f, c, &j->error, anthropic, NULL);
+    } else if (c) {
+        if (stream) format_end(j, &f->out);
+        else format_whole(j, &f->out);
+        if (f->out.failed) http_break(c);
+        else if (!stream) http_reply(c, 200, "application/json", NULL, f->out.bytes, f->out.len);
+        else {
+            http_stream(c, f->out.bytes, f->out.len);
+            http_stream_end(c);
+        }
+    }
+    job_drop(j);
+}
+
+/* An answer goes on by text. */
+static void job_piece(front_job *j, const serve_event *ev, const char *text)
+{
+    serve_front *f = j->front;
+    front_choice *ch = &j->choices[ev->branch];
+    const bool stream = j->job.request.stream;
+    if (!j->conn) return;
+    text_clear(&f->out);
+    if (j->job.request.logprobs >= 0 && ev->token >= 0) format_logprob(j, ch, ev);
+    if (ch->answer) {
+        qsf_answer_token(ch->answer, ev->token);
+        if (!answers_go_on(j, ev->branch, text, ev->len, false, &f->out))
+            serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
+    } else if (!stream) {
+        text_add(&ch->text, text, ev->len);
+    } else if (ev->len) {
+        format_text(j, ev->branch, text, ev->len, &f->out);
+    }
+    if (!stream) return;
+    format_rest(j, ev->branch, &f->out);
+    if (f->out.len) http_stream(j->conn, f->out.bytes, f->out.len);
+}
+
+static void job_choice_over(front_job *j, const serve_event *ev, const char *text)
+{
+    serve_front *f = j->front;
+    front_choice *ch = &j->choices[ev->branch];
+    ch->over = true;
+    ch->end = (qsf_turn_end)ev->end;
+    ch->late = ev->late;
+    ch->n_prompt = ev->n_prompt;
+    ch->n_kept = ev->n_kept;
+    ch->n_tokens = ev->n_tokens;
+    ch->score = ev->score;
+    j->n_over++;
+    if (ch->end == QSF_TURN_FAILED) {
+        const bool theirs = j->grammar && ev->status == QSF_E_BUDGET;      /* it grew too large in use */
+        grammar_forget(j->entry->grammars, j->grammar);
+        if (serve_engine_spoilt(j->entry->engine)) models_spoilt(j->entry);
+        serve_refuse(&j->error, theirs ? 400 : 500, theirs ? "invalid_schema" : NULL, NULL, "%.*s",
+                     ev->len ? (int)ev->len : 17, ev->len ? text : "the engine failed");
+    }
+    if (ch->late) serve_refuse(&j->error, 503, "timeout", NULL, "the time for this request is over");
+    if (!j->conn) return;
+    text_clear(&f->out);
+    if (ch->answer && !answers_go_on(j, ev->branch, "", 0, true, &f->out))
+        serve_refuse(&j->error, 503, NULL, NULL, "there is no memory for the answer");
+    if (!j->job.request.stream) return;
+    format_choice_end(j, ev->branch, &f->out);
+    http_stream(j->conn, f->out.bytes, f->out.len);
+}
+
+static void model_events(model_entry *m)
+{
+    const serve_event *ev;
+    const char *text;
+    while ((ev = serve_engine_event(m->engine, &text))) {
+        front_job *j = ev->job->front;
+        switch (ev->kind) {
+        case EVENT_PIECE:
+            job_piece(j, ev, text);
+            break;
+        case EVENT_PROMPT:
+            if (j->conn) format_logprob(j, &j->choices[ev->branch], ev);
+            break;
+        case EVENT_END:
+            job_choice_over(j, ev, text);
+            break;
+        default:
+            job_over(j);
+        }
+    }
+}
+
+void front_events(serve_front *f)
+{
+    bool grammars = false;
+    for (unsigned i = 0; i < models_count(f->models); i++) {
+        model_entry *m = models_at(f->models, i);
+        if (m->state != MODEL_READY) continue;
+        model_events(m);
+        grammars |= grammar_store_look(m->grammars);
+    }
+    for (front_job *j = grammars ? f->jobs : NULL, *next; j; j = next) {
+        next = j->next;
+        if (j->waits) job_go(j);
+    }
+    models_look(f->models);
+    front_waiting(f);
+}

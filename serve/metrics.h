@@ -1,0 +1,86 @@
+/* Counters and histograms that both threads write and /metrics shows.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SERVE_METRICS_H
+#define QSF_SERVE_METRICS_H
+
+#include "text.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* name, kind, help: metrics.c prints this list. */
+#define SERVE_METRICS(X) \
+    X(requests_total, "counter", "Requests that were taken") \
+    X(refused_total, "counter", "Requests that were refused because the queue was full") \
+    X(cancelled_total, "counter", "Requests whose client went, or whose deadline came") \
+    X(failed_total, "counter", "Answers that ended with an error") \
+    X(prompt_tokens_total, "counter", "Tokens of prompts") \
+    X(kept_tokens_total, "counter", "Tokens of prompts that a kept sequence had") \
+    X(generated_tokens_total, "counter", "Tokens of answers") \
+    X(steps_total, "counter", "Batches computed") \
+    X(rows_total, "counter", "Rows of all batches") \
+    X(gather_ns_total, "counter", "Nanoseconds of choosing a step's rows") \
+    X(deliver_ns_total, "counter", "Nanoseconds of choosing tokens and telling them") \
+    X(sample_ns_total, "counter", "Nanoseconds of choosing tokens alone") \
+    X(drafts_total, "counter", "Tokens that were guessed") \
+    X(drafts_accepted_total, "counter", "Guesses that were right") \
+    X(streamed_bytes_total, "counter", "Bytes read from the model's file while it runs") \
+    X(preempted_total, "counter", "Answers that had to make room") \
+    X(preempted_to_disk_total, "counter", "Those of them that went to disk; the others are computed again") \
+    X(swap_out_total, "counter", "Sequences that went to disk") \
+    X(swap_in_total, "counter", "Sequences that came back from disk") \
+    X(swap_dropped_total, "counter", "Sequences that the disk had no room for, or the memory before it") \
+    X(swap_errors_total, "counter", "Sequences that could not be written or read") \
+    X(swap_copy_ns_total, "counter", "Nanoseconds in which steps waited for copies of sequences") \
+    X(swap_file_ns_total, "counter", "Nanoseconds of writing and reading them, beside the steps") \
+    X(swap_written_bytes_total, "counter", "Bytes of sequences written to disk") \
+    X(swap_read_bytes_total, "counter", "Bytes of sequences read from disk") \
+    X(evicted_total, "counter", "Kept sequences that had to make room") \
+    X(prefix_hits_total, "counter", "Prompts of which a kept sequence had a part") \
+    X(prefix_misses_total, "counter", "Prompts of which none had a part") \
+    X(grammar_hits_total, "counter", "Grammars that were there already") \
+    X(grammar_misses_total, "counter", "Grammars that had to be made") \
+    X(step_ns_total, "counter", "Nanoseconds in steps of the engine") \
+    X(schedule_ns_total, "counter", "Nanoseconds between the steps, while there was work") \
+    X(running, "gauge", "Answers under way") \
+    X(waiting, "gauge", "Answers that wait") \
+    X(embedding_requests, "gauge", "Requests whose texts are embedded or scored, or wait for it") \
+    X(batch_rows, "gauge", "Rows of the last batch") \
+    X(kv_blocks, "gauge", "Blocks for keys and values") \
+    X(kv_blocks_used, "gauge", "Blocks that are not free") \
+    X(kv_blocks_free, "gauge", "Blocks that are free") \
+    X(kv_blocks_shared, "gauge", "Blocks that sharing has saved") \
+    X(kv_positions, "gauge", "Positions of all sequences") \
+    X(kv_block_positions, "gauge", "Positions that a block has room for") \
+    X(kept_sequences, "gauge", "Sequences that are kept for later prompts") \
+    X(swap_sequences, "gauge", "Sequences on disk") \
+    X(swap_bytes, "gauge", "Their bytes")
+
+enum { HISTOGRAM_BUCKETS = 16 };
+typedef struct serve_histogram {
+    atomic_ullong count[HISTOGRAM_BUCKETS + 1], sum_ns;      /* of sizes their sum */
+} serve_histogram;
+
+typedef struct serve_metrics {
+#define X(name, kind, help) atomic_ullong name;
+    SERVE_METRICS(X)
+#undef X
+    serve_histogram first_token, between_tokens, queue_time, request_time, batch_size;
+} serve_metrics;
+
+static inline void metric_add(atomic_ullong *m, uint64_t n)
+{
+    atomic_fetch_add_explicit(m, n, memory_order_relaxed);
+}
+static inline void metric_set(atomic_ullong *m, uint64_t n)
+{
+    atomic_store_explicit(m, n, memory_order_relaxed);
+}
+static inline uint64_t metric_get(atomic_ullong *m) { return atomic_load_explicit(m, memory_order_relaxed); }
+void metric_time(serve_histogram *h, uint64_t ns);
+void metric_size(serve_histogram *h, uint64_t n);
+void metrics_rest(serve_metrics *m);         /* gauges go to 0 */
+/* The text of Prometheus, of everything.  labels: of each, as "model=\"...\"", or "". */
+void metrics_write(serve_metrics *const *m, const char *const *labels, unsigned n, serve_text *out);
+
+#endif

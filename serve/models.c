@@ -1,0 +1,373 @@
+/* The models by name: which are loaded, which go, and the thread that does both.
+ * SPDX-License-Identifier: MIT
+ *
+ * The loader has at most one model at a time, so memory is counted without surprises: with a budget
+ * a model is loaded when what it wants is free beside the others.  Those that nobody uses make
+ * room, the least recently used first.  Where all others work, the model waits for them; when it
+ * has waited for long, one of them takes no new jobs until it has gone. */
+#include "models.h"
+
+#include "scheduler.h"
+#include "system.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What failed is tried again after so long; a model waits for others' pauses so long. */
+static const uint64_t models_retry_ns = 2000000000, models_patience_ns = 3000000000;
+
+struct model_list {
+    const serve_settings *set;
+    int             wake_fd;
+    model_entry    *entries;
+    unsigned        n;
+    uint64_t        uses;
+    /* the loader */
+    pthread_t       thread;
+    bool            started;
+    pthread_mutex_t lock;                    /* of what follows */
+    pthread_cond_t  changed;
+    model_entry    *task;                    /* NULL: it is idle */
+    uint64_t        room;                    /* bytes for the model to load */
+    bool            drop, done, ends;        /* drop: the model goes */
+};
+
+/* ---- one model, on the loader's thread ---- */
+
+static void models_log(void *user, qsf_log_level level, const char *line)
+{
+    const serve_settings *set = user;
+    if (level <= QSF_LOG_WARN || (!set->quiet && level == QSF_LOG_INFO)) fprintf(stderr, "%s\n", line);
+}
+
+static void model_unload(model_entry *m)
+{
+    serve_engine_free(m->engine);
+    m->engine = NULL;
+    grammar_store_free(m->grammars);
+    m->grammars = NULL;
+    qsf_model_close(m->model);
+    m->model = NULL;
+    metrics_rest(&m->metrics);
+}
+
+/* What the model would take if it were alone.  QSF_PENDING: that is more than room. */
+static qsf_status model_fit(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
+{
+    const uint64_t budget = l->set->engine.context.ram_budget;
+    qsf_context_options co;
+    qsf_plan plan = { .size = sizeof plan };
+    if (!budget || room == budget) return QSF_OK;
+    const uint64_t beside = serve_engine_context(&l->set->engine, &co);
+    const qsf_status st = qsf_context_plan(m->model, &co, &plan, err);
+    if (st) return st;
+    m->need = plan.total + beside;
+    return m->need > room ? QSF_PENDING : QSF_OK;
+}
+
+/* QSF_PENDING: it needs more room, and m->need says how much. */
+static qsf_status model_load(model_list *l, model_entry *m, uint64_t room, qsf_error *err)
+{
+    qsf_model_options mo;
+    qsf_model_defaults(&mo);
+    mo.io = l->set->io;
+    mo.i2s_layout = l->set->i2s_layout;
+    mo.log = models_log;
+    mo.log_user = (void *)(size_t)l->set;
+    *err = (qsf_error){ 0 };
+    qsf_status st = qsf_model_open(m->path, &mo, &m->model, err);
+    if (!st) st = model_fit(l, m, room, err);
+    if (!st && !(m->grammars = grammar_store_new(m->model, l->set->template_name, &m->metrics, l->wake_fd)))
+        st = QSF_E_MEMORY;
+    if (!st) {
+        m->options.context.ram_budget = room;
+        m->engine = serve_engine_new(m->model, &m->options, &m->metrics, l->wake_fd, err);
+        if (!m->engine) st = err->status ? err->status : QSF_E_MEMORY;
+    }
+    err->status = st;
+    if (st && !*err->text) snprintf(err->text, sizeof err->text, "%s", qsf_status_text(st));
+    if (st) model_unload(m);
+    return st;
+}
+
+static void *models_main(void *arg)
+{
+    model_list *l = arg;
+    pthread_mutex_lock(&l->lock);
+    while (!l->ends) {
+        if (!l->task || l->done) {
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        if (l->drop) model_unload(l->task);
+        else (void)model_load(l, l->task, l->room, &l->task->err);
+        pthread_mutex_lock(&l->lock);
+        l->done = true;
+        (void)system_wake(l->wake_fd);                  /* full: a byte is there already */
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- the loader, seen from the front ---- */
+
+static void model_learn(model_entry *m)
+{
+    m->info = (qsf_model_info){ .size = sizeof m->info };
+    qsf_model_get_info(m->model, &m->info);
+    snprintf(m->arch, sizeof m->arch, "%s", m->info.arch ? m->info.arch : "");
+    m->info.arch = m->arch;
+    m->n_ctx = serve_engine_facts(m->engine)->n_ctx;
+}
+
+static void model_loaded(model_list *l, model_entry *m)
+{
+    if (m->err.status == QSF_PENDING) {
+        m->state = MODEL_WANTED;
+        return;
+    }
+    m->state = m->err.status ? MODEL_OFF : MODEL_READY;
+    m->failed_ns = serve_now();
+    if (m->err.status) {
+        metric_add(&m->n_failed, 1);
+        fprintf(stderr, "%s: %s could not be loaded: %s\n", m->name, m->path, m->err.text);
+        return;
+    }
+    metric_add(&m->n_loaded, 1);
+    model_learn(m);
+    m->taken = serve_engine_facts(m->engine)->planned;
+    if (!l->set->engine.context.ram_budget) m->need = m->taken;
+    if (!l->set->quiet) fprintf(stderr, "%s is loaded: %.1f MB\n", m->name, (double)m->taken / 1e6);
+}
+
+static void model_gone(model_list *l, model_entry *m)
+{
+    m->state = MODEL_OFF;
+    m->closing = false;
+    m->taken = 0;
+    m->info.name = m->info.chat_template = NULL;        /* they were the model's */
+    m->err = (qsf_error){ 0 };
+    if (!l->set->quiet) fprintf(stderr, "%s is not loaded any more\n", m->name);
+}
+
+static void loader_give(model_list *l, model_entry *m, bool drop, uint64_t room)
+{
+    m->state = drop ? MODEL_LEAVING : MODEL_LOADING;
+    if (!l->started) l->started = !pthread_create(&l->thread, NULL, models_main, l);
+    if (!l->started && drop) {
+        model_unload(m);
+        model_gone(l, m);
+    } else if (!l->started) {
+        m->err = (qsf_error){ .status = QSF_E_MEMORY, .text = "no thread could begin" };
+        model_loaded(l, m);
+    } else {
+        pthread_mutex_lock(&l->lock);
+        l->task = m;
+        l->drop = drop;
+        l->room = room;
+        l->done = false;
+        pthread_cond_signal(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+    }
+}
+
+void models_look(model_list *l)
+{
+    if (!l->task) return;
+    pthread_mutex_lock(&l->lock);
+    model_entry *m = l->done ? l->task : NULL;
+    const bool drop = l->drop;
+    if (m) l->task = NULL;
+    pthread_mutex_unlock(&l->lock);
+    if (m && drop) model_gone(l, m);
+    else if (m) model_loaded(l, m);
+}
+
+/* ---- room ---- */
+
+/* Bytes that are free for one more. */
+static uint64_t models_room(const model_list *l)
+{
+    uint64_t room = l->set->engine.context.ram_budget;
+    for (unsigned i = 0; i < l->n; i++) room -= l->entries[i].taken < room ? l->entries[i].taken : room;
+    return room;
+}
+
+/* What it is known to want; before that, at least its file. */
+static uint64_t model_needs(const model_list *l, const model_entry *m)
+{
+    const uint64_t budget = l->set->engine.context.ram_budget;
+    struct stat file;
+    uint64_t need = m->need;
+    if (!need && !stat(m->path, &file)) need = (uint64_t)file.st_size;
+    return need < budget ? need : budget;
+}
+
+static bool models_fit(const model_list *l, const model_entry *m)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < l->n; i++) n += l->entries[i].state == MODEL_READY;
+    if (!n) return true;
+    if (l->set->models_max && n >= l->set->models_max) return false;
+    return !l->set->engine.context.ram_budget || model_needs(l, m) <= models_room(l);
+}
+
+/* The least recently used model, of those that nobody uses or of all; NULL: none. */
+static model_entry *models_oldest(model_list *l, bool idle)
+{
+    model_entry *old = NULL;
+    for (unsigned i = 0; i < l->n; i++) {
+        model_entry *m = &l->entries[i];
+        if (m->state == MODEL_READY && !m->closing && !(idle && m->n_active) && (!old || m->used < old->used))
+            old = m;
+    }
+    return old;
+}
+
+/* Those that close go first; then the model that has been wanted for longest is loaded. */
+void models_go_on(model_list *l)
+{
+    model_entry *next = NULL, *old;
+    bool closing = false;
+    if (l->task) return;
+    for (unsigned i = 0; i < l->n; i++) {
+        model_entry *m = &l->entries[i];
+        closing |= m->closing;
+        if (m->closing && !m->n_active) {
+            loader_give(l, m, true, 0);
+            return;
+        }
+        if (m->state == MODEL_WANTED && !m->n_waiting) m->state = MODEL_OFF;
+        if (m->state == MODEL_WANTED && (!next || m->wanted < next->wanted)) next = m;
+    }
+    if (!next) return;
+    if (models_fit(l, next)) loader_give(l, next, false, models_room(l));
+    else if ((old = models_oldest(l, true))) loader_give(l, old, true, 0);
+    else if (!closing && serve_now() - next->wanted_ns > models_patience_ns
+             && (old = models_oldest(l, false))) old->closing = true;
+}
+
+/* ---- asking ---- */
+
+model_answer models_ask(model_list *l, model_entry *m, serve_error *e)
+{
+    m->used = ++l->uses;
+    if (m->state == MODEL_READY && !m->closing) return MODEL_GO;
+    if (m->state != MODEL_OFF) return MODEL_WAIT;
+    if (m->err.status && serve_now() - m->failed_ns < models_retry_ns) {
+        const bool memory = m->err.status == QSF_E_MEMORY || m->err.status == QSF_E_BUDGET;
+        serve_refuse(e, memory ? 503 : 500, "model_load_failed", "model",
+                     "%.100s: %.200s could not be loaded: %s", m->name, m->path, m->err.text);
+        return MODEL_FAIL;
+    }
+    m->state = MODEL_WANTED;
+    m->wanted = l->uses;
+    m->wanted_ns = serve_now();
+    return MODEL_WAIT;
+}
+
+void models_spoilt(model_entry *m)
+{
+    m->closing = true;
+}
+
+unsigned models_count(const model_list *l) { return l->n; }
+model_entry *models_at(model_list *l, unsigned i) { return &l->entries[i]; }
+
+model_entry *models_find(model_list *l, const char *name, serve_error *e)
+{
+    char names[300];
+    size_t n = 0;
+    if (!name || !*name) return &l->entries[0];
+    for (unsigned i = 0; i < l->n; i++) if (!strcmp(l->entries[i].name, name)) return &l->entries[i];
+    for (unsigned i = 0; i < l->n && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s\"%s\"", i ? ", " : "", l->entries[i].name);
+    serve_refuse(e, 404, "model_not_found", "model", "there is no model \"%.80s\" here, but %s", name, names);
+    return NULL;
+}
+
+/* ---- begin and end ---- */
+
+/* FILE.NAME, whose name has nothing that a path could not have. */
+static char *model_cache_file(const char *file, const char *name)
+{
+    char *path = malloc(strlen(file) + 3 * strlen(name) + 2), *to = path;
+    if (!path) return NULL;
+    to += sprintf(to, "%s.", file);
+    for (; *name; name++)
+        to += sprintf(to, isalnum((unsigned char)*name) || strchr("._-", *name) ? "%c" : "%%%02x",
+                      (unsigned char)*name);
+    return path;
+}
+
+static bool models_fill(model_list *l)
+{
+    const serve_settings *set = l->set;
+    for (; l->n < set->n_models; l->n++) {
+        model_entry *m = &l->entries[l->n];
+        snprintf(m->name, sizeof m->name, "%s", set->models[l->n].name);
+        m->path = set->models[l->n].path;
+        m->options = set->engine;
+        if (!set->engine.cache_file || set->n_models == 1) continue;
+        m->options.cache_file = m->cache_file = model_cache_file(set->engine.cache_file, m->name);
+        if (!m->cache_file) return false;
+    }
+    return true;
+}
+
+model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err)
+{
+    model_list *l = calloc(1, sizeof *l);
+    *err = (qsf_error){ .status = QSF_E_MEMORY, .text = "out of memory" };
+    if (!l) return NULL;
+    l->set = set;
+    l->wake_fd = wake_fd;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    l->entries = calloc(set->n_models, sizeof *l->entries);
+    if (l->entries && models_fill(l)) {
+        model_entry *first = &l->entries[0];
+        *err = (qsf_error){ 0 };
+        if (!model_load(l, first, set->engine.context.ram_budget, err)) {
+            model_loaded(l, first);
+            return l;
+        }
+    }
+    models_free(l);
+    return NULL;
+}
+
+void models_stop(model_list *l)
+{
+    if (!l) return;
+    if (l->started) {
+        pthread_mutex_lock(&l->lock);
+        l->ends = true;
+        pthread_cond_signal(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+        l->started = false;
+    }
+    for (unsigned i = 0; i < l->n; i++) {
+        serve_engine_free(l->entries[i].engine);
+        l->entries[i].engine = NULL;
+    }
+}
+
+void models_free(model_list *l)
+{
+    if (!l) return;
+    for (unsigned i = 0; i < l->n; i++) {
+        model_unload(&l->entries[i]);
+        free(l->entries[i].cache_file);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l->entries);
+    free(l);
+}

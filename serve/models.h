@@ -1,0 +1,71 @@
+/* The models by name: loaded when they are asked for, dropped by least use.
+ * SPDX-License-Identifier: MIT
+ *
+ * All of this is for the front's thread.  A thread of its own, the loader, opens and closes models,
+ * one after the other, so that neither HTTP nor the answers of other models wait for that. */
+#ifndef QSF_SERVE_MODELS_H
+#define QSF_SERVE_MODELS_H
+
+#include "grammars.h"
+#include "serve.h"
+
+typedef enum model_state {
+    MODEL_OFF,                               /* not loaded; err says whether that was tried last */
+    MODEL_WANTED,                            /* it waits for the loader, or for room */
+    MODEL_LOADING,                           /* the loader has it */
+    MODEL_READY,
+    MODEL_LEAVING                            /* the loader has it */
+} model_state;
+
+typedef struct model_entry {
+    char           name[SERVE_NAME];
+    const char    *path;
+    char          *cache_file;               /* NULL: none */
+    serve_engine_options options;
+    serve_metrics  metrics;                  /* since the server began, however often it was loaded */
+    atomic_ullong  n_loaded, n_failed;
+    /* while it is loaded */
+    qsf_model     *model;
+    serve_engine  *engine;
+    grammar_store *grammars;
+    /* what was known of it when it was loaded last; n_ctx 0: it never was */
+    qsf_model_info info;
+    char           arch[32];
+    uint32_t       n_ctx;
+    uint64_t       need;                     /* bytes that it wants; 0: not known */
+    /* the front's */
+    model_state    state;
+    bool           closing;                  /* it takes no jobs any more, and goes behind the last one */
+    unsigned       n_active, n_waiting;      /* jobs that use it, jobs that wait for it */
+    uint64_t       used, wanted, wanted_ns;  /* counted in uses */
+    uint64_t       taken;                    /* bytes of the budget */
+    qsf_error      err;                      /* of the last try to load it */
+    uint64_t       failed_ns;
+} model_entry;
+
+typedef struct model_list model_list;
+
+/* Makes the list and loads the first model.  wake_fd: where a byte is written when the loader has
+ * done something, and by engines.  NULL: *err says why. */
+model_list *models_new(const serve_settings *set, int wake_fd, qsf_error *err);
+/* Ends the loader and all engines: nobody uses a job any more. */
+void         models_stop(model_list *l);                     /* takes NULL */
+void         models_free(model_list *l);                     /* takes NULL; behind models_stop */
+
+unsigned     models_count(const model_list *l);
+model_entry *models_at(model_list *l, unsigned i);
+/* The model of this name; the first one where it is NULL or "".  NULL: *e names those that
+ * exist. */
+model_entry *models_find(model_list *l, const char *name, serve_error *e);
+
+typedef enum model_answer { MODEL_GO, MODEL_WAIT, MODEL_FAIL } model_answer;
+/* Asks for a model: it can be used, or it is on its way, or *e says why it cannot be loaded. */
+model_answer models_ask(model_list *l, model_entry *m, serve_error *e);
+/* Reading its file has failed: it goes, and is loaded again when it is asked for. */
+void         models_spoilt(model_entry *m);
+/* Takes over what the loader has done. */
+void         models_look(model_list *l);
+/* Gives the loader something to do, if it is idle and there is something. */
+void         models_go_on(model_list *l);
+
+#endif

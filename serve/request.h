@@ -1,0 +1,112 @@
+/* A request's JSON as a struct: what is asked of the model, checked.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SERVE_REQUEST_H
+#define QSF_SERVE_REQUEST_H
+
+#include "qsf.h"
+#include "text.h"
+
+/* Which interface a request belongs to, as bits: a field may belong to several. */
+typedef enum serve_api {
+    API_COMPLETIONS = 1, API_CHAT = 2, API_RESPONSES = 4, API_MESSAGES = 8, API_GENERATE = 16,
+    API_TOKENIZE = 32, API_DETOKENIZE = 64, API_TEMPLATE = 128, API_EMBEDDINGS = 256, API_RERANK = 512,
+    API_COUNT = 1024,                 /* API_MESSAGES, of which only the prompt is wanted */
+    API_ANSWERS = API_COMPLETIONS | API_CHAT | API_RESPONSES | API_MESSAGES | API_GENERATE,
+    API_EMBEDDED = API_EMBEDDINGS | API_RERANK,
+    API_MESSAGE_LISTS = API_CHAT | API_RESPONSES | API_MESSAGES | API_TEMPLATE
+} serve_api;
+
+/* A refusal.  param: the field; type and code as OpenAI's interface names them. */
+typedef struct serve_error {
+    int         status;               /* of HTTP; 0: none */
+    const char *type, *code;          /* code may be NULL */
+    char        param[80], text[400];
+} serve_error;
+
+/* Fills *e unless it says something already; false always.  param may be NULL. */
+bool serve_refuse(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
+    SERVE_PRINTF(5, 6);
+
+/* A text, or token ids where ids is not NULL. */
+typedef struct serve_prompt {
+    const char    *text;
+    size_t         len;
+    const int32_t *ids;
+    size_t         n_ids;
+} serve_prompt;
+
+enum {
+    SERVE_STOPS = 64, SERVE_CHOICES = 128, SERVE_MESSAGES = 4096, SERVE_DEPTH = 64, SERVE_TOOLS = 512,
+    SERVE_BIASES = 4096, SERVE_TEXTS = 256,     /* of bans, and of breakers */
+    SERVE_INPUTS = 2048,                        /* texts of a request for embeddings */
+    SERVE_VARIABLES = 64,                       /* of a chat template: each is looked up among all */
+    SERVE_CONTENT = 1 << 20                     /* bytes of a text for /tokenize */
+};
+
+/* A text with its length. */
+typedef struct serve_words { const char *text; size_t len; } serve_words;
+
+/* What the answer has to be: a grammar's text.  strict: what cannot be kept of a schema is refused;
+ * else the answer is then any object. */
+typedef struct serve_shape {
+    qsf_grammar_kind kind;
+    serve_words      text;                   /* text.text NULL: anything */
+    bool             strict;
+    const char      *param;                  /* the field that says it */
+} serve_shape;
+
+typedef struct serve_request {
+    serve_api     api;
+    void         *doc;                       /* texts and lists lie in it and in owned */
+    void         *owned;
+    const char   *model;                     /* NULL: not said */
+    /* Of completions, /generate, /tokenize; /detokenize's ids; texts of embeddings; of rerank the
+     * query, then the documents. */
+    serve_prompt *prompts;
+    size_t        n_prompts;
+    serve_words   suffix;                    /* that comes behind the answer */
+    serve_words   messages;                  /* JSON, as OpenAI's chat has them */
+    size_t        n_messages;
+    /* JSON, or NULL: tools as OpenAI's chat has them; the same with any objects as arguments (NULL:
+     * they have to be kept); the template's further variables */
+    const char   *tools, *loose_tools, *kwargs;
+    const char   *tool_choice;               /* "auto", "none", "required" or a tool's name */
+    serve_shape   shape;
+    const char   *stops[SERVE_STOPS];
+    size_t        stop_lengths[SERVE_STOPS];
+    size_t        n_stops;
+    qsf_logit_bias *biases;
+    serve_words  *bans, *breakers;
+    size_t        n_biases, n_bans, n_breakers;
+    const char   *session;                   /* NULL: none */
+    int64_t       max_tokens;                /* -1: not said */
+    int64_t       dimensions, top_n;         /* 0: all */
+    int64_t       n, best_of, seed, priority, beam_width, min_tokens;
+    int64_t       logprobs;                  /* -1: none; else so many of the likeliest, too */
+    qsf_sampler_options sampler;             /* without the seed */
+    double        timeout, length_penalty;
+    bool          seeded, stream, usage, echo, ignore_end, add_special, parse_special, generate,
+                  continue_final, parallel, counts, own_breakers, base64, documents;
+} serve_request;
+
+/* Answers to each prompt that are made: n of them are given. */
+static inline unsigned serve_request_each(const serve_request *r)
+{
+    return (unsigned)(r->best_of > r->n ? r->best_of : r->n);
+}
+
+/* Whether the prompts' tokens are asked for their log probabilities, too. */
+static inline bool serve_request_scores(const serve_request *r) { return r->echo && r->logprobs >= 0; }
+
+/* What fields that are not there mean. */
+typedef struct serve_defaults {
+    double  temperature, top_p, min_p, repeat_penalty;
+    int64_t top_k, max_tokens;
+} serve_defaults;
+
+/* Reads text[0..len), which is not changed.  false: *e says why; *r is freed all the same. */
+bool serve_request_read(serve_request *r, serve_api api, const char *text, size_t len,
+                        const serve_defaults *d, serve_error *e);
+void serve_request_free(serve_request *r);
+
+#endif

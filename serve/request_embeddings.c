@@ -1,0 +1,60 @@
+/* What requests for embeddings and for an order of documents have of their own.
+ * SPDX-License-Identifier: MIT */
+#include "request_own.h"
+
+#include <string.h>
+
+bool request_encoding(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    if (!yyjson_is_str(v)) return request_wrong_type(e, name, "a text", v);
+    r->base64 = yyjson_equals_str(v, "base64");
+    if (r->base64 || yyjson_equals_str(v, "float")) return true;
+    return serve_refuse(e, 400, "invalid_value", name, "\"%s\" is \"%.40s\"; float and base64 are possible",
+                        name, yyjson_get_str(v));
+}
+
+/* A document is a text, or an object that has one. */
+static yyjson_val *document_text(yyjson_val *v)
+{
+    return yyjson_is_obj(v) ? yyjson_obj_get(v, "text") : v;
+}
+
+static void take_text(serve_prompt *to, yyjson_val *v)
+{
+    *to = (serve_prompt){ .text = yyjson_get_str(v), .len = yyjson_get_len(v) };
+}
+
+bool request_query(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    (void)r;
+    return yyjson_is_str(v) || request_wrong_type(e, name, "a text", v);
+}
+
+bool request_documents(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    const size_t n = yyjson_arr_size(v);
+    if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of texts", v);
+    if (!n) return serve_refuse(e, 400, "invalid_value", name, "\"%s\" is an empty list", name);
+    if (n >= SERVE_INPUTS)
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu texts; %d are possible",
+                            name, n, SERVE_INPUTS - 1);
+    if (!(r->prompts = request_alloc(r, n + 1, sizeof *r->prompts, e))) return false;
+    yyjson_val *item = yyjson_arr_get_first(v);
+    for (size_t i = 0; i < n; i++, item = unsafe_yyjson_get_next(item)) {
+        yyjson_val *text = document_text(item);
+        if (!yyjson_is_str(text))
+            return request_wrong_type(e, name, "a list of texts, or of objects with a text", text);
+        take_text(&r->prompts[1 + i], text);
+    }
+    r->n_prompts = 1 + n;
+    return true;
+}
+
+bool request_rerank(serve_request *r, yyjson_val *root, serve_error *e)
+{
+    yyjson_val *query = yyjson_obj_get(root, "query");
+    if (!query || yyjson_is_null(query)) return request_missing(e, "query");
+    if (!r->prompts) return request_missing(e, "documents");
+    take_text(&r->prompts[0], query);
+    return true;
+}

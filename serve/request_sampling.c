@@ -1,0 +1,139 @@
+/* What a request says of the choice of tokens beside numbers: biases, texts, log probabilities.
+ * SPDX-License-Identifier: MIT */
+#include "request_own.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- biases ---- */
+
+static bool bias_add(serve_request *r, long long token, yyjson_val *v, const char *name, serve_error *e)
+{
+    const double bias = yyjson_is_false(v) ? -INFINITY : yyjson_get_num(v);
+    if (!yyjson_is_num(v) && !yyjson_is_false(v)) return request_wrong_type(e, name, "one of numbers", v);
+    if (token < 0 || token > INT32_MAX)
+        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has a token id that is none", name);
+    if (isnan(bias) || bias > 1e9)
+        return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has the bias %g", name, bias);
+    r->biases[r->n_biases++] = (qsf_logit_bias){ (int32_t)token, (float)bias };
+    return true;
+}
+
+/* {"id": bias}, or llama-server's [[id, bias], ...], where false forbids a token. */
+bool request_biases(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    size_t i, n;
+    yyjson_val *key, *value;
+    const bool list = yyjson_is_arr(v);
+    const size_t count = list ? yyjson_arr_size(v) : yyjson_obj_size(v);
+    if (!list && !yyjson_is_obj(v)) return request_wrong_type(e, name, "an object of biases by token", v);
+    if (count > SERVE_BIASES)
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu biases; %d are possible",
+                            name, count, SERVE_BIASES);
+    if (count && !(r->biases = request_alloc(r, count, sizeof *r->biases, e))) return false;
+    if (list) {
+        yyjson_arr_foreach(v, i, n, value) {
+            yyjson_val *id = yyjson_arr_get(value, 0), *bias = yyjson_arr_get(value, 1);
+            if (yyjson_arr_size(value) != 2 || !yyjson_is_int(id))
+                return request_wrong_type(e, name, "a list of [token id, bias]", value);
+            if (!bias_add(r, yyjson_is_uint(id) && yyjson_get_uint(id) > INT32_MAX ? -1 : yyjson_get_sint(id),
+                          bias, name, e)) return false;
+        }
+        return true;
+    }
+    yyjson_obj_foreach(v, i, n, key, value) {
+        char *end;
+        const char *text = unsafe_yyjson_get_str(key);
+        const long long id = strtoll(text, &end, 10);
+        if (!*text || *end)
+            return serve_refuse(e, 400, "invalid_value", name, "\"%s\" has the key \"%.40s\", which is no "
+                                "token id", name, text);
+        if (!bias_add(r, id, value, name, e)) return false;
+    }
+    return true;
+}
+
+/* ---- texts ---- */
+
+static bool texts_read(serve_request *r, yyjson_val *v, const char *name, serve_words **out, size_t *n_out,
+                       serve_error *e)
+{
+    size_t i, n;
+    yyjson_val *text;
+    if (!yyjson_is_arr(v)) return request_wrong_type(e, name, "a list of texts", v);
+    if (yyjson_arr_size(v) > SERVE_TEXTS)
+        return serve_refuse(e, 400, "array_above_max_length", name, "\"%s\" has %zu texts; %d are possible",
+                            name, yyjson_arr_size(v), SERVE_TEXTS);
+    if (!(*out = request_alloc(r, yyjson_arr_size(v), sizeof **out, e))) return false;
+    yyjson_arr_foreach(v, i, n, text) {
+        const size_t len = yyjson_get_len(text);
+        if (!yyjson_is_str(text)) return request_wrong_type(e, name, "a list of texts", text);
+        if (!len || len > 1024)
+            return serve_refuse(e, 400, "invalid_value", name,
+                                "\"%s\" has a text of %zu bytes; 1 to 1024 are possible", name, len);
+        (*out)[(*n_out)++] = (serve_words){ yyjson_get_str(text), len };
+    }
+    return true;
+}
+
+bool request_bans(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    return texts_read(r, v, name, &r->bans, &r->n_bans, e);
+}
+
+bool request_breakers(serve_request *r, yyjson_val *v, const char *name, serve_error *e)
+{
+    r->own_breakers = true;
+    return texts_read(r, v, name, &r->breakers, &r->n_breakers, e);
+}
+
+/* ---- log probabilities ---- */
+
+/* Asked for by /v1/responses. */
+static bool logprobs_included(yyjson_val *list, bool *wanted, serve_error *e)
+{
+    size_t i, n;
+    yyjson_val *item;
+    if (list && !yyjson_is_null(list) && !yyjson_is_arr(list))
+        return request_wrong_type(e, "include", "a list of texts", list);
+    if (list) yyjson_arr_foreach(list, i, n, item) {
+        const char *word = yyjson_get_str(item);
+        if (!word) return request_wrong_type(e, "include", "a list of texts", item);
+        if (!strcmp(word, "message.output_text.logprobs")) *wanted = true;
+        else if (strcmp(word, "reasoning.encrypted_content")) return request_unsupported(e, "include");
+    }
+    return true;
+}
+
+bool request_logprobs(serve_request *r, yyjson_val *root, serve_error *e)
+{
+    yyjson_val *wanted = yyjson_obj_get(root, "logprobs"), *top = yyjson_obj_get(root, "top_logprobs");
+    const bool of_chat = (r->api & (API_CHAT | API_RESPONSES)) != 0;
+    bool yes = false;
+    if (r->api == API_RESPONSES && !logprobs_included(yyjson_obj_get(root, "include"), &yes, e)) return false;
+    if (wanted && yyjson_is_null(wanted)) wanted = NULL;
+    if (top && yyjson_is_null(top)) top = NULL;
+    if (of_chat && wanted && !yyjson_is_bool(wanted))
+        return request_wrong_type(e, "logprobs", "true or false", wanted);
+    yes |= yyjson_is_true(wanted);
+    if (!of_chat) {
+        top = yyjson_is_bool(wanted) ? NULL : wanted;
+        yes |= top != NULL;
+    }
+    const char *name = of_chat ? "top_logprobs" : "logprobs";
+    if (top && !yyjson_is_int(top)) return request_wrong_type(e, name, "a whole number", top);
+    const int64_t n = top ? yyjson_get_sint(top) : 0;
+    if (n < 0 || n > QSF_LOGPROBS_MOST)
+        return serve_refuse(e, 400, n < 0 ? "integer_below_min_value" : "integer_above_max_value", name,
+                            "\"%s\" is %lld; 0 to %d are possible", name, (long long)n, QSF_LOGPROBS_MOST);
+    if (r->api == API_RESPONSES && n) yes = true;
+    if (n && !yes)
+        return serve_refuse(e, 400, "invalid_value", name, "\"top_logprobs\" needs \"logprobs\" to be true");
+    if (!yes) return true;
+    r->logprobs = n;
+    if (r->beam_width > 1)
+        return serve_refuse(e, 400, "unsupported_parameter", name,
+                            "\"%s\" does not go with \"beam_width\"", name);
+    return true;
+}

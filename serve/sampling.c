@@ -1,0 +1,36 @@
+/* What a request says of the choice of tokens, as the library takes it.
+ * SPDX-License-Identifier: MIT */
+#include "scheduler.h"
+
+qsf_status branch_sampler(const serve_branch *b, const qsf_model *m, qsf_sampler **out)
+{
+    const serve_request *r = &b->job->request;
+    qsf_sampler_options o = r->sampler;
+    /* Any number is a seed, 0 too; each answer of one request has its own. */
+    if (r->seeded) o.seed = ((uint64_t)r->seed + 1) * 0x9e3779b97f4a7c15u + b->index;
+    if (r->seeded && !o.seed) o.seed = 1;
+    qsf_status st = qsf_sampler_new(m, &o, out, NULL);
+    if (st) return st;
+    for (size_t i = 0; i < r->n_biases && !st; i++)
+        st = qsf_sampler_bias(*out, r->biases[i].token, r->biases[i].bias, NULL);
+    for (size_t i = 0; i < r->n_bans && !st; i++)
+        st = qsf_sampler_ban(*out, r->bans[i].text, r->bans[i].len, NULL);
+    if (r->own_breakers && !st) st = qsf_sampler_breaker(*out, "", 0, NULL);
+    for (size_t i = 0; i < r->n_breakers && !st; i++)
+        st = qsf_sampler_breaker(*out, r->breakers[i].text, r->breakers[i].len, NULL);
+    return st;
+}
+
+void branch_options(const serve_branch *b, int64_t max_tokens, qsf_turn_options *o)
+{
+    const serve_request *r = &b->job->request;
+    *o = b->job->turn;
+    o->max_tokens = max_tokens;
+    o->stops = r->stops;
+    o->stop_lengths = r->stop_lengths;
+    o->n_stops = r->n_stops;
+    o->ignore_end = r->ignore_end;
+    o->min_tokens = r->min_tokens;
+    o->logprobs = (int32_t)r->logprobs;
+    if (r->best_of > r->n && o->logprobs < 0) o->logprobs = 0;
+}

@@ -1,0 +1,38 @@
+/* The server: a model behind HTTP, for the clients that people have.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SERVE_H
+#define QSF_SERVE_H
+
+#include "engine.h"
+
+enum { SERVE_NAMES = 64, SERVE_NAME = 128 };      /* SERVE_NAME: bytes of a model's, with its end */
+/* Texts that may be given several times. */
+typedef struct serve_names { const char *items[SERVE_NAMES]; size_t n; } serve_names;
+
+/* A model that there is. */
+typedef struct serve_model { char name[SERVE_NAME]; const char *path; } serve_model;
+
+typedef struct serve_settings {
+    serve_model    models[SERVE_NAMES];      /* the first one is loaded at the beginning */
+    unsigned       n_models, models_max;     /* most that are loaded; 0: all */
+    const char    *template_name;            /* of the chat; NULL: the model's own */
+    const char    *host;
+    int            port;                     /* 0: any, which is printed */
+    serve_names    keys, allowed_hosts, origins;       /* origins: of CORS, "*" for all */
+    const char    *key_file;                 /* NULL: none.  One key a line; SIGHUP reads it again */
+    serve_engine_options engine;
+    serve_defaults defaults;
+    unsigned       timeout_s;                /* the most of a request; 0: no limit */
+    unsigned       drain_s;                  /* after SIGTERM */
+    size_t         most_body;                /* bytes */
+    unsigned       connections;
+    qsf_io         io;
+    qsf_i2s_layout i2s_layout;
+    bool           quiet, log_requests;      /* log_requests: their texts, too */
+    bool           no_page;
+} serve_settings;
+
+/* Serves until a signal ends it.  QSF_OK: it was asked to; else *err says why it could not. */
+qsf_status serve_run(const serve_settings *set, qsf_error *err);
+
+#endif

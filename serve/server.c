@@ -1,0 +1,190 @@
+/* The server as a whole: it opens the models, listens, and goes on until a signal ends it.
+ * SPDX-License-Identifier: MIT */
+#include "front.h"
+#include "system.h"
+
+#include <event2/event.h>
+#include <event2/util.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What lives as long as the loop. */
+typedef struct server {
+    serve_front   front;
+    evutil_socket_t wake[2];
+    struct event *events[5];
+    unsigned      n_events;
+    struct event *drain_timer, *look_timer;
+} server;
+
+static bool server_fail(qsf_error *err, qsf_status st, const char *what, const char *why)
+{
+    err->status = st;
+    snprintf(err->text, sizeof err->text, "%s: %s", what, why);
+    return false;
+}
+
+/* ---- events ---- */
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+    char bytes[64];
+    (void)what;
+    while (recv(fd, bytes, sizeof bytes, 0) > 0) {}
+    front_events(arg);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    front_waiting(arg);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+    server *s = arg;
+    (void)fd, (void)what;
+    if (!s->front.n_jobs && !http_connections(s->front.http)) event_base_loopbreak(s->front.base);
+}
+
+static void on_drained(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    event_base_loopbreak(((server *)arg)->front.base);
+}
+
+/* Ends with the last answer; at once where it is asked again. */
+static void on_term(evutil_socket_t fd, short what, void *arg)
+{
+    server *s = arg;
+    (void)fd, (void)what;
+    const struct timeval most = { .tv_sec = (long)s->front.set->drain_s }, look = { .tv_usec = 20000 };
+    if (s->front.drains) {
+        event_base_loopbreak(s->front.base);
+        return;
+    }
+    s->front.drains = true;
+    if (!s->front.set->quiet) fprintf(stderr, "ending: %u answers are under way\n", s->front.n_jobs);
+    http_server_drain(s->front.http);
+    event_add(s->drain_timer, &most);
+    event_add(s->look_timer, &look);
+}
+
+#ifdef SIGHUP
+static void on_hup(evutil_socket_t fd, short what, void *arg)
+{
+    qsf_error err;
+    (void)fd, (void)what;
+    if (!access_read_keys(((server *)arg)->front.access, &err))
+        fprintf(stderr, "%s; the keys stay\n", err.text);
+}
+#endif
+
+static bool server_event(server *s, evutil_socket_t fd, short what, event_callback_fn fn, void *arg)
+{
+    struct event *e = event_new(s->front.base, fd, what, fn, arg);
+    if (!e || event_add(e, NULL)) return false;
+    s->events[s->n_events++] = e;
+    return true;
+}
+
+static bool server_events(server *s)
+{
+    return server_event(s, s->wake[0], EV_READ | EV_PERSIST, on_wake, &s->front)
+        && server_event(s, SIGTERM, EV_SIGNAL | EV_PERSIST, on_term, s)
+        && server_event(s, SIGINT, EV_SIGNAL | EV_PERSIST, on_term, s)
+#ifdef SIGHUP
+        && server_event(s, SIGHUP, EV_SIGNAL | EV_PERSIST, on_hup, s)
+#endif
+        && (s->drain_timer = event_new(s->front.base, -1, 0, on_drained, s))
+        && (s->front.tick = event_new(s->front.base, -1, 0, on_tick, &s->front))
+        && (s->look_timer = event_new(s->front.base, -1, EV_PERSIST, on_look, s));
+}
+
+/* ---- begin and end ---- */
+
+/* Sockets from systemd: LISTEN_FDS of them, from 3 on, where LISTEN_PID is this process. */
+static int sockets_given(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+    return pid && n && atol(pid) == (long)getpid() ? atoi(n) : 0;
+}
+
+static bool server_listen(server *s, qsf_error *err)
+{
+    serve_front *f = &s->front;
+    int port = f->set->port;
+    const char *why = NULL;
+    const int given = sockets_given();
+    for (int i = 0; i < given && !why; i++) why = http_listen(f->http, NULL, NULL, 3 + i);
+    if (!given) why = http_listen(f->http, f->set->host, &port, -1);
+    if (why) return server_fail(err, QSF_E_IO, given ? "the socket that was handed over" : f->set->host, why);
+    const char *name = f->set->models[0].name;
+    if (!given) fprintf(stderr, "%s is served at http://%s:%d\n", name, f->set->host, port);
+    for (unsigned i = 1; i < f->set->n_models && !f->set->quiet; i++)
+        fprintf(stderr, "%s is loaded when it is asked for\n", f->set->models[i].name);
+    fflush(stderr);
+    return true;
+}
+
+static const size_t MB = 1 << 20;
+
+static bool server_begin(server *s, qsf_error *err)
+{
+    enum { OTHERS = 56, OF_MODEL = 8 };     /* open files */
+    serve_front *f = &s->front;
+    const size_t body = f->set->most_body;
+    const http_limits limits = { .head = 32768, .body = body, .bodies = body > MB << 6 ? 4 * body : MB << 8,
+                                 .lag = 4 * MB, .all_lag = 256 * MB,
+                                 .connections = system_files(f->set->connections,
+                                                             OTHERS + OF_MODEL * f->set->n_models),
+                                 .head_s = 30, .body_s = 300, .idle_s = 75, .write_s = 60 };
+    const http_handlers handlers = { .user = f, .admitted = front_admitted, .request = front_request,
+                                     .gone = front_gone, .refusal = front_refusal };
+    f->started = (long long)time(NULL);
+    if (!system_begin() || evutil_socketpair(AF_UNIX, SOCK_STREAM, 0, s->wake))
+        return server_fail(err, QSF_E_IO, "socketpair", "it failed");
+    evutil_make_socket_nonblocking(s->wake[0]);
+    evutil_make_socket_nonblocking(s->wake[1]);
+    if (!(f->access = access_new(f->set, err)) || !(f->models = models_new(f->set, (int)s->wake[1], err)))
+        return false;
+    if (!(f->base = event_base_new()) || !(f->http = http_server_new(f->base, &limits, &handlers))
+        || !server_events(s)) return server_fail(err, QSF_E_MEMORY, "libevent", "it could not begin");
+    return server_listen(s, err);
+}
+
+static void server_end(server *s)
+{
+    serve_front *f = &s->front;
+    models_stop(f->models);
+    while (f->jobs) {
+        if (f->jobs->conn) http_set_job(f->jobs->conn, NULL);
+        front_job_free(f->jobs);
+    }
+    http_server_free(f->http);
+    for (unsigned i = 0; i < s->n_events; i++) event_free(s->events[i]);
+    if (s->drain_timer) event_free(s->drain_timer);
+    if (s->look_timer) event_free(s->look_timer);
+    if (f->tick) event_free(f->tick);
+    if (f->base) event_base_free(f->base);
+    for (int i = 0; i < 2; i++) if (s->wake[i] > 0) evutil_closesocket(s->wake[i]);
+    access_free(f->access);
+    text_free(&f->out);
+    models_free(f->models);
+}
+
+qsf_status serve_run(const serve_settings *set, qsf_error *err)
+{
+    static server s;                        /* with its histograms larger than a stack may like */
+    *err = (qsf_error){ 0 };
+    memset(&s, 0, sizeof s);
+    s.front.set = set;
+    const bool begun = server_begin(&s, err);
+    if (begun) event_base_dispatch(s.front.base);
+    server_end(&s);
+    return begun ? QSF_OK : err->status ? err->status : QSF_E_MEMORY;
+}

@@ -1,0 +1,31 @@
+/* What the server asks of the system beside libevent and threads.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_SERVE_SYSTEM_H
+#define QSF_SERVE_SYSTEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Before anything with sockets.  false: the system has none. */
+bool system_begin(void);
+/* As many open files as connections need, beside others; how many connections there can be. */
+unsigned system_files(unsigned connections, unsigned others);
+/* Lets this thread wait where others have work. */
+void system_behind(void);
+/* A byte for who waits at the other end of a socket.  false: it is full. */
+bool system_wake(int fd);
+/* A file without a name, in dir (NULL: where the system has such files): nobody else opens it, and
+ * it is gone with the process.  -1: errno says why not. */
+int system_file_unnamed(const char *dir);
+/* Bytes that were read or written; -1: errno says why not. */
+long long system_read_at(int fd, void *to, size_t len, uint64_t at);
+long long system_write_at(int fd, const void *from, size_t len, uint64_t at);
+void system_close(int fd);
+/* What was written to the file lies on the disk. */
+bool system_flush(FILE *f);
+/* Gives a file the name of another one, in whose place it comes. */
+bool system_replace(const char *path, const char *other);
+
+#endif
