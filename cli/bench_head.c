@@ -46,6 +46,8 @@ static qsf_status head_context(head_bench *b, qsf_head_mode mode, qsf_context **
     o.kv_type = b->set->context.kv_type;
     o.isa = b->isa;
     o.head = mode;
+    o.record = b->set->context.record;
+    o.record_user = b->set->context.record_user;
     return qsf_context_new(b->model, &o, out, &b->error);
 }
 

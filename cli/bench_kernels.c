@@ -156,13 +156,21 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
         [QSF_F_5Z] = QSF_T_Q5_1, [QSF_F_IQ4] = QSF_T_IQ4_NL, [QSF_F_Q4K] = QSF_T_Q4_K,
         [QSF_F_Q5K] = QSF_T_Q5_K, [QSF_F_Q6K] = QSF_T_Q6_K, [QSF_F_Q2K] = QSF_T_Q2_K,
         [QSF_F_Q3K] = QSF_T_Q3_K, [QSF_F_IQ4XS] = QSF_T_IQ4_XS,
+        [QSF_F_TQ1] = QSF_T_TQ1_0, [QSF_F_MX4] = QSF_T_MXFP4, [QSF_F_NV4] = QSF_T_NVFP4,
+        [QSF_F_Q1] = QSF_T_Q1_0, [QSF_F_8K] = QSF_T_Q8_K,
+        [QSF_F_T2] = QSF_T_TERNARY2, [QSF_F_T5] = QSF_T_TERNARY5, [QSF_F_QK256] = QSF_T_QK256,
+        [QSF_F_2S] = QSF_T_2BIT_S,
+        [QSF_F_IQ2XXS] = QSF_T_IQ2_XXS, [QSF_F_IQ2XS] = QSF_T_IQ2_XS, [QSF_F_IQ2S] = QSF_T_IQ2_S,
+        [QSF_F_IQ3XXS] = QSF_T_IQ3_XXS, [QSF_F_IQ3S] = QSF_T_IQ3_S, [QSF_F_IQ1S] = QSF_T_IQ1_S,
+        [QSF_F_IQ1M] = QSF_T_IQ1_M,
     };
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)
         for (uint32_t block = 32; block <= QSF_MAX_BLOCK; block *= 2) {
             const char *name = qsf_type_get(types[form])->name;
             char test[64];
-            if (!qsf_block_bytes(types[form], block)) continue;         /* GGUF's types have one size */
+            /* GGUF's types have one size */
+            if (!kb->k.matvec[form] || !qsf_block_bytes(types[form], block)) continue;
             if (interrupted()) return EXIT_INTERRUPTED;
             for (size_t i = 0; i < QSF_ARRAY_LEN(rows); i++) {
                 snprintf(test, sizeof test, "%s/%u n=%u cache", name, (unsigned)block, (unsigned)rows[i]);
@@ -221,9 +229,9 @@ static int kernel_open(kernel_bench *kb)
                  c = scratch_take(&at, KB_FLOATS * sizeof(float)),
                  h = scratch_take(&at, KB_FLOATS * sizeof(uint16_t)), codes = scratch_take(&at, KB_FLOATS);
     kb->scratch_bytes = at;
-    /* A row of the smallest form is one float for KB_COLS * 2 / 8 bytes; KB_ROWS outputs for the
-     * weights in cache are fewer. */
-    kb->y_bytes = kb->w_bytes / (KB_COLS / 4) * sizeof(float);
+    /* A row of the smallest form, of more than one bit a weight, is one float for KB_COLS / 8
+     * bytes; KB_ROWS outputs for the weights in cache are fewer. */
+    kb->y_bytes = kb->w_bytes / (KB_COLS / 8) * sizeof(float);
     uint8_t *m = kb->w ? qsf_alloc(kb->p, at, "numbers", &err) : NULL;
     kb->scratch = m;
     kb->y = m ? qsf_alloc(kb->p, kb->y_bytes, "results", &err) : NULL;

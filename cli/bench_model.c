@@ -82,6 +82,7 @@ static int bench_open(model_bench *b, uint32_t threads, const char *isa)
     qsf_plan plan = { .size = sizeof plan };
     qsf_model_defaults(&mo);
     mo.io = io_named(b->set->io);
+    mo.i2s_layout = i2s_named(b->set->i2s_layout);
     if (qsf_model_open(b->path, &mo, &b->model, &b->error)) return report(&b->error);
     o = b->set->context;
     o.n_ctx = bench_positions(b->set);
@@ -170,6 +171,13 @@ static int bench_prefill(model_bench *b, uint32_t n)
     return EXIT_OK;
 }
 
+static void bench_part(model_bench *b, const char *test, const char *name, double v, const char *unit)
+{
+    bench_samples s = { .v = { v }, .n = 1 };
+    snprintf(b->row.test, sizeof b->row.test, "%s %s", test, name);
+    bench_emit(b, &s, unit);
+}
+
 /* Where the time of the tokens since the statistics were reset has gone. */
 static void bench_parts(model_bench *b, const char *test)
 {
@@ -191,11 +199,23 @@ static void bench_parts(model_bench *b, const char *test)
         { "overlap", "%", 100 * (double)st.overlap, true },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        bench_samples s = { .v = { parts[i].v }, .n = 1 };
         if (parts[i].streams && !st.bytes_read) continue;
-        snprintf(b->row.test, sizeof b->row.test, "%s %s", test, parts[i].name);
-        bench_emit(b, &s, parts[i].unit);
+        bench_part(b, test, parts[i].name, parts[i].v, parts[i].unit);
     }
+}
+
+/* The same by operation and by kernel. */
+static void bench_operations(model_bench *b, const char *test)
+{
+    qsf_stats st = { .size = sizeof st };
+    qsf_operation_use op = { .size = sizeof op };
+    qsf_kernel_use kernel = { .size = sizeof kernel };
+    qsf_context_get_stats(b->context, &st);
+    const double tokens = (double)st.tokens_generated;
+    for (size_t i = 0; b->set->operations && !qsf_context_get_operation(b->context, i, &op); i++)
+        bench_part(b, test, op.name, (double)op.ns / tokens / 1e6, "ms");
+    for (size_t i = 0; b->set->operations && !qsf_context_get_kernel(b->context, i, &kernel); i++)
+        bench_part(b, test, kernel.id, (double)kernel.bytes / tokens / 1e6, "MB");
 }
 
 /* Of all tokens: the median's and the 99th percentile's time. */
@@ -205,11 +225,8 @@ static void bench_token_times(model_bench *b, const char *test, double *ms, size
                                                                        { "token p99", 0.99 } };
     if (!b->set->parts || !n) return;
     bench_sort(ms, n);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bench_samples s = { .v = { ms[(size_t)(rows[i].share * (double)(n - 1) + 0.5)] }, .n = 1 };
-        snprintf(b->row.test, sizeof b->row.test, "%s %s", test, rows[i].name);
-        bench_emit(b, &s, "ms");
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        bench_part(b, test, rows[i].name, ms[(size_t)(rows[i].share * (double)(n - 1) + 0.5)], "ms");
 }
 
 static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
@@ -242,6 +259,7 @@ static int bench_decode(model_bench *b, uint32_t n, uint32_t depth)
     bench_token_times(b, test, ms, (size_t)b->set->reps * n);
     free(ms);
     bench_parts(b, test);
+    bench_operations(b, test);
     return EXIT_OK;
 }
 

@@ -45,7 +45,11 @@ void bench_row_of(bench_report *rep, const char *test, const char *isa, uint32_t
 
 /* ---- beside an earlier run ---- */
 
-static bool bench_is_time(const bench_row *r) { return !strcmp(r->unit, "ms") || !strcmp(r->unit, "ns"); }
+/* Less of it is better. */
+static bool bench_is_cost(const bench_row *r)
+{
+    return !strcmp(r->unit, "ms") || !strcmp(r->unit, "ns") || !strcmp(r->unit, "MB");
+}
 
 static bool bench_same(const bench_row *a, const bench_row *b)
 {
@@ -66,7 +70,7 @@ static const bench_row *bench_before(bench_report *rep, const bench_row *r)
 static double bench_ratio(const bench_row *now, const bench_row *before)
 {
     if (!before || !(now->median > 0) || !(before->median > 0)) return 0;
-    return bench_is_time(now) ? before->median / now->median : now->median / before->median;
+    return bench_is_cost(now) ? before->median / now->median : now->median / before->median;
 }
 
 /* ---- the three forms ---- */

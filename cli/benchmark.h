@@ -14,13 +14,13 @@ typedef struct bench_words { char v[BENCH_LIST_MAX][24]; size_t n; } bench_words
 typedef struct bench_settings {
     option_list   models;
     const char   *prompts_text, *decodes_text, *depths_text, *threads_text, *isa_text, *io, *filter, *compare,
-        *head_topk;
+        *head_topk, *trace, *record, *i2s_layout;
     bench_numbers prompts, decodes, depths, threads;
     bench_words   isas;          /* none: the engine's choice; for kernels, every set of this processor */
     qsf_context_options context; /* --ram-budget, --batch-size, --kv-type */
     long long     reps, buffer_mb, positions;
     double        tolerance;
-    bool          load, parts, kernels, limits, json, csv, help, version, completion;
+    bool          load, parts, operations, kernels, limits, json, csv, help, version, completion;
 } bench_settings;
 
 /* ---- bench_report.c ---- */
@@ -33,7 +33,7 @@ typedef struct bench_row {
     char     test[64];           /* "pp512", "tg128", "tg128@4096", "load", "4bit/64 n=1 memory" */
     char     isa[24];
     uint32_t threads;
-    /* of the figures; "ms" and "ns" are times, where less is better, of the rest more */
+    /* of the figures; of "ms", "ns" and "MB" less is better, of the rest more */
     char     unit[16];
     double   median, min, max, stdev;
     size_t   n;                  /* repetitions */

@@ -6,6 +6,7 @@
  * model's likeliest tokens, as long as it is sure of them; what is picked from the large model's
  * logits decides, so the answer is the large model's own. */
 #include "run.h"
+#include "trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -102,6 +103,7 @@ int draft_model_open(run_session *s, qsf_context_options *co)
     mine.n_seqs = mine.n_logits = 1;
     mine.n_threads = co->n_threads;
     mine.isa = co->isa;
+    trace_context(s->files, &mine);
     int code = draft_model_check(s, m);
     if (!code) code = draft_model_budget(s, m, &mine, co);
     if (!code && qsf_context_new(m->model, &mine, &m->context, &s->error)) code = report(&s->error);

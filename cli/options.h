@@ -50,4 +50,10 @@ const char *option_word(const char *context_option, int value, size_t *len);
 /* Lines of "--name" for shell completion. */
 void options_names(const option *table, size_t n, FILE *out);
 
+/* Of --i2s-layout. */
+#define I2S_LAYOUTS "auto|qk256|split32|bitnet32|microsoft|microsoft-arm|microsoft-rows4"
+#define I2S_HELP                                                                                             \
+    "how tensors of type I2_S in a GGUF file are stored: qk256, split32, bitnet32, microsoft (on x86), "     \
+    "microsoft-arm, microsoft-rows4, or auto: as their sizes say, and of Microsoft's three the first"
+
 #endif

@@ -2,6 +2,7 @@
  * what to do.
  * SPDX-License-Identifier: MIT */
 #include "benchmark.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,13 @@ static const option bench_options[] = {
       "for answers, the median and the 99th percentile of a token's time, and its parts; "
       "the parts come by themselves where layers stream, with the bytes read a "
       "second and how much of the reading was hidden", NULL },
+    { OPTION_FLAG, "--operations", NULL, AT(operations), 0, 0, NULL,
+      "for answers, a token's time in each operation, and the weights that each kernel reads for it", NULL },
     CONTEXT("--ram-budget"),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read, as for qsf-run", "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
+      "how tensors of type I2_S are stored, as for qsf-run", "auto" },
     CONTEXT("-b --batch-size"),
     CONTEXT("-ctk --kv --kv-type"),
 
@@ -61,6 +66,7 @@ static const option bench_options[] = {
       "share of it", NULL },
 
     { .kind = OPTION_GROUP, .help = "Figures" },
+    TRACE_OPTIONS,
     { OPTION_FLAG, "--json", NULL, AT(json), 0, 0, NULL, "as JSON", NULL },
     { OPTION_FLAG, "--csv", NULL, AT(csv), 0, 0, NULL, "as CSV", NULL },
     { OPTION_TEXT, "--compare", "FILE", AT(compare), 0, 0, NULL,
@@ -166,6 +172,7 @@ int main(int argc, char **argv)
     };
     option_list rest;
     bench_report rep;
+    trace_files *files;
     terminal_init();
     qsf_context_defaults(&set.context);
     if (!options_parse(bench_options, N_BENCH_OPTIONS, "QSF_BENCH_", &set, argc, argv, &rest))
@@ -174,11 +181,12 @@ int main(int argc, char **argv)
     if (set.version) return printf("qsf-bench %s\n", qsf_version()), EXIT_OK;
     if (set.completion) return options_names(bench_options, N_BENCH_OPTIONS, stdout), EXIT_OK;
     if (!bench_fill(&set, &rest)) return EXIT_USAGE;
-    int code = bench_report_begin(&rep, &set);
-    if (code) return code;
+    int code = trace_open(set.trace, set.record, &files);
+    if (code || (code = bench_report_begin(&rep, &set))) return trace_close(files, code);
+    trace_context(files, &set.context);
     code = set.head_topk ? bench_heads(&set, &rep) : bench_models(&set, &rep);
     if (!code && set.kernels) code = bench_all_kernels(&set, &rep);
     code = bench_report_end(&rep, code);
     if ((fflush(stdout) || ferror(stdout)) && !code) code = EXIT_IO;
-    return code;
+    return trace_close(files, code);
 }

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "convert_report.h"
 #include "options.h"
+#include "trace.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -28,7 +29,7 @@ enum {
 
 typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *json, *info,
-        *verify;
+        *verify, *i2s_layout, *trace, *record;
     option_list tensors;
     double      target_mb;
     long long   threads, ram_mb, clusters, embd_clusters;
@@ -46,12 +47,14 @@ typedef struct convert_rules {
 static const option convert_table[] = {
     { .kind = OPTION_GROUP, .help = "What the weights become" },
     { OPTION_CHOICE, "--quant-type", "TYPE", AT(quant_type), 0, 0,
-      "2bit|2bit-sym|3bit|4bit|ternary|8bit|f16|mixed",
-      "2bit, 2bit-sym, 3bit, 4bit, ternary, 8bit, f16, or mixed: more bits where they help most", "4bit" },
+      "2bit|2bit-sym|3bit|4bit|ternary|8bit|f16|mixed|ternary5",
+      "2bit, 2bit-sym, 3bit, 4bit, ternary, 8bit, f16, or mixed: more bits where they help most; matrices "
+      "that are ternary already stay so, in 2 bits, with ternary5 in 1.6", "4bit" },
     { OPTION_LIST, "--tensor", "PATTERN=TYPE", AT(tensors), 0, 0, NULL,
       "a type of its own for matrices whose name or kind matches (* and ?), such as \"attn_v=6bit_s\" or "
       "\"blk.0.*=8bit:64\"; may be given again, the last one wins. "
-      "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32",
+      "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32, and of "
+      "ternary matrices ternary2 ternary5",
       NULL },
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256",
       "weights that share a scale: 32, 64, 128 or 256", "the type's best" },
@@ -65,6 +68,8 @@ static const option convert_table[] = {
       "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, "
       "on",
       "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
+      I2S_HELP, "auto" },
     { .kind = OPTION_GROUP, .help = "The file" },
     { OPTION_CHOICE, "--compress", "TYPE", AT(compress), 0, 0, "none|lz4|lz4hc|zstd",
       "compression of layers: none, lz4, lz4hc or zstd", "none" },
@@ -90,6 +95,7 @@ static const option convert_table[] = {
       "0" },
     { OPTION_TEXT, "--json", "FILE", AT(json), 0, 0, NULL,
       "the report as JSON; - is stdout, and then the table is left out", NULL },
+    TRACE_OPTIONS,
     { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "no progress, no table", NULL },
     { .kind = OPTION_GROUP, .help = "Instead of converting" },
     { OPTION_TEXT, "--info", "FILE", AT(info), 0, 0, NULL, "prints everything of a QSF or GGUF file", NULL },
@@ -218,6 +224,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     if (cli->packing) o->packing = cli->packing[0] == '1';
     if (cli->outliers) o->outliers = (qsf_convert_switch)choice_index("auto|off|on", cli->outliers);
     if (cli->equalize) o->equalize = (qsf_convert_switch)choice_index("auto|off|on", cli->equalize);
+    (void)qsf_i2s_layout_find(cli->i2s_layout, &o->i2s_layout);
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
@@ -268,6 +275,19 @@ static int run_conversion(const convert_cli *cli, const qsf_convert_options *o, 
             (double)s.file_bytes / 1e6);
     qsf_convert_result_free(r);
     return code;
+}
+
+/* The same, with the files of --trace and --record. */
+static int run_recorded(const convert_cli *cli, qsf_convert_options *o, const char *from, const char *to)
+{
+    trace_files *files;
+    qsf_context_options measuring = { 0 };
+    const int code = trace_open(cli->trace, cli->record, &files);
+    if (code) return code;
+    trace_context(files, &measuring);
+    o->record = measuring.record;
+    o->record_user = measuring.record_user;
+    return trace_close(files, run_conversion(cli, o, from, to));
 }
 
 static qsf_status write_stdout(void *user, const void *bytes, size_t len)
@@ -326,6 +346,6 @@ int main(int argc, char **argv)
 #ifdef SIGTERM
     signal(SIGTERM, on_interrupt);
 #endif
-    const int code = run_conversion(&cli, &o, rest.items[0], rest.items[1]);
+    const int code = run_recorded(&cli, &o, rest.items[0], rest.items[1]);
     return fflush(stdout) ? CODE_IO : code;
 }

@@ -1,6 +1,7 @@
 /* qsf-run: a prompt in, text out.  This file is the option table and the choice of what to do.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,11 +108,15 @@ static const option run_options[] = {
     CONTEXT("--head-topk", NULL),
     CONTEXT("--quality", NULL),
     CONTEXT("--early-exit", "no guesses then, but for --draft N"),
+    CONTEXT("--act-quant", NULL),
+    CONTEXT("--kernel-route", NULL),
     CONTEXT("--isa", NULL),
     { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap",
       "how the file is read: auto (io_uring or threads; past the page cache where layers stream and free "
       "memory could not cache the file), uring or pread (past the page cache wherever layers stream), mmap",
       "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
+      I2S_HELP, "auto" },
     { OPTION_CHOICE, "--check", NULL, AT(check), 0, 0, "first|every",
       "when the checksum of what streams is compared: when it is first read, or every time that it is read "
       "again", "first" },
@@ -171,6 +176,7 @@ static const option run_options[] = {
     { OPTION_GROUP, "", NULL, 0, 0, 0, NULL, "About", NULL },
     { OPTION_FLAG, "-v --verbose", NULL, AT(verbose), 0, 0, NULL,
       "memory map, kernels chosen, times by part", NULL },
+    TRACE_OPTIONS,
     { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
       "print all option names, for shell completion", NULL },
     { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
@@ -226,8 +232,7 @@ static int run_mode(const run_settings *set)
     if (set->verbose && s.context) print_times(&s);
 done:
     free(owned);
-    session_close(&s);
-    return output_end(code);
+    return output_end(session_close(&s, code));
 }
 
 int main(int argc, char **argv)

@@ -15,8 +15,9 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_MODEL = 3, EXIT_NO_MEM
 
 typedef struct run_settings {
     const char *model, *prompt, *file, *session, *system, *template_name, *ids, *perplexity, *kl, *kl_base,
-        *check, *io, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos, *grammar,
-        *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history;
+        *check, *io, *i2s_layout, *draft_model, *render, *template_kwargs, *tools, *documents, *bos, *eos,
+        *grammar, *regex, *json_schema, *choices, *accept, *tool_choice, *reasoning, *history, *trace,
+        *record;
     qsf_context_options context;      /* as asked for; session_open adds what follows from the rest */
     qsf_sampler_options sampler;
     qsf_turn_options turn;            /* what options say of it; prompt_begin adds the rest */
@@ -27,6 +28,7 @@ typedef struct run_settings {
 } run_settings;
 
 typedef struct draft_model draft_model;
+typedef struct trace_files trace_files;
 
 /* What a conversation is written with, as the settings say. */
 typedef struct chat_texts {
@@ -55,6 +57,7 @@ typedef struct run_session {
     uint32_t     draft;           /* most guesses a pass */
     qsf_grammar *grammar;         /* of answers; NULL: they are free */
     draft_model *drafter;         /* makes them; NULL: they are what stood there before */
+    trace_files *files;           /* of --trace and --record; NULL: none */
     char         longer[96];      /* session_longer's */
     qsf_error    error;
 } run_session;
@@ -86,9 +89,12 @@ int   report_context(qsf_context *c, qsf_status st);
 
 /* ---- session.c ---- */
 qsf_io io_named(const char *name);                  /* of --io */
+qsf_i2s_layout i2s_named(const char *name);         /* of --i2s-layout; NULL: auto */
 bool chat_asked(const run_settings *set);           /* the settings ask for a chat, not for one answer */
 int  session_open(run_session *s, const run_settings *set, bool vocab_only, uint32_t n_logits);
-void session_close(run_session *s);
+/* Frees it.  The program's exit code: code, or EXIT_IO where files of --trace or --record were
+ * lost. */
+int  session_close(run_session *s, int code);
 /* What could be done about the context's length, as the end of a sentence: "-c N makes it longer,
  * up to 8192" only where that is so. */
 const char *session_longer(run_session *s);

@@ -1,6 +1,7 @@
 /* Opening a model as the settings say, and turning prompts into tokens.
  * SPDX-License-Identifier: MIT */
 #include "run.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,13 @@ qsf_io io_named(const char *name)
 {
     return !strcmp(name, "uring") ? QSF_IO_URING : !strcmp(name, "pread") ? QSF_IO_PREAD
         : !strcmp(name, "mmap") ? QSF_IO_MMAP : QSF_IO_AUTO;
+}
+
+qsf_i2s_layout i2s_named(const char *name)
+{
+    qsf_i2s_layout layout = QSF_I2S_AUTO;
+    (void)qsf_i2s_layout_find(name, &layout);
+    return layout;
 }
 
 bool chat_asked(const run_settings *set)
@@ -114,10 +122,13 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     qsf_model_defaults(&mo);
     mo.vocab_only = vocab_only;
     mo.io = io_named(set->io);
+    mo.i2s_layout = i2s_named(set->i2s_layout);
     mo.log = session_log;
     mo.log_user = (void *)(size_t)set;
+    int code = trace_open(set->trace, set->record, &s->files);
+    if (code) return code;
     if (qsf_model_open(set->model, &mo, &s->model, &s->error)) return report(&s->error);
-    int code = vocab_only ? EXIT_OK : choose_template(s);
+    code = vocab_only ? EXIT_OK : choose_template(s);
     if (code || vocab_only) return code;
     for (; s->n_stops < set->stop.n; s->n_stops++) s->stops[s->n_stops] = set->stop.items[s->n_stops];
     if (s->own_stop[0]) s->stops[s->n_stops++] = s->own_stop;
@@ -128,6 +139,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     co.n_logits = n_logits;
     co.kv_may_drop = !set->session && !set->perplexity;        /* a session is saved whole */
     co.check_every = !strcmp(set->check, "every");
+    trace_context(s->files, &co);
     s->draft = n_logits == 1 ? session_draft(s, &co) : 0;
     if (s->draft && set->draft_model && (code = draft_model_open(s, &co))) return code;
     s->asked = co;
@@ -139,7 +151,7 @@ int session_open(run_session *s, const run_settings *set, bool vocab_only, uint3
     return EXIT_OK;
 }
 
-void session_close(run_session *s)
+int session_close(run_session *s, int code)
 {
     qsf_turn_free(s->turn);
     qsf_answer_free(s->reader);
@@ -149,7 +161,9 @@ void session_close(run_session *s)
     qsf_context_free(s->context);
     qsf_model_close(s->model);
     chat_texts_close(&s->chat);
+    code = trace_close(s->files, code);
     *s = (run_session){ 0 };
+    return code;
 }
 
 int32_t *session_encode(run_session *s, const char *text, size_t len, int flags, size_t *n)

@@ -1,0 +1,329 @@
+/* qsf-parity: our logits beside another engine's, and a receipt of it.  This file is the option
+ * table and what is asked for: a comparison, a receipt to verify, a key, the schema.
+ * SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "keys.h"
+#include "options.h"
+#include "receipt.h"
+#include "report.h"
+#include "parity.h"
+#include "run.h"
+#include "trace.h"
+#include "verify.h"
+
+/* Beside those that all programs have. */
+enum { EXIT_OTHER_ENGINE = 6, EXIT_NOT_SHOWN = 7 };
+
+typedef struct parity_asked {
+    const char *model, *other_model, *against, *lib, *prompts, *ids, *save, *receipt, *sign, *key, *io, *kv,
+        *i2s_layout, *trace, *record;
+    option_list texts;
+    qsf_context_options context;
+    long long steps;
+    double min_cosine, warn_cosine, min_match, max_kl;
+    bool strict, with_prompt, quiet, help, version, completion;
+} parity_asked;
+
+#define AT(member) offsetof(parity_asked, member)
+#define CONTEXT(names) OPTION_OF_CONTEXT(names, AT(context), NULL)
+
+static const option parity_options[] = {
+    { .kind = OPTION_GROUP, .help = "Engines" },
+    { OPTION_TEXT, "-m --model", "FILE", AT(model), 0, 0, NULL,
+      "QSF or GGUF file; may also stand alone on the command line", NULL },
+    { OPTION_TEXT, "--against", "NAME", AT(against), 0, 0, NULL,
+      "the other engine: llama.cpp, bitnet.cpp, none, or a file that --save has written", "llama.cpp" },
+    { OPTION_TEXT, "--lib", "PATH", AT(lib), 0, 0, NULL,
+      "its shared library, or the folder of its build; else LLAMA_CPP_DIR or BITNET_CPP_DIR says where that "
+      "is, or the system finds it", NULL },
+    { OPTION_TEXT, "--other-model", "FILE", AT(other_model), 0, 0, NULL,
+      "the file that the other engine reads, such as the GGUF file that a QSF file was made of", "MODEL" },
+
+    { .kind = OPTION_GROUP, .help = "Texts" },
+    { OPTION_LIST, "-p --prompt", "TEXT", AT(texts), 0, 0, NULL,
+      "what both read; may be given again", "three texts of the program's own" },
+    { OPTION_TEXT, "--prompts", "FILE", AT(prompts), 0, 0, NULL,
+      "a prompt a line; \\n, \\t, \\r and \\\\ stand for what they do in C", NULL },
+    { OPTION_TEXT, "--ids", "N,N,...", AT(ids), 0, 0, NULL, "token ids in the place of a text", NULL },
+    { OPTION_INT, "-n --steps", "N", AT(steps), 0, 100000, NULL,
+      "tokens to go on by behind each prompt: those that the other engine finds likeliest", "16" },
+    { OPTION_TEXT, "--save", "FILE", AT(save), 0, 0, NULL,
+      "write the other engine's logits, for --against FILE elsewhere", NULL },
+
+    { .kind = OPTION_GROUP, .help = "Thresholds" },
+    { OPTION_NUMBER, "--min-cosine", "F", AT(min_cosine), -1, 1, NULL,
+      "least cosine of logits, of every row, that is parity", "0.99" },
+    { OPTION_NUMBER, "--warn-cosine", "F", AT(warn_cosine), -1, 1, NULL, "a warning below it", "0.9999" },
+    { OPTION_NUMBER, "--min-match", "F", AT(min_match), 0, 1, NULL,
+      "least share of steps with the same greedy token", "0" },
+    { OPTION_NUMBER, "--max-kl", "F", AT(max_kl), -1, 1e9, NULL,
+      "most Kullback-Leibler divergence of a row in nats; -1 for any", "-1" },
+    { OPTION_FLAG, "--strict", NULL, AT(strict), 0, 0, NULL,
+      "a different greedy token that is no tie is no parity", NULL },
+
+    { .kind = OPTION_GROUP, .help = "Receipt" },
+    { OPTION_TEXT, "--receipt", "FILE", AT(receipt), 0, 0, NULL, "write a receipt, as JSON", NULL },
+    { OPTION_FLAG, "--with-prompt", NULL, AT(with_prompt), 0, 0, NULL,
+      "the receipt shows the prompts' tokens; else only their sums", NULL },
+    { OPTION_TEXT, "--sign", "FILE", AT(sign), 0, 0, NULL, "sign it with this secret key (keygen)", NULL },
+    { OPTION_TEXT, "--key", "FILE", AT(key), 0, 0, NULL,
+      "verify: the public key that the receipt has to be signed by", NULL },
+
+    { .kind = OPTION_GROUP, .help = "Our engine" },
+    CONTEXT("-t --threads"),
+    CONTEXT("-b --batch-size"),
+    CONTEXT("--ram-budget"),
+    CONTEXT("--isa"),
+    CONTEXT("--act-quant"),
+    CONTEXT("--kernel-route"),
+    CONTEXT("--f32"),
+    { OPTION_CHOICE, "-ctk --kv --kv-type", NULL, AT(kv), 0, 0, "f16|q8|f32|q4|q2|q8v4|q4v2",
+      "how keys and values are kept; the other engine has f32 with f32, else f16", "f16" },
+    { OPTION_CHOICE, "--io", NULL, AT(io), 0, 0, "auto|uring|pread|mmap", "how the file is read", "auto" },
+    { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS, I2S_HELP, "auto" },
+    TRACE_OPTIONS,
+
+    { .kind = OPTION_GROUP, .help = "About" },
+    { OPTION_FLAG, "-q --quiet", NULL, AT(quiet), 0, 0, NULL, "print nothing but errors", NULL },
+    { OPTION_FLAG, "--completion-names", NULL, AT(completion), 0, 0, NULL,
+      "print all option names, for shell completion", NULL },
+    { OPTION_FLAG, "--version", NULL, AT(version), 0, 0, NULL, "print the version", NULL },
+    { OPTION_FLAG, "-h --help", NULL, AT(help), 0, 0, NULL, "print this", NULL },
+};
+#undef AT
+#undef CONTEXT
+enum { N_PARITY_OPTIONS = sizeof parity_options / sizeof parity_options[0] };
+
+static void parity_help(void)
+{
+    printf("Compares our logits with another engine's, step by step, and writes receipts.\n\n"
+           "  qsf-parity model.gguf --lib llama.cpp/build          llama.cpp's library, from its build\n"
+           "  qsf-parity model.gguf --receipt receipt.json         and a receipt\n"
+           "  qsf-parity verify receipt.json model.gguf            is it right, and does it hold here?\n"
+           "  qsf-parity keygen KEY                                KEY and KEY.pub, for --sign and --key\n"
+           "  qsf-parity schema                                    the receipts' JSON Schema\n\n"
+           "Usage: qsf-parity [options] MODEL  Each option can also be set by the environment variable in "
+           "brackets.\n"
+           "Exit codes: 0 parity, 1 no parity, 2 usage, 3 bad model or receipt, 4 memory, 5 input or "
+               "output,\n"
+           "6 the other engine is missing or failed, 7 one engine ran alone.\n");
+    options_help(parity_options, N_PARITY_OPTIONS, "QSF_PARITY_", stdout);
+}
+
+/* ---- settings ---- */
+
+static qsf_status asked_prompts(const parity_asked *a, prompt_list *out, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    char *text;
+    size_t len;
+    for (size_t i = 0; i < a->texts.n && !st; i++)
+        st = prompts_add(out, a->texts.items[i], strlen(a->texts.items[i]), NULL, 0, err);
+    if (!st && a->ids) st = prompts_ids(out, a->ids, "--ids", err);
+    if (!st && a->prompts && !(st = file_whole(a->prompts, 1 << 26, &text, &len, err))) {
+        st = prompts_lines(out, text, len, err);
+        free(text);
+    }
+    return st;
+}
+
+static parity_settings asked_settings(const parity_asked *a, const char *model, const char *against)
+{
+    static const char *const kinds[] = { "f16", "q8", "f32", "q4", "q2", "q8v4", "q4v2" };
+    parity_settings set = {
+        .model = model, .other_model = a->other_model, .against = against, .lib = a->lib, .save = a->save,
+        .context = a->context, .io = io_named(a->io), .i2s_layout = i2s_named(a->i2s_layout),
+        .n_steps = (size_t)a->steps, .min_cosine = a->min_cosine, .warn_cosine = a->warn_cosine,
+        .min_match = a->min_match, .max_kl = a->max_kl, .strict = a->strict, .with_prompt = a->with_prompt,
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (!strcmp(a->kv, kinds[i])) set.context.kv_type = (qsf_kv_type)i;
+    return set;
+}
+
+static int failed(const qsf_error *err, bool of_other)
+{
+    const int code = report(err);
+    return of_other ? EXIT_OTHER_ENGINE : code;
+}
+
+static int write_whole(const char *path, const char *text, size_t len)
+{
+    file_out f;
+    qsf_error err;
+    qsf_status st = file_out_begin(&f, path, &err);
+    if (!st) st = file_out_end(&f, file_out_write(&f, text, len, &err), &err);
+    return st ? report(&err) : EXIT_OK;
+}
+
+/* ---- a comparison ---- */
+
+static int write_receipt(const parity_asked *a, const parity_settings *set, const prompt_list *prompts,
+                         const parity_result *r)
+{
+    qsf_error err;
+    char *text, *with = NULL;
+    size_t len, n = 0;
+    qsf_status st = receipt_text(set, prompts, r, &text, &len, &err);
+    if (st) return report(&err);
+    if (a->sign) st = keys_sign(a->sign, text, len, &with, &n, &err);
+    const int code = st ? report(&err) : write_whole(a->receipt, with ? with : text, with ? n : len);
+    free(text);
+    free(with);
+    return code;
+}
+
+static int outcome_code(const parity_result *r)
+{
+    return r->outcome == PARITY_SHOWN ? EXIT_OK : r->outcome == PARITY_FAILED ? EXIT_FAILED : EXIT_NOT_SHOWN;
+}
+
+static int compare(const parity_asked *a, const char *model)
+{
+    const char *against = a->against ? a->against : "llama.cpp";
+    const parity_settings set = asked_settings(a, model, against);
+    const bool named = !strcmp(against, "llama.cpp") || !strcmp(against, "bitnet.cpp") || !strcmp(against,
+                                                                                                  "none");
+    prompt_list prompts = { 0 };
+    parity_result r = { 0 };
+    qsf_error err;
+    bool of_other = false;
+    if (a->sign && !a->receipt) return fputs("--sign goes with --receipt\n", stderr), EXIT_USAGE;
+    qsf_status st = asked_prompts(a, &prompts, &err);
+    if (!st && !prompts.n && named) st = prompts_standard(&prompts, &err);
+    if (!st) st = parity_run(&set, &prompts, &r, &of_other, &err);
+    int code = st ? failed(&err, of_other) : outcome_code(&r);
+    if (!st && !a->quiet) parity_report(stdout, &set, &prompts, &r);
+    if (!st && a->receipt) {
+        const int written = write_receipt(a, &set, &prompts, &r);
+        if (written) code = written;
+    }
+    parity_result_free(&r);
+    prompts_free(&prompts);
+    return code;
+}
+
+/* ---- a receipt ---- */
+
+static int run_again(const parity_asked *a, yyjson_val *root, const char *model)
+{
+    const bool alone = !a->against && !a->lib;
+    const char *other = yyjson_get_str(receipt_at(root, "engines.other.name"));
+    const bool bitnet = other && !strcmp(other, "bitnet.cpp");
+    parity_settings set = asked_settings(a, model, a->against ? a->against : alone ? "none"
+                                                              : bitnet ? "bitnet.cpp" : "llama.cpp");
+    prompt_list prompts = { 0 };
+    parity_result r = { 0 };
+    qsf_error err;
+    bool of_other = false, to_the_bit = false;
+    char sum[SHA256_HEX];
+    uint64_t bytes;
+    qsf_status st = file_sum(model, sum, &bytes, &err);
+    if (!st && !yyjson_equals_str(receipt_at(root, "model.sha256"), sum)) {
+        fprintf(stderr, "%s is not the receipt's model: its SHA-256 is %s\n", model, sum);
+        return EXIT_FAILED;
+    }
+    if (!st) st = asked_prompts(a, &prompts, &err);
+    if (!st) st = verify_settings(root, &set, &prompts, &err);
+    if (!st) st = parity_run(&set, &prompts, &r, &of_other, &err);
+    int code = st ? failed(&err, of_other) : EXIT_OK;
+    if (!st && (st = verify_same(root, &prompts, &r, &to_the_bit, &err))) {
+        report(&err);
+        code = EXIT_FAILED;
+    }
+    if (!st && !a->quiet) {
+        if (!alone) parity_report(stdout, &set, &prompts, &r);
+        printf("run again: the same%s\n", to_the_bit ? ", and our logits to the bit"
+               : " within what rounding changes");
+    }
+    parity_result_free(&r);
+    prompts_free(&prompts);
+    return code;
+}
+
+static int verify(const parity_asked *a, const char *path, const char *model)
+{
+    qsf_error err;
+    yyjson_doc *doc = NULL;
+    char *text;
+    size_t len;
+    bool is_signed = false;
+    int code = EXIT_OK;
+    qsf_status st = file_whole(path, RECEIPT_BYTES, &text, &len, &err);
+    if (st) return report(&err);
+    st = receipt_read(text, len, &doc, &err);
+    if (!st) st = keys_check(a->key, text, len, yyjson_doc_get_root(doc), &is_signed, &err);
+    if (st) code = report(&err);
+    else {
+        yyjson_val *root = yyjson_doc_get_root(doc), *shown = receipt_at(root, "parity.passed");
+        if (!a->quiet)
+            printf("the receipt is whole%s: %s\n",
+                   !is_signed ? ", and not signed" : a->key ? ", and signed by that key"
+                       : ", and signed by the key in it",
+                   yyjson_is_null(shown) ? "no parity was shown" : yyjson_get_bool(shown) ? "parity"
+                       : "no parity");
+        if (model) code = run_again(a, root, model);
+    }
+    yyjson_doc_free(doc);
+    free(text);
+    return code;
+}
+
+static int make_key(const char *path)
+{
+    qsf_error err;
+    if (keys_new(path, &err)) return report(&err);
+    printf("%s is the secret key, %s.pub the public one\n", path, path);
+    return EXIT_OK;
+}
+
+static int print_schema(void)
+{
+    size_t len;
+    char *text = receipt_schema(&len);
+    if (!text) return EXIT_NO_MEMORY;
+    fwrite(text, 1, len, stdout);
+    free(text);
+    return EXIT_OK;
+}
+
+static int as_asked(const parity_asked *a, const option_list *rest)
+{
+    const char *word = rest->n ? rest->items[0] : "";
+    if (!strcmp(word, "schema") && rest->n == 1) return print_schema();
+    if (!strcmp(word, "keygen") && rest->n == 2) return make_key(rest->items[1]);
+    if (!strcmp(word, "verify") && (rest->n == 2 || rest->n == 3))
+        return verify(a, rest->items[1], rest->n == 3 ? rest->items[2] : a->model);
+    const bool command = !strcmp(word, "keygen") || !strcmp(word, "verify") || !strcmp(word, "schema");
+    const char *model = rest->n ? word : a->model;
+    if (command || rest->n > 1 || !model) {
+        fprintf(stderr, command ? "%s is given another number of files; --help shows how\n"
+                : rest->n > 1 ? "%s and more: one model is compared\n"
+                : "no model was given%s: qsf-parity [options] MODEL; --help lists the options\n", word);
+        return EXIT_USAGE;
+    }
+    return compare(a, model);
+}
+
+int main(int argc, char **argv)
+{
+    parity_asked a = { .steps = 16, .min_cosine = 0.99, .warn_cosine = 0.9999, .max_kl = -1, .io = "auto",
+                       .kv = "f16" };
+    option_list rest;
+    trace_files *files;
+    terminal_init();
+    qsf_context_defaults(&a.context);
+    if (!options_parse(parity_options, N_PARITY_OPTIONS, "QSF_PARITY_", &a, argc, argv,
+                       &rest)) return EXIT_USAGE;
+    if (a.help) return parity_help(), output_end(EXIT_OK);
+    if (a.version) return printf("qsf-parity %s\n", qsf_version()), output_end(EXIT_OK);
+    if (a.completion) return options_names(parity_options, N_PARITY_OPTIONS, stdout), output_end(EXIT_OK);
+    int code = trace_open(a.trace, a.record, &files);
+    if (code) return output_end(code);
+    trace_context(files, &a.context);
+    code = as_asked(&a, &rest);
+    return output_end(trace_close(files, code));
+}

@@ -1,0 +1,33 @@
+/* --trace and --record: what contexts do, in files that are written while they do it.
+ * SPDX-License-Identifier: MIT
+ *
+ *   trace_files *files;
+ *   if ((code = trace_open(set->trace, set->record, &files))) return code;
+ *   trace_context(files, &context_options);      before qsf_context_new; for any number of contexts
+ *   ...                                          after the last qsf_context_free:
+ *   return trace_close(files, code);
+ *
+ * The trace is in Chrome's trace event format (an array of events), which Perfetto opens; the
+ * record has a line of JSON for each product.  docs/tracing.md describes both. */
+#ifndef QSF_CLI_TRACE_H
+#define QSF_CLI_TRACE_H
+
+#include "run.h"
+
+/* The options, for a program's table whose struct has the members trace and record. */
+#define TRACE_OPTIONS \
+    { OPTION_TEXT, "--trace", "FILE", AT(trace), 0, 0, NULL, \
+      "write what each thread does when, in a file that https://ui.perfetto.dev opens", NULL }, \
+    { OPTION_TEXT, "--record", "FILE", AT(record), 0, 0, NULL, \
+      "write a line of JSON for each product of weights: kernel, layer, shape, time", NULL }
+
+/* Opens the files; NULL: not this one.  *out is NULL where there are none, and where it failed.
+ * An exit code; errors are reported. */
+int trace_open(const char *trace, const char *record, trace_files **out);
+/* Contexts made with *o are written to the files.  t may be NULL: nothing. */
+void trace_context(trace_files *t, qsf_context_options *o);
+/* Writes what is left.  The program's exit code: EXIT_IO in EXIT_OK's place where something could
+ * not be written, which was said when it happened.  t may be NULL. */
+int trace_close(trace_files *t, int code);
+
+#endif
