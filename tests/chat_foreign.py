@@ -17,18 +17,24 @@ EACH = "{% macro each(t) %}{% for c in t %}{{ c }}{% endfor %}{% endmacro %}"
 BLOCK = ("{% macro block(t) %}{% set b %}{{ t }}{% endset %}{% filter trim %}{{ b }}{% endfilter %}"
          "{% endmacro %}")
 # Ways of a content X; "~" is in texts, "^" nowhere.
-WAYS = """X ; X | upper ; X | lower ; X | lower | upper ; X | trim ; X | replace('~', '') ; X | replace('~', '', 3)
+WAYS = """X ; X | upper ; X | lower ; X | lower | upper ; X | trim ; X | replace('~', '')
+X | replace('~', '', 3)
 X.replace('~', '') ; X | list | join ; ['', X, ''] | join('') ; '%s' | format(X) ; '%s' % X ; '{}'.format(X)
 '{0:>9}'.format(X) ; X | tojson ; X[:] ; X[::-1][::-1] ; (X | reverse)[:] ; X[1:] ; X | urlencode
-X | indent(2, true) ; X | indent('') ; '' ~ X ~ '' ; 'a' + X + 'a' ; X.strip() ; X.strip('~ x') ; X.split('~') | join
+X | indent(2, true) ; X | indent('') ; '' ~ X ~ '' ; 'a' + X + 'a' ; X.strip() ; X.strip('~ x')
+X.split('~') | join
 X.split('^')[0] ; ''.join(X.split('~')) ; X.partition('~')[2] ; X.splitlines() | join ; each(X) ; block(X)
 X | map('string') | join ; X | batch(2) | map('join') | join ; X | title | lower ; X | capitalize | lower
 X.swapcase().swapcase() ; X | string ; X | truncate(100000) ; X | wordwrap(100000) ; X | center(9)
-X | e | replace('&lt;', '<') | replace('&gt;', '>') ; X | forceescape | striptags ; {'k': X}['k'] ; {X: 1} | first
-{X: 1}.keys() | first ; [X, X] | unique | first ; [{'a': X}] | map(attribute='a') | join ; [X] | string ; (X, X) | max
-X | default('') | string ; X if X else X ; (X | safe) ~ '' ; X * 2 ; X.zfill(9) ; X.expandtabs() ; X | sort | join
+X | e | replace('&lt;', '<') | replace('&gt;', '>') ; X | forceescape | striptags ; {'k': X}['k']
+{X: 1} | first
+{X: 1}.keys() | first ; [X, X] | unique | first ; [{'a': X}] | map(attribute='a') | join ; [X] | string
+(X, X) | max
+X | default('') | string ; X if X else X ; (X | safe) ~ '' ; X * 2 ; X.zfill(9) ; X.expandtabs()
+X | sort | join
 dict(a=X).a ; namespace(a=X).a ; '<|im_' ~ X ; X ~ 'end|>' ; '<' ~ X ~ '>' ; X.format() ; X.casefold()
-X | replace('x', '<|') | replace('y', '|>') ; X.removeprefix('~') ; X | dictsort ; X | pprint | replace('~', '')
+X | replace('x', '<|') | replace('y', '|>') ; X.removeprefix('~') ; X | dictsort
+X | pprint | replace('~', '')
 """.replace("\n", " ; ").split(" ; ")
 CONTENT = re.compile(r"(?<![.\w])(?<!set )(\w+)"
                      r"(?:\.content\b|\['content'\]|\[\"content\"\])(?!\s*(?:is\b|\[|\.|=[^=])|\w)")

@@ -14,9 +14,13 @@
 #include "read/source_input.h"
 #include "test.h"
 
+/* N_PRESETS: those that take any weights */
 enum { EMBD = 64, FF = 96, VOCAB = 48, LAYERS = 2, KV = 32, N_PRESETS = QSF_CONVERT_MIXED + 1 };
 
-typedef struct fake { const char *broken; uint32_t bad_row; uint64_t salt; bool spikes; } fake;
+/* ternary: matrices of layers hold -TERNARY, 0 and TERNARY */
+typedef struct fake { const char *broken; uint32_t bad_row; uint64_t salt; bool spikes, ternary; } fake;
+
+#define TERNARY 0.0371f
 
 /* One weight, from its place alone. */
 static inline float fake_weight(const input *in, uint32_t i, uint32_t row, uint32_t col)
@@ -28,6 +32,8 @@ static inline float fake_weight(const input *in, uint32_t i, uint32_t row, uint3
         h = (h ^ h >> 31) * 0x9e3779b97f4a7c15u;
         sum += (double)(h >> 40) / 16777216.0 - 0.5;
     }
+    if (f->ternary && in->tensors[i].rows > 1 && in->tensors[i].unit < LAYERS)
+        return TERNARY * (float)((int)((h >> 33) % 3) - 1);
     if (f->spikes) return (float)((in->tensors[i].rows == 1) + 0.05 * sum * (h % 251 == 0 ? 40 : 1));
     return (float)(in->tensors[i].rows == 1 ? 1 + 0.1 * sum : 0.05 * sum * (1 + 3 * (col % 17 == 0)));
 }
@@ -49,7 +55,7 @@ static inline void fake_add(input *in, uint32_t unit, uint32_t kind, const char 
                             uint32_t cols)
 {
     in->tensors[in->n_tensors++] = (input_tensor){ unit, kind, rows, cols, name, 4ull * rows * cols,
-                                                   QSF_T_F32 };
+                                                   QSF_T_F32, 0 };
 }
 
 static inline void fake_close(input *in) { qsf_arena_free(in->arena); }

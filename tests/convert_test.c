@@ -65,6 +65,66 @@ TEST(stored_weights_have_the_reported_error)
     remove(out_path);
 }
 
+/* Every preset but f16: codes and scale of what is ternary already are the input's, to the bit. */
+TEST(ternary_matrices_stay_as_they_are)
+{
+    for (int preset = 0; preset <= QSF_CONVERT_TERNARY5; preset++)
+        for (uint32_t packing = 0; packing < 2; packing++) {
+            fake f = { .ternary = true };
+            input in, *back = NULL;
+            qsf_convert_options o;
+            convert_report r;
+            qsf_error err = { 0 };
+            const uint32_t type = preset == QSF_CONVERT_F16        ? QSF_T_F16
+                                  : preset == QSF_CONVERT_TERNARY5 ? QSF_T_TERNARY5
+                                                                   : QSF_T_TERNARY2;
+            qsf_convert_defaults(&o);
+            o.preset = (qsf_convert_preset)preset;
+            o.packing = packing;
+            o.outliers = o.equalize = QSF_CONVERT_ON;
+            fake_open(&in, &f, "llama");
+            CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_OK);
+            CHECK_EQ(qsf_input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+            for (uint32_t i = 0; back && i < in.n_tensors; i++) {
+                static float w[FF * EMBD], v[FF * EMBD];
+                const uint32_t rows = in.tensors[i].rows, n = rows * in.tensors[i].cols;
+                if (rows == 1 || in.tensors[i].unit >= LAYERS) continue;
+                CHECK_EQ(back->tensors[i].source_type, type);
+                CHECK_EQ(r.tensors[i].n_outliers, 0);
+                CHECK_EQ(in.read(&in, i, 0, rows, w, &err), QSF_OK);
+                CHECK_EQ(back->read(back, i, 0, rows, v, &err), QSF_OK);
+                if (type == QSF_T_F16) continue;
+                CHECK(back->tensors[i].scale == TERNARY);
+                CHECK_EQ(memcmp(w, v, n * sizeof *w), 0);
+                CHECK_NEAR(r.tensors[i].error.err_sq, 0, 0);
+            }
+            if (back) back->close(back);
+            in.close(&in);
+        }
+    remove(out_path);
+}
+
+/* One weight of another size, and the matrix is quantised like any other; ternary5 says so. */
+TEST(what_is_not_ternary_is_refused_by_name)
+{
+    const qsf_convert_rule rule = { "blk.1.ffn_up", "ternary5", 0 };
+    for (int with_rule = 0; with_rule < 2; with_rule++) {
+        fake f = { .ternary = with_rule, .broken = "blk.1.ffn_up", .bad_row = 20 };
+        input in;
+        qsf_convert_options o;
+        convert_report r;
+        qsf_error err = { 0 };
+        qsf_convert_defaults(&o);
+        o.preset = with_rule ? QSF_CONVERT_4BIT : QSF_CONVERT_TERNARY5;
+        o.rules = &rule;
+        o.n_rules = (size_t)with_rule;
+        fake_open(&in, &f, "llama");
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_E_ARGUMENT);
+        CHECK(strstr(err.text, with_rule ? "blk.1.ffn_up is not ternary" : "blk.0.attn_q is not ternary"));
+        in.close(&in);
+    }
+}
+
 TEST(threads_do_not_change_the_file)
 {
     static uint8_t one[1 << 20], many[1 << 20];
@@ -326,12 +386,12 @@ TEST(names_are_found)
 {
     qsf_convert_preset p;
     uint32_t type;
-    for (int i = 0; i < N_PRESETS; i++) {
+    for (int i = 0; i <= QSF_CONVERT_TERNARY5; i++) {
         CHECK(qsf_convert_preset_find(qsf_convert_preset_name((qsf_convert_preset)i), &p));
         CHECK_EQ(p, i);
     }
     CHECK(!qsf_convert_preset_find("5bit", &p));
-    CHECK(!strcmp(qsf_convert_preset_name((qsf_convert_preset)N_PRESETS), "?"));
+    CHECK(!strcmp(qsf_convert_preset_name((qsf_convert_preset)(QSF_CONVERT_TERNARY5 + 1)), "?"));
     CHECK(qsf_conv_type_find("5bit_s", &type) && type == QSF_T_5BIT_S);
     CHECK(!qsf_conv_type_find("mixed", &type));
     CHECK(!qsf_conv_type_find("q4_0", &type));
@@ -341,6 +401,8 @@ int main(int argc, char **argv)
 {
     test_begin(argc, argv);
     RUN(stored_weights_have_the_reported_error);
+    RUN(ternary_matrices_stay_as_they_are);
+    RUN(what_is_not_ternary_is_refused_by_name);
     RUN(threads_do_not_change_the_file);
     RUN(rules_give_tensors_their_types);
     RUN(outliers_are_kept_where_they_pay);

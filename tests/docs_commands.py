@@ -106,6 +106,7 @@ BLOCKS = {
     ("README.md", "cmake --preset release"): Run(
         ('-p "Hello"', '-p "Hello" -t 1'),
         ("qsf-bench model.qsf", f"qsf-bench model.qsf {QUICK}"),
+        ("qsf-serve model.gguf", "qsf-serve --help >/dev/null"),
         ("--ram-budget 500", "--ram-budget 500 <hello.txt"),
         builds="both",
         first=TINY
@@ -141,6 +142,16 @@ BLOCKS = {
         "int fragment(void);\nint fragment(void)\n{\n",
         after="return 0;\n}\n",
     ),
+    # ---- docs/serve.md
+    ("docs/serve.md", "qsf-serve model.gguf"): Tried("tests/serve_test.py", "/v1/chat/completions"),
+    ("docs/serve.md", "qsf-serve --model small"): Tried("tests/serve_models_test.py",
+                                                        "def test_models_share_a_budget"),
+    ("docs/serve.md", "# /etc/systemd/system/qsf-serve.socket"): Text("a unit of systemd"),
+    ("docs/serve.md", "# /etc/systemd/system/qsf-serve.service"): Text("a unit of systemd"),
+    ("docs/serve.md", "FROM debian"): Text("a container file"),
+    # ---- docs/parity.md
+    ("docs/parity.md", "qsf-parity model.gguf"): Tried("tests/qsf_parity_test.py", '"--lib"', '"verify"'),
+    ("docs/parity.md", "qsf-parity keygen"): Tried("tests/qsf_parity_test.py", '"keygen"', '"--sign"'),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
     ("docs/format.md", '"QSFX"'): Text("a layout"),
@@ -214,6 +225,17 @@ BLOCKS = {
         'tests/bench/compare.py --models "$smollm2=smollm2-4bit.qsf" "$qwen=qwen-4bit.qsf" \\\n    '
         '--threads 2 --rounds 3',
     ): Listed(PEERS),
+    # ---- docs/tracing.md
+    ("docs/tracing.md", "qsf-run model.qsf"): Tried("tests/cli_trace_test.py", "--trace"),
+    ("docs/tracing.md", "qsf-run model.gguf"): Tried("tests/cli_trace_test.py", "--record"),
+    ("docs/tracing.md", "qsf_kernel_use use"): C(before=FRAGMENT, after="}\n"),
+    ("docs/tracing.md", "static void on_record"): C(
+        before="#include <qsf.h>\n#include <stdio.h>\n",
+        after="qsf_record_fn heard(void);\nqsf_record_fn heard(void) { return on_record; }\n",
+    ),
+    ("docs/tracing.md", "qsf_context_options o;"): C(
+        before="#include <qsf.h>\nvoid on_record(void *user, const qsf_record *r);\n" + FRAGMENT,
+        after="}\n"),
     # ---- docs/quantisers.md
     ("docs/quantisers.md", "qsf-convert --embedding-clusters"): Run(
         *PROGRAM_FOLDER,
@@ -284,6 +306,7 @@ BLOCKS = {
     # ---- records
     ("tests/golden/README.md", "pip download"): Listed("needs another engine's source"),
     ("tests/golden/README.md", "python3 make_greedy.py"): Listed("needs another engine, and takes minutes"),
+    ("tests/golden/README.md", "cp preset_kernels"): Listed("needs another engine's source"),
 }
 
 
@@ -350,6 +373,14 @@ def replaced(text, replace, where):
     return text
 
 
+def copy_if_there(source, target):
+    """shutil.copy2, but a file that a test beside this one has taken away meanwhile is no error."""
+    try:
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        pass
+
+
 class Tree:
     """A copy of the tree, with programs that are built as the documents say."""
 
@@ -362,6 +393,7 @@ class Tree:
             ignore=lambda f, names: [
                 n for n in names if n in ("build", ".git", "node_modules", "__pycache__")
             ],
+            copy_function=copy_if_there,
         )
         self.env = {
             k: v for k, v in os.environ.items() if not k.startswith("CMAKE_") and not k.startswith("QSF_TEST")

@@ -94,6 +94,34 @@ TEST(a_shared_prefix_continues_as_a_fresh_run_does)
     bench_end(&b);
 }
 
+TEST(usage_counts_shared_blocks_once_and_listed_ones_twice)
+{
+    bench b;
+    int32_t ids[N];
+    const tiny_options o = tiny_defaults();
+    qsf_context_options co = bench_options();
+    if (!bench_write(&b, &o) || !bench_open(&b)) return;
+    co.n_ctx = 256;
+    if (!bench_context(&b, &co)) return;
+    qsf_kv_usage u = { .size = sizeof u };
+    CHECK_EQ(qsf_context_get_kv_usage(b.c, &u), QSF_OK);
+    const uint32_t all = u.n_blocks, block = u.block;
+    CHECK(block && all * block >= 256 && u.n_free == all && !u.n_listed && !u.positions);
+    bench_tokens(ids, N, b.n_vocab, 7);
+    CHECK(block + 1 <= N);
+    CHECK_EQ(qsf_feed(b.c, 0, ids, block + 1, NULL), QSF_OK);
+    CHECK_EQ(qsf_seq_share(b.c, 1, 0, block + 1), QSF_OK);
+    CHECK_EQ(qsf_context_get_kv_usage(b.c, &u), QSF_OK);
+    CHECK(u.n_free == all - 2 && u.n_listed == 4 && u.positions == 2 * (block + 1));
+    CHECK_EQ(qsf_feed(b.c, 1, ids, 1, NULL), QSF_OK);       /* the last block is copied, the first is not */
+    CHECK_EQ(qsf_context_get_kv_usage(b.c, &u), QSF_OK);
+    CHECK(u.n_free == all - 3 && u.n_listed == 4 && u.positions == 2 * block + 3);
+    for (int s = 0; s < 2; s++) CHECK_EQ(qsf_seq_truncate(b.c, s, 0), QSF_OK);
+    CHECK_EQ(qsf_context_get_kv_usage(b.c, &u), QSF_OK);
+    CHECK(u.n_free == all && !u.n_listed && !u.positions);
+    bench_end(&b);
+}
+
 TEST(a_cut_sequence_continues_as_a_fresh_run_does)
 {
     bench b;
@@ -220,6 +248,7 @@ int main(int argc, char **argv)
     test_begin(argc, argv);
     RUN(interleaved_sequences_equal_sequences_alone);
     RUN(a_shared_prefix_continues_as_a_fresh_run_does);
+    RUN(usage_counts_shared_blocks_once_and_listed_ones_twice);
     RUN(a_cut_sequence_continues_as_a_fresh_run_does);
     RUN(a_dropped_batch_leaves_everything_as_it_was);
     RUN(a_full_context_is_an_error_and_nothing_is_lost);

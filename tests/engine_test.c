@@ -249,6 +249,33 @@ TEST(kv_types_and_float_arithmetic_are_close)
     }
 }
 
+/* Numbers kept apart multiply what the matrices without them give: rows of the embedding, all
+ * products beside outliers and biases, and the head, of its own or tied, of floats or codes. */
+TEST(scales_of_matrices_multiply_them)
+{
+    static const uint8_t types[] = { QSF_T_F32, QSF_T_4BIT_S, QSF_T_F16 };
+    for (unsigned kind = 0; kind < 2 * QSF_ARRAY_LEN(types); kind++) {
+        tiny_options o = tiny_defaults();
+        qsf_context_options co = bench_options();
+        o.type = o.embd_type = o.head_type = types[kind / 2];
+        o.hp.tied = kind & 1;
+        o.biases = o.outliers = true;
+        o.packing = kind == 3;
+        float *inside = logits_of(&o, &co);
+        o.scales = 0.25f;
+        float *apart = logits_of(&o, &co);
+        co.f32 = true;
+        float *floats = logits_of(&o, &co);
+        if (inside && apart && floats) {
+            CHECK_NEAR(bench_distance(inside, apart, N * o.hp.n_vocab), 0, CLOSE_F32);
+            CHECK_NEAR(bench_distance(inside, floats, N * o.hp.n_vocab), 0, 0.1);
+        }
+        free(inside);
+        free(apart);
+        free(floats);
+    }
+}
+
 /* A file whose down projections are floats with outliers beside them equals one where they
  * are added in. */
 TEST(outliers_are_added_to_their_matrix)
@@ -403,6 +430,7 @@ int main(int argc, char **argv)
     RUN(wrong_options_are_refused);
     RUN(packing_and_compression_do_not_change_a_bit);
     RUN(kv_types_and_float_arithmetic_are_close);
+    RUN(scales_of_matrices_multiply_them);
     RUN(outliers_are_added_to_their_matrix);
     RUN(damage_found_while_running_is_an_error_and_the_context_lives_on);
     RUN(numbers_that_are_none_are_an_error_that_names_the_layer);

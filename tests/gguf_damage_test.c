@@ -51,8 +51,12 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     refuse(&b, QSF_E_UNSUPPORTED, "position_embd.weight");
     b = tiny_keyed("llama");
     tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
-    qsf_put32(b.infos.p + b.infos.len - 12, 16);
-    refuse(&b, QSF_E_UNSUPPORTED, "IQ2_XXS");
+    qsf_put32(b.infos.p + b.infos.len - 12, 9);
+    refuse(&b, QSF_E_UNSUPPORTED, "Q8_1");
+    b = tiny_keyed("llama");
+    tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
+    qsf_put32(b.infos.p + b.infos.len - 12, 32);
+    refuse(&b, QSF_E_UNSUPPORTED, "Q4_0_4_8 (32), which this version does not read: llama.cpp dropped it");
     b = tiny_keyed("llama");
     tensor(&b, "output.weight", 0, TINY_EMBD, TINY_VOCAB);
     qsf_put32(b.infos.p + b.infos.len - 12, 0x80000008);

@@ -6,6 +6,8 @@ import struct
 import numpy as np
 from gguf import GGUFReader, GGUFValueType
 
+import gguf_types       # types that the package lacks
+
 
 class Reader(GGUFReader):
     def _get_field_parts(self, orig_offs, raw_type):

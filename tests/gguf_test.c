@@ -211,6 +211,23 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
     }
 }
 
+TEST(gguf_sets_scales_of_inputs_aside)
+{
+    gguf_build b = tiny_keyed("llama");
+    tiny_layer_tensor(&b, 0, "attn_q.input_scale", 1, 0);
+    tiny_layer_tensor(&b, 1, "attn_qkv.input_scale", 1, 0);
+    tiny_layer_tensor(&b, 1, "ffn_down.input_scale", 1, 0);
+    tensor(&b, "output.input_scale", 0, 1, 0);
+    qsf_source *s = accept(&b);
+    if (s) close_source(s);
+    b = tiny_keyed("llama");
+    tiny_layer_tensor(&b, 0, "attn_norm.input_scale", 1, 0);
+    refuse(&b, QSF_E_UNSUPPORTED, "attn_norm.input_scale");
+    b = tiny_keyed("llama");
+    tensor(&b, ".input_scale", 0, 1, 0);
+    refuse(&b, QSF_E_UNSUPPORTED, ".input_scale");
+}
+
 TEST(gguf_gives_gemma_its_windows_and_caps)
 {
     gguf_build b = tiny_whole("gemma2");
@@ -294,6 +311,19 @@ TEST(gguf_reads_rotary_scaling)
     b = tiny_keyed("llama");
     kv_text(&b, "llama.rope.scaling.type", "dynamic");
     refuse(&b, QSF_E_UNSUPPORTED, "dynamic");
+}
+
+TEST(gguf_reads_what_embeddings_are_made_of)
+{
+    static const uint32_t numbers[] = { QSF_POOL_LAST, QSF_POOL_RANK, 99 };
+    for (int i = 0; i < 3; i++) {
+        gguf_build b = tiny_keyed("qwen2");
+        kv_u32(&b, "qwen2.pooling_type", numbers[i]);
+        qsf_source *s = accept(&b);
+        if (!s) return;
+        CHECK_EQ(s->hp.pooling, i < 2 ? numbers[i] : QSF_POOL_NONE);
+        close_source(s);
+    }
 }
 
 TEST(gguf_reads_a_byte_level_vocabulary)
@@ -485,8 +515,10 @@ int main(int argc, char **argv)
     RUN(gguf_takes_fused_tensors_apart);
     RUN(gguf_reads_every_architecture);
     RUN(gguf_takes_what_the_row_of_an_architecture_says);
+    RUN(gguf_sets_scales_of_inputs_aside);
     RUN(gguf_gives_gemma_its_windows_and_caps);
     RUN(gguf_reads_rotary_scaling);
+    RUN(gguf_reads_what_embeddings_are_made_of);
     RUN(gguf_reads_a_byte_level_vocabulary);
     RUN(gguf_reads_a_sentencepiece_vocabulary);
     RUN(gguf_gives_keys_as_text);

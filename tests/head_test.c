@@ -104,6 +104,7 @@ TEST(a_screen_finds_the_best_row)
         o.vocab = QSF_VOCAB_NONE;
         o.hp.n_vocab = LARGE;
         o.hp.tied = kind;
+        o.scales = kind ? 0.125f : 0;
         o.embd_type = o.head_type = kind ? QSF_T_8BIT : QSF_T_5BIT_S;
         if (!pair_open(&p, &o, QSF_HEAD_SCREEN, 2)) return;
         pair_feed(&p, 1 + (size_t)kind * 7);
@@ -131,7 +132,7 @@ static bool clustered_open(pair *p, tiny_options *o, tiny_clusters *t, float rad
 TEST(clusters_that_promise_all_change_nothing)
 {
     static const uint8_t types[] = { QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
-                                     QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S };
+                                     QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_2BIT_S };
     for (unsigned kind = 0; kind < 2 * QSF_ARRAY_LEN(types); kind += TEST_EVERY > 1 ? 7 : 1) {
         pair p;
         tiny_clusters t;

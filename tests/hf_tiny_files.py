@@ -38,6 +38,16 @@ class Tensor:
             cells = [self.data[i * size:(i + 1) * size] for i in range(n)]
             self.data = b"".join(cells[i * c + j] for j in range(c) for i in range(r))
 
+class Ternary:
+    """Rows of -1, 0 and 1 packed four to a byte: rows i, i + rows / 4, i + rows / 2, i + 3 rows / 4."""
+    def __init__(self, rng, rows, cols):
+        n = rows * cols
+        self.shape, self.dtype, self.transposed = [rows // 4, cols], "U8", False
+        self.codes = [rng.randrange(3) - 1 for _ in range(n)]
+        quarter = n // 4
+        self.data = bytes(sum(self.codes[i + g * quarter] + 1 << 2 * g for g in range(4))
+                          for i in range(quarter))
+
 # ---- weight files --------------------------------------------------------------------------------
 
 def safetensors(tensors, header=None, tail=b""):

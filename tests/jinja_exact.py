@@ -14,32 +14,95 @@ from jinja_env import environment, template
 here = pathlib.Path(__file__).parent
 
 EXPRESSIONS = r"""
-1 + 2 * 3 - 4 // 3 % 5 ; 7 // -2 ; -7 // 2 ; -7 % 3 ; 7 % -3 ; 7 / 2 ; 2 ** 10 ; -2 ** 2 ; 2 ** 3 ** 2 ; 1_000 + 1 ; 1.5 + 1 ; 0.1 + 0.2 == 0.3 ; 10 / 4 ; 1e3 ; 3.0
-'a' ~ 1 ~ none ~ true ~ 1.5 ; 'a' + 'b' * 3 ; 3 * 'ab' ; [1] * 2 + [none] ; (1,) + (2, 3) ; 'a' 'b' "c" ; 'x' * 0 ; 'x' * -1 ; [] * 5
-'\n\t\\\'\"\x41\u00e9\101\q' ; "it's" ; ["it's", 'say "x"', 'both \' and "', '\n\t\\\x01é一'] ; ('a',) ; () ; {} ; {'a': 1, 2: [none, true, 1.5]} ; [[], {}, ()]
-true and false or not true ; 0 or 'x' ; '' or none ; 'a' and 'b' ; not 1 == 2 ; not not [] ; 1 if 0 else 2 ; (1 if 0) ; 1 if 1 else 2 if 0 else 3 ; 'a' if 0 else 'b' if 0 else 'c'
-1 < 2 < 3 ; 3 > 2 > 2 ; 1 < 2 > 1 != 3 ; 1 == 1.0 ; true == 1 ; 'a' == 1 ; none == false ; [1, 'a'] == [1, 'a'] ; {'a': 1, 'b': 2} == {'b': 2, 'a': 1} ; (1,) == [1] ; 'a' < 'b' ; [1, 2] < [1, 3]
-1 in [1, 2] ; 'a' in 'cat' ; 'x' not in 'cat' ; 'a' in {'a': 1} ; 2 in (1, 2) ; '' in 'a' ; not 'a' in 'b' ; 'a' in x ; 1 in [] ; 'é' in 'café' ; not (1 in [1]) ; 1 in [1] == true
-[1, 2, 3][0] ; [1, 2, 3][-1] ; [1, 2, 3][5] ; 'héllo'[1] ; 'héllo'[-1] ; {'a': 5}['a'] ; {'a': 5}.a ; {'a': {'b': [7]}}.a.b.0 ; {'a': 5}['b'] ; {'items': 1}['items'] ; 'abc'.x ; 5 .x ; none.x ; (1, 2)[1]
-[1, 2, 3, 4][1:] ; [1, 2, 3, 4][:-1] ; [1, 2, 3, 4][::-1] ; [1, 2, 3, 4][1:3] ; [1, 2, 3, 4][-3::2] ; [1, 2][5:] ; [1, 2][:-5] ; [1, 2, 3][::2] ; [1, 2, 3][5::-2] ; [1, 2, 3][10:0:-1]
-'héllo'[1:3] ; 'héllo'[::-1] ; 'héllo'[-2:] ; 'héllo'[:99] ; 'héllo'[3:1] ; ''[1:] ; (1, 2, 3)[1:] ; 'abc'[none:2] ; 'abcdef'[::2] ; 'abcdef'[4:1:-1] ; [1, 2, 3][true:]
-x ; x.y ; x['y'] ; x is defined ; x is undefined ; x | default('d') ; x | default ; '' | default('d', true) ; '' | d('e') ; none | default('d') ; none | default('d', boolean=true) ; x + 1 ; -x ; x() ; x == y ; x | length ; x | trim ; x | list ; x ~ 'a' ; x < 1 ; not x ; [x] ; x | upper
-1 is number ; 1 is integer ; 1.5 is float ; true is integer ; true is number ; true is boolean ; 'a' is string ; [] is sequence ; {} is mapping ; {} is iterable ; 'a' is iterable ; 1 is iterable ; none is none ; x is none ; 1 is none ; 4 is even ; 3 is odd ; 9 is divisibleby 3 ; 9 is divisibleby(2)
-1 is not none ; 1 is eq 1 ; 1 is ne(2) ; 2 is gt 1 ; 2 is lessthan 1 ; 'a' is in ['a'] ; 'a' is in 'abc' ; true is true ; 1 is true ; false is false ; none is sameas none ; true is sameas true ; 1 is sameas true ; x is iterable ; x is sequence ; x is callable ; range is callable ; 'a' is mapping ; 1 is defined and 2 is string ; 'a' is string if 1 else 2
-[1, 2] | length ; 'héé' | length ; {'a': 1} | count ; 5 | length ; [3, 1, 2] | sort ; ['b', 'A', 'c'] | sort ; ['b', 'A', 'c'] | sort(case_sensitive=true) ; [3, 1] | sort(reverse=true) ; [{'a': 2}, {'a': 1}] | sort(attribute='a') ; [1, 'a'] | sort ; [1, 2.5] | sort(attribute=0) ; [{'a': 1}, 2] | sort(attribute='a')
-[1, 2] | first ; [1, 2] | last ; [] | first ; 'héy' | last ; [1, 2] | reverse | list ; 'héy' | reverse ; [1, 2, 2, 1] | unique | list ; ['a', 'A'] | unique | list ; [1, 2] | sum ; [{'v': 1}, {'v': 3}] | sum(attribute='v') ; [1, 2] | sum(start=5) ; [1, 5, 3] | max ; [4, 2] | min ; [] | max
-['a', 'b'] | join ; ['a', 1, none] | join(', ') ; [{'n': 'x'}, {'n': 'y'}] | join('-', attribute='n') ; 'abc' | join('.') ; {'a': 1, 'b': 2} | join ; x | join ; [1, 2] | map('string') | list ; [{'a': 1}, {}] | map(attribute='a') | list ; [{'a': 1}, {}] | map(attribute='a', default='-') | list ; ['a', 'b'] | map('upper') | join ; ['a '] | map('trim') | list ; ['ab'] | map('replace', 'a', 'c') | list
-[1, 0, 2, none] | select | list ; [1, 0, 2] | reject | list ; [1, 2, 3] | select('odd') | list ; [1, 2, 3] | select('gt', 1) | list ; [1, 2, 3] | reject('equalto', 2) | list ; [{'r': 'u'}, {'r': 's'}] | selectattr('r', 'equalto', 'u') | list ; [{'r': 1}, {'r': 0}, {}] | selectattr('r') | list ; [{'r': 'u'}, {}] | rejectattr('r', 'defined') | list ; [{'r': 'u'}] | selectattr('r', '==', 'u') | list | length ; [1] | select('nothing') | list
-{'b': 1, 'a': 2} | dictsort ; {'b': 1, 'a': 2} | dictsort(by='value') ; {'b': 1, 'A': 2} | dictsort(true) ; {'b': 1} | items | list ; x | items | list ; 5 | items | list ; {'a': 1}.items() | list ; {'a': 1}.keys() | list ; {'a': 1}.values() | list ; {'a': 1}.get('a') ; {'a': 1}.get('b') ; {'a': 1}.get('b', 3) ; [1, 2, 1].count(1) ; [1, 2].index(2) ; [1].index(3) ; (1, 1).count(1)
-'5' | int ; 'x' | int ; 'x' | int(7) ; 3.9 | int ; -3.9 | int ; true | int ; '-12' | int ; '' | int ; none | int ; 3 | float ; 'a' | string ; [1, 'a'] | string ; -3 | abs ; 3.5 | abs ; none | string
-'  a b ' | trim ; 'xxaxx' | trim('x') ; ' a '.strip() ; ' a '.lstrip() ~ '|' ; ' a '.rstrip() ; '\u00a0\u3000a\u2003'.strip() ; '\x1ca\x1f' | trim ; 'xyaxy'.strip('xy') ; 'éaé'.strip('é') ; '\n\na\n'.strip('\n') ; 5 | trim ; 'abc'.strip('') ; 'aXb' | upper ; 'aXb' | lower ; 'aBC dE' | capitalize ; 'aBC dE'.capitalize() ; 'aBC d-e1f'.title() ; 'A'.lower() ; 'a'.upper()
-'a,b,c'.split(',') ; 'a,b,c'.split(',', 1) ; 'a,b,c'.rsplit(',', 1) ; ' a  b '.split() ; 'a b c'.split(none, 1) ; 'a b c '.split(maxsplit=1) ; ''.split() ; ''.split(',') ; 'a<think>b</think>c'.split('</think>')[-1] ; 'abc'.split('x') ; 'aXXb'.split('X') ; 'a\nb\r\nc\n'.splitlines() ; 'a\n\nb'.splitlines(true) ; ''.splitlines() ; 'a=b=c'.partition('=') ; 'abc'.partition('x') ; 'a,b,c'.rsplit(',')
-'abc'.startswith('a') ; 'abc'.startswith(('x', 'a')) ; 'abc'.endswith('bc') ; 'abc'.endswith('') ; 'abc'.startswith('abcd') ; 'abc'.startswith(1) ; 'aab'.replace('a', 'x') ; 'aab'.replace('a', 'x', 1) ; 'aab' | replace('a', '') ; 'aab' | replace('a', 'b', 1) ; 5 | replace('5', '6') ; 'abcb'.find('b') ; 'abcb'.rfind('b') ; 'éb'.find('b') ; 'abc'.find('x') ; 'abc'.index('x') ; 'banana'.count('an') ; 'ab'.count('') ; ','.join(['a', 'b']) ; ','.join([1]) ; 'abc'.removeprefix('a') ; 'abc'.removesuffix('c') ; 'abc'.removeprefix('x') ; '12'.isdigit() ; ''.isdigit() ; ' '.isspace() ; '1a'.isdigit() ; ('a,b' | safe).partition(',') ; ('ab' | e).rpartition(',') ; 'ab'.rpartition(',') ; ('<' | safe) | forceescape ; '<' | e | forceescape ; 5 | urlencode ; '3 Bytes' | wordwrap(3, false) ; '' | wordwrap(0) ; 'b'.startswith(('a', 1)) ; 'b'.startswith(('b', 1))
-'a\nb\n\nc' | indent ; 'a\nb' | indent(2, true) ; 'a\nb' | indent(width=1, first=true) ; 'a\n\nb\n' | indent(2, false, true) ; 'a\nb\n' | indent('> ') ; '' | indent ; 'a' | indent(4, first=True) ; '\na' | indent(2)
-{'a': [1, 2.5, 'é"\\\n\x01', none, true]} | tojson ; [] | tojson ; {} | tojson ; [1, {'b': [], 'c': {}}] | tojson(indent=2) ; 'x</y>&\'' | tojson ; (1, 2) | tojson ; {1: 2, true: 3, none: 4} | tojson ; x | tojson ; [x] | tojson ; {'a': {'b': [1]}} | tojson(indent=4) ; '\u007f\u2028' | tojson ; [[1], [2]] | tojson(indent=0)
-range(3) | list ; range(1, 4) | list ; range(5, 0, -2) | list ; range(0) | list ; range(3, 1) | list ; range(0, 10, 3) | list ; dict(a=1, b='x') ; dict({'a': 1}, a=2) ; namespace(a=1).a ; namespace(a=1).b is defined ; namespace({'x': 3}).x ; raise_exception('no') ; strftime_now('%d %b %Y') ; strftime_now('%Y-%m-%d %A %a %B %H:%M:%S %y %%') ; range('a')
-'<' | safe ; '<' | safe ~ '>' ; ('<' | safe) | length ; ' a ' | safe | trim ; '<' | safe + '<&>\'"' ; '<' + ('<' | safe) + '"' ; ['<' | safe, '<'] | join ; '<'.join(['>' | safe]) ; 1, 2 ; 'a' | upper | lower ; ('a', 'b') | join('-') | upper ; -1 | abs ; - 'a' ; +1 ; -(-1) ; 1 - -1 ; (1, 2, 3) | length ; [1, 2,] ; {'a': 1,} ; [[1, 2], [3]] | map('length') | list ; true | string ; 1 == 1 == true ; '%' ; 'a' is string and 'b' is string ; {'a': 'b'}['a'] | upper ; ('x' if true else 'y') ~ 'z' ; [1, 2, 3] | length > 2 ; 'a' in ['a'] and 'b' not in ['a']
-[1].append(2) ; {}.update({}) ; 'a'.nothing() ; x.y.z ; 1() ; 'a'.strip(1) ; 1 | join ; 'a' - 'b' ; 'a' + 1 ; none + 1 ; [1] + (1,) ; 1 / 0 ; 1 % 0 ; 'a' | nothing ; 1 is nothing ; [1, 2][none] ; {}[[]] ; 'a' < 1 ; none < none ; namespace(1) ; dict(1) ; 'a' | trim(1) ; range() ; 'abc' | replace('a') ; 'a'.split('') ; (1 ; 1) ; [1 ; {1} ; 'a ; 1 2 ; a b ; a. ; a.1.b ; a[ ; a[] ; not ; 1 + ; == 1 ; @ ; 1a
+1 + 2 * 3 - 4 // 3 % 5 ; 7 // -2 ; -7 // 2 ; -7 % 3 ; 7 % -3 ; 7 / 2 ; 2 ** 10 ; -2 ** 2 ; 2 ** 3 ** 2
+1_000 + 1 ; 1.5 + 1 ; 0.1 + 0.2 == 0.3 ; 10 / 4 ; 1e3 ; 3.0
+'a' ~ 1 ~ none ~ true ~ 1.5 ; 'a' + 'b' * 3 ; 3 * 'ab' ; [1] * 2 + [none] ; (1,) + (2, 3) ; 'a' 'b' "c"
+'x' * 0 ; 'x' * -1 ; [] * 5
+'\n\t\\\'\"\x41\u00e9\101\q' ; "it's" ; ["it's", 'say "x"', 'both \' and "', '\n\t\\\x01é一'] ; ('a',) ; ()
+{} ; {'a': 1, 2: [none, true, 1.5]} ; [[], {}, ()]
+true and false or not true ; 0 or 'x' ; '' or none ; 'a' and 'b' ; not 1 == 2 ; not not [] ; 1 if 0 else 2
+(1 if 0) ; 1 if 1 else 2 if 0 else 3 ; 'a' if 0 else 'b' if 0 else 'c'
+1 < 2 < 3 ; 3 > 2 > 2 ; 1 < 2 > 1 != 3 ; 1 == 1.0 ; true == 1 ; 'a' == 1 ; none == false
+[1, 'a'] == [1, 'a'] ; {'a': 1, 'b': 2} == {'b': 2, 'a': 1} ; (1,) == [1] ; 'a' < 'b' ; [1, 2] < [1, 3]
+1 in [1, 2] ; 'a' in 'cat' ; 'x' not in 'cat' ; 'a' in {'a': 1} ; 2 in (1, 2) ; '' in 'a' ; not 'a' in 'b'
+'a' in x ; 1 in [] ; 'é' in 'café' ; not (1 in [1]) ; 1 in [1] == true
+[1, 2, 3][0] ; [1, 2, 3][-1] ; [1, 2, 3][5] ; 'héllo'[1] ; 'héllo'[-1] ; {'a': 5}['a'] ; {'a': 5}.a
+{'a': {'b': [7]}}.a.b.0 ; {'a': 5}['b'] ; {'items': 1}['items'] ; 'abc'.x ; 5 .x ; none.x ; (1, 2)[1]
+[1, 2, 3, 4][1:] ; [1, 2, 3, 4][:-1] ; [1, 2, 3, 4][::-1] ; [1, 2, 3, 4][1:3] ; [1, 2, 3, 4][-3::2]
+[1, 2][5:] ; [1, 2][:-5] ; [1, 2, 3][::2] ; [1, 2, 3][5::-2] ; [1, 2, 3][10:0:-1]
+'héllo'[1:3] ; 'héllo'[::-1] ; 'héllo'[-2:] ; 'héllo'[:99] ; 'héllo'[3:1] ; ''[1:] ; (1, 2, 3)[1:]
+'abc'[none:2] ; 'abcdef'[::2] ; 'abcdef'[4:1:-1] ; [1, 2, 3][true:]
+x ; x.y ; x['y'] ; x is defined ; x is undefined ; x | default('d') ; x | default ; '' | default('d', true)
+'' | d('e') ; none | default('d') ; none | default('d', boolean=true) ; x + 1 ; -x ; x() ; x == y
+x | length ; x | trim ; x | list ; x ~ 'a' ; x < 1 ; not x ; [x] ; x | upper
+1 is number ; 1 is integer ; 1.5 is float ; true is integer ; true is number ; true is boolean
+'a' is string ; [] is sequence ; {} is mapping ; {} is iterable ; 'a' is iterable ; 1 is iterable
+none is none ; x is none ; 1 is none ; 4 is even ; 3 is odd ; 9 is divisibleby 3 ; 9 is divisibleby(2)
+1 is not none ; 1 is eq 1 ; 1 is ne(2) ; 2 is gt 1 ; 2 is lessthan 1 ; 'a' is in ['a'] ; 'a' is in 'abc'
+true is true ; 1 is true ; false is false ; none is sameas none ; true is sameas true ; 1 is sameas true
+x is iterable ; x is sequence ; x is callable ; range is callable ; 'a' is mapping
+1 is defined and 2 is string ; 'a' is string if 1 else 2
+[1, 2] | length ; 'héé' | length ; {'a': 1} | count ; 5 | length ; [3, 1, 2] | sort ; ['b', 'A', 'c'] | sort
+['b', 'A', 'c'] | sort(case_sensitive=true) ; [3, 1] | sort(reverse=true)
+[{'a': 2}, {'a': 1}] | sort(attribute='a') ; [1, 'a'] | sort ; [1, 2.5] | sort(attribute=0)
+[{'a': 1}, 2] | sort(attribute='a')
+[1, 2] | first ; [1, 2] | last ; [] | first ; 'héy' | last ; [1, 2] | reverse | list ; 'héy' | reverse
+[1, 2, 2, 1] | unique | list ; ['a', 'A'] | unique | list ; [1, 2] | sum
+[{'v': 1}, {'v': 3}] | sum(attribute='v') ; [1, 2] | sum(start=5) ; [1, 5, 3] | max ; [4, 2] | min ; [] | max
+['a', 'b'] | join ; ['a', 1, none] | join(', ') ; [{'n': 'x'}, {'n': 'y'}] | join('-', attribute='n')
+'abc' | join('.') ; {'a': 1, 'b': 2} | join ; x | join ; [1, 2] | map('string') | list
+[{'a': 1}, {}] | map(attribute='a') | list ; [{'a': 1}, {}] | map(attribute='a', default='-') | list
+['a', 'b'] | map('upper') | join ; ['a '] | map('trim') | list ; ['ab'] | map('replace', 'a', 'c') | list
+[1, 0, 2, none] | select | list ; [1, 0, 2] | reject | list ; [1, 2, 3] | select('odd') | list
+[1, 2, 3] | select('gt', 1) | list ; [1, 2, 3] | reject('equalto', 2) | list
+[{'r': 'u'}, {'r': 's'}] | selectattr('r', 'equalto', 'u') | list
+[{'r': 1}, {'r': 0}, {}] | selectattr('r') | list ; [{'r': 'u'}, {}] | rejectattr('r', 'defined') | list
+[{'r': 'u'}] | selectattr('r', '==', 'u') | list | length ; [1] | select('nothing') | list
+{'b': 1, 'a': 2} | dictsort ; {'b': 1, 'a': 2} | dictsort(by='value') ; {'b': 1, 'A': 2} | dictsort(true)
+{'b': 1} | items | list ; x | items | list ; 5 | items | list ; {'a': 1}.items() | list
+{'a': 1}.keys() | list ; {'a': 1}.values() | list ; {'a': 1}.get('a') ; {'a': 1}.get('b')
+{'a': 1}.get('b', 3) ; [1, 2, 1].count(1) ; [1, 2].index(2) ; [1].index(3) ; (1, 1).count(1)
+'5' | int ; 'x' | int ; 'x' | int(7) ; 3.9 | int ; -3.9 | int ; true | int ; '-12' | int ; '' | int
+none | int ; 3 | float ; 'a' | string ; [1, 'a'] | string ; -3 | abs ; 3.5 | abs ; none | string
+'  a b ' | trim ; 'xxaxx' | trim('x') ; ' a '.strip() ; ' a '.lstrip() ~ '|' ; ' a '.rstrip()
+'\u00a0\u3000a\u2003'.strip() ; '\x1ca\x1f' | trim ; 'xyaxy'.strip('xy') ; 'éaé'.strip('é')
+'\n\na\n'.strip('\n') ; 5 | trim ; 'abc'.strip('') ; 'aXb' | upper ; 'aXb' | lower ; 'aBC dE' | capitalize
+'aBC dE'.capitalize() ; 'aBC d-e1f'.title() ; 'A'.lower() ; 'a'.upper()
+'a,b,c'.split(',') ; 'a,b,c'.split(',', 1) ; 'a,b,c'.rsplit(',', 1) ; ' a  b '.split()
+'a b c'.split(none, 1) ; 'a b c '.split(maxsplit=1) ; ''.split() ; ''.split(',')
+'a<think>b</think>c'.split('</think>')[-1] ; 'abc'.split('x') ; 'aXXb'.split('X')
+'a\nb\r\nc\n'.splitlines() ; 'a\n\nb'.splitlines(true) ; ''.splitlines() ; 'a=b=c'.partition('=')
+'abc'.partition('x') ; 'a,b,c'.rsplit(',')
+'abc'.startswith('a') ; 'abc'.startswith(('x', 'a')) ; 'abc'.endswith('bc') ; 'abc'.endswith('')
+'abc'.startswith('abcd') ; 'abc'.startswith(1) ; 'aab'.replace('a', 'x') ; 'aab'.replace('a', 'x', 1)
+'aab' | replace('a', '') ; 'aab' | replace('a', 'b', 1) ; 5 | replace('5', '6') ; 'abcb'.find('b')
+'abcb'.rfind('b') ; 'éb'.find('b') ; 'abc'.find('x') ; 'abc'.index('x') ; 'banana'.count('an')
+'ab'.count('') ; ','.join(['a', 'b']) ; ','.join([1]) ; 'abc'.removeprefix('a') ; 'abc'.removesuffix('c')
+'abc'.removeprefix('x') ; '12'.isdigit() ; ''.isdigit() ; ' '.isspace() ; '1a'.isdigit()
+('a,b' | safe).partition(',') ; ('ab' | e).rpartition(',') ; 'ab'.rpartition(',')
+('<' | safe) | forceescape ; '<' | e | forceescape ; 5 | urlencode ; '3 Bytes' | wordwrap(3, false)
+'' | wordwrap(0) ; 'b'.startswith(('a', 1)) ; 'b'.startswith(('b', 1))
+'a\nb\n\nc' | indent ; 'a\nb' | indent(2, true) ; 'a\nb' | indent(width=1, first=true)
+'a\n\nb\n' | indent(2, false, true) ; 'a\nb\n' | indent('> ') ; '' | indent ; 'a' | indent(4, first=True)
+'\na' | indent(2)
+{'a': [1, 2.5, 'é"\\\n\x01', none, true]} | tojson ; [] | tojson ; {} | tojson
+[1, {'b': [], 'c': {}}] | tojson(indent=2) ; 'x</y>&\'' | tojson ; (1, 2) | tojson
+{1: 2, true: 3, none: 4} | tojson ; x | tojson ; [x] | tojson ; {'a': {'b': [1]}} | tojson(indent=4)
+'\u007f\u2028' | tojson ; [[1], [2]] | tojson(indent=0)
+range(3) | list ; range(1, 4) | list ; range(5, 0, -2) | list ; range(0) | list ; range(3, 1) | list
+range(0, 10, 3) | list ; dict(a=1, b='x') ; dict({'a': 1}, a=2) ; namespace(a=1).a
+namespace(a=1).b is defined ; namespace({'x': 3}).x ; raise_exception('no') ; strftime_now('%d %b %Y')
+strftime_now('%Y-%m-%d %A %a %B %H:%M:%S %y %%') ; range('a')
+'<' | safe ; '<' | safe ~ '>' ; ('<' | safe) | length ; ' a ' | safe | trim ; '<' | safe + '<&>\'"'
+'<' + ('<' | safe) + '"' ; ['<' | safe, '<'] | join ; '<'.join(['>' | safe]) ; 1, 2 ; 'a' | upper | lower
+('a', 'b') | join('-') | upper ; -1 | abs ; - 'a' ; +1 ; -(-1) ; 1 - -1 ; (1, 2, 3) | length ; [1, 2,]
+{'a': 1,} ; [[1, 2], [3]] | map('length') | list ; true | string ; 1 == 1 == true ; '%'
+'a' is string and 'b' is string ; {'a': 'b'}['a'] | upper ; ('x' if true else 'y') ~ 'z'
+[1, 2, 3] | length > 2 ; 'a' in ['a'] and 'b' not in ['a']
+[1].append(2) ; {}.update({}) ; 'a'.nothing() ; x.y.z ; 1() ; 'a'.strip(1) ; 1 | join ; 'a' - 'b' ; 'a' + 1
+none + 1 ; [1] + (1,) ; 1 / 0 ; 1 % 0 ; 'a' | nothing ; 1 is nothing ; [1, 2][none] ; {}[[]] ; 'a' < 1
+none < none ; namespace(1) ; dict(1) ; 'a' | trim(1) ; range() ; 'abc' | replace('a') ; 'a'.split('') ; (1
+1) ; [1 ; {1} ; 'a ; 1 2 ; a b ; a. ; a.1.b ; a[ ; a[] ; not ; 1 + ; == 1 ; @ ; 1a
 """.replace("\n", " ; ").split(" ; ")
 
 TEMPLATES = r"""

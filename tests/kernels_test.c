@@ -7,12 +7,15 @@
  *   kernels_test --time [FILTER]   times every entry of every set
  *   QSF_TEST_SEED=N                another random sequence
  *   QSF_TEST_BEST=NAME             the set that this processor must choose, so that an emulator's
- *                                  option is not lost unseen */
+ *                                  option is not lost unseen
+ *   QSF_TEST_SETS="NAME..."        only these sets; what is no set's own goes with "scalar" */
 #if !defined(_WIN32)
 #  define _DEFAULT_SOURCE
 #  define _DARWIN_C_SOURCE
 #endif
 #include "kernels/broken.h"
+#include "kernels/iq.h"
+#include "kernels/look_ups.h"
 #include "kernels/timing.h"
 #include "kernels/avxvnni.h"
 #include "tensor/types.h"
@@ -50,7 +53,7 @@ static uint32_t host_cpu(void)
     if (getauxval(AT_HWCAP2) >> 13 & 1) cpu |= QSF_CPU_I8MM;
 #  endif
 #elif defined(__wasm_simd128__)
-    cpu = qsf_cpu_wasm(UINT32_MAX);
+    cpu = qsf_cpu_wasm(UINT64_MAX);
     if (cpu & QSF_CPU_WASM_RELAXED) cpu |= QSF_CPU_WASM_DOT;       /* slow or not, it has to be right */
 #endif
     return cpu;
@@ -61,11 +64,17 @@ typedef struct table_entry { const char *name; size_t at; check_fn *check; int f
 #define FORM(f) { "matvec", offsetof(qsf_kernels, matvec[f]), check_matvec, f }, \
                 { "matmul", offsetof(qsf_kernels, matmul[f]), check_matmul, f }, \
                 { "f32 bounds", offsetof(qsf_kernels, matvec[f]), check_f32_bounds, f }
+#define IQ(f) { "matvec", offsetof(qsf_kernels, matvec[f]), check_iq_matvec, f }, \
+              { "matmul", offsetof(qsf_kernels, matmul[f]), check_iq_matmul, f }
 static const table_entry table_entries[] = {
     FORM(QSF_F_2Z), FORM(QSF_F_3Z), FORM(QSF_F_4Z), FORM(QSF_F_TERNARY), FORM(QSF_F_8), FORM(QSF_F_3),
     FORM(QSF_F_4), FORM(QSF_F_5), FORM(QSF_F_6),
     FORM(QSF_F_5Z), FORM(QSF_F_IQ4), FORM(QSF_F_Q4K), FORM(QSF_F_Q5K), FORM(QSF_F_Q6K), FORM(QSF_F_Q2K),
     FORM(QSF_F_Q3K), FORM(QSF_F_IQ4XS),
+    FORM(QSF_F_TQ1), FORM(QSF_F_MX4), FORM(QSF_F_NV4), FORM(QSF_F_Q1), FORM(QSF_F_8K),
+    FORM(QSF_F_T2), FORM(QSF_F_T5), FORM(QSF_F_QK256), FORM(QSF_F_2S),
+    IQ(QSF_F_IQ2XXS), IQ(QSF_F_IQ2XS), IQ(QSF_F_IQ2S), IQ(QSF_F_IQ3XXS), IQ(QSF_F_IQ3S), IQ(QSF_F_IQ1S),
+    IQ(QSF_F_IQ1M),
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(matmul_f16, check_matmul_f16),
     ENTRY(matmul_bf16, check_matmul_bf16),
@@ -98,6 +107,7 @@ static const table_entry table_entries[] = {
     ENTRY(fp32_to_fp16_array, check_fp32_to_fp16),
 };
 #undef FORM
+#undef IQ
 #undef ENTRY
 
 static uint64_t test_seed = 0x9e3779b97f4a7c15;
@@ -196,9 +206,26 @@ TEST(tile_bytes_and_forms)
         QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT, QSF_T_3BIT_S, QSF_T_4BIT_S,
         QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_Q5_1, QSF_T_IQ4_NL, QSF_T_Q4_K, QSF_T_Q5_K, QSF_T_Q6_K,
         QSF_T_Q2_K, QSF_T_Q3_K, QSF_T_IQ4_XS,
+        QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256, QSF_T_2BIT_S,
+        [QSF_F_TQ1] = QSF_T_TQ1_0, [QSF_F_MX4] = QSF_T_MXFP4, [QSF_F_NV4] = QSF_T_NVFP4,
+        [QSF_F_Q1] = QSF_T_Q1_0, [QSF_F_8K] = QSF_T_Q8_K,
     };
+    static const uint32_t bare_bytes[] = { 64, 52, 64, 66 };
+    static const uint32_t small_bytes[] = { 54, 17, 36, 18, 292 };              /* GGUF's as well */
     static const uint32_t super_bytes[] = { 144, 176, 210, 84, 110, 136 };      /* GGUF's */
-    for (int f = QSF_F_Q4K; f < QSF_N_FORMS; f++) {
+    for (int f = QSF_F_TQ1; f <= QSF_F_8K; f++) {
+        CHECK_EQ(qsf_form_of_type(types[f]), f);
+        CHECK_EQ(qsf_tile_bytes((qsf_form)f, form_block(f)), 16 * small_bytes[f - QSF_F_TQ1]);
+    }
+    for (int f = QSF_F_T2; f <= QSF_F_2S; f++) {
+        CHECK_EQ(qsf_form_of_type(types[f]), f);
+        CHECK_EQ(qsf_tile_bytes((qsf_form)f, 256), 16 * bare_bytes[f - QSF_F_T2]);
+    }
+    for (size_t i = 0; i < QSF_ARRAY_LEN(iq_forms); i++) {
+        CHECK_EQ(qsf_form_of_type(iq_forms[i].type), QSF_F_IQ2XXS + i);
+        CHECK_EQ(qsf_tile_bytes((qsf_form)(QSF_F_IQ2XXS + i), 256), 16 * iq_forms[i].bytes);
+    }
+    for (int f = QSF_F_Q4K; f <= QSF_F_IQ4XS; f++) {
         CHECK_EQ(qsf_form_of_type(types[f]), f);
         CHECK_EQ(qsf_tile_bytes((qsf_form)f, 256), 16 * super_bytes[f - QSF_F_Q4K]);
     }
@@ -212,6 +239,10 @@ TEST(tile_bytes_and_forms)
     CHECK_EQ(qsf_form_of_type(QSF_T_MIXED), -1);
     CHECK_EQ(qsf_form_of_type(QSF_T_F16), -1);
     CHECK_EQ(qsf_form_of_type(QSF_T_Q4_0), -1);
+    CHECK_EQ(qsf_form_of_type(QSF_T_TQ2_0), QSF_F_TERNARY);
+    CHECK_EQ(qsf_tile_bytes(QSF_F_TERNARY, 256), 16 * qsf_block_bytes(QSF_T_TQ2_0, 256));
+    CHECK_EQ(qsf_form_of_type(QSF_T_Q2_0), QSF_F_TERNARY);
+    CHECK_EQ(qsf_tile_bytes(QSF_F_TERNARY, 64), 16 * qsf_block_bytes(QSF_T_Q2_0, 64));
 }
 
 TEST(unknown_set_is_refused_by_name)
@@ -235,6 +266,16 @@ TEST(best_set_is_the_expected)
     if (best) CHECK_STR(k.isa, best);
 }
 
+/* Whether the words of QSF_TEST_SETS have this one, or there are none. */
+static bool set_wanted(const char *name)
+{
+    const char *words = getenv("QSF_TEST_SETS");
+    const size_t len = strlen(name);
+    for (const char *at = words; at && (at = strstr(at, name)); at++)
+        if ((at == words || at[-1] == ' ') && (!at[len] || at[len] == ' ')) return true;
+    return !words;
+}
+
 int main(int argc, char **argv)
 {
     const bool timing = argc > 1 && !strcmp(argv[1], "--time");
@@ -250,14 +291,18 @@ int main(int argc, char **argv)
     if (!timing) {
         RUN(known_values);
         RUN(attention_in_steps_equals_softmax);
-            RUN(tile_bytes_and_forms);
+        RUN(tile_bytes_and_forms);
         RUN(unknown_set_is_refused_by_name);
         RUN(best_set_is_the_expected);
-        RUN(every_form_of_broken_kernel_is_caught);
+        RUN(turned_tiles_hold_the_codes_where_they_say);
+        lut_cpu = host_cpu();
+        RUN(look_ups_have_the_bits_of_products);
+        if (set_wanted("scalar")) RUN(every_form_of_broken_kernel_is_caught);
     }
     for (size_t i = 0; i < QSF_ARRAY_LEN(sets); i++) {
         if (qsf_kernels_init(&k, host_cpu(), sets[i], NULL)) continue;
         if (timing) time_set(&k, test_filter);
+        else if (!set_wanted(sets[i])) {}
         else if (i == 0) run_set(&scalar, &k, &k);
         else run_set(&scalar, &below, &k);
         below = k;

@@ -12,6 +12,7 @@ SPDX-License-Identifier: MIT
 """
 import copy, json, math, pathlib, random, re, shutil, struct, sys
 
+import hf_tiny_bitnet
 from hf_tiny_files import encode, f32, pytorch, safetensors, Tensor, torch_zip
 from hf_tiny_vocab import bpe, N_VOCAB, spm_json, spm_model
 
@@ -51,7 +52,7 @@ K = {k: i
                            "attn_q_bias attn_k_bias attn_v_bias "
                                 "attn_out_bias ffn_up_bias".split())}
 K.update(ffn_down_bias=16, ffn_gate_bias=17, attn_norm_bias=18, ffn_norm_bias=19, q_norm=20, k_norm=21,
-         attn_post_norm=22, ffn_post_norm=23,
+         attn_post_norm=22, ffn_post_norm=23, attn_sub_norm=24, ffn_sub_norm=25,
          token_embd=32, pos_embd=33, output_norm=34, output_norm_bias=35, output=36)
 
 def llama_layers(m, prefix, biases=(), qk=False, gemma=False, transposed=False):
@@ -276,6 +277,7 @@ def good_cases():
           "gated": 0, "learned_pos": 1, "tied": 1, "norm_eps": 1e-5, "rope_dim": 0}
     yield "gpt2", Case(small, hp, gpt2(17, "F32", "transformer."), bpe("gpt-2")).weights()
     yield "gpt2-base-pickle", Case(small, hp, gpt2(18, "F16", ""), bpe("gpt-2")).weights("bin")
+    yield from hf_tiny_bitnet.good(sys.modules[__name__])
 
 def gemma_tokenizer():
     files, want = spm_model(prefix=1)
@@ -315,6 +317,7 @@ def bad_cases():
         def header(h): change(h); return json.dumps(h)
         return case(header=header)
     def setof(key, val): return lambda h: h[first].__setitem__(key, val)
+    yield from hf_tiny_bitnet.bad(sys.modules[__name__])
     yield "config-missing", drop(case(), "config.json"), "QSF_E_NOT_FOUND", "config.json"
     yield "weights-missing", drop(case(), st), "QSF_E_NOT_FOUND", "no model.safetensors"
     yield "tokenizer-missing", drop(case(), tk), "QSF_E_NOT_FOUND", "tokenizer"

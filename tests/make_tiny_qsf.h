@@ -23,6 +23,7 @@ typedef struct tiny_options {
     bool     biases, qk_norms, post_norms;
     float    key_bias;                      /* deviation of the keys' biases; 0: as small as the others */
     bool     outliers;                      /* a few on every down projection */
+    float    scales;                        /* not 0: of every matrix, which has the rest of the values */
     uint8_t  vocab;                         /* QSF_VOCAB_*: BPE needs hp.n_vocab >= 264, SPM >= 8 */
     uint64_t seed;
     const qsf_clusters *clusters;           /* of the head, or NULL */
@@ -132,13 +133,26 @@ static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type,
     return st;
 }
 
+/* The number that a whole matrix is multiplied with. */
+static inline qsf_status tiny_put_scale(qsf_writer *w, uint32_t kind, float scale, qsf_error *err)
+{
+    uint8_t bytes[4];
+    const qsf_tensor t = { .kind = QSF_K_SCALE + kind, .type = QSF_T_F32, .block = 1, .rows = 1, .cols = 1,
+                           .bytes = sizeof bytes, .data = bytes };
+    qsf_put32(bytes, qsf_f32_bits(scale));
+    return qsf_writer_tensor(w, &t, err);
+}
+
 static inline qsf_status tiny_put(qsf_writer *w, const tiny_options *o, uint32_t kind, uint8_t type,
                                   uint32_t rows, uint32_t cols, float mean, float scale, uint64_t *seed,
                                   qsf_error *err)
 {
     qsf_tensor t = { 0 };
+    const bool apart = o->scales != 0 && rows > 1 && kind != QSF_K_POS_EMBD;
+    if (apart) scale /= o->scales;
     qsf_status st = tiny_tensor(&t, kind, type, o->block, o->packing, rows, cols, mean, scale, seed, err);
     if (!st) st = qsf_writer_tensor(w, &t, err);
+    if (!st && apart) st = tiny_put_scale(w, kind, o->scales, err);
     free((void *)(uintptr_t)t.data);
     return st;
 }
@@ -317,7 +331,7 @@ static inline qsf_status tiny_write(const qsf_platform *p, const char *path, con
     static char template[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     const qsf_meta meta[] = { { "source", "tests/make_tiny_qsf.h" } };
     const qsf_write_options wo = { .default_type = o->type <= QSF_T_MIXED ? o->type : QSF_T_MIXED,
-                                   .compression = o->compression, .max_tensors = 32 * (o->hp.n_layers + 1),
+                                   .compression = o->compression, .max_tensors = 40 * (o->hp.n_layers + 1),
                                    .clusters = o->clusters,
                                    .embd_clusters = o->embd_clusters };
     tiny_vocab(o, &v);

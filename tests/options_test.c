@@ -25,7 +25,7 @@ TEST(defaults_are_those_of_the_list)
     CHECK_EQ(o.kv_sinks, 4);
     CHECK(o.quality == 1);
     CHECK(!o.f32 && !o.check_every && !o.kv_may_drop && !o.isa && !o.n_ctx && !o.ram_budget
-          && o.early_exit == 0);
+          && o.early_exit == 0 && o.act_quant == QSF_ACT_BLOCK && o.kernel_route == QSF_ROUTE_AUTO);
 }
 
 TEST(every_option_is_set_by_its_name)
@@ -44,6 +44,10 @@ TEST(every_option_is_set_by_its_name)
     CHECK_EQ(o.head, QSF_HEAD_CLUSTERS);
     CHECK_EQ(set(&o, "early-exit", "0.95"), QSF_OK);
     CHECK(fabsf(o.early_exit - 0.95f) < 1e-7f);
+    CHECK_EQ(set(&o, "act-quant", "row"), QSF_OK);
+    CHECK_EQ(o.act_quant, QSF_ACT_ROW);
+    CHECK_EQ(set(&o, "kernel-route", "lut"), QSF_OK);
+    CHECK_EQ(o.kernel_route, QSF_ROUTE_LUT);
     CHECK_EQ(set(&o, "quality", "5e-1"), QSF_OK);
     CHECK(o.quality == 0.5f);
     CHECK_EQ(set(&o, "f32", "yes"), QSF_OK);
@@ -69,6 +73,40 @@ TEST(what_is_not_possible_is_refused_by_name)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK_EQ(set(&o, wrong[i][0], wrong[i][1]), QSF_E_ARGUMENT);
     CHECK(o.kv_window == before.kv_window && o.kv_type == before.kv_type && o.n_batch == before.n_batch);
+}
+
+TEST(what_is_set_is_what_is_got)
+{
+    static const char *const pairs[][2] = {
+        { "kv-window", "256" }, { "kv-type", "q8v4" }, { "f32", "true" }, { "quality", "0.5" },
+        { "early-exit", "0.25" }, { "act-quant", "row" }, { "isa", "scalar" }, { "ram-budget", "1500.5" },
+        { "head-topk", "clusters" }, { "check-every", "false" },
+    };
+    qsf_context_options o, again;
+    qsf_error err;
+    char text[64];
+    qsf_context_defaults(&o);
+    CHECK_EQ(qsf_context_get(&o, "isa", text, sizeof text, &err), QSF_OK);
+    CHECK_STR(text, "");
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        CHECK_EQ(set(&o, pairs[i][0], pairs[i][1]), QSF_OK);
+        CHECK_EQ(qsf_context_get(&o, pairs[i][0], text, sizeof text, &err), QSF_OK);
+        CHECK_STR(text, pairs[i][1]);
+    }
+    qsf_context_defaults(&again);
+    for (size_t i = 0; qsf_context_option(i); i++) {
+        const char *name = qsf_context_option(i)->name;
+        CHECK_EQ(qsf_context_get(&o, name, text, sizeof text, &err), QSF_OK);
+        if (strcmp(name, "isa")) CHECK_EQ(set(&again, name, text), QSF_OK);
+    }
+    again.isa = o.isa;
+    CHECK(!memcmp(&o, &again, sizeof o));
+    CHECK_EQ(qsf_context_get(&o, "no-such-option", text, sizeof text, &err), QSF_E_ARGUMENT);
+    CHECK_EQ(qsf_context_get(&o, "kv-type", text, 4, &err), QSF_E_ARGUMENT);
+    CHECK_STR(text, "");
+    CHECK_EQ(qsf_context_get(&o, "kv-type", text, 5, &err), QSF_OK);
+    o.size = offsetof(qsf_context_options, act_quant);
+    CHECK_EQ(qsf_context_get(&o, "act-quant", text, sizeof text, &err), QSF_E_ARGUMENT);
 }
 
 TEST(the_list_says_what_set_takes)
@@ -98,6 +136,7 @@ int main(int argc, char **argv)
     RUN(defaults_are_those_of_the_list);
     RUN(every_option_is_set_by_its_name);
     RUN(what_is_not_possible_is_refused_by_name);
+    RUN(what_is_set_is_what_is_got);
     RUN(the_list_says_what_set_takes);
     return test_end();
 }

@@ -105,7 +105,7 @@ TEST(lies_with_right_checksums_are_found)
         { 4, 2, 4, "version" }, { 16, 0, 4, "no layers" }, { 16, 3, 4, "one layer more" },
         { 16, UINT32_MAX, 4, "layers" }, { 20, 63, 4, "width" }, { 24, 0, 4, "no heads" },
         { 28, 3, 4, "heads that do not share" }, { 32, 287, 4, "vocabulary" },
-        { 44, 15, 4, "head size" }, { 49, 3, 1, "activation" }, { 50, 2, 1, "norm" },
+        { 44, 15, 4, "head size" }, { 49, 4, 1, "activation" }, { 50, 2, 1, "norm" },
         { 51, 2, 1, "ALiBi" }, { 56, 64, 4, "index place" }, { 64, 1, 4, "embedding place" },
         { 72, 4096, 4, "final place" }, { 100, 0, 4, "extension place" },
         { 108, 8, 4, "extension size" }, { 120, 1, 1, "reserved" }, { 128 + 8, 100, 4, "layer size" },
@@ -137,6 +137,49 @@ TEST(lies_with_right_checksums_are_found)
     mem_host_done(&h);
 }
 
+TEST(a_scale_must_be_one_number_behind_its_matrix)
+{
+    mem_host h;
+    tiny_options o = tiny_defaults();
+    o.scales = 0.5f;
+    mem_host_init(&h);
+    mem_file *f = written(&h, &o);
+    const uint64_t len = f->len;
+    uint8_t *w = malloc((size_t)len);
+    memcpy(w, f->bytes, (size_t)len);
+    qsf_source *s = opened(&h);
+    const uint32_t i = s->units[1].first_tensor +
+        (uint32_t)qsf_unit_find(s, 1, QSF_K_SCALE + QSF_K_ATTN_V);
+    const uint64_t at = s->extents[1].at + s->places[i];
+    qsf_source_close(s);
+    uint32_t n = 0;
+    uint8_t *dir = repair_find(w + qsf_le64(w + 100), qsf_le32(w + 108), "tensors", 28, &n);
+    uint32_t line = 0;
+    for (; qsf_le32(dir + 28 * line) != 1; line++) {}
+    for (; qsf_le32(dir + 28 * line + 4) != QSF_K_SCALE + QSF_K_ATTN_V; line++) {}
+    /* the same lie in the tensor's header and in the directory: kind, rows, cols; type */
+    const struct { uint32_t place, v; const char *says; } lies[] = {
+        { 0, QSF_K_SCALE + QSF_K_ATTN_Q_BIAS, "kind 521" }, { 0, QSF_K_SCALE + QSF_K_FFN_GATE, "no matrix" },
+        { 4, 2, "2 x 1" }, { 8, 3, "1 x 3" }, { 12, QSF_T_F16, "type 16" },
+    };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(lies); k++) {
+        const uint32_t in_line = lies[k].place == 12 ? 24 : lies[k].place + 4;
+        uint8_t v[4];
+        qsf_put32(v, lies[k].v);
+        f = mem_put(&h, "m", w, len);
+        memcpy(f->bytes + at - 16 + lies[k].place, v, lies[k].place == 12 ? 1 : 4);
+        memcpy(f->bytes + (dir - w) + 28 * line + in_line, v, lies[k].place == 12 ? 1 : 4);
+        qsf_repair(f->bytes, f->len);
+        CHECK(verdict(&h) != QSF_OK);
+        if (!strstr(error.text, lies[k].says)) test_fail(__FILE__, __LINE__, error.text);
+    }
+    const uint8_t nan[4] = { 0, 0, 0xc0, 0x7f };
+    CHECK_EQ(judged(&h, w, len, at, nan, 4), QSF_E_CORRUPT);
+    CHECK(strstr(error.text, "attn_v.scale") != NULL);
+    free(w);
+    mem_host_done(&h);
+}
+
 /* Random damage under right checksums, many times: no crash, no leak,
  * and the corpus of the fuzz target replayed. */
 TEST(random_damage_with_right_checksums_is_survived)
@@ -154,6 +197,7 @@ TEST(random_damage_with_right_checksums_is_survived)
         if (variant & 2)
             o.compression = have_codec(QSF_COMPRESS_ZSTD) ? QSF_COMPRESS_ZSTD : QSF_COMPRESS_NONE;
         o.outliers = true;
+        o.scales = variant & 1 ? 3 : 0;
         const mem_file *f = written(&h, &o);
         uint8_t *b = malloc((size_t)f->len);
         for (int round = 0; round < 1500 / TEST_EVERY; round++) {
@@ -243,6 +287,7 @@ int main(int argc, char **argv)
     RUN(every_flipped_bit_of_a_compressed_file_is_an_error);
     RUN(every_truncation_and_appended_bytes_are_errors);
     RUN(lies_with_right_checksums_are_found);
+    RUN(a_scale_must_be_one_number_behind_its_matrix);
     RUN(random_damage_with_right_checksums_is_survived);
     RUN(a_fault_at_any_call_while_writing_leaves_nothing);
     RUN(a_fault_while_writing_keeps_the_old_file);

@@ -13,7 +13,9 @@ HALF, U8 = np.dtype("<f2"), np.uint8
 # type: (bits of the planes, has a zero, offset of codes)
 CODED = {0: ((2,), 1, 0), 1: ((2,), 1, 0), 2: ((2, 1), 1, 0), 3: ((4,), 1, 0), 4: ((1, 1), 0, 0),
          18: ((8,), 0, 0),
-         19: ((4,), 0, 8), 20: ((4, 1), 0, 16), 21: ((4, 2), 0, 32), 22: ((2, 1), 0, 4)}
+         19: ((4,), 0, 8), 20: ((4, 1), 0, 16), 21: ((4, 2), 0, 32), 22: ((2, 1), 0, 4), 25: ((2,), 0, 1),
+         26: ((), 0, 1), 27: ((2,), 0, 0), 28: ((2,), 0, 2)}
+BARE = (25, 26, 27)                         # no scales
 FLOATS = {16: HALF, 17: np.dtype("<f4"), 23: np.dtype("<u2")}
 ELEMENTS = {1: "u1", 2: "<u4", 3: "<u8", 4: "<f4", 5: "<i4"}
 
@@ -23,10 +25,21 @@ def need(ok, what):
 def fields(plane, w):                       # last axis of bytes -> fields, lowest bits first
     return (plane[..., None] >> np.arange(0, 8, w, dtype=U8) & (2 ** w - 1)).reshape(*plane.shape[:-1], -1)
 
+def fives(a):                               # blocks of 52 bytes -> 256 digits of 3
+    out, x = np.zeros((*a.shape[:-1], 256), int), a.astype(int)
+    for k in range(5):
+        digit, x = x * 3 >> 8, x * 3 & 255
+        out[..., 32 * k:32 * k + 32] = digit[..., :32]
+        out[..., 160 + 16 * k:176 + 16 * k] = digit[..., 32:48]
+        if k < 4: out[..., 240 + 4 * k:244 + 4 * k] = digit[..., 48:]
+    return out
+
 def size_of(type, packing, block, rows, cols):
     if type == 24: return -(-(4 * (rows + 1) + 6 * cols) // 4) * 4
     if type in FLOATS: return rows * cols * FLOATS[type].itemsize
     planes, zero, _ = CODED[type]
+    if type in BARE:
+        return (-(-rows // 16) * 16 if packing else rows) * -(-cols // 256) * (52 if type == 26 else 64)
     return (-(-rows // 16) * 16 if packing else rows) * -(-cols // block) * (
         2 + 2 * zero + block * sum(planes) // 8)
 
@@ -35,11 +48,15 @@ def dequant(data, type, packing, block, rows, cols):
         v = np.frombuffer(data, FLOATS[type], rows * cols).reshape(rows, cols)
         return (v.astype("<u4") << 16).view("<f4") if type == 23 else v.astype("<f4")
     planes, zero, offset = CODED[type]
-    n, head = -(-cols // block), 2 + 2 * zero
+    n, head = -(-cols // block), 0 if type in BARE else 2 + 2 * zero
     a = np.frombuffer(data, U8)
+    if type == 26:
+        a = a.reshape(-1, n, 52) if packing == 0 else a.reshape(-1, n, 13, 16, 4).transpose(
+            0, 3, 1, 2, 4).reshape(-1, n, 52)
+        return (fives(a) - 1).astype("<f4").reshape(-1, n * 256)[:rows, :cols]
     if packing == 0:
         a = a.reshape(rows, n, -1)
-        half = a[..., :head].copy().view(HALF).astype("<f4")
+        half = a[..., :head].copy().view(HALF).astype("<f4") if head else np.ones((1, 1, 1), "<f4")
         scale, z, at, codes = half[..., :1], half[..., 1:], head, 0
         parts = []
         for w in planes:
@@ -50,7 +67,8 @@ def dequant(data, type, packing, block, rows, cols):
     else:
         planes = (2,) if type == 4 else planes
         a = a.reshape(-(-rows // 16), n, -1)
-        half = a[..., :16 * head].copy().view(HALF).astype("<f4").reshape(*a.shape[:2], 1 + zero, 16)
+        half = (a[..., :16 * head].copy().view(HALF).astype("<f4") if head else np.ones(
+            (*a.shape[:2], 16), "<f4")).reshape(*a.shape[:2], 1 + zero, 16)
         # group, vector, row, byte
         groups = a[..., 16 * head:].reshape(*a.shape[:2], block // 32, sum(planes), 16, 4)
         codes, at, shift = 0, 0, 0
@@ -65,6 +83,7 @@ def dequant(data, type, packing, block, rows, cols):
         scale, z = half[..., :1], half[..., 1:]
     if type == 18: codes = codes.astype(U8).view(np.int8)
     if type == 4: codes = 1 - codes
+    if type == 27: codes = np.array([-2, -1, 1, 2])[codes]
     codes = (codes.astype(int) - offset).astype("<f4")
     return (scale * codes + z if zero else scale * codes).reshape(rows, n * block)[:, :cols]
 
@@ -182,15 +201,22 @@ class QSF:
         return of, centroids
 
     def embedding(self):                    # the rows that tokens begin with
-        rows, clusters = (self.values(next(t for t in self.tensors if t["kind"] == 32)),
-                          self.embedding_clusters())
+        t = next(t for t in self.tensors if t["kind"] == 32)
+        rows, clusters = self.scale(t) * self.values(t), self.embedding_clusters()
         return rows if clusters is None else rows + clusters[1][clusters[0]]
 
     def data(self, t):
         n = size_of(t["type"], t["packing"], t["block"], t["rows"], t["cols"])
         return self.units[t["unit"]][t["place"]:t["place"] + n]
 
-    def values(self, t):
+    def scale(self, t):                     # of a whole matrix
+        for other in self.tensors:
+            if t["kind"] < 0x100 and (other["unit"], other["kind"]) == (t["unit"], 0x200 + t["kind"]):
+                need((other["type"], other["rows"], other["cols"]) == (17, 1, 1), f"scale: {other}")
+                return np.frombuffer(self.data(other), "<f4")[0]
+        return np.float32(1)
+
+    def values(self, t):                    # without its scale
         return dequant(self.data(t), t["type"], t["packing"], t["block"], t["rows"], t["cols"])
 
     def tokens(self):                       # the vocabulary's texts

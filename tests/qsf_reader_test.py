@@ -12,7 +12,8 @@ with tempfile.TemporaryDirectory() as work:
     work = pathlib.Path(work)
     subprocess.run([sys.argv[1], "--write-samples", work], check=True)
     files = sorted(work.glob("*.qsf"))
-    assert len(files) == 28, len(files)
+    assert len(files) == 36, len(files)
+    scaled = 0
     for path in files:
         q = QSF(path)
         got = np.concatenate([q.values(t).ravel() for t in q.tensors if t["type"] != 24])
@@ -23,11 +24,16 @@ with tempfile.TemporaryDirectory() as work:
         assert len(tokens) == 288 and tokens[257:261] == [b"</s>", b"th", b"the", b"in"], (
             path.name, tokens[257:261])
         assert q.keys["meta.source"] == "tests/make_tiny_qsf.h"
+        scales = [q.scale(t) for t in q.tensors if t["rows"] > 1 and t["kind"] < 0x100 and t["kind"] != 33]
+        assert len(set(scales)) == 1 and scales[0] in (1, 0.75), (path.name, scales)
+        scaled += scales[0] == 0.75
         for t in q.tensors:
             if t["type"] == 24:
                 start = np.frombuffer(q.data(t), "<u4", t["rows"] + 1)
                 assert start[0] == 0 and start[-1] == t["cols"] == 6 and (
                     np.diff(start.astype(int)) >= 0).all()
+
+    assert scaled == 11, scaled
 
     q = QSF(work / "clusters.qsf")
     rows, scale, radius, centroids = q.clusters()

@@ -28,13 +28,14 @@ static void check_same_values(const tiny_options *a, const tiny_options *b)
 
 static const uint8_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
                                      QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S,
-                                     QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16 };
-
+                                     QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16, QSF_T_2BIT_S,
+                                     QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256 };
 
 TEST(every_type_block_packing_and_compression_reads_back)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(all_types); i++)
         for (uint16_t block = 32; block <= 256; block *= 2) {
+            if (qsf_type_bare(all_types[i]) && block < 256) continue;
             tiny_options plain = tiny_defaults();
             plain.type = plain.embd_type = plain.head_type = all_types[i];
             plain.block = block;
@@ -49,7 +50,7 @@ TEST(every_type_block_packing_and_compression_reads_back)
                     tiny_options o = plain;
                     o.packing = packing;
                     o.compression = c;
-                    if (have_codec(c) && (c == QSF_COMPRESS_NONE || block == 64))
+                    if (have_codec(c) && (c == QSF_COMPRESS_NONE || block == 64 || qsf_type_bare(o.type)))
                         check_same_values(&plain, &o);
                 }
             if (!qsf_type_tiles(all_types[i]) && block == 64) break;
@@ -109,6 +110,7 @@ static tiny_options described(void)
     o.hp.yarn_beta_fast = 16;
     o.hp.yarn_beta_slow = 2;
     o.hp.rope_attn_factor = 1.19f;
+    o.hp.pooling = QSF_POOL_LAST;
     o.post_norms = o.qk_norms = true;
     return o;
 }
@@ -541,13 +543,12 @@ static int write_samples(const char *dir)
 {
     char name[64];
     bool ok = true;
-    int n = 0;
-    for (size_t i = 0; i < QSF_ARRAY_LEN(all_types); i++)
+    for (size_t i = 0, n = 0; i < QSF_ARRAY_LEN(all_types); i++)
         for (int packing = 0; packing < 2; packing++, n++) {
             tiny_options o = tiny_defaults();
             o.type = o.embd_type = o.head_type = all_types[i];
             o.packing = (uint8_t)packing;
-            o.block = (uint16_t)(32 << n % 4);
+            o.block = (uint16_t)(qsf_type_bare(all_types[i]) ? 256 : 32 << n % 4);
             o.hp.n_embd = 80;
             o.hp.n_ff = 100;
             o.hp.tied = n % 3 == 0;
@@ -555,6 +556,7 @@ static int write_samples(const char *dir)
             o.hp.norm = n % 2 ? QSF_NORM_RMS : QSF_NORM_LAYER;
             o.biases = n % 5 == 2;
             o.outliers = n % 2 == 0;
+            o.scales = n % 3 == 1 ? 0.75f : 0;
             o.compression = (uint8_t)(n / 2 % 4);
             if (!have_codec(o.compression)) o.compression = QSF_COMPRESS_NONE;
             qsf_format(name, sizeof name, "type%d-packing%d-block%d-compression%d", o.type, packing, o.block,

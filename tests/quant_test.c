@@ -4,7 +4,7 @@
 #include "test.h"
 
 static const uint32_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
-                                      QSF_T_3BIT_S,
+                                      QSF_T_2BIT_S, QSF_T_3BIT_S,
                                       QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_8BIT };
 enum { N_ALL = sizeof all_types / sizeof all_types[0], MOST = 1024 };
 
@@ -55,6 +55,7 @@ TEST(errors_on_gaussian_weights_stay_at_what_the_search_reaches)
         { QSF_T_3BIT_S, 64, 0.042 }, { QSF_T_4BIT, 64, 0.0098 }, { QSF_T_4BIT, 32, 0.0085 },
         { QSF_T_4BIT_S, 32, 0.0089 }, { QSF_T_4BIT_S, 64, 0.0105 }, { QSF_T_5BIT_S, 64, 0.0027 },
         { QSF_T_6BIT_S, 64, 0.0007 }, { QSF_T_8BIT, 64, 0.000035 }, { QSF_T_TERNARY, 64, 0.22 },
+        { QSF_T_2BIT_S, 64, 0.16 },
     };
     for (size_t k = 0; k < sizeof want / sizeof want[0]; k++) {
         float w[MOST], back[MOST];
@@ -225,6 +226,30 @@ TEST(search_is_near_an_exhaustive_one)
     if (!(found < 1.03 * best)) printf("      %g times the least error\n", found / best);
 }
 
+/* Types without scales keep what is a level already, and take the nearest level of the rest. */
+TEST(levels_without_a_scale_are_kept)
+{
+    static const struct { uint32_t type; int n; float level[4]; } all[] = {
+        { QSF_T_TERNARY2, 3, { -1, 0, 1 } }, { QSF_T_TERNARY5, 3, { -1, 0, 1 } },
+        { QSF_T_QK256, 4, { -2, -1, 1, 2 } },
+    };
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+        for (uint32_t cols = 250; cols <= 1000; cols += 250) {
+            float w[MOST], noisy[MOST], back[MOST];
+            qsf_quant_error e = { 0 };
+            for (uint32_t i = 0; i < cols; i++) {
+                w[i] = all[k].level[(int)(uniform() * all[k].n)];
+                noisy[i] = w[i] + 0.45f * (float)(2 * uniform() - 1);
+            }
+            CHECK_EQ(there_and_back(all[k].type, 256, w, cols, NULL, back, &e), QSF_OK);
+            CHECK_EQ(memcmp(w, back, cols * sizeof *w), 0);
+            CHECK_NEAR(e.err_sq, 0, 0);
+            CHECK_EQ(there_and_back(all[k].type, 256, noisy, cols, NULL, back, NULL), QSF_OK);
+            CHECK_EQ(memcmp(w, back, cols * sizeof *w), 0);
+            CHECK_EQ(qsf_quantize_row(all[k].type, 64, w, 64, NULL, back, NULL, NULL), QSF_E_UNSUPPORTED);
+        }
+}
+
 TEST(floats_are_rounded_to_nearest_even)
 {
     static const float w[] = { 1.0f, 1.00048828125f, 1.0009765625f, -0.1f, 65504, 1e-8f, 0 };
@@ -251,6 +276,7 @@ int main(int argc, char **argv)
     RUN(unknown_forms_are_refused);
     RUN(important_columns_come_out_better);
     RUN(search_is_near_an_exhaustive_one);
+    RUN(levels_without_a_scale_are_kept);
     RUN(floats_are_rounded_to_nearest_even);
     return test_end();
 }

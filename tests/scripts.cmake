@@ -12,6 +12,8 @@ if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$")
     qsf_script(terminal_chat_test 600 terminal_chat_test.py $<TARGET_FILE:qsf-run>)
 endif()
 qsf_script(cli_bench_test 1200 cli_bench_test.py $<TARGET_FILE:qsf-bench>)
+qsf_script(cli_trace_test 600 cli_trace_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-bench>
+    $<TARGET_FILE:qsf-convert>)
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(parity_tiny 2400 ${parity} --only tiny --threads 2)
 elseif(QSF_TEST_VARIANT STREQUAL "asan")        # one network for each way through a layer
@@ -22,12 +24,73 @@ else()                                  # what other compilers could change show
     qsf_script(parity_tiny 2400 ${parity} --only llama --only gemma3)
 endif()
 if(QSF_TEST_VARIANT MATCHES "^(release|tsan)$")      # a thread that has no processor is waited for
-    set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 2)
+    set_tests_properties(${prefix}parity_tiny PROPERTIES PROCESSORS 4)
 endif()
 if("cpp" IN_LIST languages AND NOT QSF_SANITIZE AND NOT QSF_STATIC)
     qsf_script(docs_test 300 docs_test.py ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
         "${PROJECT_SOURCE_DIR}/include"
         $<TARGET_FILE:qsf> ${QSF_STATIC_LIBS})
+endif()
+
+# ---- comparing with other engines ----
+if(QSF_PARITY AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan)$"))
+    set(parity_models "")
+    if(NOT QSF_SANITIZE)
+        set(parity_models --models "${models}")
+    endif()
+    set(fake -)
+    if(TARGET fake_llama_whole)
+        set(fake "${CMAKE_CURRENT_BINARY_DIR}/fake_llama")
+    endif()
+    qsf_script(qsf_parity_test 900 qsf_parity_test.py $<TARGET_FILE:qsf-parity> "${fake}" ${parity_models})
+endif()
+
+# ---- the server ----
+if(QSF_SERVER AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT MATCHES "^(release|asan|tsan)$"))
+    set(serve_models "")
+    if(NOT QSF_SANITIZE)
+        set(serve_models --models "${models}")
+    endif()
+    set(scripts serve_test serve_engine_test)
+    if(NOT QSF_SANITIZE MATCHES "thread")           # what one thread does: it reads requests, and files
+        list(APPEND scripts serve_fields_test serve_embeddings_test)
+    endif()
+    foreach(name IN LISTS scripts)
+        qsf_script(${name} 600 ${name}.py $<TARGET_FILE:qsf-serve> ${serve_models})
+    endforeach()
+    set(serve_tests ${scripts})
+    set(scripts serve_http_test serve_load_test serve_models_test)
+    if(NOT QSF_SANITIZE MATCHES "thread")
+        list(APPEND scripts serve_page_test serve_hostile_test serve_cache_test)
+    endif()
+    foreach(name IN LISTS scripts)
+        qsf_script(${name} 900 ${name}.py $<TARGET_FILE:qsf-serve>)
+        list(APPEND serve_tests ${name})
+    endforeach()
+    if(NOT QSF_SANITIZE)        # several processes of the clients beside three servers
+        qsf_script(serve_clients_test 900 serve_clients_test.py $<TARGET_FILE:qsf-serve> ${serve_models})
+        if(QSF_TEST_VARIANT)
+            set_tests_properties(${prefix}serve_clients_test PROPERTIES PROCESSORS 3)
+        endif()
+        qsf_slow(serve_clients_test)
+    endif()
+    if(QSF_SANITIZE)
+        # It sleeps mostly, so it runs in the background while others have ctest's places.
+        set(soak "${work}/soak.log")
+        set(soak_seconds "$ENV{QSF_SOAK_SECONDS}")
+        if(NOT soak_seconds)
+            set(soak_seconds 300)
+        endif()
+        math(EXPR most "${soak_seconds} + 700")
+        qsf_script(serve_soak_begin 60 serve_soak_test.py $<TARGET_FILE:qsf-serve> --begin "${soak}")
+        qsf_script(serve_soak_test ${most} serve_soak_test.py --end "${soak}")
+        set_tests_properties(${prefix}serve_soak_begin PROPERTIES COST 1000 FIXTURES_SETUP ${prefix}soak)
+        set_property(TEST ${prefix}serve_soak_test APPEND PROPERTY FIXTURES_REQUIRED ${prefix}soak)
+        set_tests_properties(${prefix}serve_soak_test PROPERTIES COST -1 PROCESSORS 1)
+        list(APPEND serve_tests serve_soak_begin serve_soak_test)
+        list(TRANSFORM serve_tests PREPEND "${prefix}")
+        set_property(TEST ${serve_tests} APPEND PROPERTY ENVIRONMENT QSF_SERVE_SLOW=1)
+    endif()
 endif()
 
 # ---- folders have a direction: symbols are read from objects, so with link-time optimisation there
@@ -46,6 +109,7 @@ endif()
 if(NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "release")
     qsf_script(lines_test 60 lines_test.py)
     qsf_script(shape_test 60 shape_test.py)
+    qsf_script(codebooks_test 60 codebooks_test.py)
 endif()
 
 # ---- what compilers and missing libraries do not change: in one build and under
@@ -85,6 +149,7 @@ if(NOT QSF_SANITIZE AND (NOT QSF_TEST_VARIANT OR QSF_TEST_VARIANT STREQUAL "rele
     qsf_script(draft_model 600 draft_model_test.py $<TARGET_FILE:qsf-run> $<TARGET_FILE:qsf-convert>
         --models "${models}")
     qsf_script(head_topk 2400 head_topk.py $<TARGET_FILE:qsf-bench> --models "${models}")
+    qsf_script(parity_lowbit 2400 ${parity} --models "${models}" --only lowbit)
     qsf_script(parity_quantisers 2400 ${parity} --models "${models}" --only quantisers)
     qsf_script(chat_exact 900 chat_exact.py $<TARGET_FILE:chat_test> --models "${models}")
     qsf_script(chat_foreign 300 chat_foreign.py $<TARGET_FILE:chat_test>)
@@ -105,7 +170,8 @@ endif()
 # is left to --all.
 qsf_slow(parity_real_gemma3 parity_real_qwen2.5 parity_perplexity_smollm2 parity_perplexity_gemma3
     parity_perplexity_qwen2.5 parity_quantisers head_topk draft_model convert_atomic_test chat_exact
-    tokenizer_exact kernels_test_Nehalem)
+    tokenizer_exact kernels_test_Nehalem serve_load_test serve_cache_test serve_soak_begin
+    serve_soak_test)
 
 # two minutes, for files whose readers and writers the C tests hold to the same bytes
 if(QSF_SANITIZE)

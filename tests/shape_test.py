@@ -10,7 +10,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = "cli cmake convert core demo docs examples include js kernels platform tests tools".split()
+FOLDERS = ("cli cmake convert core demo docs examples include js kernels parity platform serve tests "
+           "tools").split()
 KINDS = {".c", ".cmake", ".cpp", ".css", ".h", ".html", ".js", ".md", ".mjs", ".py", ".sh", ".ts", ".txt"}
 FILE, FUNCTION = 600, 60
 
@@ -18,6 +19,7 @@ FILE, FUNCTION = 600, 60
 LONG_FILES = {
     "core/text/unicode_table.c": "tools/make_unicode_table.py writes it",
     "docs/api.md": "tools/make_api.py writes it",
+    "tests/golden/i2s_golden.h": "tests/golden/make_i2s.py writes it",
     "tests/golden/schema_cases.txt": "tests/golden/make_schema_cases.py writes it",
     "include/qsf.h": "the contract, which a user reads from top to bottom in one place",
 }
@@ -34,6 +36,9 @@ GROUPS = {
     "core/model/source_formats.h": (("core/model/*.c",), "what source.c calls of each format"),
     "core/text/jinja_parse.h": (("jinja_*.c",), "one parser: statements, expressions, what they emit"),
     "core/text/unicode.h": (("utf8.c",), "tables, and the functions that read them"),
+    "serve/front.h": (("serve/*.c",), "the HTTP side, whose files are its parts"),
+    "serve/scheduler.h": (("serve/*.c",), "the engine's side: the thread, who runs, sequences"),
+    "serve/serve.h": (("server.c",), "one function, which begins everything"),
     "kernels/kernels.h": (("kernels/*.c",), "the table of all sets, each in a file"),
     "kernels/neon_tile.h": (("kernels/*.c",), "parts of the sets for ARM"),
     "kernels/sets.h": (("kernels/*.c",), "parts of the other sets"),
@@ -117,7 +122,7 @@ def main():
             elif not last and name.endswith(".h"):
                 declared.append((name, first, function))
     for header, line, function in declared:
-        if not header.startswith(("core/", "cli/", "convert/", "kernels/")):
+        if not header.startswith(("core/", "cli/", "convert/", "kernels/", "serve/")):
             continue
         where = {d for d in defined.get(function, ()) if not d.startswith("tests/")}
         strange = sorted(d for d in where if not own(header, d))

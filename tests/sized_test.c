@@ -36,6 +36,15 @@ static qsf_status give_usage(void *out) { return qsf_model_get_usage(model, out)
 static qsf_status give_plan(void *out) { return qsf_context_get_plan(context, out); }
 static qsf_status give_planned(void *out) { return qsf_context_plan(model, NULL, out, &error); }
 static qsf_status give_stats(void *out) { return qsf_context_get_stats(context, out); }
+static void compute(void)
+{
+    static const int32_t id = 1;
+    CHECK_EQ(qsf_seq_truncate(context, 0, 0), QSF_OK);
+    CHECK_EQ(qsf_feed(context, 0, &id, 1, NULL), QSF_OK);
+}
+static qsf_status give_kernel(void *out) { compute(); return qsf_context_get_kernel(context, 0, out); }
+static qsf_status give_operation(void *out) { compute(); return qsf_context_get_operation(context, 0, out); }
+static qsf_status give_kv(void *out) { return qsf_context_get_kv_usage(context, out); }
 static qsf_status give_state(void *out) { return qsf_turn_get_state(turn, out); }
 static qsf_status give_summary(void *out) { return qsf_convert_get_summary(result, out); }
 static qsf_status give_tensor(void *out) { return qsf_convert_get_tensor(result, 0, out); }
@@ -64,6 +73,8 @@ static const sized_result results[] = {
     RESULT(qsf_stats, give_stats),                RESULT(qsf_turn_state, give_state),
     RESULT(qsf_turn_piece, give_piece),           RESULT(qsf_convert_summary, give_summary),
     RESULT(qsf_convert_tensor, give_tensor),      RESULT(qsf_convert_check, give_check),
+    RESULT(qsf_kv_usage, give_kv),                RESULT(qsf_kernel_use, give_kernel),
+    RESULT(qsf_operation_use, give_operation),
 };
 
 /* The struct as a caller has it who knows `size` bytes of it; behind it lies something else. */

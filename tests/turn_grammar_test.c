@@ -1,7 +1,7 @@
 /* Turns under a grammar: what comes fits it, forced text needs no asking, and nothing else changes.
  * SPDX-License-Identifier: MIT */
 #include "make_tiny_clusters.h"
-#include "text/grammar_nodes.h"
+#include "text/grammar_own.h"
 #include "turn_scene.h"
 
 /* ~: letters and spaces, as many as come; #: a digit; |: or. */
@@ -281,12 +281,13 @@ TEST(turns_under_grammars_share_batches)
     qsf_turn_options o = options(40);
     for (int i = 0; i < TURNS; i++) {
         s.so.seed = 30 + (uint64_t)i;
-        grammars[i] = i == 1 ? NULL : grammar_of(&s, RECORD);
+        grammars[i] = i == 1 ? NULL : i ? grammars[0] : grammar_of(&s, RECORD);    /* they share it */
         o.grammar = grammars[i];
         answer(&s, s.prompt + i, PROMPT, &o, &plain[i]);
     }
     CHECK_EQ(qsf_seq_truncate(s.b.c, 0, 0), QSF_OK);
     memset(h, 0, sizeof h);
+    grammars[0]->keep_memory = 0;               /* tables are made anew under both turns' feet */
     for (int i = 0; i < TURNS; i++) {
         s.so.seed = 30 + (uint64_t)i;
         o.grammar = grammars[i];
@@ -309,7 +310,59 @@ TEST(turns_under_grammars_share_batches)
         check_same(&h[i], &plain[i]);
         qsf_turn_free(turns[i]);
         qsf_sampler_free(samplers[i]);
-        grammar_drop(grammars[i]);
+    }
+    grammar_drop(grammars[0]);
+    scene_end(&s);
+}
+
+TEST(a_grammar_takes_no_more_memory_than_it_may)
+{
+    scene s;
+    uint64_t memory = 0;
+    if (!scene_begin(&s)) return;
+    for (int i = 0; i < 3; i++) {
+        static const char rules[] = "root ::= ([a-f]{40,90} | [b-g]{40,90}){40,90}";
+        qsf_grammar_options o;
+        qsf_grammar *g;
+        qsf_error e = { 0 };
+        qsf_grammar_defaults(&o);
+        o.most_memory = i == 1 ? memory / 2 : i ? 2 * memory : 0;
+        CHECK_EQ(qsf_grammar_new(s.b.m, QSF_GRAMMAR_GBNF, rules, sizeof rules - 1, &o, &g, &e),
+                 i == 1 ? QSF_E_BUDGET : QSF_OK);
+        if (g) memory = qsf_grammar_memory(g);
+        qsf_grammar_free(g);
+    }
+    CHECK_EQ(qsf_grammar_prepare(s.b.m, NULL), QSF_OK);
+    scene_end(&s);
+}
+
+/* What the prompt has begun is no part of what the caller's grammar says. */
+TEST(a_grammar_begins_behind_reasoning_that_the_prompt_began)
+{
+    static const char *const begun[] = { "<|assistant|><think>", "<|assistant|>" };
+    char text[600];
+    scene s;
+    if (!scene_begin(&s)) return;
+    for (int i = 0; i < 2; i++) {
+        qsf_chat_options chat;
+        qsf_answer_options ao;
+        qsf_answer *a;
+        snprintf(text, sizeof text, "{%% for m in messages %%}<|{{ m.role }}|>{%% if m.reasoning_content %%}"
+                 "<think>{{ m.reasoning_content }}</think>{%% endif %%}{{ m.content }}<|end|>{%% endfor %%}"
+                 "{%% if add_generation_prompt %%}%s{%% endif %%}", begun[i]);
+        qsf_chat_defaults(&chat);
+        chat.chat_template = text;
+        qsf_answer_defaults(&ao);
+        ao.chat = &chat;
+        CHECK_EQ(qsf_answer_new(s.b.m, &ao, &a, &s.b.error), QSF_OK);
+        qsf_turn_options o = options(8);
+        o.grammar = grammar_of(&s, RECORD);
+        CHECK_EQ(qsf_answer_turn(a, &o, &s.b.error), QSF_OK);
+        CHECK_EQ(o.n_grammar_after, !i);
+        CHECK(!o.grammar_with);
+        if (!i && o.n_grammar_after) CHECK_STR(o.grammar_after[0], "</think>");
+        qsf_answer_free(a);
+        grammar_drop(o.grammar);
     }
     scene_end(&s);
 }
@@ -471,6 +524,8 @@ int main(int argc, char **argv)
     RUN(a_grammar_may_begin_later);
     RUN(an_approximate_head_computes_what_the_grammar_lets_through);
     RUN(turns_under_grammars_share_batches);
+    RUN(a_grammar_takes_no_more_memory_than_it_may);
+    RUN(a_grammar_begins_behind_reasoning_that_the_prompt_began);
     RUN(log_probabilities_are_the_models_own);
     RUN(end_tokens_wait_for_min_tokens);
     RUN(a_banned_text_does_not_come);

@@ -8,7 +8,8 @@
 
 static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT,
                                    QSF_T_TERNARY, QSF_T_8BIT,
-                                   QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S };
+                                   QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S,
+                                   QSF_T_2BIT_S, QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256 };
 static const uint32_t blocks[] = { 32, 64, 128, 256 };
 
 static uint64_t seed;
@@ -33,7 +34,7 @@ static void fill(qsf_tensor *t)
     const uint32_t each = qsf_block_bytes(t->type, t->block);
     uint8_t *p = (uint8_t *)(uintptr_t)t->data;
     for (uint64_t i = 0; i < t->bytes; i++) p[i] = (uint8_t)rnd();
-    for (uint64_t at = 0; at < t->bytes; at += each) {
+    for (uint64_t at = 0; at < t->bytes && !qsf_type_bare(t->type); at += each) {
         qsf_put16(p + at, qsf_f32_to_f16((float)(rnd() % 1000 + 1) / 4096));
         if (qsf_type_get(t->type)->has_zero)
             qsf_put16(p + at + 2, qsf_f32_to_f16((float)(rnd() % 1000) / -1024));
@@ -42,6 +43,14 @@ static void fill(qsf_tensor *t)
 
 /* Bit n of a little-endian bit string. */
 static int bit(const uint8_t *p, uint32_t n) { return p[n / 8] >> n % 8 & 1; }
+
+/* Digit n, from the left, of a byte of five in base 3, kept times 256 / 243, rounded up. */
+static int digit(uint8_t byte, int n)
+{
+    int v = byte * 243 / 256;
+    for (; n < 4; n++) v /= 3;
+    return v % 3;
+}
 
 /* The value of column i of a block, by the words of types.h, one bit after another. */
 static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32_t i)
@@ -57,6 +66,13 @@ static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32
     case QSF_T_4BIT: return s * (float)FIELD4(cz) + z;
     case QSF_T_TERNARY: return bit(c + block / 8, i) ? 0 : bit(c, i) ? -s : s;
     case QSF_T_8BIT: return s * (float)(int8_t)c[i];
+    case QSF_T_2BIT_S: return s * (float)(FIELD2(c) - 2);
+    case QSF_T_TERNARY2: return (float)FIELD2(p) - 1;
+    case QSF_T_QK256: return (float[]){ -2, -1, 1, 2 }[FIELD2(p)];
+    case QSF_T_TERNARY5:
+        if (i < 160) return (float)digit(p[i % 32], (int)i / 32) - 1;
+        if (i < 240) return (float)digit(p[32 + i % 16], (int)(i - 160) / 16) - 1;
+        return (float)digit(p[48 + i % 4], (int)(i - 240) / 4) - 1;
     case QSF_T_3BIT_S: return s * (float)(FIELD2(c) + 4 * bit(c + block / 4, i) - 4);
     case QSF_T_4BIT_S: return s * (float)(FIELD4(c) - 8);
     case QSF_T_5BIT_S: return s * (float)(FIELD4(c) + 16 * bit(c + block / 2, i) - 16);
@@ -68,7 +84,7 @@ static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32
 TEST(types_rows_mean_what_the_header_says)
 {
     for (size_t k = 0; k < QSF_ARRAY_LEN(tiling); k++)
-        for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++) {
+        for (size_t b = qsf_type_bare(tiling[k]) ? 3 : 0; b < QSF_ARRAY_LEN(blocks); b++) {
             const uint32_t cols = 2 * blocks[b] + 5, each = qsf_block_bytes(tiling[k], blocks[b]);
             qsf_tensor t = make(tiling[k], 0, blocks[b], 3, cols);
             float *out = malloc(3 * cols * sizeof *out);
@@ -89,7 +105,7 @@ TEST(types_tiles_hold_the_same_values)
 {
     static const uint32_t rows[] = { 1, 15, 16, 17, 48 };
     for (size_t k = 0; k < QSF_ARRAY_LEN(tiling); k++)
-        for (size_t b = 0; b < QSF_ARRAY_LEN(blocks); b++)
+        for (size_t b = qsf_type_bare(tiling[k]) ? 3 : 0; b < QSF_ARRAY_LEN(blocks); b++)
             for (size_t n = 0; n < QSF_ARRAY_LEN(rows); n++) {
                 const uint32_t cols = blocks[b] * (uint32_t)(n + 1) - (n % 2 ? 3 : 0);
                 qsf_tensor t = make(tiling[k], 0, blocks[b], rows[n], cols),
@@ -145,8 +161,8 @@ TEST(types_gguf_values_equal_the_python_package)
     float out[256];
     for (size_t k = 0; k < QSF_ARRAY_LEN(types_golden); k++) {
         const uint32_t type = QSF_T_GGML + types_golden[k].type, cols = types_golden[k].cols;
-        qsf_tensor t = { .type = (uint8_t)type, .block = cols == 256 ? 256 : 32, .rows = 1, .cols = cols,
-                         .data = types_golden[k].bytes };
+        qsf_tensor t = { .type = (uint8_t)type, .block = (uint16_t)(1u << qsf_type_get(type)->own_block),
+                         .rows = 1, .cols = cols, .data = types_golden[k].bytes };
         CHECK_EQ(qsf_tensor_bytes(type, 0, t.block, 1, cols, &t.bytes, NULL), QSF_OK);
         qsf_dequant_rows(&t, 0, 1, out);
         for (uint32_t i = 0; i < cols; i++) {
@@ -158,12 +174,50 @@ TEST(types_gguf_values_equal_the_python_package)
     }
 }
 
+/* Bit for bit what the package and llama.cpp make of many random blocks. */
+TEST(types_gguf_values_have_the_same_bits)
+{
+    for (size_t k = 0; k < QSF_ARRAY_LEN(types_sums); k++) {
+        const uint32_t type = QSF_T_GGML + types_sums[k].type, block = 1u << qsf_type_get(type)->own_block,
+            each = qsf_type_get(type)->own_bytes;
+        qsf_tensor t = make(type, 0, block, TYPES_MANY, block);
+        uint8_t *p = (uint8_t *)(uintptr_t)t.data;
+        float *out = malloc((size_t)TYPES_MANY * block * sizeof *out);
+        seed = types_sums[k].type;
+        for (uint64_t i = 0; i < t.bytes; i++) p[i] = (uint8_t)rnd();
+        for (uint64_t i = 0; types_sums[k].half >= 0 && i < t.bytes; i += each)
+            p[i + (uint32_t)types_sums[k].half + 1] &= 0xbf;
+        qsf_dequant_rows(&t, 0, TYPES_MANY, out);
+        for (uint32_t i = 0; i < TYPES_MANY * block; i++) {
+            const uint32_t bits = qsf_f32_bits(out[i]);
+            qsf_put32((uint8_t *)&out[i], bits);
+        }
+        const uint32_t crc = qsf_crc32(0, (const uint8_t *)out, (size_t)TYPES_MANY * block * 4);
+        if (crc != types_sums[k].crc) printf("      %s\n", qsf_type_get(type)->name);
+        CHECK_EQ(crc, types_sums[k].crc);
+        free(out);
+        free(p);
+    }
+}
+
+TEST(types_of_gguf_are_all_tested)
+{
+    for (uint32_t type = QSF_T_GGML; type < 256; type++) {
+        bool golden = false;
+        for (size_t k = 0; k < QSF_ARRAY_LEN(types_golden); k++)
+            golden |= type == QSF_T_GGML + types_golden[k].type;
+        CHECK_EQ(golden, qsf_type_get(type) != NULL);
+    }
+}
+
 /* Every GGUF type of blocks: random bytes into tiles and back, block by block and as floats. */
 TEST(types_gguf_tiles_lose_nothing)
 {
     static const uint8_t types[] = {
         QSF_T_Q4_0, QSF_T_Q4_1, QSF_T_Q5_0, QSF_T_Q5_1, QSF_T_Q8_0, QSF_T_Q2_K, QSF_T_Q3_K, QSF_T_Q4_K,
-        QSF_T_Q5_K, QSF_T_Q6_K, QSF_T_IQ4_NL, QSF_T_IQ4_XS,
+        QSF_T_Q5_K, QSF_T_Q6_K, QSF_T_IQ4_NL, QSF_T_IQ4_XS, QSF_T_TQ1_0, QSF_T_TQ2_0, QSF_T_MXFP4,
+        QSF_T_NVFP4, QSF_T_Q1_0, QSF_T_Q2_0, QSF_T_Q8_K,
+        QSF_T_IQ2_XXS, QSF_T_IQ2_XS, QSF_T_IQ2_S, QSF_T_IQ3_XXS, QSF_T_IQ3_S, QSF_T_IQ1_S, QSF_T_IQ1_M,
     };
     for (size_t k = 0; k < QSF_ARRAY_LEN(types); k++) {
         const uint32_t type = types[k], block = 1u << qsf_type_get(type)->own_block, cols = 3 * block,
@@ -171,7 +225,7 @@ TEST(types_gguf_tiles_lose_nothing)
         const uint32_t each = qsf_type_get(type)->own_bytes;
         qsf_tensor t = make(type, 0, block, rows, cols), tiles = t;
         uint8_t *data = malloc((size_t)qsf_ggml_tiled_bytes(&t)),
-            *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[256];
+            *strip = malloc(3 * qsf_ggml_strip_bytes(&t)), back[QSF_MAX_BLOCK_BYTES];
         qsf_tensor *const one = &tiles;
         qsf_pool *pool = NULL;
         if (k % 3) CHECK_EQ(qsf_pool_new(qsf_platform_native(), 3, &pool, NULL), QSF_OK);
@@ -268,6 +322,11 @@ TEST(types_sizes_are_the_founding_documents)
     CHECK_EQ(qsf_block_bytes(QSF_T_4BIT, 64), 36);
     CHECK_EQ(qsf_block_bytes(QSF_T_TERNARY, 64), 18);
     CHECK_EQ(qsf_block_bytes(QSF_T_8BIT, 64), 66);
+    CHECK_EQ(qsf_block_bytes(QSF_T_TERNARY2, 256), 64);
+    CHECK_EQ(qsf_block_bytes(QSF_T_TERNARY5, 256), 52);
+    CHECK_EQ(qsf_block_bytes(QSF_T_QK256, 256), 64);
+    CHECK_EQ(qsf_block_bytes(QSF_T_QK256, 64), 0);
+    CHECK_EQ(qsf_block_bytes(QSF_T_2BIT_S, 32), 10);
     CHECK_EQ(qsf_block_bytes(QSF_T_Q4_K, 256), 144);
     CHECK_EQ(qsf_block_bytes(QSF_T_Q4_K, 64), 0);
     CHECK_EQ(qsf_block_bytes(QSF_T_4BIT, 48), 0);
@@ -297,6 +356,8 @@ TEST(types_refuse_what_cannot_be)
     CHECK(qsf_type_tiles(QSF_T_5BIT_S));
     CHECK_STR(qsf_kind_name(QSF_K_ATTN_Q), "attn_q");
     CHECK_STR(qsf_kind_name(QSF_K_OUTLIERS + QSF_K_FFN_DOWN), "ffn_down.outliers");
+    CHECK_STR(qsf_kind_name(QSF_K_SCALE + QSF_K_FFN_DOWN), "ffn_down.scale");
+    CHECK_STR(qsf_kind_name(QSF_K_SCALE + QSF_K_FFN_NORM), "unknown kind");
     CHECK_STR(qsf_kind_name(77), "unknown kind");
 }
 
@@ -307,6 +368,8 @@ int main(int argc, char **argv)
     RUN(types_tiles_hold_the_same_values);
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
     RUN(types_gguf_values_equal_the_python_package);
+    RUN(types_gguf_values_have_the_same_bits);
+    RUN(types_of_gguf_are_all_tested);
     RUN(types_gguf_tiles_lose_nothing);
     RUN(types_gguf_tile_types);
     RUN(types_floats_are_read_from_any_address);

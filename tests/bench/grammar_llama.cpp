@@ -1,10 +1,11 @@
-/* llama.cpp's grammars for tests/schema_bench.py times: what schema_accept.c does, with its library.
+/* llama.cpp's grammars for grammars.py: what schema_accept.c does, with llama.cpp's library.
  * SPDX-License-Identifier: MIT
  *
  *     grammar_llama MODEL.gguf EVERY
  *
  * {"schema": {...}, "texts": ["...", ...]}
- *   -> ok US 0110... US US ...     compiling; a 1 for each text that fits; masks, for each EVERYth token
+ *   -> ok US 0110... US US ...     compiling; a 1 for each text that fits; masks, for each EVERYth
+ *                                  token
  *   -> error MESSAGE */
 #include "json-schema-to-grammar.h"
 #include "json.h"
@@ -18,13 +19,15 @@
 
 static double now_us()
 {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double, std::micro>(now).count();
 }
 
 static std::vector<llama_token> encode(const llama_vocab *v, const std::string &text)
 {
     std::vector<llama_token> ids(text.size() + 8);
-    ids.resize((size_t)llama_tokenize(v, text.data(), (int)text.size(), ids.data(), (int)ids.size(), false, false));
+    ids.resize((size_t)llama_tokenize(v, text.data(), (int)text.size(), ids.data(), (int)ids.size(), false,
+                                      false));
     return ids;
 }
 

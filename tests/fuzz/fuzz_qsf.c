@@ -3,9 +3,27 @@
  * SPDX-License-Identifier: MIT */
 #include "mem_platform.h"
 #include "qsf_repair.h"
-#include "model/source.h"
+#include "weights/weights.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Brings the unit's bytes, which are at `stored`, into the form that kernels take. */
+static qsf_status fuzz_qsf_form(const qsf_source *s, uint32_t unit, uint8_t *stored, uint8_t *raw,
+                                qsf_error *err)
+{
+    qsf_weights w;
+    qsf_unit_times t = { 0 };
+    uint64_t slot, staged, unpacked;
+    qsf_status st = qsf_unit_memory(s, unit, &slot, &staged, &unpacked, err);
+    uint8_t *mem = st ? NULL : qsf_alloc(s->platform, slot, "slot", err);
+    if (!mem) return st ? st : QSF_E_MEMORY;
+    const bool in_place = !qsf_unit_staged(s, unit);
+    if (in_place) memcpy(mem, stored, (size_t)s->units[unit].stored);
+    const qsf_unit_room room = { .mem = mem, .cap = slot, .stored = in_place ? mem : stored, .raw = raw };
+    st = qsf_weights_make(s, unit, &room, true, &w, &t, err);
+    qsf_dealloc(s->platform, mem, slot);
+    return st;
+}
 
 /* Reads and checks every unit, then every row of every tensor. */
 static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
@@ -36,6 +54,7 @@ static qsf_status fuzz_qsf_load(const qsf_source *s, qsf_error *err)
             qsf_dequant_rows(&x, x.rows - 1, 1, row);
             free(row);
         }
+        if (!st) st = fuzz_qsf_form(s, i, stored, raw, err);
         qsf_dealloc(s->platform, raw, u->raw);
         qsf_dealloc(s->platform, stored, u->stored);
     }

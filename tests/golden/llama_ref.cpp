@@ -1,14 +1,20 @@
 // What llama.cpp computes: greedy tokens, their margins and logits, for prompts given as token ids.
 // SPDX-License-Identifier: MIT
 //
-//     llama_ref MODEL.gguf [-n STEPS] [-c CTX] [-t THREADS] [--kv f16|f32] [--flash on|off|auto] [--top K]
+//     llama_ref MODEL.gguf [-n STEPS] [-c CTX] [-t THREADS] [--kv f16|f32] [--flash on|off|auto]
+//               [--top K]
 //
-// stdin: one prompt a line, its ids separated by spaces.  A line "text: ..." is tokenised first (special tokens parsed,
-// begin-of-text as the model asks; \n, \t and \\ are escapes).  stdout: one JSON line a prompt:
-//     prompt   ids               greedy  ids of at most STEPS steps, the last one is the end token where one came
-//     ended    bool              margin  largest minus second largest logit at each step
-//     logits   after the last prompt token: all of them, or with --top K pairs [id, logit], largest first
-// Linked against llama.cpp's static libraries: README.md beside this file has the command.
+// stdin: one prompt a line, its ids separated by spaces.  A line "text: ..." is tokenised first
+// (special tokens parsed, begin-of-text as the model asks; \n, \t and \\ are escapes).
+// stdout: one JSON line a prompt:
+//     prompt   ids
+//     greedy   ids of at most STEPS steps, the last one is the end token where one came
+//     ended    bool
+//     margin   largest minus second largest logit at each step
+//     logits   after the last prompt token: all of them, or with --top K pairs [id, logit], largest
+//              first
+// Linked against llama.cpp's libraries: README.md beside this file has the command, and the one
+// for bitnet.cpp's older ones.
 #include "llama.h"
 
 #include <algorithm>
@@ -21,6 +27,39 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#ifdef LLAMA_OF_2024    // bitnet.cpp's: what llama.h lacked then
+using llama_vocab = llama_model;
+static llama_model *llama_model_load_from_file(const char *path, llama_model_params p)
+{
+    return llama_load_model_from_file(path, p);
+}
+static llama_context *llama_init_from_model(llama_model *m, llama_context_params p)
+{
+    return llama_new_context_with_model(m, p);
+}
+static const llama_vocab *llama_model_get_vocab(const llama_model *m) { return m; }
+static int llama_vocab_n_tokens(const llama_vocab *v) { return llama_n_vocab(v); }
+static bool llama_vocab_is_eog(const llama_vocab *v, llama_token id) { return llama_token_is_eog(v, id); }
+static void llama_model_free(llama_model *m) { llama_free_model(m); }
+static void forget(llama_context *ctx) { llama_kv_cache_clear(ctx); }
+static llama_batch batch_of(std::vector<llama_token> &ids, int pos)
+{
+    return llama_batch_get_one(ids.data(), (int)ids.size(), pos, 0);
+}
+static void set_flash(llama_context_params *p, const std::string &flash) { p->flash_attn = flash == "on"; }
+#else
+static void forget(llama_context *ctx) { llama_memory_clear(llama_get_memory(ctx), true); }
+static llama_batch batch_of(std::vector<llama_token> &ids, int)
+{
+    return llama_batch_get_one(ids.data(), (int)ids.size());
+}
+static void set_flash(llama_context_params *p, const std::string &flash)
+{
+    p->flash_attn_type = flash == "on" ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                       : flash == "auto" ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+}
+#endif
 
 struct Options {
     const char *model = nullptr;
@@ -65,7 +104,8 @@ static std::vector<llama_token> read_prompt(const llama_vocab *vocab, const std:
             text += c == 'n' ? '\n' : c == 't' ? '\t' : c;
         }
         ids.resize(text.size() + 8);
-        const int n = llama_tokenize(vocab, text.data(), (int)text.size(), ids.data(), (int)ids.size(), true, true);
+        const int n = llama_tokenize(vocab, text.data(), (int)text.size(), ids.data(), (int)ids.size(), true,
+                                     true);
         if (n < 0) die("cannot tokenise");
         ids.resize((size_t)n);
     } else {
@@ -91,24 +131,29 @@ static void print_logits(const float *logits, int n_vocab, int top)
     } else {
         std::vector<int> order((size_t)n_vocab);
         std::iota(order.begin(), order.end(), 0);
-        std::partial_sort(order.begin(), order.begin() + top, order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
-        for (int i = 0; i < top; i++) std::printf("%s[%d, %.6g]", i ? ", " : "", order[(size_t)i], logits[order[(size_t)i]]);
+        std::partial_sort(order.begin(), order.begin() + top, order.end(),
+                          [&](int a, int b) { return logits[a] > logits[b]; });
+        for (int i = 0; i < top; i++)
+            std::printf("%s[%d, %.6g]", i ? ", " : "", order[(size_t)i], logits[order[(size_t)i]]);
     }
     std::printf("]");
 }
 
-static void run(llama_context *ctx, const llama_vocab *vocab, std::vector<llama_token> prompt, const Options &o)
+static void run(llama_context *ctx, const llama_vocab *vocab, std::vector<llama_token> prompt,
+                const Options &o)
 {
     const int n_vocab = llama_vocab_n_tokens(vocab);
     std::vector<llama_token> greedy, next = prompt;
     std::vector<double> margin;
     bool ended = false;
-    llama_memory_clear(llama_get_memory(ctx), true);
+    int pos = 0;
+    forget(ctx);
     std::printf("{");
     print_list("prompt", prompt, "%d");
     std::printf(", ");
     while (true) {
-        if (llama_decode(ctx, llama_batch_get_one(next.data(), (int)next.size()))) die("llama_decode failed");
+        if (llama_decode(ctx, batch_of(next, pos))) die("llama_decode failed");
+        pos += (int)next.size();
         const float *logits = llama_get_logits_ith(ctx, -1);
         if (greedy.empty()) { print_logits(logits, n_vocab, o.top); std::printf(", "); }
         const int best = (int)(std::max_element(logits, logits + n_vocab) - logits);
@@ -130,7 +175,9 @@ static void run(llama_context *ctx, const llama_vocab *vocab, std::vector<llama_
 int main(int argc, char **argv)
 {
     const Options o = parse(argc, argv);
-    llama_log_set([](ggml_log_level level, const char *text, void *) { if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr); }, nullptr);
+    llama_log_set([](ggml_log_level level, const char *text, void *) {
+        if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+    }, nullptr);
     llama_backend_init();
     llama_model *model = llama_model_load_from_file(o.model, llama_model_default_params());
     if (!model) die("cannot load " + std::string(o.model));
@@ -139,12 +186,12 @@ int main(int argc, char **argv)
     cp.n_batch = cp.n_ctx;
     cp.n_threads = cp.n_threads_batch = o.threads;
     cp.type_k = cp.type_v = o.kv == "f32" ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    cp.flash_attn_type = o.flash == "on" ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                       : o.flash == "auto" ? LLAMA_FLASH_ATTN_TYPE_AUTO : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    set_flash(&cp, o.flash);
     llama_context *ctx = llama_init_from_model(model, cp);
     if (!ctx) die("cannot make a context");
+    const llama_vocab *vocab = llama_model_get_vocab(model);
     for (std::string line; std::getline(std::cin, line);)
-        if (!line.empty()) run(ctx, llama_model_get_vocab(model), read_prompt(llama_model_get_vocab(model), line), o);
+        if (!line.empty()) run(ctx, vocab, read_prompt(vocab, line), o);
     llama_free(ctx);
     llama_model_free(model);
 }

@@ -2,14 +2,16 @@
 """Writes tiny.json: what llama.cpp computes for the random models of ../parity/make_tiny.py.
 SPDX-License-Identifier: MIT
 
-    make_tiny_golden.py LLAMA_REF [NAME...]
+    make_tiny_golden.py LLAMA_REF[,BITNET_REF] [NAME...]
 
-For each model three prompts of different lengths, each the one of twelve random ones whose answer says most
-(few ties, many different tokens). `greedy`, `margin` and `logits` (after the prompt) are llama.cpp's with a
-32-bit KV cache, `reference` is the margin by ../parity/reference.py, `noise` the standard deviation of margin
-- reference, and `error` the largest difference of a logit between the two, relative to the largest logit.
-Models that llama.cpp does not run as they are described (it ignores the sliding window of llama and phi3) are
-judged by the reference alone.
+For each model three prompts of different lengths (of a rare type one), each the one of twelve random ones
+whose answer says most (few ties, many different tokens). `greedy`, `margin` and `logits` (after the prompt)
+are llama.cpp's with a 32-bit KV cache, `reference` is the margin by ../parity/reference.py, `noise` the
+standard deviation of margin - reference, and `error` the largest difference of a logit between the two,
+relative to the largest logit. Models that llama.cpp does not run as they are described (it ignores the
+sliding window of llama and phi3, and has no product of Q8_K) are judged by the reference alone.
+I2_S is of bitnet.cpp: BITNET_REF (README.md) answers for it, with 16-bit keys and values, the only ones that
+it takes.
 """
 import json, pathlib, statistics, subprocess, sys, tempfile
 import numpy as np
@@ -21,15 +23,16 @@ from reference import Model, gelu_f16
 STEPS, CANDIDATES, LENGTHS = 32, 12, (3, 33, 150)
 LONG = {"llama": 300, "gemma3": 300, "gpt2": 300, "qwen3": 300}     # beyond the default batch of 256 rows
 
-def candidates(name, seed):
+def candidates(name, seed, rare=False):
     rng = make_tiny.Random(1000 + seed)
     usable = make_tiny.N_VOCAB - make_tiny.N_SPECIAL
-    for length in LENGTHS[:2] + (LONG.get(name, LENGTHS[2]),):
+    lengths = LENGTHS[:2] + (LONG.get(name, LENGTHS[2]),)
+    for length in lengths if not rare else lengths[1:2]:
         yield [[int(b) for b in rng.bits(length) % np.uint64(usable)] for _ in range(CANDIDATES)]
 
-def ask_llama(ref, path, n_ctx, prompts):
+def ask_llama(ref, path, n_ctx, prompts, kv="f32"):
     text = "".join(" ".join(map(str, p)) + "\n" for p in prompts)
-    out = subprocess.run([ref, str(path), "-n", str(STEPS), "-c", str(n_ctx), "--kv", "f32", "-t", "1"],
+    out = subprocess.run([ref, str(path), "-n", str(STEPS), "-c", str(n_ctx), "--kv", kv, "-t", "1"],
                          input=text, text=True,
                          stdout=subprocess.PIPE, check=True).stdout
     return [json.loads(line) for line in out.splitlines()]
@@ -61,9 +64,11 @@ def record(ref, folder, m):
     # llama.cpp's; the comparison is then about everything else
     model.gelu = gelu_f16
     chosen, errors, worst = [], [], 0.0
-    for prompts in candidates(m["name"], m["seed"]):
+    for prompts in candidates(m["name"], m["seed"], "rare" in m):
         if m.get("judge") == "reference": entries = [ask_reference(model, m["c"], p) for p in prompts[:2]]
-        else: entries = ask_llama(ref, path, m["c"], prompts)
+        elif m.get("judge") == "bitnet.cpp":
+            entries = ask_llama(ref.split(",")[1], path, m["c"], prompts, "f16")
+        else: entries = ask_llama(ref.split(",")[0], path, m["c"], prompts)
         for e in entries:
             worst = max(worst, judge(model, m["c"], e))
             errors += [a - b for a, b in zip(e["margin"], e["reference"])]

@@ -1,9 +1,11 @@
-// What llama.cpp's samplers leave of some logits: the candidates and their probabilities, as a C header.
+// What llama.cpp's samplers leave of some logits: the candidates and their probabilities, as a C
+// header.
 // SPDX-License-Identifier: MIT
 //
 //     sampler_ref > sampler_golden.h
 //
-// The chains stand in the order of docs/sampling.md.  Linked like llama_ref: README.md beside this file.
+// The chains stand in the order of docs/sampling.md.  Linked like llama_ref: README.md beside this
+// file.
 #include "llama.h"
 
 #include <cmath>
@@ -85,7 +87,8 @@ static void mirostat_steps(const Case &c, unsigned seed)
 int main()
 {
     std::printf("/* What llama.cpp's samplers leave; tests/golden/sampler_ref.cpp writes it. */\n"
-                "static const struct { int n; struct { int id; float p; } best[24]; } sampler_golden[] = {\n");
+                "static const struct { int n; struct { int id; float p; } best[24]; } "
+                "sampler_golden[] = {\n");
     unsigned seed = 1;
     for (const Case &c : cases) {
         std::vector<llama_token_data> data(N);
@@ -104,7 +107,8 @@ int main()
         // by probability, then by id
         for (size_t i = 0; i < all.size(); i++)
             for (size_t j = i + 1; j < all.size(); j++)
-                if (all[j].p > all[i].p || (all[j].p == all[i].p && all[j].id < all[i].id)) std::swap(all[i], all[j]);
+                if (all[j].p > all[i].p || (all[j].p == all[i].p && all[j].id < all[i].id))
+                    std::swap(all[i], all[j]);
         std::printf("    { %d, {", left);
         for (int i = 0; i < left && i < 24; i++)
             std::printf("%s { %d, %.6ff },", i % 4 ? "" : "\n       ", all[i].id, all[i].p / sum);
@@ -112,7 +116,8 @@ int main()
         for (llama_sampler *s : chain) llama_sampler_free(s);
         seed++;
     }
-    std::printf("};\n\n/* Mirostat's steps: the token that came, how many were left, the best one's share. */\n"
+    std::printf("};\n\n"
+                "/* Mirostat's steps: the token that came, how many were left, the best one's share. */\n"
                 "static const struct { int id, n; float p; } sampler_mirostat[][%d] = {\n", STEPS);
     seed = 1;
     for (const Case &c : cases) {

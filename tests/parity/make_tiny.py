@@ -11,7 +11,11 @@ every code, scale and bit plane a file may hold occurs.
 """
 import hashlib, pathlib, sys
 import numpy as np
-from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize
+from gguf import GGMLQuantizationType as Q, GGUFWriter, dequantize, quantize
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import gguf_types       # the types that the package lacks
+import gguf_raw
 
 N_VOCAB, N_SPECIAL = 300, 3
 
@@ -50,6 +54,45 @@ BLOCKS = {
     Q.Q4_K: (256, 144, 0, 2, 7.5), Q.Q5_K: (256, 176, 0, 2, 15.5), Q.Q6_K: (256, 210, 208, None, 0),
     Q.IQ4_NL: (32, 18, 0, None, 0), Q.IQ4_XS: (256, 136, 0, None, 0),
 }
+# One prompt each: elements and bytes of a block, place of its scale where that is a 16-bit float.
+RARE = {
+    Q.IQ2_XXS: (256, 66, 0), Q.IQ2_XS: (256, 74, 0), Q.IQ2_S: (256, 82, 0), Q.IQ3_XXS: (256, 98, 0),
+    Q.IQ3_S: (256, 110, 0), Q.IQ1_S: (256, 50, 0), Q.IQ1_M: (256, 56, None), Q.TQ1_0: (256, 54, 52),
+    Q.TQ2_0: (256, 66, 64), Q.MXFP4: (32, 17, None), Q.NVFP4: (64, 36, None), Q.Q1_0: (128, 18, 0),
+    Q.Q2_0: (64, 18, 0), Q.Q8_K: (256, 292, None),
+}
+
+def put_scale(kind, raw, value):
+    """The blocks' scales; a type with few of them takes one near it."""
+    n, at = len(raw), RARE[kind][2]
+    half = value.astype("<f2").view("<u2")
+    power = np.frexp(value)[1] - 1                          # 2^power <= |value|
+    if at is not None: raw[:, at:at + 2] = half.view(np.uint8).reshape(n, 2)
+    elif kind == Q.Q8_K: raw[:, :4] = value.astype("<f4").view(np.uint8).reshape(n, 4)
+    elif kind == Q.MXFP4: raw[:, 0] = power + 128
+    elif kind == Q.NVFP4:                                   # four; the mantissas are left random
+        for i in range(4): raw[:, i] = np.maximum(power + 8, 1) << 3 | raw[:, i] & 7
+    else:                                                   # IQ1_M's stands in four nibbles
+        for i in range(4): raw[:, 49 + 2 * i] = raw[:, 49 + 2 * i] & 15 | (half >> 4 * i & 15) << 4
+
+def random_rare_blocks(rng, kind, rows, cols, std, dead):
+    """As random_blocks."""
+    elems, size, _ = RARE[kind]
+    n = rows * cols // elems
+    raw = rng.bytes(n * size).reshape(n, size).copy()
+    if kind == Q.TQ1_0:                                     # 243 of the bytes are five digits
+        raw[:, :52] = (raw[:, :52].astype(np.uint16) * 243 // 256 * 256 + 242) // 243
+    put_scale(kind, raw, np.ones(n))
+    unit = float(np.std(dequantize(raw[:512], kind)))
+    scale = rng.uniform(n, 0.6, 1.4) * (std / round(unit, 2))
+    if kind not in (Q.MXFP4, Q.NVFP4): scale *= 1.0 - 2.0 * (rng.bits(n) & np.uint64(1))
+    put_scale(kind, raw, scale)
+    # few of these types have a scale of zero: what is dead is as small as can be
+    if dead and kind == Q.NVFP4: raw[-dead * (cols // elems):, :4] = 0
+    elif dead:
+        last = raw[-dead * (cols // elems):]
+        put_scale(kind, last, np.full(len(last), 2.0**-120 if kind == Q.MXFP4 else 0.0))
+    return raw.reshape(rows, -1)
 
 def random_blocks(rng, kind, rows, cols, std, dead):
     """A quantised matrix as bytes; the last `dead` rows are zero."""
@@ -68,6 +111,11 @@ def random_blocks(rng, kind, rows, cols, std, dead):
     if at_m is not None: put(at_m, scale * ratio)
     return raw.reshape(rows, -1)
 
+
+def ternary(rng, rows, cols, std):
+    """Values of -s, 0 and s, nearly as many of each; s is a 16-bit float."""
+    codes = (rng.bits(rows * cols) >> np.uint64(20)) % np.uint64(3)
+    return (codes.astype(np.float32) - 1).reshape(rows, cols) * np.float32(np.float16(std * 1.5**0.5))
 
 # ---- vocabularies: 256 byte tokens, a few merged ones, three control tokens at the end ----
 PAIRS = ["t h", "i n", "a n", "e r", "o n", "r e", "th e", "Ġ t", "Ġ a", "Ġ the", "in g", "an d", "Ġ s",
@@ -149,7 +197,25 @@ def models():
     }
     for kind in BLOCKS: out["llama-" + kind.name.lower()] = dict(WIDE, type=kind)
     for seed, name in enumerate(out, 1): out[name] = dict(out[name], name=name, seed=seed)
+    for kind in RARE:
+        name = "llama-" + kind.name.lower()
+        out[name] = dict(WIDE, type=kind, name=name, seed=200 + kind, rare=True)
+    out["llama-q8_k"]["judge"] = "reference"                # llama.cpp has no product of it
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     return out
+
+def bitnets():
+    """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
+    bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
+    later = dict(bitnet, arch="bitnet-b1.58", judge="reference")
+    yield "bitnet", dict(bitnet, n_layers=3)
+    yield "bitnet-f16", dict(bitnet, type=Q.F16)
+    yield "bitnet-tq1_0", dict(bitnet, type=Q.TQ1_0)
+    yield "bitnet-tq2_0", dict(bitnet, type=Q.TQ2_0)
+    yield "bitnet-25", dict(later, arch="bitnet-25", n_embd=192, n_heads=3, n_kv_heads=3, n_ff=320)
+    yield "bitnet-b1.58", dict(later, n_layers=3)
+    yield "bitnet-b1.58-tq2_0", dict(later, type=Q.TQ2_0)
+    yield "bitnet-i2_s", dict(bitnet, n_layers=3, i2_s=True, judge="bitnet.cpp")
 
 
 class Writer:
@@ -163,10 +229,18 @@ class Writer:
 
     def matrix(self, name, rows, cols, gain, kind=None, dead=0):
         """Gain 1 keeps the size of a normalised input."""
-        kind, std = kind or self.m["type"], gain / cols**0.5
-        if kind in BLOCKS:
-            return self.w.add_tensor(name, random_blocks(self.rng, kind, rows, cols, std, dead),
-                                     raw_dtype=kind)
+        inner, std = not kind and name.startswith("blk."), gain / cols**0.5
+        kind = kind or self.m["type"]
+        if self.m.get("ternary"):
+            if inner:
+                x = ternary(self.rng, rows, cols, std)
+                if kind == Q.F32: return self.w.add_tensor(name, x)
+                if kind == Q.F16: return self.w.add_tensor(name, x.astype(np.float16))
+                return self.w.add_tensor(name, quantize(x, kind), raw_dtype=kind)
+            kind = Q.F16 if kind != Q.F32 or self.m.get("i2_s") else kind
+        if kind in BLOCKS or kind in RARE:
+            make_blocks = random_blocks if kind in BLOCKS else random_rare_blocks
+            return self.w.add_tensor(name, make_blocks(self.rng, kind, rows, cols, std, dead), raw_dtype=kind)
         x = self.rng.normal(rows * cols, std).reshape(rows, cols)
         if dead: x[-dead:] = 0
         if kind == Q.F32: self.w.add_tensor(name, x)
@@ -202,6 +276,7 @@ class Writer:
             for name, rows, gain in (("attn_q", n_q, 1.5), ("attn_k", n_kv, 1.5), ("attn_v", n_kv, 1.2)):
                 self.matrix(b + name + ".weight", rows, m["n_embd"], gain)
                 if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
+        if "bitnet" in m["arch"]: self.vector(b + "attn_sub_norm.weight", n_q, 1.0, 0.3)
         self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
         if m["arch"] == "gpt2": self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
         if m["arch"] in ("qwen3", "gemma3"):
@@ -214,6 +289,7 @@ class Writer:
         else:
             if not gpt2: self.matrix(b + "ffn_gate.weight", m["n_ff"], m["n_embd"], 1.3)
             self.matrix(b + "ffn_up.weight", m["n_ff"], m["n_embd"], 1.3)
+        if "bitnet" in m["arch"]: self.vector(b + "ffn_sub_norm.weight", m["n_ff"], 1.0, 0.3)
         self.matrix(b + "ffn_down.weight", m["n_embd"], m["n_ff"], 1.5)
         if gpt2:
             self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
@@ -261,7 +337,9 @@ def make(folder, name):
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_suffix(".new")
         Writer(fresh, models()[name]).write()
-        fresh.rename(path)
+        if models()[name].get("i2_s"): gguf_raw.to_i2_s(fresh, path)
+        else: fresh.rename(path)
+        fresh.unlink(missing_ok=True)
     return path, hashlib.sha256(path.read_bytes()).hexdigest()
 
 def main():

@@ -6,14 +6,15 @@ SPDX-License-Identifier: MIT
 
 Weights are dequantised by the `gguf` package.  Written from the models' published descriptions and the GGUF
 specification, not from this project's C code, so that the two can be held against each other.
-Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2.
+Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2, bitnet and its
+later names.
 """
 import argparse, json, math, pathlib, sys
 import numpy as np
-from gguf import dequantize
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 from gguf_reader import Reader
+from gguf_types import floats
 from qsf_reader import QSF
 
 F = np.float32
@@ -25,11 +26,12 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     16: "ffn_down.bias",
     18: "attn_norm.bias", 19: "ffn_norm.bias", 20: "attn_q_norm.weight", 21: "attn_k_norm.weight",
     22: "post_attention_norm.weight",
-    23: "post_ffw_norm.weight", 32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
+    23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
+    32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
     36: "output.weight", 37: "output.bias"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
-HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3"}
+HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet", "bitnet-25", "bitnet-b1.58"}
 
 
 def rms_norm(x, weight, eps):
@@ -41,6 +43,9 @@ def layer_norm(x, weight, bias, eps):
 
 def silu(x):
     return x / (F(1) + np.exp(-x))
+
+def relu2(x):
+    return np.square(np.maximum(x, F(0)))
 
 # the tanh form, which GPT-2 and Gemma were trained with
 def gelu(x):
@@ -91,7 +96,7 @@ class Model:
             if t is None:
                 if required: raise SystemExit(f"reference: no tensor {name}")
                 return None
-            self.cache[name] = np.ascontiguousarray(dequantize(t.data, t.tensor_type).astype(F))
+            self.cache[name] = np.ascontiguousarray(floats(t).astype(F))
         return self.cache[name]
 
     def linear(self, x, name):
@@ -106,7 +111,7 @@ class Model:
         for t in q.tensors:
             name = QSF_KINDS.get(t["kind"])
             if name is None: continue
-            w = (q.embedding() if t["kind"] == 32 else q.values(t)).astype(F)
+            w = (q.embedding() if t["kind"] == 32 else q.scale(t) * q.values(t)).astype(F)
             for o in q.tensors:
                 if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]:
                     w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
@@ -201,14 +206,17 @@ class Model:
         score = np.exp(score - score.max(axis=-1, keepdims=True))
         score /= score.sum(axis=-1, keepdims=True)
         out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
+        if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
 
     def ffn(self, x, b):
-        act = silu if self.arch not in ("gpt2", "gemma2", "gemma3") else self.gelu
+        act = (self.gelu if self.arch in ("gpt2", "gemma2", "gemma3") else
+               relu2 if self.arch in ("bitnet-25", "bitnet-b1.58") else silu)
         up = self.linear(x, b + "ffn_up")
         if b + "ffn_gate.weight" in self.tensors: up = act(self.linear(x, b + "ffn_gate")) * up
         elif self.arch == "phi3": up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
         else: up = act(up)
+        if b + "ffn_sub_norm.weight" in self.tensors: up = self.norm(up, b + "ffn_sub_norm")
         return self.linear(up, b + "ffn_down")
 
     # ---- the whole ----

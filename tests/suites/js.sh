@@ -46,11 +46,11 @@ if [ -z "$name" ]; then
 fi
 
 QSF_TEST_PACKAGE=$work/user/node_modules/qsf QSF_TEST_QSF=$work/smollm2.qsf QSF_TEST_GGUF=$gguf
-QSF_TEST_RUN=$native/qsf-run
+QSF_TEST_RUN=$native/qsf-run QSF_TEST_SERVE=$native/qsf-serve
 QSF_TEST_WORK=$work/$name QSF_TEST_TOOLS=$tools QSF_TEST_WASM=$wasm
 QSF_TEST_CHROMIUM=${QSF_TEST_CHROMIUM:-$(command -v chromium)}
-export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_WORK QSF_TEST_TOOLS QSF_TEST_WASM \
-    QSF_TEST_CHROMIUM
+export QSF_TEST_PACKAGE QSF_TEST_QSF QSF_TEST_GGUF QSF_TEST_RUN QSF_TEST_SERVE QSF_TEST_WORK QSF_TEST_TOOLS \
+    QSF_TEST_WASM QSF_TEST_CHROMIUM
 rm -rf "$QSF_TEST_WORK"
 mkdir -p "$QSF_TEST_WORK"
 exec node --test --test-reporter=spec "js/test/$name.test.js"

@@ -17,3 +17,12 @@ cmp "$work/single.txt" "$work/normal.txt"
 grep -q Paris "$work/single.txt"
 # Any compiler: a second one, where it is there, only has to take it without a warning.
 if command -v clang >/dev/null; then clang -fsyntax-only -Wall -Wextra -Werror "$work/qsf.c"; fi
+# What a set makes of a template is its own here, too: readers of codebooks have its registers.
+if [ "$(uname -m)" = x86_64 ] && command -v objdump >/dev/null; then
+    objdump -d --no-show-raw-insn "$work/qsf-run" >"$work/qsf-run.s"
+    for set in avx2:ymm avx512:zmm; do
+        sed -n "/<iq_read_${set%:*}[.>]/,/^\$/p" "$work/qsf-run.s" >"$work/reader.s"
+        grep -q "%${set#*:}" "$work/reader.s" || { echo "iq_read_${set%:*}: no ${set#*:} registers"; exit 1; }
+    done
+    rm "$work/qsf-run.s" "$work/reader.s"
+fi

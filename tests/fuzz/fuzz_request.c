@@ -1,0 +1,56 @@
+/* Fuzz target: any bytes as the body of a request; the first one chooses the interface.
+ * SPDX-License-Identifier: MIT */
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What every request that was taken is. */
+static void fuzz_check(const serve_request *r)
+{
+    size_t sum = 0;
+    if (r->n < 1 || r->n > SERVE_CHOICES || r->n_stops > SERVE_STOPS - 2 || r->max_tokens < -1) abort();
+    const qsf_sampler_options *o = &r->sampler;
+    if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || !(o->top_n_sigma >= 0)) abort();
+    if (!r->n_prompts == !r->n_messages || serve_request_each(r) > SERVE_CHOICES) abort();
+    if (r->logprobs < -1 || r->logprobs > QSF_LOGPROBS_MOST || r->n_biases > SERVE_BIASES) abort();
+    if (r->n_prompts > (r->api & API_EMBEDDED ? SERVE_INPUTS : SERVE_CHOICES)) abort();
+    if (r->dimensions < 0 || r->top_n < 0 || (r->api == API_RERANK && r->n_prompts < 2)) abort();
+    for (size_t i = 0; i < r->n_prompts; i++) {
+        const serve_prompt *p = &r->prompts[i];
+        for (size_t k = 0; k < p->n_ids; k++) if (p->ids[k] < 0) abort();
+        for (size_t k = 0; k < p->len; k++) sum += (unsigned char)p->text[k];
+    }
+    if (r->n_messages && strlen(r->messages.text) != r->messages.len) abort();
+    if (r->tools) sum += strlen(r->tools) + strlen(r->tool_choice);
+    if (r->loose_tools) sum += strlen(r->loose_tools);
+    if (r->kwargs) sum += strlen(r->kwargs);
+    for (size_t i = 0; i < r->shape.text.len; i++) sum += (unsigned char)r->shape.text.text[i];
+    for (size_t i = 0; i < r->n_biases; i++) if (r->biases[i].token < 0) abort();
+    for (size_t i = 0; i < r->n_bans; i++) sum += strlen(r->bans[i].text);
+    for (size_t i = 0; i < r->n_breakers; i++) sum += r->breakers[i].len;
+    for (size_t i = 0; i < r->n_stops; i++) sum += strlen(r->stops[i]) + r->stop_lengths[i];
+    if (sum == SIZE_MAX) abort();           /* all of it was read */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const serve_defaults defaults = { .temperature = 1, .top_p = 1, .repeat_penalty = 1, .max_tokens =
+                                             -1 };
+    serve_request r;
+    serve_error e;
+    if (!size) return 0;
+    char *text = malloc(size);
+    memcpy(text, data + 1, size - 1);
+    if (serve_request_read(&r, (serve_api)(1 << data[0] % 10), text, size - 1, &defaults, &e)) {
+        if (e.status) abort();
+        fuzz_check(&r);
+    } else if (e.status < 400 || !*e.text || !e.type) {
+        abort();
+    }
+    serve_request_free(&r);
+    free(text);
+    return 0;
+}
