@@ -393,7 +393,8 @@ TEST(the_route_is_measured_and_told)
     if (!bench_write(&b, &o)) return;
     route_log(&b, QSF_ROUTE_AUTO, NULL, log);
     const char *at = strstr(log, "products ");
-    CHECK(at && sscanf(at, "products %lf, look-ups %lf", &mad, &lut) == 2 && mad > 0 && lut > 0);
+    /* An emulated processor that others share may show 0.0. */
+    CHECK(at && sscanf(at, "products %lf, look-ups %lf", &mad, &lut) == 2 && mad >= 0 && lut >= 0);
     CHECK(strstr(log, lut > 1.1 * mad + 0.1 ? "kernel-route lut" : lut < 1.1 * mad - 0.1 ? "kernel-route mad"
                  : "kernel-route") != NULL);
     route_log(&b, QSF_ROUTE_AUTO, no_time, log);
