@@ -41,7 +41,7 @@ LEAST = {"/v1/completions": {"prompt": "x", "max_tokens": 1},
 
 
 def pace(times):
-    """Seconds a piece: the median of runs of 20, since pieces may come in bursts where this program is late."""
+    """Seconds a piece: the median of runs of 20: pieces come in bursts where this program is late."""
     runs = [(times[i + 20] - times[i]) / 20 for i in range(0, len(times) - 20, 20)]
     return statistics.median(runs) if runs else None
 
