@@ -22,7 +22,8 @@ before; the column is the share that is right of those that the f16 model gets r
 """
 import argparse, pathlib, random, re, statistics, subprocess, sys, tempfile
 
-WORDS = "apple river stone cloud green seven paper light horse music table winter bread sugar door glass".split()
+WORDS = ("apple river stone cloud green seven paper light horse music table winter bread sugar door "
+         "glass").split()
 
 
 def call(*command, ok=(0,)):
@@ -50,19 +51,19 @@ def probes(n):
             yield f"1 + 1 = 2\n5 + 2 = 7\n3 + 3 = 6\n8 + 1 = 9\n6 + 6 = 12\n{a} + {b} =", str(a + b)
         else:
             words = " ".join(rng.sample(WORDS, 5))
-            yield ("Input: door glass sugar\nOutput: door glass sugar\nInput: music stone\nOutput: music stone\n"
-                   f"Input: {words}\nOutput:"), words
+            yield ("Input: door glass sugar\nOutput: door glass sugar\nInput: music stone\n"
+                   f"Output: music stone\nInput: {words}\nOutput:"), words
 
 
 def right(o, path):
     """Numbers of the probes that the file's model gets right."""
     good = set()
     for i, (prompt, answer) in enumerate(probes(o.probes)):
-        said = subprocess.run([o.run, path, "--raw", "-p", prompt, "-n", "12", "--temp", "0", "-c", "256", "-t",
-                               str(o.threads)], capture_output=True, text=True, errors="replace")
-        if said.returncode:
-            sys.exit(f"{path}: {said.stderr.strip()}")
-        if said.stdout.strip().split("\n")[0].strip() == answer:
+        r = subprocess.run([o.run, path, "--raw", "-p", prompt, "-n", "12", "--temp", "0", "-c", "256", "-t",
+                            str(o.threads)], capture_output=True, text=True, errors="replace")
+        if r.returncode:
+            sys.exit(f"{path}: {r.stderr.strip()}")
+        if r.stdout.strip().split("\n")[0].strip() == answer:
             good.add(i)
     return good
 
@@ -80,8 +81,8 @@ def measured(o, path, base, perplexity=None):
     memory = found(r"at least (\d+) MB", call(o.run, path, "--raw", "-p", "x", "-n", 1, "-c", 256,
                                               "--ram-budget", 1, ok=(4,)))
     good = right(o, path) if o.probes else set()
-    return {"MB": path.stat().st_size / 1e6, "perplexity": perplexity or found(r"perplexity ([0-9.]+) \+/-", text),
-            "KL": found(r"mean KL ([0-9.]+)", text), "same": found(r"same top-1 ([0-9.]+)", text),
+    return {"MB": path.stat().st_size / 1e6,
+            "perplexity": perplexity or found(r"perplexity ([0-9.]+) \+/-", text), "KL": found(r"mean KL ([0-9.]+)", text), "same": found(r"same top-1 ([0-9.]+)", text),
             "probes": 100 * len(good & o.base_right) / max(len(o.base_right), 1) if o.probes else 0,
             "speed": statistics.median(speeds), "least": memory}
 
@@ -100,8 +101,8 @@ def peer_rows(o, base, work):
         tool = lambda t: pathlib.Path(folder, t)
         matrix = work / f"{name}.imatrix"
         if not text.exists():       # what the model writes by itself, as qsf-convert's own text is made
-            parts = [call(o.run, o.gguf, "--raw", "-p", random.Random(s).choice(WORDS), "-n", 400, "--temp", 1,
-                          "--seed", s, "--ignore-eos") for s in range(1, 41)]
+            parts = [call(o.run, o.gguf, "--raw", "-p", random.Random(s).choice(WORDS), "-n", 400, "--temp",
+                          1, "--seed", s, "--ignore-eos") for s in range(1, 41)]
             text.write_text("\n".join(parts))
         if not matrix.exists():
             call(tool("llama-imatrix"), "-m", o.gguf, "-f", text, "-o", matrix, "-t", o.threads, "-c", 512)
