@@ -32,7 +32,7 @@ typedef struct convert_cli {
         *verify, *i2s_layout, *trace, *record;
     option_list tensors;
     double      target_mb;
-    long long   threads, ram_mb, clusters, embd_clusters;
+    long long   threads, ram_mb, clusters, embd_clusters, effort;
     bool        quiet, help, version;
 } convert_cli;
 
@@ -68,6 +68,11 @@ static const option convert_table[] = {
       "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, "
       "on",
       "auto" },
+    { OPTION_INT, "--effort", "N", AT(effort), -1, 3, NULL,
+      "work that goes into quantising: 0, each block by itself; 1, by the importance of its columns; 2, "
+      "errors are made up for in the columns that follow; 3, the same, and each type's best search; -1: 3 "
+      "with --calibrate, else 0",
+      "-1" },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
     { .kind = OPTION_GROUP, .help = "The file" },
@@ -228,6 +233,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
+    o->effort = (int32_t)cli->effort;
     o->head_clusters = (uint32_t)cli->clusters;
     o->embd_clusters = (uint32_t)cli->embd_clusters;
     o->calibration = cli->calibration;
@@ -316,7 +322,7 @@ static int run_inspection(const convert_cli *cli)
 int main(int argc, char **argv)
 {
     static convert_rules rules;
-    convert_cli cli = { 0 };
+    convert_cli cli = { .effort = -1 };
     qsf_convert_options o;
     option_list rest;
     if (!options_parse(convert_table, CONVERT_OPTIONS, "QSF_CONVERT_", &cli, argc, argv, &rest))

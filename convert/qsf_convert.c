@@ -23,7 +23,8 @@ struct qsf_convert_result {
 
 void qsf_convert_defaults_of(qsf_convert_options *o, size_t size)
 {
-    static const qsf_convert_options d = { .size = sizeof d, .preset = QSF_CONVERT_4BIT, .packing = 1 };
+    static const qsf_convert_options d = { .size = sizeof d, .preset = QSF_CONVERT_4BIT, .packing = 1,
+                                            .effort = -1 };
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
@@ -75,6 +76,8 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_range("n_threads", o->n_threads, QSF_CONVERT_MAX_THREADS, err)) ||
         (st = option_range("head_clusters", o->head_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
         (st = option_range("embd_clusters", o->embd_clusters, QSF_CONVERT_MAX_CLUSTERS, err))) return st;
+    if (o->effort < -1 || o->effort > 3)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; -1 to 3 are possible", (int)o->effort);
     return option_rules(o, err);
 }
 
@@ -121,6 +124,7 @@ static void result_tensor(const input_tensor *t, const convert_tensor *c, const 
         .centroids = c->clusters ? c->clusters->n : 0,
         .matrix = qsf_input_is_matrix(t),
         .raised = c->raised,
+        .output_error = c->output_energy > 0 ? c->output_error / c->output_energy : 0,
     };
 }
 

@@ -115,6 +115,10 @@ typedef struct qsf_convert_options {
     qsf_i2s_layout          i2s_layout;     /* QSF_I2S_AUTO; of tensors of type I2_S in a GGUF input */
     qsf_record_fn           record;         /* NULL.  Of the contexts that measure, as qsf_context_options' */
     void                   *record_user;    /* NULL; its first argument */
+    /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: blocks by
+     * themselves; 1: by the importance of their columns; 2: with error feedback; 3: the same, and the
+     * best search that each type has (docs/quantisers.md). */
+    int32_t                 effort;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -172,6 +176,9 @@ typedef struct qsf_convert_tensor {
     uint32_t    centroids;          /* 0, or of an embedding in clusters */
     bool        matrix;             /* false: a norm, a bias or positions, which are stored in floats */
     bool        raised;             /* MIXED: got more bits than planned, for its cosine's sake */
+    /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy, for
+     * inputs like those that were measured; else 0. */
+    double      output_error;
 } qsf_convert_tensor;
 /* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or
  * where out->size is no struct's. */

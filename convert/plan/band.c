@@ -91,6 +91,27 @@ static qsf_status band_residual_row(const convert_tensor *c, const convert_row *
     return QSF_OK;
 }
 
+qsf_status qsf_conv_read(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, float *w,
+                         qsf_error *err)
+{
+    const qsf_status st = in->read(in, i, row, n, w, err);
+    if (!st) band_scale(c, row, n, in->tensors[i].cols, w);
+    return st;
+}
+
+void qsf_conv_pack(const input_tensor *t, const convert_tensor *c, uint32_t n, const uint8_t *blocks,
+                   uint8_t *dst)
+{
+    const qsf_tensor plain = { .kind = t->kind,
+                               .type = (uint8_t)c->type,
+                               .packing = 0,
+                               .block = (uint16_t)c->block,
+                               .rows = n,
+                               .cols = t->cols,
+                               .data = blocks };
+    qsf_pack_tiles(&plain, dst);
+}
+
 qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n,
                          convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -98,9 +119,8 @@ qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_
     uint64_t row_bytes;
     qsf_error why;
     qsf_status st;
-    if ((st = in->read(in, i, row, n, b->values, err))) return st;
+    if ((st = qsf_conv_read(in, i, c, row, n, b->values, err))) return st;
     if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
-    band_scale(c, row, n, t->cols, b->values);
     uint8_t *blocks = c->packing || !dst ? b->blocks : dst;
     b->found.n = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -109,20 +129,10 @@ qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_
         if (c->scale != 0) st = qsf_conv_ternary_row(c->type, r.w, t->cols, to, e, &why);
         else if (c->keeps_outliers) st = qsf_conv_row_apart(in->platform, c, &r, to, &b->found, e, &why);
         else if (c->clusters) st = band_residual_row(c, &r, to, e, &why);
-        else st = qsf_quantize_row(c->type, c->block, r.w, t->cols, NULL, to, e, &why);
+        else st = qsf_quantize_row(c->type, c->block, r.w, t->cols, c->importance, to, e, &why);
         if (st) return band_row_failed(t, row + k, st, &why, err);
     }
-    if (c->packing && dst) {
-        const qsf_tensor plain = { .kind = t->kind,
-                                   .type = (uint8_t)c->type,
-                                   .packing = 0,
-                                   .block = (uint16_t)c->block,
-                                   .rows = n,
-                                   .cols = t->cols,
-                                   .bytes = n * row_bytes,
-                                   .data = blocks };
-        qsf_pack_tiles(&plain, dst);
-    }
+    if (c->packing && dst) qsf_conv_pack(t, c, n, blocks, dst);
     return QSF_OK;
 }
 

@@ -121,6 +121,7 @@ static bool plan_equalizes(const input *in, const qsf_convert_options *o, const 
 {
     for (uint32_t i = 0; i < in->n_tensors; i++)
         if (r->tensors[i].scale != 0) return false;
+    if (o->effort >= 2) return o->equalize != QSF_CONVERT_OFF;
     if (o->equalize != QSF_CONVERT_AUTO) return o->equalize == QSF_CONVERT_ON;
     if (o->preset == QSF_CONVERT_F16 || o->preset == QSF_CONVERT_8BIT) return false;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
