@@ -515,16 +515,18 @@ TEST(a_calibrated_conversion_that_fails_leaves_nothing_behind)
         fake f = { 0 };
         input in;
         qsf_convert_options o = options();
+        qsf_error err;
         convert_report r;
-        fault_init(&fp);
+        fault_init_over(&fp, qsf_platform_native());
         fp.fail_at = n;
         o.n_threads = 1;
         add_rule(&o, "ffn_*", "trellis2", 0);
         fake_open_on(&fp.table, &in, &f, "llama");
         const qsf_status st =
-            in.tensors ? qsf_conv_run_with(&in, &o, &h, out_path, &r, NULL) : QSF_E_MEMORY;
+            in.tensors ? qsf_conv_run_with(&in, &o, &h, out_path, &r, &err) : QSF_E_MEMORY;
         in.close(&in);
         done = fp.calls < n;
+        if (st && done) printf("    %s\n", err.text);
         CHECK_EQ(st == QSF_OK, done);
         CHECK_EQ(fp.bytes, 0);
         CHECK_EQ(fp.outs, 0);

@@ -52,7 +52,7 @@ uint64_t qsf_enc_band_bytes(uint32_t cols)
     return qsf_round_up(cols, ENCODE_GROUP) * ENCODE_ROWS * (2 * sizeof(float) + 2);
 }
 
-bool qsf_enc_steps(uint32_t type) { return type >= QSF_T_TRELLIS2 && type <= QSF_T_TRELLIS5; }
+bool qsf_enc_steps(uint32_t type) { return qsf_trellis_bits(type) > 0; }
 bool qsf_enc_can(uint32_t type) { return qsf_enc_steps(type) || qsf_quant_rule_of(type); }
 
 /* ---- the trellis ---- */
@@ -81,7 +81,7 @@ static double encode_sum(const double *loss)
 /* Rows of a tile that b->w holds, to dst, and what their errors cost. */
 static double encode_trellis_tile(const encode_rows *k, uint32_t rows, encode_band *b, uint8_t *dst)
 {
-    const uint32_t bits = k->c->type - QSF_T_TRELLIS2 + 2, cols = b->cols, blocks = cols / ENCODE_GROUP;
+    const uint32_t bits = qsf_trellis_bits(k->c->type), cols = b->cols, blocks = cols / ENCODE_GROUP;
     encode_levels q;
     encode_levels_of(bits, &q);
     encode_trellis t = { .f = k->f, .q = &q, .w = b->w, .scale = b->scale, .scale_byte = b->scale_byte,

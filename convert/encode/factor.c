@@ -17,6 +17,7 @@
 #include "encode/factor.h"
 
 #include "plan/team.h"
+#include "tensor/trellis.h"
 
 #include <math.h>
 
@@ -135,9 +136,6 @@ static double factor_v(const factor_work *k, size_t row, size_t col)
 
 /* ---- from the inputs ---- */
 
-/* Step 8b + f of 32 is column 4f + b. */
-static uint32_t factor_step_column(uint32_t i) { return i / 32 * 32 + i % 8 * 4 + i % 32 / 8; }
-
 static double factor_scale(const encode_inputs *in, uint32_t col)
 {
     return in->col_scale ? 1.0 / (double)in->col_scale[col] : 1;
@@ -230,7 +228,7 @@ static qsf_status factor_new(const qsf_platform *p, uint32_t cols, bool steps, b
         out->f = NULL;
         return QSF_E_MEMORY;
     }
-    for (uint32_t i = 0; i < f->cols; i++) out->column[i] = steps ? factor_step_column(i) : i;
+    for (uint32_t i = 0; i < f->cols; i++) out->column[i] = steps ? qsf_trellis_column(i) : i;
     return QSF_OK;
 }
 

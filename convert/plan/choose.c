@@ -10,6 +10,7 @@
 #include "plan/forms.h"
 #include "plan/outliers.h"
 #include "plan/ternary.h"
+#include "tensor/trellis.h"
 
 /* ---- patterns ---- */
 
@@ -95,6 +96,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
         c->fixed = true;
         qsf_conv_type_find(o->rules[k].type, &f.type);
         if (o->rules[k].block) f.block = o->rules[k].block;
+        else if (qsf_trellis_bits(f.type)) f.block = QSF_TRELLIS_BLOCK;     /* the only one */
         else if (f.block == 1) f.block = o->block ? o->block : 64;
     }
     const qsf_status st = plan_ternary(in, i, o, c, &f, err);
