@@ -203,7 +203,7 @@ static qsf_status convert_write_tensor(convert_run *k, uint32_t i, convert_tenso
     if (!again) return st;
     memset(&c->error, 0, sizeof c->error);
     c->n_outliers = c->outlier_bytes = 0;
-    return convert_write_tensor(k, i, c, err);      /* at most as deep as there are forms */
+    return convert_write_tensor(k, i, c, err);       /* at most as deep as there are forms */
 }
 
 /* ---- the file ---- */
@@ -231,7 +231,8 @@ static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *er
         const input_tensor *t = &in->tensors[i];
         if (qsf_conv_cancelled(o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
         qsf_conv_progress(o, "convert", t->name, done, r->n_weights);
-        if ((i == 0 || in->tensors[i - 1].unit != t->unit) && (st = qsf_writer_unit_begin(k->w, t->unit, err)))
+        if ((i == 0 || in->tensors[i - 1].unit != t->unit) &&
+            (st = qsf_writer_unit_begin(k->w, t->unit, err)))
             return st;
         if ((st = convert_write_tensor(k, i, &r->tensors[i], err))) return st;
         if ((i + 1 == in->n_tensors || in->tensors[i + 1].unit != t->unit) &&

@@ -61,9 +61,9 @@ typedef struct qsf_convert_rule {
     /* Of the tensor's name in the input, or of its kind: "blk.0.*",
      * "attn_v".  * is any text, ? any one byte. */
     const char *pattern;
-    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit trellis2 trellis3 trellis4 trellis5
-     * (blocks of 64 and tiles alone) ternary f16 f32; ternary2 ternary5: of a matrix that is ternary
-     * already */
+    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32; trellis2 trellis3
+     * trellis4 trellis5: in blocks of 64 and tiles alone; ternary2 ternary5: of a matrix that is
+     * ternary already */
     const char *type;
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;
@@ -116,9 +116,9 @@ typedef struct qsf_convert_options {
     qsf_i2s_layout          i2s_layout;     /* QSF_I2S_AUTO; of tensors of type I2_S in a GGUF input */
     qsf_record_fn           record;         /* NULL.  Of the contexts that measure, as qsf_context_options' */
     void                   *record_user;    /* NULL; its first argument */
-    /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: blocks by
-     * themselves; 1: by the importance of their columns; 2: with error feedback; 3: the same, and the
-     * best search that each type has (docs/quantisers.md). */
+    /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: each
+     * block by itself; 1: by the importance of its columns; 2: errors are made up for in the
+     * columns that follow; 3: the same, with the best search that each type has. */
     int32_t                 effort;
 } qsf_convert_options;
 
@@ -177,8 +177,8 @@ typedef struct qsf_convert_tensor {
     uint32_t    centroids;          /* 0, or of an embedding in clusters */
     bool        matrix;             /* false: a norm, a bias or positions, which are stored in floats */
     bool        raised;             /* MIXED: got more bits than planned, for its cosine's sake */
-    /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy, for
-     * inputs like those that were measured; else 0. */
+    /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy,
+     * for inputs like those that were measured; else 0. */
     double      output_error;
 } qsf_convert_tensor;
 /* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or

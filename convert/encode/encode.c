@@ -1,10 +1,10 @@
 /* Bands of rows to codes with a factor: error feedback for types with a grid, and the trellis.
  * SPDX-License-Identifier: MIT
  *
- * Columns are settled from the first to the last, and what rounding one of them does to the outputs
- * is made up for in those that are open (Frantar et al. 2022, arXiv:2210.17323).  A block's scale is
- * searched for when its first column is reached, on its weights as they are then; an error there
- * costs as much as the diagonal of the factor says. */
+ * Columns are settled from the first to the last, and what rounding one of them does to the
+ * outputs is made up for in those that are open (Frantar et al. 2022, arXiv:2210.17323).  A block's
+ * scale is searched for when its first column is reached, on its weights as they are then; an error
+ * there costs as much as the diagonal of the factor says. */
 #include "encode/encode.h"
 
 #include "tensor/trellis.h"
@@ -60,7 +60,8 @@ bool qsf_enc_can(uint32_t type) { return qsf_enc_steps(type) || qsf_quant_rule_o
 static void encode_levels_of(uint32_t bits, encode_levels *q)
 {
     const int8_t *level = qsf_trellis_levels[bits - 2];
-    *q = (encode_levels){ .bits = bits, .n = 1u << (bits - 1), .n_scales = bits <= 3 ? 12 : bits == 4 ? 8 : 5 };
+    *q = (encode_levels){ .bits = bits, .n = 1u << (bits - 1) };
+    q->n_scales = bits <= 3 ? 12 : bits == 4 ? 8 : 5;
     for (uint32_t c = 0; c < 4; c++) {
         q->first[c] = level[c];
         for (uint32_t m = 0; m + 1 < q->n; m++) {
@@ -139,7 +140,8 @@ static double encode_plain_tile(const encode_rows *k, uint32_t rows, encode_band
 
 /* ---- bands ---- */
 
-static qsf_status encode_check(const input_tensor *t, const float *w, uint32_t row, uint32_t n, qsf_error *err)
+static qsf_status encode_check(const input_tensor *t, const float *w, uint32_t row, uint32_t n,
+                               qsf_error *err)
 {
     for (uint32_t r = 0; r < n; r++)
         for (uint32_t c = 0; c < t->cols; c++, w++)

@@ -2,18 +2,17 @@
  * L L'.
  * SPDX-License-Identifier: MIT
  *
- * With the columns in reverse order, B, and B = R R' by Cholesky, R lower triangular, inverse(B) is
- * V' V with V = inverse(R), and V' with its rows and columns in reverse again is L.  So there is one
+ * H with its columns in reverse order is R R' by Cholesky, R lower triangular, and its inverse is
+ * V' V with V = inverse(R); V' with its rows and columns in reverse again is L.  So there is one
  * factorisation and one inversion of a triangle, and no inverse of H.
  *
  * Both work in blocks of 64 columns, in doubles, in the array that H was put into: R becomes the
  * lower triangle, V, transposed, the upper one, and the inverses of R's diagonal blocks lie beside.
  * Nearly all of the work is one product of blocks, whose sums have one order on every machine.
  *
- * The first position of a text is the attention's sink: what it makes of some layers is thousands of
- * times as large as anything else, is the same in every text, and decides all that follows.  It
- * counts like everything else together, or less where one position of all would (weights of
- * docs/quantisers.md). */
+ * The first position of a text is the attention's sink: in some layers it is thousands of times as
+ * large as anything else, it is the same in every text, and it decides all that follows.  It counts
+ * once beside the mean of all others, and a hundred times as much as these at most. */
 #include "encode/factor.h"
 
 #include "plan/team.h"
@@ -221,7 +220,8 @@ static qsf_status factor_new(const qsf_platform *p, uint32_t cols, bool steps, b
     f->cols = (uint32_t)qsf_round_up(cols, ENCODE_GROUP);
     f->diagonal = diagonal;
     f->column = out->column = qsf_alloc_array(p, f->cols, sizeof *out->column, "a factor", err);
-    f->panels = out->panels = qsf_alloc_array(p, factor_panels(f->cols), sizeof *out->panels, "a factor", err);
+    f->panels = out->panels =
+        qsf_alloc_array(p, factor_panels(f->cols), sizeof *out->panels, "a factor", err);
     f->weight = out->weight = qsf_alloc_array(p, f->cols, sizeof *out->weight, "a factor", err);
     if (!out->column || !out->panels || !out->weight) {
         qsf_enc_factor_free(p, f);

@@ -12,7 +12,8 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl")
 #include "encode/lanes_body.h"
 QSF_TARGET_END
 
-const encode_lanes qsf_enc_lanes_avx512 = { "avx512", trellis_avx512, plain_avx512, energy_avx512, product_avx512 };
+const encode_lanes qsf_enc_lanes_avx512 = { "avx512", trellis_avx512, plain_avx512, energy_avx512,
+                                            product_avx512 };
 
 #undef LANES
 #undef LANE

@@ -188,7 +188,8 @@ static inline void LANE(search_step)(LANE(search) *k, const encode_levels *q, co
         const vf ca = k->metric[a] + way[a][u] * way[a][u], cb = k->metric[b] + way[b][u] * way[b][u];
         const vi second = LANE_LESS(cb, ca);
         metric[s] = LANE(choose)(second, cb, ca);
-        path[s] = LANE(choose_int)(second, k->path[b], k->path[a]) | ((vi){ 0 } + (int32_t)((uint32_t)u << c));
+        path[s] = LANE(choose_int)(second, k->path[b], k->path[a]);
+        path[s] |= (vi){ 0 } + (int32_t)((uint32_t)u << c);
         for (int i = 0; i < c; i++) to[i][s] = LANE(choose)(second, from[i][b], from[i][a]);
         to[c][s] = LANE(choose)(second, way[b][u], way[a][u]);
     }

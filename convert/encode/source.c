@@ -94,7 +94,8 @@ qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor 
         s->col_scale = c->col_scale;
         s->measured = false;
         if (asks) st = source_read(s, t, c, err);
-        if (!st && !s->last && steps) st = qsf_enc_factor_none(s->in->platform, t->cols, steps, &s->last, err);
+        if (!st && !s->last && steps)
+            st = qsf_enc_factor_none(s->in->platform, t->cols, steps, &s->last, err);
     }
     if (st) return st;
     *out = s->last;
