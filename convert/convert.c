@@ -201,6 +201,12 @@ static qsf_status convert_meta(input *in, const qsf_convert_options *o, qsf_meta
 qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *path, convert_report *r,
                         qsf_error *err)
 {
+    return qsf_conv_run_calibrated(in, NULL, o, path, r, err);
+}
+
+qsf_status qsf_conv_run_calibrated(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                                   const char *path, convert_report *r, qsf_error *err)
+{
     const qsf_platform *p = in->platform;
     const uint64_t start = qsf_now(p);
     qsf_writer *w = NULL;
@@ -210,6 +216,7 @@ qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *pat
     qsf_status st;
 
     memset(r, 0, sizeof *r);
+    r->calibration = calibration;
     if ((st = qsf_conv_check_output(in, path, err))) return st;
     if (o->embd_clusters && (st = qsf_input_untie(in, err))) return st;
     for (uint32_t i = 0; i < in->n_tensors; i++) {

@@ -31,6 +31,8 @@ typedef struct convert_report {
     uint8_t         default_type;   /* the header's */
     bool            equalized;
     const qsf_embd_clusters *embd_clusters;     /* NULL: none */
+    /* what matrices are multiplied with (calibrate/calibration.h), NULL: not known */
+    struct convert_calibration *calibration;
 } convert_report;
 
 #endif
