@@ -313,6 +313,22 @@ qsf_status qsf_conv_run_with(input *in, const qsf_convert_options *options, cons
     return st;
 }
 
+static qsf_status convert_hessian(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
+                                  float *first, uint64_t *tokens, bool *diagonal, qsf_error *err)
+{
+    const qsf_status st = qsf_cal_hessian(user, unit, kind, cols, h, first, tokens, diagonal, err);
+    if (st != QSF_E_NOT_FOUND) return st;
+    *tokens = 0;
+    return QSF_OK;
+}
+
+qsf_status qsf_conv_run_calibrated(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                                   const char *path, convert_report *r, qsf_error *err)
+{
+    const encode_hessians h = { calibration, convert_hessian };
+    return qsf_conv_run_with(in, o, calibration ? &h : NULL, path, r, err);
+}
+
 qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *path, convert_report *r,
                         qsf_error *err)
 {

@@ -93,7 +93,7 @@ typedef struct qsf_convert_options {
      * head that was tied to it becomes a matrix. */
     uint32_t                embd_clusters;
     /* NULL; else a text file with which to measure how much the model would miss each layer, for
-     * qsf_context_options.quality. */
+     * qsf_context_options.quality.  What quantisers measure is another thing: calibrate, below. */
     const char             *calibration;
     /* false.  true with calibration: the weights of an input that is a QSF file stay byte for byte
      * as they are, whatever is said above; other inputs are converted as ever. */
@@ -102,8 +102,8 @@ typedef struct qsf_convert_options {
      * of those that are read, or the output. */
     const char             *report;
     void                   *user;           /* NULL; first argument of what follows, never looked into */
-    /* NULL.  Called on the calling thread, now and then.  stage: "measure", "cluster", "convert",
-     * "write"; name: the tensor, or "".  Both are valid during the call.  done of total: no
+    /* NULL.  Called on the calling thread, now and then.  stage: "generate", "calibrate",
+     * "measure", "cluster", "convert", "write"; name: the tensor, or "".  Both are valid during the call.  done of total: no
      * unit. */
     void                  (*progress)(void *user, const char *stage, const char *name, uint64_t done,
                                       uint64_t total);
@@ -116,6 +116,17 @@ typedef struct qsf_convert_options {
     qsf_i2s_layout          i2s_layout;     /* QSF_I2S_AUTO; of tensors of type I2_S in a GGUF input */
     qsf_record_fn           record;         /* NULL.  Of the contexts that measure, as qsf_context_options' */
     void                   *record_user;    /* NULL; its first argument */
+    /* NULL: no.  Measures what each matrix is multiplied with, by running the model on a text file
+     * or, "self", on a text that it makes itself.  docs/quantisers.md says which types use it. */
+    const char             *calibrate;
+    /* NULL: nothing is kept.  Where what is measured is kept: a file that is there already is read
+     * instead of measuring, and is refused if it is another model's, or was made with another text
+     * or other options than those given.  Without calibrate it has to be there; it may be an
+     * importance matrix of llama.cpp then, too (.dat or .gguf). */
+    const char             *calibration_file;
+    uint64_t                calibrate_seed;     /* 1; of the text that a model makes itself */
+    uint32_t                calibrate_seqs;     /* 128; sequences of the text, 1..65536 */
+    uint32_t                calibrate_len;      /* 128; tokens of each of them, 16..8192 */
     /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: each
      * block by itself; 1: by the importance of its columns; 2: errors are made up for in the
      * columns that follow; 3: the same, with the best search that each type has. */
