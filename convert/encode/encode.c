@@ -61,7 +61,7 @@ static void encode_levels_of(uint32_t bits, encode_levels *q)
 {
     const int8_t *level = qsf_trellis_levels[bits - 2];
     *q = (encode_levels){ .bits = bits, .n = 1u << (bits - 1) };
-    q->n_scales = bits <= 3 ? 12 : bits == 4 ? 8 : 5;
+    q->n_scales = bits <= 3 ? 19 : bits == 4 ? 16 : 12;       /* down to 0.4, 0.5, 0.7 */
     for (uint32_t c = 0; c < 4; c++) {
         q->first[c] = level[c];
         for (uint32_t m = 0; m + 1 < q->n; m++) {

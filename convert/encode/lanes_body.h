@@ -111,7 +111,9 @@ static vf LANE(path_cost)(const encode_levels *q, const float *w, const float *w
 }
 
 /* The best scale of group g: of those that a byte can say, 8 to an octave, the n_scales that are
- * next below a little more than the one that clips nothing. */
+ * next below twice the one that clips nothing.  So high, because errors of columns that count for
+ * much more than others (the sink's) stretch what is still open, and because the more scales there
+ * are, the nearer one of them brings such a column to a level. */
 static void LANE(find_scale)(const encode_trellis *t, uint32_t g, int lane)
 {
     enum { BIAS = 800, MOST = 255 };      /* the byte e says the float whose bits are (e + 800) << 20 */
@@ -122,7 +124,7 @@ static void LANE(find_scale)(const encode_trellis *t, uint32_t g, int lane)
         const vf x = LANE(size)(LANE(load)(w + (size_t)ENCODE_ROWS * i));
         most = LANE(choose)(LANE_LESS(most, x), x, most);
     }
-    vi e = (LANE_BITS(most * (1.1f / 127.0f)) >> 20) - BIAS, best = none;
+    vi e = (LANE_BITS(most * (2.0f / 127.0f)) >> 20) - BIAS, best = none;
     e = LANE(choose_int)(LANE_LESS(top, e), top, e);
     for (uint32_t k = 0; k < t->q->n_scales; k++, e -= 1) {
         const vi now = LANE(choose_int)(LANE_LESS(e, least), least, e);
