@@ -274,6 +274,7 @@ QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 /* GGUF's own: with one scale a block, and super-blocks.
  * A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4) X(MX4) X(Q1) X(8K)
+#define QSF_EACH_TRELLIS(X) X(2) X(3) X(4) X(5)     /* TR2 ... */
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 
 #endif
