@@ -230,6 +230,7 @@ void qsf_kernels_sse42(qsf_kernels *k);
 void qsf_kernels_avx2(qsf_kernels *k);
 void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
+void qsf_kernels_avx512vbmi(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);

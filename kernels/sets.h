@@ -261,6 +261,18 @@ QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16
     }
 }
 
+/* Rows m to m + n - 1 of x from column `at` on, a multiple of 64. */
+QSF_TEMPLATE qsf_act qsf_act_part(const qsf_act *x, size_t m, size_t n, size_t at)
+{
+    qsf_act a = *x;
+    a.n = (uint32_t)n;
+    a.q += m * x->cols + at;
+    a.d += (m * x->cols + at) / 64;
+    a.s += (m * x->cols + at) / 32;
+    a.h += (m * x->cols + at) / 8;
+    return a;
+}
+
 /* A band: rows of activations whose int8 stay in half of a usual second-level cache while all tiles
  * pass by; a multiple of 16. */
 QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
@@ -274,6 +286,7 @@ QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 /* GGUF's own: with one scale a block, and super-blocks.
  * A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4) X(MX4) X(Q1) X(8K)
+#define QSF_EACH_TRELLIS(X) X(2) X(3) X(4) X(5)     /* TR2 ... */
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 
 #endif

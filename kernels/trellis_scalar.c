@@ -69,16 +69,13 @@ static void matmul_trellis_scalar(unsigned k, float *y, size_t ldy, const uint8_
     static void matvec_TR##K##_scalar(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,          \
                                       size_t blocks, uint32_t block)                                       \
     { matmul_TR##K##_scalar(y, 16 * tiles, w, x, tiles, blocks, block); }
-TRELLIS_SCALAR(2) TRELLIS_SCALAR(3) TRELLIS_SCALAR(4) TRELLIS_SCALAR(5)
+QSF_EACH_TRELLIS(TRELLIS_SCALAR)
 #undef TRELLIS_SCALAR
 
 void qsf_trellis_scalar(qsf_kernels *k)
 {
 #define TRELLIS_SCALAR(K) \
-    k->matvec[QSF_F_TR##K] = matvec_TR##K##_scalar, k->matmul[QSF_F_TR##K] = matmul_TR##K##_scalar
-    TRELLIS_SCALAR(2);
-    TRELLIS_SCALAR(3);
-    TRELLIS_SCALAR(4);
-    TRELLIS_SCALAR(5);
+    k->matvec[QSF_F_TR##K] = matvec_TR##K##_scalar; k->matmul[QSF_F_TR##K] = matmul_TR##K##_scalar;
+    QSF_EACH_TRELLIS(TRELLIS_SCALAR)
 #undef TRELLIS_SCALAR
 }

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/band.h"
 #include "plan/ternary.h"
+#include "tensor/trellis.h"
 
 /* About 64 Ki weights: enough to hide the hand-over, little enough to stay in the cache. */
 uint32_t qsf_conv_band_rows(uint32_t cols)
@@ -112,6 +113,42 @@ void qsf_conv_pack(const input_tensor *t, const convert_tensor *c, uint32_t n, c
     qsf_pack_tiles(&plain, dst);
 }
 
+/* Rows of a trellis to tiles, where dst is not NULL.  The band's blocks are their scales and codes;
+ * their values take the places of those that were read. */
+static qsf_status band_trellis(const input_tensor *t, const convert_tensor *c, uint32_t row, uint32_t n,
+                               convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err)
+{
+    const unsigned k = qsf_trellis_bits(c->type);
+    const uint32_t cols = t->cols, blocks = (uint32_t)qsf_ceil_div(cols, QSF_TRELLIS_BLOCK);
+    const size_t row_bytes = (size_t)blocks * qsf_block_bytes(c->type, QSF_TRELLIS_BLOCK) * QSF_TILE_ROWS;
+    uint8_t *scale = b->blocks, *codes = scale + blocks;
+    uint64_t bytes;
+    const qsf_status st = qsf_tensor_bytes(c->type, 1, c->block, n, cols, &bytes, err);
+    if (st) return st;
+    if (dst) memset(dst, 0, (size_t)bytes);
+    for (uint32_t r = 0; r < n; r++) {
+        const float *w = b->values + (size_t)r * cols;
+        uint32_t last = 0;
+        if (!qsf_all_finite(w, cols))
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s, row %u: a weight is not finite", t->name,
+                            (unsigned)(row + r));
+        qsf_trellis_quantize_row(k, w, cols, NULL, scale, codes);
+        if (dst) qsf_trellis_put_row(dst + r / QSF_TILE_ROWS * row_bytes, k, blocks, r % QSF_TILE_ROWS, scale,
+                                     codes);
+        for (uint32_t at = 0; e && at < cols; at++) {
+            float back[QSF_TRELLIS_BLOCK];
+            if (at % QSF_TRELLIS_BLOCK == 0)
+                qsf_trellis_values(k, scale[at / QSF_TRELLIS_BLOCK], codes + at, &last, back);
+            const double v = w[at], d = back[at % QSF_TRELLIS_BLOCK];
+            e->sum_sq += v * v;
+            e->err_sq += (v - d) * (v - d);
+            e->dot += v * d;
+            e->deq_sq += d * d;
+        }
+    }
+    return QSF_OK;
+}
+
 qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n,
                          convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -120,9 +157,10 @@ qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_
     qsf_error why;
     qsf_status st;
     if ((st = qsf_conv_read(in, i, c, row, n, b->values, err))) return st;
+    b->found.n = 0;
+    if (qsf_trellis_bits(c->type)) return band_trellis(t, c, row, n, b, dst, e, err);
     if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
     uint8_t *blocks = c->packing || !dst ? b->blocks : dst;
-    b->found.n = 0;
     for (uint32_t k = 0; k < n; k++) {
         const convert_row r = { b->values + (size_t)k * t->cols, b->weight, b->back, row + k, t->cols };
         uint8_t *to = blocks + k * row_bytes;

@@ -26,7 +26,7 @@ typedef struct outlier_work {
 } outlier_work;
 
 /* Only matrices of layers at 4 bits and less: with more, no
- * weight of a block is far from a level. */
+ * weight of a block is far from a level.  A trellis has no blocks of its own. */
 static bool outlier_possible(const input *in, uint32_t i, const convert_tensor *c)
 {
     const qsf_type_info *info = qsf_type_get(c->type);
