@@ -314,7 +314,8 @@ static qsf_status run_way(const char *from, const char *to, const qsf_convert_op
                           qsf_convert_result *r, qsf_error *err)
 {
     if (!o->calibration) return run_convert(from, to, o, NULL, 0, r, err);
-    if (!o->keep_weights || o->calibrate || o->calibration_file || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
+    const bool converts = !o->keep_weights || o->calibrate || o->calibration_file;
+    if (converts || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
     const qsf_status st = run_check_report(o, NULL, from, to, err);
     return st ? st
               : qsf_conv_calibrate(o->platform, from, o->calibration, to, o, &r->summary.file_bytes, err);
