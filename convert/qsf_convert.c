@@ -189,8 +189,9 @@ static qsf_status run_check_report(const qsf_convert_options *o, input *in, cons
     return st;
 }
 
-/* Neither the calibration nor its text is lost; and what is measured can be written. */
-static qsf_status run_check_calibrate(const qsf_convert_options *o, input *in, const char *to, qsf_error *err)
+/* Neither the calibration nor its text is lost, and what is measured can be written.  A calibration
+ * that is there is read, whatever it is. */
+static qsf_status run_check_calibrate(const qsf_convert_options *o, const char *to, qsf_error *err)
 {
     const qsf_platform *p = o->platform;
     const char *file = o->calibration_file;
@@ -198,9 +199,7 @@ static qsf_status run_check_calibrate(const qsf_convert_options *o, input *in, c
     qsf_status st = text ? qsf_conv_check_calibration(p, text, to, err) : QSF_OK;
     if (st || !file) return st;
     if ((st = qsf_conv_check_apart(p, to, "the calibration", file, err))) return st;
-    if (!qsf_cal_runs(p, o)) return QSF_OK;
-    if (text && (st = qsf_conv_check_apart(p, file, "the text to calibrate with", text, err))) return st;
-    return qsf_conv_check_output(in, file, err);
+    return qsf_cal_runs(p, o) ? qsf_conv_check_place(p, file, err) : QSF_OK;
 }
 
 /* Before the work: nothing that is read is written, and nothing twice. */
@@ -209,7 +208,7 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
 {
     qsf_status st = qsf_conv_check_output(in, to, err);
     if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
-    if (!st) st = run_check_calibrate(o, in, to, err);
+    if (!st) st = run_check_calibrate(o, to, err);
     return st ? st : run_check_report(o, in, from, to, err);
 }
 
