@@ -235,8 +235,8 @@ static int choice_index(const char *choices, const char *value)
 static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->outliers ||
-           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters || cli->json ||
-           cli->calibrate || cli->calibration_file;
+           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
+           cli->calibrate || cli->calibration_file || cli->json;
 }
 
 static bool is_interrupted(void *user)

@@ -203,8 +203,9 @@ static qsf_status run_check_report(const qsf_convert_options *o, input *in, cons
     return st;
 }
 
-/* Neither the calibration nor its text is lost; and what is measured can be written. */
-static qsf_status run_check_calibrate(const qsf_convert_options *o, input *in, const char *to, qsf_error *err)
+/* Neither the calibration nor its text is lost, and what is measured can be written.  A calibration
+ * that is there is read, whatever it is. */
+static qsf_status run_check_calibrate(const qsf_convert_options *o, const char *to, qsf_error *err)
 {
     const qsf_platform *p = o->platform;
     const char *file = o->calibration_file;
@@ -212,9 +213,7 @@ static qsf_status run_check_calibrate(const qsf_convert_options *o, input *in, c
     qsf_status st = text ? qsf_conv_check_calibration(p, text, to, err) : QSF_OK;
     if (st || !file) return st;
     if ((st = qsf_conv_check_apart(p, to, "the calibration", file, err))) return st;
-    if (!qsf_cal_runs(p, o)) return QSF_OK;
-    if (text && (st = qsf_conv_check_apart(p, file, "the text to calibrate with", text, err))) return st;
-    return qsf_conv_check_output(in, file, err);
+    return qsf_cal_runs(p, o) ? qsf_conv_check_place(p, file, err) : QSF_OK;
 }
 
 /* Before the work: nothing that is read is written, and nothing twice. */
@@ -223,7 +222,7 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
 {
     qsf_status st = qsf_conv_check_output(in, to, err);
     if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
-    if (!st) st = run_check_calibrate(o, in, to, err);
+    if (!st) st = run_check_calibrate(o, to, err);
     return st ? st : run_check_report(o, in, from, to, err);
 }
 
@@ -328,7 +327,8 @@ static qsf_status run_way(const char *from, const char *to, const qsf_convert_op
                           qsf_convert_result *r, qsf_error *err)
 {
     if (!o->calibration) return run_convert(from, to, o, NULL, 0, r, err);
-    if (!o->keep_weights || o->calibrate || o->calibration_file || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
+    const bool converts = !o->keep_weights || o->calibrate || o->calibration_file;
+    if (converts || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
     const qsf_status st = run_check_report(o, NULL, from, to, err);
     return st ? st
               : qsf_conv_calibrate(o->platform, from, o->calibration, to, o, &r->summary.file_bytes, err);

@@ -103,8 +103,8 @@ typedef struct qsf_convert_options {
     const char             *report;
     void                   *user;           /* NULL; first argument of what follows, never looked into */
     /* NULL.  Called on the calling thread, now and then.  stage: "generate", "calibrate",
-     * "measure", "cluster", "convert", "write"; name: the tensor, or "".  Both are valid during the call.  done of total: no
-     * unit. */
+     * "measure", "cluster", "convert", "write"; name: the tensor, or "".  Both are valid during the
+     * call.  done of total: no unit. */
     void                  (*progress)(void *user, const char *stage, const char *name, uint64_t done,
                                       uint64_t total);
     /* NULL.  Asked often, on any of the conversion's threads and on several at once.  true: the

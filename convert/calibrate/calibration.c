@@ -221,8 +221,8 @@ qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind,
     const cal_record *r = qsf_hessian_find(&c->file, unit, input_kind);
     if (!r) return QSF_E_NOT_FOUND;
     if (r->cols != cols)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it is another "
-                        "model's", c->file.path, (unsigned)r->cols, (unsigned)cols);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: has a Hessian of %u columns for a matrix of %u: it is of "
+                        "another model", c->file.path, (unsigned)r->cols, (unsigned)cols);
     *tokens = c->file.about.tokens;
     return qsf_hessian_read(&c->file, r, h, first, err);
 }

@@ -1,5 +1,5 @@
-/* What matrices are multiplied with, for quantisers that choose codes by it: measured by running the
- * model, or read from a file.  See calibration.c.
+/* What matrices are multiplied with, for quantisers that choose codes by it: measured by running
+ * the model, or read from a file.  See calibration.c.
  * SPDX-License-Identifier: MIT */
 #ifndef QSF_CONVERT_CALIBRATION_H
 #define QSF_CONVERT_CALIBRATION_H
@@ -32,8 +32,8 @@ void       qsf_cal_free(convert_calibration *c);        /* takes NULL */
  *           zeros
  *
  * x is what the matrix is multiplied with, behind the norm and its gain.  Kind TOKEN_EMBD with a
- * tied head means the head.  QSF_E_NOT_FOUND without a message: nothing is known of this tensor.  One
- * call at a time. */
+ * tied head means the head.  QSF_E_NOT_FOUND without a message: nothing is known of this tensor.
+ * One call at a time. */
 qsf_status qsf_cal_hessian(convert_calibration *c, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
                            float *first, uint64_t *tokens, bool *diagonal, qsf_error *err);
 

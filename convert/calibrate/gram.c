@@ -137,7 +137,8 @@ static void gram_turn(void *arg, uint32_t thread, uint32_t piece)
 
 static void gram_tile(const gram_job *job, uint32_t row, uint32_t col, float *tile)
 {
-    const uint32_t cols = job->g->cols, n = QSF_MIN(CAL_STRIP, cols - row), m = QSF_MIN(CAL_STRIP, cols - col);
+    const uint32_t cols = job->g->cols;
+    const uint32_t n = QSF_MIN(CAL_STRIP, cols - row), m = QSF_MIN(CAL_STRIP, cols - col);
     const float *x = job->k->turned;
     job->w->k->matmul_f32(tile, CAL_STRIP, x + col * job->ld, x + row * job->ld, job->ld, n, m, job->ld);
     for (uint32_t i = 0; i < n; i++) {

@@ -11,7 +11,7 @@ enum { CAL_STRIP = 64, CAL_SKIPPED = 2 };
 /* One input, which one matrix or several are multiplied with. */
 typedef struct cal_gram {
     uint32_t unit, kind, cols;  /* kind: of the first of these matrices */
-    /* The lower triangle in strips of CAL_STRIP rows; of each strip the columns up to its last row. */
+    /* The lower triangle in strips of CAL_STRIP rows, each with the columns up to its last row. */
     float   *sums;
     double  *first;             /* [cols] sums of rows at position 0, which are in no product */
     uint64_t tokens, firsts;    /* rows in sums and in first */
@@ -27,8 +27,8 @@ typedef struct cal_grams {
     float    *tiles;            /* [n_threads][CAL_STRIP][CAL_STRIP] */
 } cal_grams;
 
-/* The kind of the input that matrices of this kind are multiplied with; CAL_NO_INPUT: it is not known
- * of any.  The embedding counts as the head that is tied to it. */
+/* The kind of the input that matrices of this kind are multiplied with; CAL_NO_INPUT: it is not
+ * known of any.  The embedding counts as the head that is tied to it. */
 uint32_t   qsf_gram_kind(uint32_t kind);
 
 /* Floats of the triangle of so many columns. */

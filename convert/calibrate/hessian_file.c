@@ -172,8 +172,9 @@ static qsf_status hessian_check_record(const cal_file *f, const cal_record *r, u
     if (r->cols && r->cols <= CAL_MAX_COLS && r->bytes == hessian_bytes(r->cols) && r->at >= begin &&
         r->at <= length && r->bytes <= length - r->at && r->unit < qsf_units_of(f->about.n_layers))
         return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the Hessian of unit %u, kind %u (%u columns, %llu bytes at %llu) "
-                    "does not fit the file's %llu bytes: the file is damaged; remove it and calibrate again",
+    return qsf_fail(err, QSF_E_CORRUPT,
+                    "%s: the Hessian of unit %u, kind %u (%u columns, %llu bytes at %llu) does not fit the "
+                    "file's %llu bytes: the file is damaged; remove it and calibrate again",
                     f->path, (unsigned)r->unit, (unsigned)r->kind, (unsigned)r->cols,
                     (unsigned long long)r->bytes, (unsigned long long)r->at, (unsigned long long)length);
 }
@@ -284,8 +285,8 @@ static qsf_status hessian_check_values(const cal_file *f, const cal_record *r, c
     bool sound = qsf_all_finite(first, r->cols) && qsf_all_finite(h, (size_t)r->cols * r->cols);
     for (uint32_t i = 0; sound && i < r->cols; i++) sound = h[(size_t)i * r->cols + i] >= 0;
     if (sound) return QSF_OK;
-    return qsf_fail(err, QSF_E_CORRUPT, "%s: the Hessian of unit %u, kind %u has values that are none; remove "
-                    "the file and calibrate again", f->path, (unsigned)r->unit, (unsigned)r->kind);
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: the Hessian of unit %u, kind %u has values that are none; "
+                    "remove the file and calibrate again", f->path, (unsigned)r->unit, (unsigned)r->kind);
 }
 
 qsf_status qsf_hessian_read(const cal_file *f, const cal_record *r, float *h, float *first, qsf_error *err)

@@ -161,8 +161,8 @@ static qsf_status imatrix_gguf_entries(cal_imatrix *m, const gguf *g, qsf_error 
     if (!list || !m->entries) return QSF_E_MEMORY;
     if (!type || type->array || type->type != GGUF_STRING ||
         !gguf_text_is(qsf_gguf_next_string(&at), "imatrix"))
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a GGUF file but no importance matrix: its general.type is "
-                        "not \"imatrix\"", m->path);
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: is a GGUF file but no importance matrix: its general.type "
+                        "is not \"imatrix\"", m->path);
     for (uint32_t i = 0; i < g->n_tensors; i++) list[i] = g->tensors[i].name;
     qsf_status st = qsf_gguf_names(g->tmp, list, g->n_tensors, &names, NULL, err);
     for (uint32_t i = 0; !st && i < g->n_tensors; i++)
@@ -248,8 +248,8 @@ qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t kind, 
     if (!e && qsf_gram_kind(kind) == QSF_K_ATTN_Q) e = imatrix_find(m, layer, "attn_qkv.weight");
     if (!e) return QSF_E_NOT_FOUND;
     if (e->n != cols)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: \"%.*s\" has %u values, the model's matrix %u columns: it is "
-                        "another model's importance matrix", m->path, (int)QSF_MIN(e->name.len, 80),
+        return qsf_fail(err, QSF_E_ARGUMENT, "%s: \"%.*s\" has %u values, the model's matrix %u columns: it "
+                        "is another model's importance matrix", m->path, (int)QSF_MIN(e->name.len, 80),
                         e->name.p, (unsigned)e->n, (unsigned)cols);
     for (uint32_t i = 0; i < cols; i++) mean[i] = qsf_lef32(e->values + (size_t)i * 4) / e->count;
     *tokens = (uint64_t)e->count;

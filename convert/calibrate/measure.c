@@ -1,10 +1,10 @@
 /* Runs a model on a text and sums up what its matrices are multiplied with.
  * SPDX-License-Identifier: MIT
  *
- * The model computes with floats, several whole sequences in a batch, and the watcher sums (gram.c).
- * Where not all sums fit the memory limit there are several passes over the text, each for the next
- * inputs of the network, which end with the layer of its last one.  Batches are the same in all of
- * them: neither their number nor that of the threads changes a bit. */
+ * The model computes with floats, several whole sequences in a batch, and the watcher sums
+ * (gram.c).  Where not all sums fit the memory limit there are several passes over the text, each
+ * for the next inputs of the network, which end with the layer of its last one.  Batches are the
+ * same in all of them: neither their number nor that of the threads changes a bit. */
 #include "calibrate/measure.h"
 
 #include "plan/caller.h"

@@ -3,12 +3,12 @@
  *
  * What a model writes by itself is nearer to what it will be used for than any text that was not
  * chosen for it.  Each sequence begins with the begin-of-text token, where there is one, and a word
- * that chance picks; the rest is sampled at temperature 1 from all of the vocabulary but its control
- * tokens.  Where the model has a chat template, every fourth sequence is a conversation: what
- * another sequence says becomes the user's words, and the model answers.
+ * that chance picks; the rest is sampled at temperature 1 from all of the vocabulary but its
+ * control tokens.  Where the model has a chat template, a quarter of the sequences are
+ * conversations: what another sequence says becomes the user's words, and the model answers.
  *
- * Chance is a hash of seed, sequence and position, and rows of a batch do not depend on one another:
- * the text does not depend on the number of threads. */
+ * Chance is a hash of seed, sequence and position, and rows of a batch do not depend on one
+ * another: the text does not depend on the number of threads. */
 #include "calibrate/text.h"
 
 #include "plan/caller.h"
@@ -79,8 +79,9 @@ static qsf_status text_cut(cal_text *t, const qsf_model *m, const qsf_convert_op
                            size_t n, qsf_error *err)
 {
     if (n < TEXT_LEAST)
-        return qsf_fail(err, QSF_E_ARGUMENT, "%s: %llu tokens are too few to calibrate with; %d are the least",
-                        o->calibrate, (unsigned long long)n, (int)TEXT_LEAST);
+        return qsf_fail(err, QSF_E_ARGUMENT,
+                        "%s: %llu tokens are too few to calibrate with; %d are the least", o->calibrate,
+                        (unsigned long long)n, (int)TEXT_LEAST);
     const uint32_t len = (uint32_t)QSF_MIN(n, o->calibrate_len);
     const uint32_t n_seqs = (uint32_t)QSF_MIN(n / len, o->calibrate_seqs);
     const qsf_status st = text_new(t, m->platform, n_seqs, len, err);
@@ -109,7 +110,8 @@ static qsf_status text_of_file(cal_text *t, const qsf_model *m, const qsf_conver
     return st;
 }
 
-qsf_status qsf_cal_settings(const qsf_platform *p, const qsf_convert_options *o, uint32_t *crc, qsf_error *err)
+qsf_status qsf_cal_settings(const qsf_platform *p, const qsf_convert_options *o, uint32_t *crc,
+                            qsf_error *err)
 {
     uint8_t bytes[24] = { 0 };
     char *text;
@@ -208,7 +210,7 @@ static size_t text_words(const text_maker *k, const int32_t *ids, uint32_t n, ch
     return len;
 }
 
-/* A user's words that begin with those of another sequence, and the beginning of the answer; a plain
+/* A user's words, which another sequence begins with, and the beginning of the answer; a plain
  * sequence where the template does not take them or leaves no room for an answer. */
 static qsf_status text_begin_chat(text_maker *k, uint32_t s, qsf_error *err)
 {
