@@ -369,7 +369,39 @@ TEST(more_effort_lowers_the_error_of_outputs)
         printf("    %-9s:%-3u %.2f, %.2f, %.2f dB\n", qsf_type_get(forms[k].type)->name,
                (unsigned)forms[k].block, error[0], error[1], error[2]);
         CHECK(error[1] > error[0] - 0.3);
-        CHECK(error[2] > error[0] + 2);
+        CHECK(error[2] > error[0] + 5);
+    }
+}
+
+/* The sink's column counts a million times as much as others: it comes near a level without
+ * spoiling the rest. */
+TEST(a_column_that_counts_most_is_met_and_others_stay)
+{
+    static matrix m;
+    static float first[192];
+    static const double least[] = { 36, 43, 44, 52 };
+    qsf_error err;
+    memset(first, 0, sizeof first);
+    first[100] = 4000;
+    first[170] = 300;
+    first[20] = -90;
+    for (uint32_t k = 0; k < 4; k++) {
+        matrix_init(&m, 40, 192);
+        encode_inputs in = { .cols = m.cols, .h = m.h, .damping = 0.01, .steps = true };
+        double weights[2], outputs[2];
+        for (int sink = 0; sink < 2; sink++) {
+            in.first = sink ? first : NULL;
+            encode_factor *f = factor_of(&in, &err);
+            const encode_lanes *lanes = qsf_enc_lanes(m.in.platform->cpu_features(NULL));
+            CHECK_EQ(matrix_encode(&m, QSF_T_TRELLIS2 + k, 64, 1, f, lanes, &err), QSF_OK);
+            weights[sink] = -10 * log10(m.e.err_sq / m.e.sum_sq);
+            outputs[sink] = -10 * log10(m.loss.error / m.loss.energy);
+            qsf_enc_factor_free(m.in.platform, f);
+        }
+        printf("    %u bits: weights %.2f, %.2f dB, outputs %.2f, %.2f dB\n", (unsigned)k + 2, weights[0],
+               weights[1], outputs[0], outputs[1]);
+        CHECK(outputs[1] > least[k]);
+        CHECK(weights[1] > weights[0] - 2);
     }
 }
 
@@ -544,6 +576,7 @@ int main(int argc, char **argv)
     RUN(without_correlation_weights_take_the_nearest_value_of_their_block);
     RUN(the_trellis_finds_the_best_path);
     RUN(more_effort_lowers_the_error_of_outputs);
+    RUN(a_column_that_counts_most_is_met_and_others_stay);
     RUN(weights_that_are_no_numbers_are_refused);
     RUN(files_are_the_same_with_any_number_of_threads);
     RUN(norms_are_folded_into_what_reads_them);
