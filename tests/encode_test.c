@@ -40,6 +40,12 @@ static double output_error(const float *a, const float *b, const float *h, uint3
     return sum;
 }
 
+static uint32_t cpu_features(void)
+{
+    const qsf_platform *p = qsf_platform_native();
+    return p->cpu_features ? p->cpu_features(p->user) : 0;
+}
+
 static qsf_convert_options options(void)
 {
     qsf_convert_options o;
@@ -220,7 +226,7 @@ static const struct { uint32_t type, block; } forms[] = {
 static const encode_lanes *const *all_lanes(size_t *n)
 {
     static const encode_lanes *sets[3];
-    const uint32_t cpu = qsf_platform_native()->cpu_features(NULL);
+    const uint32_t cpu = cpu_features();
     *n = 0;
     sets[(*n)++] = &qsf_enc_lanes_base;
     (void)cpu;
@@ -361,7 +367,7 @@ TEST(more_effort_lowers_the_error_of_outputs)
                                        .h = effort == 1 ? diagonal : m.h, .steps = steps };
             if (effort) f = factor_of(&in, &err);
             else CHECK_EQ(qsf_enc_factor_none(m.in.platform, m.cols, steps, &f, &err), QSF_OK);
-            const encode_lanes *lanes = qsf_enc_lanes(m.in.platform->cpu_features(NULL));
+            const encode_lanes *lanes = qsf_enc_lanes(cpu_features());
             CHECK_EQ(matrix_encode(&m, forms[k].type, forms[k].block, 1, f, lanes, &err), QSF_OK);
             error[effort] = -10 * log10(output_error(m.w, m.back, m.h, m.rows, m.cols) / energy);
             qsf_enc_factor_free(qsf_platform_native(), f);
@@ -392,7 +398,7 @@ TEST(a_column_that_counts_most_is_met_and_others_stay)
         for (int sink = 0; sink < 2; sink++) {
             in.first = sink ? first : NULL;
             encode_factor *f = factor_of(&in, &err);
-            const encode_lanes *lanes = qsf_enc_lanes(m.in.platform->cpu_features(NULL));
+            const encode_lanes *lanes = qsf_enc_lanes(cpu_features());
             CHECK_EQ(matrix_encode(&m, QSF_T_TRELLIS2 + k, 64, 1, f, lanes, &err), QSF_OK);
             weights[sink] = -10 * log10(m.e.err_sq / m.e.sum_sq);
             outputs[sink] = -10 * log10(m.loss.error / m.loss.energy);
