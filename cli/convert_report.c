@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "convert_report.h"
 
+#include <math.h>
+
 static const char *const report_compressions[] = { "none", "lz4", "lz4hc", "zstd" };
 
 static double report_bits(uint64_t bytes, uint64_t weights)
@@ -22,6 +24,7 @@ static void report_line(FILE *out, const qsf_convert_tensor *t)
             report_bits(t->bytes, report_weights(t)), t->relative_error, t->cosine, report_mb(t->bytes));
     if (t->outliers) fprintf(out, "  %llu outliers", (unsigned long long)t->outliers);
     if (t->centroids) fprintf(out, "  %u centroids", (unsigned)t->centroids);
+    if (t->output_error > 0) fprintf(out, "  outputs %.2f dB", -10 * log10(t->output_error));
     fprintf(out, "%s\n", t->raised ? "  raised" : "");
 }
 
@@ -78,6 +81,7 @@ static void report_tensor(FILE *out, const qsf_convert_tensor *t)
     fprintf(out, "\"bytes\": %llu, \"bits_per_weight\": %.4f, \"relative_error\": %.8g, \"cosine\": %.8f, ",
             (unsigned long long)t->bytes, report_bits(t->bytes, report_weights(t)), t->relative_error,
             t->cosine);
+    if (t->output_error > 0) fprintf(out, "\"output_error\": %.8g, ", t->output_error);
     fprintf(out, "\"outliers\": %llu, \"centroids\": %u, \"raised\": %s}", (unsigned long long)t->outliers,
             (unsigned)t->centroids, t->raised ? "true" : "false");
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #ifdef _WIN32
 #  include <io.h>
 #  define convert_isatty _isatty
@@ -28,11 +29,11 @@ enum {
 };
 
 typedef struct convert_cli {
-    const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *json, *info,
-        *verify, *i2s_layout, *trace, *record;
+    const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
+        *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record;
     option_list tensors;
     double      target_mb;
-    long long   threads, ram_mb, clusters, embd_clusters;
+    long long   threads, ram_mb, clusters, embd_clusters, effort;
     bool        quiet, help, version;
 } convert_cli;
 
@@ -53,8 +54,8 @@ static const option convert_table[] = {
     { OPTION_LIST, "--tensor", "PATTERN=TYPE", AT(tensors), 0, 0, NULL,
       "a type of its own for matrices whose name or kind matches (* and ?), such as \"attn_v=6bit_s\" or "
       "\"blk.0.*=8bit:64\"; may be given again, the last one wins. "
-      "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32, and of "
-      "ternary matrices ternary2 ternary5",
+      "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 trellis3 "
+      "trellis4 trellis5 f16 f32, and of ternary matrices ternary2 ternary5",
       NULL },
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256",
       "weights that share a scale: 32, 64, 128 or 256", "the type's best" },
@@ -68,6 +69,19 @@ static const option convert_table[] = {
       "scale channels between matrices so that quantising loses less; the network stays the same: auto, off, "
       "on",
       "auto" },
+    { OPTION_TEXT, "--calibrate", "FILE|self", AT(calibrate), 0, 0, NULL,
+      "measure what each matrix is multiplied with, by running the model on this text file or, with self, on "
+      "16384 tokens that it makes itself",
+      NULL },
+    { OPTION_TEXT, "--calibration-file", "FILE", AT(calibration_file), 0, 0, NULL,
+      "keep what --calibrate measures in this file; where it is there already, it is read instead. "
+      "Without --calibrate it may also be an importance matrix of llama.cpp (.dat, .gguf)",
+      NULL },
+    { OPTION_INT, "--effort", "N", AT(effort), -1, 3, NULL,
+      "work that goes into quantising: 0, each block by itself; 1, by the importance of its columns; 2, "
+      "errors are made up for in the columns that follow; 3, the same, and each type's best search; -1: 3 "
+      "with --calibrate, else 0",
+      "-1" },
     { OPTION_CHOICE, "--i2s-layout", "NAME", AT(i2s_layout), 0, 0, I2S_LAYOUTS,
       I2S_HELP, "auto" },
     { .kind = OPTION_GROUP, .help = "The file" },
@@ -86,7 +100,8 @@ static const option convert_table[] = {
       "0" },
     { OPTION_TEXT, "--calibration", "TEXT", AT(calibration), 0, 0, NULL,
       "measure with 4096 tokens of this text file how much the model would miss each layer, for qsf-run "
-      "--quality; a QSF file's weights stay as they are where nothing else is asked for",
+      "--quality; a QSF file's weights stay as they are where nothing else is asked for. Codes are not "
+      "chosen by it: that is --calibrate",
       NULL },
     { .kind = OPTION_GROUP, .help = "The work" },
     { OPTION_INT, "-t --threads", "N", AT(threads), 0, QSF_CONVERT_MAX_THREADS, NULL,
@@ -134,16 +149,36 @@ static int fail(qsf_status st, const qsf_error *e)
 
 /* ---- while it works ---- */
 
+/* The stage under way. */
+static char   stage_name[16];
+static time_t stage_begun;
+
+/* "1:05 left ", after the first seconds of a stage; else "". */
+static void stage_left(char *out, size_t cap, const char *stage, uint64_t done, uint64_t total)
+{
+    const time_t now = time(NULL);
+    if (strncmp(stage, stage_name, sizeof stage_name - 1)) {
+        snprintf(stage_name, sizeof stage_name, "%s", stage);
+        stage_begun = now;
+    }
+    const double passed = difftime(now, stage_begun);
+    out[0] = 0;
+    if (passed < 3 || !done || done > total) return;
+    const double left = passed * (double)(total - done) / (double)done;
+    if (left < 360000) snprintf(out, cap, "%d:%02d left ", (int)left / 60, (int)left % 60);
+}
+
 static void show_progress(void *user, const char *stage, const char *name, uint64_t done, uint64_t total)
 {
     enum { WIDTH = 30 };
-    char bar[WIDTH + 1];
+    char bar[WIDTH + 1], left[32];
     (void)user;
+    stage_left(left, sizeof left, stage, done, total);
     const int full = total ? (int)((double)done / (double)total * WIDTH) : 0;
     for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
     bar[WIDTH] = 0;
-    fprintf(stderr, "\r\033[K%-8s [%s] %3d%% %.40s", stage, bar,
-            total ? (int)(100.0 * (double)done / (double)total) : 0, name);
+    fprintf(stderr, "\r\033[K%-9s [%s] %3d%% %s%.40s", stage, bar,
+            total ? (int)(100.0 * (double)done / (double)total) : 0, left, name);
     fflush(stderr);
 }
 
@@ -200,7 +235,8 @@ static int choice_index(const char *choices, const char *value)
 static bool asks_for_weights(const convert_cli *cli)
 {
     return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->outliers ||
-           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters || cli->json;
+           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
+           cli->calibrate || cli->calibration_file || cli->json;
 }
 
 static bool is_interrupted(void *user)
@@ -228,9 +264,12 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
+    o->effort = (int32_t)cli->effort;
     o->head_clusters = (uint32_t)cli->clusters;
     o->embd_clusters = (uint32_t)cli->embd_clusters;
     o->calibration = cli->calibration;
+    o->calibrate = cli->calibrate;
+    o->calibration_file = cli->calibration_file;
     o->keep_weights = !asks_for_weights(cli);
     o->report = cli->json && strcmp(cli->json, "-") ? cli->json : NULL;
     o->cancelled = is_interrupted;
@@ -316,7 +355,7 @@ static int run_inspection(const convert_cli *cli)
 int main(int argc, char **argv)
 {
     static convert_rules rules;
-    convert_cli cli = { 0 };
+    convert_cli cli = { .effort = -1 };
     qsf_convert_options o;
     option_list rest;
     if (!options_parse(convert_table, CONVERT_OPTIONS, "QSF_CONVERT_", &cli, argc, argv, &rest))

@@ -7,6 +7,8 @@
  * number of threads. */
 #include "convert.h"
 
+#include "encode/encode.h"
+#include "encode/source.h"
 #include "model/qsf_write.h"
 #include "output.h"
 #include "plan/band.h"
@@ -18,6 +20,13 @@
 #include "plan/team.h"
 #include "read/untie.h"
 
+typedef struct convert_run {
+    input                     *in;
+    const qsf_convert_options *o;
+    qsf_writer                *w;
+    encode_source              source;
+} convert_run;
+
 /* ---- one tensor ---- */
 
 typedef struct convert_task {
@@ -25,18 +34,24 @@ typedef struct convert_task {
     uint32_t              tensor, band_rows;
     const convert_tensor *c;
     convert_band         *bands;        /* one a thread */
+    encode_rows           encode;       /* f: NULL where no factor is encoded with */
+    encode_band          *own;          /* then one a thread */
     uint8_t              *dst;
     uint64_t              band_bytes;   /* of the new form */
     qsf_quant_error      *errors;       /* one a band */
+    encode_loss          *losses;       /* one a band */
     convert_found        *found;        /* one a band, where outliers are kept apart */
 } convert_task;
 
 static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_error *err)
 {
     convert_task *k = user;
-    const uint32_t row = i * k->band_rows, rows = k->in->tensors[k->tensor].rows;
-    qsf_status st = qsf_conv_rows(k->in, k->tensor, k->c, row, QSF_MIN(k->band_rows, rows - row),
-                                  &k->bands[thread], k->dst + i * k->band_bytes, &k->errors[i], err);
+    const uint32_t row = i * k->band_rows, n = QSF_MIN(k->band_rows, k->in->tensors[k->tensor].rows - row);
+    uint8_t *dst = k->dst + i * k->band_bytes;
+    if (k->encode.f)
+        return qsf_enc_rows(&k->encode, row, n, &k->bands[thread], &k->own[thread], dst, &k->errors[i],
+                            &k->losses[i], err);
+    qsf_status st = qsf_conv_rows(k->in, k->tensor, k->c, row, n, &k->bands[thread], dst, &k->errors[i], err);
     if (st == QSF_OK && k->c->keeps_outliers)
         st = qsf_conv_found_copy(k->in->platform, &k->bands[thread].found, &k->found[i], err);
     return st;
@@ -46,8 +61,9 @@ static qsf_status convert_one_band(void *user, uint32_t i, uint32_t thread, qsf_
 static qsf_status convert_fit(const input_tensor *t, const convert_task *k, const qsf_convert_options *o,
                               uint32_t *n_threads, qsf_error *err)
 {
-    const uint64_t band = (uint64_t)k->band_rows * ((uint64_t)t->cols * 2 + QSF_MAX_BLOCK) * sizeof(float);
-    const uint64_t bytes = k->c->bytes;
+    const uint64_t band = (uint64_t)k->band_rows * ((uint64_t)t->cols * 2 + QSF_MAX_BLOCK) * sizeof(float) +
+                          (k->encode.f ? qsf_enc_band_bytes(t->cols) : 0);
+    const uint64_t bytes = k->c->bytes + (k->encode.f ? qsf_enc_factor_bytes(k->encode.f) : 0);
     if (!o->ram_bytes || bytes + *n_threads * band <= o->ram_bytes) return QSF_OK;
     if (bytes + band > o->ram_bytes)
         return qsf_fail(err, QSF_E_BUDGET, "tensor %s needs %llu MB at once, ram_bytes (--ram) gives %llu MB",
@@ -57,31 +73,75 @@ static qsf_status convert_fit(const input_tensor *t, const convert_task *k, cons
     return QSF_OK;
 }
 
+/* The memory of all bands, which convert_free takes half-built, too. */
+static qsf_status convert_new(const input_tensor *t, convert_task *k, uint32_t n, uint32_t n_threads,
+                              qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    k->errors = qsf_alloc_array(p, n, sizeof *k->errors, "bands", err);
+    k->losses = qsf_alloc_array(p, n, sizeof *k->losses, "bands", err);
+    k->found = qsf_alloc_array(p, n, sizeof *k->found, "outliers", err);
+    if (!k->errors || !k->losses || !k->found) return QSF_E_MEMORY;
+    const qsf_status st = qsf_conv_bands_new(p, n_threads, t->cols, &k->bands, err);
+    return st || !k->encode.f ? st : qsf_enc_bands_new(p, n_threads, t->cols, &k->own, err);
+}
+
+static void convert_free(convert_task *k, uint32_t n, uint32_t n_threads)
+{
+    const qsf_platform *p = k->in->platform;
+    for (uint32_t b = 0; k->found && b < n; b++) qsf_conv_found_free(p, &k->found[b]);
+    qsf_conv_bands_free(p, n_threads, k->bands);
+    qsf_enc_bands_free(p, n_threads, k->own);
+    qsf_dealloc(p, k->errors, (uint64_t)n * sizeof *k->errors);
+    qsf_dealloc(p, k->losses, (uint64_t)n * sizeof *k->losses);
+    qsf_dealloc(p, k->found, (uint64_t)n * sizeof *k->found);
+}
+
+/* How the tensor is encoded: with a factor, by the importance of its columns, or by itself. */
+static qsf_status convert_prepare(encode_source *s, uint32_t i, convert_tensor *c, convert_task *k,
+                                  bool *measured, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    const encode_factor *f;
+    const qsf_status st = qsf_enc_factor_of(s, i, c, &f, measured, err);
+    c->importance = NULL;
+    c->output_error = c->output_energy = 0;
+    if (st || !f) return st;
+    if (f->diagonal && !qsf_enc_steps(c->type)) c->importance = f->weight;
+    else
+        k->encode = (encode_rows){ .in = k->in, .tensor = i, .c = c, .f = f,
+                                   .lanes = qsf_enc_lanes(p->cpu_features ? p->cpu_features(p->user) : 0) };
+    return QSF_OK;
+}
+
 /* Fills dst with tensor i in its new form, and *sparse with
  * its outliers where they are kept apart. */
-static qsf_status convert_tensor_to(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
-                                    uint8_t *dst, void **sparse, qsf_error *err)
+static qsf_status convert_tensor_to(convert_run *w, uint32_t i, convert_tensor *c, uint8_t *dst,
+                                    void **sparse, qsf_error *err)
 {
+    input *in = w->in;
     const qsf_platform *p = in->platform;
     const input_tensor *t = &in->tensors[i];
     convert_task k = { .in = in, .tensor = i, .band_rows = qsf_conv_band_rows(t->cols), .c = c, .dst = dst };
     const uint32_t n = (uint32_t)qsf_ceil_div(t->rows, k.band_rows);
-    uint32_t n_threads = QSF_MAX(1, QSF_MIN(qsf_conv_threads(p, o), n));
+    uint32_t n_threads = QSF_MAX(1, QSF_MIN(qsf_conv_threads(p, w->o), n));
+    bool measured;
     qsf_status st;
     if ((st = qsf_tensor_bytes(c->type, c->packing, c->block, k.band_rows, t->cols, &k.band_bytes, err)))
         return st;
-    if ((st = convert_fit(t, &k, o, &n_threads, err))) return st;
-    k.errors = qsf_alloc_array(p, n, sizeof *k.errors, "bands", err);
-    k.found = qsf_alloc_array(p, n, sizeof *k.found, "outliers", err);
-    if (!k.errors || !k.found) st = QSF_E_MEMORY;
-    if (!st) st = qsf_conv_bands_new(p, n_threads, t->cols, &k.bands, err);
-    if (!st) st = qsf_conv_parallel(p, o, n_threads, n, convert_one_band, &k, err);
-    for (uint32_t b = 0; !st && b < n; b++) qsf_conv_add_error(&c->error, &k.errors[b]);
+    if ((st = convert_prepare(&w->source, i, c, &k, &measured, err))) return st;
+    if ((st = convert_fit(t, &k, w->o, &n_threads, err))) return st;
+    st = convert_new(t, &k, n, n_threads, err);
+    if (!st) st = qsf_conv_parallel(p, w->o, n_threads, n, convert_one_band, &k, err);
+    for (uint32_t b = 0; !st && b < n; b++) {
+        qsf_conv_add_error(&c->error, &k.errors[b]);
+        if (!measured) continue;
+        c->output_error += k.losses[b].error;
+        c->output_energy += k.losses[b].energy;
+    }
     if (!st && c->keeps_outliers) st = qsf_conv_found_join(p, k.found, n, t->rows, c, sparse, err);
-    for (uint32_t b = 0; k.found && b < n; b++) qsf_conv_found_free(p, &k.found[b]);
-    qsf_conv_bands_free(p, n_threads, k.bands);
-    qsf_dealloc(p, k.errors, (uint64_t)n * sizeof *k.errors);
-    qsf_dealloc(p, k.found, (uint64_t)n * sizeof *k.found);
+    convert_free(&k, n, n_threads);
+    c->importance = NULL;
     return st;
 }
 
@@ -112,15 +172,16 @@ static qsf_status convert_write_scale(const input_tensor *t, const convert_tenso
 /* mixed promises this cosine of every matrix that the user did not choose a type for. */
 #define CONVERT_LEAST_COSINE 0.99
 
-static qsf_status convert_write_tensor(input *in, uint32_t i, const qsf_convert_options *o, convert_tensor *c,
-                                       qsf_writer *w, qsf_error *err)
+static qsf_status convert_write_tensor(convert_run *k, uint32_t i, convert_tensor *c, qsf_error *err)
 {
+    input *in = k->in;
+    const qsf_convert_options *o = k->o;
     const input_tensor *t = &in->tensors[i];
     const uint64_t bytes = c->bytes;
     void *sparse = NULL;
     uint8_t *data = qsf_alloc(in->platform, bytes, t->name, err);
     if (!data) return QSF_E_MEMORY;
-    qsf_status st = convert_tensor_to(in, i, o, c, data, &sparse, err);
+    qsf_status st = convert_tensor_to(k, i, c, data, &sparse, err);
     const bool poor = o->preset == QSF_CONVERT_MIXED && !o->target_bytes && !c->fixed &&
                       qsf_conv_cosine(&c->error) < CONVERT_LEAST_COSINE;
     const bool again = st == QSF_OK && poor && qsf_conv_raise(t, o, c);
@@ -133,16 +194,16 @@ static qsf_status convert_write_tensor(input *in, uint32_t i, const qsf_convert_
                                  .cols = t->cols,
                                  .bytes = bytes,
                                  .data = data };
-        st = qsf_writer_tensor(w, &out, err);
-        if (st == QSF_OK && c->scale != 0) st = convert_write_scale(t, c, w, err);
-        if (st == QSF_OK && sparse) st = convert_write_outliers(t, c, sparse, w, err);
+        st = qsf_writer_tensor(k->w, &out, err);
+        if (st == QSF_OK && c->scale != 0) st = convert_write_scale(t, c, k->w, err);
+        if (st == QSF_OK && sparse) st = convert_write_outliers(t, c, sparse, k->w, err);
     }
     qsf_dealloc(in->platform, data, bytes);
     qsf_dealloc(in->platform, sparse, c->outlier_bytes);
     if (!again) return st;
     memset(&c->error, 0, sizeof c->error);
     c->n_outliers = c->outlier_bytes = 0;
-    return convert_write_tensor(in, i, o, c, w, err);       /* at most as deep as there are forms */
+    return convert_write_tensor(k, i, c, err);       /* at most as deep as there are forms */
 }
 
 /* ---- the file ---- */
@@ -160,20 +221,22 @@ static uint8_t convert_default_type(const input *in, const convert_tensor *c)
     return type < 0 ? QSF_T_MIXED : (uint8_t)type;
 }
 
-static qsf_status convert_units(input *in, const qsf_convert_options *o, convert_report *r, qsf_writer *w,
-                                qsf_error *err)
+static qsf_status convert_units(convert_run *k, convert_report *r, qsf_error *err)
 {
+    input *in = k->in;
+    const qsf_convert_options *o = k->o;
     uint64_t done = 0;
     qsf_status st;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         const input_tensor *t = &in->tensors[i];
         if (qsf_conv_cancelled(o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
         qsf_conv_progress(o, "convert", t->name, done, r->n_weights);
-        if ((i == 0 || in->tensors[i - 1].unit != t->unit) && (st = qsf_writer_unit_begin(w, t->unit, err)))
+        if ((i == 0 || in->tensors[i - 1].unit != t->unit) &&
+            (st = qsf_writer_unit_begin(k->w, t->unit, err)))
             return st;
-        if ((st = convert_write_tensor(in, i, o, &r->tensors[i], w, err))) return st;
+        if ((st = convert_write_tensor(k, i, &r->tensors[i], err))) return st;
         if ((i + 1 == in->n_tensors || in->tensors[i + 1].unit != t->unit) &&
-            (st = qsf_writer_unit_end(w, 1.0f, err)))
+            (st = qsf_writer_unit_end(k->w, 1.0f, err)))
             return st;
         r->tensor_bytes += r->tensors[i].bytes + r->tensors[i].outlier_bytes;
         done += (uint64_t)t->rows * t->cols;
@@ -198,42 +261,76 @@ static qsf_status convert_meta(input *in, const qsf_convert_options *o, qsf_meta
     return QSF_OK;
 }
 
-qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *path, convert_report *r,
-                        qsf_error *err)
+/* What goes into the file and how; the writer is in k then. */
+static qsf_status convert_plan(convert_run *k, const char *path, convert_report *r, qsf_error *err)
 {
-    const qsf_platform *p = in->platform;
-    const uint64_t start = qsf_now(p);
-    qsf_writer *w = NULL;
+    input *in = k->in;
+    const qsf_convert_options *o = k->o;
+    const qsf_clusters *clusters;
     qsf_meta *meta;
     uint32_t n_meta;
-    const qsf_clusters *clusters;
     qsf_status st;
-
-    memset(r, 0, sizeof *r);
-    if ((st = qsf_conv_check_output(in, path, err))) return st;
-    if (o->embd_clusters && (st = qsf_input_untie(in, err))) return st;
-    for (uint32_t i = 0; i < in->n_tensors; i++) {
-        r->n_weights += (uint64_t)in->tensors[i].rows * in->tensors[i].cols;
-        r->source_bytes += in->tensors[i].stored_bytes;
-    }
     if ((st = qsf_conv_embd_clusters(in, o, &r->embd_clusters, err))) return st;
     if ((st = qsf_conv_plan(in, o, r, err))) return st;
     if ((st = convert_meta(in, o, &meta, &n_meta, err))) return st;
     r->default_type = convert_default_type(in, r->tensors);
     if ((st = qsf_conv_clusters(in, o, r, &clusters, err))) return st;
-    r->ns_plan = qsf_now(p) - start;
-
     const qsf_write_options wo = { .default_type = r->default_type,
                                    .compression = (uint8_t)o->compression,
                                    .max_tensors = 3 * in->n_tensors,
                                    .clusters = clusters,
                                    .embd_clusters = r->embd_clusters };
-    if ((st = qsf_writer_new(p, path, &in->hp, &in->vocab, meta, n_meta, &wo, &w, err))) return st;
-    if ((st = convert_units(in, o, r, w, err))) {
-        qsf_writer_abort(w);
+    return qsf_writer_new(in->platform, path, &in->hp, &in->vocab, meta, n_meta, &wo, &k->w, err);
+}
+
+qsf_status qsf_conv_run_with(input *in, const qsf_convert_options *options, const encode_hessians *hessians,
+                             const char *path, convert_report *r, qsf_error *err)
+{
+    const qsf_platform *p = in->platform;
+    const uint64_t start = qsf_now(p);
+    qsf_convert_options o = *options;
+    convert_run k = { .in = in, .o = &o, .source = { .in = in, .o = &o, .hessians = hessians } };
+    qsf_status st;
+
+    memset(r, 0, sizeof *r);
+    if (o.effort < 0) o.effort = hessians ? 3 : 0;
+    if ((st = qsf_conv_check_output(in, path, err))) return st;
+    if (o.embd_clusters && (st = qsf_input_untie(in, err))) return st;
+    for (uint32_t i = 0; i < in->n_tensors; i++) {
+        r->n_weights += (uint64_t)in->tensors[i].rows * in->tensors[i].cols;
+        r->source_bytes += in->tensors[i].stored_bytes;
+    }
+    if ((st = convert_plan(&k, path, r, err))) return st;
+    r->ns_plan = qsf_now(p) - start;
+    st = convert_units(&k, r, err);
+    qsf_enc_source_done(&k.source);
+    if (st) {
+        qsf_writer_abort(k.w);
         return st;
     }
-    st = qsf_writer_commit(w, &r->file_bytes, err);
+    st = qsf_writer_commit(k.w, &r->file_bytes, err);
     r->ns_run = qsf_now(p) - start - r->ns_plan;
     return st;
+}
+
+static qsf_status convert_hessian(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h,
+                                  float *first, uint64_t *tokens, bool *diagonal, qsf_error *err)
+{
+    const qsf_status st = qsf_cal_hessian(user, unit, kind, cols, h, first, tokens, diagonal, err);
+    if (st != QSF_E_NOT_FOUND) return st;
+    *tokens = 0;
+    return QSF_OK;
+}
+
+qsf_status qsf_conv_run_calibrated(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                                   const char *path, convert_report *r, qsf_error *err)
+{
+    const encode_hessians h = { calibration, convert_hessian };
+    return qsf_conv_run_with(in, o, calibration ? &h : NULL, path, r, err);
+}
+
+qsf_status qsf_conv_run(input *in, const qsf_convert_options *o, const char *path, convert_report *r,
+                        qsf_error *err)
+{
+    return qsf_conv_run_with(in, o, NULL, path, r, err);
 }

@@ -23,7 +23,9 @@ struct qsf_convert_result {
 
 void qsf_convert_defaults_of(qsf_convert_options *o, size_t size)
 {
-    static const qsf_convert_options d = { .size = sizeof d, .preset = QSF_CONVERT_4BIT, .packing = 1 };
+    static const qsf_convert_options d = { .size = sizeof d, .preset = QSF_CONVERT_4BIT, .packing = 1,
+                                            .calibrate_seed = 1, .calibrate_seqs = 128,
+                                            .calibrate_len = 128, .effort = -1 };
     qsf_sized_defaults(o, size, &d, sizeof d);
 }
 
@@ -32,11 +34,16 @@ static bool option_block(uint32_t block)
     return block == 0 || block == 32 || block == 64 || block == 128 || block == 256;
 }
 
+static qsf_status option_within(const char *name, uint64_t value, uint64_t least, uint64_t most,
+                                qsf_error *err)
+{
+    if (value >= least && value <= most) return QSF_OK;
+    return qsf_fail(err, QSF_E_ARGUMENT, "the option %s is %llu; %llu to %llu are possible", name,
+                    (unsigned long long)value, (unsigned long long)least, (unsigned long long)most);
+}
 static qsf_status option_range(const char *name, uint64_t value, uint64_t most, qsf_error *err)
 {
-    if (value <= most) return QSF_OK;
-    return qsf_fail(err, QSF_E_ARGUMENT, "the option %s is %llu; 0 to %llu are possible", name,
-                    (unsigned long long)value, (unsigned long long)most);
+    return option_within(name, value, 0, most, err);
 }
 
 static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
@@ -49,11 +56,23 @@ static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
         if (!qsf_conv_type_find(r->type, &type))
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: no type is called \"%s\"; there are %s", r->pattern,
                             r->type,
-                            "2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32");
+                            "2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 "
+                            "trellis3 trellis4 trellis5 f16 f32");
         if (!option_block(r->block))
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: a block has 32, 64, 128 or 256 weights, not %u",
                             r->pattern, (unsigned)r->block);
     }
+    return QSF_OK;
+}
+
+static qsf_status option_effort(const qsf_convert_options *o, qsf_error *err)
+{
+    if (o->effort < -1 || o->effort > 3)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort is %d; -1 to 3 are possible", (int)o->effort);
+    if (o->effort > 0 && !o->calibrate && !o->calibration_file)
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option effort (--effort) is %d: that needs to know what "
+                        "matrices are multiplied with; calibrate (--calibrate self) measures it",
+                        (int)o->effort);
     return QSF_OK;
 }
 
@@ -74,7 +93,10 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_range("equalize", (uint64_t)o->equalize, QSF_CONVERT_ON, err)) ||
         (st = option_range("n_threads", o->n_threads, QSF_CONVERT_MAX_THREADS, err)) ||
         (st = option_range("head_clusters", o->head_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
-        (st = option_range("embd_clusters", o->embd_clusters, QSF_CONVERT_MAX_CLUSTERS, err))) return st;
+        (st = option_range("embd_clusters", o->embd_clusters, QSF_CONVERT_MAX_CLUSTERS, err)) ||
+        (st = option_within("calibrate_seqs", o->calibrate_seqs, 1, 65536, err)) ||
+        (st = option_within("calibrate_len", o->calibrate_len, 16, 8192, err)) ||
+        (st = option_effort(o, err))) return st;
     return option_rules(o, err);
 }
 
@@ -121,6 +143,7 @@ static void result_tensor(const input_tensor *t, const convert_tensor *c, const 
         .centroids = c->clusters ? c->clusters->n : 0,
         .matrix = qsf_input_is_matrix(t),
         .raised = c->raised,
+        .output_error = c->output_energy > 0 ? c->output_error / c->output_energy : 0,
     };
 }
 
@@ -175,7 +198,22 @@ static qsf_status run_check_report(const qsf_convert_options *o, input *in, cons
     if (!st) st = qsf_conv_check_apart(p, o->report, "also the output", to, err);
     if (!st && o->calibration)
         st = qsf_conv_check_apart(p, o->report, "the text to measure with", o->calibration, err);
+    if (!st && o->calibration_file)
+        st = qsf_conv_check_apart(p, o->report, "the calibration", o->calibration_file, err);
     return st;
+}
+
+/* Neither the calibration nor its text is lost, and what is measured can be written.  A calibration
+ * that is there is read, whatever it is. */
+static qsf_status run_check_calibrate(const qsf_convert_options *o, const char *to, qsf_error *err)
+{
+    const qsf_platform *p = o->platform;
+    const char *file = o->calibration_file;
+    const char *text = o->calibrate && strcmp(o->calibrate, "self") ? o->calibrate : NULL;
+    qsf_status st = text ? qsf_conv_check_calibration(p, text, to, err) : QSF_OK;
+    if (st || !file) return st;
+    if ((st = qsf_conv_check_apart(p, to, "the calibration", file, err))) return st;
+    return qsf_cal_runs(p, o) ? qsf_conv_check_place(p, file, err) : QSF_OK;
 }
 
 /* Before the work: nothing that is read is written, and nothing twice. */
@@ -184,6 +222,7 @@ static qsf_status run_check(const qsf_convert_options *o, input *in, const char 
 {
     qsf_status st = qsf_conv_check_output(in, to, err);
     if (!st && o->calibration) st = qsf_conv_check_calibration(o->platform, o->calibration, to, err);
+    if (!st) st = run_check_calibrate(o, to, err);
     return st ? st : run_check_report(o, in, from, to, err);
 }
 
@@ -198,19 +237,60 @@ static void run_tell_ignored(const input *in, const char *from, const qsf_conver
     }
 }
 
+/* The weights as they are, in a file that can be run: halves hold what halves and bfloat16 of usual
+ * sizes are. */
+static qsf_status run_plain(input *in, const qsf_convert_options *o, const char *path, qsf_error *err)
+{
+    static const qsf_convert_rule floats = { .pattern = "*", .type = "f32" };
+    qsf_convert_options plain;
+    convert_report report;
+    qsf_convert_defaults(&plain);
+    plain.platform = o->platform;
+    plain.preset = QSF_CONVERT_F16;
+    plain.n_threads = o->n_threads;
+    plain.ram_bytes = o->ram_bytes;
+    plain.user = o->user;
+    plain.progress = o->progress;
+    plain.cancelled = o->cancelled;
+    plain.rules = &floats;
+    for (uint32_t i = 0; i < in->n_tensors && !plain.n_rules; i++)
+        plain.n_rules = qsf_input_is_matrix(&in->tensors[i]) && in->tensors[i].source_type == QSF_T_F32;
+    return qsf_conv_run(in, &plain, path, &report, err);
+}
+
+/* An input that the engine cannot run becomes a file for a while. */
+static qsf_status run_calibrate(input *in, const char *to, const qsf_convert_options *o,
+                                convert_calibration **out, qsf_error *err)
+{
+    const qsf_platform *p = o->platform;
+    if (!qsf_cal_runs(p, o) || in->model_path) return qsf_cal_open(in, in->model_path, to, o, out, err);
+    const size_t room = strlen(to) + 64;
+    char *model = qsf_alloc(p, room, "a file's name", err);
+    if (!model) return QSF_E_MEMORY;
+    qsf_status st = qsf_host_between(p, to, model, room, err);
+    if (!st) st = run_plain(in, o, model, err);
+    if (!st) st = qsf_cal_open(in, model, to, o, out, err);
+    if (*model) qsf_host_remove(p, model);
+    qsf_dealloc(p, model, room);
+    return st;
+}
+
 /* between: NULL, or room bytes for the name of the file that is
  * written in the output's stead; "" where none is. */
 static qsf_status run_convert(const char *from, const char *to, const qsf_convert_options *o, char *between,
                               size_t room, qsf_convert_result *r, qsf_error *err)
 {
     convert_report report;
+    convert_calibration *calibration = NULL;
     input *in;
     qsf_status st = qsf_input_open_as(o->platform, from, o->i2s_layout, &in, err);
     if (st) return st;
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
-    if (!st) st = qsf_conv_run(in, o, between ? between : to, &report, err);
+    if (!st) st = run_calibrate(in, to, o, &calibration, err);
+    if (!st) st = qsf_conv_run_calibrated(in, calibration, o, between ? between : to, &report, err);
     if (!st) st = result_fill(r, in, &report, err);
+    qsf_cal_free(calibration);
     in->close(in);
     return st;
 }
@@ -247,7 +327,8 @@ static qsf_status run_way(const char *from, const char *to, const qsf_convert_op
                           qsf_convert_result *r, qsf_error *err)
 {
     if (!o->calibration) return run_convert(from, to, o, NULL, 0, r, err);
-    if (!o->keep_weights || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
+    const bool converts = !o->keep_weights || o->calibrate || o->calibration_file;
+    if (converts || !run_is_qsf(o->platform, from)) return run_calibrated(from, to, o, r, err);
     const qsf_status st = run_check_report(o, NULL, from, to, err);
     return st ? st
               : qsf_conv_calibrate(o->platform, from, o->calibration, to, o, &r->summary.file_bytes, err);

@@ -61,8 +61,9 @@ typedef struct qsf_convert_rule {
     /* Of the tensor's name in the input, or of its kind: "blk.0.*",
      * "attn_v".  * is any text, ? any one byte. */
     const char *pattern;
-    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32; ternary2 ternary5:
-     * of a matrix that is ternary already */
+    /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32; trellis2 trellis3
+     * trellis4 trellis5: in blocks of 64 and tiles alone; ternary2 ternary5: of a matrix that is
+     * ternary already */
     const char *type;
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;
@@ -92,7 +93,7 @@ typedef struct qsf_convert_options {
      * head that was tied to it becomes a matrix. */
     uint32_t                embd_clusters;
     /* NULL; else a text file with which to measure how much the model would miss each layer, for
-     * qsf_context_options.quality. */
+     * qsf_context_options.quality.  What quantisers measure is another thing: calibrate, below. */
     const char             *calibration;
     /* false.  true with calibration: the weights of an input that is a QSF file stay byte for byte
      * as they are, whatever is said above; other inputs are converted as ever. */
@@ -101,9 +102,9 @@ typedef struct qsf_convert_options {
      * of those that are read, or the output. */
     const char             *report;
     void                   *user;           /* NULL; first argument of what follows, never looked into */
-    /* NULL.  Called on the calling thread, now and then.  stage: "measure", "cluster", "convert",
-     * "write"; name: the tensor, or "".  Both are valid during the call.  done of total: no
-     * unit. */
+    /* NULL.  Called on the calling thread, now and then.  stage: "generate", "calibrate",
+     * "measure", "cluster", "convert", "write"; name: the tensor, or "".  Both are valid during the
+     * call.  done of total: no unit. */
     void                  (*progress)(void *user, const char *stage, const char *name, uint64_t done,
                                       uint64_t total);
     /* NULL.  Asked often, on any of the conversion's threads and on several at once.  true: the
@@ -115,6 +116,21 @@ typedef struct qsf_convert_options {
     qsf_i2s_layout          i2s_layout;     /* QSF_I2S_AUTO; of tensors of type I2_S in a GGUF input */
     qsf_record_fn           record;         /* NULL.  Of the contexts that measure, as qsf_context_options' */
     void                   *record_user;    /* NULL; its first argument */
+    /* NULL: no.  Measures what each matrix is multiplied with, by running the model on a text file
+     * or, "self", on a text that it makes itself.  docs/quantisers.md says which types use it. */
+    const char             *calibrate;
+    /* NULL: nothing is kept.  Where what is measured is kept: a file that is there already is read
+     * instead of measuring, and is refused if it is another model's, or was made with another text
+     * or other options than those given.  Without calibrate it has to be there; it may be an
+     * importance matrix of llama.cpp then, too (.dat or .gguf). */
+    const char             *calibration_file;
+    uint64_t                calibrate_seed;     /* 1; of the text that a model makes itself */
+    uint32_t                calibrate_seqs;     /* 128; sequences of the text, 1..65536 */
+    uint32_t                calibrate_len;      /* 128; tokens of each of them, 16..8192 */
+    /* -1: 3 with a calibration of inputs, 0 without.  How much work goes into quantising.  0: each
+     * block by itself; 1: by the importance of its columns; 2: errors are made up for in the
+     * columns that follow; 3: the same, with the best search that each type has. */
+    int32_t                 effort;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -172,6 +188,9 @@ typedef struct qsf_convert_tensor {
     uint32_t    centroids;          /* 0, or of an embedding in clusters */
     bool        matrix;             /* false: a norm, a bias or positions, which are stored in floats */
     bool        raised;             /* MIXED: got more bits than planned, for its cosine's sake */
+    /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy,
+     * for inputs like those that were measured; else 0. */
+    double      output_error;
 } qsf_convert_tensor;
 /* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or
  * where out->size is no struct's. */

@@ -9,18 +9,6 @@ enum { FIVE_ROWS = 64, FIVE_TILES = 2 };
 enum { FIVE_ROWS = 64, FIVE_TILES = 1 };
 #endif
 
-/* Rows m... of x from column `at` on. */
-static qsf_act five_part(const qsf_act *x, size_t m, size_t n, size_t at)
-{
-    qsf_act a = *x;
-    a.n = (uint32_t)n;
-    a.q += m * x->cols + at;
-    a.d += (m * x->cols + at) / 64;
-    a.s += (m * x->cols + at) / 32;
-    a.h += (m * x->cols + at) / 8;
-    return a;
-}
-
 /* A tile with its head: of TQ1 fp16 scales, which ternary tiles have with the other sign, of
  * TERNARY5 nothing. */
 static void five_tile(uint8_t *two, const uint8_t *five, size_t head, qsf_five_unpack *unpack)
@@ -37,7 +25,7 @@ static void five_add(float *y, size_t ldy, const uint8_t *two, const qsf_act *x,
     const size_t rows = tiles * QSF_TILE_ROWS;
     for (size_t i = 0; i < n; i += FIVE_ROWS) {
         const size_t some = QSF_MIN(n - i, (size_t)FIVE_ROWS);
-        const qsf_act a = five_part(x, m + i, some, at);
+        const qsf_act a = qsf_act_part(x, m + i, some, at);
         multiply(part, rows, two, &a, tiles, blocks, 256);
         for (size_t t = 0; t < some; t++)
             for (size_t r = 0; r < rows; r++) y[(i + t) * ldy + r] += part[rows * t + r];
@@ -62,7 +50,7 @@ static void five_any(float *y, size_t ldy, const uint8_t *w, size_t head, const 
                 if (b) {
                     five_add(to, ldy, two, x, m, n, 256 * b, here, some, multiply);
                 } else {
-                    const qsf_act a = five_part(x, m, n, 0);
+                    const qsf_act a = qsf_act_part(x, m, n, 0);
                     multiply(to, ldy, two, &a, here, some, 256);
                 }
             }

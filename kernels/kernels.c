@@ -29,6 +29,10 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_TERNARY5: return QSF_F_T5;
     case QSF_T_QK256:   return QSF_F_QK256;
     case QSF_T_2BIT_S:  return QSF_F_2S;
+    case QSF_T_TRELLIS2: return QSF_F_TR2;
+    case QSF_T_TRELLIS3: return QSF_F_TR3;
+    case QSF_T_TRELLIS4: return QSF_F_TR4;
+    case QSF_T_TRELLIS5: return QSF_F_TR5;
     case QSF_T_Q5_1:  return QSF_F_5Z;
     case QSF_T_Q2_K: return QSF_F_Q2K;
     case QSF_T_Q3_K: return QSF_F_Q3K;
@@ -62,6 +66,7 @@ static void fill_sse42(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_ss
 static void fill_avx2(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx2(k); }
 static void fill_avxvnni(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avxvnni(k); }
 static void fill_avx512(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512(k); }
+static void fill_avx512vbmi(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512vbmi(k); }
 static void fill_avx512bf16(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_avx512bf16(k); }
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
 static void fill_neon(qsf_kernels *k, uint32_t cpu) { (void)cpu; qsf_kernels_neon(k, QSF_CPU_NEON); }
@@ -102,6 +107,7 @@ static const struct kernel_set {
     { "avx2",   QSF_CPU_AVX2,   fill_avx2 },
     { "avxvnni", QSF_CPU_AVX2 | QSF_CPU_AVXVNNI, fill_avxvnni },
     { "avx512", QSF_CPU_AVX2 | QSF_CPU_AVX512, fill_avx512 },
+    { "avx512vbmi", QSF_CPU_AVX2 | QSF_CPU_AVX512 | QSF_CPU_AVX512_VBMI, fill_avx512vbmi },
     { "avx512bf16", QSF_CPU_AVX2 | QSF_CPU_AVX512 | QSF_CPU_AVX512_BF16, fill_avx512bf16 },
 #elif defined(__aarch64__) && !defined(__AARCH64EB__)
     { "neon",   QSF_CPU_NEON,   fill_neon },
@@ -128,8 +134,8 @@ qsf_status qsf_kernels_init(qsf_kernels *k, uint32_t cpu, const char *isa, qsf_e
                                         "instruction set %s: this processor does not have it", isa);
     }
     return best ? QSF_OK : qsf_fail(err, QSF_E_UNSUPPORTED,
-        "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, avx512bf16, neon, "
-        "dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
+        "instruction set %s: not in this build; scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, "
+        "avx512bf16, neon, dotprod, i8mm, wasm, wasm-relaxed and wasm-dot are names that exist", isa);
 }
 
 /* The first set with this entry: those behind it have left it as it was. */

@@ -42,6 +42,7 @@ typedef enum qsf_form {
     QSF_F_TQ1, QSF_F_MX4, QSF_F_NV4, QSF_F_Q1, QSF_F_8K,
     /* GGUF's codebooks: super-blocks */
     QSF_F_IQ2XXS, QSF_F_IQ2XS, QSF_F_IQ2S, QSF_F_IQ3XXS, QSF_F_IQ3S, QSF_F_IQ1S, QSF_F_IQ1M,
+    QSF_F_TR2, QSF_F_TR3, QSF_F_TR4, QSF_F_TR5,        /* types 32 to 35: trellises, see below */
     QSF_N_FORMS
 } qsf_form;
 
@@ -65,6 +66,14 @@ typedef enum qsf_form {
  *                digits to the base 3, from the top, are codes; value = scale * (digit - 1).  Four
  *                columns begin at 32n + 4v with digit n of vector v < 8, at 160 + 16n + 4(v - 8)
  *                with that of vectors 8 to 11, and at 240 + 4n with the last one's. */
+
+/* Trellises (core/tensor/trellis.h), k bits: a tile is u8 scale[16], then two groups of 32 columns;
+ * a group is planes of m, k - 1 bits, then one of u, one bit (as the high bit of 3 bits):
+ *   m: TR2 one bit; TR3 as 2 bits; TR4 as 2 bits and the third as a bit; TR5 as 4 bits
+ * A row's u of 32 columns is a little-endian number of 32 bits in the order of steps: with d this
+ * one, e the one before (0 before the row's first tile),
+ *   P = d ^ (d << 1 | e >> 31) ^ (d << 3 | e >> 29),  Q = d << 2 | e >> 30
+ * have the other bits of the place in the table of levels: 4 m + 2 P + Q. */
 
 /* Its name in the names of kernels: "4bit_s". */
 const char *qsf_form_name(qsf_form f);
@@ -221,6 +230,7 @@ void qsf_kernels_sse42(qsf_kernels *k);
 void qsf_kernels_avx2(qsf_kernels *k);
 void qsf_kernels_avxvnni(qsf_kernels *k);
 void qsf_kernels_avx512(qsf_kernels *k);
+void qsf_kernels_avx512vbmi(qsf_kernels *k);
 void qsf_kernels_avx512bf16(qsf_kernels *k);
 void qsf_kernels_neon(qsf_kernels *k, uint32_t cpu);
 void qsf_kernels_wasm(qsf_kernels *k, uint32_t cpu);

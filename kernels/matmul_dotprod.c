@@ -2,6 +2,7 @@
  * one element of the activations.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
+#include "trellis.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -144,6 +145,7 @@ QSF_EACH_GGML_FORM(FORM_DOTPROD)
 QSF_FIVE_FORM(dotprod)
 QSF_TQ1_FORM(dotprod)
 #undef five_dotprod
+QSF_TRELLIS_FORMS(dotprod, qsf_trellis_eight_v128)
 
 void qsf_matmul_dotprod(qsf_kernels *k)
 {
@@ -153,6 +155,7 @@ void qsf_matmul_dotprod(qsf_kernels *k)
     QSF_EACH_FORM(FORM_DOTPROD)
     QSF_EACH_GGML_FORM(FORM_DOTPROD)
     FORM_DOTPROD(T5)
+    FORM_DOTPROD(TR2) FORM_DOTPROD(TR3) FORM_DOTPROD(TR4) FORM_DOTPROD(TR5)
 #undef FORM_DOTPROD
     k->matvec[QSF_F_TQ1] = matvec_TQ1_dotprod;
     k->matmul[QSF_F_TQ1] = matmul_TQ1_dotprod;

@@ -3,7 +3,7 @@
  * product's.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
-#include "five_v128.h"
+#include "trellis.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -79,12 +79,23 @@ static void matmul_TQ1_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_ac
     qsf_tq1_matmul(y, ldy, w, x, tiles, blocks, five_v128, matmul_TERNARY_i8mm);
 }
 
+#define FORM_I8MM(K)                                                                                      \
+    static void matmul_TR##K##_i8mm(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,             \
+                                    size_t tiles, size_t blocks, uint32_t block)                          \
+    {                                                                                                     \
+        (void)block;                                                                                      \
+        qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, matmul_8_i8mm);        \
+    }
+QSF_EACH_TRELLIS(FORM_I8MM)
+#undef FORM_I8MM
+
 void qsf_matmul_i8mm(qsf_kernels *k)
 {
 #define FORM_I8MM(F) k->matmul[QSF_F_##F] = matmul_##F##_i8mm;
     QSF_EACH_FORM(FORM_I8MM)
     QSF_EACH_GGML_FORM(FORM_I8MM)
     FORM_I8MM(T5)
+    FORM_I8MM(TR2) FORM_I8MM(TR3) FORM_I8MM(TR4) FORM_I8MM(TR5)
 #undef FORM_I8MM
     k->matmul[QSF_F_TQ1] = matmul_TQ1_i8mm;
     qsf_super_i8mm(k);

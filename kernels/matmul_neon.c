@@ -2,6 +2,7 @@
  * then pairs of them in 32.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
+#include "trellis.h"
 #include "neon_tile.h"
 
 #if defined(QSF_NEON_TILE)
@@ -160,6 +161,7 @@ QSF_EACH_GGML_FORM(FORM_NEON)
 QSF_FIVE_FORM(neon)
 QSF_TQ1_FORM(neon)
 #undef five_neon
+QSF_TRELLIS_FORMS(neon, qsf_trellis_eight_v128)
 
 void qsf_matmul_neon(qsf_kernels *k)
 {
@@ -167,6 +169,7 @@ void qsf_matmul_neon(qsf_kernels *k)
     QSF_EACH_FORM(FORM_NEON)
     QSF_EACH_GGML_FORM(FORM_NEON)
     FORM_NEON(T5)
+    FORM_NEON(TR2) FORM_NEON(TR3) FORM_NEON(TR4) FORM_NEON(TR5)
 #undef FORM_NEON
     k->matvec[QSF_F_TQ1] = matvec_TQ1_neon;
     k->matmul[QSF_F_TQ1] = matmul_TQ1_neon;

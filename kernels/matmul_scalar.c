@@ -131,6 +131,7 @@ void qsf_matmul_scalar(qsf_kernels *k)
     k->matmul[QSF_F_TQ1] = matmul_TQ1_scalar;
     qsf_super_scalar(k);
     qsf_iq_scalar(k);
+    qsf_trellis_scalar(k);
     k->matmul_f32 = matmul_f32_scalar;
     k->matmul_f16 = matmul_f16_scalar;
     k->matmul_bf16 = matmul_bf16_scalar;

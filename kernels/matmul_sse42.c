@@ -2,6 +2,7 @@
  * summed by pmaddubsw in 16 bits.
  * SPDX-License-Identifier: MIT */
 #include "five_v128.h"
+#include "trellis.h"
 #include "tiles_v128.h"
 
 #if defined(__x86_64__)
@@ -172,6 +173,7 @@ QSF_EACH_GGML_FORM(FORM_SSE42)
 QSF_FIVE_FORM(sse42)
 QSF_TQ1_FORM(sse42)
 #undef five_sse42
+QSF_TRELLIS_FORMS(sse42, qsf_trellis_eight_v128)
 
 void qsf_matmul_sse42(qsf_kernels *k)
 {
@@ -179,6 +181,7 @@ void qsf_matmul_sse42(qsf_kernels *k)
     QSF_EACH_FORM(FORM_SSE42)
     QSF_EACH_GGML_FORM(FORM_SSE42)
     FORM_SSE42(T5)
+    FORM_SSE42(TR2) FORM_SSE42(TR3) FORM_SSE42(TR4) FORM_SSE42(TR5)
 #undef FORM_SSE42
     k->matvec[QSF_F_TQ1] = matvec_TQ1_sse42;
     k->matmul[QSF_F_TQ1] = matmul_TQ1_sse42;

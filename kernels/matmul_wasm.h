@@ -385,6 +385,20 @@ static void NAMED(iq_sums)(v4i *sum, const v16b *c, const int8_t *q, const int16
 {
     NAMED(sums)(sum, c, q, h, 256, n, scale, QSF_F_IQ2S, add);
 }
+/* Trellises are multiplied as tiles of 8 bits. */
+#define FORM_WASM(K)                                                                                         \
+    static void NAMED(matmul_TR##K)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,  \
+                                    size_t blocks, uint32_t block)                                           \
+    {                                                                                                        \
+        (void)block;                                                                                         \
+        qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_v128, NAMED(matmul_8));         \
+    }                                                                                                        \
+    static void NAMED(matvec_TR##K)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,              \
+                                    size_t blocks, uint32_t block)                                           \
+    { NAMED(matmul_TR##K)(y, 16 * tiles, w, x, tiles, blocks, block); }
+QSF_EACH_TRELLIS(FORM_WASM)
+#undef FORM_WASM
+
 #define FORM_WASM(F)                                                                                         \
     static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
                                   uint32_t block)                                                            \

@@ -6,6 +6,7 @@
 #include "five_v128.h"
 #include "iq_v128.h"
 #include "super_v128.h"
+#include "trellis.h"
 
 #if defined(__wasm_relaxed_simd__)
 #include "super_wasm.h"
@@ -109,6 +110,7 @@ void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot)
     QSF_EACH_SUPER_FORM(FORM_WASM)
     FORM_WASM(TQ1) FORM_WASM(NV4)
     FORM_WASM(T5)
+    FORM_WASM(TR2) FORM_WASM(TR3) FORM_WASM(TR4) FORM_WASM(TR5)
     QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 #define FORM_WASM(F) k->matmul[QSF_F_##F] = dot ? matmul_##F##_wasm_dot : matmul_##F##_wasm_pairs;
@@ -117,6 +119,7 @@ void qsf_matmul_wasm_relaxed(qsf_kernels *k, bool dot)
     QSF_EACH_SUPER_FORM(FORM_WASM)
     FORM_WASM(TQ1) FORM_WASM(NV4)
     FORM_WASM(T5)
+    FORM_WASM(TR2) FORM_WASM(TR3) FORM_WASM(TR4) FORM_WASM(TR5)
     QSF_EACH_IQ_FORM(FORM_WASM)
 #undef FORM_WASM
 }

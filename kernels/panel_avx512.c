@@ -233,6 +233,7 @@ void qsf_panel_matmul_avx512(const qsf_panel_form *f, float *y, size_t ldy, cons
         for (size_t at = 0; at < cols; at += most) {
             const size_t here = QSF_MIN(most, cols - at), b = QSF_MIN(here / block, blocks - at / block);
             panel_side_read(&side, f, x, from, n, at, here);
+            panel[0].first = panel[1].first = at == 0;
             for (size_t t = 0; t < tiles; t++) {
                 const uint8_t *tile = w + t * row_bytes + at / block * tile_bytes;
                 f->unpack(&panel[0], tile, b, block);

@@ -17,6 +17,7 @@ typedef struct qsf_panel {
     _Alignas(64) uint8_t code[QSF_PANEL_COLS / 4][64];       /* byte 4 * r + b: row r, column 4 * i + b */
     float   scale[QSF_PANEL_SUBS][16];
     float   zero[QSF_PANEL_SUBS][16];
+    bool    first;      /* given: whether the columns are the row's first */
 } qsf_panel;
 
 /* Unpacks `blocks` blocks; columns up to the next multiple of 64 get scales of zero. */

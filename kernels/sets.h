@@ -33,6 +33,8 @@ bool qsf_wasm_agrees(uint32_t cpu, uint64_t forms);
 void qsf_super_scalar(qsf_kernels *k);
 void qsf_super_avx2(qsf_kernels *k);
 void qsf_super_avx512(qsf_kernels *k);
+/* The trellis forms' part. */
+void qsf_trellis_scalar(qsf_kernels *k);
 
 /* Kernel templates are inlined whole: their form, count and flags are constants there; QSF_UNROLL
  * before a loop whose count is one of them puts all of it in line, so that its arrays are
@@ -105,12 +107,12 @@ QSF_TEMPLATE int qsf_form_bits(qsf_form f)
 {
     switch (f) {
     case QSF_F_2Z: case QSF_F_TERNARY: case QSF_F_Q2K: return 2;
-    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: case QSF_F_2S: return 2;
-    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K:       return 3;
+    case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: case QSF_F_2S: case QSF_F_TR2: return 2;
+    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K: case QSF_F_TR3: return 3;
     case QSF_F_4Z: case QSF_F_4: case QSF_F_Q4K: case QSF_F_IQ4: case QSF_F_IQ4XS: return 4;
-    case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K:       return 5;
+    case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K: case QSF_F_TR5: return 5;
     case QSF_F_6: case QSF_F_Q6K:      return 6;
-    case QSF_F_MX4: case QSF_F_NV4:    return 4;
+    case QSF_F_MX4: case QSF_F_NV4: case QSF_F_TR4: return 4;
     case QSF_F_Q1:                     return 1;
     default:                           return 8;       /* TQ1: once its digits are bytes */
     }
@@ -143,10 +145,12 @@ QSF_TEMPLATE int qsf_form_width(qsf_form f)
            : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
                                              : qsf_form_bits(f);
 }
+/* Codes say a level together with those before. */
+QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= QSF_F_TR5; }
 /* Scales that are no fp16. */
 QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
 {
-    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K;
+    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f);
 }
 /* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
 QSF_TEMPLATE int qsf_form_offset(qsf_form f)
@@ -175,7 +179,7 @@ QSF_TEMPLATE uint32_t qsf_form_block(qsf_form f)
 {
     switch (f) {
     case QSF_F_5Z: case QSF_F_IQ4: case QSF_F_MX4: return 32;
-    case QSF_F_NV4: return 64;
+    case QSF_F_NV4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 64;
     case QSF_F_Q1:  return 128;
     case QSF_F_TQ1: case QSF_F_8K: case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 256;
     case QSF_F_Q4K: case QSF_F_Q5K: case QSF_F_Q6K: case QSF_F_Q2K: case QSF_F_Q3K: case QSF_F_IQ4XS:
@@ -205,7 +209,7 @@ QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
     case QSF_F_Q2K:   return 32 + 32 + 16 * 16;
     case QSF_F_Q3K:   return 32 + 12 * 16;
     case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
-    case QSF_F_MX4:   return 16;
+    case QSF_F_MX4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 16;
     case QSF_F_NV4:   return 4 * 16;
     case QSF_F_8K:    return 64 + 512;
     case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 0;
@@ -257,6 +261,18 @@ QSF_TEMPLATE void qsf_matmul_strips(float *y, size_t ldy, bool b16, const uint16
     }
 }
 
+/* Rows m to m + n - 1 of x from column `at` on, a multiple of 64. */
+QSF_TEMPLATE qsf_act qsf_act_part(const qsf_act *x, size_t m, size_t n, size_t at)
+{
+    qsf_act a = *x;
+    a.n = (uint32_t)n;
+    a.q += m * x->cols + at;
+    a.d += (m * x->cols + at) / 64;
+    a.s += (m * x->cols + at) / 32;
+    a.h += (m * x->cols + at) / 8;
+    return a;
+}
+
 /* A band: rows of activations whose int8 stay in half of a usual second-level cache while all tiles
  * pass by; a multiple of 16. */
 QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
@@ -270,6 +286,7 @@ QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 /* GGUF's own: with one scale a block, and super-blocks.
  * A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4) X(MX4) X(Q1) X(8K)
+#define QSF_EACH_TRELLIS(X) X(2) X(3) X(4) X(5)     /* TR2 ... */
 #define QSF_EACH_SUPER_FORM(X) X(Q4K) X(Q5K) X(Q6K) X(Q2K) X(Q3K) X(IQ4XS)
 
 #endif

@@ -98,6 +98,25 @@ with tempfile.TemporaryDirectory() as name:
             folder / "new.qsf")
     refused("the report over the output", 2, lost, "--json", folder / "new.qsf", small, folder / "new.qsf")
     refused("no text", 5, "no such file", "--calibration", folder / "nothing", small, folder / "new.qsf")
+    new, kept = folder / "new.qsf", folder / "kept.cal"
+    refused("the text to calibrate with", 2, lost, "--calibrate", text, small, text)
+    refused("a calibration over its text", 3, "neither a calibration file nor", "--calibrate", text,
+            "--calibration-file", text, small, new)
+    refused("a calibration over the input", 2, "no importance matrix", "--calibrate", "self",
+            "--calibration-file", small, small, new)
+    refused("a calibration and the output", 2, lost, "--calibrate", "self", "--calibration-file", new, small,
+            new)
+    refused("a calibration and the report", 2, lost, "--calibrate", "self", "--calibration-file", kept,
+            "--json", kept, small, new)
+    refused("no calibration", 5, "--calibrate makes it", "--calibration-file", kept, small, new)
+    refused("a text as calibration", 3, "neither a calibration file nor", "--calibration-file", text, small,
+            new)
+    refused("a model as calibration", 2, "no importance matrix", "--calibration-file", small, small, new)
+    check(run("-q", "--calibrate", text, "--calibration-file", kept, hf, new)[0] == 0, "calibrates")
+    check(run("-q", "--calibration-file", kept, hf, new)[0] == 0, "and once more, from the file")
+    refused("another model's calibration", 2, "of another model", "--calibration-file", kept, small, new)
+    check(sorted(p.name for p in folder.glob("*.unmeasured*")) == [], "no file of a calibration is left")
+    new.unlink(), kept.unlink()
 
     # ---- places where no file can be ----
     os.mkfifo(folder / "fifo")

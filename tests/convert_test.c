@@ -8,6 +8,32 @@
 
 /* Every preset, packing and block: the file's tensors are the input's, as near as the
  * report says. */
+/* What was read comes back with the error that the report says, rows from the middle as well. */
+static void check_stored(input *in, input *back, const convert_report *r)
+{
+    qsf_error err;
+    for (uint32_t i = 0; i < in->n_tensors && i < back->n_tensors; i++) {
+        static float w[FF * EMBD], v[FF * EMBD];
+        const uint32_t rows = in->tensors[i].rows, cols = in->tensors[i].cols;
+        double e = 0, s = 0;
+        CHECK_EQ(back->tensors[i].kind, in->tensors[i].kind);
+        CHECK_EQ(back->tensors[i].rows, rows);
+        CHECK_EQ(back->tensors[i].cols, cols);
+        CHECK_EQ(in->read(in, i, 0, rows, w, &err), QSF_OK);
+        CHECK_EQ(back->read(back, i, 0, rows, v, &err), QSF_OK);
+        for (uint32_t k = 0; k < rows * cols; k++) {
+            s += (double)w[k] * w[k];
+            e += ((double)w[k] - v[k]) * ((double)w[k] - v[k]);
+        }
+        CHECK_NEAR(e / s, qsf_conv_relative_error(&r->tensors[i].error), 1e-6);
+        if (rows > 20) {                              /* rows from the middle are the same rows */
+            static float part[3 * FF];
+            CHECK_EQ(back->read(back, i, 15, 3, part, &err), QSF_OK);
+            CHECK_EQ(memcmp(part, v + 15 * cols, 3 * cols * sizeof *part), 0);
+        }
+    }
+}
+
 TEST(stored_weights_have_the_reported_error)
 {
     for (int preset = 0; preset < N_PRESETS; preset++)
@@ -39,29 +65,44 @@ TEST(stored_weights_have_the_reported_error)
             if (!back) { printf("    %s\n", err.text); in.close(&in); return; }
             CHECK_EQ(back->n_tensors, in.n_tensors);
             CHECK_EQ(back->hp.tied, !o.embd_clusters);
-            for (uint32_t i = 0; i < in.n_tensors && i < back->n_tensors; i++) {
-                static float w[FF * EMBD], v[FF * EMBD];
-                const uint32_t rows = in.tensors[i].rows, cols = in.tensors[i].cols;
-                double e = 0, s = 0;
-                CHECK_EQ(back->tensors[i].kind, in.tensors[i].kind);
-                CHECK_EQ(back->tensors[i].rows, rows);
-                CHECK_EQ(back->tensors[i].cols, cols);
-                CHECK_EQ(in.read(&in, i, 0, rows, w, &err), QSF_OK);
-                CHECK_EQ(back->read(back, i, 0, rows, v, &err), QSF_OK);
-                for (uint32_t k = 0; k < rows * cols; k++) {
-                    s += (double)w[k] * w[k];
-                    e += ((double)w[k] - v[k]) * ((double)w[k] - v[k]);
-                }
-                CHECK_NEAR(e / s, qsf_conv_relative_error(&r.tensors[i].error), 1e-6);
-                if (rows > 20) {                              /* rows from the middle are the same rows */
-                    static float part[3 * FF];
-                    CHECK_EQ(back->read(back, i, 15, 3, part, &err), QSF_OK);
-                    CHECK_EQ(memcmp(part, v + 15 * cols, 3 * cols * sizeof *part), 0);
-                }
-            }
+            check_stored(&in, back, &r);
             back->close(back);
             in.close(&in);
         }
+    remove(out_path);
+}
+
+TEST(trellises_have_the_reported_error)
+{
+    static const char *const types[] = { "trellis2", "trellis3", "trellis4", "trellis5" };
+    for (size_t k = 0; k < QSF_ARRAY_LEN(types); k++) {
+        fake f = { 0 };
+        input in;
+        input *back = NULL;
+        qsf_convert_options o;
+        convert_report r;
+        qsf_error err = { 0 };
+        qsf_convert_defaults(&o);
+        o.equalize = QSF_CONVERT_OFF;
+        add_rule(&o, "*", types[k], 0);
+        o.outliers = QSF_CONVERT_ON;            /* a trellis keeps none */
+        o.block = 32;                           /* and has one size of blocks */
+        fake_open(&in, &f, "llama");
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_OK);
+        if (err.text[0]) printf("    %s\n", err.text);
+        CHECK_EQ(qsf_input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+        CHECK_EQ(r.tensors[0].type, QSF_T_TRELLIS2 + k);
+        CHECK_EQ(r.tensors[0].block, 64);
+        CHECK_EQ(back->n_tensors, in.n_tensors);
+        check_stored(&in, back, &r);
+        back->close(back);
+        in.close(&in);
+        add_rule(&o, "*", types[k], 32);
+        fake_open(&in, &f, "llama");
+        CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_E_UNSUPPORTED);
+        CHECK(strstr(err.text, "has no blocks of 32") != NULL);
+        in.close(&in);
+    }
     remove(out_path);
 }
 
@@ -405,6 +446,7 @@ int main(int argc, char **argv)
     RUN(what_is_not_ternary_is_refused_by_name);
     RUN(threads_do_not_change_the_file);
     RUN(rules_give_tensors_their_types);
+    RUN(trellises_have_the_reported_error);
     RUN(outliers_are_kept_where_they_pay);
     RUN(sizes_are_kept_and_low_cosines_raised);
     RUN(equalising_keeps_the_function);

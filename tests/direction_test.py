@@ -22,7 +22,9 @@ BELOW = {
 CORE = tuple(room for room in BELOW if room != "platform")
 BELOW["convert/read"] = CORE
 BELOW["convert/plan"] = (*CORE, "convert/read")
-BELOW["convert"] = (*CORE, "convert/read", "convert/plan")
+BELOW["convert/calibrate"] = (*CORE, "convert/read", "convert/plan")
+BELOW["convert/encode"] = (*CORE, "convert/read", "convert/plan")
+BELOW["convert"] = (*CORE, "convert/read", "convert/plan", "convert/calibrate", "convert/encode")
 # The server sees the public headers alone.
 BELOW["serve"] = ()
 # So does the comparison with other engines; the platform's table is one of them.

@@ -243,6 +243,10 @@ BLOCKS = {
         ("--chunks 8", "--chunks 1"),
         first="cp tiny.gguf smollm2-135m-q4_1.gguf",
     ),
+    ("docs/quantisers.md", "qsf-convert --calibrate self"): Run(
+        *PROGRAM_FOLDER,
+        first="cp tiny.gguf model.gguf",
+    ),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(
         ("-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF"),

@@ -39,6 +39,9 @@ static uint32_t host_cpu(void)
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512vnni"))
         cpu |= QSF_CPU_AVX512;
+    if ((cpu & QSF_CPU_AVX512) && __builtin_cpu_supports("avx512vbmi")
+        && __builtin_cpu_supports("avx512vbmi2"))
+        cpu |= QSF_CPU_AVX512_VBMI;
     /* __builtin_cpu_supports("avxvnni") is too new a question for some compilers */
     unsigned a, b, c, d;
     if ((cpu & QSF_CPU_AVX2) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && a >= 1
@@ -75,6 +78,7 @@ static const table_entry table_entries[] = {
     FORM(QSF_F_T2), FORM(QSF_F_T5), FORM(QSF_F_QK256), FORM(QSF_F_2S),
     IQ(QSF_F_IQ2XXS), IQ(QSF_F_IQ2XS), IQ(QSF_F_IQ2S), IQ(QSF_F_IQ3XXS), IQ(QSF_F_IQ3S), IQ(QSF_F_IQ1S),
     IQ(QSF_F_IQ1M),
+    FORM(QSF_F_TR2), FORM(QSF_F_TR3), FORM(QSF_F_TR4), FORM(QSF_F_TR5),
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(matmul_f16, check_matmul_f16),
     ENTRY(matmul_bf16, check_matmul_bf16),
@@ -235,6 +239,10 @@ TEST(tile_bytes_and_forms)
             CHECK_EQ(qsf_tile_bytes((qsf_form)f, block),
                      16 * (2 + (form_has_zero(f) ? 2 : 0) + block * (uint32_t)form_bits[f] / 8));
     }
+    for (int k = 0; k < 4; k++) {
+        CHECK_EQ(qsf_form_of_type(QSF_T_TRELLIS2 + (uint32_t)k), QSF_F_TR2 + k);
+        CHECK_EQ(qsf_tile_bytes((qsf_form)(QSF_F_TR2 + k), 64), 16 + 128 * (2 + k));
+    }
     CHECK_EQ(qsf_form_of_type(QSF_T_2BIT_SYM), QSF_F_2Z);
     CHECK_EQ(qsf_form_of_type(QSF_T_MIXED), -1);
     CHECK_EQ(qsf_form_of_type(QSF_T_F16), -1);
@@ -283,8 +291,8 @@ int main(int argc, char **argv)
     if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
-    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512bf16", "neon",
-                                        "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512bf16",
+                                        "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;

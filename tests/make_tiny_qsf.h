@@ -11,6 +11,7 @@
 
 #include "model/qsf_write.h"
 #include "tensor/quant.h"
+#include "tensor/trellis.h"
 
 #include <stdlib.h>
 
@@ -106,6 +107,29 @@ static inline qsf_status tiny_rows_get(const qsf_tensor *t, float mean, float sc
     return st;
 }
 
+/* The same of a trellis, which has no rows of blocks. */
+static inline qsf_status tiny_trellis(qsf_tensor *t, float mean, float scale, uint64_t *seed, qsf_error *err)
+{
+    const unsigned k = qsf_trellis_bits(t->type);
+    const uint32_t blocks = (t->cols + 63) / 64;
+    t->packing = 1;
+    t->block = QSF_TRELLIS_BLOCK;
+    const qsf_status st = qsf_tensor_bytes(t->type, 1, t->block, t->rows, t->cols, &t->bytes, err);
+    if (st) return st;
+    float *row = malloc(t->cols * sizeof *row);
+    uint8_t *data = calloc(1, (size_t)t->bytes), *scales = malloc(65 * (size_t)blocks);
+    for (uint32_t r = 0; r < t->rows; r++) {
+        for (uint32_t c = 0; c < t->cols; c++) row[c] = mean + scale * tiny_normal(seed);
+        qsf_trellis_quantize_row(k, row, t->cols, NULL, scales, scales + blocks);
+        qsf_trellis_put_row(data + (size_t)(r / 16) * blocks * (16 + 128 * k), k, blocks, r % 16, scales,
+                            scales + blocks);
+    }
+    free(row);
+    free(scales);
+    t->data = data;
+    return QSF_OK;
+}
+
 /* A tensor of normal values times scale plus mean; t->data is malloc's. */
 static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type, uint16_t block,
                                      uint8_t packing, uint32_t rows, uint32_t cols, float mean, float scale,
@@ -115,6 +139,7 @@ static inline qsf_status tiny_tensor(qsf_tensor *t, uint32_t kind, uint8_t type,
     if (!qsf_type_tiles(type)) packing = 0;
     *t = (qsf_tensor){ .kind = kind, .type = type, .block = qsf_type_tiles(type) ? block : 1, .rows = rows,
                        .cols = cols };
+    if (qsf_trellis_bits(type)) return tiny_trellis(t, mean, scale, seed, err);
     if ((st = qsf_tensor_bytes(type, 0, t->block, rows, cols, &t->bytes, err))) return st;
     const uint8_t *made;
     if ((st = tiny_rows_get(t, mean, scale, seed, &made, err))) return st;

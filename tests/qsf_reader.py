@@ -14,8 +14,12 @@ HALF, U8 = np.dtype("<f2"), np.uint8
 CODED = {0: ((2,), 1, 0), 1: ((2,), 1, 0), 2: ((2, 1), 1, 0), 3: ((4,), 1, 0), 4: ((1, 1), 0, 0),
          18: ((8,), 0, 0),
          19: ((4,), 0, 8), 20: ((4, 1), 0, 16), 21: ((4, 2), 0, 32), 22: ((2, 1), 0, 4), 25: ((2,), 0, 1),
-         26: ((), 0, 1), 27: ((2,), 0, 0), 28: ((2,), 0, 2)}
+         26: ((), 0, 1), 27: ((2,), 0, 0), 28: ((2,), 0, 2),
+         32: ((1, 1), 0, 0), 33: ((2, 1), 0, 0), 34: ((2, 1, 1), 0, 0), 35: ((4, 1), 0, 0)}
 BARE = (25, 26, 27)                         # no scales
+LEVELS = {32: "13 40 73 127", 33: "5 16 27 39 53 69 90 127",        # upper halves
+          34: "2 7 12 16 21 26 31 37 43 49 56 64 73 84 99 127",
+          35: "1 3 5 7 9 11 14 16 18 20 22 25 27 29 32 34 37 39 42 45 48 51 55 58 62 67 72 77 84 93 104 127"}
 FLOATS = {16: HALF, 17: np.dtype("<f4"), 23: np.dtype("<u2")}
 ELEMENTS = {1: "u1", 2: "<u4", 3: "<u8", 4: "<f4", 5: "<i4"}
 
@@ -34,10 +38,27 @@ def fives(a):                               # blocks of 52 bytes -> 256 digits o
         if k < 4: out[..., 240 + 4 * k:244 + 4 * k] = digit[..., 48:]
     return out
 
+def trellis(codes, type):                   # [row, columns] -> levels, by steps along the row
+    k = type - 30
+    upper = np.array([int(x) for x in LEVELS[type].split()])
+    level = np.concatenate([-upper[::-1], upper])
+    order = np.array([4 * (t % 8) + t // 8 for t in range(32)])
+    steps = codes.reshape(len(codes), -1, 32)[:, :, order].reshape(len(codes), -1)
+    m, u = steps & 2 ** (k - 1) - 1, steps >> k - 1
+    def back(n):                            # u[t - n]
+        return np.pad(u, ((0, 0), (n, 0)))[:, :u.shape[1]]
+    index = 4 * m + 2 * (u ^ back(1) ^ back(3)) + back(2)
+    out = np.empty((len(codes), index.shape[1] // 32, 32), int)
+    out[:, :, order] = level[index].reshape(out.shape)
+    return out.reshape(codes.shape)
+
 def size_of(type, packing, block, rows, cols):
     if type == 24: return -(-(4 * (rows + 1) + 6 * cols) // 4) * 4
     if type in FLOATS: return rows * cols * FLOATS[type].itemsize
     planes, zero, _ = CODED[type]
+    if type in LEVELS:
+        need(packing == 1 and block == 64, "a trellis that is no tiles of 64 columns")
+        return -(-rows // 16) * -(-cols // 64) * (16 + 128 * (type - 30))
     if type in BARE:
         return (-(-rows // 16) * 16 if packing else rows) * -(-cols // 256) * (52 if type == 26 else 64)
     return (-(-rows // 16) * 16 if packing else rows) * -(-cols // block) * (
@@ -48,7 +69,7 @@ def dequant(data, type, packing, block, rows, cols):
         v = np.frombuffer(data, FLOATS[type], rows * cols).reshape(rows, cols)
         return (v.astype("<u4") << 16).view("<f4") if type == 23 else v.astype("<f4")
     planes, zero, offset = CODED[type]
-    n, head = -(-cols // block), 0 if type in BARE else 2 + 2 * zero
+    n, head = -(-cols // block), 0 if type in BARE else 1 if type in LEVELS else 2 + 2 * zero
     a = np.frombuffer(data, U8)
     if type == 26:
         a = a.reshape(-1, n, 52) if packing == 0 else a.reshape(-1, n, 13, 16, 4).transpose(
@@ -67,8 +88,10 @@ def dequant(data, type, packing, block, rows, cols):
     else:
         planes = (2,) if type == 4 else planes
         a = a.reshape(-(-rows // 16), n, -1)
-        half = (a[..., :16 * head].copy().view(HALF).astype("<f4") if head else np.ones(
-            (*a.shape[:2], 16), "<f4")).reshape(*a.shape[:2], 1 + zero, 16)
+        half = (a[..., :16 * head].copy().view(U8 if type in LEVELS else HALF).astype("<f4") if head
+                else np.ones((*a.shape[:2], 16), "<f4")).reshape(*a.shape[:2], 1 + zero, 16)
+        if type in LEVELS:
+            half = np.where(half == 0, 0, (8 + half % 8) / 8 * 2.0 ** (half // 8 - 27)).astype("<f4")
         # group, vector, row, byte
         groups = a[..., 16 * head:].reshape(*a.shape[:2], block // 32, sum(planes), 16, 4)
         codes, at, shift = 0, 0, 0
@@ -81,6 +104,7 @@ def dequant(data, type, packing, block, rows, cols):
         codes = codes.transpose(0, 2, 1, 3).reshape(-1, n, block)[:rows]
         half = half.transpose(0, 3, 1, 2).reshape(-1, n, 1 + zero)[:rows]
         scale, z = half[..., :1], half[..., 1:]
+    if type in LEVELS: codes = trellis(codes.reshape(rows, -1), type).reshape(codes.shape)
     if type == 18: codes = codes.astype(U8).view(np.int8)
     if type == 4: codes = 1 - codes
     if type == 27: codes = np.array([-2, -1, 1, 2])[codes]

@@ -27,15 +27,15 @@ static void check_same_values(const tiny_options *a, const tiny_options *b)
 }
 
 static const uint8_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
-                                     QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S,
-                                     QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16, QSF_T_2BIT_S,
-                                     QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256 };
+    QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16,
+    QSF_T_2BIT_S, QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256, QSF_T_TRELLIS2, QSF_T_TRELLIS3,
+    QSF_T_TRELLIS4, QSF_T_TRELLIS5 };
 
 TEST(every_type_block_packing_and_compression_reads_back)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(all_types); i++)
         for (uint16_t block = 32; block <= 256; block *= 2) {
-            if (qsf_type_bare(all_types[i]) && block < 256) continue;
+            if (!qsf_block_bytes(all_types[i], block) && qsf_type_tiles(all_types[i])) continue;
             tiny_options plain = tiny_defaults();
             plain.type = plain.embd_type = plain.head_type = all_types[i];
             plain.block = block;
@@ -547,8 +547,8 @@ static int write_samples(const char *dir)
         for (int packing = 0; packing < 2; packing++, n++) {
             tiny_options o = tiny_defaults();
             o.type = o.embd_type = o.head_type = all_types[i];
-            o.packing = (uint8_t)packing;
-            o.block = (uint16_t)(qsf_type_bare(all_types[i]) ? 256 : 32 << n % 4);
+            o.packing = (uint8_t)packing;       /* a trellis is tiles with either */
+            o.block = (uint16_t)(qsf_trellis_bits(o.type) ? 64 : qsf_type_bare(o.type) ? 256 : 32 << n % 4);
             o.hp.n_embd = 80;
             o.hp.n_ff = 100;
             o.hp.tied = n % 3 == 0;

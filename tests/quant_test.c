@@ -1,6 +1,7 @@
 /* Quantisers against the plain meaning of the types: errors, exact zeros, hostile rows.
  * SPDX-License-Identifier: MIT */
 #include "tensor/quant.h"
+#include "tensor/trellis.h"
 #include "test.h"
 
 static const uint32_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
@@ -122,6 +123,56 @@ TEST(rows_of_one_value_keep_it)
             CHECK_EQ(there_and_back(all_types[k], 32, w, 96, NULL, back, NULL), QSF_OK);
             for (int i = 0; i < 96; i++) CHECK_NEAR(back[i], values[v], 0.01 * fabs(values[v]));
         }
+}
+
+/* Relative squared errors of normally distributed weights, a little above what the search reaches;
+ * and tiles hold what it made. */
+TEST(trellises_reach_what_their_bits_promise)
+{
+    static const double most[4] = { 0.085, 0.021, 0.0054, 0.0018 };
+    static float w[MOST], back[MOST];
+    for (unsigned k = 2; k <= 5; k++) {
+        const uint32_t cols = MOST - 37, blocks = MOST / 64;
+        static uint8_t scale[MOST / 64], codes[MOST], tiles[MOST / 64 * (16 + 128 * 5)],
+            again[MOST + MOST / 64];
+        fill_gauss(w, cols, 0.02f);
+        memset(tiles, 0, sizeof tiles);
+        qsf_trellis_quantize_row(k, w, cols, NULL, scale, codes);
+        qsf_trellis_put_row(tiles, k, blocks, 11, scale, codes);
+        qsf_trellis_get_row(tiles, k, blocks, 11, again, again + blocks);
+        CHECK(!memcmp(again, scale, blocks) && !memcmp(again + blocks, codes, sizeof codes));
+        const qsf_tensor t = { .type = (uint8_t)(QSF_T_TRELLIS2 + k - 2), .packing = 1, .block = 64,
+                               .rows = 16, .cols = cols, .data = tiles };
+        qsf_dequant_rows(&t, 11, 1, back);
+        double energy = 0;
+        for (uint32_t i = 0; i < cols; i++) energy += (double)w[i] * w[i];
+        const double e = squared_error(w, back, cols) / energy;
+        if (!(e < most[k - 2])) printf("      %u bits: %g\n", k, e);
+        CHECK(e < most[k - 2]);
+    }
+}
+
+/* Columns of importance 0 cost nothing, so the others come out better. */
+TEST(trellises_heed_importance)
+{
+    float w[192], importance[192], back[192], plain[192];
+    double with = 0, without = 0;
+    for (unsigned k = 2; k <= 5; k++) {
+        uint8_t scale[3], codes[192];
+        uint32_t last = 0;
+        fill_gauss(w, 192, 1);
+        for (int i = 0; i < 192; i++) importance[i] = i % 3 == 0 ? 1 : 1e-3f;
+        qsf_trellis_quantize_row(k, w, 192, NULL, scale, codes);
+        for (int b = 0; b < 3; b++) qsf_trellis_values(k, scale[b], codes + 64 * b, &last, plain + 64 * b);
+        qsf_trellis_quantize_row(k, w, 192, importance, scale, codes);
+        last = 0;
+        for (int b = 0; b < 3; b++) qsf_trellis_values(k, scale[b], codes + 64 * b, &last, back + 64 * b);
+        for (int i = 0; i < 192; i += 3) {
+            with += ((double)w[i] - back[i]) * (w[i] - back[i]);
+            without += ((double)w[i] - plain[i]) * (w[i] - plain[i]);
+        }
+    }
+    CHECK(with < 0.7 * without);
 }
 
 TEST(tiny_weights_never_become_larger_errors)
@@ -270,6 +321,8 @@ int main(int argc, char **argv)
     RUN(reported_error_is_the_error_of_the_stored_bytes);
     RUN(zero_stays_zero);
     RUN(rows_of_one_value_keep_it);
+    RUN(trellises_reach_what_their_bits_promise);
+    RUN(trellises_heed_importance);
     RUN(tiny_weights_never_become_larger_errors);
     RUN(rows_of_any_length);
     RUN(hostile_values_are_errors_that_name_the_column);

@@ -4,6 +4,7 @@
 #include "model/roles.h"
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
+#include "tensor/trellis.h"
 #include "golden/types_golden.h"
 
 static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT,
@@ -154,6 +155,57 @@ TEST(types_tile_bytes_stand_where_kernels_expect_them)
     CHECK_EQ(g[64 + 64 * 1 + 4 * 15 + 3], 3 << 4);   /* 27 = 16 * 1 + 4 * 2 + 3 */
     free(p);
     free((void *)(uintptr_t)g);
+}
+
+/* The words of docs/format.md, one step after another, on random bytes. */
+TEST(types_trellises_mean_what_the_format_says)
+{
+    for (unsigned k = 2; k <= 5; k++) {
+        const uint32_t rows = 37, cols = 3 * 64 - 11;
+        static float out[37 * 3 * 64];
+        qsf_tensor t = make(QSF_T_TRELLIS2 + k - 2, 1, 64, rows, cols);
+        uint8_t *p = (uint8_t *)(uintptr_t)t.data;
+        CHECK_EQ(t.bytes, 3 * 3 * (16 + 128 * k));
+        seed = k;
+        for (uint64_t i = 0; i < t.bytes; i++) p[i] = (uint8_t)rnd();
+        qsf_dequant_rows(&t, 0, rows, out);
+        for (uint32_t r = 0; r < rows; r++) {
+            unsigned u1 = 0, u2 = 0, u3 = 0;        /* of the steps before */
+            for (uint32_t step = 0; step < 3 * 64; step++) {
+                const uint32_t f = step % 8, b = step % 32 / 8, col = step / 32 * 32 + 4 * f + b;
+                const uint8_t *tile = p + (size_t)(r / 16 * 3 + step / 64) * (16 + 128 * k),
+                    *g = tile + 16 + step % 64 / 32 * 64 * k + 4 * (r % 16) + b;
+                const unsigned e = tile[r % 16], u = g[64 * (k - 1)] >> f & 1u,
+                    m = k == 2 ? g[0] >> f & 1u : k == 5 ? g[64 * (f / 2)] >> 4 * (f % 2) & 15u
+                        : (g[64 * (f / 4)] >> 2 * (f % 4) & 3u) | (k == 4 ? (g[128] >> f & 1u) << 2 : 0);
+                const int8_t level = qsf_trellis_levels[k - 2][4 * m + 2 * (u ^ u1 ^ u3) + u2];
+                const double scale = e ? ldexp(8 + e % 8, (int)(e / 8) - 30) : 0;
+                if (col < cols) CHECK_NEAR(out[r * cols + col], scale * level, 0);
+                u3 = u2, u2 = u1, u1 = u;
+            }
+        }
+        for (int i = 0; i < 64; i++) {
+            CHECK_EQ(qsf_trellis_levels[k - 2][i], -qsf_trellis_levels[k - 2][63 - i]);
+            CHECK_EQ(qsf_trellis_levels[k - 2][i], qsf_trellis_levels[k - 2][i % (2 << k)]);
+        }
+        free(p);
+    }
+}
+
+TEST(types_trellis_scales_are_the_nearest)
+{
+    CHECK_EQ(qsf_trellis_scale_near(0), 0);
+    for (unsigned e = 1; e < 255; e++) {
+        const float a = qsf_trellis_scale((uint8_t)e), b = qsf_trellis_scale((uint8_t)(e + 1));
+        CHECK(a < b);
+        CHECK_EQ(qsf_trellis_scale_near(a), e);
+        CHECK_EQ(qsf_trellis_scale_near(a + 0.49f * (b - a)), e);
+        CHECK_EQ(qsf_trellis_scale_near(a + 0.51f * (b - a)), e + 1);
+    }
+    CHECK_EQ(qsf_trellis_scale_near(0.49f * qsf_trellis_scale(1)), 0);
+    CHECK_EQ(qsf_trellis_scale_near(0.51f * qsf_trellis_scale(1)), 1);
+    CHECK_EQ(qsf_trellis_scale_near(1e30f), 255);
+    CHECK_NEAR(qsf_trellis_scale(255), 30, 0);
 }
 
 TEST(types_gguf_values_equal_the_python_package)
@@ -348,6 +400,10 @@ TEST(types_refuse_what_cannot_be)
     CHECK_EQ(qsf_tensor_bytes(QSF_T_4BIT, 2, 64, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_F16, 1, 1, 16, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_4BIT, 0, 33, 1, 64, &bytes, NULL), QSF_E_UNSUPPORTED);
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_TRELLIS3, 0, 64, 1, 64, &bytes, &err), QSF_E_UNSUPPORTED);
+    CHECK_STR(err.text, "packing 0 of type trellis3 is unknown to this version");
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_TRELLIS5, 1, 32, 1, 64, &bytes, &err), QSF_E_UNSUPPORTED);
+    CHECK_STR(err.text, "type trellis5 has no blocks of 32");
     CHECK_EQ(qsf_tensor_bytes(QSF_T_Q4_K, 0, 256, 1, 255, &bytes, NULL), QSF_E_CORRUPT);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, 0, 1, &bytes, NULL), QSF_E_CORRUPT);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, UINT32_MAX, UINT32_MAX, &bytes, NULL), QSF_E_CORRUPT);
@@ -367,6 +423,8 @@ int main(int argc, char **argv)
     RUN(types_rows_mean_what_the_header_says);
     RUN(types_tiles_hold_the_same_values);
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
+    RUN(types_trellises_mean_what_the_format_says);
+    RUN(types_trellis_scales_are_the_nearest);
     RUN(types_gguf_values_equal_the_python_package);
     RUN(types_gguf_values_have_the_same_bits);
     RUN(types_of_gguf_are_all_tested);

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "plan/band.h"
 #include "plan/ternary.h"
+#include "tensor/trellis.h"
 
 /* About 64 Ki weights: enough to hide the hand-over, little enough to stay in the cache. */
 uint32_t qsf_conv_band_rows(uint32_t cols)
@@ -91,6 +92,63 @@ static qsf_status band_residual_row(const convert_tensor *c, const convert_row *
     return QSF_OK;
 }
 
+qsf_status qsf_conv_read(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, float *w,
+                         qsf_error *err)
+{
+    const qsf_status st = in->read(in, i, row, n, w, err);
+    if (!st) band_scale(c, row, n, in->tensors[i].cols, w);
+    return st;
+}
+
+void qsf_conv_pack(const input_tensor *t, const convert_tensor *c, uint32_t n, const uint8_t *blocks,
+                   uint8_t *dst)
+{
+    const qsf_tensor plain = { .kind = t->kind,
+                               .type = (uint8_t)c->type,
+                               .packing = 0,
+                               .block = (uint16_t)c->block,
+                               .rows = n,
+                               .cols = t->cols,
+                               .data = blocks };
+    qsf_pack_tiles(&plain, dst);
+}
+
+/* Rows of a trellis to tiles, where dst is not NULL.  The band's blocks are their scales and codes;
+ * their values take the places of those that were read. */
+static qsf_status band_trellis(const input_tensor *t, const convert_tensor *c, uint32_t row, uint32_t n,
+                               convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err)
+{
+    const unsigned k = qsf_trellis_bits(c->type);
+    const uint32_t cols = t->cols, blocks = (uint32_t)qsf_ceil_div(cols, QSF_TRELLIS_BLOCK);
+    const size_t row_bytes = (size_t)blocks * qsf_block_bytes(c->type, QSF_TRELLIS_BLOCK) * QSF_TILE_ROWS;
+    uint8_t *scale = b->blocks, *codes = scale + blocks;
+    uint64_t bytes;
+    const qsf_status st = qsf_tensor_bytes(c->type, 1, c->block, n, cols, &bytes, err);
+    if (st) return st;
+    if (dst) memset(dst, 0, (size_t)bytes);
+    for (uint32_t r = 0; r < n; r++) {
+        const float *w = b->values + (size_t)r * cols;
+        uint32_t last = 0;
+        if (!qsf_all_finite(w, cols))
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s, row %u: a weight is not finite", t->name,
+                            (unsigned)(row + r));
+        qsf_trellis_quantize_row(k, w, cols, NULL, scale, codes);
+        if (dst) qsf_trellis_put_row(dst + r / QSF_TILE_ROWS * row_bytes, k, blocks, r % QSF_TILE_ROWS, scale,
+                                     codes);
+        for (uint32_t at = 0; e && at < cols; at++) {
+            float back[QSF_TRELLIS_BLOCK];
+            if (at % QSF_TRELLIS_BLOCK == 0)
+                qsf_trellis_values(k, scale[at / QSF_TRELLIS_BLOCK], codes + at, &last, back);
+            const double v = w[at], d = back[at % QSF_TRELLIS_BLOCK];
+            e->sum_sq += v * v;
+            e->err_sq += (v - d) * (v - d);
+            e->dot += v * d;
+            e->deq_sq += d * d;
+        }
+    }
+    return QSF_OK;
+}
+
 qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n,
                          convert_band *b, uint8_t *dst, qsf_quant_error *e, qsf_error *err)
 {
@@ -98,31 +156,21 @@ qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_
     uint64_t row_bytes;
     qsf_error why;
     qsf_status st;
-    if ((st = in->read(in, i, row, n, b->values, err))) return st;
-    if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
-    band_scale(c, row, n, t->cols, b->values);
-    uint8_t *blocks = c->packing || !dst ? b->blocks : dst;
+    if ((st = qsf_conv_read(in, i, c, row, n, b->values, err))) return st;
     b->found.n = 0;
+    if (qsf_trellis_bits(c->type)) return band_trellis(t, c, row, n, b, dst, e, err);
+    if ((st = qsf_tensor_bytes(c->type, 0, c->block, 1, t->cols, &row_bytes, err))) return st;
+    uint8_t *blocks = c->packing || !dst ? b->blocks : dst;
     for (uint32_t k = 0; k < n; k++) {
         const convert_row r = { b->values + (size_t)k * t->cols, b->weight, b->back, row + k, t->cols };
         uint8_t *to = blocks + k * row_bytes;
         if (c->scale != 0) st = qsf_conv_ternary_row(c->type, r.w, t->cols, to, e, &why);
         else if (c->keeps_outliers) st = qsf_conv_row_apart(in->platform, c, &r, to, &b->found, e, &why);
         else if (c->clusters) st = band_residual_row(c, &r, to, e, &why);
-        else st = qsf_quantize_row(c->type, c->block, r.w, t->cols, NULL, to, e, &why);
+        else st = qsf_quantize_row(c->type, c->block, r.w, t->cols, c->importance, to, e, &why);
         if (st) return band_row_failed(t, row + k, st, &why, err);
     }
-    if (c->packing && dst) {
-        const qsf_tensor plain = { .kind = t->kind,
-                                   .type = (uint8_t)c->type,
-                                   .packing = 0,
-                                   .block = (uint16_t)c->block,
-                                   .rows = n,
-                                   .cols = t->cols,
-                                   .bytes = n * row_bytes,
-                                   .data = blocks };
-        qsf_pack_tiles(&plain, dst);
-    }
+    if (c->packing && dst) qsf_conv_pack(t, c, n, blocks, dst);
     return QSF_OK;
 }
 

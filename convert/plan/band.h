@@ -23,6 +23,12 @@ qsf_status qsf_conv_bands_new(const qsf_platform *p, uint32_t n, uint32_t cols, 
                               qsf_error *err);
 void       qsf_conv_bands_free(const qsf_platform *p, uint32_t n, convert_band *b);
 
+/* Rows [row, row + n) of tensor i as floats, w[n][cols], with c's scales. */
+qsf_status qsf_conv_read(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n, float *w,
+                         qsf_error *err);
+/* n rows of c's blocks to tiles. */
+void       qsf_conv_pack(const input_tensor *t, const convert_tensor *c, uint32_t n, const uint8_t *blocks,
+                         uint8_t *dst);
 /* Rows [row, row + n) of tensor i, quantised as c says, to dst (bytes of
  * that many rows; NULL: only measured); adds to *e. */
 qsf_status qsf_conv_rows(input *in, uint32_t i, const convert_tensor *c, uint32_t row, uint32_t n,

@@ -10,6 +10,7 @@
 #include "plan/forms.h"
 #include "plan/outliers.h"
 #include "plan/ternary.h"
+#include "tensor/trellis.h"
 
 /* ---- patterns ---- */
 
@@ -95,6 +96,7 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
         c->fixed = true;
         qsf_conv_type_find(o->rules[k].type, &f.type);
         if (o->rules[k].block) f.block = o->rules[k].block;
+        else if (qsf_trellis_bits(f.type)) f.block = QSF_TRELLIS_BLOCK;
         else if (f.block == 1) f.block = o->block ? o->block : 64;
     }
     const qsf_status st = plan_ternary(in, i, o, c, &f, err);
@@ -121,6 +123,7 @@ static bool plan_equalizes(const input *in, const qsf_convert_options *o, const 
 {
     for (uint32_t i = 0; i < in->n_tensors; i++)
         if (r->tensors[i].scale != 0) return false;
+    if (o->effort >= 2) return o->equalize != QSF_CONVERT_OFF;
     if (o->equalize != QSF_CONVERT_AUTO) return o->equalize == QSF_CONVERT_ON;
     if (o->preset == QSF_CONVERT_F16 || o->preset == QSF_CONVERT_8BIT) return false;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
@@ -140,7 +143,11 @@ qsf_status qsf_conv_plan(input *in, const qsf_convert_options *o, convert_report
         return QSF_E_MEMORY;
     for (uint32_t i = 0; i < in->n_tensors; i++) {
         if ((st = plan_tensor(in, i, o, &r->tensors[i], err))) return st;
-        if (in->tensors[i].kind == QSF_K_TOKEN_EMBD) r->tensors[i].clusters = r->embd_clusters;
+        if (in->tensors[i].kind != QSF_K_TOKEN_EMBD || !r->embd_clusters) continue;
+        if (qsf_trellis_bits(r->tensors[i].type))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s: an embedding in clusters cannot be %s",
+                            in->tensors[i].name, qsf_type_get(r->tensors[i].type)->name);
+        r->tensors[i].clusters = r->embd_clusters;
     }
     r->equalized = plan_equalizes(in, o, r);
     if (r->equalized && (st = qsf_conv_equalize(in, o, r, err))) return st;

@@ -14,7 +14,10 @@
  * much as its inputs are large.  With a_j the size of input j and w_j that of column j, scaling the
  * column by s_j costs sum(a_j^2 / s_j^2) times sum(s_j^2 w_j^2), which is least at s_j = sqrt(a_j /
  * w_j).  Without calibration a_j is what the weights before it say: the norm's gain, the energy of
- * the row that makes it.  docs/quantisers.md has the measurements. */
+ * the row that makes it.  docs/quantisers.md has the measurements.
+ *
+ * Error feedback knows better how much each input counts.  For it the norms' gains go into the
+ * matrices whole, so that a block's columns have inputs of about one size, and that is all. */
 #include "plan/equalize.h"
 
 #include "plan/band.h"
@@ -30,6 +33,7 @@ typedef struct equal_work {
     input          *in;
     convert_report *r;
     uint32_t        layer;
+    bool            folds;          /* norm gains go into the matrices whole, and nothing else is done */
     equal_layer     at;
 } equal_work;
 
@@ -94,6 +98,12 @@ static qsf_status equal_reciprocal(equal_work *k, const float *s, uint32_t n, fl
     return QSF_OK;
 }
 
+/* scale[j] = gain[j], which leaves 1 or -1 of it, where that is a scale. */
+static void equal_fold(const double *gain, uint32_t n, float *scale)
+{
+    for (uint32_t j = 0; j < n; j++) scale[j] = gain[j] > 1e-6 && gain[j] < 1e6 ? (float)gain[j] : 1;
+}
+
 /* ---- a norm and the matrices that read it ---- */
 
 static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *readers, int n_readers,
@@ -106,13 +116,14 @@ static qsf_status equal_norm(equal_work *k, int norm, int norm_bias, const int *
     float *scale = qsf_arena_array(in->arena, n, sizeof *scale, "channel scales", err), *back;
     qsf_status st = column && scale ? QSF_OK : QSF_E_MEMORY;
     uint64_t rows = 0;
-    for (int i = 0; st == QSF_OK && i < n_readers; i++) {
+    for (int i = 0; st == QSF_OK && !k->folds && i < n_readers; i++) {
         st = equal_energy(k, readers[i], NULL, NULL, column, err);
         rows += in->tensors[readers[i]].rows;
     }
     if (st == QSF_OK) {
-        for (uint32_t j = 0; j < n; j++) column[j] = sqrt(column[j] / (double)rows);
-        equal_scales(gain, column, n, scale);
+        for (uint32_t j = 0; j < n; j++) column[j] = rows ? sqrt(column[j] / (double)rows) : 0;
+        if (k->folds) equal_fold(gain, n, scale);
+        else equal_scales(gain, column, n, scale);
         st = equal_reciprocal(k, scale, n, &back, err);
     }
     if (st == QSF_OK) {
@@ -198,7 +209,7 @@ static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf
         if (readers[i] < 0 || in->tensors[readers[i]].cols != in->hp.n_embd) return QSF_OK;
     if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
     if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, 3, gain, err))) return st;
-    if (t[QSF_K_ATTN_SUB_NORM] >= 0) return QSF_OK;
+    if (k->folds || t[QSF_K_ATTN_SUB_NORM] >= 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;
@@ -220,7 +231,7 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     if ((st = equal_norm(k, t[QSF_K_FFN_NORM], t[QSF_K_FFN_NORM_BIAS], readers, in->hp.gated ? 2 : 1, gain,
                          err)))
         return st;
-    if (t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
+    if (k->folds || t[QSF_K_FFN_SUB_NORM] >= 0) return QSF_OK;
     if (!in->hp.gated || t[QSF_K_FFN_DOWN] < 0 || in->tensors[t[QSF_K_FFN_DOWN]].cols != ff) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_FFN_UP], gain, size, err)) ||
         (st = equal_made_size(k, t[QSF_K_FFN_GATE], gain, other, err)))
@@ -232,7 +243,7 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
 static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, qsf_error *err)
 {
     const equal_work *all = user;
-    equal_work k = { .in = all->in, .r = all->r, .layer = layer };
+    equal_work k = { .in = all->in, .r = all->r, .folds = all->folds, .layer = layer };
     const qsf_platform *p = k.in->platform;
     const uint64_t n =
         (uint64_t)k.in->hp.n_embd + k.in->hp.n_ff + (uint64_t)k.in->hp.n_kv_heads * k.in->hp.head_dim;
@@ -249,7 +260,7 @@ static qsf_status equal_one_layer(void *user, uint32_t layer, uint32_t thread, q
 
 qsf_status qsf_conv_equalize(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err)
 {
-    equal_work k = { .in = in, .r = r };
+    equal_work k = { .in = in, .r = r, .folds = o->effort >= 2 };
     /* One thread: the arena is not shared, and reading bounds this anyway. */
     return qsf_conv_parallel(in->platform, o, 1, in->hp.n_layers, equal_one_layer, &k, err);
 }

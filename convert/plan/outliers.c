@@ -12,6 +12,7 @@
 #include "plan/forms.h"
 #include "plan/loss.h"
 #include "plan/team.h"
+#include "tensor/trellis.h"
 
 #define OUTLIER_MOST   0.01         /* of the weights */
 #define OUTLIER_MARGIN 2.0
@@ -25,12 +26,12 @@ typedef struct outlier_work {
 } outlier_work;
 
 /* Only matrices of layers at 4 bits and less: with more, no
- * weight of a block is far from a level. */
+ * weight of a block is far from a level.  A trellis has no blocks of its own. */
 static bool outlier_possible(const input *in, uint32_t i, const convert_tensor *c)
 {
     const qsf_type_info *info = qsf_type_get(c->type);
     return in->tensors[i].unit < in->hp.n_layers && qsf_input_is_matrix(&in->tensors[i]) &&
-           qsf_type_tiles(c->type) && info->bits <= 4 && c->scale == 0;
+           qsf_type_tiles(c->type) && !qsf_trellis_bits(c->type) && info->bits <= 4 && c->scale == 0;
 }
 
 /* The most error that a byte takes away when it goes to a larger form instead. */
@@ -85,6 +86,8 @@ qsf_status qsf_conv_outliers(input *in, const qsf_convert_options *o, convert_re
     const qsf_platform *p = in->platform;
     const uint32_t n_threads = qsf_conv_threads(p, o);
     uint32_t cols = 0;
+    /* Error feedback makes up for them. */
+    if (o->effort >= 2) return QSF_OK;
     /* A target size has spent its bytes already, where they gain most. */
     if (o->outliers == QSF_CONVERT_OFF || (o->target_bytes && o->outliers == QSF_CONVERT_AUTO)) return QSF_OK;
     for (uint32_t i = 0; i < in->n_tensors; i++)

@@ -15,6 +15,7 @@ typedef struct convert_tensor {
     uint64_t        bytes;
     /* [rows], [cols]: the weights are multiplied with them first; NULL: 1 */
     const float    *row_scale, *col_scale;
+    const float    *importance;     /* [cols] weights of the columns' squared errors; NULL: 1 */
     /* not 0: goes to a tensor of its own (QSF_K_SCALE); the codes are of the weights without it */
     float           scale;
     const qsf_embd_clusters *clusters;      /* whose centroids are taken off the rows, NULL: none */
@@ -22,6 +23,9 @@ typedef struct convert_tensor {
     uint64_t        n_outliers;
     uint64_t        outlier_bytes;
     qsf_quant_error error;          /* with outliers put back */
+    /* What the errors do to the outputs, and what it would do to have no weights; 0 and 0 where
+     * no factor was there to encode with. */
+    double          output_error, output_energy;
 } convert_tensor;
 
 typedef struct convert_report {

@@ -363,5 +363,7 @@ void qsf_attention_run(qsf_pass_job *job)
     }
     if (p->w->v[QSF_K_ATTN_SUB_NORM] || qsf_matrix_takes_codes(p, out))
         qsf_pass_run(job, QSF_OP_ATTN_CODES, p->batch->n, ready_attention);
+    qsf_pass_watch(p, QSF_K_ATTN_OUT, p->b->att, p->b->ld_q, (size_t)l->n_heads * l->value_dim, 0,
+                   p->batch->n);
     qsf_pass_run(job, QSF_OP_ATTN_OUT, qsf_matrix_tiles(out), project_attention);
 }

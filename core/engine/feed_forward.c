@@ -43,5 +43,6 @@ void qsf_feed_forward_down(qsf_pass_job *job)
     const qsf_matrix *down = &p->w->m[QSF_K_FFN_DOWN];
     if (p->w->v[QSF_K_FFN_SUB_NORM] || qsf_matrix_takes_codes(p, down))
         qsf_pass_run(job, QSF_OP_FFN_CODES, p->batch->n, ready_hidden);
+    qsf_pass_watch(p, QSF_K_FFN_DOWN, p->b->gate, p->b->ld_ff, p->layer->n_ff, 0, p->batch->n);
     qsf_pass_run(job, QSF_OP_FFN_DOWN, qsf_matrix_tiles(down), narrow);
 }

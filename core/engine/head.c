@@ -41,6 +41,7 @@ void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n)
         if (!qsf_all_finite(y, p->hp->n_embd))
             atomic_store_explicit(p->not_finite, true, memory_order_relaxed);
     }
+    qsf_pass_watch(p, QSF_K_OUTPUT, p->b->tmp, p->b->ld_embd, p->hp->n_embd, r, n);
 }
 
 /* Norms the rows that asked, side by side, and makes their codes. */

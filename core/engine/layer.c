@@ -105,12 +105,19 @@ static void leave_layer(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
+static void run_part(qsf_pass_job *job, const layer_part *part)
+{
+    const qsf_pass *p = job->p;
+    qsf_pass_watch(p, part->readers[0], p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    part->run(job);
+}
+
 void qsf_layer_compute(const qsf_pass *p)
 {
     qsf_pass_job job = qsf_pass_begin(p);
     qsf_pass_run(&job, QSF_OP_ATTN_NORM, p->batch->n, norm_for_mixer);
-    layer_mixers[p->layer->mixer].run(&job);
+    run_part(&job, &layer_mixers[p->layer->mixer]);
     qsf_pass_run(&job, QSF_OP_FFN_NORM, p->batch->n, norm_for_feed_forward);
-    layer_feed_forwards[p->layer->feed_forward].run(&job);
+    run_part(&job, &layer_feed_forwards[p->layer->feed_forward]);
     qsf_pass_run(&job, QSF_OP_RESIDUAL, p->batch->n, leave_layer);
 }

@@ -18,6 +18,14 @@ void qsf_pass_angles(const qsf_pass *p, uint32_t r)
     }
 }
 
+void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols, uint32_t first,
+                   uint32_t n)
+{
+    const qsf_watched w = { .layer = p->number, .kind = kind, .x = x, .ld = ld, .cols = (uint32_t)cols,
+                            .n = n, .rows = p->batch->rows + first, .k = p->k, .pool = p->pool };
+    p->watch->fn(p->watch->user, &w);
+}
+
 qsf_pass_job qsf_pass_begin(const qsf_pass *p)
 {
     return (qsf_pass_job){ .p = p, .clock = qsf_now(p->platform) };

@@ -15,6 +15,7 @@
 #include "engine/recorder.h"
 #include "engine/rope.h"
 #include "engine/state.h"
+#include "engine/watch.h"
 #include "weights/layers.h"
 
 #include <stdatomic.h>
@@ -42,6 +43,7 @@ typedef struct qsf_pass {
     qsf_account        *account;        /* output: where the time goes */
     qsf_recorder       *recorder;       /* output; NULL: nothing is recorded */
     atomic_bool        *not_finite;     /* output: a row left the layer as something that is no number */
+    const qsf_watch    *watch;          /* NULL: nobody watches */
 } qsf_pass;
 
 /* NULL: nothing is recorded. */
@@ -52,6 +54,20 @@ static inline qsf_recorder *qsf_pass_recorder(const qsf_pass *p)
     return NULL;
 #else
     return p->recorder;
+#endif
+}
+
+/* Before matrices multiply rows x[n][ld] of the batch, those from `first` on: gives them to who
+ * watches.  kind: of the first of these matrices. */
+void qsf_pass_give(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols, uint32_t first,
+                   uint32_t n);
+static inline void qsf_pass_watch(const qsf_pass *p, uint32_t kind, const float *x, size_t ld, size_t cols,
+                                  uint32_t first, uint32_t n)
+{
+#if defined(QSF_NO_RECORD)
+    (void)p, (void)kind, (void)x, (void)ld, (void)cols, (void)first, (void)n;
+#else
+    if (p->watch) qsf_pass_give(p, kind, x, ld, cols, first, n);
 #endif
 }
 

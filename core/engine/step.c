@@ -25,7 +25,8 @@ static qsf_pass step_pass(qsf_context *c)
                        .state = c->state.bytes ? &c->state : NULL, .key_bias = &c->key_bias,
                        .kv_attention = &c->kv_attention, .account = &c->account,
                        .number = -1, .recorder = c->recorder.fn ? &c->recorder : NULL,
-                       .not_finite = &c->now.not_finite };
+                       .not_finite = &c->now.not_finite,
+                       .watch = c->watch.fn ? &c->watch : NULL };
 }
 
 static qsf_status batch_rows(qsf_context *c, const qsf_row *rows, size_t n)

@@ -1,7 +1,6 @@
 /* Quantisers: a row of floats to the packing 0 blocks of any QSF type; see docs/quantisers.md.
  * SPDX-License-Identifier: MIT */
 #include "tensor/quant.h"
-#include "tensor/quant_search.h"
 
 /* How each type's grid is searched.  The step that clips nothing is best at 8 bits; the fewer the
  * levels, the more it pays to clip the largest values. */
@@ -20,7 +19,7 @@ static const struct { uint8_t type; qsf_quant_rule rule; } quant_rules[] = {
     { QSF_T_8BIT,     { 255, false, false, false, false, -127,   0.96f,  6 } },
 };
 
-static const qsf_quant_rule *quant_rule(uint32_t type)
+const qsf_quant_rule *qsf_quant_rule_of(uint32_t type)
 {
     for (size_t i = 0; i < QSF_ARRAY_LEN(quant_rules); i++)
         if (quant_rules[i].type == type) return &quant_rules[i].rule;
@@ -41,8 +40,8 @@ static uint8_t *quant_put_plane(uint8_t *out, const uint8_t *code, size_t n, int
     return out;
 }
 
-static uint8_t *quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f,
-                                const uint8_t *code, size_t n)
+uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code,
+                             size_t n)
 {
     qsf_put16(out, qsf_f32_to_f16(f->scale));
     out += 2;
@@ -159,7 +158,7 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
         quant_row_bare(type, w, cols, dst, e);
         return QSF_OK;
     }
-    const qsf_quant_rule *rule = quant_rule(type);
+    const qsf_quant_rule *rule = qsf_quant_rule_of(type);
     if (!rule || (block != 32 && block != 64 && block != 128 && block != 256))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "no quantiser for type %u with blocks of %u", (unsigned)type,
                         (unsigned)block);
@@ -177,7 +176,7 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
         for (uint32_t i = n; i < block; i++) x[i] = weight[i] = 0;
         const qsf_quant_fit f = qsf_quant_search(rule, x, weight, block, code);
         if (e) quant_add_error(e, x, code, n, &f);
-        out = quant_put_block(out, type, &f, code, block);
+        out = qsf_quant_put_block(out, type, &f, code, block);
     }
     return QSF_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef QSF_QUANT_H
 #define QSF_QUANT_H
 
+#include "tensor/quant_search.h"
 #include "tensor/types.h"
 
 /* of w, w - w', w . w', w' */
@@ -15,5 +16,11 @@ typedef struct qsf_quant_error { double sum_sq, err_sq, dot, deq_sq; } qsf_quant
  * 1 and 2), and know no importance.  Adds to *e where not NULL. */
 qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
                             const float *importance, void *dst, qsf_quant_error *e, qsf_error *err);
+
+/* How the type's grid is searched; NULL: it has no scales, or is none of QSF's quantised types. */
+const qsf_quant_rule *qsf_quant_rule_of(uint32_t type);
+/* A packing 0 block of such a type, n codes behind the fit's scale and zero; what follows it. */
+uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code,
+                             size_t n);
 
 #endif

@@ -1,12 +1,13 @@
 /* Tensor types: sizes, floats, and the way between rows of blocks and tiles.
  * SPDX-License-Identifier: MIT
  *
- * Every quantised type of QSF is one or two planes of equally wide bit fields.  Rows of blocks and
- * tiles hold the same codes in the same planes, only in another order, so that everything here goes
- * through "the codes of one row of one block". */
+ * Every quantised type of QSF is one to three planes of equally wide bit fields.  Rows of blocks
+ * and tiles hold the same codes in the same planes, only in another order, so that everything here
+ * goes through "the codes of one row of one block". */
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
 #include "tensor/stored.h"
+#include "tensor/trellis.h"
 #include "tensor/types_ggml.h"
 
 /* ---- what there is ---- */
@@ -33,6 +34,10 @@ const qsf_type_info *qsf_type_get(uint32_t type)
         [QSF_T_TERNARY5] = { "ternary5", 2, false, 0, 0, 1 },
         [QSF_T_QK256]    = { "qk256", 2, false, 0, 0, 2 },
         [QSF_T_2BIT_S]   = { "2bit_s", 2, false, 0, 0, 2 },
+        [QSF_T_TRELLIS2] = { "trellis2", 2, false, 0, 0, 0 },
+        [QSF_T_TRELLIS3] = { "trellis3", 3, false, 0, 0, 0 },
+        [QSF_T_TRELLIS4] = { "trellis4", 4, false, 0, 0, 0 },
+        [QSF_T_TRELLIS5] = { "trellis5", 5, false, 0, 0, 0 },
     };
     static const qsf_type_info ggml[] = {
         [QSF_T_Q4_0 - QSF_T_GGML]    = { "q4_0", 0, false, 5, 18, 0 },
@@ -79,6 +84,7 @@ bool qsf_type_bare(uint32_t type) { return type >= QSF_T_TERNARY2 && type <= QSF
 /* Bytes of a block before its codes. */
 static uint32_t head_of(uint32_t type)
 {
+    if (qsf_trellis_bits(type)) return 1;
     return qsf_type_bare(type) ? 0 : qsf_type_get(type)->has_zero ? 4 : 2;
 }
 
@@ -90,6 +96,7 @@ uint32_t qsf_block_bytes(uint32_t type, uint32_t block)
     if (!info->bits) return block == 1 ? info->own_bytes : 0;
     if (block != 32 && block != 64 && block != 128 && block != 256) return 0;
     if (qsf_type_bare(type) && block != QSF_MAX_BLOCK) return 0;
+    if (qsf_trellis_bits(type) && block != QSF_TRELLIS_BLOCK) return 0;
     return type == QSF_T_TERNARY5 ? QSF_FIVE_BYTES : head_of(type) + block * info->bits / 8;
 }
 
@@ -100,7 +107,7 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
     *bytes = 0;
     if (!info || type == QSF_T_MIXED)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor type %u is unknown to this version", (unsigned)type);
-    if (packing > 1 || (packing == 1 && !info->bits))
+    if (packing > 1 || (packing == 1 && !info->bits) || (packing == 0 && qsf_trellis_bits(type)))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "packing %u of type %s is unknown to this version",
                         (unsigned)packing, info->name);
     if (type == QSF_T_SPARSE) {         /* any number of entries, also none */
@@ -126,7 +133,7 @@ qsf_status qsf_tensor_bytes(uint32_t type, uint32_t packing, uint32_t block, uin
 
 /* bits: width of a field; shift: where its bits stand in the code */
 typedef struct type_plane { uint8_t bits, shift; } type_plane;
-typedef struct type_planes { uint32_t n; type_plane p[2]; } type_planes;
+typedef struct type_planes { uint32_t n; type_plane p[3]; } type_planes;
 
 /* The planes of a row's block (tile: of a tile's group).  Ternary rows have sign bits, then the
  * zero mask; in tiles they are one field, zero + 2 * sign. */
@@ -135,11 +142,14 @@ static type_planes planes_of(uint32_t type, bool tile)
     switch (type) {
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_TERNARY2: case QSF_T_QK256: case QSF_T_2BIT_S:
         return (type_planes){ 1, { { 2, 0 } } };
-    case QSF_T_3BIT: case QSF_T_3BIT_S:   return (type_planes){ 2, { { 2, 0 }, { 1, 2 } } };
+    case QSF_T_3BIT: case QSF_T_3BIT_S: case QSF_T_TRELLIS3:
+        return (type_planes){ 2, { { 2, 0 }, { 1, 2 } } };
     case QSF_T_4BIT: case QSF_T_4BIT_S:   return (type_planes){ 1, { { 4, 0 } } };
-    case QSF_T_5BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 1, 4 } } };
+    case QSF_T_5BIT_S: case QSF_T_TRELLIS5: return (type_planes){ 2, { { 4, 0 }, { 1, 4 } } };
     case QSF_T_6BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 2, 4 } } };
     case QSF_T_8BIT:                      return (type_planes){ 1, { { 8, 0 } } };
+    case QSF_T_TRELLIS2:                  return (type_planes){ 2, { { 1, 0 }, { 1, 1 } } };
+    case QSF_T_TRELLIS4:                  return (type_planes){ 3, { { 2, 0 }, { 1, 2 }, { 1, 3 } } };
     case QSF_T_TERNARY:
         return tile ? (type_planes){ 1, { { 2, 0 } } } : (type_planes){ 2, { { 1, 1 }, { 1, 0 } } };
     }
@@ -352,8 +362,8 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
     const uint8_t *p = t->data;
     const size_t cols = t->cols, count = (size_t)n * cols;
     const qsf_type_info *info = qsf_type_get(t->type);
-    if (t->packing > 1) {
-        qsf_stored_rows(t, row, n, out);
+    if (t->packing > 1 || qsf_trellis_bits(t->type)) {
+        (t->packing > 1 ? qsf_stored_rows : qsf_trellis_rows)(t, row, n, out);
         return;
     }
     switch (t->type) {
@@ -411,6 +421,16 @@ void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, flo
     const uint32_t head = head_of(type);
     if (head) qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
     tile_codes_write((uint8_t *)tile + head * QSF_TILE_ROWS, type, block, r, codes);
+}
+
+void qsf_tile_put_codes(void *tile, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes)
+{
+    tile_codes_write((uint8_t *)tile + head_of(type) * QSF_TILE_ROWS, type, block, r, codes);
+}
+
+void qsf_tile_get_codes(const void *tile, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes)
+{
+    tile_codes_read((const uint8_t *)tile + head_of(type) * QSF_TILE_ROWS, type, block, r, codes);
 }
 
 void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes)

@@ -38,6 +38,8 @@ typedef enum qsf_type {
     QSF_T_TERNARY5  = 26,
     QSF_T_QK256     = 27,   /* 2-bit codes: values -2, -1, 1, 2 */
     QSF_T_2BIT_S    = 28,   /* scale, 2-bit codes: value = scale * (code - 2) */
+    /* codes of 2 to 5 bits whose levels depend on the codes before; tiles only: trellis.h */
+    QSF_T_TRELLIS2 = 32, QSF_T_TRELLIS3, QSF_T_TRELLIS4, QSF_T_TRELLIS5,
     /* GGUF's types of blocks; in memory also with packing 1, see core/tensor/ggml_tiles.h */
     QSF_T_GGML      = 64,
     QSF_T_Q4_0 = QSF_T_GGML + 2, QSF_T_Q4_1, QSF_T_Q5_0 = QSF_T_GGML + 6, QSF_T_Q5_1, QSF_T_Q8_0,
@@ -98,7 +100,7 @@ typedef struct qsf_type_info {
 
 /* NULL: no such type. */
 const qsf_type_info *qsf_type_get(uint32_t type);
-/* Whether codes can be tiled: QSF's quantised types 0-4, 18-22 and 25-28. */
+/* Whether codes can be tiled: QSF's quantised types 0-4, 18-22, 25-28 and, only so, 32-35. */
 bool qsf_type_tiles(uint32_t type);
 /* Whether blocks have no scale: TERNARY2, TERNARY5 and QK256, with blocks of 256 only. */
 bool qsf_type_bare(uint32_t type);
@@ -120,6 +122,9 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
  * fp16; bare types have none) and codes[block]. */
 void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
                       const uint8_t *codes);
+/* Only the codes of row r of a tile of any type: codes[block]. */
+void qsf_tile_put_codes(void *tile, uint32_t type, uint32_t block, uint32_t r, const uint8_t *codes);
+void qsf_tile_get_codes(const void *tile, uint32_t type, uint32_t block, uint32_t r, uint8_t *codes);
 /* The codes (behind its scale) of a packing 0 block of types 25 to 28. */
 void qsf_block_put_codes(void *to, uint32_t type, uint32_t block, const uint8_t *codes);
 

@@ -11,10 +11,12 @@ static const char *const form_names[QSF_N_FORMS] = {
     [QSF_F_IQ2XXS] = "iq2xxs", [QSF_F_IQ2XS] = "iq2xs", [QSF_F_IQ2S] = "iq2s", [QSF_F_IQ3XXS] = "iq3xxs",
     [QSF_F_IQ3S] = "iq3s", [QSF_F_IQ1S] = "iq1s", [QSF_F_IQ1M] = "iq1m",
     [QSF_F_TQ1] = "tq1", [QSF_F_MX4] = "mx4", [QSF_F_NV4] = "nv4", [QSF_F_Q1] = "q1", [QSF_F_8K] = "8k",
+    [QSF_F_TR2] = "tr2", [QSF_F_TR3] = "tr3", [QSF_F_TR4] = "tr4", [QSF_F_TR5] = "tr5",
 };
 static const int form_bits[QSF_N_FORMS] = {
     2, 3, 4, 2, 8, 3, 4, 5, 6, 5, 4, 4, 5, 6, 2, 3, 4, 2, 2, 2, 2,
     [QSF_F_TQ1] = 2, [QSF_F_MX4] = 4, [QSF_F_NV4] = 4, [QSF_F_Q1] = 1, [QSF_F_8K] = 8,
+    [QSF_F_TR2] = 2, [QSF_F_TR3] = 3, [QSF_F_TR4] = 4, [QSF_F_TR5] = 5,
 };
 static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32, 0, 0, 0, 0, 32, 0, 4, 0,
                                               1, 1, 0, 2 };
@@ -195,7 +197,10 @@ static int32_t integer_sum(const matmul_case *c, int form, size_t m, size_t row)
 {
     const size_t tile = qsf_tile_bytes((qsf_form)form, c->block);
     int32_t sum = 0;
-    for (size_t b = 0; b < c->blocks; b++)
+    for (uint32_t k = 0; form_trellis(form) && k < 64 * c->blocks; k++)
+        sum += trellis_level(c->w + row / 16 * c->blocks * tile, form, (int)(row % 16), k)
+            * c->x.q[m * c->x.cols + k];
+    for (size_t b = 0; b < c->blocks && !form_trellis(form); b++)
         for (uint32_t k = 0; k < c->block; k++) {
             const int code = tile_code(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16), k);
             sum += code_value(form, code) * c->x.q[m * c->x.cols + b * c->block + k];
@@ -215,7 +220,7 @@ static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
 {
     ROUNDS(t, 60) {                     /* integer sums: exact */
         const matmul_case c = random_case(t, true, vec ? 1 : t->round < 36 ? 1 + (size_t)t->round / 2
-                                          : pick(t, 1, 40));
+                                          : pick(t, 1, t->round % 8 == 7 ? 60 : 40));
         float *y = guard_rows(t, c.n, c.ldy, 16 * c.tiles);
         if (vec) var->matvec[t->form](y, c.w, &c.x, c.tiles, c.blocks, c.block);
         else var->matmul[t->form](y, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
@@ -339,8 +344,10 @@ static double dequantised_product(const matmul_case *c, int form, const float *x
     double sum = *size = 0;
     for (size_t b = 0; b < c->blocks; b++)
         for (uint32_t k = 0; k < c->block; k++) {
-            const double p = tile_value(c->w + (row / 16 * c->blocks + b) * tile, form, (int)(row % 16),
-                                        k) * x[b * c->block + k];
+            const uint8_t *w = c->w + row / 16 * c->blocks * tile;
+            const double value = form_trellis(form) ? trellis_value(w, form, (int)(row % 16),
+                                                                    (uint32_t)b * c->block + k)
+                : tile_value(w + b * tile, form, (int)(row % 16), k), p = value * x[b * c->block + k];
             sum += p;
             *size += fabs(p);
         }
@@ -352,7 +359,7 @@ static double dequantised_product(const matmul_case *c, int form, const float *x
  * that a few columns are all of it. */
 static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
-    const bool few = t->form == QSF_F_MX4 || t->form == QSF_F_NV4;
+    const bool few = t->form == QSF_F_MX4 || t->form == QSF_F_NV4 || form_trellis(t->form);
     (void)ref;
     ROUNDS(t, 40) {
         t->round += 3;

@@ -3,19 +3,22 @@
 #ifndef KERNELS_SMALL_FORMS_H
 #define KERNELS_SMALL_FORMS_H
 
-#include "harness.h"
+#include "trellis_forms.h"
 
 #include <math.h>
 
 static bool form_small(int form) { return form >= QSF_F_TQ1 && form <= QSF_F_8K; }
 /* Forms whose scales are no fp16 at the head. */
-static bool form_own_scales(int form) { return form == QSF_F_MX4 || form == QSF_F_NV4 || form == QSF_F_8K; }
+static bool form_own_scales(int form)
+{
+    return form == QSF_F_MX4 || form == QSF_F_NV4 || form == QSF_F_8K || form_trellis(form);
+}
 /* The only block of a form; 0: any. */
 static uint32_t form_block(int form)
 {
     switch (form) {
     case QSF_F_5Z: case QSF_F_IQ4: case QSF_F_MX4: return 32;
-    case QSF_F_NV4: return 64;
+    case QSF_F_NV4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 64;
     case QSF_F_Q1:  return 128;
     case QSF_F_2S: return 0;
     default: return form >= QSF_F_Q4K ? 256 : 0;
@@ -65,6 +68,7 @@ static double small_scale(const uint8_t *tile, int form, int r, uint32_t c)
 /* Scales of a tile that has scales of its own; unit: one. */
 static void small_scales(table_test *t, uint8_t *tile, int form, bool unit)
 {
+    if (form_trellis(form)) { trellis_scales(t, tile, unit); return; }
     for (int i = 0; i < (form == QSF_F_8K ? 16 : (int)small_head(form)); i++) {
         const uint32_t r = (uint32_t)(rng_next(t) >> 32);
         if (form == QSF_F_MX4)      /* also the least ones, which are no normal floats */

@@ -1,0 +1,36 @@
+/* What calibration says of each matrix, as factors for the encoders: see source.c.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_SOURCE_H
+#define QSF_CONVERT_SOURCE_H
+
+#include "encode/factor.h"
+#include "plan/plan.h"
+
+/* Where Hessians come from. */
+typedef struct encode_hessians {
+    void *user;
+    /* Of what the matrix of this unit and kind is multiplied with: h[cols][cols], full and
+     * symmetric (*diagonal: nothing but the diagonal is known, and the rest is 0); first[cols],
+     * what it is at a text's first position; *tokens 0: nothing is known of this matrix. */
+    qsf_status (*read)(void *user, uint32_t unit, uint32_t kind, uint32_t cols, float *h, float *first,
+                       uint64_t *tokens, bool *diagonal, qsf_error *err);
+} encode_hessians;
+
+typedef struct encode_source {
+    const input               *in;
+    const qsf_convert_options *o;           /* effort is one of 0 to 3 */
+    const encode_hessians     *hessians;    /* NULL: without calibration */
+    encode_factor             *last;        /* and what it was made for */
+    uint32_t                   unit, input;
+    const float               *col_scale;
+    bool                       steps, measured;
+} encode_source;
+
+/* With which factor tensor i is to be encoded as c says; NULL: not with one.  It stays s's until
+ * the next call.  A diagonal factor of no trellis says the importance of columns alone. *measured:
+ * calibration says it. */
+qsf_status qsf_enc_factor_of(encode_source *s, uint32_t i, const convert_tensor *c,
+                             const encode_factor **out, bool *measured, qsf_error *err);
+void       qsf_enc_source_done(encode_source *s);
+
+#endif

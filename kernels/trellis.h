@@ -1,0 +1,45 @@
+/* Tiles of the trellis forms brought to tiles of the 8-bit form a stretch at a time, which a set's
+ * own product then multiplies.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_TRELLIS_KERNELS_H
+#define QSF_TRELLIS_KERNELS_H
+
+#include "sets.h"
+#include "tensor/trellis.h"
+
+enum { QSF_TRELLIS_EIGHT = 32 + 16 * 64 };      /* a tile of the 8-bit form, 64 columns */
+
+/* One tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds exactly.
+ * A tile that is not its row's first goes on from the one before it, which ends with its u. */
+typedef void qsf_trellis_unpack(uint8_t *eight, const uint8_t *tile, unsigned k, bool first);
+/* k->matmul of the 8-bit form. */
+typedef void qsf_trellis_multiply(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                  size_t blocks, uint32_t block);
+/* As k->matmul. */
+void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                        size_t blocks, qsf_trellis_unpack *unpack, qsf_trellis_multiply *multiply);
+
+qsf_trellis_unpack qsf_trellis_eight_v128, qsf_trellis_eight_avx2;
+
+/* The fp16 of a scale times 2^11. */
+QSF_TEMPLATE uint16_t qsf_trellis_half(uint8_t e)
+{
+    return (uint16_t)(e >= 16 ? (e - 8) << 7 : e >= 8 ? e << 6 : e ? (e + 8) << 5 : 0);
+}
+
+/* The entries of a set that has a matmul_8_SET; EIGHT unpacks. */
+#define QSF_TRELLIS_ENTRY(K, SET, EIGHT)                                                                     \
+    static void matmul_TR##K##_##SET(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles, \
+                                     size_t blocks, uint32_t block)                                          \
+    {                                                                                                        \
+        (void)block;                                                                                         \
+        qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, EIGHT, matmul_8_##SET);                           \
+    }                                                                                                        \
+    static void matvec_TR##K##_##SET(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,             \
+                                     size_t blocks, uint32_t block)                                          \
+    { matmul_TR##K##_##SET(y, 16 * tiles, w, x, tiles, blocks, block); }
+#define QSF_TRELLIS_FORMS(SET, EIGHT)                                                                        \
+    QSF_TRELLIS_ENTRY(2, SET, EIGHT) QSF_TRELLIS_ENTRY(3, SET, EIGHT) QSF_TRELLIS_ENTRY(4, SET, EIGHT)       \
+    QSF_TRELLIS_ENTRY(5, SET, EIGHT)
+
+#endif
