@@ -82,7 +82,8 @@ def measured(o, path, base, perplexity=None):
                                               "--ram-budget", 1, ok=(4,)))
     good = right(o, path) if o.probes else set()
     return {"MB": path.stat().st_size / 1e6,
-            "perplexity": perplexity or found(r"perplexity ([0-9.]+) \+/-", text), "KL": found(r"mean KL ([0-9.]+)", text), "same": found(r"same top-1 ([0-9.]+)", text),
+            "perplexity": perplexity or found(r"perplexity ([0-9.]+) \+/-", text),
+            "KL": found(r"mean KL ([0-9.]+)", text), "same": found(r"same top-1 ([0-9.]+)", text),
             "probes": 100 * len(good & o.base_right) / max(len(o.base_right), 1) if o.probes else 0,
             "speed": statistics.median(speeds), "least": memory}
 

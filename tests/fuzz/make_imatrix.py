@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes corpus/calibration/imatrix.dat and imatrix.gguf, importance matrices in llama.cpp's two forms; what
+"""Writes corpus/calibration/imatrix-dat and imatrix-gguf, importance matrices in llama.cpp's two forms; what
 they say is a function of layer, tensor and column, which tests/calibrate_test.c knows too.
 SPDX-License-Identifier: MIT
 
@@ -35,7 +35,7 @@ def write_gguf(path):
     w = gguf.GGUFWriter(path, "")
     w.kv_data[0].clear()                # llama.cpp writes no architecture
     w.add_type("imatrix")
-    w.add_array("imatrix.datasets", ["wiki.train.raw"])
+    w.add_array("imatrix-datasets", ["wiki.train.raw"])
     w.add_uint32("imatrix.chunk_count", CHUNKS)
     w.add_uint32("imatrix.chunk_size", CHUNK)
     for name, means in matrices():
@@ -48,5 +48,5 @@ def write_gguf(path):
 
 
 CORPUS.mkdir(parents=True, exist_ok=True)
-write_dat(CORPUS / "imatrix.dat")
-write_gguf(CORPUS / "imatrix.gguf")
+write_dat(CORPUS / "imatrix-dat")
+write_gguf(CORPUS / "imatrix-gguf")
