@@ -238,8 +238,9 @@ static int choice_index(const char *choices, const char *value)
  * measured. */
 static bool asks_for_weights(const convert_cli *cli)
 {
-    return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 || cli->outliers ||
-           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
+    return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
+           cli->outliers || cli->equalize ||
+           cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
 

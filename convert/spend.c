@@ -4,9 +4,9 @@
  * The divergence of the next token's distribution is taken to be a sum over matrices, each linear
  * in the error of its outputs: what one coarse form of the matrix does to the model is measured
  * (sensitivity.c), and the other forms' parts follow from their errors (encode/sample.c).  Of each
- * matrix only forms on the lower convex hull of divergence over bytes are used; the steps along all
- * hulls are taken by their gain for a byte, and one that does not fit ends its matrix's steps.  So a
- * larger size never predicts more.  The choice goes to the conversion as rules. */
+ * matrix only forms on the lower convex hull of divergence over bytes are used; the steps along
+ * all hulls are taken by their gain for a byte, and one that does not fit ends its matrix's steps.
+ * So a larger size never predicts more.  The choice goes to the conversion as rules. */
 #include "spend.h"
 
 #include "encode/sample.h"
@@ -89,7 +89,7 @@ static void spend_price(spend_work *k, bool known)
 
 /* ---- choosing ---- */
 
-/* An embedding below 3 bits was no good at any size that it made room for. */
+/* The embedding and the head begin at 3 bits. */
 static uint32_t spend_least(const input_tensor *t)
 {
     return t->kind == QSF_K_TOKEN_EMBD || t->kind == QSF_K_OUTPUT ? 1 : 0;
@@ -248,14 +248,15 @@ qsf_status qsf_spend_run(input *in, convert_calibration *calibration, const qsf_
     qsf_status st;
     if (own.effort < 0) own.effort = 3;
     if (o->target_kl > 0 && !spend_can(calibration, o))
-        return qsf_fail(err, QSF_E_ARGUMENT, "target_kl (--target-kl) needs a calibration (--calibrate self), "
-                        "effort 2 or 3, tiles, blocks of 64 and no embd_clusters");
+        return qsf_fail(err, QSF_E_ARGUMENT, "target_kl (--target-kl) needs a calibration (--calibrate self"
+                        "), effort 2 or 3, tiles, blocks of 64 and no embd_clusters");
     if (!asked || !spend_can(calibration, o))
         return qsf_conv_run_calibrated(in, calibration, o, path, r, err);
     k.t = qsf_arena_array(in->arena, in->n_tensors, sizeof *k.t, "the choice", err);
     k.asked = k.t ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.asked, "the choice", err) : NULL;
     k.kl = k.asked ? qsf_arena_array(in->arena, in->n_tensors, sizeof *k.kl, "the choice", err) : NULL;
     if (!k.kl) return QSF_E_MEMORY;
-    if ((st = spend_plan(&k, err)) || (st = spend_measure(&k, err)) || (st = spend_choose(&k, err))) return st;
-    return spend_convert(&k, o, r, err);
+    if (!(st = spend_plan(&k, err)) && !(st = spend_measure(&k, err)) && !(st = spend_choose(&k, err)))
+        st = spend_convert(&k, o, r, err);
+    return st;
 }

@@ -197,7 +197,7 @@ typedef struct qsf_convert_tensor {
     /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy,
      * for inputs like those that were measured; else 0. */
     double      output_error;
-    /* Where a calibration chose the type: this matrix's part of the predicted divergence; else 0. */
+    /* Where a calibration chose the type: its part of the predicted divergence; else 0. */
     double      predicted_kl;
 } qsf_convert_tensor;
 /* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or

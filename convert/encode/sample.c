@@ -10,8 +10,8 @@
 #include "plan/loss.h"
 #include "plan/team.h"
 
-/* One row in eight, but four tiles where the matrix has them, and no more than all rows' worth of
- * a large embedding that a mean needs. */
+/* One tile in eight, but four where the matrix has them; a large embedding's mean needs no more
+ * than the most. */
 enum { SAMPLE_SHARE = 8, SAMPLE_LEAST = 4, SAMPLE_MOST = 96 };
 
 typedef struct sample_work {
