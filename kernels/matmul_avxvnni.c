@@ -272,7 +272,8 @@ QSF_TEMPLATE void trellis_matvec_avxvnni(int k, float *y, const uint8_t *w, cons
             if (x->n == 1)                                                                                   \
                 matvec_TR##K##_avxvnni(y, w, x, tiles, blocks, block);                                       \
             else                                                                                             \
-                qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_avx2, matmul_8_avxvnni); \
+                qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_avx2,                   \
+                                   matmul_8_avxvnni);                                                        \
         }
 QSF_EACH_TRELLIS(FORM_AVXVNNI)
 #undef FORM_AVXVNNI

@@ -23,15 +23,19 @@ QSF_TEMPLATE void trellis_matvec_avx2(int k, float *y, const uint8_t *w, const q
         half[0].last = half[1].last = _mm256_setzero_si256();
         for (size_t b = 0; b < blocks; b++, w += 16 + 128 * k) {
             const int8_t *q = x->q + 64 * b;
+            /* |q| times levels with q's sign: pairs of products are at most 2 * 127 * 127 */
             __m256i sum[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
             for (int g = 0; g < 2; g++) {
                 QSF_UNROLL
-                for (int h = 0; h < 2; h++) {
+                for (int h = 0; h < 2; h++)
                     trellis_fetch_avx2(&half[h], w + 16 + 64 * k * g + 32 * h, k);
+                QSF_UNROLL
+                for (int j = 0; j < 8; j++) {
+                    const __m256i a = quad_avx2(q, 8 * g + j), size = _mm256_abs_epi8(a);
                     QSF_UNROLL
-                    for (int j = 0; j < 8; j++) {
-                        const __m256i c = trellis_step_avx2(&half[h], &tables, j, k),
-                            products = products_avx2(c, quad_avx2(q, 8 * g + j), QSF_F_8);
+                    for (int h = 0; h < 2; h++) {
+                        const __m256i c = trellis_step_avx2(&half[h], &tables, j, k);
+                        const __m256i products = _mm256_maddubs_epi16(size, _mm256_sign_epi8(c, a));
                         sum[h] = _mm256_add_epi32(sum[h], widen_avx2(products));
                     }
                 }

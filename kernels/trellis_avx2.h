@@ -56,8 +56,8 @@ QSF_TEMPLATE void trellis_fetch_avx2(trellis_half_avx2 *s, const uint8_t *g, int
 QSF_TEMPLATE __m256i trellis_step_avx2(const trellis_half_avx2 *s, const trellis_tables_avx2 *tables, int j,
                                        int k)
 {
-    const int bits = k == 2 ? 1 : k == 5 ? 4 : 2, each = 8 / bits, from = bits * (j % each), order = j / 2 % 2,
-        m_to = (order ? 0 : 2) + (k == 2 ? j % 2 : 0), low_to = order ? 2 : 0;
+    const int bits = k == 2 ? 1 : k == 5 ? 4 : 2, each = 8 / bits, from = bits * (j % each),
+        order = j / 2 % 2, m_to = (order ? 0 : 2) + (k == 2 ? j % 2 : 0), low_to = order ? 2 : 0;
     const __m256i *t = tables->t[order], plane = s->m[j / each],
         m = _mm256_and_si256(shift_avx2(plane, m_to - from),
                              _mm256_set1_epi8((char)((k == 2 ? 1 : 3) << m_to))),
@@ -69,16 +69,16 @@ QSF_TEMPLATE __m256i trellis_step_avx2(const trellis_half_avx2 *s, const trellis
     if (k == 4)
         return _mm256_blendv_epi8(first, _mm256_shuffle_epi8(t[1], place), shift_avx2(s->third, 7 - j));
     const __m256i third = shift_avx2(plane, 5 - from), fourth = shift_avx2(plane, 4 - from);
-    return _mm256_blendv_epi8(
-        _mm256_blendv_epi8(first, _mm256_shuffle_epi8(t[1], place), third),
-        _mm256_blendv_epi8(_mm256_shuffle_epi8(t[2], place), _mm256_shuffle_epi8(t[3], place), third), fourth);
+    const __m256i low4 = _mm256_blendv_epi8(first, _mm256_shuffle_epi8(t[1], place), third),
+        high4 = _mm256_blendv_epi8(_mm256_shuffle_epi8(t[2], place), _mm256_shuffle_epi8(t[3], place), third);
+    return _mm256_blendv_epi8(low4, high4, fourth);
 }
 
 /* The scales of half h of a tile. */
 QSF_TEMPLATE __m256 trellis_scales_avx2(const uint8_t *w, int h)
 {
-    const __m256i e = bytes8_avx2(w + 8 * h), bits = _mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(800)),
-                                                                       20);
+    const __m256i e = bytes8_avx2(w + 8 * h),
+        bits = _mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(800)), 20);
     return _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_cmpgt_epi32(e, _mm256_setzero_si256())));
 }
 

@@ -18,8 +18,8 @@ QSF_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx51
 
 enum { TRELLIS_OFFSET = 128 };      /* makes levels unsigned */
 
-/* [k - 2][step]: the lowest bit that m (its two low bits with k = 4), m's third bit (k = 4), and the
- * pair of the index's low bits have in the order of that step's table. */
+/* [k - 2][step]: the lowest bit that m (with k = 4 its two low bits), m's third bit (k = 4), and
+ * the pair of the index's low bits have in the order of that step's table. */
 static const struct trellis_order { uint8_t m[8], third[8], low[8]; } trellis_orders[4] = {
     { { 2, 3, 4, 5, 2, 3, 4, 5 }, { 0 }, { 0, 0, 2, 2, 4, 4, 0, 0 } },
     { { 2, 2, 4, 4, 0, 2, 4, 4 }, { 0 }, { 0, 0, 2, 2, 4, 4, 0, 0 } },
@@ -33,9 +33,9 @@ QSF_TEMPLATE int trellis_m_bits(int k) { return k == 2 ? 1 : k == 5 ? 4 : 2; }
 QSF_TEMPLATE void trellis_tables(__m512i table[8], int k)
 {
     static const uint8_t numbers[64] = {
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-        29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54,
-        55, 56, 57, 58, 59, 60, 61, 62, 63
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+        22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
+        44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63
     };
     const struct trellis_order *o = &trellis_orders[k - 2];
     const __m512i i = load_avx512(numbers), m_mask = _mm512_set1_epi8((char)((1 << trellis_m_bits(k)) - 1)),
@@ -205,6 +205,7 @@ QSF_TEMPLATE void trellis_matmul(int k, float *y, size_t ldy, const uint8_t *w, 
             const uint8_t *row = w + t * row_bytes;
             if (n <= 2) trellis_tile_row(k, 2, out, ldy, row, x, m, n, blocks, ahead);
             else if (n <= 4) trellis_tile_row(k, 4, out, ldy, row, x, m, n, blocks, ahead);
+            else if (n <= 6) trellis_tile_row(k, 6, out, ldy, row, x, m, n, blocks, ahead);
             else trellis_tile_row(k, 8, out, ldy, row, x, m, n, blocks, ahead);
         }
 }

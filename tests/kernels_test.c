@@ -291,8 +291,9 @@ int main(int argc, char **argv)
     if (getenv("QSF_TEST_SEED")) test_seed = strtoull(getenv("QSF_TEST_SEED"), NULL, 0) | 1;
     printf("seed 0x%llx\n", (unsigned long long)test_seed);
 
-    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512bf16",
-                                        "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed", "wasm-dot" };
+    static const char *const sets[] = { "scalar", "sse42", "avx2", "avxvnni", "avx512", "avx512vbmi",
+                                        "avx512bf16", "neon", "dotprod", "i8mm", "wasm", "wasm-relaxed",
+                                        "wasm-dot" };
     qsf_kernels scalar, below, k;
     qsf_kernels_scalar(&scalar);
     below = scalar;

@@ -65,8 +65,8 @@ static const option_row context_rows[] = {
         "fewer cost"),
     FLAG("f32", f32, 0, "compute with floats throughout: slow, for comparing"),
     TEXT("isa", isa,
-         "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon, dotprod, i8mm; "
-         "else the best there is"),
+         "instruction set: scalar, sse42, avx2, avxvnni, avx512, avx512vbmi, avx512bf16, neon, dotprod, "
+         "i8mm; else the best there is"),
     NUMBER("quality", quality, 0, 1, 1, "", "below 1 leaves out layers that the file calls less important"),
     CHOICE("head-topk", head, QSF_HEAD_CLUSTERS, QSF_HEAD_EXACT, "exact|screen|clusters",
         "which rows of the head are computed: exact (all), screen (the best 256 by a copy in 3 bits), "

@@ -29,7 +29,8 @@ static int trellis_level(const uint8_t *w, int form, int r, uint32_t c)
     const uint8_t *g = trellis_group(w, k, step) + 4 * r + b;
     const unsigned low = k == 2 ? g[0] >> f & 1u : k == 5 ? g[64 * (f / 2)] >> 4 * (f % 2) & 15u
         : g[64 * (f / 4)] >> 2 * (f % 4) & 3u, m = k == 4 ? low | (g[128] >> f & 1u) << 2 : low;
-    const unsigned parity = trellis_u(w, k, r, step) ^ trellis_u(w, k, r, step - 1) ^ trellis_u(w, k, r, step - 3);
+    const unsigned parity = trellis_u(w, k, r, step) ^ trellis_u(w, k, r, step - 1)
+        ^ trellis_u(w, k, r, step - 3);
     return qsf_trellis_levels[k - 2][4 * m + 2 * parity + trellis_u(w, k, r, step - 2)];
 }
 static double trellis_value(const uint8_t *w, int form, int r, uint32_t c)
