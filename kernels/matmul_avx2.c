@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "five.h"
 #include "iq.h"
+#include "trellis.h"
 #include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
@@ -197,6 +198,12 @@ void qsf_matmul_T2_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x
     matmul_T2_avx2(y, ldy, w, x, tiles, blocks, block);
 }
 
+void qsf_matmul_8_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                       size_t blocks, uint32_t block)
+{
+    matmul_8_avx2(y, ldy, w, x, tiles, blocks, block);
+}
+
 void qsf_matmul_avx2(qsf_kernels *k)
 {
 #define FORM_AVX2(F) k->matvec[QSF_F_##F] = matvec_##F##_avx2; k->matmul[QSF_F_##F] = matmul_##F##_avx2;
@@ -208,6 +215,7 @@ void qsf_matmul_avx2(qsf_kernels *k)
     k->matmul[QSF_F_TQ1] = matmul_TQ1_avx2;
     qsf_super_avx2(k);
     qsf_iq_avx2(k);
+    qsf_trellis_avx2(k);
 }
 
 QSF_TARGET_END

@@ -21,6 +21,8 @@ void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, cons
 
 qsf_trellis_unpack qsf_trellis_eight_v128, qsf_trellis_eight_avx2;
 
+qsf_trellis_multiply qsf_matmul_8_avx2;
+
 /* The fp16 of a scale times 2^11. */
 QSF_TEMPLATE uint16_t qsf_trellis_half(uint8_t e)
 {
