@@ -233,7 +233,7 @@ QSF_TEMPLATE void trellis_matvec_avxvnni(int k, float *y, const uint8_t *w, cons
     trellis_tables_make_avx2(&tables, k, 128);
     for (size_t t = 0; t < tiles; t++, y += 16) {
         trellis_half_avx2 half[2];
-        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() };
+        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() }, total[2] = { acc[0], acc[1] };
         half[0].last = half[1].last = _mm256_setzero_si256();
         for (size_t b = 0; b < blocks; b++, w += 16 + 128 * k) {
             const int8_t *q = x->q + 64 * b;
@@ -254,9 +254,11 @@ QSF_TEMPLATE void trellis_matvec_avxvnni(int k, float *y, const uint8_t *w, cons
                 const __m256 scale = trellis_scales_avx2(w, h);
                 acc[h] = value_avxvnni(acc[h], sum[h], scale, scale, x->d[b], sq, QSF_F_8);
             }
+            if ((b + 1) % QSF_TRELLIS_STRETCH == 0) trellis_stretch_avx2(total, acc);
         }
-        _mm256_storeu_ps(y, acc[0]);
-        _mm256_storeu_ps(y + 8, acc[1]);
+        trellis_stretch_avx2(total, acc);
+        _mm256_storeu_ps(y, total[0]);
+        _mm256_storeu_ps(y + 8, total[1]);
     }
 }
 #    define FORM_AVXVNNI(K)                                                                                  \

@@ -7,7 +7,12 @@
 #include "sets.h"
 #include "tensor/trellis.h"
 
-enum { QSF_TRELLIS_EIGHT = 32 + 16 * 64 };      /* a tile of the 8-bit form, 64 columns */
+enum {
+    QSF_TRELLIS_EIGHT = 32 + 16 * 64,   /* a tile of the 8-bit form, 64 columns */
+    /* Blocks that are unpacked at once stay in the first cache, and are added up by themselves, in
+     * every way through a set. */
+    QSF_TRELLIS_STRETCH = 16
+};
 
 /* One tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds exactly.
  * A tile that is not its row's first goes on from the one before it, which ends with its u. */

@@ -74,6 +74,16 @@ QSF_TEMPLATE __m256i trellis_step_avx2(const trellis_half_avx2 *s, const trellis
     return _mm256_blendv_epi8(low4, high4, fourth);
 }
 
+/* Ends a stretch of blocks, as qsf_trellis_matmul adds them up. */
+QSF_TEMPLATE void trellis_stretch_avx2(__m256 total[2], __m256 acc[2])
+{
+    QSF_UNROLL
+    for (int h = 0; h < 2; h++) {
+        total[h] = _mm256_add_ps(total[h], acc[h]);
+        acc[h] = _mm256_setzero_ps();
+    }
+}
+
 /* The scales of half h of a tile. */
 QSF_TEMPLATE __m256 trellis_scales_avx2(const uint8_t *w, int h)
 {
