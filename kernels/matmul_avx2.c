@@ -13,6 +13,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 
 #include "tiles_avx2.h"
+#include "trellis_avx2.h"      /* in the single file its functions must not be AVX-VNNI's first */
 
 /* A running sum: 16-bit lanes that go into 32-bit lanes when they are full. */
 typedef struct sum_avx2 { __m256i s16, s32; } sum_avx2;
