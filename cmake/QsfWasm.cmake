@@ -24,12 +24,12 @@ set(qsf_fast ${qsf_wasm_sources})
 list(FILTER qsf_fast INCLUDE REGEX
     "/kernels/|/core/(engine/(attention|kv_float)|base/crc)\\.c$")
 string(CONCAT qsf_not_fast "_(scalar|check)\\.c$"
-    "|/kernels/(iq|kernels|wasm|(convert|float|iq|top_k)_v128)\\.c$")
+    "|/kernels/(iq|kernels|trellis|wasm|(convert|float|iq|top_k|trellis)_v128)\\.c$")
 list(FILTER qsf_fast EXCLUDE REGEX "${qsf_not_fast}")
 list(REMOVE_ITEM qsf_small ${qsf_fast})
 set(qsf_least ${qsf_small})
 string(CONCAT qsf_cold "/core/(base|model|text|weights)/|/core/simple\\.c$|/platform/|_check\\.c$"
-    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(types|types_ggml|types_iq|codebooks_table)\\.c$"
+    "|/kernels/[a-z_]+_scalar\\.c$|/core/tensor/(trellis|types|types_ggml|types_iq|codebooks_table)\\.c$"
     "|/core/engine/(answer|batch|buffers|context|draft|early_exit|feed_forward(_gated|_plain)?|grammar_new"
     "|head|head_stream|hidden|kv|ladder|layer|matrix|matrix_place|operation|options|pass|plan|recorder|rope"
     "|sampler(_texts)?|sequence|session_file|state|step|thread_count|totals|turn|turn_grammar)\\.c$")

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "five.h"
 #include "iq.h"
+#include "trellis.h"
 #include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
@@ -12,6 +13,7 @@
 QSF_TARGET_BEGIN("avx2,fma,f16c")
 
 #include "tiles_avx2.h"
+#include "trellis_avx2.h"      /* in the single file its functions must not be AVX-VNNI's first */
 
 /* A running sum: 16-bit lanes that go into 32-bit lanes when they are full. */
 typedef struct sum_avx2 { __m256i s16, s32; } sum_avx2;
@@ -197,6 +199,12 @@ void qsf_matmul_T2_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x
     matmul_T2_avx2(y, ldy, w, x, tiles, blocks, block);
 }
 
+void qsf_matmul_8_avx2(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
+                       size_t blocks, uint32_t block)
+{
+    matmul_8_avx2(y, ldy, w, x, tiles, blocks, block);
+}
+
 void qsf_matmul_avx2(qsf_kernels *k)
 {
 #define FORM_AVX2(F) k->matvec[QSF_F_##F] = matvec_##F##_avx2; k->matmul[QSF_F_##F] = matmul_##F##_avx2;
@@ -208,6 +216,7 @@ void qsf_matmul_avx2(qsf_kernels *k)
     k->matmul[QSF_F_TQ1] = matmul_TQ1_avx2;
     qsf_super_avx2(k);
     qsf_iq_avx2(k);
+    qsf_trellis_avx2(k);
 }
 
 QSF_TARGET_END

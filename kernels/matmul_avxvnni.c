@@ -2,7 +2,7 @@
  * multiplies four columns of each row.  For processors that have vpdpbusd without AVX-512 (Alder
  * Lake and later).
  * SPDX-License-Identifier: MIT */
-#include "sets.h"
+#include "trellis.h"
 #include "tensor/types.h"
 #include "tensor/types_ggml.h"
 
@@ -21,6 +21,7 @@ QSF_TARGET_BEGIN("avxvnni,avx2,fma,f16c")
 #endif
 
 #include "tiles_avx2.h"
+#include "trellis_avx2.h"
 
 /* 8-bit codes become unsigned by adding 128. */
 QSF_TEMPLATE int offset_avxvnni(qsf_form form) { return signed_avx2(form) ? 128 : qsf_form_offset(form); }
@@ -224,6 +225,61 @@ QSF_EACH_FORM(FORM_AVXVNNI)
 QSF_EACH_GGML_FORM(FORM_AVXVNNI)
 #undef FORM_AVXVNNI
 
+/* ---- trellises: as in trellis_avx2.c, with levels made unsigned ---- */
+QSF_TEMPLATE void trellis_matvec_avxvnni(int k, float *y, const uint8_t *w, const qsf_act *x, size_t tiles,
+                                         size_t blocks)
+{
+    trellis_tables_avx2 tables;
+    trellis_tables_make_avx2(&tables, k, 128);
+    for (size_t t = 0; t < tiles; t++, y += 16) {
+        trellis_half_avx2 half[2];
+        __m256 acc[2] = { _mm256_setzero_ps(), _mm256_setzero_ps() }, total[2] = { acc[0], acc[1] };
+        half[0].last = half[1].last = _mm256_setzero_si256();
+        for (size_t b = 0; b < blocks; b++, w += 16 + 128 * k) {
+            const int8_t *q = x->q + 64 * b;
+            const float sq = x->s[2 * b] + x->s[2 * b + 1];
+            __m256i sum[2] = { _mm256_setzero_si256(), _mm256_setzero_si256() };
+            for (int g = 0; g < 2; g++) {
+                QSF_UNROLL
+                for (int h = 0; h < 2; h++) {
+                    trellis_fetch_avx2(&half[h], w + 16 + 64 * k * g + 32 * h, k);
+                    QSF_UNROLL
+                    for (int j = 0; j < 8; j++)
+                        sum[h] = DPBUSD_AVXVNNI(sum[h], trellis_step_avx2(&half[h], &tables, j, k),
+                                                quad_avx2(q, 8 * g + j));
+                }
+            }
+            QSF_UNROLL
+            for (int h = 0; h < 2; h++) {
+                const __m256 scale = trellis_scales_avx2(w, h);
+                acc[h] = value_avxvnni(acc[h], sum[h], scale, scale, x->d[b], sq, QSF_F_8);
+            }
+            if ((b + 1) % QSF_TRELLIS_STRETCH == 0) trellis_stretch_avx2(total, acc);
+        }
+        trellis_stretch_avx2(total, acc);
+        _mm256_storeu_ps(y, total[0]);
+        _mm256_storeu_ps(y + 8, total[1]);
+    }
+}
+#    define FORM_AVXVNNI(K)                                                                                  \
+        static void matvec_TR##K##_avxvnni(float *y, const uint8_t *w, const qsf_act *x, size_t tiles,       \
+                                           size_t blocks, uint32_t block)                                    \
+        {                                                                                                    \
+            (void)block;                                                                                     \
+            trellis_matvec_avxvnni(K, y, w, x, tiles, blocks);                                               \
+        }                                                                                                    \
+        static void matmul_TR##K##_avxvnni(float *y, size_t ldy, const uint8_t *w, const qsf_act *x,         \
+                                           size_t tiles, size_t blocks, uint32_t block)                      \
+        {                                                                                                    \
+            if (x->n == 1)                                                                                   \
+                matvec_TR##K##_avxvnni(y, w, x, tiles, blocks, block);                                       \
+            else                                                                                             \
+                qsf_trellis_matmul(K, y, ldy, w, x, tiles, blocks, qsf_trellis_eight_avx2,                   \
+                                   matmul_8_avxvnni);                                                        \
+        }
+QSF_EACH_TRELLIS(FORM_AVXVNNI)
+#undef FORM_AVXVNNI
+
 void qsf_matmul_avxvnni(qsf_kernels *k)
 {
 #define FORM_AVXVNNI(F)                                  \
@@ -231,6 +287,7 @@ void qsf_matmul_avxvnni(qsf_kernels *k)
     k->matmul[QSF_F_##F] = matmul_##F##_avxvnni;
     QSF_EACH_FORM(FORM_AVXVNNI)
     QSF_EACH_GGML_FORM(FORM_AVXVNNI)
+    FORM_AVXVNNI(TR2) FORM_AVXVNNI(TR3) FORM_AVXVNNI(TR4) FORM_AVXVNNI(TR5)
 #undef FORM_AVXVNNI
 }
 

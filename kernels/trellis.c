@@ -2,9 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "trellis.h"
 
-/* Blocks that are unpacked at once stay in the first cache, and are added up by themselves, in
- * every way through a set; rows whose sums are added to what there is. */
-enum { TRELLIS_BLOCKS = 16, TRELLIS_ROWS = 64 };
+enum { TRELLIS_ROWS = 64 };     /* whose sums are added to what there is at once */
 
 /* y (= or +=) eight . x. */
 static void trellis_stretch(float *y, size_t ldy, const uint8_t *eight, const qsf_act *x, size_t n,
@@ -27,12 +25,13 @@ static void trellis_stretch(float *y, size_t ldy, const uint8_t *eight, const qs
 void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                         size_t blocks, qsf_trellis_unpack *unpack, qsf_trellis_multiply *multiply)
 {
-    _Alignas(64) uint8_t eight[TRELLIS_BLOCKS * QSF_TRELLIS_EIGHT];
+    _Alignas(64) uint8_t eight[QSF_TRELLIS_STRETCH * QSF_TRELLIS_EIGHT];
     const size_t band = qsf_band_rows(x->cols), tile = 16 + 128 * (size_t)k;
     for (size_t m = 0; m < x->n; m += band)
         for (size_t t = 0; t < tiles; t++)
-            for (size_t b = 0; b < blocks; b += TRELLIS_BLOCKS) {
-                const size_t some = QSF_MIN(blocks - b, (size_t)TRELLIS_BLOCKS), n = QSF_MIN(x->n - m, band);
+            for (size_t b = 0; b < blocks; b += QSF_TRELLIS_STRETCH) {
+                const size_t some = QSF_MIN(blocks - b, (size_t)QSF_TRELLIS_STRETCH),
+                             n = QSF_MIN(x->n - m, band);
                 const qsf_act a = qsf_act_part(x, m, n, b * QSF_TRELLIS_BLOCK);
                 for (size_t i = 0; i < some; i++)
                     unpack(eight + i * QSF_TRELLIS_EIGHT, w + (t * blocks + b + i) * tile, k, b + i == 0);

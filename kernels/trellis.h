@@ -7,7 +7,12 @@
 #include "sets.h"
 #include "tensor/trellis.h"
 
-enum { QSF_TRELLIS_EIGHT = 32 + 16 * 64 };      /* a tile of the 8-bit form, 64 columns */
+enum {
+    QSF_TRELLIS_EIGHT = 32 + 16 * 64,   /* a tile of the 8-bit form, 64 columns */
+    /* Blocks that are unpacked at once stay in the first cache, and are added up by themselves, in
+     * every way through a set. */
+    QSF_TRELLIS_STRETCH = 16
+};
 
 /* One tile of k bits to one of 8: levels as codes, scales times 2^11, which fp16 holds exactly.
  * A tile that is not its row's first goes on from the one before it, which ends with its u. */
@@ -20,6 +25,8 @@ void qsf_trellis_matmul(unsigned k, float *y, size_t ldy, const uint8_t *w, cons
                         size_t blocks, qsf_trellis_unpack *unpack, qsf_trellis_multiply *multiply);
 
 qsf_trellis_unpack qsf_trellis_eight_v128, qsf_trellis_eight_avx2;
+
+qsf_trellis_multiply qsf_matmul_8_avx2;
 
 /* The fp16 of a scale times 2^11. */
 QSF_TEMPLATE uint16_t qsf_trellis_half(uint8_t e)

@@ -102,38 +102,38 @@ void qsf_trellis_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
  * Viterbi's search: for each of the eight states, which are the last three u, the best way to it.
  * A state's two ways in differ in the u that is forgotten; a bit for each says which was better. */
 
-enum { NEAR_HALF = 256, NEAR_ALL = 2 * NEAR_HALF };
+enum { TRELLIS_HALF = 256, TRELLIS_ALL = 2 * TRELLIS_HALF };
 
 typedef struct trellis_search {
     const int8_t *level;
     float   cost[QSF_TRELLIS_STATES];
     /* [coset]: m of the level nearest to x, at the whole part of 2x: borders lie at halves. */
-    uint8_t closest[4][NEAR_ALL];
+    uint8_t closest[4][TRELLIS_ALL];
 } trellis_search;
 
-static void search_begin(trellis_search *s, unsigned k)
+static void trellis_search_begin(trellis_search *s, unsigned k)
 {
     const unsigned n = 1u << (k - 1);
     s->level = qsf_trellis_levels[k - 2];
     s->cost[0] = 0;
     for (int i = 1; i < QSF_TRELLIS_STATES; i++) s->cost[i] = FLT_MAX / 4;
     for (unsigned c = 0; c < 4; c++)
-        for (unsigned m = 0, i = 0; i < NEAR_ALL; i++) {
-            while (m + 1 < n && (int)i - NEAR_HALF >= s->level[4 * m + c] + s->level[4 * m + 4 + c]) m++;
+        for (unsigned m = 0, i = 0; i < TRELLIS_ALL; i++) {
+            while (m + 1 < n && (int)i - TRELLIS_HALF >= s->level[4 * m + c] + s->level[4 * m + 4 + c]) m++;
             s->closest[c][i] = (uint8_t)m;
         }
 }
 
-static unsigned search_nearest(const trellis_search *s, unsigned coset, float x)
+static unsigned trellis_search_nearest(const trellis_search *s, unsigned coset, float x)
 {
-    const float at = floorf(2 * x) + NEAR_HALF;
-    return s->closest[coset][at < 0 ? 0 : at >= NEAR_ALL ? NEAR_ALL - 1 : (unsigned)at];
+    const float at = floorf(2 * x) + TRELLIS_HALF;
+    return s->closest[coset][at < 0 ? 0 : at >= TRELLIS_ALL ? TRELLIS_ALL - 1 : (unsigned)at];
 }
 
 /* 64 columns on from the states' costs; before[64], by steps: bit i is the forgotten u of the
  * better way to state i.  Returns the least cost. */
-static float search_block(const trellis_search *s, const float *w, const float *weight, float scale,
-                          float cost[QSF_TRELLIS_STATES], uint8_t *before)
+static float trellis_search_block(const trellis_search *s, const float *w, const float *weight, float scale,
+                                  float cost[QSF_TRELLIS_STATES], uint8_t *before)
 {
     const float inverse = scale > 0 ? 1 / scale : 0;
     for (uint32_t t = 0; t < QSF_TRELLIS_BLOCK; t++) {
@@ -142,7 +142,7 @@ static float search_block(const trellis_search *s, const float *w, const float *
         float error[4], next[QSF_TRELLIS_STATES];
         unsigned ways = 0;
         for (unsigned c = 0; c < 4; c++) {
-            const float e = w[col] - scale * (float)s->level[4 * search_nearest(s, c, x) + c];
+            const float e = w[col] - scale * (float)s->level[4 * trellis_search_nearest(s, c, x) + c];
             error[c] = weight[col] * e * e;
         }
         for (unsigned i = 0; i < QSF_TRELLIS_STATES; i++) {
@@ -162,8 +162,8 @@ static float search_block(const trellis_search *s, const float *w, const float *
 
 /* The scale that ends 64 columns at the least cost, of those that clip the largest weights more or
  * less; goes on with it. */
-static uint8_t search_scale(trellis_search *s, unsigned k, const float *w, const float *weight,
-                            uint8_t *before)
+static uint8_t trellis_search_scale(trellis_search *s, unsigned k, const float *w, const float *weight,
+                                    uint8_t *before)
 {
     const float narrow = k <= 3 ? 0.4f : k == 4 ? 0.6f : 0.8f, wide = 1.1f;
     float most = 0, best = INFINITY, cost[QSF_TRELLIS_STATES], kept[QSF_TRELLIS_STATES] = { 0 };
@@ -174,7 +174,7 @@ static uint8_t search_scale(trellis_search *s, unsigned k, const float *w, const
     for (unsigned e = from; e <= to; e++) {
         uint8_t ways[QSF_TRELLIS_BLOCK];
         memcpy(cost, s->cost, sizeof cost);
-        const float c = search_block(s, w, weight, qsf_trellis_scale((uint8_t)e), cost, ways);
+        const float c = trellis_search_block(s, w, weight, qsf_trellis_scale((uint8_t)e), cost, ways);
         if (!(c < best)) continue;
         best = c;
         scale = e;
@@ -187,8 +187,8 @@ static uint8_t search_scale(trellis_search *s, unsigned k, const float *w, const
 }
 
 /* Back along the best way: ways by steps become codes by steps, then by columns. */
-static void search_end(const trellis_search *s, unsigned k, const float *w, uint32_t cols,
-                       const uint8_t *scale, uint8_t *codes)
+static void trellis_search_end(const trellis_search *s, unsigned k, const float *w, uint32_t cols,
+                               const uint8_t *scale, uint8_t *codes)
 {
     unsigned state = 0;
     for (unsigned i = 1; i < QSF_TRELLIS_STATES; i++)
@@ -198,7 +198,7 @@ static void search_end(const trellis_search *s, unsigned k, const float *w, uint
         const uint32_t col = qsf_trellis_column(t);
         const unsigned u = state & 1, last = state >> 1 | (codes[t] >> state & 1u) << 2;
         const float x = col < cols && by > 0 ? w[col] * (1 / by) : 0;
-        codes[t] = (uint8_t)(search_nearest(s, trellis_coset(last, u), x) | u << (k - 1));
+        codes[t] = (uint8_t)(trellis_search_nearest(s, trellis_coset(last, u), x) | u << (k - 1));
         state = last;
         if (t % 32) continue;
         uint8_t steps[32];
@@ -211,14 +211,14 @@ void qsf_trellis_quantize_row(unsigned k, const float *w, uint32_t cols, const f
                               uint8_t *scale, uint8_t *codes)
 {
     trellis_search s;
-    search_begin(&s, k);
+    trellis_search_begin(&s, k);
     for (uint32_t at = 0; at < cols; at += QSF_TRELLIS_BLOCK) {
         float x[QSF_TRELLIS_BLOCK] = { 0 }, weight[QSF_TRELLIS_BLOCK] = { 0 };
         for (uint32_t i = 0; i < QSF_MIN(QSF_TRELLIS_BLOCK, cols - at); i++) {
             x[i] = w[at + i];
             weight[i] = importance ? importance[at + i] : 1;
         }
-        scale[at / QSF_TRELLIS_BLOCK] = search_scale(&s, k, x, weight, codes + at);
+        scale[at / QSF_TRELLIS_BLOCK] = trellis_search_scale(&s, k, x, weight, codes + at);
     }
-    search_end(&s, k, w, cols, scale, codes);
+    trellis_search_end(&s, k, w, cols, scale, codes);
 }

@@ -35,7 +35,7 @@ def write_gguf(path):
     w = gguf.GGUFWriter(path, "")
     w.kv_data[0].clear()                # llama.cpp writes no architecture
     w.add_type("imatrix")
-    w.add_array("imatrix-datasets", ["wiki.train.raw"])
+    w.add_array("imatrix.datasets", ["wiki.train.raw"])
     w.add_uint32("imatrix.chunk_count", CHUNKS)
     w.add_uint32("imatrix.chunk_size", CHUNK)
     for name, means in matrices():

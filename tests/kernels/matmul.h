@@ -216,6 +216,27 @@ static float *guard_rows(table_test *t, size_t n, size_t ldy, size_t used)
     return y;
 }
 
+/* Some of the rows by themselves: a row's result does not depend on those beside it. */
+static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n,
+                      size_t rows)
+{
+    for (size_t m = 0; m < n; m++)
+        for (size_t r = 0; r < rows; r++)
+            if (alone[m * ldy + r] != among[m * ldy + r])
+                miss(t, "y[%zu][%zu]: %.9g alone, %.9g among others", m, r, alone[m * ldy + r],
+                     among[m * ldy + r]);
+}
+static void row_alone(table_test *t, const qsf_kernels *var, const matmul_case *c, const float *among)
+{
+    const size_t m = pick(t, 0, (uint32_t)c->n - 1);
+    const size_t at = m * c->x.cols;
+    const qsf_act one = { .q = c->x.q + at, .d = c->x.d + at / 64, .s = c->x.s + at / 32,
+                          .h = c->x.h + at / 8, .n = 1, .cols = c->x.cols };
+    float *y = guard_f32(t, 16 * c->tiles);
+    var->matvec[t->form](y, c->w, &one, c->tiles, c->blocks, c->block);
+    same_rows(t, y, among + m * c->ldy, c->ldy, 1, 16 * c->tiles);
+}
+
 static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var, bool vec)
 {
     ROUNDS(t, 60) {                     /* integer sums: exact */
@@ -238,6 +259,7 @@ static void matmul_rounds(table_test *t, const qsf_kernels *ref, const qsf_kerne
         if (vec) var->matvec[t->form](b, c.w, &c.x, c.tiles, c.blocks, c.block);
         else var->matmul[t->form](b, c.ldy, c.w, &c.x, c.tiles, c.blocks, c.block);
         for (size_t m = 0; m < c.n; m++) same_f32(t, "y", a + m * c.ldy, b + m * c.ldy, 16 * c.tiles, 1e-5);
+        if (!vec) row_alone(t, var, &c, b);
     }
 }
 static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
@@ -247,17 +269,6 @@ static void check_matvec(table_test *t, const qsf_kernels *ref, const qsf_kernel
 static void check_matmul(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
     matmul_rounds(t, ref, var, false);
-}
-
-/* Some of the rows by themselves: a row's result does not depend on those beside it. */
-static void same_rows(table_test *t, const float *alone, const float *among, size_t ldy, size_t n,
-                      size_t rows)
-{
-    for (size_t m = 0; m < n; m++)
-        for (size_t r = 0; r < rows; r++)
-            if (alone[m * ldy + r] != among[m * ldy + r])
-                miss(t, "y[%zu][%zu]: %.9g alone, %.9g among others", m, r, alone[m * ldy + r],
-                     among[m * ldy + r]);
 }
 
 static void check_matmul_f32(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
