@@ -3,6 +3,7 @@
 #include "convert_report.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const report_compressions[] = { "none", "lz4", "lz4hc", "zstd" };
 
@@ -25,7 +26,31 @@ static void report_line(FILE *out, const qsf_convert_tensor *t)
     if (t->outliers) fprintf(out, "  %llu outliers", (unsigned long long)t->outliers);
     if (t->centroids) fprintf(out, "  %u centroids", (unsigned)t->centroids);
     if (t->output_error > 0) fprintf(out, "  outputs %.2f dB", -10 * log10(t->output_error));
+    if (t->predicted_kl > 0) fprintf(out, "  KL %.5f", t->predicted_kl);
     fprintf(out, "%s\n", t->raised ? "  raised" : "");
+}
+
+/* What went where: a line for each type that a choice was made of. */
+static void report_spent(FILE *out, const qsf_convert_result *r, const qsf_convert_summary *s)
+{
+    qsf_convert_tensor t = { .size = sizeof t }, other = { .size = sizeof other };
+    for (uint32_t i = 0; i < s->n_tensors && !qsf_convert_get_tensor(r, i, &t); i++) {
+        uint64_t bytes = 0;
+        double kl = 0;
+        uint32_t n = 0, before = 0;
+        if (!t.matrix) continue;
+        for (uint32_t j = 0; j < s->n_tensors && !qsf_convert_get_tensor(r, j, &other); j++) {
+            if (!other.matrix || strcmp(t.type, other.type)) continue;
+            before += j < i;
+            n++;
+            bytes += other.bytes;
+            kl += other.predicted_kl;
+        }
+        if (!before)
+            fprintf(out, "  %-10s %4u matrices %9.2f MB, predicted KL %.4f\n", t.type, (unsigned)n,
+                    report_mb(bytes), kl);
+    }
+    fprintf(out, "  predicted KL of all: %.4f nats a token\n", s->predicted_kl);
 }
 
 /* Norms and biases are many, small and all alike: one line for them. */
@@ -52,6 +77,7 @@ void report_table(FILE *out, const qsf_convert_result *r)
                 report_bits(small_bytes, small_weights), "", "", report_mb(small_bytes));
     fprintf(out, "%-26s %-14s %9.3f %9.6f %9.6f  %.2f MB\n", "all", "", report_bits(bytes, s.n_weights),
             s.relative_error, s.cosine, report_mb(bytes));
+    if (s.predicted_kl > 0) report_spent(out, r, &s);
     fprintf(out, "file %.2f MB, from %.2f MB; %.1f s\n", report_mb(s.file_bytes), report_mb(s.source_bytes),
             (double)s.ns / 1e9);
 }
@@ -82,6 +108,7 @@ static void report_tensor(FILE *out, const qsf_convert_tensor *t)
             (unsigned long long)t->bytes, report_bits(t->bytes, report_weights(t)), t->relative_error,
             t->cosine);
     if (t->output_error > 0) fprintf(out, "\"output_error\": %.8g, ", t->output_error);
+    if (t->predicted_kl > 0) fprintf(out, "\"predicted_kl\": %.8g, ", t->predicted_kl);
     fprintf(out, "\"outliers\": %llu, \"centroids\": %u, \"raised\": %s}", (unsigned long long)t->outliers,
             (unsigned)t->centroids, t->raised ? "true" : "false");
 }
@@ -106,6 +133,7 @@ void report_json(FILE *out, const qsf_convert_result *r, const qsf_convert_optio
             "%llu,\n",
             (unsigned long long)s.n_weights, (unsigned long long)s.source_bytes,
             (unsigned long long)s.tensor_bytes, (unsigned long long)s.file_bytes);
+    if (s.predicted_kl > 0) fprintf(out, "  \"predicted_kl\": %.8g,\n", s.predicted_kl);
     fprintf(out, "  \"bits_per_weight\": %.4f,\n  \"seconds\": %.3f,\n  \"tensors\": [",
             report_bits(s.tensor_bytes, s.n_weights), (double)s.ns / 1e9);
     for (uint32_t i = 0; i < s.n_tensors && !qsf_convert_get_tensor(r, i, &t); i++) {

@@ -32,7 +32,7 @@ typedef struct convert_cli {
     const char *quant_type, *compress, *packing, *block, *outliers, *equalize, *calibration, *calibrate,
         *calibration_file, *json, *info, *verify, *i2s_layout, *trace, *record;
     option_list tensors;
-    double      target_mb;
+    double      target_mb, target_kl;
     long long   threads, ram_mb, clusters, embd_clusters, effort;
     bool        quiet, help, version;
 } convert_cli;
@@ -60,7 +60,11 @@ static const option convert_table[] = {
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256",
       "weights that share a scale: 32, 64, 128 or 256", "the type's best" },
     { OPTION_NUMBER, "--target-size", "MB", AT(target_mb), 0, 1e9, NULL,
-      "chooses each matrix's type, by its measured error, so that the file fits", NULL },
+      "chooses each matrix's type, by its measured error, so that the file fits; with --calibrate, by how "
+      "much each matrix matters", NULL },
+    { OPTION_NUMBER, "--target-kl", "X", AT(target_kl), 0, 1e3, NULL,
+      "with --calibrate: the smallest types whose predicted divergence from the input's predictions is at "
+      "most X (nats a token)", NULL },
     { OPTION_CHOICE, "--outliers", "WHEN", AT(outliers), 0, 0, "auto|off|on",
       "keep the largest weights apart in fp16: auto (where that lowers the error more than other bytes "
       "would), off, on",
@@ -234,8 +238,9 @@ static int choice_index(const char *choices, const char *value)
  * measured. */
 static bool asks_for_weights(const convert_cli *cli)
 {
-    return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->outliers ||
-           cli->equalize || cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
+    return cli->quant_type || cli->tensors.n || cli->block || cli->target_mb != 0 || cli->target_kl != 0 ||
+           cli->outliers || cli->equalize ||
+           cli->compress || cli->packing || cli->clusters || cli->embd_clusters ||
            cli->calibrate || cli->calibration_file || cli->json;
 }
 
@@ -262,6 +267,7 @@ static bool fill_options(const convert_cli *cli, qsf_convert_options *o, convert
     if (cli->equalize) o->equalize = (qsf_convert_switch)choice_index("auto|off|on", cli->equalize);
     (void)qsf_i2s_layout_find(cli->i2s_layout, &o->i2s_layout);
     o->target_bytes = (uint64_t)(cli->target_mb * 1e6);
+    o->target_kl = cli->target_kl;
     o->ram_bytes = (uint64_t)cli->ram_mb * 1000000;
     o->n_threads = (uint32_t)cli->threads;
     o->effort = (int32_t)cli->effort;

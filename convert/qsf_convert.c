@@ -11,6 +11,7 @@
 #include "plan/caller.h"
 #include "plan/forms.h"
 #include "plan/loss.h"
+#include "spend.h"
 
 struct qsf_convert_result {
     const qsf_platform  *platform;
@@ -97,6 +98,9 @@ static qsf_status option_take(const qsf_convert_options *from, qsf_convert_optio
         (st = option_within("calibrate_seqs", o->calibrate_seqs, 1, 65536, err)) ||
         (st = option_within("calibrate_len", o->calibrate_len, 16, 8192, err)) ||
         (st = option_effort(o, err))) return st;
+    if (!(o->target_kl >= 0 && o->target_kl < INFINITY))
+        return qsf_fail(err, QSF_E_ARGUMENT, "the option target_kl is %g; 0 and more are possible",
+                        o->target_kl);
     return option_rules(o, err);
 }
 
@@ -144,6 +148,7 @@ static void result_tensor(const input_tensor *t, const convert_tensor *c, const 
         .matrix = qsf_input_is_matrix(t),
         .raised = c->raised,
         .output_error = c->output_energy > 0 ? c->output_error / c->output_energy : 0,
+        .predicted_kl = c->predicted_kl,
     };
 }
 
@@ -162,6 +167,7 @@ static qsf_status result_fill(qsf_convert_result *r, const input *in, const conv
         if (!name) return QSF_E_MEMORY;
         result_tensor(t, &report->tensors[i], name, &r->tensors[i]);
         if (qsf_input_is_matrix(t)) qsf_conv_add_error(&all, &report->tensors[i].error);
+        s->predicted_kl += report->tensors[i].predicted_kl;
     }
     s->n_tensors = in->n_tensors;
     s->n_weights = report->n_weights;
@@ -288,7 +294,7 @@ static qsf_status run_convert(const char *from, const char *to, const qsf_conver
     if (!(st = run_check(o, in, from, to, err))) run_tell_ignored(in, from, o);
     if (!st && between) st = qsf_host_between(o->platform, to, between, room, err);
     if (!st) st = run_calibrate(in, to, o, &calibration, err);
-    if (!st) st = qsf_conv_run_calibrated(in, calibration, o, between ? between : to, &report, err);
+    if (!st) st = qsf_spend_run(in, calibration, o, between ? between : to, &report, err);
     if (!st) st = result_fill(r, in, &report, err);
     qsf_cal_free(calibration);
     in->close(in);

@@ -131,6 +131,11 @@ typedef struct qsf_convert_options {
      * block by itself; 1: by the importance of its columns; 2: errors are made up for in the
      * columns that follow; 3: the same, with the best search that each type has. */
     int32_t                 effort;
+    /* 0: none; else types are chosen so that the predicted divergence (nats a token) of the next
+     * token's distribution is at most this, in as few bytes as that takes; with target_bytes as far
+     * as these go.  Needs calibrate or calibration_file, with which target_bytes, too, chooses by
+     * measured sensitivities. */
+    double                  target_kl;
 } qsf_convert_options;
 
 /* Fills all members of *o with their defaults.  The first form is for other languages: size is that
@@ -171,6 +176,7 @@ typedef struct qsf_convert_summary {
     uint64_t    ns;                 /* the whole work */
     double      relative_error;     /* of all matrices: sum of squared errors over sum of squares */
     double      cosine;             /* between them and what they became */
+    double      predicted_kl;       /* sum of the tensors', nats a token; 0 where none was predicted */
 } qsf_convert_summary;
 /* QSF_E_ARGUMENT: out->size is no struct's. */
 QSF_CONVERT_API qsf_status qsf_convert_get_summary(const qsf_convert_result *r, qsf_convert_summary *out);
@@ -191,6 +197,8 @@ typedef struct qsf_convert_tensor {
     /* With a calibration, effort 2 and more: the error of the matrix's outputs over their energy,
      * for inputs like those that were measured; else 0. */
     double      output_error;
+    /* Where a calibration chose the type: its part of the predicted divergence; else 0. */
+    double      predicted_kl;
 } qsf_convert_tensor;
 /* Tensor i of [0, n_tensors), in the order of the file; QSF_E_ARGUMENT where there is none, or
  * where out->size is no struct's. */

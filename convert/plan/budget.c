@@ -14,9 +14,7 @@
 #include "plan/loss.h"
 #include "plan/team.h"
 
-/* Loss (mean divergence of the next token's distribution) for each unit of relative squared error
- * in all layers' matrices of the kind; a layer's own is its share. */
-static double budget_sensitivity(const input *in, uint32_t kind)
+double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
 {
     const double layer = 1.0 / QSF_MAX(in->hp.n_layers, 1);
     switch (kind) {
@@ -54,7 +52,9 @@ static qsf_status budget_measure(budget_work *k, uint32_t i, int f, convert_band
     qsf_status st =
         qsf_tensor_bytes(c.type, c.packing, c.block, t->rows, t->cols, &k->t[i].form[f].bytes, err);
     if (!st) st = qsf_conv_measure(k->in, i, &c, b, &e, NULL, err);
-    if (!st) k->t[i].form[f].loss = budget_sensitivity(k->in, t->kind) * qsf_conv_relative_error(&e);
+    if (!st)
+        k->t[i].form[f].loss =
+            qsf_conv_budget_sensitivity(k->in, t->kind) * qsf_conv_relative_error(&e);
     return st;
 }
 
@@ -146,8 +146,7 @@ static void budget_settle(budget_work *k)
 
 static uint64_t budget_varint(uint64_t v) { uint64_t n = 1; while (v >>= 7) n++; return n; }
 
-/* Not less than the header, index, tensor headers, extension section and alignment take. */
-static uint64_t budget_around(const input *in, const qsf_convert_options *o)
+uint64_t qsf_conv_budget_around(const input *in, const qsf_convert_options *o)
 {
     const qsf_vocab *v = &in->vocab;
     uint64_t n = 16384 + (uint64_t)qsf_units_of(in->hp.n_layers) * 4096 + (uint64_t)in->n_tensors * 128;
@@ -167,7 +166,7 @@ static uint64_t budget_around(const input *in, const qsf_convert_options *o)
 
 static uint64_t budget_limit(const input *in, const qsf_convert_options *o, const convert_report *r)
 {
-    const uint64_t around = budget_around(in, o);
+    const uint64_t around = qsf_conv_budget_around(in, o);
     double bytes = 0;
     if (o->target_bytes) return o->target_bytes > around ? o->target_bytes - around : 0;
     for (uint32_t i = 0; i < in->n_tensors; i++)
@@ -190,7 +189,8 @@ qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_repo
     if (st == QSF_OK && !budget_start(&k, budget_limit(in, o, r), &smallest, &room) && o->target_bytes)
         st = qsf_fail(err, QSF_E_ARGUMENT,
                       "target_bytes (--target-size) %.1f MB: the smallest file this model gets is %.1f MB",
-                      (double)o->target_bytes / 1e6, (double)(smallest + budget_around(in, o)) / 1e6 + 0.1);
+                      (double)o->target_bytes / 1e6,
+                      (double)(smallest + qsf_conv_budget_around(in, o)) / 1e6 + 0.1);
     if (st == QSF_OK) {
         budget_spend(&k, room);
         budget_settle(&k);

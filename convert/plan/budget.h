@@ -9,4 +9,11 @@
  * fits o->target_bytes or, without one, `mixed`. */
 qsf_status qsf_conv_budget(input *in, const qsf_convert_options *o, convert_report *r, qsf_error *err);
 
+/* Loss (mean divergence of the next token's distribution) for each unit of relative squared error
+ * in a matrix of the kind: what all layers' together have, shared among them. */
+double     qsf_conv_budget_sensitivity(const input *in, uint32_t kind);
+/* Not less than the file has beside its tensors' data: header, index, tensor headers, extension
+ * section and alignment. */
+uint64_t   qsf_conv_budget_around(const input *in, const qsf_convert_options *o);
+
 #endif

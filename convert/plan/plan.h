@@ -26,6 +26,7 @@ typedef struct convert_tensor {
     /* What the errors do to the outputs, and what it would do to have no weights; 0 and 0 where
      * no factor was there to encode with. */
     double          output_error, output_energy;
+    double          predicted_kl;   /* of what calibration chose; else 0 */
 } convert_tensor;
 
 typedef struct convert_report {

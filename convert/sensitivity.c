@@ -1,0 +1,248 @@
+/* How much each matrix matters: the divergence that comes of a coarse form of it alone.
+ * SPDX-License-Identifier: MIT
+ *
+ * The model is made twice, as nearly lossless and as coarse as the form says, with the same folding
+ * of norms and channels, so that a matrix of one fits the network of the other.  Both are resident;
+ * in turn each matrix of the first gives its place to the second's, and some texts are run.  They
+ * are made by the calibration's rules, but by another seed: what errors were fitted to would be too
+ * kind.  Floats throughout: codes of activations would hide small divergences. */
+#include "sensitivity.h"
+
+#include "calibrate/text.h"
+#include "plan/caller.h"
+
+enum {
+    SENS_SEQS = 8, SENS_LEN = 64,   /* of the texts */
+    SENS_STRIDE = 4                 /* every fourth position's distribution is compared */
+};
+
+typedef struct sens_model {
+    char        *path;              /* "" where there is no file */
+    size_t       room;
+    qsf_model   *m;
+    qsf_context *c;
+} sens_model;
+
+typedef struct sens_work {
+    input                     *in;
+    const qsf_convert_options *o;
+    sens_model                 fine, coarse;
+    cal_text                   text;
+    qsf_row                   *rows;
+    uint32_t                   n_rows, n_asked, n_vocab;
+    float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
+} sens_work;
+
+/* ---- the two files ---- */
+
+/* effort says how norms and channels are folded: the same in both.  Without Hessians 8 bits are
+ * rounded plainly, which is quick and near enough. */
+static qsf_status sens_file(sens_work *k, convert_calibration *calibration, const char *type,
+                            const char *beside, sens_model *to, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    qsf_convert_options o = *k->o;
+    const qsf_convert_rule rule = { .pattern = "*", .type = type };
+    convert_report report;
+    qsf_status st;
+    o.rules = &rule;
+    o.n_rules = 1;
+    o.block = 0;
+    o.packing = 1;
+    o.compression = QSF_CONVERT_NONE;
+    o.target_bytes = 0;
+    o.target_kl = 0;
+    o.head_clusters = 0;
+    to->room = strlen(beside) + 64;
+    if (!(to->path = qsf_alloc(p, to->room, "a file's name", err))) return QSF_E_MEMORY;
+    if ((st = qsf_host_between(p, beside, to->path, to->room, err))) return st;
+    return qsf_conv_run_calibrated(k->in, calibration, &o, to->path, &report, err);
+}
+
+static qsf_status sens_model_open(const sens_work *k, sens_model *to, qsf_error *err)
+{
+    qsf_model_options mo;
+    qsf_model_defaults(&mo);
+    mo.platform = k->in->platform;
+    return qsf_model_open(to->path, &mo, &to->m, err);
+}
+
+static void sens_model_done(const qsf_platform *p, sens_model *k)
+{
+    qsf_context_free(k->c);
+    qsf_model_close(k->m);
+    if (k->path && *k->path) qsf_host_remove(p, k->path);
+    qsf_dealloc(p, k->path, k->room);
+}
+
+/* ---- memory ---- */
+
+static qsf_status sens_context(const sens_work *k, sens_model *to, qsf_error *err)
+{
+    const uint64_t base = (uint64_t)k->n_asked * k->n_vocab * sizeof *k->base, ram = k->o->ram_bytes;
+    qsf_context_options co;
+    qsf_context_defaults(&co);
+    co.n_seqs = k->text.n_seqs;
+    co.n_ctx = qsf_cal_positions(co.n_seqs, k->text.len);
+    co.n_batch = k->n_rows;
+    co.n_logits = k->n_asked;
+    co.f32 = true;
+    co.n_threads = k->o->n_threads;
+    if (ram) co.ram_budget = ram > base + 1 ? (ram - base) / 2 : 1;
+    const qsf_status st = qsf_context_new(to->m, &co, &to->c, err);
+    if (st || (to->c->o.n_batch == co.n_batch && to->c->o.n_ctx == co.n_ctx)) return st;
+    return qsf_fail(err, QSF_E_BUDGET, "ram_bytes (--ram) is too little for a batch of the texts");
+}
+
+/* The unit's matrices, which stay where they are for the context's life; NULL: they do not. */
+static qsf_weights *sens_resident(qsf_context *c, uint32_t unit)
+{
+    const int32_t slot = c->fetch.slot_of[unit];
+    return slot >= 0 && c->fetch.slots[slot].pinned ? c->fetch.slots[slot].w : NULL;
+}
+
+static qsf_status sens_load(const sens_model *m, uint32_t n_layers, bool *all, qsf_error *err)
+{
+    const qsf_weights *w;
+    for (uint32_t u = 0; u < qsf_units_of(n_layers); u++) {
+        const qsf_unit_id id = qsf_unit_id_at(n_layers, u);
+        if (m->c->embedding.streamed) *all = false;
+        if (!*all) return QSF_OK;
+        const qsf_status st = qsf_fetch_unit(&m->c->fetch, id, true, &w, err);
+        if (st) return st;
+        *all = sens_resident(m->c, u) != NULL;
+    }
+    return QSF_OK;
+}
+
+/* ---- one pass ---- */
+
+static void sens_rows(sens_work *k, qsf_row *rows)
+{
+    const cal_text *t = &k->text;
+    k->n_rows = k->n_asked = 0;
+    for (uint32_t s = 0; s < t->n_seqs; s++)
+        for (uint32_t i = 0; i < t->lens[s]; i++) {
+            const bool asks = i % SENS_STRIDE == SENS_STRIDE - 1;
+            if (rows) rows[k->n_rows] = (qsf_row){ (qsf_seq)s, t->ids[(size_t)s * t->len + i], asks };
+            k->n_rows++;
+            k->n_asked += asks;
+        }
+}
+
+static double sens_compare(float *base, const float *x, uint32_t n, bool first)
+{
+    float top = x[0];
+    double sum = 0, kl = 0;
+    for (uint32_t i = 1; i < n; i++) top = QSF_MAX(top, x[i]);
+    for (uint32_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
+    const double log_sum = top + log(sum);
+    for (uint32_t i = 0; i < n; i++) {
+        const double q = (double)x[i] - log_sum;
+        if (first) base[i] = (float)q;
+        else if (base[i] > -20) kl += exp(base[i]) * (base[i] - q);
+    }
+    return kl;
+}
+
+/* All texts; first: what the others are compared with. */
+static qsf_status sens_pass(sens_work *k, bool first, double *kl, qsf_error *err)
+{
+    qsf_context *c = k->fine.c;
+    qsf_status st = QSF_OK;
+    *kl = 0;
+    if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
+    for (uint32_t s = 0; !st && s < k->text.n_seqs; s++) st = qsf_seq_truncate(c, (qsf_seq)s, 0);
+    if (!st) st = qsf_compute(c, k->rows, k->n_rows);
+    if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
+    for (uint32_t i = 0; i < k->n_asked; i++)
+        *kl += sens_compare(k->base + (size_t)i * k->n_vocab, qsf_logits(c, i), k->n_vocab, first);
+    *kl = QSF_MAX(*kl / QSF_MAX(k->n_asked, 1), 0.0);
+    return QSF_OK;
+}
+
+static qsf_status sens_swap(sens_work *k, uint32_t i, double *kl, qsf_error *err)
+{
+    const input_tensor *t = &k->in->tensors[i];
+    qsf_matrix *m = &sens_resident(k->fine.c, t->unit)->m[t->kind];
+    const qsf_matrix own = *m;
+    *m = sens_resident(k->coarse.c, t->unit)->m[t->kind];
+    const qsf_status st = sens_pass(k, false, kl, err);
+    *m = own;
+    return st;
+}
+
+static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
+{
+    double none;
+    qsf_status st = sens_pass(k, true, &none, err);
+    for (uint32_t i = 0; !st && i < k->in->n_tensors; i++) {
+        if (!asked[i]) continue;
+        qsf_conv_progress(k->o, "measure", k->in->tensors[i].name, i, k->in->n_tensors);
+        st = sens_swap(k, i, &kl[i], err);
+    }
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static qsf_status sens_text(sens_work *k, qsf_error *err)
+{
+    qsf_convert_options o = *k->o;
+    if (!o.calibrate) o.calibrate = "self";
+    o.calibrate_seed++;
+    o.calibrate_seqs = SENS_SEQS;
+    o.calibrate_len = SENS_LEN;
+    const qsf_status st = qsf_cal_text(&k->text, k->fine.m, &o, err);
+    if (st) return st;
+    /* A model that has learned its positions may not take all of them at once. */
+    k->text.n_seqs = qsf_cal_seqs(k->fine.m, k->text.n_seqs, k->text.len);
+    sens_rows(k, NULL);
+    return QSF_OK;
+}
+
+static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const char *path,
+                           const bool *asked, double *kl, bool *known, qsf_error *err)
+{
+    const qsf_platform *p = k->in->platform;
+    const uint32_t n_layers = k->in->hp.n_layers;
+    qsf_status st;
+    if ((st = sens_file(k, NULL, "8bit", path, &k->fine, err)) ||
+        (st = sens_file(k, calibration, qsf_type_get(QSF_SENS_TYPE)->name, path, &k->coarse, err)) ||
+        (st = sens_model_open(k, &k->fine, err)) || (st = sens_model_open(k, &k->coarse, err)) ||
+        (st = sens_text(k, err)) || (st = sens_context(k, &k->fine, err)) ||
+        (st = sens_context(k, &k->coarse, err)))
+        return st;
+    if ((st = sens_load(&k->fine, n_layers, known, err)) ||
+        (st = sens_load(&k->coarse, n_layers, known, err)) || !*known)
+        return st;
+    k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
+    k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_asked * k->n_vocab, sizeof *k->base,
+                                        "probabilities to compare with", err) : NULL;
+    if (!k->base) return QSF_E_MEMORY;
+    sens_rows(k, k->rows);
+    return sens_each(k, asked, kl, err);
+}
+
+qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                            const char *path, const bool *asked, double *kl, bool *known, qsf_error *err)
+{
+    const qsf_platform *p = in->platform;
+    sens_work k = { .in = in, .o = o, .n_vocab = in->hp.n_vocab };
+    *known = true;
+    memset(kl, 0, in->n_tensors * sizeof *kl);
+    qsf_status st = sens_run(&k, calibration, path, asked, kl, known, err);
+    if (st == QSF_E_BUDGET) {
+        *known = false;
+        st = QSF_OK;
+    }
+    qsf_dealloc(p, k.base, (uint64_t)k.n_asked * k.n_vocab * sizeof *k.base);
+    qsf_dealloc(p, k.rows, k.n_rows * sizeof *k.rows);
+    sens_model_done(p, &k.coarse);
+    sens_model_done(p, &k.fine);
+    qsf_cal_text_free(&k.text);
+    if (!*known)
+        qsf_conv_warn(o, "ram_bytes (--ram) is too little to measure how much each matrix matters: kinds of "
+                      "matrices have the sensitivities of another model");
+    return st;
+}

@@ -1,0 +1,18 @@
+/* How much each matrix matters: see sensitivity.c.
+ * SPDX-License-Identifier: MIT */
+#ifndef QSF_CONVERT_SENSITIVITY_H
+#define QSF_CONVERT_SENSITIVITY_H
+
+#include "convert.h"
+
+/* The form that matrices are tried in. */
+enum { QSF_SENS_TYPE = QSF_T_TRELLIS3 };
+
+/* kl[in->n_tensors]: mean divergence of the next token's distribution when that matrix alone has
+ * the form QSF_SENS_TYPE.  asked[in->n_tensors]: for which of them; others get 0.  *known false:
+ * ram_bytes is too little to measure, which the log is told.  path: files that are kept for a while
+ * lie beside it; o's effort is 2 or 3. */
+qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                            const char *path, const bool *asked, double *kl, bool *known, qsf_error *err);
+
+#endif

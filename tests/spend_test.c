@@ -1,0 +1,225 @@
+/* Types under a size by measured sensitivities: the size, the order of choices, threads, and what
+ * is left behind.
+ * SPDX-License-Identifier: MIT */
+#define OUT "spend_test"
+#include "convert_fake.h"
+#include "spend.h"
+
+enum { MOST_TENSORS = 64 };
+
+/* The tiny model "m", and what calibrates it. */
+typedef struct scene {
+    engine_host h;
+    input *in;
+    qsf_convert_options o;
+    uint32_t asked, stops;          /* times that the conversion asked whether it is cancelled */
+    bool ok;
+} scene;
+
+/* What one conversion chose. */
+typedef struct spent {
+    qsf_status status;
+    uint64_t   file_bytes;
+    double     kl;
+    uint32_t   n, type[MOST_TENSORS];
+    uint64_t   of_layer[2];             /* bytes */
+    qsf_error  err;
+} spent;
+
+static bool stops_late(void *user)
+{
+    scene *s = user;
+    return ++s->asked > s->stops;
+}
+
+/* Files for a while, which a host in memory has none of by itself. */
+static qsf_status keep_between(void *user, const char *path, char *name, size_t cap)
+{
+    for (int n = 0; n < MEM_FILES; n++) {
+        snprintf(name, cap, "%s.%d", path, n);
+        if (mem_find(user, name)) continue;
+        mem_put(user, name, "", 0);
+        return QSF_OK;
+    }
+    return QSF_E_IO;
+}
+
+static void keep_no_more(void *user, const char *path)
+{
+    mem_file *f = mem_find(user, path);
+    if (f) mem_drop(f);
+}
+
+static void scene_begin_idle(scene *s, uint32_t idle)
+{
+    qsf_error err = { 0 };
+    tiny_options model = tiny_defaults();
+    model.idle = idle;
+    model.type = QSF_T_F16;
+    model.packing = 0;
+    memset(s, 0, sizeof *s);
+    engine_host_init(&s->h);
+    s->h.m.p.between = keep_between;
+    s->h.m.p.remove = keep_no_more;
+    s->ok = !tiny_write(&s->h.m.p, "m", &model, &err) &&
+            !qsf_input_open_source(&s->h.m.p, "m", &s->in, &err);
+    if (!s->ok) printf("    %s\n", err.text);
+    CHECK(s->ok);
+    qsf_convert_defaults(&s->o);
+    s->o.platform = &s->h.m.p;
+    s->o.n_threads = 1;
+    s->o.calibrate = "self";
+    s->o.calibration_file = "cal";
+    s->o.calibrate_seqs = 4;
+    s->o.calibrate_len = 24;
+    s->o.user = s;
+}
+
+static void scene_begin(scene *s) { scene_begin_idle(s, 0); }
+
+static void scene_end(scene *s)
+{
+    if (s->in) s->in->close(s->in);
+    CHECK_EQ(s->h.m.live, 0);
+    engine_host_done(&s->h);
+}
+
+static spent scene_spend(scene *s)
+{
+    spent out = { 0 };
+    convert_report r;
+    convert_calibration *c = NULL;
+    out.status = qsf_cal_open(s->in, "m", "out", &s->o, &c, &out.err);
+    CHECK_EQ(out.status, QSF_OK);
+    s->asked = 0;
+    if (!out.status) out.status = qsf_spend_run(s->in, c, &s->o, "out", &r, &out.err);
+    if (!out.status) {
+        out.file_bytes = r.file_bytes;
+        out.n = QSF_MIN(s->in->n_tensors, (uint32_t)MOST_TENSORS);
+        for (uint32_t i = 0; i < out.n; i++) {
+            out.type[i] = r.tensors[i].type;
+            if (s->in->tensors[i].unit < 2) out.of_layer[s->in->tensors[i].unit] += r.tensors[i].bytes;
+            out.kl += r.tensors[i].predicted_kl;
+        }
+    }
+    qsf_cal_free(c);
+    return out;
+}
+
+TEST(a_size_is_kept_and_a_larger_one_predicts_no_more)
+{
+    scene s;
+    scene_begin(&s);
+    double last = INFINITY;
+    bool cheaper = false;
+    for (uint64_t size = 90000; s.ok && size <= 190000; size += 20000) {
+        s.o.target_bytes = size;
+        const spent to = scene_spend(&s);
+        if (to.status) printf("    %s\n", to.err.text);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.file_bytes <= size);
+        CHECK(to.kl <= last);
+        cheaper |= to.kl < last && last < INFINITY;
+        last = to.kl;
+    }
+    CHECK(cheaper);
+    s.o.target_bytes = 1000;
+    CHECK_EQ(scene_spend(&s).status, QSF_E_ARGUMENT);
+    scene_end(&s);
+}
+
+TEST(a_divergence_is_kept_and_a_smaller_one_takes_more_bytes)
+{
+    scene s;
+    scene_begin(&s);
+    uint64_t last = 0;
+    static const double kl[] = { 0.02, 0.002, 0.0002 };
+    for (size_t i = 0; s.ok && i < QSF_ARRAY_LEN(kl); i++) {
+        s.o.target_kl = kl[i];
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.kl <= kl[i]);
+        CHECK(to.file_bytes >= last);
+        last = to.file_bytes;
+    }
+    s.o.packing = 0;
+    CHECK_EQ(scene_spend(&s).status, QSF_E_ARGUMENT);
+    scene_end(&s);
+}
+
+TEST(threads_change_no_choice)
+{
+    scene s;
+    scene_begin(&s);
+    s.o.target_bytes = 110000;
+    const spent one = scene_spend(&s);
+    s.o.n_threads = 2;
+    const spent two = scene_spend(&s);
+    CHECK_EQ(one.status, QSF_OK);
+    CHECK_EQ(two.status, QSF_OK);
+    CHECK_EQ(one.file_bytes, two.file_bytes);
+    CHECK(!memcmp(one.type, two.type, sizeof one.type));
+    scene_end(&s);
+}
+
+/* Relative errors are the same in both layers: only what they do to the model tells them apart. */
+TEST(what_matters_gets_the_bytes)
+{
+    for (uint32_t idle = 0; idle < 2; idle++) {
+        scene s;
+        scene_begin_idle(&s, 1 + idle);
+        s.o.target_bytes = 95000;
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.of_layer[!idle] > to.of_layer[idle]);
+        scene_end(&s);
+    }
+}
+
+TEST(nothing_is_left_behind_after_errors_and_cancelling)
+{
+    scene s;
+    scene_begin(&s);
+    s.o.target_bytes = 110000;
+    CHECK_EQ(scene_spend(&s).status, QSF_OK);
+    const int files = mem_count(&s.h.m);         /* m, cal, out */
+    CHECK_EQ(files, 3);
+    s.o.cancelled = stops_late;
+    uint32_t ended = 0;
+    for (s.stops = 0; s.ok && s.stops < 100000; s.stops = s.stops * 5 / 4 + 1) {
+        const spent to = scene_spend(&s);
+        CHECK_EQ(mem_count(&s.h.m), files);
+        if (!to.status) break;
+        CHECK_EQ(to.status, QSF_E_CANCELLED);
+        ended++;
+    }
+    CHECK(ended > 5);
+    scene_end(&s);
+}
+
+TEST(little_memory_is_told_of_and_takes_constants)
+{
+    scene s;
+    scene_begin(&s);
+    s.o.target_bytes = 110000;
+    const spent measured = scene_spend(&s);
+    s.o.ram_bytes = 2000000;
+    const spent constant = scene_spend(&s);
+    if (constant.status) printf("    %s\n", constant.err.text);
+    CHECK_EQ(constant.status, QSF_OK);
+    CHECK(constant.kl != measured.kl);
+    CHECK(constant.file_bytes <= 110000);
+    scene_end(&s);
+}
+
+int main(int argc, char **argv)
+{
+    test_begin(argc, argv);
+    RUN(a_size_is_kept_and_a_larger_one_predicts_no_more);
+    RUN(a_divergence_is_kept_and_a_smaller_one_takes_more_bytes);
+    RUN(threads_change_no_choice);
+    RUN(what_matters_gets_the_bytes);
+    RUN(nothing_is_left_behind_after_errors_and_cancelling);
+    RUN(little_memory_is_told_of_and_takes_constants);
+    return test_end();
+}
