@@ -67,12 +67,13 @@ static qsf_status measure_context(measure_work *k, qsf_model *m, uint64_t ram, q
     co.record = k->o->record;
     co.record_user = k->o->record_user;
     const qsf_status st = qsf_context_new(m, &co, &k->c, err);
-    if (st || k->c->o.n_batch == k->n_rows) return st;
+    if (st || (k->c->o.n_batch == k->n_rows && k->c->o.n_ctx == co.n_ctx)) return st;
     /* Other batches would be other roundings. */
     qsf_context_free(k->c);
     k->c = NULL;
-    return qsf_fail(err, QSF_E_BUDGET, "%llu MB are too few to calibrate in batches of %u tokens: shorter "
-                    "sequences need less", (unsigned long long)(ram / 1000000), (unsigned)k->n_rows);
+    return qsf_fail(err, QSF_E_BUDGET, "the network in batches of %u tokens needs more than the %llu MB that "
+                    "ram_bytes (--ram) leaves beside a Hessian", (unsigned)k->n_rows,
+                    (unsigned long long)(ram / 1000000));
 }
 
 /* Half of a limit is for sums, or less where they need less; all that the network leaves, where it

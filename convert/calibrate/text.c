@@ -327,7 +327,12 @@ static qsf_status text_context(text_maker *k, qsf_error *err)
     co.ram_budget = k->o->ram_bytes;
     co.record = k->o->record;
     co.record_user = k->o->record_user;
-    return qsf_context_new(k->m, &co, &k->c, err);
+    const qsf_status st = qsf_context_new(k->m, &co, &k->c, err);
+    if (st || k->c->o.n_ctx == co.n_ctx) return st;
+    return qsf_fail(err, QSF_E_BUDGET,
+                    "%u texts of %u tokens need more than the %llu MB of ram_bytes (--ram)",
+                    (unsigned)co.n_seqs, (unsigned)k->t->len,
+                    (unsigned long long)(k->o->ram_bytes / 1000000));
 }
 
 static qsf_status text_make(text_maker *k, qsf_error *err)
