@@ -53,7 +53,7 @@ static void measure_list(measure_work *k, const qsf_source *s)
 
 /* ---- memory ---- */
 
-static qsf_status measure_context(measure_work *k, qsf_model *m, uint64_t ram, qsf_error *err)
+static qsf_context_options measure_options(const measure_work *k, uint64_t ram)
 {
     qsf_context_options co;
     qsf_context_defaults(&co);
@@ -66,38 +66,54 @@ static qsf_status measure_context(measure_work *k, qsf_model *m, uint64_t ram, q
     co.ram_budget = ram;
     co.record = k->o->record;
     co.record_user = k->o->record_user;
-    const qsf_status st = qsf_context_new(m, &co, &k->c, err);
-    if (st || (k->c->o.n_batch == k->n_rows && k->c->o.n_ctx == co.n_ctx)) return st;
-    /* Other batches would be other roundings. */
-    qsf_context_free(k->c);
-    k->c = NULL;
-    return qsf_fail(err, QSF_E_BUDGET, "the network in batches of %u tokens needs more than the %llu MB that "
-                    "ram_bytes (--ram) leaves beside a Hessian", (unsigned)k->n_rows,
-                    (unsigned long long)(ram / 1000000));
+    return co;
 }
 
-/* Half of a limit is for sums, or less where they need less; all that the network leaves, where it
- * needs more than the other half. */
+/* Whether the network runs in so much memory, with batches as they are: others would be other
+ * roundings. */
+static bool measure_runs(const measure_work *k, const qsf_model *m, uint64_t ram)
+{
+    const qsf_context_options co = measure_options(k, ram);
+    qsf_plan plan = { .size = sizeof plan };
+    return !qsf_context_plan(m, &co, &plan, NULL) && plan.n_batch == co.n_batch && plan.n_ctx == co.n_ctx;
+}
+
+/* The least that it runs in, to a megabyte, given that it runs in `enough`. */
+static uint64_t measure_least(const measure_work *k, const qsf_model *m, uint64_t enough)
+{
+    uint64_t little = 0;
+    while (enough - little > 1 << 20) {
+        const uint64_t ram = little + (enough - little) / 2;
+        if (measure_runs(k, m, ram)) enough = ram;
+        else little = ram;
+    }
+    return enough;
+}
+
+/* Of a limit the network takes the least that it can do with, even if its layers are read again for
+ * each batch: a pass less over the text is worth more. */
 static qsf_status measure_fit(measure_work *k, qsf_model *m, qsf_error *err)
 {
     const uint32_t n_threads = qsf_conv_threads(m->platform, k->o);
-    const uint64_t ram = k->o->ram_bytes, own = qsf_grams_bytes(k->n_rows, k->max_cols, n_threads);
-    uint64_t all = 0, largest = 0;
+    const uint64_t own = qsf_grams_bytes(k->n_rows, k->max_cols, n_threads);
+    uint64_t all = 0, largest = 0, ram = k->o->ram_bytes;
     for (uint32_t i = 0; i < k->n_grams; i++) {
         all += measure_bytes(&k->grams[i]);
         largest = QSF_MAX(largest, measure_bytes(&k->grams[i]));
     }
     k->most = all;
-    if (!ram) return measure_context(k, m, 0, err);
-    if (ram <= own + largest)
-        return qsf_fail(err, QSF_E_BUDGET, "one Hessian needs %llu MB beside the network, ram_bytes (--ram) "
-                        "gives %llu MB", (unsigned long long)((own + largest) / 1000000 + 1),
-                        (unsigned long long)(ram / 1000000));
-    k->most = QSF_MIN(all, QSF_MAX(largest, (ram - own) / 2));
-    qsf_status st = measure_context(k, m, ram - own - k->most, err);
-    if (st != QSF_E_BUDGET || k->most == largest) return st;
-    k->most = largest;
-    return measure_context(k, m, ram - own - k->most, err);
+    if (ram) {
+        if (ram <= own + largest || !measure_runs(k, m, ram - own - largest))
+            return qsf_fail(err, QSF_E_BUDGET,
+                            "%llu MB (ram_bytes, --ram) are too few to calibrate with: one Hessian and what "
+                            "it takes to make it are %llu MB, and the network computes %u tokens at once",
+                            (unsigned long long)(ram / 1000000),
+                            (unsigned long long)((own + largest) / 1000000 + 1), (unsigned)k->n_rows);
+        k->most = QSF_MIN(all, ram - own - measure_least(k, m, ram - own - largest));
+        ram -= own + k->most;
+    }
+    const qsf_context_options co = measure_options(k, ram);
+    return qsf_context_new(m, &co, &k->c, err);
 }
 
 /* ---- one pass ---- */
