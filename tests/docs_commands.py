@@ -154,6 +154,7 @@ BLOCKS = {
     ("docs/parity.md", "qsf-parity keygen"): Tried("tests/qsf_parity_test.py", '"keygen"', '"--sign"'),
     # ---- formulas and pictures
     ("docs/format.md", "((8/w)"): Text("a formula"),
+    ("docs/format.md", "index = 4 m[t]"): Text("a formula"),
     ("docs/format.md", '"QSFX"'): Text("a layout"),
     ("docs/how-it-works.md", "programs "): Text(),
     ("docs/how-it-works.md", "prompt text"): Text(),

@@ -17,6 +17,8 @@
 
 enum { IMATRIX_MAX_BYTES = 1 << 30, IMATRIX_MAX_NAME = 256, IMATRIX_LEAST = 12 + 1 + 4 };
 
+#define IMATRIX_MAX_COUNT 0x1p53f       /* rows: no text is as long, and integers hold it */
+
 typedef struct imatrix_entry {
     gguf_text      name;
     const uint8_t *values;      /* f32 as the file has them */
@@ -41,7 +43,7 @@ void qsf_imatrix_close(cal_imatrix *m)
 
 static qsf_status imatrix_check(const cal_imatrix *m, const imatrix_entry *e, qsf_error *err)
 {
-    bool sound = e->count > 0 && e->count < INFINITY && e->n > 0;
+    bool sound = e->count >= 1 && e->count <= IMATRIX_MAX_COUNT && e->n > 0;
     for (uint32_t i = 0; sound && i < e->n; i++) {
         const float x = qsf_lef32(e->values + (size_t)i * 4);
         sound = x >= 0 && x < INFINITY;
@@ -255,3 +257,5 @@ qsf_status qsf_imatrix_read(const cal_imatrix *m, int32_t layer, uint32_t kind, 
     *tokens = (uint64_t)e->count;
     return QSF_OK;
 }
+
+#undef IMATRIX_MAX_COUNT

@@ -179,7 +179,7 @@ void       qsf_fetch_collect(qsf_fetch *f, qsf_shelf *shelf);
 
 /* Byte `at` of the unit, which a ready slot for parts holds. */
 static inline const uint8_t *qsf_slot_at(const qsf_slot *s, uint64_t at) { return s->mem + (at - s->begin); }
-/* The same memory, to be written: of weights in a slot that no thread works on. */
+/* The same memory, to be written: of weights in a slot that no thread works on; else NULL. */
 uint8_t   *qsf_fetch_writable(const qsf_fetch *f, const void *weights);
 /* The caller has waited for a read by itself, this long. */
 void       qsf_fetch_waited(qsf_fetch *f, uint64_t ns);
