@@ -13,6 +13,7 @@
  * 52.4 and 93.0 at a quality of 0.92, 0.9 and 0.75, though with another calibration text). */
 #include "importance.h"
 
+#include "divergence.h"
 #include "engine/context.h"
 #include "model/qsf_write.h"
 #include "output.h"
@@ -78,28 +79,6 @@ static qsf_status importance_batch(importance_work *k, const qsf_row *rows, uint
     return qsf_fail(err, st, "%s", qsf_last_error(c));
 }
 
-static double importance_log_sum(const float *x, uint32_t n)
-{
-    float top = x[0];
-    double sum = 0;
-    for (uint32_t i = 1; i < n; i++) top = QSF_MAX(top, x[i]);
-    for (uint32_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
-    return top + log(sum);
-}
-
-/* The divergence from base; where there is none yet, makes it. */
-static double importance_compare(const importance_work *k, const float *x, float *base, bool first)
-{
-    const double log_sum = importance_log_sum(x, k->n_vocab);
-    double kl = 0;
-    for (uint32_t i = 0; i < k->n_vocab; i++) {
-        const double q = (double)x[i] - log_sum;
-        if (first) base[i] = (float)q;
-        else if (base[i] > -20) kl += exp(base[i]) * (base[i] - q);
-    }
-    return kl;
-}
-
 /* One pass over the windows, every `every`-th of them.  first: with all
  * layers, which is what the others are compared with. */
 static qsf_status importance_pass(importance_work *k, uint32_t every, bool first, double *kl, qsf_error *err)
@@ -122,8 +101,8 @@ static qsf_status importance_pass(importance_work *k, uint32_t every, bool first
             if ((st = importance_batch(k, rows, n, at, first, err))) return st;
             for (uint32_t i = 0; i < n; i++)
                 if (rows[i].logits)
-                    *kl += importance_compare(k, qsf_logits(k->c, in_batch++),
-                                              k->base + (size_t)asked++ * k->n_vocab, first);
+                    *kl += qsf_conv_divergence(qsf_logits(k->c, in_batch++), k->n_vocab,
+                                               k->base + (size_t)asked++ * k->n_vocab, first);
             at += n;
         }
     }

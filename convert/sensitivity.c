@@ -9,6 +9,7 @@
 #include "sensitivity.h"
 
 #include "calibrate/text.h"
+#include "divergence.h"
 #include "plan/caller.h"
 
 enum {
@@ -130,21 +131,6 @@ static void sens_rows(sens_work *k, qsf_row *rows)
         }
 }
 
-static double sens_compare(float *base, const float *x, uint32_t n, bool first)
-{
-    float top = x[0];
-    double sum = 0, kl = 0;
-    for (uint32_t i = 1; i < n; i++) top = QSF_MAX(top, x[i]);
-    for (uint32_t i = 0; i < n; i++) sum += exp((double)x[i] - top);
-    const double log_sum = top + log(sum);
-    for (uint32_t i = 0; i < n; i++) {
-        const double q = (double)x[i] - log_sum;
-        if (first) base[i] = (float)q;
-        else if (base[i] > -20) kl += exp(base[i]) * (base[i] - q);
-    }
-    return kl;
-}
-
 /* All texts; first: what the others are compared with. */
 static qsf_status sens_pass(sens_work *k, bool first, double *kl, qsf_error *err)
 {
@@ -156,7 +142,7 @@ static qsf_status sens_pass(sens_work *k, bool first, double *kl, qsf_error *err
     if (!st) st = qsf_compute(c, k->rows, k->n_rows);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
     for (uint32_t i = 0; i < k->n_asked; i++)
-        *kl += sens_compare(k->base + (size_t)i * k->n_vocab, qsf_logits(c, i), k->n_vocab, first);
+        *kl += qsf_conv_divergence(qsf_logits(c, i), k->n_vocab, k->base + (size_t)i * k->n_vocab, first);
     *kl = QSF_MAX(*kl / QSF_MAX(k->n_asked, 1), 0.0);
     return QSF_OK;
 }
