@@ -245,7 +245,7 @@ BLOCKS = {
         first="cp tiny.gguf smollm2-135m-q4_1.gguf",
     ),
     ("docs/quantisers.md", "qsf-convert --calibrate self"): Run(
-        *PROGRAM_FOLDER,
+        PROGRAM_FOLDER[0],
         first="cp tiny.gguf model.gguf",
     ),
     # ---- docs/wasm.md

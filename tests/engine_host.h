@@ -130,6 +130,35 @@ static inline qsf_status engine_read_poll(void *user, qsf_read *qr)
     return st;
 }
 
+/* Files are written while a thread reads others. */
+static inline qsf_status engine_create(void *user, const char *path, qsf_out **out)
+{
+    engine_lock(user);
+    const qsf_status st = mem_create(user, path, out);
+    engine_unlock(user);
+    return st;
+}
+static inline qsf_status engine_write(void *user, qsf_out *o, uint64_t at, const void *src, size_t len)
+{
+    engine_lock(user);
+    const qsf_status st = mem_write(user, o, at, src, len);
+    engine_unlock(user);
+    return st;
+}
+static inline qsf_status engine_commit(void *user, qsf_out *o)
+{
+    engine_lock(user);
+    const qsf_status st = mem_commit(user, o);
+    engine_unlock(user);
+    return st;
+}
+static inline void engine_abort(void *user, qsf_out *o)
+{
+    engine_lock(user);
+    mem_abort(user, o);
+    engine_unlock(user);
+}
+
 static inline uint32_t engine_cpu_count(void *user) { (void)user; return 2; }
 static inline qsf_status engine_thread_start(void *user, void (*fn)(void *), void *arg, qsf_thread **out)
 {
@@ -192,6 +221,10 @@ static inline void engine_host_init(engine_host *h)
     h->m.p.read_start = engine_read_start;
     h->m.p.read_poll = engine_read_poll;
     h->m.p.read_wait = engine_read_wait;
+    h->m.p.create = engine_create;
+    h->m.p.write = engine_write;
+    h->m.p.commit = engine_commit;
+    h->m.p.abort = engine_abort;
     if (qsf_platform_native()->thread_start) {          /* WASI has no threads */
         h->m.p.cpu_count = engine_cpu_count;
         h->m.p.thread_start = engine_thread_start;
