@@ -242,11 +242,11 @@ BLOCKS = {
         *PROGRAM_FOLDER,
         ("--embedding-clusters 256", "--embedding-clusters 16"),
         ("--chunks 8", "--chunks 1"),
-        first="cp tiny.gguf smollm2-135m-q4_1.gguf",
+        first="cp --remove-destination tiny.gguf smollm2-135m-q4_1.gguf",
     ),
     ("docs/quantisers.md", "qsf-convert --calibrate self"): Run(
         PROGRAM_FOLDER[0],
-        first="cp tiny.gguf model.gguf",
+        first="cp --remove-destination tiny.gguf model.gguf",
     ),
     # ---- docs/wasm.md
     ("docs/wasm.md", "tools/wasm-toolchain.sh"): Run(
@@ -571,7 +571,8 @@ def main():
     model = subprocess.run(
         [tree / "tools/get-model.sh", "smollm2-135m-q4_1"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    tools = {"PYTHON": sys.executable, "SMOLLM2": model}
+    own = shutil.copy(model, work / "smollm2.gguf")  # what a block writes to, it does not take from others
+    tools = {"PYTHON": sys.executable, "SMOLLM2": str(own)}
     make, ninja = Tree(tree, work / "make", None, table, tools), Tree(
         tree, work / "ninja", "Ninja", table, tools
     )

