@@ -3,14 +3,17 @@
  *
  * The model is made twice, as nearly lossless and as coarse as the form says, with the same folding
  * of norms and channels, so that a matrix of one fits the network of the other.  Both are resident;
- * in turn each matrix of the first gives its place to the second's, and some texts are run.  They
- * are made by the calibration's rules, but by another seed: what errors were fitted to would be too
- * kind.  Floats throughout: codes of activations would hide small divergences. */
+ * in turn each matrix of the first gives its place to the second's, and some texts are run, from
+ * that matrix's layer on.  They are made by the calibration's rules, but by another seed: what
+ * errors were fitted to would be too kind.  Floats throughout: codes of activations would hide
+ * small divergences. */
 #include "sensitivity.h"
 
 #include "calibrate/text.h"
 #include "divergence.h"
+#include "engine/step.h"
 #include "plan/caller.h"
+#include "sensitivity_file.h"
 
 enum {
     SENS_SEQS = 8, SENS_LEN = 64,   /* of the texts */
@@ -30,8 +33,10 @@ typedef struct sens_work {
     sens_model                 fine, coarse;
     cal_text                   text;
     qsf_row                   *rows;
-    uint32_t                   n_rows, n_asked, n_vocab;
+    uint32_t                   n_rows, n_asked, n_vocab, n_done;
     float                     *base;    /* [n_asked][n_vocab] log-probabilities of the fine model */
+    float                     *x;       /* its rows at the input of the layer under way */
+    size_t                     x_bytes;
 } sens_work;
 
 /* ---- the two files ---- */
@@ -131,15 +136,51 @@ static void sens_rows(sens_work *k, qsf_row *rows)
         }
 }
 
-/* All texts; first: what the others are compared with. */
-static qsf_status sens_pass(sens_work *k, bool first, double *kl, qsf_error *err)
+/* The layer that a unit's matrices first act in: layers before it compute what they always do.  The
+ * head acts in the last one, for that is whose rows it takes. */
+static uint32_t sens_layer(const sens_work *k, uint32_t unit)
+{
+    const uint32_t n_layers = k->in->hp.n_layers;
+    return unit == qsf_unit_number(n_layers, qsf_id_final()) ? n_layers - 1 : unit;
+}
+
+/* The batch at the input of layer `from`, in the state k->x. */
+static qsf_status sens_begin(sens_work *k, uint32_t from)
 {
     qsf_context *c = k->fine.c;
     qsf_status st = QSF_OK;
+    qsf_batch_drop(c);
+    for (uint32_t s = 0; !st && s < k->text.n_seqs; s++) st = qsf_seq_truncate(c, (qsf_seq)s, 0);
+    if (!st) st = qsf_batch_begin(c, k->rows, k->n_rows);
+    for (bool wait = false; !st && !c->now.stage;) {
+        if ((st = qsf_step(c, &wait)) != QSF_PENDING) break;
+        st = wait ? qsf_wait(c) : QSF_OK;
+    }
+    if (st || !from) return st;
+    memcpy(c->b.x, k->x, k->x_bytes);
+    c->now.stage = 1 + from;
+    return QSF_OK;
+}
+
+static qsf_status sens_end(sens_work *k)
+{
+    bool waiting;
+    qsf_status st = QSF_OK;
+    while (!st) {
+        if ((st = qsf_step(k->fine.c, &waiting)) != QSF_PENDING) return st;
+        st = waiting ? qsf_wait(k->fine.c) : QSF_OK;
+    }
+    return st;
+}
+
+/* All texts from layer `from` on; first: what the others are compared with. */
+static qsf_status sens_pass(sens_work *k, uint32_t from, bool first, double *kl, qsf_error *err)
+{
+    qsf_context *c = k->fine.c;
     *kl = 0;
     if (qsf_conv_cancelled(k->o)) return qsf_fail(err, QSF_E_CANCELLED, "interrupted");
-    for (uint32_t s = 0; !st && s < k->text.n_seqs; s++) st = qsf_seq_truncate(c, (qsf_seq)s, 0);
-    if (!st) st = qsf_compute(c, k->rows, k->n_rows);
+    qsf_status st = sens_begin(k, from);
+    if (!st) st = sens_end(k);
     if (st) return qsf_fail(err, st, "%s", qsf_last_error(c));
     for (uint32_t i = 0; i < k->n_asked; i++)
         *kl += qsf_conv_divergence(qsf_logits(c, i), k->n_vocab, k->base + (size_t)i * k->n_vocab, first);
@@ -150,35 +191,66 @@ static qsf_status sens_pass(sens_work *k, bool first, double *kl, qsf_error *err
 static qsf_status sens_swap(sens_work *k, uint32_t i, double *kl, qsf_error *err)
 {
     const input_tensor *t = &k->in->tensors[i];
+    const bool embedding = t->unit == qsf_unit_number(k->in->hp.n_layers, qsf_id_embd());
     qsf_matrix *m = &sens_resident(k->fine.c, t->unit)->m[t->kind];
     const qsf_matrix own = *m;
     *m = sens_resident(k->coarse.c, t->unit)->m[t->kind];
-    const qsf_status st = sens_pass(k, false, kl, err);
+    const qsf_status st = sens_pass(k, embedding ? 0 : sens_layer(k, t->unit), false, kl, err);
+    *kl = (float)*kl;                   /* as the file has it */
     *m = own;
     return st;
 }
 
-static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
+static qsf_status sens_unit(sens_work *k, uint32_t unit, const bool *asked, double *kl, qsf_error *err)
 {
-    double none;
-    qsf_status st = sens_pass(k, true, &none, err);
+    qsf_status st = QSF_OK;
     for (uint32_t i = 0; !st && i < k->in->n_tensors; i++) {
-        if (!asked[i]) continue;
-        qsf_conv_progress(k->o, "measure", k->in->tensors[i].name, i, k->in->n_tensors);
+        if (!asked[i] || k->in->tensors[i].unit != unit) continue;
+        qsf_conv_progress(k->o, "measure", k->in->tensors[i].name, k->n_done++, k->in->n_tensors);
         st = sens_swap(k, i, &kl[i], err);
     }
     return st;
 }
 
+/* k->x becomes the input of layer l + 1. */
+static qsf_status sens_next(sens_work *k, uint32_t l, qsf_error *err)
+{
+    qsf_status st = sens_begin(k, l);
+    while (!st && k->fine.c->now.stage <= 1 + l)
+        if ((st = qsf_step(k->fine.c, NULL)) == QSF_PENDING) st = QSF_OK;
+    if (st) return qsf_fail(err, st, "%s", qsf_last_error(k->fine.c));
+    memcpy(k->x, k->fine.c->b.x, k->x_bytes);
+    return QSF_OK;
+}
+
+static qsf_status sens_each(sens_work *k, const bool *asked, double *kl, qsf_error *err)
+{
+    const uint32_t n_layers = k->in->hp.n_layers;
+    double none;
+    qsf_status st = sens_pass(k, 0, true, &none, err);
+    if (!st) st = sens_unit(k, qsf_unit_number(n_layers, qsf_id_embd()), asked, kl, err);
+    for (uint32_t l = 0; !st && l < n_layers; l++) {
+        if (l) st = sens_next(k, l - 1, err);
+        if (!st) st = sens_unit(k, l, asked, kl, err);
+    }
+    return st ? st : sens_unit(k, qsf_unit_number(n_layers, qsf_id_final()), asked, kl, err);
+}
+
 /* ---- the whole ---- */
+
+static void sens_text_options(qsf_convert_options *to, const qsf_convert_options *from)
+{
+    *to = *from;
+    if (!to->calibrate) to->calibrate = "self";
+    to->calibrate_seed++;
+    to->calibrate_seqs = SENS_SEQS;
+    to->calibrate_len = SENS_LEN;
+}
 
 static qsf_status sens_text(sens_work *k, qsf_error *err)
 {
-    qsf_convert_options o = *k->o;
-    if (!o.calibrate) o.calibrate = "self";
-    o.calibrate_seed++;
-    o.calibrate_seqs = SENS_SEQS;
-    o.calibrate_len = SENS_LEN;
+    qsf_convert_options o;
+    sens_text_options(&o, k->o);
     const qsf_status st = qsf_cal_text(&k->text, k->fine.m, &o, err);
     if (st) return st;
     /* A model that has learned its positions may not take all of them at once. */
@@ -205,23 +277,24 @@ static qsf_status sens_run(sens_work *k, convert_calibration *calibration, const
     k->rows = qsf_alloc_array(p, k->n_rows, sizeof *k->rows, "a batch", err);
     k->base = k->rows ? qsf_alloc_array(p, (uint64_t)k->n_asked * k->n_vocab, sizeof *k->base,
                                         "probabilities to compare with", err) : NULL;
-    if (!k->base) return QSF_E_MEMORY;
+    k->x_bytes = (size_t)k->n_rows * k->fine.c->b.ld_embd * sizeof *k->x;
+    if (!k->base || !(k->x = qsf_alloc(p, k->x_bytes, "a layer's input", err))) return QSF_E_MEMORY;
     sens_rows(k, k->rows);
     return sens_each(k, asked, kl, err);
 }
 
-qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
-                            const char *path, const bool *asked, double *kl, bool *known, qsf_error *err)
+static qsf_status sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                               const char *path, const bool *asked, double *kl, bool *known, qsf_error *err)
 {
     const qsf_platform *p = in->platform;
     sens_work k = { .in = in, .o = o, .n_vocab = in->hp.n_vocab };
     *known = true;
-    memset(kl, 0, in->n_tensors * sizeof *kl);
     qsf_status st = sens_run(&k, calibration, path, asked, kl, known, err);
     if (st == QSF_E_BUDGET) {
         *known = false;
         st = QSF_OK;
     }
+    qsf_dealloc(p, k.x, k.x_bytes);
     qsf_dealloc(p, k.base, (uint64_t)k.n_asked * k.n_vocab * sizeof *k.base);
     qsf_dealloc(p, k.rows, k.n_rows * sizeof *k.rows);
     sens_model_done(p, &k.coarse);
@@ -232,3 +305,65 @@ qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const q
                       "matrices have the sensitivities of another model");
     return st;
 }
+
+/* ---- kept ---- */
+
+#define SENS_SUFFIX ".sensitivity"
+
+/* What the numbers come of: the calibration, the texts, and how matrices are folded and made. */
+static qsf_status sens_key(const qsf_platform *p, const convert_calibration *calibration,
+                           const qsf_convert_options *o, uint32_t *key, qsf_error *err)
+{
+    uint8_t bytes[24];
+    uint32_t text;
+    qsf_convert_options of_text;
+    sens_text_options(&of_text, o);
+    const qsf_status st = qsf_cal_settings(p, &of_text, &text, err);
+    if (st) return st;
+    qsf_put32(bytes, qsf_cal_key(calibration));
+    qsf_put32(bytes + 4, text);
+    qsf_put32(bytes + 8, QSF_SENS_TYPE);
+    qsf_put32(bytes + 12, (uint32_t)o->equalize);
+    qsf_put32(bytes + 16, (uint32_t)o->effort);
+    qsf_put32(bytes + 20, SENS_STRIDE);
+    *key = qsf_crc32(0, bytes, sizeof bytes);
+    return QSF_OK;
+}
+
+/* kept: the file's name. */
+static qsf_status sens_kept(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                            const char *path, const char *kept, const bool *asked, double *kl, bool *known,
+                            qsf_error *err)
+{
+    uint32_t key;
+    qsf_status st = sens_key(in->platform, calibration, o, &key, err);
+    if (st) return st;
+    if (in->reads && in->reads(in, kept))       /* a model of that name stays what it is */
+        return sens_measure(in, calibration, o, path, asked, kl, known, err);
+    st = qsf_sens_file_read(in, kept, key, asked, kl, known, err);
+    if (st == QSF_E_CORRUPT) {
+        qsf_conv_warn(o, "%s: is damaged; sensitivities are measured again", kept);
+        st = QSF_OK;
+    }
+    if (st || *known) return st;
+    memset(kl, 0, in->n_tensors * sizeof *kl);
+    st = sens_measure(in, calibration, o, path, asked, kl, known, err);
+    return st || !*known ? st : qsf_sens_file_write(in, kept, key, asked, kl, err);
+}
+
+qsf_status qsf_sens_measure(input *in, convert_calibration *calibration, const qsf_convert_options *o,
+                            const char *path, const bool *asked, double *kl, bool *known, qsf_error *err)
+{
+    memset(kl, 0, in->n_tensors * sizeof *kl);
+    if (!o->calibration_file || !qsf_cal_key(calibration))
+        return sens_measure(in, calibration, o, path, asked, kl, known, err);
+    const uint64_t room = strlen(o->calibration_file) + sizeof SENS_SUFFIX;
+    char *kept = qsf_alloc(in->platform, room, "a file's name", err);
+    if (!kept) return QSF_E_MEMORY;
+    qsf_format(kept, (size_t)room, "%s" SENS_SUFFIX, o->calibration_file);
+    const qsf_status st = sens_kept(in, calibration, o, path, kept, asked, kl, known, err);
+    qsf_dealloc(in->platform, kept, room);
+    return st;
+}
+
+#undef SENS_SUFFIX

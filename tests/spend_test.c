@@ -106,6 +106,10 @@ static spent scene_spend(scene *s)
     return out;
 }
 
+#define KEPT "cal.sensitivity"
+
+static void scene_forget(scene *s) { keep_no_more(&s->h.m, KEPT); }
+
 TEST(a_size_is_kept_and_a_larger_one_predicts_no_more)
 {
     scene s;
@@ -154,6 +158,7 @@ TEST(threads_change_no_choice)
     s.o.target_bytes = 110000;
     const spent one = scene_spend(&s);
     s.o.n_threads = 2;
+    scene_forget(&s);
     const spent two = scene_spend(&s);
     CHECK_EQ(one.status, QSF_OK);
     CHECK_EQ(two.status, QSF_OK);
@@ -182,12 +187,14 @@ TEST(nothing_is_left_behind_after_cancelling)
     scene_begin(&s);
     s.o.target_bytes = 110000;
     CHECK_EQ(scene_spend(&s).status, QSF_OK);
+    scene_forget(&s);
     const int files = mem_count(&s.h.m);         /* m, cal, out */
     CHECK_EQ(files, 3);
     s.o.cancelled = stops_late;
     uint32_t ended = 0;
     for (s.stops = 0; s.ok && s.stops < 100000; s.stops = s.stops * 5 / 4 + 1) {
         const spent to = scene_spend(&s);
+        scene_forget(&s);
         CHECK_EQ(mem_count(&s.h.m), files);
         if (!to.status) break;
         CHECK_EQ(to.status, QSF_E_CANCELLED);
@@ -203,12 +210,61 @@ TEST(little_memory_is_told_of_and_takes_constants)
     scene_begin(&s);
     s.o.target_bytes = 110000;
     const spent measured = scene_spend(&s);
+    scene_forget(&s);
     s.o.ram_bytes = 2000000;
     const spent constant = scene_spend(&s);
     if (constant.status) printf("    %s\n", constant.err.text);
     CHECK_EQ(constant.status, QSF_OK);
     CHECK(constant.kl != measured.kl);
     CHECK(constant.file_bytes <= 110000);
+    scene_end(&s);
+}
+
+TEST(what_was_measured_is_kept_for_the_next_size)
+{
+    scene s;
+    scene_begin(&s);
+    s.o.target_bytes = 110000;
+    s.o.cancelled = stops_late;
+    s.stops = UINT32_MAX;
+    const spent first = scene_spend(&s);
+    const uint32_t asked = s.asked;
+    CHECK(mem_find(&s.h.m, KEPT) != NULL);
+    const spent again = scene_spend(&s);
+    CHECK_EQ(again.status, QSF_OK);
+    const uint32_t cheap = s.asked;
+    CHECK(cheap < asked * 3 / 4);
+    CHECK(first.kl == again.kl && !memcmp(first.type, again.type, sizeof first.type));
+    s.o.equalize = QSF_CONVERT_OFF;             /* other matrices: measured again */
+    CHECK_EQ(scene_spend(&s).status, QSF_OK);
+    CHECK(s.asked > (asked + cheap) / 2);
+    scene_end(&s);
+}
+
+TEST(damage_to_what_is_kept_is_found)
+{
+    scene s;
+    scene_begin(&s);
+    s.o.target_bytes = 110000;
+    const spent first = scene_spend(&s);
+    mem_file *f = mem_find(&s.h.m, KEPT);
+    const size_t len = f ? f->len : 0;
+    uint8_t whole[4096];
+    CHECK(len && len < sizeof whole);
+    s.o.cancelled = stops_late;
+    s.stops = UINT32_MAX;
+    if (len && len < sizeof whole) memcpy(whole, f->bytes, len);
+    for (size_t at = 0; s.ok && at < len; at += 1 + len / 10) {
+        uint8_t damaged[sizeof whole];
+        memcpy(damaged, whole, len);
+        damaged[at] ^= 0x10;
+        mem_put(&s.h.m, KEPT, damaged, at % 2 ? len : at);      /* and cut short */
+        const spent to = scene_spend(&s);
+        CHECK_EQ(to.status, QSF_OK);
+        CHECK(to.kl == first.kl);
+        f = mem_find(&s.h.m, KEPT);
+        CHECK(f && f->len == len && !memcmp(f->bytes, whole, len));
+    }
     scene_end(&s);
 }
 
@@ -221,5 +277,7 @@ int main(int argc, char **argv)
     RUN(what_matters_gets_the_bytes);
     RUN(nothing_is_left_behind_after_cancelling);
     RUN(little_memory_is_told_of_and_takes_constants);
+    RUN(what_was_measured_is_kept_for_the_next_size);
+    RUN(damage_to_what_is_kept_is_found);
     return test_end();
 }

@@ -197,6 +197,15 @@ void qsf_cal_free(convert_calibration *c)
 
 /* ---- asking ---- */
 
+uint32_t qsf_cal_key(const convert_calibration *c)
+{
+    uint32_t key = 0;
+    if (c->imatrix) return 0;
+    model_mix(&key, c->file.about.model);
+    model_mix(&key, c->file.about.settings);
+    return QSF_MAX(key, 1);
+}
+
 static qsf_status calibration_diagonal(const convert_calibration *c, uint32_t unit, uint32_t kind,
                                        uint32_t cols, float *h, float *first, uint64_t *tokens,
                                        qsf_error *err)

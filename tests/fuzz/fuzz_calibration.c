@@ -1,8 +1,10 @@
-/* Fuzzes the readers of calibration files and of importance matrices: every input as both.
+/* Fuzzes the readers of calibration files, of importance matrices and of sensitivities: every input
+ * as all three.
  * SPDX-License-Identifier: MIT */
 #include "calibrate/hessian_file.h"
 #include "calibrate/imatrix.h"
 #include "mem_platform.h"
+#include "sensitivity_file.h"
 
 #include "tensor/types.h"
 
@@ -41,6 +43,19 @@ static void fuzz_imatrix(mem_host *h)
     qsf_imatrix_close(m);
 }
 
+static void fuzz_sensitivities(mem_host *h)
+{
+    static input_tensor tensors[4] = { { .unit = 2 }, { .kind = 1 }, { 0 }, { .unit = 3, .kind = 2 } };
+    static const bool asked[4] = { true, true, false, true };
+    const input in = { .platform = &h->p, .tensors = tensors, .n_tensors = 4 };
+    double kl[4] = { 0 };
+    bool found;
+    qsf_error err;
+    if (qsf_sens_file_read(&in, "f", 7, asked, kl, &found, &err)) return;
+    for (int i = 0; found && i < 4; i++)
+        if (!(kl[i] >= 0 && kl[i] < INFINITY)) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     mem_host h;
@@ -49,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     mem_put(&h, "f", data, size);
     fuzz_hessians(&h);
     fuzz_imatrix(&h);
+    fuzz_sensitivities(&h);
     if (h.live) abort();
     mem_host_done(&h);
     return 0;
