@@ -37,7 +37,8 @@ class Server:
                 break
         if not self.port:
             sys.exit("the server did not begin: " + "".join(self.lines))
-        threading.Thread(target=self.lines.extend, args=(self.process.stderr,), daemon=True).start()
+        self.reader = threading.Thread(target=self.lines.extend, args=(self.process.stderr,), daemon=True)
+        self.reader.start()
 
     def ask(self, method, path, body=None, headers=(), timeout=60 * SLOW):
         """(status, headers, body as JSON or text)"""
@@ -94,6 +95,7 @@ class Server:
     def end(self, sig=signal.SIGTERM):
         self.process.send_signal(sig)
         code = self.process.wait(60 * SLOW)
+        self.reader.join(10)
         assert code == 0, (code, "".join(self.lines[-20:]))
 
 
