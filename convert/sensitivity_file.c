@@ -49,7 +49,8 @@ qsf_status qsf_sens_file_write(const input *in, const char *path, uint32_t key, 
         else st = p->commit(p->user, out);
     }
     qsf_dealloc(p, bytes, room);
-    return st ? qsf_fail(err, st, "%s: cannot be written: %s", path, qsf_host_why(p, path, true, st)) : QSF_OK;
+    if (!st) return QSF_OK;
+    return qsf_fail(err, st, "%s: cannot be written: %s", path, qsf_host_why(p, path, true, st));
 }
 
 /* ---- reading ---- */

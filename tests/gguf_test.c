@@ -154,7 +154,9 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
 {
     return (qsf_hparams){ .n_layers = TINY_LAYERS, .n_embd = TINY_EMBD, .n_heads = TINY_HEADS,
                           .n_kv_heads = strcmp(a->name, "gpt2") ? TINY_KV_HEADS : TINY_HEADS,
-                          .head_dim = TINY_HEAD, .n_ff = TINY_FF, .n_vocab = TINY_VOCAB,
+                          .head_dim = TINY_HEAD, .n_vocab = TINY_VOCAB,
+                          .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
+                          .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
                           .n_ctx_train = TINY_CTX, .gated = a->gated, .learned_pos = a->learned_pos,
                           .tied = tied };
 }
@@ -163,14 +165,41 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
 {
     const qsf_hparams hp = hp_of(a, false);
     const qsf_layer layer = qsf_layer_of(&hp, 0);
-    const uint32_t cols = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->cols);
+    uint32_t cols = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->cols);
     uint32_t rows = (uint32_t)qsf_dim_size(&hp, &layer, (qsf_dim)role->rows);
     if (a->fused_gate && role->kind == QSF_K_FFN_GATE) return;
     if (a->fused_gate && role->kind == QSF_K_FFN_UP) rows *= 2;
     if (role->rows == QSF_DIM_ONE) rows = 0;
+    if (a->qk_norm == QSF_QK_EACH && (QSF_KINDS_QK_NORM >> role->kind & 1)) {
+        rows = cols / TINY_HEAD;
+        cols = TINY_HEAD;
+    }
     if (role->part != QSF_PART_LAYER) tensor(b, role->gguf, 0, cols, rows);
     for (int i = 0; i < TINY_LAYERS && role->part == QSF_PART_LAYER; i++)
         tiny_layer_tensor(b, i, role->gguf, cols, rows);
+}
+
+/* The keys that only some architectures need. */
+static void put_keys(gguf_build *b, const qsf_arch *a)
+{
+    if (a->norm != QSF_NORM_RMS && strcmp(a->name, "gpt2"))
+        kv_f32(b, tiny_key(a->name, ".attention.layer_norm_epsilon"), 1e-5f);
+    if (a->has & QSF_HAS_DIVISOR) kv_f32(b, tiny_key(a->name, ".logit_scale"), 2);
+    if (a->has & QSF_HAS_CHOICE) kv_bool(b, tiny_key(a->name, ".use_parallel_residual"), false);
+    if (a->has & QSF_HAS_STILL_GLOBAL) kv_u32(b, tiny_key(a->name, ".attention.sliding_window"), 4);
+    if (!(a->has & QSF_HAS_XIELU)) return;
+    kv_f32(b, "xielu.alpha_p", 0.5f);
+    kv_f32(b, "xielu.alpha_n", 0.25f);
+    kv_f32(b, "xielu.beta", 0.5f);
+    kv_f32(b, "xielu.eps", -1e-6f);
+}
+
+/* Whether a file with the tensor, or without it, is of another form of the architecture. */
+static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
+{
+    return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
+           (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
+           (!strcmp(a->name, "seed_oss") && role->kind == QSF_K_ATTN_POST_NORM);  /* there it is FFN_NORM */
 }
 
 /* A model with all that it may have; without one tensor, and with another (or NULL). */
@@ -179,8 +208,7 @@ static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_r
     const qsf_hparams hp = hp_of(a, false);
     const qsf_layer layer = qsf_layer_of(&hp, 0);
     gguf_build b = tiny(a->name);
-    if (a->norm == QSF_NORM_LAYER && strcmp(a->name, "gpt2"))
-        kv_f32(&b, tiny_key(a->name, ".attention.layer_norm_epsilon"), 1e-5f);
+    put_keys(&b, a);
     tiny_vocab(&b);
     for (size_t i = 0; i < QSF_N_ROLES; i++) {
         const qsf_role *role = &qsf_roles[i];
@@ -192,6 +220,7 @@ static gguf_build by_row(const qsf_arch *a, const qsf_role *without, const qsf_r
 TEST(gguf_takes_what_the_row_of_an_architecture_says)
 {
     for (const qsf_arch *a = qsf_archs; a->name; a++) {
+        if (a->has & QSF_HAS_32) continue;              /* two layers are none of its models */
         const qsf_hparams tied = hp_of(a, true), untied = hp_of(a, false);
         const qsf_layer layer = qsf_layer_of(&tied, 0);
         gguf_build b = by_row(a, NULL, NULL);
@@ -199,6 +228,7 @@ TEST(gguf_takes_what_the_row_of_an_architecture_says)
         if (s) close_source(s);
         for (size_t i = 0; i < QSF_N_ROLES; i++) {
             const qsf_role *role = &qsf_roles[i];
+            if (tells_forms_apart(a, role)) continue;
             if (!qsf_arch_takes(a, &untied, &layer, role)) {
                 b = by_row(a, NULL, role);
                 refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");

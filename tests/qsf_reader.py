@@ -120,6 +120,10 @@ def unpack(data, how, size):
     import zstandard
     return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
 
+# What version 3 says of the architecture.
+DESCRIBED = ("layer.flow", "layer.residual_scale", "attn.qk_norm", "attn.qkv_clamp", "attn.alibi",
+             "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu")
+
 class QSF:
     def __init__(self, path):
         self.b = b = open(path, "rb").read()
@@ -130,7 +134,7 @@ class QSF:
          self.ff, self.head) = struct.unpack_from("<11I", h, 4)
         index, embd, final = struct.unpack_from("<3Q", h, 56)
         ext, ext_size, ext_crc, head_crc, rest = struct.unpack_from("<QIIIQ", h, 100)
-        need(version in (1, 2) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
+        need(version in (1, 2, 3) and header == 128 and struct.unpack_from("<I", h, 92)[0] == len(b) % 2**32,
              "version or size")
         need(any(h[100:]), "a plain file: this reader takes extended ones")
         need(zlib.crc32(h[:116]) == head_crc and rest == 0 and index == 128 and ext == 128 + 32 * layers,
@@ -159,8 +163,9 @@ class QSF:
                         for t in struct.iter_unpack("<IIIIQBBH", k["tensors"].tobytes())]
         self.check_headers(layers)
         self.clusters()
-        need((version == 2) == (self.embedding_clusters() is not None),
-             "version and clusters of the embedding")
+        described = any(key in k for key in DESCRIBED)
+        need(version == (3 if described else 1 + (self.embedding_clusters() is not None)),
+             "version and description")
 
     def read_keys(self, x):
         need(x[:4] == b"QSFX", "extension section's beginning")
@@ -192,7 +197,7 @@ class QSF:
                      (t["block"] if coded else 1) == ((2 ** log2 if log2 else 64) if coded else 1),
                      f"tensor header: {t}")
         final = {t["kind"]: t for t in self.tensors if t["unit"] == layers + 1}
-        flag = self.units[layers + 1][2 * self.embd * (2 if 35 in final else 1)]
+        flag = self.units[layers + 1][2 * self.embd * sum(kind in final for kind in (34, 35))]
         need(flag == (final[36]["type"] if 36 in final else 255), "flag byte")
 
     # of the head: rows of each cluster, what columns count, radius, centroids

@@ -196,20 +196,25 @@ static bool equal_shape(const input *in, int i, uint32_t rows, uint32_t cols)
     return i >= 0 && in->tensors[i].rows == rows && in->tensors[i].cols == cols;
 }
 
-/* q and k with norms of their own, or any other part, may follow: only
- * the inputs' scale changes and is made up for. */
+/* q and k with norms of their own, or any other part, may follow: only the inputs' scale changes
+ * and is made up for.  Where both parts of a layer take one norm's rows, all matrices that read it
+ * are scaled. */
 static qsf_status equal_attention(equal_work *k, double *gain, double *size, qsf_error *err)
 {
     const input *in = k->in;
-    const int *t = k->at.tensor, readers[] = { t[QSF_K_ATTN_Q], t[QSF_K_ATTN_K], t[QSF_K_ATTN_V] };
+    const int *t = k->at.tensor, readers[] = { t[QSF_K_ATTN_Q], t[QSF_K_ATTN_K], t[QSF_K_ATTN_V],
+                                               t[QSF_K_FFN_UP], t[QSF_K_FFN_GATE] };
+    const int n_readers = in->hp.flow != QSF_FLOW_PARALLEL ? 3 : in->hp.gated ? 5 : 4;
     const uint32_t d = in->hp.head_dim, kv = in->hp.n_kv_heads, repeat = kv ? in->hp.n_heads / kv : 0;
     qsf_status st;
     if (!equal_shape(in, t[QSF_K_ATTN_NORM], 1, in->hp.n_embd)) return QSF_OK;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < n_readers; i++)
         if (readers[i] < 0 || in->tensors[readers[i]].cols != in->hp.n_embd) return QSF_OK;
     if ((st = equal_gain(k, t[QSF_K_ATTN_NORM], gain, err))) return st;
-    if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, 3, gain, err))) return st;
-    if (k->folds || t[QSF_K_ATTN_SUB_NORM] >= 0) return QSF_OK;
+    if ((st = equal_norm(k, t[QSF_K_ATTN_NORM], t[QSF_K_ATTN_NORM_BIAS], readers, n_readers, gain,
+                         err))) return st;
+    /* Values that are clamped cannot be scaled. */
+    if (k->folds || t[QSF_K_ATTN_SUB_NORM] >= 0 || in->hp.qkv_clamp > 0) return QSF_OK;
     if (!repeat || !equal_shape(in, t[QSF_K_ATTN_V], kv * d, in->hp.n_embd) || t[QSF_K_ATTN_OUT] < 0 ||
         in->tensors[t[QSF_K_ATTN_OUT]].cols != kv * d * repeat) return QSF_OK;
     if ((st = equal_made_size(k, t[QSF_K_ATTN_V], gain, size, err))) return st;

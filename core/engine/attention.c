@@ -34,6 +34,27 @@ static void project_qkv(void *arg, uint32_t thread, uint32_t piece)
     }
 }
 
+/* What the model does with whole rows of queries, keys and values. */
+static void ready_qkv(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_layer *l = p->layer;
+    float *const x[3] = { p->b->q, p->b->k, p->b->v };
+    const size_t ld[3] = { p->b->ld_q, p->b->ld_kv, p->b->ld_kv };
+    const float *const weight[3] = { p->w->v[QSF_K_Q_NORM], p->w->v[QSF_K_K_NORM], NULL };
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t r = rows.begin; r < rows.end; r++)
+        for (int i = 0; i < 3; i++) {
+            float *y = x[i] + r * ld[i];
+            const size_t n = (size_t)(i ? l->n_kv_heads : l->n_heads) * (i < 2 ? l->head_dim : l->value_dim);
+            for (size_t c = 0; l->qkv_clamp > 0 && c < n; c++)
+                y[c] = QSF_MIN(QSF_MAX(y[c], -l->qkv_clamp), l->qkv_clamp);
+            if (l->qk_norm == QSF_QK_ALL && weight[i]) qsf_pass_norm(p, l->norm, y, y, weight[i], NULL, n);
+        }
+}
+
 /* What all heads' attention has made of the rows. */
 static qsf_matrix_in attention_out(const qsf_pass *p)
 {
@@ -101,13 +122,26 @@ static void mix(const qsf_pass *p, float *x)
     p->k->hadamard_inplace(x, p->layer->head_dim, all ? 1 : 8);
 }
 
+/* A head's norm, where the model has one; then its rotation, or the two the other way round. */
+static void norm_and_rotate(const qsf_pass *p, float *x, const float *weight, uint32_t row, uint32_t head)
+{
+    const qsf_layer *l = p->layer;
+    const uint8_t how = l->qk_norm;
+    if (how == QSF_QK_ROTATED) rotate(p, x, row);
+    if (weight && how == QSF_QK_EACH) weight += (size_t)head * l->head_dim;
+    if (weight && how != QSF_QK_ALL) qsf_pass_norm(p, l->norm, x, x, weight, NULL, l->head_dim);
+    if (how != QSF_QK_ROTATED) rotate(p, x, row);
+}
+
 static void place_query(const qsf_pass *p, uint32_t row, uint32_t head)
 {
     const size_t hd = p->layer->head_dim;
     float *q = p->b->q + row * p->b->ld_q + head * hd;
-    const float *weight = p->w->v[QSF_K_Q_NORM];
-    if (weight) p->k->rms_norm(q, q, weight, hd, p->layer->norm.eps);
-    rotate(p, q, row);
+    norm_and_rotate(p, q, p->w->v[QSF_K_Q_NORM], row, head);
+    if (p->layer->temp_scale != 0) {
+        const double far = 1 + floor((double)p->batch->rows[row].pos / p->layer->temp_every);
+        p->k->vec_scale(q, (float)(1 + p->layer->temp_scale * log(far)), hd);
+    }
     if (p->kv->layout.k_bits) mix(p, q);
 }
 
@@ -120,8 +154,7 @@ static void place_key(const qsf_pass *p, uint32_t row, uint32_t kv)
     const float *apart = bias_apart(p, kv);
     float *k = p->b->k + at, *v = p->b->v + at;
     for (size_t i = 0; apart && i < hd; i++) k[i] -= apart[i];
-    if (weight) p->k->rms_norm(k, k, weight, hd, p->layer->norm.eps);
-    rotate(p, k, row);
+    norm_and_rotate(p, k, weight, row, kv);
     if (p->kv->layout.k_bits) {
         if (bias && !weight && !apart) qsf_bias_still(k, bias + kv * hd, hd, rope_of(p));
         mix(p, k);
@@ -175,6 +208,7 @@ typedef struct attention_scratch {
     float   *bias, *bias_work;
     qsf_kv_counts counts;
     attention_view view;
+    uint32_t    head;           /* the first one of the vectors */
 } attention_scratch;
 
 size_t qsf_attention_scratch(const qsf_source *s, qsf_kv_type type)
@@ -210,6 +244,22 @@ static attention_scratch scratch_of(const qsf_pass *p, uint32_t thread)
     return a;
 }
 
+/* What ALiBi (Press et al. 2021, arXiv:2108.12409) takes from a head's score for each position in
+ * between. */
+static float alibi_slope(const qsf_layer *l, uint32_t head)
+{
+    uint32_t even = 1;
+    while (even * 2 <= l->n_heads) even *= 2;
+    const double all = -(double)l->alibi / even;
+    return (float)pow(2, head < even ? all * (head + 1) : all / 2 * (2 * (head - even) + 1));
+}
+
+static void add_alibi(const qsf_pass *p, float *s, uint32_t head, uint32_t at, size_t n, uint32_t pos)
+{
+    const float slope = alibi_slope(p->layer, head);
+    for (size_t i = 0; i < n; i++) s[i] += slope * ((float)(at + i) - (float)pos);
+}
+
 /* One row's scores of entry e, the positions [at, at + n): soft cap, mask, one step of the online
  * softmax for each of its rep vectors. */
 static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t vector, size_t rep, uint32_t e,
@@ -222,6 +272,7 @@ static void softmax_row(const qsf_pass *p, const attention_scratch *a, size_t ve
             *factor = 1;
             continue;
         }
+        if (p->layer->alibi > 0) add_alibi(p, s, a->head + (uint32_t)(v - vector), at, n, pos);
         if (p->layer->attn_softcap > 0) p->k->softcap_inplace(s, p->layer->attn_softcap, n);
         view_mask(p, &a->view, s, n, at, pos);
         const float l = a->l[v];
@@ -282,6 +333,7 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     const float *bias = bias_apart(p, kv);
     attention_scratch a = scratch_of(p, thread);
     a.work.vectors = vectors;
+    a.head = kv * (uint32_t)rep;
     gather_queries(p, &a, g, kv, rep * hd);
     memset(a.work.o, 0, vectors * hd * sizeof(float));
     for (size_t v = 0; v < vectors; v++) {
@@ -355,6 +407,8 @@ void qsf_attention_run(qsf_pass_job *job)
     size_t tiles = 0;
     for (int i = 0; i < 3; i++) tiles += qsf_matrix_tiles(&p->w->m[QKV[i]]);
     qsf_pass_run(job, QSF_OP_QKV, tiles, project_qkv);
+    if (l->qkv_clamp > 0 || (l->qk_norm == QSF_QK_ALL && p->w->v[QSF_K_Q_NORM]))
+        qsf_pass_run(job, QSF_OP_PLACE, p->batch->n, ready_qkv);
     if (p->batch->groups_apart) {
         qsf_pass_run(job, QSF_OP_ATTENTION, groups, place_and_attend);
     } else {

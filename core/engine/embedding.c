@@ -6,11 +6,13 @@
 
 /* ---- memory ---- */
 
-/* A learned position table would need a stream of its own; no model this large has one. */
+/* A learned position table would need a stream of its own, and a norm its weights beside it; no
+ * model this large has either. */
 bool qsf_embedding_can_stream(const qsf_source *s)
 {
     const qsf_matrix_place place = qsf_place_embedding(s);
-    return !s->hp.learned_pos && qsf_place_can_stream(s, &place);
+    const bool normed = qsf_unit_find(s, qsf_unit_embd(s), QSF_K_TOKEN_NORM) >= 0;
+    return !s->hp.learned_pos && !normed && qsf_place_can_stream(s, &place);
 }
 
 enum { ROWS_ORDER, ROWS_KEPT, ROWS_PIECES = ROWS_KEPT + 3 };
@@ -164,6 +166,15 @@ static void embed_row(const qsf_pass *p, const qsf_embd_clusters *clusters, uint
     qsf_pass_angles(p, r);
 }
 
+/* Where the model norms what it has embedded. */
+static void norm_embedded(const qsf_pass *p, uint32_t r)
+{
+    float *x = p->b->x + r * p->b->ld_embd;
+    const float *weight = p->w->v[QSF_K_TOKEN_NORM];
+    if (weight)
+        qsf_pass_norm(p, qsf_norm_of(p->hp), x, x, weight, p->w->v[QSF_K_TOKEN_NORM_BIAS], p->hp->n_embd);
+}
+
 static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters, const uint32_t *places)
 {
     const qsf_matrix *m = &p->w->m[QSF_K_TOKEN_EMBD];
@@ -171,6 +182,7 @@ static void embed_resident(const qsf_pass *p, const qsf_embd_clusters *clusters,
     for (uint32_t r = 0; r < p->batch->n; r++) {
         const int32_t token = p->batch->rows[r].token;
         embed_row(p, clusters, r, m, places ? places[token] : (uint32_t)token, pos->data ? pos : NULL);
+        norm_embedded(p, r);
     }
 }
 

@@ -3,8 +3,22 @@
 #include "engine/feed_forward_plain.h"
 #include "engine/feed_forward.h"
 
+/* xIELU (Huang and Schlag 2024, arXiv:2411.13010), with its numbers as qsf_hparams has them. */
+static void xielu(const float *of, float *x, size_t n)
+{
+    const float a = of[0], b = of[1], beta = of[2], eps = of[3];
+    for (size_t i = 0; i < n; i++) {
+        const float v = x[i];
+        x[i] = v > 0 ? a * v * v + beta * v : (expm1f(QSF_MIN(v, eps)) - v) * b + beta * v;
+    }
+}
+
 static void activate(const qsf_pass *p, float *x, size_t n)
 {
+    if (p->layer->act == QSF_ACT_XIELU) {
+        xielu(p->layer->xielu, x, n);
+        return;
+    }
     if (p->layer->act == QSF_ACT_SILU) p->k->silu_inplace(x, n);
     else if (p->layer->act == QSF_ACT_GELU) p->k->gelu_inplace(x, n);
     else p->k->relu_inplace(x, n);

@@ -48,9 +48,14 @@ void qsf_head_hidden(const qsf_pass *p, uint32_t r, uint32_t n)
 static void head_norm(const qsf_pass *p, bool codes)
 {
     const uint32_t n_asked = p->batch->n_asked;
+    const float scale = p->hp->logit_scale;
     uint32_t j = 0;
-    for (uint32_t r = 0; r < p->batch->n; r++)
-        if (p->batch->rows[r].logits >= 0) norm_row(p, p->b->xn + j++ * p->b->ld_embd, r);
+    for (uint32_t r = 0; r < p->batch->n; r++) {
+        if (p->batch->rows[r].logits < 0) continue;
+        float *y = p->b->xn + j++ * p->b->ld_embd;
+        norm_row(p, y, r);
+        if (scale != 0 && scale != 1) p->k->vec_scale(y, scale, p->hp->n_embd);
+    }
     const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, n_asked);
     if (codes) qsf_matrix_quantize(p, &in, (qsf_range){ 0, n_asked });
 }

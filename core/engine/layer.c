@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: MIT
  *
  *   x -> norm -> mixer -> + x
- *   x -> norm -> feed-forward -> + x */
+ *   x -> norm -> feed-forward -> + x
+ *
+ * Other flows leave out norms before the parts, or give both parts the layer's input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
 #include "engine/feed_forward_gated.h"
@@ -56,24 +58,32 @@ static void quantize_normed(const qsf_pass *p, const layer_part *next, qsf_range
     qsf_matrix_quantize(p, &in, rows);
 }
 
-/* x += tmp, through the post norm where the model has one. */
+/* x += tmp, through the post norm where the model has one, and scaled where it says so. */
 static void add_residual(const qsf_pass *p, size_t row, const float *post_norm)
 {
     float *x = row_of(p, p->b->x, row), *t = row_of(p, p->b->tmp, row);
+    const float scale = p->layer->residual_scale;
     if (post_norm) qsf_pass_norm(p, p->layer->norm, t, t, post_norm, NULL, p->hp->n_embd);
+    if (scale != 0 && scale != 1) p->k->vec_scale(t, scale, p->hp->n_embd);
     p->k->vec_add(x, x, t, p->hp->n_embd);
+}
+
+/* xn from x, as what follows takes it. */
+static void norm_input(const qsf_pass *p, size_t row, int norm, int bias)
+{
+    const float *const *v = p->w->v;
+    float *xn = row_of(p, p->b->xn, row), *x = row_of(p, p->b->x, row);
+    if (p->layer->flow == QSF_FLOW_POST) memcpy(xn, x, p->hp->n_embd * sizeof *x);
+    else qsf_pass_norm(p, p->layer->norm, xn, x, v[norm], v[bias], p->hp->n_embd);
 }
 
 static void norm_for_mixer(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const float *const *v = p->w->v;
     const qsf_range rows = qsf_pass_mine(job, piece);
     (void)thread;
-    for (size_t r = rows.begin; r < rows.end; r++)
-        qsf_pass_norm(p, p->layer->norm, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_ATTN_NORM],
-                      v[QSF_K_ATTN_NORM_BIAS], p->hp->n_embd);
+    for (size_t r = rows.begin; r < rows.end; r++) norm_input(p, r, QSF_K_ATTN_NORM, QSF_K_ATTN_NORM_BIAS);
     quantize_normed(p, &layer_mixers[p->layer->mixer], rows);
 }
 
@@ -81,13 +91,14 @@ static void norm_for_feed_forward(void *arg, uint32_t thread, uint32_t piece)
 {
     const qsf_pass_job *job = arg;
     const qsf_pass *p = job->p;
-    const float *const *v = p->w->v;
     const qsf_range rows = qsf_pass_mine(job, piece);
+    const uint8_t flow = p->layer->flow;
     (void)thread;
     for (size_t r = rows.begin; r < rows.end; r++) {
-        add_residual(p, r, v[QSF_K_ATTN_POST_NORM]);
-        qsf_pass_norm(p, p->layer->norm, row_of(p, p->b->xn, r), row_of(p, p->b->x, r), v[QSF_K_FFN_NORM],
-                      v[QSF_K_FFN_NORM_BIAS], p->hp->n_embd);
+        if (flow == QSF_FLOW_PARALLEL_NORMS) norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
+        add_residual(p, r, p->w->v[QSF_K_ATTN_POST_NORM]);
+        if (flow == QSF_FLOW_SERIAL || flow == QSF_FLOW_POST)
+            norm_input(p, r, QSF_K_FFN_NORM, QSF_K_FFN_NORM_BIAS);
     }
     quantize_normed(p, &layer_feed_forwards[p->layer->feed_forward], rows);
 }

@@ -2,10 +2,21 @@
  * SPDX-License-Identifier: MIT */
 #include "engine/matrix.h"
 
+static void norm_bare(float *y, const float *x, size_t n, float eps)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    const double mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++) squares += (x[i] - mean) * (x[i] - mean);
+    const double f = 1 / sqrt(squares / (double)n + eps);
+    for (size_t i = 0; i < n; i++) y[i] = (float)((x[i] - mean) * f);
+}
+
 void qsf_pass_norm(const qsf_pass *p, qsf_norm norm, float *y, const float *x, const float *weight,
                    const float *bias, size_t n)
 {
     if (norm.kind == QSF_NORM_RMS) p->k->rms_norm(y, x, weight, n, norm.eps);
+    else if (norm.kind == QSF_NORM_BARE) norm_bare(y, x, n, norm.eps);
     else p->k->layer_norm(y, x, weight, bias, n, norm.eps);
 }
 

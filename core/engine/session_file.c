@@ -5,6 +5,7 @@
  * The records of the KV cache are written as they lie in memory: their layout depends on the model
  * and the KV type, not on the kernels.  Reading goes over the bytes twice, first to check all of
  * them, then into the cache. */
+#include "model/qsf_ext.h"
 #include "engine/sequence.h"
 
 enum {
@@ -32,6 +33,17 @@ static void hash_number(session_hash *x, uint64_t v)
 static void hash_float(session_hash *x, float v) { hash_number(x, qsf_f32_bits(v)); }
 static void hash_text(session_hash *x, const char *text) { hash_bytes(x, text, strlen(text) + 1); }
 
+/* What older descriptions do not say. */
+static void hash_later(session_hash *x, const qsf_hparams *hp)
+{
+    const uint32_t numbers[] = { hp->flow, hp->qk_norm, hp->rope_skip, hp->temp_every };
+    const float floats[] = { hp->residual_scale, hp->logit_scale, hp->qkv_clamp, hp->alibi, hp->temp_scale };
+    for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
+    for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
+    for (size_t i = 0; hp->xielu && i < (size_t)hp->n_layers * QSF_XIELU_NUMBERS; i++)
+        hash_float(x, hp->xielu[i]);
+}
+
 static void hash_hparams(session_hash *x, const qsf_hparams *hp)
 {
     const uint32_t numbers[] = { hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->head_dim,
@@ -46,6 +58,7 @@ static void hash_hparams(session_hash *x, const qsf_hparams *hp)
     hash_text(x, hp->name);
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
+    if (qsf_ext_needs_reader(hp)) hash_later(x, hp);
 }
 
 /* The description, the vocabulary, every tensor's type, shape and place, and the checksums of

@@ -6,6 +6,31 @@
 
 #include "model/roles.h"
 
+/* What keys and tensors of a GGUF file mean under some architectures. */
+typedef enum qsf_arch_has {
+    QSF_HAS_SCALES   = 1 << 0,  /* keys may scale the embedding, residuals and attention */
+    QSF_HAS_DIVISOR  = 1 << 1,  /* logits are divided by logit_scale, which must be there */
+    QSF_HAS_LOGIT    = 1 << 2,  /* logits are multiplied by logit_scale, where it is there */
+    QSF_HAS_TEMP     = 1 << 3,  /* a key may scale queries with their position */
+    QSF_HAS_SWITCH   = 1 << 4,  /* rope.scaling.finetuned false: nothing rotates */
+    QSF_HAS_CLAMP    = 1 << 5,  /* a key may clamp queries, keys and values */
+    QSF_HAS_ALIBI    = 1 << 6,  /* a key may say ALiBi's largest bias */
+    QSF_HAS_ALPHA    = 1 << 7,  /* a key may raise the rotary base */
+    QSF_HAS_HALF_FF  = 1 << 8,  /* feed_forward_length is twice what it says elsewhere */
+    QSF_HAS_ONE_BASE = 1 << 9,  /* windowed layers turn by the same base, ... */
+    QSF_HAS_PLAIN_LOCAL = 1 << 10, /* ... but without its scaling */
+    QSF_HAS_STILL_GLOBAL = 1 << 11, /* layers that see everything do not rotate, where others are windowed */
+    QSF_HAS_SECTIONS = 1 << 12, /* rotary sections change what turns */
+    QSF_HAS_XIELU    = 1 << 13,
+    QSF_HAS_MAY_PARALLEL = 1 << 14, /* without ffn_norm in its first layer it is parallel */
+    QSF_HAS_CHOICE   = 1 << 15, /* use_parallel_residual says whether it is */
+    QSF_HAS_TWO_NORMS = 1 << 16, /* with attn_norm_2 in its first layer each part has a norm */
+    QSF_HAS_64       = 1 << 17, /* 64 layers: windowed (exaone4), or with norms of queries (command-r) */
+    QSF_HAS_32       = 1 << 18, /* 32 layers rotate, 40 have ALiBi, no others are known (baichuan) */
+    QSF_HAS_OLD_SCALES = 1 << 19, /* defaults of files that came before the keys (minicpm) */
+    QSF_HAS_LOOSE_POS = 1 << 20 /* positions are learned where the file has them */
+} qsf_arch_has;
+
 typedef struct qsf_arch {
     const char *name;           /* in GGUF files, and in qsf_hparams */
     uint8_t  norm, act;
@@ -19,6 +44,10 @@ typedef struct qsf_arch {
     uint32_t window, window_pattern;     /* where the file does not say; pattern 0: every layer is windowed */
     float    attn_softcap, final_softcap;
     float    base_local;        /* rotary base of windowed layers; 0: they turn like the others */
+    uint8_t  flow, qk_norm;     /* as in qsf_hparams, like the next one */
+    uint32_t rope_skip;
+    uint64_t has;               /* qsf_arch_has */
+    float    alibi;             /* GGUF: where the file does not say */
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
     /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
      * beside those that its hyperparameters ask for (qsf_role_needed). */

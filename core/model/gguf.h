@@ -106,12 +106,17 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
 /* Gives them to the records that s->hp has filled. */
 qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
 
+/* ---- core/model/gguf_family.c ---- */
+/* What the architecture alone gives a meaning; needs all other hparams. */
+qsf_status qsf_gguf_family(gguf *g, qsf_error *err);
+
 /* ---- core/model/gguf_bitnet.c ---- */
 /* Whether the type's numbers are bitnet.cpp's: their bytes follow from places only. */
 bool       qsf_gguf_is_bitnet(const gguf_tensor *t);
 /* Finds out how part's tensors of these types, whose room is known, are stored. */
 qsf_status qsf_gguf_bitnet(const gguf *g, gguf_part *part, uint64_t align, qsf_error *err);
 
+const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name);     /* NULL: it is not there */
 /* Divisors of rotary frequencies, from tensors; need the hparams. */
 qsf_status qsf_gguf_rope_factors(gguf *g, qsf_error *err);
 

@@ -5,7 +5,7 @@
 
 static qsf_status arch_unknown(const gguf *g, qsf_error *err)
 {
-    char list[256];
+    char list[400];
     qsf_arch_list(list, sizeof list);
     return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: architecture \"%s\" is unknown to this version; it runs %s",
                     g->s->path, g->arch, list);
@@ -24,14 +24,24 @@ static qsf_status refuse_number(const gguf *g, const char *key, const char *what
     return QSF_OK;
 }
 
+/* Keys that are understood under some architectures, and otherwise only where they are zero. */
+static const struct { uint64_t unless; const char *key, *what; } gguf_only[] = {
+    { QSF_HAS_ALIBI, "%s.attention.max_alibi_bias", "ALiBi positions" },
+    { QSF_HAS_CLAMP, "%s.attention.clamp_kqv", "clamped queries and keys" },
+    { QSF_HAS_ALPHA, "%s.rope.scaling.alpha", "NTK-aware rotary scaling" },
+};
+
 static qsf_status refuse_features(const gguf *g, qsf_error *err)
 {
     qsf_status st;
     bool causal = true;
     if ((st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
-    if ((st = refuse_number(g, "%s.attention.max_alibi_bias", "ALiBi positions", err))) return st;
-    if ((st = refuse_number(g, "%s.attention.clamp_kqv", "clamped queries and keys", err))) return st;
-    if ((st = refuse_number(g, "%s.rope.scaling.alpha", "NTK-aware rotary scaling", err))) return st;
+    const uint64_t has = g->row->has;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_only); i++)
+        if (!(has & gguf_only[i].unless) && (st = refuse_number(g, gguf_only[i].key, gguf_only[i].what, err)))
+            return st;
+    if ((has & QSF_HAS_SECTIONS) &&
+        (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
     if ((st = refuse_number(g, "%s.nextn_predict_layers", "multi-token prediction layers", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
     if (!causal)
@@ -59,6 +69,10 @@ static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, true, &hp->n_heads, &heads_differ, err))) return st;
     hp->n_kv_heads = hp->n_heads;
     if ((st = qsf_gguf_layer_u32(g, GGUF_LAYER_KV_HEADS, false, &hp->n_kv_heads, &kv_differ, err))) return st;
+    if (g->row->has & QSF_HAS_HALF_FF) hp->n_ff /= 2;
+    if (ff_differ && g->row->has & QSF_HAS_HALF_FF)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layers of %s that differ in length", g->s->path,
+                        g->arch);
     if (!hp->n_ctx_train) return hp_wrong(g, "a context", hp->n_ctx_train, err);
     if (!hp->n_embd || hp->n_embd > 1 << 20) return hp_wrong(g, "an embedding length", hp->n_embd, err);
     if (!hp->n_layers || hp->n_layers > 1 << 16) return hp_wrong(g, "a number of layers", hp->n_layers, err);
@@ -173,7 +187,7 @@ static qsf_status read_window_list(const gguf *g, const gguf_kv *kv, qsf_hparams
 static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
-    if (!a->may_window) return QSF_OK;
+    if (!a->may_window || (a->has & QSF_HAS_64 && hp->n_layers != 64)) return QSF_OK;
     hp->window = a->window;
     hp->window_pattern = a->window_pattern;
     if ((st = qsf_gguf_u32(g, "%s.attention.sliding_window", false, &hp->window, err))) return st;
@@ -181,9 +195,15 @@ static qsf_status read_window(const gguf *g, const qsf_arch *a, qsf_hparams *hp,
     if (kv && kv->array) st = read_window_list(g, kv, hp, err);
     else if (kv) st = qsf_gguf_u32(g, "%s.attention.sliding_window_pattern", false, &hp->window_pattern, err);
     if (st) return st;
+    if (a->has & QSF_HAS_STILL_GLOBAL) hp->rope_skip = hp->window_pattern;
     /* every layer sees everything */
     if (hp->window > INT32_MAX || hp->window_pattern == 1) hp->window = 0;
     if (!hp->window) return QSF_OK;
+    if (a->has & QSF_HAS_ONE_BASE) {
+        const bool apart = a->has & QSF_HAS_PLAIN_LOCAL && hp->scaling != QSF_SCALING_NONE;
+        hp->rope_base_local = apart ? hp->rope_base : 0;
+        return QSF_OK;
+    }
     hp->rope_base_local = a->base_local > 0 ? a->base_local : hp->rope_base;
     if (a->window_pattern && (st = qsf_gguf_f32(g, "%s.rope.freq_base_swa", false,
                                                 &hp->rope_base_local, err)))
@@ -264,15 +284,19 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->rope = a->rope;
     hp->gated = a->gated;
     hp->learned_pos = a->learned_pos;
+    hp->flow = a->flow;
+    hp->qk_norm = a->qk_norm;
+    hp->rope_skip = a->rope_skip;
     hp->yarn_ext_factor = -1;
     if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
         (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
-    return read_scales(g, a, hp, err);
+    if ((st = read_scales(g, a, hp, err))) return st;
+    return qsf_gguf_family(g, err);
 }
 
 /* ---- divisors of rotary frequencies ---- */
 
-static const gguf_tensor *tensor_named(const gguf *g, const char *name)
+const gguf_tensor *qsf_gguf_tensor(const gguf *g, const char *name)
 {
     for (uint32_t i = 0; i < g->n_tensors; i++)
         if (gguf_text_is(g->tensors[i].name, name)) return &g->tensors[i];
@@ -282,7 +306,7 @@ static const gguf_tensor *tensor_named(const gguf *g, const char *name)
 static qsf_status read_factors(gguf *g, const char *name, float times, float **out, qsf_error *err)
 {
     const uint32_t half = g->s->hp.rope_dim / 2;
-    const gguf_tensor *t = tensor_named(g, name);
+    const gguf_tensor *t = qsf_gguf_tensor(g, name);
     qsf_status st;
     *out = NULL;
     if (!t) return QSF_OK;

@@ -62,7 +62,10 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const qsf_layer *layer = qsf_source_layer(l->g->s, unit);
     const uint64_t rows = qsf_dim_size(hp, layer, (qsf_dim)role->rows);
     const uint64_t cols = qsf_dim_size(hp, layer, (qsf_dim)role->cols);
-    const qsf_status st = check_shape(l->g, t, rows, cols, err);
+    const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
+    /* A norm for each head may be a matrix. */
+    const uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
+    const qsf_status st = check_shape(l->g, t, rows * (cols / each), each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
@@ -128,6 +131,25 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
     if (i == 4 || i >= name.len || name.p[i] != '.') return -1;
     *rest = (gguf_text){ name.p + i + 1, name.len - i - 1 };
     return n;
+}
+
+/* Names that stand for something else under one architecture.  Falcon's first norm is that of the
+ * feed-forward where there is a second one. */
+static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
+    { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
+    { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
+    { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
+    { "falcon", "attn_norm_2.bias", QSF_K_ATTN_NORM_BIAS, true },
+};
+
+static const qsf_role *find_alias(const gguf *g, gguf_text name)
+{
+    for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
+        if (!strcmp(gguf_aliases[i].arch, g->arch) && gguf_text_is(name, gguf_aliases[i].name) &&
+            (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
+            return qsf_role_of(gguf_aliases[i].kind);
+    return NULL;
 }
 
 static const qsf_role *find_role(bool layer, gguf_text name)
@@ -201,7 +223,8 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        if ((role = find_role(true, rest))) return put_whole(l, (uint32_t)layer, role, t, err);
+        if ((role = find_alias(l->g, rest)) || (role = find_role(true, rest)))
+            return put_whole(l, (uint32_t)layer, role, t, err);
         bool found;
         const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);
         if (found) return st;

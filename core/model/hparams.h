@@ -9,9 +9,19 @@
 
 #include "base/base.h"
 
-enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1 };
-/* Header byte 49; GELU is the tanh form, RELU2 the square of ReLU. */
-enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3 };
+/* Header byte 50; BARE is LAYER without weights. */
+enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1, QSF_NORM_BARE = 2 };
+/* Header byte 49; GELU is the tanh form, RELU2 the square of ReLU; XIELU has numbers of its own for
+ * each layer. */
+enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3, QSF_ACT_XIELU = 4 };
+/* How a layer's two parts lie between its norms and the residual stream: each behind a norm of its
+ * own; without norms before them; both on what one norm makes of the layer's input; both on that
+ * input, each behind a norm of its own. */
+enum { QSF_FLOW_SERIAL = 0, QSF_FLOW_POST = 1, QSF_FLOW_PARALLEL = 2, QSF_FLOW_PARALLEL_NORMS = 3 };
+/* Norms of queries and keys, where the model has them: of each head by one vector for all heads; of
+ * all heads together; of each head by a part of one vector; as the first, but behind the
+ * rotation. */
+enum { QSF_QK_HEAD = 0, QSF_QK_ALL = 1, QSF_QK_EACH = 2, QSF_QK_ROTATED = 3 };
 /* What rotates together: x[2i] and x[2i+1], or x[i] and x[i+d/2]. */
 enum { QSF_ROPE_NONE = 0, QSF_ROPE_PAIRS = 1, QSF_ROPE_HALVES = 2 };
 enum { QSF_SCALING_NONE = 0, QSF_SCALING_LINEAR = 1, QSF_SCALING_YARN = 2, QSF_SCALING_LONGROPE = 3 };
@@ -43,8 +53,21 @@ typedef struct qsf_hparams {
     float   *rope_factors;
     float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
+    uint8_t  flow, qk_norm;
+    uint32_t rope_skip;           /* n: layer i does not rotate where i % n == n - 1; 0: all do */
+    float    residual_scale;      /* of what a layer's parts add to the stream; 0 means 1 */
+    float    logit_scale;         /* of what the final norm gives the head; 0 means 1 */
+    float    qkv_clamp;           /* queries, keys and values lie in -c .. c; 0: anywhere */
+    float    alibi;               /* ALiBi's largest bias; 0: none */
+    /* 0: none; a query at position p is multiplied by 1 + scale * ln(1 + floor(p / every)) */
+    float    temp_scale;
+    uint32_t temp_every;
+    float   *xielu;               /* [n_layers][QSF_XIELU_NUMBERS], or NULL */
 } qsf_hparams;
 
 enum { QSF_MAX_HEAD_DIM = 1024 };
+/* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.
+ */
+enum { QSF_XIELU_NUMBERS = 4 };
 
 #endif

@@ -13,12 +13,13 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
 {
     const uint32_t every = hp->window_pattern;
     const bool windowed = hp->window && (every == 0 || i % every != every - 1);
+    const bool still = hp->rope == QSF_ROPE_NONE || (hp->rope_skip && i % hp->rope_skip == hp->rope_skip - 1);
     const uint16_t rope = windowed && hp->rope_base_local > 0 ? ROPE_LOCAL : ROPE_GLOBAL;
-    return (qsf_layer){
+    qsf_layer l = {
         .mixer = QSF_MIXER_ATTENTION,
         .feed_forward = hp->gated ? QSF_FEED_FORWARD_GATED : QSF_FEED_FORWARD_PLAIN,
         .act = hp->act,
-        .rope = hp->rope == QSF_ROPE_NONE ? QSF_NO_ROPE : rope,
+        .rope = still ? QSF_NO_ROPE : rope,
         .n_heads = hp->n_heads,
         .n_kv_heads = hp->n_kv_heads,
         .head_dim = hp->head_dim,
@@ -28,7 +29,16 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i)
         .norm = qsf_norm_of(hp),
         .attn_scale = hp->attn_scale > 0 ? hp->attn_scale : 1 / sqrtf((float)hp->head_dim),
         .attn_softcap = hp->attn_softcap,
+        .flow = hp->flow,
+        .qk_norm = hp->qk_norm,
+        .residual_scale = hp->residual_scale,
+        .qkv_clamp = hp->qkv_clamp,
+        .alibi = hp->alibi,
+        .temp_scale = hp->temp_scale,
+        .temp_every = hp->temp_every,
     };
+    if (hp->xielu) memcpy(l.xielu, hp->xielu + (size_t)i * QSF_XIELU_NUMBERS, sizeof l.xielu);
+    return l;
 }
 
 /* A base of their own leaves windowed layers without the others' scaling. */

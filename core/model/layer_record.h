@@ -37,6 +37,10 @@ typedef struct qsf_layer {
     qsf_norm norm;
     float    attn_scale;            /* of q . k */
     float    attn_softcap;          /* 0: none; c * tanh(x / c) */
+    uint8_t  flow, qk_norm;         /* as in qsf_hparams, like what follows */
+    float    residual_scale, qkv_clamp, alibi, temp_scale;
+    uint32_t temp_every;
+    float    xielu[QSF_XIELU_NUMBERS];
     uint32_t state_bytes;           /* of a sequence, beside keys and values (engine/state.h); attention: 0 */
 } qsf_layer;
 

@@ -258,9 +258,35 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("rope.yarn_fast",      F32,  yarn_beta_fast, 0),
     EXT_FIELD("rope.yarn_slow",      F32,  yarn_beta_slow, 0),
     EXT_FIELD("rope.attn_factor",    F32,  rope_attn_factor, 0),
+    /* From here on written only where they are not zero. */
+    EXT_FIELD("layer.flow",          U8,   flow, QSF_FLOW_PARALLEL_NORMS),
+    EXT_FIELD("layer.residual_scale", F32, residual_scale, 0),
+    EXT_FIELD("attn.qk_norm",        U8,   qk_norm, QSF_QK_ROTATED),
+    EXT_FIELD("attn.qkv_clamp",      F32,  qkv_clamp, 0),
+    EXT_FIELD("attn.alibi",          F32,  alibi, 0),
+    EXT_FIELD("attn.temp_scale",     F32,  temp_scale, 0),
+    EXT_FIELD("attn.temp_every",     U32,  temp_every, 0),
+    EXT_FIELD("rope.skip",           U32,  rope_skip, 0),
+    EXT_FIELD("final.scale",         F32,  logit_scale, 0),
     EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };
 #undef EXT_FIELD
+
+/* Whether a member, which is no text, is not zero. */
+static bool ext_is_set(const qsf_hparams *hp, const struct ext_field *f)
+{
+    const uint8_t *at = (const uint8_t *)hp + f->at;
+    if (f->kind != EXT_F_U32 && f->kind != EXT_F_F32) return *at != 0;
+    return at[0] || at[1] || at[2] || at[3];
+}
+
+bool qsf_ext_needs_reader(const qsf_hparams *hp)
+{
+    bool needs = hp->xielu != NULL;
+    for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
+        needs |= ext_fields[i].at >= offsetof(qsf_hparams, flow) && ext_is_set(hp, &ext_fields[i]);
+    return needs;
+}
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
 {
@@ -269,8 +295,9 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
         const uint8_t *at = (const uint8_t *)hp + f->at;
         uint32_t word;
         uint8_t byte = *at;
-        if (at == &hp->pooling && !byte) continue;
         memcpy(&word, at, f->kind == EXT_F_U32 || f->kind == EXT_F_F32 ? 4 : 1);
+        if (f->at >= offsetof(qsf_hparams, flow) && !ext_is_set(hp, f)) continue;
+        if (at == &hp->pooling && !byte) continue;
         switch (f->kind) {
         case EXT_F_TEXT: ext_put_text(o, f->key, (const char *)at); break;
         case EXT_F_BOOL: byte = *(const bool *)at; qsf_ext_put_u8s(o, f->key, &byte, 1); break;
@@ -282,6 +309,7 @@ void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp)
     const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
     if (hp->rope_factors) qsf_ext_put_f32s(o, "rope.factors", hp->rope_factors, half);
     if (hp->rope_factors_long) qsf_ext_put_f32s(o, "rope.factors_long", hp->rope_factors_long, half);
+    if (hp->xielu) qsf_ext_put_f32s(o, "ffn.xielu", hp->xielu, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS);
 }
 
 static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf_hparams *hp, qsf_error *err)
@@ -313,21 +341,21 @@ static qsf_status ext_get_field(const qsf_ext *x, const struct ext_field *f, qsf
     return QSF_OK;
 }
 
-static qsf_status ext_get_factors(const qsf_ext *x, const char *key, uint32_t n, float **out, qsf_arena *a,
-                                  qsf_error *err)
+static qsf_status ext_get_factors(const qsf_ext *x, const char *key, uint32_t n, bool divide, float **out,
+                                  qsf_arena *a, qsf_error *err)
 {
     qsf_ext_value v;
     const qsf_status st = qsf_ext_get(x, key, QSF_EXT_F32, &v, err);
     if (st || !v.data) return st;
     if (v.count != n)
-        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values for %u frequencies", x->path, key,
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has %u values, expected %u", x->path, key,
                         (unsigned)v.count, (unsigned)n);
-    if (!(*out = qsf_arena_array(a, n, sizeof(float), "rope factors", err))) return QSF_E_MEMORY;
+    if (!(*out = qsf_arena_array(a, n, sizeof(float), key, err))) return QSF_E_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
         (*out)[i] = qsf_lef32(v.data + 4 * (size_t)i);
-        if (!isfinite((*out)[i]) || (*out)[i] == 0)
-            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: value %u is not a divisor", x->path, key,
-                            (unsigned)i);
+        if (!isfinite((*out)[i]) || (divide && (*out)[i] == 0))
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: %s: value %u is not a %s", x->path, key, (unsigned)i,
+                            divide ? "divisor" : "number");
     }
     return QSF_OK;
 }
@@ -338,6 +366,8 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
     for (size_t i = 0; i < QSF_ARRAY_LEN(ext_fields); i++)
         if ((st = ext_get_field(x, &ext_fields[i], hp, err))) return st;
     const uint32_t half = (hp->rope_dim ? hp->rope_dim : hp->head_dim) / 2;
-    if ((st = ext_get_factors(x, "rope.factors", half, &hp->rope_factors, a, err))) return st;
-    return ext_get_factors(x, "rope.factors_long", half, &hp->rope_factors_long, a, err);
+    if ((st = ext_get_factors(x, "rope.factors", half, true, &hp->rope_factors, a, err)) ||
+        (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
+    if (hp->act != QSF_ACT_XIELU) return QSF_OK;
+    return ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
 }

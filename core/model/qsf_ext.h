@@ -34,6 +34,8 @@ void qsf_ext_put_u32(qsf_ext_out *o, const char *key, uint32_t v);
 void qsf_ext_put_u64(qsf_ext_out *o, const char *key, uint64_t v);
 
 void qsf_ext_put_hparams(qsf_ext_out *o, const qsf_hparams *hp);
+/* Whether it says what readers of version 2 would step over, and compute something else. */
+bool qsf_ext_needs_reader(const qsf_hparams *hp);
 void qsf_ext_put_vocab(qsf_ext_out *o, const qsf_vocab *v);
 void qsf_ext_put_f32s(qsf_ext_out *o, const char *key, const float *v, uint64_t n);
 void qsf_ext_put_clusters(qsf_ext_out *o, const qsf_clusters *c, const qsf_hparams *hp);

@@ -9,6 +9,7 @@
 enum {
     QSF_HEADER_BYTES  = 128,
     QSF_VERSION_EMBD_CLUSTERS = 2,  /* the header's version where the embedding is clustered; else 1 */
+    QSF_VERSION_LAYERS = 3,         /* where the description has keys that version 2 did not know */
     QSF_ENTRY_BYTES   = 32,         /* of the layer index */
     QSF_EMBD_HEAD     = 16,         /* embedding header */
     QSF_TENSOR_HEAD   = 16,

@@ -32,9 +32,9 @@ static qsf_status header_check(const qsf_source *s, qsf_opening *o, qsf_error *e
         return qsf_fail(err, QSF_E_CORRUPT,
                         "%s: the header's checksum is wrong; fetch or convert the file again", s->path);
     o->version = qsf_le32(h + 4);
-    if (o->version < 1 || o->version > QSF_VERSION_EMBD_CLUSTERS || qsf_le32(h + 8) != QSF_HEADER_BYTES)
+    if (o->version < 1 || o->version > QSF_VERSION_LAYERS || qsf_le32(h + 8) != QSF_HEADER_BYTES)
         return qsf_fail(err, QSF_E_UNSUPPORTED,
-                        "%s: format version %u with a header of %u bytes; this build reads versions 1 and 2",
+                        "%s: format version %u with a header of %u bytes; this build reads versions 1 to 3",
                         s->path, (unsigned)o->version, (unsigned)qsf_le32(h + 8));
     if (qsf_le32(h + 92) != (uint32_t)s->lengths[0])
         return qsf_fail(err, QSF_E_CORRUPT,
@@ -98,7 +98,7 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
     if (hp->n_heads % hp->n_kv_heads)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u heads cannot share %u key/value heads", s->path,
                         (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
-    if (hp->act > QSF_ACT_RELU2 || hp->norm > QSF_NORM_RMS)
+    if (hp->act > QSF_ACT_XIELU || hp->norm > QSF_NORM_BARE)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: activation %u with normalization %u is unknown", s->path,
                         (unsigned)hp->act, (unsigned)hp->norm);
     if (h[51] > 1)
@@ -177,7 +177,11 @@ static qsf_status ext_clusters(qsf_source *s, const qsf_opening *o, qsf_error *e
     qsf_status st;
     if ((st = qsf_ext_get_clusters(&o->ext, &s->hp, &s->clusters, s->arena, err))) return st;
     if ((st = qsf_ext_get_embd_clusters(&o->ext, &s->hp, &s->embd_clusters, s->arena, err))) return st;
-    if ((o->version == QSF_VERSION_EMBD_CLUSTERS) == (s->embd_clusters != NULL)) return QSF_OK;
+    const bool layers = qsf_ext_needs_reader(&s->hp);
+    if ((o->version == QSF_VERSION_LAYERS) != layers)
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: format version %u, but the description has %s of version 3",
+                        s->path, (unsigned)o->version, layers ? "keys" : "no key");
+    if (layers || (o->version == QSF_VERSION_EMBD_CLUSTERS) == (s->embd_clusters != NULL)) return QSF_OK;
     return qsf_fail(err, QSF_E_CORRUPT,
                     "%s: format version %u, but the file has %s clusters of the embedding", s->path,
                     (unsigned)o->version, s->embd_clusters ? "its" : "no");
@@ -309,7 +313,7 @@ static qsf_status directory_fixed(qsf_source *s, qsf_error *err)
         if (tf[i].type != QSF_T_F16 || tf[i].rows != 1 || tf[i].cols != s->hp.n_embd || pf[i] != at) break;
         at += tf[i].bytes;
     }
-    if (i == 0 || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))
+    if ((i == 0 && s->hp.norm != QSF_NORM_BARE) || (i < f->n_tensors && tf[i].kind < QSF_K_OUTPUT))
         return qsf_fail(err, QSF_E_CORRUPT, "%s: the tensor directory has no final norm at its place",
                         s->path);
     const int head = qsf_unit_find(s, qsf_unit_final(s), QSF_K_OUTPUT);

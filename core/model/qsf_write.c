@@ -192,11 +192,11 @@ static qsf_status writer_in_final(qsf_writer *w, const qsf_tensor *t, qsf_error 
                             "%s: the final norm and then its bias come first, as %u f16 values each", w->path,
                             (unsigned)w->hp.n_embd);
     } else if (t->kind == QSF_K_OUTPUT) {
-        if (w->flag_written || !w->n_listed || w->hp.tied)
+        if (w->flag_written || (!w->n_listed && w->hp.norm != QSF_NORM_BARE) || w->hp.tied)
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: an output head that is tied or out of order", w->path);
         if ((st = writer_flag(w, t->type, err))) return st;
     } else {
-        if (!w->n_listed || (!w->flag_written && !w->hp.tied))
+        if ((!w->n_listed && w->hp.norm != QSF_NORM_BARE) || (!w->flag_written && !w->hp.tied))
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: the final norm and the head come first", w->path);
         if (!w->flag_written && (st = writer_flag(w, QSF_TIED, err))) return st;
         return writer_headed(w, t, err);
@@ -448,9 +448,10 @@ static void writer_header(qsf_writer *w)
     const qsf_hparams *hp = &w->hp;
     uint8_t *h = w->head;
     const uint32_t arch = qsf_arch_number(hp->arch);
-    const uint32_t words[] = { w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1, QSF_HEADER_BYTES, arch,
-                               hp->n_layers, hp->n_embd, hp->n_heads, hp->n_kv_heads, hp->n_vocab,
-                               hp->n_ctx_train, hp->n_ff, hp->head_dim };
+    const uint32_t version = qsf_ext_needs_reader(hp) ? QSF_VERSION_LAYERS
+        : w->o.embd_clusters ? QSF_VERSION_EMBD_CLUSTERS : 1;
+    const uint32_t words[] = { version, QSF_HEADER_BYTES, arch, hp->n_layers, hp->n_embd, hp->n_heads,
+                               hp->n_kv_heads, hp->n_vocab, hp->n_ctx_train, hp->n_ff, hp->head_dim };
     memcpy(h, "QSF1", 4);
     for (size_t i = 0; i < QSF_ARRAY_LEN(words); i++) qsf_put32(h + 4 + 4 * i, words[i]);
     h[48] = w->o.default_type;

@@ -20,7 +20,7 @@
 #define BIAS(part, kind, cols, name, hf) ROLE(part, kind, ADD, ONE, cols, IT_IS, name, name, hf)
 
 const qsf_role qsf_roles[QSF_N_ROLES] = {
-    NORM(LAYER, ATTN_NORM, EMBD, ALWAYS, "attn_norm", "input_layernorm.weight"),
+    NORM(LAYER, ATTN_NORM, EMBD, ATTN_NORM, "attn_norm", "input_layernorm.weight"),
     BIAS(LAYER, ATTN_NORM_BIAS, EMBD, "attn_norm.bias", NULL),
     MATRIX(LAYER, ATTN_Q, Q, EMBD, ALWAYS, "attn_q", "self_attn.q_proj.weight"),
     BIAS(LAYER, ATTN_Q_BIAS, Q, "attn_q.bias", "self_attn.q_proj.bias"),
@@ -28,13 +28,13 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
     MATRIX(LAYER, ATTN_V, V, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
-    NORM(LAYER, Q_NORM, HEAD, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
-    NORM(LAYER, K_NORM, HEAD, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
+    NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
+    NORM(LAYER, K_NORM, K_NORM, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
     NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
     MATRIX(LAYER, ATTN_OUT, EMBD, SUMS, ALWAYS, "attn_output", "self_attn.o_proj.weight"),
     BIAS(LAYER, ATTN_OUT_BIAS, EMBD, "attn_output.bias", "self_attn.o_proj.bias"),
     NORM(LAYER, ATTN_POST_NORM, EMBD, IT_IS, "post_attention_norm", "post_attention_layernorm.weight"),
-    NORM(LAYER, FFN_NORM, EMBD, ALWAYS, "ffn_norm", "post_attention_layernorm.weight"),
+    NORM(LAYER, FFN_NORM, EMBD, FFN_NORM, "ffn_norm", "post_attention_layernorm.weight"),
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     MATRIX(LAYER, FFN_GATE, FF, EMBD, GATED, "ffn_gate", "mlp.gate_proj.weight"),
     BIAS(LAYER, FFN_GATE_BIAS, FF, "ffn_gate.bias", "mlp.gate_proj.bias"),
@@ -46,7 +46,9 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     NORM(LAYER, FFN_POST_NORM, EMBD, IT_IS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
-    NORM(FINAL, OUTPUT_NORM, EMBD, ALWAYS, "output_norm", "norm.weight"),
+    NORM(EMBD, TOKEN_NORM, EMBD, IT_IS, "token_embd_norm", NULL),
+    BIAS(EMBD, TOKEN_NORM_BIAS, EMBD, "token_embd_norm.bias", NULL),
+    NORM(FINAL, OUTPUT_NORM, EMBD, FINAL_NORM, "output_norm", "norm.weight"),
     BIAS(FINAL, OUTPUT_NORM_BIAS, EMBD, "output_norm.bias", NULL),
     MATRIX(FINAL, OUTPUT, VOCAB, EMBD, UNTIED, "output", "lm_head.weight"),
     BIAS(FINAL, OUTPUT_BIAS, VOCAB, "output.bias", NULL),
@@ -76,6 +78,11 @@ const char *qsf_kind_name(uint32_t kind)
     return name ? name : "unknown kind";
 }
 
+static uint32_t qk_norm_heads(const qsf_layer *l, uint32_t heads)
+{
+    return l->qk_norm == QSF_QK_ALL || l->qk_norm == QSF_QK_EACH ? heads : 1;
+}
+
 uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
 {
     assert(l || dim < QSF_DIM_Q);
@@ -87,7 +94,8 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_KV:    return (uint64_t)l->n_kv_heads * l->head_dim;
     case QSF_DIM_V:     return (uint64_t)l->n_kv_heads * l->value_dim;
     case QSF_DIM_SUMS:  return (uint64_t)l->n_heads * l->value_dim;
-    case QSF_DIM_HEAD:  return l->head_dim;
+    case QSF_DIM_Q_NORM: return (uint64_t)qk_norm_heads(l, l->n_heads) * l->head_dim;
+    case QSF_DIM_K_NORM: return (uint64_t)qk_norm_heads(l, l->n_kv_heads) * l->head_dim;
     case QSF_DIM_FF:    return l->n_ff;
     case QSF_DIM_ONE:   break;
     }
@@ -106,6 +114,12 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
     case QSF_WHEN_GATED:       return layer && layer->feed_forward == QSF_FEED_FORWARD_GATED;
     case QSF_WHEN_LEARNED_POS: return hp->learned_pos;
     case QSF_WHEN_UNTIED:      return !hp->tied;
+    case QSF_WHEN_ATTN_NORM:
+        return layer && layer->norm.kind != QSF_NORM_BARE && layer->flow != QSF_FLOW_POST;
+    case QSF_WHEN_FFN_NORM:
+        return layer && layer->norm.kind != QSF_NORM_BARE && (layer->flow == QSF_FLOW_SERIAL ||
+               layer->flow == QSF_FLOW_PARALLEL_NORMS);
+    case QSF_WHEN_FINAL_NORM:  return hp->norm != QSF_NORM_BARE;
     case QSF_WHEN_IT_IS:       break;
     }
     return false;

@@ -16,7 +16,8 @@ typedef enum qsf_dim {
     QSF_DIM_KV,   /* all heads' keys */
     QSF_DIM_V,    /* all heads' values */
     QSF_DIM_SUMS, /* all query heads' sums of values */
-    QSF_DIM_HEAD, /* one head's query, or key */
+    QSF_DIM_Q_NORM, /* what the norm of queries multiplies: one head's, or all heads' */
+    QSF_DIM_K_NORM,
     QSF_DIM_FF
 } qsf_dim;
 
@@ -26,6 +27,9 @@ typedef enum qsf_when {
     QSF_WHEN_GATED,
     QSF_WHEN_LEARNED_POS,
     QSF_WHEN_UNTIED,
+    QSF_WHEN_ATTN_NORM, /* a norm with weights before the mixer, ... */
+    QSF_WHEN_FFN_NORM,  /* ... before the feed-forward, ... */
+    QSF_WHEN_FINAL_NORM, /* ... before the head */
     QSF_WHEN_IT_IS /* it need not be */
 } qsf_when;
 
@@ -53,7 +57,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 30 };
+enum { QSF_N_ROLES = 32 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */
@@ -70,6 +74,7 @@ static inline uint32_t qsf_kind_base(uint32_t kind)
 #define QSF_KINDS_POST_NORM (QSF_KIND(ATTN_POST_NORM) | QSF_KIND(FFN_POST_NORM))
 #define QSF_KINDS_SUB_NORM (QSF_KIND(ATTN_SUB_NORM) | QSF_KIND(FFN_SUB_NORM))
 #define QSF_KINDS_QKV_BIAS (QSF_KIND(ATTN_Q_BIAS) | QSF_KIND(ATTN_K_BIAS) | QSF_KIND(ATTN_V_BIAS))
+#define QSF_KINDS_NORM_BIAS (QSF_KIND(ATTN_NORM_BIAS) | QSF_KIND(FFN_NORM_BIAS) | QSF_KIND(OUTPUT_NORM_BIAS))
 #define QSF_KINDS_FFN_BIAS (QSF_KIND(FFN_GATE_BIAS) | QSF_KIND(FFN_UP_BIAS) | QSF_KIND(FFN_DOWN_BIAS))
 
 /* layer: of the tensor's layer; NULL for tensors of the embedding and of the final section, which

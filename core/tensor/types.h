@@ -66,7 +66,7 @@ typedef enum qsf_kind {
     QSF_K_ATTN_SUB_NORM, QSF_K_FFN_SUB_NORM,
     /* outside the layers */
     QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT,
-    QSF_K_OUTPUT_BIAS,
+    QSF_K_OUTPUT_BIAS, QSF_K_TOKEN_NORM, QSF_K_TOKEN_NORM_BIAS,
     QSF_N_KINDS = 40,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */

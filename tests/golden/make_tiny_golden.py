@@ -64,7 +64,7 @@ def record(ref, folder, m):
     # llama.cpp's; the comparison is then about everything else
     model.gelu = gelu_f16
     chosen, errors, worst = [], [], 0.0
-    for prompts in candidates(m["name"], m["seed"], "rare" in m):
+    for prompts in candidates(m["name"], m["seed"], "rare" in m or "one" in m):
         if m.get("judge") == "reference": entries = [ask_reference(model, m["c"], p) for p in prompts[:2]]
         elif m.get("judge") == "bitnet.cpp":
             entries = ask_llama(ref.split(",")[1], path, m["c"], prompts, "f16")

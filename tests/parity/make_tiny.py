@@ -202,7 +202,71 @@ def models():
         out[name] = dict(WIDE, type=kind, name=name, seed=200 + kind, rare=True)
     out["llama-q8_k"]["judge"] = "reference"                # llama.cpp has no product of it
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
     return out
+
+def others():
+    """Architectures of which only some parts are those above, each with what it alone has; sizes that no
+    block divides."""
+    odd = dict(SMALL, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=140, shaped=True)
+    layer = dict(odd, norm="layer")
+    mha = dict(layer, n_kv_heads=6, fused=True, fused_gate=False, gated=False, norm_bias=True, qkv_bias=True,
+               out_bias=True, ffn_bias=True)
+    scaled = {"embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5}
+    yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 16}
+    deep = dict(odd, n_embd=24, n_heads=2, n_kv_heads=1, n_ff=36, one=True, gain=0.5)
+    yield "smollm3", dict(odd, arch="smollm3", n_layers=5, tied=True, kv={"rope.freq_base": 5e6})
+    yield "granite", dict(odd, arch="granite", tied=True, kv={**scaled, "attention.scale": 0.4})
+    yield "granite-still", dict(odd, arch="granite", one=True, kv={"logit_scale": 3.0,
+                                                                    "rope.scaling.finetuned": False})
+    yield "minicpm", dict(odd, arch="minicpm", kv=scaled)
+    yield "mistral3", dict(odd, arch="mistral3", head_dim=20, kv={
+        "attention.temperature_scale": 0.3, "rope.scaling.yarn_log_multiplier": 1.0, **yarn})
+    yield "arcee", dict(odd, arch="arcee", gated=False, rope_freqs=True)
+    yield "ernie4_5", dict(odd, arch="ernie4_5", tied=True, kv={"rope.freq_base": 5e5})
+    yield "internlm2", dict(odd, arch="internlm2")
+    yield "seed_oss", dict(odd, arch="seed_oss", head_dim=20, qkv_bias=True, ffn_norm="post_attention_norm")
+    yield "hunyuan-dense", dict(odd, arch="hunyuan-dense", head_dim=20, qk_norm="head", tied=True)
+    yield "glm4", dict(odd, arch="glm4", fused_gate=True, post=True, qkv_bias=True, head_dim=20,
+                       kv={"rope.dimension_count": 10})
+    yield "olmo2", dict(odd, arch="olmo2", flow="post", post=True, qk_norm="all")
+    yield "olmo2-window", dict(odd, arch="olmo2", n_layers=5, flow="post", post=True, qk_norm="all",
+                               kv={"attention.sliding_window": 9, **yarn})
+    yield "exaone4", dict(odd, arch="exaone4", flow="post", post=True, qk_norm="head", tied=True,
+                          rope_freqs=True)
+    yield "exaone4-window", dict(deep, arch="exaone4", n_layers=64, flow="post", post=True, qk_norm="head",
+                                 kv={"attention.sliding_window": 9})
+    yield "apertus", dict(odd, arch="apertus", gated=False, qk_norm="head", rope_freqs=True, xielu=True)
+    yield "qwen", dict(odd, arch="qwen", n_kv_heads=6, fused=True, fused_gate=False, qkv_bias=True,
+                       ff_times=2)
+    yield "baichuan", dict(deep, arch="baichuan", n_layers=32, n_kv_heads=2)
+    yield "baichuan-alibi", dict(deep, arch="baichuan", n_layers=40, n_heads=3, n_kv_heads=3)
+    yield "stablelm", dict(layer, arch="stablelm", norm_bias=True, qkv_bias=True,
+                           kv={"rope.dimension_count": 4})
+    yield "stablelm-parallel", dict(layer, arch="stablelm", norm_bias=True, flow="parallel", qk_norm="each",
+                                    kv={"rope.dimension_count": 4})
+    yield "starcoder2", dict(mha, arch="starcoder2", n_kv_heads=2, fused=False, tied=True)
+    yield "phi2", dict(mha, arch="phi2", flow="parallel", output_bias=True, kv={"rope.dimension_count": 6})
+    yield "falcon", dict(mha, arch="falcon", n_kv_heads=1, flow="parallel", qkv_bias=False, out_bias=False,
+                         ffn_bias=False, tied=True)
+    yield "falcon-two-norms", dict(mha, arch="falcon", n_kv_heads=2, flow="parallel", two_norms=True,
+                                   qkv_bias=False, out_bias=False, ffn_bias=False)
+    yield "gptneox", dict(mha, arch="gptneox", flow="serial",
+                          kv={"rope.dimension_count": 4, "use_parallel_residual": True})
+    yield "gptneox-serial", dict(mha, arch="gptneox", one=True,
+                                 kv={"rope.dimension_count": 6, "use_parallel_residual": False})
+    yield "command-r", dict(layer, arch="command-r", flow="parallel", tied=True, kv={"logit_scale": 0.6})
+    yield "command-r-norms", dict(deep, arch="command-r", norm="layer", n_layers=64, flow="parallel",
+                                  tied=True, qk_norm="each", kv={"logit_scale": 0.7})
+    yield "cohere2", dict(layer, arch="cohere2", n_layers=5, flow="parallel", tied=True,
+                          kv={"logit_scale": 0.6, "attention.sliding_window": 9})
+    yield "olmo", dict(layer, arch="olmo", no_norms=True, kv={"attention.clamp_kqv": 1.1})
+    yield "nemotron", dict(layer, arch="nemotron", norm_bias=True, gated=False,
+                           kv={"rope.dimension_count": 6})
+    yield "mpt", dict(mha, arch="mpt", norm_bias=False, qkv_bias=False, out_bias=False, ffn_bias=False,
+                      tied=True, kv={"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 1.3})
+    yield "bloom", dict(mha, arch="bloom", token_norm=True, tied=True)
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
@@ -223,9 +287,10 @@ class Writer:
         self.m, self.rng, self.w = m, Random(m["seed"]), GGUFWriter(str(path), m["arch"])
         self.head_dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
 
-    def vector(self, name, n, mean, std):
-        """Norm weights lie around mean; biases around zero."""
-        self.w.add_tensor(name, (mean + self.rng.uniform(n, -1.7 * std, 1.7 * std)).astype(np.float32))
+    def vector(self, name, n, mean, std, each=None):
+        """Norm weights lie around mean; biases around zero.  each: rows of that many instead of one."""
+        x = (mean + self.rng.uniform(n, -1.7 * std, 1.7 * std)).astype(np.float32)
+        self.w.add_tensor(name, x.reshape(-1, each) if each else x)
 
     def matrix(self, name, rows, cols, gain, kind=None, dead=0):
         """Gain 1 keeps the size of a normalised input."""
@@ -253,22 +318,29 @@ class Writer:
         w.add_context_length(1024)
         w.add_embedding_length(m["n_embd"])
         w.add_block_count(m["n_layers"])
-        w.add_feed_forward_length(m["n_ff"])
+        w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
         w.add_head_count_kv(m["n_kv_heads"])
-        w.add_layer_norm_eps(1e-5) if m["arch"] == "gpt2" else w.add_layer_norm_rms_eps(1e-5)
+        layered = m["arch"] == "gpt2" or m.get("norm") == "layer"
+        w.add_layer_norm_eps(1e-5) if layered else w.add_layer_norm_rms_eps(1e-5)
         if "head_dim" in m:
             w.add_key_length(m["head_dim"])
             w.add_value_length(m["head_dim"])
         for key, value in m["kv"].items():
-            add = w.add_string if isinstance(value, str) else w.add_uint32 if isinstance(value,
-                    int) else w.add_float32
+            add = (w.add_string if isinstance(value, str) else w.add_bool if isinstance(value, bool) else
+                   w.add_uint32 if isinstance(value, int) else w.add_float32)
             add(f"{m['arch']}.{key}", value)
+        if m.get("xielu"):
+            for key, low, high in (("alpha_n", -1, 1), ("alpha_p", -1, 1), ("beta", 0.3, 0.6),
+                                   ("eps", -1e-3, -1e-6)):
+                w.add_array("xielu." + key, [float(np.float32(v))
+                                             for v in self.rng.uniform(m["n_layers"], low, high)])
         add_spm(w) if m["vocab"] == "spm" else add_bpe(w)
 
     def attention(self, b):
         m, d = self.m, self.head_dim
-        n_q, n_kv, biased = m["n_heads"] * d, m["n_kv_heads"] * d, m["arch"] in ("qwen2", "gpt2")
+        n_q, n_kv = m["n_heads"] * d, m["n_kv_heads"] * d
+        biased = m["arch"] in ("qwen2", "gpt2") or m.get("qkv_bias")
         if m.get("fused") or m["arch"] == "gpt2":
             self.matrix(b + "attn_qkv.weight", n_q + 2 * n_kv, m["n_embd"], 1.4)
             if biased: self.vector(b + "attn_qkv.bias", n_q + 2 * n_kv, 0, 0.4)
@@ -278,42 +350,52 @@ class Writer:
                 if biased: self.vector(b + name + ".bias", rows, 0, 0.4)
         if "bitnet" in m["arch"]: self.vector(b + "attn_sub_norm.weight", n_q, 1.0, 0.3)
         self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
-        if m["arch"] == "gpt2": self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
-        if m["arch"] in ("qwen3", "gemma3"):
+        if m["arch"] == "gpt2" or m.get("out_bias"): self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
+        if m["arch"] in ("qwen3", "gemma3") or m.get("qk_norm") == "head":
             self.vector(b + "attn_q_norm.weight", d, 1.3, 0.3)
             self.vector(b + "attn_k_norm.weight", d, 1.3, 0.3)
+        elif "qk_norm" in m:
+            self.vector(b + "attn_q_norm.weight", n_q, 1.3, 0.3, m["qk_norm"] == "each" and d)
+            self.vector(b + "attn_k_norm.weight", n_kv, 1.3, 0.3, m["qk_norm"] == "each" and d)
 
     def ffn(self, b):
         m, gpt2 = self.m, self.m["arch"] == "gpt2"
-        if m.get("fused"): self.matrix(b + "ffn_up.weight", 2 * m["n_ff"], m["n_embd"], 1.3)
+        plain = gpt2 or not m.get("gated", True)
+        if m.get("fused_gate", m.get("fused")):
+            self.matrix(b + "ffn_up.weight", 2 * m["n_ff"], m["n_embd"], 1.3)
         else:
-            if not gpt2: self.matrix(b + "ffn_gate.weight", m["n_ff"], m["n_embd"], 1.3)
+            if not plain: self.matrix(b + "ffn_gate.weight", m["n_ff"], m["n_embd"], 1.3)
             self.matrix(b + "ffn_up.weight", m["n_ff"], m["n_embd"], 1.3)
         if "bitnet" in m["arch"]: self.vector(b + "ffn_sub_norm.weight", m["n_ff"], 1.0, 0.3)
         self.matrix(b + "ffn_down.weight", m["n_embd"], m["n_ff"], 1.5)
-        if gpt2:
+        if gpt2 or m.get("ffn_bias"):
             self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
             self.vector(b + "ffn_down.bias", m["n_embd"], 0, 0.2)
 
     def norm(self, name, mean=1.0):
+        if self.m.get("no_norms"): return
         self.vector(name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
-        if self.m["arch"] == "gpt2": self.vector(name + ".bias", self.m["n_embd"], 0, 0.2)
+        if self.m["arch"] == "gpt2" or self.m.get("norm_bias"):
+            self.vector(name + ".bias", self.m["n_embd"], 0, 0.2)
 
     def layer(self, i):
-        b, post = f"blk.{i}.", self.m["arch"] in ("gemma2", "gemma3")
-        self.norm(b + "attn_norm")
+        b, post = f"blk.{i}.", self.m["arch"] in ("gemma2", "gemma3") or self.m.get("post")
+        flow, large = self.m.get("flow", "serial"), 2.0 * self.m.get("gain", 1)
+        if flow != "post": self.norm(b + "attn_norm")
+        if self.m.get("two_norms"): self.norm(b + "attn_norm_2")
         self.attention(b)
-        if post: self.norm(b + "post_attention_norm", 2.0)
-        self.norm(b + "ffn_norm")
+        if post: self.norm(b + "post_attention_norm", large)
+        if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
         self.ffn(b)
-        if post: self.norm(b + "post_ffw_norm", 2.0)
+        if post: self.norm(b + "post_ffw_norm", large)
 
     def write(self):
         m = self.m
         self.metadata()
         # scaled embeddings would drown the layers
-        embd = 0.4 if m["arch"] in ("gemma2", "gemma3") else 1.0
+        embd = 0.4 if "embedding_scale" in m["kv"] or m["arch"] in ("gemma2", "gemma3") else 1.0
         self.matrix("token_embd.weight", N_VOCAB, m["n_embd"], embd, dead=N_SPECIAL if m["tied"] else 0)
+        if m.get("token_norm"): self.norm("token_embd_norm")
         if m["arch"] == "gpt2": self.matrix("position_embd.weight", 1024, m["n_embd"], 0.5, kind=Q.F32)
         half = m.get("rope_dim", self.head_dim) // 2
         if m.get("rope_freqs"):
@@ -323,7 +405,10 @@ class Writer:
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
         self.norm("output_norm", 2.5 / embd)
-        if not m["tied"]: self.matrix("output.weight", N_VOCAB, m["n_embd"], 1.0, dead=N_SPECIAL)
+        # what has no norm to be loud by is so itself
+        loud = 2.5 if m.get("no_norms") else 1.0
+        if not m["tied"]: self.matrix("output.weight", N_VOCAB, m["n_embd"], loud, dead=N_SPECIAL)
+        if m.get("output_bias"): self.vector("output.bias", N_VOCAB, 0, 0.3)
         self.w.write_header_to_file()
         self.w.write_kv_data_to_file()
         self.w.write_tensors_to_file()

@@ -7,7 +7,7 @@ SPDX-License-Identifier: MIT
 Weights are dequantised by the `gguf` package.  Written from the models' published descriptions and the GGUF
 specification, not from this project's C code, so that the two can be held against each other.
 Architectures: llama (Mistral too), qwen2, qwen3, phi3, gemma2, gemma3, gpt2, bitnet and its
-later names.
+later names, and those of OTHERS.
 """
 import argparse, json, math, pathlib, sys
 import numpy as np
@@ -29,9 +29,25 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
-    36: "output.weight", 37: "output.bias"}
+    36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
-HALVES = {"qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet", "bitnet-25", "bitnet-b1.58"}
+OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
+          "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
+          "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
+          "bloom"}
+LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
+              "nemotron", "mpt", "bloom"}
+GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
+RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron"}
+UNMOVED = {"gpt2", "mpt", "bloom"}          # nothing is rotated
+# norms of queries and keys that are one over all heads, and such that come behind the rotation
+ALL_HEADS, AFTERWARDS = {"olmo2", "mpt"}, {"hunyuan-dense"}
+# what these names stand for elsewhere
+RENAMED = {"seed_oss": {"post_attention_norm": "ffn_norm"},
+           "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
+HALVES = {"seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
+          "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
+          "bitnet-25", "bitnet-b1.58"}
 
 
 def rms_norm(x, weight, eps):
@@ -39,7 +55,9 @@ def rms_norm(x, weight, eps):
 
 def layer_norm(x, weight, bias, eps):
     x = x - np.mean(x, axis=-1, keepdims=True)
-    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + F(eps)) * weight + bias
+    x = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + F(eps))
+    if weight is not None: x = x * weight
+    return x if bias is None else x + bias
 
 def silu(x):
     return x / (F(1) + np.exp(-x))
@@ -55,6 +73,21 @@ def gelu(x):
 def gelu_f16(x):
     h = x.astype(np.float16).astype(F)
     return np.where(x <= -10, F(0), np.where(x >= 10, x, gelu(h).astype(np.float16).astype(F)))
+
+def softplus(x):
+    return np.log1p(np.exp(np.float64(x)))
+
+def xielu(x, alpha_p, alpha_n, beta, eps):
+    """arXiv 2411.13010; the alphas as they are trained."""
+    low = (np.expm1(np.minimum(x, F(eps))) - x) * F(beta + softplus(alpha_n)) + F(beta) * x
+    return np.where(x > 0, F(softplus(alpha_p)) * x * x + F(beta) * x, low)
+
+def alibi_slopes(heads, most):
+    """arXiv 2108.12409: a geometric row for a power of two, and every second one of a finer row."""
+    n = 2 ** int(math.log2(heads))
+    row = [2.0 ** (-most * (i + 1) / n) for i in range(n)]
+    finer = [2.0 ** (-most / 2 * (i + 1) / n) for i in range(0, 2 * n, 2)]
+    return np.array((row + finer)[:heads], F)
 
 def soft_cap(x, cap):
     return np.tanh(x / F(cap)) * F(cap) if cap else x
@@ -74,9 +107,10 @@ class Model:
         reader = Reader(path)
         self.kv = {k: f.contents() for k, f in reader.fields.items()}
         self.arch = self.kv["general.architecture"]
-        if self.arch != "llama" and self.arch != "gpt2" and self.arch not in HALVES:
+        if self.arch not in {"llama", "gpt2"} | HALVES | OTHERS:
             raise SystemExit(f"reference: architecture {self.arch} is not known")
         self.tensors = {t.name: t for t in reader.tensors}
+        self.rename()
         self.cache = {}
         g = self.get
         self.n_layers, self.n_embd, self.n_heads = (g("block_count"), g("embedding_length"),
@@ -85,6 +119,15 @@ class Model:
         self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
         self.eps = g("attention.layer_norm_rms_epsilon", g("attention.layer_norm_epsilon"))
         self.gelu = gelu
+
+    def rename(self):
+        names = RENAMED.get(self.arch, {})
+        if self.arch == "falcon" and "blk.0.attn_norm_2.weight" not in self.tensors: return
+        def new(name):
+            stem, _, end = name.rpartition(".")
+            block, _, last = stem.rpartition(".")
+            return f"{block}.{names[last]}.{end}" if last in names else name
+        self.tensors = {new(k): t for k, t in self.tensors.items()}
 
     def get(self, key, default=None):
         return self.kv.get(f"{self.arch}.{key}", default)
@@ -124,7 +167,9 @@ class Model:
         """Gemma 2: every second layer is global, Gemma 3: every sixth; elsewhere a window holds
         for all layers."""
         if not self.get("attention.sliding_window"): return False
-        pattern = self.get("attention.sliding_window_pattern", {"gemma2": 2, "gemma3": 6}.get(self.arch, 0))
+        pattern = self.get("attention.sliding_window_pattern",
+                           {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4,
+                            "cohere2": 4}.get(self.arch, 0))
         if isinstance(pattern, list): return bool(pattern[layer])
         return pattern == 0 or layer % pattern < pattern - 1
 
@@ -132,8 +177,8 @@ class Model:
         """cos and sin [positions][rope_dim / 2], and rope_dim."""
         dim = self.get("rope.dimension_count", self.head_dim)
         base = self.get("rope.freq_base", 10000.0)
-        local = self.arch == "gemma3" and self.is_windowed(layer)
-        if local: base = self.get("rope.freq_base_swa", 10000.0)
+        local = self.arch in ("gemma3", "olmo2") and self.is_windowed(layer)
+        if local and self.arch == "gemma3": base = self.get("rope.freq_base_swa", 10000.0)
         freq = np.power(float(base), -np.arange(0, dim, 2) / dim)
         kind = self.get("rope.scaling.type", "linear")
         factor = self.get("rope.scaling.factor", self.get("rope.scale_linear", 0.0)) or 1.0
@@ -144,9 +189,11 @@ class Model:
             divisors = (self.w("rope_factors_long.weight" if n_ctx > train_ctx
                                else "rope_factors_short.weight", False))
         if divisors is not None: freq = freq / divisors
-        if kind == "yarn" and factor != 1.0:
+        if kind == "yarn" and factor != 1.0 and not local:
             freq = self.yarn(freq, dim, base, factor, train_ctx)
-            magnitude *= 1.0 + 0.1 * math.log(factor)
+            # one growth with the context, or that of the whole attention where a key gives both
+            by = self.get("rope.scaling.yarn_log_multiplier", 0.0)
+            magnitude *= (1.0 + 0.1 * math.log(factor)) / (1.0 + 0.1 * by * math.log(factor))
         elif kind in ("linear", "longrope") and not local:
             freq = freq / factor
         angle = np.outer(positions, freq)
@@ -175,8 +222,9 @@ class Model:
     # ---- one layer ----
 
     def norm(self, x, name):
-        if self.arch == "gpt2":
-            return layer_norm(x, self.w(name + ".weight"), self.w(name + ".bias"), self.eps)
+        if self.arch in LAYER_NORM:
+            return layer_norm(x, self.w(name + ".weight", self.arch != "olmo"), self.w(name + ".bias", False),
+                              self.eps)
         return rms_norm(x, self.w(name + ".weight"), self.eps)
 
     def qkv(self, x, b):
@@ -185,21 +233,50 @@ class Model:
             q, k, v = np.split(self.linear(x, b + "attn_qkv"), np.cumsum(sizes), axis=-1)
         else:
             q, k, v = (self.linear(x, b + n) for n in ("attn_q", "attn_k", "attn_v"))
+        clamp = self.get("attention.clamp_kqv")
+        if clamp: q, k, v = (np.clip(t, F(-clamp), F(clamp)) for t in (q, k, v))
+        if self.arch in ALL_HEADS and b + "attn_q_norm.weight" in self.tensors:
+            q, k = self.norm(q, b + "attn_q_norm"), self.norm(k, b + "attn_k_norm")
         return (t.reshape(len(x), -1, self.head_dim) for t in (q, k, v))
+
+    def norm_heads(self, x, name):
+        """Of each head, by weights for all heads or by its own."""
+        w = self.w(name + ".weight")
+        w = w.reshape(-1, self.head_dim) if w.size > self.head_dim else w
+        return layer_norm(x, w, None, self.eps) if self.arch in LAYER_NORM else rms_norm(x, w, self.eps)
+
+    def turns(self, layer):
+        if self.arch == "smollm3": return layer % 4 != 3
+        if self.arch == "baichuan": return self.n_layers == 32
+        if self.arch == "granite": return self.get("rope.scaling.finetuned", True)
+        if self.arch == "cohere2" or (self.arch == "exaone4" and self.n_layers == 64):
+            return self.is_windowed(layer)
+        return self.arch not in UNMOVED
+
+    def alibi(self):
+        if self.arch == "bloom" or (self.arch == "baichuan" and self.n_layers == 40): return 8.0
+        return self.get("attention.max_alibi_bias", 0.0)
 
     def attention(self, x, layer, n_ctx):
         b, n = f"blk.{layer}.", len(x)
         q, k, v = self.qkv(x, b)
-        if b + "attn_q_norm.weight" in self.tensors:
-            q = rms_norm(q, self.w(b + "attn_q_norm.weight"), self.eps)
-            k = rms_norm(k, self.w(b + "attn_k_norm.weight"), self.eps)
-        if self.arch != "gpt2":
+        normed = b + "attn_q_norm.weight" in self.tensors and self.arch not in ALL_HEADS
+        def norms(q, k): return self.norm_heads(q, b + "attn_q_norm"), self.norm_heads(k, b + "attn_k_norm")
+        if normed and self.arch not in AFTERWARDS: q, k = norms(q, k)
+        if self.turns(layer):
             table = self.rope_table(layer, np.arange(n), n_ctx)
             q, k = self.rotate(q, table), self.rotate(k, table)
+        if normed and self.arch in AFTERWARDS: q, k = norms(q, k)
+        if self.get("attention.temperature_scale"):
+            far = np.floor(np.arange(n) / self.get("rope.scaling.original_context_length"))
+            q = q * (1 + self.get("attention.temperature_scale") * np.log(1 + far)).astype(F)[:, None, None]
         k, v = (np.repeat(t, self.n_heads // self.n_kv_heads, axis=1) for t in (k, v))
-        score = np.einsum("ihd,jhd->hij", q, k, optimize=True) * F(1 / math.sqrt(self.head_dim))
+        score = np.einsum("ihd,jhd->hij", q, k, optimize=True)
+        score = score * F(self.get("attention.scale") or 1 / math.sqrt(self.head_dim))
         score = soft_cap(score, self.get("attn_logit_softcapping"))
         back = np.arange(n)[:, None] - np.arange(n)[None, :]
+        if self.alibi():
+            score = score - alibi_slopes(self.n_heads, self.alibi())[:, None, None] * back.astype(F)
         hidden = back < 0
         if self.is_windowed(layer): hidden = hidden | (back >= self.get("attention.sliding_window"))
         score = np.where(hidden, F(-np.inf), score)
@@ -209,15 +286,36 @@ class Model:
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
 
+    def xielu(self, x, layer):
+        return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))
+
     def ffn(self, x, b):
-        act = (self.gelu if self.arch in ("gpt2", "gemma2", "gemma3") else
-               relu2 if self.arch in ("bitnet-25", "bitnet-b1.58") else silu)
+        act = self.gelu if self.arch in GELU else relu2 if self.arch in RELU2 else silu
+        if self.arch == "apertus": act = lambda up: self.xielu(up, int(b.split(".")[1]))
         up = self.linear(x, b + "ffn_up")
         if b + "ffn_gate.weight" in self.tensors: up = act(self.linear(x, b + "ffn_gate")) * up
-        elif self.arch == "phi3": up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
+        elif self.arch in ("phi3", "glm4"): up = act(up[:, :up.shape[1] // 2]) * up[:, up.shape[1] // 2:]
         else: up = act(up)
         if b + "ffn_sub_norm.weight" in self.tensors: up = self.norm(up, b + "ffn_sub_norm")
         return self.linear(up, b + "ffn_down")
+
+    def layer(self, x, i, n_ctx):
+        b = f"blk.{i}."
+        def has(name): return f"{b}{name}.weight" in self.tensors
+        def before(x, name): return self.norm(x, b + name) if has(name) or self.arch == "olmo" else x
+        def behind(y, name):
+            if has(name): y = self.norm(y, b + name)
+            return y * F(self.get("residual_scale", 1.0))
+        normed = before(x, "attn_norm")
+        y = behind(self.attention(normed, i, n_ctx), "post_attention_norm")
+        # both on the layer's input, by one norm or by two
+        together = self.arch in ("phi2", "falcon", "command-r", "cohere2") or (
+            self.arch == "stablelm" and not has("ffn_norm")) or self.get("use_parallel_residual")
+        if together:
+            normed = before(x, "ffn_norm") if has("ffn_norm") else normed
+            return x + y + behind(self.ffn(normed, b), "post_ffw_norm")
+        x = x + y
+        return x + behind(self.ffn(before(x, "ffn_norm"), b), "post_ffw_norm")
 
     # ---- the whole ----
 
@@ -226,18 +324,16 @@ class Model:
         n_ctx = n_ctx or self.get("context_length")
         x = self.w("token_embd.weight")[np.asarray(ids)]
         if self.arch in ("gemma2", "gemma3"): x = x * F(math.sqrt(self.n_embd))
-        if self.arch == "gpt2": x = x + self.w("position_embd.weight")[:len(ids)]
-        for i in range(self.n_layers):
-            b = f"blk.{i}."
-            y = self.attention(self.norm(x, b + "attn_norm"), i, n_ctx)
-            if b + "post_attention_norm.weight" in self.tensors: y = self.norm(y, b + "post_attention_norm")
-            x = x + y
-            y = self.ffn(self.norm(x, b + "ffn_norm"), b)
-            if b + "post_ffw_norm.weight" in self.tensors: y = self.norm(y, b + "post_ffw_norm")
-            x = x + y
+        x = x * F(self.get("embedding_scale", 1.0))
+        if "position_embd.weight" in self.tensors: x = x + self.w("position_embd.weight")[:len(ids)]
+        if "token_embd_norm.weight" in self.tensors: x = self.norm(x, "token_embd_norm")
+        for i in range(self.n_layers): x = self.layer(x, i, n_ctx)
         x = self.norm(x[-1:] if last else x, "output_norm")
         head = "output" if "output.weight" in self.tensors else "token_embd"
-        y = soft_cap(self.linear(x, head), self.get("final_logit_softcapping"))
+        y = self.linear(x, head)
+        scale = self.get("logit_scale", 0.0)
+        if scale: y = y * F(1 / scale if self.arch in ("granite", "minicpm") else scale)
+        y = soft_cap(y, self.get("final_logit_softcapping"))
         return y[0] if last else y
 
 

@@ -35,9 +35,11 @@ OWN_F16 = 0.006             # 16-bit keys and values
 # 8-bit keys, values, queries and weights; as much on Qwen 2.5, less on the other trained models
 OWN_KV8 = 0.20
 OWN_8BIT = 0.13             # 8-bit activations
+DEEP = 32                   # layers, from which on rounded activations part answers: only floats are compared
 EXACT = 1e-4                # of the largest logit, float run against the reference
 # standard deviation of what 8-bit activations change, relative to the logits' own, in random models
 QUANTISED = 0.1
+SCALED = 0.1                # the same of 8-bit weights, computed in floats
 PERPLEXITY = 0.005          # relative, against llama.cpp on the same windows
 PERPLEXITY_FLOATS = 0.001   # likewise, both in floats throughout
 SAME = 2e-5                 # of the largest logit, two files of the same weights
@@ -156,6 +158,7 @@ def check_tiny(r):
             r.check(label + ", f32 logits", r.exact, path, reference, p["prompt"], g["c"])
             r.check(label + ", f32 greedy", r.greedy, path, p, TIES * math.hypot(g["noise"], OWN_F32),
                     g["c"], "--f32")
+            if m["n_layers"] >= DEEP: continue
             # quantised: both sides round activations
             own = (OWN_F16 if m["type"] not in make_tiny.BLOCKS | make_tiny.RARE
                    else g["noise"] if g["judge"] == "llama.cpp" else OWN_8BIT)
@@ -171,7 +174,8 @@ def check_hf(r):
     import make_hf_pair
     ids = json.loads((GOLDEN / "tiny.json").read_text())["llama"]["prompts"][1]["prompt"]
     for shards, name in enumerate(n for n, m in make_tiny.models().items()
-                                   if m["type"] == make_tiny.Q.F32 and not m.get("ternary")):
+                                   if m["type"] == make_tiny.Q.F32 and not m.get("ternary")
+                                   and not m.get("shaped") and not m.get("one")):
         if not r.wanted("hf", f"hf-{name}"): continue
         folder, gguf = make_hf_pair.make(r.a.cache / "hf", name, 1 + shards % 3)
         reference, n_ctx = Model(gguf), make_tiny.models()[name]["c"]
@@ -211,6 +215,27 @@ def check_files(r):
     for kind in ("4bit", "2bit"):
         for packing in (1, 0): check_outliers(r, kind, packing, ids)
     for source in ("llama", "gemma3", "gpt2"): check_embedding_clusters(r, source, ids)
+    for source, m in make_tiny.others(): check_described(r, source, m["c"], ids)
+
+def check_described(r, source, n_ctx, ids):
+    """What a QSF file says of an architecture is what the GGUF file said."""
+    path, _ = make_tiny.make(r.a.cache, source)
+    qsf = r.a.cache / f"{source}.qsf"
+    def work():
+        convert(r, path, qsf, "--quant-type", "f16")
+        reference = Model(path)
+        reference.use_qsf(qsf)
+        return r.exact(qsf, reference, ids, n_ctx)
+    def scaled(*options):
+        convert(r, path, qsf, "--tensor", "*=8bit", *options)
+        want = Model(path).logits(ids, n_ctx)
+        share = float(np.std(r.logits(qsf, ids, n_ctx, "--f32") - want) / np.std(want))
+        return share < SCALED, f"{100 * share:.2f}% of the logits' spread"
+    r.check(f"files {source}, f32 logits", work)
+    if make_tiny.models()[source]["n_layers"] >= DEEP: return
+    r.check(f"files {source}, scaled channels", scaled, "--equalize", "on")
+    if "norms" not in source and make_tiny.models()[source].get("flow") == "parallel":
+        r.check(f"files {source}, folded norms", scaled, "--calibrate", "self", "--effort", "2")
 
 def check_outliers(r, kind, packing, ids):
     path, _ = make_tiny.make(r.a.cache, "llama")

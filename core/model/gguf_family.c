@@ -1,0 +1,163 @@
+/* What keys and tensors of a GGUF file say under some architectures only: scales, clamps, ALiBi,
+ * parallel layers.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+#include "model/roles.h"
+
+static bool family_has(const gguf *g, qsf_arch_has what) { return (g->row->has & (uint64_t)what) != 0; }
+
+static qsf_status family_wrong(const gguf *g, const char *what, float value, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s of %g, which this version cannot run", g->s->path, what,
+                    (double)value);
+}
+
+/* ---- scales ---- */
+
+/* Files of MiniCPM that say nothing mean the numbers of the first models, whose logits llama.cpp
+ * scales the other way round: those are refused by the missing key. */
+static qsf_status family_scales(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    float divisor = 0;
+    if (family_has(g, QSF_HAS_OLD_SCALES)) {
+        hp->embd_scale = 12;
+        hp->residual_scale = 1.4f / sqrtf((float)hp->n_layers);
+    }
+    if (family_has(g, QSF_HAS_SCALES)) {
+        if ((st = qsf_gguf_f32(g, "%s.embedding_scale", false, &hp->embd_scale, err)) ||
+            (st = qsf_gguf_f32(g, "%s.residual_scale", false, &hp->residual_scale, err))) return st;
+        if (!family_has(g, QSF_HAS_OLD_SCALES) &&
+            (st = qsf_gguf_f32(g, "%s.attention.scale", false, &hp->attn_scale, err))) return st;
+        if (hp->embd_scale == 0) hp->embd_scale = 1;
+        if (hp->embd_scale < 0) return family_wrong(g, "an embedding scale", hp->embd_scale, err);
+        if (hp->attn_scale < 0) return family_wrong(g, "an attention scale", hp->attn_scale, err);
+    }
+    if (family_has(g, QSF_HAS_LOGIT))
+        return qsf_gguf_f32(g, "%s.logit_scale", false, &hp->logit_scale, err);
+    if (!family_has(g, QSF_HAS_DIVISOR)) return QSF_OK;
+    if ((st = qsf_gguf_f32(g, "%s.logit_scale", true, &divisor, err))) return st;
+    hp->logit_scale = 1 / divisor;
+    return divisor > 0 && isfinite(hp->logit_scale) ? QSF_OK : family_wrong(g, "a logit scale", divisor, err);
+}
+
+/* ---- attention ---- */
+
+static qsf_status family_alibi(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    hp->alibi = g->row->alibi;
+    if (family_has(g, QSF_HAS_32)) {
+        if (hp->n_layers != 32 && hp->n_layers != 40)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s with %u layers; its models have 32, which rotate,"
+                            " or 40, which do not", g->s->path, g->arch, (unsigned)hp->n_layers);
+        if (hp->n_layers == 32) hp->alibi = 0;
+        else hp->rope = QSF_ROPE_NONE;
+    }
+    if (family_has(g, QSF_HAS_ALIBI) &&
+        (st = qsf_gguf_f32(g, "%s.attention.max_alibi_bias", false, &hp->alibi, err))) return st;
+    return hp->alibi < 0 ? family_wrong(g, "an ALiBi bias", hp->alibi, err) : QSF_OK;
+}
+
+static qsf_status family_attention(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    bool turns = true;
+    if ((st = family_alibi(g, hp, err))) return st;
+    if (family_has(g, QSF_HAS_CLAMP) &&
+        (st = qsf_gguf_f32(g, "%s.attention.clamp_kqv", false, &hp->qkv_clamp, err))) return st;
+    if (hp->qkv_clamp < 0) hp->qkv_clamp = 0;
+    if (family_has(g, QSF_HAS_TEMP)) {
+        if ((st = qsf_gguf_f32(g, "%s.attention.temperature_scale", false, &hp->temp_scale, err))) return st;
+        if (hp->temp_scale != 0) hp->temp_every = hp->scaling_orig_ctx;
+    }
+    if (family_has(g, QSF_HAS_SWITCH) &&
+        (st = qsf_gguf_bool(g, "%s.rope.scaling.finetuned", &turns, err))) return st;
+    if (!turns) hp->rope = QSF_ROPE_NONE;
+    if (hp->rope == QSF_ROPE_NONE) {
+        hp->rope_dim = 0;
+        hp->scaling = QSF_SCALING_NONE;
+        hp->scaling_factor = 1;
+    }
+    return QSF_OK;
+}
+
+/* The base raised as for a longer context (NTK-aware scaling). */
+static qsf_status family_alpha(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    float alpha = 0;
+    if (!family_has(g, QSF_HAS_ALPHA)) return QSF_OK;
+    const qsf_status st = qsf_gguf_f32(g, "%s.rope.scaling.alpha", false, &alpha, err);
+    if (st || alpha <= 0) return st;
+    const float dim = (float)hp->head_dim;
+    hp->rope_base *= powf(alpha, dim / (dim - 2));
+    return isfinite(hp->rope_base) ? QSF_OK : family_wrong(g, "a rotary scaling", alpha, err);
+}
+
+/* ---- what lies where ---- */
+
+static qsf_status family_flow(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    bool parallel = false;
+    if (family_has(g, QSF_HAS_MAY_PARALLEL) && !qsf_gguf_tensor(g, "blk.0.ffn_norm.weight"))
+        hp->flow = QSF_FLOW_PARALLEL;
+    if (family_has(g, QSF_HAS_TWO_NORMS) && qsf_gguf_tensor(g, "blk.0.attn_norm_2.weight"))
+        hp->flow = QSF_FLOW_PARALLEL_NORMS;
+    if (family_has(g, QSF_HAS_LOOSE_POS))
+        hp->learned_pos = qsf_gguf_tensor(g, "position_embd.weight") != NULL;
+    if (!family_has(g, QSF_HAS_CHOICE)) return QSF_OK;
+    if (!qsf_gguf_find(g, "%s.use_parallel_residual"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s.use_parallel_residual\" is missing", g->s->path,
+                        g->arch);
+    if ((st = qsf_gguf_bool(g, "%s.use_parallel_residual", &parallel, err))) return st;
+    if (parallel) hp->flow = QSF_FLOW_PARALLEL_NORMS;
+    return QSF_OK;
+}
+
+/* ---- xIELU ---- */
+
+/* What keeps a trained number above zero. */
+static float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
+
+static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    static const char *const keys[QSF_XIELU_NUMBERS] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta",
+                                                         "xielu.eps" };
+    if (!family_has(g, QSF_HAS_XIELU)) return QSF_OK;
+    hp->xielu = qsf_arena_array(g->s->arena, (uint64_t)hp->n_layers * QSF_XIELU_NUMBERS, sizeof *hp->xielu,
+                                "xIELU's numbers", err);
+    if (!hp->xielu) return QSF_E_MEMORY;
+    for (int k = 0; k < QSF_XIELU_NUMBERS; k++) {
+        const gguf_kv *kv = qsf_gguf_find(g, keys[k]);
+        for (uint32_t i = 0; i < hp->n_layers; i++) {
+            double v;
+            if (!kv || !qsf_gguf_number(kv, kv->array ? i : 0, &v) || !(fabs(v) <= FLT_MAX))
+                return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s\" has no number for layer %u", g->s->path,
+                                keys[k], (unsigned)i);
+            hp->xielu[(size_t)i * QSF_XIELU_NUMBERS + (size_t)k] = (float)v;
+        }
+    }
+    for (uint32_t i = 0; i < hp->n_layers; i++) {
+        float *x = hp->xielu + (size_t)i * QSF_XIELU_NUMBERS;
+        x[0] = softplus(x[0]);
+        x[1] = x[2] + softplus(x[1]);
+    }
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_family(gguf *g, qsf_error *err)
+{
+    qsf_hparams *hp = &g->s->hp;
+    qsf_status st;
+    const bool windowed = g->row->may_window && family_has(g, QSF_HAS_STILL_GLOBAL);
+    if (windowed && !family_has(g, QSF_HAS_64) && !qsf_gguf_find(g, "%s.attention.sliding_window"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%s.attention.sliding_window\" is missing", g->s->path,
+                        g->arch);
+    if (family_has(g, QSF_HAS_64) && g->row->qk_norm == QSF_QK_EACH && hp->n_layers >= 64 &&
+        !qsf_gguf_tensor(g, "blk.0.attn_q_norm.weight"))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"blk.0.attn_q_norm.weight\" is missing", g->s->path);
+    if ((st = family_scales(g, hp, err)) || (st = family_attention(g, hp, err)) ||
+        (st = family_alpha(g, hp, err)) || (st = family_flow(g, hp, err))) return st;
+    return family_xielu(g, hp, err);
+}
