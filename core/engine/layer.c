@@ -40,6 +40,12 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has heads of %u, others of %u, which this "
                             "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)s->most.head_dim);
+        if (l->act == QSF_ACT_XIELU && l->feed_forward == QSF_FEED_FORWARD_GATED)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "
+                            "cannot run", s->path, (unsigned)i);
+        if (l->temp_scale != 0 && !l->temp_every)
+            return qsf_fail(err, QSF_E_CORRUPT, "%s: queries are scaled with their position, but by a step "
+                            "of 0", s->path);
     }
     return QSF_OK;
 }

@@ -369,5 +369,6 @@ qsf_status qsf_ext_get_hparams(const qsf_ext *x, qsf_hparams *hp, qsf_arena *a, 
     if ((st = ext_get_factors(x, "rope.factors", half, true, &hp->rope_factors, a, err)) ||
         (st = ext_get_factors(x, "rope.factors_long", half, true, &hp->rope_factors_long, a, err))) return st;
     if (hp->act != QSF_ACT_XIELU) return QSF_OK;
-    return ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
+    st = ext_get_factors(x, "ffn.xielu", hp->n_layers * QSF_XIELU_NUMBERS, false, &hp->xielu, a, err);
+    return st || hp->xielu ? st : qsf_fail(err, QSF_E_CORRUPT, "%s: ffn.xielu is missing", x->path);
 }

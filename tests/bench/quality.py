@@ -7,7 +7,8 @@ SPDX-License-Identifier: MIT
                [--gguf F16.gguf --peer NAME=FOLDER ... --types Q4_K_M,IQ4_NL,Q4_0]
                [--probes 60] [--work DIR] [--convert "--calibrate self"]
 
-MODEL is what qsf-convert takes, in floats: a Hugging Face directory whose weights lie on no quantiser's grid.
+MODEL is what qsf-convert takes, in floats: a directory or a GGUF file whose weights lie on no quantiser's
+grid, as regrid.py makes it.
 Each size (MB) is a file of `qsf-convert --target-size`. No setting is chosen by the text that is measured: it
 is not used until the files are there.
 
