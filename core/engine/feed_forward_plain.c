@@ -9,7 +9,7 @@ static void xielu(const float *of, float *x, size_t n)
     const float a = of[0], b = of[1], beta = of[2], eps = of[3];
     for (size_t i = 0; i < n; i++) {
         const float v = x[i];
-        x[i] = v > 0 ? a * v * v + beta * v : (expm1f(QSF_MIN(v, eps)) - v) * b + beta * v;
+        x[i] = v > 0 ? a * v * v + beta * v : (float)(exp(QSF_MIN(v, eps)) - 1 - v) * b + beta * v;
     }
 }
 

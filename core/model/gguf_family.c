@@ -90,7 +90,7 @@ static qsf_status family_alpha(const gguf *g, qsf_hparams *hp, qsf_error *err)
     const qsf_status st = qsf_gguf_f32(g, "%s.rope.scaling.alpha", false, &alpha, err);
     if (st || alpha <= 0) return st;
     const float dim = (float)hp->head_dim;
-    hp->rope_base *= powf(alpha, dim / (dim - 2));
+    hp->rope_base *= (float)pow(alpha, dim / (dim - 2));
     return isfinite(hp->rope_base) ? QSF_OK : family_wrong(g, "a rotary scaling", alpha, err);
 }
 
@@ -118,7 +118,7 @@ static qsf_status family_flow(const gguf *g, qsf_hparams *hp, qsf_error *err)
 /* ---- xIELU ---- */
 
 /* What keeps a trained number above zero. */
-static float softplus(float x) { return x > 20 ? x : log1pf(expf(x)); }
+static float softplus(float x) { return x > 20 ? x : (float)log(1 + exp(x)); }
 
 static qsf_status family_xielu(const gguf *g, qsf_hparams *hp, qsf_error *err)
 {
