@@ -4,6 +4,13 @@
 #include "model/roles.h"
 #include "model/source_formats.h"
 
+/* Norms that are there exactly where the description says. */
+static bool shape_is_of_flow(const qsf_role *role)
+{
+    return role->when == QSF_WHEN_ATTN_NORM || role->when == QSF_WHEN_FFN_NORM ||
+           role->when == QSF_WHEN_FINAL_NORM;
+}
+
 static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *where, const qsf_role *role,
                               qsf_error *err)
 {
@@ -14,6 +21,9 @@ static qsf_status shape_check(const qsf_source *s, uint32_t unit, const char *wh
     const int i = qsf_unit_find(s, unit, role->kind);
     if (i < 0 && !qsf_role_needed(hp, layer, role)) return QSF_OK;
     if (i < 0) return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has no %s", s->path, where, role->name);
+    if (shape_is_of_flow(role) && !qsf_role_needed(hp, layer, role))
+        return qsf_fail(err, QSF_E_CORRUPT, "%s: %s has a %s, for which its description has no place",
+                        s->path, where, role->name);
     const qsf_tensor *t = &s->tensors[s->units[unit].first_tensor + (uint32_t)i];
     const bool rows_fit = role->rows == QSF_DIM_CTX ? t->rows >= rows : t->rows == rows;
     if (!rows_fit || t->cols != cols || t->type == QSF_T_SPARSE)
