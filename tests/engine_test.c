@@ -328,17 +328,25 @@ TEST(outliers_are_added_to_their_matrix)
 
 /* ---- damage ---- */
 
+/* The file at once, whatever is read of it by another thread. */
+static void bench_file_becomes(bench *b, uint64_t len, uint64_t at, uint8_t flip)
+{
+    mem_file *f = bench_file(b);
+    engine_lock(&b->h);
+    f->len = len;
+    f->bytes[at] ^= flip;
+    engine_unlock(&b->h);
+}
+
 /* The engine meets damage in unit u with this context: an error, an unharmed state, and the right
  * logits once the file is whole again. */
 static void check_damage(bench *b, const float *right, const int32_t *ids, uint32_t u, bool shrink)
 {
-    mem_file *f = bench_file(b);
     const qsf_source *s = b->m->source;
-    const uint64_t at = s->extents[s->units[u].first_extent].at, len = f->len,
+    const uint64_t at = s->extents[s->units[u].first_extent].at, len = bench_file(b)->len,
         hit = at + s->units[u].stored / 2;
     float *again = bench_floats(b, N);
-    if (shrink) f->len = hit;
-    else f->bytes[hit] ^= 0x10;
+    bench_file_becomes(b, shrink ? hit : len, hit, shrink ? 0 : 0x10);
     const qsf_status st = bench_feed(b, 0, ids, N, 15, again);
     CHECK_EQ(st, shrink ? QSF_E_IO : QSF_E_CORRUPT);
     CHECK(strstr(qsf_last_error(b->c), "m") != NULL && strlen(qsf_last_error(b->c)) > 10);
@@ -346,8 +354,7 @@ static void check_damage(bench *b, const float *right, const int32_t *ids, uint3
     CHECK_EQ(qsf_step(b->c, NULL), QSF_E_ARGUMENT);
     CHECK(qsf_logits(b->c, 0) == NULL);
     CHECK(bench_feed(b, 0, ids, N, 15, again) == st);       /* the error stays as long as the damage does */
-    f->len = len;
-    if (!shrink) f->bytes[hit] ^= 0x10;
+    bench_file_becomes(b, len, hit, shrink ? 0 : 0x10);
     CHECK_EQ(bench_feed(b, 0, ids, N, 15, again), QSF_OK);
     CHECK_NEAR(bench_distance(right, again, N * b->n_vocab), 0, EXACT);
     free(again);
