@@ -141,7 +141,8 @@ static void sens_rows(sens_work *k, qsf_row *rows)
 static uint32_t sens_layer(const sens_work *k, uint32_t unit)
 {
     const uint32_t n_layers = k->in->hp.n_layers;
-    return unit == qsf_unit_number(n_layers, qsf_id_final()) ? n_layers - 1 : unit;
+    if (unit == qsf_unit_number(n_layers, qsf_id_embd())) return 0;
+    return QSF_MIN(unit, n_layers - 1);
 }
 
 /* The batch at the input of layer `from`, in the state k->x. */
@@ -191,11 +192,10 @@ static qsf_status sens_pass(sens_work *k, uint32_t from, bool first, double *kl,
 static qsf_status sens_swap(sens_work *k, uint32_t i, double *kl, qsf_error *err)
 {
     const input_tensor *t = &k->in->tensors[i];
-    const bool embedding = t->unit == qsf_unit_number(k->in->hp.n_layers, qsf_id_embd());
     qsf_matrix *m = &sens_resident(k->fine.c, t->unit)->m[t->kind];
     const qsf_matrix own = *m;
     *m = sens_resident(k->coarse.c, t->unit)->m[t->kind];
-    const qsf_status st = sens_pass(k, embedding ? 0 : sens_layer(k, t->unit), false, kl, err);
+    const qsf_status st = sens_pass(k, sens_layer(k, t->unit), false, kl, err);
     *kl = (float)*kl;                   /* as the file has it */
     *m = own;
     return st;

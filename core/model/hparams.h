@@ -53,6 +53,7 @@ typedef struct qsf_hparams {
     float   *rope_factors;
     float   *rope_factors_long;   /* longrope beyond scaling_orig_ctx, or NULL */
     float    rope_attn_factor;    /* longrope: multiplies sin and cos; 0 means 1 */
+    /* From here on what QSF files say in version 3 only: qsf_ext.c goes by the place. */
     uint8_t  flow, qk_norm;
     uint32_t rope_skip;           /* n: layer i does not rotate where i % n == n - 1; 0: all do */
     float    residual_scale;      /* of what a layer's parts add to the stream; 0 means 1 */
