@@ -164,7 +164,7 @@ static int bench_products(kernel_bench *kb, const bench_team *teams, size_t n_te
         [QSF_F_IQ3XXS] = QSF_T_IQ3_XXS, [QSF_F_IQ3S] = QSF_T_IQ3_S, [QSF_F_IQ1S] = QSF_T_IQ1_S,
         [QSF_F_IQ1M] = QSF_T_IQ1_M,
         [QSF_F_TR2] = QSF_T_TRELLIS2, [QSF_F_TR3] = QSF_T_TRELLIS3, [QSF_F_TR4] = QSF_T_TRELLIS4,
-        [QSF_F_TR5] = QSF_T_TRELLIS5,
+        [QSF_F_TR5] = QSF_T_TRELLIS5, [QSF_F_TB4] = QSF_T_TABLE4, [QSF_F_TB3] = QSF_T_TABLE3,
     };
     static const uint32_t rows[] = { 1, 2, 4, 8, KB_ROWS };
     for (int form = 0; form < QSF_N_FORMS; form++)

@@ -55,7 +55,7 @@ static const option convert_table[] = {
       "a type of its own for matrices whose name or kind matches (* and ?), such as \"attn_v=6bit_s\" or "
       "\"blk.0.*=8bit:64\"; may be given again, the last one wins. "
       "Types: 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 trellis3 "
-      "trellis4 trellis5 f16 f32, and of ternary matrices ternary2 ternary5",
+      "trellis4 trellis5 table3 table4 f16 f32, and of ternary matrices ternary2 ternary5",
       NULL },
     { OPTION_CHOICE, "--block", "N", AT(block), 0, 0, "32|64|128|256",
       "weights that share a scale: 32, 64, 128 or 256", "the type's best" },

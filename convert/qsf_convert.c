@@ -58,7 +58,7 @@ static qsf_status option_rules(const qsf_convert_options *o, qsf_error *err)
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: no type is called \"%s\"; there are %s", r->pattern,
                             r->type,
                             "2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary trellis2 "
-                            "trellis3 trellis4 trellis5 f16 f32");
+                            "trellis3 trellis4 trellis5 table3 table4 f16 f32");
         if (!option_block(r->block))
             return qsf_fail(err, QSF_E_ARGUMENT, "%s: a block has 32, 64, 128 or 256 weights, not %u",
                             r->pattern, (unsigned)r->block);

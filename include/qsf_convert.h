@@ -62,8 +62,8 @@ typedef struct qsf_convert_rule {
      * "attn_v".  * is any text, ? any one byte. */
     const char *pattern;
     /* 2bit 2bit-sym 3bit 3bit_s 4bit 4bit_s 5bit_s 6bit_s 8bit ternary f16 f32; trellis2 trellis3
-     * trellis4 trellis5: in blocks of 64 and tiles alone; ternary2 ternary5: of a matrix that is
-     * ternary already */
+     * trellis4 trellis5: in blocks of 64 and tiles alone; table3 table4; ternary2 ternary5: of a
+     * matrix that is ternary already */
     const char *type;
     uint32_t    block;      /* weights that share a scale: 32, 64, 128, 256; 0: as without the rule */
 } qsf_convert_rule;

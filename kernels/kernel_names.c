@@ -16,7 +16,7 @@ const char *qsf_form_name(qsf_form f)
         [QSF_F_IQ2XXS] = "iq2_xxs", [QSF_F_IQ2XS] = "iq2_xs", [QSF_F_IQ2S] = "iq2_s",
         [QSF_F_IQ3XXS] = "iq3_xxs", [QSF_F_IQ3S] = "iq3_s", [QSF_F_IQ1S] = "iq1_s", [QSF_F_IQ1M] = "iq1_m",
         [QSF_F_TR2] = "trellis2", [QSF_F_TR3] = "trellis3", [QSF_F_TR4] = "trellis4",
-        [QSF_F_TR5] = "trellis5",
+        [QSF_F_TR5] = "trellis5", [QSF_F_TB4] = "table4", [QSF_F_TB3] = "table3",
     };
     return f < QSF_N_FORMS && names[f] ? names[f] : "unnamed";
 }

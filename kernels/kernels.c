@@ -33,6 +33,8 @@ int qsf_form_of_type(uint32_t type)
     case QSF_T_TRELLIS3: return QSF_F_TR3;
     case QSF_T_TRELLIS4: return QSF_F_TR4;
     case QSF_T_TRELLIS5: return QSF_F_TR5;
+    case QSF_T_TABLE4: return QSF_F_TB4;
+    case QSF_T_TABLE3: return QSF_F_TB3;
     case QSF_T_Q5_1:  return QSF_F_5Z;
     case QSF_T_Q2_K: return QSF_F_Q2K;
     case QSF_T_Q3_K: return QSF_F_Q3K;

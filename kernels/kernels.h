@@ -43,6 +43,7 @@ typedef enum qsf_form {
     /* GGUF's codebooks: super-blocks */
     QSF_F_IQ2XXS, QSF_F_IQ2XS, QSF_F_IQ2S, QSF_F_IQ3XXS, QSF_F_IQ3S, QSF_F_IQ1S, QSF_F_IQ1M,
     QSF_F_TR2, QSF_F_TR3, QSF_F_TR4, QSF_F_TR5,        /* types 32 to 35: trellises, see below */
+    QSF_F_TB4, QSF_F_TB3,                              /* types 36 and 37: tables, see below */
     QSF_N_FORMS
 } qsf_form;
 
@@ -74,6 +75,9 @@ typedef enum qsf_form {
  * one, e the one before (0 before the row's first tile),
  *   P = d ^ (d << 1 | e >> 31) ^ (d << 3 | e >> 29),  Q = d << 2 | e >> 30
  * have the other bits of the place in the table of levels: 4 m + 2 P + Q. */
+
+/* Tables (core/tensor/table.h): u8 scale[16], the middle bits of fp16 scales, then 4 or 3 bits;
+ * value = scale * (qsf_table_levels[c] - 64). */
 
 /* Its name in the names of kernels: "4bit_s". */
 const char *qsf_form_name(qsf_form f);

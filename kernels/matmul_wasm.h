@@ -34,7 +34,11 @@ QSF_TEMPLATE v128_t NAMED(high)(const uint8_t *g, int j, int bits)
     return bits == 6 ? wasm_v128_load(g + 64 * (4 + j / 4)) : wasm_i32x4_splat(0);
 }
 /* Bits of a code as it is multiplied; 8: with a sign. */
-QSF_TEMPLATE int NAMED(width)(qsf_form form) { return signed_v128(form) ? 8 : qsf_form_width(form); }
+QSF_TEMPLATE int NAMED(width)(qsf_form form)
+{
+    /* levels have no sign, but are rare, and what multiplies eight bits is there */
+    return signed_v128(form) || qsf_form_levels(form) ? 8 : qsf_form_width(form);
+}
 
 /* ---- values ---- */
 /* Scales are finite: their exponent moves by a multiplication alone. */
@@ -139,12 +143,14 @@ QSF_TEMPLATE void NAMED(unpack)(NAMED(part) *p, qsf_form form)
 #define UNPACK_WASM(F) static void NAMED(unpack_##F)(NAMED(part) *p) { NAMED(unpack)(p, QSF_F_##F); }
 UNPACK_WASM(2Z) UNPACK_WASM(3Z) UNPACK_WASM(4Z) UNPACK_WASM(5) UNPACK_WASM(6) UNPACK_WASM(8)
 UNPACK_WASM(Q1) UNPACK_WASM(QK256) UNPACK_WASM(IQ4) UNPACK_WASM(MX4)
+UNPACK_WASM(TB4) UNPACK_WASM(TB3)
 #undef UNPACK_WASM
 QSF_TEMPLATE NAMED(part_fn) *NAMED(unpack_of)(qsf_form form)
 {
     if (qsf_form_mapped(form)) return NAMED(unpack_QK256);
     if (qsf_form_table(form)) return NAMED(unpack_IQ4);
     if (qsf_form_fp4(form)) return NAMED(unpack_MX4);
+    if (qsf_form_levels(form)) return form == QSF_F_TB4 ? NAMED(unpack_TB4) : NAMED(unpack_TB3);
     switch (qsf_form_bits(form)) {
     case 1:  return NAMED(unpack_Q1);
     case 2:  return NAMED(unpack_2Z);
@@ -304,7 +310,7 @@ FORM_WASM(5) FORM_WASM(T2) FORM_WASM(QK256)
     static void NAMED(matvec_##F)(float *y, const uint8_t *w, const qsf_act *x, size_t tiles, size_t blocks, \
                                   uint32_t block)                                                            \
     { NAMED(matmul_##F)(y, 16 * tiles, w, x, tiles, blocks, block); }
-FORM_WASM(6) FORM_WASM(2S) QSF_EACH_GGML_FORM(FORM_WASM)
+FORM_WASM(6) FORM_WASM(2S) FORM_WASM(TB4) FORM_WASM(TB3) QSF_EACH_GGML_FORM(FORM_WASM)
 #undef FORM_WASM
 static void NAMED(matmul_T5)(float *y, size_t ldy, const uint8_t *w, const qsf_act *x, size_t tiles,
                              size_t blocks, uint32_t block)

@@ -61,7 +61,7 @@ QSF_TEMPLATE void store_neon(float *y, float32x4_t v, qsf_form form)
 QSF_TEMPLATE int sums16_neon(qsf_form form)
 {
     const int bits = qsf_form_width(form);
-    return signed_v128(form) ? 2 : bits <= 4 ? 16 : bits == 5 ? 8 : 4;
+    return signed_v128(form) ? 2 : bits <= 4 ? 16 : bits == 5 ? 8 : bits == 6 ? 4 : 2;
 }
 
 /* Only for functions of QSF_TARGET_DOTPROD. */

@@ -5,6 +5,7 @@
 #define QSF_SETS_H
 
 #include "kernels.h"
+#include "tensor/table.h"
 
 /* Each fills the entries of its subject. */
 void qsf_matmul_scalar(qsf_kernels *k);
@@ -109,11 +110,11 @@ QSF_TEMPLATE int qsf_form_bits(qsf_form f)
     switch (f) {
     case QSF_F_2Z: case QSF_F_TERNARY: case QSF_F_Q2K: return 2;
     case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: case QSF_F_2S: case QSF_F_TR2: return 2;
-    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K: case QSF_F_TR3: return 3;
+    case QSF_F_3Z: case QSF_F_3: case QSF_F_Q3K: case QSF_F_TR3: case QSF_F_TB3: return 3;
     case QSF_F_4Z: case QSF_F_4: case QSF_F_Q4K: case QSF_F_IQ4: case QSF_F_IQ4XS: return 4;
     case QSF_F_5: case QSF_F_5Z: case QSF_F_Q5K: case QSF_F_TR5: return 5;
     case QSF_F_6: case QSF_F_Q6K:      return 6;
-    case QSF_F_MX4: case QSF_F_NV4: case QSF_F_TR4: return 4;
+    case QSF_F_MX4: case QSF_F_NV4: case QSF_F_TR4: case QSF_F_TB4: return 4;
     case QSF_F_Q1:                     return 1;
     default:                           return 8;       /* TQ1: once its digits are bytes */
     }
@@ -131,17 +132,22 @@ QSF_TEMPLATE bool qsf_form_mapped(qsf_form f) { return f == QSF_F_QK256; }
 /* Codes are places in the table qsf_fp4; with 12 more they are never negative. */
 QSF_TEMPLATE bool qsf_form_fp4(qsf_form f) { return f == QSF_F_MX4 || f == QSF_F_NV4; }
 extern const int8_t qsf_fp4_codes[16];
+/* Codes are places in qsf_table_levels, which has no negative numbers. */
+QSF_TEMPLATE bool qsf_form_levels(qsf_form f) { return f == QSF_F_TB4 || f == QSF_F_TB3; }
+QSF_TEMPLATE const int8_t *qsf_levels_of(qsf_form f) { return qsf_table_levels[f == QSF_F_TB3]; }
 /* Codes of 2 or 4 bits that are multiplied as they are. */
 QSF_TEMPLATE bool qsf_form_plain(qsf_form f)
 {
     const int bits = qsf_form_bits(f);
-    return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f);
+    return (bits == 2 || bits == 4) && !qsf_form_table(f) && !qsf_form_fp4(f) && !qsf_form_mapped(f)
+        && !qsf_form_levels(f);
 }
 /* Bits of a code as it is multiplied.  A single bit is doubled, so that it is 1 with an offset
  * of 1. */
 QSF_TEMPLATE int qsf_form_width(qsf_form f)
 {
-    return qsf_form_fp4(f)                   ? 5
+    return qsf_form_levels(f)                ? 7
+           : qsf_form_fp4(f)                 ? 5
            : qsf_form_mapped(f)              ? 3
            : f == QSF_F_Q1 || f == QSF_F_TQ1 ? 2
                                              : qsf_form_bits(f);
@@ -151,7 +157,7 @@ QSF_TEMPLATE bool qsf_form_trellis(qsf_form f) { return f >= QSF_F_TR2 && f <= Q
 /* Scales that are no fp16. */
 QSF_TEMPLATE bool qsf_form_own_scales(qsf_form f)
 {
-    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f);
+    return f == QSF_F_MX4 || f == QSF_F_NV4 || f == QSF_F_8K || qsf_form_trellis(f) || qsf_form_levels(f);
 }
 /* Taken off each code; ternary codes count down from one: scale * (1 - c) = -scale * (c - 1). */
 QSF_TEMPLATE int qsf_form_offset(qsf_form f)
@@ -164,6 +170,7 @@ QSF_TEMPLATE int qsf_form_offset(qsf_form f)
     case QSF_F_4:       return 8;
     case QSF_F_5:       return 16;
     case QSF_F_6: case QSF_F_Q6K: return 32;
+    case QSF_F_TB4: case QSF_F_TB3: return QSF_TABLE_OFFSET;
     default:            return 0;
     }
 }
@@ -210,7 +217,9 @@ QSF_TEMPLATE size_t qsf_form_head(qsf_form f)
     case QSF_F_Q2K:   return 32 + 32 + 16 * 16;
     case QSF_F_Q3K:   return 32 + 12 * 16;
     case QSF_F_IQ4XS: return 32 + 32 + 4 * 16;
-    case QSF_F_MX4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 16;
+    case QSF_F_MX4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5:
+    case QSF_F_TB4: case QSF_F_TB3:
+        return 16;
     case QSF_F_NV4:   return 4 * 16;
     case QSF_F_8K:    return 64 + 512;
     case QSF_F_T2: case QSF_F_T5: case QSF_F_QK256: return 0;
@@ -283,7 +292,8 @@ QSF_TEMPLATE size_t qsf_band_rows(uint32_t cols)
 }
 
 /* QSF's forms, for macros that make an entry of each. */
-#define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6) X(2S) X(T2) X(QK256)
+#define QSF_EACH_FORM(X) X(2Z) X(3Z) X(4Z) X(TERNARY) X(8) X(3) X(4) X(5) X(6) X(2S) X(T2) X(QK256) \
+    X(TB4) X(TB3)
 /* GGUF's own: with one scale a block, and super-blocks.
  * A set without these keeps those of the set below. */
 #define QSF_EACH_GGML_FORM(X) X(5Z) X(IQ4) X(MX4) X(Q1) X(8K)

@@ -17,7 +17,7 @@ QSF_TEMPLATE bool signed_avx2(qsf_form form)
 QSF_TEMPLATE int sums16_avx2(qsf_form form)
 {
     const int bits = qsf_form_width(form);
-    return signed_avx2(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
+    return signed_avx2(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1;
 }
 
 QSF_TEMPLATE __m256i load_avx2(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
@@ -38,6 +38,13 @@ QSF_TEMPLATE __m256i fetch_avx2(const uint8_t *p)
     return v;
 }
 
+/* Of 16 values those at places c. */
+QSF_TEMPLATE __m256i look_up_avx2(const int8_t *values, __m256i c)
+{
+    const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), c);
+}
+
 /* Columns 4j..4j+3 of a group for the 8 rows whose half begins at g: codes as bytes.  To be called
  * with j = 0..7 in turn. */
 QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, qsf_form form)
@@ -55,22 +62,20 @@ QSF_TEMPLATE __m256i code_avx2(source_avx2 *s, const uint8_t *g, int j, qsf_form
     if (bits == 6 && j % 4 == 0) s->high = fetch_avx2(high + 64 * (j / 4));
     const __m256i c = _mm256_and_si256(shift_avx2(s->low, -low * (j % fields)),
                                        _mm256_set1_epi8((1 << low) - 1));
-    if (bits == 3)
-        return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 2 - j), _mm256_set1_epi8(4)));
+    if (bits == 3) {
+        const __m256i all = _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 2 - j),
+                                                                _mm256_set1_epi8(4)));
+        return qsf_form_levels(form) ? look_up_avx2(qsf_levels_of(form), all) : all;
+    }
     if (bits == 5)
         return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - j), _mm256_set1_epi8(16)));
     if (bits == 6)
         return _mm256_or_si256(c, _mm256_and_si256(shift_avx2(s->high, 4 - 2 * (j % 4)),
                                                    _mm256_set1_epi8(48)));
-    if (qsf_form_table(form) || qsf_form_fp4(form)) {
-        const int8_t *values = qsf_form_fp4(form) ? qsf_fp4_codes : qsf_iq4;
-        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
-        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), c);
-    }
-    if (qsf_form_mapped(form)) {
-        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)qsf_qk256);
-        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), c);
-    }
+    if (qsf_form_table(form)) return look_up_avx2(qsf_iq4, c);
+    if (qsf_form_fp4(form)) return look_up_avx2(qsf_fp4_codes, c);
+    if (qsf_form_mapped(form)) return look_up_avx2(qsf_qk256, c);
+    if (qsf_form_levels(form)) return look_up_avx2(qsf_levels_of(form), c);
     return c;
 }
 
@@ -126,6 +131,12 @@ QSF_TEMPLATE __m256 scale8_avx2(const uint8_t *w, int h, qsf_form form)
     if (form == QSF_F_8K)
         return _mm256_castsi256_ps(_mm256_or_si256(shorts8_avx2(w + 16 * h),
                                                    _mm256_slli_epi32(shorts8_avx2(w + 32 + 16 * h), 16)));
+    if (qsf_form_levels(form)) {        /* to the places of fp16's sign, and of the other seven bits */
+        const __m128i e = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)(w + 8 * h))),
+            sign = _mm_and_si128(_mm_slli_epi16(e, 8), _mm_set1_epi16((short)0x8000)),
+            rest = _mm_and_si128(_mm_slli_epi16(e, 7), _mm_set1_epi16(0x3f80));
+        return _mm256_cvtph_ps(_mm_or_si128(sign, rest));
+    }
     return half8_avx2(w + 16 * h);
 }
 

@@ -46,6 +46,13 @@ QSF_TEMPLATE __m512i fetch_avx512(const uint8_t *p)
     return v;
 }
 
+/* Of 16 values those at places c. */
+QSF_TEMPLATE __m512i look_up_avx512(const int8_t *values, __m512i c)
+{
+    const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), c);
+}
+
 /* Columns 4j..4j+3 of a group for all 16 rows: unsigned codes as bytes.
  * To be called with j = 0..7 in turn. */
 QSF_TEMPLATE __m512i code_avx512(source_avx512 *s, const uint8_t *g, int j, qsf_form form)
@@ -63,8 +70,11 @@ QSF_TEMPLATE __m512i code_avx512(source_avx512 *s, const uint8_t *g, int j, qsf_
     if ((bits == 3 || bits == 5) && j == 0) s->high = fetch_avx512(high);
     if (bits == 6 && j % 4 == 0) s->high = fetch_avx512(high + 64 * (j / 4));
     const __m512i v = shift_avx512(s->low, -low * (j % fields)), m = _mm512_set1_epi8((1 << low) - 1);
-    if (bits == 3)
-        return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 2 - j)), _mm512_set1_epi8(7));
+    if (bits == 3) {
+        const __m512i all = _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 2 - j)),
+                                             _mm512_set1_epi8(7));
+        return qsf_form_levels(form) ? look_up_avx512(qsf_levels_of(form), all) : all;
+    }
     if (bits == 5)
         return _mm512_and_si512(select_avx512(m, v, shift_avx512(s->high, 4 - j)), _mm512_set1_epi8(31));
     if (bits == 6)
@@ -75,11 +85,9 @@ QSF_TEMPLATE __m512i code_avx512(source_avx512 *s, const uint8_t *g, int j, qsf_
                                             _mm_set1_epi8((char)0x80));
         return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), _mm512_and_si512(v, m));
     }
-    if (qsf_form_fp4(form) || qsf_form_mapped(form)) {
-        const int8_t *values = qsf_form_fp4(form) ? qsf_fp4_codes : qsf_qk256;
-        const __m128i table = _mm_loadu_si128((const __m128i *)(const void *)values);
-        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), _mm512_and_si512(v, m));
-    }
+    if (qsf_form_fp4(form)) return look_up_avx512(qsf_fp4_codes, _mm512_and_si512(v, m));
+    if (qsf_form_mapped(form)) return look_up_avx512(qsf_qk256, _mm512_and_si512(v, m));
+    if (qsf_form_levels(form)) return look_up_avx512(qsf_levels_of(form), _mm512_and_si512(v, m));
     return _mm512_and_si512(v, m);
 }
 QSF_TEMPLATE __m512i quad_avx512(const int8_t *q, int j)
@@ -118,6 +126,12 @@ QSF_TEMPLATE __m512 scale16_avx512(const uint8_t *w, qsf_form form)
     if (form == QSF_F_8K)
         return _mm512_castsi512_ps(_mm512_or_si512(shorts16_avx512(w),
                                                    _mm512_slli_epi32(shorts16_avx512(w + 32), 16)));
+    if (qsf_form_levels(form)) {        /* to the places of fp16's sign, and of the other seven bits */
+        const __m256i e = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)w)),
+            sign = _mm256_and_si256(_mm256_slli_epi16(e, 8), _mm256_set1_epi16((short)0x8000)),
+            rest = _mm256_and_si256(_mm256_slli_epi16(e, 7), _mm256_set1_epi16(0x3f80));
+        return _mm512_cvtph_ps(_mm256_or_si256(sign, rest));
+    }
     return half16_avx512(w);
 }
 

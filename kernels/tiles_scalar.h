@@ -40,6 +40,7 @@ QSF_TEMPLATE void unpack_scalar(uint8_t c[8][64], const uint8_t *g, qsf_form for
             if (bits == 3 || bits == 5) v |= (high[i] >> j & 1) << low;
             if (bits == 6) v |= (high[64 * (j / 4) + i] >> 2 * (j % 4) & 3) << 4;
             c[j][i] = (uint8_t)(qsf_form_table(form) ? qsf_iq4[v] : qsf_form_fp4(form) ? qsf_fp4_codes[v]
+                                : qsf_form_levels(form) ? qsf_levels_of(form)[v]
                                 : qsf_form_mapped(form) ? qsf_qk256[v] : v);
         }
 }
@@ -57,6 +58,7 @@ QSF_TEMPLATE float scale_scalar(qsf_form form, const uint8_t *w, int r, int k)
     }
     if (form == QSF_F_8K)
         return qsf_f32_from_bits(qsf_le16(w + 2 * r) | (uint32_t)qsf_le16(w + 32 + 2 * r) << 16);
+    if (qsf_form_levels(form)) return qsf_table_scale(w[r]);
     return qsf_f16_to_f32(qsf_le16(w + 2 * r));
 }
 

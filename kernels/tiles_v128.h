@@ -27,10 +27,14 @@ QSF_TEMPLATE v16b code_of_v128(v16b low, v16b high, int j, qsf_form form)
     if (bits == 8) return low;
     if (bits == 1) return v16_shift(low, 1 - j) & v16_set1(2);
     const v16b c = v16_shift(low, -n * f);
-    if (bits == 3 || bits == 5) return v16_join(c, v16_shift(high, n - j), n, bits);
+    if (bits == 3 || bits == 5) {
+        const v16b all = v16_join(c, v16_shift(high, n - j), n, bits);
+        return qsf_form_levels(form) ? v16_table(qsf_levels_of(form), all) : all;
+    }
     if (bits == 6) return v16_join(c, v16_shift(high, 4 - 2 * (j % 4)), n, bits);
     const v16b code = v16_cut(c, n, f == fields - 1);
     if (qsf_form_mapped(form)) return v16_table(qsf_qk256, code);
+    if (qsf_form_levels(form)) return v16_table(qsf_levels_of(form), code);
     return qsf_form_table(form) ? v16_table(qsf_iq4, code)
         : qsf_form_fp4(form) ? v16_table(qsf_fp4_codes, code) : code;
 }
@@ -71,6 +75,13 @@ QSF_TEMPLATE void scales_v128(v4f out[4], const uint8_t *w, qsf_form form)
             out[2 * i] = (v4f)v8_zip_low(half[i], half[2 + i]);
             out[2 * i + 1] = (v4f)v8_zip_high(half[i], half[2 + i]);
         }
+    } else if (qsf_form_levels(form)) {     /* exponent and mantissa moved to a float's, 8 as fp16's */
+        v4i e[4];
+        v16_ints(e, v16_load(w));
+        for (int i = 0; i < 4; i++) {
+            const v4i bits = (e[i] & v4_set1i(INT32_MIN)) | (e[i] & v4_set1i(0x7f)) << 20;
+            out[i] = (v4f)bits * v4_set1(0x1p112f);
+        }
     } else {
         v8_halves(out, w);
         v8_halves(out + 2, w + 16);
@@ -97,7 +108,8 @@ QSF_TEMPLATE void store_v128(float *y, v4f v, qsf_form form)
 QSF_TEMPLATE int sums16_sse42(qsf_form form)
 {
     const int bits = qsf_form_width(form);
-    return qsf_form_iq(form) ? 2 : signed_v128(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4 : 2;
+    return qsf_form_iq(form) ? 2 : signed_v128(form) ? 1 : bits < 4 ? 16 : bits == 4 ? 8 : bits == 5 ? 4
+        : bits == 6 ? 2 : 1;
 }
 
 /* Pairs of products in 16 bits.  Signed codes: |c| times q with c's sign; |-128| is 128 as an

@@ -68,6 +68,7 @@ static bool check_form(const qsf_kernels *k, const qsf_kernels *plain, check_inp
         if (form == QSF_F_MX4) memset(head, 128, 16);
         if (form == QSF_F_NV4) memset(head, 0x40, 64);
         if (qsf_form_trellis(form)) memset(head, 27 << 3, 16);
+        if (qsf_form_levels(form)) memset(head, 15 << 3, 16);
         if (form == QSF_F_8K)
             for (int i = 0; i < 16; i++) qsf_put16(head + 2 * i, 0), qsf_put16(head + 32 + 2 * i, 0x3f80);
         for (int i = 0; form == QSF_F_IQ1M && i < 64; i++)      /* one's nibbles, lowest first */

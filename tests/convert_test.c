@@ -106,6 +106,34 @@ TEST(trellises_have_the_reported_error)
     remove(out_path);
 }
 
+TEST(tables_have_the_reported_error)
+{
+    for (uint32_t packing = 0; packing < 2; packing++)
+        for (uint32_t k = 0; k < 4; k++) {
+            fake f = { 0 };
+            input in;
+            input *back = NULL;
+            qsf_convert_options o;
+            convert_report r;
+            qsf_error err = { 0 };
+            qsf_convert_defaults(&o);
+            o.equalize = QSF_CONVERT_OFF;
+            o.outliers = k % 2 ? QSF_CONVERT_ON : QSF_CONVERT_OFF;
+            o.packing = packing;
+            add_rule(&o, "*", k / 2 ? "table3" : "table4", 32u << k);
+            fake_open(&in, &f, "llama");
+            CHECK_EQ(qsf_conv_run(&in, &o, out_path, &r, &err), QSF_OK);
+            if (err.text[0]) printf("    %s\n", err.text);
+            CHECK_EQ(qsf_input_open_source(in.platform, out_path, &back, &err), QSF_OK);
+            CHECK_EQ(r.tensors[0].type, QSF_T_TABLE4 + k / 2);
+            CHECK_EQ(r.tensors[0].block, 32u << k);
+            check_stored(&in, back, &r);
+            back->close(back);
+            in.close(&in);
+        }
+    remove(out_path);
+}
+
 /* Every preset but f16: codes and scale of what is ternary already are the input's, to the bit. */
 TEST(ternary_matrices_stay_as_they_are)
 {
@@ -447,6 +475,7 @@ int main(int argc, char **argv)
     RUN(threads_do_not_change_the_file);
     RUN(rules_give_tensors_their_types);
     RUN(trellises_have_the_reported_error);
+    RUN(tables_have_the_reported_error);
     RUN(outliers_are_kept_where_they_pay);
     RUN(sizes_are_kept_and_low_cosines_raised);
     RUN(equalising_keeps_the_function);

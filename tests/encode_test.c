@@ -221,6 +221,7 @@ static const struct { uint32_t type, block; } forms[] = {
     { QSF_T_4BIT, 32 }, { QSF_T_4BIT_S, 32 }, { QSF_T_4BIT_S, 256 }, { QSF_T_5BIT_S, 64 },
     { QSF_T_6BIT_S, 128 }, { QSF_T_8BIT, 64 }, { QSF_T_TERNARY, 256 }, { QSF_T_2BIT_S, 32 },
     { QSF_T_TRELLIS2, 64 }, { QSF_T_TRELLIS3, 64 }, { QSF_T_TRELLIS4, 64 }, { QSF_T_TRELLIS5, 64 },
+    { QSF_T_TABLE4, 32 }, { QSF_T_TABLE4, 128 }, { QSF_T_TABLE3, 64 },
 };
 
 static const encode_lanes *const *all_lanes(size_t *n)

@@ -132,7 +132,8 @@ static bool clustered_open(pair *p, tiny_options *o, tiny_clusters *t, float rad
 TEST(clusters_that_promise_all_change_nothing)
 {
     static const uint8_t types[] = { QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY, QSF_T_8BIT,
-                                     QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_2BIT_S };
+                                     QSF_T_3BIT_S, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_2BIT_S,
+                                     QSF_T_TRELLIS3, QSF_T_TABLE4, QSF_T_TABLE3 };
     for (unsigned kind = 0; kind < 2 * QSF_ARRAY_LEN(types); kind += TEST_EVERY > 1 ? 7 : 1) {
         pair p;
         tiny_clusters t;

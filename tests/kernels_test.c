@@ -79,6 +79,7 @@ static const table_entry table_entries[] = {
     IQ(QSF_F_IQ2XXS), IQ(QSF_F_IQ2XS), IQ(QSF_F_IQ2S), IQ(QSF_F_IQ3XXS), IQ(QSF_F_IQ3S), IQ(QSF_F_IQ1S),
     IQ(QSF_F_IQ1M),
     FORM(QSF_F_TR2), FORM(QSF_F_TR3), FORM(QSF_F_TR4), FORM(QSF_F_TR5),
+    FORM(QSF_F_TB4), FORM(QSF_F_TB3),
     ENTRY(matmul_f32, check_matmul_f32),
     ENTRY(matmul_f16, check_matmul_f16),
     ENTRY(matmul_bf16, check_matmul_bf16),
@@ -242,6 +243,11 @@ TEST(tile_bytes_and_forms)
     for (int k = 0; k < 4; k++) {
         CHECK_EQ(qsf_form_of_type(QSF_T_TRELLIS2 + (uint32_t)k), QSF_F_TR2 + k);
         CHECK_EQ(qsf_tile_bytes((qsf_form)(QSF_F_TR2 + k), 64), 16 + 128 * (2 + k));
+    }
+    for (int f = QSF_F_TB4; f <= QSF_F_TB3; f++) {
+        CHECK_EQ(qsf_form_of_type(QSF_T_TABLE4 + (uint32_t)(f - QSF_F_TB4)), f);
+        for (uint32_t block = 32; block <= 256; block *= 2)
+            CHECK_EQ(qsf_tile_bytes((qsf_form)f, block), 16 * (1 + block * (uint32_t)form_bits[f] / 8));
     }
     CHECK_EQ(qsf_form_of_type(QSF_T_2BIT_SYM), QSF_F_2Z);
     CHECK_EQ(qsf_form_of_type(QSF_T_MIXED), -1);

@@ -15,11 +15,13 @@ CODED = {0: ((2,), 1, 0), 1: ((2,), 1, 0), 2: ((2, 1), 1, 0), 3: ((4,), 1, 0), 4
          18: ((8,), 0, 0),
          19: ((4,), 0, 8), 20: ((4, 1), 0, 16), 21: ((4, 2), 0, 32), 22: ((2, 1), 0, 4), 25: ((2,), 0, 1),
          26: ((), 0, 1), 27: ((2,), 0, 0), 28: ((2,), 0, 2),
-         32: ((1, 1), 0, 0), 33: ((2, 1), 0, 0), 34: ((2, 1, 1), 0, 0), 35: ((4, 1), 0, 0)}
+         32: ((1, 1), 0, 0), 33: ((2, 1), 0, 0), 34: ((2, 1, 1), 0, 0), 35: ((4, 1), 0, 0),
+         36: ((4,), 0, 0), 37: ((2, 1), 0, 0)}
 BARE = (25, 26, 27)                         # no scales
 LEVELS = {32: "13 40 73 127", 33: "5 16 27 39 53 69 90 127",        # upper halves
           34: "2 7 12 16 21 26 31 37 43 49 56 64 73 84 99 127",
           35: "1 3 5 7 9 11 14 16 18 20 22 25 27 29 32 34 37 39 42 45 48 51 55 58 62 67 72 77 84 93 104 127"}
+TABLES = {36: "-50 -38 -29 -22 -16 -10 -5 0 5 10 15 21 28 36 46 63", 37: "-34 -19 -9 0 8 17 29 48"}
 FLOATS = {16: HALF, 17: np.dtype("<f4"), 23: np.dtype("<u2")}
 ELEMENTS = {1: "u1", 2: "<u4", 3: "<u8", 4: "<f4", 5: "<i4"}
 
@@ -52,6 +54,17 @@ def trellis(codes, type):                   # [row, columns] -> levels, by steps
     out[:, :, order] = level[index].reshape(out.shape)
     return out.reshape(codes.shape)
 
+def head_of(type):                          # bytes of a block before its codes
+    return 0 if type in BARE else 1 if type in LEVELS or type in TABLES else 2 + 2 * CODED[type][1]
+
+def scales(a, type):                        # the head's bytes to numbers; last axis: scale, zero
+    if type in LEVELS: return np.where(a == 0, 0, (8 + a % 8) / 8 * 2.0 ** (a // 8 - 27.0)).astype("<f4")
+    if type in TABLES:                      # a sign, 4 bits of exponent, 3 of mantissa
+        e, m = a // 8 % 16, a % 8
+        size = np.where(e == 0, m / 8 * 2.0 ** -14, (8 + m) / 8 * 2.0 ** (e - 15.0))
+        return np.where(a < 128, size, -size).astype("<f4")
+    return a.copy().view(HALF).astype("<f4")
+
 def size_of(type, packing, block, rows, cols):
     if type == 24: return -(-(4 * (rows + 1) + 6 * cols) // 4) * 4
     if type in FLOATS: return rows * cols * FLOATS[type].itemsize
@@ -62,14 +75,14 @@ def size_of(type, packing, block, rows, cols):
     if type in BARE:
         return (-(-rows // 16) * 16 if packing else rows) * -(-cols // 256) * (52 if type == 26 else 64)
     return (-(-rows // 16) * 16 if packing else rows) * -(-cols // block) * (
-        2 + 2 * zero + block * sum(planes) // 8)
+        head_of(type) + block * sum(planes) // 8)
 
 def dequant(data, type, packing, block, rows, cols):
     if type in FLOATS:
         v = np.frombuffer(data, FLOATS[type], rows * cols).reshape(rows, cols)
         return (v.astype("<u4") << 16).view("<f4") if type == 23 else v.astype("<f4")
     planes, zero, offset = CODED[type]
-    n, head = -(-cols // block), 0 if type in BARE else 1 if type in LEVELS else 2 + 2 * zero
+    n, head = -(-cols // block), head_of(type)
     a = np.frombuffer(data, U8)
     if type == 26:
         a = a.reshape(-1, n, 52) if packing == 0 else a.reshape(-1, n, 13, 16, 4).transpose(
@@ -77,7 +90,7 @@ def dequant(data, type, packing, block, rows, cols):
         return (fives(a) - 1).astype("<f4").reshape(-1, n * 256)[:rows, :cols]
     if packing == 0:
         a = a.reshape(rows, n, -1)
-        half = a[..., :head].copy().view(HALF).astype("<f4") if head else np.ones((1, 1, 1), "<f4")
+        half = scales(a[..., :head], type) if head else np.ones((1, 1, 1), "<f4")
         scale, z, at, codes = half[..., :1], half[..., 1:], head, 0
         parts = []
         for w in planes:
@@ -88,10 +101,8 @@ def dequant(data, type, packing, block, rows, cols):
     else:
         planes = (2,) if type == 4 else planes
         a = a.reshape(-(-rows // 16), n, -1)
-        half = (a[..., :16 * head].copy().view(U8 if type in LEVELS else HALF).astype("<f4") if head
+        half = (scales(a[..., :16 * head], type) if head
                 else np.ones((*a.shape[:2], 16), "<f4")).reshape(*a.shape[:2], 1 + zero, 16)
-        if type in LEVELS:
-            half = np.where(half == 0, 0, (8 + half % 8) / 8 * 2.0 ** (half // 8 - 27)).astype("<f4")
         # group, vector, row, byte
         groups = a[..., 16 * head:].reshape(*a.shape[:2], block // 32, sum(planes), 16, 4)
         codes, at, shift = 0, 0, 0
@@ -107,6 +118,7 @@ def dequant(data, type, packing, block, rows, cols):
     if type in LEVELS: codes = trellis(codes.reshape(rows, -1), type).reshape(codes.shape)
     if type == 18: codes = codes.astype(U8).view(np.int8)
     if type == 4: codes = 1 - codes
+    if type in TABLES: codes = np.array([int(x) for x in TABLES[type].split()])[codes]
     if type == 27: codes = np.array([-2, -1, 1, 2])[codes]
     codes = (codes.astype(int) - offset).astype("<f4")
     return (scale * codes + z if zero else scale * codes).reshape(rows, n * block)[:, :cols]

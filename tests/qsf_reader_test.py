@@ -12,7 +12,7 @@ with tempfile.TemporaryDirectory() as work:
     work = pathlib.Path(work)
     subprocess.run([sys.argv[1], "--write-samples", work], check=True)
     files = sorted(work.glob("*.qsf"))
-    assert len(files) == 44, len(files)
+    assert len(files) == 48, len(files)
     scaled = 0
     for path in files:
         q = QSF(path)
@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as work:
                 assert start[0] == 0 and start[-1] == t["cols"] == 6 and (
                     np.diff(start.astype(int)) >= 0).all()
 
-    assert scaled == 14, scaled
+    assert scaled == 15, scaled
 
     q = QSF(work / "clusters.qsf")
     rows, scale, radius, centroids = q.clusters()

@@ -29,7 +29,7 @@ static void check_same_values(const tiny_options *a, const tiny_options *b)
 static const uint8_t all_types[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT, QSF_T_TERNARY,
     QSF_T_F16, QSF_T_F32, QSF_T_8BIT, QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S, QSF_T_BF16,
     QSF_T_2BIT_S, QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256, QSF_T_TRELLIS2, QSF_T_TRELLIS3,
-    QSF_T_TRELLIS4, QSF_T_TRELLIS5 };
+    QSF_T_TRELLIS4, QSF_T_TRELLIS5, QSF_T_TABLE4, QSF_T_TABLE3 };
 
 TEST(every_type_block_packing_and_compression_reads_back)
 {

@@ -4,13 +4,15 @@
 #include "model/roles.h"
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
+#include "tensor/table.h"
 #include "tensor/trellis.h"
 #include "golden/types_golden.h"
 
 static const uint32_t tiling[] = { QSF_T_2BIT_SYM, QSF_T_2BIT, QSF_T_3BIT, QSF_T_4BIT,
                                    QSF_T_TERNARY, QSF_T_8BIT,
                                    QSF_T_4BIT_S, QSF_T_5BIT_S, QSF_T_6BIT_S, QSF_T_3BIT_S,
-                                   QSF_T_2BIT_S, QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256 };
+                                   QSF_T_2BIT_S, QSF_T_TERNARY2, QSF_T_TERNARY5, QSF_T_QK256,
+                                   QSF_T_TABLE4, QSF_T_TABLE3 };
 static const uint32_t blocks[] = { 32, 64, 128, 256 };
 
 static uint64_t seed;
@@ -36,6 +38,7 @@ static void fill(qsf_tensor *t)
     uint8_t *p = (uint8_t *)(uintptr_t)t->data;
     for (uint64_t i = 0; i < t->bytes; i++) p[i] = (uint8_t)rnd();
     for (uint64_t at = 0; at < t->bytes && !qsf_type_bare(t->type); at += each) {
+        if (qsf_type_scale_bytes(t->type) == 1) continue;       /* any byte is one */
         qsf_put16(p + at, qsf_f32_to_f16((float)(rnd() % 1000 + 1) / 4096));
         if (qsf_type_get(t->type)->has_zero)
             qsf_put16(p + at + 2, qsf_f32_to_f16((float)(rnd() % 1000) / -1024));
@@ -53,11 +56,21 @@ static int digit(uint8_t byte, int n)
     return v % 3;
 }
 
+/* A table's scale byte: a sign, 4 bits of exponent, 3 of mantissa. */
+static float table_scale(uint8_t e)
+{
+    const int exponent = e / 8 % 16, mantissa = exponent ? 8 + e % 8 : e % 8;
+    return (float)ldexp(e & 128 ? -mantissa : mantissa, QSF_MAX(exponent, 1) - 18);
+}
+
 /* The value of column i of a block, by the words of types.h, one bit after another. */
 static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32_t i)
 {
     const float s = qsf_f16_to_f32(qsf_le16(p)), z = qsf_f16_to_f32(qsf_le16(p + 2));
-    const uint8_t *c = p + 2, *cz = p + 4;       /* codes without and with a zero in the header */
+    static const int table4[16] = { -50, -38, -29, -22, -16, -10, -5, 0, 5, 10, 15, 21, 28, 36, 46, 63 },
+        table3[8] = { -34, -19, -9, 0, 8, 17, 29, 48 };
+    const uint8_t *c = p + 2, *cz = p + 4, *ct = p + 1;
+    /* codes behind a scale, behind scale and zero, behind a byte */
 #define FIELD2(q) (bit(q, 2 * i) + 2 * bit(q, 2 * i + 1))
 #define FIELD4(q) (FIELD4_LOW(q) + 4 * bit(q, 4 * i + 2) + 8 * bit(q, 4 * i + 3))
 #define FIELD4_LOW(q) (bit(q, 4 * i) + 2 * bit(q, 4 * i + 1))
@@ -65,6 +78,8 @@ static float plain_value(uint32_t type, uint32_t block, const uint8_t *p, uint32
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: return s * (float)FIELD2(cz) + z;
     case QSF_T_3BIT: return s * (float)(FIELD2(cz) + 4 * bit(cz + block / 4, i)) + z;
     case QSF_T_4BIT: return s * (float)FIELD4(cz) + z;
+    case QSF_T_TABLE4: return table_scale(*p) * (float)table4[FIELD4(ct)];
+    case QSF_T_TABLE3: return table_scale(*p) * (float)table3[FIELD2(ct) + 4 * bit(ct + block / 4, i)];
     case QSF_T_TERNARY: return bit(c + block / 8, i) ? 0 : bit(c, i) ? -s : s;
     case QSF_T_8BIT: return s * (float)(int8_t)c[i];
     case QSF_T_2BIT_S: return s * (float)(FIELD2(c) - 2);
@@ -189,6 +204,36 @@ TEST(types_trellises_mean_what_the_format_says)
             CHECK_EQ(qsf_trellis_levels[k - 2][i], qsf_trellis_levels[k - 2][i % (2 << k)]);
         }
         free(p);
+    }
+}
+
+/* Every scale comes back as its byte, and what lies between two goes to the nearer; levels fit
+ * seven bits and have an exact zero. */
+TEST(types_table_scales_and_levels)
+{
+    for (int sign = 0; sign < 256; sign += 128)
+        for (int e = 1; e < 127; e++) {
+            const float a = qsf_table_scale((uint8_t)(e | sign)),
+                b = qsf_table_scale((uint8_t)((e + 1) | sign));
+            CHECK(sign ? b < a && a < 0 : b > a && a > 0);
+            CHECK_NEAR(a, table_scale((uint8_t)(e | sign)), 0);
+            CHECK_EQ(qsf_table_scale_near(a), e | sign);
+            CHECK_EQ(qsf_table_scale_near(a + 0.49f * (b - a)), e | sign);
+            CHECK_EQ(qsf_table_scale_near(a + 0.51f * (b - a)), (e + 1) | sign);
+        }
+    CHECK_EQ(qsf_table_scale_near(0), 0);
+    CHECK_EQ(qsf_table_scale_near(-0.49f * qsf_table_scale(1)), 0);
+    CHECK_EQ(qsf_table_scale_near(-0.51f * qsf_table_scale(1)), 129);
+    CHECK_EQ(qsf_table_scale_near(-1e30f), 255);
+    CHECK_NEAR(qsf_table_scale(127), 1.875, 0);
+    for (uint32_t type = QSF_T_TABLE4; type <= QSF_T_TABLE3; type++) {
+        const uint32_t n = 1u << qsf_type_get(type)->bits;
+        CHECK_EQ(qsf_table_level(type, n / 2 - 1), 0);
+        for (uint32_t c = 0; c < 16; c++) {
+            CHECK_EQ(qsf_table_level(type, c), qsf_table_level(type, c % n));
+            CHECK(qsf_table_level(type, c) >= -63 && qsf_table_level(type, c) <= 63);
+            if (c % n) CHECK(qsf_table_level(type, c) > qsf_table_level(type, c - 1));
+        }
     }
 }
 
@@ -404,6 +449,8 @@ TEST(types_refuse_what_cannot_be)
     CHECK_STR(err.text, "packing 0 of type trellis3 is unknown to this version");
     CHECK_EQ(qsf_tensor_bytes(QSF_T_TRELLIS5, 1, 32, 1, 64, &bytes, &err), QSF_E_UNSUPPORTED);
     CHECK_STR(err.text, "type trellis5 has no blocks of 32");
+    CHECK_EQ(qsf_tensor_bytes(QSF_T_TABLE3 + 1, 1, 32, 1, 64, &bytes, &err), QSF_E_UNSUPPORTED);
+    CHECK_STR(err.text, "tensor type 38 is unknown to this version");
     CHECK_EQ(qsf_tensor_bytes(QSF_T_Q4_K, 0, 256, 1, 255, &bytes, NULL), QSF_E_CORRUPT);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, 0, 1, &bytes, NULL), QSF_E_CORRUPT);
     CHECK_EQ(qsf_tensor_bytes(QSF_T_F32, 0, 1, UINT32_MAX, UINT32_MAX, &bytes, NULL), QSF_E_CORRUPT);
@@ -425,6 +472,7 @@ int main(int argc, char **argv)
     RUN(types_tile_bytes_stand_where_kernels_expect_them);
     RUN(types_trellises_mean_what_the_format_says);
     RUN(types_trellis_scales_are_the_nearest);
+    RUN(types_table_scales_and_levels);
     RUN(types_gguf_values_equal_the_python_package);
     RUN(types_gguf_values_have_the_same_bits);
     RUN(types_of_gguf_are_all_tested);

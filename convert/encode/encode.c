@@ -7,6 +7,7 @@
  * there costs as much as the diagonal of the factor says. */
 #include "encode/encode.h"
 
+#include "tensor/table.h"
 #include "tensor/trellis.h"
 
 /* ---- memory ---- */
@@ -53,7 +54,7 @@ uint64_t qsf_enc_band_bytes(uint32_t cols)
 }
 
 bool qsf_enc_steps(uint32_t type) { return qsf_trellis_bits(type) > 0; }
-bool qsf_enc_can(uint32_t type) { return qsf_enc_steps(type) || qsf_quant_rule_of(type); }
+bool qsf_enc_can(uint32_t type) { return qsf_enc_steps(type) || qsf_quant_fits(type); }
 
 /* ---- the trellis ---- */
 
@@ -100,20 +101,29 @@ static double encode_trellis_tile(const encode_rows *k, uint32_t rows, encode_ba
 
 /* ---- types with a grid ---- */
 
+/* One subset of all levels of a table. */
+static void encode_table_of(uint32_t type, encode_levels *q)
+{
+    *q = (encode_levels){ .n = 1u << qsf_type_get(type)->bits, .first[0] = (float)qsf_table_level(type, 0) };
+    for (uint32_t c = 0; c + 1 < q->n; c++) {
+        const float a = (float)qsf_table_level(type, c), b = (float)qsf_table_level(type, c + 1);
+        q->above[0][c] = (a + b) / 2;
+        q->by[0][c] = b - a;
+    }
+}
+
 /* The block of columns from `at` on: each row's scale and zero, then columns after columns. */
 static void encode_plain_block(const encode_rows *k, uint32_t at, uint32_t rows, encode_band *b,
                                encode_plain *t, uint8_t *dst, uint64_t row_bytes)
 {
-    const qsf_quant_rule *rule = qsf_quant_rule_of(k->c->type);
     const uint32_t block = k->c->block, cols = k->in->tensors[k->tensor].cols, n = QSF_MIN(block, cols - at);
     uint8_t code[ENCODE_ROWS][QSF_MAX_BLOCK];
     qsf_quant_fit fit[ENCODE_ROWS] = { 0 };
     float x[QSF_MAX_BLOCK] = { 0 }, weight[QSF_MAX_BLOCK] = { 0 };
     for (uint32_t i = 0; i < n; i++) weight[i] = k->f->weight[at + i];
-    t->top = (float)(rule->n_levels - 1);
     for (uint32_t r = 0; r < ENCODE_ROWS; r++) {
         for (uint32_t i = 0; i < n; i++) x[i] = b->w[(size_t)ENCODE_ROWS * (at + i) + r];
-        if (r < rows) fit[r] = qsf_quant_search(rule, x, weight, block, code[r]);
+        if (r < rows) fit[r] = qsf_quant_fit_of(k->c->type, x, weight, block, code[r]);
         t->scale[r] = fit[r].scale;
         t->zero[r] = fit[r].zero;
         t->inverse[r] = fit[r].scale != 0 ? 1.0f / fit[r].scale : 0;
@@ -132,7 +142,14 @@ static double encode_plain_tile(const encode_rows *k, uint32_t rows, encode_band
 {
     const uint32_t block = k->c->block, cols = k->in->tensors[k->tensor].cols;
     const uint32_t each = qsf_block_bytes(k->c->type, block);
+    const qsf_quant_rule *rule = qsf_quant_rule_of(k->c->type);
     encode_plain t = { .f = k->f, .w = b->w, .codes = b->codes };
+    encode_levels table;
+    if (rule) t.top = (float)(rule->n_levels - 1);
+    else {
+        encode_table_of(k->c->type, &table);
+        t.table = &table;
+    }
     for (uint32_t at = 0; at < cols; at += block, dst += each)
         encode_plain_block(k, at, rows, b, &t, dst, row_bytes);
     return encode_sum(t.loss);
@@ -140,15 +157,17 @@ static double encode_plain_tile(const encode_rows *k, uint32_t rows, encode_band
 
 /* ---- bands ---- */
 
-static qsf_status encode_check(const input_tensor *t, const float *w, uint32_t row, uint32_t n,
+static qsf_status encode_check(const input_tensor *t, uint32_t type, const float *w, uint32_t row, uint32_t n,
                                qsf_error *err)
 {
+    const float most = qsf_quant_most(type);
     for (uint32_t r = 0; r < n; r++)
         for (uint32_t c = 0; c < t->cols; c++, w++)
-            if (!(fabsf(*w) <= 65504.0f))
+            if (!(fabsf(*w) <= most))
                 return qsf_fail(err, QSF_E_CORRUPT, "tensor %s, row %u: column %u is %s", t->name,
                                 (unsigned)(row + r), (unsigned)c,
-                                isnan(*w) ? "not a number" : isinf(*w) ? "infinite" : "too large for fp16");
+                                isnan(*w) ? "not a number" : isinf(*w) ? "infinite"
+                                : most < 65504 ? "too large for a table" : "too large for fp16");
     return QSF_OK;
 }
 
@@ -195,7 +214,7 @@ qsf_status qsf_enc_rows(const encode_rows *k, uint32_t row, uint32_t n, convert_
     const bool steps = qsf_enc_steps(k->c->type), packs = k->c->packing && !steps;
     uint64_t row_bytes = 0, tile_bytes = 0;
     qsf_status st = qsf_conv_read(k->in, k->tensor, k->c, row, n, b->values, err);
-    if (!st) st = encode_check(t, b->values, row, n, err);
+    if (!st) st = encode_check(t, k->c->type, b->values, row, n, err);
     if (!st && !steps) st = qsf_tensor_bytes(k->c->type, 0, k->c->block, 1, t->cols, &row_bytes, err);
     if (!st && steps)
         st = qsf_tensor_bytes(k->c->type, 1, k->c->block, ENCODE_ROWS, t->cols, &tile_bytes, err);

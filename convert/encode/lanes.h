@@ -58,12 +58,14 @@ typedef struct encode_trellis {
     double   loss[ENCODE_ROWS]; /* out: what the rows' errors cost */
 } encode_trellis;
 
-/* ENCODE_STEP columns of a tile of any other type, from `from` on: value = scale * code + zero. */
+/* ENCODE_STEP columns of a tile of any other type, from `from` on: value = scale * code + zero, or
+ * with a table the level at that place times scale. */
 typedef struct encode_plain {
     const encode_factor *f;
     uint32_t from;
     float   *w;                 /* [cols][16]; these columns become values, those behind are corrected */
     float    scale[ENCODE_ROWS], zero[ENCODE_ROWS], inverse[ENCODE_ROWS], top;
+    const encode_levels *table; /* NULL, or its one subset is the table */
     uint8_t *codes;             /* [cols][16] */
     double   loss[ENCODE_ROWS]; /* added to */
 } encode_plain;

@@ -291,10 +291,33 @@ static void LANE(trellis)(encode_trellis *t)
 
 /* ---- types with a grid ---- */
 
-static void LANE(plain_lanes)(encode_plain *t, int lane)
+/* The code of the level nearest to x, in *level. */
+static inline vi LANE(place)(const encode_levels *q, vf x, vf *level)
+{
+    vf r = LANE(all)(q->first[0]);
+    vi code = { 0 };
+    for (uint32_t m = 0; m + 1 < q->n; m++) {
+        const vi more = LANE_LESS(LANE(all)(q->above[0][m]), x);
+        r += LANE_FLOAT(more & LANE_BITS(LANE(all)(q->by[0][m])));
+        code -= more;
+    }
+    *level = r;
+    return code;
+}
+
+/* The integer nearest to x within 0 and top, in *level too. */
+static inline vi LANE(round)(vf top, vf x, vf *level)
 {
     /* adding and taking it away rounds to the nearest integer */
     const float round = 12582912.0f;
+    vf code = LANE(choose)(LANE_LESS(x, (vf){ 0 }), (vf){ 0 }, x);
+    code = LANE(choose)(LANE_LESS(top, code), top, code);
+    *level = code + round - round;
+    return LANE_BITS(code + round) - LANE_BITS(LANE(all)(round));
+}
+
+static void LANE(plain_lanes)(encode_plain *t, int lane)
+{
     const vf scale = LANE(load)(t->scale + lane), zero = LANE(load)(t->zero + lane),
              inverse = LANE(load)(t->inverse + lane), top = LANE(all)(t->top);
     const uint32_t p = t->from / ENCODE_STEP;
@@ -305,12 +328,10 @@ static void LANE(plain_lanes)(encode_plain *t, int lane)
         const float *l = LANE(row)(t->f, p, at);
         vf a = LANE(load)(w);
         for (int i = 0; i < c; i++) a -= e[i] * l[i];
-        vf code = (a - zero) * inverse;
-        code = LANE(choose)(LANE_LESS(code, (vf){ 0 }), (vf){ 0 }, code);
-        code = LANE(choose)(LANE_LESS(top, code), top, code);
-        const vi bits = LANE_BITS(code + round) - LANE_BITS(LANE(all)(round));
-        code = code + round - round;
-        const vf value = scale * code + zero;
+        const vf x = (a - zero) * inverse;
+        vf level;
+        const vi bits = t->table ? LANE(place)(t->table, x, &level) : LANE(round)(top, x, &level);
+        const vf value = scale * level + zero;
         e[c] = (a - value) * (1.0f / l[c]);
         loss += e[c] * e[c];
         LANE(store)(w, value);

@@ -10,7 +10,7 @@ static const struct { const char *name; uint32_t type; } form_types[] = {
     { "5bit_s", QSF_T_5BIT_S }, { "6bit_s", QSF_T_6BIT_S }, { "8bit", QSF_T_8BIT },
     { "2bit_s", QSF_T_2BIT_S }, { "qk256", QSF_T_QK256 },
     { "trellis2", QSF_T_TRELLIS2 }, { "trellis3", QSF_T_TRELLIS3 }, { "trellis4", QSF_T_TRELLIS4 },
-    { "trellis5", QSF_T_TRELLIS5 },
+    { "trellis5", QSF_T_TRELLIS5 }, { "table4", QSF_T_TABLE4 }, { "table3", QSF_T_TABLE3 },
     { "ternary", QSF_T_TERNARY }, { "ternary2", QSF_T_TERNARY2 }, { "ternary5", QSF_T_TERNARY5 },
     { "f16", QSF_T_F16 }, { "f32", QSF_T_F32 },
 };

@@ -89,20 +89,23 @@ typedef struct sort_job {
     uint32_t             n_pieces;
 } sort_job;
 
-/* What row r of a tile has: scale, maybe zero, 4 bytes of each vector. */
-typedef struct tile_row { uint16_t half[2]; uint32_t code[QSF_MAX_BLOCK / 4]; } tile_row;
-typedef struct tile_shape { uint32_t halves, vectors; } tile_shape;
+/* What row r of a tile has: its numbers, scale and maybe zero, and 4 bytes of each vector. */
+typedef struct tile_row { uint8_t number[2][2]; uint32_t code[QSF_MAX_BLOCK / 4]; } tile_row;
+/* each: bytes of a number */
+typedef struct tile_shape { uint32_t numbers, each, vectors; } tile_shape;
 
 static void tile_row_get(const uint8_t *tile, tile_shape s, uint32_t r, tile_row *out)
 {
-    const uint8_t *codes = tile + 2 * QSF_TILE_ROWS * s.halves + 4 * r;
-    for (uint32_t i = 0; i < s.halves; i++) memcpy(&out->half[i], tile + 2 * QSF_TILE_ROWS * i + 2 * r, 2);
+    const uint8_t *codes = tile + s.each * QSF_TILE_ROWS * s.numbers + 4 * r;
+    for (uint32_t i = 0; i < s.numbers; i++)
+        memcpy(out->number[i], tile + s.each * (QSF_TILE_ROWS * i + r), s.each);
     for (uint32_t i = 0; i < s.vectors; i++) memcpy(&out->code[i], codes + 64 * (size_t)i, 4);
 }
 static void tile_row_put(uint8_t *tile, tile_shape s, uint32_t r, const tile_row *row)
 {
-    uint8_t *codes = tile + 2 * QSF_TILE_ROWS * s.halves + 4 * r;
-    for (uint32_t i = 0; i < s.halves; i++) memcpy(tile + 2 * QSF_TILE_ROWS * i + 2 * r, &row->half[i], 2);
+    uint8_t *codes = tile + s.each * QSF_TILE_ROWS * s.numbers + 4 * r;
+    for (uint32_t i = 0; i < s.numbers; i++)
+        memcpy(tile + s.each * (QSF_TILE_ROWS * i + r), row->number[i], s.each);
     for (uint32_t i = 0; i < s.vectors; i++) memcpy(codes + 64 * (size_t)i, &row->code[i], 4);
 }
 
@@ -135,8 +138,9 @@ static void sort_piece(void *arg, uint32_t thread, uint32_t piece)
     const qsf_tensor *t = &m->t;
     (void)thread;
     const size_t each = (size_t)qsf_block_bytes(t->type, t->block) * QSF_TILE_ROWS;
-    tile_shape shape = { .halves = qsf_type_get(t->type)->has_zero ? 2 : 1 };
-    shape.vectors = (uint32_t)((each - 2 * QSF_TILE_ROWS * shape.halves) / 64);
+    tile_shape shape = { .numbers = qsf_type_get(t->type)->has_zero ? 2 : 1,
+                         .each = qsf_type_scale_bytes(t->type) };
+    shape.vectors = (uint32_t)((each - QSF_TILE_ROWS * shape.each * shape.numbers) / 64);
     uint8_t *done = (uint8_t *)job->h->scratch + (size_t)piece * qsf_ceil_div(t->rows, 8);
     const qsf_range blocks = qsf_range_of(m->blocks, piece, job->n_pieces);
     for (size_t b = blocks.begin; b < blocks.end; b++)

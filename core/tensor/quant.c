@@ -1,6 +1,7 @@
 /* Quantisers: a row of floats to the packing 0 blocks of any QSF type; see docs/quantisers.md.
  * SPDX-License-Identifier: MIT */
 #include "tensor/quant.h"
+#include "tensor/table.h"
 
 /* How each type's grid is searched.  The step that clips nothing is best at 8 bits; the fewer the
  * levels, the more it pays to clip the largest values. */
@@ -26,6 +27,26 @@ const qsf_quant_rule *qsf_quant_rule_of(uint32_t type)
     return NULL;
 }
 
+bool qsf_quant_fits(uint32_t type) { return qsf_table_of(type) || qsf_quant_rule_of(type); }
+
+qsf_quant_fit qsf_quant_fit_of(uint32_t type, const float *x, const float *w, size_t n, uint8_t *code)
+{
+    if (qsf_table_of(type)) return qsf_table_search(type, x, w, n, code);
+    return qsf_quant_search(qsf_quant_rule_of(type), x, w, n, code);
+}
+
+float qsf_quant_most(uint32_t type)
+{
+    if (qsf_table_of(type)) return QSF_TABLE_MOST;
+    return type == QSF_T_F32 || type == QSF_T_BF16 ? FLT_MAX : 65504.0f;
+}
+
+float qsf_quant_value(uint32_t type, const qsf_quant_fit *f, uint8_t code)
+{
+    if (qsf_table_of(type)) return f->scale * (float)qsf_table_level(type, code);
+    return f->scale * (float)code + f->zero;
+}
+
 /* ---- packing: bit i of plane p is bit p of code i, least significant bits first ---- */
 
 /* n codes of `bits` bits each, n * bits a multiple of 8. */
@@ -43,8 +64,11 @@ static uint8_t *quant_put_plane(uint8_t *out, const uint8_t *code, size_t n, int
 uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code,
                              size_t n)
 {
-    qsf_put16(out, qsf_f32_to_f16(f->scale));
-    out += 2;
+    if (qsf_table_of(type)) *out++ = qsf_table_scale_near(f->scale);
+    else {
+        qsf_put16(out, qsf_f32_to_f16(f->scale));
+        out += 2;
+    }
     switch (type) {
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_3BIT: case QSF_T_4BIT:
         qsf_put16(out, qsf_f32_to_f16(f->zero));
@@ -54,9 +78,9 @@ uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f
     }
     switch (type) {
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_2BIT_S: return quant_put_plane(out, code, n, 0, 2);
-    case QSF_T_3BIT: case QSF_T_3BIT_S:
+    case QSF_T_3BIT: case QSF_T_3BIT_S: case QSF_T_TABLE3:
         return quant_put_plane(quant_put_plane(out, code, n, 0, 2), code, n, 2, 1);
-    case QSF_T_4BIT: case QSF_T_4BIT_S:   return quant_put_plane(out, code, n, 0, 4);
+    case QSF_T_4BIT: case QSF_T_4BIT_S: case QSF_T_TABLE4: return quant_put_plane(out, code, n, 0, 4);
     case QSF_T_5BIT_S: return quant_put_plane(quant_put_plane(out, code, n, 0, 4), code, n, 4, 1);
     case QSF_T_6BIT_S: return quant_put_plane(quant_put_plane(out, code, n, 0, 4), code, n, 4, 2);
     case QSF_T_8BIT:
@@ -82,11 +106,11 @@ static double quant_mean_square(const float *w, uint32_t cols)
     return cols ? sum / cols : 0;
 }
 
-static void quant_add_error(qsf_quant_error *e, const float *x, const uint8_t *code, size_t n,
+static void quant_add_error(qsf_quant_error *e, uint32_t type, const float *x, const uint8_t *code, size_t n,
                             const qsf_quant_fit *f)
 {
     for (size_t i = 0; i < n; i++) {
-        const double v = x[i], d = f->scale * (float)code[i] + f->zero;
+        const double v = x[i], d = qsf_quant_value(type, f, code[i]);
         e->sum_sq += v * v;
         e->err_sq += (v - d) * (v - d);
         e->dot += v * d;
@@ -145,12 +169,12 @@ static void quant_row_bare(uint32_t type, const float *w, uint32_t cols, uint8_t
 qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint32_t cols,
                             const float *importance, void *dst, qsf_quant_error *e, qsf_error *err)
 {
-    /* fp16's largest number */
-    const float most = type == QSF_T_F32 || type == QSF_T_BF16 ? FLT_MAX : 65504.0f;
+    const float most = qsf_quant_most(type);
     for (uint32_t i = 0; i < cols; i++)
         if (!(fabsf(w[i]) <= most))
             return qsf_fail(err, QSF_E_CORRUPT, "column %u is %s", (unsigned)i,
-                            isnan(w[i]) ? "not a number" : isinf(w[i]) ? "infinite" : "too large for fp16");
+                            isnan(w[i]) ? "not a number" : isinf(w[i]) ? "infinite"
+                            : most < 65504 ? "too large for a table" : "too large for fp16");
     if (type == QSF_T_F32 || type == QSF_T_F16 || type == QSF_T_BF16)
         return quant_row_floats(type, w, cols, dst, e);
 
@@ -158,8 +182,7 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
         quant_row_bare(type, w, cols, dst, e);
         return QSF_OK;
     }
-    const qsf_quant_rule *rule = qsf_quant_rule_of(type);
-    if (!rule || (block != 32 && block != 64 && block != 128 && block != 256))
+    if (!qsf_quant_fits(type) || (block != 32 && block != 64 && block != 128 && block != 256))
         return qsf_fail(err, QSF_E_UNSUPPORTED, "no quantiser for type %u with blocks of %u", (unsigned)type,
                         (unsigned)block);
 
@@ -174,8 +197,8 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
         }
         /* columns beyond the last count for nothing */
         for (uint32_t i = n; i < block; i++) x[i] = weight[i] = 0;
-        const qsf_quant_fit f = qsf_quant_search(rule, x, weight, block, code);
-        if (e) quant_add_error(e, x, code, n, &f);
+        const qsf_quant_fit f = qsf_quant_fit_of(type, x, weight, block, code);
+        if (e) quant_add_error(e, type, x, code, n, &f);
         out = qsf_quant_put_block(out, type, &f, code, block);
     }
     return QSF_OK;

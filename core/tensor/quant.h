@@ -19,6 +19,14 @@ qsf_status qsf_quantize_row(uint32_t type, uint32_t block, const float *w, uint3
 
 /* How the type's grid is searched; NULL: it has no scales, or is none of QSF's quantised types. */
 const qsf_quant_rule *qsf_quant_rule_of(uint32_t type);
+/* Whether blocks have scales that are searched for: there is a rule, or it is a table. */
+bool qsf_quant_fits(uint32_t type);
+/* The best scale and zero of one of these for x[n], and their codes; see qsf_quant_search. */
+qsf_quant_fit qsf_quant_fit_of(uint32_t type, const float *x, const float *w, size_t n, uint8_t *code);
+/* The largest weight that a type can have, of either sign. */
+float qsf_quant_most(uint32_t type);
+/* What a code stands for. */
+float qsf_quant_value(uint32_t type, const qsf_quant_fit *f, uint8_t code);
 /* A packing 0 block of such a type, n codes behind the fit's scale and zero; what follows it. */
 uint8_t *qsf_quant_put_block(uint8_t *out, uint32_t type, const qsf_quant_fit *f, const uint8_t *code,
                              size_t n);

@@ -7,38 +7,42 @@
 #include "tensor/types.h"
 #include "tensor/ggml_tiles.h"
 #include "tensor/stored.h"
+#include "tensor/table.h"
 #include "tensor/trellis.h"
 #include "tensor/types_ggml.h"
 
 /* ---- what there is ---- */
 
+static const qsf_type_info types_own[] = {
+    [QSF_T_2BIT_SYM] = { "2bit-sym", 2, true, 0, 0, 0 },
+    [QSF_T_2BIT]     = { "2bit", 2, true, 0, 0, 0 },
+    [QSF_T_3BIT]     = { "3bit", 3, true, 0, 0, 0 },
+    [QSF_T_4BIT]     = { "4bit", 4, true, 0, 0, 0 },
+    [QSF_T_TERNARY]  = { "ternary", 2, false, 0, 0, 1 },
+    [QSF_T_MIXED]    = { "mixed", 0, false, 0, 0, 0 },
+    [QSF_T_F16]      = { "f16", 0, false, 0, 2, 0 },
+    [QSF_T_F32]      = { "f32", 0, false, 0, 4, 0 },
+    [QSF_T_8BIT]     = { "8bit", 8, false, 0, 0, 0 },
+    [QSF_T_4BIT_S]   = { "4bit_s", 4, false, 0, 0, 8 },
+    [QSF_T_5BIT_S]   = { "5bit_s", 5, false, 0, 0, 16 },
+    [QSF_T_6BIT_S]   = { "6bit_s", 6, false, 0, 0, 32 },
+    [QSF_T_3BIT_S]   = { "3bit_s", 3, false, 0, 0, 4 },
+    [QSF_T_BF16]     = { "bf16", 0, false, 0, 2, 0 },
+    [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
+    [QSF_T_TERNARY2] = { "ternary2", 2, false, 0, 0, 1 },
+    [QSF_T_TERNARY5] = { "ternary5", 2, false, 0, 0, 1 },
+    [QSF_T_QK256]    = { "qk256", 2, false, 0, 0, 2 },
+    [QSF_T_2BIT_S]   = { "2bit_s", 2, false, 0, 0, 2 },
+    [QSF_T_TRELLIS2] = { "trellis2", 2, false, 0, 0, 0 },
+    [QSF_T_TRELLIS3] = { "trellis3", 3, false, 0, 0, 0 },
+    [QSF_T_TRELLIS4] = { "trellis4", 4, false, 0, 0, 0 },
+    [QSF_T_TRELLIS5] = { "trellis5", 5, false, 0, 0, 0 },
+    [QSF_T_TABLE4]   = { "table4", 4, false, 0, 0, QSF_TABLE_OFFSET },
+    [QSF_T_TABLE3]   = { "table3", 3, false, 0, 0, QSF_TABLE_OFFSET },
+};
+
 const qsf_type_info *qsf_type_get(uint32_t type)
 {
-    static const qsf_type_info own[] = {
-        [QSF_T_2BIT_SYM] = { "2bit-sym", 2, true, 0, 0, 0 },
-        [QSF_T_2BIT]     = { "2bit", 2, true, 0, 0, 0 },
-        [QSF_T_3BIT]     = { "3bit", 3, true, 0, 0, 0 },
-        [QSF_T_4BIT]     = { "4bit", 4, true, 0, 0, 0 },
-        [QSF_T_TERNARY]  = { "ternary", 2, false, 0, 0, 1 },
-        [QSF_T_MIXED]    = { "mixed", 0, false, 0, 0, 0 },
-        [QSF_T_F16]      = { "f16", 0, false, 0, 2, 0 },
-        [QSF_T_F32]      = { "f32", 0, false, 0, 4, 0 },
-        [QSF_T_8BIT]     = { "8bit", 8, false, 0, 0, 0 },
-        [QSF_T_4BIT_S]   = { "4bit_s", 4, false, 0, 0, 8 },
-        [QSF_T_5BIT_S]   = { "5bit_s", 5, false, 0, 0, 16 },
-        [QSF_T_6BIT_S]   = { "6bit_s", 6, false, 0, 0, 32 },
-        [QSF_T_3BIT_S]   = { "3bit_s", 3, false, 0, 0, 4 },
-        [QSF_T_BF16]     = { "bf16", 0, false, 0, 2, 0 },
-        [QSF_T_SPARSE]   = { "sparse", 0, false, 0, 0, 0 },
-        [QSF_T_TERNARY2] = { "ternary2", 2, false, 0, 0, 1 },
-        [QSF_T_TERNARY5] = { "ternary5", 2, false, 0, 0, 1 },
-        [QSF_T_QK256]    = { "qk256", 2, false, 0, 0, 2 },
-        [QSF_T_2BIT_S]   = { "2bit_s", 2, false, 0, 0, 2 },
-        [QSF_T_TRELLIS2] = { "trellis2", 2, false, 0, 0, 0 },
-        [QSF_T_TRELLIS3] = { "trellis3", 3, false, 0, 0, 0 },
-        [QSF_T_TRELLIS4] = { "trellis4", 4, false, 0, 0, 0 },
-        [QSF_T_TRELLIS5] = { "trellis5", 5, false, 0, 0, 0 },
-    };
     static const qsf_type_info ggml[] = {
         [QSF_T_Q4_0 - QSF_T_GGML]    = { "q4_0", 0, false, 5, 18, 0 },
         [QSF_T_Q4_1 - QSF_T_GGML]    = { "q4_1", 0, false, 5, 20, 0 },
@@ -68,7 +72,7 @@ const qsf_type_info *qsf_type_get(uint32_t type)
         [QSF_T_Q2_0 - QSF_T_GGML]    = { "q2_0", 0, false, 6, 18, 0 },
     };
     const qsf_type_info *info = NULL;
-    if (type < QSF_ARRAY_LEN(own)) info = &own[type];
+    if (type < QSF_ARRAY_LEN(types_own)) info = &types_own[type];
     else if (type >= QSF_T_GGML && type - QSF_T_GGML < QSF_ARRAY_LEN(ggml)) info = &ggml[type - QSF_T_GGML];
     return info && info->name ? info : NULL;
 }
@@ -81,11 +85,15 @@ bool qsf_type_tiles(uint32_t type)
 
 bool qsf_type_bare(uint32_t type) { return type >= QSF_T_TERNARY2 && type <= QSF_T_QK256; }
 
+uint32_t qsf_type_scale_bytes(uint32_t type)
+{
+    return qsf_type_bare(type) ? 0 : qsf_trellis_bits(type) || qsf_table_of(type) ? 1 : 2;
+}
+
 /* Bytes of a block before its codes. */
 static uint32_t head_of(uint32_t type)
 {
-    if (qsf_trellis_bits(type)) return 1;
-    return qsf_type_bare(type) ? 0 : qsf_type_get(type)->has_zero ? 4 : 2;
+    return qsf_type_scale_bytes(type) + (qsf_type_get(type)->has_zero ? 2 : 0);
 }
 
 uint32_t qsf_block_bytes(uint32_t type, uint32_t block)
@@ -142,9 +150,10 @@ static type_planes planes_of(uint32_t type, bool tile)
     switch (type) {
     case QSF_T_2BIT_SYM: case QSF_T_2BIT: case QSF_T_TERNARY2: case QSF_T_QK256: case QSF_T_2BIT_S:
         return (type_planes){ 1, { { 2, 0 } } };
-    case QSF_T_3BIT: case QSF_T_3BIT_S: case QSF_T_TRELLIS3:
+    case QSF_T_3BIT: case QSF_T_3BIT_S: case QSF_T_TRELLIS3: case QSF_T_TABLE3:
         return (type_planes){ 2, { { 2, 0 }, { 1, 2 } } };
-    case QSF_T_4BIT: case QSF_T_4BIT_S:   return (type_planes){ 1, { { 4, 0 } } };
+    case QSF_T_4BIT: case QSF_T_4BIT_S: case QSF_T_TABLE4:
+        return (type_planes){ 1, { { 4, 0 } } };
     case QSF_T_5BIT_S: case QSF_T_TRELLIS5: return (type_planes){ 2, { { 4, 0 }, { 1, 4 } } };
     case QSF_T_6BIT_S:                    return (type_planes){ 2, { { 4, 0 }, { 2, 4 } } };
     case QSF_T_8BIT:                      return (type_planes){ 1, { { 8, 0 } } };
@@ -301,6 +310,16 @@ static inline float half_to_float(uint32_t h)
     return qsf_f32_from_bits(sign | bits | (em >= 0x7c00 ? 0x7f800000 : 0));
 }
 
+/* A block's scale: what its head begins with. */
+static float scale_of(uint32_t type, const uint8_t *p)
+{
+    switch (qsf_type_scale_bytes(type)) {
+    case 0:  return 1;
+    case 1:  return qsf_table_scale(*p);
+    default: return qsf_f16_to_f32(qsf_le16(p));
+    }
+}
+
 static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scale, float zero,
                             const uint8_t *restrict codes, uint32_t n, float *restrict out)
 {
@@ -310,6 +329,8 @@ static void codes_to_floats(const qsf_type_info *info, uint32_t type, float scal
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)(1 - codes[i]);
     else if (type == QSF_T_QK256)
         for (uint32_t i = 0; i < n; i++) out[i] = (float)(qsf_qk256[codes[i]] - info->offset);
+    else if (qsf_table_of(type))
+        for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)qsf_table_level(type, codes[i]);
     else if (info->has_zero)
         for (uint32_t i = 0; i < n; i++) out[i] = scale * (float)codes[i] + zero;
     else
@@ -332,15 +353,15 @@ static void dequant_coded_row(const qsf_tensor *t, uint32_t row, float *out)
             scale = p + ((size_t)(row / QSF_TILE_ROWS) * blocks + b) * QSF_TILE_ROWS * each;
             zero_at = 2 * QSF_TILE_ROWS;
             tile_codes_read(scale + QSF_TILE_ROWS * head, t->type, block, r, codes);
-            scale += 2 * r;
+            scale += qsf_type_scale_bytes(t->type) * r;
         } else {
             scale = p + ((size_t)row * blocks + b) * each;
             zero_at = 2;
             codes_read(scale + head, t->type, block, codes);
         }
         const float zero = info->has_zero ? qsf_f16_to_f32(qsf_le16(scale + zero_at)) : 0;
-        codes_to_floats(info, t->type, head ? qsf_f16_to_f32(qsf_le16(scale)) : 1, zero, codes,
-                        QSF_MIN(block, t->cols - col), out + col);
+        codes_to_floats(info, t->type, scale_of(t->type, scale), zero, codes, QSF_MIN(block, t->cols - col),
+                        out + col);
     }
 }
 
@@ -406,7 +427,8 @@ void qsf_pack_tiles(const qsf_tensor *rows, void *dst)
                 const size_t row = t * QSF_TILE_ROWS + r;
                 const uint8_t *from = src + (row * blocks + b) * each;
                 const bool here = row < rows->rows;
-                if (head) qsf_put16(tile + 2 * r, here ? qsf_le16(from) : 0);
+                if (head == 1) tile[r] = here ? *from : 0;
+                else if (head) qsf_put16(tile + 2 * r, here ? qsf_le16(from) : 0);
                 if (has_zero) qsf_put16(tile + 2 * QSF_TILE_ROWS + 2 * r, here ? qsf_le16(from + 2) : 0);
                 if (here) codes_read(from + head, rows->type, block, codes);
                 else memset(codes, head ? 0 : 1, sizeof codes);
@@ -419,7 +441,8 @@ void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, flo
 {
     assert(!qsf_type_get(type)->has_zero);
     const uint32_t head = head_of(type);
-    if (head) qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
+    if (head == 1) ((uint8_t *)tile)[r] = qsf_table_scale_near(scale);
+    else if (head) qsf_put16((uint8_t *)tile + 2 * r, qsf_f32_to_f16(scale));
     tile_codes_write((uint8_t *)tile + head * QSF_TILE_ROWS, type, block, r, codes);
 }
 

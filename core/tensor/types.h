@@ -40,6 +40,8 @@ typedef enum qsf_type {
     QSF_T_2BIT_S    = 28,   /* scale, 2-bit codes: value = scale * (code - 2) */
     /* codes of 2 to 5 bits whose levels depend on the codes before; tiles only: trellis.h */
     QSF_T_TRELLIS2 = 32, QSF_T_TRELLIS3, QSF_T_TRELLIS4, QSF_T_TRELLIS5,
+    /* an 8-bit scale, codes that are places in a table of levels: table.h */
+    QSF_T_TABLE4 = 36, QSF_T_TABLE3,
     /* GGUF's types of blocks; in memory also with packing 1, see core/tensor/ggml_tiles.h */
     QSF_T_GGML      = 64,
     QSF_T_Q4_0 = QSF_T_GGML + 2, QSF_T_Q4_1, QSF_T_Q5_0 = QSF_T_GGML + 6, QSF_T_Q5_1, QSF_T_Q8_0,
@@ -100,8 +102,10 @@ typedef struct qsf_type_info {
 
 /* NULL: no such type. */
 const qsf_type_info *qsf_type_get(uint32_t type);
-/* Whether codes can be tiled: QSF's quantised types 0-4, 18-22, 25-28 and, only so, 32-35. */
+/* Whether codes can be tiled: QSF's quantised types 0-4, 18-22, 25-28, 36, 37; only so: 32-35. */
 bool qsf_type_tiles(uint32_t type);
+/* Bytes of a block's scale: 2; 0 without one, 1 of trellises and tables. */
+uint32_t qsf_type_scale_bytes(uint32_t type);
 /* Whether blocks have no scale: TERNARY2, TERNARY5 and QK256, with blocks of 256 only. */
 bool qsf_type_bare(uint32_t type);
 /* Bytes of one block of one row; a tile takes 16 times that.
@@ -118,8 +122,8 @@ void qsf_dequant_rows(const qsf_tensor *t, uint32_t row, uint32_t n, float *out)
 
 /* Permutes a packing 0 tensor of a tiling type into packing 1 (dst has qsf_tensor_bytes of it). */
 void qsf_pack_tiles(const qsf_tensor *rows, void *dst);
-/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded to
- * fp16; bare types have none) and codes[block]. */
+/* Row r of one tile of a type without zeros, which was all zero bytes before: its scale (rounded
+ * to what its bytes can say; bare types have none) and codes[block]. */
 void qsf_tile_put_row(void *tile, uint32_t type, uint32_t block, uint32_t r, float scale,
                       const uint8_t *codes);
 /* Only the codes of row r of a tile of any type: codes[block]. */

@@ -12,11 +12,13 @@ static const char *const form_names[QSF_N_FORMS] = {
     [QSF_F_IQ3S] = "iq3s", [QSF_F_IQ1S] = "iq1s", [QSF_F_IQ1M] = "iq1m",
     [QSF_F_TQ1] = "tq1", [QSF_F_MX4] = "mx4", [QSF_F_NV4] = "nv4", [QSF_F_Q1] = "q1", [QSF_F_8K] = "8k",
     [QSF_F_TR2] = "tr2", [QSF_F_TR3] = "tr3", [QSF_F_TR4] = "tr4", [QSF_F_TR5] = "tr5",
+    [QSF_F_TB4] = "tb4", [QSF_F_TB3] = "tb3",
 };
 static const int form_bits[QSF_N_FORMS] = {
     2, 3, 4, 2, 8, 3, 4, 5, 6, 5, 4, 4, 5, 6, 2, 3, 4, 2, 2, 2, 2,
     [QSF_F_TQ1] = 2, [QSF_F_MX4] = 4, [QSF_F_NV4] = 4, [QSF_F_Q1] = 1, [QSF_F_8K] = 8,
     [QSF_F_TR2] = 2, [QSF_F_TR3] = 3, [QSF_F_TR4] = 4, [QSF_F_TR5] = 5,
+    [QSF_F_TB4] = 4, [QSF_F_TB3] = 3,
 };
 static const int form_offset[QSF_N_FORMS] = { 0, 0, 0, 1, 0, 4, 8, 16, 32, 0, 0, 0, 0, 32, 0, 4, 0,
                                               1, 1, 0, 2 };
@@ -38,6 +40,7 @@ static size_t form_head(int form)
 {
     if (form_small(form)) return small_head(form);
     if (form_bare(form)) return 0;
+    if (form_levels(form)) return 16;
     if (!form_super(form)) return form_has_zero(form) ? 64 : 32;
     return (form_has_min(form) || form == QSF_F_IQ4XS ? 64 : 32) + 16 * (size_t)form_scales(form);
 }
@@ -75,7 +78,10 @@ static int code_value(int form, int code)
 {
     static const int iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
     if (form == QSF_F_IQ4 || form == QSF_F_IQ4XS) return iq4[code];
+    static const int tables[2][16] = { { -50, -38, -29, -22, -16, -10, -5, 0, 5, 10, 15, 21, 28, 36, 46, 63 },
+                                       { -34, -19, -9, 0, 8, 17, 29, 48 } };
     if (form_small(form)) return code;
+    if (form_levels(form)) return tables[form == QSF_F_TB3][code];
     if (form == QSF_F_QK256) return code < 2 ? code - 2 : code - 1;
     return form == QSF_F_TERNARY ? 1 - code : code - form_offset[form];
 }
@@ -114,7 +120,8 @@ static void subs_unit(uint8_t *tile, int form)
 static double tile_value(const uint8_t *tile, int form, int r, uint32_t c)
 {
     if (form_small(form)) return small_scale(tile, form, r, c) * small_value(tile, form, r, c);
-    double scale = form_bare(form) ? 1 : qsf_f16_to_f32(qsf_le16(tile + 2 * r)), zero = 0;
+    double scale = form_bare(form) ? 1 : form_levels(form) ? levels_scale(tile[r])
+        : qsf_f16_to_f32(qsf_le16(tile + 2 * r)), zero = 0;
     if (form_has_zero(form)) zero = qsf_f16_to_f32(qsf_le16(tile + 32 + 2 * r));
     if (form_super(form)) {
         int s, min;
@@ -370,7 +377,8 @@ static double dequantised_product(const matmul_case *c, int form, const float *x
  * that a few columns are all of it. */
 static void check_f32_bounds(table_test *t, const qsf_kernels *ref, const qsf_kernels *var)
 {
-    const bool few = t->form == QSF_F_MX4 || t->form == QSF_F_NV4 || form_trellis(t->form);
+    const bool few = t->form == QSF_F_MX4 || t->form == QSF_F_NV4 || form_trellis(t->form)
+        || form_levels(t->form);
     (void)ref;
     ROUNDS(t, 40) {
         t->round += 3;

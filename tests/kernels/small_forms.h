@@ -8,10 +8,18 @@
 #include <math.h>
 
 static bool form_small(int form) { return form >= QSF_F_TQ1 && form <= QSF_F_8K; }
+/* Tables: scales of a sign, 4 bits of exponent, 3 of mantissa. */
+static bool form_levels(int form) { return form == QSF_F_TB4 || form == QSF_F_TB3; }
+static double levels_scale(int e)
+{
+    const int exponent = e >> 3 & 15;
+    return (e & 128 ? -1 : 1) * (exponent ? ldexp(8 + e % 8, exponent - 15 - 3) : ldexp(e % 8, -14 - 3));
+}
 /* Forms whose scales are no fp16 at the head. */
 static bool form_own_scales(int form)
 {
-    return form == QSF_F_MX4 || form == QSF_F_NV4 || form == QSF_F_8K || form_trellis(form);
+    return form == QSF_F_MX4 || form == QSF_F_NV4 || form == QSF_F_8K || form_trellis(form)
+        || form_levels(form);
 }
 /* The only block of a form; 0: any. */
 static uint32_t form_block(int form)
@@ -20,7 +28,7 @@ static uint32_t form_block(int form)
     case QSF_F_5Z: case QSF_F_IQ4: case QSF_F_MX4: return 32;
     case QSF_F_NV4: case QSF_F_TR2: case QSF_F_TR3: case QSF_F_TR4: case QSF_F_TR5: return 64;
     case QSF_F_Q1:  return 128;
-    case QSF_F_2S: return 0;
+    case QSF_F_2S: case QSF_F_TB4: case QSF_F_TB3: return 0;
     default: return form >= QSF_F_Q4K ? 256 : 0;
     }
 }
@@ -69,6 +77,10 @@ static double small_scale(const uint8_t *tile, int form, int r, uint32_t c)
 static void small_scales(table_test *t, uint8_t *tile, int form, bool unit)
 {
     if (form_trellis(form)) { trellis_scales(t, tile, unit); return; }
+    for (int i = 0; form_levels(form) && i < 16; i++)
+        tile[i] = (uint8_t)(unit ? 15 << 3 : t->round == 1 ? 127 : t->round == 2 ? (rng_next(t) >> 32) % 8
+                            : rng_next(t) >> 32);
+    if (form_levels(form)) return;
     for (int i = 0; i < (form == QSF_F_8K ? 16 : (int)small_head(form)); i++) {
         const uint32_t r = (uint32_t)(rng_next(t) >> 32);
         if (form == QSF_F_MX4)      /* also the least ones, which are no normal floats */
