@@ -382,6 +382,21 @@ def bad_cases():
     yield "config-window", case({**plain, "model_type": "qwen2", "use_sliding_window": True,
                                  "sliding_window": 8, "max_window_layers": 1},
                                 llama(21, "F16", biases=("qkv",))), "QSF_E_UNSUPPORTED", "pattern"
+    for name, status, says, kind, config in (
+            ("turns-short", "CORRUPT", "no_rope_layers has 1 entries for 2 layers", "smollm3",
+             {"no_rope_layers": [1]}),
+            ("turns-number", "CORRUPT", "a list of 0 and 1", "smollm3", {"no_rope_layers": [1, 5]}),
+            ("turns-irregular", "UNSUPPORTED", "pattern of layers that do not rotate", "smollm3",
+             {"no_rope_layers": [0, 1]}),
+            ("divisor", "CORRUPT", "logits_scaling is 0", "granite", {"logits_scaling": 0}),
+            ("out-bias", "UNSUPPORTED", "attention_out_bias in a model of type seed_oss", "seed_oss",
+             {"attention_out_bias": True}),
+            ("biases", "UNSUPPORTED", "use_bias in a model of type ernie4_5", "ernie4_5", {"use_bias": True}),
+            ("letters", "UNSUPPORTED", '"LGL" (supported: a number, or as LLLG)', "exaone4",
+             {"sliding_window_pattern": "LGL"}),
+            ("all-global", "UNSUPPORTED", "a model of type cohere2 without windowed layers", "cohere2",
+             {"sliding_window": None})):
+        yield f"config-{name}", with_config(model_type=kind, **config), "QSF_E_" + status, says
     yield "config-deep", file("config.json", lambda s: "[" * 100000), "QSF_E_CORRUPT", "nested"
     yield "config-not-json", file("config.json", lambda s: s[:-1]), "QSF_E_CORRUPT", "not JSON"
     yield "st-empty", file(st, lambda b: b""), "QSF_E_CORRUPT", "too short"

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include "read/hf_config.h"
 
+#include "read/hf_family.h"
 #include "read/hf_rope.h"
 
 #ifdef QSF_HAVE_YYJSON
@@ -12,7 +13,7 @@
 static qsf_status config_type(yyjson_val *root, const hf_type **out, qsf_error *err)
 {
     const char *type, *cls;
-    char list[256];
+    char list[512];
     yyjson_val *classes;
     qsf_status st;
     if ((st = qsf_json_get_text(root, CONFIG, "model_type", &type, err)) ||
@@ -59,6 +60,21 @@ static qsf_status config_layer_types(yyjson_val *root, uint32_t n_layers, yyjson
     return QSF_OK;
 }
 
+/* Every so many layers one sees all: a number, or a letter for each of them ("LLLG"). */
+static qsf_status config_window_period(yyjson_val *root, const qsf_arch *a, uint32_t *every, qsf_error *err)
+{
+    const char *key = qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
+                                                                   : "_sliding_window_pattern";
+    const char *letters = qsf_json_str(qsf_json_get(root, key), NULL);
+    if (!letters) return qsf_json_get_u32(root, CONFIG, key, a->window_pattern, 0, UINT16_MAX, every, err);
+    const size_t n = strspn(letters, "L");
+    if (strcmp(letters + n, "G") || n >= UINT16_MAX)
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s \"%.32s\" (supported: a number, or as LLLG)",
+                        key, letters);
+    *every = (uint32_t)n + 1;
+    return QSF_OK;
+}
+
 static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
                                 qsf_error *err)
 {
@@ -75,11 +91,8 @@ static qsf_status config_window(yyjson_val *root, const hf_type *d, const qsf_ar
         (d->late_window &&
          (st = qsf_json_get_u32(root, CONFIG, "max_window_layers", 28, 0, UINT16_MAX, &p.full_layers,
                                 err))) ||
-        (d->window_period &&
-         (st = qsf_json_get_u32(root, CONFIG,
-                                qsf_json_get(root, "sliding_window_pattern") ? "sliding_window_pattern"
-                                                                             : "_sliding_window_pattern",
-                                a->window_pattern, 0, UINT16_MAX, &p.every, err))))
+        (d->window_period && !types &&
+         (st = config_window_period(root, a, &p.every, err))))
         return st;
     if (!use) hp->window = 0;
     if (!hp->window) return QSF_OK;
@@ -167,7 +180,8 @@ static qsf_status config_common(yyjson_val *root, const hf_type *d, qsf_hparams 
         (st = qsf_json_get_u32(root, CONFIG, "intermediate_size", d->ff, 1, 1 << 24, &hp->n_ff, err)) ||
         (st = qsf_json_get_u32(root, CONFIG, "max_position_embeddings", d->ctx, 1, INT32_MAX,
                                &hp->n_ctx_train, err)) ||
-        (st = qsf_json_get_f32(root, CONFIG, "rms_norm_eps", d->eps, &hp->norm_eps, err)))
+        (st = qsf_json_get_f32(root, CONFIG, hp->norm == QSF_NORM_RMS ? "rms_norm_eps" : "layer_norm_eps",
+                               d->eps, &hp->norm_eps, err)))
         return st;
     return config_activation(root, d->keys == HF_KEYS_LLAMA ? "hidden_act" : "hidden_activation", hp, err);
 }
@@ -196,12 +210,13 @@ static qsf_status config_gemma2(yyjson_val *root, const qsf_arch *a, qsf_hparams
 
 static qsf_status config_biases(yyjson_val *root, hf_config *cfg, qsf_error *err)
 {
+    const hf_type *d = cfg->type;
     qsf_status st;
     bool attention, mlp;
-    if ((st = qsf_json_get_bool(root, CONFIG, "attention_bias", false, &attention, err)) ||
+    if ((st = qsf_json_get_bool(root, CONFIG, "attention_bias", d->biased, &attention, err)) ||
         (st = qsf_json_get_bool(root, CONFIG, "mlp_bias", false, &mlp, err))) return st;
-    if (attention) cfg->need |= cfg->type->biases & ~QSF_KINDS_FFN_BIAS;
-    if (mlp) cfg->need |= cfg->type->biases & QSF_KINDS_FFN_BIAS;
+    if (attention) cfg->need |= d->biases & ~QSF_KINDS_FFN_BIAS;
+    if (mlp) cfg->need |= d->biases & QSF_KINDS_FFN_BIAS;
     return QSF_OK;
 }
 
@@ -211,7 +226,9 @@ static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
     qsf_format(hp->arch, sizeof hp->arch, "%s", a->name);
     hp->norm = a->norm;
     hp->act = a->act;
-    hp->rope = a->rope == QSF_ROPE_NONE ? QSF_ROPE_NONE : QSF_ROPE_HALVES;
+    hp->rope = a->rope == QSF_ROPE_NONE ? QSF_ROPE_NONE : d->pairs ? QSF_ROPE_PAIRS : QSF_ROPE_HALVES;
+    hp->flow = a->flow;
+    hp->qk_norm = a->qk_norm;
     hp->gated = a->gated;
     hp->learned_pos = a->learned_pos;
     hp->rope_base = d->rope_base;
@@ -365,7 +382,7 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     hp->scaling_orig_ctx = hp->n_ctx_train;
     if (d->keys == HF_KEYS_GPT2) return QSF_OK;
     if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
-        (st = config_biases(root, cfg, err))) return st;
+        (st = config_biases(root, cfg, err)) || (st = qsf_hf_family(root, cfg, hp, err))) return st;
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;
 }
 

@@ -183,9 +183,10 @@ static qsf_status rope_part(yyjson_val *root, const hf_type *d, const rope_at *a
     const bool inner = qsf_json_get(at->obj, "partial_rotary_factor") != NULL;
     float partial;
     const qsf_status st = qsf_json_get_f32(inner ? at->obj : root, inner ? at->what : CONFIG,
-                                           "partial_rotary_factor", 1, &partial, err);
+                                           "partial_rotary_factor", d->rope_part > 0 ? d->rope_part : 1,
+                                           &partial, err);
     if (st) return st;
-    if (partial != 1 && !d->partial_rope)
+    if (partial != 1 && !d->partial_rope && !(d->rope_part > 0))
         return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": partial_rotary_factor %g in a %s model",
                         (double)partial, d->type);
     if (!(partial > 0 && partial <= 1))

@@ -37,6 +37,9 @@ typedef struct hf_type {
     bool        late_window;            /* use_sliding_window, and layers up to max_window_layers see all */
     bool        window_period;          /* sliding_window_pattern */
     bool        partial_rope;           /* partial_rotary_factor may be other than 1 */
+    float       rope_part;              /* the same, and that is what it is; 0: 1 */
+    bool        pairs;                  /* rows of queries and keys lie as pairs that rotate */
+    bool        biased;                 /* attention_bias */
     bool        norms_less_one;         /* norms are stored less 1 */
     bool        transposed;             /* matrices of layers are stored [inputs][outputs] */
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */

@@ -26,8 +26,18 @@ GEMMA = dict(LLAMA, post_attention_norm="post_attention_layernorm", ffn_norm="pr
 GPT2 = {"attn_norm": "ln_1", "ffn_norm": "ln_2", "attn_qkv": "attn.c_attn", "attn_output": "attn.c_proj",
         "ffn_up": "mlp.c_fc",
         "ffn_down": "mlp.c_proj", "token_embd": "wte", "position_embd": "wpe", "output_norm": "ln_f"}
-LAYER_NAMES = {"phi3": PHI3, "gemma2": GEMMA, "gemma3": GEMMA}
+POST = dict(LLAMA, post_attention_norm="post_attention_layernorm",
+            post_ffw_norm="post_feedforward_layernorm")
+GLM4 = dict(PHI3, post_attention_norm="post_self_attn_layernorm", post_ffw_norm="post_mlp_layernorm")
+SEED_OSS = dict(LLAMA, post_attention_norm="post_attention_layernorm")
+LAYER_NAMES = {"phi3": PHI3, "gemma2": GEMMA, "gemma3": GEMMA, "olmo2": POST, "exaone4": POST,
+               "glm4": GLM4, "seed_oss": SEED_OSS}
+# whose GGUF files have rows of queries and keys as pairs that rotate, where these files have halves
+PAIRED = {"llama", "smollm3", "granite", "arcee"}
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+# the others of make_tiny.py that are written like this, too
+TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
+         "exaone4-window", "cohere2"}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
 
@@ -50,7 +60,7 @@ def hf_tensors(m, tensors):
     for name, w in tensors.items():
         stem, kind = name.rsplit(".", 1)
         if stem.startswith("rope_"): continue
-        if arch == "llama" and stem.endswith(("attn_q", "attn_k")):
+        if arch in PAIRED and stem.endswith(("attn_q", "attn_k")):
             w = halves(w, m["n_heads"] if stem.endswith("q") else m["n_kv_heads"])
         if arch in ("gemma2", "gemma3") and stem.endswith("norm"): w = w - np.float32(1)
         if arch == "gpt2" and w.ndim == 2 and stem not in ("token_embd", "position_embd"): w = w.T
@@ -75,6 +85,26 @@ def rope_config(m, tensors):
                 "long_factor": [float(f) for f in tensors["rope_factors_long.weight"]]}
     return None
 
+def family(m, kind):
+    """What config.json says for one model_type only."""
+    kv, c = m["kv"], {}
+    if kind == "smollm3":
+        c.update(use_sliding_window=False, no_rope_layer_interval=4,
+                 no_rope_layers=[int(i % 4 != 3) for i in range(m["n_layers"])])
+    if kind == "granite":
+        c.update(embedding_multiplier=kv["embedding_scale"], residual_multiplier=kv["residual_scale"],
+                 attention_multiplier=kv["attention.scale"], logits_scaling=kv["logit_scale"])
+    if kind == "cohere2":
+        c.update(layer_norm_eps=1e-5, rms_norm_eps=None, logit_scale=kv["logit_scale"],
+                 sliding_window_pattern=4)
+    if kind == "exaone4": c.update(sliding_window_pattern="LLLG" if m["n_layers"] > 4 else None)
+    if kind == "olmo3":
+        c.update(layer_types=["full_attention" if i % 4 == 3 else "sliding_attention"
+                              for i in range(m["n_layers"])])
+    if kind == "seed_oss": c.update(attention_bias=True, attention_out_bias=False)
+    if kind == "ernie4_5": c.update(use_bias=False, head_dim=m["n_embd"] // m["n_heads"])
+    return c
+
 def config(m, tensors):
     kv, arch, ids = m["kv"], m["arch"], {"bos_token_id": make_tiny.N_VOCAB - 2,
                                          "eos_token_id": make_tiny.N_VOCAB - 1}
@@ -86,6 +116,7 @@ def config(m, tensors):
                 "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", **ids}
     kind = ({"gemma3": "gemma3_text"}.get(
         arch, "mistral" if "attention.sliding_window" in kv and arch == "llama" else arch))
+    if arch == "olmo2" and "attention.sliding_window" in kv: kind = "olmo3"
     gemma = arch.startswith("gemma")
     c = {"model_type": kind, "hidden_size": m["n_embd"], "intermediate_size": m["n_ff"],
          "num_hidden_layers": m["n_layers"],
@@ -93,12 +124,13 @@ def config(m, tensors):
          "max_position_embeddings": 1024, "vocab_size": make_tiny.N_VOCAB, "tie_word_embeddings": m["tied"],
          "rope_theta": kv.get("rope.freq_base", 10000.0),
          "sliding_window": kv.get("attention.sliding_window"),
-         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu",
-         **ids}
+         "rope_scaling": rope_config(m, tensors),
+         "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
     if "head_dim" in m: c["head_dim"] = m["head_dim"]
     if gemma: c.update(hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=m["head_dim"])
     if arch == "gemma2": c.update({k: kv[k] for k in ("attn_logit_softcapping", "final_logit_softcapping")})
     if arch == "gemma3": c.update(sliding_window_pattern=6, rope_local_base_freq=10000.0)
+    c.update(family(m, kind))
     if m.get("longrope"): c.update(original_max_position_embeddings=256, partial_rotary_factor=0.75)
     return c
 
@@ -148,8 +180,8 @@ def make(out, name, shards=1):
     for k in ("output_norm.weight", "output_norm.bias"):      # QSF's final section keeps these as f16
         if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
     if m.get("rope_freqs"):
-        dim = m["n_embd"] // m["n_heads"]
-        tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"]["rope.freq_base"], LLAMA3)
+        dim = m.get("head_dim", m["n_embd"] // m["n_heads"])
+        tensors["rope_freqs.weight"] = llama3_divisors(dim, m["kv"].get("rope.freq_base", 10000.0), LLAMA3)
     write_gguf(gguf, reader, tensors)
     save_weights(folder, hf_tensors(m, tensors), shards)
     kv = {k: f.contents() for k, f in reader.fields.items()}

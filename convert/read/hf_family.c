@@ -1,0 +1,97 @@
+/* What config.json says under some architectures only: scales, layers that do not rotate, biases by
+ * other names.
+ * SPDX-License-Identifier: MIT */
+#include "read/hf_family.h"
+
+#ifdef QSF_HAVE_YYJSON
+
+#define CONFIG HF_CONFIG_FILE
+
+static qsf_status family_number(yyjson_val *root, const char *key, float absent, float *out, qsf_error *err)
+{
+    const qsf_status st = qsf_json_get_number(root, CONFIG, key, absent, 0, HF_CONFIG_MOST, out, err);
+    if (st || *out > 0) return st;
+    return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %s is %g", key, (double)*out);
+}
+
+/* Granite's multipliers, and the factor of Command R's logits. */
+static qsf_status family_scales(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    float divisor;
+    if (a->has & QSF_HAS_LOGIT) return family_number(root, "logit_scale", 0.0625f, &hp->logit_scale, err);
+    if (!(a->has & QSF_HAS_SCALES)) return QSF_OK;
+    if ((st = family_number(root, "embedding_multiplier", 1, &hp->embd_scale, err)) ||
+        (st = family_number(root, "residual_multiplier", 1, &hp->residual_scale, err)) ||
+        (st = family_number(root, "attention_multiplier", 1, &hp->attn_scale, err)) ||
+        (st = family_number(root, "logits_scaling", 1, &divisor, err))) return st;
+    hp->logit_scale = 1 / divisor;
+    return QSF_OK;
+}
+
+/* A list of one number a layer, 0 where it does not rotate; without it every fourth layer, or as
+ * no_rope_layer_interval says. */
+static qsf_status family_rope_skip(yyjson_val *root, const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    uint32_t every, first = 0;
+    yyjson_val *list;
+    qsf_status st;
+    if ((st = qsf_json_get_u32(root, CONFIG, "no_rope_layer_interval", a->rope_skip, 1, UINT16_MAX, &every,
+                               err)) ||
+        (st = qsf_json_get_arr(root, CONFIG, "no_rope_layers", &list, err))) return st;
+    hp->rope_skip = every;
+    if (!list) return QSF_OK;
+    if (yyjson_arr_size(list) != hp->n_layers)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": no_rope_layers has %zu entries for %u layers",
+                        yyjson_arr_size(list), (unsigned)hp->n_layers);
+    size_t i, n;
+    yyjson_val *v;
+    uint64_t turns;
+    yyjson_arr_foreach(list, i, n, v) {
+        if (!qsf_json_u64(v, &turns) || turns > 1)
+            return qsf_json_refuse(v, CONFIG, "no_rope_layers", "a list of 0 and 1", err);
+        if (!turns && !first) first = (uint32_t)i + 1;
+    }
+    hp->rope_skip = first;
+    yyjson_arr_foreach(list, i, n, v)
+        if (first && (yyjson_get_uint(v) == 0) != (i % first == first - 1))
+            return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": no_rope_layers: layer %zu breaks the regular "
+                            "pattern of layers that do not rotate", i);
+    return QSF_OK;
+}
+
+/* Layers that see everything do not rotate where others are windowed, or keep to the scaling that
+ * windowed ones do without. */
+static qsf_status family_windows(const qsf_arch *a, qsf_hparams *hp, qsf_error *err)
+{
+    if (a->has & QSF_HAS_STILL_GLOBAL && hp->window) hp->rope_skip = hp->window_pattern;
+    if (a->has & QSF_HAS_STILL_GLOBAL && !hp->window && !(a->has & QSF_HAS_64))
+        return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": a model of type %s without windowed layers",
+                        a->name);
+    if (a->has & QSF_HAS_PLAIN_LOCAL && hp->window && hp->scaling != QSF_SCALING_NONE)
+        hp->rope_base_local = hp->rope_base;
+    return QSF_OK;
+}
+
+static qsf_status family_biases(yyjson_val *root, hf_config *cfg, qsf_error *err)
+{
+    qsf_status st;
+    bool all, out;
+    if ((st = qsf_json_get_bool(root, CONFIG, "use_bias", false, &all, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "attention_out_bias", false, &out, err))) return st;
+    const char *key = all ? "use_bias" : "attention_out_bias";
+    if (!all && !out) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s in a model of type %s", key, cfg->type->type);
+}
+
+qsf_status qsf_hf_family(yyjson_val *root, hf_config *cfg, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    const qsf_arch *a = cfg->arch;
+    if ((st = family_scales(root, a, hp, err)) || (st = family_windows(a, hp, err)) ||
+        (st = family_biases(root, cfg, err))) return st;
+    return a->rope_skip ? family_rope_skip(root, a, hp, err) : QSF_OK;
+}
+
+#undef CONFIG
+#endif
