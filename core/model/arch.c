@@ -11,6 +11,11 @@ const qsf_arch qsf_archs[] = {
       .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS },
     { .name = "qwen3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS },
+    /* The text parts of models with pictures: positions of text turn every section alike. */
+    { .name = "qwen2vl", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS },
+    { .name = "qwen3vl", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .need = QSF_KINDS_QK_NORM, .may = QSF_KINDS_QKV_BIAS },
     { .name = "phi3", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .fused_gate = true, .may_window = true, .longrope = true, .may = QSF_KINDS_QKV_BIAS },
     { .name = "gemma", .norm = QSF_NORM_RMS, .act = QSF_ACT_GELU, .rope = QSF_ROPE_HALVES, .gated = true,

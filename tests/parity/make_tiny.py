@@ -267,6 +267,12 @@ def others():
     yield "mpt", dict(mha, arch="mpt", norm_bias=False, qkv_bias=False, out_bias=False, ffn_bias=False,
                       tied=True, kv={"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 1.3})
     yield "bloom", dict(mha, arch="bloom", token_norm=True, tied=True)
+    # sections that cover all that turns: llama.cpp leaves some of others still in text
+    # llama.cpp does not read the epsilon of qwen2vl and takes 0
+    yield "qwen2vl", dict(odd, arch="qwen2vl", qkv_bias=True, tied=True, judge="reference",
+                          kv={"rope.dimension_sections": [1, 2, 3, 0], "rope.freq_base": 1e6})
+    yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
+                          kv={"rope.dimension_sections": [4, 3, 3, 0]})
 
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
@@ -327,6 +333,9 @@ class Writer:
             w.add_key_length(m["head_dim"])
             w.add_value_length(m["head_dim"])
         for key, value in m["kv"].items():
+            if isinstance(value, list):
+                w.add_array(f"{m['arch']}.{key}", value)
+                continue
             add = (w.add_string if isinstance(value, str) else w.add_bool if isinstance(value, bool) else
                    w.add_uint32 if isinstance(value, int) else w.add_float32)
             add(f"{m['arch']}.{key}", value)

@@ -47,7 +47,7 @@ RENAMED = {"seed_oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
 HALVES = {"seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
-          "bitnet-25", "bitnet-b1.58"}
+          "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl"}
 
 
 def rms_norm(x, weight, eps):
