@@ -110,6 +110,10 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
 /* What the architecture alone gives a meaning; needs all other hparams. */
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err);
 
+/* ---- core/model/gguf_experts.c ---- */
+/* Mixtures of experts; needs the sizes. */
+qsf_status qsf_gguf_experts(gguf *g, qsf_error *err);
+
 /* ---- core/model/gguf_bitnet.c ---- */
 /* Whether the type's numbers are bitnet.cpp's: their bytes follow from places only. */
 bool       qsf_gguf_is_bitnet(const gguf_tensor *t);

@@ -35,8 +35,9 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
 {
     qsf_status st;
     bool causal = true;
-    if ((st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
     const uint64_t has = g->row->has;
+    if (!g->row->experts &&
+        (st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_only); i++)
         if (!(has & gguf_only[i].unless) && (st = refuse_number(g, gguf_only[i].key, gguf_only[i].what, err)))
             return st;
@@ -290,7 +291,7 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->yarn_ext_factor = -1;
     if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
         (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
-    if ((st = read_scales(g, a, hp, err))) return st;
+    if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err))) return st;
     return qsf_gguf_family(g, err);
 }
 

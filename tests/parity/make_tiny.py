@@ -203,6 +203,7 @@ def models():
     out["llama-q8_k"]["judge"] = "reference"                # llama.cpp has no product of it
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
     return out
 
 def others():
@@ -268,6 +269,21 @@ def others():
                       tied=True, kv={"attention.max_alibi_bias": 8.0, "attention.clamp_kqv": 1.3})
     yield "bloom", dict(mha, arch="bloom", token_norm=True, tied=True)
 
+def mixtures():
+    """Architectures with experts; their sizes are no multiples of anything."""
+    def moe(arch, n, used, ff, shared=0, kv={}, **more):
+        keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
+                **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
+        return dict(SMALL, arch=arch, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=ff, shaped=True, kv=keys,
+                    experts=dict(dict(n=n, ff=ff, shared=shared), **more.pop("experts", {})), **more)
+    yield "mixtral", moe("llama", 5, 2, 44)
+    yield "mixtral-q8_0", dict(moe("llama", 4, 2, 96), n_embd=64, n_heads=4, type=Q.Q8_0)
+    yield "qwen2moe", moe("qwen2moe", 6, 3, 28, 40, qkv_bias=True, experts=dict(gate=True))
+    yield "qwen3moe", moe("qwen3moe", 9, 4, 20, head_dim=20, qk_norm="head", tied=True)
+    yield "olmoe", dict(moe("olmoe", 7, 2, 26, qk_norm="all"), n_kv_heads=6)
+    yield "granitemoe", moe("granitemoe", 5, 2, 30, 18, tied=True, kv={
+        "embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4})
+
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
     bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
@@ -292,8 +308,9 @@ class Writer:
         x = (mean + self.rng.uniform(n, -1.7 * std, 1.7 * std)).astype(np.float32)
         self.w.add_tensor(name, x.reshape(-1, each) if each else x)
 
-    def matrix(self, name, rows, cols, gain, kind=None, dead=0):
-        """Gain 1 keeps the size of a normalised input."""
+    def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
+        """Gain 1 keeps the size of a normalised input.  n: so many matrices in one tensor."""
+        if n: return self.matrices(name, n, rows, cols, gain)
         inner, std = not kind and name.startswith("blk."), gain / cols**0.5
         kind = kind or self.m["type"]
         if self.m.get("ternary"):
@@ -311,6 +328,13 @@ class Writer:
         if kind == Q.F32: self.w.add_tensor(name, x)
         elif kind == Q.F16: self.w.add_tensor(name, x.astype(np.float16))
         else: self.w.add_tensor(name, (x.view(np.uint32) >> 16).astype("<u2").view(np.uint8), raw_dtype=kind)
+
+    def matrices(self, name, n, rows, cols, gain):
+        kind, std = self.m["type"], gain / cols**0.5
+        if kind == Q.F32:
+            return self.w.add_tensor(name, self.rng.normal(n * rows * cols, std).reshape(n, rows, cols))
+        raw = random_blocks(self.rng, kind, n * rows, cols, std, 0)
+        self.w.add_tensor(name, raw.reshape(n, rows, -1), raw_dtype=kind)
 
     def metadata(self):
         m, w = self.m, self.w
@@ -372,6 +396,19 @@ class Writer:
             self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
             self.vector(b + "ffn_down.bias", m["n_embd"], 0, 0.2)
 
+    def experts(self, b):
+        m, x = self.m, self.m["experts"]
+        n, ff, shared = x["n"], x["ff"], x["shared"]
+        self.matrix(b + "ffn_gate_inp.weight", n, m["n_embd"], 2.5, kind=Q.F32)
+        self.matrix(b + "ffn_gate_exps.weight", ff, m["n_embd"], 1.3, n=n)
+        self.matrix(b + "ffn_up_exps.weight", ff, m["n_embd"], 1.3, n=n)
+        self.matrix(b + "ffn_down_exps.weight", m["n_embd"], ff, 1.8, n=n)
+        if not shared: return
+        self.matrix(b + "ffn_gate_shexp.weight", shared, m["n_embd"], 1.3)
+        self.matrix(b + "ffn_up_shexp.weight", shared, m["n_embd"], 1.3)
+        self.matrix(b + "ffn_down_shexp.weight", m["n_embd"], shared, 1.5)
+        if x.get("gate"): self.vector(b + "ffn_gate_inp_shexp.weight", m["n_embd"], 0, 0.3)
+
     def norm(self, name, mean=1.0):
         if self.m.get("no_norms"): return
         self.vector(name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
@@ -386,7 +423,7 @@ class Writer:
         self.attention(b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
-        self.ffn(b)
+        self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
         if post: self.norm(b + "post_ffw_norm", large)
 
     def write(self):
