@@ -36,7 +36,8 @@ typedef enum qsf_arch_experts {
     QSF_EXPERTS_NONE,
     QSF_EXPERTS_MAY,
     QSF_EXPERTS_ALWAYS,
-    QSF_EXPERTS_SHARED          /* and one that is everybody's */
+    QSF_EXPERTS_SHARED,         /* and one that is everybody's */
+    QSF_EXPERTS_EACH            /* the length of what is everybody's is that of one of several */
 } qsf_arch_experts;
 
 typedef struct qsf_arch {

@@ -59,6 +59,7 @@ typedef struct gguf {
     uint32_t     n_parts;
     uint32_t     n_tensors;     /* of all parts */
     gguf_tensor *tensors;
+    uint32_t     n_nextn;       /* layers behind hp.n_layers, which are stepped over */
     const char  *arch;
     const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
 } gguf;

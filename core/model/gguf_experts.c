@@ -34,7 +34,9 @@ static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
         return st;
     if (n_shared > QSF_MAX_EXPERTS || hp->n_ff_shared > 1 << 24)
         return expert_wrong(g, "shared experts,", n_shared, err);
-    if (n_shared && !hp->n_ff_shared) hp->n_ff_shared = n_shared * hp->n_ff_expert;
+    const uint64_t each = hp->n_ff_shared ? hp->n_ff_shared : hp->n_ff_expert;
+    const bool times = !hp->n_ff_shared || g->row->experts == QSF_EXPERTS_EACH;
+    if (n_shared && times) hp->n_ff_shared = (uint32_t)QSF_MIN(n_shared * each, UINT32_MAX);
     return QSF_OK;
 }
 

@@ -34,7 +34,7 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
     const gguf_kv *kv = find_differing(g, key, &most);
     *differ = kv != NULL;
     if (!kv) return qsf_gguf_u32(g, gguf_layer_fields[key].key, need, out, err);
-    if (kv->n != n_layers)
+    if (kv->n != n_layers && kv->n != n_layers + (uint64_t)g->n_nextn)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has %llu values for %u layers", g->s->path,
                         (int)kv->key.len, kv->key.p, (unsigned long long)kv->n, (unsigned)n_layers);
     *out = most;

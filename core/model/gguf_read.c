@@ -160,6 +160,8 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
  * feed-forward where there is a second one. */
 static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
     { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "glm4moe", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "gpt-oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
@@ -246,6 +248,7 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     gguf_text rest;
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(t->name) || t->is_scales) return QSF_OK;
+    if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
