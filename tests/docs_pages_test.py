@@ -86,8 +86,10 @@ def check_form(page, text):
 
 
 DIMS = dict(ONE=None, EMBD="E", VOCAB="V", CTX="positions", Q="H D", KV="Hkv D", V="Hkv D", SUMS="H D",
-            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F")
-WHEN = dict(ALWAYS="always", GATED="where gated", LEARNED_POS="where positions are learned",
+            Q_NORM="D or H D", K_NORM="D or Hkv D", FF="F", HEADS="H", EXPERTS="X",
+            EXPERT_FF="Fx", EXPERTS_FF="X Fx", EXPERTS_EMBD="X E")
+WHEN = dict(ALWAYS="always", FF="where F", GATED="where F, and gated", EXPERTS="where X",
+            LEARNED_POS="where positions are learned",
             UNTIED="where not tied", ATTN_NORM="but where `layer.flow` is 1 or norms have no weights",
             FFN_NORM="where `layer.flow` is 0 or 3 and norms have weights",
             FINAL_NORM="where norms have weights", IT_IS="")

@@ -134,7 +134,8 @@ def unpack(data, how, size):
 
 # What version 3 says of the architecture.
 DESCRIBED = ("layer.flow", "layer.residual_scale", "attn.qk_norm", "attn.qkv_clamp", "attn.alibi",
-             "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu")
+             "attn.temp_scale", "attn.temp_every", "rope.skip", "final.scale", "ffn.xielu",
+             "experts.n")
 
 class QSF:
     def __init__(self, path):

@@ -22,8 +22,11 @@ double qsf_conv_budget_sensitivity(const input *in, uint32_t kind)
     case QSF_K_ATTN_K:     return 2.0 * layer;
     case QSF_K_ATTN_V:     return 7.0 * layer;
     case QSF_K_ATTN_OUT:   return 2.2 * layer;
+    case QSF_K_EXPERT_GATE:
     case QSF_K_FFN_GATE:   return 4.6 * layer;
+    case QSF_K_EXPERT_UP:
     case QSF_K_FFN_UP:     return 8.7 * layer;
+    case QSF_K_EXPERT_DOWN:
     case QSF_K_FFN_DOWN:   return 8.6 * layer;
     case QSF_K_TOKEN_EMBD: return in->hp.tied ? 13.8 : 4.0;
     default:               return 10.0;     /* a head of its own */

@@ -45,6 +45,7 @@ static convert_form plan_form(const input *in, const input_tensor *t, const qsf_
 {
     const convert_forms *forms = qsf_conv_preset_forms(o->preset);
     if (t->kind == QSF_K_TOKEN_EMBD) return o->embd_clusters ? (convert_form){ QSF_T_2BIT, 64 } : forms->embd;
+    if (t->kind == QSF_K_ROUTER) return (convert_form){ QSF_T_F16, 1 };
     if (t->kind == QSF_K_OUTPUT) return in->untied ? forms->embd : forms->head;
     return forms->layer;
 }
@@ -89,8 +90,8 @@ static qsf_status plan_tensor(input *in, uint32_t i, const qsf_convert_options *
     if (t->kind == QSF_K_POS_EMBD) return plan_set(c, t, o, QSF_T_F16, 1, err);
     if (!qsf_input_is_matrix(t)) return plan_set(c, t, o, QSF_T_F32, 1, err);
     f = plan_form(in, t, o);
-    if (o->block) f.block = o->block;
-    c->fixed = false;
+    if (o->block && t->kind != QSF_K_ROUTER) f.block = o->block;
+    c->fixed = t->kind == QSF_K_ROUTER;         /* small, and a wrong expert is no small error */
     for (size_t k = 0; k < o->n_rules; k++) {
         if (!plan_matches(&o->rules[k], t)) continue;
         c->fixed = true;

@@ -228,6 +228,7 @@ static qsf_status equal_feed_forward(equal_work *k, double *gain, double *size, 
     const int *t = k->at.tensor, readers[] = { t[QSF_K_FFN_UP], t[QSF_K_FFN_GATE] };
     const uint32_t ff = in->hp.n_ff;
     qsf_status st;
+    if (t[QSF_K_ROUTER] >= 0) return QSF_OK;        /* whose experts take these rows, too */
     if (!equal_shape(in, t[QSF_K_FFN_NORM], 1, in->hp.n_embd) ||
         !equal_shape(in, readers[0], ff, in->hp.n_embd))
         return QSF_OK;

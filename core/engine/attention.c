@@ -330,15 +330,16 @@ static void attend(const qsf_pass *p, qsf_row_group g, uint32_t kv, uint32_t thr
     const size_t hd = p->layer->head_dim, rep = p->layer->n_heads / p->layer->n_kv_heads, vectors = g.n * rep;
     const qsf_kv_layout *layout = &p->kv->layout;
     const uint32_t s = p->batch->rows[g.first].seq;
-    const float *bias = bias_apart(p, kv);
+    const float *bias = bias_apart(p, kv), *sinks = p->w->v[QSF_K_ATTN_SINKS];
     attention_scratch a = scratch_of(p, thread);
     a.work.vectors = vectors;
     a.head = kv * (uint32_t)rep;
     gather_queries(p, &a, g, kv, rep * hd);
     memset(a.work.o, 0, vectors * hd * sizeof(float));
     for (size_t v = 0; v < vectors; v++) {
-        a.m[v] = -INFINITY;
-        a.l[v] = 0;
+        /* A sink is one score more, of no position. */
+        a.m[v] = sinks ? sinks[a.head + v % rep] : -INFINITY;
+        a.l[v] = sinks ? 1 : 0;
     }
     layout->ops->begin(layout, p->k, &a.work);
     if (bias) qsf_bias_factors(p->key_bias, a.bias, a.work.q, vectors, hd, bias, a.work.scale);

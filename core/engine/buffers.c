@@ -6,6 +6,7 @@
 #include "engine/key_bias.h"
 #include "engine/kv_attention.h"
 #include "engine/rope.h"
+#include "engine/router.h"
 
 static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
 {
@@ -14,6 +15,38 @@ static uint8_t *carve(uint8_t *base, uint64_t *at, uint64_t n, uint64_t size)
     return p;
 }
 #define CARVE(type, n) ((type *)(void *)carve(base, &at, (n), sizeof(type)))
+
+/* A slot's results may begin within a tile. */
+static size_t ld_slot(size_t cols) { return qsf_round_up(cols + QSF_TILE_ROWS - 1, QSF_TILE_ROWS); }
+
+static uint64_t layout_experts(qsf_buffers *b, uint8_t *base, uint64_t at, const qsf_source *s, uint64_t rows)
+{
+    const qsf_layer_most *most = &s->most;
+    const uint64_t slots = rows * most->n_used;
+    b->n_slots = QSF_MAX(rows, most->n_used);
+    b->ld_route = qsf_round_up(qsf_router_floats(most->n_experts), 16);
+    b->ld_slot_x = ld_slot(s->hp.n_embd);
+    b->ld_slot = ld_slot(most->n_ff);
+    b->route = CARVE(float, rows * b->ld_route);
+    b->chosen = CARVE(uint32_t, slots);
+    b->chosen_weight = CARVE(float, slots);
+    b->slot_of = CARVE(uint32_t, slots);
+    b->shared_weight = CARVE(float, rows);
+    b->experts = CARVE(float, rows * b->ld_embd);
+    b->expert_count = CARVE(uint32_t, most->n_experts);
+    b->expert_list = CARVE(uint32_t, most->n_experts);
+    b->expert_first = CARVE(uint32_t, most->n_experts + 1);
+    b->slot_row = CARVE(uint32_t, slots);
+    b->slot_expert = CARVE(uint32_t, slots);
+    b->slot_x = CARVE(float, b->n_slots * b->ld_slot_x);
+    b->slot_gate = CARVE(float, b->n_slots * b->ld_slot);
+    b->slot_up = CARVE(float, b->n_slots * b->ld_slot);
+    b->slot_act.q = CARVE(int8_t, b->n_slots * b->max_cols);
+    b->slot_act.d = CARVE(float, b->n_slots * b->max_cols / 64);
+    b->slot_act.s = CARVE(float, b->n_slots * b->max_cols / 32);
+    b->slot_act.h = CARVE(int16_t, b->n_slots * b->max_cols / 8);
+    return at;
+}
 
 uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
                             const qsf_context_options *o)
@@ -57,6 +90,6 @@ uint64_t qsf_buffers_layout(qsf_buffers *b, uint8_t *base, const qsf_source *s,
     b->act.d = CARVE(float, rows * act_cols / 64);
     b->act.s = CARVE(float, rows * act_cols / 32);
     b->act.h = CARVE(int16_t, rows * act_cols / 8);
-    return at;
+    return s->most.n_experts ? layout_experts(b, base, at, s, rows) : at;
 }
 #undef CARVE

@@ -26,6 +26,21 @@ typedef struct qsf_buffers {
     /* [QSF_KV_BLOCK][2][half] halves: see key_bias.c; NULL where keys keep their bias */
     uint16_t *bias_steps;
     qsf_act act;          /* [rows][max_cols] */
+    /* Of layers with experts (feed_forward_experts.c), NULL without them. */
+    float    *route;      /* [rows][ld_route] the router's logits, and scratch */
+    uint32_t *chosen;     /* [rows][n_used] a row's experts, ascending; */
+    float    *chosen_weight;
+    uint32_t *slot_of;    /* [rows][n_used] their slots */
+    float    *shared_weight;        /* [rows] */
+    float    *experts;    /* [rows][ld_embd] the sum of experts */
+    uint32_t *expert_count;         /* [n_experts] */
+    uint32_t *expert_list;          /* [n_experts] those that have slots; */
+    uint32_t *expert_first;         /* [n_experts + 1] their first ones */
+    uint32_t *slot_row, *slot_expert;       /* [rows * n_used] */
+    float    *slot_x;     /* [n_slots][ld_slot_x] rows, then outputs */
+    float    *slot_gate, *slot_up;  /* [n_slots][ld_slot] */
+    qsf_act   slot_act;   /* [n_slots][max_cols] */
+    size_t    ld_route, ld_slot_x, ld_slot, n_slots;
     size_t ld_embd, ld_q, ld_kv, ld_ff, ld_vocab, ld_attention, max_cols;
 } qsf_buffers;
 

@@ -3,12 +3,24 @@
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward.h"
 
-static void activate_gated(const qsf_pass *p, float *gate, const float *up, size_t n)
+/* act(gate) * up of gpt-oss: (up + 1) * gate * sigmoid(1.702 gate), of clamped values. */
+static void swiglu_oai(float *gate, const float *up, size_t n)
+{
+    const float alpha = 1.702f, limit = 7;
+    for (size_t i = 0; i < n; i++) {
+        const float g = QSF_MIN(gate[i], limit), u = QSF_MAX(QSF_MIN(up[i], limit), -limit);
+        gate[i] = (float)(g / (1 + exp(-alpha * g))) * (u + 1);
+    }
+}
+
+void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t n)
 {
     if (p->layer->act == QSF_ACT_SILU) {
         p->k->silu_mul(gate, gate, up, n);
     } else if (p->layer->act == QSF_ACT_GELU) {
         p->k->gelu_mul(gate, gate, up, n);
+    } else if (p->layer->act == QSF_ACT_SWIGLU_OAI) {
+        swiglu_oai(gate, up, n);
     } else {
         p->k->relu_inplace(gate, n);
         if (p->layer->act == QSF_ACT_RELU2) p->k->vec_mul(gate, gate, gate, n);
@@ -29,7 +41,7 @@ static void widen_gated(void *arg, uint32_t thread, uint32_t piece)
     qsf_matrix_multiply(p, gate, p->w->v[QSF_K_FFN_GATE_BIAS], &in, b->gate, b->ld_ff, tiles, thread);
     for (size_t j = 0; begin < end && j < p->batch->n; j++) {
         const size_t at = j * b->ld_ff + begin;
-        activate_gated(p, b->gate + at, b->up + at, end - begin);
+        qsf_activate_gated(p, b->gate + at, b->up + at, end - begin);
     }
 }
 

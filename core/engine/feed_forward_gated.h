@@ -5,6 +5,8 @@
 
 #include "engine/pass.h"
 
+/* act(gate) * up of n values, in gate. */
+void qsf_activate_gated(const qsf_pass *p, float *gate, const float *up, size_t n);
 /* From the normed rows to its output: xn -> tmp. */
 void qsf_feed_forward_gated_run(qsf_pass_job *job);
 

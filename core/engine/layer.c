@@ -7,6 +7,7 @@
  * Other flows leave out norms before the parts, or give both parts the layer's input. */
 #include "engine/layer.h"
 #include "engine/attention.h"
+#include "engine/feed_forward_experts.h"
 #include "engine/feed_forward_gated.h"
 #include "engine/feed_forward_plain.h"
 #include "engine/matrix.h"
@@ -16,7 +17,7 @@
 /* Computes tmp from the normed rows xn. */
 typedef struct layer_part {
     void   (*run)(qsf_pass_job *job);
-    uint8_t  n_readers, readers[3];     /* kinds of the matrices that read xn */
+    uint8_t  n_readers, readers[5];     /* kinds of the matrices that read xn */
 } layer_part;
 
 static const layer_part layer_mixers[QSF_N_MIXERS] = {
@@ -25,6 +26,9 @@ static const layer_part layer_mixers[QSF_N_MIXERS] = {
 static const layer_part layer_feed_forwards[QSF_N_FEED_FORWARDS] = {
     [QSF_FEED_FORWARD_PLAIN] = { qsf_feed_forward_plain_run, 1, { QSF_K_FFN_UP } },
     [QSF_FEED_FORWARD_GATED] = { qsf_feed_forward_gated_run, 2, { QSF_K_FFN_UP, QSF_K_FFN_GATE } },
+    [QSF_FEED_FORWARD_EXPERTS] = { qsf_feed_forward_experts_run, 5,
+                                   { QSF_K_ROUTER, QSF_K_EXPERT_UP, QSF_K_EXPERT_GATE, QSF_K_FFN_UP,
+                                     QSF_K_FFN_GATE } },
 };
 
 qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
@@ -40,7 +44,7 @@ qsf_status qsf_layers_check(const qsf_source *s, qsf_error *err)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has heads of %u, others of %u, which this "
                             "version cannot run", s->path, (unsigned)i, (unsigned)l->head_dim,
                             (unsigned)s->most.head_dim);
-        if (l->act == QSF_ACT_XIELU && l->feed_forward == QSF_FEED_FORWARD_GATED)
+        if (l->act == QSF_ACT_XIELU && l->feed_forward != QSF_FEED_FORWARD_PLAIN)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has a gate with xIELU, which this version "
                             "cannot run", s->path, (unsigned)i);
         if (l->temp_scale != 0 && !l->temp_every)

@@ -38,10 +38,14 @@ static void hash_later(session_hash *x, const qsf_hparams *hp)
 {
     const uint32_t numbers[] = { hp->flow, hp->qk_norm, hp->rope_skip, hp->temp_every };
     const float floats[] = { hp->residual_scale, hp->logit_scale, hp->qkv_clamp, hp->alibi, hp->temp_scale };
+    const uint32_t experts[] = { hp->n_experts, hp->n_used, hp->n_ff_expert, hp->n_ff_shared, hp->n_dense,
+                                 hp->n_groups, hp->n_groups_used, hp->router, hp->router_norm };
     for (size_t i = 0; i < QSF_ARRAY_LEN(numbers); i++) hash_number(x, numbers[i]);
     for (size_t i = 0; i < QSF_ARRAY_LEN(floats); i++) hash_float(x, floats[i]);
     for (size_t i = 0; hp->xielu && i < (size_t)hp->n_layers * QSF_XIELU_NUMBERS; i++)
         hash_float(x, hp->xielu[i]);
+    for (size_t i = 0; hp->n_experts && i < QSF_ARRAY_LEN(experts); i++) hash_number(x, experts[i]);
+    if (hp->n_experts) hash_float(x, hp->router_scale);
 }
 
 static void hash_hparams(session_hash *x, const qsf_hparams *hp)

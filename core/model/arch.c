@@ -5,7 +5,7 @@
 
 const qsf_arch qsf_archs[] = {
     { .name = "llama", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
-      .may_window = true, .longrope = true,
+      .may_window = true, .longrope = true, .experts = QSF_EXPERTS_MAY, .router_norm = true,
       .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KINDS_FFN_BIAS },
     { .name = "qwen2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
       .may = QSF_KIND(OUTPUT_BIAS) | QSF_KINDS_QKV_BIAS },
@@ -121,6 +121,34 @@ const qsf_arch qsf_archs[] = {
     { .name = "bloom", .norm = QSF_NORM_LAYER, .act = QSF_ACT_GELU, .rope = QSF_ROPE_NONE, .alibi = 8,
       .need = QSF_KINDS_NORM_BIAS | QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(FFN_UP_BIAS) |
               QSF_KIND(FFN_DOWN_BIAS) | QSF_KIND(TOKEN_NORM) | QSF_KIND(TOKEN_NORM_BIAS) },
+    /* Mixtures of experts. */
+    { .name = "qwen2moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .experts = QSF_EXPERTS_SHARED, .need = QSF_KIND(SHARED_ROUTER), .may = QSF_KINDS_QKV_BIAS },
+    { .name = "qwen3moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .experts = QSF_EXPERTS_ALWAYS, .router_norm = true, .need = QSF_KINDS_QK_NORM,
+      .may = QSF_KINDS_QKV_BIAS },
+    { .name = "olmoe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .experts = QSF_EXPERTS_ALWAYS, .qk_norm = QSF_QK_ALL, .need = QSF_KINDS_QK_NORM,
+      .may = QSF_KINDS_QKV_BIAS },
+    { .name = "granitemoe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS, .gated = true,
+      .longrope = true, .experts = QSF_EXPERTS_ALWAYS, .router_norm = true,
+      .has = QSF_HAS_SCALES | QSF_HAS_DIVISOR | QSF_HAS_SWITCH,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) },
+    { .name = "ernie4_5-moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_PAIRS,
+      .gated = true, .experts = QSF_EXPERTS_ALWAYS, .router_norm = true, .has = QSF_HAS_SECTIONS,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(ROUTER_CHOICE) },
+    { .name = "glm4moe", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES, .gated = true,
+      .experts = QSF_EXPERTS_ALWAYS, .router = QSF_ROUTER_SIGMOID, .has = QSF_HAS_SECTIONS,
+      .may = QSF_KINDS_QKV_BIAS | QSF_KINDS_QK_NORM | QSF_KIND(ROUTER_CHOICE) },
+    { .name = "bailingmoe2", .norm = QSF_NORM_RMS, .act = QSF_ACT_SILU, .rope = QSF_ROPE_HALVES,
+      .gated = true, .experts = QSF_EXPERTS_EACH, .need = QSF_KINDS_QK_NORM,
+      .may = QSF_KIND(ROUTER_CHOICE) },
+    { .name = "gpt-oss", .norm = QSF_NORM_RMS, .act = QSF_ACT_SWIGLU_OAI, .rope = QSF_ROPE_HALVES,
+      .gated = true, .may_window = true, .window_pattern = 2, .has = QSF_HAS_ONE_BASE,
+      .experts = QSF_EXPERTS_ALWAYS, .router = QSF_ROUTER_CHOSEN,
+      .need = QSF_KIND(ATTN_OUT_BIAS) | QSF_KIND(ATTN_SINKS) | QSF_KIND(ROUTER_BIAS) |
+              QSF_KIND(EXPERT_GATE_BIAS) | QSF_KIND(EXPERT_UP_BIAS) | QSF_KIND(EXPERT_DOWN_BIAS),
+      .may = QSF_KINDS_QKV_BIAS },
     { .name = NULL },
 };
 

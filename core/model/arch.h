@@ -31,6 +31,15 @@ typedef enum qsf_arch_has {
     QSF_HAS_LOOSE_POS = 1 << 20 /* positions are learned where the file has them */
 } qsf_arch_has;
 
+/* Whether layers have experts. */
+typedef enum qsf_arch_experts {
+    QSF_EXPERTS_NONE,
+    QSF_EXPERTS_MAY,
+    QSF_EXPERTS_ALWAYS,
+    QSF_EXPERTS_SHARED,         /* and one that is everybody's */
+    QSF_EXPERTS_EACH            /* the length of what is everybody's is that of one of several */
+} qsf_arch_experts;
+
 typedef struct qsf_arch {
     const char *name;           /* in GGUF files, and in qsf_hparams */
     uint8_t  norm, act;
@@ -48,6 +57,9 @@ typedef struct qsf_arch {
     uint32_t rope_skip;
     uint64_t has;               /* qsf_arch_has */
     float    alibi;             /* GGUF: where the file does not say */
+    uint8_t  experts;           /* qsf_arch_experts; */
+    uint8_t  router;            /* where the file does not say, like the next one: as in qsf_hparams */
+    bool     router_norm;
     uint32_t n_layers_27b;      /* the size whose queries are scaled by n_embd / n_heads, not head_dim */
     /* Kinds of tensors, as bits, that every model of this architecture has and that one may have,
      * beside those that its hyperparameters ask for (qsf_role_needed). */

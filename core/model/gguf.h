@@ -59,6 +59,7 @@ typedef struct gguf {
     uint32_t     n_parts;
     uint32_t     n_tensors;     /* of all parts */
     gguf_tensor *tensors;
+    uint32_t     n_nextn;       /* layers behind hp.n_layers, which are stepped over */
     const char  *arch;
     const qsf_arch *row;        /* arch's; NULL where only the vocabulary is asked for */
 } gguf;
@@ -109,6 +110,10 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err);
 /* ---- core/model/gguf_family.c ---- */
 /* What the architecture alone gives a meaning; needs all other hparams. */
 qsf_status qsf_gguf_family(gguf *g, qsf_error *err);
+
+/* ---- core/model/gguf_experts.c ---- */
+/* Mixtures of experts; needs the sizes. */
+qsf_status qsf_gguf_experts(gguf *g, qsf_error *err);
 
 /* ---- core/model/gguf_bitnet.c ---- */
 /* Whether the type's numbers are bitnet.cpp's: their bytes follow from places only. */

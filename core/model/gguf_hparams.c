@@ -35,14 +35,14 @@ static qsf_status refuse_features(const gguf *g, qsf_error *err)
 {
     qsf_status st;
     bool causal = true;
-    if ((st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
     const uint64_t has = g->row->has;
+    if (!g->row->experts &&
+        (st = refuse_number(g, "%s.expert_count", "a mixture of experts", err))) return st;
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_only); i++)
         if (!(has & gguf_only[i].unless) && (st = refuse_number(g, gguf_only[i].key, gguf_only[i].what, err)))
             return st;
     if ((has & QSF_HAS_SECTIONS) &&
         (st = refuse_number(g, "%s.rope.dimension_sections", "rotary sections of images", err))) return st;
-    if ((st = refuse_number(g, "%s.nextn_predict_layers", "multi-token prediction layers", err))) return st;
     if ((st = qsf_gguf_bool(g, "%s.attention.causal", &causal, err))) return st;
     if (!causal)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: attention that is not causal (an embedding model?)",
@@ -57,14 +57,26 @@ static qsf_status hp_wrong(const gguf *g, const char *what, uint32_t value, qsf_
     return qsf_fail(err, QSF_E_CORRUPT, "%s: %s of %u", g->s->path, what, (unsigned)value);
 }
 
-static qsf_status read_sizes(const gguf *g, qsf_hparams *hp, qsf_error *err)
+/* The last layers of a file may guess several tokens at once: they are no part of the model. */
+static qsf_status read_layers(gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    if ((st = qsf_gguf_u32(g, "%s.block_count", true, &hp->n_layers, err)) ||
+        (st = qsf_gguf_u32(g, "%s.nextn_predict_layers", false, &g->n_nextn, err))) return st;
+    if (g->n_nextn && g->n_nextn >= hp->n_layers)
+        return hp_wrong(g, "a number of multi-token prediction layers", g->n_nextn, err);
+    hp->n_layers -= g->n_nextn;
+    return QSF_OK;
+}
+
+static qsf_status read_sizes(gguf *g, qsf_hparams *hp, qsf_error *err)
 {
     qsf_status st;
     uint32_t value_dim;
     bool ff_differ, heads_differ, kv_differ;
     if ((st = qsf_gguf_u32(g, "%s.context_length", true, &hp->n_ctx_train, err)) ||
         (st = qsf_gguf_u32(g, "%s.embedding_length", true, &hp->n_embd, err)) ||
-        (st = qsf_gguf_u32(g, "%s.block_count", true, &hp->n_layers, err)) ||
+        (st = read_layers(g, hp, err)) ||
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_FF, true, &hp->n_ff, &ff_differ, err)) ||
         (st = qsf_gguf_layer_u32(g, GGUF_LAYER_HEADS, true, &hp->n_heads, &heads_differ, err))) return st;
     hp->n_kv_heads = hp->n_heads;
@@ -290,7 +302,7 @@ qsf_status qsf_gguf_hparams(gguf *g, qsf_error *err)
     hp->yarn_ext_factor = -1;
     if ((st = refuse_features(g, err)) || (st = read_sizes(g, hp, err)) || (st = read_rope(g, a, hp, err)) ||
         (st = read_window(g, a, hp, err)) || (st = read_pooling(g, hp, err))) return st;
-    if ((st = read_scales(g, a, hp, err))) return st;
+    if ((st = read_scales(g, a, hp, err)) || (st = qsf_gguf_experts(g, err))) return st;
     return qsf_gguf_family(g, err);
 }
 

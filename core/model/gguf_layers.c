@@ -34,7 +34,7 @@ qsf_status qsf_gguf_layer_u32(const gguf *g, gguf_layer_key key, bool need, uint
     const gguf_kv *kv = find_differing(g, key, &most);
     *differ = kv != NULL;
     if (!kv) return qsf_gguf_u32(g, gguf_layer_fields[key].key, need, out, err);
-    if (kv->n != n_layers)
+    if (kv->n != n_layers && kv->n != n_layers + (uint64_t)g->n_nextn)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: key \"%.*s\" has %llu values for %u layers", g->s->path,
                         (int)kv->key.len, kv->key.p, (unsigned long long)kv->n, (unsigned)n_layers);
     *out = most;
@@ -58,7 +58,7 @@ qsf_status qsf_gguf_layer_sizes(gguf *g, qsf_error *err)
     for (uint32_t i = 0; i < s->hp.n_layers; i++) {
         qsf_layer *l = &s->layers[i];
         if (!shared) l->n_kv_heads = l->n_heads;
-        if (!l->n_ff || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
+        if ((!l->n_ff && !l->n_experts) || !l->n_heads || !l->n_kv_heads || l->n_heads % l->n_kv_heads)
             return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: layer %u has %u heads, %u key and value heads and a "
                             "feed-forward length of %u, which this version cannot run", s->path, (unsigned)i,
                             (unsigned)l->n_heads, (unsigned)l->n_kv_heads, (unsigned)l->n_ff);

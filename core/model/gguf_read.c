@@ -55,6 +55,26 @@ static qsf_status put_place(gguf_layout *l, uint32_t unit, const qsf_role *role,
     return QSF_OK;
 }
 
+static bool role_of_experts(const qsf_role *role)
+{
+    const uint8_t dim = role->rows == QSF_DIM_ONE ? role->cols : role->rows;
+    return dim == QSF_DIM_EXPERTS_FF || dim == QSF_DIM_EXPERTS_EMBD;
+}
+
+/* Matrices of n experts, or vectors where rows is 1. */
+static qsf_status check_experts(const gguf *g, const gguf_tensor *t, uint64_t rows, uint64_t cols, uint32_t n,
+                                qsf_error *err)
+{
+    const bool vector = rows == 1;
+    if (t->dims[0] == cols && t->dims[1] == (vector ? n : rows) && t->dims[2] == (vector ? 1 : n) &&
+        t->dims[3] == 1) return QSF_OK;
+    return qsf_fail(err, QSF_E_CORRUPT, "%s: tensor \"%.*s\" is %llu x %llu x %llu, expected %u experts' "
+                    "%llu x %llu", g->s->path, (int)QSF_MIN(t->name.len, 80), t->name.p,
+                    (unsigned long long)t->dims[2], (unsigned long long)t->dims[1],
+                    (unsigned long long)t->dims[0], (unsigned)n, (unsigned long long)rows,
+                    (unsigned long long)cols);
+}
+
 static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role, const gguf_tensor *t,
                             qsf_error *err)
 {
@@ -65,7 +85,10 @@ static qsf_status put_whole(gguf_layout *l, uint32_t unit, const qsf_role *role,
     const bool heads = role->cols == QSF_DIM_Q_NORM || role->cols == QSF_DIM_K_NORM;
     /* A norm for each head may be a matrix. */
     const uint64_t each = heads && layer->qk_norm == QSF_QK_EACH ? layer->head_dim : cols;
-    const qsf_status st = check_shape(l->g, t, rows * (cols / each), each, err);
+    const qsf_status st = role_of_experts(role)
+        ? check_experts(l->g, t, role->rows == QSF_DIM_ONE ? 1 : rows / layer->n_experts,
+                        role->rows == QSF_DIM_ONE ? cols / layer->n_experts : cols, layer->n_experts, err)
+        : check_shape(l->g, t, rows * (cols / each), each, err);
     if (st) return st;
     const uint64_t bytes = t->packing ? qsf_stored_codes_bytes(t->packing, (uint32_t)rows, (uint32_t)cols)
         : t->bytes;
@@ -137,14 +160,20 @@ static int64_t layer_of(gguf_text name, gguf_text *rest)
  * feed-forward where there is a second one. */
 static const struct { const char *arch, *name; uint8_t kind; bool two; } gguf_aliases[] = {
     { "seed_oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "glm4moe", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
+    { "gpt-oss", "post_attention_norm.weight", QSF_K_FFN_NORM, false },
     { "falcon", "attn_norm.weight", QSF_K_FFN_NORM, true },
     { "falcon", "attn_norm.bias", QSF_K_FFN_NORM_BIAS, true },
     { "falcon", "attn_norm_2.weight", QSF_K_ATTN_NORM, true },
     { "falcon", "attn_norm_2.bias", QSF_K_ATTN_NORM_BIAS, true },
 };
 
-static const qsf_role *find_alias(const gguf *g, gguf_text name)
+static const qsf_role *find_alias(const gguf *g, const qsf_layer *layer, gguf_text name)
 {
+    /* What is everybody's beside experts is the layer's feed-forward. */
+    if (layer->n_experts && gguf_text_is(name, "ffn_gate_shexp.weight")) return qsf_role_of(QSF_K_FFN_GATE);
+    if (layer->n_experts && gguf_text_is(name, "ffn_up_shexp.weight")) return qsf_role_of(QSF_K_FFN_UP);
+    if (layer->n_experts && gguf_text_is(name, "ffn_down_shexp.weight")) return qsf_role_of(QSF_K_FFN_DOWN);
     for (size_t i = 0; i < QSF_ARRAY_LEN(gguf_aliases); i++)
         if (!strcmp(gguf_aliases[i].arch, g->arch) && gguf_text_is(name, gguf_aliases[i].name) &&
             (!gguf_aliases[i].two || g->s->hp.flow == QSF_FLOW_PARALLEL_NORMS))
@@ -219,11 +248,12 @@ static qsf_status put_tensor(gguf_layout *l, const gguf_tensor *t, qsf_error *er
     gguf_text rest;
     const int64_t layer = layer_of(t->name, &rest);
     if (is_aside(t->name) || t->is_scales) return QSF_OK;
+    if (layer >= s->hp.n_layers && layer < (int64_t)s->hp.n_layers + l->g->n_nextn) return QSF_OK;
     if (layer >= 0 && layer < s->hp.n_layers) {
         for (size_t i = 0; i < QSF_ARRAY_LEN(fused_roles); i++)
             if (gguf_text_is(rest, fused_roles[i].name) && (fused_roles[i].n == 3 || l->g->row->fused_gate))
                 return put_fused(l, (uint32_t)layer, &fused_roles[i], t, err);
-        if ((role = find_alias(l->g, rest)) || (role = find_role(true, rest)))
+        if ((role = find_alias(l->g, &s->layers[layer], rest)) || (role = find_role(true, rest)))
             return put_whole(l, (uint32_t)layer, role, t, err);
         bool found;
         const qsf_status st = put_layer_scale(l, (uint32_t)layer, rest, t, &found, err);

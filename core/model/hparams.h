@@ -12,8 +12,9 @@
 /* Header byte 50; BARE is LAYER without weights. */
 enum { QSF_NORM_LAYER = 0, QSF_NORM_RMS = 1, QSF_NORM_BARE = 2 };
 /* Header byte 49; GELU is the tanh form, RELU2 the square of ReLU; XIELU has numbers of its own for
- * each layer. */
-enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3, QSF_ACT_XIELU = 4 };
+ * each layer; SWIGLU_OAI, gpt-oss's, is clamped and needs a gate. */
+enum { QSF_ACT_GELU = 0, QSF_ACT_SILU = 1, QSF_ACT_RELU = 2, QSF_ACT_RELU2 = 3, QSF_ACT_XIELU = 4,
+       QSF_ACT_SWIGLU_OAI = 5 };
 /* How a layer's two parts lie between its norms and the residual stream: each behind a norm of its
  * own; without norms before them; both on what one norm makes of the layer's input; both on that
  * input, each behind a norm of its own. */
@@ -64,7 +65,21 @@ typedef struct qsf_hparams {
     float    temp_scale;
     uint32_t temp_every;
     float   *xielu;               /* [n_layers][QSF_XIELU_NUMBERS], or NULL */
+    /* Mixtures of experts; n_experts 0: every layer is dense. */
+    uint32_t n_experts, n_used;   /* in a layer; chosen for a row */
+    uint32_t n_ff_expert, n_ff_shared;      /* of an expert; of what every row takes beside them, 0: none */
+    uint32_t n_dense;             /* layers without experts, the first ones */
+    uint32_t n_groups, n_groups_used;       /* of experts, whose best ones are chosen from; 0 and 1: none */
+    uint8_t  router;              /* QSF_ROUTER_SOFTMAX, ... */
+    bool     router_norm;         /* the weights of chosen experts are made to have the sum 1 */
+    float    router_scale;        /* then multiplied by this; 0 means 1 */
 } qsf_hparams;
+
+/* What a router's weights are: of all experts' logits together, of each alone, of the chosen
+ * experts' logits together. */
+enum { QSF_ROUTER_SOFTMAX = 0, QSF_ROUTER_SIGMOID = 1, QSF_ROUTER_CHOSEN = 2 };
+/* Experts of a layer at most. */
+enum { QSF_MAX_EXPERTS = 1024 };
 
 enum { QSF_MAX_HEAD_DIM = 1024 };
 /* XIELU's a, b, beta and eps: a x^2 + beta x above zero, else (e^min(x, eps) - 1 - x) b + beta x.

@@ -15,6 +15,7 @@ typedef enum qsf_mixer { QSF_MIXER_ATTENTION, QSF_N_MIXERS } qsf_mixer;
 typedef enum qsf_feed_forward {
     QSF_FEED_FORWARD_PLAIN, /* act(up) */
     QSF_FEED_FORWARD_GATED, /* act(gate) * up */
+    QSF_FEED_FORWARD_EXPERTS, /* a router chooses gated ones for each row; another may be everybody's */
     QSF_N_FEED_FORWARDS
 } qsf_feed_forward;
 
@@ -32,7 +33,12 @@ typedef struct qsf_layer {
     uint16_t rope;                  /* its rotary table, or QSF_NO_ROPE */
     uint32_t n_heads, n_kv_heads;   /* n_heads / n_kv_heads query heads share a key and its value */
     uint32_t head_dim, value_dim;   /* columns of a head's query or key, and of its value */
-    uint32_t n_ff;
+    uint32_t n_ff;                  /* with experts: of what is everybody's, 0: nothing is */
+    uint32_t n_experts, n_used, n_ff_expert;        /* as in qsf_hparams, like the next ones */
+    uint32_t n_groups, n_groups_used;
+    uint8_t  router;
+    bool     router_norm;
+    float    router_scale;
     uint32_t window;                /* positions that it sees, its own included; 0: all */
     qsf_norm norm;
     float    attn_scale;            /* of q . k */
@@ -60,7 +66,9 @@ typedef struct qsf_rope_record {
 
 /* The largest of all layers, for what they share. */
 typedef struct qsf_layer_most {
-    uint32_t n_heads, n_kv_heads, head_dim, n_ff;
+    uint32_t n_heads, n_kv_heads, head_dim;
+    uint32_t n_ff;                  /* an expert's, too */
+    uint32_t n_experts, n_used;
     uint32_t q, kv;                 /* columns of all heads' queries or sums; of all heads' keys or values */
     uint32_t share;                 /* query heads that share a key-value head */
 } qsf_layer_most;
@@ -73,7 +81,7 @@ qsf_layer qsf_layer_of(const qsf_hparams *hp, uint32_t i);
 enum { QSF_HPARAMS_ROPES = 2 };
 uint32_t qsf_ropes_of(const qsf_hparams *hp, qsf_rope_record ropes[QSF_HPARAMS_ROPES]);
 qsf_layer_most qsf_layers_most(const qsf_layer *layers, uint32_t n);
-/* The first of n layers whose heads or feed-forward have other sizes than hp says; n: none. */
+/* The first of n layers whose heads or feed-forward have other sizes than hp gives it; n: none. */
 uint32_t qsf_layer_apart(const qsf_hparams *hp, const qsf_layer *layers, uint32_t n);
 
 #endif

@@ -268,6 +268,16 @@ static const struct ext_field { const char *key; uint8_t kind, limit; uint16_t a
     EXT_FIELD("attn.temp_every",     U32,  temp_every, 0),
     EXT_FIELD("rope.skip",           U32,  rope_skip, 0),
     EXT_FIELD("final.scale",         F32,  logit_scale, 0),
+    EXT_FIELD("experts.n",           U32,  n_experts, 0),
+    EXT_FIELD("experts.used",        U32,  n_used, 0),
+    EXT_FIELD("experts.ff",          U32,  n_ff_expert, 0),
+    EXT_FIELD("experts.shared_ff",   U32,  n_ff_shared, 0),
+    EXT_FIELD("experts.dense",       U32,  n_dense, 0),
+    EXT_FIELD("experts.groups",      U32,  n_groups, 0),
+    EXT_FIELD("experts.groups_used", U32,  n_groups_used, 0),
+    EXT_FIELD("router.kind",         U8,   router, QSF_ROUTER_CHOSEN),
+    EXT_FIELD("router.norm",         BOOL, router_norm, 1),
+    EXT_FIELD("router.scale",        F32,  router_scale, 0),
     EXT_FIELD("pooling",             U8,   pooling, QSF_POOL_RANK),
 };
 #undef EXT_FIELD

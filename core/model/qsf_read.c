@@ -98,7 +98,7 @@ static qsf_status hparams_check(const qsf_source *s, const uint8_t *h, qsf_error
     if (hp->n_heads % hp->n_kv_heads)
         return qsf_fail(err, QSF_E_CORRUPT, "%s: %u heads cannot share %u key/value heads", s->path,
                         (unsigned)hp->n_heads, (unsigned)hp->n_kv_heads);
-    if (hp->act > QSF_ACT_XIELU || hp->norm > QSF_NORM_BARE)
+    if (hp->act > QSF_ACT_SWIGLU_OAI || hp->norm > QSF_NORM_BARE)
         return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: activation %u with normalization %u is unknown", s->path,
                         (unsigned)hp->act, (unsigned)hp->norm);
     if (h[51] > 1)

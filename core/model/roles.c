@@ -28,6 +28,7 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, ATTN_K_BIAS, KV, "attn_k.bias", "self_attn.k_proj.bias"),
     MATRIX(LAYER, ATTN_V, V, EMBD, ALWAYS, "attn_v", "self_attn.v_proj.weight"),
     BIAS(LAYER, ATTN_V_BIAS, V, "attn_v.bias", "self_attn.v_proj.bias"),
+    ROLE(LAYER, ATTN_SINKS, ADD, ONE, HEADS, IT_IS, "attn_sinks", "attn_sinks.weight", "self_attn.sinks"),
     NORM(LAYER, Q_NORM, Q_NORM, IT_IS, "attn_q_norm", "self_attn.q_norm.weight"),
     NORM(LAYER, K_NORM, K_NORM, IT_IS, "attn_k_norm", "self_attn.k_norm.weight"),
     NORM(LAYER, ATTN_SUB_NORM, SUMS, IT_IS, "attn_sub_norm", "self_attn.attn_sub_norm.weight"),
@@ -38,11 +39,21 @@ const qsf_role qsf_roles[QSF_N_ROLES] = {
     BIAS(LAYER, FFN_NORM_BIAS, EMBD, "ffn_norm.bias", NULL),
     MATRIX(LAYER, FFN_GATE, FF, EMBD, GATED, "ffn_gate", "mlp.gate_proj.weight"),
     BIAS(LAYER, FFN_GATE_BIAS, FF, "ffn_gate.bias", "mlp.gate_proj.bias"),
-    MATRIX(LAYER, FFN_UP, FF, EMBD, ALWAYS, "ffn_up", "mlp.up_proj.weight"),
+    MATRIX(LAYER, FFN_UP, FF, EMBD, FF, "ffn_up", "mlp.up_proj.weight"),
     BIAS(LAYER, FFN_UP_BIAS, FF, "ffn_up.bias", "mlp.up_proj.bias"),
     NORM(LAYER, FFN_SUB_NORM, FF, IT_IS, "ffn_sub_norm", "mlp.ffn_sub_norm.weight"),
-    MATRIX(LAYER, FFN_DOWN, EMBD, FF, ALWAYS, "ffn_down", "mlp.down_proj.weight"),
+    MATRIX(LAYER, FFN_DOWN, EMBD, FF, FF, "ffn_down", "mlp.down_proj.weight"),
     BIAS(LAYER, FFN_DOWN_BIAS, EMBD, "ffn_down.bias", "mlp.down_proj.bias"),
+    MATRIX(LAYER, ROUTER, EXPERTS, EMBD, EXPERTS, "ffn_gate_inp", NULL),
+    BIAS(LAYER, ROUTER_BIAS, EXPERTS, "ffn_gate_inp.bias", NULL),
+    BIAS(LAYER, ROUTER_CHOICE, EXPERTS, "exp_probs_b.bias", NULL),
+    MATRIX(LAYER, EXPERT_GATE, EXPERTS_FF, EMBD, EXPERTS, "ffn_gate_exps", NULL),
+    BIAS(LAYER, EXPERT_GATE_BIAS, EXPERTS_FF, "ffn_gate_exps.bias", NULL),
+    MATRIX(LAYER, EXPERT_UP, EXPERTS_FF, EMBD, EXPERTS, "ffn_up_exps", NULL),
+    BIAS(LAYER, EXPERT_UP_BIAS, EXPERTS_FF, "ffn_up_exps.bias", NULL),
+    MATRIX(LAYER, EXPERT_DOWN, EXPERTS_EMBD, EXPERT_FF, EXPERTS, "ffn_down_exps", NULL),
+    BIAS(LAYER, EXPERT_DOWN_BIAS, EXPERTS_EMBD, "ffn_down_exps.bias", NULL),
+    ROLE(LAYER, SHARED_ROUTER, ADD, ONE, EMBD, IT_IS, "shared_router", "ffn_gate_inp_shexp.weight", NULL),
     NORM(LAYER, FFN_POST_NORM, EMBD, IT_IS, "post_ffw_norm", "post_feedforward_layernorm.weight"),
     MATRIX(EMBD, TOKEN_EMBD, VOCAB, EMBD, ALWAYS, "token_embd", "embed_tokens.weight"),
     ROLE(EMBD, POS_EMBD, ADD, CTX, EMBD, LEARNED_POS, "position_embd", "position_embd.weight", NULL),
@@ -97,6 +108,11 @@ uint64_t qsf_dim_size(const qsf_hparams *hp, const qsf_layer *l, qsf_dim dim)
     case QSF_DIM_Q_NORM: return (uint64_t)qk_norm_heads(l, l->n_heads) * l->head_dim;
     case QSF_DIM_K_NORM: return (uint64_t)qk_norm_heads(l, l->n_kv_heads) * l->head_dim;
     case QSF_DIM_FF:    return l->n_ff;
+    case QSF_DIM_HEADS: return l->n_heads;
+    case QSF_DIM_EXPERTS: return l->n_experts;
+    case QSF_DIM_EXPERT_FF: return l->n_ff_expert;
+    case QSF_DIM_EXPERTS_FF: return (uint64_t)l->n_experts * l->n_ff_expert;
+    case QSF_DIM_EXPERTS_EMBD: return (uint64_t)l->n_experts * hp->n_embd;
     case QSF_DIM_ONE:   break;
     }
     return 1;
@@ -111,7 +127,9 @@ bool qsf_role_needed(const qsf_hparams *hp, const qsf_layer *layer, const qsf_ro
 {
     switch ((qsf_when)role->when) {
     case QSF_WHEN_ALWAYS:      return true;
-    case QSF_WHEN_GATED:       return layer && layer->feed_forward == QSF_FEED_FORWARD_GATED;
+    case QSF_WHEN_FF:          return layer && layer->n_ff;
+    case QSF_WHEN_GATED:       return layer && layer->n_ff && layer->feed_forward != QSF_FEED_FORWARD_PLAIN;
+    case QSF_WHEN_EXPERTS:     return layer && layer->n_experts;
     case QSF_WHEN_LEARNED_POS: return hp->learned_pos;
     case QSF_WHEN_UNTIED:      return !hp->tied;
     case QSF_WHEN_ATTN_NORM:

@@ -18,13 +18,20 @@ typedef enum qsf_dim {
     QSF_DIM_SUMS, /* all query heads' sums of values */
     QSF_DIM_Q_NORM, /* what the norm of queries multiplies: one head's, or all heads' */
     QSF_DIM_K_NORM,
-    QSF_DIM_FF
+    QSF_DIM_FF,
+    QSF_DIM_HEADS,
+    QSF_DIM_EXPERTS,
+    QSF_DIM_EXPERT_FF,   /* hidden columns of an expert, ... */
+    QSF_DIM_EXPERTS_FF,  /* ... and of all of them */
+    QSF_DIM_EXPERTS_EMBD /* all experts' outputs */
 } qsf_dim;
 
 /* When a tensor must be there, by the descriptions of the model and of the layer. */
 typedef enum qsf_when {
     QSF_WHEN_ALWAYS,
-    QSF_WHEN_GATED,
+    QSF_WHEN_FF, /* a feed-forward that is everybody's, ... */
+    QSF_WHEN_GATED, /* ... and has a gate */
+    QSF_WHEN_EXPERTS,
     QSF_WHEN_LEARNED_POS,
     QSF_WHEN_UNTIED,
     QSF_WHEN_ATTN_NORM, /* a norm with weights before the mixer, ... */
@@ -57,7 +64,7 @@ typedef struct qsf_role {
 } qsf_role;
 
 /* All of them; those of a part in the order in which it uses them. */
-enum { QSF_N_ROLES = 32 };
+enum { QSF_N_ROLES = 43 };
 extern const qsf_role qsf_roles[QSF_N_ROLES];
 
 const qsf_role *qsf_role_of(uint32_t kind); /* NULL: no such kind */

@@ -48,7 +48,9 @@ static qsf_status shapes_of(const qsf_source *s, uint32_t unit, qsf_part part, c
 /* A matrix of one row cannot be told from a vector. */
 static bool layer_of_single_rows(const qsf_hparams *hp, const qsf_layer *l)
 {
-    return l->n_ff < 2 || qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
+    const bool experts = l->n_experts != 0;
+    return (l->n_ff < 2 && !(experts && !l->n_ff)) || (experts && (l->n_experts < 2 || l->n_ff_expert < 2)) ||
+           qsf_dim_size(hp, l, QSF_DIM_KV) < 2 || qsf_dim_size(hp, l, QSF_DIM_V) < 2;
 }
 
 qsf_status qsf_source_check_shapes(const qsf_source *s, qsf_error *err)

@@ -69,7 +69,12 @@ typedef enum qsf_kind {
     /* outside the layers */
     QSF_K_TOKEN_EMBD = 32, QSF_K_POS_EMBD, QSF_K_OUTPUT_NORM, QSF_K_OUTPUT_NORM_BIAS, QSF_K_OUTPUT,
     QSF_K_OUTPUT_BIAS, QSF_K_TOKEN_NORM, QSF_K_TOKEN_NORM_BIAS,
-    QSF_N_KINDS = 40,
+    /* of layers with experts: matrices and biases of all experts, one below the other */
+    QSF_K_ROUTER = 40, QSF_K_ROUTER_BIAS, QSF_K_ROUTER_CHOICE,
+    QSF_K_EXPERT_GATE, QSF_K_EXPERT_UP, QSF_K_EXPERT_DOWN,
+    QSF_K_EXPERT_GATE_BIAS, QSF_K_EXPERT_UP_BIAS, QSF_K_EXPERT_DOWN_BIAS,
+    QSF_K_SHARED_ROUTER, QSF_K_ATTN_SINKS,
+    QSF_N_KINDS = 51,
     QSF_K_OUTLIERS = 0x100,          /* + the kind whose outliers these are */
     QSF_K_SCALE    = 0x200,          /* + the kind that this number (f32, 1 x 1) multiplies */
     QSF_K_PAD = 0xffff               /* filler between tensors, so that data begins at a multiple of 64 */

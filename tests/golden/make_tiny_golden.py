@@ -9,7 +9,8 @@ whose answer says most (few ties, many different tokens). `greedy`, `margin` and
 are llama.cpp's with a 32-bit KV cache, `reference` is the margin by ../parity/reference.py, `noise` the
 standard deviation of margin - reference, and `error` the largest difference of a logit between the two,
 relative to the largest logit. Models that llama.cpp does not run as they are described (it ignores the
-sliding window of llama and phi3 and qwen2vl's epsilon, and has no product of Q8_K) are judged by the reference alone.
+sliding window of llama and phi3 and the epsilon of qwen2vl, and has no product of Q8_K) are judged by the
+reference alone.
 I2_S is of bitnet.cpp: BITNET_REF (README.md) answers for it, with 16-bit keys and values, the only ones that
 it takes.
 """

@@ -203,6 +203,7 @@ def models():
     out["llama-q8_k"]["judge"] = "reference"                # llama.cpp has no product of it
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(bitnets(), 1001)})
     out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(others(), 2001)})
+    out.update({name: dict(m, name=name, seed=seed) for seed, (name, m) in enumerate(mixtures(), 3001)})
     return out
 
 def others():
@@ -274,6 +275,41 @@ def others():
     yield "qwen3vl", dict(odd, arch="qwen3vl", head_dim=20, qk_norm="head",
                           kv={"rope.dimension_sections": [4, 3, 3, 0]})
 
+def mixtures():
+    """Architectures with experts; their sizes are no multiples of anything."""
+    def moe(arch, n, used, ff, shared=0, kv={}, **more):
+        keys = {"expert_count": n, "expert_used_count": used, "expert_feed_forward_length": ff,
+                **({"expert_shared_feed_forward_length": shared} if shared else {}), **kv}
+        return dict(SMALL, arch=arch, n_embd=72, n_heads=6, n_kv_heads=2, n_ff=ff, shaped=True, kv=keys,
+                    experts=dict(dict(n=n, ff=ff, shared=shared), **more.pop("experts", {})), **more)
+    yield "mixtral", moe("llama", 5, 2, 44)
+    yield "mixtral-q8_0", dict(moe("llama", 4, 2, 96), n_embd=64, n_heads=4, type=Q.Q8_0)
+    yield "qwen2moe", moe("qwen2moe", 6, 3, 28, 40, qkv_bias=True, experts=dict(gate=True))
+    yield "qwen3moe", moe("qwen3moe", 9, 4, 20, head_dim=20, qk_norm="head", tied=True)
+    yield "olmoe", dict(moe("olmoe", 7, 2, 26, qk_norm="all"), n_kv_heads=6)
+    yield "granitemoe", moe("granitemoe", 5, 2, 30, 18, tied=True, kv={
+        "embedding_scale": 3.0, "residual_scale": 0.6, "logit_scale": 2.5, "attention.scale": 0.4})
+    later = dict(first=1, choice=True)
+    yield "ernie4_5-moe", moe("ernie4_5-moe", 6, 2, 26, 38, experts=later, kv={
+        "interleave_moe_layer_step": 1, "leading_dense_block_count": 1})
+    yield "glm4moe", dict(moe("glm4moe", 8, 3, 22, experts=dict(later, shared=44), qkv_bias=True, head_dim=20,
+        qk_norm="head", ffn_norm="post_attention_norm", nextn=1, kv={
+        "leading_dense_block_count": 1, "expert_shared_count": 2, "expert_gating_func": 2,
+        "expert_weights_norm": True, "expert_weights_scale": 1.7, "rope.dimension_count": 10,
+        "nextn_predict_layers": 1}), n_layers=3)
+    yield "bailingmoe2", moe("bailingmoe2", 12, 3, 18, 16, experts=dict(later, shared=32), fused=True,
+        fused_gate=False, qk_norm="head", kv={
+        "leading_dense_block_count": 1, "expert_shared_count": 2, "expert_gating_func": 2,
+        "expert_weights_norm": True, "expert_weights_scale": 2.5, "expert_group_count": 4,
+        "expert_group_used_count": 2})
+    oss = dict(moe("gpt-oss", 6, 2, 26, experts=dict(bias=True), qkv_bias=True, out_bias=True, head_dim=20,
+                   ffn_norm="post_attention_norm", sinks=True, kv={
+        "attention.sliding_window": 9, "rope.freq_base": 150000.0, "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16}), n_layers=4)
+    yield "gpt-oss", oss
+    yield "gpt-oss-mxfp4", dict(oss, n_embd=64, n_heads=4, head_dim=16, n_ff=32, type=Q.Q8_0, kv={
+        **oss["kv"], "expert_feed_forward_length": 32}, experts=dict(oss["experts"], ff=32, type=Q.MXFP4))
+
 def bitnets():
     """Ternary weights of one magnitude a matrix, in every type that may hold them; two norms more."""
     bitnet = dict(WIDE, arch="bitnet", tied=True, ternary=True, kv={"rope.freq_base": 500000.0})
@@ -298,8 +334,9 @@ class Writer:
         x = (mean + self.rng.uniform(n, -1.7 * std, 1.7 * std)).astype(np.float32)
         self.w.add_tensor(name, x.reshape(-1, each) if each else x)
 
-    def matrix(self, name, rows, cols, gain, kind=None, dead=0):
-        """Gain 1 keeps the size of a normalised input."""
+    def matrix(self, name, rows, cols, gain, kind=None, dead=0, n=0):
+        """Gain 1 keeps the size of a normalised input.  n: so many matrices in one tensor."""
+        if n: return self.matrices(name, n, rows, cols, gain)
         inner, std = not kind and name.startswith("blk."), gain / cols**0.5
         kind = kind or self.m["type"]
         if self.m.get("ternary"):
@@ -318,12 +355,20 @@ class Writer:
         elif kind == Q.F16: self.w.add_tensor(name, x.astype(np.float16))
         else: self.w.add_tensor(name, (x.view(np.uint32) >> 16).astype("<u2").view(np.uint8), raw_dtype=kind)
 
+    def matrices(self, name, n, rows, cols, gain):
+        kind, std = self.m["experts"].get("type", self.m["type"]), gain / cols**0.5
+        if kind == Q.F32:
+            return self.w.add_tensor(name, self.rng.normal(n * rows * cols, std).reshape(n, rows, cols))
+        make_blocks = random_blocks if kind in BLOCKS else random_rare_blocks
+        raw = make_blocks(self.rng, kind, n * rows, cols, std, 0)
+        self.w.add_tensor(name, raw.reshape(n, rows, -1), raw_dtype=kind)
+
     def metadata(self):
         m, w = self.m, self.w
         w.add_name("tiny")                                     # llama.cpp gives some names a meaning
         w.add_context_length(1024)
         w.add_embedding_length(m["n_embd"])
-        w.add_block_count(m["n_layers"])
+        w.add_block_count(m["n_layers"] + m.get("nextn", 0))
         w.add_feed_forward_length(m["n_ff"] * m.get("ff_times", 1))
         w.add_head_count(m["n_heads"])
         w.add_head_count_kv(m["n_kv_heads"])
@@ -360,6 +405,7 @@ class Writer:
         if "bitnet" in m["arch"]: self.vector(b + "attn_sub_norm.weight", n_q, 1.0, 0.3)
         self.matrix(b + "attn_output.weight", m["n_embd"], n_q, 1.5)
         if m["arch"] == "gpt2" or m.get("out_bias"): self.vector(b + "attn_output.bias", m["n_embd"], 0, 0.2)
+        if m.get("sinks"): self.vector(b + "attn_sinks.weight", m["n_heads"], 1.0, 0.8)
         if m["arch"] in ("qwen3", "gemma3") or m.get("qk_norm") == "head":
             self.vector(b + "attn_q_norm.weight", d, 1.3, 0.3)
             self.vector(b + "attn_k_norm.weight", d, 1.3, 0.3)
@@ -381,6 +427,25 @@ class Writer:
             self.vector(b + "ffn_up.bias", m["n_ff"], 0, 0.3)
             self.vector(b + "ffn_down.bias", m["n_embd"], 0, 0.2)
 
+    def experts(self, b):
+        m, x = self.m, self.m["experts"]
+        n, ff, shared = x["n"], x["ff"], x["shared"]
+        self.matrix(b + "ffn_gate_inp.weight", n, m["n_embd"], 2.5, kind=Q.F32)
+        self.matrix(b + "ffn_gate_exps.weight", ff, m["n_embd"], 1.3, n=n)
+        self.matrix(b + "ffn_up_exps.weight", ff, m["n_embd"], 1.3, n=n)
+        self.matrix(b + "ffn_down_exps.weight", m["n_embd"], ff, 1.8, n=n)
+        if x.get("bias"):
+            self.vector(b + "ffn_gate_inp.bias", n, 0, 0.3)
+            self.vector(b + "ffn_gate_exps.bias", n * ff, 0, 0.3, ff)
+            self.vector(b + "ffn_up_exps.bias", n * ff, 0, 0.3, ff)
+            self.vector(b + "ffn_down_exps.bias", n * m["n_embd"], 0, 0.2, m["n_embd"])
+        if x.get("choice"): self.vector(b + "exp_probs_b.bias", n, 0, 0.2)
+        if not shared: return
+        self.matrix(b + "ffn_gate_shexp.weight", shared, m["n_embd"], 1.3)
+        self.matrix(b + "ffn_up_shexp.weight", shared, m["n_embd"], 1.3)
+        self.matrix(b + "ffn_down_shexp.weight", m["n_embd"], shared, 1.5)
+        if x.get("gate"): self.vector(b + "ffn_gate_inp_shexp.weight", m["n_embd"], 0, 0.3)
+
     def norm(self, name, mean=1.0):
         if self.m.get("no_norms"): return
         self.vector(name + ".weight", self.m["n_embd"], mean, 0.3 * mean)
@@ -395,8 +460,15 @@ class Writer:
         self.attention(b)
         if post: self.norm(b + "post_attention_norm", large)
         if flow == "serial": self.norm(b + self.m.get("ffn_norm", "ffn_norm"))
-        self.ffn(b)
+        self.experts(b) if i >= self.m.get("experts", {"first": i + 1}).get("first", 0) else self.ffn(b)
         if post: self.norm(b + "post_ffw_norm", large)
+
+    def guessing_layer(self, i):
+        """It makes a guess of the token after the next one, and no logits."""
+        self.layer(i)
+        e, b = self.m["n_embd"], f"blk.{i}.nextn."
+        self.matrix(b + "eh_proj.weight", e, 2 * e, 1.0)
+        for name in ("enorm", "hnorm", "shared_head_norm"): self.vector(b + name + ".weight", e, 1, 0.3)
 
     def write(self):
         m = self.m
@@ -413,6 +485,7 @@ class Writer:
             self.w.add_tensor("rope_factors_long.weight", self.rng.uniform(half, 2, 30).astype(np.float32))
             self.w.add_tensor("rope_factors_short.weight", self.rng.uniform(half, 1, 1.5).astype(np.float32))
         for i in range(m["n_layers"]): self.layer(i)
+        for i in range(m["n_layers"], m["n_layers"] + m.get("nextn", 0)): self.guessing_layer(i)
         self.norm("output_norm", 2.5 / embd)
         # what has no norm to be loud by is so itself
         loud = 2.5 if m.get("no_norms") else 1.0

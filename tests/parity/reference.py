@@ -29,25 +29,33 @@ QSF_KINDS = {k: n + ".weight" for k, n in QSF_KINDS.items()} | {
     23: "post_ffw_norm.weight", 24: "attn_sub_norm.weight", 25: "ffn_sub_norm.weight",
     32: "token_embd.weight", 33: "position_embd.weight", 34: "output_norm.weight",
     35: "output_norm.bias",
-    36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias"}
+    36: "output.weight", 37: "output.bias", 38: "token_embd_norm.weight", 39: "token_embd_norm.bias",
+    40: "ffn_gate_inp.weight", 41: "ffn_gate_inp.bias", 42: "exp_probs_b.bias",
+    43: "ffn_gate_exps.weight", 44: "ffn_up_exps.weight", 45: "ffn_down_exps.weight",
+    46: "ffn_gate_exps.bias", 47: "ffn_up_exps.bias", 48: "ffn_down_exps.bias",
+    49: "ffn_gate_inp_shexp.weight", 50: "attn_sinks.weight"}
 # rotary pairs are (i, i + d/2); llama's are (2i, 2i + 1)
 OTHERS = {"smollm3", "granite", "minicpm", "mistral3", "arcee", "ernie4_5", "internlm2", "seed_oss",
           "hunyuan-dense", "glm4", "olmo2", "exaone4", "apertus", "qwen", "baichuan", "stablelm",
           "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo", "nemotron", "mpt",
-          "bloom"}
+          "bloom", "granitemoe", "ernie4_5-moe"}
 LAYER_NORM = {"gpt2", "stablelm", "starcoder2", "phi2", "falcon", "gptneox", "command-r", "cohere2", "olmo",
               "nemotron", "mpt", "bloom"}
 GELU = {"gpt2", "gemma2", "gemma3", "starcoder2", "phi2", "falcon", "gptneox", "mpt", "bloom"}
 RELU2 = {"bitnet-25", "bitnet-b1.58", "arcee", "nemotron"}
 UNMOVED = {"gpt2", "mpt", "bloom"}          # nothing is rotated
 # norms of queries and keys that are one over all heads, and such that come behind the rotation
-ALL_HEADS, AFTERWARDS = {"olmo2", "mpt"}, {"hunyuan-dense"}
+ALL_HEADS, AFTERWARDS = {"olmo2", "mpt", "olmoe"}, {"hunyuan-dense"}
 # what these names stand for elsewhere
-RENAMED = {"seed_oss": {"post_attention_norm": "ffn_norm"},
+RENAMED = {"seed_oss": {"post_attention_norm": "ffn_norm"}, "glm4moe": {"post_attention_norm": "ffn_norm"},
+           "gpt-oss": {"post_attention_norm": "ffn_norm"},
            "falcon": {"attn_norm": "ffn_norm", "attn_norm_2": "attn_norm"}}
 HALVES = {"seed_oss", "hunyuan-dense", "olmo2", "exaone4", "apertus", "qwen", "stablelm", "starcoder2",
           "phi2", "falcon", "gptneox", "nemotron", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "bitnet",
-          "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl"}
+          "bitnet-25", "bitnet-b1.58", "qwen2vl", "qwen3vl", "qwen2moe", "qwen3moe", "olmoe",
+          "glm4moe", "bailingmoe2", "gpt-oss"}
+# the weights of chosen experts are made to have the sum 1
+NORMED_EXPERTS = {"llama", "qwen3moe", "granitemoe", "ernie4_5-moe", "gpt-oss"}
 
 
 def rms_norm(x, weight, eps):
@@ -73,6 +81,10 @@ def gelu(x):
 def gelu_f16(x):
     h = x.astype(np.float16).astype(F)
     return np.where(x <= -10, F(0), np.where(x >= 10, x, gelu(h).astype(np.float16).astype(F)))
+
+def swiglu_oai(gate, up):
+    gate, up = np.minimum(gate, F(7)), np.clip(up, F(-7), F(7))
+    return gate / (1 + np.exp(F(-1.702) * gate)) * (up + 1)
 
 def softplus(x):
     return np.log1p(np.exp(np.float64(x)))
@@ -113,7 +125,8 @@ class Model:
         self.rename()
         self.cache = {}
         g = self.get
-        self.n_layers, self.n_embd, self.n_heads = (g("block_count"), g("embedding_length"),
+        self.n_layers = g("block_count") - g("nextn_predict_layers", 0)
+        self.n_embd, self.n_heads = (g("embedding_length"),
                                                     g("attention.head_count"))
         self.n_kv_heads = g("attention.head_count_kv", self.n_heads)
         self.head_dim = g("attention.key_length", self.n_embd // self.n_heads)
@@ -149,7 +162,7 @@ class Model:
 
     def use_qsf(self, path):
         """Takes the weights of a QSF file made from this model instead (read by ../qsf_reader.py)."""
-        q = QSF(path)
+        q, all_names = QSF(path), set(self.tensors)
         self.cache, self.tensors = {}, {k: t for k, t in self.tensors.items() if k.startswith("rope_")}
         for t in q.tensors:
             name = QSF_KINDS.get(t["kind"])
@@ -158,6 +171,10 @@ class Model:
             for o in q.tensors:
                 if o["unit"] == t["unit"] and o["kind"] == 0x100 + t["kind"]:
                     w += outliers(q.data(o), o["rows"], o["cols"], w.shape)
+            if f"blk.{t['unit']}.ffn_gate_inp.weight" in all_names:
+                # what is everybody's is the layer's feed-forward
+                name = {4: "ffn_gate_shexp.weight", 5: "ffn_up_shexp.weight",
+                        6: "ffn_down_shexp.weight"}.get(t["kind"], name)
             name = name if t["unit"] >= self.n_layers else f"blk.{t['unit']}.{name}"
             self.cache[name] = self.tensors[name] = w if t["rows"] > 1 else w[0]
 
@@ -169,7 +186,7 @@ class Model:
         if not self.get("attention.sliding_window"): return False
         pattern = self.get("attention.sliding_window_pattern",
                            {"gemma2": 2, "gemma3": 6, "olmo2": 4, "exaone4": 4,
-                            "cohere2": 4}.get(self.arch, 0))
+                            "cohere2": 4, "gpt-oss": 2}.get(self.arch, 0))
         if isinstance(pattern, list): return bool(pattern[layer])
         return pattern == 0 or layer % pattern < pattern - 1
 
@@ -248,7 +265,7 @@ class Model:
     def turns(self, layer):
         if self.arch == "smollm3": return layer % 4 != 3
         if self.arch == "baichuan": return self.n_layers == 32
-        if self.arch == "granite": return self.get("rope.scaling.finetuned", True)
+        if self.arch in ("granite", "granitemoe"): return self.get("rope.scaling.finetuned", True)
         if self.arch == "cohere2" or (self.arch == "exaone4" and self.n_layers == 64):
             return self.is_windowed(layer)
         return self.arch not in UNMOVED
@@ -280,8 +297,12 @@ class Model:
         hidden = back < 0
         if self.is_windowed(layer): hidden = hidden | (back >= self.get("attention.sliding_window"))
         score = np.where(hidden, F(-np.inf), score)
+        sinks = self.w(b + "attn_sinks.weight", False)
+        if sinks is not None:                                # one score more, of no position
+            score = np.concatenate([score, np.broadcast_to(sinks[:, None, None], (*score.shape[:2], 1))], -1)
         score = np.exp(score - score.max(axis=-1, keepdims=True))
         score /= score.sum(axis=-1, keepdims=True)
+        if sinks is not None: score = score[..., :-1]
         out = np.einsum("hij,jhd->ihd", score, v, optimize=True).reshape(n, -1)
         if b + "attn_sub_norm.weight" in self.tensors: out = self.norm(out, b + "attn_sub_norm")
         return self.linear(out, b + "attn_output")
@@ -290,6 +311,7 @@ class Model:
         return xielu(x, *(self.kv["xielu." + k][layer] for k in ("alpha_p", "alpha_n", "beta", "eps")))
 
     def ffn(self, x, b):
+        if b + "ffn_gate_inp.weight" in self.tensors: return self.mixture(x, b)
         act = self.gelu if self.arch in GELU else relu2 if self.arch in RELU2 else silu
         if self.arch == "apertus": act = lambda up: self.xielu(up, int(b.split(".")[1]))
         up = self.linear(x, b + "ffn_up")
@@ -298,6 +320,53 @@ class Model:
         else: up = act(up)
         if b + "ffn_sub_norm.weight" in self.tensors: up = self.norm(up, b + "ffn_sub_norm")
         return self.linear(up, b + "ffn_down")
+
+    def expert(self, x, b, e):
+        """One of the merged tensors'."""
+        gate, up, down = (self.w(f"{b}ffn_{n}_exps.weight").reshape(self.get("expert_count"), *shape)[e]
+                          for n, shape in (("gate", (-1, self.n_embd)), ("up", (-1, self.n_embd)),
+                                           ("down", (self.n_embd, -1))))
+        biases = [self.w(f"{b}ffn_{n}_exps.bias", False) for n in ("gate", "up", "down")]
+        bg, bu, bd = (F(0) if t is None else t.reshape(self.get("expert_count"), -1)[e] for t in biases)
+        act = swiglu_oai if self.arch == "gpt-oss" else lambda gate, up: silu(gate) * up
+        return act(x @ gate.T + bg, x @ up.T + bu) @ down.T + bd
+
+    def of_best_groups(self, score):
+        """Of groups of neighbours those with the largest sums of two are chosen from (DeepSeek-V3)."""
+        groups = score.reshape(len(score), self.get("expert_group_count"), -1)
+        worth = np.sort(groups, axis=-1)[..., -2:].sum(axis=-1)
+        order = np.argsort(-worth, axis=-1, kind="stable")
+        gone = np.zeros(worth.shape, bool)
+        np.put_along_axis(gone, order[:, self.get("expert_group_used_count"):], True, axis=-1)
+        return np.where(gone[..., None], F(-np.inf), groups).reshape(score.shape)
+
+    def mixture(self, x, b):
+        """Each row's best experts by a router's probabilities, and what every row takes."""
+        score = self.linear(x, b + "ffn_gate_inp")
+        if self.arch == "gpt-oss": pass                      # softmax of the chosen ones alone
+        elif self.get("expert_gating_func") == 2: score = 1 / (1 + np.exp(-score))
+        else:
+            score = np.exp(score - score.max(axis=-1, keepdims=True))
+            score /= score.sum(axis=-1, keepdims=True)
+        bias = self.w(b + "exp_probs_b.bias", False)
+        best = score if bias is None else score + bias
+        if self.get("expert_group_count", 0) > 1: best = self.of_best_groups(best)
+        chosen = np.argsort(-best, axis=-1, kind="stable")[:, :self.get("expert_used_count")]
+        weight = np.take_along_axis(score, chosen, axis=-1)
+        if self.arch == "gpt-oss": weight = np.exp(weight - weight.max(axis=-1, keepdims=True))
+        if self.get("expert_weights_norm", self.arch in NORMED_EXPERTS):
+            weight /= weight.sum(axis=-1, keepdims=True)
+        weight *= F(self.get("expert_weights_scale", 1.0))
+        y = np.zeros_like(x)
+        for e in range(self.get("expert_count")):
+            rows, place = np.nonzero(chosen == e)
+            if len(rows): y[rows] += weight[rows, place, None] * self.expert(x[rows], b, e)
+        names = [b + f"ffn_{n}_shexp.weight" for n in ("gate", "up", "down")]
+        if names[0] not in self.tensors: return y
+        gate, up, down = (self.w(n) for n in names)
+        shared = (silu(x @ gate.T) * (x @ up.T)) @ down.T
+        own = self.w(b + "ffn_gate_inp_shexp.weight", False)
+        return y + (shared if own is None else shared / (1 + np.exp(-(x @ own)))[:, None])
 
     def layer(self, x, i, n_ctx):
         b = f"blk.{i}."
@@ -332,7 +401,7 @@ class Model:
         head = "output" if "output.weight" in self.tensors else "token_embd"
         y = self.linear(x, head)
         scale = self.get("logit_scale", 0.0)
-        if scale: y = y * F(1 / scale if self.arch in ("granite", "minicpm") else scale)
+        if scale: y = y * F(1 / scale if self.arch in ("granite", "granitemoe", "minicpm") else scale)
         y = soft_cap(y, self.get("final_logit_softcapping"))
         return y[0] if last else y
 

@@ -1,0 +1,338 @@
+/* A feed-forward of experts: a router chooses some of them for each row.
+ * SPDX-License-Identifier: MIT
+ *
+ *   router: xn -> for each row its experts and their weights
+ *   experts: gate, up -> act(gate) * up -> down, each for the rows that chose it
+ *   tmp = the sum of outputs by weights, and what is everybody's
+ *
+ * A slot is a row in one of its experts.  Slots are sorted by expert, so that an expert's weights
+ * are used once for all of its rows, and computed in waves of as many as there is memory for.  A
+ * matrix has all experts one below the other: an expert is some rows of it, which in tiles may
+ * begin within one; then its results begin so far behind (`skew`). */
+#include "engine/feed_forward_experts.h"
+#include "engine/feed_forward_gated.h"
+#include "engine/matrix.h"
+#include "engine/router.h"
+
+typedef struct experts_run {
+    qsf_pass_job job;           /* the first: pieces get its address */
+    uint32_t begin, end;        /* of the wave: places in the list of experts */
+    uint32_t n;                 /* experts in the list */
+    float   *sum;               /* [rows][ld_embd] */
+} experts_run;
+
+/* ---- an expert's part of a matrix ---- */
+
+static uint32_t expert_skew(const qsf_matrix *m, uint64_t row)
+{
+    return m->form >= 0 ? (uint32_t)(row % QSF_TILE_ROWS) : 0;
+}
+
+/* Rows [row, row + n) of m, behind those that its first tile has before them. */
+static qsf_matrix expert_part(const qsf_matrix *m, uint64_t row, uint32_t n)
+{
+    qsf_matrix part = *m;
+    const uint32_t skew = expert_skew(m, row);
+    const uint8_t *data = m->t.data;
+    const uint64_t tile = row / QSF_TILE_ROWS;
+    if (m->form >= 0) data += tile * m->blocks * qsf_tile_bytes((qsf_form)m->form, m->t.block);
+    else data += row * (m->t.bytes / m->t.rows);
+    part.t.data = data;
+    part.t.rows = skew + n;
+    if (m->out_start) part.out_start += row - skew;
+    return part;
+}
+
+/* Tiles that an expert's rows touch at most. */
+static size_t expert_tiles(size_t rows) { return (rows + 2 * QSF_TILE_ROWS - 2) / QSF_TILE_ROWS; }
+
+/* ---- slots ---- */
+
+static uint32_t wave_first(const experts_run *r) { return r->job.p->b->expert_first[r->begin]; }
+static uint32_t wave_slots(const experts_run *r)
+{
+    return r->job.p->b->expert_first[r->end] - wave_first(r);
+}
+
+/* n rows of slots from `first` of the wave on, as a matrix takes them. */
+static qsf_matrix_in slots_in(const qsf_pass *p, const float *x, size_t ld, size_t cols, uint32_t first,
+                              uint32_t n)
+{
+    qsf_matrix_in in = { x + first * ld, ld, cols, p->b->slot_act };
+    in.act.cols = qsf_act_cols((uint32_t)cols);
+    in.act.n = n;
+    in.act.q += (size_t)first * in.act.cols;
+    in.act.d += (size_t)first * in.act.cols / 64;
+    in.act.s += (size_t)first * in.act.cols / 32;
+    in.act.h += (size_t)first * in.act.cols / 8;
+    return in;
+}
+
+/* What the i-th expert of the list widens: a single row is taken where it is. */
+static qsf_matrix_in expert_in(const experts_run *r, uint32_t i)
+{
+    const qsf_pass *p = r->job.p;
+    const uint32_t *first = p->b->expert_first;
+    if (p->batch->n == 1) return qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, 1);
+    return slots_in(p, p->b->slot_x, p->b->ld_slot_x, p->hp->n_embd, first[i] - wave_first(r),
+                    first[i + 1] - first[i]);
+}
+
+static uint64_t hidden_row(const qsf_pass *p, uint32_t expert)
+{
+    return (uint64_t)expert * p->layer->n_ff_expert;
+}
+
+/* The hidden rows of an expert, n of the wave's from `first` on. */
+static qsf_matrix_in expert_hidden(const qsf_pass *p, uint32_t expert, uint32_t first, uint32_t n)
+{
+    const uint32_t skew = expert_skew(&p->w->m[QSF_K_EXPERT_GATE], hidden_row(p, expert));
+    return slots_in(p, p->b->slot_gate + skew, p->b->ld_slot, p->layer->n_ff_expert, first, n);
+}
+
+/* ---- jobs ---- */
+
+static void route(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_matrix_in in = qsf_matrix_input(p, p->b->xn, p->b->ld_embd, p->hp->n_embd, 0, p->batch->n);
+    qsf_matrix_multiply(p, &p->w->m[QSF_K_ROUTER], p->w->v[QSF_K_ROUTER_BIAS], &in, p->b->route,
+                        p->b->ld_route, qsf_pass_mine(job, piece), thread);
+}
+
+/* What everybody's expert counts for a row. */
+static float shared_weight(const qsf_pass *p, const float *x)
+{
+    const float *w = p->w->v[QSF_K_SHARED_ROUTER];
+    double sum = 0;
+    if (!w) return 1;
+    for (uint32_t i = 0; i < p->hp->n_embd; i++) sum += (double)w[i] * x[i];
+    return (float)(1 / (1 + exp(-sum)));
+}
+
+static void choose(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const uint32_t k = p->layer->n_used;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t i = rows.begin; i < rows.end; i++) {
+        qsf_router_choose(p->layer, b->route + i * b->ld_route, p->w->v[QSF_K_ROUTER_CHOICE],
+                          b->chosen + i * k, b->chosen_weight + i * k);
+        b->shared_weight[i] = shared_weight(p, b->xn + i * b->ld_embd);
+    }
+}
+
+/* Sorts slots by expert; returns how many experts have any. */
+static uint32_t sort_slots(const qsf_pass *p)
+{
+    const qsf_buffers *b = p->b;
+    const uint32_t n_experts = p->layer->n_experts, n_slots = p->batch->n * p->layer->n_used;
+    uint32_t *count = b->expert_count, n = 0, at = 0;
+    memset(count, 0, n_experts * sizeof *count);
+    for (uint32_t s = 0; s < n_slots; s++) count[b->chosen[s]]++;
+    for (uint32_t e = 0; e < n_experts; e++) {
+        const uint32_t have = count[e];
+        if (have) {
+            b->expert_list[n] = e;
+            b->expert_first[n++] = at;
+        }
+        count[e] = at;
+        at += have;
+    }
+    b->expert_first[n] = at;
+    for (uint32_t s = 0; s < n_slots; s++) {
+        const uint32_t slot = count[b->chosen[s]]++;
+        b->slot_of[s] = slot;
+        b->slot_row[slot] = s / p->layer->n_used;
+        b->slot_expert[slot] = b->chosen[s];
+    }
+    return n;
+}
+
+/* The rows of slots, and their codes where they are asked for. */
+static void gather(void *arg, uint32_t thread, uint32_t piece)
+{
+    const experts_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    const qsf_range slots = qsf_pass_mine(&r->job, piece);
+    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_GATE]) ||
+                       qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_UP]);
+    (void)thread;
+    for (size_t s = slots.begin; s < slots.end; s++) {
+        const uint32_t row = b->slot_row[wave_first(r) + s];
+        const qsf_matrix_in from = qsf_matrix_input(p, b->xn, b->ld_embd, p->hp->n_embd, row, 1),
+            to = slots_in(p, b->slot_x, b->ld_slot_x, p->hp->n_embd, (uint32_t)s, 1);
+        memcpy(b->slot_x + s * b->ld_slot_x, from.x, p->hp->n_embd * sizeof(float));
+        if (!codes) continue;
+        memcpy(to.act.q, from.act.q, to.act.cols * sizeof *to.act.q);
+        memcpy(to.act.d, from.act.d, to.act.cols / 64 * sizeof *to.act.d);
+        memcpy(to.act.s, from.act.s, to.act.cols / 32 * sizeof *to.act.s);
+        memcpy(to.act.h, from.act.h, to.act.cols / 8 * sizeof *to.act.h);
+    }
+}
+
+/* Tiles [begin, end) of an expert's rows of a matrix, times in. */
+static void multiply_part(const qsf_pass *p, uint32_t kind, uint32_t bias, uint64_t row, uint32_t rows,
+                          const qsf_matrix_in *in, float *y, size_t ldy, qsf_range tiles, uint32_t thread)
+{
+    const qsf_matrix *m = &p->w->m[kind];
+    const qsf_matrix part = expert_part(m, row, rows);
+    const float *add = p->w->v[bias];
+    tiles.end = QSF_MIN(tiles.end, qsf_matrix_tiles(&part));
+    qsf_matrix_multiply(p, &part, add ? add + row - expert_skew(m, row) : NULL, in, y, ldy, tiles, thread);
+}
+
+/* The next expert of a piece, and which of its `each` tiles; moves *at on. */
+static uint32_t next_part(const experts_run *r, size_t *at, size_t end, size_t each, qsf_range *tiles)
+{
+    const uint32_t i = r->begin + (uint32_t)(*at / each);
+    tiles->begin = *at % each;
+    tiles->end = QSF_MIN(each, tiles->begin + (end - *at));
+    *at += tiles->end - tiles->begin;
+    return i;
+}
+
+static void widen_experts(void *arg, uint32_t thread, uint32_t piece)
+{
+    const experts_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    const uint32_t rows = p->layer->n_ff_expert;
+    const qsf_range mine = qsf_pass_mine(&r->job, piece);
+    for (size_t at = mine.begin; at < mine.end;) {
+        qsf_range tiles;
+        const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
+        const uint64_t row = hidden_row(p, b->expert_list[i]);
+        const qsf_matrix_in in = expert_in(r, i);
+        const size_t to = (b->expert_first[i] - wave_first(r)) * b->ld_slot;
+        multiply_part(p, QSF_K_EXPERT_UP, QSF_K_EXPERT_UP_BIAS, row, rows, &in, b->slot_up + to, b->ld_slot,
+                      tiles, thread);
+        multiply_part(p, QSF_K_EXPERT_GATE, QSF_K_EXPERT_GATE_BIAS, row, rows, &in, b->slot_gate + to,
+                      b->ld_slot, tiles, thread);
+    }
+}
+
+static void activate_slots(void *arg, uint32_t thread, uint32_t piece)
+{
+    const experts_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    const qsf_range slots = qsf_pass_mine(&r->job, piece);
+    const bool codes = qsf_matrix_takes_codes(p, &p->w->m[QSF_K_EXPERT_DOWN]);
+    (void)thread;
+    for (size_t s = slots.begin; s < slots.end; s++) {
+        const uint64_t row = hidden_row(p, b->slot_expert[wave_first(r) + s]);
+        float *gate = b->slot_gate + s * b->ld_slot + expert_skew(&p->w->m[QSF_K_EXPERT_GATE], row);
+        const float *up = b->slot_up + s * b->ld_slot + expert_skew(&p->w->m[QSF_K_EXPERT_UP], row);
+        qsf_activate_gated(p, gate, up, p->layer->n_ff_expert);
+        if (!codes) continue;
+        const qsf_matrix_in in = expert_hidden(p, b->slot_expert[wave_first(r) + s], (uint32_t)s, 1);
+        qsf_matrix_quantize(p, &in, (qsf_range){ 0, 1 });
+    }
+}
+
+static void narrow_experts(void *arg, uint32_t thread, uint32_t piece)
+{
+    const experts_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    const uint32_t rows = p->hp->n_embd;
+    const qsf_range mine = qsf_pass_mine(&r->job, piece);
+    for (size_t at = mine.begin; at < mine.end;) {
+        qsf_range tiles;
+        const uint32_t i = next_part(r, &at, mine.end, expert_tiles(rows), &tiles);
+        const uint32_t e = b->expert_list[i], first = b->expert_first[i] - wave_first(r);
+        const qsf_matrix_in in = expert_hidden(p, e, first, b->expert_first[i + 1] - b->expert_first[i]);
+        multiply_part(p, QSF_K_EXPERT_DOWN, QSF_K_EXPERT_DOWN_BIAS, (uint64_t)e * rows, rows, &in,
+                      b->slot_x + first * b->ld_slot_x, b->ld_slot_x, tiles, thread);
+    }
+}
+
+/* A row's outputs of this wave.  They are added in the order of experts, which no wave changes. */
+static void add_slots(void *arg, uint32_t thread, uint32_t piece)
+{
+    const experts_run *r = arg;
+    const qsf_pass *p = r->job.p;
+    const qsf_buffers *b = p->b;
+    const uint32_t k = p->layer->n_used, first = wave_first(r), end = first + wave_slots(r);
+    const qsf_range rows = qsf_pass_mine(&r->job, piece);
+    (void)thread;
+    for (size_t i = rows.begin; i < rows.end; i++) {
+        float *sum = r->sum + i * b->ld_embd;
+        if (!r->begin) memset(sum, 0, p->hp->n_embd * sizeof *sum);
+        for (size_t s = i * k; s < (i + 1) * k; s++) {
+            const uint32_t slot = b->slot_of[s];
+            if (slot < first || slot >= end) continue;
+            const uint64_t row = (uint64_t)b->chosen[s] * p->hp->n_embd;
+            float *y = b->slot_x + (slot - first) * b->ld_slot_x +
+                       expert_skew(&p->w->m[QSF_K_EXPERT_DOWN], row);
+            p->k->vec_scale(y, b->chosen_weight[s], p->hp->n_embd);
+            p->k->vec_add(sum, sum, y, p->hp->n_embd);
+        }
+    }
+}
+
+static void add_shared(void *arg, uint32_t thread, uint32_t piece)
+{
+    const qsf_pass_job *job = arg;
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const qsf_range rows = qsf_pass_mine(job, piece);
+    (void)thread;
+    for (size_t i = rows.begin; i < rows.end; i++) {
+        float *y = b->tmp + i * b->ld_embd;
+        if (p->w->v[QSF_K_SHARED_ROUTER]) p->k->vec_scale(y, b->shared_weight[i], p->hp->n_embd);
+        p->k->vec_add(y, y, b->experts + i * b->ld_embd, p->hp->n_embd);
+    }
+}
+
+/* ---- in order ---- */
+
+/* Counts the wave's products with a matrix as one, of the rows that they had in the mean. */
+static void count_products(const experts_run *r, uint32_t kind, uint32_t rows)
+{
+    const uint32_t n = r->end - r->begin;
+    const qsf_matrix *m = &r->job.p->w->m[kind];
+    qsf_product product = { .m = m, .rows = n * rows, .n = qsf_ceil_div(wave_slots(r), n) };
+    product.kernel = qsf_matrix_kernel(r->job.p, m, product.n);
+    qsf_account_product(r->job.p->account, &product);
+}
+
+static void run_wave(experts_run *r)
+{
+    const qsf_pass *p = r->job.p;
+    const uint32_t n = r->end - r->begin, slots = wave_slots(r), ff = p->layer->n_ff_expert;
+    if (p->batch->n > 1) qsf_pass_run(&r->job, QSF_OP_EXPERT_ROWS, slots, gather);
+    qsf_pass_run(&r->job, QSF_OP_EXPERT_UP, n * expert_tiles(ff), widen_experts);
+    count_products(r, QSF_K_EXPERT_UP, ff);
+    count_products(r, QSF_K_EXPERT_GATE, ff);
+    qsf_pass_run(&r->job, QSF_OP_EXPERT_CODES, slots, activate_slots);
+    qsf_pass_run(&r->job, QSF_OP_EXPERT_DOWN, n * expert_tiles(p->hp->n_embd), narrow_experts);
+    count_products(r, QSF_K_EXPERT_DOWN, p->hp->n_embd);
+    qsf_pass_run(&r->job, QSF_OP_EXPERT_SUM, p->batch->n, add_slots);
+}
+
+void qsf_feed_forward_experts_run(qsf_pass_job *job)
+{
+    const qsf_pass *p = job->p;
+    const qsf_buffers *b = p->b;
+    const bool shared = p->layer->n_ff != 0;
+    qsf_pass_run(job, QSF_OP_ROUTER, qsf_matrix_tiles(&p->w->m[QSF_K_ROUTER]), route);
+    qsf_pass_run(job, QSF_OP_ROUTER_CHOICE, p->batch->n, choose);
+    experts_run r = { .job = *job, .n = sort_slots(p), .sum = shared ? b->experts : b->tmp };
+    for (; r.begin < r.n; r.begin = r.end) {
+        /* An expert has at most a slot of each row, which always fit. */
+        r.end = r.begin + 1;
+        while (r.end < r.n && b->expert_first[r.end + 1] - b->expert_first[r.begin] <= b->n_slots) r.end++;
+        run_wave(&r);
+    }
+    job->clock = r.job.clock;
+    if (!shared) return;
+    qsf_feed_forward_gated_run(job);
+    qsf_pass_run(job, QSF_OP_EXPERT_SUM, p->batch->n, add_shared);
+}

@@ -1,0 +1,64 @@
+/* What a GGUF file says of a mixture of experts.
+ * SPDX-License-Identifier: MIT */
+#include "model/gguf.h"
+
+static qsf_status expert_wrong(const gguf *g, const char *what, uint32_t value, qsf_error *err)
+{
+    return qsf_fail(err, QSF_E_UNSUPPORTED, "%s: %s %u, which this version cannot run", g->s->path, what,
+                    (unsigned)value);
+}
+
+/* GGUF's numbers of what makes weights of a router's logits. */
+static qsf_status router_kind(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    static const uint8_t kinds[] = { 0, QSF_ROUTER_SOFTMAX, QSF_ROUTER_SIGMOID, QSF_ROUTER_CHOSEN };
+    uint32_t kind = 0;
+    const qsf_status st = qsf_gguf_u32(g, "%s.expert_gating_func", false, &kind, err);
+    hp->router = g->row->router;
+    if (st || !kind) return st;
+    if (kind >= QSF_ARRAY_LEN(kinds)) return expert_wrong(g, "a router of kind", kind, err);
+    hp->router = kinds[kind];
+    return QSF_OK;
+}
+
+static qsf_status expert_lengths(const gguf *g, qsf_hparams *hp, qsf_error *err)
+{
+    qsf_status st;
+    uint32_t n_shared = 0;
+    /* Qwen's first files give the length of what all chosen experts have together. */
+    hp->n_ff_expert = !memcmp(g->arch, "qwen", 4) && hp->n_used ? hp->n_ff / hp->n_used : hp->n_ff;
+    hp->n_ff_shared = g->row->experts == QSF_EXPERTS_SHARED ? hp->n_ff : 0;
+    if ((st = qsf_gguf_u32(g, "%s.expert_feed_forward_length", false, &hp->n_ff_expert, err)) ||
+        (st = qsf_gguf_u32(g, "%s.expert_shared_count", false, &n_shared, err)) ||
+        (st = qsf_gguf_u32(g, "%s.expert_shared_feed_forward_length", false, &hp->n_ff_shared, err)))
+        return st;
+    if (n_shared > QSF_MAX_EXPERTS || hp->n_ff_shared > 1 << 24)
+        return expert_wrong(g, "shared experts,", n_shared, err);
+    const uint64_t each = hp->n_ff_shared ? hp->n_ff_shared : hp->n_ff_expert;
+    const bool times = !hp->n_ff_shared || g->row->experts == QSF_EXPERTS_EACH;
+    if (n_shared && times) hp->n_ff_shared = (uint32_t)QSF_MIN(n_shared * each, UINT32_MAX);
+    return QSF_OK;
+}
+
+qsf_status qsf_gguf_experts(gguf *g, qsf_error *err)
+{
+    qsf_hparams *hp = &g->s->hp;
+    qsf_status st;
+    uint32_t step = 1;
+    if (!g->row->experts) return QSF_OK;
+    if ((st = qsf_gguf_u32(g, "%s.expert_count", g->row->experts != QSF_EXPERTS_MAY, &hp->n_experts, err)))
+        return st;
+    if (hp->n_experts < 2 && g->row->experts == QSF_EXPERTS_MAY) hp->n_experts = 0;
+    if (!hp->n_experts && g->row->experts == QSF_EXPERTS_MAY) return QSF_OK;
+    hp->router_norm = g->row->router_norm;
+    if ((st = qsf_gguf_u32(g, "%s.expert_used_count", true, &hp->n_used, err)) ||
+        (st = expert_lengths(g, hp, err)) || (st = router_kind(g, hp, err)) ||
+        (st = qsf_gguf_u32(g, "%s.leading_dense_block_count", false, &hp->n_dense, err)) ||
+        (st = qsf_gguf_u32(g, "%s.interleave_moe_layer_step", false, &step, err)) ||
+        (st = qsf_gguf_u32(g, "%s.expert_group_count", false, &hp->n_groups, err)) ||
+        (st = qsf_gguf_u32(g, "%s.expert_group_used_count", false, &hp->n_groups_used, err)) ||
+        (st = qsf_gguf_bool(g, "%s.expert_weights_norm", &hp->router_norm, err)) ||
+        (st = qsf_gguf_f32(g, "%s.expert_weights_scale", false, &hp->router_scale, err))) return st;
+    if (step > 1) return expert_wrong(g, "experts only in one layer out of", step, err);
+    return QSF_OK;
+}
