@@ -205,8 +205,8 @@ static inline void tiny_layer_tensor(gguf_build *b, int layer, const char *rest,
     tensor(b, strcat(name, rest), 0, cols, rows);
 }
 /* Three dimensions. */
-static inline void tiny_layer_experts(gguf_build *b, int layer, const char *rest, uint32_t cols, uint32_t rows,
-                                      uint32_t n)
+static inline void tiny_layer_experts(gguf_build *b, int layer, const char *rest, uint32_t cols,
+                                      uint32_t rows, uint32_t n)
 {
     char name[96] = "blk.0.";
     name[4] = (char)('0' + layer);
