@@ -52,7 +52,7 @@ static void inspect_hparams(inspect_out *out, const qsf_hparams *h)
                 (unsigned)h->head_dim, (unsigned)h->n_ff, h->gated ? " gated" : "", (unsigned)h->n_vocab,
                 (unsigned)h->n_ctx_train);
     inspect_say(out, "norm %s (eps %g), activation %s, %s%s\n", NAME(h->norm, "LayerNorm", "RMSNorm"),
-                (double)h->norm_eps, NAME(h->act, "GELU", "SiLU", "ReLU"),
+                (double)h->norm_eps, NAME(h->act, "GELU", "SiLU", "ReLU", "ReLU2", "xIELU", "gpt-oss's SwiGLU"),
                 h->learned_pos ? "learned positions, " : "",
                 h->tied ? "head tied to the embedding" : "head of its own");
     if (h->rope) {
@@ -67,6 +67,10 @@ static void inspect_hparams(inspect_out *out, const qsf_hparams *h)
         inspect_say(out, "%s%s\n", h->rope_factors ? ", factors" : "",
                     h->rope_factors_long ? ", long factors" : "");
     }
+    if (h->n_experts)
+        inspect_say(out, "experts %u of length %u, %u used, %u for all; the first %u layers have none\n",
+                    (unsigned)h->n_experts, (unsigned)h->n_ff_expert, (unsigned)h->n_used,
+                    (unsigned)h->n_ff_shared, (unsigned)h->n_dense);
     if (h->window)
         inspect_say(out, "window %u, pattern %u\n", (unsigned)h->window, (unsigned)h->window_pattern);
     if (h->embd_scale != 1.0f && h->embd_scale != 0.0f)

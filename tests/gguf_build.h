@@ -114,6 +114,22 @@ static inline void tensor(gguf_build *b, const char *name, uint32_t type, uint32
         put_bytes(&b->data, &(uint8_t){ (uint8_t)(i * 7 + b->n_tensors) }, 1);
 }
 
+/* Floats in three dimensions. */
+static inline void tensor3(gguf_build *b, const char *name, uint32_t cols, uint32_t rows, uint32_t n)
+{
+    while (b->data.len % b->align) put_bytes(&b->data, "", 1);
+    b->last_info = b->infos.len;
+    put_text(&b->infos, name);
+    put_u32(&b->infos, 3);
+    put_u64(&b->infos, cols);
+    put_u64(&b->infos, rows);
+    put_u64(&b->infos, n);
+    put_u32(&b->infos, 0);
+    put_u64(&b->infos, b->data.len);
+    b->n_tensors++;
+    for (uint32_t i = 0; i < cols * rows * n; i++) put_u32(&b->data, qsf_f32_bits((float)i / 1024));
+}
+
 static inline void gguf_build_end(gguf_build *b)
 {
     gguf_bytes o = { 0 };
@@ -187,6 +203,14 @@ static inline void tiny_layer_tensor(gguf_build *b, int layer, const char *rest,
     char name[96] = "blk.0.";
     name[4] = (char)('0' + layer);
     tensor(b, strcat(name, rest), 0, cols, rows);
+}
+/* Three dimensions. */
+static inline void tiny_layer_experts(gguf_build *b, int layer, const char *rest, uint32_t cols,
+                                      uint32_t rows, uint32_t n)
+{
+    char name[96] = "blk.0.";
+    name[4] = (char)('0' + layer);
+    tensor3(b, strcat(name, rest), cols, rows, n);
 }
 /* Names and shapes are written out, not taken from core/model/roles.c: a wrong row there shows.
  * skip: a tensor name (without "blk.1.") that the last layer lacks, or NULL */

@@ -10,6 +10,83 @@ static uint8_t *entry_dims(gguf_build *b)
     return entry + 8 + qsf_le64(entry) + 4;
 }
 
+/* ---- experts ---- */
+
+/* A model without any that says it had some. */
+static gguf_build said_experts(uint32_t n, uint32_t used)
+{
+    gguf_build b = tiny_keyed("llama");
+    kv_u32(&b, "llama.expert_count", n);
+    kv_u32(&b, "llama.expert_used_count", used);
+    return b;
+}
+
+TEST(gguf_refuses_numbers_of_experts_that_cannot_be)
+{
+    gguf_build b = tiny_keyed("llama");
+    kv_u32(&b, "llama.expert_count", 8);
+    refuse(&b, QSF_E_CORRUPT, "llama.expert_used_count");
+    b = said_experts(8, 9);
+    refuse(&b, QSF_E_CORRUPT, "8 experts, of which 9 are used");
+    b = said_experts(8, 0);
+    refuse(&b, QSF_E_CORRUPT, "of which 0 are used");
+    b = said_experts(1u << 31, 2);
+    refuse(&b, QSF_E_CORRUPT, "experts, of which 2");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_feed_forward_length", 0xffffffff);
+    refuse(&b, QSF_E_CORRUPT, "of length 4294967295");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_count", 1000);
+    kv_u32(&b, "llama.expert_feed_forward_length", 1 << 20);
+    refuse(&b, QSF_E_CORRUPT, "beside one of");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_group_count", 3);
+    kv_u32(&b, "llama.expert_group_used_count", 1);
+    refuse(&b, QSF_E_CORRUPT, "8 experts in 3 groups");
+    b = said_experts(8, 4);
+    kv_u32(&b, "llama.expert_group_count", 4);
+    kv_u32(&b, "llama.expert_group_used_count", 1);
+    refuse(&b, QSF_E_CORRUPT, "of which 1 are used for 4 experts");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_gating_func", 4);
+    refuse(&b, QSF_E_UNSUPPORTED, "a router of kind 4");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.interleave_moe_layer_step", 2);
+    refuse(&b, QSF_E_UNSUPPORTED, "one layer out of 2");
+    b = said_experts(8, 2);
+    refuse(&b, QSF_E_UNSUPPORTED, "is no part of architecture");     /* a dense layer's ffn_gate */
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
+    refuse(&b, QSF_E_CORRUPT, "is missing");
+}
+
+TEST(gguf_refuses_experts_of_other_shapes)
+{
+    gguf_build b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
+    tensor3(&b, "blk.0.ffn_gate_exps.weight", TINY_EMBD, TINY_FF, 7);
+    refuse(&b, QSF_E_CORRUPT, "expected 8 experts' 48 x 32");
+    b = said_experts(8, 2);
+    kv_u32(&b, "llama.expert_shared_feed_forward_length", TINY_FF);
+    tensor(&b, "blk.0.ffn_gate_exps.weight", 0, TINY_EMBD, 8 * TINY_FF);
+    refuse(&b, QSF_E_CORRUPT, "expected 8 experts' 48 x 32");
+    b = tiny_keyed("llama");
+    tensor3(&b, "blk.0.ffn_down_exps.weight", TINY_FF, TINY_EMBD, 8);
+    refuse(&b, QSF_E_UNSUPPORTED, "blk.0.ffn_down_exps.weight");
+}
+
+TEST(gguf_steps_over_layers_that_guess_several_tokens)
+{
+    gguf_build b = tiny_keyed("llama");
+    kv_u32(&b, "llama.nextn_predict_layers", 1);
+    qsf_source *s = accept(&b);
+    CHECK(s && s->hp.n_layers == TINY_LAYERS - 1);
+    if (s) close_source(s);
+    b = tiny_keyed("llama");
+    kv_u32(&b, "llama.nextn_predict_layers", TINY_LAYERS);
+    refuse(&b, QSF_E_CORRUPT, "multi-token prediction");
+}
+
 /* ---- refused by name ---- */
 
 TEST(gguf_refuses_what_it_cannot_run_by_name)
@@ -22,10 +99,12 @@ TEST(gguf_refuses_what_it_cannot_run_by_name)
     refuse(&b, QSF_E_UNSUPPORTED, "big-endian");
     b = tiny_whole("mamba");
     refuse(&b, QSF_E_UNSUPPORTED, "\"mamba\"");
+    b = tiny_whole("qwen3next");
+    refuse(&b, QSF_E_UNSUPPORTED, "\"qwen3next\" is unknown to this version; the nearest that it knows is qwen3;");
     b = tiny_whole("mamba");
     refuse(&b, QSF_E_UNSUPPORTED, "it runs llama, qwen2, qwen3, ");
-    b = tiny_keyed("llama");
-    kv_u32(&b, "llama.expert_count", 8);
+    b = tiny_keyed("qwen2");
+    kv_u32(&b, "qwen2.expert_count", 8);
     refuse(&b, QSF_E_UNSUPPORTED, "mixture of experts");
     b = tiny_keyed("llama");
     kv_f32(&b, "llama.attention.max_alibi_bias", 8);
@@ -355,6 +434,9 @@ TEST(gguf_leaks_nothing_where_any_call_fails)
 int main(int argc, char **argv)
 {
     test_begin(argc, argv);
+    RUN(gguf_refuses_numbers_of_experts_that_cannot_be);
+    RUN(gguf_refuses_experts_of_other_shapes);
+    RUN(gguf_steps_over_layers_that_guess_several_tokens);
     RUN(gguf_refuses_what_it_cannot_run_by_name);
     RUN(gguf_rejects_a_file_cut_at_every_length);
     RUN(gguf_survives_every_byte_of_the_description_changed);

@@ -158,7 +158,8 @@ static qsf_hparams hp_of(const qsf_arch *a, bool tied)
                           .n_ff = a->has & QSF_HAS_HALF_FF ? TINY_FF / 2 : TINY_FF,
                           .norm = a->norm, .flow = a->flow, .qk_norm = a->qk_norm,
                           .n_ctx_train = TINY_CTX, .gated = a->gated, .learned_pos = a->learned_pos,
-                          .tied = tied };
+                          .tied = tied, .n_experts = a->experts > QSF_EXPERTS_MAY ? 4 : 0, .n_used = 2,
+                          .n_ff_expert = 24, .n_ff_shared = 40 };
 }
 
 static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
@@ -174,9 +175,19 @@ static void put_role(gguf_build *b, const qsf_arch *a, const qsf_role *role)
         rows = cols / TINY_HEAD;
         cols = TINY_HEAD;
     }
+    if (!cols) cols = 8;                                /* of what the layer has not */
+    const uint32_t n = layer.n_experts ? layer.n_experts : 1;
+    const bool experts = role->kind >= QSF_K_EXPERT_GATE && role->kind <= QSF_K_EXPERT_DOWN_BIAS;
+    const bool third = experts && rows;
+    if (experts && !rows) {
+        rows = n;
+        cols /= n;
+    }
+    if (third) rows /= n;
     if (role->part != QSF_PART_LAYER) tensor(b, role->gguf, 0, cols, rows);
     for (int i = 0; i < TINY_LAYERS && role->part == QSF_PART_LAYER; i++)
-        tiny_layer_tensor(b, i, role->gguf, cols, rows);
+        if (third) tiny_layer_experts(b, i, role->gguf, cols, rows, n);
+        else tiny_layer_tensor(b, i, role->gguf, cols, rows);
 }
 
 /* The keys that only some architectures need. */
@@ -187,6 +198,12 @@ static void put_keys(gguf_build *b, const qsf_arch *a)
     if (a->has & QSF_HAS_DIVISOR) kv_f32(b, tiny_key(a->name, ".logit_scale"), 2);
     if (a->has & QSF_HAS_CHOICE) kv_bool(b, tiny_key(a->name, ".use_parallel_residual"), false);
     if (a->has & QSF_HAS_STILL_GLOBAL) kv_u32(b, tiny_key(a->name, ".attention.sliding_window"), 4);
+    if (a->experts > QSF_EXPERTS_MAY) {
+        kv_u32(b, tiny_key(a->name, ".expert_count"), 4);
+        kv_u32(b, tiny_key(a->name, ".expert_used_count"), 2);
+        kv_u32(b, tiny_key(a->name, ".expert_feed_forward_length"), 24);
+        kv_u32(b, tiny_key(a->name, ".expert_shared_feed_forward_length"), 40);
+    }
     if (!(a->has & QSF_HAS_XIELU)) return;
     kv_f32(b, "xielu.alpha_p", 0.5f);
     kv_f32(b, "xielu.alpha_n", 0.25f);
@@ -199,7 +216,9 @@ static bool tells_forms_apart(const qsf_arch *a, const qsf_role *role)
 {
     return (a->has & QSF_HAS_MAY_PARALLEL && role->kind == QSF_K_FFN_NORM) ||
            (a->has & QSF_HAS_LOOSE_POS && role->kind == QSF_K_POS_EMBD) ||
-           (!strcmp(a->name, "seed_oss") && role->kind == QSF_K_ATTN_POST_NORM);  /* there it is FFN_NORM */
+           /* there it is FFN_NORM */
+           ((!strcmp(a->name, "seed_oss") || !strcmp(a->name, "glm4moe") || !strcmp(a->name, "gpt-oss")) &&
+            role->kind == QSF_K_ATTN_POST_NORM);
 }
 
 /* A model with all that it may have; without one tensor, and with another (or NULL). */

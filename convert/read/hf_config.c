@@ -208,6 +208,40 @@ static qsf_status config_gemma2(yyjson_val *root, const qsf_arch *a, qsf_hparams
     return QSF_OK;
 }
 
+/* Layers that are not like the others would have to be read one by one. */
+static qsf_status config_layers_alike(yyjson_val *root, qsf_error *err)
+{
+    uint32_t step;
+    const qsf_status st = qsf_json_get_u32(root, CONFIG, "decoder_sparse_step", 1, 1, 1 << 16, &step, err);
+    if (st) return st;
+    const bool clips = qsf_json_get(root, "clip_qkv") != NULL;
+    if (step == 1 && !yyjson_arr_size(qsf_json_get(root, "mlp_only_layers")) && !clips) return QSF_OK;
+    return qsf_fail(err, QSF_E_UNSUPPORTED, CONFIG ": %s, which this version cannot run",
+                    clips ? "clip_qkv" : "layers without experts between those with some");
+}
+
+static qsf_status config_experts(yyjson_val *root, const hf_type *d, const qsf_arch *a, qsf_hparams *hp,
+                                 qsf_error *err)
+{
+    qsf_status st;
+    bool norm;
+    if (!d->n_experts) return QSF_OK;
+    if ((st = qsf_json_get_u32(root, CONFIG, d->n_experts, 0, 2, QSF_MAX_EXPERTS, &hp->n_experts, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, "num_experts_per_tok", 2, 1, hp->n_experts, &hp->n_used, err)) ||
+        (st = qsf_json_get_u32(root, CONFIG, d->experts_apart ? "moe_intermediate_size" : "intermediate_size",
+                               hp->n_ff, 2, 1 << 24, &hp->n_ff_expert, err)) ||
+        (st = qsf_json_get_bool(root, CONFIG, "norm_topk_prob", false, &norm, err)) ||
+        (st = config_layers_alike(root, err))) return st;
+    if (!hp->n_experts)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": \"%s\" is missing", d->n_experts);
+    if ((uint64_t)hp->n_experts * QSF_MAX(hp->n_ff_expert, hp->n_embd) > INT32_MAX)
+        return qsf_fail(err, QSF_E_CORRUPT, CONFIG ": %u experts of length %u", (unsigned)hp->n_experts,
+                        (unsigned)hp->n_ff_expert);
+    /* Mixtral has no key of it. */
+    hp->router_norm = strcmp(d->type, "mixtral") ? norm : a->router_norm;
+    return QSF_OK;
+}
+
 static qsf_status config_biases(yyjson_val *root, hf_config *cfg, qsf_error *err)
 {
     const hf_type *d = cfg->type;
@@ -230,6 +264,7 @@ static void config_arch(const qsf_arch *a, const hf_type *d, qsf_hparams *hp)
     hp->flow = a->flow;
     hp->qk_norm = a->qk_norm;
     hp->gated = a->gated;
+    hp->qk_norm = a->qk_norm;
     hp->learned_pos = a->learned_pos;
     hp->rope_base = d->rope_base;
     hp->scaling_factor = 1;
@@ -382,7 +417,11 @@ qsf_status qsf_hf_config_read(yyjson_val *top, qsf_arena *arena, qsf_hparams *hp
     hp->scaling_orig_ctx = hp->n_ctx_train;
     if (d->keys == HF_KEYS_GPT2) return QSF_OK;
     if ((st = config_window(root, d, a, hp, err)) || (st = qsf_hf_rope(root, d, a, arena, hp, err)) ||
+<<<<<<< HEAD
         (st = config_biases(root, cfg, err)) || (st = qsf_hf_family(root, cfg, hp, err))) return st;
+=======
+        (st = config_biases(root, cfg, err)) || (st = config_experts(root, d, a, hp, err))) return st;
+>>>>>>> moe
     return d->keys == HF_KEYS_GEMMA2 ? config_gemma2(root, a, hp, err) : QSF_OK;
 }
 

@@ -138,6 +138,47 @@ static qsf_status hf_add(hf_mapper *m, uint32_t unit, const qsf_layer *layer, co
     return i->name ? QSF_OK : QSF_E_MEMORY;
 }
 
+/* The name with expert e in place of its star. */
+static void hf_expert_name(const char *name, uint32_t e, char *out, size_t cap)
+{
+    const char *star = strchr(name, '*');
+    qsf_format(out, cap, "%.*s%u%s", (int)(star - name), name, (unsigned)e, star + 1);
+}
+
+/* All experts' tensors as one matrix. */
+static qsf_status hf_add_experts(hf_mapper *m, uint32_t unit, const qsf_layer *layer, const qsf_role *role,
+                                 const char *name, qsf_error *err)
+{
+    const qsf_hparams *hp = &m->in->hp;
+    const uint32_t rows = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->rows);
+    const uint32_t cols = (uint32_t)qsf_dim_size(hp, layer, (qsf_dim)role->cols);
+    const uint32_t each = rows / layer->n_experts;
+    weights_tensor **list = qsf_arena_array(m->in->arena, layer->n_experts, sizeof *list, "experts", err);
+    char own[256];
+    if (!list) return QSF_E_MEMORY;
+    for (uint32_t e = 0; e < layer->n_experts; e++) {
+        hf_expert_name(name, e, own, sizeof own);
+        weights_tensor *t = list[e] = qsf_hf_weights_find(m->w, own);
+        if (!t)
+            return qsf_fail(err, QSF_E_CORRUPT, "tensor %s is missing; is a shard missing, or the download "
+                            "incomplete?", own);
+        const qsf_status st = hf_check_shape(t, false, each, cols, err);
+        if (st) return st;
+        if (t->type == WEIGHTS_NO_TYPE || t->type != list[0]->type || t->transposed)
+            return qsf_fail(err, QSF_E_UNSUPPORTED, "tensor %s is of type %s, its first expert of %s "
+                            "(supported: F16, BF16, F32, the same for all)", t->name, t->dtype,
+                            list[0]->dtype);
+        t->used = true;
+    }
+    input_tensor *i = &m->in->tensors[m->n];
+    m->places[m->n++] = (hf_place){ .t = list[0], .each = list, .each_rows = each };
+    *i = (input_tensor){ .unit = unit, .kind = role->kind, .rows = rows, .cols = cols,
+                         .source_type = list[0]->type,
+                         .stored_bytes = (uint64_t)rows * cols * (list[0]->type == QSF_T_F32 ? 4 : 2) };
+    i->name = qsf_arena_text(m->in->arena, name, strlen(name), err);
+    return i->name ? QSF_OK : QSF_E_MEMORY;
+}
+
 static void hf_full_name(const hf_mapper *m, uint32_t unit, const qsf_role *role, const char *name, char *out,
                          size_t cap)
 {
@@ -160,6 +201,11 @@ static qsf_status hf_map_unit(hf_mapper *m, uint32_t unit, qsf_part part, qsf_er
         const hf_named named = qsf_hf_type_name(m->cfg->type, hp, layer, role);
         if (!named.name || !(need || m->cfg->type->biases >> role->kind & 1)) continue;
         hf_full_name(m, unit, role, named.name, name, sizeof name);
+        if (strchr(named.name, '*')) {
+            const qsf_status st = hf_add_experts(m, unit, layer, role, name, err);
+            if (st) return st;
+            continue;
+        }
         weights_tensor *t = qsf_hf_weights_find(m->w, name);
         if (!t && !need) continue;
         if (!t)

@@ -58,6 +58,21 @@ static const hf_alias hf_gpt2_names[] = {
     NAMES_END,
 };
 
+static const hf_alias hf_mixtral_names[] = {
+    NAME(ROUTER, "block_sparse_moe.gate.weight"),
+    NAME(EXPERT_GATE, "block_sparse_moe.experts.*.w1.weight"),
+    NAME(EXPERT_UP, "block_sparse_moe.experts.*.w3.weight"),
+    NAME(EXPERT_DOWN, "block_sparse_moe.experts.*.w2.weight"),
+    NAMES_END,
+};
+static const hf_alias hf_expert_names[] = {
+    NAME(ROUTER, "mlp.gate.weight"),
+    NAME(EXPERT_GATE, "mlp.experts.*.gate_proj.weight"),
+    NAME(EXPERT_UP, "mlp.experts.*.up_proj.weight"),
+    NAME(EXPERT_DOWN, "mlp.experts.*.down_proj.weight"),
+    NAMES_END,
+};
+
 #define ATTN_BIASES (QSF_KINDS_QKV_BIAS | QSF_KIND(ATTN_OUT_BIAS))
 #define BIASES (ATTN_BIASES | QSF_KINDS_FFN_BIAS)
 
@@ -104,6 +119,7 @@ const hf_type qsf_hf_types[] = {
     { .type = "bitnet_b1_58", .class_name = "BitnetForCausalLM", .other_type = "llama", .arch = "bitnet",
       .vocab = 32000, .embd = 4096, .ff = 11008, .layers = 32, .heads = 32, .ctx = 2048, .eps = 1e-6f,
       .rope_base = 10000, .ternary = true, .names = hf_bitnet_names },
+<<<<<<< HEAD
     { .type = "smollm3", .class_name = "SmolLM3ForCausalLM", .arch = "smollm3", .vocab = 128256,
       .embd = 2048, .ff = 11008, .layers = 36, .heads = 16, .kv_heads = 4, .ctx = 32768, .eps = 1e-6f,
       .rope_base = 2e6f, .tied = true, .late_window = true, .biases = QSF_KINDS_QKV_BIAS },
@@ -134,6 +150,18 @@ const hf_type qsf_hf_types[] = {
     { .type = "cohere2", .class_name = "Cohere2ForCausalLM", .arch = "cohere2", .vocab = 256000,
       .embd = 8192, .ff = 22528, .layers = 40, .heads = 64, .ctx = 8192, .eps = 1e-5f, .rope_base = 10000,
       .window = 4096, .tied = true, .window_period = true, .pairs = true, .biases = QSF_KINDS_QKV_BIAS },
+=======
+    { .type = "mixtral", .class_name = "MixtralForCausalLM", .arch = "llama", .vocab = 32000, .embd = 4096,
+      .ff = 14336, .layers = 32, .heads = 32, .kv_heads = 8, .ctx = 131072, .eps = 1e-5f, .rope_base = 1e6f,
+      .n_experts = "num_local_experts", .names = hf_mixtral_names },
+    { .type = "qwen3_moe", .class_name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .vocab = 151936,
+      .embd = 2048, .ff = 6144, .layers = 24, .heads = 32, .kv_heads = 4, .ctx = 32768, .eps = 1e-6f,
+      .rope_base = 10000, .window = 4096, .late_window = true, .n_experts = "num_experts",
+      .experts_apart = true, .biases = ATTN_BIASES, .names = hf_expert_names },
+    { .type = "olmoe", .class_name = "OlmoeForCausalLM", .arch = "olmoe", .vocab = 50304, .embd = 2048,
+      .ff = 2048, .layers = 16, .heads = 16, .ctx = 4096, .eps = 1e-5f, .rope_base = 10000,
+      .n_experts = "num_experts", .biases = ATTN_BIASES, .names = hf_expert_names },
+>>>>>>> moe
     { .type = NULL },
 };
 

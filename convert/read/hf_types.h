@@ -45,10 +45,13 @@ typedef struct hf_type {
     bool        bare_text;              /* no space in front of a text, whatever tokenizer.model says */
     bool        ternary;                /* matrices of layers are masters of ternary ones */
     const char *other_type;             /* NULL, or the "model_type" that stands beside this class's name */
+    const char *n_experts;              /* the member that has their number; NULL: the type has none */
+    bool        experts_apart;          /* their length is moe_intermediate_size, norm_topk_prob counts */
     uint64_t    need;                   /* kinds, as bits, beside those of the architecture */
     uint64_t    biases;                 /* those that attention_bias and mlp_bias are about */
     const char *layers_at;              /* before a layer's number; NULL: "layers." */
-    const hf_alias *names;               /* exceptions; NULL: none */
+    /* exceptions; NULL: none.  A name with a * stands for one tensor of each expert. */
+    const hf_alias *names;
 } hf_type;
 
 extern const hf_type qsf_hf_types[];                          /* the last has no type */

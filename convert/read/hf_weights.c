@@ -323,12 +323,29 @@ qsf_status qsf_hf_weights_number(const qsf_platform *p, const hf_weights *w, con
                     (double)*value);
 }
 
+/* Experts, each in a tensor of its own. */
+static qsf_status weights_read_each(const qsf_platform *p, const hf_weights *w, const hf_place *pl,
+                                    uint32_t row, uint32_t n, uint32_t cols, float *out, qsf_error *err)
+{
+    qsf_status st = QSF_OK;
+    while (n && !st) {
+        const uint32_t in = row % pl->each_rows, have = QSF_MIN(n, pl->each_rows - in);
+        const hf_place one = { .t = pl->each[row / pl->each_rows] };
+        st = weights_read_dense(p, w, &one, (uint64_t)in * cols, (size_t)have * cols, out, err);
+        out += (size_t)have * cols;
+        row += have;
+        n -= have;
+    }
+    return st;
+}
+
 qsf_status qsf_hf_weights_rows(const qsf_platform *p, const hf_weights *w, const hf_place *pl, uint32_t cols,
                                uint32_t row, uint32_t n, float *out, qsf_error *err)
 {
     const size_t count = (size_t)n * cols;
     qsf_status st;
     if (!n) return QSF_OK;
+    if (pl->each) return weights_read_each(p, w, pl, row, n, cols, out, err);
     if (pl->packed) return weights_read_packed(p, w, pl, row, n, cols, out, err);
     st = pl->stride ? weights_read_turned(p, w, pl, pl->first + row, n, cols, out, err)
                     : weights_read_dense(p, w, pl, pl->first + (uint64_t)row * cols, count, out, err);

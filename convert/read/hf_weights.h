@@ -9,6 +9,9 @@
 /* Where the values of one input tensor come from. */
 typedef struct hf_place {
     const weights_tensor *t;
+    /* rows lie in several tensors of so many rows each, one behind the other; NULL: in t */
+    weights_tensor *const *each;
+    uint32_t each_rows;
     uint64_t first;         /* values before the part, in the first stored row */
     /* transposed: values from one stored row to the next; 0: rows lie one after another */
     uint64_t stride;

@@ -159,6 +159,20 @@ const qsf_arch *qsf_arch_find(const char *name)
     return NULL;
 }
 
+const qsf_arch *qsf_arch_nearest(const char *name)
+{
+    const qsf_arch *nearest = NULL;
+    size_t most = 2;
+    for (const qsf_arch *a = qsf_archs; a->name; a++) {
+        size_t same = 0;
+        while (a->name[same] && a->name[same] == name[same]) same++;
+        if (same <= most) continue;
+        most = same;
+        nearest = a;
+    }
+    return nearest;
+}
+
 void qsf_arch_list(char *out, size_t cap)
 {
     size_t at = 0;

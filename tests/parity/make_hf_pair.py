@@ -37,7 +37,7 @@ PAIRED = {"llama", "smollm3", "granite", "arcee"}
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 # the others of make_tiny.py that are written like this, too
 TYPED = {"smollm3", "granite", "arcee", "ernie4_5", "seed_oss", "glm4", "olmo2", "olmo2-window", "exaone4",
-         "exaone4-window", "cohere2"}
+         "exaone4-window", "cohere2", "mixtral", "qwen3moe", "olmoe"}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 512}
 
@@ -55,6 +55,15 @@ def halves(w, n_heads):
     """GGUF stores llama's q and k rows as rotary pairs, Hugging Face as two halves."""
     return w.reshape(n_heads, -1, 2, w.shape[-1]).swapaxes(1, 2).reshape(w.shape)
 
+def expert_tensors(m, layer, part, w):
+    """One tensor of each expert, and the router."""
+    mixtral = m["arch"] == "llama"
+    at = f"model.layers.{layer}." + ("block_sparse_moe." if mixtral else "mlp.")
+    if part == "ffn_gate_inp": return {at + "gate.weight": w}
+    own = {"ffn_gate_exps": "w1" if mixtral else "gate_proj", "ffn_up_exps": "w3" if mixtral else "up_proj",
+           "ffn_down_exps": "w2" if mixtral else "down_proj"}[part]
+    return {f"{at}experts.{e}.{own}.weight": x for e, x in enumerate(w)}
+
 def hf_tensors(m, tensors):
     out, arch = {}, m["arch"]
     for name, w in tensors.items():
@@ -66,6 +75,9 @@ def hf_tensors(m, tensors):
         if arch == "gpt2" and w.ndim == 2 and stem not in ("token_embd", "position_embd"): w = w.T
         if stem.startswith("blk."):
             _, layer, part = stem.split(".")
+            if part.endswith(("_exps", "gate_inp")):
+                out.update(expert_tensors(m, layer, part, w))
+                continue
             names = GPT2 if arch == "gpt2" else LAYER_NAMES.get(arch, LLAMA)
             out[("h." if arch == "gpt2" else "model.layers.") + f"{layer}.{names[part]}.{kind}"] = w
         else: out[f"{(GPT2 if arch == 'gpt2' else ENDS)[stem]}.{kind}"] = w
@@ -124,8 +136,19 @@ def config(m, tensors):
          "max_position_embeddings": 1024, "vocab_size": make_tiny.N_VOCAB, "tie_word_embeddings": m["tied"],
          "rope_theta": kv.get("rope.freq_base", 10000.0),
          "sliding_window": kv.get("attention.sliding_window"),
+<<<<<<< HEAD
          "rope_scaling": rope_config(m, tensors),
          "hidden_act": "gelu_pytorch_tanh" if gemma else "relu2" if arch == "arcee" else "silu", **ids}
+=======
+         "rope_scaling": rope_config(m, tensors), "hidden_act": "gelu_pytorch_tanh" if gemma else "silu",
+         **ids}
+    if "experts" in m:
+        n = {"llama": "num_local_experts"}.get(arch, "num_experts")
+        c.update({"model_type": {"llama": "mixtral", "qwen3moe": "qwen3_moe"}.get(arch, arch),
+                  n: m["experts"]["n"], "num_experts_per_tok": kv["expert_used_count"]})
+        if arch == "qwen3moe":
+            c.update(moe_intermediate_size=m["experts"]["ff"], norm_topk_prob=True, intermediate_size=97)
+>>>>>>> moe
     if "head_dim" in m: c["head_dim"] = m["head_dim"]
     if gemma: c.update(hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=m["head_dim"])
     if arch == "gemma2": c.update({k: kv[k] for k in ("attn_logit_softcapping", "final_logit_softcapping")})
@@ -176,7 +199,7 @@ def make(out, name, shards=1):
     make_tiny.Writer(folder / "model.tmp", m).write()
     reader = GGUFReader(folder / "model.tmp")
     tensors = {t.name: dequantize(t.data, t.tensor_type) for t in reader.tensors}
-    tensors = {k: t.astype(np.float16 if t.ndim == 2 else np.float32) for k, t in tensors.items()}
+    tensors = {k: t.astype(np.float16 if t.ndim >= 2 else np.float32) for k, t in tensors.items()}
     for k in ("output_norm.weight", "output_norm.bias"):      # QSF's final section keeps these as f16
         if k in tensors: tensors[k] = tensors[k].astype(np.float16).astype(np.float32)
     if m.get("rope_freqs"):
